@@ -23,6 +23,7 @@ typedef struct emit_lane { /* a stream */
 
 typedef struct emit_sent {
     uint32_t lane, pass, signal;
+    tn_tensor_id of; /* what is static, of which it is a view; TN_NONE */
 } emit_sent;
 
 typedef struct emit_state {
@@ -74,6 +75,19 @@ static uint32_t emit_signal_of(emit_state *it, uint32_t step) {
     return it->to[step].signal;
 }
 
+/* The static tensor that one is a view of, as what ranks read of a parameter. */
+static tn_tensor_id emit_static_of(const tn_graph *graph, tn_tensor_id id) {
+    while (id != TN_NONE && !tn_tensor_is_static(tn_graph_tensor(graph, id))) {
+        tn_op_id from = tn_graph_tensor(graph, id)->producer;
+        tn_tensor_id source = TN_NONE;
+        for (uint32_t k = 0; from != TN_NONE && k < tn_graph_op(graph, from)->output_count; k++)
+            if (tn_graph_op(graph, from)->outputs[k] == id)
+                source = tn_op_view(graph, from, k).source;
+        id = source;
+    }
+    return id;
+}
+
 static void emit_wait(emit_state *it, uint32_t signal) {
     if (signal != 0) emit_add(it, TN_WAIT, TN_NONE)->wait = signal;
 }
@@ -116,7 +130,9 @@ static tn_status emit_send(emit_state *it, tn_tensor_id tensor, uint32_t step) {
         made->wait = wait;
         made->signal = ++it->signal;
         bool last = one->need == pipe->pass_count - 1; /* its reader may be the last of all */
-        if (!last) it->sent[it->sent_count++] = (emit_sent){lane, it->pass, made->signal};
+        if (last) continue;
+        it->sent[it->sent_count++] =
+            (emit_sent){lane, it->pass, made->signal, emit_static_of(pipe->graph, tensor)};
     }
     return TN_OK;
 }
@@ -166,10 +182,24 @@ static void emit_inputs(emit_state *it, const tn_op *op) {
     }
 }
 
+/* What it changes may still be on its way to others: an update that follows the pass at once. */
+static void emit_changes(emit_state *it, tn_op_id id) {
+    const tn_op *op = tn_graph_op(it->pipe->graph, id);
+    uint64_t changes = tn_op_changes(it->pipe->graph, id);
+    for (uint32_t i = 0; i < op->input_count && i < 64 && changes >> i != 0; i++)
+        for (uint32_t k = it->over; k < it->sent_count && (changes >> i & 1) != 0; k++) {
+            emit_sent *one = &it->sent[k];
+            if (one->of == TN_NONE || one->of != op->inputs[i]) continue;
+            emit_wait(it, one->signal);
+            one->of = TN_NONE;
+        }
+}
+
 static tn_status emit_op(emit_state *it, const tn_instruction *from) {
     const tn__pipe *pipe = it->pipe;
     const tn_op *op = tn_graph_op(pipe->graph, from->op);
     emit_inputs(it, op);
+    emit_changes(it, from->op);
     uint32_t step = it->last = it->made;
     it->to[it->made++] = *from;
     for (uint32_t k = 0; k < op->output_count; k++) {

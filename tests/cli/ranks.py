@@ -259,6 +259,18 @@ def staged_otherwise():
                 sys.exit(f"FAILED: {words}: {done.stdout}")
 
 
+def staged_and_updated_at_once():
+    """What all stages read of a parameter is sent before it is updated, which may be in the next pass."""
+    begin = [word if word != "heads.onnx" else "placed.onnx" for word in HEADS]
+    begin += ["--optimizer", "momentum", "--fuse-update", "--micro-batches", "1", "--steps", "6"]
+    run([*begin, "--log", "one.csv"])
+    for words in "tensor=2,pipeline=2", "tensor=2,pipeline=4":
+        done = run([*begin, *split(words), "--sequence-parallel", "--poison", "--log", "some.csv", "--json"])
+        near(losses("one.csv"), losses("some.csv"), 1e-5, f"{words}, {begin}")
+        if any(r["measured_peak"] != r["planned_peak"] for r in json.loads(done.stdout)["ranks"]):
+            sys.exit(f"FAILED: {words}, {begin}: {done.stdout}")
+
+
 def staged_as_estimated():
     """Of every stage."""
     words, options = random.choice(STAGES), ["heads.onnx", "--batch", "8", "--micro-batches", "4", "--schedule", random.choice(["1f1b", "gpipe"])]
@@ -490,6 +502,7 @@ def main():
             for kind in CUT_KINDS[:1] + [["--optimizer", "sgd", "--lr", "0.01", "--fuse-update"]]:
                 staged_as_one(kind)
             staged_otherwise()
+            staged_and_updated_at_once()
             staged_as_estimated()
             staged_in_parts()
             staged_and_resumed()

@@ -132,6 +132,7 @@ def models():
           [weights("table", 256, 8), weights("w", 8, 256)])
     heads("heads.onnx", 1)
     heads("deep.onnx", 4)
+    heads("placed.onnx", 3, True)
 
 
 def layer(x, p, nodes, parameters):
@@ -153,12 +154,17 @@ def layer(x, p, nodes, parameters):
     return f"{p}f"
 
 
-def heads(path, layers):
-    """A transformer over 16 bytes of a text."""
+def heads(path, layers, placed=False):
+    """A transformer over 16 bytes of a text; placed: every layer is told where they stand, by the same parameter."""
     nodes, x = [node("Gather", "table,x", "e")], "e"
     parameters = [weights("table", 256, 32), tensor("split", [4], [0, 16, 4, 8], INT64), tensor("join", [3], [0, 16, 32], INT64),
                   weights("out", 32, 256)]
+    if placed:
+        parameters.append(weights("places", 16, 32))
     for i in range(layers):
+        if placed:
+            nodes.append(node("Add", f"{x},places", f"p{i}"))
+            x = f"p{i}"
         x = layer(x, f"l{i}." if i > 0 else "", nodes, parameters)
     nodes.append(node("MatMul", f"{x},out", "y"))
     model(path, nodes, [value("x", ["n", 16], INT64)], [value("y", ["n", 16, 256])], parameters)
