@@ -12,6 +12,8 @@
 
 #include <math.h>
 
+#include "graph/window.h"
+
 /* --- one coordinate --- */
 
 static double resample_coordinate(const tn__resample *plan, uint32_t d, int64_t extent,
@@ -105,7 +107,8 @@ static tn_status resample_extents(const tn_kernel_call *call, tn__resample *plan
         double length = sizes != NULL ? (double)tn__index(sizes, i) : in * plan->scale[d];
         if (!(length >= 0 && length < 0x1p53) || (sizes == NULL && !(plan->scale[d] > 0)))
             return tn__call_fail(call, TN_E_INVALID, "axis %u would have %g elements", d, length);
-        plan->shape[d] = (int64_t)floor(length);
+        plan->shape[d] =
+            (int64_t)(sizes != NULL ? length : tn__window_scaled(from->shape[d], plan->scale[d]));
         if (sizes != NULL) plan->scale[d] = length / in;
         double whole = nearbyint(length); /* a scale in float32 is not exact */
         plan->length[d] = fabs(length - whole) <= 1e-6 * whole ? whole : length;

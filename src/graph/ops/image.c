@@ -7,12 +7,12 @@
 #include "graph/fold.h"
 #include "graph/gradients.h"
 #include "graph/split.h"
+#include "graph/window.h"
 
-/* floor(extent * scale), the rule of Upsample and Resize. */
 static tn_status image_scale(tn_infer *infer, int64_t extent, double scale, int64_t *result) {
     *result = TN_DIM_UNKNOWN;
     if (extent == TN_DIM_UNKNOWN) return TN_OK;
-    double scaled = floor((double)extent * scale);
+    double scaled = tn__window_scaled(extent, scale);
     if (!(scaled >= 0) || scaled > 9e15)
         return tn__infer_fail(infer, "an extent of %lld scaled by %g is out of range",
                               (long long)extent, scale);
