@@ -168,7 +168,9 @@ typedef struct tn_setup_options {
      * (memory->fuse_concat). Not with kernels, a program, costs, `workspaces` or `claimed` of the
      * caller's own: they are of another graph. With regions of the caller's own: tn_setup_from
      * takes them as they are. With `fit` and a budget here: parts where FIT finds nothing, or where
-     * they are predicted to take less time than what it finds; its `costs` may be given */
+     * they are predicted to take less time than what it finds; its `costs` may be given. Where the
+     * context's `progress` says to stop: the least so far, which may be the whole; with a budget
+     * E_STOPPED */
     const struct tn_setup_split *split; /* NULL: nothing does */
     /* STREAM, behind FIT; needs `costs` as that does. Static memory then lies in the arena. Not
      * with `divide`, without reuse, or unplanned. NULL: weights stay */

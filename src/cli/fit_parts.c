@@ -270,10 +270,10 @@ tn_status cli_fit_parts(cli_fit *fit, const tn_fit_options *options, tn_status s
                         tn_error *error) {
     bool none = status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE;
     if ((status != TN_OK && !none) || cli_interrupted()) return status;
-    cli_deadline(fit->deadline);
+    cli_deadline(fit->deadline, NULL);
     tn_status found = cli_is_late() ? TN_E_STOPPED : parts_search(fit, options, status, error);
     bool late = found == TN_E_STOPPED && cli_is_late();
-    cli_deadline(0);
+    cli_deadline(0, NULL);
     if (!late) return found;
     if (!none) return TN_OK;
     TN_FAIL(error, TN_E_STOPPED,

@@ -103,6 +103,7 @@ static const tn_graph *input_ask(cli_input *input, const tn_plan_options *plan,
     cli_whom_corridor(&input->whom, trains ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN,
                       &asked->corridor);
     tn_setup_options *options = &asked->corridor.options;
+    options->context = input->import.context;
     options->recompute = &asked->again;
     options->program = &asked->program;
     options->memory = &input->occupancy_options;

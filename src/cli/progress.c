@@ -28,6 +28,7 @@ static struct progress_state { /* of the one command that this process runs */
     const char *stage;    /* that told of them; NULL: none did */
     uint64_t best, bound; /* UINT64_MAX, 0: none */
     double deadline;      /* 0: none */
+    const char *hurried;  /* the stage that it is for; NULL: all */
 } progress = {.best = UINT64_MAX};
 
 static volatile sig_atomic_t progress_interrupts;
@@ -57,7 +58,10 @@ void cli_interrupt_ends_work(void) {
 
 bool cli_interrupted(void) { return progress_interrupts != 0; }
 
-void cli_deadline(double at) { progress.deadline = at; }
+void cli_deadline(double at, const char *stage) {
+    progress.deadline = at;
+    progress.hurried = stage;
+}
 bool cli_is_late(void) { return progress.deadline > 0 && cli_clock() >= progress.deadline; }
 
 int cli_tell_interrupted(uint64_t best, uint64_t bound) {
@@ -125,7 +129,8 @@ static bool progress_has_bar(void) {
 static bool progress_step(void *self, const char *stage, uint64_t done, uint64_t total) {
     (void)self;
     bool silent = progress.mode == PROGRESS_NONE || cli_tone_asked().quiet;
-    if (cli_interrupted() || cli_is_late()) return false;
+    bool hurried = progress.hurried == NULL || strcmp(stage, progress.hurried) == 0;
+    if (cli_interrupted() || (hurried && cli_is_late())) return false;
     if (silent) return true;
     double now = cli_clock();
     bool bar = progress_has_bar();

@@ -239,6 +239,7 @@ tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options
     tn_status status = budget > 0 && total <= budget ? TN_OK : split_find(&state);
     tn_split_search_destroy(state.search);
     bool better = state.best != NULL && tn_setup_need(state.best).total < total;
+    if (status == TN_E_STOPPED && budget == 0) status = TN_OK; /* the least so far */
     if (status == TN_OK) {
         *setup = better ? state.best : whole;
         tn_setup_destroy(better ? whole : state.best);

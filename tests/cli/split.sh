@@ -38,6 +38,7 @@ expect 0 "poison +clean" $tenure run $mobile --weights random:1 --budget 16MiB -
 # A limit of time is one for the search with parts and without.
 expect 3 "time was up before operators in parts|stopped" $tenure fit $mobile --budget 16MiB --costs model:a100-40 --allow split --timeout 1ms
 expect 0 "time " $tenure fit $mobile --budget 1GiB --costs model:a100-40 --allow split --timeout 1ms
+expect 0 "time was up before operators in parts" $tenure plan $mobile --split --timeout 1ms
 # The curve: rising in bytes, falling in work, the last point as it is; drawn with its smallest plan, or with one for a capacity.
 $tenure plan $little --split --sweep 6 --json -o curve.json -o curve.csv -o curve.html -o curve.svg >points.json || failed=1
 python3 - <<'P' || failed=1

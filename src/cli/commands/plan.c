@@ -402,6 +402,18 @@ static const struct argp_child plan_children[] = {{&cli_input_argp, 0, "Reading 
 static const struct argp plan_parser = {plan_options,  plan_parse, "INPUT", plan_doc,
                                         plan_children, plan_help,  0};
 
+/* A limit of time is one for the plan of the whole and the search for parts, where there is one. */
+static tn_status plan_within(plan_arguments *arguments, tn_error *error) {
+    bool limited = arguments->input.split.asked && arguments->options.timeout_s > 0;
+    if (limited) cli_deadline(cli_clock() + arguments->options.timeout_s, "split");
+    tn_status status = cli_input_plan(&arguments->input, &arguments->options, error);
+    bool late = cli_is_late();
+    cli_deadline(0, NULL);
+    if (status == TN_OK && late && tn_setup_splits(arguments->input.setup) == NULL)
+        cli_note("time was up before operators in parts were found: this is the whole");
+    return status;
+}
+
 static int plan_run(int count, char **words) {
     tn_context context = cli_context();
     plan_arguments arguments = {.options = TN_PLAN_OPTIONS_INIT,
@@ -413,7 +425,7 @@ static int plan_run(int count, char **words) {
     cli_interrupt_ends_work();
     if (arguments.objects) return plan_objects(&arguments);
     if (arguments.sweep > 0) return plan_curve(&arguments);
-    tn_status status = cli_input_plan(&arguments.input, &arguments.options, &error);
+    tn_status status = plan_within(&arguments, &error);
     if (status == TN_OK) status = plan_explain(&arguments, &error);
     if (status == TN_OK) status = plan_report(&arguments, &error);
     int code = status == TN_OK ? plan_code(&arguments) : cli_fail(&error);
