@@ -256,8 +256,8 @@ void cli_progress_plain_costs(void); /* times are costs of no unit */
  * process. */
 void cli_interrupt_ends_work(void);
 bool cli_interrupted(void);
-/* From this time on (cli_clock) long work of the stage (NULL: of any) ends as if it was interrupted;
- * 0: no more. */
+/* From this time on (cli_clock) long work of the stage (NULL: of any) ends as if it was
+ * interrupted; 0: no more. */
 void cli_deadline(double at, const char *stage);
 bool cli_is_late(void);
 /* Says that it was, and how far the answer is from the bound (0: there is none); status 3. */

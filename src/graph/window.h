@@ -1,4 +1,5 @@
-/* window.h - windows over spatial extents: what convolutions and pools share, and extents that are scaled. */
+/* window.h - windows over spatial extents: what convolutions and pools share, and extents that are
+ * scaled. */
 #ifndef TN_GRAPH_WINDOW_H
 #define TN_GRAPH_WINDOW_H
 
@@ -41,8 +42,8 @@ static inline uint64_t tn__window_map_bytes(uint64_t taps, uint64_t outputs) {
     return taps <= 16 ? outputs / 2 + outputs % 2 : outputs;
 }
 
-/* floor(extent * scale), the rule of Upsample and Resize: in float32, as a scale is one and ONNX and
- * ONNX Runtime multiply so: 20 times 0.7 is 14, while the float64 product is a little less. */
+/* floor(extent * scale), the rule of Upsample and Resize: in float32, as a scale is one and ONNX
+ * and ONNX Runtime multiply so: 20 times 0.7 is 14, while the float64 product is a little less. */
 static inline double tn__window_scaled(int64_t extent, double scale) {
     float product = (float)extent * (float)scale;
     return floor((double)product);

@@ -163,8 +163,7 @@ static void scales_of_tenths_give_whole_extents(void **state) {
         for (int64_t tenths = 1; tenths <= 12; tenths++) {
             double scale = (double)((float)tenths / 10);
             kit_array in = {.dtype = TN_FLOAT32, .rank = 1, .shape = {10 * tens}}, out;
-            tn_attr attr = {
-                .name = "scales", .type = TN_ATTR_FLOATS, .count = 1, .floats = &scale};
+            tn_attr attr = {.name = "scales", .type = TN_ATTR_FLOATS, .count = 1, .floats = &scale};
             in.data = calloc((size_t)(10 * tens), sizeof(float));
             run_well((uint64_t)tenths,
                      &(kit_op){"Upsample", 7, &attr, 1, (const kit_array *[]){&in}, 1, 1, 0, -1},

@@ -150,10 +150,11 @@ static tn_status replay_load(cli_replay *arguments) {
                                         &arguments->trace, arguments->error);
     tn__file_unmap(&file);
     if (status == TN_OK && !is_snapshot && arguments->device != UINT32_MAX)
-        status = tn__fail(arguments->error, TN_E_INVALID,
-                          "--device %u is of a memory snapshot, and this is a trace, which has one; "
-                          "to play it on a device give one of `tenure list devices`, as host",
-                          arguments->device);
+        status =
+            tn__fail(arguments->error, TN_E_INVALID,
+                     "--device %u is of a memory snapshot, and this is a trace, which has one; "
+                     "to play it on a device give one of `tenure list devices`, as host",
+                     arguments->device);
     if (status != TN_OK || !is_snapshot) return status;
     return tn__where(arguments->error, replay_snapshot_device(arguments), "%s", arguments->path);
 }
