@@ -44,7 +44,8 @@ typedef struct tn_fit_options {
     uint32_t allow;            /* TN_FIT_*; 0: ORDER and RECOMPUTE */
     double to_host_bytes_per_s, from_host_bytes_per_s; /* for SWAP */
     const tn_occupancy_options *memory; /* what bytes are counted with; NULL: defaults */
-    const tn_plan_options *plan;        /* of layouts; NULL: defaults. Its capacity is not read */
+    const tn_plan_options *plan;        /* of layouts; NULL: defaults. Its capacity is not read;
+                                         * without a planner it is `draft` */
     bool live; /* the budget is for what lives at once, wherever it lies: for problems that know no
                 * addresses. The layout is made, and told, beside it */
     bool any;  /* whatever fits will do, found quickly: for who asks whether, not how fast. Where

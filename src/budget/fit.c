@@ -139,6 +139,8 @@ static bool fit_cancelled(const tn_context *context) {
     return context->progress != NULL && !context->progress(context->self, "plan", 0, 0);
 }
 
+/* Of the programs that are tried most are thrown away: `draft` unless something else is asked for.
+ */
 tn_status tn__fit_plan(tn__fit *fit, const tn_problem *problem, uint64_t enough,
                        tn_layout *layout) {
     tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
@@ -146,13 +148,14 @@ tn_status tn__fit_plan(tn__fit *fit, const tn_problem *problem, uint64_t enough,
     plan.struct_size = sizeof plan;
     plan.capacity = 0;
     plan.enough = enough;
+    if (plan.planner == NULL) plan.planner = "draft";
     tn_context quiet = tn__context(plan.context != NULL ? plan.context : &fit->context);
     plan.context = &quiet;
     tn_status status = tn_plan(problem, &plan, layout, fit->error);
     if (status != TN_E_STOPPED || !fit_cancelled(&quiet)) return status;
     fit->stopped = true;
     quiet.progress = NULL;
-    plan.planner = NULL; /* which ends by itself */
+    plan.planner = "draft"; /* which ends by itself */
     return tn_plan(problem, &plan, layout, fit->error);
 }
 

@@ -118,12 +118,14 @@ static void explain_peak(explain_view *view) {
 static tn_status explain_without(const explain_view *view, tn_body_id without, uint64_t *peak,
                                  tn_error *error) {
     const tn_problem *problem = view->report.problem;
+    tn_plan_options options = *view->of->options;
     tn_problem *rest = NULL;
     tn_layout layout = {0};
+    if (options.planner == NULL) options.planner = "draft"; /* there are many */
     tn_status status = tn_problem_create(view->report.context, &rest, error);
     for (tn_body_id b = 0; b < tn_problem_count(problem) && status == TN_OK; b++)
         if (b != without) status = tn_problem_add(rest, tn_problem_body(problem, b), NULL, error);
-    if (status == TN_OK) status = tn_plan(rest, view->of->options, &layout, error);
+    if (status == TN_OK) status = tn_plan(rest, &options, &layout, error);
     if (status == TN_OK) *peak = layout.peak;
     tn_layout_release(&layout);
     tn_problem_destroy(rest);

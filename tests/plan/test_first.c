@@ -126,6 +126,74 @@ static void many_items_are_sorted_as_few_are(void **state) {
     }
 }
 
+/* --- pools: the tightest hole of what lives --- */
+
+static int by_first(const tn_run_body *a, const tn_run_body *b) {
+    return (a->first > b->first) - (a->first < b->first);
+}
+
+/* Of equal holes the last; the open end only if there is no other. */
+static uint64_t choose_last_tightest(const tn_hole *holes, uint32_t count) {
+    uint32_t best = count - 1;
+    for (uint32_t i = 0; i + 1 < count; i++)
+        if (best == count - 1 ||
+            holes[i].last - holes[i].first <= holes[best].last - holes[best].first)
+            best = i;
+    return holes[best].first;
+}
+
+/* By the definition: all neighbours of each body are looked at. */
+static tn_status pool_solve(tn_run *run, tn_run_choose choose) {
+    const uint32_t *order;
+    uint32_t count;
+    TN_TRY(tn__run_order(run, by_first, &order, &count));
+    return tn__run_greedy(run, order, count, choose);
+}
+static tn_status pool_lowest(tn_run *run) { return pool_solve(run, tn__choose_tightest); }
+static tn_status pool_last(tn_run *run) { return pool_solve(run, choose_last_tightest); }
+
+static void expect_pool(const tn_problem *problem, const char *name, const tn_planner *planner,
+                        uint64_t seed) {
+    tn_plan_options options = TN_PLAN_OPTIONS_INIT;
+    tn_layout found, wanted;
+    options.planner = name;
+    assert_ok(tn_plan(problem, &options, &found, &failure));
+    assert_ok(tn__plan_with(planner, problem, NULL, &wanted, &failure));
+    for (uint32_t i = 0; i < found.body_count; i++)
+        if (found.offset[i] != wanted.offset[i])
+            fail_msg("%s, seed %llu: body %u at %llu, not at %llu\n", name,
+                     (unsigned long long)seed, i, (unsigned long long)found.offset[i],
+                     (unsigned long long)wanted.offset[i]);
+    tn_layout_release(&found);
+    tn_layout_release(&wanted);
+}
+
+/* Few sizes, so that many holes are equal; alignments that sizes keep, and some that they do not.
+ */
+static void pools_take_the_tightest_hole(void **state) {
+    (void)state;
+    const tn_planner lowest = {
+        .name = "lowest", .features = TN_PLANS_ALL, .source = "test", .solve = pool_lowest};
+    const tn_planner last = {
+        .name = "last", .features = TN_PLANS_ALL, .source = "test", .solve = pool_last};
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        tn__random random = {.state = seed};
+        tn_problem *problem;
+        assert_ok(tn_problem_create(NULL, &problem, &failure));
+        uint64_t unit = seed % 3 == 0 ? 1 : 64, steps = 20 + kit_below(&random, 400);
+        for (uint64_t i = 20 + kit_below(&random, 400); i > 0; i--) {
+            tn_body body = {.size = unit * (1 + kit_below(&random, 30)),
+                            .alignment = 1ull << kit_below(&random, 7),
+                            .first = (int64_t)kit_below(&random, steps)};
+            body.last = body.first + 1 + (int64_t)kit_below(&random, steps / 4);
+            assert_ok(tn_problem_add(problem, &body, NULL, &failure));
+        }
+        expect_pool(problem, "time-order", &lowest, seed);
+        expect_pool(problem, "ggml", &last, seed);
+        tn_problem_destroy(problem);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_layout_is_valid_whatever_the_constraints),
@@ -133,6 +201,7 @@ int main(void) {
         cmocka_unit_test(the_first_layout_uses_memory_again),
         cmocka_unit_test(a_cancelled_call_without_a_layout_is_stopped),
         cmocka_unit_test(many_items_are_sorted_as_few_are),
+        cmocka_unit_test(pools_take_the_tightest_hole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,10 +21,11 @@ static uint64_t height(const tn_problem *problem, const char *planner) {
     return peak;
 }
 
-static void expect_floor(const char *kind, uint32_t count, uint64_t seed) {
+static void expect_floor(const char *kind, uint32_t count, uint32_t steps, uint64_t seed) {
     uint64_t optimum, best = UINT64_MAX;
     const char *who = "";
-    tn_problem *problem = make(kind, &(generate_wish){.count = count, .seed = seed}, &optimum);
+    generate_wish wish = {.count = count, .steps = steps, .seed = seed};
+    tn_problem *problem = make(kind, &wish, &optimum);
     for (uint32_t p = 0; p < tn_planner_count(); p++) {
         const tn_planner *planner = tn__planner_at(p);
         bool models = strcmp(kind, "windows") != 0 || (planner->features & TN_PLANS_PIECES);
@@ -45,13 +46,53 @@ static void auto_is_never_worse_than_a_quick_planner(void **state) {
     (void)state;
     for (uint32_t i = 0; i < generate_kind_count; i++)
         for (uint64_t seed = 11; seed <= 12; seed++)
-            expect_floor(generate_kinds[i].name, seed == 11 ? 1000 : 5000, seed);
+            expect_floor(generate_kinds[i].name, seed == 11 ? 1000 : 5000, 0, seed);
 }
 
 static void nor_where_many_live_a_few_at_a_time(void **state) {
     (void)state;
-    expect_floor("short", 100000, 5);
-    expect_floor("power", 100000, 5);
+    expect_floor("short", 100000, 0, 5);
+    expect_floor("power", 100000, 0, 5);
+}
+
+/* A perfect packing of which nobody can tell what was cut from what: every step of twenty is
+ * crowded with sizes that agree by chance. Who looks for cuts comes to its own limit; the others go
+ * on. */
+static void nor_where_every_step_is_full_and_nothing_fits(void **state) {
+    (void)state;
+    static const uint32_t counts[] = {1400, 5000, 9000};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        generate_wish wish = {.count = counts[i], .steps = 20, .seed = 3};
+        uint64_t optimum;
+        tn_problem *problem = make("cuts", &wish, &optimum);
+        if (height(problem, "uncut") == optimum) fail_msg("%u cuts are solved\n", counts[i]);
+        tn_problem_destroy(problem);
+        expect_floor("cuts", counts[i], 20, 3);
+    }
+}
+
+/* A limit that comes while one crowded step is looked at: there is a layout, and hardly more work
+ * than the limit was done. */
+static void a_limit_holds_within_a_crowded_step(void **state) {
+    (void)state;
+    static const char *const planners[] = {"uncut", "draft", "auto"};
+    generate_wish wish = {.count = 6000, .steps = 4, .seed = 5};
+    uint64_t optimum;
+    tn_problem *problem = make("cuts", &wish, &optimum);
+    for (size_t p = 0; p < sizeof planners / sizeof *planners; p++) {
+        for (uint64_t limit = 1; limit <= 10000; limit *= 100) {
+            tn_plan_options options = TN_PLAN_OPTIONS_INIT;
+            tn_layout layout;
+            options.planner = planners[p];
+            options.work_limit = limit;
+            assert_ok(tn_plan(problem, &options, &layout, &failure));
+            if (layout.work > limit + 40000)
+                fail_msg("%s: %llu units, the limit is %llu\n", planners[p],
+                         (unsigned long long)layout.work, (unsigned long long)limit);
+            tn_layout_release(&layout);
+        }
+    }
+    tn_problem_destroy(problem);
 }
 
 /* Whether the plan is as high as the rectangle was; one 50th above at most. */
@@ -112,6 +153,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(auto_is_never_worse_than_a_quick_planner),
         cmocka_unit_test(nor_where_many_live_a_few_at_a_time),
+        cmocka_unit_test(nor_where_every_step_is_full_and_nothing_fits),
+        cmocka_unit_test(a_limit_holds_within_a_crowded_step),
         cmocka_unit_test(what_was_cut_from_one_is_put_together),
         cmocka_unit_test(short_lives_end_at_their_bound),
         cmocka_unit_test(what_is_crowded_is_planned_first),

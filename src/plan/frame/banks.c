@@ -348,6 +348,15 @@ static tn_status banks_forgive(const tn__call *call, tn_status status) {
     return TN_OK;
 }
 
+/* Choices are many, and most are thrown away: what `auto` searches for without a limit is not worth
+ * it for each. */
+static const tn_planner *banks_planner(const tn__call *call) {
+    const tn_planner *draft = tn__planner_find("draft");
+    bool limited = call->options.work_limit != 0 || call->options.timeout_s > 0;
+    return draft != NULL && !limited && strcmp(call->planner->name, "auto") == 0 ? draft
+                                                                                 : call->planner;
+}
+
 /* Plans the bodies assigned to the bank. Release the trial on failure too. */
 static tn_status banks_try(const banks *all, tn_bank_id bank, banks_trial *trial) {
     tn__call *call = all->call;
@@ -358,7 +367,7 @@ static tn_status banks_try(const banks *all, tn_bank_id bank, banks_trial *trial
     TN_TRY(tn__prepared_bound(prepared, bank, &prepared->lower_bound, &trial->step, call->error));
     trial->refuted = prepared->lower_bound > prepared->capacity;
     if (trial->refuted) return TN_OK;
-    TN_TRY(tn__run_create(&trial->run, prepared, call->planner, call->error));
+    TN_TRY(tn__run_create(&trial->run, prepared, banks_planner(call), call->error));
     trial->ran = true;
     tn_status status = tn__run_answer(&trial->run, NULL);
     call->layout.work += trial->run.work;

@@ -1,4 +1,5 @@
-/* first.c - a layout at once, for when the clock leaves no planner the time for one.
+/* first.c - a layout at once, for when the clock leaves no planner the time for one; the pools that
+ * are planners.
  *
  * What a heap would do as the program runs: bodies come and go in order of time, each into a hole
  * that is hardly larger than it, else on top. Holes are in lists by size, sixteen to each power of
@@ -9,8 +10,14 @@
  * Lives are taken whole (no windows, no gaps), pinned bodies lie below all others, and where
  * several streams run nothing shares: right for every problem, good for none.
  *
+ * Pools that take the tightest hole of all (`time-order`, `ggml`) have them in a tree by size
+ * instead, a treap; what is above all that lives is in no tree, and is taken when nothing else
+ * fits.
+ *
  * Cost:   O(n), a second for 10^7 bodies; 40 bytes for each that lives at the busiest step.
+ *         O(n log n) with the tree.
  * Source: Masmano et al., TLSF, ECRTS 2004 (lists by size and bits); sizes need no header here.
+ *         Seidel, Aragon: Randomized search trees, 1996.
  */
 #include "plan/frame/planner_run.h"
 
@@ -23,12 +30,21 @@
 typedef struct first_block { /* a body or a hole, in order of addresses */
     uint64_t start, end;
     uint32_t below, above;
-    uint32_t next, previous; /* in the list of its holes; next: of those that end with it */
+    union {
+        struct { /* in the list of its holes; next: of those that end with it */
+            uint32_t next, previous;
+        };
+        uint32_t child[2]; /* in the tree of holes */
+    };
     bool hole;
 } first_block;
 
 typedef struct first_heap {
     const tn__prepared *prepared;
+    bool tight;    /* holes are in the tree ... */
+    bool last;     /* ... and of equal ones the highest is taken, not the lowest */
+    uint32_t root; /* of it */
+    tn_run *run;   /* whose work and limits it is; NULL: the caller's wish alone counts */
     first_block *blocks;
     size_t room;
     uint32_t used, spare; /* spare: a list of blocks that are nothing now */
@@ -46,10 +62,75 @@ static uint32_t first_list(uint64_t size) {
     return ((exponent - FIRST_PARTS + 1) << FIRST_PARTS) + part;
 }
 
+/* --- the tree: by size, then by address --- */
+
+/* A bijection (the finaliser of MurmurHash3), so that no two have one rank. */
+static uint32_t first_rank(uint32_t at) {
+    at ^= at >> 16;
+    at *= 0x85ebca6bu;
+    at ^= at >> 13;
+    at *= 0xc2b2ae35u;
+    return at ^ at >> 16;
+}
+
+static bool first_before(const first_heap *heap, uint32_t a, uint32_t b) {
+    const first_block *x = &heap->blocks[a], *y = &heap->blocks[b];
+    uint64_t of_x = x->end - x->start, of_y = y->end - y->start;
+    if (of_x != of_y) return of_x < of_y;
+    return heap->last ? x->start > y->start : x->start < y->start;
+}
+
+static void first_plant(first_heap *heap, uint32_t added) {
+    uint32_t *link = &heap->root, rank = first_rank(added);
+    uint32_t *ends[2] = {&heap->blocks[added].child[0], &heap->blocks[added].child[1]};
+    while (*link != FIRST_NONE && first_rank(*link) > rank)
+        link = &heap->blocks[*link].child[first_before(heap, *link, added)];
+    uint32_t at = *link;
+    for (*link = added; at != FIRST_NONE;) { /* what hung here goes below it, on both sides */
+        bool lower = first_before(heap, at, added);
+        *ends[!lower] = at;
+        ends[!lower] = &heap->blocks[at].child[lower];
+        at = *ends[!lower];
+    }
+    *ends[0] = *ends[1] = FIRST_NONE;
+}
+
+static void first_uproot(first_heap *heap, uint32_t gone) {
+    uint32_t *link = &heap->root;
+    while (*link != gone) link = &heap->blocks[*link].child[first_before(heap, *link, gone)];
+    uint32_t left = heap->blocks[gone].child[0], right = heap->blocks[gone].child[1];
+    while (left != FIRST_NONE && right != FIRST_NONE) {
+        bool is_left = first_rank(left) > first_rank(right);
+        uint32_t *taken = is_left ? &left : &right;
+        *link = *taken;
+        link = &heap->blocks[*taken].child[is_left];
+        *taken = *link;
+    }
+    *link = left != FIRST_NONE ? left : right;
+}
+
+/* The tightest hole of at least `size` bytes; NONE: there is none. */
+static uint32_t first_tightest(const first_heap *heap, uint64_t size) {
+    uint32_t found = FIRST_NONE;
+    for (uint32_t at = heap->root; at != FIRST_NONE;) {
+        const first_block *block = &heap->blocks[at];
+        bool enough = block->end - block->start >= size;
+        if (enough) found = at;
+        at = block->child[!enough];
+    }
+    return found;
+}
+
+/* --- holes --- */
+
 static void first_enter(first_heap *heap, uint32_t at) {
     first_block *block = &heap->blocks[at];
     uint32_t list = first_list(block->end - block->start);
     block->hole = true;
+    if (heap->tight) {
+        if (at != heap->top) first_plant(heap, at);
+        return;
+    }
     block->previous = FIRST_NONE;
     block->next = heap->list[list];
     if (block->next != FIRST_NONE) heap->blocks[block->next].previous = at;
@@ -60,13 +141,17 @@ static void first_enter(first_heap *heap, uint32_t at) {
 static void first_leave(first_heap *heap, uint32_t at) {
     first_block *block = &heap->blocks[at];
     uint32_t list = first_list(block->end - block->start);
+    block->hole = false;
+    if (heap->tight) {
+        if (at != heap->top) first_uproot(heap, at);
+        return;
+    }
     if (block->next != FIRST_NONE) heap->blocks[block->next].previous = block->previous;
     if (block->previous != FIRST_NONE)
         heap->blocks[block->previous].next = block->next;
     else
         heap->list[list] = block->next;
     if (heap->list[list] == FIRST_NONE) heap->any[list / 64] &= ~((uint64_t)1 << list % 64);
-    block->hole = false;
 }
 
 /* A new block right above `below` (NONE: the lowest of all); NONE: no memory. */
@@ -127,6 +212,7 @@ static bool first_fits(const first_heap *heap, uint32_t at, const tn_run_body *b
 
 /* A hole for the body; NONE: there is none. */
 static uint32_t first_find(const first_heap *heap, const tn_run_body *body) {
+    if (heap->tight) return first_tightest(heap, body->size);
     uint32_t list = first_list(body->size), tries = 0;
     for (uint32_t at = heap->list[list]; at != FIRST_NONE && tries < FIRST_TRIES; tries++) {
         if (first_fits(heap, at, body)) return at;
@@ -192,9 +278,13 @@ static tn_status first_place(first_heap *heap, uint32_t id, uint64_t *offset, tn
     return TN_OK;
 }
 
-static bool first_goes_on(const tn__prepared *p, uint32_t done) {
-    const tn_context *context = &p->context;
-    return context->progress == NULL || context->progress(context->self, "plan", done, p->count);
+static tn_status first_look(const first_heap *heap, uint32_t done, tn_error *error) {
+    const tn_context *context = &heap->prepared->context;
+    if (heap->run != NULL) return tn__run_work(heap->run, 1);
+    if (done % FIRST_LOOK != 0 || context->progress == NULL ||
+        context->progress(context->self, "plan", done, heap->prepared->count))
+        return TN_OK;
+    TN_FAIL(error, TN_E_STOPPED, "stopped before there was any layout");
 }
 
 static tn_status first_in_time(first_heap *heap, uint64_t *offset, tn_error *error) {
@@ -207,8 +297,7 @@ static tn_status first_in_time(first_heap *heap, uint64_t *offset, tn_error *err
         }
         for (uint32_t i = p->until[t]; i < p->until[t + 1]; i++) {
             uint32_t id = p->by_first[i];
-            if (i % FIRST_LOOK == 0 && !first_goes_on(p, i))
-                TN_FAIL(error, TN_E_STOPPED, "stopped before there was any layout");
+            TN_TRY(first_look(heap, i, error));
             if (p->bodies[id].size == 0 || (pins && p->pins[id] != TN__FREE)) continue;
             TN_TRY(first_place(heap, id, offset, error));
         }
@@ -229,18 +318,20 @@ static tn_status first_end_to_end(const tn__prepared *p, uint64_t base, uint64_t
     return TN_OK;
 }
 
-static tn_status first_heap_run(const tn__prepared *p, uint64_t base, uint64_t *offset,
+/* All bodies, above `base`. */
+static tn_status first_heap_run(first_heap *heap, uint64_t base, uint64_t *offset,
                                 tn_error *error) {
-    first_heap heap = {.prepared = p, .spare = FIRST_NONE, .top = FIRST_NONE};
+    const tn__prepared *p = heap->prepared;
     size_t times = p->time_count;
-    for (uint32_t i = 0; i < FIRST_LISTS; i++) heap.list[i] = FIRST_NONE;
-    heap.end = tn__alloc(&p->context, times * sizeof *heap.end);
-    if (heap.end != NULL) memset(heap.end, 0xff, times * sizeof *heap.end);
-    bool ready = heap.end != NULL && first_make(&heap, FIRST_NONE, 0, base) != FIRST_NONE;
+    heap->spare = heap->top = heap->root = FIRST_NONE;
+    for (uint32_t i = 0; i < FIRST_LISTS; i++) heap->list[i] = FIRST_NONE;
+    heap->end = tn__alloc(&p->context, times * sizeof *heap->end);
+    if (heap->end != NULL) memset(heap->end, 0xff, times * sizeof *heap->end);
+    bool ready = heap->end != NULL && first_make(heap, FIRST_NONE, 0, base) != FIRST_NONE;
     tn_status status =
-        ready ? first_in_time(&heap, offset, error) : tn__no_memory(error, "the first layout");
-    tn__free(&p->context, heap.end, times * sizeof *heap.end);
-    tn__free(&p->context, heap.blocks, heap.room * sizeof *heap.blocks);
+        ready ? first_in_time(heap, offset, error) : tn__no_memory(error, "the first layout");
+    tn__free(&p->context, heap->end, times * sizeof *heap->end);
+    tn__free(&p->context, heap->blocks, heap->room * sizeof *heap->blocks);
     return status;
 }
 
@@ -255,10 +346,31 @@ tn_status tn__first_layout(const tn__prepared *p, uint64_t *offset, uint64_t *pe
     if (p->streams > 1)
         TN_TRY(first_end_to_end(p, base, offset, error));
     else
-        TN_TRY(first_heap_run(p, base, offset, error));
+        TN_TRY(first_heap_run(&(first_heap){.prepared = p}, base, offset, error));
     *peak = 0;
     for (uint32_t i = 0; i < p->count; i++)
         if (p->bodies[i].size > 0 && offset[i] + p->bodies[i].size > *peak)
             *peak = offset[i] + p->bodies[i].size;
+    return TN_OK;
+}
+
+/* A hole of the tree fits if it is long enough: no start is ever off an alignment. */
+bool tn__run_replays(const tn_run *run) {
+    const tn__prepared *p = run->prepared;
+    uint64_t sizes = 0, alignment = 1;
+    if (p->needs & ~(uint32_t)TN_PLANS_ALIGNMENT) return false;
+    for (uint32_t i = 0; i < p->count; i++) {
+        sizes |= p->bodies[i].size;
+        if (p->bodies[i].alignment > alignment) alignment = p->bodies[i].alignment;
+    }
+    return (sizes & (alignment - 1)) == 0;
+}
+
+tn_status tn__run_replay(tn_run *run, bool last) {
+    uint64_t *offset = tn__run_scratch(run, run->prepared->count, sizeof *offset);
+    if (offset == NULL) return TN_E_NO_MEMORY;
+    first_heap heap = {.prepared = run->prepared, .tight = true, .last = last, .run = run};
+    TN_TRY(first_heap_run(&heap, 0, offset, run->error));
+    tn__run_keep_offsets(run, offset);
     return TN_OK;
 }

@@ -102,6 +102,10 @@ bool tn__run_has_streams(const tn_run *run) {
 bool tn__run_has_capacity(const tn_run *run) { return run->prepared->has_capacity; }
 uint32_t tn__run_threads(const tn_run *run) { return run->threads > 0 ? run->threads : 1; }
 const tn_context *tn__run_context(const tn_run *run) { return &run->prepared->context; }
+bool tn__run_is_done(const tn_run *run) {
+    if (run->best_peak <= run->lower_bound) return true;
+    return run->prepared->has_capacity && run->best_peak <= run->prepared->capacity;
+}
 uint64_t tn__run_best(const tn_run *run) { return run->best_peak; }
 const uint64_t *tn__run_best_offsets(const tn_run *run) { return run->best; }
 bool tn__run_placed(const tn_run *run, uint32_t body) { return run->placed[body] != 0; }
@@ -184,6 +188,8 @@ uint64_t tn__run_work_left(const tn_run *run) {
     if (run->work_limit == 0) return UINT64_MAX;
     return run->work < run->work_limit ? run->work_limit - run->work : 0;
 }
+
+uint64_t tn__run_work_done(const tn_run *run) { return run->work; }
 
 /* --- order --- */
 

@@ -96,6 +96,13 @@ tn_status tn__run_greedy(tn_run *run, const uint32_t *order, uint32_t count, tn_
 uint64_t tn__choose_lowest(const tn_hole *holes, uint32_t count);
 uint64_t tn__choose_tightest(const tn_hole *holes, uint32_t count); /* ties: the lowest */
 
+/* What a pool does that serves requests as they come: bodies in order of time, ties by number, each
+ * in the tightest hole that what lives then leaves it; of equal ones the lowest, or the last. Keeps
+ * the layout without placing bodies. Where tn__run_replays says so: no pins, pieces or streams, and
+ * sizes are multiples of all alignments. A unit of work a body. Cost: O(n log n). */
+bool tn__run_replays(const tn_run *run);
+tn_status tn__run_replay(tn_run *run, bool last);
+
 /* A body that would end beyond 2^63 - 1 is not placed there; the run ends with E_STOPPED. */
 void tn__run_place(tn_run *run, uint32_t body, uint64_t offset);
 void tn__run_unplace(tn_run *run, uint32_t body); /* not for pinned bodies */
@@ -111,12 +118,14 @@ void tn__run_keep_offsets(tn_run *run, const uint64_t *offsets);
 /* A proof by the planner that no placement has a peak below `bytes`. */
 void tn__run_raise_bound(tn_run *run, uint64_t bytes);
 
+bool tn__run_is_done(const tn_run *run);  /* the best is at the bound, or fits the capacity */
 uint64_t tn__run_best(const tn_run *run); /* peak of the best placement kept; UINT64_MAX: none */
 const uint64_t *tn__run_best_offsets(const tn_run *run); /* [count], where there is one */
 
 /* Counts units of work that were not counted by tn__run_holes. E_STOPPED as there. */
 tn_status tn__run_work(tn_run *run, uint64_t units);
 uint64_t tn__run_work_left(const tn_run *run); /* UINT64_MAX: no limit */
+uint64_t tn__run_work_done(const tn_run *run);
 /* Looks at the clock and at the caller's wish to cancel, without counting work. From the thread of
  * the run. */
 bool tn__run_goes_on(tn_run *run);
@@ -135,8 +144,13 @@ tn_status tn__run_portfolio(tn_run *run, const tn_planner *const *planners, uint
                             uint64_t work_limit);
 /* The plan of one planner of the registry, by name. */
 tn_status tn__run_as(tn_run *run, const char *planner);
+/* The same where the run is not done, with at most so much work (0: what is left); that it came to
+ * that limit without a plan is no end. */
+tn_status tn__run_ask(tn_run *run, const char *planner, uint64_t work_limit);
 /* The same with all planners of the registry that say TN_PLANS_QUICKLY. */
 tn_status tn__run_quick_portfolio(tn_run *run);
+/* draft.c: what the planner of that name does, in this run. */
+tn_status tn__run_draft(tn_run *run);
 
 /* A smaller problem: bodies of one whole piece, in the run's compressed times. */
 #define TN__FREE UINT64_MAX /* not pinned */

@@ -107,7 +107,7 @@ tn_status tn__run_portfolio(tn_run *run, const tn_planner *const *planners, uint
         portfolio_member *member = &all.members[all.count];
         status = tn__run_create(&member->run, run->prepared, planners[i], &member->error);
         if (status != TN_OK) break;
-        member->run.threads = count == 1 ? run->threads : 1;
+        member->run.threads = tn__run_threads(run) > count ? tn__run_threads(run) / count : 1;
         if (run->best_peak != UINT64_MAX) { /* what there is, members begin with */
             member->run.best_peak = run->best_peak;
             memcpy(member->run.best, run->best, run->prepared->count * sizeof *run->best);
@@ -137,6 +137,14 @@ tn_status tn__run_as(tn_run *run, const char *name) {
     const tn_planner *planner = tn__planner_find(name);
     if (planner != NULL) return tn__run_portfolio(run, &planner, 1, 0);
     TN_FAIL(run->error, TN_E_UNSUPPORTED, "planner %s is not there", name);
+}
+
+tn_status tn__run_ask(tn_run *run, const char *name, uint64_t work_limit) {
+    const tn_planner *planner = tn__planner_find(name);
+    if (tn__run_is_done(run) || planner == NULL) return TN_OK;
+    tn_status status = tn__run_portfolio(run, &planner, 1, work_limit);
+    bool own = status == TN_E_STOPPED && work_limit > 0; /* it came to its limit with no plan */
+    return own && tn__run_goes_on(run) ? TN_OK : status;
 }
 
 tn_status tn__run_quick_portfolio(tn_run *run) {

@@ -40,12 +40,6 @@ typedef struct crest_state {
     uint64_t fill_work;     /* units that the others take */
 } crest_state;
 
-static bool crest_is_done(tn_run *run) {
-    uint64_t best = tn__run_best(run);
-    return best <= tn__run_lower_bound(run) ||
-           (tn__run_has_capacity(run) && best <= tn__run_capacity(run));
-}
-
 /* The height that would do. */
 static uint64_t crest_goal(tn_run *run) {
     uint64_t bound = tn__run_lower_bound(run), capacity = tn__run_capacity(run);
@@ -140,7 +134,7 @@ static tn_status crest_share(crest_state *crest, uint32_t share) {
         count += crest->is_crest[i];
     }
     if (count > n - n / CREST_REST) return TN_OK; /* it is all: `scale` does that */
-    for (uint32_t turn = 0; turn < CREST_TURNS && !crest_is_done(run); turn++) {
+    for (uint32_t turn = 0; turn < CREST_TURNS && !tn__run_is_done(run); turn++) {
         uint64_t peak;
         TN_TRY(crest_plan(crest, &peak));
         if (peak >= tn__run_best(run)) return TN_OK; /* no use for what is around it */
@@ -156,7 +150,7 @@ static tn_status crest_solve(tn_run *run) {
     if (tn__run_needs(run) & ~(uint32_t)TN_PLANS_ALIGNMENT) return tn__run_as(run, "scale");
     TN_TRY(crest_prepare(&crest));
     for (uint32_t round = 0; round < rounds; round++, crest.work *= CREST_MORE)
-        for (uint32_t i = 0; i < CREST_SHARES && !crest_is_done(run); i++)
+        for (uint32_t i = 0; i < CREST_SHARES && !tn__run_is_done(run); i++)
             TN_TRY(crest_share(&crest, crest_shares[i]));
     return TN_OK;
 }

@@ -556,11 +556,6 @@ static bool exact_wants_blocks(const exact_state *exact) {
     return exact->plain_nodes + exact->shuffled_nodes >= exact->blocks_after;
 }
 
-static bool exact_is_enough(const tn_run *run) {
-    bool fits = tn__run_best(run) <= tn__run_capacity(run) && tn__run_has_capacity(run);
-    return fits || tn__run_best(run) <= tn__run_lower_bound(run);
-}
-
 /* A plan to begin with: the quick planners where they are, then a moment of `scale`. */
 static tn_status exact_begin(tn_run *run) {
     const tn_planner *scale = tn__planner_find("scale"), *uncut = tn__planner_find("uncut");
@@ -569,13 +564,13 @@ static tn_status exact_begin(tn_run *run) {
         TN_TRY(tn__run_quick_portfolio(run));
     else if (uncut != NULL)
         TN_TRY(tn__run_portfolio(run, &uncut, 1, work));
-    if (exact_is_enough(run) || scale == NULL) return TN_OK;
+    if (tn__run_is_done(run) || scale == NULL) return TN_OK;
     return tn__run_portfolio(run, &scale, 1, work);
 }
 
 static tn_status exact_solve(tn_run *run) {
     if (tn__run_best(run) == UINT64_MAX) TN_TRY(exact_begin(run));
-    if (exact_is_enough(run)) return TN_OK;
+    if (tn__run_is_done(run)) return TN_OK;
     exact_state *exact = tn__run_scratch(run, 1, sizeof *exact);
     if (exact == NULL) return TN_OK; /* the quick plan stands */
     exact->run = run;

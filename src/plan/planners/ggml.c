@@ -3,7 +3,7 @@
  * A run-time allocator with knowledge of ends but not of beginnings: what is placed never minds
  * what comes later. Free blocks of equal size: the last one. The open end counts only when no block
  * fits. Differs from `time-order` in that tie alone.
- * Cost:   O(sum of neighbours * log n).
+ * Cost:   O(n log n) or O(sum of neighbours * log n), as `time-order`.
  * Source: ggml-alloc, the dynamic tensor allocator.
  */
 #include "plan/frame/peers.h"
@@ -18,6 +18,7 @@ static uint64_t ggml_choose(const tn_hole *holes, uint32_t count) {
 
 static tn_status ggml_solve(tn_run *run) {
     uint32_t count;
+    if (tn__run_replays(run)) return tn__run_replay(run, true);
     tn__peers_key *keys = tn__peers_keys(run, &count);
     if (keys == NULL) return TN_E_NO_MEMORY;
     for (uint32_t i = 0; i < count; i++)

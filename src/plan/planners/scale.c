@@ -276,11 +276,8 @@ static tn_status scale_try(scale_state *scale, uint64_t give_up) {
 /* --- many plans --- */
 
 static bool scale_is_done(const scale_state *scale) {
-    const tn_run *run = scale->run;
-    uint64_t best = tn__run_best(run);
-    if (best <= tn__run_lower_bound(run) || scale->count < 2) return true;
-    if (tn__run_has_capacity(run) && best <= tn__run_capacity(run)) return true;
-    if (tn__run_is_limited(run)) return false;
+    if (tn__run_is_done(scale->run) || scale->count < 2) return true;
+    if (tn__run_is_limited(scale->run)) return false;
     return scale->plans >= SCALE_PLANS_MAX ||
            (scale->plans >= SCALE_PLANS && scale->spent >= SCALE_WORK);
 }

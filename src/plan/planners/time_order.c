@@ -2,7 +2,8 @@
  *
  * A pool that knows no future serves requests as they come. Its height is what users get without a
  * planner; as a plan it wins where lives nest like a stack.
- * Cost:   O(sum of neighbours * log n).
+ * Cost:   O(n log n); with pins, pieces or streams, or where sizes are no multiples of alignments,
+ *         O(sum of neighbours * log n).
  * Source: the best-fit allocators of TensorFlow (BFC) and ggml, replayed on known lives.
  */
 #include "plan/frame/planner.h"
@@ -14,6 +15,7 @@ static int time_order_compare(const tn_run_body *a, const tn_run_body *b) {
 static tn_status time_order_solve(tn_run *run) {
     const uint32_t *order;
     uint32_t count;
+    if (tn__run_replays(run)) return tn__run_replay(run, false);
     TN_TRY(tn__run_order(run, time_order_compare, &order, &count));
     return tn__run_greedy(run, order, count, tn__choose_tightest);
 }

@@ -106,12 +106,6 @@ static void uncut_keep(uncut_plan *plan) {
     tn__run_keep_offsets(plan->run, plan->offset);
 }
 
-static bool uncut_is_done(tn_run *run) {
-    uint64_t best = tn__run_best(run);
-    return best <= tn__run_lower_bound(run) ||
-           (tn__run_has_capacity(run) && best <= tn__run_capacity(run));
-}
-
 static tn_status uncut_ask(uncut_plan *plan, const char *planner, uint64_t work) {
     tn_run *run = plan->run;
     uint64_t peak;
@@ -120,7 +114,7 @@ static tn_status uncut_ask(uncut_plan *plan, const char *planner, uint64_t work)
                      .planner = tn__planner_find(planner),
                      .capacity = tn__run_capacity(run),
                      .work_limit = work};
-    if (part.planner == NULL || uncut_is_done(run)) return TN_OK;
+    if (part.planner == NULL || tn__run_is_done(run)) return TN_OK;
     TN_TRY(tn__run_part(run, &part, plan->found, &peak));
     if (peak != UINT64_MAX) uncut_keep(plan);
     return TN_OK;
@@ -139,7 +133,7 @@ static tn_status uncut_plan_blocks(uncut_plan *plan) {
 /* Of a perfect packing what was put together wrongly is mended, and planned again and again, until
  * nothing becomes better for a while. */
 static tn_status uncut_mend(uncut_plan *plan) {
-    for (uint32_t stale = 0; stale < UNCUT_STALE && !uncut_is_done(plan->run); stale++) {
+    for (uint32_t stale = 0; stale < UNCUT_STALE && !tn__run_is_done(plan->run); stale++) {
         uint64_t before = tn__run_best(plan->run);
         uint32_t count = plan->blocks.standing_count;
         if (plan->blocks.effort >= plan->effort) return TN_OK;
@@ -175,7 +169,8 @@ static tn_status uncut_search(uncut_plan *plan) {
     bool end = false;
     for (plan->times = 1; plan->times < UINT32_MAX; plan->times *= UNCUT_DEEPER) {
         for (uint32_t turn = 0; turn < UNCUT_TURNS; turn++) {
-            if (end || uncut_is_done(plan->run) || plan->blocks.effort > plan->effort) return TN_OK;
+            if (end || tn__run_is_done(plan->run) || plan->blocks.effort > plan->effort)
+                return TN_OK;
             TN_TRY(uncut_turn(plan, turn, &end));
         }
         if (!tn__run_is_limited(plan->run)) return TN_OK;
@@ -184,9 +179,10 @@ static tn_status uncut_search(uncut_plan *plan) {
 }
 
 static tn_status uncut_solve(tn_run *run) {
-    uncut_plan plan = {.run = run, .full = tn__uncut_is_full(run)};
+    uncut_plan plan = {.run = run};
     if (!uncut_may_join(run))
         return tn__run_best(run) != UINT64_MAX ? TN_OK : tn__run_as(run, "scale");
+    plan.full = tn__uncut_is_full(run);
     tn_status status = uncut_prepare(&plan);
     plan.effort = tn__mul_sat(UNCUT_MEND, plan.count);
     if (plan.effort > UNCUT_MEND_MAX) plan.effort = UNCUT_MEND_MAX;
