@@ -13,8 +13,9 @@
  *                               O(n log n): a short one where the quick planners were good already,
  *                               its own measure beyond them; `slide` for what they leave too high
  *   up to DRAFT_SEARCH bodies   `exact`, a small fixed amount of work: on real networks the bound
- * is nearly always reachable, in as many steps as there are bodies; what is left to win has to be a
- * millionth of the whole. Not within a limit: who sets one goes on, and decides with what
+ *                               is nearly always reachable, in as many steps as there are bodies;
+ *                               what is left to win has to be a millionth of the whole. Not within
+ *                               a limit: who sets one goes on, and decides with what
  *
  * So it is never worse than a quick planner wherever those are cheap, and begins where they end.
  * Whatever reaches the lower bound, or the capacity that was asked for, ends it.
@@ -68,7 +69,7 @@ static tn_status draft_quick(tn_run *run, uint64_t near) {
     uint32_t n = tn__run_count(run);
     if (n > DRAFT_GREEDY) {
         TN_TRY(tn__run_ask(run, "scale", (uint64_t)DRAFT_FIRST_WORK * n));
-        bool is_near = near <= DRAFT_NEAR && near <= (uint64_t)DRAFT_SLIDE_NEAR * n;
+        bool is_near = near <= DRAFT_NEAR;
         if (!is_near && tn__run_replays(run)) TN_TRY(tn__run_ask(run, "time-order", 0));
         if (!is_near) return draft_crest(run, near);
         TN_TRY(tn__run_ask(run, "greedy-by-size", 0));
