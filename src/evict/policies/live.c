@@ -24,7 +24,7 @@
 #include "evict/policy.h"
 
 #define LIVE_WALK 512u /* storages */
-#define LIVE_AGE 4096u /* operators */
+#define LIVE_AGE 32u   /* operators */
 
 typedef struct live_record { /* of a storage */
     double around;           /* its share of what is dropped around */
