@@ -40,6 +40,8 @@ typedef struct tn_stages {
     /* NULL; or [tensors] whether all ranks with parts of a stage (tn_train_options.tensor_ranks)
      * have the same in it */
     const bool *alike;
+    uint32_t tensor_ranks,
+        tensor_rank; /* of the step (the same of train.h); 1 and 0: it is whole */
 } tn_stages;
 
 /* The order in which a stage goes through its passes. X(name, text, sentence) */

@@ -276,9 +276,11 @@ static tn_status pipe_check(const tn__pipe *pipe, const tn_program_pipeline_opti
         TN_FAIL(pipe->error, TN_E_INVALID,
                 "%u micro-batches do not divide among %u stages, which have several pieces each",
                 stages->rounds, pipe->count);
-    if (options->tensor_rank >= pipe->tensor)
-        TN_FAIL(pipe->error, TN_E_INVALID, "there is no rank %u of %u with parts of a stage",
-                options->tensor_rank, pipe->tensor);
+    if (options->tensor_rank != stages->tensor_rank || pipe->tensor != stages->tensor_ranks)
+        TN_FAIL(pipe->error, TN_E_INVALID,
+                "the step is of rank %u of %u with parts of a stage, not of %u of %u (tensor_rank, "
+                "tensor_ranks)",
+                stages->tensor_rank, stages->tensor_ranks, options->tensor_rank, pipe->tensor);
     if (pipe->tensor > TN_GRID_MOST || (pipe->tensor > 1 && pipe->ranks == NULL))
         TN_FAIL(pipe->error, TN_E_INVALID,
                 "%u ranks with parts of each stage: which are those of the other stages?",

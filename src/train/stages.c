@@ -307,6 +307,8 @@ static tn_status stages_alike(const tn__train *it, stages_made *made) {
 static tn_status stages_fill(tn__train *it, stages_made *made) {
     TN_TRY(tn__train_settle(it));
     made->told.parts = it->options.pipeline_parts;
+    made->told.tensor_ranks = it->options.tensor_ranks > 1 ? it->options.tensor_ranks : 1;
+    made->told.tensor_rank = it->options.tensor_ranks > 1 ? it->options.tensor_rank : 0;
     made->told.rounds = it->rounds;
     made->told.homes = tn__arena_copy(&made->arena, it->homes, it->home_count * sizeof *it->homes);
     made->told.tensors = it->home_count;

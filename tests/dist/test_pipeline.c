@@ -566,6 +566,25 @@ static void what_is_read_where_it_is_not_updated_is_refused(void **state) {
     close_rank(&one);
 }
 
+/* The step of one rank with parts of a stage is not divided as another's. */
+static void the_rank_is_that_of_the_step(void **state) {
+    const way how = {TRANSFORMER, 1, 2, 1, 2, TN_PIPELINE_ONE_BACK, false, 2, false, false};
+    tn_error error = {0};
+    staged one = {0};
+    tn_program *all, *stage;
+    (void)state;
+    begin_alone(&one, &how, 1);
+    kit_must(&one.run, step_of(&one, &one.run.error));
+    kit_must(&one.run, tn_program_create(one.step.graph, NULL, &all, &one.run.error));
+    kit_must(&one.run, divide(&one, all, &stage, &one.run.error));
+    tn_program_destroy(stage);
+    one.rank = 0;
+    assert_int_equal(divide(&one, all, &stage, &error), TN_E_INVALID);
+    assert_non_null(strstr(error.message, "of rank 1 of 2 with parts of a stage, not of 0 of 2"));
+    tn_program_destroy(all);
+    close_rank(&one);
+}
+
 static void scale(tn_train_options *options) { options->dynamic_loss_scale = true; }
 static void halve(tn_train_options *options) { options->dtype = TN_BFLOAT16; }
 static void shard(tn_train_options *options) {
@@ -604,6 +623,7 @@ int main(void) {
         cmocka_unit_test(programs_of_all_ranks_hold_together),
         cmocka_unit_test(a_message_that_is_not_sent_is_told_before_anything_runs),
         cmocka_unit_test(what_is_read_where_it_is_not_updated_is_refused),
+        cmocka_unit_test(the_rank_is_that_of_the_step),
         cmocka_unit_test(what_cannot_be_is_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

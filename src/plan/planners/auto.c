@@ -17,7 +17,7 @@
 #define AUTO_WORK_MAX 1600000u /* ... and in the last, where no limit says how long to go on; */
 #define AUTO_WORK_ALL 300000000000u /* units times bodies times bodies at most: some seconds */
 
-static const char *const auto_searchers[] = {"exact", "uncut"};
+static const char *const auto_searchers[] = {"uncut", "exact"};
 #define AUTO_SEARCHERS ((uint32_t)(sizeof auto_searchers / sizeof *auto_searchers))
 
 static bool auto_goes_on(tn_run *run, uint64_t work) {
