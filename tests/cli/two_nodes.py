@@ -117,6 +117,7 @@ def compare(steps, rounds, pieces):
 
 def main():
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMP_NUM_THREADS="1")
+    os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"  # Open MPI's own, as in ranks.py
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, HERE / "train_models.py", folder], check=True)
         os.chdir(folder)

