@@ -77,6 +77,8 @@ typedef struct tn_timeline_sums {
     double compute_s; /* in which it computed something; */
     double talk_s;    /* in which it was in a call of others; */
     double hidden_s;  /* of these, in which it computed as well */
+    double idle_s;    /* from the first beginning on any rank to the last end, in which this one
+                       * computed nothing: of a pipeline, its bubble */
     uint64_t peak;    /* the most bytes that lived */
     uint64_t sent;    /* bytes of its calls, each counted once */
     uint32_t talks;   /* that there were */

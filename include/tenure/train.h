@@ -164,8 +164,8 @@ typedef struct tn_train_options {
      * labels, loss and answers of its own (tn_training.stages), and says which of so many parts of
      * the model, one behind the other and of about as much work each, every tensor belongs to, for
      * ranks of a pipeline (tn_program_pipeline, dist.h). 1: on one rank. At most
-     * TN_STAGE_PARTS_MAX. Not with 16 bits, a loss scale that adapts, `shard`, control
-     * flow that a run decides */
+     * TN_STAGE_PARTS_MAX. Not with 16 bits, a loss scale that adapts, control flow that a
+     * run decides */
     uint32_t pipeline_parts;
 } tn_train_options;
 #define TN_SHARDS_MAX 65536u

@@ -69,9 +69,6 @@ static void ranks_check_pipeline(struct argp_state *state, const cli_ranks *rank
     if (ranks->whole_sends && (grid->pipeline == 1 || grid->tensor == 1))
         cli_misuse(state, "--whole-sends is for --parallel tensor=N,pipeline=N");
     if (grid->pipeline == 1) return;
-    if (ranks->shard != TN_SHARD_NONE)
-        cli_misuse(state, "--shard %s: not yet with --parallel pipeline=N",
-                   tn_shard_name(ranks->shard));
     if (budget > 0)
         cli_misuse(state, "--budget: not yet with --parallel pipeline=N, whose stages are made of "
                           "a plan that keeps everything");

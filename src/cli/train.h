@@ -21,7 +21,9 @@ typedef struct cli_rank {               /* how a rank got on */
     uint64_t messages, bytes;           /* that it sent; */
     uint64_t step_messages, step_bytes; /* of these in steps and checkpoints, not to begin with */
     uint64_t direct_bytes;              /* of these to one rank, as to another stage */
-    double talk_s, stall_s; /* of its last run: in calls of other ranks; that it waited */
+    double talk_s, stall_s;         /* of its last run: in calls of other ranks; that it waited */
+    double idle[TN_TIMELINE_KINDS]; /* share of the step that is drawn in which it computed nothing;
+                                     * below 0: it is not drawn */
 } cli_rank;
 
 typedef struct cli_train cli_train;

@@ -144,8 +144,18 @@ static tn_status picture_own(const cli_train *train, double shift_s, uint32_t ru
                            shift_s, error);
 }
 
-static tn_status picture_write(const cli_train *train, tn_timeline *line, tn_error *error) {
+static void picture_idle(cli_train *train, const tn_timeline *line) {
+    for (uint32_t r = 0; r < cli_train_ranks(train) && train->ranks != NULL; r++)
+        for (int kind = 0; kind < TN_TIMELINE_KINDS; kind++) {
+            tn_timeline_sums sums = tn_timeline_measure(line, r, (tn_timeline_kind)kind);
+            double step_s = sums.idle_s + sums.compute_s;
+            if (step_s > 0) train->ranks[r].idle[kind] = sums.idle_s / step_s;
+        }
+}
+
+static tn_status picture_write(cli_train *train, tn_timeline *line, tn_error *error) {
     TN_TRY(tn_timeline_meet(line, error));
+    picture_idle(train, line);
     return tn_timeline_write(line, train->picture, error);
 }
 

@@ -79,7 +79,8 @@ tn_status cli_train_measure(cli_train *train, tn_error *error) {
                                .step_bytes = sent.bytes - train->begun.bytes,
                                .direct_bytes = sent.direct_bytes - train->begun.direct_bytes,
                                .talk_s = usage.talk_seconds,
-                               .stall_s = usage.stall_seconds};
+                               .stall_s = usage.stall_seconds,
+                               .idle = {-1, -1}};
     tn_status status = to->gather(to->self, 0, &all[to->rank], all, sizeof *all, error);
     train->ranks = all;
     return status;

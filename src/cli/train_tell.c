@@ -143,10 +143,14 @@ static void tell_json_ranks(const cli_train *train) {
         printf("%s{\"planned_peak\":%" PRIu64 ",\"measured_peak\":%" PRIu64 ",\"weights\":%" PRIu64
                ",\"messages\":%" PRIu64 ",\"sent_bytes\":%" PRIu64 ",\"step_messages\":%" PRIu64
                ",\"step_bytes\":%" PRIu64 ",\"direct_bytes\":%" PRIu64
-               ",\"talk_seconds\":%.6f,\"stall_seconds\":%.6f}",
+               ",\"talk_seconds\":%.6f,\"stall_seconds\":%.6f",
                r > 0 ? "," : "", rank->planned, rank->measured, rank->statics, rank->messages,
                rank->bytes, rank->step_messages, rank->step_bytes, rank->direct_bytes, rank->talk_s,
                rank->stall_s);
+        if (rank->idle[TN_TIMELINE_MEASURED] >= 0)
+            printf(",\"idle\":{\"predicted\":%.6f,\"measured\":%.6f}",
+                   rank->idle[TN_TIMELINE_PREDICTED], rank->idle[TN_TIMELINE_MEASURED]);
+        printf("}");
     }
     printf("]");
     const tn_part_sums sums = tn_training_parts(&train->session.step);
@@ -196,6 +200,19 @@ static void tell_text_ranks(const cli_train *train) {
     printf("%-15s %s a step of each rank, %.0f %% of that time behind the computing\n", "sent",
            tn_size_format(steps > 0 ? train->ranks[0].step_bytes / steps : 0, size),
            100 * tell_hidden(&train->ranks[0]));
+}
+
+/* Of the step that is drawn, in the mean of all ranks. */
+static void tell_text_idle(const cli_train *train) {
+    uint32_t ranks = cli_train_ranks(train);
+    double sums[TN_TIMELINE_KINDS] = {0};
+    if (train->ranks == NULL || ranks == 1 || train->ranks[0].idle[TN_TIMELINE_MEASURED] < 0)
+        return;
+    for (uint32_t r = 0; r < ranks; r++)
+        for (int kind = 0; kind < TN_TIMELINE_KINDS; kind++)
+            sums[kind] += train->ranks[r].idle[kind] / ranks;
+    printf("%-15s %.0f %% of the step in the mean of all ranks, %.0f %% predicted\n", "idle",
+           100 * sums[TN_TIMELINE_MEASURED], 100 * sums[TN_TIMELINE_PREDICTED]);
 }
 
 static void tell_json(const cli_train *train, const tn_engine_usage *usage) {
@@ -258,6 +275,7 @@ static void tell_text(const cli_train *train, const tn_engine_usage *usage) {
                1e3 * state->save_seconds / (double)state->saved);
     tell_text_ranks(train);
     tell_text_stages(train);
+    tell_text_idle(train);
     if (train->session.check) printf("%-15s every bit equal without reuse\n", "check naive");
     if (train->session.poison) printf("%-15s clean\n", "poison");
 }

@@ -7,6 +7,7 @@
  * Cost: O(graph + instructions x groups). Source of the hash: FNV-1a.
  */
 #include "dist/world.h"
+#include "graph/attr.h"
 
 static uint64_t alike_bytes(uint64_t hash, const void *bytes, size_t size) {
     const uint8_t *at = bytes;
@@ -32,18 +33,8 @@ static uint64_t alike_tensor(uint64_t hash, const tn_tensor *tensor) {
     return hash;
 }
 
-/* What is a rank's own: numbers that are drawn, and where its part begins. */
-static bool alike_is_own(const tn_op *op, const tn_attr *attr) {
-    static const char *const own[] = {"seed", "first", "places", "part",
-                                      "from", "rank",  "starts", "ends"};
-    bool tenure = op->domain != NULL && strcmp(op->domain, "tenure") == 0;
-    for (size_t i = 0; i < (tenure ? sizeof own / sizeof *own : 1); i++)
-        if (strcmp(attr->name, own[i]) == 0) return true;
-    return false;
-}
-
 static uint64_t alike_attr(uint64_t hash, const tn_op *op, const tn_attr *attr) {
-    if (alike_is_own(op, attr)) return hash;
+    if (tn__attr_of_ranks(op, attr->name) != TN__ATTR_SAME) return hash;
     hash = alike_text(hash, attr->name);
     if (attr->ints != NULL) hash = alike_bytes(hash, attr->ints, attr->count * sizeof(int64_t));
     if (attr->floats != NULL) hash = alike_bytes(hash, attr->floats, attr->count * sizeof(double));

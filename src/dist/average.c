@@ -177,6 +177,19 @@ static void average_bucket(average_state *it, const tn_instruction *from) {
     it->told[mean] = UINT64_C(1) << it->stream;
 }
 
+/* SCATTER gives the part: who waited for who took it from the bucket waits for that. */
+static void average_part(average_state *it, const tn_instruction *in) {
+    tn_instruction wait = TN_INSTRUCTION_INIT;
+    tn_tensor_id part = tn_graph_op(it->graph, in->op)->outputs[0];
+    wait.opcode = TN_WAIT;
+    wait.stream = in->stream;
+    wait.wait = in->wait;
+    if (in->wait != 0) average_put(it, &wait);
+    wait.wait = it->given[part];
+    wait.signal = in->signal;
+    if (in->signal != 0) average_put(it, &wait);
+}
+
 static void average_walk(average_state *it) {
     for (uint32_t s = 0; s < it->count; s++) {
         const tn_instruction *in = &it->from[s];
@@ -185,7 +198,7 @@ static void average_walk(average_state *it) {
             if (average_touch(it, in, average_is_held_by)) average_let_go(it, it->held_count);
             average_bucket(it, in);
         } else if (it->shard >= TN_SHARD_GRADIENTS && average_is(it, in, "ShardPart")) {
-            continue; /* SCATTER gives it */
+            average_part(it, in);
         } else if (it->holds && average_touch(it, in, average_is_held_by)) {
             (void)average_touch(it, in, average_note);
             it->held[it->held_count++] = *in;
@@ -251,7 +264,7 @@ static tn_status average_begin(average_state *it, uint32_t *buckets) {
     if (it->stream >= TN_STREAM_MAX || it->signal > UINT32_MAX - 2 * *buckets - updates)
         TN_FAIL(it->error, TN_E_INVALID, "there is no stream left for other ranks");
     TN_TRY(average_parts(it, *buckets));
-    size_t room = (size_t)it->count + updates + *buckets * (size_t)(2 + it->stream);
+    size_t room = (size_t)it->count + updates + *buckets * (size_t)(3 + it->stream);
     it->to = tn__arena_array(&it->arena, room, sizeof *it->to);
     it->held = tn__arena_array(&it->arena, (size_t)it->count + 1, sizeof *it->held);
     it->given = tn__arena_array(&it->arena, tensors, sizeof *it->given);

@@ -130,9 +130,9 @@ static tn_status pipe_stage(tn__pipe *pipe, uint32_t stage, const uint32_t *numb
         const tn_op *op = tn_graph_op(pipe->graph, list[s].op);
         const tn_home *home = &pipe->homes[list[s].op];
         uint64_t at = home->part * pipe->passes.rounds + home->round;
-        uint32_t pass = home->way == TN_WAY_UPDATE
-                            ? pipe->pass_count - 1
-                            : number[at * 2 + (home->way == TN_WAY_BACKWARD)];
+        uint32_t pass = number[at * 2 + (home->way == TN_WAY_BACKWARD)];
+        if (home->way == TN_WAY_UPDATE) pass = pipe->pass_count - 1;
+        if (tn__pipe_is_shard(home)) pass = 0;
         for (uint32_t i = 0; i < op->input_count; i++) {
             tn_op_id from = op->inputs[i] == TN_NONE
                                 ? TN_NONE
@@ -354,10 +354,12 @@ static tn_status pipe_verify(tn__pipe *pipe) {
     uint32_t *ranks = tn__arena_array(&pipe->arena, pipe->count, sizeof *ranks);
     if (all == NULL || ranks == NULL) return tn__no_memory(pipe->error, "a pipeline");
     tn_status status = pipe_verify_once(pipe, all, ranks);
+    const tn_error first = pipe->error != NULL ? *pipe->error : (tn_error){0};
     while (status == TN_E_INVALID && pipe->slack < pipe->pass_count) {
         pipe->slack *= 2;
         status = pipe_verify_once(pipe, all, ranks);
     }
+    if (status == TN_E_INVALID && pipe->error != NULL) *pipe->error = first;
     pipe->ranks = given;
     return status;
 }

@@ -45,6 +45,10 @@ typedef struct tn__pipe {
     tn_error *error;
 } tn__pipe;
 
+/* Whether it gives parameters that lie in a shard, wherever they are read, ahead of all passes. */
+static inline bool tn__pipe_is_shard(const tn_home *home) {
+    return home->way == TN_WAY_FORWARD && home->of != TN_NONE;
+}
 /* The stage that sends what an operator makes to those that do not run it. */
 uint32_t tn__pipe_sender(const tn__pipe *pipe, tn_op_id id);
 /* Whether ranks that have a tensor alike send a part of it each, and put it together where it goes.

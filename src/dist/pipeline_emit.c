@@ -75,14 +75,18 @@ static uint32_t emit_signal_of(emit_state *it, uint32_t step) {
     return it->to[step].signal;
 }
 
-/* The static tensor that one is a view of, as what ranks read of a parameter. */
-static tn_tensor_id emit_static_of(const tn_graph *graph, tn_tensor_id id) {
+/* The static tensor that one is a view of, as what ranks read of a parameter; or the whole of what
+ * they keep parts of. */
+static tn_tensor_id emit_static_of(const tn__pipe *pipe, tn_tensor_id id) {
+    const tn_graph *graph = pipe->graph;
     while (id != TN_NONE && !tn_tensor_is_static(tn_graph_tensor(graph, id))) {
         tn_op_id from = tn_graph_tensor(graph, id)->producer;
         tn_tensor_id source = TN_NONE;
         for (uint32_t k = 0; from != TN_NONE && k < tn_graph_op(graph, from)->output_count; k++)
             if (tn_graph_op(graph, from)->outputs[k] == id)
                 source = tn_op_view(graph, from, k).source;
+        if (source == TN_NONE && from != TN_NONE && tn__pipe_is_shard(&pipe->homes[from]))
+            return id;
         id = source;
     }
     return id;
@@ -132,7 +136,7 @@ static tn_status emit_send(emit_state *it, tn_tensor_id tensor, uint32_t step) {
         bool last = one->need == pipe->pass_count - 1; /* its reader may be the last of all */
         if (last) continue;
         it->sent[it->sent_count++] =
-            (emit_sent){lane, it->pass, made->signal, emit_static_of(pipe->graph, tensor)};
+            (emit_sent){lane, it->pass, made->signal, emit_static_of(pipe, tensor)};
     }
     return TN_OK;
 }
@@ -195,13 +199,23 @@ static void emit_changes(emit_state *it, tn_op_id id) {
         }
 }
 
+/* Whether it does nothing: what it gives are views of what is static, as parameters in a shard are.
+ * Who makes programs for those that share it out gives them elsewhere. */
+static bool emit_is_given(const tn__pipe *pipe, const tn_op *op) {
+    bool given = op->output_count > 0;
+    for (uint32_t k = 0; k < op->output_count && given; k++)
+        given = op->outputs[k] != TN_NONE && emit_static_of(pipe, op->outputs[k]) != TN_NONE;
+    return given;
+}
+
 static tn_status emit_op(emit_state *it, const tn_instruction *from) {
     const tn__pipe *pipe = it->pipe;
     const tn_op *op = tn_graph_op(pipe->graph, from->op);
     emit_inputs(it, op);
     emit_changes(it, from->op);
-    uint32_t step = it->last = it->made;
+    uint32_t step = it->made;
     it->to[it->made++] = *from;
+    if (!emit_is_given(pipe, op)) it->last = step;
     for (uint32_t k = 0; k < op->output_count; k++) {
         tn_tensor_id id = op->outputs[k];
         if (id == TN_NONE) continue;

@@ -52,3 +52,15 @@ bool tn__op_has_blocks(const tn_op *op) {
         if (op->attrs[i].type == TN_ATTR_BLOCK) return true;
     return false;
 }
+
+tn__attr_ranks tn__attr_of_ranks(const tn_op *op, const char *name) {
+    static const char *const may[] = {"part", "from", "starts", "ends"};
+    static const char *const own[] = {"first", "places", "rank"};
+    if (strcmp(name, "seed") == 0) return TN__ATTR_MAY;
+    if (op->domain == NULL || strcmp(op->domain, "tenure") != 0) return TN__ATTR_SAME;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (strcmp(name, own[i]) == 0) return TN__ATTR_OF_RANK;
+    for (size_t i = 0; i < sizeof may / sizeof *may; i++)
+        if (strcmp(name, may[i]) == 0) return TN__ATTR_MAY;
+    return TN__ATTR_SAME;
+}

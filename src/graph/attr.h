@@ -17,6 +17,13 @@ const char *tn__attr_string(const tn_op *op, const char *name, const char *other
  * list of one. They live with the operator. */
 const int64_t *tn__attr_ints(const tn_op *op, const char *name, uint32_t *count);
 const double *tn__attr_floats(const tn_op *op, const char *name, uint32_t *count);
+/* Whether ranks that have parts of one model have other values of an attribute. */
+typedef enum tn__attr_ranks {
+    TN__ATTR_SAME,   /* never */
+    TN__ATTR_MAY,    /* maybe: a number that is drawn, where something begins */
+    TN__ATTR_OF_RANK /* it says which part the rank has */
+} tn__attr_ranks;
+tn__attr_ranks tn__attr_of_ranks(const tn_op *op, const char *name);
 /* Whether one of them is a block: If, Loop, Scan and their like. */
 bool tn__op_has_blocks(const tn_op *op);
 

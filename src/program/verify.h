@@ -31,6 +31,8 @@ typedef struct verify_state {
     uint32_t **over;  /* [steps][stream_count] how many of each stream are over when it starts */
     uint32_t *waited; /* [steps] the step whose signal it waits for, or VERIFY_NONE */
     uint32_t stream_count;
+    /* verify_walk.c */
+    uint32_t *brings; /* [steps] of so many parts it brings all but one, which had come; 0 */
 } verify_state;
 
 /* "instruction 12 (swap_in), tensor 'x'" into error->where; tensor may be TN_NONE. */

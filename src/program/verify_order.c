@@ -94,7 +94,8 @@ tn_status tn__verify_order(verify_state *verify) {
     if (nothing == NULL ||
         !(verify->index = tn__arena_array(arena, verify->count, sizeof *verify->index)) ||
         !(verify->over = tn__arena_array(arena, verify->count, sizeof *verify->over)) ||
-        !(verify->waited = tn__arena_array(arena, verify->count, sizeof *verify->waited)))
+        !(verify->waited = tn__arena_array(arena, verify->count, sizeof *verify->waited)) ||
+        !(verify->brings = tn__arena_array(arena, verify->count, sizeof *verify->brings)))
         return tn__verify_no_memory(verify);
     for (uint32_t s = 0; s < TN_STREAM_MAX; s++) now[s] = nothing;
     for (uint32_t i = 0; i < TN_OPCODE_COUNT; i++) of_opcode[i] = VERIFY_NONE;

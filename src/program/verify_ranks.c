@@ -144,6 +144,18 @@ static tn_status ranks_messages(ranks_state *all, size_t first, size_t last) {
     return TN_OK;
 }
 
+/* What brings the parts that came to others does so from as many as there are parts. */
+static tn_status ranks_brought(const ranks_state *all, size_t first, size_t last, size_t members) {
+    for (size_t i = first; i < last; i++) {
+        const talk *one = &all->talks[i];
+        uint32_t parts = all->ranks[one->rank].brings[one->step];
+        if (parts > 0 && parts != members)
+            RANKS_FAIL(all, one, "one of %u parts has come, and %zu ranks call group %u for it",
+                       parts, members, one->a);
+    }
+    return TN_OK;
+}
+
 /* [first, last): the calls of one group, rank after rank; each makes those that the first makes. */
 static tn_status ranks_group(ranks_state *all, size_t first, size_t last) {
     size_t calls = 0, members = 0;
@@ -177,7 +189,7 @@ static tn_status ranks_group(ranks_state *all, size_t first, size_t last) {
     if (all->talks[first].a == 0 && members < all->count)
         RANKS_FAIL(all, &all->talks[first], "%zu of %u ranks call group 0, which is all of them",
                    members, all->count);
-    return TN_OK;
+    return ranks_brought(all, first, last, members);
 }
 
 static tn_status ranks_pair(ranks_state *all) {

@@ -166,6 +166,7 @@ static tn_status walk_change(walk_state *walk, tn_tensor_id tensor, uint32_t ste
         VERIFY_FAIL(walk->verify, step, tensor, "it is constant: no run may change it");
     memory->changer = step;
     memory->root = it->root;
+    walk->verify->brings[step] = it->parts;
     it->parts = 0;
     return TN_OK;
 }

@@ -351,6 +351,9 @@ tn_timeline_sums tn_timeline_measure(const tn_timeline *line, uint32_t rank,
     sums.compute_s = line_covered(run, TN__LANE_COMPUTE);
     sums.talk_s = line_covered(run, TN__LANE_TALK);
     sums.hidden_s = line_both(run);
+    double start_s, step_s;
+    if (run->count > 0 && tn__line_span(line, kind, &start_s, &step_s))
+        sums.idle_s = step_s - sums.compute_s;
     return sums;
 }
 

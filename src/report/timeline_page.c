@@ -98,6 +98,7 @@ static void page_run_json(const tn_timeline *line, uint32_t rank, tn_timeline_ki
     page_seconds(text, "compute_seconds", sums.compute_s);
     page_seconds(text, "talk_seconds", sums.talk_s);
     page_seconds(text, "hidden_seconds", sums.hidden_s);
+    page_seconds(text, "idle_seconds", sums.idle_s);
     page_column(text, &it, "start_ns", page_start);
     page_column(text, &it, "duration_ns", page_duration);
     page_column(text, &it, "lane", page_lane);

@@ -141,18 +141,31 @@ static tn_status backward_update(tn__train *it, tn_op_id id) {
     return TN_OK;
 }
 
+/* Where a pipeline has what the shard is of. */
+static tn_status backward_shard_home(tn__train *it, uint32_t shard) {
+    if (!tn__train_is_whole(it)) return TN_OK;
+    tn_tensor_id of = it->homes[it->made.sharded[shard].parameters].of;
+    return tn__train_move(it, tn__train_home_of_parameter(it, it->number[of], false));
+}
+
 static tn_status backward_updates(tn__train *it) {
     for (uint32_t i = 0; i < it->made.parameter_count; i++) {
         TN_TRY(tn__train_move(it, tn__train_home_of_parameter(it, i, false)));
         TN_TRY(tn__train_complete(it, i));
     }
-    for (uint32_t k = 0; k < it->made.sharded_count; k++) TN_TRY(tn__train_complete_shard(it, k));
+    for (uint32_t k = 0; k < it->made.sharded_count; k++) {
+        TN_TRY(backward_shard_home(it, k));
+        TN_TRY(tn__train_complete_shard(it, k));
+    }
     if (it->options.dynamic_loss_scale) TN_TRY(tn__train_scale_step(it));
     for (uint32_t i = 0; i < it->made.parameter_count; i++) {
         TN_TRY(tn__train_move(it, tn__train_home_of_parameter(it, i, false)));
         TN_TRY(tn__train_update(it, i));
     }
-    for (uint32_t k = 0; k < it->made.sharded_count; k++) TN_TRY(tn__train_update_shard(it, k));
+    for (uint32_t k = 0; k < it->made.sharded_count; k++) {
+        TN_TRY(backward_shard_home(it, k));
+        TN_TRY(tn__train_update_shard(it, k));
+    }
     return TN_OK;
 }
 

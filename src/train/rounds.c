@@ -39,9 +39,9 @@ static tn_status rounds_check(const tn__train *it) {
         TN_FAIL(it->error, TN_E_UNSUPPORTED,
                 "a loss scale that adapts looks at all gradients, of which a rank of a pipeline "
                 "has some");
-    if (low || options->shard != TN_SHARD_NONE)
-        TN_FAIL(it->error, TN_E_UNSUPPORTED, "a pipeline does not go with %s yet",
-                low ? "activations of 16 bits" : "state, gradients or parameters in shards");
+    if (low)
+        TN_FAIL(it->error, TN_E_UNSUPPORTED,
+                "a pipeline does not go with activations of 16 bits yet");
     for (tn_op_id id = 0; id < tn_graph_op_count(it->model); id++)
         if (tn_graph_op(it->model, id)->block != 0)
             return tn__op_where(it->model, id, it->error,

@@ -157,12 +157,22 @@ static tn_status shard_list(tn__train *it, uint32_t number, shard_lists *lists) 
     return TN_OK;
 }
 
+/* In a pipeline they are given wherever they are read, ahead of all passes. */
+static void shard_settle(tn__train *it, tn_tensor_id id, tn_tensor_id of) {
+    if (!tn__train_is_whole(it)) return;
+    const uint64_t readers = it->homes[of].readers;
+    it->homes[id] = (tn_home){.way = TN_WAY_FORWARD, .of = of, .readers = readers};
+}
+
 /* The operators that give the parameters of a shard: `made` of them, which are put in front. */
 static tn_status shard_give(tn__train *it, uint32_t number, tn_op_id *made, uint32_t *count) {
     const tn_sharded *shard = &it->made.sharded[number];
     shard_lists lists = {0};
     char name[40];
+    TN_TRY(tn__train_settle(it));
     TN_TRY(shard_list(it, number, &lists));
+    for (uint32_t i = 0; i < lists.count; i++) shard_settle(it, lists.ids[i], lists.ids[i]);
+    if (shard->whole != shard->parameters) shard_settle(it, shard->whole, lists.ids[0]);
     if (shard->whole != shard->parameters) {
         made[(*count)++] = tn_graph_op_count(it->graph);
         TN_TRY(shard_op(it, "ShardWhole", shard->parameters, shard->whole));

@@ -255,13 +255,11 @@ static tn_status stages_rounds(const tn__train *it, stages_made *made) {
     return TN_OK;
 }
 
-/* Attributes that say which part of something an operator is of (graph/ops/ranks.c). */
 static bool stages_says_part(const tn_op *op) {
-    static const char *const own[] = {"first", "places", "rank"};
     bool says = false;
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        says = says || tn__attr(op, own[i]) != NULL;
-    return says && strcmp(op->domain, "tenure") == 0;
+    for (uint32_t i = 0; i < op->attr_count; i++)
+        says = says || tn__attr_of_ranks(op, op->attrs[i].name) == TN__ATTR_OF_RANK;
+    return says;
 }
 
 /* Numbers that were made for a part of the model, or for a gradient: where a rank's part begins,
@@ -285,6 +283,12 @@ static bool stages_same(const tn__train *it, const bool *alike, tn_op_id id) {
     return same;
 }
 
+/* What is kept in a shard is of the model's parameters, which ranks have cut or not. */
+static bool stages_is_of_shard(const tn__train *it, tn_tensor_id id) {
+    uint32_t number = id < it->tensors ? it->number[id] : TN_NONE;
+    return number != TN_NONE && it->made.parameters[number].shard != TN_NONE;
+}
+
 /* Ranks begin with the same samples and the same of what is whole. */
 static tn_status stages_alike(const tn__train *it, stages_made *made) {
     const tn_block *block = tn_graph_block(it->graph, 0);
@@ -297,8 +301,11 @@ static tn_status stages_alike(const tn__train *it, stages_made *made) {
     for (uint32_t p = 0; p < block->op_count; p++) {
         const tn_op *op = tn_graph_op(it->graph, block->ops[p]);
         bool same = stages_same(it, alike, block->ops[p]);
-        for (uint32_t k = 0; k < op->output_count; k++)
-            if (op->outputs[k] != TN_NONE) alike[op->outputs[k]] = same;
+        for (uint32_t k = 0; k < op->output_count; k++) {
+            tn_tensor_id id = op->outputs[k];
+            if (id == TN_NONE) continue;
+            alike[id] = stages_is_of_shard(it, id) ? tn__train_cut_of(it, id) == NULL : same;
+        }
     }
     made->told.alike = alike;
     return TN_OK;

@@ -191,7 +191,7 @@ tn_status tn__train_update(tn__train *it, uint32_t parameter) {
 
 tn_status tn__train_complete_shard(tn__train *it, uint32_t shard) {
     const update_what of = update_shard(&it->made.sharded[shard]);
-    return it->options.micro_batches > 1 ? update_accumulate(it, &of) : TN_OK;
+    return tn__train_runs(it) > 1 ? update_accumulate(it, &of) : TN_OK;
 }
 
 tn_status tn__train_update_shard(tn__train *it, uint32_t shard) {

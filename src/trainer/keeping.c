@@ -146,6 +146,7 @@ static void keeping_add_trained(keeping_list *list, const tn_trained *trained) {
     keeping_add_state(list, trained, shard, shard->state[0]);
     keeping_add_state(list, trained, shard, shard->state[1]);
     keeping_add_state(list, trained, shard, shard->sum);
+    keeping_add_no_sum(list, trained);
 }
 
 tn_status tn__keeping_make(const tn_training *training, const tn_context *context, tn__arena *arena,

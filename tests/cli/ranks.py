@@ -295,9 +295,28 @@ def staged_in_parts():
             sys.exit(f"FAILED: sent in parts: {one}, {all_of_it}")
 
 
+def staged_and_shared():
+    """What those with other samples keep of their stage is divided: the same bits, less that stays, as estimated."""
+    for words in "data=2,pipeline=2", "data=2,tensor=2,pipeline=2":
+        options = ["heads.onnx", "--batch", "8", "--micro-batches", "2", "--optimizer", "adam", *random.choice([[], ["--fuse-update"]])]
+        def trained(file, *more):
+            return json.loads(run([TENURE, "train", *options, "--data", "text:book.txt", "--weights", "random:1", "--steps", "3", *split(words),
+                                   "--checkpoint", file, "--json", *more]).stdout)["ranks"]
+        stays = trained("plain.ck")[0]["weights"]
+        for what in SHARDS:
+            told = trained("shared.ck", "--shard", what, "--poison")
+            found = json.loads(run([TENURE, "estimate", *options, "--train", "--kernels", "onednn", "--parallel", words, "--shard", what,
+                                    "--json"]).stdout)["stages"]
+            if [found[r * 2 // len(told)] for r in range(len(told))] != [{"arena": r["measured_peak"], "static": r["weights"]} for r in told]:
+                sys.exit(f"FAILED: {words}, {what}: {found}, {told}")
+            if pathlib.Path("plain.ck").read_bytes() != pathlib.Path("shared.ck").read_bytes() or told[0]["weights"] > 0.75 * stays:
+                sys.exit(f"FAILED: {words}, {what}: {told}")
+
+
 def staged_and_resumed():
     part = [*HEADS, "--optimizer", "adam", "--micro-batches", "4"]
-    ways = [[], threads(2), *(split(words) for words in STAGES), split("tensor=2")]
+    ways = [[], threads(2), *(split(words) for words in STAGES), split("tensor=2"),
+            [*split("data=2,pipeline=2"), "--shard", random.choice(SHARDS)]]
     run([*part, "--steps", "12", "--log", "whole.csv"])
     for first in random.sample(ways, 4):
         then = random.choice([way for way in ways if way != first])
@@ -312,6 +331,9 @@ def pictures_of_stages():
     drawn = json.loads(pathlib.Path("ranks.json").read_text())["ranks"]
     for rank, of in zip(drawn, told["ranks"]):
         run_of = rank["measured"]
+        share = rank["measured"]["idle_seconds"] / (rank["measured"]["idle_seconds"] + rank["measured"]["compute_seconds"])
+        if abs(of["idle"]["measured"] - share) > 1e-4 or not 0 < of["idle"]["predicted"] < 1:
+            sys.exit(f"FAILED: {rank['label']}: idle for {share}: {of}")
         if rank["planned_peak"] != of["planned_peak"] or max(run_of["live"]) > of["planned_peak"] or not run_of["name"]:
             sys.exit(f"FAILED: {rank['label']}: {of}")
 
@@ -366,7 +388,6 @@ def alone():
                            ("--schedule is for", [*threads(2), "--schedule", "gpipe"]),
                            ("none of 1f1b, gpipe", [*split("pipeline=2"), "--schedule", "2f2b"]),
                            ("--whole-sends is for", [*split("pipeline=2"), "--whole-sends"]),
-                           ("--shard optimizer", [*split("pipeline=2"), "--shard", "optimizer"]),
                            ("--budget", [*split("pipeline=2"), "--budget", "1MiB"])]:
         done = run([*LM, "--steps", "2", *options], 2)
         if words not in done.stderr:
@@ -505,6 +526,7 @@ def main():
             staged_and_updated_at_once()
             staged_as_estimated()
             staged_in_parts()
+            staged_and_shared()
             staged_and_resumed()
             pictures_of_stages()
             cannot_be_staged(lambda count: [])

@@ -39,6 +39,8 @@ typedef struct trained {
 
 typedef struct task {
     way how;
+    tn_shard shard;                                /* what those with other samples divide; */
+    bool early;                                    /* updates stand behind their gradients */
     trained got;                                   /* of rank 0 */
     uint64_t peak[RANKS_MOST], direct[RANKS_MOST]; /* planned; bytes sent to other stages */
 } task;
@@ -132,6 +134,7 @@ static void make(kit_run *run, const way *how, int64_t batch) {
     run->options.fill = fill;
     run->session.poison = true;
     run->session.plain = !how->fast;
+    run->session.planner = "draft";
 }
 
 /* --- training --- */
@@ -175,6 +178,8 @@ static tn_status train(kit_run *run, trained *got, uint64_t *peak, tn_error *err
 
 typedef struct staged { /* one rank */
     const way *how;
+    tn_shard shard;
+    bool early;
     tn_grid grid;
     uint32_t rank;
     kit_run run;
@@ -182,6 +187,20 @@ typedef struct staged { /* one rank */
     tn_training step;
     tn_session *session;
 } staged;
+
+/* The ranks with other samples once more: parameters come together beside gradients. */
+static uint32_t gathers_of(const staged *it) {
+    return tn_grid_group(&it->grid, TN_GRID_AXES, it->rank) +
+           tn_grid_group(&it->grid, TN_GRID_DATA, it->rank);
+}
+
+static tn_status join_gathers(const staged *it, tn_world *world, tn_error *error) {
+    tn_place at = tn_grid_place(&it->grid, it->rank);
+    uint32_t members[RANKS_MOST];
+    for (at.data = 0; at.data < it->grid.data; at.data++)
+        members[at.data] = tn_grid_rank(&it->grid, at);
+    return tn_world_group(world, gathers_of(it), members, it->grid.data, error);
+}
 
 static tn_status divide(void *self, const tn_program *program, tn_program **divided,
                         tn_error *error) {
@@ -204,8 +223,11 @@ static tn_status divide(void *self, const tn_program *program, tn_program **divi
     TN_TRY(tn_program_pipeline(program, &options, &stage, error));
     *divided = stage;
     if (it->grid.data == 1) return TN_OK;
-    tn_status status =
-        tn_program_average(stage, tn_grid_group(&it->grid, TN_GRID_DATA, it->rank), divided, error);
+    tn_program_shard_options shard = TN_PROGRAM_SHARD_OPTIONS_INIT;
+    shard.shard = it->shard;
+    shard.group = tn_grid_group(&it->grid, TN_GRID_DATA, it->rank);
+    shard.gather_group = gathers_of(it);
+    tn_status status = tn_program_shard(stage, &shard, divided, error);
     tn_program_destroy(stage);
     return status;
 }
@@ -217,6 +239,10 @@ static tn_status step_of(staged *it, tn_error *error) {
     run->train.tensor_ranks = it->grid.tensor;
     run->train.tensor_rank = tn_grid_place(&it->grid, it->rank).tensor;
     run->train.sequence_parallel = it->how->sequence;
+    run->train.fuse_update = it->early;
+    run->train.shard = it->shard;
+    run->train.shard_count = it->grid.data;
+    run->train.shard_index = tn_grid_place(&it->grid, it->rank).data;
     TN_TRY(tn_train_model(run->n->graph, &run->train, &it->model, error));
     return tn_train(it->model, &run->train, &it->step, error);
 }
@@ -249,11 +275,14 @@ static tn_status rank(void *self, tn_world *world, tn_error *error) {
     tn_divide by = {divide, mine, .arranges = true};
     uint32_t parts = it->how.data, number = tn_world_rank(world);
     mine->how = &it->how;
+    mine->shard = it->shard;
+    mine->early = it->early;
     mine->rank = number;
     mine->grid = grid_of(&it->how);
     make(&mine->run, &it->how, BATCH / it->how.data);
     mine->run.options.self = &parts;
     tn_status status = tn_world_grid(world, &mine->grid, error);
+    if (status == TN_OK) status = join_gathers(mine, world, error);
     if (status == TN_OK) status = open_rank(mine, world, &by, error);
     if (status == TN_OK)
         status = train(&mine->run, number == 0 ? &it->got : NULL, &it->peak[number], error);
@@ -286,8 +315,8 @@ static void alone(const way *how, trained *got) {
     kit_end(&run);
 }
 
-static void by_ranks(const way *how, task *it) {
-    *it = (task){.how = *how};
+static void by_ranks_that_share(const way *how, tn_shard shard, bool early, task *it) {
+    *it = (task){.how = *how, .shard = shard, .early = early};
     tn_world_options options = TN_WORLD_OPTIONS_INIT;
     tn_error error = {0};
     options.driver = "threads";
@@ -297,6 +326,10 @@ static void by_ranks(const way *how, task *it) {
     if (tn_world_run(&options, rank, it, &error) != TN_OK)
         fail_msg("%s, %u x %u x %u: %s: %s", names[how->which], grid.data, grid.tensor,
                  grid.pipeline, error.where, error.message);
+}
+
+static void by_ranks(const way *how, task *it) {
+    by_ranks_that_share(how, TN_SHARD_NONE, false, it);
 }
 
 /* Bit for bit where every gradient is added up in the same order: each parameter is read once, on
@@ -410,6 +443,33 @@ static void what_they_have_alike_goes_in_parts(void **state) {
         }
         forget(&parts.got);
         forget(&whole.got);
+    }
+}
+
+/* Ranks that have the same of the model divide what they keep of it: not one bit is another. */
+static void dividing_what_stages_keep_changes_no_bit(void **state) {
+    const tn_pipeline back = TN_PIPELINE_ONE_BACK, ahead = TN_PIPELINE_ALL_AHEAD;
+    const way all[] = {{TRANSFORMER, 2, 2, 1, 4, back, false, 1, false, false},
+                       {TRANSFORMER, 2, 2, 1, 2, back, false, 2, true, false},
+                       {CNN, 2, 2, 1, 3, ahead, false, 1, false, false},
+                       {MLP, 4, 2, 1, 2, back, false, 1, false, false},
+                       {TIED, 2, 2, 2, 2, ahead, false, 2, false, false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        task plain, divided;
+        const way how = all[i];
+        const bool early = i % 2 == 0;
+        by_ranks_that_share(&how, TN_SHARD_NONE, early, &plain);
+        for (tn_shard shard = TN_SHARD_OPTIMIZER; shard < TN_SHARD_COUNT; shard++) {
+            by_ranks_that_share(&how, shard, early, &divided);
+            printf("%-12s data %u, tensor %u, %u stages of %u, %s: peak %llu, plain %llu\n",
+                   names[how.which], how.data, how.tensor, how.stages, how.pieces,
+                   tn_shard_name(shard), (unsigned long long)divided.peak[0],
+                   (unsigned long long)plain.peak[0]);
+            assert_true(apart(&plain.got, &divided.got) == 0);
+            forget(&divided.got);
+        }
+        forget(&plain.got);
     }
 }
 
@@ -587,11 +647,6 @@ static void the_rank_is_that_of_the_step(void **state) {
 
 static void scale(tn_train_options *options) { options->dynamic_loss_scale = true; }
 static void halve(tn_train_options *options) { options->dtype = TN_BFLOAT16; }
-static void shard(tn_train_options *options) {
-    options->shard = TN_SHARD_OPTIMIZER;
-    options->shard_count = 2;
-    options->bucket_bytes = 2000;
-}
 
 static void what_cannot_be_is_refused(void **state) {
     const way plain = {MLP, 1, 2, 1, 2, TN_PIPELINE_ONE_BACK, false, 1, false, false};
@@ -608,7 +663,6 @@ static void what_cannot_be_is_refused(void **state) {
            "in one graph");
     refuse(&plain, scale, TN_E_UNSUPPORTED, "all gradients");
     refuse(&plain, halve, TN_E_UNSUPPORTED, "16 bits");
-    refuse(&(way){MLP, 2, 2, 1, 2, 0, false, 1, false, false}, shard, TN_E_UNSUPPORTED, "shards");
 }
 
 int main(void) {
@@ -620,6 +674,7 @@ int main(void) {
         cmocka_unit_test(so_they_do_with_parts_of_layers),
         cmocka_unit_test(and_of_what_lies_between),
         cmocka_unit_test(what_they_have_alike_goes_in_parts),
+        cmocka_unit_test(dividing_what_stages_keep_changes_no_bit),
         cmocka_unit_test(programs_of_all_ranks_hold_together),
         cmocka_unit_test(a_message_that_is_not_sent_is_told_before_anything_runs),
         cmocka_unit_test(what_is_read_where_it_is_not_updated_is_refused),

@@ -234,7 +234,7 @@ static tn_graph *chain(const char *type, const char *domain) {
 typedef struct line { /* an instruction in few words */
     tn_opcode opcode;
     tn_tensor_id tensor, other;
-    uint32_t stream, wait, signal, slot, peer, tag, group;
+    uint32_t stream, wait, signal, slot, peer, tag, group, parts;
     tn_codec codec;
     tn_op_id op; /* 1 + */
 } line;
@@ -254,6 +254,7 @@ static uint32_t written(const line *lines, uint32_t count, tn_instruction *list)
                                    .peer = it->peer,
                                    .tag = it->tag,
                                    .group = it->group,
+                                   .parts = it->parts,
                                    .codec = it->codec};
     }
     return count;
@@ -704,6 +705,13 @@ static void a_send_meets_its_receive_and_nobody_waits_for_ever(void **state) {
                  "1 of 2 ranks");
     expect_ranks(RANK(put_x, {.opcode = TN_REDUCE, .tensor = X, .group = 1}),
                  RANK(put_x, run, get_y), NULL);
+    /* what came in parts is brought together by as many ranks */
+    for (uint32_t parts = 2; parts <= 4; parts += 2) {
+        const line all = {.opcode = TN_GATHER, .tensor = X};
+        expect_ranks(RANK(put_x, {.opcode = TN_SEND, .tensor = X, .peer = 1, .parts = parts}, all),
+                     RANK({.opcode = TN_RECV, .tensor = X, .parts = parts}, all, run, get_y),
+                     parts == 2 ? NULL : "one of 4 parts has come, and 2 ranks call group 0");
+    }
     /* with itself: on one stream it never comes to what it waits for */
     expect_ranks(
         RANK(put_x, {.opcode = TN_SEND, .tensor = X}, {.opcode = TN_RECV, .tensor = Y}, get_y),

@@ -120,6 +120,7 @@ static void check_sums(const tn_timeline *line, uint32_t rank, tn_timeline_kind 
     near_ticks(sums.compute_s, compute);
     near_ticks(sums.talk_s, talk);
     near_ticks(sums.hidden_s, both);
+    near_ticks(sums.idle_s, count->last - count->first - compute);
     assert_int_equal(sums.peak, count->peak);
     assert_int_equal(sums.sent, count->sent);
 }
@@ -189,6 +190,13 @@ static void sums_are_those_of_counting(void **state) {
         assert_int_equal(tn_timeline_measure(line, (rank + 1) % RANKS, TN_TIMELINE_MEASURED).talks,
                          0);
         if (seed % 20 == 0) check_json(line, &made, rank);
+        double alone = tn_timeline_measure(line, rank, TN_TIMELINE_MEASURED).idle_s;
+        assert_ok(tn_timeline_add(line, (rank + 1) % RANKS, TN_TIMELINE_MEASURED, made.occupancy,
+                                  made.trace, 1, 5 + 1e-3, &failure)); /* 1,000 ticks behind */
+        for (uint32_t r = rank; r <= rank + 1; r++)
+            near_ticks(tn_timeline_measure(line, r % RANKS, TN_TIMELINE_MEASURED).idle_s - alone -
+                           1e-3,
+                       0);
         tn_timeline_destroy(line);
         unmake(&made);
     }
