@@ -19,6 +19,8 @@
 #include "program/program.h"
 
 #define FIT_PASS "joint"
+#define FIT_QUICK_PLANNER "scale"
+#define FIT_QUICK_WORK 4u /* placements per body */
 
 /* --- options --- */
 
@@ -159,6 +161,19 @@ tn_status tn__fit_plan(tn__fit *fit, const tn_problem *problem, uint64_t enough,
     return tn_plan(problem, &plan, layout, fit->error);
 }
 
+/* What `draft` begins with: never better than that. E_UNSUPPORTED, E_STOPPED: who calls says how
+ * layouts are made, this way knows less than that one, or somebody stops the search. */
+static tn_status fit_plan_quickly(tn__fit *fit, const tn_problem *problem, tn_layout *layout) {
+    tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
+    if (fit->options.plan != NULL && fit->options.plan->planner != NULL) return TN_E_UNSUPPORTED;
+    tn__options(&plan, sizeof plan, fit->options.plan);
+    plan.struct_size = sizeof plan;
+    plan.capacity = 0;
+    plan.planner = FIT_QUICK_PLANNER;
+    plan.work_limit = FIT_QUICK_WORK * ((uint64_t)tn_problem_count(problem) + 1);
+    return tn_plan(problem, &plan, layout, fit->error);
+}
+
 /* The layout of the same program once more. */
 static tn_status fit_copy_layout(const tn__fit *fit, const tn_problem *problem,
                                  const tn_layout *from, tn_layout *layout) {
@@ -171,17 +186,39 @@ static tn_status fit_copy_layout(const tn__fit *fit, const tn_problem *problem,
     return tn_layout_verify(problem, layout, NULL, fit->error);
 }
 
-/* result->program is there; everything that follows from it. `from`: its layout, known already. */
-static tn_status fit_lay_out(tn__fit *fit, const tn_layout *from, tn_fit_result *result) {
+/* result->program is there; what follows from it without a layout. */
+static tn_status fit_read(tn__fit *fit, tn_fit_result *result) {
     TN_TRY(
         tn_occupancy_create(result->program, fit->options.memory, &result->occupancy, fit->error));
-    const tn_problem *problem = tn_occupancy_problem(result->occupancy);
-    TN_TRY(from != NULL ? fit_copy_layout(fit, problem, from, &result->layout)
-                        : tn__fit_plan(fit, problem, fit->enough, &result->layout));
     result->live_bytes = tn_occupancy_summary(result->occupancy).peak_live;
-    result->bytes = tn__add_sat(result->layout.peak, fit->options.fixed_bytes);
-    TN_TRY(tn__fit_host(fit, result));
     return fit_time(fit, result);
+}
+
+static tn_status fit_take_layout(tn__fit *fit, tn_fit_result *result) {
+    if (!fit->options.live)
+        result->bytes = tn__add_sat(result->layout.peak, fit->options.fixed_bytes);
+    return tn__fit_host(fit, result);
+}
+
+tn_status tn__fit_lay_out(tn__fit *fit, tn__fit_care care, uint64_t enough, tn_fit_result *result) {
+    const tn_problem *problem = tn_occupancy_problem(result->occupancy);
+    tn_layout_release(&result->layout);
+    tn_layout_release(&result->host_layout);
+    tn_problem_destroy(result->host);
+    result->host = NULL;
+    tn_status status = TN_E_UNSUPPORTED;
+    if (care == TN__FIT_QUICK) status = fit_plan_quickly(fit, problem, &result->layout);
+    if (status == TN_E_UNSUPPORTED || status == TN_E_STOPPED)
+        status = tn__fit_plan(fit, problem, enough, &result->layout);
+    TN_TRY(status);
+    return fit_take_layout(fit, result);
+}
+
+/* From the layout of the same program. */
+static tn_status fit_lay_out_as(tn__fit *fit, const tn_layout *from, tn_fit_result *result) {
+    TN_TRY(fit_read(fit, result));
+    TN_TRY(fit_copy_layout(fit, tn_occupancy_problem(result->occupancy), from, &result->layout));
+    return fit_take_layout(fit, result);
 }
 
 static tn_status fit_copy_program(const tn__fit *fit, const tn_program *given, tn_program **copy) {
@@ -195,7 +232,8 @@ static tn_status fit_copy_program(const tn__fit *fit, const tn_program *given, t
 
 tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result) {
     TN_TRY(fit_copy_program(fit, fit->given, &result->program));
-    TN_TRY(fit_lay_out(fit, NULL, result));
+    TN_TRY(fit_read(fit, result));
+    TN_TRY(tn__fit_lay_out(fit, TN__FIT_CAREFUL, 0, result));
     result->pass = "keep";
     if (fit->options.live) { /* as problems count it */
         tn__pass_run run = {.pass = tn__pass_named("keep"),
@@ -218,9 +256,9 @@ tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result) {
 
 tn_status tn__fit_copy(tn__fit *fit, const tn_fit_result *from, tn_fit_result *to) {
     TN_TRY(fit_copy_program(fit, from->program, &to->program));
-    TN_TRY(fit_lay_out(fit, &from->layout, to));
-    to->pass = from->pass;
     to->bytes = from->bytes;
+    TN_TRY(fit_lay_out_as(fit, &from->layout, to));
+    to->pass = from->pass;
     return TN_OK;
 }
 
@@ -281,6 +319,7 @@ static tn__pass_run fit_make_run(tn__fit *fit, const tn__fit_start *start, uint6
                         .allow = options->allow,
                         .seed = options->seed,
                         .warm = warm != NULL && warm->count > 0 ? warm : NULL,
+                        .beaten = fit->beaten,
                         .no_bound = fit->no_bound,
                         .bound = fit->no_bound && fit->has_bound ? fit->time_bound : 0,
                         .any = options->any || fit->for_least,
@@ -313,22 +352,22 @@ static tn_status fit_judge(tn__fit *fit, const tn__pass_run *run, uint64_t allow
     return status == TN_E_STOPPED || status == TN_E_INFEASIBLE ? TN_OK : status;
 }
 
-tn_status tn__fit_once(tn__fit *fit, const tn__fit_start *start, uint64_t allowed,
-                       tn__schedule *warm, tn_fit_result *result, bool *found) {
+tn_status tn__fit_ask(tn__fit *fit, const tn__fit_start *start, uint64_t allowed,
+                      tn__schedule *warm, tn_fit_result *result, bool *found) {
     tn__arena arena;
     tn__arena_init(&arena, &fit->context);
     tn__pass_run run = fit_make_run(fit, start, allowed, warm, &arena);
     fit->rounds++;
     tn_status status = fit_judge(fit, &run, allowed, run.pass->solve(&run));
     *found = status == TN_OK && run.has_best;
+    result->time_bound = run.bound; /* within what was allowed */
     if (*found) {
-        result->time_bound = run.bound; /* within what was allowed */
         result->pass = fit->pass->name;
         status =
             tn__schedule_emit(start->map, &start->work, &run.best, &result->program, fit->error);
-        if (status == TN_OK) status = fit_lay_out(fit, NULL, result);
-        if (fit->options.live)
-            result->bytes = tn__add_sat(run.found.peak, fit->options.fixed_bytes);
+        if (status == TN_OK) status = fit_read(fit, result);
+        result->bytes = tn__add_sat(fit->options.live ? run.found.peak : result->live_bytes,
+                                    fit->options.fixed_bytes);
         if (status == TN_OK && warm != NULL)
             status = tn__schedule_copy(warm, &run.best, fit->error);
     }

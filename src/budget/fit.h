@@ -38,9 +38,9 @@ typedef struct tn__fit {
     bool has_bound;  /* time_bound is of the budget that is searched */
     bool for_least;  /* whether there is any is all that is asked of the pass, of even work */
     bool only_proof; /* whether it can prove that there is none */
-    uint64_t
-        enough;    /* bytes of a layout that does: no smaller one is looked for; 0: the smallest */
-    bool no_bound; /* what it proves of this budget is of no use */
+    bool no_bound;   /* what it proves of this budget is of no use */
+    uint64_t beaten; /* time of an answer from another order: what takes longer is of no use; 0:
+                      * there is none */
     bool stopped;
     tn__text lines; /* of the pass that runs, for explain */
     tn_error *error;
@@ -53,13 +53,19 @@ tn_status tn__fit_plan(tn__fit *fit, const tn_problem *problem, uint64_t enough,
 tn_status tn__fit_open(tn__fit *fit, const tn_program *program, const tn_costs *costs,
                        const tn_fit_options *options, tn_error *error);
 void tn__fit_close(tn__fit *fit);
-/* One answer of the pass for live bytes `allowed`, from one order, as a program with its layout.
- * *found false: the pass has none.
+/* One answer of the pass for live bytes `allowed`, from one order, as a program without its layout:
+ * result->bytes are what a layout takes at least. *found false: the pass has none.
  *
  * warm  NULL; or an answer for other bytes from the same order, without acts: none, which becomes
  *       this answer */
-tn_status tn__fit_once(tn__fit *fit, const tn__fit_start *start, uint64_t allowed,
-                       tn__schedule *warm, tn_fit_result *result, bool *found);
+tn_status tn__fit_ask(tn__fit *fit, const tn__fit_start *start, uint64_t allowed,
+                      tn__schedule *warm, tn_fit_result *result, bool *found);
+/* Its layout, and then its bytes, in the place of the one that it has.
+ *
+ * care    QUICK: in no time, and never better than the careful one
+ * enough  bytes that do: no smaller one is looked for; 0: the smallest */
+typedef enum tn__fit_care { TN__FIT_CAREFUL, TN__FIT_QUICK } tn__fit_care;
+tn_status tn__fit_lay_out(tn__fit *fit, tn__fit_care care, uint64_t enough, tn_fit_result *result);
 /* The program as it was given. */
 tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result);
 /* A result of this frame once more. */

@@ -7,8 +7,12 @@
  * the first link. Who comes to its end without has asked for less than the least. So the least is
  * answered, and nothing below it is, by any call.
  *
- * The chain: halving between what the pass could do and what it could not, for live bytes; then
- * searches for layouts a little below what came of that, by turns for many bytes and for one.
+ * The chain: for each order by turns a halving between what the pass could do and what it could
+ * not, for live bytes; then careful layouts of what came of that, where they may be less than the
+ * least so far; then searches for layouts a little below it, by turns for many bytes and for one. A
+ * link whose live bytes are within the budget is laid out quickly at once, which mostly is enough;
+ * that is never better than its careful layout, so it answers no budget that the end of the chain
+ * would not.
  */
 #include "budget/fit.h"
 
@@ -21,21 +25,91 @@ static bool least_budgets(const tn__fit *fit) {
     return (fit->pass->features & TN__PASS_BUDGETS) != 0;
 }
 
-static tn_status least_halve(tn__fit *fit, const tn__fit_start *start, uint64_t high,
-                             uint64_t enough, tn_fit_result *best) {
-    uint64_t low = fit->bytes_bound > 0 ? fit->bytes_bound - 1 : 0;
-    for (uint32_t i = 0; i < (least_budgets(fit) ? LEAST_HALVINGS : 1) && !fit->stopped; i++) {
-        tn_fit_result next = {0};
-        bool found;
-        if (best->bytes <= enough || high <= low + 1 || high - low <= high / LEAST_GRAIN) break;
-        uint64_t allowed = least_budgets(fit) ? low + (high - low) / 2 : high;
-        tn_status status = tn__fit_once(fit, start, allowed, NULL, &next, &found);
-        bool less = status == TN_OK && found && next.bytes < best->bytes;
-        if (less && tn__fit_has_host(fit, &next)) tn__fit_take(best, &next);
-        tn_fit_release(&next);
-        TN_TRY(status);
-        *(found ? &high : &low) = allowed;
-        if (fit->bytes_bound > low + 1) low = fit->bytes_bound - 1;
+/* One order's halving. */
+typedef struct least_range {
+    uint64_t low, high; /* live bytes: what the pass could not do, and what it could */
+    uint32_t rounds;
+    bool ended;
+} least_range;
+
+typedef struct least_chain {
+    uint64_t enough;
+    tn_fit_result *best;
+    tn_fit_result later[TN__FIT_ORDERS * LEAST_HALVINGS]; /* without careful layouts */
+    uint32_t later_count;
+    least_range ranges[TN__FIT_ORDERS];
+} least_chain;
+
+static bool least_is_done(const tn__fit *fit, const least_chain *chain) {
+    return fit->stopped || chain->best->bytes <= chain->enough;
+}
+
+/* A link: the end of the chain, or something for later. */
+static tn_status least_link(tn__fit *fit, least_chain *chain, tn_fit_result *next) {
+    const uint64_t least = next->bytes; /* that a layout takes */
+    bool ends = least <= chain->enough;
+    if (ends) {
+        TN_TRY(tn__fit_lay_out(fit, TN__FIT_QUICK, 0, next));
+        ends = next->bytes <= chain->enough && tn__fit_has_host(fit, next);
+    }
+    if (ends) {
+        tn__fit_take(chain->best, next);
+        return TN_OK;
+    }
+    next->bytes = least;
+    chain->later[chain->later_count++] = *next;
+    *next = (tn_fit_result){0};
+    return TN_OK;
+}
+
+static tn_status least_step(tn__fit *fit, const tn__fit_start *start, least_chain *chain,
+                            least_range *range) {
+    tn_fit_result next = {0};
+    bool found;
+    if (fit->bytes_bound > range->low + 1) range->low = fit->bytes_bound - 1;
+    const uint64_t low = range->low, high = range->high;
+    const uint32_t most = least_budgets(fit) ? LEAST_HALVINGS : 1;
+    range->ended = range->rounds++ >= most || high <= low + 1 || high - low <= high / LEAST_GRAIN;
+    if (range->ended) return TN_OK;
+    uint64_t allowed = least_budgets(fit) ? low + (high - low) / 2 : high;
+    tn_status status = tn__fit_ask(fit, start, allowed, NULL, &next, &found);
+    *(found ? &range->high : &range->low) = allowed;
+    if (status == TN_OK && found) status = least_link(fit, chain, &next);
+    tn_fit_release(&next);
+    return status;
+}
+
+static tn_status least_halve(tn__fit *fit, least_chain *chain) {
+    for (bool more = true; more;) {
+        more = false;
+        for (uint32_t i = 0; i < fit->start_count && !least_is_done(fit, chain); i++) {
+            if (chain->ranges[i].ended) continue;
+            TN_TRY(least_step(fit, &fit->starts[i], chain, &chain->ranges[i]));
+            more = true;
+        }
+    }
+    return TN_OK;
+}
+
+/* That of fewest bytes among those without careful layouts; NULL: none is left. */
+static tn_fit_result *least_pick(least_chain *chain) {
+    tn_fit_result *pick = NULL;
+    for (uint32_t i = 0; i < chain->later_count; i++) {
+        tn_fit_result *it = &chain->later[i];
+        if (it->program != NULL && (pick == NULL || it->bytes < pick->bytes)) pick = it;
+    }
+    return pick;
+}
+
+static tn_status least_lay_out(tn__fit *fit, least_chain *chain) {
+    tn_fit_result *next;
+    while (chain->best->bytes > chain->enough && (next = least_pick(chain)) != NULL) {
+        if (next->bytes >= chain->best->bytes) return TN_OK; /* nor is any of the others less */
+        TN_TRY(tn__fit_lay_out(fit, TN__FIT_CAREFUL, 0, next));
+        bool less = next->bytes < chain->best->bytes && tn__fit_has_host(fit, next);
+        if (less) tn__fit_take(chain->best, next);
+        tn_fit_release(next);
+        if (fit->stopped) return TN_OK;
     }
     return TN_OK;
 }
@@ -46,7 +120,7 @@ static tn_status least_bound(tn__fit *fit) {
     tn_fit_result next = {0};
     bool found;
     if (!least_budgets(fit)) return TN_OK;
-    tn_status status = tn__fit_once(fit, &fit->starts[0], 1, NULL, &next, &found);
+    tn_status status = tn__fit_ask(fit, &fit->starts[0], 1, NULL, &next, &found);
     tn_fit_release(&next);
     return status;
 }
@@ -73,12 +147,16 @@ static tn_status least_settle(tn__fit *fit, tn_fit_result *best) {
     return TN_OK;
 }
 
-static tn_status least_chain(tn__fit *fit, uint64_t enough, tn_fit_result *best) {
-    uint64_t high = fit->options.live ? best->bytes : best->live_bytes;
+static tn_status least_follow(tn__fit *fit, least_chain *chain) {
+    tn_fit_result *best = chain->best;
+    const uint64_t high = fit->options.live ? best->bytes : best->live_bytes;
     TN_TRY(least_bound(fit));
+    const uint64_t low = fit->bytes_bound > 0 ? fit->bytes_bound - 1 : 0;
     for (uint32_t i = 0; i < fit->start_count; i++)
-        TN_TRY(least_halve(fit, &fit->starts[i], high, enough, best));
-    if (best->bytes <= enough || fit->options.any) return TN_OK;
+        chain->ranges[i] = (least_range){.low = low, .high = high};
+    TN_TRY(least_halve(fit, chain));
+    TN_TRY(least_lay_out(fit, chain));
+    if (best->bytes <= chain->enough || fit->options.any) return TN_OK;
     TN_TRY(least_settle(fit, best));
     if (!fit->stopped) fit->floor = best->bytes;
     return TN_OK;
@@ -87,9 +165,11 @@ static tn_status least_chain(tn__fit *fit, uint64_t enough, tn_fit_result *best)
 tn_status tn__fit_search_least(tn__fit *fit, uint64_t enough, tn_fit_result *result) {
     const uint64_t time_bound = fit->time_bound;
     const bool has_bound = fit->has_bound;
+    least_chain chain = {.enough = enough, .best = result};
     fit->for_least = true;
-    tn_status status = least_chain(fit, enough, result);
+    tn_status status = least_follow(fit, &chain);
     fit->for_least = false;
+    for (uint32_t i = 0; i < chain.later_count; i++) tn_fit_release(&chain.later[i]);
     fit->time_bound = time_bound; /* of the budget that was asked about */
     fit->has_bound = has_bound;
     return status;

@@ -10,7 +10,8 @@
  */
 #include "budget/fit.h"
 
-#define FIT_ROUNDS 8u  /* passes and layouts for one budget and order */
+#define FIT_ROUNDS 8u  /* passes and layouts for one budget */
+#define FIT_FIRST 4u   /* of them, at most, for an order before the next one is asked */
 #define FIT_NEAR 4096u /* of the bound: an answer so little above it is good */
 #define FIT_CLOSE 64u  /* a layout that leaves less than this part of the budget is good */
 
@@ -59,8 +60,7 @@ static bool search_next(search_range *range, uint64_t took, uint64_t least) {
 }
 
 /* What was proved of a larger budget holds for this one; of a smaller, it need not. */
-static void search_note_bound(tn__fit *fit, const tn_fit_result *next, bool found) {
-    uint64_t bound = found ? next->time_bound : 0;
+static void search_note_bound(tn__fit *fit, uint64_t bound) {
     if (!fit->has_bound || bound < fit->time_bound) fit->time_bound = bound;
     fit->has_bound = true;
 }
@@ -71,25 +71,43 @@ static bool search_is_better(const tn__fit *fit, const tn_fit_result *next,
     return fit->for_least ? next->bytes < best->bytes : next->time < best->time;
 }
 
+/* What is proved holds for every order, so one of them asks for it. And who cannot be as fast as an
+ * answer that there is need not search for long: where runs alone decide, their cost is the time.
+ */
+static tn_status search_ask(tn__fit *fit, const tn__fit_start *start, search_range *range,
+                            const tn_fit_result *best, tn_fit_result *next, bool *found) {
+    const uint32_t others = TN_FIT_SWAP | TN_FIT_COMPRESS | TN_FIT_LOSSY;
+    const bool whole = range->allowed >= range->target && !fit->has_bound;
+    const bool beats = !fit->for_least && best->program != NULL && !(fit->options.allow & others);
+    fit->no_bound = !fit->for_least && !whole;
+    fit->beaten = beats ? best->time : 0;
+    tn_status status = tn__fit_ask(fit, start, range->allowed, &range->last, next, found);
+    fit->no_bound = false;
+    fit->beaten = 0;
+    if (status == TN_OK && whole) search_note_bound(fit, next->time_bound);
+    return status;
+}
+
 /* One answer for what the range allows, and what is allowed next. Problems count what lives: there
- * the first answer is the answer. */
+ * the first answer is the answer. What is no better than the best so far needs no layout. */
 static tn_status search_step(tn__fit *fit, const tn__fit_start *start, search_range *range,
                              tn_fit_result *best) {
     tn_fit_result next = {0};
     bool found, budgets = (fit->pass->features & TN__PASS_BUDGETS) != 0;
-    fit->no_bound = !fit->for_least && range->allowed < range->target; /* a larger one's is told */
-    fit->enough = fit->for_least ? 0 : range->target;
-    tn_status status = tn__fit_once(fit, start, range->allowed, &range->last, &next, &found);
-    fit->no_bound = false;
-    fit->enough = 0;
-    uint64_t took = found ? next.bytes - fit->options.fixed_bytes : 0;
+    tn_status status = search_ask(fit, start, range, best, &next, &found);
+    bool late = found && !fit->for_least && best->program != NULL && next.time >= best->time;
+    bool laid = status == TN_OK && found && !late;
+    range->figure = fit->for_least ? UINT64_MAX : next.time;
+    if (laid)
+        status = tn__fit_lay_out(fit, TN__FIT_CAREFUL, fit->for_least ? 0 : range->target, &next);
+    laid = laid && status == TN_OK;
+    uint64_t took = laid ? next.bytes - fit->options.fixed_bytes : 0;
     uint64_t least = fit->for_least ? took : next.layout.lower_bound;
-    if (status == TN_OK && range->allowed >= range->target) search_note_bound(fit, &next, found);
-    range->fits = status == TN_OK && found && took <= range->target && tn__fit_has_host(fit, &next);
-    range->figure = !fit->for_least ? next.time : range->fits ? took : UINT64_MAX;
+    range->fits = laid && took <= range->target && tn__fit_has_host(fit, &next);
+    if (fit->for_least && range->fits) range->figure = took;
     if (range->fits && search_is_better(fit, &next, best)) tn__fit_take(best, &next);
     tn_fit_release(&next);
-    range->more = found && !fit->options.live && budgets && search_next(range, took, least);
+    range->more = laid && !fit->options.live && budgets && search_next(range, took, least);
     return status;
 }
 
@@ -113,12 +131,25 @@ static search_range *search_pick(const tn__fit *fit, search_range *ranges,
     return pick;
 }
 
+/* An order's first answers: until one is within the budget, so that the next order knows what it
+ * has to beat. */
+static tn_status search_first(tn__fit *fit, uint32_t order, search_range *range, uint32_t *rounds,
+                              tn_fit_result *best) {
+    for (uint32_t i = 0; i < (fit->for_least ? 1 : FIT_FIRST); i++) {
+        TN_TRY(search_step(fit, &fit->starts[order], range, best));
+        ++*rounds;
+        if (range->fits || !range->more || fit->stopped) return TN_OK;
+    }
+    return TN_OK;
+}
+
+/* The order of least memory first: within a budget it is mostly the better one. */
 static tn_status search_ranges(tn__fit *fit, search_range *ranges, tn_fit_result *best) {
-    search_range *next;
-    for (uint32_t i = 0; i < fit->start_count; i++)
-        TN_TRY(search_step(fit, &fit->starts[i], &ranges[i], best));
-    for (uint32_t round = 1; round < FIT_ROUNDS; round++) {
-        next = search_is_near(fit, best) ? NULL : search_pick(fit, ranges, best);
+    uint32_t rounds = 0;
+    for (uint32_t i = fit->start_count; i-- > 0 && !search_is_near(fit, best);)
+        TN_TRY(search_first(fit, i, &ranges[i], &rounds, best));
+    for (; rounds < FIT_ROUNDS; rounds++) {
+        search_range *next = search_is_near(fit, best) ? NULL : search_pick(fit, ranges, best);
         if (next == NULL) return TN_OK;
         TN_TRY(search_step(fit, &fit->starts[next - ranges], next, best));
     }
@@ -159,7 +190,7 @@ static tn_status search_prove(tn__fit *fit, uint64_t budget, bool *proved) {
     if (budget - fixed > fit->denied) {
         bool found;
         fit->only_proof = true;
-        tn_status status = tn__fit_once(fit, &fit->starts[0], budget - fixed, NULL, &none, &found);
+        tn_status status = tn__fit_ask(fit, &fit->starts[0], budget - fixed, NULL, &none, &found);
         fit->only_proof = false;
         tn_fit_release(&none);
         TN_TRY(status);

@@ -73,9 +73,10 @@ static tn_status search_keep(search_state *s) {
 
 /* A start that takes so much more than the best so far is not carried to its end. */
 static uint64_t search_start_limit(const search_state *s) {
-    uint64_t cost = s->run->work->cost;
-    if (!s->has) return tn__mul_sat(tn__add_sat(cost, 1), 30);
-    return tn__add_sat(s->best_cost, (s->best_cost - cost) / 4);
+    uint64_t cost = s->run->work->cost, best = s->has ? s->best_cost : UINT64_MAX;
+    if (s->run->beaten > cost && s->run->beaten < best) best = s->run->beaten;
+    if (best == UINT64_MAX) return tn__mul_sat(tn__add_sat(cost, 1), 30);
+    return tn__add_sat(best, (best - cost) / 4);
 }
 
 static tn_status search_keep_start(search_state *s, uint32_t kind) {

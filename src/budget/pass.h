@@ -57,6 +57,8 @@ struct tn__pass_run {
     uint64_t seed;
     const tn__schedule *warm; /* NULL, or an answer for another budget, of the same work */
     bool no_bound;            /* what is proved for this budget is of no use */
+    uint64_t beaten; /* cost of a schedule of the same budget that there is already: dearer ones are
+                      * of no use; 0: there is none */
     bool any;        /* the first schedule within budget will do: the least budget is looked for */
     bool only_proof; /* only a proof that there is none: nothing that is offered is kept */
     double out_rate, in_rate; /* bytes a unit of cost, each way; 0: there is no link */
