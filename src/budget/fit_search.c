@@ -10,6 +10,8 @@
  */
 #include "budget/fit.h"
 
+#include <stdio.h>
+
 #define FIT_ROUNDS 8u  /* passes and layouts for one budget */
 #define FIT_FIRST 4u   /* of them, at most, for an order before the next one is asked */
 #define FIT_NEAR 4096u /* of the bound: an answer so little above it is good */
@@ -181,6 +183,18 @@ tn_status tn__fit_search_within(tn__fit *fit, uint64_t budget, tn_fit_result *re
 
 /* --- what is told where there is nothing --- */
 
+#define SEARCH_TEXT (2 * TN_SIZE_TEXT_MAX + 32)
+
+/* Bytes that were asked for, and those on the host where these are limited. */
+static void search_tell(const tn__fit *fit, uint64_t budget, char text[SEARCH_TEXT]) {
+    char asked[TN_SIZE_TEXT_MAX], host[TN_SIZE_TEXT_MAX];
+    bool limited = fit->options.host_budget > 0 && (fit->options.allow & TN_FIT_SWAP) != 0;
+    tn_size_format(budget, asked);
+    tn_size_format(fit->options.host_budget, host);
+    snprintf(text, SEARCH_TEXT, "%s%s%s%s", asked, limited ? " with no more than " : "",
+             limited ? host : "", limited ? " on the host" : "");
+}
+
 /* Bytes alone, a search of everything, or a pass that is asked for nothing else. */
 static tn_status search_prove(tn__fit *fit, uint64_t budget, bool *proved) {
     tn_fit_result none = {0};
@@ -200,10 +214,10 @@ static tn_status search_prove(tn__fit *fit, uint64_t budget, bool *proved) {
 }
 
 static tn_status search_fail(tn__fit *fit, uint64_t budget, const tn_fit_result *least) {
-    char asked[TN_SIZE_TEXT_MAX], need[TN_SIZE_TEXT_MAX], bound[TN_SIZE_TEXT_MAX];
+    char asked[SEARCH_TEXT], need[TN_SIZE_TEXT_MAX], bound[TN_SIZE_TEXT_MAX];
     bool proved;
     TN_TRY(search_prove(fit, budget, &proved));
-    tn_size_format(budget, asked);
+    search_tell(fit, budget, asked);
     tn_size_format(least->bytes, need);
     tn_size_format(tn__add_sat(fit->bytes_bound, fit->options.fixed_bytes), bound);
     if (proved)
@@ -217,14 +231,14 @@ static tn_status search_fail(tn__fit *fit, uint64_t budget, const tn_fit_result 
 
 /* Who asks whether, and not what would do. */
 static tn_status search_whether(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
-    char asked[TN_SIZE_TEXT_MAX];
+    char asked[SEARCH_TEXT];
     tn_fit_release(result);
     TN_TRY(tn__fit_search_within(fit, budget, result));
     if (result->program != NULL) return TN_OK;
     bool proved = search_is_hopeless(fit, budget) ||
                   budget - fit->options.fixed_bytes < fit->bytes_bound ||
                   budget - fit->options.fixed_bytes <= fit->denied;
-    tn_size_format(budget, asked);
+    search_tell(fit, budget, asked);
     if (proved)
         TN_FAIL(fit->error, TN_E_INFEASIBLE, "no program fits in %s: that is proved", asked);
     TN_FAIL(fit->error, fit->stopped ? TN_E_STOPPED : TN_E_EXHAUSTED,

@@ -126,7 +126,10 @@ int cli_version(void);
 bool cli_is_standard(const char *path);
 const char *cli_standard_input(struct argp_state *state, const char *path);
 const char *cli_standard_output(const char *path); /* text goes to standard error from then on */
-/* One more file to write, in a format that its suffix says, or a usage error. */
+/* A usage error where nobody could write such a file: before what it is for takes its time. */
+void cli_check_folder(struct argp_state *state, const char *option, const char *path);
+/* One more file to write, in a format that its suffix says and a folder that there is, or a usage
+ * error. */
 void cli_add_output(struct argp_state *state, const char **outputs, uint32_t *count, uint32_t most,
                     const char *path);
 

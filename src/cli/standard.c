@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -97,6 +98,25 @@ static bool standard_has_format(const char *path) {
     return false;
 }
 
+void cli_check_folder(struct argp_state *state, const char *option, const char *path) {
+    const char *slash = strrchr(path, '/');
+    struct stat facts;
+    int length = slash == NULL ? 1 : slash == path ? 1 : (int)(slash - path);
+    char *folder = strndup(slash == NULL ? "." : path, (size_t)length);
+    if (cli_is_standard(path) || folder == NULL) {
+        free(folder);
+        return;
+    }
+    if (stat(folder, &facts) != 0)
+        cli_misuse(state, "%s: '%s' cannot be written: %s: %s", option, path, folder,
+                   strerror(errno));
+    if (!S_ISDIR(facts.st_mode))
+        cli_misuse(state, "%s: '%s' cannot be written: %s is no folder", option, path, folder);
+    if (stat(path, &facts) == 0 && S_ISDIR(facts.st_mode))
+        cli_misuse(state, "%s: '%s' is a folder; name a file", option, path);
+    free(folder);
+}
+
 void cli_add_output(struct argp_state *state, const char **outputs, uint32_t *count, uint32_t most,
                     const char *path) {
     char all[CLI_SUFFIXES_MAX];
@@ -104,5 +124,6 @@ void cli_add_output(struct argp_state *state, const char **outputs, uint32_t *co
     if (!standard_has_format(path))
         cli_misuse(state, "-o: no format for '%s'; there are %s", path, cli_suffixes(all));
     if (*count == most) cli_misuse(state, "-o: more than %u files", most);
+    cli_check_folder(state, "-o", path);
     outputs[(*count)++] = path;
 }

@@ -99,6 +99,7 @@ fi
 # What is wrong.
 expect 2 "0 bytes hold nothing" $train --budget 0
 expect 1 "proved" $train --budget 1KiB
+expect 1 "with no more than 1.0 KiB .* on the host; the least" $train --link 1GB/s --allow swap --host-budget 1KiB --budget "$least"
 expect 2 "which model, or --problem" $tenure fit --budget 1GiB
 expect 2 "how many bytes" $tenure fit "$models/five_operators.onnx"
 expect 2 "none of order, recompute" $train --budget 1GiB --allow magic
@@ -110,6 +111,9 @@ expect 2 "no pass is called" $train --budget 1MiB --pass nobody
 expect 2 "list hardware" $tenure fit "$models/five_operators.onnx" --budget 1MiB --costs model:abacus
 expect 2 "matches the segment" $train --budget 1MiB --segment 'nothing*'
 expect 2 "no format" $train --budget 1GiB -o plan.xyz
+expect 2 "nowhere/plan.html.*No such" $train --budget 1 -o nowhere/plan.html # not 1: before the search
+expect 2 "is no folder" $train --budget 1 -o chain.json/plan.html
+expect 2 "nowhere/costs.json.*No such" $train --budget 1 --save-costs nowhere/costs.json
 printf '{"cpu":[1,1],"ram":[1,1],"edges":[[0,1],[1,0]]}' >cycle.json
 expect 2 "cycle" $tenure fit --problem cycle.json --budget 5
 printf '{"cpu":[1,1],"ram":[1,-1],"edges":[[0,1]]}' >bad.json

@@ -146,6 +146,7 @@ static error_t fit_parse_answer(int key, char *value, struct argp_state *state, 
         cli_costs_parse(state, &fit->from, value);
         return 0;
     case FIT_SAVE_COSTS:
+        cli_check_folder(state, "--save-costs", value);
         fit->save_costs = value;
         return 0;
     case FIT_PROBLEM:
