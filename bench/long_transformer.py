@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """A transformer's layers at any length, as an ONNX model without weights: for `run --weights random:1`.
 
-long_transformer.py FILE [--tokens 4096] [--layers 2] [--width 768] [--heads 12] [--causal]
+long_transformer.py FILE [--tokens 4096 | --image 1024] [--layers 2] [--width 768] [--heads 12] [--causal]
 
-Pre-norm layers as GPT-2 has them (BERT's without --causal): what a longer sequence of a published model would compute, whose file
-ends at the positions that it was trained with. Peaks of activations do not depend on the number of layers.
+Pre-norm layers as GPT-2 has them (BERT's and ViT's without --causal, with --image behind ViT's patches of 16 x 16 pixels): what
+a longer sequence of a published model would compute, whose file ends at the positions that it was trained with. Peaks of activations do not depend on the number of layers.
 """
 import argparse
 
@@ -63,18 +63,31 @@ def attention(graph, x, tokens, width, heads, causal):
     return graph.linear(joined, width, width)
 
 
+def patches(graph, image, width):
+    """A picture as a sequence of patches of 16 x 16 pixels, each with what its place adds."""
+    tokens = (image // 16) ** 2
+    graph.inputs.append(helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 3, image, image]))
+    x = graph.op("Conv", "image", graph.weight(width, 3, 16, 16), graph.weight(width), strides=[16, 16])
+    x = graph.op("Transpose", graph.op("Reshape", x, graph.ints(1, width, tokens)), perm=[0, 2, 1])
+    return graph.op("Add", x, graph.weight(1, tokens, width)), tokens
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file")
     for name, value in (("tokens", 4096), ("layers", 2), ("width", 768), ("heads", 12)):
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--causal", action="store_true")
+    parser.add_argument("--image", type=int, help="height and width in pixels")
     a = parser.parse_args()
     graph, x = Graph(), "x"
     if a.causal:
         graph.mask = "mask"
         graph.inputs.append(helper.make_tensor_value_info("mask", TensorProto.FLOAT, [a.tokens, a.tokens]))
-    graph.inputs.append(helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, a.tokens, a.width]))
+    if a.image:
+        x, a.tokens = patches(graph, a.image, a.width)
+    else:
+        graph.inputs.append(helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, a.tokens, a.width]))
     for _ in range(a.layers):
         normal = graph.op("LayerNormalization", x, graph.weight(a.width), graph.weight(a.width), axis=-1)
         x = graph.op("Add", x, attention(graph, normal, a.tokens, a.width, a.heads, a.causal))

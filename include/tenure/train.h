@@ -167,6 +167,13 @@ typedef struct tn_train_options {
      * TN_STAGE_PARTS_MAX. Not with 16 bits, a loss scale that adapts, control flow that a
      * run decides */
     uint32_t pipeline_parts;
+
+    /* The last product of the model and its loss in about so many parts of the samples (of a text:
+     * of its words), each of which goes back before the next one begins, so that scores and their
+     * gradient are there for one part at a time. Losses and gradients are the same but for the
+     * order of sums. At most 4096; 0 and 1: whole. E_UNSUPPORTED with an output that is the loss,
+     * ranks that share a model, and scores that no product makes along such an axis */
+    uint32_t loss_parts;
 } tn_train_options;
 #define TN_SHARDS_MAX 65536u
 #define TN_TRAIN_OPTIONS_INIT                                                                      \

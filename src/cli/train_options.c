@@ -17,6 +17,7 @@ enum {
     TRAINING_FREEZE,
     TRAINING_TRAIN,
     TRAINING_MICRO,
+    TRAINING_PARTS,
     TRAINING_DTYPE,
     TRAINING_SCALE,
     TRAINING_AGAIN,
@@ -34,6 +35,8 @@ enum {
     X(TRAINING_TRAIN, "trainable", "PATTERN",                                                      \
       "what looks like a constant is trained, too; may be repeated")                               \
     X(TRAINING_MICRO, "micro-batches", "N", "runs whose gradients are summed for one update (1)")  \
+    X(TRAINING_PARTS, "loss-parts", "N",                                                           \
+      "the last product and the loss for a part of the samples at a time (1)")                     \
     X(TRAINING_DTYPE, "dtype", "f32|bf16|f16", "of activations and gradients (as it is)")          \
     X(TRAINING_SCALE, "loss-scale", "NUMBER",                                                      \
       "times the loss in the backward pass, for f16; or dynamic: as large as it may be (1)")       \
@@ -116,6 +119,9 @@ static error_t training_parse(int key, char *value, struct argp_state *state) {
         break;
     case TRAINING_MICRO:
         options->micro_batches = (uint32_t)cli_count(state, "micro-batches", value, UINT32_MAX);
+        break;
+    case TRAINING_PARTS:
+        options->loss_parts = (uint32_t)cli_count(state, "loss-parts", value, UINT32_MAX);
         break;
     case TRAINING_DTYPE:
         training_set_dtype(state, options, value);

@@ -11,6 +11,7 @@
  *   copy.c      the model's operators as they work in training
  *   unroll.c    recurrences that no gradient rule takes, step by step
  *   loss.c      labels, loss
+ *   loss_parts.c  the last product and the loss in parts
  *   scale.c     where the backward pass begins, and the scale of gradients
  *   backward.c  the walk over operators, last first, that asks their gradient rules
  *   cast_again.c casts that are made again instead of being kept
@@ -30,9 +31,15 @@
 #include "graph/store.h"
 #include "cut/cut.h"
 
+typedef struct tn__part_cut { /* scores along one axis, and what they are made of */
+    uint32_t axis, base_axis, count;
+    int64_t extent;
+} tn__part_cut;
+
 typedef struct tn__train {
     const tn_graph *model;
     tn_graph *inlined;      /* NULL; or the model then */
+    tn_graph *divided;      /* NULL; or the model then: with its scores in parts */
     tn_graph *part;         /* NULL; or the model then: that of one of several ranks */
     const tn_graph *whole;  /* what it is a part of */
     const tn_op_id *origin; /* [operators of the part] what they were there */
@@ -79,6 +86,16 @@ typedef struct tn__train {
     uint32_t *waiting;      /* [waiting_count] whose gradients make up the next bucket */
     uint32_t waiting_count, bucket_count;
     uint64_t waiting_bytes;
+
+    /* The loss in parts; without that all of it is zero. */
+    uint32_t part_count, part_cut_count;
+    const tn__part_cut *part_cuts; /* [part_cut_count] of one or two axes */
+    tn_tensor_id *part_bases;      /* [part_count] what the last product reads */
+    tn_tensor_id *parts;           /* [part_count] scores */
+    uint32_t *piece_of;            /* [part_tensors] of the forward pass; TN_NONE: of none */
+    uint32_t *part_first;          /* [part_count + 3] places in the list of what is of none, of
+                                    * each, and of several */
+    uint32_t part_tensors;
 
     /* A whole step in one graph; without that all of it is zero but for `rounds`. */
     uint32_t rounds;        /* copies of the model; 1: it is as it was */
@@ -188,6 +205,15 @@ bool tn__train_unrolls(tn__train *it, const tn_op *op);
 tn_status tn__train_unroll(tn__train *it, const tn_op *op, const tn_op *made); /* as copied */
 /* loss.c: adds labels, loss and correct; `seed` is the gradient of the loss. */
 tn_status tn__train_loss(tn__train *it, tn_tensor_id *seed);
+/* loss_parts.c: exchanges the model where the loss is wanted in parts. Errors: E_UNSUPPORTED (a
+ * loss or scores that cannot be cut), E_INVALID (too many). */
+tn_status tn__train_loss_parts(tn__train *it);
+/* Labels in parts; the loss of each, and of all. `axis`: of classes; NULL: there are none. */
+tn_status tn__train_loss_of_parts(tn__train *it, const char *type, const tn_attr *axis);
+/* The list of the forward pass part by part; and once the backward pass is behind it, each part
+ * right before its own. */
+tn_status tn__train_parts_together(tn__train *it);
+tn_status tn__train_parts_apart(tn__train *it);
 /* backward.c: with the updates where they are due. */
 tn_status tn__train_backward(tn__train *it, tn_tensor_id seed);
 /* cast_again.c: after the backward pass, with its block in that order. */

@@ -25,6 +25,7 @@ static tn_status loss_op(tn__train *it, const char *type, const int64_t *axis, b
     tn_tensor_id inputs[] = {it->scores, it->made.labels};
     tn_tensor_id outputs[] = {it->made.loss, it->made.correct};
     const tn_attr attr = TN__ATTR_INT("axis", axis);
+    if (it->part_count > 0) return tn__train_loss_of_parts(it, type, axis != NULL ? &attr : NULL);
     return tn__train_op(it, "loss", type, inputs, 2, outputs, counts ? 2 : 1, &attr, axis != NULL);
 }
 
@@ -88,7 +89,7 @@ static tn_status loss_shape(tn__train *it) {
     const tn_tensor own = *tn_graph_tensor(it->graph, it->scores);
     bool same = own.rank == like.rank &&
                 (own.rank == 0 || memcmp(own.shape, like.shape, own.rank * sizeof *own.shape) == 0);
-    if (same || it->scores == it->shaped) return TN_OK;
+    if (same || it->scores == it->shaped || it->part_count > 0) return TN_OK;
     int64_t count = like.rank, literal = 1;
     tn_value value = {.count = like.rank, .ints = like.shape};
     tn_tensor_spec list = {.name = "",
@@ -117,12 +118,16 @@ static tn_status loss_shape(tn__train *it) {
 
 /* The cross-entropy computes in float64 from scores of any type; other losses are float32. */
 static tn_status loss_cast(tn__train *it) {
-    bool low = it->options.loss == TN_LOSS_CROSS_ENTROPY && it->likes_low[it->scores];
-    return tn__train_as(it, it->scores, low, &it->scores);
+    const bool likes = it->options.loss == TN_LOSS_CROSS_ENTROPY;
+    for (uint32_t p = 0; p < it->part_count; p++)
+        TN_TRY(tn__train_as(it, it->parts[p], likes && it->likes_low[it->parts[p]], &it->parts[p]));
+    if (it->part_count > 0) return TN_OK;
+    return tn__train_as(it, it->scores, likes && it->likes_low[it->scores], &it->scores);
 }
 
 static tn_status loss_one(tn__train *it) {
-    const tn_tensor scores = *tn_graph_tensor(it->graph, it->scores);
+    const tn_graph *whole = it->part_count > 0 ? it->model : it->graph; /* where they are whole */
+    const tn_tensor scores = *tn_graph_tensor(whole, it->scores);
     if (!tn__is_float(scores.dtype) || !tn__shape_known(&scores))
         TN_FAIL(it->error, TN_E_INVALID,
                 "output '%.80s' is not a tensor of a floating type and known shape", scores.name);

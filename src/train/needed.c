@@ -72,7 +72,8 @@ static void choose_runs(tn__train *it) {
     bool all = false;
     for (tn_block_id b = 1; b < tn_graph_block_count(it->model); b++)
         all = all || tn_graph_block(it->model, b)->owner != TN_NONE;
-    for (uint32_t r = 0; r < it->rounds; r++)
+    for (uint32_t p = 0; p < it->part_count; p++) choose_read(it, it->parts[p]);
+    for (uint32_t r = 0; r < it->rounds && it->part_count == 0; r++)
         choose_read(it, tn__train_in_round(it, it->scores, r));
     for (uint32_t k = 0; k < block->output_count && it->options.keep_outputs; k++)
         choose_read(it, block->outputs[k]);

@@ -165,15 +165,18 @@ static tn_status train_make(tn__train *it, tn_training *training) {
     TN_TRY(tn__train_choose(it));
     TN_TRY(tn__train_cut(it));
     TN_TRY(tn__train_rounds(it));
+    TN_TRY(tn__train_loss_parts(it));
     TN_TRY(tn__train_lower(it));
     TN_TRY(tn__train_copy(it));
     TN_TRY(tn_graph_infer(it->graph, it->error));
     TN_TRY(train_list(it));
     TN_TRY(tn__train_loss(it, &seed));
     TN_TRY(tn__train_inputs(it));
+    TN_TRY(tn__train_parts_together(it));
     TN_TRY(tn__train_backward(it, seed));
     TN_TRY(train_io(it));
     if (tn__train_lowers(it)) TN_TRY(tn__train_recompute(it));
+    TN_TRY(tn__train_parts_apart(it));
     if (tn__train_shards(it)) TN_TRY(tn__train_shard_end(it));
     TN_TRY(tn_graph_infer(it->graph, it->error));
     TN_TRY(train_check(it));
@@ -241,6 +244,7 @@ tn_status tn_train(const tn_graph *graph, const tn_train_options *options, tn_tr
     tn_graph_destroy(it.repeated);
     tn__free(it.context, it.homes, it.home_room * sizeof *it.homes);
     tn_graph_destroy(it.inlined);
+    tn_graph_destroy(it.divided);
     tn_graph_destroy(it.part);
     tn__arena_release(&it.arena);
     return status;

@@ -192,7 +192,8 @@ class tn_train_options(Structure):
                 ("keep_outputs", c_bool), ("output_gradients", c_bool), ("bucket_bytes", c_uint64),
                 ("tensor_ranks", c_uint32), ("tensor_rank", c_uint32),
                 ("shard", c_int), ("shard_count", c_uint32), ("shard_index", c_uint32),
-                ("sequence_parallel", c_bool), ("pipeline_parts", c_uint32)]
+                ("sequence_parallel", c_bool), ("pipeline_parts", c_uint32),
+                ("loss_parts", c_uint32)]
 
 
 class tn_trained(Structure):
