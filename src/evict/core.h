@@ -241,9 +241,10 @@ uint32_t tn__window_find(tn__evict *e, uint64_t size);
 
 /* --- stretch.c --- */
 
-/* So many bytes in one piece: some go, others are moved together. *done: there was a way. `ahead`:
- * where a sample does, and more bytes than that, or not at all. */
-tn_status tn__stretch_clear(tn__evict *e, uint64_t size, bool ahead, bool *done, tn_error *error);
+/* So many bytes in one piece: some go, others are moved together. *done: there was a way. */
+tn_status tn__stretch_clear(tn__evict *e, uint64_t size, bool *done, tn_error *error);
+/* Where a sample does, so many are made free at once, or more. */
+uint64_t tn__stretch_ahead(const tn__evict *e);
 
 /* --- compact.c --- */
 bool tn__arena_stays(const tn__evict *e, uint32_t block); /* it may not be moved */

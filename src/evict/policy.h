@@ -38,6 +38,8 @@ typedef struct tn__policy {
     void (*close)(tn__evict *e);
     /* The least is dropped. May be asked of any candidate. */
     double (*score)(tn__evict *e, uint32_t storage);
+    /* What the score would be if only its own cost counted, which is no more; NULL: 0. O(1). */
+    double (*floor)(tn__evict *e, uint32_t storage);
     /* Of making it again, with what else must be or will have to be; NULL: its own cost. */
     uint64_t (*cost)(tn__evict *e, uint32_t storage);
     /* Instead of scores: a candidate, or NONE for none. `bytes` are wanted. */

@@ -13,6 +13,9 @@
 #include <math.h>
 #include <stdio.h>
 
+#define SPACE_GONE 4u  /* one by one for a wish, before a stretch is thought of, */
+#define SPACE_MANY 16u /* where so many like them would be needed */
+
 static uint64_t space_taken(const tn__evict *e, uint32_t storage) {
     uint64_t size = e->storages[storage].size;
     return e->options.addresses ? tn__arena_round(e, size) : size;
@@ -324,7 +327,8 @@ static tn_status space_clear_window(tn__evict *e, uint64_t size, bool *done, tn_
 
 typedef struct space_wish {
     uint64_t size;
-    uint64_t in_vain; /* cost of what went though free bytes would have done */
+    uint64_t in_vain;          /* cost of what went though free bytes would have done */
+    uint64_t gone, gone_bytes; /* one by one */
     bool was_hole, is_compact;
 } space_wish;
 
@@ -355,14 +359,24 @@ static tn_status space_stuck(tn__evict *e, space_wish *wish, bool is_hole, tn_er
     return space_exhausted(e, wish->size, is_hole, error);
 }
 
+/* Is a long stretch made free at once? Where less is wanted; or so much that those who went for it
+ * so far are many, and yet a small part of it. */
+static bool space_is_ahead(const tn__evict *e, const space_wish *wish) {
+    if (!e->options.sample) return false;
+    return wish->size < tn__stretch_ahead(e) ||
+           (wish->gone >= SPACE_GONE && wish->gone_bytes < wish->size / SPACE_MANY * wish->gone);
+}
+
 /* Of a policy that chooses whole stretches. With a sample first a longer one; then single ones go,
  * which is quicker, unless bytes are not what is wanted. *done: it need not look further. */
 static tn_status space_in_stretch(tn__evict *e, space_wish *wish, bool is_hole, bool *done,
                                   tn_error *error) {
-    e->counts.search_count++;
-    TN_TRY(tn__stretch_clear(e, wish->size, true, done, error));
+    uint64_t ahead = tn__stretch_ahead(e);
+    *done = false;
+    if (space_is_ahead(e, wish))
+        TN_TRY(tn__stretch_clear(e, ahead > wish->size ? ahead : wish->size, done, error));
     if (*done || (e->options.sample && !is_hole)) return TN_OK;
-    TN_TRY(tn__stretch_clear(e, wish->size, false, done, error));
+    TN_TRY(tn__stretch_clear(e, wish->size, done, error));
     if (*done) return TN_OK;
     *done = true;
     return space_stuck(e, wish, is_hole, error);
@@ -389,6 +403,8 @@ static tn_status space_step(tn__evict *e, space_wish *wish, tn_error *error) {
         if (space_is_dearer(e, wish, storage) && tn__arena_make_gap(e, wish->size)) return TN_OK;
         e->counts.hole_bytes += space_taken(e, storage);
     }
+    wish->gone++;
+    wish->gone_bytes += space_taken(e, storage);
     return tn__space_give_up(e, storage, error);
 }
 

@@ -19,10 +19,11 @@
  * too much is moved (1.2 to 1.3 times); where all up to the wish costs nothing, whatever is free,
  * some never end.
  *
- * Cost: O(blocks), two scores for each candidate, and a selection among the candidates. With a
- * sample O(sqrt(candidates)) scores for the price, and STRETCH_STARTS stretches that begin
- * somewhere; and as it costs no more to make a long one free, it is a sixteenth of the arena, for
- * what comes next as well.
+ * Cost: O(blocks), two scores for each candidate that is not moved for its own cost alone, and a
+ * selection among the candidates. With a sample O(sqrt(candidates)) scores for the price, and
+ * STRETCH_STARTS stretches that begin somewhere, or as many as it takes to look at STRETCH_LOOKS
+ * blocks; and as it costs no more to make a long one free, it is a sixteenth of the arena, for what
+ * comes next as well.
  * Source: ours; the run of neighbours is from Zhang et al.: Coop, NeurIPS 2023.
  */
 #include <math.h>
@@ -31,7 +32,8 @@
 
 #define STRETCH_SHARE 10u   /* of the arena */
 #define STRETCH_MOVE_COST 3 /* times the time that it takes */
-#define STRETCH_STARTS 8u   /* of a sample */
+#define STRETCH_STARTS 8u   /* of a sample, */
+#define STRETCH_LOOKS 256u  /* unless one was found, and so many blocks were looked at */
 #define STRETCH_AHEAD 16u   /* with a sample: such a part of the arena is made free at once */
 
 typedef struct stretch_part { /* what is done with a block, or with all of a stretch */
@@ -42,8 +44,11 @@ typedef struct stretch_part { /* what is done with a block, or with all of a str
 
 typedef struct stretch_search {
     uint64_t size;
+    uint32_t asked; /* for the price, */
+    double share;   /* such a part of all */
     double price;
-    bool all; /* everybody goes who can */
+    bool all;        /* everybody goes who can */
+    uint32_t looked; /* at blocks, by a sample */
     stretch_part least;
     uint32_t first, behind;
 } stretch_search;
@@ -98,11 +103,10 @@ static uint32_t stretch_looks(const tn__evict *e) {
     return e->options.sample ? (uint32_t)sqrt((double)e->candidate_count) + 1 : e->candidate_end;
 }
 
-static double stretch_price(tn__evict *e, uint64_t size) {
-    uint64_t wanted = e->capacity / STRETCH_SHARE, bytes = 0;
-    uint32_t count = 0, looks = stretch_looks(e);
-    if (wanted < size) wanted = size;
-    if (wanted <= e->free_bytes) return 0;
+/* Candidates with their scores, all or a sample. */
+static void stretch_ask(tn__evict *e, stretch_search *search) {
+    uint64_t bytes = 0;
+    uint32_t looks = stretch_looks(e);
     for (uint32_t i = 0; i < looks && e->candidate_count > 0; i++) {
         uint32_t storage = stretch_candidate(e, i);
         if (storage == TN__NONE) continue;
@@ -110,10 +114,17 @@ static double stretch_price(tn__evict *e, uint64_t size) {
         e->counts.evaluation_count++;
         bytes += e->storages[storage].size;
         if (isfinite(score))
-            e->offers[count++] = (tn__evict_offer){storage, score, e->storages[storage].size};
+            e->offers[search->asked++] =
+                (tn__evict_offer){storage, score, e->storages[storage].size};
     }
-    double share = e->candidate_bytes > 0 ? (double)bytes / (double)e->candidate_bytes : 0;
-    return stretch_select(e->offers, count, (uint64_t)(share * (double)(wanted - e->free_bytes)));
+    search->share = e->candidate_bytes > 0 ? (double)bytes / (double)e->candidate_bytes : 0;
+}
+
+/* Of so many bytes more than are free. */
+static double stretch_price(tn__evict *e, stretch_search *search, uint64_t bytes) {
+    if (bytes == 0) return 0;
+    if (search->asked == 0) stretch_ask(e, search);
+    return stretch_select(e->offers, search->asked, (uint64_t)(search->share * (double)bytes));
 }
 
 /* --- a block --- */
@@ -135,12 +146,20 @@ static double stretch_drop_cost(tn__evict *e, uint32_t storage, double score, do
     return (double)cost * (1 - price / score);
 }
 
+/* By its own cost alone it would be cheaper to move it: what is around it need not be known. */
+static bool stretch_is_moved(tn__evict *e, uint32_t storage, double price, double move) {
+    double least = e->policy->floor != NULL ? e->policy->floor(e, storage) : 0;
+    return least > price && (double)e->storages[storage].cost * (1 - price / least) > move;
+}
+
 static stretch_part stretch_of(tn__evict *e, const stretch_search *search, uint32_t block) {
     uint32_t owner = e->blocks[block].owner;
     uint64_t size = e->blocks[block].size;
     if (owner == TN__BLOCK_FREE) return (stretch_part){.freed = size};
     double move = stretch_move_cost(e, block);
     if (owner == TN__BLOCK_TEMPORARY || !tn__is_candidate(e, owner) || !tn__space_may_go(e, owner))
+        return (stretch_part){.cost = move};
+    if (!search->all && stretch_is_moved(e, owner, search->price, move))
         return (stretch_part){.cost = move};
     double score = e->policy->score(e, owner);
     double drop = stretch_drop_cost(e, owner, score, search->price);
@@ -205,6 +224,7 @@ static void stretch_from(tn__evict *e, stretch_search *search, uint32_t low) {
     if (before != TN__NONE && e->blocks[before].owner == TN__BLOCK_FREE) low = before;
     for (uint32_t high = low; high != TN__NONE && !tn__arena_stays(e, high);
          high = e->blocks[high].after) {
+        search->looked++;
         stretch_add(&sum, stretch_of(e, search, high));
         if (sum.cost > search->least.cost) return;
         if (sum.freed < search->size) continue;
@@ -217,28 +237,42 @@ static void stretch_from(tn__evict *e, stretch_search *search, uint32_t low) {
 static void stretch_sample(tn__evict *e, stretch_search *search) {
     for (uint32_t s = 0; s < STRETCH_STARTS && e->candidate_count > 0; s++) {
         uint32_t storage = stretch_candidate(e, 0);
+        if (isfinite(search->least.cost) && search->looked >= STRETCH_LOOKS) return;
         if (storage != TN__NONE && e->storages[storage].block != TN__NONE)
             stretch_from(e, search, e->storages[storage].block);
     }
 }
 
-/* By a sample, where one does and finds any; among all; and with all going who can, where it would
- * always be cheaper to move. */
-static bool stretch_search_all(tn__evict *e, stretch_search *search) {
-    search->least.cost = (double)INFINITY;
-    search->price = stretch_price(e, search->size);
+/* By a sample, where one does and finds any; or among all. */
+static bool stretch_try(tn__evict *e, stretch_search *search) {
     if (e->options.sample) stretch_sample(e, search);
     if (!isfinite(search->least.cost)) stretch_find(e, search);
-    search->all = !isfinite(search->least.cost);
-    if (search->all) stretch_find(e, search);
     return isfinite(search->least.cost);
 }
 
-static bool stretch_search_ahead(tn__evict *e, stretch_search *search) {
-    uint64_t ahead = tn__arena_round(e, e->capacity / STRETCH_AHEAD);
-    if (!e->options.sample || ahead <= search->size) return false;
-    search->size = ahead;
-    return stretch_search_all(e, search);
+/* The price of twice as many bytes, until it is another; false: it is that of all. */
+static bool stretch_raise(tn__evict *e, stretch_search *search, uint64_t *bytes) {
+    double price = search->price;
+    while (search->price <= price) {
+        if (*bytes >= e->candidate_bytes) return false;
+        *bytes = *bytes > 0 ? 2 * *bytes : search->size;
+        search->price = stretch_price(e, search, *bytes);
+    }
+    return true;
+}
+
+/* Where values are small it is always cheaper to move than to drop who is above the price, and
+ * those up to it may be too few: then it rises. With all going who can, where it can no more. */
+static bool stretch_search_all(tn__evict *e, stretch_search *search) {
+    uint64_t wanted = e->capacity / STRETCH_SHARE;
+    if (wanted < search->size) wanted = search->size;
+    uint64_t bytes = wanted > e->free_bytes ? wanted - e->free_bytes : 0;
+    search->least.cost = (double)INFINITY;
+    search->price = stretch_price(e, search, bytes);
+    while (!stretch_try(e, search) && stretch_raise(e, search, &bytes)) continue;
+    search->all = !isfinite(search->least.cost);
+    if (search->all) stretch_find(e, search);
+    return isfinite(search->least.cost);
 }
 
 /* --- those who go --- */
@@ -290,14 +324,19 @@ static tn_status stretch_make_free(tn__evict *e, const stretch_search *search, u
     return TN_OK;
 }
 
-tn_status tn__stretch_clear(tn__evict *e, uint64_t size, bool ahead, bool *done, tn_error *error) {
+uint64_t tn__stretch_ahead(const tn__evict *e) {
+    return tn__arena_round(e, e->capacity / STRETCH_AHEAD);
+}
+
+tn_status tn__stretch_clear(tn__evict *e, uint64_t size, bool *done, tn_error *error) {
     stretch_search search = {.size = size};
     uint64_t free = 0;
     if (!tn__reserve(&e->context, &e->offers, &e->offer_room, (size_t)e->candidate_end + 1,
                      sizeof *e->offers))
         return tn__no_memory(error, "the candidates of a stretch");
     double since = tn__search_begin(e);
-    *done = ahead ? stretch_search_ahead(e, &search) : stretch_search_all(e, &search);
+    e->counts.search_count++;
+    *done = stretch_search_all(e, &search);
     uint32_t count = *done ? stretch_list(e, &search, &free) : 0;
     tn__search_end(e, since);
     return *done ? stretch_make_free(e, &search, count, free, error) : TN_OK;

@@ -278,16 +278,30 @@ static uint64_t live_cost(tn__evict *e, uint32_t storage) {
     return around < 0x1p62 ? (uint64_t)around : UINT64_C(1) << 62;
 }
 
-static double live_score(tn__evict *e, uint32_t storage) {
-    live_state *state = e->state;
+/* Bytes * staleness^(3/4); 0: of what was used just now. */
+static double live_stale_bytes(const tn__evict *e, uint32_t storage) {
     const tn__evict_storage *bytes = &e->storages[storage];
-    const live_record *record = &state->of[storage];
-    double stale = (double)(e->clock - bytes->last_access);
+    double root = sqrt((double)(e->clock - bytes->last_access));
+    return (double)bytes->size * root * sqrt(root);
+}
+
+static bool live_is_idle(const tn__evict *e, uint32_t storage) {
+    const live_state *state = e->state;
+    return e->storages[storage].outside == 0 && state->of[storage].waiting == 0;
+}
+
+static double live_score(tn__evict *e, uint32_t storage) {
+    double stale_bytes = live_stale_bytes(e, storage);
     e->counts.access_count++;
-    if (bytes->outside == 0 && record->waiting == 0) return 0;
-    if (stale <= 0 || bytes->size == 0) return (double)INFINITY;
-    double root = sqrt(stale);
-    return live_around(e, storage) / ((double)bytes->size * root * sqrt(root));
+    if (live_is_idle(e, storage)) return 0;
+    return stale_bytes > 0 ? live_around(e, storage) / stale_bytes : (double)INFINITY;
+}
+
+static double live_floor(tn__evict *e, uint32_t storage) {
+    double stale_bytes = live_stale_bytes(e, storage);
+    e->counts.access_count++;
+    if (live_is_idle(e, storage)) return 0;
+    return stale_bytes > 0 ? (double)e->storages[storage].cost / stale_bytes : (double)INFINITY;
 }
 
 const tn__policy tn__policy_live = {
@@ -304,4 +318,5 @@ const tn__policy tn__policy_live = {
     .vanished = live_vanished,
     .close = live_close,
     .score = live_score,
+    .floor = live_floor,
     .cost = live_cost};
