@@ -213,6 +213,10 @@ static tn_status search_prove(tn__fit *fit, uint64_t budget, bool *proved) {
     return TN_OK;
 }
 
+static const char *search_none(const tn__fit *fit) {
+    return fit->stopped ? "the search was ended before it found a program" : "no program was found";
+}
+
 static tn_status search_fail(tn__fit *fit, uint64_t budget, const tn_fit_result *least) {
     char asked[SEARCH_TEXT], need[TN_SIZE_TEXT_MAX], bound[TN_SIZE_TEXT_MAX];
     bool proved;
@@ -224,9 +228,8 @@ static tn_status search_fail(tn__fit *fit, uint64_t budget, const tn_fit_result 
         TN_FAIL(fit->error, TN_E_INFEASIBLE,
                 "no program fits in %s: that is proved; the least found takes %s", asked, need);
     TN_FAIL(fit->error, fit->stopped ? TN_E_STOPPED : TN_E_EXHAUSTED,
-            "no program was found that fits in %s; the least found takes %s, and none takes less "
-            "than %s",
-            asked, need, bound);
+            "%s that fits in %s; the least found takes %s, and none takes less than %s",
+            search_none(fit), asked, need, bound);
 }
 
 /* Who asks whether, and not what would do. */
@@ -241,8 +244,8 @@ static tn_status search_whether(tn__fit *fit, uint64_t budget, tn_fit_result *re
     search_tell(fit, budget, asked);
     if (proved)
         TN_FAIL(fit->error, TN_E_INFEASIBLE, "no program fits in %s: that is proved", asked);
-    TN_FAIL(fit->error, fit->stopped ? TN_E_STOPPED : TN_E_EXHAUSTED,
-            "no program was found that fits in %s", asked);
+    TN_FAIL(fit->error, fit->stopped ? TN_E_STOPPED : TN_E_EXHAUSTED, "%s that fits in %s",
+            search_none(fit), asked);
 }
 
 /* --- the answer --- */

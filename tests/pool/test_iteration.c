@@ -629,14 +629,23 @@ static void *thread_run(void *given) {
     return NULL;
 }
 
-static void threads_share_it(void **state) {
-    (void)state;
+static uint64_t thread_released; /* bytes */
+
+/* As the system does with pages: what is in them is lost. */
+static void thread_release(void *self, uint64_t offset, uint64_t size) {
+    thread_released += size;
+    memset((uint32_t *)self + offset / GRAIN, 0, size / GRAIN * sizeof(uint32_t));
+}
+
+static void threads_share(bool releases) {
     tn_pool_options options = TN_POOL_OPTIONS_INIT;
     tn_pool *pool;
     options.pool = "iteration";
     options.capacity = 64 << 20;
-    assert_ok(tn_pool_create(&options, &pool, &failure));
     uint32_t *owner = calloc(options.capacity / GRAIN, sizeof *owner);
+    options.release = releases ? thread_release : NULL;
+    options.release_self = owner;
+    assert_ok(tn_pool_create(&options, &pool, &failure));
     thread_work work[2] = {{pool, owner, 1, NULL}, {pool, owner, 2, NULL}};
     pthread_t threads[2];
     for (int t = 0; t < 2; t++)
@@ -648,6 +657,13 @@ static void threads_share_it(void **state) {
     assert_null(tn__pool_check(pool));
     tn_pool_destroy(pool);
     free(owner);
+}
+
+static void threads_share_it(void **state) {
+    (void)state;
+    threads_share(false);
+    threads_share(true);
+    assert_true(thread_released > 0);
 }
 
 int main(int count, char **arguments) {

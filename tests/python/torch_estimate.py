@@ -116,6 +116,18 @@ class Translator(nn.Module):
         return self.head(self.core(self.embed(source_text), self.embed(target_text))).flatten(0, 1)
 
 
+class Towers(nn.Module):
+    """Who and what, and a score; PReLU's backward pass takes as much again as it gives."""
+
+    def __init__(self):
+        super().__init__()
+        self.who, self.what = nn.Embedding(3000, 48), nn.Embedding(4000, 48)
+        self.core = nn.Sequential(nn.Linear(96, 64), nn.PReLU(), nn.Linear(64, 1))
+
+    def forward(self, who, what):
+        return self.core(torch.cat([self.who(who), self.what(what)], 1)).squeeze(1)
+
+
 def conv3d():
     return nn.Sequential(nn.Conv3d(1, 16, 3, padding=1), nn.BatchNorm3d(16), nn.ReLU(), nn.MaxPool3d(2),
                          nn.Conv3d(16, 32, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool3d(1), nn.Flatten(),
@@ -165,6 +177,8 @@ MODULES = {  # name: module, inputs, loss (None: the sum), targets, optimizer
     "tied": (Tied, text(8, 32, 2000), entropy, classes(2000, 256), "momentum"),
     "bag": (lambda: nn.Sequential(nn.EmbeddingBag(5000, 64), nn.Linear(64, 20)), text(64, 30, 5000), entropy,
             classes(20, 64), "adagrad"),
+    "towers": (Towers, lambda: (torch.randint(3000, (2048,)), torch.randint(4000, (2048,))),
+               nn.functional.binary_cross_entropy_with_logits, lambda: (torch.rand(2048),), "momentum"),
     "unet": (UNet, pictures(4, 96), entropy, classes(2, 4, 96, 96), "adam"),
     "conv3d": (conv3d, lambda: (torch.randn(4, 1, 24, 24, 24),), entropy, classes(10, 4), "momentum"),
     "conv1d": (conv1d, lambda: (torch.randn(16, 8, 500),), entropy, classes(10, 16), "adam"),

@@ -194,7 +194,7 @@ def check_module(name, share):
     plain, state = copy.deepcopy(module), torch.get_rng_state()
     gc.disable()  # what is not needed goes by itself
     before = [tensor.clone() for tensor in module.state_dict().values()]
-    plan = tenure.torch.fit(module, x, share, loss=entropy, targets=(y,), timeout=30)
+    plan = tenure.torch.fit(module, x, share, loss=entropy, targets=(y,), timeout=0)
     assert torch.equal(torch.get_rng_state(), state), "random numbers were drawn"
     assert same(before, list(module.state_dict().values())), "the module was changed"
     assert all(parameter.grad is None for parameter in module.parameters())
@@ -215,8 +215,11 @@ def check_module(name, share):
         for parts in (2, 4):
             def segments():
                 return checkpoint_sequential(plain, parts, x.clone().requires_grad_())
-            print("  checkpoint_sequential in %d: profiler %9d, took %.2f" % (
-                parts, profiled(segments, plain, y), seconds(segments, plain, y) / times[0]), flush=True)
+            try:
+                print("  checkpoint_sequential in %d: profiler %9d, took %.2f" % (
+                    parts, profiled(segments, plain, y), seconds(segments, plain, y) / times[0]), flush=True)
+            except RuntimeError as error:  # where a segment begins with what is done in place
+                print("  checkpoint_sequential in %d: %s" % (parts, error), flush=True)
     return equal and good
 
 
@@ -235,7 +238,7 @@ def check_saved(name, share):
     module, x, y = make(), inputs(), labels()
     plain = copy.deepcopy(module)
     gc.disable()
-    plan = tenure.torch.fit(module, x, share, loss=entropy, targets=(y,), of="saved", timeout=30)
+    plan = tenure.torch.fit(module, x, share, loss=entropy, targets=(y,), of="saved", timeout=0)
     assert plan.saved_bytes <= plan.budget == int(plan.plain_saved_bytes * share)
     usual, planned = between(lambda: plain(x), y), between(lambda: module(x), y)
     good = planned <= plan.budget and usual <= plan.plain_saved_bytes + 256  # the loss keeps numbers of its own
@@ -299,7 +302,7 @@ def main():
     for name in sys.argv[3:] or MODULES:
         for share in (0.7, 0.5):
             bad += not check_saved(name, share)
-            if name != "separable":  # no program takes half of all: an operator's own tensors are more
+            if (name, share) != ("separable", 0.5):  # proved: an operator's own tensors are more
                 bad += not check_module(name, share)
     if not sys.argv[3:]:
         check_use()

@@ -1,6 +1,6 @@
-"""What convolutions of PyTorch take on the CPU while they run, beside what goes in and comes out.
+"""What some operators of PyTorch take on the CPU while they run, beside what goes in and comes out.
 
-oneDNN works in blocked formats: input, weights and output are copied into those, and back, and the copies are tensors
+Of convolutions: oneDNN works in blocked formats: input, weights and output are copied into those, and back, and the copies are tensors
 of PyTorch's. Blocked formats round channels up to 16. What oneDNN does not compute (transposed ones, small ones) goes
 through a matrix of columns. Products of pixels (1 x 1) need neither. Found with PyTorch 1.13's profiler.
 """
@@ -63,11 +63,21 @@ def backward(args: Any) -> int:
     return int(max(most - sum(made), 0))
 
 
+def slopes(args: Any) -> int:
+    """PReLU's backward pass: what each element adds to the gradient of its slope, and the sums."""
+    _, x, weight = args
+    return int(x.numel() + weight.numel())
+
+
+KNOWN = {"aten::convolution": forward, "aten::convolution_backward": lambda args, _: backward(args),
+         "aten::prelu_backward": lambda args, _: slopes(args)}
+
+
 def scratch_of(name: str, args: Any, result: Any) -> int:
     """Bytes; 0 of all that is not known."""
-    if name not in ("aten::convolution", "aten::convolution_backward"):
+    if name not in KNOWN:
         return 0
     first = args[0]
     if first.dtype != torch.float32 or first.device.type != "cpu":
         return 0
-    return 4 * (forward(args, result) if name == "aten::convolution" else backward(args))
+    return 4 * KNOWN[name](args, result)
