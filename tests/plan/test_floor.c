@@ -71,6 +71,34 @@ static void nor_where_every_step_is_full_and_nothing_fits(void **state) {
     }
 }
 
+/* Who plans small problems by the thousand waits for none of them: what `auto` looks for beyond
+ * `draft` grows with the bodies. Some of these have no plan at their bound. */
+static void small_problems_are_not_searched_for_long(void **state) {
+    (void)state;
+    static const uint32_t counts[] = {5, 15, 30, 60};
+    uint32_t searched = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        uint32_t count = counts[seed % 4];
+        generate_wish wish = {.count = count, .seed = seed, .alignment_max = seed % 8 < 4 ? 0 : 64};
+        uint64_t optimum;
+        tn_problem *problem = make("windows", &wish, &optimum);
+        tn_plan_options options = TN_PLAN_OPTIONS_INIT;
+        tn_layout draft, found;
+        options.planner = "draft";
+        assert_ok(tn_plan(problem, &options, &draft, &failure));
+        assert_ok(tn_plan(problem, NULL, &found, &failure));
+        assert_true(found.peak <= draft.peak && found.work >= draft.work);
+        searched += found.work > draft.work;
+        if (found.work - draft.work > (uint64_t)12000 * count)
+            fail_msg("seed %llu, %u bodies: %llu units more\n", (unsigned long long)seed, count,
+                     (unsigned long long)(found.work - draft.work));
+        tn_layout_release(&draft);
+        tn_layout_release(&found);
+        tn_problem_destroy(problem);
+    }
+    if (searched < 3) fail_msg("%u of 40 are searched\n", searched);
+}
+
 /* A limit that comes while one crowded step is looked at: there is a layout, and hardly more work
  * than the limit was done. */
 static void a_limit_holds_within_a_crowded_step(void **state) {
@@ -154,6 +182,7 @@ int main(void) {
         cmocka_unit_test(auto_is_never_worse_than_a_quick_planner),
         cmocka_unit_test(nor_where_many_live_a_few_at_a_time),
         cmocka_unit_test(nor_where_every_step_is_full_and_nothing_fits),
+        cmocka_unit_test(small_problems_are_not_searched_for_long),
         cmocka_unit_test(a_limit_holds_within_a_crowded_step),
         cmocka_unit_test(what_was_cut_from_one_is_put_together),
         cmocka_unit_test(short_lives_end_at_their_bound),

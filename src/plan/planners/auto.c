@@ -15,6 +15,7 @@
 #define AUTO_WORK 100000u      /* units of the first round, ... */
 #define AUTO_MORE 4u           /* ... so many times that in the next ... */
 #define AUTO_WORK_MAX 1600000u /* ... and in the last, where no limit says how long to go on; */
+#define AUTO_WORK_EACH 8000u   /* a body at most, as small problems come by the thousand; */
 #define AUTO_WORK_ALL 300000000000u /* units times bodies times bodies at most: some seconds */
 
 static const char *const auto_searchers[] = {"uncut", "exact"};
@@ -25,7 +26,8 @@ static bool auto_goes_on(tn_run *run, uint64_t work) {
     if (tn__run_is_limited(run)) return true;
     uint64_t left = tn__run_best(run) - tn__run_lower_bound(run), n = tn__run_count(run);
     bool worth = tn__run_has_capacity(run) || left >= tn__run_best(run) >> AUTO_WORTH;
-    return worth && work <= AUTO_WORK_MAX && work * n * n <= AUTO_WORK_ALL;
+    return worth && work <= AUTO_WORK_MAX && work <= AUTO_WORK_EACH * n &&
+           work * n * n <= AUTO_WORK_ALL;
 }
 
 /* Rounds until the searchers end by themselves, before their work is used up. */
