@@ -21,7 +21,8 @@
 #define UNCUT_FEW 10000u          /* bodies up to which ... */
 #define UNCUT_TURNS 12u           /* ... so many orders are tried */
 #define UNCUT_EXACT_WORK 3000000u /* nodes times blocks */
-#define UNCUT_DEEPER 10u          /* times that, when all ways were tried */
+#define UNCUT_FEW_WAYS 3u         /* of them that many at once as deep as a limit allows */
+#define UNCUT_DEEPER 4u           /* times that, when all ways were tried */
 #define UNCUT_CHANCE 10u          /* one body of so many must have become part of a block */
 #define UNCUT_SOLVED 12u          /* of more bodies than FEW so many a block: worth mending */
 #define UNCUT_MEND 100000u        /* sums for each body ... */
@@ -164,10 +165,19 @@ static tn_status uncut_turn(uncut_plan *plan, uint32_t turn, bool *end) {
     return plan->full && mends ? uncut_mend(plan) : TN_OK;
 }
 
+/* The deepest search for which some of the ways can be tried with the work that there is: who is
+ * asked again with more of it does not do again what was done then. */
+static uint64_t uncut_depth(const uncut_plan *plan) {
+    uint64_t left = tn__run_work_left(plan->run), times = 1;
+    uint64_t once = UNCUT_FEW_WAYS * (UNCUT_EXACT_WORK / (plan->count / 2 + 1) + 1);
+    while (left != UINT64_MAX && times * UNCUT_DEEPER <= left / once) times *= UNCUT_DEEPER;
+    return times;
+}
+
 /* Ways after each other; within a limit all of them again, searched more deeply. */
 static tn_status uncut_search(uncut_plan *plan) {
     bool end = false;
-    for (plan->times = 1; plan->times < UINT32_MAX; plan->times *= UNCUT_DEEPER) {
+    for (plan->times = uncut_depth(plan); plan->times < UINT32_MAX; plan->times *= UNCUT_DEEPER) {
         for (uint32_t turn = 0; turn < UNCUT_TURNS; turn++) {
             if (end || tn__run_is_done(plan->run) || plan->blocks.effort > plan->effort)
                 return TN_OK;
