@@ -4,7 +4,8 @@
 Each is a network namespace with two ranks, and the link a pair of virtual ones behind token buckets. A model that is cut over
 the ranks of a machine, with a stage on each: what both ranks of a stage have alike crosses the link in parts, half of the bytes of
 whole sends, as ranks count them and as the link does, and the bits are the same. Seconds are told, not judged. By hand, longer
-and at other rates; also with two pieces for each stage. Needs root, ip, tc.
+and at other rates; also with two pieces for each stage, and, a stage of one rank on each machine, for how much of a step ranks stand
+still with one, two and four pieces, predicted and measured. Needs root, ip, tc.
 """
 import csv
 import json
@@ -67,10 +68,10 @@ def crossed():
                for node, link, _ in NODES)
 
 
-def train(options, mark):
-    """On both; what was told, and how much has crossed."""
+def train(options, mark, each=2):
+    """On both, so many ranks each; what was told, and how much has crossed."""
     before = crossed()
-    words = [MPIRUN, "-n", "4", "--hostfile", "hosts", "--mca", "plm_rsh_agent", f"{os.getcwd()}/agent.sh", "--mca", "pml", "ob1", "--mca",
+    words = [MPIRUN, "-n", str(2 * each), "--map-by", f"ppr:{each}:node", "--hostfile", "hosts", "--mca", "plm_rsh_agent", f"{os.getcwd()}/agent.sh", "--mca", "pml", "ob1", "--mca",
              "btl", "vader,tcp,self", "--mca", "btl_tcp_if_include", "10.99.0.0/24", "--mca", "oob_tcp_if_include", "10.99.0.0/24",
              "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-wdir", os.getcwd(), TENURE, "train", "deep.onnx", "--data",
              "text:book.txt", "--batch", "64", "--weights", "random:1", "--lr", "0.003", "--micro-batches", "8", "--checkpoint",
@@ -115,6 +116,18 @@ def compare(steps, rounds, pieces):
         sys.exit(f"FAILED: {far:.1e} from one process")
 
 
+def stand_still(steps, rounds, pieces, schedule):
+    """The share of a step in which ranks compute nothing, of the median round."""
+    found = []
+    for _ in range(rounds):
+        told, _ = train(["--steps", str(steps), "--parallel", f"pipeline=2,interleave={pieces}", "--schedule", schedule, "-o", "ranks.json"],
+                        "idle", 1)
+        found.append((told["seconds"] / steps, *(statistics.mean(r["idle"][kind] for r in told["ranks"]) for kind in ("predicted", "measured"))))
+    seconds, predicted, measured = (statistics.median(one) for one in zip(*found))
+    print(f"{schedule}, {pieces} piece(s) a stage, one rank each: {100 * predicted:.1f} % predicted, {100 * measured:.1f} % measured, "
+          f"{seconds:.3f} s a step", flush=True)
+
+
 def main():
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMP_NUM_THREADS="1")
     os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"  # Open MPI's own, as in ranks.py
@@ -131,6 +144,8 @@ def main():
             compare(int(option("--steps", "5")), int(option("--rounds", "1")), 1)
             if "--rounds" in sys.argv:
                 compare(int(option("--steps", "5")), int(option("--rounds", "1")), 2)
+                for pieces in 1, 2, 4:
+                    stand_still(int(option("--steps", "5")), int(option("--rounds", "1")), pieces, "1f1b")
         finally:
             end()
 
