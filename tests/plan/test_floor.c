@@ -149,6 +149,23 @@ static void what_was_cut_from_one_is_put_together(void **state) {
     assert_true(put_together("pinwheel", 50000, 1));
 }
 
+/* However much work is allowed, as no limit that anybody would reach. */
+static void nor_is_much_work_too_much(void **state) {
+    (void)state;
+    uint64_t optimum;
+    tn_problem *problem = make("cuts", &(generate_wish){.count = 1000, .seed = 1}, &optimum);
+    for (uint64_t limit = 1000000; limit < UINT64_MAX / 1000; limit *= 1000) {
+        tn_plan_options options = TN_PLAN_OPTIONS_INIT;
+        tn_layout layout;
+        options.planner = "uncut";
+        options.work_limit = limit;
+        assert_ok(tn_plan(problem, &options, &layout, &failure));
+        assert_int_equal(layout.peak, optimum);
+        tn_layout_release(&layout);
+    }
+    tn_problem_destroy(problem);
+}
+
 /* How far above its bound a planner may end, for some seeds: one part of so many. */
 static void ends_near_its_bound(const char *family, uint32_t count, const char *planner,
                                 uint64_t seeds, uint64_t part) {
@@ -185,6 +202,7 @@ int main(void) {
         cmocka_unit_test(small_problems_are_not_searched_for_long),
         cmocka_unit_test(a_limit_holds_within_a_crowded_step),
         cmocka_unit_test(what_was_cut_from_one_is_put_together),
+        cmocka_unit_test(nor_is_much_work_too_much),
         cmocka_unit_test(short_lives_end_at_their_bound),
         cmocka_unit_test(what_is_crowded_is_planned_first),
     };

@@ -22,6 +22,7 @@
 #define UNCUT_TURNS 12u           /* ... so many orders are tried */
 #define UNCUT_EXACT_WORK 3000000u /* nodes times blocks */
 #define UNCUT_FEW_WAYS 3u         /* of them that many at once as deep as a limit allows */
+#define UNCUT_BEGIN_MAX 256u      /* ... but no deeper: some seconds for a way */
 #define UNCUT_DEEPER 4u           /* times that, when all ways were tried */
 #define UNCUT_CHANCE 10u          /* one body of so many must have become part of a block */
 #define UNCUT_SOLVED 12u          /* of more bodies than FEW so many a block: worth mending */
@@ -170,7 +171,8 @@ static tn_status uncut_turn(uncut_plan *plan, uint32_t turn, bool *end) {
 static uint64_t uncut_depth(const uncut_plan *plan) {
     uint64_t left = tn__run_work_left(plan->run), times = 1;
     uint64_t once = UNCUT_FEW_WAYS * (UNCUT_EXACT_WORK / (plan->count / 2 + 1) + 1);
-    while (left != UINT64_MAX && times * UNCUT_DEEPER <= left / once) times *= UNCUT_DEEPER;
+    if (left == UINT64_MAX) return 1;
+    while (times < UNCUT_BEGIN_MAX && times * UNCUT_DEEPER <= left / once) times *= UNCUT_DEEPER;
     return times;
 }
 
