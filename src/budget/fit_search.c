@@ -12,7 +12,7 @@
 
 #include <stdio.h>
 
-#define FIT_ROUNDS 8u  /* passes and layouts for one budget */
+#define FIT_ROUNDS 9u  /* passes and layouts for one budget */
 #define FIT_FIRST 4u   /* of them, at most, for an order before the next one is asked */
 #define FIT_NEAR 4096u /* of the bound: an answer so little above it is good */
 #define FIT_CLOSE 64u  /* a layout that leaves less than this part of the budget is good */
@@ -59,6 +59,16 @@ static bool search_next(search_range *range, uint64_t took, uint64_t least) {
         range->allowed = range->fitted + (range->failed - range->fitted) / 2;
     return range->failed == UINT64_MAX ||
            range->failed - range->fitted > range->target / (2 * FIT_CLOSE);
+}
+
+/* The same of an answer that is no better than another one, so that nobody asks what it takes: as
+ * if it fitted. */
+static bool search_pass_over(search_range *range) {
+    if (range->failed == UINT64_MAX) return false;
+    if (range->allowed > range->fitted) range->fitted = range->allowed;
+    range->fits = true;
+    range->allowed = range->fitted + (range->failed - range->fitted) / 2;
+    return range->failed - range->fitted > range->target / (2 * FIT_CLOSE);
 }
 
 /* What was proved of a larger budget holds for this one; of a smaller, it need not. */
@@ -109,7 +119,8 @@ static tn_status search_step(tn__fit *fit, const tn__fit_start *start, search_ra
     if (fit->for_least && range->fits) range->figure = took;
     if (range->fits && search_is_better(fit, &next, best)) tn__fit_take(best, &next);
     tn_fit_release(&next);
-    range->more = laid && !fit->options.live && budgets && search_next(range, took, least);
+    range->more = found && !fit->options.live && budgets;
+    if (range->more) range->more = late ? search_pass_over(range) : search_next(range, took, least);
     return status;
 }
 
