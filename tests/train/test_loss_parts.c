@@ -70,7 +70,6 @@ static void check(uint64_t seed) {
     head made = head_build(&n);
     how.library = how.fused = !wide && seed % 4 == 1;
     how.formats = how.library && draw(&n, 0, 1) == 0;
-    /* PyTorch's sum of squares is of scores as the output has them, softmax and all */
     options.loss = made.soft || draw(&n, 0, 2) > 0 ? TN_LOSS_CROSS_ENTROPY : TN_LOSS_MEAN_SQUARED;
     options.optimizer = TN_OPTIMIZER_NONE;
     options.keep_outputs = !made.soft && draw(&n, 0, 3) == 0;
