@@ -1,6 +1,6 @@
 /* test_pipeline.c - models whose layers are divided among 2 and 4 ranks, and beside that cut within
  * layers and trained on parts of each batch, against one process that goes through the same
- * micro-batches. */
+ * micro-batches; and how long their ranks stand still, against what is published. */
 #include "trainer/kit.h"
 
 #include "../../examples/training/networks.h"
@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include <tenure/dist.h>
+#include <tenure/timeline.h>
 
 #define STEPS 20
 #define RANKS_MOST 8u
@@ -473,13 +474,96 @@ static void dividing_what_stages_keep_changes_no_bit(void **state) {
     }
 }
 
-/* --- what cannot be --- */
+/* --- how long they stand still --- */
 
 static void begin_alone(staged *it, const way *how, uint32_t stage) {
     *it = (staged){.how = how, .rank = stage, .grid = grid_of(how)};
     it->grid.data = 1;
     make(&it->run, how, BATCH);
 }
+
+/* One operator of each pass takes all of its time, a backward one twice as long; what is said to
+ * others takes none. */
+static void put_passes(tn_timeline *line, const staged *it, const tn_program *program) {
+    const tn_stages *stages = it->step.stages;
+    const tn_instruction *list = tn_program_instructions(program);
+    uint32_t count = tn_program_count(program);
+    bool *begun = calloc((size_t)stages->parts * stages->rounds * 2, sizeof *begun);
+    tn_occupancy *occupancy;
+    tn_trace *trace;
+    double now = 0;
+    assert_int_equal(tn_occupancy_create(program, NULL, &occupancy, NULL), TN_OK);
+    assert_int_equal(tn_trace_create(NULL, count, &trace, NULL), TN_OK);
+    for (uint32_t s = 0; s < count; s++) {
+        tn_event event = {.opcode = list[s].opcode,
+                          .step = s,
+                          .stream = list[s].stream,
+                          .op = list[s].op,
+                          .tensor = list[s].tensor,
+                          .body = TN_NONE,
+                          .start_s = now};
+        if (list[s].opcode == TN_APPLY) {
+            const tn_op *op = tn_graph_op(it->step.graph, list[s].op);
+            const tn_home *home = &stages->homes[op->outputs[0]];
+            bool back = home->way == TN_WAY_BACKWARD;
+            size_t pass = ((size_t)home->part * stages->rounds + home->round) * 2 + back;
+            if (home->way != TN_WAY_UPDATE && home->of == TN_NONE && !begun[pass]) {
+                begun[pass] = true;
+                event.duration_s = 1 + back;
+            }
+        }
+        now += event.duration_s;
+        tn_trace_add(trace, &event);
+    }
+    assert_int_equal(
+        tn_timeline_add(line, it->rank, TN_TIMELINE_PREDICTED, occupancy, trace, 0, 0, NULL),
+        TN_OK);
+    tn_trace_destroy(trace);
+    tn_occupancy_destroy(occupancy);
+    free(begun);
+}
+
+/* Of P stages with V pieces each and M micro-batches, a bubble of (P - 1) / V passes forward and as
+ * many backward (Narayanan et al. 2021, section 2.2), by either order of passes. */
+static void bubble(const way *how) {
+    tn_program *all, *stage;
+    tn_timeline *line;
+    staged one;
+    begin_alone(&one, how, 0);
+    kit_must(&one.run, step_of(&one, &one.run.error));
+    kit_must(&one.run, tn_program_create(one.step.graph, NULL, &all, &one.run.error));
+    kit_must(&one.run, tn_timeline_create(NULL, "m", how->stages, &line, &one.run.error));
+    for (one.rank = 0; one.rank < how->stages; one.rank++) {
+        kit_must(&one.run, divide(&one, all, &stage, &one.run.error));
+        put_passes(line, &one, stage);
+        tn_program_destroy(stage);
+    }
+    kit_must(&one.run, tn_timeline_meet(line, &one.run.error));
+    for (uint32_t r = 0; r < how->stages; r++) {
+        tn_timeline_sums sums = tn_timeline_measure(line, r, TN_TIMELINE_PREDICTED);
+        printf("%u stages of %u, %u micro-batches, %s: rank %u: %g, %g still\n", how->stages,
+               how->pieces, how->rounds, tn_pipeline_name(how->schedule), r, sums.compute_s,
+               sums.idle_s);
+        assert_true(sums.compute_s == 3.0 * how->rounds * how->pieces);
+        assert_true(sums.idle_s == 3.0 * (how->stages - 1));
+    }
+    tn_timeline_destroy(line);
+    tn_program_destroy(all);
+    close_rank(&one);
+}
+
+static void they_stand_still_as_long_as_published(void **state) {
+    (void)state;
+    for (uint32_t stages = 2; stages <= 4; stages++) {
+        bubble(&(way){MLP, 1, stages, 1, 8, TN_PIPELINE_ONE_BACK, false, 1, false, false});
+        bubble(&(way){MLP, 1, stages, 1, 5, TN_PIPELINE_ALL_AHEAD, false, 1, false, false});
+    }
+    bubble(&(way){TRANSFORMER, 1, 2, 2, 8, TN_PIPELINE_ONE_BACK, false, 1, false, false});
+    bubble(&(way){TRANSFORMER, 1, 4, 2, 8, TN_PIPELINE_ONE_BACK, false, 1, false, false});
+    bubble(&(way){MLP, 1, 2, 3, 6, TN_PIPELINE_ONE_BACK, false, 1, false, false});
+}
+
+/* --- what cannot be --- */
 
 /* The list without its first message, and who waits for that on its own rank. */
 static uint32_t without_one(const tn_instruction *list, uint32_t count, tn_instruction *to) {
@@ -675,6 +759,7 @@ int main(void) {
         cmocka_unit_test(and_of_what_lies_between),
         cmocka_unit_test(what_they_have_alike_goes_in_parts),
         cmocka_unit_test(dividing_what_stages_keep_changes_no_bit),
+        cmocka_unit_test(they_stand_still_as_long_as_published),
         cmocka_unit_test(programs_of_all_ranks_hold_together),
         cmocka_unit_test(a_message_that_is_not_sent_is_told_before_anything_runs),
         cmocka_unit_test(what_is_read_where_it_is_not_updated_is_refused),
