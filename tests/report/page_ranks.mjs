@@ -86,8 +86,12 @@ export const ranksTests = ({ open, frames, planOf, near }) => ({
         assert.ok(row[0].includes(rank.label));
         const busy = run.lane.reduce((sum, lane, i) => sum + (lane === 0 ? run.duration_ns[i] : 0), 0);
         near(Number(row[3].split(" ")[0]), busy / 1e6, 0.01); // one stream computes
-        assert.equal(Number(row[6]), run.lane.filter((lane) => lane === 1).length);
-        assert.equal(Number(row[8].replaceAll(",", "")), Math.max(...run.live));
+        const all = data.ranks.map((one) => one[k % 2 ? "measured" : "predicted"]);
+        const from = Math.min(...all.flatMap((one) => one.start_ns));
+        const to = Math.max(...all.flatMap((one) => one.start_ns.map((at, i) => at + one.duration_ns[i])));
+        near(Number(row[4].split(" ")[0]), (1 - busy / (to - from)) * 100, 0.6);
+        assert.equal(Number(row[7]), run.lane.filter((lane) => lane === 1).length);
+        assert.equal(Number(row[9].replaceAll(",", "")), Math.max(...run.live));
       });
       assert.ok(await page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, `${width}`);
       assert.deepEqual(trouble, []);

@@ -238,8 +238,9 @@ function table() {
   for (const { rank, kind, run } of runs) {
     const line = $("rows").insertRow(), ms = (seconds) => `${(seconds * 1e3).toFixed(3)} ms`;
     const share = run.talk_seconds > 0 ? `${(run.hidden_seconds / run.talk_seconds * 100).toFixed(0)} %` : "";
+    const step = run.idle_seconds + run.compute_seconds, still = step > 0 ? `${(run.idle_seconds / step * 100).toFixed(0)} %` : "";
     for (const text of [`${rank.rank}${rank.label ? `: ${rank.label}` : ""}`, kind, ms(run.seconds), ms(run.compute_seconds),
-      `${(run.idle_seconds / (run.idle_seconds + run.compute_seconds) * 100).toFixed(0)} %`, ms(run.talk_seconds), share, grouped(run.calls), grouped(run.call_bytes), grouped(run.peak), grouped(rank.planned_peak)])
+      still, ms(run.talk_seconds), share, grouped(run.calls), grouped(run.call_bytes), grouped(run.peak), grouped(rank.planned_peak)])
       line.insertCell().textContent = text;
     [...line.cells].slice(2).forEach((cell) => { cell.className = "amount"; });
   }
