@@ -156,6 +156,16 @@ void tn_engine_destroy(tn_engine *engine) {
 
 /* --- a run --- */
 
+/* A stream that failed did no more, so that what an operator then says of what it found there is
+ * not the reason; where ranks talk, they may have failed because this one did. */
+static tn_status engine_finish(tn_engine *engine, tn_status status) {
+    tn_error said = {0};
+    tn_status copied = tn__streams_finish(&engine->streams, &said);
+    if (copied == TN_OK || (status != TN_OK && engine->streams.exchange != NULL)) return status;
+    *engine->executor.error = said;
+    return copied;
+}
+
 static tn_status engine_run(tn_engine *engine, const tn_array *inputs, uint32_t input_count,
                             tn_array *outputs, uint32_t output_count) {
     tn_error *error = engine->executor.error;
@@ -169,8 +179,7 @@ static tn_status engine_run(tn_engine *engine, const tn_array *inputs, uint32_t 
     tn__streams_start(&engine->streams);
     tn__spans_start(&engine->spans);
     tn_status status = tn__engine_steps(engine);
-    tn_status copied = tn__streams_finish(&engine->streams, status == TN_OK ? error : NULL);
-    if (status == TN_OK) status = copied;
+    status = engine_finish(engine, status);
     if (status == TN_OK) status = tn__spans_check(&engine->spans, error);
     tn__spans_finish(&engine->spans);
     engine->tell.run++;
