@@ -102,8 +102,8 @@ typedef enum tn_static_place {
 /* Operators in parts: for a budget the least work, or for a share of work the least memory. */
 typedef struct tn_setup_split {
     uint64_t budget; /* bytes, of all that a device must have (tn_setup_needs.total); 0: none */
-    double share; /* of the graph's work that may be done beyond it (tn_split_choice.work); with a
-                   * budget 0: whatever it takes */
+    double share; /* of the graph's work that may be done beyond it (tn_split_choice.work); none at
+                   * all: DBL_MIN. 0, with a budget: whatever it takes */
     const tn_split_region *regions; /* [region_count] instead: these */
     uint32_t region_count;
     const tn_graph *graph; /* that the regions are of, which stands for the rewritten one (of

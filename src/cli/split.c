@@ -1,7 +1,9 @@
 /* split.c - `--split` and `--extra-work`, and how a set-up in parts is told. */
 #include "cli/split.h"
 
+#include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +40,7 @@ static error_t split_parse(int key, char *value, struct argp_state *state) {
         split->asked = true;
         return 0;
     case SPLIT_WORK:
-        split->options.share = cli_share(state, "extra-work", value);
+        split->options.share = fmax(cli_share(state, "extra-work", value), DBL_MIN);
         split->has_share = true;
         return 0;
     case ARGP_KEY_END:

@@ -1,7 +1,7 @@
 #!/bin/bash
-# `--split` of plan and run: less memory for more work, the same outputs, and what is wrong said. split.sh TENURE MODELS
+# `--split` of plan and run: less memory for more work, the same outputs, and what is wrong said. split.sh TENURE MODELS BENCH
 set -u
-tenure=$1 models=$2
+tenure=$1 models=$2 bench=$3
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -75,6 +75,25 @@ assert all(by_budget[answer["budget"]]["time"] <= answer["time"] for answer in b
 assert after[0]["bytes"] < before[0]["bytes"] and all(a["bytes"] <= a["budget"] for a in after), after
 assert all(a["time"] >= b["time"] for a, b in zip(after, after[1:])), after
 P
+# No work more at all is a share, too.
+expect 0 "lower bound" $tenure plan $little --split --extra-work 0%
+# MobileNetV2 of 8-bit integers, the image counted: what patches of its first layers should give (MCUNetV2's arithmetic).
+if /usr/bin/python3 "$bench/quantised.py" $mobile int8.onnx 2>/dev/null; then
+    $tenure run int8.onnx --weights random:1 --json >whole.json || failed=1
+    $tenure run int8.onnx --weights random:1 --json --split --extra-work 10% --poison >parts.json || failed=1
+    python3 - <<'P' || failed=1
+import json
+whole, parts = json.load(open("whole.json")), json.load(open("parts.json"))
+assert whole["measured_peak"] == 1505280, whole["measured_peak"]
+assert parts["measured_peak"] == parts["planned_peak"] <= 1505280 / 4.5, parts["measured_peak"]
+assert parts["split"]["extra_operations"] <= 0.1 and parts["poison"] == "clean", parts
+assert parts["outputs"] == whole["outputs"], (parts["outputs"], whole["outputs"])
+P
+    /usr/bin/python3 "$bench/long_transformer.py" transformer.onnx --tokens 256 --layers 1 --width 64 --heads 4 || failed=1
+    expect 0 "in parts +[0-9]+ regions?: \\+0.0 % operations" $tenure plan transformer.onnx --split --extra-work 0%
+else
+    echo "SKIP: python3-onnx is not installed: no such networks"
+fi
 expect 2 "none of order, recompute, swap, compress, split" $tenure fit $mobile --budget 8MiB --allow parts
 expect 2 "give that, too" $tenure plan $net --extra-work 10%
 expect 2 "extra-work" $tenure plan $net --split --extra-work lots
