@@ -6,7 +6,8 @@
  *                              └──────────── fewer bytes, where the layout took more ─────────┘
  *
  * A pass decides for live bytes; the answer is a layout. fit_search.c closes the loop, from the
- * orders of operators that fit_start.c makes; fit_least.c says what is too little. Whatever comes
+ * orders of operators that fit_start.c makes; fit_least.c says what is too little; fit_parts.c says
+ * which searches there are, of which the best answer is the answer. Whatever comes
  * out was judged three times, by code that shares nothing with passes: the schedule by replay.c,
  * the program by tn_program_verify, the layout by tn_layout_verify.
  */
@@ -39,25 +40,25 @@ static tn_status fit_check_options(const tn__fit *fit) {
 }
 
 /* A pass that cannot do what is asked is refused; what it need not do is its own affair. */
-static tn_status fit_find_pass(tn__fit *fit) {
+static tn_status fit_find_pass(tn__fit *fit, const tn_pass **found) {
     const char *name = fit->options.pass != NULL ? fit->options.pass : FIT_PASS;
-    fit->pass = tn__pass_named(name);
-    if (fit->pass == NULL) {
+    const tn_pass *pass = *found = tn__pass_named(name);
+    if (pass == NULL) {
         char asked[TN__NEAR_TEXT];
         TN_FAIL(
             fit->error, TN_E_UNKNOWN, "no pass is called '%.60s'; %s", name,
             tn__near_of(name, tn_pass_count(), tn_pass_name, "see `tenure list passes`", asked));
     }
     uint32_t does = 0;
-    if (fit->pass->features & TN__PASS_RECOMPUTES) does |= TN_FIT_RECOMPUTE;
-    if (fit->pass->features & TN__PASS_SWAPS) does |= TN_FIT_SWAP;
-    if (fit->pass->features & TN__PASS_COMPRESSES) does |= TN_FIT_COMPRESS | TN_FIT_LOSSY;
-    if (fit->pass->features & TN__PASS_ORDERS) does |= TN_FIT_ORDER;
+    if (pass->features & TN__PASS_RECOMPUTES) does |= TN_FIT_RECOMPUTE;
+    if (pass->features & TN__PASS_SWAPS) does |= TN_FIT_SWAP;
+    if (pass->features & TN__PASS_COMPRESSES) does |= TN_FIT_COMPRESS | TN_FIT_LOSSY;
+    if (pass->features & TN__PASS_ORDERS) does |= TN_FIT_ORDER;
     if (fit->options.allow == 0) fit->options.allow = TN_FIT_ORDER | TN_FIT_RECOMPUTE;
     bool nothing = does != 0 && (fit->options.allow & does) == 0;
     if (nothing)
         TN_FAIL(fit->error, TN_E_UNSUPPORTED, "'%s' does nothing of what is allowed", name);
-    if ((fit->pass->features & TN__PASS_SWAPS) && !(does & TN_FIT_RECOMPUTE) &&
+    if ((pass->features & TN__PASS_SWAPS) && !(does & TN_FIT_RECOMPUTE) &&
         !(fit->options.allow & TN_FIT_SWAP))
         TN_FAIL(fit->error, TN_E_UNSUPPORTED, "'%s' swaps: allow it, and give the link", name);
     return TN_OK;
@@ -78,7 +79,9 @@ tn_status tn__fit_open(tn__fit *fit, const tn_program *program, const tn_costs *
     tn__text_init(&fit->lines, &fit->context);
     if (fit->options.timeout_s > 0) fit->deadline = fit->began + fit->options.timeout_s;
     TN_TRY(fit_check_options(fit));
-    TN_TRY(fit_find_pass(fit));
+    const tn_pass *pass;
+    TN_TRY(fit_find_pass(fit, &pass));
+    tn__fit_make_parts(fit, pass);
     return tn__fit_make_starts(fit);
 }
 
@@ -264,10 +267,11 @@ tn_status tn__fit_copy(tn__fit *fit, const tn_fit_result *from, tn_fit_result *t
 
 void tn__fit_finish(const tn__fit *fit, tn_fit_result *result) {
     const uint64_t once = fit->starts[0].work.cost; /* every operator runs once */
-    const uint64_t bound = fit->time_bound > once ? fit->time_bound : once;
+    const tn__fit_part *told = tn__fit_told(fit);
+    const uint64_t bound = told->time_bound > once ? told->time_bound : once;
     result->plain_bytes = fit->plain_bytes;
     result->plain_time = fit->plain_time;
-    result->bytes_bound = tn__add_sat(fit->bytes_bound, fit->options.fixed_bytes);
+    result->bytes_bound = tn__add_sat(told->bytes_bound, fit->options.fixed_bytes);
     result->time_bound = bound < result->time ? bound : result->time;
     result->work = fit->work_done;
     result->rounds = fit->rounds;
@@ -307,8 +311,9 @@ static double fit_codec_rate(const tn__fit *fit) {
 static tn__pass_run fit_make_run(tn__fit *fit, const tn__fit_start *start, uint64_t allowed,
                                  const tn__schedule *warm, tn__arena *arena) {
     const tn_fit_options *options = &fit->options;
-    bool links = (options->allow & TN_FIT_SWAP) != 0;
-    tn__pass_run run = {.pass = fit->pass,
+    const tn__fit_part *part = fit->part;
+    bool links = (part->allow & TN_FIT_SWAP) != 0;
+    tn__pass_run run = {.pass = part->pass,
                         .work = fit->for_least ? &start->even : &start->work,
                         .graph = options->live ? NULL : tn_program_graph(fit->given),
                         .arena = arena,
@@ -316,12 +321,13 @@ static tn__pass_run fit_make_run(tn__fit *fit, const tn__fit_start *start, uint6
                         .error = fit->error,
                         .budget = allowed,
                         .host_budget = options->host_budget > 0 ? options->host_budget : UINT64_MAX,
-                        .allow = options->allow,
+                        .allow = part->allow,
                         .seed = options->seed,
                         .warm = warm != NULL && warm->count > 0 ? warm : NULL,
                         .beaten = fit->beaten,
                         .no_bound = fit->no_bound,
-                        .bound = fit->no_bound && fit->has_bound ? fit->time_bound : 0,
+                        .fewer_known = !fit->for_least && fit->limit != UINT64_MAX,
+                        .bound = fit->no_bound && part->has_bound ? part->time_bound : 0,
                         .any = options->any || fit->for_least,
                         .only_proof = fit->only_proof,
                         .out_rate = links ? fit_rate(fit, options->to_host_bytes_per_s) : 0,
@@ -345,8 +351,9 @@ static tn__pass_run fit_make_run(tn__fit *fit, const tn__fit_start *start, uint6
 static tn_status fit_judge(tn__fit *fit, const tn__pass_run *run, uint64_t allowed,
                            tn_status status) {
     fit->work_done = tn__add_sat(fit->work_done, run->work_done);
-    if (run->least_bytes > fit->bytes_bound) fit->bytes_bound = run->least_bytes;
-    if (status == TN_E_INFEASIBLE && allowed > fit->denied) fit->denied = allowed;
+    tn__fit_part *part = fit->part;
+    if (run->least_bytes > part->bytes_bound) part->bytes_bound = run->least_bytes;
+    if (status == TN_E_INFEASIBLE && allowed > part->denied) part->denied = allowed;
     bool late = fit->deadline > 0 && tn__clock_s() > fit->deadline;
     fit->stopped = fit->stopped || late || run->cancelled;
     return status == TN_E_STOPPED || status == TN_E_INFEASIBLE ? TN_OK : status;
@@ -362,7 +369,7 @@ tn_status tn__fit_ask(tn__fit *fit, const tn__fit_start *start, uint64_t allowed
     *found = status == TN_OK && run.has_best;
     result->time_bound = run.bound; /* within what was allowed */
     if (*found) {
-        result->pass = fit->pass->name;
+        result->pass = fit->part->pass->name;
         status =
             tn__schedule_emit(start->map, &start->work, &run.best, &result->program, fit->error);
         if (status == TN_OK) status = fit_read(fit, result);

@@ -8,6 +8,7 @@
 #include "budget/pass.h"
 
 #define TN__FIT_ORDERS 2u /* the program's, and that of least memory */
+#define TN__FIT_PARTS 13u
 
 /* One order of operators that passes begin with. */
 typedef struct tn__fit_start {
@@ -20,22 +21,36 @@ typedef struct tn__fit_start {
     uint8_t *segments; /* [jobs] or NULL */
 } tn__fit_start;
 
+/* One search of those that an answer is the best of: fit_parts.c. What it knows holds for what it
+ * allows. */
+typedef struct tn__fit_part {
+    const tn_pass *pass;
+    uint32_t allow; /* TN_FIT_* */
+    bool searched;
+    uint64_t bytes_bound, time_bound;
+    bool has_bound;   /* time_bound is of the budget that is searched */
+    uint64_t denied;  /* live bytes that were proved to be too few; 0: none */
+    uint64_t floor;   /* the least that it answers, in all; 0: it was not asked for to its end */
+    uint64_t reached; /* fewest bytes, in all, of a link on the way to that; UINT64_MAX: none */
+    uint64_t time;    /* of its answer to the budget that is asked about; UINT64_MAX: none */
+} tn__fit_part;
+
 typedef struct tn__fit {
     const tn_program *given;
     const tn_costs *costs;
     tn_fit_options options;
     tn_context context;
-    const tn_pass *pass;
+    tn__fit_part parts[TN__FIT_PARTS], *part; /* part: that is searched */
+    uint32_t part_count;
     tn__arena arena;
     tn__fit_start starts[TN__FIT_ORDERS];
     uint32_t start_count;
     uint64_t plain_bytes, plain_time;
     double began, deadline;
-    uint64_t work_done, bytes_bound, time_bound;
-    uint64_t denied; /* live bytes that were proved to be too few; 0: none */
-    uint64_t floor;  /* the least that is answered, in all; 0: it was not asked for to its end */
+    uint64_t work_done;
+    uint64_t limit; /* time of an answer of a search of less: who takes as long is no answer, but of
+                     * for_least; UINT64_MAX: none */
     uint32_t rounds;
-    bool has_bound;  /* time_bound is of the budget that is searched */
     bool for_least;  /* whether there is any is all that is asked of the pass, of even work */
     bool only_proof; /* whether it can prove that there is none */
     bool no_bound;   /* what it proves of this budget is of no use */
@@ -80,9 +95,27 @@ tn_status tn__fit_host(tn__fit *fit, tn_fit_result *result);
 /* fit_start.c: errors as tn_fit. */
 tn_status tn__fit_make_starts(tn__fit *fit);
 
-/* fit_search.c: the fastest within `budget` bytes in all. Errors as tn_fit. `result` starts zeroed.
- */
-tn_status tn__fit_search(tn__fit *fit, uint64_t budget, tn_fit_result *result);
+/* fit_parts.c: the answers of tenure/fit.h, of all searches. Errors as there. */
+void tn__fit_make_parts(tn__fit *fit, const tn_pass *pass);
+/* The fastest within `budget` bytes in all; `result` starts zeroed. */
+tn_status tn__fit_answer(tn__fit *fit, uint64_t budget, tn_fit_result *result);
+/* The same, but nobody looks whether there is any at all; result->program NULL: none was found. */
+tn_status tn__fit_answer_within(tn__fit *fit, uint64_t budget, tn_fit_result *result);
+/* The least that is answered; `result` is the plain program. */
+tn_status tn__fit_answer_least(tn__fit *fit, tn_fit_result *result);
+/* No answer takes fewer bytes, where the least was asked for. */
+uint64_t tn__fit_floor(const tn__fit *fit);
+/* Fewest bytes that this search, or one of less, is known to answer. */
+uint64_t tn__fit_reached(const tn__fit *fit);
+/* The search whose bounds hold for all that is allowed. */
+const tn__fit_part *tn__fit_told(const tn__fit *fit);
+
+/* fit_search.c: of fit->part. The fastest within `budget` that is faster than fit->limit; where
+ * there is no such limit, and nothing is found, what takes fewest bytes. `result` starts zeroed.
+ * tn__fit_search_fail tells that nothing is; `least` is what was found to take fewest bytes. */
+tn_status tn__fit_search(tn__fit *fit, uint64_t budget, const tn_fit_result *plain,
+                         tn_fit_result *result);
+tn_status tn__fit_search_fail(tn__fit *fit, uint64_t budget, const tn_fit_result *least);
 /* What the pass finds within a budget; result->program NULL: nothing. Of for_least what takes
  * fewest bytes. */
 tn_status tn__fit_search_within(tn__fit *fit, uint64_t budget, tn_fit_result *result);

@@ -22,7 +22,7 @@
 #define LEAST_LEAP 16u    /* grains that the first of them goes, where a byte less was found */
 
 static bool least_budgets(const tn__fit *fit) {
-    return (fit->pass->features & TN__PASS_BUDGETS) != 0;
+    return (fit->part->pass->features & TN__PASS_BUDGETS) != 0;
 }
 
 /* One order's halving. */
@@ -66,7 +66,7 @@ static tn_status least_step(tn__fit *fit, const tn__fit_start *start, least_chai
                             least_range *range) {
     tn_fit_result next = {0};
     bool found;
-    if (fit->bytes_bound > range->low + 1) range->low = fit->bytes_bound - 1;
+    if (fit->part->bytes_bound > range->low + 1) range->low = fit->part->bytes_bound - 1;
     const uint64_t low = range->low, high = range->high;
     const uint32_t most = least_budgets(fit) ? LEAST_HALVINGS : 1;
     range->ended = range->rounds++ >= most || high <= low + 1 || high - low <= high / LEAST_GRAIN;
@@ -134,7 +134,7 @@ static tn_status least_settle(tn__fit *fit, tn_fit_result *best) {
     for (uint32_t i = 0; i < LEAST_SETTLES && !fit->stopped; i++) {
         uint64_t arena = best->bytes - fit->options.fixed_bytes;
         tn_fit_result next = {0};
-        bool none = arena <= step || arena - step < fit->bytes_bound;
+        bool none = arena <= step || arena - step < fit->part->bytes_bound;
         if (!none) TN_TRY(tn__fit_search_within(fit, best->bytes - step, &next));
         bool found = next.program != NULL;
         if (found) tn__fit_take(best, &next);
@@ -151,26 +151,28 @@ static tn_status least_follow(tn__fit *fit, least_chain *chain) {
     tn_fit_result *best = chain->best;
     const uint64_t high = fit->options.live ? best->bytes : best->live_bytes;
     TN_TRY(least_bound(fit));
-    const uint64_t low = fit->bytes_bound > 0 ? fit->bytes_bound - 1 : 0;
+    const uint64_t low = fit->part->bytes_bound > 0 ? fit->part->bytes_bound - 1 : 0;
     for (uint32_t i = 0; i < fit->start_count; i++)
         chain->ranges[i] = (least_range){.low = low, .high = high};
     TN_TRY(least_halve(fit, chain));
     TN_TRY(least_lay_out(fit, chain));
     if (best->bytes <= chain->enough || fit->options.any) return TN_OK;
     TN_TRY(least_settle(fit, best));
-    if (!fit->stopped) fit->floor = best->bytes;
+    if (!fit->stopped) fit->part->floor = best->bytes;
     return TN_OK;
 }
 
 tn_status tn__fit_search_least(tn__fit *fit, uint64_t enough, tn_fit_result *result) {
-    const uint64_t time_bound = fit->time_bound;
-    const bool has_bound = fit->has_bound;
+    tn__fit_part *part = fit->part;
+    const uint64_t time_bound = part->time_bound;
+    const bool has_bound = part->has_bound;
     least_chain chain = {.enough = enough, .best = result};
     fit->for_least = true;
     tn_status status = least_follow(fit, &chain);
     fit->for_least = false;
     for (uint32_t i = 0; i < chain.later_count; i++) tn_fit_release(&chain.later[i]);
-    fit->time_bound = time_bound; /* of the budget that was asked about */
-    fit->has_bound = has_bound;
+    part->time_bound = time_bound; /* of the budget that was asked about */
+    part->has_bound = has_bound;
+    if (status == TN_OK && result->bytes < part->reached) part->reached = result->bytes;
     return status;
 }

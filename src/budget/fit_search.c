@@ -73,8 +73,9 @@ static bool search_pass_over(search_range *range) {
 
 /* What was proved of a larger budget holds for this one; of a smaller, it need not. */
 static void search_note_bound(tn__fit *fit, uint64_t bound) {
-    if (!fit->has_bound || bound < fit->time_bound) fit->time_bound = bound;
-    fit->has_bound = true;
+    tn__fit_part *part = fit->part;
+    if (!part->has_bound || bound < part->time_bound) part->time_bound = bound;
+    part->has_bound = true;
 }
 
 static bool search_is_better(const tn__fit *fit, const tn_fit_result *next,
@@ -83,16 +84,21 @@ static bool search_is_better(const tn__fit *fit, const tn_fit_result *next,
     return fit->for_least ? next->bytes < best->bytes : next->time < best->time;
 }
 
+/* Who takes as long is no answer; UINT64_MAX: whatever fits is one. */
+static uint64_t search_beaten(const tn__fit *fit, const tn_fit_result *best) {
+    if (fit->for_least) return UINT64_MAX;
+    return best->program != NULL && best->time < fit->limit ? best->time : fit->limit;
+}
+
 /* What is proved holds for every order, so one of them asks for it. And who cannot be as fast as an
- * answer that there is need not search for long: where runs alone decide, their cost is the time.
+ * answer that there is need not search for long.
  */
 static tn_status search_ask(tn__fit *fit, const tn__fit_start *start, search_range *range,
                             const tn_fit_result *best, tn_fit_result *next, bool *found) {
-    const uint32_t others = TN_FIT_SWAP | TN_FIT_COMPRESS | TN_FIT_LOSSY;
-    const bool whole = range->allowed >= range->target && !fit->has_bound;
-    const bool beats = !fit->for_least && best->program != NULL && !(fit->options.allow & others);
+    const bool whole = range->allowed >= range->target && !fit->part->has_bound;
+    const uint64_t beaten = search_beaten(fit, best);
     fit->no_bound = !fit->for_least && !whole;
-    fit->beaten = beats ? best->time : 0;
+    fit->beaten = beaten != UINT64_MAX ? beaten : 0;
     tn_status status = tn__fit_ask(fit, start, range->allowed, &range->last, next, found);
     fit->no_bound = false;
     fit->beaten = 0;
@@ -105,9 +111,9 @@ static tn_status search_ask(tn__fit *fit, const tn__fit_start *start, search_ran
 static tn_status search_step(tn__fit *fit, const tn__fit_start *start, search_range *range,
                              tn_fit_result *best) {
     tn_fit_result next = {0};
-    bool found, budgets = (fit->pass->features & TN__PASS_BUDGETS) != 0;
+    bool found, budgets = (fit->part->pass->features & TN__PASS_BUDGETS) != 0;
     tn_status status = search_ask(fit, start, range, best, &next, &found);
-    bool late = found && !fit->for_least && best->program != NULL && next.time >= best->time;
+    bool late = found && next.time >= search_beaten(fit, best);
     bool laid = status == TN_OK && found && !late;
     range->figure = fit->for_least ? UINT64_MAX : next.time;
     if (laid)
@@ -126,8 +132,9 @@ static tn_status search_step(tn__fit *fit, const tn__fit_start *start, search_ra
 
 /* Whether hardly anything can be faster. */
 static bool search_is_near(const tn__fit *fit, const tn_fit_result *best) {
-    if (fit->for_least || best->program == NULL || !fit->has_bound) return false;
-    return best->time <= tn__add_sat(fit->time_bound, fit->time_bound / FIT_NEAR);
+    const uint64_t bound = fit->part->time_bound;
+    if (fit->for_least || !fit->part->has_bound) return false;
+    return search_beaten(fit, best) <= tn__add_sat(bound, bound / FIT_NEAR);
 }
 
 /* The order that is asked next: what answered best the last time, whether or not its layout took
@@ -136,8 +143,7 @@ static search_range *search_pick(const tn__fit *fit, search_range *ranges,
                                  const tn_fit_result *best) {
     search_range *pick = NULL;
     for (uint32_t i = 0; i < fit->start_count && !fit->stopped; i++) {
-        bool late = !fit->for_least && !ranges[i].fits && best->program != NULL &&
-                    ranges[i].figure >= best->time;
+        bool late = !ranges[i].fits && ranges[i].figure >= search_beaten(fit, best);
         if (!ranges[i].more || late) continue;
         if (pick == NULL || ranges[i].figure < pick->figure) pick = &ranges[i];
     }
@@ -186,8 +192,8 @@ static bool search_is_hopeless(const tn__fit *fit, uint64_t budget) {
 }
 
 tn_status tn__fit_search_within(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
-    fit->has_bound = false;
-    fit->time_bound = 0;
+    fit->part->has_bound = false;
+    fit->part->time_bound = 0;
     if (search_is_hopeless(fit, budget)) return TN_OK;
     return search_from(fit, budget - fit->options.fixed_bytes, result);
 }
@@ -210,9 +216,9 @@ static void search_tell(const tn__fit *fit, uint64_t budget, char text[SEARCH_TE
 static tn_status search_prove(tn__fit *fit, uint64_t budget, bool *proved) {
     tn_fit_result none = {0};
     uint64_t fixed = fit->options.fixed_bytes;
-    *proved = search_is_hopeless(fit, budget) || budget - fixed < fit->bytes_bound;
+    *proved = search_is_hopeless(fit, budget) || budget - fixed < fit->part->bytes_bound;
     if (*proved || fit->stopped) return TN_OK;
-    if (budget - fixed > fit->denied) {
+    if (budget - fixed > fit->part->denied && !fit->options.any) {
         bool found;
         fit->only_proof = true;
         tn_status status = tn__fit_ask(fit, &fit->starts[0], budget - fixed, NULL, &none, &found);
@@ -220,7 +226,7 @@ static tn_status search_prove(tn__fit *fit, uint64_t budget, bool *proved) {
         tn_fit_release(&none);
         TN_TRY(status);
     }
-    *proved = budget - fixed <= fit->denied;
+    *proved = budget - fixed <= fit->part->denied;
     return TN_OK;
 }
 
@@ -228,13 +234,18 @@ static const char *search_none(const tn__fit *fit) {
     return fit->stopped ? "the search was ended before it found a program" : "no program was found";
 }
 
-static tn_status search_fail(tn__fit *fit, uint64_t budget, const tn_fit_result *least) {
+tn_status tn__fit_search_fail(tn__fit *fit, uint64_t budget, const tn_fit_result *least) {
     char asked[SEARCH_TEXT], need[TN_SIZE_TEXT_MAX], bound[TN_SIZE_TEXT_MAX];
     bool proved;
     TN_TRY(search_prove(fit, budget, &proved));
     search_tell(fit, budget, asked);
+    if (least->program == NULL && proved)
+        TN_FAIL(fit->error, TN_E_INFEASIBLE, "no program fits in %s: that is proved", asked);
+    if (least->program == NULL)
+        TN_FAIL(fit->error, fit->stopped ? TN_E_STOPPED : TN_E_EXHAUSTED, "%s that fits in %s",
+                search_none(fit), asked);
     tn_size_format(least->bytes, need);
-    tn_size_format(tn__add_sat(fit->bytes_bound, fit->options.fixed_bytes), bound);
+    tn_size_format(tn__add_sat(fit->part->bytes_bound, fit->options.fixed_bytes), bound);
     if (proved)
         TN_FAIL(fit->error, TN_E_INFEASIBLE,
                 "no program fits in %s: that is proved; the least found takes %s", asked, need);
@@ -243,32 +254,16 @@ static tn_status search_fail(tn__fit *fit, uint64_t budget, const tn_fit_result 
             search_none(fit), asked, need, bound);
 }
 
-/* Who asks whether, and not what would do. */
-static tn_status search_whether(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
-    char asked[SEARCH_TEXT];
-    tn_fit_release(result);
-    TN_TRY(tn__fit_search_within(fit, budget, result));
-    if (result->program != NULL) return TN_OK;
-    bool proved = search_is_hopeless(fit, budget) ||
-                  budget - fit->options.fixed_bytes < fit->bytes_bound ||
-                  budget - fit->options.fixed_bytes <= fit->denied;
-    search_tell(fit, budget, asked);
-    if (proved)
-        TN_FAIL(fit->error, TN_E_INFEASIBLE, "no program fits in %s: that is proved", asked);
-    TN_FAIL(fit->error, fit->stopped ? TN_E_STOPPED : TN_E_EXHAUSTED, "%s that fits in %s",
-            search_none(fit), asked);
-}
-
 /* --- the answer --- */
 
 /* Whether what takes so much may be an answer: whoever then gives just that as a budget has to be
- * answered, too. `least`: something that is. */
-static tn_status search_is_answered(tn__fit *fit, uint64_t bytes, const tn_fit_result *least,
-                                    bool *answered) {
+ * answered, too. */
+static tn_status search_is_answered(tn__fit *fit, uint64_t bytes, bool *answered) {
     tn_fit_result less = {0};
-    bool complete = (fit->pass->features & TN__PASS_COMPLETE) != 0;
-    *answered = complete || bytes >= least->bytes || (fit->floor > 0 && bytes >= fit->floor);
-    if (*answered || fit->floor > 0 || fit->stopped) return TN_OK;
+    const tn__fit_part *part = fit->part;
+    bool complete = (part->pass->features & TN__PASS_COMPLETE) != 0;
+    *answered = complete || bytes >= tn__fit_reached(fit);
+    if (*answered || part->floor > 0 || fit->stopped) return TN_OK;
     tn_status status = tn__fit_plain(fit, &less);
     if (status == TN_OK) status = tn__fit_search_least(fit, bytes, &less);
     *answered = less.bytes <= bytes;
@@ -282,22 +277,20 @@ static tn_status search_better(tn__fit *fit, uint64_t budget, tn_fit_result *res
     bool is_better = false;
     tn_status status = tn__fit_search_within(fit, budget, &found);
     if (status == TN_OK && found.program != NULL)
-        is_better = result->bytes > budget || found.time < result->time;
-    if (is_better) status = search_is_answered(fit, found.bytes, result, &is_better);
+        is_better = result->program == NULL || result->bytes > budget || found.time < result->time;
+    if (is_better) status = search_is_answered(fit, found.bytes, &is_better);
     if (is_better && status == TN_OK) tn__fit_take(result, &found);
     tn_fit_release(&found);
     return status;
 }
 
-tn_status tn__fit_search(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
-    const bool complete = (fit->pass->features & TN__PASS_COMPLETE) != 0;
-    TN_TRY(tn__fit_plain(fit, result));
-    fit->time_bound = result->time; /* every operator runs once */
-    if (result->bytes <= budget) return TN_OK;
-    fit->time_bound = 0;
-    if (fit->options.any) return search_whether(fit, budget, result);
+tn_status tn__fit_search(tn__fit *fit, uint64_t budget, const tn_fit_result *plain,
+                         tn_fit_result *result) {
+    const bool complete = (fit->part->pass->features & TN__PASS_COMPLETE) != 0;
+    if (fit->limit != UINT64_MAX) return search_better(fit, budget, result);
+    TN_TRY(tn__fit_copy(fit, plain, result));
     if (complete) TN_TRY(search_better(fit, budget, result));
     if (result->bytes > budget) TN_TRY(tn__fit_search_least(fit, budget, result));
-    if (result->bytes > budget) return search_fail(fit, budget, result);
-    return complete || fit->stopped ? TN_OK : search_better(fit, budget, result);
+    if (result->bytes > budget || complete || fit->stopped) return TN_OK;
+    return search_better(fit, budget, result);
 }

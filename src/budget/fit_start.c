@@ -64,7 +64,7 @@ static tn_status start_check_segments(const tn__fit *fit) {
 static tn_status start_add_order(tn__fit *fit) {
     tn_program_options options = TN_PROGRAM_OPTIONS_INIT;
     tn_program *program;
-    bool orders = (fit->options.allow & TN_FIT_ORDER) != 0 && fit->pass->features != 0;
+    bool orders = (fit->options.allow & TN_FIT_ORDER) != 0 && fit->parts[0].pass->features != 0;
     if (!orders || fit->options.live) return TN_OK; /* problems: the passes themselves order */
     options.order = "memory";
     options.memory = fit->options.memory;

@@ -196,10 +196,15 @@ static tn_status swap_offer(swap_state *s) {
     return status == TN_OK ? tn__pass_offer(s->run, &s->schedule, &kept) : status;
 }
 
+/* So long it may take. */
+static uint64_t swap_most(const tn__pass_run *run) {
+    uint64_t most = run->has_best ? run->time : tn__mul_sat(run->work->cost, SWAP_MOST);
+    return run->beaten > 0 && run->beaten < most ? run->beaten : most;
+}
+
 static tn_status swap_mend(swap_state *s) {
     bool runs = s->run->allow & TN__ALLOW_RECOMPUTE;
-    s->repair.cost_limit =
-        s->run->has_best ? s->run->time : tn__mul_sat(s->run->work->cost, SWAP_MOST);
+    s->repair.cost_limit = swap_most(s->run);
     bool fits =
         runs ? tn__repair_run(&s->repair) : tn__line_peak(&s->line) <= (int64_t)s->run->budget;
     if (fits && runs && !tn__repair_trim(&s->repair)) s->line.failed = true;

@@ -59,8 +59,10 @@ struct tn__pass_run {
     bool no_bound;            /* what is proved for this budget is of no use */
     uint64_t beaten; /* cost of a schedule of the same budget that there is already: dearer ones are
                       * of no use; 0: there is none */
-    bool any;        /* the first schedule within budget will do: the least budget is looked for */
-    bool only_proof; /* only a proof that there is none: nothing that is offered is kept */
+    bool fewer_known; /* schedules of a part of what is allowed (runs alone; copies without codecs)
+                       * were searched for this budget already */
+    bool any;         /* the first schedule within budget will do: the least budget is looked for */
+    bool only_proof;  /* only a proof that there is none: nothing that is offered is kept */
     double out_rate, in_rate; /* bytes a unit of cost, each way; 0: there is no link */
     double codec_rate;        /* bytes that ENCODE and DECODE move in a unit of cost */
     uint32_t codecs;          /* bit 1 << tn_codec: those that may be used */

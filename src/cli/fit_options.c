@@ -63,6 +63,7 @@ uint32_t cli_allow_check(struct argp_state *state, uint32_t allow, double link) 
         allow |= TN_FIT_ORDER | TN_FIT_RECOMPUTE;
         if (link > 0) allow |= TN_FIT_SWAP;
     }
+    if (allow & TN_FIT_LOSSY) allow |= TN_FIT_COMPRESS;
     if ((allow & TN_FIT_SWAP) && !(link > 0))
         cli_misuse(state, "--allow swap: how fast is the link? --link 12GB/s");
     return allow;

@@ -222,6 +222,95 @@ static void the_least_is_one_number(void **state) {
     assert_true(refused > 30 && answered > 30);
 }
 
+/* --- more allowed --- */
+
+enum { MORE_ALLOWS = 6, MORE_PASSES = 5 };
+static const uint32_t more_allows[MORE_ALLOWS] = {
+    TN_FIT_ORDER | TN_FIT_RECOMPUTE,
+    TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP,
+    TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_COMPRESS,
+    TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP | TN_FIT_COMPRESS,
+    TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_COMPRESS | TN_FIT_LOSSY,
+    TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP | TN_FIT_COMPRESS | TN_FIT_LOSSY,
+};
+static const char *const more_passes[MORE_PASSES] = {"vdnn-all", "vdnn-conv", "vdnn-dynamic",
+                                                     "capuchin", "gist"};
+
+/* UINT64_MAX: nothing was found. */
+static uint64_t more_time(const fitted *it, tn_fit_options *options, const char *pass,
+                          uint32_t allow) {
+    tn_fit_result result;
+    options->pass = pass;
+    options->allow = allow;
+    tn_status status = tn_fit(it->program, it->costs, options, &result, &failure);
+    bool none = status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE;
+    if (status != TN_OK && !none) fail_msg("%s", failure.message);
+    if (status == TN_OK) check_result(it, &result, options);
+    if (status == TN_OK) assert_true(result.bytes <= options->budget);
+    uint64_t time = status == TN_OK ? result.time : UINT64_MAX;
+    tn_fit_release(&result);
+    return time;
+}
+
+static void more_compare(uint64_t less, uint64_t more, const char *what, uint64_t seed,
+                         uint64_t budget) {
+    if (more > less)
+        fail_msg("seed %llu, %llu bytes: %llu ps with all that is allowed, %llu with %s",
+                 (unsigned long long)seed, (unsigned long long)budget, (unsigned long long)more,
+                 (unsigned long long)less, what);
+}
+
+/* Loss is the exception: what loses nothing is the answer, fast or not, where there is any. So one
+ * that loses may be faster than one that does not and was allowed more. */
+static bool more_compares(const uint64_t *times, uint32_t less, uint32_t more) {
+    bool loses = less >= 4 && times[less - 2] == UINT64_MAX;
+    bool loses_not = more < 4 || times[more - 2] != UINT64_MAX;
+    return (more_allows[less] & ~more_allows[more]) == 0 && !(loses && loses_not);
+}
+
+static uint32_t more_at(const fitted *it, tn_fit_options *options, uint64_t seed) {
+    uint64_t times[MORE_ALLOWS];
+    uint32_t faster = 0;
+    for (uint32_t i = 0; i < MORE_ALLOWS; i++) {
+        times[i] = more_time(it, options, NULL, more_allows[i]);
+        for (uint32_t k = 0; k < i; k++) {
+            bool loss = (more_allows[i] ^ more_allows[k]) == TN_FIT_LOSSY;
+            if (loss && times[k] != UINT64_MAX) assert_true(times[i] == times[k]);
+            if (!more_compares(times, k, i)) continue;
+            more_compare(times[k], times[i], "less", seed, options->budget);
+            faster += times[i] < times[k];
+        }
+    }
+    for (uint32_t i = 0; i < MORE_PASSES; i++) {
+        uint64_t alone = more_time(it, options, more_passes[i], more_allows[i < 4 ? 1 : 2]);
+        more_compare(alone, times[i < 4 ? 1 : 2], more_passes[i], seed, options->budget);
+    }
+    return faster;
+}
+
+static void more_allowed_is_never_slower(void **state) {
+    (void)state;
+    uint32_t faster = 0;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        fitted it = fit_step(seed);
+        tn_fit_options options = quick();
+        tn_fit_result least;
+        options.work_limit = 2000;
+        assert_ok(tn_fit_least(it.program, it.costs, &options, &least, &failure));
+        for (uint64_t k = 0; k < 3; k++) {
+            const uint64_t span = least.plain_bytes - least.bytes;
+            options.budget = k == 0 ? least.bytes - least.bytes / 8 : least.bytes + span * k / 4;
+            options.to_host_bytes_per_s = seed % 2 ? 3e8 : 3e9;
+            options.from_host_bytes_per_s = seed % 3 ? 3e8 : 3e9;
+            faster += more_at(&it, &options, seed);
+        }
+        tn_fit_release(&least);
+        fit_close(&it);
+    }
+    print_message("%u times faster with more\n", faster);
+    assert_true(faster > 20);
+}
+
 static void what_cannot_be_is_refused(void **state) {
     (void)state;
     fitted it = fit_step(3), other = fit_step(4);
@@ -349,6 +438,7 @@ int main(void) {
         cmocka_unit_test(the_curve_never_rises_with_the_budget),
         cmocka_unit_test(a_byte_less_than_the_least_is_refused),
         cmocka_unit_test(the_least_is_one_number),
+        cmocka_unit_test(more_allowed_is_never_slower),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(a_search_may_be_interrupted),
         cmocka_unit_test(a_curve_may_be_interrupted),

@@ -71,6 +71,12 @@ expect 2 "leave --max-batch out" $train --sweep 3 --max-batch --budget 1GiB
 # The largest batch, of a model whose other extents are given by name as well.
 expect 0 'largest by fitting +[0-9]' $tenure fit "$models/mobilenet_v2.onnx" --train --budget 160MiB --costs model:v100-16 --max-batch
 
+# --lossy allows more than is allowed without, not something else; and nothing is lost where nothing need be.
+mobile="$tenure fit $models/mobilenet_v2.onnx --train --batch 4 --costs model:v100-16"
+plain=$($mobile --budget 8GiB --json | sed 's/.*"plain_bytes":\([0-9]*\).*/\1/')
+exact=$($mobile --budget $((plain * 85 / 100)) --json | sed 's/.*"time":\([0-9]*\),"plain_time".*/\1/')
+expect 0 "\"time\":$exact,\"plain_time\"" $mobile --budget $((plain * 85 / 100)) --lossy --json
+
 # What was found runs as it was planned, and both lie in one picture.
 small="$tenure fit $models/mobilenet_v2.onnx --train --batch 1 --input-shape input=1,3,32,32 --link 1GB/s"
 plain=$($small --costs model:v100-16 --budget 8GiB --json | sed 's/.*"plain_bytes":\([0-9]*\).*/\1/')

@@ -1,10 +1,11 @@
 /* joint.c - the default: what is kept, computed again, copied and encoded, decided together.
  *
  * Small works are given to `exact` for a moment. Then lower bounds (bound.c), schedules of runs
- * alone (joint_search.c), what other passes do with copies and codecs where these are allowed,
- * copies and runs in one (joint_swap.c), and forms with both (joint_code.c). The best of all by
- * time stays, so it is never slower than any of them. What it spends is bounded by itself, so that
- * a few thousand operators take about a second, unless a work limit asks for more (or less).
+ * alone (joint_search.c), copies and runs in one (joint_swap.c), and forms with both
+ * (joint_code.c). The best of all by time stays. The frame asks it for each of these by itself, and
+ * other passes beside it (fit_parts.c): what was searched by then is not searched again. What it
+ * spends is bounded by itself, so that a few thousand operators take about a second, unless a work
+ * limit asks for more (or less).
  */
 #include "budget/bound.h"
 #include "budget/joint_code.h"
@@ -37,26 +38,23 @@ static tn_status joint_ask(tn__pass_run *run, const char *name, uint64_t work, t
 }
 
 static tn_status joint_copies_and_codecs(tn__pass_run *run, uint64_t effort) {
-    static const char *const copying[] = {"vdnn-dynamic", "vdnn-conv", "vdnn-all", "capuchin"};
-    tn_status said;
     bool swaps = (run->allow & TN__ALLOW_SWAP) && run->out_rate > 0 && run->in_rate > 0;
-    if (swaps) TN_TRY(tn__joint_swap(run, effort));
-    for (size_t i = 0; swaps && i < sizeof copying / sizeof *copying; i++)
-        TN_TRY(joint_ask(run, copying[i], effort / 4, &said));
-    if (run->graph == NULL || !(run->allow & TN__ALLOW_COMPRESS)) return TN_OK;
-    TN_TRY(joint_ask(run, "gist", effort / 4, &said));
-    return run->any && run->has_best ? TN_OK : tn__joint_code(run, effort);
+    bool codes = (run->allow & TN__ALLOW_COMPRESS) && run->graph != NULL;
+    if (swaps && !(codes && run->fewer_known)) TN_TRY(tn__joint_swap(run, effort));
+    if (!codes || (run->any && run->has_best)) return TN_OK;
+    return tn__joint_code(run, effort);
 }
 
 static tn_status joint_search_all(tn__pass_run *run, uint64_t effort) {
     bool alone = !(run->allow & (TN__ALLOW_SWAP | TN__ALLOW_COMPRESS));
+    bool runs = (run->allow & TN__ALLOW_RECOMPUTE) && (alone || !run->fewer_known);
     tn_status said = TN_E_STOPPED;
-    if (run->work->job_count <= JOINT_EXACT_JOBS && (run->allow & TN__ALLOW_RECOMPUTE))
+    if (run->work->job_count <= JOINT_EXACT_JOBS && runs)
         TN_TRY(joint_ask(run, "exact", JOINT_EXACT_WORK, &said));
     if (alone && (said == TN_OK || said == TN_E_INFEASIBLE)) return said;
     if (!run->no_bound) TN_TRY(tn__bound_raise(run, effort));
     if (run->only_proof) return TN_OK;
-    if (run->allow & TN__ALLOW_RECOMPUTE) TN_TRY(tn__joint_search(run, effort));
+    if (runs) TN_TRY(tn__joint_search(run, effort));
     return alone || (run->any && run->has_best) ? TN_OK : joint_copies_and_codecs(run, effort);
 }
 

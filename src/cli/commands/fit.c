@@ -92,7 +92,7 @@ static error_t fit_parse_search(int key, char *value, struct argp_state *state, 
         fit->storage = cli_speed(state, "storage", value);
         return 0;
     case FIT_LOSSY:
-        options->allow |= TN_FIT_LOSSY | TN_FIT_COMPRESS;
+        options->allow |= TN_FIT_LOSSY;
         return 0;
     case FIT_CODECS:
         options->codecs = cli_codecs(state, value);

@@ -1,0 +1,195 @@
+/* fit_parts.c - the searches that an answer is the best of.
+ *
+ * Who may do more is never slower for it. A search with copies is another one than a search
+ * without, and might end with a slower program; so `joint` is not one search but several, each as
+ * if nothing else had been allowed:
+ *
+ *     runs again alone ─▶ copies: each of the passes that only copy, then both in one ─┐
+ *                     └─▶ codecs: gist, then both in one ──────────────────────────────┴▶ all of it
+ *
+ * Each knows how fast the answers of those are that allow a part of what it allows itself, looks
+ * for faster ones alone, and knows nothing of the others. So what comes of it is the same whatever
+ * else is allowed beside it, and the fastest of more searches is no slower than that of fewer. The
+ * same goes for the least: a budget is answered if one of them answers it.
+ *
+ * What loses nothing comes first, fast or not: short floats are searched for where none of the
+ * others has an answer.
+ */
+#include "budget/fit.h"
+
+/* --- which there are --- */
+
+static void parts_put(tn__fit *fit, const tn_pass *pass, uint32_t allow) {
+    fit->parts[fit->part_count++] =
+        (tn__fit_part){.pass = pass, .allow = allow, .reached = UINT64_MAX, .time = UINT64_MAX};
+}
+
+static void parts_add(tn__fit *fit, const char *name, uint32_t allow) {
+    const tn_pass *pass = tn__pass_named(name);
+    bool asks = (pass->features & TN__PASS_GRAPH) != 0 && fit->options.live;
+    bool nothing = (allow & ~(uint32_t)TN_FIT_ORDER) == 0;
+    if (!asks && !nothing) parts_put(fit, pass, allow);
+}
+
+static void parts_add_copies(tn__fit *fit, uint32_t allow) {
+    static const char *const copying[] = {"vdnn-all", "vdnn-conv", "vdnn-dynamic", "capuchin"};
+    for (size_t i = 0; i < sizeof copying / sizeof *copying; i++) parts_add(fit, copying[i], allow);
+    parts_add(fit, "joint", allow);
+}
+
+static void parts_add_codecs(tn__fit *fit, uint32_t runs, uint32_t codecs, uint32_t copies) {
+    parts_add(fit, "gist", runs | codecs);
+    parts_add(fit, "joint", runs | codecs);
+    if (copies != 0) parts_add(fit, "joint", runs | codecs | copies);
+}
+
+void tn__fit_make_parts(tn__fit *fit, const tn_pass *pass) {
+    const uint32_t allow = fit->options.allow, lossless = TN_FIT_COMPRESS;
+    const uint32_t runs = allow & (TN_FIT_ORDER | TN_FIT_RECOMPUTE), copies = allow & TN_FIT_SWAP;
+    if (pass != tn__pass_named("joint")) {
+        parts_put(fit, pass, allow);
+        return;
+    }
+    parts_add(fit, "joint", runs);
+    if (copies != 0) parts_add_copies(fit, runs | copies);
+    if (allow & (TN_FIT_COMPRESS | TN_FIT_LOSSY)) parts_add_codecs(fit, runs, lossless, copies);
+    if (allow & TN_FIT_LOSSY) parts_add_codecs(fit, runs, lossless | TN_FIT_LOSSY, copies);
+    if (fit->part_count == 0) parts_put(fit, pass, allow); /* another order alone */
+}
+
+/* --- what they know of each other --- */
+
+static bool parts_is_joint(const tn__fit *fit, const tn__fit_part *part) {
+    return fit->part_count > 1 && part->pass == tn__pass_named("joint");
+}
+
+/* Whether one allows a part of what the other does, which may build on it. */
+static bool parts_is_less(const tn__fit *fit, const tn__fit_part *part, const tn__fit_part *of) {
+    return part == of || (part < of && parts_is_joint(fit, of) && (part->allow & ~of->allow) == 0);
+}
+
+uint64_t tn__fit_reached(const tn__fit *fit) {
+    uint64_t reached = UINT64_MAX;
+    for (const tn__fit_part *it = fit->parts; it <= fit->part; it++)
+        if (parts_is_less(fit, it, fit->part) && it->reached < reached) reached = it->reached;
+    return reached;
+}
+
+/* What it has to beat. */
+static uint64_t parts_limit(const tn__fit *fit) {
+    uint64_t limit = UINT64_MAX;
+    for (const tn__fit_part *it = fit->parts; it < fit->part; it++)
+        if (parts_is_less(fit, it, fit->part) && it->time < limit) limit = it->time;
+    return limit;
+}
+
+uint64_t tn__fit_floor(const tn__fit *fit) {
+    uint64_t floor = UINT64_MAX;
+    for (uint32_t i = 0; i < fit->part_count; i++)
+        if (fit->parts[i].floor > 0 && fit->parts[i].floor < floor) floor = fit->parts[i].floor;
+    return floor != UINT64_MAX ? floor : 0;
+}
+
+/* With loss, or without where that was enough: what is proved of bytes and time is the same. */
+const tn__fit_part *tn__fit_told(const tn__fit *fit) {
+    const tn__fit_part *told = &fit->parts[fit->part_count > 0 ? fit->part_count - 1 : 0];
+    const uint32_t loss = TN_FIT_LOSSY;
+    for (const tn__fit_part *it = told; !told->searched && it-- > fit->parts;)
+        if (it->searched && (it->allow & ~loss) == (told->allow & ~loss)) return it;
+    return told;
+}
+
+/* The next one that is to be searched; false: that was the last. */
+static bool parts_next(tn__fit *fit, bool has_answer) {
+    tn__fit_part *next = fit->part == NULL ? fit->parts : fit->part + 1;
+    if (next == fit->parts + fit->part_count) return false;
+    if (has_answer && (fit->stopped || (next->allow & TN_FIT_LOSSY))) return false;
+    fit->part = next;
+    next->searched = true;
+    return true;
+}
+
+static void parts_begin(tn__fit *fit) {
+    fit->part = NULL;
+    for (uint32_t i = 0; i < fit->part_count; i++) fit->parts[i].time = UINT64_MAX;
+}
+
+/* Every operator runs once. */
+static void parts_note_plain(tn__fit *fit, uint64_t time) {
+    for (uint32_t i = 0; i < fit->part_count; i++) fit->parts[i].time_bound = time;
+}
+
+/* --- answers --- */
+
+/* The faster of two that fit, else the smaller. */
+static void parts_take(tn_fit_result *best, tn_fit_result *next, uint64_t budget) {
+    bool fits = next->program != NULL && next->bytes <= budget;
+    bool had = best->program != NULL && best->bytes <= budget;
+    bool is_better = fits && had ? next->time < best->time
+                                 : next->program != NULL && !had &&
+                                       (best->program == NULL || next->bytes < best->bytes);
+    if (is_better) tn__fit_take(best, next);
+    tn_fit_release(next);
+}
+
+tn_status tn__fit_answer_within(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
+    parts_begin(fit);
+    while (parts_next(fit, result->program != NULL)) {
+        tn_fit_result next = {0};
+        fit->limit = parts_limit(fit);
+        tn_status status = tn__fit_search_within(fit, budget, &next);
+        if (status == TN_OK && next.program != NULL) fit->part->time = next.time;
+        parts_take(result, &next, budget);
+        TN_TRY(status);
+        if (fit->options.any && result->program != NULL) return TN_OK;
+    }
+    return TN_OK;
+}
+
+static tn_status parts_answer(tn__fit *fit, uint64_t budget, const tn_fit_result *plain,
+                              tn_fit_result *result) {
+    parts_begin(fit);
+    while (parts_next(fit, result->program != NULL && result->bytes <= budget)) {
+        tn_fit_result next = {0};
+        fit->limit = parts_limit(fit);
+        tn_status status = tn__fit_search(fit, budget, plain, &next);
+        if (status == TN_OK && next.program != NULL && next.bytes <= budget)
+            fit->part->time = next.time;
+        parts_take(result, &next, budget);
+        TN_TRY(status);
+    }
+    return TN_OK;
+}
+
+tn_status tn__fit_answer(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
+    tn_fit_result plain = {0};
+    tn_status status = tn__fit_plain(fit, &plain);
+    if (status == TN_OK && plain.bytes <= budget) {
+        parts_note_plain(fit, plain.time);
+        tn__fit_take(result, &plain);
+        return TN_OK;
+    }
+    if (status == TN_OK)
+        status = fit->options.any ? tn__fit_answer_within(fit, budget, result)
+                                  : parts_answer(fit, budget, &plain, result);
+    tn_fit_release(&plain);
+    TN_TRY(status);
+    if (result->program != NULL && result->bytes <= budget) return TN_OK;
+    return tn__fit_search_fail(fit, budget, result);
+}
+
+tn_status tn__fit_answer_least(tn__fit *fit, tn_fit_result *result) {
+    tn_fit_result plain = {0};
+    tn_status status = tn__fit_copy(fit, result, &plain);
+    parts_begin(fit);
+    for (bool less = false; status == TN_OK && parts_next(fit, less);
+         less = fit->stopped || result->bytes < plain.bytes) {
+        tn_fit_result next = {0};
+        status = tn__fit_copy(fit, &plain, &next);
+        if (status == TN_OK) status = tn__fit_search_least(fit, 0, &next);
+        if (status == TN_OK && next.bytes < result->bytes) tn__fit_take(result, &next);
+        tn_fit_release(&next);
+    }
+    tn_fit_release(&plain);
+    return status;
+}
