@@ -327,6 +327,7 @@ static tn__pass_run fit_make_run(tn__fit *fit, const tn__fit_start *start, uint6
                         .beaten = fit->beaten,
                         .no_bound = fit->no_bound,
                         .fewer_known = !fit->for_least && fit->limit != UINT64_MAX,
+                        .runs_fit = !fit->for_least && tn__fit_runs(fit),
                         .bound = fit->no_bound && part->has_bound ? part->time_bound : 0,
                         .any = options->any || fit->for_least,
                         .only_proof = fit->only_proof,

@@ -107,6 +107,8 @@ tn_status tn__fit_answer_least(tn__fit *fit, tn_fit_result *result);
 uint64_t tn__fit_floor(const tn__fit *fit);
 /* Fewest bytes that this search, or one of less, is known to answer. */
 uint64_t tn__fit_reached(const tn__fit *fit);
+/* Whether the search of runs alone had an answer, and this one builds on it. */
+bool tn__fit_runs(const tn__fit *fit);
 /* The search whose bounds hold for all that is allowed. */
 const tn__fit_part *tn__fit_told(const tn__fit *fit);
 

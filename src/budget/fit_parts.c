@@ -83,6 +83,13 @@ static uint64_t parts_limit(const tn__fit *fit) {
     return limit;
 }
 
+bool tn__fit_runs(const tn__fit *fit) {
+    const tn__fit_part *first = &fit->parts[0];
+    const uint32_t runs = TN_FIT_ORDER | TN_FIT_RECOMPUTE;
+    return first != fit->part && parts_is_less(fit, first, fit->part) &&
+           (first->allow & ~runs) == 0 && first->time != UINT64_MAX;
+}
+
 uint64_t tn__fit_floor(const tn__fit *fit) {
     uint64_t floor = UINT64_MAX;
     for (uint32_t i = 0; i < fit->part_count; i++)

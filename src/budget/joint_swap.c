@@ -178,6 +178,12 @@ static bool swap_put(swap_state *s) {
     return true;
 }
 
+/* What has to be beaten; UINT64_MAX: nothing. */
+static uint64_t swap_now(const tn__pass_run *run) {
+    uint64_t now = run->has_best ? run->time : UINT64_MAX;
+    return run->beaten > 0 && run->beaten < now ? run->beaten : now;
+}
+
 /* --- trying --------------------------------------------------------------------------------- */
 
 static void swap_choose(swap_state *s, uint32_t count, swap_how how) {
@@ -196,15 +202,10 @@ static tn_status swap_offer(swap_state *s) {
     return status == TN_OK ? tn__pass_offer(s->run, &s->schedule, &kept) : status;
 }
 
-/* So long it may take. */
-static uint64_t swap_most(const tn__pass_run *run) {
-    uint64_t most = run->has_best ? run->time : tn__mul_sat(run->work->cost, SWAP_MOST);
-    return run->beaten > 0 && run->beaten < most ? run->beaten : most;
-}
-
 static tn_status swap_mend(swap_state *s) {
     bool runs = s->run->allow & TN__ALLOW_RECOMPUTE;
-    s->repair.cost_limit = swap_most(s->run);
+    const uint64_t most = tn__mul_sat(s->run->work->cost, SWAP_MOST), now = swap_now(s->run);
+    s->repair.cost_limit = now < most ? now : most;
     bool fits =
         runs ? tn__repair_run(&s->repair) : tn__line_peak(&s->line) <= (int64_t)s->run->budget;
     if (fits && runs && !tn__repair_trim(&s->repair)) s->line.failed = true;
@@ -215,7 +216,10 @@ static tn_status swap_mend(swap_state *s) {
 /* What was chosen; it is noted where it is the best so far. */
 static tn_status swap_try(swap_state *s) {
     uint32_t mark = tn__line_mark(&s->line);
-    uint64_t before = s->run->has_best ? s->run->time : UINT64_MAX;
+    /* where runs alone fit, they are what copies are added to until something is faster */
+    uint64_t before = s->run->runs_fit   ? swap_now(s->run)
+                      : s->run->has_best ? s->run->time
+                                         : UINT64_MAX;
     swap_leave(s);
     swap_come(s);
     if (!swap_put(s)) return tn__no_memory(s->run->error, "copies");
@@ -260,7 +264,7 @@ static void swap_change(swap_state *s) {
     uint32_t count = 1 + (uint32_t)tn__random_below(&s->random, 6);
     const uint32_t *list = tn__random_below(&s->random, 2) ? s->by_back : s->by_key;
     uint32_t at = (uint32_t)tn__random_below(&s->random, s->gap_count);
-    uint32_t most = s->run->has_best && s->run->time < 2 * s->run->work->cost ? 8 : 3;
+    uint32_t most = swap_now(s->run) < 2 * s->run->work->cost ? 8 : 3;
     for (uint32_t g = 0; g < s->gap_count; g++) s->gaps[g].how = s->best[g];
     for (uint32_t i = 0; i < count; i++) {
         swap_gap *gap = &s->gaps[list[(at + i) % s->gap_count]];

@@ -61,6 +61,7 @@ struct tn__pass_run {
                       * of no use; 0: there is none */
     bool fewer_known; /* schedules of a part of what is allowed (runs alone; copies without codecs)
                        * were searched for this budget already */
+    bool runs_fit;    /* and runs alone are within it, in no less time than `beaten` */
     bool any;         /* the first schedule within budget will do: the least budget is looked for */
     bool only_proof;  /* only a proof that there is none: nothing that is offered is kept */
     double out_rate, in_rate; /* bytes a unit of cost, each way; 0: there is no link */
