@@ -45,6 +45,12 @@ P
     # Kept encoded where that is without loss: the same parameters, too.
     expect 0 '"fitted":' $train --steps 2 --budget "$(cat less)" --codecs bits,csr --check naive --checkpoint coded.ck --json
     cmp -s again.ck coded.ck || { echo "FAILED: --codecs bits,csr changes the bits"; failed=1; }
+    # The loss in parts within a budget: the parameters of the same parts without one.
+    expect 0 '' $train --steps 2 --loss-parts 4 --checkpoint parts.ck --json
+    python3 -c "import json; run = json.load(open('out')); print(int(0.9 * run['arena'] + run['weights']))" >less_parts
+    expect 0 '"fitted":' $train --steps 2 --loss-parts 4 --budget "$(cat less_parts)" --check naive --checkpoint fit.ck --json
+    check "run['arena'] + run['weights'] <= $(cat less_parts) and run['measured_peak'] == run['planned_peak']"
+    cmp -s parts.ck fit.ck || { echo "FAILED: --budget changes the bits of a loss in parts"; failed=1; }
     expect 2 'none of bits, csr' $train --steps 1 --codecs bits,zip
     expect 1 'would do' $train --budget "$(cat less)" --pass keep
     expect 2 '' $train --steps 1 --recompute-share x
