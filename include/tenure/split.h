@@ -62,7 +62,7 @@ typedef struct tn_split_options {
     const uint64_t *workspaces; /* [operators] scratch bytes of their kernels; NULL: by their rules.
                                  * Read only during the call */
     bool copies; /* for run times that gather nothing in place: parts and joins are copies */
-    uint32_t byte_flops;  /* operations that take as long as copying a byte; 0: 8 */
+    uint32_t byte_flops;  /* operations that take as long as moving a byte; 0: 8 */
     const uint64_t *kept; /* [operators] bytes that each copy of an operator takes for good, beside
                            * what is live; NULL: none. Read only during the call */
     uint64_t move_kept;   /* the same of an operator that only moves elements */
@@ -81,7 +81,9 @@ typedef struct tn_split_choice {
     uint32_t again_count; /* tensors that are computed again */
     uint64_t live_bytes;  /* at the worst step */
     uint64_t extra;       /* operations beyond those of the whole graph */
-    uint64_t moved;       /* bytes that are copied: parts, halos that are kept, joins */
+    uint64_t moved;       /* bytes that are copied (parts, halos that are kept, joins), and those
+                           * that parts read again (weights, keys and values of attention) where a
+                           * part with all that it reads is larger than a cache of 1 MiB */
     double
         work; /* share of the graph's operations: `extra`, and `byte_flops` for each byte moved */
     uint64_t kept; /* bytes that the operators more than the graph's take for good */

@@ -18,8 +18,9 @@ enum { SPLIT_SPLIT = 1500, SPLIT_WORK };
       "run operators in parts, so that what is between them never exists whole: for the budget, "  \
       "or as little memory as --extra-work lets")                                                  \
     X(SPLIT_WORK, "extra-work", "SHARE",                                                           \
-      "with --split: work beyond the model's, 10% or 0.1; a byte that is copied counts as eight "  \
-      "operations (25%, of a curve 50%; with a budget whatever it takes)")
+      "with --split: work beyond the model's, 10% or 0.1; a byte that is copied or that a part "   \
+      "reads again counts as eight operations (25%, of a curve 50%; with a budget whatever it "    \
+      "takes)")
 
 double cli_share(struct argp_state *state, const char *option, const char *text) {
     size_t length = strlen(text);

@@ -7,6 +7,9 @@
  */
 #include "split/estimate.h"
 
+/* Bytes that the next part finds near: a second-level cache, as is common. */
+#define PRICE_CACHE (UINT64_C(1) << 20)
+
 /* --- the graph as it is --- */
 
 static uint64_t model_bytes(const tn_tensor *tensor) {
@@ -172,7 +175,8 @@ typedef struct price_state {
     uint32_t *root; /* [tensors] of the region whose memory it is in, in a part */
     uint32_t *last; /* [tensors] place of the last reader of a root's memory */
     uint64_t now, peak, moved, halo;
-    uint64_t moves; /* operators that only move elements */
+    uint64_t read, made; /* bytes of operands and of results, of all parts that were seen */
+    uint64_t moves;      /* operators that only move elements */
 } price_state;
 
 /* Whether elements along an axis follow each other in one piece of memory. */
@@ -229,6 +233,7 @@ static uint64_t price_parts(price_state *price, uint32_t at) {
             piece = piece && price_is_piece(whole, need.axis);
             taken = taken / (uint64_t)whole->shape[need.axis] * (uint64_t)(need.last - need.first);
         }
+        price->read = tn__add_sat(price->read, taken);
         if (all || (piece && !price->model->copies)) continue;
         bytes = tn__add_sat(bytes, taken);
         price->moves++;
@@ -326,6 +331,7 @@ static void price_outputs(price_state *price, uint32_t at) {
         uint32_t tensor = tn__split_local(region, op->outputs[k]);
         price_extents(price, tensor, false, need);
         price_extents(price, tensor, true, made);
+        price->made = tn__add_sat(price->made, price_bytes(price, tensor, made));
         if (region->tensors[tensor].after && !region->tensors[tensor].read)
             continue; /* in the result */
         int64_t kept = need[0] - made[0];
@@ -466,6 +472,25 @@ static uint64_t price_extra(const split_model *model, const split_region *region
     return (uint64_t)extra;
 }
 
+/* Bytes that parts read beyond what the whole operators do: weights, keys and values of attention,
+ * rows of a halo. Nothing, where all that one part reads and makes is in a cache when the next one
+ * begins. Run times that only copy have kernels that read weights for each element anyway. */
+static uint64_t price_read_again(const price_state *price, uint64_t seen, uint64_t parts) {
+    const split_region *region = price->region;
+    uint64_t whole = 0, all = tn__mul_sat(price->read / seen, parts);
+    if (price->model->copies) return 0;
+    if (tn__add_sat(price->read, price->made) / seen <= PRICE_CACHE) return 0;
+    for (uint32_t at = 0; at < region->op_count; at++) {
+        const tn_op *op = tn_graph_op(region->graph, region->ops[at].id);
+        for (uint32_t i = 0; i < op->input_count && region->ops[at].parts; i++) {
+            if (op->inputs[i] == TN_NONE) continue;
+            uint64_t bytes = tn_graph_tensor(region->graph, op->inputs[i])->bytes;
+            if (bytes != TN_SIZE_UNKNOWN) whole = tn__add_sat(whole, bytes);
+        }
+    }
+    return all > whole ? all - whole : 0;
+}
+
 /* Bytes for good: each part has operators of its own. */
 static uint64_t price_kept_for_good(const split_model *model, const split_region *region,
                                     uint64_t moves) {
@@ -502,8 +527,10 @@ void tn__split_price(const split_model *model, const split_region *region, uint3
             price_part(&state);
             seen++;
         }
-    price->moved = seen > 0 ? state.moved / seen * region->parts[0] * across : 0;
-    uint64_t moves = seen > 0 ? (state.moves * region->parts[0] * across + seen - 1) / seen : 0;
+    uint64_t parts = (uint64_t)region->parts[0] * across;
+    price->moved = state.moved / seen * parts;
+    price->moved = tn__add_sat(price->moved, price_read_again(&state, seen, parts));
+    uint64_t moves = (state.moves * parts + seen - 1) / seen;
     price->kept = price_kept_for_good(model, region, moves + across);
     state.moved = 0;
     if (model->copies) price_join_copies(&state, first);

@@ -37,7 +37,8 @@ typedef struct split_price {
     uint64_t peak;  /* live bytes at its worst step, with what lives across it */
     uint64_t extra; /* flops beyond those of the whole operators */
     uint64_t halo;  /* bytes that are kept for the next part */
-    uint64_t moved; /* bytes that are copied: parts, halos that are kept, results that are joined */
+    uint64_t moved; /* bytes that are copied (parts, halos that are kept, results that are joined)
+                     * or read again */
     uint64_t kept;  /* bytes for good, of the operators more */
 } split_price;
 

@@ -1,6 +1,9 @@
 /* test_search.c - which regions: budgets are kept in the layout of the graph that comes out, work
- * never rises with the budget nor bytes with the share of work, and twice is the same. */
+ * never rises with the budget nor bytes with the share of work, what parts read again is counted,
+ * and twice is the same. */
 #include <tenure/split.h>
+
+#include <math.h>
 
 #include "whole.h"
 
@@ -134,6 +137,60 @@ static void less_memory_takes_no_less_work(void **state) {
     }
 }
 
+static uint64_t products_move(const tn_graph *graph) {
+    uint64_t bytes = 0;
+    for (tn_op_id id = 0; id < tn_graph_op_count(graph); id++)
+        if (strcmp(tn_graph_op(graph, id)->type, "MatMul") == 0)
+            bytes += tn_op_cost(graph, id).bytes_moved;
+    return bytes;
+}
+
+/* Two products with four times as many numbers between them, for 4,096 rows. */
+static tn_graph *layers(int64_t width) {
+    int64_t rows[2] = {4096, width}, up[2] = {width, 4 * width}, down[2] = {4 * width, width};
+    tn_graph *graph;
+    assert_int_equal(tn_graph_create(NULL, &graph, NULL), TN_OK);
+    tn_tensor_id x = whole_tensor(graph, "x", TN_KIND_INPUT, 2, rows);
+    tn_tensor_id first[2] = {x, whole_tensor(graph, "up", TN_KIND_PARAMETER, 2, up)};
+    tn_tensor_id wide = whole_tensor(graph, "wide", TN_KIND_ACTIVATION, 0, NULL);
+    tn_tensor_id last[2] = {whole_tensor(graph, "bent", TN_KIND_ACTIVATION, 0, NULL),
+                            whole_tensor(graph, "down", TN_KIND_PARAMETER, 2, down)};
+    tn_tensor_id y = whole_tensor(graph, "y", TN_KIND_OUTPUT, 0, NULL);
+    whole_op_in(graph, "", "MatMul", 13, first, 2, wide, NULL, 0);
+    whole_op_in(graph, "", "Relu", 13, &wide, 1, last[0], NULL, 0);
+    whole_op_in(graph, "", "MatMul", 13, last, 2, y, NULL, 0);
+    whole_infer(graph);
+    return graph;
+}
+
+/* Rows lie in one piece, so that nothing is copied: what is moved are the weights, once for each
+ * part more, unless a part with its weights is small enough for a cache. */
+static void weights_that_are_read_again_are_work(void **state) {
+    uint32_t seen = 0;
+    (void)state;
+    for (uint32_t big = 0; big < 2; big++) {
+        tn_graph *graph = layers(big ? 300 : 12), *split;
+        tn_split_search *search = search_of(graph);
+        for (uint32_t k = 1; k < 16; k++) {
+            tn_split_choice choice;
+            uint64_t budget = tn_split_whole(search) / 16 * k;
+            if (tn_split_within(search, budget, &choice, NULL) != TN_OK) continue;
+            assert_int_equal(
+                tn_graph_split(graph, choice.regions, choice.count, NULL, &split, NULL), TN_OK);
+            uint64_t again = products_move(split) - products_move(graph);
+            assert_true(again > 0);
+            if (!big) assert_int_equal(choice.moved, 0);
+            if (big) assert_true(fabs((double)choice.moved / (double)again - 1) < 0.01);
+            tn_graph_destroy(split);
+            tn_split_choice_release(search, &choice);
+            seen++;
+        }
+        tn_split_search_destroy(search);
+        tn_graph_destroy(graph);
+    }
+    assert_true(seen > 4);
+}
+
 static void no_failing_allocation_does_harm(void **state) {
     tn_graph *graph = network(3);
     tn_status status = TN_E_NO_MEMORY;
@@ -158,6 +215,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(predictions_hold),
         cmocka_unit_test(less_memory_takes_no_less_work),
+        cmocka_unit_test(weights_that_are_read_again_are_work),
         cmocka_unit_test(no_failing_allocation_does_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
