@@ -12,6 +12,9 @@
  * which is verified, and corrects what the pass may use by what alignment and holes took, until the
  * layout is within the budget.
  *
+ * A program of one of several ranks (dist.h) is fitted as well: what it says to others stays in its
+ * place, so that ranks need not know of each other's budgets; neither orders nor codecs are tried.
+ *
  * Units: bytes; times are those of the costs, picoseconds but for problems (costs.h). Threads: a
  * program and costs are only read; a result belongs to one thread.
  */

@@ -87,8 +87,10 @@ typedef struct tn_divide {
                          tn_error *error);
     void *self;
     bool arranges; /* it orders instructions itself, so that the orders of one device are not
-                    * compared before; a tn_session then leaves the operators as they are given,
-                    * since what is put together may be of two stages */
+                    * compared before; a budget is met by what it has arranged, without `costs` by
+                    * a model of them, as ranks that measured at once would not agree; a tn_session
+                    * leaves the operators as they are given, since what is put together may be of
+                    * two stages */
 } tn_divide;
 
 /* Where static memory is: parameters, constants, optimizer state, what is computed of them, in the

@@ -54,6 +54,7 @@ static uint32_t codes_signs_from(const tn__codes *s, uint32_t v) {
     uint32_t least = TN_NONE; /* the first of the readers at the end that ask for signs */
     for (uint32_t i = value->reader_count; i-- > 0;) {
         uint32_t job = work->readers[value->reader_first + i];
+        if (work->jobs[job].op == TN_NONE) break;
         if (!codes_asks_signs(s, work->jobs[job].op, value->tensor)) break;
         least = job;
     }

@@ -10,6 +10,9 @@
  * reads what comes in waits for that; SETTLE is a WAIT.
  *
  * Views that are smaller than what they lie in are applied at once: what is not viewed goes.
+ *
+ * What a rank says to others (work_talk.c) stands as it did, with the signals that it had. Only
+ * what comes, whose memory begins then, waits for what runs again right before it, too.
  * Cost: O(acts + operands).
  */
 #include "budget/emit.h"
@@ -17,7 +20,7 @@
 
 #include "graph/attr.h"
 
-enum { EMIT_COMPUTE, EMIT_OUT, EMIT_IN }; /* streams */
+enum { EMIT_COMPUTE, EMIT_OUT, EMIT_IN }; /* streams, the copies' behind those of messages */
 
 typedef struct emit_state {
     const tn__work_map *map;
@@ -38,6 +41,10 @@ typedef struct emit_state {
     tn__emit_copies copies;
     uint32_t last; /* instruction on stream 0; TN_NONE: none yet */
     uint32_t signals;
+    uint32_t beside; /* streams of the program beside stream 0 */
+    uint32_t *gave;  /* [signals of the program + 1] the instruction that gives it; TN_NONE */
+    uint32_t given;  /* the last of these; */
+    uint32_t said;   /* and of stream 0 the last instruction of a talk; TN_NONE */
     tn_error *error;
 } emit_state;
 
@@ -47,6 +54,7 @@ static tn_status emit_add(emit_state *s, tn_instruction it) {
     if (!tn__reserve(&s->schedule->context, &s->list, &s->room, s->count + 1, sizeof it))
         return tn__no_memory(s->error, "a program");
     if (it.stream == EMIT_COMPUTE && it.opcode != TN_DROP) s->last = (uint32_t)s->count;
+    if (it.signal != 0 && it.signal <= s->given) s->gave[it.signal] = (uint32_t)s->count;
     s->list[s->count++] = it;
     return s->count < TN_NONE ? TN_OK : tn__fail(s->error, TN_E_EXHAUSTED, "2^32 instructions");
 }
@@ -100,7 +108,8 @@ static void emit_is_here(emit_state *s, tn_tensor_id id) {
     s->views[value] = id;
 }
 
-static tn_status emit_apply(emit_state *s, tn_op_id id, bool again) {
+/* old: NULL, or the instruction as it was. */
+static tn_status emit_apply(emit_state *s, tn_op_id id, bool again, const tn_instruction *old) {
     tn_op_form form = tn_op_form_of(s->map->graph, id, again);
     tn_instruction it = TN_INSTRUCTION_INIT;
     for (uint32_t k = 0; k < form.output_count; k++)
@@ -109,6 +118,8 @@ static tn_status emit_apply(emit_state *s, tn_op_id id, bool again) {
     it.opcode = TN_APPLY;
     it.op = id;
     it.again = again && form.found != 0;
+    it.wait = old != NULL ? old->wait : 0;
+    it.signal = old != NULL ? old->signal : 0;
     TN_TRY(emit_add(s, it));
     for (uint32_t k = 0; k < form.output_count; k++)
         if (form.op->outputs[k] != TN_NONE) emit_is_here(s, form.op->outputs[k]);
@@ -140,7 +151,7 @@ static tn_status emit_need(emit_state *s, tn_tensor_id id) {
             if (!s->map->is_view[source] || s->here[source]) break;
             at = source;
         }
-        TN_TRY(emit_apply(s, tn_graph_tensor(s->map->graph, at)->producer, false));
+        TN_TRY(emit_apply(s, tn_graph_tensor(s->map->graph, at)->producer, false, NULL));
     }
     return TN_OK;
 }
@@ -176,9 +187,41 @@ static tn_status emit_regions(emit_state *s, uint32_t job, uint32_t first) {
     return TN_OK;
 }
 
+/* What it waits for has ended when what runs right before it has; a talk in between keeps what it
+ * waits for, as the other end may wait for this one first. */
+static void emit_follow(emit_state *s, uint32_t before, tn_instruction *it) {
+    uint32_t from = it->wait != 0 ? s->gave[it->wait] : TN_NONE;
+    bool comes = it->stream != EMIT_COMPUTE && tn_instruction_effects(it).defines != TN_NONE;
+    if (!comes || from == TN_NONE || before == TN_NONE || from >= before) return;
+    if (s->list[from].stream != EMIT_COMPUTE || (s->said != TN_NONE && s->said > from)) return;
+    if (s->list[before].signal == 0) s->list[before].signal = ++s->signals;
+    it->wait = s->list[before].signal;
+}
+
+/* What the program says to other ranks, or to the caller. */
+static tn_status emit_talk(emit_state *s, uint32_t job) {
+    const tn__work_map *map = s->map;
+    for (uint32_t i = 0; i < map->read_count[job]; i++)
+        TN_TRY(emit_need(s, map->reads[map->read_first[job] + i]));
+    uint32_t before = s->last, said = TN_NONE;
+    for (uint32_t step = map->first[job]; step < map->last[job]; step++) {
+        tn_instruction it = s->old[step];
+        tn_tensor_id made = tn_instruction_effects(&it).defines;
+        if (it.opcode == TN_DROP) continue; /* as all that is defined while it is there */
+        if (made != TN_NONE && map->value[made] != TN_NONE) TN_TRY(emit_drop(s, made));
+        emit_follow(s, before, &it);
+        if (it.stream == EMIT_COMPUTE) said = (uint32_t)s->count;
+        TN_TRY(emit_add(s, it));
+        if (made != TN_NONE) emit_is_here(s, made);
+    }
+    if (said != TN_NONE) s->said = said;
+    return TN_OK;
+}
+
 static tn_status emit_run(emit_state *s, uint32_t job) {
     const tn__work_map *map = s->map;
     tn_op_id op = s->work->jobs[job].op;
+    if (op == TN_NONE) return emit_talk(s, job);
     bool again = s->ran[job];
     tn_op_form form = tn_op_form_of(map->graph, op, again);
     s->ran[job] = true;
@@ -189,7 +232,7 @@ static tn_status emit_run(emit_state *s, uint32_t job) {
     uint32_t first = (uint32_t)s->count;
     for (uint32_t step = map->first[job]; step + 1 < map->last[job]; step++)
         TN_TRY(emit_add(s, s->old[step]));
-    TN_TRY(emit_apply(s, op, again));
+    TN_TRY(emit_apply(s, op, again, again ? NULL : &s->old[map->last[job] - 1]));
     TN_TRY(emit_regions(s, job, first));
     for (uint32_t k = 0; k < form.output_count; k++)
         if (form.op->outputs[k] != TN_NONE) TN_TRY(emit_parts(s, form.op->outputs[k]));
@@ -200,7 +243,7 @@ static tn_status emit_copy(emit_state *s, tn_opcode opcode, uint32_t stream, uin
                            uint32_t *signal) {
     tn_instruction it = TN_INSTRUCTION_INIT;
     it.opcode = opcode;
-    it.stream = stream;
+    it.stream = stream + s->beside;
     it.tensor = s->work->values[value].tensor;
     it.wait = emit_signal(s);
     it.signal = *signal = ++s->signals;
@@ -291,6 +334,22 @@ static tn_status emit_act(emit_state *s, uint32_t index) {
 
 /* --- the whole --- */
 
+/* Numbers of streams and signals that are taken. */
+static tn_status emit_room_talks(emit_state *s) {
+    uint32_t count = tn_program_count(s->map->program);
+    for (uint32_t step = 0; step < count; step++) {
+        if (s->old[step].stream > s->beside) s->beside = s->old[step].stream;
+        if (s->old[step].signal > s->given) s->given = s->old[step].signal;
+    }
+    if (s->beside + EMIT_IN >= TN_STREAM_MAX || s->given > UINT32_MAX / 2)
+        TN_FAIL(s->error, TN_E_UNSUPPORTED, "there is no stream left for copies");
+    s->signals = s->given;
+    s->gave = tn__arena_array(&s->arena, (size_t)s->given + 1, sizeof *s->gave);
+    if (s->gave == NULL) return tn__no_memory(s->error, "a program");
+    for (uint32_t i = 0; i <= s->given; i++) s->gave[i] = TN_NONE;
+    return TN_OK;
+}
+
 static tn_status emit_room(emit_state *s) {
     size_t tensors = tn_graph_tensor_count(s->map->graph) + (size_t)1;
     size_t values = s->work->value_count + (size_t)1;
@@ -305,6 +364,7 @@ static tn_status emit_room(emit_state *s) {
     if (!s->here || !s->next_view || !s->ran || !s->views || !s->arrives || !s->left || !s->form)
         return tn__no_memory(s->error, "a program");
     for (uint32_t v = 0; v < s->work->value_count; v++) s->views[v] = TN_NONE;
+    TN_TRY(emit_room_talks(s));
     return tn__emit_find_copies(s->work, s->schedule, arena, &s->copies, s->error);
 }
 
@@ -333,6 +393,7 @@ tn_status tn__schedule_emit(const tn__work_map *map, const tn__work *work,
                         .schedule = schedule,
                         .old = tn_program_instructions(map->program),
                         .last = TN_NONE,
+                        .said = TN_NONE,
                         .error = error};
     tn__arena_init(&state.arena, &schedule->context);
     tn_status status = emit_all(&state, program);

@@ -39,6 +39,15 @@ static tn_status fit_check_options(const tn__fit *fit) {
     return TN_OK;
 }
 
+/* Whether it is of one of several ranks: those say the same in the same order, and what they send
+ * is not encoded, so neither is asked for. */
+static bool fit_talks(const tn_program *program) {
+    bool talks = false;
+    for (uint32_t i = 0; i < tn_program_count(program) && !talks; i++)
+        talks = tn__instruction_talks(&tn_program_instructions(program)[i]);
+    return talks;
+}
+
 /* A pass that cannot do what is asked is refused; what it need not do is its own affair. */
 static tn_status fit_find_pass(tn__fit *fit, const tn_pass **found) {
     const char *name = fit->options.pass != NULL ? fit->options.pass : FIT_PASS;
@@ -55,6 +64,7 @@ static tn_status fit_find_pass(tn__fit *fit, const tn_pass **found) {
     if (pass->features & TN__PASS_COMPRESSES) does |= TN_FIT_COMPRESS | TN_FIT_LOSSY;
     if (pass->features & TN__PASS_ORDERS) does |= TN_FIT_ORDER;
     if (fit->options.allow == 0) fit->options.allow = TN_FIT_ORDER | TN_FIT_RECOMPUTE;
+    if (fit_talks(fit->given)) fit->options.allow &= TN_FIT_RECOMPUTE | TN_FIT_SWAP;
     bool nothing = does != 0 && (fit->options.allow & does) == 0;
     if (nothing)
         TN_FAIL(fit->error, TN_E_UNSUPPORTED, "'%s' does nothing of what is allowed", name);

@@ -16,6 +16,7 @@ static tn_status start_mark(tn__fit *fit, tn__fit_start *start) {
         start->segments = tn__arena_array(&fit->arena, (size_t)work->job_count + 1, 1);
         if (start->segments == NULL) return tn__no_memory(fit->error, "segments");
         for (uint32_t j = 0; j < work->job_count; j++) {
+            if (work->jobs[j].op == TN_NONE) continue;
             const char *name = tn_graph_op(graph, work->jobs[j].op)->name;
             for (uint32_t s = 0; s < fit->options.segment_count && start->segments[j] == 0; s++)
                 if (tn__glob(fit->options.segments[s], name))
@@ -51,9 +52,10 @@ static tn_status start_check_segments(const tn__fit *fit) {
     const tn_graph *graph = tn_program_graph(fit->given);
     for (uint32_t s = 0; s < fit->options.segment_count; s++) {
         bool any = false;
-        for (uint32_t j = 0; j < fit->starts[0].work.job_count && !any; j++)
-            any = tn__glob(fit->options.segments[s],
-                           tn_graph_op(graph, fit->starts[0].work.jobs[j].op)->name);
+        for (uint32_t j = 0; j < fit->starts[0].work.job_count && !any; j++) {
+            tn_op_id op = fit->starts[0].work.jobs[j].op;
+            any = op != TN_NONE && tn__glob(fit->options.segments[s], tn_graph_op(graph, op)->name);
+        }
         if (!any)
             TN_FAIL(fit->error, TN_E_INVALID, "no operator's name matches the segment '%.100s'",
                     fit->options.segments[s]);

@@ -28,7 +28,8 @@ typedef struct vdnn_state {
 typedef bool (*vdnn_kind)(const tn_graph *graph, tn_op_id op);
 
 static bool vdnn_is(const tn__pass_run *run, uint32_t job, vdnn_kind kind) {
-    return kind(run->graph, run->work->jobs[job].op);
+    tn_op_id op = run->work->jobs[job].op;
+    return op != TN_NONE && kind(run->graph, op);
 }
 
 /* --- what is offloaded --- */

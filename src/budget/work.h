@@ -41,7 +41,7 @@ enum {                           /* tn__job.flags */
 };
 
 typedef struct tn__job {
-    tn_op_id op;         /* TN_NONE: of a problem without graph */
+    tn_op_id op;         /* TN_NONE: of a problem without graph, or what a rank says to others */
     uint32_t flags;      /* TN__JOB_* */
     uint64_t cost;       /* of its first run */
     uint64_t again_cost; /* of another */

@@ -19,21 +19,21 @@ static tn_status read_append(tn__read_state *s, tn__read_list *list, uint32_t it
 }
 
 /* Adds what the list in hand does not have yet. */
-static tn_status read_add(tn__read_state *s, uint32_t item, uint32_t *count) {
+tn_status tn__read_add(tn__read_state *s, uint32_t item, uint32_t *count) {
     if (item == TN_NONE || s->stamp[item] == s->stamps) return TN_OK;
     s->stamp[item] = s->stamps;
     ++*count;
     return read_append(s, &s->lists, item);
 }
 
-static size_t read_begin_list(tn__read_state *s) {
+size_t tn__read_begin_list(tn__read_state *s) {
     s->stamps++;
     return s->lists.count;
 }
 
 /* --- what a job reads --- */
 
-static tn_status read_note(tn__read_state *s, tn_tensor_id id) {
+tn_status tn__read_note(tn__read_state *s, tn_tensor_id id) {
     return id == TN_NONE ? TN_OK : read_append(s, &s->reads, id);
 }
 
@@ -43,14 +43,15 @@ static tn_status read_reads(tn__read_state *s, uint32_t first, uint32_t last) {
     for (uint32_t step = first; step < last; step++) {
         if (s->instructions[step].opcode != TN_APPLY) continue;
         const tn_op *op = tn_graph_op(s->graph, s->instructions[step].op);
-        for (uint32_t i = 0; i < op->input_count; i++) TN_TRY(read_note(s, op->inputs[i]));
+        for (uint32_t i = 0; i < op->input_count; i++) TN_TRY(tn__read_note(s, op->inputs[i]));
     }
     tn_op_id owner = s->instructions[last - 1].op;
     bool has_blocks = tn__op_has_blocks(tn_graph_op(s->graph, owner));
     for (uint32_t r = 0; has_blocks && r < tn_program_region_count(s->map->program); r++) {
         const tn_block *block = tn_graph_block(s->graph, regions[r].block);
         if (!tn__region_is_of(s->graph, &regions[r], owner)) continue;
-        for (uint32_t k = 0; k < block->output_count; k++) TN_TRY(read_note(s, block->outputs[k]));
+        for (uint32_t k = 0; k < block->output_count; k++)
+            TN_TRY(tn__read_note(s, block->outputs[k]));
     }
     return TN_OK;
 }
@@ -62,23 +63,24 @@ static tn_status read_inputs(tn__read_state *s, uint32_t id) {
     TN_TRY(read_reads(s, map->first[id], map->last[id]));
     if (s->reads.count >= TN_NONE) TN_FAIL(s->error, TN_E_UNSUPPORTED, "more than 2^32 operands");
     map->read_count[id] = (uint32_t)s->reads.count - map->read_first[id];
-    place->inputs = read_begin_list(s);
+    place->inputs = tn__read_begin_list(s);
     for (uint32_t i = 0; i < map->read_count[id]; i++)
-        TN_TRY(read_add(s, map->value[s->reads.items[map->read_first[id] + i]],
-                        &s->jobs[id].job.input_count));
-    return TN_OK;
+        TN_TRY(tn__read_add(s, map->value[s->reads.items[map->read_first[id] + i]],
+                            &s->jobs[id].job.input_count));
+    return tn__read_held(s, map->first[id], map->last[id], s->value_count,
+                         &s->jobs[id].job.input_count);
 }
 
 /* --- what a job makes --- */
 
 static tn_status read_outputs(tn__read_state *s, uint32_t id) {
     const tn_op *op = tn_graph_op(s->graph, s->jobs[id].job.op);
-    s->places[id].outputs = read_begin_list(s);
+    s->places[id].outputs = tn__read_begin_list(s);
     for (uint32_t k = 0; k < op->output_count; k++) {
         tn_tensor_id tensor = op->outputs[k];
         if (tensor == TN_NONE || tn__read_is_static(s, tensor)) continue;
         if (s->map->root[tensor] == tensor) {
-            TN_TRY(read_add(s, s->map->value[tensor], &s->jobs[id].job.output_count));
+            TN_TRY(tn__read_add(s, s->map->value[tensor], &s->jobs[id].job.output_count));
             continue;
         }
         s->pinned[tensor] = id; /* a view that this job alone can take */
@@ -112,12 +114,17 @@ static uint32_t read_inplace(const tn__read_state *s, tn_op_id id) {
 /* --- running again --- */
 
 /* An operator runs again when it has a form for that, and all that it makes then is memory of its
- * own. */
+ * own. What comes from other ranks anew is another value then, so that its readers do not. */
 static bool read_repeats(const tn__read_state *s, tn_op_id id, const tn_op_form *form) {
     if (form->type == NULL || s->begin[id] != TN_NONE) return false;
     for (uint32_t k = 0; k < form->output_count; k++) {
         tn_tensor_id tensor = form->op->outputs[k];
         if (tensor != TN_NONE && s->map->root[tensor] != tensor) return false;
+    }
+    for (uint32_t i = 0; s->talks && i < form->input_count; i++) {
+        tn_tensor_id input = tn_op_form_input(form, i);
+        tn_tensor_id root = input != TN_NONE ? s->map->root[input] : TN_NONE;
+        if (root != TN_NONE && s->several[root]) return false;
     }
     return true;
 }
@@ -127,15 +134,16 @@ static tn_status read_again(tn__read_state *s, uint32_t id) {
     tn_op_form form = tn_op_form_of(s->graph, job->op, true);
     if (!read_repeats(s, job->op, &form)) return TN_OK;
     job->flags |= TN__JOB_REPEATS;
-    s->places[id].again_inputs = read_begin_list(s);
+    s->places[id].again_inputs = tn__read_begin_list(s);
     for (uint32_t i = 0; i < form.input_count; i++) {
         tn_tensor_id input = tn_op_form_input(&form, i);
-        if (input != TN_NONE) TN_TRY(read_add(s, s->map->value[input], &job->again_input_count));
+        if (input != TN_NONE)
+            TN_TRY(tn__read_add(s, s->map->value[input], &job->again_input_count));
     }
-    s->places[id].again_outputs = read_begin_list(s);
+    s->places[id].again_outputs = tn__read_begin_list(s);
     for (uint32_t k = 0; k < form.output_count; k++)
         if (form.op->outputs[k] != TN_NONE)
-            TN_TRY(read_add(s, s->map->value[form.op->outputs[k]], &job->again_output_count));
+            TN_TRY(tn__read_add(s, s->map->value[form.op->outputs[k]], &job->again_output_count));
     return TN_OK;
 }
 
@@ -179,6 +187,9 @@ static void read_each_change(tn__read_state *s, uint32_t id,
     for (uint32_t step = s->map->first[id]; step < s->map->last[id]; step++) {
         tn_op_id op = s->instructions[step].op;
         uint64_t changes = op == TN_NONE ? 0 : tn_op_changes(s->graph, op);
+        tn_tensor_id changed = tn_instruction_effects(&s->instructions[step]).changes;
+        if (changed != TN_NONE && s->map->root[changed] != TN_NONE)
+            each(s, s->map->root[changed], id);
         for (uint32_t i = 0; i < 64 && changes >> i; i++) {
             if (!(changes >> i & 1)) continue;
             tn_tensor_id root = s->map->root[tn_graph_op(s->graph, op)->inputs[i]];
@@ -195,15 +206,19 @@ static void read_note_change(tn__read_state *s, tn_tensor_id root, uint32_t job)
 /* Jobs that write into what this one reads: on a walk forward those before it, backward behind. */
 static tn_status read_add_changers(tn__read_state *s, uint32_t id, uint32_t *count) {
     const tn__work_map *map = s->map;
-    tn_op_form form = tn_op_form_of(s->graph, s->jobs[id].job.op, true);
+    tn_op_id op = s->jobs[id].job.op;
+    tn_op_form form = {0};
+    if (op != TN_NONE) form = tn_op_form_of(s->graph, op, true);
     for (uint32_t i = 0; i < map->read_count[id]; i++) {
         tn_tensor_id root = map->root[s->reads.items[map->read_first[id] + i]];
-        if (root != TN_NONE && s->changer[root] != id) TN_TRY(read_add(s, s->changer[root], count));
+        if (root != TN_NONE && s->changer[root] != id)
+            TN_TRY(tn__read_add(s, s->changer[root], count));
     }
     for (uint32_t i = 0; form.found != 0 && i < form.input_count; i++) {
         tn_tensor_id input = tn_op_form_input(&form, i);
         tn_tensor_id root = input != TN_NONE ? map->root[input] : TN_NONE;
-        if (root != TN_NONE && s->changer[root] != id) TN_TRY(read_add(s, s->changer[root], count));
+        if (root != TN_NONE && s->changer[root] != id)
+            TN_TRY(tn__read_add(s, s->changer[root], count));
     }
     return TN_OK;
 }
@@ -220,7 +235,7 @@ static tn_status read_add_pinned(tn__read_state *s, uint32_t id) {
             while (op->outputs[k] != tensor) k++;
             tensor = tn__read_view(s, maker, k);
         }
-        TN_TRY(read_add(s, s->pinned[tensor], &s->jobs[id].job.after_count));
+        TN_TRY(tn__read_add(s, s->pinned[tensor], &s->jobs[id].job.after_count));
     }
     return TN_OK;
 }
@@ -230,17 +245,18 @@ tn_status tn__read_orders(tn__read_state *s) {
     for (uint32_t t = 0; t < tn_graph_tensor_count(s->graph); t++) s->changer[t] = TN_NONE;
     for (uint32_t j = 0; j < s->job_count; j++) {
         uint32_t *count = &s->jobs[j].job.after_count;
-        s->places[j].after = read_begin_list(s);
+        s->places[j].after = tn__read_begin_list(s);
         TN_TRY(read_add_changers(s, j, count));
-        TN_TRY(read_add_pinned(s, j));
-        bool is_ordered = tn_op_is_ordered(s->graph, s->jobs[j].job.op);
-        if (is_ordered) TN_TRY(read_add(s, ordered, count));
+        if (!s->talks) TN_TRY(read_add_pinned(s, j)); /* there first runs keep their order */
+        tn_op_id op = s->jobs[j].job.op;
+        bool is_ordered = op != TN_NONE && tn_op_is_ordered(s->graph, op);
+        if (is_ordered) TN_TRY(tn__read_add(s, ordered, count));
         if (is_ordered) ordered = j;
         read_each_change(s, j, read_note_change);
     }
     for (uint32_t t = 0; t < tn_graph_tensor_count(s->graph); t++) s->changer[t] = TN_NONE;
     for (uint32_t j = s->job_count; j-- > 0;) {
-        s->places[j].limits = read_begin_list(s);
+        s->places[j].limits = tn__read_begin_list(s);
         TN_TRY(read_add_changers(s, j, &s->jobs[j].job.limit_count));
         read_each_change(s, j, read_note_change);
     }

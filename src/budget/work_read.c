@@ -28,7 +28,7 @@ static bool read_is_view(const tn__read_state *s, tn_op_id id) {
     const tn_op *op = tn_graph_op(s->graph, id);
     uint32_t present = 0;
     if (s->begin[id] != TN_NONE || tn_op_changes(s->graph, id) != 0 ||
-        tn_op_is_ordered(s->graph, id))
+        tn_op_is_ordered(s->graph, id) || (s->talks && s->marked[id]))
         return false;
     for (uint32_t k = 0; k < op->output_count; k++) {
         if (op->outputs[k] == TN_NONE) continue;
@@ -42,7 +42,7 @@ static bool read_is_view(const tn__read_state *s, tn_op_id id) {
     return present > 0;
 }
 
-static tn_status read_new_value(tn__read_state *s, tn_tensor_id id) {
+tn_status tn__read_new_value(tn__read_state *s, tn_tensor_id id) {
     const tn_tensor *tensor = tn_graph_tensor(s->graph, id);
     uint64_t aligned;
     if (tensor->bytes == TN_SIZE_UNKNOWN)
@@ -68,7 +68,7 @@ static tn_status read_define(tn__read_state *s, tn_op_id id) {
             map->value[tensor] = map->value[source];
             map->is_view[tensor] = op->block == 0 && read_is_view(s, id);
         } else if (op->block == 0) {
-            TN_TRY(read_new_value(s, tensor));
+            TN_TRY(tn__read_new_value(s, tensor));
         }
     }
     return TN_OK;
@@ -92,12 +92,21 @@ static tn_status read_refuse(const tn__read_state *s, uint32_t step) {
             step, tn_opcode_name(s->instructions[step].opcode));
 }
 
-/* Whether an operator of the main block runs for the first time. */
+/* Whether an operator of the main block runs for the first time, or gives views of what other
+ * ranks have given once more. */
 static bool read_is_first(const tn__read_state *s, tn_op_id id) {
     const tn_op *op = tn_graph_op(s->graph, id);
-    for (uint32_t k = 0; k < op->output_count && op->block == 0; k++)
-        if (op->outputs[k] != TN_NONE && s->map->value[op->outputs[k]] != TN_NONE) return false;
+    for (uint32_t k = 0; k < op->output_count && op->block == 0; k++) {
+        tn_tensor_id made = op->outputs[k];
+        if (made == TN_NONE || s->map->value[made] == TN_NONE) continue;
+        if (!s->talks || !s->several[s->map->root[made]]) return false;
+    }
     return true;
+}
+
+/* Whether it is not made by an operator here: it may be there later than its memory is. */
+static bool read_arrives(const tn__read_state *s, tn_tensor_id root) {
+    return s->talks && s->stays[s->map->value[root]];
 }
 
 /* A view that is smaller than the memory it lies in: noted with that, in the program's order. */
@@ -106,7 +115,7 @@ static void read_note_part(const tn__read_state *s, tn_op_id id, tn_op_id *last_
     tn__work_map *map = s->map;
     for (uint32_t k = 0; k < op->output_count; k++) {
         tn_tensor_id tensor = op->outputs[k], root = tensor != TN_NONE ? map->root[tensor] : tensor;
-        if (root == TN_NONE || map->value[tensor] == TN_NONE) continue;
+        if (root == TN_NONE || map->value[tensor] == TN_NONE || read_arrives(s, root)) continue;
         if (tn_graph_tensor(s->graph, tensor)->bytes >= tn_graph_tensor(s->graph, root)->bytes)
             continue;
         tn_op_id *link =
@@ -123,7 +132,7 @@ static tn_status read_instruction(tn__read_state *s, uint32_t step) {
     switch (it->opcode) {
     case TN_PUT:
         map->puts[map->put_count++] = it->tensor;
-        return map->value[it->tensor] == TN_NONE ? read_new_value(s, it->tensor)
+        return map->value[it->tensor] == TN_NONE ? tn__read_new_value(s, it->tensor)
                                                  : read_refuse(s, step);
     case TN_APPLY:
         if (!read_is_first(s, it->op)) return read_refuse(s, step);
@@ -150,6 +159,7 @@ static tn_status read_instruction(tn__read_state *s, uint32_t step) {
 /* Outputs that a problem's own operator says are held (problem.c). */
 static void read_held(tn__read_state *s, const tn__job *job) {
     uint32_t count;
+    if (job->op == TN_NONE) return;
     const tn_op *op = tn_graph_op(s->graph, job->op);
     bool is_problem = strcmp(op->domain, "tenure") == 0 && strncmp(op->type, "Opaque", 6) == 0;
     const int64_t *held = is_problem ? tn__attr_ints(op, "held", &count) : NULL;
@@ -175,7 +185,13 @@ static tn_status read_walk(tn__read_state *s) {
     uint32_t count = tn_program_count(s->map->program);
     for (uint32_t t = 0; t < tn_graph_tensor_count(s->graph); t++)
         if (tn__read_is_static(s, t)) s->map->root[t] = t;
-    for (uint32_t step = 0; step < count; step++) TN_TRY(read_instruction(s, step));
+    TN_TRY(tn__read_talks(s));
+    for (uint32_t step = 0; step < count;) {
+        bool talks = s->talks && s->instructions[step].opcode != TN_APPLY;
+        TN_TRY(talks ? tn__read_talk(s, step, &step) : read_instruction(s, step));
+        step += !talks;
+    }
+    tn__read_talks_end(s);
     TN_TRY(tn__read_orders(s));
     read_settle(s);
     return TN_OK;
@@ -229,20 +245,20 @@ static bool read_room_map(tn__read_state *s, size_t tensors, size_t steps) {
 
 static tn_status read_room(tn__read_state *s) {
     size_t tensors = tn_graph_tensor_count(s->graph), ops = tn_graph_op_count(s->graph);
-    size_t steps = tn_program_count(s->map->program), most = tensors > steps ? tensors : steps;
+    size_t steps = tn_program_count(s->map->program), values = tensors + steps;
     tn__arena *scratch = &s->scratch;
     bool room = read_room_map(s, tensors, steps);
     s->owns = tn__arena_array(scratch, tensors + 1, sizeof *s->owns);
     s->over = tn__arena_array(scratch, tensors + 1, sizeof *s->over);
     s->last_part = tn__arena_array(scratch, tensors + 1, sizeof *s->last_part);
-    s->stays = tn__arena_array(scratch, tensors + 1, sizeof *s->stays);
-    s->values = tn__arena_array(scratch, tensors + 1, sizeof *s->values);
+    s->stays = tn__arena_array(scratch, values + 1, sizeof *s->stays);
+    s->values = tn__arena_array(scratch, values + 1, sizeof *s->values);
     s->changer = tn__arena_array(scratch, tensors + 1, sizeof *s->changer);
     s->pinned = tn__arena_array(scratch, tensors + 1, sizeof *s->pinned);
     s->begin = tn__arena_array(scratch, ops + 1, sizeof *s->begin);
     s->jobs = tn__arena_array(scratch, steps + 1, sizeof *s->jobs);
     s->places = tn__arena_array(scratch, steps + 1, sizeof *s->places);
-    s->stamp = tn__arena_array(scratch, most + 1, sizeof *s->stamp);
+    s->stamp = tn__arena_array(scratch, values + 1, sizeof *s->stamp);
     if (!room || !s->owns || !s->last_part || !s->over || !s->stays || !s->values || !s->changer ||
         !s->pinned || !s->begin || !s->jobs || !s->places || !s->stamp)
         return tn__read_no_memory(s);

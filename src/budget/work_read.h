@@ -35,6 +35,14 @@ typedef struct tn__read_state {
     uint32_t *changer; /* [tensors] job that writes into this root, on the way */
     uint32_t *pinned;  /* [tensors] job that makes this view; TN_NONE: it is taken where needed */
     tn__read_list lists, reads;
+    /* Of a program of one of several ranks; else NULL. */
+    bool talks;     /* it is one */
+    bool *marked;   /* [operators] waits for another stream, or is waited for: a job of its own */
+    bool *several;  /* [tensors] defined more than once, as what comes from others anew */
+    uint32_t *due;  /* [steps] the first message that is known to be over there; TN_NONE */
+    uint32_t never; /* of those of which nobody knows; TN_NONE */
+    uint32_t *next_due; /* [steps] of a message, the next one; TN_NONE */
+    uint32_t *held;     /* [2 steps] values that a message holds until then; TN_NONE */
     tn_error *error;
 } tn__read_state;
 
@@ -53,9 +61,28 @@ static inline tn_tensor_id tn__read_view(const tn__read_state *s, tn_op_id id, u
     return tn_op_view(s->graph, id, output).source;
 }
 
+/* work_read.c: memory of its own. */
+tn_status tn__read_new_value(tn__read_state *s, tn_tensor_id id);
+
 /* work_job.c: the job of an operator, whose instruction is at `step`. */
 tn_status tn__read_job_of(tn__read_state *s, tn_op_id op, uint32_t step);
+/* Lists of jobs: `item` is added to the one in hand, which begins with tn__read_begin_list, unless
+ * it is there already or TN_NONE. */
+size_t tn__read_begin_list(tn__read_state *s);
+tn_status tn__read_add(tn__read_state *s, uint32_t item, uint32_t *count);
+/* A tensor that the job in hand reads. */
+tn_status tn__read_note(tn__read_state *s, tn_tensor_id id);
 /* When all jobs are there: which come before others for another reason than a value. */
 tn_status tn__read_orders(tn__read_state *s);
+
+/* work_talk.c: what there is to know of a program of one of several ranks; nothing of others. */
+tn_status tn__read_talks(tn__read_state *s);
+/* The job of the instructions from `step` on that run no operator. *next: behind them. */
+tn_status tn__read_talk(tn__read_state *s, uint32_t step, uint32_t *next);
+/* Adds to the inputs in hand what messages hold that are known to be over at one of the steps. */
+tn_status tn__read_held(tn__read_state *s, uint32_t first, uint32_t last, uint32_t below,
+                        uint32_t *count);
+/* When all jobs are there. */
+void tn__read_talks_end(tn__read_state *s);
 
 #endif

@@ -114,12 +114,14 @@ static tn_status estimate_fit(const cli_way *way, const tn_setup_options *given,
     tn_fit_options fit = TN_FIT_OPTIONS_INIT;
     tn_setup_options options = *given;
     tn_setup *fitted = NULL;
-    tn_costs *costs;
+    tn_costs *costs = NULL;
     if (way->fit == 0) return TN_OK;
-    TN_TRY(tn_costs_create_model(tn_setup_graph(made->setup), &model, &costs, error));
+    bool arranged = options.divide != NULL && options.divide->arranges; /* as they train */
+    if (!arranged)
+        TN_TRY(tn_costs_create_model(tn_setup_graph(made->setup), &model, &costs, error));
     fit.context = options.context;
     fit.budget = way->fit;
-    fit.timeout_s = ESTIMATE_FIT_S;
+    fit.timeout_s = arranged && !way->tries ? 0 : ESTIMATE_FIT_S;
     options.fit = &fit;
     options.costs = costs;
     tn_status status = tn_setup_from(made->setup, TN_SETUP_FIT, &options, &fitted, error);

@@ -21,6 +21,7 @@ typedef struct cli_way {
     cli_choices choices;
     uint64_t limit; /* bytes that it must fit into; 0: none */
     uint64_t fit;   /* bytes that a program is looked for that keeps to them; 0: as it is */
+    bool tries;     /* a change is looked at: no search lasts long */
     const char *const *outputs; /* [output_count] files for the plan of the first trial */
     uint32_t output_count;
     const tn_hardware *device; /* what the limit is of; NULL: none that is known */

@@ -132,6 +132,7 @@ static bool estimate_try(const cli_way *way, const char *text, cli_change *chang
     cli_found found;
     tn_error unused; /* a change that cannot be made is not offered */
     trial.output_count = 0;
+    trial.tries = true;
     if (cli_estimate_within(&trial, &found, &unused) != TN_OK || !found.fits) return false;
     *change = (cli_change){
         .total = found.estimate.total, .priced = found.fitted, .more_time = found.more_time};

@@ -58,8 +58,7 @@ static error_t ranks_parse(int key, char *value, struct argp_state *state) {
 
 const struct argp cli_ranks_argp = {.options = ranks_options, .parser = ranks_parse};
 
-static void ranks_check_pipeline(struct argp_state *state, const cli_ranks *ranks,
-                                 uint64_t budget) {
+static void ranks_check_pipeline(struct argp_state *state, const cli_ranks *ranks) {
     const tn_grid *grid = &ranks->grid;
     if (grid->pipeline == 1 && grid->interleave > 1)
         cli_misuse(state, "--parallel interleave=%u: of which stages? give pipeline=N",
@@ -68,19 +67,16 @@ static void ranks_check_pipeline(struct argp_state *state, const cli_ranks *rank
         cli_misuse(state, "--schedule is for --parallel pipeline=N");
     if (ranks->whole_sends && (grid->pipeline == 1 || grid->tensor == 1))
         cli_misuse(state, "--whole-sends is for --parallel tensor=N,pipeline=N");
-    if (grid->pipeline == 1) return;
-    if (budget > 0)
-        cli_misuse(state, "--budget: not yet with --parallel pipeline=N, whose stages are made of "
-                          "a plan that keeps everything");
 }
 
 void cli_ranks_check(struct argp_state *state, const cli_ranks *ranks, uint64_t budget) {
-    ranks_check_pipeline(state, ranks, budget);
+    ranks_check_pipeline(state, ranks);
     if (ranks->ahead > 0 && ranks->shard != TN_SHARD_PARAMETERS)
         cli_misuse(state, "--gather-ahead is for --shard parameters");
-    if (ranks->shard == TN_SHARD_PARAMETERS && budget > 0)
+    if (ranks->shard == TN_SHARD_PARAMETERS && budget > 0 && ranks->grid.pipeline == 1)
         cli_misuse(state, "--shard parameters and --budget: a program that is made to fit is not "
-                          "divided by parameters; by gradients it is");
+                          "divided by parameters; by gradients it is, and beside --parallel "
+                          "pipeline=N by parameters, too");
 }
 
 /* --- groups --- */

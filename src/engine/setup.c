@@ -47,10 +47,10 @@ void tn__setup_part_release(tn_setup *setup, int kind) {
         break;
     case PART_PROGRAM:
     case PART_AGAIN:
-    case PART_DIVIDED:
         tn_program_destroy(part->program);
         break;
     case PART_FIT:
+    case PART_DIVIDED:
         tn_fit_release(&part->fitted);
         break;
     case PART_STREAM:
@@ -238,7 +238,8 @@ tn_status tn__setup_divide(tn_setup *setup, const tn_setup_options *options, tn_
     tn__setup_part_release(setup, PART_LAYOUT);
     const tn_program *program = tn_setup_program(setup);
     TN_TRY(tn__setup_part_make(setup, PART_DIVIDED, &part, error));
-    return options->divide->program(options->divide->self, program, &part->program, error);
+    TN_TRY(options->divide->program(options->divide->self, program, &part->fitted.program, error));
+    return options->divide->arranges ? tn__setup_fit_divided(setup, options, error) : TN_OK;
 }
 
 tn_status tn__setup_plan(tn_setup *setup, const tn_setup_options *options, tn_error *error) {

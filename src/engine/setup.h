@@ -17,7 +17,7 @@ enum {
     PART_SCRATCH, /* kernels with less scratch, for the others */
     PART_FIT,     /* the program that keeps to a budget */
     PART_STREAM,  /* the program whose weights come and go */
-    PART_DIVIDED, /* the program of one rank */
+    PART_DIVIDED, /* the program of one rank; `fitted`, with no more than that where it fits */
     PART_STATICS,
     PART_OCCUPANCY,
     PART_LAYOUT,
@@ -78,6 +78,8 @@ tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options
 tn_status tn__setup_regions(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 /* The stage FIT. */
 tn_status tn__setup_fit(tn_setup *setup, const tn_setup_options *options, tn_error *error);
+/* The same of the program of one rank, where the stage DIVIDE arranges it. */
+tn_status tn__setup_fit_divided(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 /* Costs of the graph as it runs: what the caller gave, or *made, measured. */
 tn_status tn__setup_costs(const tn_setup *setup, const tn_setup_options *options, tn_costs **made,
                           tn_error *error);

@@ -15,15 +15,21 @@
 #define FIT_FLOPS_PER_S 80e9
 #define FIT_BYTES_PER_S 10e9
 
+static tn_costs_model setup_fit_model(const tn_setup *setup) {
+    tn_costs_model model = TN_COSTS_MODEL_INIT;
+    model.flops_per_s = FIT_FLOPS_PER_S;
+    model.bytes_per_s = FIT_BYTES_PER_S;
+    model.context = &setup->context;
+    return model;
+}
+
 tn_status tn__setup_costs(const tn_setup *setup, const tn_setup_options *options, tn_costs **made,
                           tn_error *error) {
     tn_measure_options measure = TN_MEASURE_OPTIONS_INIT;
-    tn_costs_model model = TN_COSTS_MODEL_INIT;
+    tn_costs_model model = setup_fit_model(setup);
     *made = NULL;
     if (options->costs != NULL) return TN_OK;
-    model.flops_per_s = FIT_FLOPS_PER_S;
-    model.bytes_per_s = FIT_BYTES_PER_S;
-    model.context = measure.context = &setup->context;
+    measure.context = &setup->context;
     if (tn_setup_kernels(setup) == NULL)
         return tn_costs_create_model(tn_setup_graph(setup), &model, made, error);
     measure.seconds = FIT_MEASURE_S;
@@ -50,13 +56,14 @@ static uint64_t setup_fit_budget(const tn_setup_options *options) {
 }
 
 /* The result becomes parts: its program, and what the next stages would make of it. */
-static tn_status setup_fit_take(tn_setup *setup, const tn_setup_options *options,
+static tn_status setup_fit_take(tn_setup *setup, const tn_setup_options *options, int kind,
                                 tn_fit_result *result, tn_error *error) {
     tn__setup_part *fit, *occupancy, *layout;
     bool inside = options->statics != TN_STATIC_APART;
-    for (int kind = inside ? PART_OCCUPANCY : PART_STATICS; kind < PART_COUNT; kind++)
-        tn__setup_part_release(setup, kind); /* of the program before */
-    tn_status status = tn__setup_part_make(setup, PART_FIT, &fit, error);
+    for (int old = inside ? PART_OCCUPANCY : PART_STATICS; old < PART_COUNT; old++)
+        tn__setup_part_release(setup, old); /* of the program before */
+    tn__setup_part_release(setup, kind);
+    tn_status status = tn__setup_part_make(setup, kind, &fit, error);
     if (status != TN_OK) {
         tn_fit_release(result);
         return status;
@@ -71,30 +78,61 @@ static tn_status setup_fit_take(tn_setup *setup, const tn_setup_options *options
     return TN_OK;
 }
 
-static tn_status setup_fit_run(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+static tn_status setup_fit_run(tn_setup *setup, const tn_setup_options *options, int kind,
+                               const tn_costs *costs, tn_error *error) {
     tn_fit_options fit = setup_fit_options(setup, options);
     tn_occupancy_options memory = tn__setup_memory(setup, options);
     tn_plan_options plan = tn__setup_plan_options(setup, options);
     tn_fit_result result = {0};
-    tn_costs *made;
     fit.memory = &memory;
     fit.plan = &plan;
-    TN_TRY(tn__setup_costs(setup, options, &made, error));
-    tn_status status = tn_fit(tn__setup_ordered(setup), made != NULL ? made : options->costs, &fit,
-                              &result, error);
-    tn_costs_destroy(made);
+    tn_status status =
+        tn_fit(kind == PART_DIVIDED ? tn_setup_program(setup) : tn__setup_ordered(setup), costs,
+               &fit, &result, error);
     if (status != TN_OK) {
         tn_fit_release(&result);
         return status;
     }
-    return setup_fit_take(setup, options, &result, error);
+    return setup_fit_take(setup, options, kind, &result, error);
 }
 
-tn_status tn__setup_fit(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+/* Whether the plan of what there is needs more than the budget; it is made for that. */
+static tn_status setup_fit_asks(tn_setup *setup, const tn_setup_options *options, bool *needs,
+                                tn_error *error) {
+    *needs = false;
     if (options->fit == NULL || options->unplanned || options->without_reuse) return TN_OK;
     uint64_t budget = setup_fit_budget(options);
     if (budget == 0) return TN_OK;
     TN_TRY(tn__setup_occupy(setup, options, error));
     TN_TRY(tn__setup_plan(setup, options, error));
-    return tn_setup_need(setup).total <= budget ? TN_OK : setup_fit_run(setup, options, error);
+    *needs = tn_setup_need(setup).total > budget;
+    return TN_OK;
+}
+
+tn_status tn__setup_fit(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    bool needs;
+    tn_costs *made;
+    if (options->divide != NULL && options->divide->arranges) return TN_OK; /* what it arranges */
+    TN_TRY(setup_fit_asks(setup, options, &needs, error));
+    if (!needs) return TN_OK;
+    TN_TRY(tn__setup_costs(setup, options, &made, error));
+    const tn_costs *costs = made != NULL ? made : options->costs;
+    tn_status status = setup_fit_run(setup, options, PART_FIT, costs, error);
+    tn_costs_destroy(made);
+    return status;
+}
+
+/* Ranks are not measured: they would do so at the same time, each with another answer. */
+tn_status tn__setup_fit_divided(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    tn_costs_model model = setup_fit_model(setup);
+    bool needs;
+    tn_costs *made = NULL;
+    TN_TRY(setup_fit_asks(setup, options, &needs, error));
+    if (!needs) return TN_OK;
+    if (options->costs == NULL)
+        TN_TRY(tn_costs_create_model(tn_setup_graph(setup), &model, &made, error));
+    const tn_costs *costs = made != NULL ? made : options->costs;
+    tn_status status = setup_fit_run(setup, options, PART_DIVIDED, costs, error);
+    tn_costs_destroy(made);
+    return status;
 }

@@ -27,7 +27,7 @@ const tn_program *tn_setup_program(const tn_setup *setup) {
     const tn__setup_part *again = setup->parts[PART_AGAIN], *fit = setup->parts[PART_FIT];
     const tn__setup_part *divided = setup->parts[PART_DIVIDED];
     const tn__setup_part *stream = setup->parts[PART_STREAM];
-    if (divided != NULL && divided->program != NULL) return divided->program;
+    if (divided != NULL && divided->fitted.program != NULL) return divided->fitted.program;
     if (stream != NULL && stream->streamed.program != NULL) return stream->streamed.program;
     if (fit != NULL) return fit->fitted.program;
     return again != NULL ? again->program : tn__setup_ordered(setup);
@@ -48,8 +48,9 @@ const tn_recompute_report *tn_setup_recomputed(const tn_setup *setup) {
 }
 
 const tn_fit_result *tn_setup_fitted(const tn_setup *setup) {
-    const tn__setup_part *fit = setup->parts[PART_FIT];
-    return fit != NULL ? &fit->fitted : NULL;
+    const tn__setup_part *fit = setup->parts[PART_FIT], *divided = setup->parts[PART_DIVIDED];
+    if (fit != NULL) return &fit->fitted;
+    return divided != NULL && divided->fitted.pass != NULL ? &divided->fitted : NULL;
 }
 
 const tn_stream_result *tn_setup_streamed(const tn_setup *setup) {

@@ -313,6 +313,28 @@ def staged_and_shared():
                 sys.exit(f"FAILED: {words}, {what}: {told}")
 
 
+def staged_within_a_budget():
+    """Each rank in less than it takes of its own accord: the same bits, as estimated; or a reason."""
+    for words, more in [("pipeline=2", []), ("pipeline=2,interleave=2", ["--schedule", "gpipe"]), ("tensor=2,pipeline=2", ["--sequence-parallel"]),
+                        ("data=2,pipeline=2", ["--shard", "parameters"]), ("data=2,tensor=2,pipeline=2", ["--shard", "optimizer"])]:
+        options = ["heads.onnx", "--batch", "8", "--micro-batches", "4", "--optimizer", "adam", *more]
+        command = [TENURE, "train", *options, "--data", "text:book.txt", "--weights", "random:1", "--steps", "3", *split(words), "--json"]
+        free = json.loads(run([*command, "--checkpoint", "free.ck"]).stdout)["ranks"]
+        all_of_it = max(r["measured_peak"] + r["weights"] for r in free)
+        budget = ["--budget", str(all_of_it * 88 // 100)]
+        told = json.loads(run([*command, *budget, "--checkpoint", "bound.ck", "--poison"]).stdout)["ranks"]
+        if any(r["measured_peak"] != r["planned_peak"] or r["measured_peak"] + r["weights"] > int(budget[1]) for r in told):
+            sys.exit(f"FAILED: {words} within {budget}: {told}")
+        if pathlib.Path("free.ck").read_bytes() != pathlib.Path("bound.ck").read_bytes():
+            sys.exit(f"FAILED: {words} within a budget: other bits")
+        found = json.loads(run([TENURE, "estimate", *options, *budget, "--train", "--kernels", "onednn", "--parallel", words, "--json"]).stdout)["stages"]
+        if [found[r * 2 // len(told)] for r in range(len(told))] != [{"arena": r["measured_peak"], "static": r["weights"]} for r in told]:
+            sys.exit(f"FAILED: {words} within {budget}: {found}, {told}")
+        done = run([*command, "--budget", "20KiB"], 1)
+        if "the least found takes" not in done.stderr:
+            sys.exit(f"FAILED: {words} within 20 KiB: {done.stderr}")
+
+
 def staged_and_resumed():
     part = [*HEADS, "--optimizer", "adam", "--micro-batches", "4"]
     ways = [[], threads(2), *(split(words) for words in STAGES), split("tensor=2"),
@@ -387,8 +409,7 @@ def alone():
                            ("of which stages", split("interleave=2")),
                            ("--schedule is for", [*threads(2), "--schedule", "gpipe"]),
                            ("none of 1f1b, gpipe", [*split("pipeline=2"), "--schedule", "2f2b"]),
-                           ("--whole-sends is for", [*split("pipeline=2"), "--whole-sends"]),
-                           ("--budget", [*split("pipeline=2"), "--budget", "1MiB"])]:
+                           ("--whole-sends is for", [*split("pipeline=2"), "--whole-sends"])]:
         done = run([*LM, "--steps", "2", *options], 2)
         if words not in done.stderr:
             sys.exit(f"FAILED: {options}: {done.stderr}")
@@ -414,6 +435,7 @@ def same_bits():
 
 def cut_same_bits():
     for count, words, more in [(2, "tensor=2", ["--sequence-parallel"]), (4, "data=2,pipeline=2", []), (8, "data=2,tensor=2,pipeline=2", []),
+                               (8, "data=2,tensor=2,pipeline=2", ["--shard", "optimizer", "--budget", "256KiB"]),
                                (4, "data=2,tensor=2", ["--shard", random.choice(SHARDS)])]:
         options = [*HEADS, "--optimizer", "adam", "--steps", "20", "--micro-batches", "2", "--parallel", words, *more]
         run([*options, "--ranks-as-threads", "--checkpoint", "threads.ck"])
@@ -527,6 +549,7 @@ def main():
             staged_as_estimated()
             staged_in_parts()
             staged_and_shared()
+            staged_within_a_budget()
             staged_and_resumed()
             pictures_of_stages()
             cannot_be_staged(lambda count: [])
