@@ -1,10 +1,11 @@
 """Loss curves of a training whose tensors wait for the backward pass encoded, beside the exact one.
 
-    gist_curve.py TENURE MODEL FOLDER SVG [STEPS]
+    gist_curve.py TENURE MODEL FOLDER SVG [STEPS [SEEDS]]
 
 MODEL learns Fashion-MNIST (the package dataset-fashion-mnist) from weights that are made up: once as it is, and once for
 each form with the least budget that `tenure fit` finds for it. Logs and answers are kept in FOLDER; what is there is not run
-again. A table is printed; SVG shows the loss, and how far it is from the exact one, as means over 20 steps.
+again. A table is printed; SVG shows the loss, and how far it is from the exact one, as means over 20 steps. With SEEDS above 1
+as many trainings of each form, of other weights and another order, and what they reach as mean, least and most: that, too, in a table.
 """
 import os
 import re
@@ -24,11 +25,12 @@ def least(words):
     return int(int(re.search(r"least found takes .*?\((\d[\d,]*) bytes\)", answer)[1].replace(",", "")) * 1.02)
 
 
-def train(tenure, model, folder, name, codecs, steps):
-    log, told = os.path.join(folder, name + ".csv"), os.path.join(folder, name + ".txt")
+def train(tenure, model, folder, name, codecs, steps, seed):
+    kept = name if seed == 1 else f"{name}_{seed}"
+    log, told = os.path.join(folder, kept + ".csv"), os.path.join(folder, kept + ".txt")
     if not os.path.exists(told):
-        words = [tenure, "train", model, "--data", "fashion-mnist", "--weights", "random:1", *STEP, "--lr", "0.005",
-                 "--seed", "1", "--steps", str(steps), "--log", log]
+        words = [tenure, "train", model, "--data", "fashion-mnist", "--weights", f"random:{seed}", *STEP, "--lr", "0.005",
+                 "--seed", str(seed), "--steps", str(steps), "--log", log]
         if codecs:
             words += ["--codecs", codecs, "--pass", "gist"]
             words += ["--budget", str(least(words))]
@@ -77,17 +79,33 @@ def draw(path, runs, steps):
                    '<rect width="580" height="420" fill="#fff"/>\n' + "\n".join(parts) + "\n</svg>\n")
 
 
+def spread(all_runs):
+    """What the seeds reach, by form; a form's bits are compared with those of the same seed."""
+    def told(values, digits):
+        return f"{sum(values) / len(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+    print(f"\n| form, {len(all_runs[0])} seeds | mean loss of the last 50 steps | loss on test | right on test, % | same bits |")
+    print("|---|---:|---:|---:|---:|")
+    for (name, _), runs in zip(FORMS, all_runs):
+        same = sum(run[0] == exact[0] for run, exact in zip(runs, all_runs[0]))
+        print(f"| {name} | {told([sum(run[0][-50:]) / 50 for run in runs], 4)} | {told([run[1] for run in runs], 4)} | "
+              f"{told([run[2] for run in runs], 2)} | {same} |")
+
+
 def main():
     tenure, model, folder, svg = sys.argv[1:5]
     steps = int(sys.argv[5]) if len(sys.argv) > 5 else 400
     os.makedirs(folder, exist_ok=True)
-    runs = [train(tenure, model, folder, name, codecs, steps) for name, codecs in FORMS]
+    seeds = range(1, 1 + int(sys.argv[6]) if len(sys.argv) > 6 else 2)
+    all_runs = [[train(tenure, model, folder, name, codecs, steps, seed) for seed in seeds] for name, codecs in FORMS]
+    runs = [of_form[0] for of_form in all_runs]
     print("| form | arena MiB | mean loss of the last 50 steps | farthest from exact | loss on test | right on test |")
     print("|---|---:|---:|---:|---:|---:|")
     for (name, _), (losses, loss, right, peak) in zip(FORMS, runs):
         far = max(abs(a - b) for a, b in zip(means(losses), means(runs[0][0])))
         same = "every bit of the log is the same" if losses == runs[0][0] else f"{far:.4f}"
         print(f"| {name} | {peak / 2**20:.1f} | {sum(losses[-50:]) / 50:.4f} | {same} | {loss:.4f} | {right:.2f} % |")
+    if len(seeds) > 1:
+        spread(all_runs)
     draw(svg, runs, steps)
 
 
