@@ -96,6 +96,7 @@ static tn_status emit_drop(emit_state *s, tn_tensor_id id) {
     }
     if (is_root) s->views[value] = TN_NONE;
     if (!s->here[id]) return TN_OK;
+    if (is_root) TN_TRY(emit_wait(s, &s->arrives[value])); /* its bytes are still on their way */
     s->here[id] = false;
     return emit_of(s, TN_DROP, id);
 }

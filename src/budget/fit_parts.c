@@ -189,8 +189,7 @@ tn_status tn__fit_answer_least(tn__fit *fit, tn_fit_result *result) {
     tn_fit_result plain = {0};
     tn_status status = tn__fit_copy(fit, result, &plain);
     parts_begin(fit);
-    for (bool less = false; status == TN_OK && parts_next(fit, less);
-         less = fit->stopped || result->bytes < plain.bytes) {
+    while (status == TN_OK && parts_next(fit, fit->stopped)) {
         tn_fit_result next = {0};
         status = tn__fit_copy(fit, &plain, &next);
         if (status == TN_OK) status = tn__fit_search_least(fit, 0, &next);

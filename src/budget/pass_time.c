@@ -1,7 +1,8 @@
 /* pass_time.c - what a schedule takes: compute, and both directions of the link beside it.
  *
  * Three clocks. OUT begins when what runs before it in the list has ended and its direction is
- * free; IN likewise; SETTLE lets compute wait for an OUT, a read for an IN. Nothing else waits.
+ * free; IN likewise; SETTLE lets compute wait for an OUT, a read or a run again for an IN. Nothing
+ * else waits.
  * Cost: O(acts + operands).
  */
 #include "budget/pass.h"
@@ -26,9 +27,12 @@ static void time_run(time_state *s, uint32_t job) {
     uint32_t inputs, outputs;
     const uint32_t *input = tn__job_inputs(work, job, again, &inputs);
     for (uint32_t i = 0; i < inputs; i++) s->compute = time_later(s->compute, s->here[input[i]]);
-    s->compute = tn__add_sat(s->compute, again ? work->jobs[job].again_cost : work->jobs[job].cost);
     const uint32_t *output = tn__job_outputs(work, job, again, &outputs);
-    for (uint32_t k = 0; k < outputs; k++) s->here[output[k]] = 0; /* no copy is waited for */
+    for (uint32_t k = 0; k < outputs; k++) { /* nobody writes where a copy is on its way */
+        s->compute = time_later(s->compute, s->here[output[k]]);
+        s->here[output[k]] = 0;
+    }
+    s->compute = tn__add_sat(s->compute, again ? work->jobs[job].again_cost : work->jobs[job].cost);
     s->ran[job] = true;
 }
 
