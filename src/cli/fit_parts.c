@@ -69,11 +69,16 @@ static void parts_beside(tn_fit_result *result, const tn_fit_result *whole) {
 
 /* --- one budget --- */
 
+/* Parts that keep to the budget by themselves; else those that need least, which may keep to it
+ * once they are fitted. */
 static tn_status parts_set_up(cli_fit *fit, uint64_t budget, tn_setup **made, tn_error *error) {
-    const tn_setup_split split = {.budget = budget};
+    const tn_setup_split within = {.budget = budget}, least = {.share = PARTS_WORK};
     cli_fit_asked asked;
     TN_TRY(cli_fit_ask(fit, &asked, error));
-    asked.corridor.options.split = &split;
+    asked.corridor.options.split = &within;
+    tn_status status = tn_setup_create(fit->input.graph, &asked.corridor.options, made, error);
+    if (status != TN_E_EXHAUSTED) return status;
+    asked.corridor.options.split = &least;
     return tn_setup_create(fit->input.graph, &asked.corridor.options, made, error);
 }
 
@@ -96,6 +101,12 @@ static tn_status parts_one(cli_fit *fit, const tn_fit_options *options, bool non
     }
     status = parts_take(fit, made, error);
     if (status == TN_OK) status = parts_solve(fit, options, options->budget, &tried, error);
+    if (status == TN_E_INFEASIBLE || status == TN_E_EXHAUSTED) /* a proof is of these parts alone */
+        status = tn__fail(
+            error, TN_E_EXHAUSTED,
+            "no operators in parts were found that keep to %llu bytes, fitted or not; "
+            "the least found, as it is, takes %llu",
+            (unsigned long long)options->budget, (unsigned long long)tn_setup_need(made).total);
     parts = parts_now(fit);
     if (status == TN_OK && (none || tried.time < answer->time)) {
         parts_beside(&tried, answer);
