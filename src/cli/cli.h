@@ -234,6 +234,12 @@ void cli_input_release(cli_input *input);
 void cli_input_release_loaded(cli_input *input); /* what was loaded; the options stay */
 void cli_stage(cli_input *input, const char *name, double seconds);
 double cli_clock(void);
+/* A handler of SIGINT or SIGTERM that stays, and holds back both while it runs. It asks first
+ * whether somebody asks again, who wants the process to end at once, as it then does when the
+ * handler returns. What comes within a quarter of a second is one wish: timeout(1) signals the
+ * process, then its group, and so it gets two. */
+void cli_on_signal(int number, void (*handler)(int));
+bool cli_asks_again(int number);
 
 #define CLI_TFLITE_ALIGNMENT 16u /* of plans inside .tflite models, by default */
 

@@ -44,17 +44,13 @@ void cli_progress_plain_costs(void) { progress.plain_costs = true; }
 static void progress_interrupt(int number) {
     static const char text[] =
         "\ntenure: ending with the best so far; Ctrl-C again leaves at once\n";
-    (void)number;
+    if (cli_asks_again(number) || progress_interrupts != 0) return;
     progress_interrupts = 1;
     if (progress.mode != PROGRESS_NONE && write(STDERR_FILENO, text, sizeof text - 1) < 0)
         progress_interrupts = 1; /* benign: nobody reads it */
 }
 
-void cli_interrupt_ends_work(void) {
-    struct sigaction action = {.sa_handler = progress_interrupt, .sa_flags = (int)SA_RESETHAND};
-    sigemptyset(&action.sa_mask);
-    (void)sigaction(SIGINT, &action, NULL);
-}
+void cli_interrupt_ends_work(void) { cli_on_signal(SIGINT, progress_interrupt); }
 
 bool cli_interrupted(void) { return progress_interrupts != 0; }
 

@@ -14,6 +14,8 @@
 #include "base/base.h"
 #include "report/format.h"
 
+#define SHARED_SAME_WISH_S 0.25 /* signals so close are one */
+
 /* Controls are those below a space, DEL, and U+0080 to U+009F: two bytes in UTF-8. */
 void cli_put_text(FILE *file, const char *text) {
     for (const unsigned char *at = (const unsigned char *)text; *at != '\0'; at++) {
@@ -199,6 +201,24 @@ double cli_clock(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+bool cli_asks_again(int number) {
+    static volatile double first;
+    double now = cli_clock();
+    if (first == 0) first = now;
+    if (now - first < SHARED_SAME_WISH_S) return false;
+    signal(number, SIG_DFL);
+    raise(number); /* waits until the handler has returned */
+    return true;
+}
+
+void cli_on_signal(int number, void (*handler)(int)) {
+    struct sigaction action = {.sa_handler = handler};
+    sigemptyset(&action.sa_mask);
+    sigaddset(&action.sa_mask, SIGINT);
+    sigaddset(&action.sa_mask, SIGTERM);
+    (void)sigaction(number, &action, NULL);
 }
 
 const char *cli_suffixes(char text[CLI_SUFFIXES_MAX]) {

@@ -148,14 +148,14 @@ void cli_train_close(cli_train *train) {
 
 /* --- the run --- */
 
-static void run_stop(int signal) { run_signal = signal; }
+static void run_stop(int signal) {
+    if (!cli_asks_again(signal)) run_signal = signal;
+}
 
-/* The first one waits for the step; a second one of its kind ends the process at once. */
+/* The first one waits for the step; one that comes later ends the process at once. */
 static void run_listen(void) {
-    struct sigaction action = {.sa_handler = run_stop, .sa_flags = (int)SA_RESETHAND};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    cli_on_signal(SIGINT, run_stop);
+    cli_on_signal(SIGTERM, run_stop);
 }
 
 tn_status cli_train_all(cli_train *train, tn_error *error) {
