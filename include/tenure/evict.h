@@ -40,7 +40,8 @@ typedef struct tn_evict_counts {
     uint64_t evaluation_count;            /* candidates that it looked at */
     uint64_t access_count;                /* records touched, as DTR's authors count them */
     double search_s;                      /* seconds of choosing who goes, and of a policy's records
-                                           * of who went and came back; when they are timed */
+                                           * of who went and came back (one in 16 of these is timed,
+                                           * for all); when they are timed */
     uint64_t bytes, peak_bytes;           /* resident, now and at most; scratch included */
     uint64_t reach_bytes;                 /* with addresses: the highest byte in use, ever */
     uint64_t hole_count;                  /* allocations for which free bytes would have done, */

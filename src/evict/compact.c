@@ -15,12 +15,6 @@
  */
 #include "evict/policy.h"
 
-bool tn__arena_stays(const tn__evict *e, uint32_t block) {
-    uint32_t owner = e->blocks[block].owner;
-    if (owner == TN__BLOCK_FREE || owner == TN__BLOCK_TEMPORARY) return false;
-    return e->storages[owner].is_pinned || e->storages[owner].wants > 0;
-}
-
 static bool compact_is_free(const tn__evict *e, uint32_t block) {
     return e->blocks[block].owner == TN__BLOCK_FREE;
 }

@@ -123,7 +123,10 @@ void tn__evict_destroy(tn__evict *e) {
     tn__free(&context, e->locked, e->locked_room * sizeof *e->locked);
     tn__free(&context, e->blocks, e->block_room * sizeof *e->blocks);
     tn__free(&context, e->offers, e->offer_room * sizeof *e->offers);
+    tn__free(&context, e->cheap, e->cheap_room * sizeof *e->cheap);
+    tn__free(&context, e->parts, e->part_room * sizeof *e->parts);
     tn__free(&context, e->doom_order, e->doom_room * sizeof *e->doom_order);
+    tn__free(&context, e->spent, e->spent_room * sizeof *e->spent);
     tn__free(&context, e->kept, e->kept_room * sizeof *e->kept);
     tn__free(&context, e->run_at, e->run_room * sizeof *e->run_at);
     tn__free(&context, e->run_blocks, e->run_block_room * sizeof *e->run_blocks);
@@ -142,6 +145,7 @@ static void core_take_back(tn__evict *e, uint32_t op) {
         e->storages[tensor->storage].outside -= tensor->outside;
         record->refs -= tensor->outside;
         tensor->outside = 0;
+        tn__spent_list(e, tensor->storage);
     }
     if (!e->options.exact) tn__records_forget(e, op); /* there it ends, and is counted up to here */
 }
@@ -242,6 +246,7 @@ void tn__evict_release(tn__evict *e, uint32_t tensor) {
     record->outside--;
     e->storages[storage].outside--;
     e->ops[op].refs--;
+    tn__spent_list(e, storage);
     if (e->storages[storage].outside == 0 && e->storages[storage].state == TN__DROPPED &&
         e->policy->released != NULL)
         e->policy->released(e, storage);

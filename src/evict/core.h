@@ -67,6 +67,7 @@ typedef struct tn__evict_storage {
     uint32_t candidate; /* place in the list, or NONE */
     uint32_t block;     /* with addresses: where it lies, or NONE */
     uint32_t drops;     /* times that it was dropped */
+    uint32_t spent;     /* place in the list of those that may be spent, or NONE */
     uint8_t state;      /* tn__evict_state */
     bool is_pinned, is_vacant;
     bool is_going, is_tied, is_counted; /* of whoever walks (doom.c, spent.c), left false */
@@ -91,6 +92,11 @@ typedef struct tn__evict_offer { /* a candidate of stretch.c */
     double score;
     uint64_t size;
 } tn__evict_offer;
+typedef struct tn__evict_part { /* a block of a stretch: what would be done with it */
+    double cost, score;
+    uint64_t freed;  /* bytes; 0: it is moved */
+    uint64_t search; /* the search that found this */
+} tn__evict_part;
 #define TN__BLOCK_FREE (UINT32_MAX - 1)
 #define TN__BLOCK_TEMPORARY (UINT32_MAX - 2)
 #define TN__EVICT_IDS_MAX (UINT32_MAX - 8)
@@ -128,6 +134,7 @@ struct tn__evict {
     tn__random random;
     bool failed;      /* a policy was out of host memory */
     bool is_choosing; /* time that passes is counted as the search's */
+    uint32_t told;    /* times that a policy heard of who went or came back */
 
     tn__evict_frame *frames;
     size_t frame_room, frame_count;
@@ -144,8 +151,11 @@ struct tn__evict {
     uint32_t bins[TN__EVICT_BINS];
     uint64_t bin_bits; /* those that are not empty */
     uint64_t free_bytes;
-    tn__evict_offer *offers; /* of one search */
-    size_t offer_room;
+    tn__evict_offer *offers, *cheap; /* of one search: of a stretch; for the price */
+    size_t offer_room, cheap_room;
+    tn__evict_part *parts; /* [block] */
+    size_t part_room;
+    uint64_t part_search;
 
     uint32_t *kept; /* locked while something is overwritten */
     size_t kept_room, kept_count;
@@ -154,6 +164,9 @@ struct tn__evict {
     uint32_t *doom_order; /* operators, those first that made what others read */
     size_t doom_room, doom_count;
 
+    uint32_t *spent; /* storages that nobody refers to and others were made from, or did so once */
+    size_t spent_room;
+    uint32_t spent_count;
     bool has_spent;      /* one came to be spent, or went, since they were looked at last */
     bool has_evicted;    /* what somebody refers to was evicted, ever */
     uint64_t spent_next; /* operators run when they are looked at again in any case */
@@ -218,8 +231,14 @@ tn_status tn__space_fetch(tn__evict *e, uint32_t storage, tn_error *error); /* f
  * came back. Pairs may lie in each other. Without `time_search` the clock is not looked at. */
 double tn__search_begin(tn__evict *e);
 void tn__search_end(tn__evict *e, double since);
-bool tn__space_swaps(const tn__evict *e, uint32_t storage);  /* could go to the host now */
-bool tn__space_may_go(const tn__evict *e, uint32_t storage); /* dropped or there; a candidate */
+/* For what is done with every value: one in so many is timed, and counts for all of them. */
+#define TN__SEARCH_TIMED 16u
+double tn__search_begin_one(tn__evict *e);
+void tn__search_end_one(tn__evict *e, double since);
+bool tn__space_swaps(const tn__evict *e, uint32_t storage); /* could go to the host now */
+static inline bool tn__space_may_go(const tn__evict *e, uint32_t storage) { /* a candidate */
+    return e->storages[storage].stuck == 0 || tn__space_swaps(e, storage);
+}
 
 /* --- arena.c --- */
 tn_status tn__arena_open(tn__evict *e, tn_error *error);
@@ -247,7 +266,11 @@ tn_status tn__stretch_clear(tn__evict *e, uint64_t size, bool *done, tn_error *e
 uint64_t tn__stretch_ahead(const tn__evict *e);
 
 /* --- compact.c --- */
-bool tn__arena_stays(const tn__evict *e, uint32_t block); /* it may not be moved */
+static inline bool tn__arena_stays(const tn__evict *e, uint32_t block) { /* it may not be moved */
+    uint32_t owner = e->blocks[block].owner;
+    if (owner == TN__BLOCK_FREE || owner == TN__BLOCK_TEMPORARY) return false;
+    return e->storages[owner].is_pinned || e->storages[owner].wants > 0;
+}
 /* Blocks from the first up to the one behind (NONE: the end), none of which stays, together at the
  * low end. The free block above them; NONE: they are full. */
 uint32_t tn__arena_slide_down(tn__evict *e, uint32_t first, uint32_t behind);
@@ -284,7 +307,10 @@ void tn__doom_finish(tn__evict *e); /* they are lost, and what nobody refers to 
 
 /* --- spent.c --- */
 
-void tn__spent_came(tn__evict *e, uint32_t storage); /* it may be one now */
+bool tn__spent_reserve(tn__evict *e, uint32_t more);
+void tn__spent_list(tn__evict *e, uint32_t storage);   /* if it is one, but for locks and size */
+void tn__spent_unlist(tn__evict *e, uint32_t storage); /* its record is about to be used anew */
+void tn__spent_came(tn__evict *e, uint32_t storage);   /* it may be one now */
 /* Lets go of a value that nobody refers to and nothing can make again, where that pays; `last`:
  * where it can be done at all. False: there is none. */
 bool tn__spent_let_go(tn__evict *e, bool last);

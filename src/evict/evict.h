@@ -78,8 +78,8 @@ typedef struct tn__evict_options { /* zero means the default */
     bool small_too;                /* storages below 1 % of the mean are candidates as well */
     bool sample;                   /* look at sqrt(n) random candidates of n */
     bool find_least;               /* for tn__evict_least_of: O(storages) an operator */
-    bool time_search;              /* fill search_s: two looks at the clock a search, and for each
-                                    * that goes or comes back */
+    bool time_search;              /* fill search_s: two looks at the clock a search, and for one in
+                                    * 16 that go or come back */
     uint64_t seed;
     uint64_t cost_per_s;       /* units of cost in a second; 0: 10^9 */
     uint64_t link_bytes_per_s; /* to the host, each way; 0: nothing is swapped */

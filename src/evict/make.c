@@ -194,9 +194,9 @@ static tn_status make_settle(tn__evict *e, const tn__evict_frame *frame, tn_erro
     }
     uint32_t *made = &e->pending[e->pending_count];
     for (uint32_t i = 0; i < count; i++) tn__candidates_settle(e, made[i]);
-    double since = frame->again ? tn__search_begin(e) : 0;
+    double since = frame->again ? tn__search_begin_one(e) : 0;
     bool is_known = count == 0 || e->policy->made == NULL || e->policy->made(e, made, count);
-    tn__search_end(e, since);
+    tn__search_end_one(e, since);
     if (!is_known && (frame->again || e->options.exact))
         return tn__no_memory(error, "the neighbours of a value");
     return TN_OK;

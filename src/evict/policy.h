@@ -38,10 +38,12 @@ typedef struct tn__policy {
     void (*close)(tn__evict *e);
     /* The least is dropped. May be asked of any candidate. */
     double (*score)(tn__evict *e, uint32_t storage);
-    /* What the score would be if only its own cost counted, which is no more; NULL: 0. O(1). */
-    double (*floor)(tn__evict *e, uint32_t storage);
     /* Of making it again, with what else must be or will have to be; NULL: its own cost. */
     uint64_t (*cost)(tn__evict *e, uint32_t storage);
+    /* Of policies that move: the score is cost_within / weight, and infinite where that is x / 0.
+     * Once the cost is seen to be more than the limit, any number above the limit may be told. */
+    double (*weight)(tn__evict *e, uint32_t storage);
+    double (*cost_within)(tn__evict *e, uint32_t storage, double limit);
     /* Instead of scores: a candidate, or NONE for none. `bytes` are wanted. */
     uint32_t (*choose)(tn__evict *e, uint64_t bytes);
     /* Dropped or copied to the host? Asked when both can be done. */

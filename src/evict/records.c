@@ -108,7 +108,7 @@ static bool records_reserve(tn__evict *e, uint32_t outputs) {
                         sizeof *e->tensors) &&
            records_room(e, &e->storages, &e->storage_room, e->storage_count, outputs,
                         sizeof *e->storages) &&
-           tn__candidates_reserve(e, outputs);
+           tn__candidates_reserve(e, outputs) && tn__spent_reserve(e, outputs);
 }
 
 static uint32_t records_new_storage(tn__evict *e, uint64_t size) {
@@ -122,7 +122,8 @@ static uint32_t records_new_storage(tn__evict *e, uint64_t size) {
                                           .first = TN__NONE,
                                           .last = TN__NONE,
                                           .candidate = TN__NONE,
-                                          .block = TN__NONE};
+                                          .block = TN__NONE,
+                                          .spent = TN__NONE};
     return id;
 }
 
@@ -183,6 +184,7 @@ tn_status tn__records_add(tn__evict *e, const tn__evict_call *call, uint32_t *op
         ids[i] = call->inputs[i];
         e->tensors[ids[i]].uses++;
         e->storages[e->tensors[ids[i]].storage].uses++;
+        tn__spent_list(e, e->tensors[ids[i]].storage);
         e->ops[e->tensors[ids[i]].op].refs++;
     }
     for (uint32_t o = 0; o < call->output_count; o++) {
@@ -210,10 +212,14 @@ static void records_drop_storage(tn__evict *e, uint32_t storage) {
     if (record->state == TN__RESIDENT) tn__space_leave(e, storage, TN__DROPPED);
     if (record->state == TN__ON_HOST) tn__space_forget_copy(e, storage);
     if (e->policy->vanished != NULL) e->policy->vanished(e, storage);
+    tn__spent_unlist(e, storage);
     tn__free(&e->context, record->parents.items, record->parents.room * sizeof(struct tn__link));
     tn__free(&e->context, record->children.items, record->children.room * sizeof(struct tn__link));
-    *record = (tn__evict_storage){
-        .first = e->storage_vacant, .candidate = TN__NONE, .block = TN__NONE, .is_vacant = true};
+    *record = (tn__evict_storage){.first = e->storage_vacant,
+                                  .candidate = TN__NONE,
+                                  .block = TN__NONE,
+                                  .spent = TN__NONE,
+                                  .is_vacant = true};
     e->storage_vacant = storage;
 }
 
@@ -325,6 +331,7 @@ void tn__records_lose(tn__evict *e, uint32_t op) {
     for (uint32_t o = 0; o < record->output_count; o++) {
         uint32_t storage = e->tensors[tn__op_outputs(record)[o]].storage;
         tn__candidates_settle(e, storage);
+        tn__spent_list(e, storage);
         if (e->storages[storage].outside == 0) tn__spent_came(e, storage);
     }
     records_forget_all(e, dying);

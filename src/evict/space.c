@@ -40,6 +40,16 @@ void tn__search_end(tn__evict *e, double since) {
     e->is_choosing = false;
 }
 
+double tn__search_begin_one(tn__evict *e) {
+    return ++e->told % TN__SEARCH_TIMED == 0 ? tn__search_begin(e) : 0;
+}
+
+void tn__search_end_one(tn__evict *e, double since) {
+    if (since == 0) return;
+    e->counts.search_s += TN__SEARCH_TIMED * (tn__clock_s() - since);
+    e->is_choosing = false;
+}
+
 /* --- leaving --- */
 
 void tn__space_leave(tn__evict *e, uint32_t storage, tn__evict_state state) {
@@ -67,9 +77,9 @@ void tn__space_evict(tn__evict *e, uint32_t storage) {
     e->counts.drop_count++;
     e->counts.dropped_bytes += record->size;
     if (e->policy->evicted == NULL) return;
-    double since = record->outside > 0 ? tn__search_begin(e) : 0;
+    double since = record->outside > 0 ? tn__search_begin_one(e) : 0;
     if (!e->policy->evicted(e, storage)) e->failed = true;
-    tn__search_end(e, since);
+    tn__search_end_one(e, since);
 }
 
 /* --- copies on the host --- */
@@ -150,9 +160,9 @@ tn_status tn__space_fetch(tn__evict *e, uint32_t storage, tn_error *error) {
 static bool space_is_copied(tn__evict *e, uint32_t storage) {
     if (!tn__space_swaps(e, storage)) return false;
     if (e->storages[storage].stuck > 0) return true;
-    double since = tn__search_begin(e);
+    double since = tn__search_begin_one(e);
     bool is_copied = e->policy->swaps != NULL && e->policy->swaps(e, storage);
-    tn__search_end(e, since);
+    tn__search_end_one(e, since);
     return is_copied;
 }
 
@@ -165,10 +175,6 @@ tn_status tn__space_give_up(tn__evict *e, uint32_t storage, tn_error *error) {
 }
 
 /* --- who goes --- */
-
-bool tn__space_may_go(const tn__evict *e, uint32_t storage) {
-    return e->storages[storage].stuck == 0 || tn__space_swaps(e, storage);
-}
 
 static uint32_t space_least(tn__evict *e, uint64_t small) {
     double best_score = (double)INFINITY;

@@ -12,9 +12,9 @@
  * whoever kept them would hold as much or more from then on, whatever was evicted. And where nobody
  * else is left to go, all that can.
  *
- * Cost: O(storages) a look, and O(operators and operands) when there are any. Those below a
- * hundredth of the budget are no question while others may go; looks are one in SPENT_SHARE
- * operators of the history, but when one has come to be spent.
+ * Cost: O(those that may be spent) a look, they are listed; and O(operators and operands) when
+ * there are any. Those below a hundredth of the budget are no question while others may go; looks
+ * are one in SPENT_SHARE operators of the history, but when one has come to be spent.
  */
 #include "evict/policy.h"
 
@@ -22,6 +22,30 @@
 #define SPENT_TRIES 4u /* one by itself, at one look */
 
 static uint64_t spent_least(const tn__evict *e) { return e->options.budget / 100; }
+
+bool tn__spent_reserve(tn__evict *e, uint32_t more) {
+    return tn__reserve(&e->context, &e->spent, &e->spent_room, (size_t)e->storage_count + more,
+                       sizeof *e->spent);
+}
+
+static bool spent_may_be(const tn__evict_storage *storage) {
+    return storage->outside == 0 && storage->stuck > 0 && storage->uses > 0;
+}
+
+void tn__spent_list(tn__evict *e, uint32_t storage) {
+    tn__evict_storage *record = &e->storages[storage];
+    if (record->spent != TN__NONE || !spent_may_be(record)) return;
+    record->spent = e->spent_count;
+    e->spent[e->spent_count++] = storage;
+}
+
+void tn__spent_unlist(tn__evict *e, uint32_t storage) {
+    uint32_t at = e->storages[storage].spent;
+    if (at == TN__NONE) return;
+    e->spent[at] = e->spent[--e->spent_count];
+    e->storages[e->spent[at]].spent = at;
+    e->storages[storage].spent = TN__NONE;
+}
 
 void tn__spent_came(tn__evict *e, uint32_t storage) {
     e->has_spent = e->has_spent || e->storages[storage].size >= spent_least(e);
@@ -49,9 +73,15 @@ static void spent_unmark(tn__evict *e) {
     for (uint32_t s = 0; s < e->storage_count; s++) e->storages[s].is_going = false;
 }
 
-static bool spent_any(const tn__evict *e, uint64_t least) {
-    for (uint32_t s = 0; s < e->storage_count; s++)
-        if (spent_is(&e->storages[s], least)) return true;
+/* Those that are none any more leave the list. */
+static bool spent_any(tn__evict *e, uint64_t least) {
+    for (uint32_t i = e->spent_count; i-- > 0;) {
+        const tn__evict_storage *storage = &e->storages[e->spent[i]];
+        if (!spent_may_be(storage))
+            tn__spent_unlist(e, e->spent[i]);
+        else if (spent_is(storage, least))
+            return true;
+    }
     return false;
 }
 

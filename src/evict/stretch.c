@@ -19,11 +19,13 @@
  * too much is moved (1.2 to 1.3 times); where all up to the wish costs nothing, whatever is free,
  * some never end.
  *
- * Cost: O(blocks), two scores for each candidate that is not moved for its own cost alone, and a
- * selection among the candidates. With a sample O(sqrt(candidates)) scores for the price, and
- * STRETCH_STARTS stretches that begin somewhere, or as many as it takes to look at STRETCH_LOOKS
- * blocks; and as it costs no more to make a long one free, it is a sixteenth of the arena, for what
- * comes next as well.
+ * Scores are found only as far as they matter: for the price up to the best so far, for a block up
+ * to where moving it is cheaper, which changes no decision.
+ *
+ * Cost: O(blocks), a score for each candidate that is not moved for its own cost alone, and a heap
+ * of candidates. With a sample O(sqrt(candidates)) scores for the price, and STRETCH_STARTS
+ * stretches that begin somewhere, or as many as it takes to look at STRETCH_LOOKS blocks; and as it
+ * costs no more to make a long one free, it is a sixteenth of the arena, for what comes next too.
  * Source: ours; the run of neighbours is from Zhang et al.: Coop, NeurIPS 2023.
  */
 #include <math.h>
@@ -36,60 +38,35 @@
 #define STRETCH_LOOKS 256u  /* unless one was found, and so many blocks were looked at */
 #define STRETCH_AHEAD 16u   /* with a sample: such a part of the arena is made free at once */
 
-typedef struct stretch_part { /* what is done with a block, or with all of a stretch */
+typedef struct stretch_sum { /* of the parts of a stretch */
     double cost;
     double loss;    /* score * bytes of who is dropped: between stretches that cost nothing */
-    uint64_t freed; /* bytes; 0: it is moved */
-} stretch_part;
+    uint64_t freed; /* bytes */
+} stretch_sum;
 
 typedef struct stretch_search {
     uint64_t size;
     uint32_t asked; /* for the price, */
     double share;   /* such a part of all */
     double price;
-    bool all;        /* everybody goes who can */
-    uint32_t looked; /* at blocks, by a sample */
-    stretch_part least;
+    double move_cost; /* of a byte */
+    bool all;         /* everybody goes who can */
+    uint32_t looked;  /* at blocks, by a sample */
+    stretch_sum least;
     uint32_t first, behind;
 } stretch_search;
 
+/* --- a score, as far as it matters --- */
+
+/* No more than the limit is the score; anything above it is more. */
+static double stretch_score(tn__evict *e, uint32_t storage, double limit) {
+    double weight = e->policy->weight(e, storage);
+    double cost = e->policy->cost_within(e, storage, weight > 0 ? weight * limit : 0);
+    if (cost == 0) return 0;
+    return weight > 0 ? cost / weight : (double)INFINITY;
+}
+
 /* --- the price of bytes --- */
-
-static void stretch_swap(tn__evict_offer *a, tn__evict_offer *b) {
-    tn__evict_offer kept = *a;
-    *a = *b;
-    *b = kept;
-}
-
-/* The least score so that those up to it have so many bytes together; the largest, if all have not.
- * They are reordered: below, at and above the score of one in the middle, until a part is left. */
-static double stretch_select(tn__evict_offer *offers, uint32_t count, uint64_t bytes) {
-    uint32_t from = 0, end = count;
-    while (end - from > 1) {
-        double pivot = offers[from + (end - from) / 2].score;
-        uint64_t below = 0, same = 0;
-        uint32_t low = from, at = from, high = end;
-        while (at < high) {
-            if (offers[at].score < pivot) {
-                below += offers[at].size;
-                stretch_swap(&offers[at++], &offers[low++]);
-            } else if (offers[at].score > pivot) {
-                stretch_swap(&offers[at], &offers[--high]);
-            } else {
-                same += offers[at++].size;
-            }
-        }
-        if (below >= bytes && low > from) {
-            end = low;
-        } else if (below + same >= bytes || high == end) {
-            return pivot;
-        } else {
-            bytes -= below + same;
-            from = high;
-        }
-    }
-    return count > 0 ? offers[from].score : 0;
-}
 
 /* A candidate: the number `i` of the list, or where a sample does, any. NONE: nobody is there. */
 static uint32_t stretch_candidate(tn__evict *e, uint32_t i) {
@@ -103,96 +80,145 @@ static uint32_t stretch_looks(const tn__evict *e) {
     return e->options.sample ? (uint32_t)sqrt((double)e->candidate_count) + 1 : e->candidate_end;
 }
 
-/* Candidates with their scores, all or a sample. */
+/* Those who are asked: all or a sample. */
 static void stretch_ask(tn__evict *e, stretch_search *search) {
     uint64_t bytes = 0;
     uint32_t looks = stretch_looks(e);
     for (uint32_t i = 0; i < looks && e->candidate_count > 0; i++) {
         uint32_t storage = stretch_candidate(e, i);
         if (storage == TN__NONE) continue;
-        double score = e->policy->score(e, storage);
-        e->counts.evaluation_count++;
         bytes += e->storages[storage].size;
-        if (isfinite(score))
-            e->offers[search->asked++] =
-                (tn__evict_offer){storage, score, e->storages[storage].size};
+        e->offers[search->asked++] =
+            (tn__evict_offer){.storage = storage, .size = e->storages[storage].size};
     }
     search->share = e->candidate_bytes > 0 ? (double)bytes / (double)e->candidate_bytes : 0;
+}
+
+/* A heap, the largest score first: the one at `at` sinks to its place. */
+static void stretch_sink(tn__evict_offer *heap, uint32_t count, uint32_t at) {
+    tn__evict_offer moved = heap[at];
+    for (uint32_t child; (child = 2 * at + 1) < count; at = child) {
+        if (child + 1 < count && heap[child + 1].score > heap[child].score) child++;
+        if (heap[child].score <= moved.score) break;
+        heap[at] = heap[child];
+    }
+    heap[at] = moved;
+}
+
+static void stretch_rise(tn__evict_offer *heap, uint32_t at) {
+    tn__evict_offer moved = heap[at];
+    for (; at > 0 && heap[(at - 1) / 2].score < moved.score; at = (at - 1) / 2)
+        heap[at] = heap[(at - 1) / 2];
+    heap[at] = moved;
+}
+
+/* The least score so that those up to it have so many bytes together; the largest, if all have not.
+ * They are kept in a heap, and of others no more is found out than that they are above it. */
+static double stretch_least(tn__evict *e, const stretch_search *search, uint64_t bytes) {
+    tn__evict_offer *heap = e->cheap;
+    uint64_t sum = 0;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < search->asked; i++) {
+        tn__evict_offer offer = e->offers[i];
+        double limit = sum >= bytes && count > 0 ? heap[0].score : (double)INFINITY;
+        offer.score = stretch_score(e, offer.storage, limit);
+        e->counts.evaluation_count++;
+        if (offer.score >= limit) continue;
+        heap[count] = offer;
+        stretch_rise(heap, count++);
+        sum += offer.size;
+        while (count > 1 && sum - heap[0].size >= bytes) {
+            sum -= heap[0].size;
+            heap[0] = heap[--count];
+            stretch_sink(heap, count, 0);
+        }
+    }
+    return count > 0 ? heap[0].score : 0;
 }
 
 /* Of so many bytes more than are free. */
 static double stretch_price(tn__evict *e, stretch_search *search, uint64_t bytes) {
     if (bytes == 0) return 0;
     if (search->asked == 0) stretch_ask(e, search);
-    return stretch_select(e->offers, search->asked, (uint64_t)(search->share * (double)bytes));
+    return stretch_least(e, search, (uint64_t)(search->share * (double)bytes));
 }
 
 /* --- a block --- */
 
-static double stretch_move_cost(const tn__evict *e, uint32_t block) {
+static double stretch_move_cost(const tn__evict *e, const stretch_search *search, uint32_t block) {
     uint32_t owner = e->blocks[block].owner;
     if (owner == TN__BLOCK_TEMPORARY || e->storages[owner].state != TN__RESIDENT ||
         e->storages[owner].block != block)
         return 0; /* it holds nothing yet */
-    return STRETCH_MOVE_COST * (double)e->blocks[block].size * (double)e->options.cost_per_s /
-           (double)e->options.move_bytes_per_s;
+    return search->move_cost * (double)e->blocks[block].size;
 }
 
-static double stretch_drop_cost(tn__evict *e, uint32_t storage, double score, double price) {
-    if (score <= price) return 0;
-    if (!isfinite(score)) return (double)INFINITY;
-    uint64_t cost =
-        e->policy->cost != NULL ? e->policy->cost(e, storage) : e->storages[storage].cost;
-    return (double)cost * (1 - price / score);
+/* What is done with somebody who could go: cost * (1 - price / score) is cost - price * weight. */
+static tn__evict_part stretch_choose(tn__evict *e, const stretch_search *search, uint32_t owner,
+                                     double move) {
+    double weight = e->policy->weight(e, owner), worth = search->price * weight;
+    double limit = search->all ? (double)INFINITY : move + worth;
+    double cost = e->policy->cost_within(e, owner, limit);
+    tn__evict_part part = {.freed = e->storages[owner].size};
+    if (cost > 0) {
+        part.score = weight > 0 ? cost / weight : (double)INFINITY;
+        part.cost = part.score <= search->price ? 0 : weight > 0 ? cost - worth : (double)INFINITY;
+    }
+    if (search->all && !(part.cost < 0x1p62)) part.cost = part.score = 0x1p62;
+    if (part.cost > move && !search->all) return (tn__evict_part){.cost = move};
+    return part;
 }
 
-/* By its own cost alone it would be cheaper to move it: what is around it need not be known. */
-static bool stretch_is_moved(tn__evict *e, uint32_t storage, double price, double move) {
-    double least = e->policy->floor != NULL ? e->policy->floor(e, storage) : 0;
-    return least > price && (double)e->storages[storage].cost * (1 - price / least) > move;
-}
-
-static stretch_part stretch_of(tn__evict *e, const stretch_search *search, uint32_t block) {
+static tn__evict_part stretch_find_part(tn__evict *e, const stretch_search *search,
+                                        uint32_t block) {
     uint32_t owner = e->blocks[block].owner;
     uint64_t size = e->blocks[block].size;
-    if (owner == TN__BLOCK_FREE) return (stretch_part){.freed = size};
-    double move = stretch_move_cost(e, block);
+    if (owner == TN__BLOCK_FREE) return (tn__evict_part){.freed = size};
+    double move = stretch_move_cost(e, search, block);
     if (owner == TN__BLOCK_TEMPORARY || !tn__is_candidate(e, owner) || !tn__space_may_go(e, owner))
-        return (stretch_part){.cost = move};
-    if (!search->all && stretch_is_moved(e, owner, search->price, move))
-        return (stretch_part){.cost = move};
-    double score = e->policy->score(e, owner);
-    double drop = stretch_drop_cost(e, owner, score, search->price);
-    if (search->all && !(drop < 0x1p62)) drop = score = 0x1p62;
-    if (drop > move && !search->all) return (stretch_part){.cost = move};
-    return (stretch_part){.cost = drop, .loss = score * (double)size, .freed = size};
+        return (tn__evict_part){.cost = move};
+    tn__evict_part part = stretch_choose(e, search, owner, move);
+    if (part.freed > 0) part.freed = size;
+    return part;
+}
+
+/* Each block is asked once. */
+static const tn__evict_part *stretch_of(tn__evict *e, const stretch_search *search,
+                                        uint32_t block) {
+    tn__evict_part *part = &e->parts[block];
+    if (part->search == e->part_search) return part;
+    *part = stretch_find_part(e, search, block);
+    if (part->cost < 0x1p42) /* sums leave no rest */
+        part->cost = (double)(int64_t)(part->cost * 1024) / 1024;
+    part->search = e->part_search;
+    return part;
 }
 
 /* --- the stretch --- */
 
-static void stretch_add(stretch_part *sum, stretch_part part) {
-    sum->cost += part.cost;
-    sum->loss += part.loss;
-    sum->freed += part.freed;
+static void stretch_add(stretch_sum *sum, const tn__evict_part *part) {
+    sum->cost += part->cost;
+    sum->loss += part->score * (double)part->freed;
+    sum->freed += part->freed;
 }
 
-static void stretch_take(stretch_part *sum, stretch_part part) {
-    sum->cost -= part.cost;
-    sum->loss -= part.loss;
-    sum->freed -= part.freed;
+static void stretch_take(stretch_sum *sum, const tn__evict_part *part) {
+    sum->cost -= part->cost;
+    sum->loss -= part->score * (double)part->freed;
+    sum->freed -= part->freed;
 }
 
-static bool stretch_is_less(const stretch_part *a, const stretch_part *b) {
+static bool stretch_is_less(const stretch_sum *a, const stretch_sum *b) {
     return a->cost < b->cost || (a->cost == b->cost && a->loss < b->loss);
 }
 
 /* Blocks from `low` to `high`: the best so far? Those at its low end that are not needed do not
  * count. */
-static uint32_t stretch_end(tn__evict *e, stretch_search *search, stretch_part *sum, uint32_t low,
+static uint32_t stretch_end(tn__evict *e, stretch_search *search, stretch_sum *sum, uint32_t low,
                             uint32_t high) {
     for (; low != high; low = e->blocks[low].after) {
-        stretch_part part = stretch_of(e, search, low);
-        if (part.freed > 0 && sum->freed - part.freed < search->size) break;
+        const tn__evict_part *part = stretch_of(e, search, low);
+        if (part->freed > 0 && sum->freed - part->freed < search->size) break;
         stretch_take(sum, part);
     }
     if (sum->freed < search->size || !stretch_is_less(sum, &search->least)) return low;
@@ -204,11 +230,11 @@ static uint32_t stretch_end(tn__evict *e, stretch_search *search, stretch_part *
 
 /* Two ends walk through the blocks in the order of addresses; what stays ends a stretch. */
 static void stretch_find(tn__evict *e, stretch_search *search) {
-    stretch_part sum = {0};
+    stretch_sum sum = {0};
     uint32_t low = e->block_first;
     for (uint32_t high = low; high != TN__NONE; high = e->blocks[high].after) {
         if (tn__arena_stays(e, high)) {
-            sum = (stretch_part){0};
+            sum = (stretch_sum){0};
             low = e->blocks[high].after;
             continue;
         }
@@ -219,7 +245,7 @@ static void stretch_find(tn__evict *e, stretch_search *search) {
 
 /* The one that begins at a candidate, or at what is free before it. */
 static void stretch_from(tn__evict *e, stretch_search *search, uint32_t low) {
-    stretch_part sum = {0};
+    stretch_sum sum = {0};
     uint32_t before = e->blocks[low].before;
     if (before != TN__NONE && e->blocks[before].owner == TN__BLOCK_FREE) low = before;
     for (uint32_t high = low; high != TN__NONE && !tn__arena_stays(e, high);
@@ -245,6 +271,7 @@ static void stretch_sample(tn__evict *e, stretch_search *search) {
 
 /* By a sample, where one does and finds any; or among all. */
 static bool stretch_try(tn__evict *e, stretch_search *search) {
+    e->part_search++;
     if (e->options.sample) stretch_sample(e, search);
     if (!isfinite(search->least.cost)) stretch_find(e, search);
     return isfinite(search->least.cost);
@@ -271,6 +298,7 @@ static bool stretch_search_all(tn__evict *e, stretch_search *search) {
     search->price = stretch_price(e, search, bytes);
     while (!stretch_try(e, search) && stretch_raise(e, search, &bytes)) continue;
     search->all = !isfinite(search->least.cost);
+    e->part_search += search->all;
     if (search->all) stretch_find(e, search);
     return isfinite(search->least.cost);
 }
@@ -283,19 +311,25 @@ static int stretch_by_score(const void *left, const void *right) {
     return (a->storage > b->storage) - (a->storage < b->storage);
 }
 
-/* Who of the stretch could go, the least score first; *free: what lies free in it. */
+/* Who of the stretch could go, the least score first if any may stay; *free: what lies free in it.
+ */
 static uint32_t stretch_list(tn__evict *e, const stretch_search *search, uint64_t *free) {
     uint32_t count = 0;
+    uint64_t freed = 0;
+    tn__evict_offer last = {0};
     *free = 0;
     for (uint32_t b = search->first; b != search->behind; b = e->blocks[b].after) {
         uint32_t owner = e->blocks[b].owner;
-        if (owner == TN__BLOCK_FREE)
-            *free += e->blocks[b].size;
-        else if (stretch_of(e, search, b).freed > 0)
-            e->offers[count++] =
-                (tn__evict_offer){owner, e->policy->score(e, owner), e->blocks[b].size};
+        const tn__evict_part *part = stretch_of(e, search, b);
+        freed += part->freed;
+        if (owner == TN__BLOCK_FREE) *free += part->freed;
+        if (owner == TN__BLOCK_FREE || part->freed == 0) continue;
+        e->offers[count] = (tn__evict_offer){owner, part->score, part->freed};
+        if (stretch_by_score(&e->offers[count], &last) > 0) last = e->offers[count];
+        count++;
     }
-    qsort(e->offers, count, sizeof *e->offers, stretch_by_score);
+    if (freed - last.size >= search->size)
+        qsort(e->offers, count, sizeof *e->offers, stretch_by_score);
     return count;
 }
 
@@ -328,12 +362,22 @@ uint64_t tn__stretch_ahead(const tn__evict *e) {
     return tn__arena_round(e, e->capacity / STRETCH_AHEAD);
 }
 
+static bool stretch_reserve(tn__evict *e) {
+    size_t candidates = (size_t)e->candidate_end + 1, known = e->part_room;
+    if (!tn__reserve(&e->context, &e->offers, &e->offer_room, candidates, sizeof *e->offers) ||
+        !tn__reserve(&e->context, &e->cheap, &e->cheap_room, candidates, sizeof *e->cheap) ||
+        !tn__reserve(&e->context, &e->parts, &e->part_room, e->block_count, sizeof *e->parts))
+        return false;
+    for (size_t b = known; b < e->part_room; b++) e->parts[b].search = 0;
+    return true;
+}
+
 tn_status tn__stretch_clear(tn__evict *e, uint64_t size, bool *done, tn_error *error) {
-    stretch_search search = {.size = size};
+    stretch_search search = {.size = size,
+                             .move_cost = STRETCH_MOVE_COST * (double)e->options.cost_per_s /
+                                          (double)e->options.move_bytes_per_s};
     uint64_t free = 0;
-    if (!tn__reserve(&e->context, &e->offers, &e->offer_room, (size_t)e->candidate_end + 1,
-                     sizeof *e->offers))
-        return tn__no_memory(error, "the candidates of a stretch");
+    if (!stretch_reserve(e)) return tn__no_memory(error, "the candidates of a stretch");
     double since = tn__search_begin(e);
     e->counts.search_count++;
     *done = stretch_search_all(e, &search);

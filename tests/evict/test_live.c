@@ -17,7 +17,7 @@ typedef struct player {
     uint32_t held[HELD_MOST];
     uint32_t held_count;
     bool *live, *met; /* [storage] */
-    uint64_t checks, dropped_around, waiting, unwanted, exhausted;
+    uint64_t checks, dropped_around, waiting, unwanted, exhausted, cut;
 } player;
 
 static uint32_t below(player *p, uint32_t end) {
@@ -95,21 +95,35 @@ static bool waits_for_asked(player *p, uint32_t from, uint32_t to) {
     return false;
 }
 
+/* With a limit that may be above or below it: the cost, or more than the limit if it is more. */
+static void check_limit(player *p, uint32_t storage, double want, uint64_t seed) {
+    tn__evict *e = p->evict;
+    double limit = below(p, 2 * (uint32_t)want + 2);
+    double got = e->policy->cost_within(e, storage, limit);
+    if (got > limit ? want <= limit : got != want)
+        fail_msg("seed %llu, check %llu: storage %u costs %.1f, within %.0f the policy says %.1f",
+                 (unsigned long long)seed, (unsigned long long)p->checks, storage, want, limit,
+                 got);
+    p->cut += got > limit;
+}
+
 static void check(player *p, uint32_t storage, uint64_t seed) {
     tn__evict *e = p->evict;
     uint32_t count = 0;
     double before = sum_of(p, storage, meets_before, &count);
     double behind = sum_of(p, storage, meets_behind, &count);
-    uint64_t want = (uint64_t)((double)e->storages[storage].cost + before / 2 + behind);
+    double all = (double)e->storages[storage].cost + before / 2 + behind;
+    uint64_t want = (uint64_t)all;
     if (count > WALK_MOST) return;
+    asked = storage;
+    somebody_waits = e->storages[storage].outside > 0;
+    look_at_all(p, waits_for_asked);
+    for (uint32_t i = below(p, 3); somebody_waits && i > 0; i--) check_limit(p, storage, all, seed);
     uint64_t got = e->policy->cost(e, storage);
     if (got != want)
         fail_msg("seed %llu, check %llu: around storage %u are %llu, the policy says %llu",
                  (unsigned long long)seed, (unsigned long long)p->checks, storage,
                  (unsigned long long)want, (unsigned long long)got);
-    asked = storage;
-    somebody_waits = e->storages[storage].outside > 0;
-    look_at_all(p, waits_for_asked);
     if ((e->policy->score(e, storage) == 0) == somebody_waits)
         fail_msg("seed %llu, check %llu: for storage %u %s waits", (unsigned long long)seed,
                  (unsigned long long)p->checks, storage, somebody_waits ? "somebody" : "nobody");
@@ -223,6 +237,7 @@ static void run(uint64_t seed) {
            (unsigned long long)p.dropped_around, (unsigned long long)p.waiting,
            (unsigned long long)p.unwanted, (unsigned long long)p.exhausted);
     assert_true(p.checks > 500 && p.dropped_around > 100 && p.waiting > 5 && p.unwanted > 5);
+    assert_true(p.cut > 100);
     while (p.held_count > 0) release(&p, 0);
     tn__evict_destroy(p.evict);
     free(p.live);

@@ -32,7 +32,9 @@ typedef struct live_record { /* of a storage */
     uint32_t stamp;          /* of the walk that met it last */
     uint32_t waiting;        /* live children, itself not among them */
     bool is_live;            /* dropped, and somebody waits for it */
+    bool is_dropped;         /* as its storage says: walks ask all that they meet */
     bool is_known;           /* `around` is right */
+    bool is_part;            /* `around` is of a part, which was enough */
     bool is_stirred[2];      /* dropped, and all that it sees that way are not known: [upwards] */
 } live_record;
 
@@ -186,6 +188,7 @@ static bool live_added(tn__evict *e, uint32_t op) {
         uint32_t storage = live_output(e, op, o);
         if (storage == TN__NONE) continue;
         live_record *output = &state->of[storage];
+        output->is_dropped = live_is_dropped(e, storage);
         output->is_known = output->is_stirred[false] = output->is_stirred[true] = false;
         live_link(e, op, storage, true);
         if (output->is_live) live_stir_both(e, storage);
@@ -194,6 +197,7 @@ static bool live_added(tn__evict *e, uint32_t op) {
 }
 
 static bool live_evicted(tn__evict *e, uint32_t storage) {
+    ((live_state *)e->state)->of[storage].is_dropped = true;
     live_turn(e, storage, live_is_waited_for(e, storage));
     live_stir_both(e, storage);
     return true;
@@ -201,6 +205,7 @@ static bool live_evicted(tn__evict *e, uint32_t storage) {
 
 static bool live_made(tn__evict *e, const uint32_t *storages, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
+        ((live_state *)e->state)->of[storages[i]].is_dropped = false;
         live_turn(e, storages[i], false);
         live_stir_both(e, storages[i]);
     }
@@ -236,23 +241,25 @@ static void live_close(tn__evict *e) {
 
 /* --- the score --- */
 
-/* Cost of what is dropped before it, or dropped, live and behind it; itself not among them. */
-static double live_sum(tn__evict *e, uint32_t storage, bool upwards) {
+/* Cost of what is dropped before it, or dropped, live and behind it; itself not among them. No
+ * further than to the limit: more than that is more. */
+static double live_sum(tn__evict *e, uint32_t storage, bool upwards, double limit) {
     live_state *state = e->state;
     uint32_t stamp = live_stamp(state), count = 0;
     double sum = 0;
     state->of[storage].stamp = stamp;
     state->stack[count++] = storage;
-    for (uint32_t met = 0; count > 0 && met < LIVE_WALK; met++) {
+    for (uint32_t met = 0; count > 0 && met < LIVE_WALK && sum <= limit; met++) {
         const tn__evict_storage *at = &e->storages[state->stack[--count]];
         const tn__links *links = upwards ? &at->parents : &at->children;
+        e->counts.access_count += links->count;
         for (uint32_t i = 0; i < links->count; i++) {
             uint32_t other = links->items[i].storage;
-            e->counts.access_count++;
-            if (state->of[other].stamp == stamp || !live_is_dropped(e, other)) continue;
-            state->of[other].is_stirred[!upwards] = false;
-            if (!upwards && !state->of[other].is_live) continue;
-            state->of[other].stamp = stamp;
+            live_record *record = &state->of[other];
+            if (record->stamp == stamp || !record->is_dropped) continue;
+            record->is_stirred[!upwards] = false;
+            if (!upwards && !record->is_live) continue;
+            record->stamp = stamp;
             sum += (double)e->storages[other].cost;
             state->stack[count++] = other;
         }
@@ -260,26 +267,28 @@ static double live_sum(tn__evict *e, uint32_t storage, bool upwards) {
     return sum;
 }
 
-static double live_around(tn__evict *e, uint32_t storage) {
-    live_state *state = e->state;
-    live_record *record = &state->of[storage];
+/* Is the sum known well enough to tell whether it is above the limit? */
+static bool live_is_enough(const tn__evict *e, const live_record *record, double limit) {
     bool is_young = record->found_at > 0 && e->ops_run + 1 - record->found_at < LIVE_AGE;
-    if (e->options.sample ? !is_young : !record->is_known) {
-        double before = live_sum(e, storage, true), behind = live_sum(e, storage, false);
-        record->around = before / 2 + behind;
-        record->is_known = true;
-        record->found_at = e->ops_run + 1;
-    }
-    return (double)e->storages[storage].cost + record->around;
+    if (e->options.sample ? !is_young : !record->is_known) return false;
+    return !record->is_part || record->around > limit;
 }
 
-static uint64_t live_cost(tn__evict *e, uint32_t storage) {
-    double around = live_around(e, storage);
-    return around < 0x1p62 ? (uint64_t)around : UINT64_C(1) << 62;
+static double live_around(tn__evict *e, uint32_t storage, double limit) {
+    live_state *state = e->state;
+    live_record *record = &state->of[storage];
+    if (live_is_enough(e, record, limit)) return record->around;
+    double around = live_sum(e, storage, false, limit);
+    if (around <= limit) around += live_sum(e, storage, true, 2 * (limit - around)) / 2;
+    record->around = around;
+    record->is_part = around > limit;
+    record->is_known = true;
+    record->found_at = e->ops_run + 1;
+    return around;
 }
 
 /* Bytes * staleness^(3/4); 0: of what was used just now. */
-static double live_stale_bytes(const tn__evict *e, uint32_t storage) {
+static double live_weight(tn__evict *e, uint32_t storage) {
     const tn__evict_storage *bytes = &e->storages[storage];
     double root = sqrt((double)(e->clock - bytes->last_access));
     return (double)bytes->size * root * sqrt(root);
@@ -290,18 +299,25 @@ static bool live_is_idle(const tn__evict *e, uint32_t storage) {
     return e->storages[storage].outside == 0 && state->of[storage].waiting == 0;
 }
 
-static double live_score(tn__evict *e, uint32_t storage) {
-    double stale_bytes = live_stale_bytes(e, storage);
+static double live_cost_within(tn__evict *e, uint32_t storage, double limit) {
+    double own = (double)e->storages[storage].cost;
     e->counts.access_count++;
     if (live_is_idle(e, storage)) return 0;
-    return stale_bytes > 0 ? live_around(e, storage) / stale_bytes : (double)INFINITY;
+    return own > limit ? own : own + live_around(e, storage, limit - own);
 }
 
-static double live_floor(tn__evict *e, uint32_t storage) {
-    double stale_bytes = live_stale_bytes(e, storage);
+static uint64_t live_cost(tn__evict *e, uint32_t storage) {
+    double own = (double)e->storages[storage].cost;
+    double cost = own + live_around(e, storage, (double)INFINITY);
+    return cost < 0x1p62 ? (uint64_t)cost : UINT64_C(1) << 62;
+}
+
+static double live_score(tn__evict *e, uint32_t storage) {
+    double weight = live_weight(e, storage);
     e->counts.access_count++;
     if (live_is_idle(e, storage)) return 0;
-    return stale_bytes > 0 ? (double)e->storages[storage].cost / stale_bytes : (double)INFINITY;
+    if (weight == 0) return (double)INFINITY;
+    return ((double)e->storages[storage].cost + live_around(e, storage, (double)INFINITY)) / weight;
 }
 
 const tn__policy tn__policy_live = {
@@ -318,5 +334,6 @@ const tn__policy tn__policy_live = {
     .vanished = live_vanished,
     .close = live_close,
     .score = live_score,
-    .floor = live_floor,
-    .cost = live_cost};
+    .cost = live_cost,
+    .weight = live_weight,
+    .cost_within = live_cost_within};
