@@ -61,6 +61,10 @@ static tn_status eager_put_type(tn_eager *eager, const tn_eager_data *data, uint
                                 tn_error *error) {
     if (data->rank > TN_RANK_MAX)
         TN_FAIL(error, TN_E_INVALID, "rank %u is above %u", data->rank, TN_RANK_MAX);
+    if (data->rank > 0 && data->shape == NULL)
+        TN_FAIL(error, TN_E_INVALID, "rank %u without a shape", data->rank);
+    if ((uint32_t)data->kind >= TN_KIND_COUNT)
+        TN_FAIL(error, TN_E_INVALID, "there is no kind %u", (uint32_t)data->kind);
     if (data->kind != TN_KIND_CONSTANT)
         return tn__types_find(&eager->types, data->dtype, data->rank, data->shape, NULL, type,
                               error);

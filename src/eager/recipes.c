@@ -308,8 +308,13 @@ static tn_status recipes_graph(tn__recipes *recipes, tn__recipe *it, const tn__a
     TN_TRY(tn__recipe_graph(recipes->types, it->graph, ask, ids, error));
     tn_status status = tn_graph_infer(it->graph, error);
     if (status == TN_E_UNKNOWN) {
-        tn__fail(error, TN_E_INVALID,
-                 "shapes that follow from contents of an input: put it as a constant");
+        if (tn__rule_of(it->graph, 0) == NULL)
+            tn__fail(error, TN_E_INVALID,
+                     "there is no operator '%.60s' in domain '%.60s'; see `tenure list operators`",
+                     ask->type, ask->domain);
+        else
+            tn__fail(error, TN_E_INVALID,
+                     "shapes that follow from contents of an input: put it as a constant");
         return tn__where(error, TN_E_INVALID, "operator %.60s", ask->type);
     }
     it->op = tn_graph_op(it->graph, 0);

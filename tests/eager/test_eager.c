@@ -72,7 +72,7 @@ static void bad_calls_are_refused_and_nothing_is_lost(void **state) {
     refuses(tn_eager_del(eager, gone, &failure), TN_E_INVALID, "deleted");
     refuses(kit_try(eager, "Relu", LIST(foreign), &out), TN_E_INVALID, "another interpreter");
     refuses(kit_try(eager, "MatMul", LIST(x, x), &out), TN_E_INVALID, "");
-    refuses(kit_try(eager, "Nonsense", LIST(x), &out), TN_E_INVALID, "");
+    refuses(kit_try(eager, "Nonsense", LIST(x), &out), TN_E_INVALID, "no operator 'Nonsense'");
     refuses(kit_try(eager, "Relu", 0, NULL, &out), TN_E_INVALID, "");
     refuses(kit_try(eager, "Reshape", LIST(p, x), &out), TN_E_INVALID, "");
     refuses(kit_try(eager, "NonZero", LIST(x), &out), TN_E_UNSUPPORTED, "depend on contents");
@@ -84,6 +84,10 @@ static void bad_calls_are_refused_and_nothing_is_lost(void **state) {
     const int64_t huge[] = {INT64_MAX, 8};
     const tn_eager_data wrong = {.dtype = TN_FLOAT32, .rank = 2, .shape = huge};
     refuses(tn_eager_put(eager, &wrong, &out, &failure), TN_E_INVALID, "");
+    const tn_eager_data bare = {.dtype = TN_FLOAT32, .rank = 2};
+    refuses(tn_eager_put(eager, &bare, &out, &failure), TN_E_INVALID, "without a shape");
+    const tn_eager_data strange = {.dtype = TN_FLOAT32, .kind = TN_KIND_COUNT};
+    refuses(tn_eager_put(eager, &strange, &out, &failure), TN_E_INVALID, "no kind");
     const tn_eager_data large = {.dtype = TN_FLOAT32, .rank = 1, .shape = (int64_t[]){1 << 20}};
     refuses(tn_eager_put(eager, &large, &out, &failure), TN_E_EXHAUSTED, "");
     tn_eager_counts after = kit_count(eager);
