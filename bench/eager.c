@@ -2,15 +2,16 @@
  *
  *     build/bench/eager [--size N] [--steps N] [--shares 1,0.7,0.5,0.35] [--policy NAME]
  *                       [--network NAME] [--limit SECONDS] [--planner NAME] [--ahead 0]
+ *                       [--plain 0]
  *
  * First an operator on 16 floats at a time: with its kernel, the kernel alone, and the difference,
  * beside PyTorch's eager mode on the same (bench/eager_torch.py, where python3-torch is installed).
  *
  * Then the networks of examples/eager: one step, on the same batch each time, with all the memory
  * that it takes and in shares of that; beside it the same step as it was recorded, planned ahead
- * (`fit`) in the same bytes (not with --ahead 0). All four by turns, the least of each. Times are
- * those of the processor, so that a busy machine hurts little; rows that take more than the limit
- * are ended.
+ * (`fit`) in the same bytes (not with --ahead 0; with --plain 0 only the step within the budget,
+ * for a profiler). All four by turns, the least of each. Times are those of the processor, so that
+ * a busy machine hurts little; rows that take more than the limit are ended.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -115,7 +116,7 @@ typedef struct bench {
     const char *policy, *planner;
     int64_t size;
     int steps;
-    bool ahead;
+    bool ahead, plain;
     unsigned limit;
 } bench;
 
@@ -230,7 +231,7 @@ static void bench_row(const bench *it, const tn_graph *graph, uint64_t peak, dou
     bench_step(&less, it);
     tn_eager_count(less.n.eager, &first);
     for (int s = 0; s < it->steps; s++) {
-        bench_step(&plain, it);
+        if (it->plain) bench_step(&plain, it);
         if (less.n.status == TN_OK) bench_step(&less, it);
         bench_ahead_step(&all);
         bench_ahead_step(&ahead);
@@ -302,7 +303,7 @@ static void bench_network(const bench *it, const char *shares) {
 }
 
 int main(int count, char **words) {
-    bench it = {.size = 4, .steps = 15, .ahead = true, .limit = 60};
+    bench it = {.size = 4, .steps = 15, .ahead = true, .plain = true, .limit = 60};
     const char *shares = "1,0.7,0.5,0.35", *name = NULL;
     for (int i = 1; i + 1 < count; i += 2) {
         if (strcmp(words[i], "--size") == 0) it.size = atoi(words[i + 1]);
@@ -313,6 +314,7 @@ int main(int count, char **words) {
         if (strcmp(words[i], "--planner") == 0) it.planner = words[i + 1];
         if (strcmp(words[i], "--network") == 0) name = words[i + 1];
         if (strcmp(words[i], "--ahead") == 0) it.ahead = atoi(words[i + 1]) != 0;
+        if (strcmp(words[i], "--plain") == 0) it.plain = atoi(words[i + 1]) != 0;
     }
     if (name == NULL) bench_dispatch();
     puts(

@@ -1,10 +1,18 @@
 /* networks.h - five networks for an interpreter, each a function that makes its parameters and one
- * that runs forward on a batch drawn at random and returns the loss. `size` makes them larger.
+ * that runs forward on a batch drawn at random and returns the loss. `size` makes them larger:
+ * batches up to size 8, widths beyond.
  */
 #ifndef EXAMPLES_EAGER_NETWORKS_H
 #define EXAMPLES_EAGER_NETWORKS_H
 
 #include "net.h"
+
+static inline int64_t batch_of(int64_t count, int64_t size) {
+    return count * (size < 8 ? size : 8);
+}
+static inline int64_t width_of(int64_t width, int64_t size) {
+    return size > 8 ? width * size / 8 : width;
+}
 
 /* --- layers --- */
 
@@ -75,7 +83,7 @@ typedef struct residual_cnn {
 } residual_cnn;
 
 static inline void residual_cnn_make(net *n, residual_cnn *it, int64_t size) {
-    *it = (residual_cnn){.batch = 4 * size, .side = 16, .width = 8};
+    *it = (residual_cnn){.batch = batch_of(4, size), .side = 16, .width = width_of(8, size)};
     it->stem = filter(n, "stem", 1, it->width, 3);
     for (uint32_t k = 0; k < RESIDUAL_CONVS; k++) {
         it->conv[k] = filter(n, "conv", it->width, it->width, 3);
@@ -132,7 +140,7 @@ typedef struct unet {
 } unet;
 
 static inline void unet_make(net *n, unet *it, int64_t size) {
-    *it = (unet){.batch = 2 * size, .side = 32, .width = 8};
+    *it = (unet){.batch = batch_of(2, size), .side = 32, .width = width_of(8, size)};
     it->first = filter(n, "first", 1, it->width, 3);
     for (uint32_t d = 0; d <= UNET_DEPTH; d++) {
         for (uint32_t i = 0; i < UNET_CONVS; i++)
@@ -188,7 +196,8 @@ typedef struct transformer {
 } transformer;
 
 static inline void transformer_make(net *n, transformer *it, int64_t size) {
-    *it = (transformer){.batch = 2 * size, .length = 32, .width = 24, .heads = 4};
+    *it = (transformer){
+        .batch = batch_of(2, size), .length = 32, .width = width_of(24, size), .heads = 4};
     int64_t w = it->width;
     it->bytes = net_parameter(n, "bytes", 0.5f, 0, SHAPE(128, w));
     it->places = net_parameter(n, "places", 0.1f, 0, SHAPE(it->length, w));
@@ -289,7 +298,7 @@ typedef struct lstm {
 } lstm;
 
 static inline void lstm_make(net *n, lstm *it, int64_t size) {
-    *it = (lstm){.batch = 8 * size, .length = 24, .width = 24};
+    *it = (lstm){.batch = batch_of(8, size), .length = 24, .width = width_of(24, size)};
     int64_t w = it->width;
     it->bytes = net_parameter(n, "bytes", 0.5f, 0, SHAPE(128, w));
     it->weights = matrix(n, "weights", 2 * w, 4 * w);
@@ -301,11 +310,10 @@ static inline void lstm_make(net *n, lstm *it, int64_t size) {
 
 static inline tn_handle lstm_loss(net *n, const lstm *it) {
     int64_t text[64][25], from[64], to[64];
-    float zero[64 * 24] = {0};
     tn_handle loss = TN_HANDLE_NONE;
     for (int64_t b = 0; b < it->batch; b++) draw_text(n, 25, text[b]);
-    cell at = {.h = net_input(n, TN_FLOAT32, zero, SHAPE(it->batch, it->width)),
-               .c = net_input(n, TN_FLOAT32, zero, SHAPE(it->batch, it->width))};
+    cell at = {.h = net_input(n, TN_FLOAT32, NULL, SHAPE(it->batch, it->width)),
+               .c = net_input(n, TN_FLOAT32, NULL, SHAPE(it->batch, it->width))};
     for (int64_t t = 0; t < it->length; t++) {
         for (int64_t b = 0; b < it->batch; b++) from[b] = text[b][t], to[b] = text[b][t + 1];
         tn_handle bytes = net_input(n, TN_INT64, from, SHAPE(it->batch));
@@ -331,7 +339,7 @@ typedef struct tree_lstm {
 } tree_lstm;
 
 static inline void tree_lstm_make(net *n, tree_lstm *it, int64_t size) {
-    *it = (tree_lstm){.batch = 8 * size, .width = 16, .leaves = 16};
+    *it = (tree_lstm){.batch = batch_of(8, size), .width = width_of(16, size), .leaves = 16};
     int64_t w = it->width;
     it->words = net_parameter(n, "words", 0.5f, 0, SHAPE(64, w));
     it->leaf = matrix(n, "leaf", w, 3 * w);
