@@ -27,14 +27,27 @@ static inline bool tn__iteration_has_plan(const tn__iteration *state) {
     return state->script.count > 0;
 }
 
-enum { TN__ITERATION_SPARE = 128 }; /* one part in so many may be reserved beyond the most in use */
+/* What may be reserved beyond what blocks take, and beyond what was asked for: one part in so many.
+ * The second has the first's roundings in it; where they are large, the first keeps room for plans.
+ */
+enum { TN__ITERATION_BESIDE_BLOCKS = 256, TN__ITERATION_BESIDE_ASKED = 128 };
+
+static inline uint64_t tn__iteration_most(uint64_t now, uint64_t more, uint64_t peak,
+                                          uint64_t part) {
+    uint64_t most = tn__add_sat(now, more);
+    if (most < peak) most = peak;
+    return tn__add_sat(most, most / part);
+}
 
 /* The most that may be reserved where memory can be given back: what has ever been in use at once,
- * or is with `more`, and a little. */
-static inline uint64_t tn__iteration_bound(const tn_pool *pool, uint64_t more) {
-    uint64_t most = tn__add_sat(pool->usage.allocated, more);
-    if (most < pool->usage.allocated_peak) most = pool->usage.allocated_peak;
-    return tn__add_sat(most, most / TN__ITERATION_SPARE);
+ * or is with `more` (NULL: nothing), and a little. */
+static inline uint64_t tn__iteration_bound(const tn_pool *pool, const tn__want *more) {
+    const tn_pool_usage *usage = &pool->usage;
+    uint64_t blocks = tn__iteration_most(usage->allocated, more == NULL ? 0 : more->size,
+                                         usage->allocated_peak, TN__ITERATION_BESIDE_BLOCKS);
+    uint64_t asked = tn__iteration_most(usage->requested, more == NULL ? 0 : more->requested,
+                                        usage->requested_peak, TN__ITERATION_BESIDE_ASKED);
+    return blocks > asked ? blocks : asked;
 }
 
 /* Whether tn__iteration_rest has something to do. */

@@ -141,7 +141,7 @@ static bool iteration_is_worth(const tn_pool *pool, const tn__lives *lives) {
     uint64_t top = lives->borders[lives->zones - 1];
     if (lives->base == 0) return top <= pool->reserved;
     return top <= pool->capacity &&
-           tn__add_sat(pool->usage.allocated, top - lives->base) <= tn__iteration_bound(pool, 0);
+           tn__add_sat(pool->usage.allocated, top - lives->base) <= tn__iteration_bound(pool, NULL);
 }
 
 /* What the plan takes and stays beside it. */

@@ -97,9 +97,9 @@ static uint32_t iteration_borrow(tn_pool *pool, const tn__want *want, uint32_t a
 static void iteration_give_back(tn_pool *pool, const tn__want *want) {
     tn__iteration *state = pool->state;
     uint64_t needs = tn__add_sat(pool->reserved, want->size);
-    if (pool->release == NULL || needs <= tn__iteration_bound(pool, want->size)) return;
+    if (pool->release == NULL || needs <= tn__iteration_bound(pool, want)) return;
     tn__pool_settle(pool);
-    tn__lanes_release(pool, &state->lanes, needs - tn__iteration_bound(pool, want->size));
+    tn__lanes_release(pool, &state->lanes, needs - tn__iteration_bound(pool, want));
 }
 
 static uint32_t iteration_beyond(tn_pool *pool, uint32_t lane, const tn__want *want) {
@@ -116,7 +116,7 @@ static uint32_t iteration_beyond_young(tn_pool *pool, uint32_t lane, const tn__w
     const tn__iteration *state = pool->state;
     uint64_t bound =
         state->script.rounds < ITERATION_YOUNG ? pool->usage.reserved_peak : UINT64_MAX;
-    if (pool->release != NULL) bound = tn__iteration_bound(pool, want->size);
+    if (pool->release != NULL) bound = tn__iteration_bound(pool, want);
     iteration_give_back(pool, want);
     uint64_t needs = tn__add_sat(pool->reserved, want->size + want->alignment - pool->unit);
     return needs > bound ? TN__CHUNK_NONE : iteration_beyond(pool, lane, want);
