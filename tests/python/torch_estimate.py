@@ -128,6 +128,43 @@ class Towers(nn.Module):
         return self.core(torch.cat([self.who(who), self.what(what)], 1)).squeeze(1)
 
 
+class Gate(nn.Module):
+    """Numbers, booleans and counts in one sum: operands are copied in the type that is computed in."""
+
+    def __init__(self):
+        super().__init__()
+        self.inside, self.out = nn.Linear(300, 2000), nn.Linear(2000, 10)
+
+    def forward(self, x):
+        x = self.inside(x)
+        is_open = x > 0
+        return self.out(x * is_open / (1 + is_open.sum(1, keepdim=True)))
+
+
+class Pools(nn.Module):
+    """The most of each row, the sorted ones, the tenth; their gradients are written into zeroes."""
+
+    def __init__(self):
+        super().__init__()
+        self.inside, self.out = nn.Linear(200, 1000), nn.Linear(1000, 10)
+
+    def forward(self, x):
+        x = self.inside(x)
+        tenth = x.kthvalue(10, 1, keepdim=True)[0]
+        return self.out(x.sort(1)[0] - tenth - x.view(-1, 50, 20).amax(1).repeat(1, 50))
+
+
+class Mask(nn.Module):
+    """A score for each pixel, of patches in columns."""
+
+    def __init__(self):
+        super().__init__()
+        self.inside, self.out = nn.Conv2d(8, 16, 1), nn.Linear(144, 32)
+
+    def forward(self, x):
+        return self.out(nn.functional.unfold(self.inside(x), 3, padding=1).transpose(1, 2))
+
+
 def conv3d():
     return nn.Sequential(nn.Conv3d(1, 16, 3, padding=1), nn.BatchNorm3d(16), nn.ReLU(), nn.MaxPool3d(2),
                          nn.Conv3d(16, 32, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool3d(1), nn.Flatten(),
@@ -179,6 +216,10 @@ MODULES = {  # name: module, inputs, loss (None: the sum), targets, optimizer
             classes(20, 64), "adagrad"),
     "towers": (Towers, lambda: (torch.randint(3000, (2048,)), torch.randint(4000, (2048,))),
                nn.functional.binary_cross_entropy_with_logits, lambda: (torch.rand(2048),), "momentum"),
+    "gate": (Gate, lambda: (torch.randn(256, 300),), entropy, classes(10, 256), "momentum"),
+    "pools": (Pools, lambda: (torch.randn(256, 200),), entropy, classes(10, 256), "sgd"),
+    "mask": (Mask, pictures(4, 40, 8), nn.functional.binary_cross_entropy_with_logits,
+             lambda: (torch.rand(4, 1600, 32),), "adam"),
     "unet": (UNet, pictures(4, 96), entropy, classes(2, 4, 96, 96), "adam"),
     "conv3d": (conv3d, lambda: (torch.randn(4, 1, 24, 24, 24),), entropy, classes(10, 4), "momentum"),
     "conv1d": (conv1d, lambda: (torch.randn(16, 8, 500),), entropy, classes(10, 16), "adam"),

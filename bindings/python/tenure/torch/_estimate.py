@@ -100,7 +100,9 @@ def run_steps(module: torch.nn.Module, asked: Any, loss: Callable[..., Any], opt
         found = loss(module(*asked[0], **asked[1]), *asked[2])
         if turn == 0:
             phases["forward"] = meter.phase()
+        meter.backward = True
         found.backward()
+        meter.backward = False
         del found
         meter.name([parameter.grad for parameter in parameters if parameter.grad is not None], "gradients")
         if turn == 0:

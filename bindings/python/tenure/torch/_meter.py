@@ -11,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tenure.record import Storage, tensors_in, untyped_of
-from tenure.torch._scratch import scratch_of
+from tenure.torch._scratch import scratch_of, unshrunk
 
 
 class Held(Storage):
@@ -20,6 +20,7 @@ class Held(Storage):
     def __init__(self, untyped: Any, part: str) -> None:
         super().__init__(untyped, "")
         self.bytes, self.part = untyped.nbytes(), part
+        self.beside = 0  # of `bytes`: what it holds and does not show
 
 
 def gradients_of(args: Any) -> Any:
@@ -27,6 +28,11 @@ def gradients_of(args: Any) -> Any:
     grad, x, weight, bias, wanted = args[0], args[1], args[2], args[3], args[10]
     shapes = (x.shape, weight.shape, bias or weight.shape[:1])
     return tuple(grad.new_empty(shape) if is_wanted else None for shape, is_wanted in zip(shapes, wanted))
+
+
+# With tensors of ours autograd makes a new one of the zeroes that it writes these gradients into, else it does not.
+INTO_ZEROES = {"aten::" + name for name in ("scatter", "scatter_add", "index_add", "index_put")}
+ZEROES = ("aten::zeros", "aten::new_zeros", "aten::zeros_like")
 
 
 class Meter(TorchDispatchMode):
@@ -43,6 +49,8 @@ class Meter(TorchDispatchMode):
         self.held = self.peak = self.phase_peak = 0
         self.at_peak: List[Held] = []
         self.scratch_at_peak, self.operator_at_peak = 0, ""
+        self.backward = False
+        self.zeroes: Tuple[int, ...] = ()  # the storage of zeroes that the last operator made
 
     def hold(self, tensor: Any, part: str) -> Optional[Held]:
         """Counts the tensor's storage, if nobody has."""
@@ -53,9 +61,9 @@ class Meter(TorchDispatchMode):
         if known is None:
             known = self.live[untyped._cdata] = Held(untyped, part)
             self.held += known.bytes
-        elif known.bytes != untyped.nbytes():  # it was resized
-            self.held += untyped.nbytes() - known.bytes
-            known.bytes = untyped.nbytes()
+        elif known.bytes != untyped.nbytes() + known.beside:  # it was resized
+            self.held += untyped.nbytes() + known.beside - known.bytes
+            known.bytes = untyped.nbytes() + known.beside
         return known
 
     def name(self, tensors: Any, part: str) -> None:
@@ -88,13 +96,27 @@ class Meter(TorchDispatchMode):
             return result
         if function._schema.name == "aten::convolution_backward":
             result = gradients_of(args)
+        elif self.backward and function._schema.name in INTO_ZEROES and self.zeroes == (untyped_of(args[0])._cdata,):
+            packet = getattr(torch.ops.aten, function._schema.name[len("aten::"):] + "_")
+            result = getattr(packet, function._schema.overload_name or "default")(*args, **(kwargs or {}))
         else:
             result = function(*args, **(kwargs or {}))
             self.memo.clear()  # PyTorch 1.13 holds on to what operators without a rule of shapes made
         for tensor in tensors_in([result]):
             self.hold(tensor, "activations")
+        self.note(function._schema.name, args, result)
         self.look(scratch_of(function._schema.name, args, result), function._schema.name)
         return result
+
+    def note(self, name: str, args: Any, result: Any) -> None:
+        beside, held = unshrunk(name, args, result), None
+        if name != "prim::device":
+            self.zeroes = (untyped_of(result)._cdata,) if name in ZEROES else ()
+        if beside:
+            held = self.hold(result, "activations")
+        if held is not None:
+            self.held += beside - held.beside
+            held.bytes, held.beside = held.bytes + beside - held.beside, beside
 
     def phase(self) -> int:
         """The most since it was last asked."""

@@ -1,10 +1,16 @@
-"""What some operators of PyTorch take on the CPU while they run, beside what goes in and comes out.
+"""What operators of PyTorch take on the CPU while they run, beside what goes in and comes out.
+
+Of what is computed element by element: operands of another type than the one that is computed in are copied in that
+type first, and so is a result that is wanted in another; sums of booleans and of short integers likewise.
+
+Of some: what does not lie in rows, one behind the other, is copied so that it does. Of products only what lies
+neither in rows nor in columns is.
 
 Of convolutions: oneDNN works in blocked formats: input, weights and output are copied into those, and back, and the copies are tensors
 of PyTorch's. Blocked formats round channels up to 16. What oneDNN does not compute (transposed ones, small ones) goes
 through a matrix of columns. Products of pixels (1 x 1) need neither. Found with PyTorch 1.13's profiler.
 """
-from typing import Any
+from typing import Any, List
 
 import torch
 
@@ -72,12 +78,119 @@ def slopes(args: Any) -> int:
 KNOWN = {"aten::convolution": forward, "aten::convolution_backward": lambda args, _: backward(args),
          "aten::prelu_backward": lambda args, _: slopes(args)}
 
+# What is computed element by element, in one type for all operands.
+ARITHMETIC = {"aten::" + name for name in (
+    "add sub rsub mul div floor_divide remainder fmod pow atan2 maximum minimum fmax fmin hypot copysign xlogy "
+    "logaddexp lerp addcmul addcdiv reciprocal sqrt rsqrt exp expm1 log log1p log2 log10 sin cos tan asin acos atan "
+    "sinh cosh tanh erf erfc erfinv sigmoid").split()}
+COMPARING = {"aten::" + name for name in "eq ne lt le gt ge".split()}
+SUMMING = {"aten::" + name for name in "sum nansum mean prod cumsum cumprod".split()}
+
+# Operators that copy operands which do not lie in rows; which: of the tensors among the arguments.
+IN_ROWS = {"aten::" + name: places for name, places in {
+    "native_layer_norm": (0,), "native_layer_norm_backward": (0, 1), "_softmax": (0,), "_log_softmax": (0,),
+    "_softmax_backward_data": (0, 1), "_log_softmax_backward_data": (0, 1), "avg_pool2d": (0,),
+    "_adaptive_avg_pool2d": (0,), "max_pool2d_with_indices_backward": (0,), "avg_pool2d_backward": (0,),
+    "_adaptive_avg_pool2d_backward": (0,), "upsample_nearest2d_backward": (0,), "upsample_bilinear2d_backward": (0,),
+    "reflection_pad2d": (0,), "nll_loss2d_forward": (0,)}.items()}
+
+# Operators that copy what they work on, or make as much by the way: tensors as large as the largest operand.
+AS_MUCH_AGAIN = {"aten::" + name: times for name, times in {
+    "logsumexp": 1, "soft_margin_loss_backward": 2, "_linalg_svd": 1, "linalg_inv_ex": 1, "_linalg_solve_ex": 1,
+    "_linalg_det": 1}.items()}
+
+# Losses that are one number, and a tensor of the input's size on the way.
+LOSSES = ("aten::mse_loss", "aten::smooth_l1_loss", "aten::huber_loss")
+
+# A mean or a sum of what was computed in the result itself, by the place of `reduction`: PyTorch shrinks no tensor.
+UNSHRUNK = {"aten::soft_margin_loss": 2, "aten::binary_cross_entropy": 3}
+
+
+def tensors_of(args: Any) -> List[Any]:
+    return [value for value in args if isinstance(value, torch.Tensor)]
+
+
+def bytes_of(dtype: Any) -> int:
+    if dtype.is_complex:
+        return int(torch.finfo(dtype).bits) // 4
+    return 1 if dtype == torch.bool else int((torch.finfo if dtype.is_floating_point else torch.iinfo)(dtype).bits) // 8
+
+
+def in_type(tensor: Any, wanted: Any) -> int:
+    """Bytes of a copy in that type, if it has another."""
+    return 0 if tensor.dtype == wanted else int(tensor.numel()) * bytes_of(wanted)
+
+
+def casts(name: str, args: Any, result: Any) -> int:
+    """Bytes of operands, and of the result, in the type that is computed in."""
+    tensors, plain = tensors_of(args), name.rstrip("_")
+    if not tensors or not isinstance(result, torch.Tensor):
+        return 0
+    if plain in SUMMING:
+        return in_type(tensors[0], result.dtype)
+    if plain not in ARITHMETIC and plain not in COMPARING:
+        return 0
+    wanted = result.dtype
+    if plain in COMPARING or name != plain:
+        wanted = torch.result_type(args[0], args[1]) if len(args) > 1 else args[0].dtype
+    copies = sum(in_type(tensor, wanted) for tensor in tensors)
+    return copies + (in_type(result, wanted) if name != plain else 0)
+
+
+def is_in_rows_or_columns(matrix: Any) -> bool:
+    rows, columns = matrix.shape[-2:]
+    down, right = matrix.stride()[-2:]
+    return bool((right == 1 and down >= max(columns, 1)) or (down == 1 and right >= max(rows, 1)))
+
+
+def in_products(name: str, args: Any) -> int:
+    """Bytes of matrices that BLAS cannot read as they lie: of all in a product, of one at a time in several."""
+    if name not in ("aten::mm", "aten::addmm", "aten::mv", "aten::bmm", "aten::baddbmm"):
+        return 0
+    copied = [tensor.numel() // (tensor.shape[0] if tensor.dim() == 3 else 1) * tensor.element_size()
+              for tensor in tensors_of(args)[-2:] if tensor.dim() > 1 and not is_in_rows_or_columns(tensor)]
+    return max(copied, default=0) if name.endswith("bmm") else sum(copied)
+
+
+def size(tensor: Any) -> int:
+    return int(tensor.numel() * tensor.element_size())
+
+
+def by_the_way(name: str, args: Any) -> int:
+    """Bytes of copies that some operators make of what they are given."""
+    first = args[0]
+    if name in IN_ROWS:
+        given = tensors_of(args)
+        return sum(size(given[at]) for at in IN_ROWS[name] if not given[at].is_contiguous())
+    if name in AS_MUCH_AGAIN:
+        return AS_MUCH_AGAIN[name] * max(size(given) for given in tensors_of(args))
+    if name == "aten::kthvalue":  # numbers, and where they were
+        return size(first) + 8 * int(first.numel())
+    if name == "aten::binary_cross_entropy_with_logits":
+        return (4 if len(args) > 4 and args[4] == 0 else 5) * size(first)
+    if name in LOSSES and (len(args) < 3 or args[2] != 0):
+        return size(first)
+    if name in ("aten::im2col", "aten::col2im"):
+        return ((name == "aten::im2col") + (not first.is_contiguous())) * size(first)
+    if name == "aten::native_batch_norm_backward" and args[1].is_contiguous() and first.is_contiguous():
+        return size(first)  # the gradient is made twice; one of them goes
+    return 0
+
+
+def unshrunk(name: str, args: Any, result: Any) -> int:
+    """Bytes that a result holds and does not show: it was larger before."""
+    if name == "aten::col2im":
+        return max(0, size(args[0]) - size(result))
+    place = UNSHRUNK.get(name)
+    is_whole = place is None or (len(args) > place and args[place] == 0)
+    return 0 if is_whole else size(args[0])
+
 
 def scratch_of(name: str, args: Any, result: Any) -> int:
     """Bytes; 0 of all that is not known."""
-    if name not in KNOWN:
+    first = args[0] if args else None
+    if not isinstance(first, torch.Tensor) or first.device.type != "cpu":
         return 0
-    first = args[0]
-    if first.dtype != torch.float32 or first.device.type != "cpu":
-        return 0
-    return 4 * KNOWN[name](args, result)
+    if name in KNOWN:
+        return 4 * KNOWN[name](args, result) if first.dtype == torch.float32 else 0
+    return casts(name, args, result) + in_products(name, args) + by_the_way(name, args)
