@@ -11,7 +11,7 @@
     estimate                        how much memory will it need?
     fit                             a budget of bytes, and the fastest program that keeps to it
     report                          tables, JSON, pages
-    tenure.torch                    for modules of PyTorch: estimate, record, fit
+    tenure.torch                    for modules of PyTorch: estimate, fit
     python3 -m tenure.record        what an unchanged PyTorch program does, as a log that `tenure simulate` reads
 
 All of it is libtenure's work: this package is its C interface (ctypes), with numpy's arrays in and out where numpy is
