@@ -6,10 +6,10 @@
 #include "graph/split.h"
 #include "whole.h"
 
-#define CASES 40u /* of each operator; another number as argument */
-#define SEED 20261123u
+#define CASES 40u /* of each operator; another number as argument, and a seed */
 
 static uint32_t cases = CASES;
+static uint32_t seed = 20261123u;
 
 typedef struct bench {
     tn__random random;
@@ -647,7 +647,7 @@ static void compare(const split_subject *subject, const tn_split_region *region,
     if (!same && differs_by_noise(subject->type, one, &two)) same = true;
     if (!same)
         fail_msg("%s (case %u of seed %u): %u parts of axis %u, %u of %u: other results",
-                 subject->type, number, SEED, region->parts[0], region->axes[0], region->parts[1],
+                 subject->type, number, seed, region->parts[0], region->axes[0], region->parts[1],
                  region->axes[1]);
     whole_release(one);
     whole_release(&two);
@@ -659,7 +659,7 @@ static bool try_case(bench *at, const split_subject *subject, uint32_t number) {
     tn_graph *split;
     tn_error error = {0};
     whole run = {.plain = true, .threads = 1, .seed = number, .spread = 4};
-    at->random.state = SEED + 7919 * (uint64_t)number;
+    at->random.state = seed + 7919 * (uint64_t)number;
     tn_op_id id = build(at, subject);
     if (id == TN_NONE) return false;
     bool cut = choose(at, id, &region);
@@ -713,6 +713,8 @@ static void operators_without_a_rule_are_told(void **state) {
 
 int main(int count, char **words) {
     if (count > 1) cases = (uint32_t)atoi(words[1]);
+    if (count > 2) seed = (uint32_t)atoi(words[2]);
+    printf("seed %u\n", seed);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_operator_in_parts_computes_what_it_computes_whole),
         cmocka_unit_test(operators_without_a_rule_are_told),

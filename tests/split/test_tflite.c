@@ -6,10 +6,10 @@
 #include "graph/split.h"
 #include "tflite_reference.h"
 
-#define CASES 60u /* of each operator; another number as argument */
-#define SEED 20261127u
+#define CASES 60u /* of each operator; another number as argument, and a seed */
 
 static uint32_t cases = CASES;
+static uint32_t seed = 20261127u;
 
 typedef struct bench {
     tn__random random;
@@ -264,7 +264,7 @@ static bool try_case(bench *at, make *makes, uint32_t number) {
     tn_split_region region;
     tn_graph *split;
     tn_error error = {0};
-    at->random.state = SEED + 7919 * (uint64_t)number;
+    at->random.state = seed + 7919 * (uint64_t)number;
     tn_op_id id = build(at, makes);
     bool cut = choose(at, id, &region);
     if (cut) cut = tn_graph_split(at->graph, &region, 1, NULL, &split, &error) == TN_OK;
@@ -275,7 +275,7 @@ static bool try_case(bench *at, make *makes, uint32_t number) {
     if (cut) {
         if (!reference_same(at->graph, split, number))
             fail_msg("%s (case %u of seed %u): %u parts of axis %u, %u of %u: other results",
-                     at->type, number, SEED, region.parts[0], region.axes[0], region.parts[1],
+                     at->type, number, seed, region.parts[0], region.axes[0], region.parts[1],
                      region.axes[1]);
         tn_graph_destroy(split);
     }
@@ -305,7 +305,7 @@ static void an_operator_of_tflite_in_parts_computes_what_it_computes_whole(void 
 
 /* The reference tells operators apart that read one element more or less. */
 static void the_reference_sees_a_wrong_element(void **state) {
-    bench at = {.type = "MAX_POOL_2D", .random = {SEED}};
+    bench at = {.type = "MAX_POOL_2D", .random = {seed}};
     tn_graph *right;
     (void)state;
     for (uint32_t k = 0; k < 20; k++) {
@@ -337,7 +337,7 @@ static void a_hybrid_convolution_is_cut_along_the_batch_alone(void **state) {
     static const char *const types[] = {"CONV_2D", "DEPTHWISE_CONV_2D"};
     (void)state;
     for (uint32_t k = 0; k < 40; k++) {
-        bench at = {.type = types[k % 2], .random = {SEED + k}, .inner = TN_FLOAT32};
+        bench at = {.type = types[k % 2], .random = {seed + k}, .inner = TN_FLOAT32};
         tn_error error;
         tn_graph *split;
         tn_op_id id = build(&at, make_hybrid);
@@ -378,6 +378,8 @@ static void windows_of_any_size_are_answered_at_once(void **state) {
 
 int main(int count, char **words) {
     if (count > 1) cases = (uint32_t)atoi(words[1]);
+    if (count > 2) seed = (uint32_t)atoi(words[2]);
+    printf("seed %u\n", seed);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_operator_of_tflite_in_parts_computes_what_it_computes_whole),
         cmocka_unit_test(the_reference_sees_a_wrong_element),
