@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/base.h"
 
@@ -73,7 +74,28 @@ static int main_tell(int count, char **words) {
     return cli_finish(0);
 }
 
+/* Contents of a model are read where the system maps them: behind a file's new end, or on a disk
+ * that fails, there is nothing. */
+static void main_no_page(int number, siginfo_t *facts, void *unused) {
+    static const char message[] =
+        "tenure: a file that is being read became shorter, or its disk failed; run again\n";
+    (void)unused;
+    if (facts->si_code == BUS_ADRERR) {
+        ssize_t unheard = write(2, message, sizeof message - 1);
+        (void)unheard;
+        _exit(2);
+    }
+    signal(number, SIG_DFL); /* the same access again */
+}
+
+static void main_watch_files(void) {
+    struct sigaction action = {.sa_sigaction = main_no_page, .sa_flags = SA_SIGINFO};
+    sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGBUS, &action, NULL);
+}
+
 int main(int count, char **words) {
+    main_watch_files();
     signal(SIGPIPE, SIG_IGN); /* a reader that leaves is met at the end: cli_finish */
     const char *name = count > 1 ? words[1] : "";
     const cli_command *command = main_find(name);

@@ -11,6 +11,7 @@
 #include "engine/setup.h"
 
 #define SPLIT_ROUNDS 8u
+#define SPLIT_NEAR 8u    /* who is predicted to need such a part more is tried as well */
 #define SPLIT_ANY 1000.0 /* share of work: whatever it takes */
 
 /* --- given regions --- */
@@ -95,18 +96,48 @@ static tn_status split_fail(const split_state *state) {
             (unsigned long long)tn_setup_need(least).total);
 }
 
-/* What needs least of all may keep to a budget that nothing was predicted for. */
-static tn_status split_fewest(split_state *state) {
-    const tn_setup_split *asked = state->asked->split;
+/* Bytes of arena within which an answer would lie: of the budget, or below the best one so far. */
+static uint64_t split_sought(const split_state *state) {
+    uint64_t budget = state->asked->split->budget, whole = tn_setup_need(state->whole).arena;
+    uint64_t apart = tn_setup_need(state->whole).total - whole;
+    if (budget > 0) return budget > apart ? budget - apart : 0;
+    return state->best != NULL ? tn_setup_need(state->best).arena : whole;
+}
+
+static bool split_fits(const split_state *state) {
+    uint64_t budget = state->asked->split->budget;
+    return budget > 0 && state->best != NULL && tn_setup_need(state->best).total <= budget;
+}
+
+/* Who is predicted to need a little more than `least` may need less: layouts have holes. Evenly
+ * down to there, which costs the more work the farther. */
+static tn_status split_near(split_state *state, uint64_t least, double share) {
+    uint64_t sought = split_sought(state), target = sought + sought / SPLIT_NEAR;
+    uint64_t step = target > least ? (target - least) / SPLIT_ROUNDS : 0;
+    while (target > least && !split_fits(state)) {
+        tn_split_choice choice;
+        uint64_t beyond;
+        TN_TRY(tn_split_within(state->search, target, &choice, state->error));
+        uint64_t live = choice.live_bytes;
+        bool tried = choice.count > 0 && live > least && choice.work <= share;
+        tn_status status = tried ? split_try(state, &choice, &beyond) : TN_OK;
+        bool over = choice.work > share;
+        tn_split_choice_release(state->search, &choice);
+        if (status != TN_OK || over || live <= least) return status;
+        target = target - least > step && target - step < live ? target - step : live - 1;
+    }
+    return TN_OK;
+}
+
+/* What is predicted to need least of all, and what is near to it. */
+static tn_status split_fewest(split_state *state, double share) {
     tn_split_choice choice;
     uint64_t beyond;
-    TN_TRY(tn_split_least(state->search, asked->share > 0 ? asked->share : SPLIT_ANY, &choice,
-                          state->error));
+    TN_TRY(tn_split_least(state->search, share, &choice, state->error));
     tn_status status = choice.count > 0 ? split_try(state, &choice, &beyond) : TN_OK;
+    uint64_t least = choice.live_bytes;
     tn_split_choice_release(state->search, &choice);
-    TN_TRY(status);
-    bool fits = state->best != NULL && tn_setup_need(state->best).total <= asked->budget;
-    return fits ? TN_OK : split_fail(state);
+    return status == TN_OK ? split_near(state, least, share) : status;
 }
 
 static tn_status split_within(split_state *state) {
@@ -130,16 +161,8 @@ static tn_status split_within(split_state *state) {
         if (status != TN_OK || beyond == 0) return status;
         target = live > beyond && live - beyond < target ? live - beyond : target - target / 16;
     }
-    return split_fewest(state);
-}
-
-static tn_status split_least(split_state *state) {
-    tn_split_choice choice;
-    uint64_t beyond;
-    TN_TRY(tn_split_least(state->search, state->asked->split->share, &choice, state->error));
-    tn_status status = choice.count > 0 ? split_try(state, &choice, &beyond) : TN_OK;
-    tn_split_choice_release(state->search, &choice);
-    return status;
+    TN_TRY(split_fewest(state, asked->share > 0 ? asked->share : SPLIT_ANY));
+    return split_fits(state) ? TN_OK : split_fail(state);
 }
 
 static tn_status split_search(split_state *state) {
@@ -154,7 +177,8 @@ static tn_status split_search(split_state *state) {
 
 static tn_status split_find(split_state *state) {
     TN_TRY(split_search(state));
-    return state->asked->split->budget > 0 ? split_within(state) : split_least(state);
+    return state->asked->split->budget > 0 ? split_within(state)
+                                           : split_fewest(state, state->asked->split->share);
 }
 
 /* What the caller tells operator by operator is of the whole graph. */
