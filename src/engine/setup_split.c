@@ -3,15 +3,17 @@
  *
  * The graph is set up as it is first; if that will do, that is the answer. Else regions are chosen
  * by what they are predicted to need (tn_split_search), and set up: what counts is that plan. Where
- * alignment and holes take it beyond the budget, the search is asked for as much less.
- * Cost: that of the search and of a few set-ups.
+ * alignment and holes take it beyond the budget, the search is asked for as much less. What is
+ * predicted to need least is not what needs least: those near to it are laid out as drafts, too.
+ * Cost: that of the search and of some set-ups.
  */
 #include <tenure/simulate.h>
 
 #include "engine/setup.h"
 
 #define SPLIT_ROUNDS 8u
-#define SPLIT_NEAR 8u    /* who is predicted to need such a part more is tried as well */
+#define SPLIT_NEAR 2u /* who is predicted to need such a part more is tried as well, in drafts */
+#define SPLIT_DRAFTS 16u
 #define SPLIT_ANY 1000.0 /* share of work: whatever it takes */
 
 /* --- given regions --- */
@@ -46,14 +48,16 @@ typedef struct split_state {
     const tn_setup_options *asked;
     const tn_setup *whole;
     tn_split_search *search;
-    tn_setup *best; /* NULL: none yet */
+    tn_setup *best;          /* NULL: none yet */
+    tn_split_choice drafted; /* what it is of, where its plan is a draft */
     tn_error *error;
 } split_state;
 
 /* A set-up of one choice. */
-static tn_status split_set_up(const split_state *state, const tn_split_choice *choice,
+static tn_status split_set_up(const split_state *state, const tn_split_choice *choice, bool draft,
                               tn_setup **made) {
     tn_setup_options options = *state->asked;
+    tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
     tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
     tn_setup_split given = {
         .regions = choice->regions, .region_count = choice->count, .graph = choice->graph};
@@ -63,6 +67,10 @@ static tn_status split_set_up(const split_state *state, const tn_split_choice *c
     options.memory = &memory;
     options.split = &given;
     options.fit = NULL;
+    tn__options(&plan, sizeof plan, options.plan);
+    plan.struct_size = sizeof plan;
+    if (draft && plan.planner == NULL) plan.planner = "draft";
+    options.plan = &plan;
     TN_TRY(tn_setup_create(state->graph, &options, made, state->error));
     tn__setup_part *part = (*made)->parts[PART_GRAPH];
     part->split.again_count = choice->again_count;
@@ -76,7 +84,7 @@ static tn_status split_set_up(const split_state *state, const tn_split_choice *c
 static tn_status split_try(split_state *state, const tn_split_choice *choice, uint64_t *beyond) {
     tn_setup *made;
     uint64_t budget = state->asked->split->budget;
-    TN_TRY(split_set_up(state, choice, &made));
+    TN_TRY(split_set_up(state, choice, false, &made));
     uint64_t total = tn_setup_need(made).total;
     *beyond = budget > 0 && total > budget ? total - budget : 0;
     if (state->best != NULL && tn_setup_need(state->best).total <= total) {
@@ -109,24 +117,46 @@ static bool split_fits(const split_state *state) {
     return budget > 0 && state->best != NULL && tn_setup_need(state->best).total <= budget;
 }
 
+/* Keeps a draft that is smaller than what there is, and its choice. */
+static tn_status split_draft(split_state *state, tn_split_choice *choice) {
+    tn_setup *made;
+    TN_TRY(split_set_up(state, choice, true, &made));
+    if (state->best != NULL && tn_setup_need(state->best).total <= tn_setup_need(made).total) {
+        tn_setup_destroy(made);
+        return TN_OK;
+    }
+    tn_setup_destroy(state->best);
+    state->best = made;
+    tn_split_choice_release(state->search, &state->drafted);
+    state->drafted = *choice;
+    *choice = (tn_split_choice){.live_bytes = choice->live_bytes, .work = choice->work};
+    return TN_OK;
+}
+
 /* Who is predicted to need a little more than `least` may need less: layouts have holes. Evenly
  * down to there, which costs the more work the farther. */
 static tn_status split_near(split_state *state, uint64_t least, double share) {
-    uint64_t sought = split_sought(state), target = sought + sought / SPLIT_NEAR;
-    uint64_t step = target > least ? (target - least) / SPLIT_ROUNDS : 0;
-    while (target > least && !split_fits(state)) {
+    uint64_t sought = split_sought(state), from = sought > least ? sought : least;
+    uint64_t target = from + from / SPLIT_NEAR, step = (target - least) / SPLIT_DRAFTS;
+    tn_status status = TN_OK;
+    while (status == TN_OK && target > least && !split_fits(state)) {
         tn_split_choice choice;
-        uint64_t beyond;
         TN_TRY(tn_split_within(state->search, target, &choice, state->error));
+        bool is_near = choice.live_bytes > least && choice.work <= share;
+        if (is_near && choice.count > 0) status = split_draft(state, &choice);
         uint64_t live = choice.live_bytes;
-        bool tried = choice.count > 0 && live > least && choice.work <= share;
-        tn_status status = tried ? split_try(state, &choice, &beyond) : TN_OK;
-        bool over = choice.work > share;
         tn_split_choice_release(state->search, &choice);
-        if (status != TN_OK || over || live <= least) return status;
+        if (!is_near) break;
         target = target - least > step && target - step < live ? target - step : live - 1;
     }
-    return TN_OK;
+    return status;
+}
+
+/* The best one as it is planned for good. */
+static tn_status split_finish(split_state *state) {
+    uint64_t beyond;
+    if (state->drafted.count == 0) return TN_OK;
+    return split_try(state, &state->drafted, &beyond);
 }
 
 /* What is predicted to need least of all, and what is near to it. */
@@ -137,7 +167,9 @@ static tn_status split_fewest(split_state *state, double share) {
     tn_status status = choice.count > 0 ? split_try(state, &choice, &beyond) : TN_OK;
     uint64_t least = choice.live_bytes;
     tn_split_choice_release(state->search, &choice);
-    return status == TN_OK ? split_near(state, least, share) : status;
+    TN_TRY(status);
+    TN_TRY(split_near(state, least, share));
+    return split_finish(state);
 }
 
 static tn_status split_within(split_state *state) {
@@ -261,6 +293,7 @@ tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options
     split_state state = {.graph = graph, .asked = options, .whole = whole, .error = error};
     uint64_t total = tn_setup_need(whole).total;
     tn_status status = budget > 0 && total <= budget ? TN_OK : split_find(&state);
+    if (state.search != NULL) tn_split_choice_release(state.search, &state.drafted);
     tn_split_search_destroy(state.search);
     bool better = state.best != NULL && tn_setup_need(state.best).total < total;
     if (status == TN_E_STOPPED && budget == 0) status = TN_OK; /* the least so far */
@@ -289,7 +322,7 @@ static tn_status split_points(split_state *state, uint32_t count, tn_setup **set
         TN_TRY(tn_split_within(state->search, budget, &choice, state->error));
         bool is_new = choice.count > 0 && choice.work != before;
         before = choice.work;
-        tn_status status = is_new ? split_set_up(state, &choice, &setups[*found]) : TN_OK;
+        tn_status status = is_new ? split_set_up(state, &choice, false, &setups[*found]) : TN_OK;
         *found += is_new && status == TN_OK;
         tn_split_choice_release(state->search, &choice);
         TN_TRY(status);
