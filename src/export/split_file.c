@@ -21,8 +21,8 @@
 #include "export/measure.h"
 
 #define FILE_CANDIDATES 2000u
-#define FILE_TRIES 100u    /* files in memory, and so many that cannot be written */
-#define FILE_LEAST 4u      /* more of them, where none of these will do */
+#define FILE_TRIES                                                                                 \
+    100u /* files in memory, and so many that cannot be written; twice, for a budget */
 #define FILE_STEP 256u     /* at least such a share less memory from one answer to the next */
 #define FILE_BYTE_FLOPS 2u /* without a wish: small integers are what is moved */
 #define FILE_DOUBT 0.25    /* what is predicted may be wrong by so much */
@@ -213,14 +213,16 @@ static tn_status file_try_all(file_state *state) {
     return TN_OK;
 }
 
-/* What is told of a budget that nothing keeps to: the smallest there is. */
+/* What is told of a budget that nothing keeps to: the smallest there is, as without a budget. */
 static tn_status file_try_least(file_state *state) {
-    uint32_t most = state->tried + state->refused + FILE_LEAST;
+    uint32_t most = state->tried + state->refused + FILE_TRIES;
     if (state->best.regions > 0 || state->stopped || state->count == 0) return TN_OK;
     qsort(state->candidates, state->count, sizeof *state->candidates, file_by_bytes);
     for (size_t i = 0; i < state->count && state->tried + state->refused < most; i++) {
-        if (state->candidates[i].choice.work > file_most_work(state)) continue;
-        TN_TRY(file_try(state, &state->candidates[i].choice));
+        const file_candidate *candidate = &state->candidates[i];
+        if ((double)candidate->promised > (1 + FILE_DOUBT) * (double)state->least) break;
+        if (candidate->choice.work > file_most_work(state)) continue;
+        TN_TRY(file_try(state, &candidate->choice));
         state->stopped = state->stopped || !file_go_on(state);
         if (state->stopped) break;
     }

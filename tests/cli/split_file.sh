@@ -1,7 +1,7 @@
 #!/bin/bash
-# `tenure split`: models in parts that are read back, and what is wrong said. split_file.sh TENURE MODELS
+# `tenure split`: models in parts that are read back, and what is wrong said. split_file.sh TENURE MODELS SHARED
 set -u
-tenure=$1 models=$2
+tenure=$1 models=$2 shared=$3
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -29,6 +29,13 @@ expect 1 "the least found is" $tenure split $net --budget 1KiB -o none.tflite
 grep -q "at the peak" err || { echo "FAILED: does not say who holds the peak"; failed=1; }
 expect 1 "\"found\":false" $tenure split $net --budget 1KiB --json -o none.tflite
 [ ! -e none.tflite ] || { echo "FAILED: written without an answer"; failed=1; }
+# The least that is told is what a share of work finds.
+for model in "$shared"/tiny_resnet8_int8.tflite $net; do
+    [ -e "$model" ] || { echo "SKIP: $model is not there"; continue; }
+    $tenure split "$model" --budget 16KiB --plan --json >few.json 2>/dev/null
+    $tenure split "$model" --extra-work 1000 --plan --json >much.json 2>/dev/null || failed=1
+    python3 -c 'import json; few, much = (json.load(open(n))["parts"] for n in ("few.json", "much.json")); assert few == much, (few, much)' || failed=1
+done
 # A full disk: what stood there stands there, and nothing lies beside it.
 echo old >there.tflite
 (
