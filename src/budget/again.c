@@ -70,7 +70,9 @@ static tn_status again_read(again_state *s) {
     TN_TRY(status);
     s->may = tn__arena_array(&s->arena, s->work.job_count + (size_t)1, sizeof *s->may);
     if (s->may == NULL) return tn__no_memory(s->error, "recomputation");
-    for (uint32_t j = 0; j < s->work.job_count; j++) s->may[j] = may[s->work.jobs[j].op];
+    for (uint32_t j = 0; j < s->work.job_count; j++)
+        s->may[j] = s->work.jobs[j].op != TN_NONE && may[s->work.jobs[j].op];
+    s->work.is_ordered = true; /* as ranks ask for (work_talk.c), and runs are added to */
     return TN_OK;
 }
 

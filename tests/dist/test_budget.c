@@ -4,6 +4,7 @@
 #define STEPS 4
 #include "staged.h"
 
+#include <tenure/budget.h>
 #include <tenure/fit.h>
 
 #define WAYS 5
@@ -116,35 +117,49 @@ static void assert_same_said(const tn_program *a, const tn_program *b) {
     assert_true(again > 0); /* it is another program */
 }
 
-/* The program of a rank, and in *less one with less memory, or the same where there is none. */
-static void make_programs(staged *it, const way *how, uint32_t number, tn_program **plain,
-                          tn_program **less) {
-    kit_run *run = &it->run;
+/* With less memory: for at most a share of work more, or the least that fit answers. */
+static tn_program *lower(kit_run *run, const tn_program *plain, double share) {
     tn_costs_model model = TN_COSTS_MODEL_INIT;
     tn_fit_options options = TN_FIT_OPTIONS_INIT;
+    tn_recompute_options again = TN_RECOMPUTE_OPTIONS_INIT;
+    tn_recompute_report report;
     tn_fit_result result;
-    tn_program *all;
+    tn_program *less;
     tn_costs *costs;
-    begin_alone(it, how, number);
-    it->grid.data = how->data;
+    if (share > 0) {
+        again.share = share;
+        kit_must(run, tn_program_recompute(plain, &again, &less, &report, &run->error));
+        assert_true(report.after < report.before && report.share <= share);
+        return less;
+    }
     model.flops_per_s = 8e9;
     model.bytes_per_s = 1e9;
-    kit_must(run, step_of(it, &run->error));
-    kit_must(run, tn_program_create(it->step.graph, NULL, &all, &run->error));
-    kit_must(run, divide(it, all, plain, &run->error));
-    kit_must(run, tn_costs_create_model(it->step.graph, &model, &costs, &run->error));
-    tn_status status = tn_fit_least(*plain, costs, &options, &result, &run->error);
-    if (status != TN_OK) fail_msg("rank %u: %s", number, run->error.message);
+    kit_must(run, tn_costs_create_model(tn_program_graph(plain), &model, &costs, &run->error));
+    kit_must(run, tn_fit_least(plain, costs, &options, &result, &run->error));
     assert_true(result.bytes < result.plain_bytes);
-    *less = result.program;
+    less = result.program;
     result.program = NULL;
     tn_fit_release(&result);
     tn_costs_destroy(costs);
+    return less;
+}
+
+/* The program of a rank, and in *less another one with less memory. */
+static void make_programs(staged *it, const way *how, uint32_t number, double share,
+                          tn_program **plain, tn_program **less) {
+    kit_run *run = &it->run;
+    tn_program *all;
+    begin_alone(it, how, number);
+    it->grid.data = how->data;
+    kit_must(run, step_of(it, &run->error));
+    kit_must(run, tn_program_create(it->step.graph, NULL, &all, &run->error));
+    kit_must(run, divide(it, all, plain, &run->error));
+    *less = lower(run, *plain, share);
     tn_program_destroy(all);
 }
 
 /* Each rank is fitted by itself, whatever others do: any of them beside any others. */
-static void hold(const way *how) {
+static void hold(const way *how, double share) {
     const tn_grid grid = grid_of(how);
     const uint32_t ranks = tn_grid_ranks(&grid);
     tn_program *plain[RANKS_MOST], *less[RANKS_MOST];
@@ -152,7 +167,7 @@ static void hold(const way *how) {
     tn_error error = {0};
     staged *all = calloc(RANKS_MOST, sizeof *all);
     for (uint32_t r = 0; r < ranks; r++) {
-        make_programs(&all[r], how, r, &plain[r], &less[r]);
+        make_programs(&all[r], how, r, share, &plain[r], &less[r]);
         assert_same_said(plain[r], less[r]);
     }
     for (uint32_t set = 0; set < 1u << ranks; set++) {
@@ -171,10 +186,12 @@ static void hold(const way *how) {
 static void programs_that_fit_hold_together(void **state) {
     const tn_pipeline back = TN_PIPELINE_ONE_BACK, ahead = TN_PIPELINE_ALL_AHEAD;
     (void)state;
-    hold(&(way){TRANSFORMER, 1, 4, 1, 4, back, false, 1, false, false});
-    hold(&(way){TRANSFORMER, 2, 2, 1, 2, back, false, 2, true, false});
-    hold(&(way){UNET, 1, 2, 2, 4, back, false, 1, false, false});
-    hold(&(way){MLP, 1, 3, 1, 4, ahead, false, 2, false, false});
+    hold(&(way){TRANSFORMER, 1, 4, 1, 4, back, false, 1, false, false}, 0);
+    hold(&(way){TRANSFORMER, 2, 2, 1, 2, back, false, 2, true, false}, 0);
+    hold(&(way){UNET, 1, 2, 2, 4, back, false, 1, false, false}, 0);
+    hold(&(way){MLP, 1, 3, 1, 4, ahead, false, 2, false, false}, 0);
+    hold(&(way){TRANSFORMER, 1, 2, 1, 2, back, false, 2, true, false}, 0.3);
+    hold(&(way){UNET, 1, 3, 1, 4, back, false, 1, false, false}, 0.3);
 }
 
 /* --- what cannot be --- */
@@ -188,7 +205,7 @@ static void what_a_pass_has_made_is_not_fitted_again(void **state) {
     tn_costs *costs;
     staged one;
     (void)state;
-    make_programs(&one, &how, 0, &plain, &less);
+    make_programs(&one, &how, 0, 0, &plain, &less);
     model.flops_per_s = model.bytes_per_s = 1e9;
     kit_must(&one.run, tn_costs_create_model(one.step.graph, &model, &costs, &one.run.error));
     options.budget = 1;
