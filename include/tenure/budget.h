@@ -47,12 +47,12 @@ typedef struct tn_recompute_report {
  * later than the first time, some in the form that repeats them (instruction.h); they may run more
  * than twice. When no choice lowers the peak the program is a copy.
  *
- * program  as tn_program_create makes them, or of one of several ranks (dist.h): what it says to others
- *          stays in its place; its graph outlives what is made
- * report   out, may be NULL; bytes are of the program's own order
- * Errors: E_INVALID (a share that is negative or no number), E_UNSUPPORTED (a program that runs
- * something again, or copies, already), E_UNKNOWN (a size), E_NO_MEMORY. Cost: two occupancies;
- * O((operators + operands) log operators), some thirty times at most. */
+ * program  as tn_program_create makes them, or of one of several ranks (dist.h): what it says to
+ * others stays in its place; its graph outlives what is made report   out, may be NULL; bytes are
+ * of the program's own order Errors: E_INVALID (a share that is negative or no number),
+ * E_UNSUPPORTED (a program that runs something again, or copies, already), E_UNKNOWN (a size),
+ * E_NO_MEMORY. Cost: two occupancies; O((operators + operands) log operators), some thirty times at
+ * most. */
 TN_API TN_CHECKED tn_status tn_program_recompute(const tn_program *program,
                                                  const tn_recompute_options *options,
                                                  tn_program **recomputed,

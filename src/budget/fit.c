@@ -318,6 +318,12 @@ static double fit_codec_rate(const tn__fit *fit) {
     return fit_rate(fit, even ? FIT_EVEN_PER_S / 16 : tn_costs_bytes_per_s(fit->costs));
 }
 
+/* The same for every answer that is asked of a part, so that none depends on those before it. */
+static uint64_t fit_work_limit(const tn__fit *fit, const tn__work *work) {
+    uint64_t given = fit->options.work_limit;
+    return given > 0 ? given : fit->part->most * tn__pass_effort(work);
+}
+
 static tn__pass_run fit_make_run(tn__fit *fit, const tn__fit_start *start, uint64_t allowed,
                                  const tn__schedule *warm, tn__arena *arena) {
     const tn_fit_options *options = &fit->options;
@@ -347,7 +353,7 @@ static tn__pass_run fit_make_run(tn__fit *fit, const tn__fit_start *start, uint6
                         .codecs = options->codecs > 0 ? options->codecs : UINT32_MAX,
                         .zeros = start->zeros,
                         .segments = start->segments,
-                        .work_limit = options->work_limit,
+                        .work_limit = fit_work_limit(fit, &start->work),
                         .deadline = fit->deadline,
                         .explain = options->explain != NULL ? &fit->lines : NULL};
     tn__schedule_init(&run.best, &fit->context);

@@ -26,6 +26,8 @@ typedef struct tn__fit_start {
 typedef struct tn__fit_part {
     const tn_pass *pass;
     uint32_t allow; /* TN_FIT_* */
+    uint32_t most;  /* times the effort of `joint` that it spends on a run, without a limit; 0: as
+                     * much as it likes */
     bool searched;
     uint64_t bytes_bound, time_bound;
     bool has_bound;   /* time_bound is of the budget that is searched */

@@ -17,6 +17,10 @@
  */
 #include "budget/fit.h"
 
+/* Times the effort of `joint`. Other passes know no end: capuchin looks at all acts for each
+ * choice. */
+#define PARTS_MOST 4u
+
 /* --- which there are --- */
 
 static void parts_put(tn__fit *fit, const tn_pass *pass, uint32_t allow) {
@@ -28,7 +32,9 @@ static void parts_add(tn__fit *fit, const char *name, uint32_t allow) {
     const tn_pass *pass = tn__pass_named(name);
     bool asks = (pass->features & TN__PASS_GRAPH) != 0 && fit->options.live;
     bool nothing = (allow & ~(uint32_t)TN_FIT_ORDER) == 0;
-    if (!asks && !nothing) parts_put(fit, pass, allow);
+    if (asks || nothing) return;
+    parts_put(fit, pass, allow);
+    if (pass != tn__pass_named("joint")) fit->parts[fit->part_count - 1].most = PARTS_MOST;
 }
 
 static void parts_add_copies(tn__fit *fit, uint32_t allow) {

@@ -2,6 +2,8 @@
 #include "budget/pass.h"
 
 #define PASS_ASK_EVERY 65536u /* units of work */
+#define PASS_EFFORT 12000000u /* looks: a good third of a second */
+#define PASS_EFFORT_JOB 4000u /* looks more for each job */
 
 #define TN_PASS(name) extern const tn_pass tn__pass_##name;
 #include "budget/passes.def"
@@ -54,6 +56,10 @@ tn_status tn__pass_work(tn__pass_run *run, uint64_t units) {
         TN_FAIL(run->error, TN_E_STOPPED, "cancelled");
     }
     return TN_OK;
+}
+
+uint64_t tn__pass_effort(const tn__work *work) {
+    return PASS_EFFORT + (uint64_t)PASS_EFFORT_JOB * work->job_count;
 }
 
 void tn__pass_raise_bound(tn__pass_run *run, uint64_t time) {

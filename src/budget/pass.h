@@ -97,6 +97,9 @@ uint64_t tn__pass_time(const tn__pass_run *run, const tn__schedule *schedule);
  * caller cancelled. */
 tn_status tn__pass_work(tn__pass_run *run, uint64_t units);
 void tn__pass_raise_bound(tn__pass_run *run, uint64_t time);
+/* Units that `joint` spends on a run of its own accord: a good third of a second, and more for each
+ * job. */
+uint64_t tn__pass_effort(const tn__work *work);
 
 /* The registry, for the frame. */
 uint32_t tn__pass_count(void);

@@ -5,6 +5,7 @@
 
 #include "../train/drawn.h"
 
+#include <tenure/budget.h>
 #include <tenure/fit.h>
 
 #include "budget/pass.h"
@@ -312,6 +313,63 @@ static void more_allowed_is_never_slower(void **state) {
     assert_true(faster > 20);
 }
 
+/* --- what a search spends --- */
+
+#define SPENT_OPS 1000u
+
+/* A chain whose operators read what others made long before. */
+static char *spent_problem(void) {
+    tn__random random = {.state = 1};
+    tn__text text;
+    tn_context context = tn__context(NULL);
+    tn__text_init(&text, &context);
+    tn__text_put(&text, "{\"values\": [{\"bytes\": 64}");
+    for (uint32_t i = 1; i < SPENT_OPS; i++)
+        tn__text_printf(&text, ", {\"bytes\": %u}", 1 + (uint32_t)tn__random_below(&random, 98));
+    tn__text_put(&text, "], \"operators\": [{\"cost\": 1, \"outputs\": [0]}");
+    for (uint32_t i = 1; i < SPENT_OPS; i++) {
+        uint32_t cost = 1 + (uint32_t)tn__random_below(&random, 8);
+        tn__text_printf(&text, ", {\"cost\": %u, \"inputs\": [%u", cost, i - 1);
+        if (i > 1) tn__text_printf(&text, ", %u", (uint32_t)tn__random_below(&random, i - 1));
+        tn__text_printf(&text, "], \"outputs\": [%u]}", i);
+    }
+    tn__text_put(&text, "]}");
+    assert_false(text.failed);
+    return text.data;
+}
+
+/* Passes beside joint know no end of their own: capuchin looks at all acts for each choice. */
+static void a_search_ends_by_itself(void **state) {
+    const uint64_t effort = 12000000 + 4000 * (uint64_t)SPENT_OPS;
+    (void)state;
+    char *json = spent_problem();
+    tn_fit_options options = TN_FIT_OPTIONS_INIT;
+    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
+    tn_fit_result result;
+    fitted it;
+    assert_ok(tn_fit_problem_load_memory("p.json", json, strlen(json), NULL, &it.graph, &it.costs,
+                                         &failure));
+    assert_ok(tn_program_create(it.graph, NULL, &it.program, &failure));
+    memory.alignment = 1;
+    options.memory = &memory;
+    options.live = true;
+    options.budget = 1 << 30;
+    assert_ok(tn_fit(it.program, it.costs, &options, &result, &failure));
+    options.budget = result.bytes * 7 / 10;
+    tn_fit_release(&result);
+    options.allow = TN_FIT_SWAP;
+    options.to_host_bytes_per_s = options.from_host_bytes_per_s = 1000;
+    assert_ok(tn_fit(it.program, it.costs, &options, &result, &failure));
+    print_message("%u rounds, %.1f times the effort of each\n", result.rounds,
+                  (double)result.work / (double)(result.rounds * effort));
+    assert_true(result.rounds > 1 && result.work / result.rounds < 3 * effort / 2);
+    tn_fit_release(&result);
+    tn_costs_destroy(it.costs);
+    tn_program_destroy(it.program);
+    tn_graph_destroy(it.graph);
+    free(json);
+}
+
 static void what_cannot_be_is_refused(void **state) {
     (void)state;
     fitted it = fit_step(3), other = fit_step(4);
@@ -448,6 +506,7 @@ int main(void) {
         cmocka_unit_test(a_byte_less_than_the_least_is_refused),
         cmocka_unit_test(the_least_is_one_number),
         cmocka_unit_test(more_allowed_is_never_slower),
+        cmocka_unit_test(a_search_ends_by_itself),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(a_search_may_be_interrupted),
         cmocka_unit_test(a_curve_may_be_interrupted),

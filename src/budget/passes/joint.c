@@ -12,8 +12,6 @@
 #include "budget/joint_search.h"
 #include "budget/joint_swap.h"
 
-#define JOINT_EFFORT 12000000u    /* looks: a good third of a second */
-#define JOINT_EFFORT_JOB 4000u    /* looks more for each job */
 #define JOINT_EXACT_JOBS 40u      /* of works that `exact` is asked about */
 #define JOINT_EXACT_WORK 1500000u /* and how much it may do */
 
@@ -59,7 +57,7 @@ static tn_status joint_search_all(tn__pass_run *run, uint64_t effort) {
 }
 
 static tn_status joint_solve(tn__pass_run *run) {
-    uint64_t effort = JOINT_EFFORT + (uint64_t)JOINT_EFFORT_JOB * run->work->job_count;
+    uint64_t effort = tn__pass_effort(run->work);
     if (run->work_limit > 0)
         effort = run->allow & (TN__ALLOW_SWAP | TN__ALLOW_COMPRESS) ? run->work_limit / 4
                                                                     : run->work_limit;
