@@ -94,6 +94,7 @@ typedef struct tn__evict_offer { /* a candidate of stretch.c */
 } tn__evict_offer;
 typedef struct tn__evict_part { /* a block of a stretch: what would be done with it */
     double cost, score;
+    double loss;     /* score * bytes that go */
     uint64_t freed;  /* bytes; 0: it is moved */
     uint64_t search; /* the search that found this */
 } tn__evict_part;

@@ -182,14 +182,15 @@ static tn__evict_part stretch_find_part(tn__evict *e, const stretch_search *sear
     return part;
 }
 
-/* Each block is asked once. */
+/* Each block is asked once. In whole units: what is added and taken again leaves no rest, by which
+ * chance would choose among those that cost the same. */
 static const tn__evict_part *stretch_of(tn__evict *e, const stretch_search *search,
                                         uint32_t block) {
     tn__evict_part *part = &e->parts[block];
     if (part->search == e->part_search) return part;
     *part = stretch_find_part(e, search, block);
-    if (part->cost < 0x1p42) /* sums leave no rest */
-        part->cost = (double)(int64_t)(part->cost * 1024) / 1024;
+    part->cost = floor(part->cost);
+    part->loss = floor(part->score * (double)part->freed);
     part->search = e->part_search;
     return part;
 }
@@ -198,13 +199,13 @@ static const tn__evict_part *stretch_of(tn__evict *e, const stretch_search *sear
 
 static void stretch_add(stretch_sum *sum, const tn__evict_part *part) {
     sum->cost += part->cost;
-    sum->loss += part->score * (double)part->freed;
+    sum->loss += part->loss;
     sum->freed += part->freed;
 }
 
 static void stretch_take(stretch_sum *sum, const tn__evict_part *part) {
     sum->cost -= part->cost;
-    sum->loss -= part->score * (double)part->freed;
+    sum->loss -= part->loss;
     sum->freed -= part->freed;
 }
 
