@@ -4,7 +4,7 @@
 
 One table of three scripts under glibc, mimalloc (where it is installed) and our pools: peak of resident memory,
 seconds of processor time (OpenMP's threads sleep while they wait: a busy machine does not count as work), whether the
-losses are the same to the last bit. One of all eight: bytes reserved over the
+losses are the same to the last bit. One of all of them: bytes reserved over the
 most that live at once; of `iteration` also in pages that go back to the system, which is what the library does, and the
 height of its plan there, which is what it goes on with once it has learned.
 """
@@ -17,7 +17,8 @@ import sys
 import tempfile
 
 POOLS = ("caching", "bfc", "best-fit", "iteration")
-WAYS = ("cnn", "wide", "transformer", "checkpoint", "lstm", "accumulate", "lengths", "evaluate")
+WAYS = ("cnn", "wide", "transformer", "checkpoint", "lstm", "accumulate", "lengths", "evaluate",
+        "gru", "depthwise", "unet", "mixer", "smaller")
 
 
 def run(options, way, **settings):

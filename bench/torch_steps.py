@@ -1,4 +1,4 @@
-"""Training steps of PyTorch that ask for memory in eight ways: for bench/preload.py, which runs it unchanged.
+"""Training steps of PyTorch that ask for memory in thirteen ways: for bench/preload.py, which runs it unchanged.
 
     python3 bench/torch_steps.py NAME [STEPS]
 
@@ -48,6 +48,78 @@ class Recurrent(nn.Module):
         return self.head(self.lstm(self.words(x))[0])
 
 
+class Gated(nn.Module):
+    def __init__(self, width=160, words=1000):
+        super().__init__()
+        self.words, self.gru, self.head = nn.Embedding(words, width), nn.GRU(width, width, 3), nn.Linear(width, words)
+
+    def forward(self, x):
+        return self.head(self.gru(self.words(x))[0])
+
+
+class Inverted(nn.Module):
+    """Wide within, each channel by itself there."""
+
+    def __init__(self, width, times=4):
+        super().__init__()
+        wide = width * times
+        self.body = nn.Sequential(nn.Conv2d(width, wide, 1, bias=False), nn.BatchNorm2d(wide), nn.ReLU6(),
+                                  nn.Conv2d(wide, wide, 3, padding=1, groups=wide, bias=False), nn.BatchNorm2d(wide),
+                                  nn.ReLU6(), nn.Conv2d(wide, width, 1, bias=False), nn.BatchNorm2d(width))
+
+    def forward(self, x):
+        return x + self.body(x)
+
+
+class Skips(nn.Module):
+    """A U-Net of three levels, whose picture of classes is averaged."""
+
+    def __init__(self, width=12):
+        super().__init__()
+        wide = [width, 2 * width, 4 * width]
+        self.down = nn.ModuleList(nn.Sequential(nn.Conv2d(a, b, 3, padding=1), nn.ReLU(), nn.Conv2d(b, b, 3, padding=1), nn.ReLU())
+                                  for a, b in zip([3] + wide, wide))
+        self.up = nn.ModuleList(nn.ConvTranspose2d(b, a, 2, stride=2) for a, b in zip(wide, wide[1:]))
+        self.join = nn.ModuleList(nn.Sequential(nn.Conv2d(2 * a, a, 3, padding=1), nn.ReLU()) for a in wide[:-1])
+        self.head = nn.Conv2d(width, 10, 1)
+
+    def forward(self, x):
+        kept = []
+        for level, down in enumerate(self.down):
+            x = down(nn.functional.max_pool2d(x, 2) if level else x)
+            kept.append(x)
+        for level in (1, 0):
+            x = self.join[level](torch.cat([kept[level], self.up[level](x)], 1))
+        return self.head(x).mean((2, 3))
+
+
+class Mixed(nn.Module):
+    """A mixer of perceptrons; every second block is computed again in the backward pass."""
+
+    class Mix(nn.Module):
+        def __init__(self, tokens, width):
+            super().__init__()
+            self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.tokens = nn.Sequential(nn.Linear(tokens, 2 * tokens), nn.GELU(), nn.Linear(2 * tokens, tokens))
+            self.width = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+        def forward(self, x):
+            x = x + self.tokens(self.first(x).transpose(1, 2)).transpose(1, 2)
+            return x + self.width(self.second(x))
+
+    def __init__(self, width=192, patch=4, side=48, layers=6):
+        super().__init__()
+        self.patches = nn.Conv2d(3, width, patch, stride=patch)
+        self.layers = nn.ModuleList(self.Mix((side // patch) ** 2, width) for _ in range(layers))
+        self.head = nn.Linear(width, 10)
+
+    def forward(self, x):
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        for number, layer in enumerate(self.layers):
+            x = checkpoint(layer, x) if number % 2 else layer(x)
+        return self.head(x.mean(1))
+
+
 def pictures(batch=8):
     return torch.randn(batch, 3, 48, 48), torch.randint(10, (batch,))
 
@@ -67,6 +139,12 @@ def wide():
                          nn.Flatten(), nn.Linear(96 * 81, 512), nn.ReLU(), nn.Dropout(0.5), nn.Linear(512, 10))
 
 
+def inverted():
+    return nn.Sequential(nn.Conv2d(3, 24, 3, stride=2, padding=1), nn.ReLU6(), Inverted(24), Inverted(24),
+                         nn.Conv2d(24, 48, 1), nn.MaxPool2d(2), Inverted(48), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+                         nn.Linear(48, 10))
+
+
 # name: model, batch of a step, parts of a batch before the optimizer steps, steps between evaluations
 WAYS = {
     "cnn": (cnn, lambda step: pictures(), 1, 0),
@@ -77,6 +155,11 @@ WAYS = {
     "accumulate": (cnn, lambda step: pictures(4), 4, 0),
     "lengths": (Language, lambda step: words(16 + int(torch.randint(64, ()))), 1, 0),
     "evaluate": (cnn, lambda step: pictures(), 1, 10),
+    "gru": (Gated, lambda step: words(48), 1, 0),
+    "depthwise": (inverted, lambda step: pictures(), 3, 0),
+    "unet": (Skips, lambda step: pictures(12), 1, 0),
+    "mixer": (Mixed, lambda step: pictures(), 2, 0),
+    "smaller": (inverted, lambda step: pictures(5 if step % 8 == 7 else 16), 1, 0),
 }
 
 
