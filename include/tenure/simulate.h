@@ -38,7 +38,8 @@ typedef struct tn_simulate_options {
     size_t struct_size;
     const tn_context *context; /* NULL or outlives the simulation */
     const uint64_t *costs;     /* [operators] of an APPLY; NULL: operators take no time */
-    const uint64_t *again;     /* [operators] of an APPLY in its repeat form; NULL: as `costs` */
+    const uint64_t *again;     /* [operators] of an APPLY that runs its operator once more, in its
+                                * repeat form where it has one; NULL: as `costs` */
     /* Bytes a second; 0: takes no time. Each direction by itself */
     double to_host_bytes_per_s;   /* GET, SWAP_OUT */
     double from_host_bytes_per_s; /* PUT, SWAP_IN */

@@ -28,6 +28,7 @@ typedef struct simulate_state {
     uint64_t latency, storage_latency, peer_latency;
     tn__arena arena;
     uint64_t *durations, *turns; /* [count] of all turns together */
+    bool *ran;                   /* [operators] by an instruction before this one */
     tn__sort_item *signals;      /* by number; id: step */
     size_t signal_count;
     simulate_end *done;                 /* [count] */
@@ -60,13 +61,20 @@ static uint64_t simulate_move(uint64_t bytes, double bytes_per_s) {
     return units < 1.8e19 ? (uint64_t)units : UINT64_MAX;
 }
 
-static uint64_t simulate_apply(const simulate_state *s, const tn_instruction *it) {
-    bool again = it->again && s->options.again != NULL;
+/* An operator without a repeat form runs once more as it is: nothing but its place says that. */
+static bool simulate_is_again(const simulate_state *s, const tn_instruction *it) {
+    if (it->again || !s->ran[it->op]) return it->again;
+    return tn_op_form_of(s->program->graph, it->op, true).found == 0;
+}
+
+static uint64_t simulate_apply(simulate_state *s, const tn_instruction *it) {
+    bool again = s->options.again != NULL && simulate_is_again(s, it);
     const uint64_t *costs = again ? s->options.again : s->options.costs;
+    s->ran[it->op] = true;
     return costs != NULL ? costs[it->op] : 0;
 }
 
-static uint64_t simulate_one(const simulate_state *s, const tn_instruction *it) {
+static uint64_t simulate_one(simulate_state *s, const tn_instruction *it) {
     const tn_simulate_options *options = &s->options;
     uint64_t bytes = simulate_bytes(s, it);
     switch (tn_opcode_facts_of(it->opcode)->link) {
@@ -210,11 +218,13 @@ static tn_status simulate_room(simulate_state *s) {
     size_t room = (size_t)s->count + 1;
     s->durations = tn__arena_array(&s->arena, room, sizeof *s->durations);
     s->turns = tn__arena_array(&s->arena, room, sizeof *s->turns);
+    s->ran = tn__arena_array(&s->arena, (size_t)tn_graph_op_count(s->program->graph) + 1,
+                             sizeof *s->ran);
     s->signals = tn__arena_array(&s->arena, room, sizeof *s->signals);
     s->done = tn__arena_array(&s->arena, room, sizeof *s->done);
     s->made->stalls = malloc(room * sizeof *s->made->stalls);
-    if (s->durations == NULL || s->turns == NULL || s->signals == NULL || s->done == NULL ||
-        s->made->stalls == NULL)
+    if (s->durations == NULL || s->turns == NULL || s->ran == NULL || s->signals == NULL ||
+        s->done == NULL || s->made->stalls == NULL)
         return tn__no_memory(s->error, "a simulation");
     return TN_OK;
 }

@@ -125,8 +125,10 @@ static void know_durations(const writer *w, const timing *t, other *o) {
         bool peer = it->opcode == TN_SEND || it->opcode == TN_RECV || it->opcode == TN_REDUCE ||
                     it->opcode == TN_GATHER || it->opcode == TN_SCATTER;
         if (it->opcode == TN_APPLY) {
-            bool again = it->again && all->again != NULL;
-            o->duration[i] = again ? t->again[it->op] : t->costs[it->op];
+            bool again = false;
+            for (uint32_t a = 0; a < i; a++)
+                again |= o->list[a].opcode == TN_APPLY && o->list[a].op == it->op;
+            o->duration[i] = again && all->again != NULL ? t->again[it->op] : t->costs[it->op];
         } else if (codec && all->codec_bytes_per_s > 0) {
             double bytes = (double)(facts_of(w, it->tensor)->bytes + facts_of(w, it->other)->bytes);
             o->duration[i] = (uint64_t)(bytes / all->codec_bytes_per_s * 1e12 + 0.5);
