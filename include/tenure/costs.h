@@ -43,9 +43,10 @@ extern "C" {
 typedef struct tn_costs tn_costs;
 
 #define TN_COSTS_PER_S UINT64_C(1000000000000) /* of the unit in a second */
-/* No operator costs more: 1,000,000 s. Larger numbers are refused, so that sums of millions of them
- * still say something. */
-#define TN_COSTS_MOST (UINT64_C(1000000) * TN_COSTS_PER_S)
+/* No operator costs more: some 20 hours. Of numbers that are given, in a file or by a caller, all
+ * operators together cost no more, each once: so that sums do not overflow where each runs again a
+ * hundred times. */
+#define TN_COSTS_MOST (UINT64_C(1) << 56)
 
 /* A device by two rates: an operator takes as long as its arithmetic or its traffic, whichever is
  * longer (tn_op_cost); where no rule knows its arithmetic, its traffic. */
@@ -68,13 +69,13 @@ TN_API TN_CHECKED tn_status tn_costs_create_model(const tn_graph *graph,
 
 /* Numbers of the caller's own, of any unit; they are copied.
  *
- * of     [operators] at most TN_COSTS_MOST
+ * of     [operators] together at most TN_COSTS_MOST
  * again  [operators] of the repeat form (tn_costs_again_of); NULL: as `of`
  * count  operators of the graph, or E_INVALID
  * bytes_per_s  as tn_costs_bytes_per_s; 0: not known
  *
- * The graph outlives the costs. Errors: E_INVALID (a number above TN_COSTS_MOST, a rate that is
- * negative, no number or without end), E_NO_MEMORY. */
+ * The graph outlives the costs. Errors: E_INVALID (a number, or the sum up to it, above
+ * TN_COSTS_MOST, with its node; a rate that is negative, no number or without end), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_costs_given(const tn_context *context, const tn_graph *graph,
                                            const uint64_t *of, const uint64_t *again,
                                            uint32_t count, double bytes_per_s, tn_costs **costs,
@@ -87,10 +88,10 @@ TN_API void tn_costs_destroy(tn_costs *costs); /* NULL is fine */
 TN_API TN_CHECKED tn_status tn_costs_write(const tn_costs *costs, const char *path,
                                            tn_error *error);
 /* And read for a graph, which outlives them: every operator that runs must be there; more may be.
- * Errors: E_INVALID (bad JSON with the byte; a number that is none, negative or above
- * TN_COSTS_MOST; an operator that is there twice; the first operator that is missing: costs of
- * another model, batch or type), E_IO, E_UNSUPPORTED (a build without JSON), E_NO_MEMORY.
- * Cost: O(bytes + operators). */
+ * Errors: E_INVALID (bad JSON with the byte; a number that is none, negative or, as the sum of
+ * those of the graph, above TN_COSTS_MOST; an operator that is there twice; the first operator that
+ * is missing: costs of another model, batch or type), E_IO, E_UNSUPPORTED (a build without JSON),
+ * E_NO_MEMORY. Cost: O(bytes + operators). */
 TN_API TN_CHECKED tn_status tn_costs_read(const char *path, const tn_context *context,
                                           const tn_graph *graph, tn_costs **costs, tn_error *error);
 /* name  for messages */

@@ -9,6 +9,7 @@
 
 #include <math.h>
 
+#include "budget/costs.h"
 #include "budget/lower.h"
 #include "budget/share.h"
 
@@ -53,17 +54,16 @@ static bool again_is_listed(const char *list, const char *type) {
 
 static tn_status again_read(again_state *s) {
     uint32_t ops = tn_graph_op_count(s->graph);
-    uint64_t *of = tn__arena_array(&s->arena, (size_t)ops + 1, sizeof *of);
     bool *may = tn__arena_array(&s->arena, (size_t)ops + 1, sizeof *may);
     tn_costs *costs;
-    if (of == NULL || may == NULL) return tn__no_memory(s->error, "recomputation");
+    if (may == NULL) return tn__no_memory(s->error, "recomputation");
+    TN_TRY(tn__costs_create(&s->context, s->graph, &costs, s->error));
     for (tn_op_id id = 0; id < ops; id++) {
         bool cheap, known;
-        of[id] = again_work(s, id, &cheap, &known);
+        costs->of[id] = costs->again[id] = again_work(s, id, &cheap, &known);
         may[id] = known && (cheap || !s->options.cheap) &&
                   again_is_listed(s->options.only, tn_graph_op(s->graph, id)->type);
     }
-    TN_TRY(tn_costs_given(&s->context, s->graph, of, NULL, ops, 0, &costs, s->error));
     tn_status status =
         tn__work_read(s->program, costs, s->options.memory, &s->arena, &s->work, &s->map, s->error);
     tn_costs_destroy(costs);

@@ -55,15 +55,24 @@ bool tn__costs_runs(const tn_graph *graph, tn_op_id id) {
 
 /* --- of the caller --- */
 
-static tn_status costs_check(const tn_graph *graph, const uint64_t *numbers, tn_error *error) {
-    for (tn_op_id id = 0; numbers != NULL && id < tn_graph_op_count(graph); id++) {
-        if (numbers[id] <= TN_COSTS_MOST) continue;
-        const tn_op *op = tn_graph_op(graph, id);
-        tn__fail(error, TN_E_INVALID, "a cost of %llu; the most is %llu",
-                 (unsigned long long)numbers[id], (unsigned long long)TN_COSTS_MOST);
-        return tn__where(error, TN_E_INVALID, "node '%.60s' (%.30s)", op->name, op->type);
+static tn_status costs_check(const tn_costs *costs, const uint64_t *numbers, const char *file,
+                             tn_error *error) {
+    uint64_t sum = 0;
+    for (tn_op_id id = 0; id < costs->count; id++) {
+        sum = tn__add_sat(sum, numbers[id]);
+        if (sum <= TN_COSTS_MOST) continue;
+        const tn_op *op = tn_graph_op(costs->graph, id);
+        tn__fail(error, TN_E_INVALID, "a cost of %llu; all together may cost 2^56 at most",
+                 (unsigned long long)numbers[id]);
+        return tn__where(error, TN_E_INVALID, "%s%snode '%.60s' (%.30s)", file != NULL ? file : "",
+                         file != NULL ? ": " : "", op->name, op->type);
     }
     return TN_OK;
+}
+
+tn_status tn__costs_check(const tn_costs *costs, const char *file, tn_error *error) {
+    TN_TRY(costs_check(costs, costs->of, file, error));
+    return costs_check(costs, costs->again, file, error);
 }
 
 tn_status tn_costs_given(const tn_context *context, const tn_graph *graph, const uint64_t *of,
@@ -74,8 +83,6 @@ tn_status tn_costs_given(const tn_context *context, const tn_graph *graph, const
                 tn_graph_op_count(graph));
     if (!isfinite(bytes_per_s) || bytes_per_s < 0)
         TN_FAIL(error, TN_E_INVALID, "%g bytes a second is not a rate", bytes_per_s);
-    TN_TRY(costs_check(graph, of, error));
-    TN_TRY(costs_check(graph, again, error));
     tn_costs *made;
     TN_TRY(tn__costs_create(context, graph, &made, error));
     if (count > 0) {
@@ -83,8 +90,12 @@ tn_status tn_costs_given(const tn_context *context, const tn_graph *graph, const
         memcpy(made->again, again != NULL ? again : of, count * sizeof *of);
     }
     made->bytes_per_s = bytes_per_s;
-    *costs = made;
-    return TN_OK;
+    tn_status status = tn__costs_check(made, NULL, error);
+    if (status == TN_OK)
+        *costs = made;
+    else
+        tn_costs_destroy(made);
+    return status;
 }
 
 /* --- asking --- */

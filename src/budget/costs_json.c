@@ -165,11 +165,11 @@ static tn_status json_entry_read(json_table *table, const json_t *item, size_t i
                 "operators[%zu]: 'key' is not a string of 32 hexadecimal digits", index);
     memcpy(entry->key, key, JSON_KEY + 1);
     if (!json_cost(json_object_get(item, "ps"), &entry->ps))
-        TN_FAIL(error, TN_E_INVALID, "operators[%zu]: 'ps' is not an integer from 0 to 10^18",
+        TN_FAIL(error, TN_E_INVALID, "operators[%zu]: 'ps' is not an integer from 0 to 2^56",
                 index);
     entry->again_ps = entry->ps;
     if (again != NULL && !json_cost(again, &entry->again_ps))
-        TN_FAIL(error, TN_E_INVALID, "operators[%zu]: 'again_ps' is not an integer from 0 to 10^18",
+        TN_FAIL(error, TN_E_INVALID, "operators[%zu]: 'again_ps' is not an integer from 0 to 2^56",
                 index);
     if (!tn__names_add(&table->names, entry->key, JSON_KEY, table->count, &known))
         return tn__no_memory(error, "costs");
@@ -253,6 +253,7 @@ tn_status tn_costs_read_memory(const char *name, const void *bytes, size_t size,
     tn_status status = tn__costs_create(context, graph, &made, error);
     if (status == TN_OK) {
         status = json_document(root, made, error);
+        if (status == TN_OK) status = tn__costs_check(made, name, error);
         if (status == TN_OK)
             *costs = made;
         else

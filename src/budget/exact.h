@@ -134,12 +134,13 @@ typedef struct exact_search {
     exact_states states;
     uint64_t budget;
     uint64_t ceiling; /* what costs as much is not looked for */
-    uint64_t above;   /* the least that was left out as it was not below the ceiling */
+    uint64_t above;   /* the least that was left out as it was not below the ceiling; UINT64_MAX:
+                       * nothing was */
     uint64_t floor;   /* proved: what runs again costs at least so much */
 } exact_search;
 
 /* The cheapest schedule, which is added to `schedule`; its extra cost in search->floor. Errors:
- * E_INFEASIBLE (none below the ceiling), E_STOPPED, E_NO_MEMORY. */
+ * E_INFEASIBLE (none below the ceiling; of EXACT_NEVER: none at all), E_STOPPED, E_NO_MEMORY. */
 tn_status tn__exact_search(exact_search *search, tn__schedule *schedule);
 
 #endif

@@ -243,7 +243,7 @@ static tn_status search_below(exact_search *s, const uint64_t *start, tn__schedu
     const exact_model *model = s->model;
     uint32_t stride = model->job_words + model->value_words + 1;
     search_step step = {.search = s, .state = TN_NONE};
-    s->above = EXACT_NEVER;
+    s->above = UINT64_MAX;
     tn__exact_states_init(&s->states, &s->run->context, stride);
     tn_status status = search_reach(&step, start, start, start + model->job_words, TN_NONE);
     if (status == TN_OK) status = search_walk(s, schedule);
@@ -266,10 +266,12 @@ tn_status tn__exact_search(exact_search *s, tn__schedule *schedule) {
     for (;;) {
         if (s->ceiling > ceiling || s->ceiling - least > again) s->ceiling = ceiling;
         status = search_below(s, start, schedule);
-        if (status != TN_E_INFEASIBLE || s->ceiling == ceiling || s->above == EXACT_NEVER) break;
+        if (status != TN_E_INFEASIBLE || s->ceiling == ceiling || s->above == UINT64_MAX) break;
         s->floor = s->above; /* nothing is below */
-        s->ceiling = least + 2 * (s->above - least) + 1;
+        s->ceiling = tn__add_sat(s->above, s->above - least + 1);
     }
     s->ceiling = ceiling;
+    if (status == TN_E_INFEASIBLE && ceiling == EXACT_NEVER && s->above != UINT64_MAX)
+        TN_FAIL(s->run->error, TN_E_STOPPED, "what is left costs more than is counted");
     return status;
 }

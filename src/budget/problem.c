@@ -12,7 +12,7 @@
 
 #include <stdio.h>
 
-#include <tenure/costs.h>
+#include "budget/costs.h"
 
 typedef struct problem_state {
     const tn__nodes *nodes;
@@ -147,14 +147,18 @@ static tn_status problem_graph(problem_state *s) {
 }
 
 static tn_status problem_costs(problem_state *s, const tn_context *context, tn_costs **costs) {
-    uint32_t count = s->nodes->node_count;
-    uint64_t *of = tn__arena_array(s->nodes->arena, 2 * (size_t)count + 1, sizeof *of);
-    if (of == NULL) return problem_no_memory(s);
-    for (uint32_t i = 0; i < count; i++) {
-        of[i] = s->nodes->nodes[i].cost;
-        of[count + i] = s->nodes->nodes[i].again_cost;
+    tn_costs *made;
+    TN_TRY(tn__costs_create(context, s->graph, &made, s->error));
+    for (uint32_t i = 0; i < s->nodes->node_count; i++) {
+        made->of[i] = s->nodes->nodes[i].cost;
+        made->again[i] = s->nodes->nodes[i].again_cost;
     }
-    return tn_costs_given(context, s->graph, of, of + count, count, 0, costs, s->error);
+    tn_status status = tn__costs_check(made, s->nodes->file, s->error);
+    if (status == TN_OK)
+        *costs = made;
+    else
+        tn_costs_destroy(made);
+    return status;
 }
 
 tn_status tn_fit_problem_load_memory(const char *name, const void *bytes, size_t size,

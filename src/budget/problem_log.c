@@ -215,7 +215,7 @@ static tn_status log_convert(tn__nodes *nodes, const tn_evict_log *log) {
     }
     for (uint32_t i = 0; i < nodes->node_count; i++)
         if (nodes->nodes[i].cost > TN_COSTS_MOST)
-            TN_FAIL(nodes->error, TN_E_INVALID, "operator %u, '%.60s', takes more than 10^18 ns", i,
+            TN_FAIL(nodes->error, TN_E_INVALID, "operator %u, '%.60s', takes more than 2^56 ns", i,
                     nodes->nodes[i].name);
     return TN_OK;
 }

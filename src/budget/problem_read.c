@@ -125,10 +125,10 @@ static tn_status read_operator(read_state *s, const json_t *item, tn__node *node
     if (!json_is_object(item)) return read_fail(s, "it is not an object");
     if (read_member(item, "cost") == NULL ||
         !read_amount(read_member(item, "cost"), TN_COSTS_MOST, &node->cost))
-        return read_fail(s, "'cost' is not an integer from 0 to 10^18");
+        return read_fail(s, "'cost' is not an integer from 0 to 2^56");
     node->again_cost = node->cost;
     if (!read_amount(read_member(item, "again"), TN_COSTS_MOST, &node->again_cost))
-        return read_fail(s, "'again' is not an integer from 0 to 10^18");
+        return read_fail(s, "'again' is not an integer from 0 to 2^56");
     if (!read_amount(read_member(item, "scratch"), INT64_MAX / 4, &node->scratch))
         return read_fail(s, "'scratch' is not an integer from 0 to 2^61");
     if (!read_flag(item, "repeats", &repeats))
@@ -215,7 +215,7 @@ static tn_status read_checkmate(read_state *s, const json_t *cpu, const json_t *
         tn__node_value *value = &it->values[s->index];
         s->list = "cpu";
         if (!read_amount(json_array_get(cpu, s->index), TN_COSTS_MOST, &node->cost))
-            return read_fail(s, "it is not an integer from 0 to 10^18");
+            return read_fail(s, "it is not an integer from 0 to 2^56");
         s->list = "ram";
         if (!read_amount(json_array_get(ram, s->index), INT64_MAX / 4, &value->bytes))
             return read_fail(s, "it is not an integer from 0 to 2^61");

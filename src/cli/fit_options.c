@@ -70,6 +70,7 @@ uint32_t cli_allow_check(struct argp_state *state, uint32_t allow, double link) 
 }
 
 void cli_costs_parse(struct argp_state *state, cli_costs *costs, const char *value) {
+    *costs = (cli_costs){0}; /* the last one counts */
     if (strncmp(value, "model:", 6) != 0) {
         costs->path = value;
         return;

@@ -53,7 +53,10 @@ static void tell_run(const cli_fit *fit, const tn_fit_result *it) {
 static void tell_one(const cli_fit *fit, const tn_fit_result *it, uint64_t budget,
                      const tn_fate_totals *fates) {
     char size[TN_SIZE_TEXT_MAX];
-    tell_bytes("budget", budget);
+    if (budget == UINT64_MAX)
+        printf("%-18s no limit\n", "budget");
+    else
+        tell_bytes("budget", budget);
     tell_bytes("takes", it->bytes);
     if (fit->options.fixed_bytes > 0) tell_bytes("  weights, states", fit->options.fixed_bytes);
     tell_bytes(fit->options.live ? "  with addresses" : "  arena", it->layout.peak);

@@ -122,14 +122,18 @@ static void costs_refuses_bad_numbers(void **state) {
     assert_int_equal(tn_costs_given(NULL, n.graph, numbers, NULL, count, 0, &costs, &failure),
                      TN_E_INVALID);
     assert_non_null(strstr(failure.where, "Relu"));
-    numbers[2] = TN_COSTS_MOST;
+    numbers[2] = TN_COSTS_MOST - 2; /* with the others one too many */
+    assert_int_equal(tn_costs_given(NULL, n.graph, numbers, NULL, count, 0, &costs, &failure),
+                     TN_E_INVALID);
+    assert_non_null(strstr(failure.where, "Relu"));
+    numbers[2]--;
     assert_int_equal(tn_costs_given(NULL, n.graph, numbers, NULL, count + 1, 0, &costs, &failure),
                      TN_E_INVALID);
     assert_int_equal(tn_costs_given(NULL, n.graph, numbers, NULL, count, NAN, &costs, &failure),
                      TN_E_INVALID);
     assert_null(costs);
     costs_ok(tn_costs_given(NULL, n.graph, numbers, NULL, count, 5, &costs, &failure));
-    assert_true(tn_costs_of(costs, 1) == 2 && tn_costs_again_of(costs, 2) == TN_COSTS_MOST);
+    assert_true(tn_costs_of(costs, 1) == 2 && tn_costs_again_of(costs, 2) == numbers[2]);
     assert_true(tn_costs_bytes_per_s(costs) == 5 && tn_costs_graph(costs) == n.graph);
     tn_costs_destroy(costs);
     net_close(&n);
@@ -215,6 +219,34 @@ static void costs_of_another_model_are_refused_with_its_first_operator(void **st
     net_close(&other);
 }
 
+/* Two operators that are alike cost twice what their entry says. */
+static void a_file_whose_sum_is_too_much_is_refused_with_the_node(void **state) {
+    net n;
+    size_t size;
+    tn_costs *costs, *read = NULL;
+    uint64_t numbers[2] = {TN_COSTS_MOST / 2, TN_COSTS_MOST / 2};
+    (void)state;
+    net_open(&n, TN_FLOAT32, 3);
+    tn_tensor_id x = net_input(&n, "x", NET_SHAPE(4));
+    net_output(&n, net_op(&n, "Relu", NET_LIST(net_op(&n, "Relu", NET_LIST(x)))));
+    net_ok(&n, tn_graph_infer(n.graph, &n.error));
+    costs_ok(tn_costs_given(NULL, n.graph, numbers, NULL, 2, 0, &costs, &failure));
+    char *bytes = costs_written(costs, &size);
+    costs_ok(tn_costs_read_memory("c.json", bytes, size, NULL, n.graph, &read, &failure));
+    tn_costs_destroy(read);
+    read = NULL;
+    char *digits = strstr(bytes, "\"ps\": 36028797018963968");
+    assert_non_null(digits);
+    digits[22] = '9';
+    assert_int_equal(tn_costs_read_memory("c.json", bytes, size, NULL, n.graph, &read, &failure),
+                     TN_E_INVALID);
+    assert_true(strncmp(failure.where, "c.json: node '", 14) == 0);
+    assert_null(read);
+    tn_costs_destroy(costs);
+    free(bytes);
+    net_close(&n);
+}
+
 static void bad_files_are_refused(void **state) {
 #define COSTS_HEAD "{\"format\": \"tenure-costs\", \"version\": 1, "
 #define COSTS_KEY "\"key\": \"0123456789abcdef0123456789abcdef\", "
@@ -232,7 +264,7 @@ static void bad_files_are_refused(void **state) {
         {COSTS_HEAD "\"operators\": [{" COSTS_KEY "\"ps\": -1}]}", "ps"},
         {COSTS_HEAD "\"operators\": [{" COSTS_KEY "\"ps\": NaN}]}", "byte"},
         {COSTS_HEAD "\"operators\": [{" COSTS_KEY "\"ps\": 1.5}]}", "ps"},
-        {COSTS_HEAD "\"operators\": [{" COSTS_KEY "\"ps\": 1000000000000000001}]}", "ps"},
+        {COSTS_HEAD "\"operators\": [{" COSTS_KEY "\"ps\": 72057594037927937}]}", "ps"},
         {COSTS_HEAD "\"operators\": [{" COSTS_KEY "\"ps\": 1, \"again_ps\": \"1\"}]}", "again_ps"},
         {COSTS_HEAD "\"operators\": [{" COSTS_KEY "\"ps\": 1}, {" COSTS_KEY "\"ps\": 2}]}",
          "operators[0]"},
@@ -309,6 +341,7 @@ int main(void) {
         cmocka_unit_test(costs_refuses_bad_numbers),
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(costs_of_another_model_are_refused_with_its_first_operator),
+        cmocka_unit_test(a_file_whose_sum_is_too_much_is_refused_with_the_node),
         cmocka_unit_test(bad_files_are_refused),
         cmocka_unit_test(every_allocation_of_a_file_may_fail),
         cmocka_unit_test(every_allocation_may_fail),

@@ -105,7 +105,11 @@ static void what_is_wrong_is_told_by_its_place(void **state) {
         {"{\"cpu\": [1, 1], \"ram\": [1, 2], \"edges\": [[0, 1], [0, 1]]}", "operator[1]"},
         {"{\"cpu\": [1, 1], \"ram\": [1, 2], \"edges\": [[0, 1], [1, 0]]}", "cycle"},
         {"{\"cpu\": [1, 1], \"cpu\": [1, 1], \"ram\": [1, 2], \"edges\": []}", "byte"},
-        {"{\"cpu\": [1000000000000000001], \"ram\": [1], \"edges\": []}", "cpu[0]"},
+        {"{\"cpu\": [72057594037927937], \"ram\": [1], \"edges\": []}", "cpu[0]"},
+        {"{\"cpu\": [72057594037927936, 1], \"ram\": [1, 1], \"edges\": []}", "p.json: node 'o1'"},
+        {"{\"values\": [], \"operators\": [{\"cost\": 1, \"again\": 72057594037927936}, "
+         "{\"cost\": 2, \"name\": \"conv\"}]}",
+         "p.json: node 'conv'"},
         {"{\"cpu\": [1], \"ram\": [9223372036854775807], \"edges\": []}", "ram[0]"},
         {"{\"values\": [{}], \"operators\": []}", "values[0]"},
         {"{\"values\": [{\"bytes\": 1, \"held\": 1}], \"operators\": []}", "values[0]"},

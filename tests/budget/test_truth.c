@@ -214,6 +214,27 @@ static void a_search_that_is_stopped_bounds_the_optimum(void **state) {
     kit_free(k);
 }
 
+/* The only way costs more than is counted: that there is none is not said. */
+static void costs_beyond_what_is_counted_prove_nothing(void **state) {
+    (void)state;
+    kit *k = kit_unit_chain(8);
+    for (uint32_t j = 0; j < k->job_count; j++)
+        k->jobs[j].job.cost = k->jobs[j].job.again_cost = UINT64_C(1) << 58;
+    kit_end(k);
+    check(k, "dear chain", 2, UINT64_MAX, TN__ALLOW_RECOMPUTE);
+    check(k, "dear chain", 5, UINT64_C(22) << 58, TN__ALLOW_RECOMPUTE);
+    for (int orders = 0; orders < 2; orders++) {
+        tn__pass_run run;
+        tn__arena arena;
+        uint32_t allow = TN__ALLOW_RECOMPUTE | (orders ? TN__ALLOW_ORDER : 0);
+        kit_run_begin(&run, &arena, k, tn__pass_named("exact"), 3, allow);
+        assert_int_equal(run.pass->solve(&run), TN_E_STOPPED);
+        assert_true(!run.has_best && run.least_bytes <= 3);
+        kit_run_end(&run);
+    }
+    kit_free(k);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unit_chains_cost_what_the_formula_says),
@@ -222,6 +243,7 @@ int main(void) {
         cmocka_unit_test(every_pair_of_the_file_is_proved),
         cmocka_unit_test(exact_is_what_trying_everything_finds),
         cmocka_unit_test(a_search_that_is_stopped_bounds_the_optimum),
+        cmocka_unit_test(costs_beyond_what_is_counted_prove_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

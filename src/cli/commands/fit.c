@@ -217,7 +217,7 @@ static void fit_check(struct argp_state *state, cli_fit *fit) {
     if (fit->runs > 0 && (fit->from.device != NULL || fit->problem_path != NULL))
         cli_misuse(state, "--run is for what runs here: measured costs, or those of a file");
     if (fit->runs > 0 && fit->options.budget == 0) cli_misuse(state, "--run: which? --budget");
-    if (fit->from.device != NULL && (fit->save_costs != NULL || fit->from.path != NULL))
+    if (fit->from.device != NULL && fit->save_costs != NULL)
         cli_misuse(state, "--costs model:... measures nothing: leave --save-costs out");
 }
 
