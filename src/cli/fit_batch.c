@@ -1,4 +1,9 @@
-/* fit_batch.c - the largest batch that fits: doubled until it does not, then halved between. */
+/* fit_batch.c - the largest batch that fits: doubled until it does not, then halved between.
+ *
+ * Whether a batch fits is asked quickly: whatever program will do. Such a search finds programs of
+ * fewer bytes than the least that `tn_fit` knows of, which then has no answer for that batch; so
+ * the end is looked for once more below, by answers as they are told.
+ */
 #include <inttypes.h>
 #include <string.h>
 
@@ -12,17 +17,22 @@ typedef struct batch_search {
     const cli_fit *fit; /* as it was asked for */
     cli_fit best;       /* with the largest batch that fitted, and its answer; zero: none did */
     bool plainly;       /* as it is, or by fitting */
+    bool carefully;     /* by the answer that is told, not by whatever fits */
 } batch_search;
+
+static bool batch_is_none(tn_status status) {
+    return status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE;
+}
 
 /* Whether there is any program of a batch. What fits stays in s->best. */
 static tn_status batch_try(batch_search *s, uint64_t batch, bool *fits, tn_error *error) {
     cli_fit trial = *s->fit;
     trial.batch = batch;
-    trial.options.any = true;
+    trial.options.any = !s->carefully;
     if (s->plainly) trial.options.pass = "keep";
     tn_status status = cli_fit_open(&trial, error);
     if (status == TN_OK) status = cli_fit_solve(&trial, error);
-    bool none = status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE;
+    bool none = batch_is_none(status);
     none |= status == TN_E_STOPPED && cli_interrupted();
     *fits = status == TN_OK;
     if (*fits) {
@@ -32,6 +42,19 @@ static tn_status batch_try(batch_search *s, uint64_t batch, bool *fits, tn_error
         cli_fit_release(&trial);
     }
     return none ? TN_OK : status;
+}
+
+/* Between one that fits, or 0, and one that does not. */
+static tn_status batch_halve(batch_search *s, uint64_t fits, uint64_t fails, uint64_t *largest,
+                             tn_error *error) {
+    while (fails - fits > 1 + fits / BATCH_GRAIN && !cli_interrupted()) {
+        uint64_t middle = fits + (fails - fits) / 2;
+        bool fine;
+        TN_TRY(batch_try(s, middle, &fine, error));
+        *(fine ? &fits : &fails) = middle;
+    }
+    *largest = fits;
+    return TN_OK;
 }
 
 /* From a batch that is known to fit, or 0. Whoever stops it gets the largest so far. */
@@ -47,32 +70,64 @@ static tn_status batch_largest(batch_search *s, uint64_t known, uint64_t *larges
         if (fails > BATCH_MOST)
             TN_FAIL(error, TN_E_INVALID, "memory hardly depends on the batch: 2^32 fit");
     }
-    while (fails - fits > 1 + fits / BATCH_GRAIN && !cli_interrupted()) {
-        uint64_t middle = fits + (fails - fits) / 2;
-        TN_TRY(batch_try(s, middle, &fine, error));
-        *(fine ? &fits : &fails) = middle;
+    return batch_halve(s, fits, fails, largest, error);
+}
+
+/* The same below one without an answer: it is not far, so steps down begin with small ones. */
+static tn_status batch_below(batch_search *s, uint64_t known, uint64_t *largest, tn_error *error) {
+    uint64_t fails = *largest, step = 1 + fails / BATCH_GRAIN;
+    s->carefully = true;
+    while (fails - known > step && !cli_interrupted()) {
+        bool fine;
+        TN_TRY(batch_try(s, fails - step, &fine, error));
+        if (fine) return batch_halve(s, fails - step, fails, largest, error);
+        fails -= step;
+        step *= 2;
     }
-    *largest = fits;
+    return batch_halve(s, known, fails, largest, error);
+}
+
+/* --- the answer --- */
+
+static tn_status batch_take(cli_fit *fit, batch_search *s, tn_error *error) {
+    const tn_fit_options options = fit->options;
+    if (s->best.result_count == 0)
+        TN_FAIL(error, TN_E_STOPPED, "stopped before any batch was known to fit");
+    *fit = s->best;
+    fit->options.any = options.any;
+    fit->options.pass = options.pass;
+    s->best = (cli_fit){0};
     return TN_OK;
+}
+
+static tn_status batch_solve(cli_fit *fit, uint64_t batch, tn_error *error) {
+    fit->batch = batch;
+    TN_TRY(cli_fit_open(fit, error));
+    return cli_fit_solve(fit, error);
 }
 
 /* The answer for the largest: searched for as if it had been asked for; of who stopped it the one
  * that there is. */
-static tn_status batch_answer(cli_fit *fit, batch_search *s, uint64_t fitted, tn_error *error) {
+static tn_status batch_answer(cli_fit *fit, batch_search *s, uint64_t plain, uint64_t *fitted,
+                              tn_error *error) {
+    bool searched = false;
+    if (!cli_interrupted() && *fitted > 0) {
+        tn_status status = batch_solve(fit, *fitted, error);
+        if (!batch_is_none(status) || cli_interrupted()) return status;
+        cli_fit_release(fit);
+        *fit = *s->fit;
+        searched = true;
+        TN_TRY(batch_below(s, plain, fitted, error));
+    }
     if (cli_interrupted()) {
-        const tn_fit_options options = fit->options;
-        if (s->best.result_count == 0)
-            TN_FAIL(error, TN_E_STOPPED, "stopped before any batch was known to fit");
-        *fit = s->best;
-        fit->options = options;
-        s->best = (cli_fit){0};
+        TN_TRY(batch_take(fit, s, error));
+        *fitted = fit->batch;
         cli_note("stopped early: larger batches may fit");
         return TN_OK;
     }
-    if (fitted == 0) return TN_OK;
-    fit->batch = fitted;
-    TN_TRY(cli_fit_open(fit, error));
-    return cli_fit_solve(fit, error);
+    if (*fitted == 0) return TN_OK;
+    return searched && *fitted > plain ? batch_take(fit, s, error)
+                                       : batch_solve(fit, *fitted, error);
 }
 
 tn_status cli_fit_batches(cli_fit *fit, uint64_t *plain, uint64_t *fitted, tn_error *error) {
@@ -81,7 +136,7 @@ tn_status cli_fit_batches(cli_fit *fit, uint64_t *plain, uint64_t *fitted, tn_er
     tn_status status = batch_largest(&search, 0, plain, error);
     search.plainly = false;
     if (status == TN_OK) status = batch_largest(&search, *plain, fitted, error);
-    if (status == TN_OK) status = batch_answer(fit, &search, *fitted, error);
+    if (status == TN_OK) status = batch_answer(fit, &search, *plain, fitted, error);
     cli_fit_release(&search.best);
     return status;
 }

@@ -25,6 +25,17 @@ done
 expect 1 "the least found takes 3 bytes" $tenure fit --problem chain.json --budget 2
 expect 1 "holders of 3 bytes" $tenure fit --problem chain.json --budget 2
 
+# What runs again costs `again`, and a budget beyond all is said to be none.
+for again in 7:110 100:203 1000:1103; do
+    printf '{"values":[{"bytes":4},{"bytes":4},{"bytes":8},{"bytes":1,"kept":true}],"operators":[{"cost":100,"again":%s,
+        "outputs":[0]},{"cost":1,"inputs":[0],"outputs":[1]},{"cost":1,"inputs":[1],"outputs":[2]},
+        {"cost":1,"inputs":[2,0],"outputs":[3]}]}' "${again%:*}" >again.json
+    for pass in exact joint; do
+        expect 0 "\"time\":${again#*:},\"plain_time\":103" $tenure fit --problem again.json --budget 13 --pass $pass --json
+    done
+done
+expect 0 "budget +no limit" $tenure fit --problem chain.json --budget 18446744073709551615
+
 # A training step, by the rates of a device: what fits is told, and verifies.
 train="$tenure fit $models/train_alexnet.onnx --costs model:a100-40"
 expect 0 "pass +keep" $train --budget 8GiB
@@ -104,6 +115,12 @@ if [ -e "$squeeze" ]; then
     done
     # What came back from the host and is made again before anybody read it is waited for, too: it is dropped first.
     expect 0 'swapped +[1-9]' $tenure fit "$squeeze" --train --batch 4 --costs model:v100-16 --link 4GB/s --budget 41786786
+    # A program that any will do finds a byte below the least of batch 4: --max-batch ends with what is answered all the same.
+    by_rates="$tenure fit $squeeze --train --costs model:v100-16"
+    four=$($by_rates --batch 4 --budget 1MiB 2>&1 | sed -n 's/.*least found takes .*(\([0-9,]*\) bytes).*/\1/p' | tr -d ,)
+    expect 0 'largest by fitting +[0-9]' $by_rates --budget $((four - 1)) --max-batch
+    largest=$(sed -n 's/largest by fitting *\([0-9]*\).*/\1/p' out)
+    expect 0 "takes" $by_rates --budget $((four - 1)) --batch "$largest"
 else
     echo "SKIP: no shared data, so no SqueezeNet to fit"
 fi
@@ -128,6 +145,12 @@ expect 2 "is no folder" $train --budget 1 -o chain.json/plan.html
 expect 2 "nowhere/costs.json.*No such" $train --budget 1 --save-costs nowhere/costs.json
 printf '{"cpu":[1,1],"ram":[1,1],"edges":[[0,1],[1,0]]}' >cycle.json
 expect 2 "cycle" $tenure fit --problem cycle.json --budget 5
+expect 0 "the graph alone" $train --budget 8GiB --costs nowhere.json --costs model:a100-40 # of two the last counts
+expect 2 "nowhere.json.*No such" $tenure fit "$models/mobilenet_v2.onnx" --train --batch 1 --budget 1GiB --costs model:a100-40 --costs nowhere.json
+printf '{"cpu":[1,1000000000000000000],"ram":[1,1],"edges":[[0,1]]}' >bad.json
+expect 2 "bad.json: cpu\[1\]" $tenure fit --problem bad.json --budget 5
+sed 's/"cpu": \[[^]]*\]/"cpu": [1'"$(printf ',10000000000000000%.0s' {1..16})"']/' chain.json >bad.json
+expect 2 "bad.json: node 'o8'.*2\^56" $tenure fit --problem bad.json --budget 3 # the only way was said not to be there
 printf '{"cpu":[1,1],"ram":[1,-1],"edges":[[0,1]]}' >bad.json
 expect 2 "bad.json" $tenure fit --problem bad.json --budget 5
 exit $failed
