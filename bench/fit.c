@@ -113,7 +113,7 @@ static void fit_print_torch(const fit_bench *bench, const fit_times *times, cons
 
 static void fit_print(const fit_times *times, const tn_fit_result *result,
                       const tn_engine_usage *usage) {
-    /* it is planned anew for the engine, by who looks further than a search does */
+    /* it is planned anew for the engine, by who stops where that is enough */
     bool planned =
         usage->measured_peak == usage->planned_peak && usage->planned_peak <= result->layout.peak;
     printf(" %8.1f | %8.1f | %6.1f %% | %6.1f %% | %+5.1f %% |", times->plain_ms, times->ms,
@@ -129,13 +129,15 @@ static void fit_print(const fit_times *times, const tn_fit_result *result,
 static tn_status fit_measure(const fit_bench *bench, const fit_row *row, const bench_net *net,
                              const bench_plan *plan, const tn_fit_result *result, tn_error *error) {
     bench_net fitted = {0}, plain = {0};
+    bench_plan within = *plan;
     tn_engine_usage usage;
     fit_times times = {0};
     char answer[128] = "";
     if (bench->torch.process > 0 &&
         !bench_torch_plan(&bench->torch, result->bytes, answer, sizeof answer))
         snprintf(answer, sizeof answer, "it went away");
-    tn_status status = bench_open_program(net, plan, result->program, row->link, &fitted, error);
+    within.enough = result->layout.peak;
+    tn_status status = bench_open_program(net, &within, result->program, row->link, &fitted, error);
     if (status == TN_OK) /* of its own, so that both begin with the same parameters */
         status = bench_open_program(net, plan, tn_setup_program(net->setup), 0, &plain, error);
     if (status == TN_OK) status = fit_run(bench, &plain, &fitted, &times, error);
@@ -156,6 +158,7 @@ static tn_status fit_one(const fit_bench *bench, const fit_row *row, const char 
     tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
     tn_fit_result result;
     memory.workspaces = tn_kernels_workspaces(tn_setup_kernels(net->setup));
+    memory.workspaces_again = tn_kernels_workspaces_again(tn_setup_kernels(net->setup));
     tn_fit_options options = fit_options(bench, row, net, &memory);
     tn_status status = tn_fit(tn_setup_program(net->setup), costs, &options, &result, error);
     printf("| %-20s | %.2f | %4.1f | %-12s | %8.1f | %8.1f | %5.1f |", name, row->ratio,

@@ -192,6 +192,7 @@ static tn_status gist_row_of(gist_model *it, const gist_row *row, tn_error *erro
     tn_fit_result result;
     uint64_t waiting;
     memory.workspaces = tn_kernels_workspaces(tn_setup_kernels(it->net.setup));
+    memory.workspaces_again = tn_kernels_workspaces_again(tn_setup_kernels(it->net.setup));
     options.memory = &memory;
     options.pass = "gist";
     options.allow = TN_FIT_COMPRESS | (row->lossy ? TN_FIT_LOSSY : 0);

@@ -111,11 +111,14 @@ tn_status bench_open_program(const bench_net *net, const bench_plan *plan,
                              tn_error *error) {
     tn_setup_options options = TN_SETUP_OPTIONS_INIT;
     tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
+    tn_plan_options layout = TN_PLAN_OPTIONS_INIT;
     tn_device_options device = TN_DEVICE_OPTIONS_INIT;
     tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
     memory.inplace = plan->inplace;
+    layout.enough = plan->enough;
     options.given_program = program;
     options.memory = &memory;
+    options.plan = &layout;
     device.link_bytes_per_s = link;
     engine.read = net_read;
     engine.self = (void *)net;

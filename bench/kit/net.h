@@ -39,6 +39,7 @@ typedef struct bench_plan {
     float rate;                 /* of learning */
     bool traced;                /* for bench_profile */
     float *zeros;               /* as in tn_engine_options */
+    uint64_t enough;            /* as in tn_plan_options, of bench_open_program */
 } bench_plan;
 
 /* made_up: contents that the file has not; else it is an error that it has not. */

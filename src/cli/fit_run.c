@@ -67,6 +67,7 @@ static tn_status run_arrays(run_state *run, tn_error *error) {
 static tn_status run_open(run_state *run, tn_error *error) {
     cli_fit *fit = run->fit;
     const tn_program *program = fit->results[fit->chosen].program;
+    tn_plan_options plan = fit->choices.plan;
     tn_setup_options options = TN_SETUP_OPTIONS_INIT;
     tn_device_options device = TN_DEVICE_OPTIONS_INIT;
     tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
@@ -74,7 +75,8 @@ static tn_status run_open(run_state *run, tn_error *error) {
     memory.workspaces = memory.workspaces_again = NULL; /* those of its kernels */
     options.given_program = program;
     options.memory = &memory;
-    options.plan = &fit->choices.plan;
+    plan.enough = fit->results[fit->chosen].layout.peak; /* planned anew, it may take more */
+    options.plan = &plan;
     options.context = fit->input.import.context;
     device.link_bytes_per_s = fit->link; /* where nothing was said, as fast as it goes */
     engine.read = run_read;
