@@ -57,8 +57,5 @@ if(TARGET tenure_command)
   tenure_test(cli.shard NEEDS TENURE_PYTHON3 COMMAND ${TENURE_PYTHON3} ${here}/shard.py ${tenure})
   tenure_test(cli.shard_mpi TIMEOUT 300 THREADS 2 NEEDS TENURE_PYTHON3 TENURE_MPIRUN
               COMMAND ${TENURE_PYTHON3} ${here}/shard.py ${tenure} ${TENURE_MPIRUN})
-  if(TARGET tenure_mpi)
-    add_dependencies(tenure_command tenure_mpi)
-  endif()
   tenure_test(cli.train_bad COMMAND ${here}/train_bad.sh ${tenure})
 endif()
