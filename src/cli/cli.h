@@ -16,6 +16,7 @@ typedef struct cli_command {
     const char *summary;       /* one line for `tenure --help` */
     const char *first;         /* its options that most need, "output json": up to ten */
     const struct argp *parser; /* its options: for parsing, help and completion */
+    bool has_ranks; /* processes of mpirun run it together: what is wrong is told by one of them */
     int (*run)(int count, char **arguments); /* arguments[0] is "tenure NAME"; exit status */
 } cli_command;
 
@@ -46,6 +47,8 @@ void cli_parse(const cli_command *command, int count, char **words, void *input)
 /* Ends the program with a usage error of one line: what is wrong and what to do. */
 void cli_misuse(const struct argp_state *state, const char *format, ...)
     __attribute__((format(printf, 2, 3), noreturn));
+/* The same, of what was found out in some other way. */
+void cli_end(const tn_error *error) __attribute__((noreturn));
 /* Prints how a command is used and its options: the first, or all of them. */
 void cli_help(const cli_command *command, bool all, FILE *to);
 

@@ -53,7 +53,7 @@ void cli_swap_link(struct argp_state *state, const char *name, uint32_t allow,
     bool is_given = link.put_bytes_per_s > 0;
     tn_status status =
         is_given ? tn__device_known(name, &error) : swap_measure(name, &link, &error);
-    if (status != TN_OK) exit(cli_fail(&error));
+    if (status != TN_OK) cli_end(&error);
     *to_bytes_per_s = link.put_bytes_per_s;
     *from_bytes_per_s = link.get_bytes_per_s;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "cli/ranks.h"
 
 #define PARSE_BAD 2 /* exit status of bad usage */
 
@@ -14,7 +15,8 @@ typedef struct parse_call {
     void *input;
 } parse_call;
 
-static cli_tone parse_tone; /* of the one command that this process runs */
+static const cli_command *parse_command; /* the one that this process runs */
+static cli_tone parse_tone;
 cli_tone cli_tone_asked(void) { return parse_tone; }
 
 enum { PARSE_BRIEF = 2000, PARSE_PROGRESS };
@@ -31,11 +33,26 @@ static const struct argp_option common_options[] = {
                                "what is used most and examples; =all: every option", 0},
     {0}};
 
-static void parse_show_help(const cli_command *command, const char *value) {
-    if (value != NULL && strcmp(value, "all") != 0) {
-        fprintf(stderr, "tenure %s: --help=%s: it is --help or --help=all\n", command->name, value);
-        exit(PARSE_BAD);
-    }
+static bool parse_is_rank(void) { return parse_command->has_ranks && cli_ranks_started(); }
+
+void cli_end(const tn_error *error) {
+    exit(parse_is_rank() ? cli_ranks_end(error) : cli_fail(error));
+}
+
+_Noreturn static void parse_end(const char *text) {
+    tn_error error = {.status = TN_E_INVALID};
+    snprintf(error.message, sizeof error.message, "%s", text);
+    if (parse_is_rank()) cli_end(&error);
+    fprintf(stderr, "tenure %s: ", parse_command->name);
+    cli_put_text(stderr, text);
+    fputc('\n', stderr);
+    exit(PARSE_BAD);
+}
+
+static void parse_show_help(const struct argp_state *state, const cli_command *command,
+                            const char *value) {
+    if (value != NULL && strcmp(value, "all") != 0)
+        cli_misuse(state, "--help=%s: it is --help or --help=all", value);
     cli_help(command, value != NULL, stdout);
     exit(cli_finish(0));
 }
@@ -47,7 +64,7 @@ static error_t common_parse(int key, char *value, struct argp_state *state) {
         state->child_inputs[0] = call->input;
         return 0;
     case 'h':
-        parse_show_help(call->command, value);
+        parse_show_help(state, call->command, value);
         return 0;
     case 'q':
         parse_tone.quiet = true;
@@ -73,16 +90,13 @@ typedef struct parse_scan {
     const cli_options *options;
 } parse_scan;
 
-static void parse_refuse(const parse_scan *scan, const char *format, ...) {
+_Noreturn static void parse_refuse(const char *format, ...) {
     char text[256];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "tenure %s: ", scan->command->name);
-    cli_put_text(stderr, text);
-    fputc('\n', stderr);
-    exit(PARSE_BAD);
+    parse_end(text);
 }
 
 static void parse_refuse_name(const parse_scan *scan, const char *name) {
@@ -90,8 +104,8 @@ static void parse_refuse_name(const parse_scan *scan, const char *name) {
     for (uint32_t i = 0; i < scan->options->count; i++)
         tn__near_try(&near, scan->options->rows[i].name);
     if (near.name != NULL)
-        parse_refuse(scan, "there is no option --%.80s; did you mean --%s?", name, near.name);
-    parse_refuse(scan, "there is no option --%.80s; `tenure %s --help=all` lists them", name,
+        parse_refuse("there is no option --%.80s; did you mean --%s?", name, near.name);
+    parse_refuse("there is no option --%.80s; `tenure %s --help=all` lists them", name,
                  scan->command->name);
 }
 
@@ -106,7 +120,7 @@ static const cli_option *parse_find(const parse_scan *scan, const char *name) {
         if (found == NULL) found = option;
     }
     if (other != NULL)
-        parse_refuse(scan, "--%s could mean --%s or --%s; write more of it", name, found->name,
+        parse_refuse("--%s could mean --%s or --%s; write more of it", name, found->name,
                      other->name);
     if (found == NULL) parse_refuse_name(scan, name);
     return found;
@@ -120,9 +134,9 @@ static bool parse_scan_name(const parse_scan *scan, const char *word, bool is_la
     const cli_option *option = parse_find(scan, name);
     free(name);
     if (equals != NULL && option->argument == NULL)
-        parse_refuse(scan, "--%s takes no value, and is given '%.80s'", option->name, equals + 1);
+        parse_refuse("--%s takes no value, and is given '%.80s'", option->name, equals + 1);
     if (equals != NULL || option->argument == NULL || option->argument_may_lack) return false;
-    if (is_last) parse_refuse(scan, "--%s needs a value: %s", option->name, option->argument);
+    if (is_last) parse_refuse("--%s needs a value: %s", option->name, option->argument);
     return true;
 }
 
@@ -132,13 +146,12 @@ static bool parse_scan_letters(const parse_scan *scan, const char *letters, bool
         for (uint32_t i = 0; i < scan->options->count; i++)
             if (scan->options->rows[i].letter == *letters) option = &scan->options->rows[i];
         if (option == NULL)
-            parse_refuse(scan, "there is no option -%c; `tenure %s --help=all` lists them",
-                         *letters, scan->command->name);
+            parse_refuse("there is no option -%c; `tenure %s --help=all` lists them", *letters,
+                         scan->command->name);
         if (option->argument == NULL) continue;
         if (option->argument_may_lack || letters[1] != '\0') return false;
         if (is_last)
-            parse_refuse(scan, "-%c, --%s needs a value: %s", *letters, option->name,
-                         option->argument);
+            parse_refuse("-%c, --%s needs a value: %s", *letters, option->name, option->argument);
         return true;
     }
     return false;
@@ -165,10 +178,8 @@ void cli_misuse(const struct argp_state *state, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "%s: ", state->name);
-    cli_put_text(stderr, text);
-    fputc('\n', stderr);
-    exit(PARSE_BAD);
+    (void)state;
+    parse_end(text);
 }
 
 /* Text for people goes elsewhere; files that are written to standard output do not. */
@@ -184,6 +195,7 @@ void cli_parse(const cli_command *command, int count, char **words, void *input)
                                 .args_doc = command->parser->args_doc,
                                 .children = children};
     parse_call call = {command, input};
+    parse_command = command;
     parse_check_names(command, count, words);
     argp_parse(&parser, count, words, ARGP_NO_HELP, NULL, &call);
     if (parse_tone.quiet) parse_send_text("/dev/null");

@@ -1,7 +1,37 @@
 /* ranks.c - the step and the program of one of several ranks. */
 #include "cli/ranks.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/base.h"
+
+/* --- processes of mpirun --- */
+
+bool cli_ranks_started(void) {
+    const char *count = getenv("OMPI_COMM_WORLD_SIZE");
+    return count != NULL && strcmp(count, "1") != 0;
+}
+
+static tn_status ranks_end(void *self, tn_world *world, tn_error *error) {
+    const tn_error *why = self;
+    *error = *why;
+    return tn_world_agree(world, why->status, error);
+}
+
+/* Without MPI they know nothing of each other: then what is wrong is what was found here. */
+static int ranks_end_tell(void *self, tn_status status, const tn_error *error) {
+    return cli_fail(status == TN_E_UNSUPPORTED ? self : error);
+}
+
+int cli_ranks_end(const tn_error *error) {
+    tn_error why = *error, told = {0};
+    tn_world_options options = TN_WORLD_OPTIONS_INIT;
+    options.tell = ranks_end_tell;
+    options.self = &why;
+    tn_status status = tn_world_run(&options, ranks_end, &why, &told);
+    return tn_status_exit_code(status == TN_E_UNSUPPORTED ? why.status : status);
+}
 
 /* --- options --- */
 

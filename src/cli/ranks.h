@@ -25,6 +25,12 @@ typedef struct cli_ranks {
 #define CLI_RANKS_INIT                                                                             \
     { .grid = TN_GRID_INIT }
 
+/* Whether mpirun has started several of this process. */
+bool cli_ranks_started(void);
+/* Such a process cannot begin: all agree on that before anything else, one tells it. Returns the
+ * exit status, which is the same on all. */
+int cli_ranks_end(const tn_error *error);
+
 /* A child of the parsers of both, for all but the grid; its input is a cli_ranks. */
 extern const struct argp cli_ranks_argp;
 

@@ -113,9 +113,7 @@ static int ranks_tell(void *self, tn_status status, const tn_error *error) {
 }
 
 bool cli_train_has_ranks(const cli_train *train) {
-    const char *started = getenv("OMPI_COMM_WORLD_SIZE");
-    bool many = started != NULL && strcmp(started, "1") != 0;
-    return train->divided || train->threads_as_ranks || many;
+    return train->divided || train->threads_as_ranks || cli_ranks_started();
 }
 
 int cli_train_world(cli_train *train) {

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#define WORLD_TELL_S 2 /* for who tells that there will be no ranks */
+
 #define TN_LINK(name) extern const tn__link_driver tn__link_##name;
 #include "dist/drivers.def"
 #undef TN_LINK
@@ -260,10 +262,14 @@ static tn_status world_options(const tn_world_options *given, tn_world_options *
     return TN_OK;
 }
 
-/* It failed before there were ranks: of processes that mpirun has started, the first one tells. */
+/* It failed before there were ranks: of processes that mpirun has started, the first one tells. The
+ * others let it: mpirun ends all when one ends badly. */
 static tn_status world_tell(const tn_world_options *options, tn_status status, tn_error *error) {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");
-    if (options->tell != NULL && (rank == NULL || strcmp(rank, "0") == 0))
+    struct timespec grace = {.tv_sec = WORLD_TELL_S};
+    if (rank != NULL && strcmp(rank, "0") != 0)
+        nanosleep(&grace, NULL);
+    else if (options->tell != NULL)
         (void)options->tell(options->self, status, error);
     return status;
 }

@@ -403,6 +403,35 @@ def mistakes(begin):
         sys.exit(f"FAILED: {done.stderr}")
 
 
+def ends_alike(commands, words):
+    """Each (number of ranks, command) ends with status 2, told by one line of one of them."""
+    kept = ["sh", "-c", '"$@"; echo $? >status.$OMPI_COMM_WORLD_RANK', "sh"]  # mpirun itself ends all when one fails
+    together = [MPIRUN, "--oversubscribe"]
+    for count, command in commands:
+        together += ["-n", str(count), *kept, *command, ":"]
+    done = run(together[:-1], 0, ENDS_S)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("tenure")]
+    codes = [pathlib.Path(f"status.{rank}").read_text().strip() for rank in range(sum(count for count, _ in commands))]
+    if len(lines) != 1 or words not in lines[0] or any(code != "2" for code in codes):
+        sys.exit(f"FAILED: {words}: {codes}, {done.stderr}")
+
+
+def misused():
+    """What is wrong with the command itself: all of them would say it."""
+    plain = [*HEADS, "--steps", "2"]
+    for words, options in [("3 ranks, and mpirun has started 4", ["--parallel", "data=3"]),
+                           ("does not divide into 4 equal parts", ["--parallel", "data=4", "--batch", "9"]),
+                           ("more than the model's", ["--parallel", "pipeline=4,interleave=16", "--micro-batches", "4"]),
+                           ("rank 0: --link: '0' is not a speed", ["--parallel", "data=4", "--link", "0", "--budget", "1MiB"]),
+                           ("rank 0: --link: 0B/s is out of range", ["--parallel", "data=4", "--link", "0B/s", "--budget", "1MiB"]),
+                           ("rank 0: --parallel: 'data=0'", ["--parallel", "data=0"]),
+                           ("rank 0: there is no option --parallell", ["--parallell", "data=4"]),
+                           ("rank 0: --ranks-as-threads is for one process", ["--parallel", "data=4", "--ranks-as-threads"])]:
+        ends_alike([(4, [*plain, *options])], words)
+    ends_alike([(4, [TENURE, "train", "none.onnx", *HEADS[3:]])], "rank 0, none.onnx: cannot open")
+    ends_alike([(2, plain), (1, [*plain, "--bucket", "0"]), (1, plain)], "rank 2: --bucket")
+
+
 def alone():
     for words, options in [("mpirun -n 4", ["--parallel", "data=4"]), ("serial or safe", ["--parallel", "layers=2"]), ("there twice", ["--parallel", "data=2,data=2"]),
                            ("--bucket", [*threads(2), "--bucket", "0"]), ("--parallel", ["--parallel", "data=0"]),
@@ -566,6 +595,7 @@ def main():
         pictures(mpirun(4), "data=4", [])
         pictures(mpirun(2), "tensor=2", ["--sequence-parallel"])
         differ()
+        misused()
         mistakes(mpirun)
         cannot_be_cut(mpirun)
         cannot_be_staged(mpirun)

@@ -65,6 +65,9 @@ static void train_parse_parallel(cli_train *train, const char *value, struct arg
 
 static void train_check_ranks(const cli_train *train, struct argp_state *state) {
     cli_ranks_check(state, &train->at, train->session.budget);
+    if (train->threads_as_ranks && cli_ranks_started())
+        cli_misuse(state, "--ranks-as-threads is for one process, and mpirun has started several: "
+                          "leave one of the two out");
     if (train->at.shard != TN_SHARD_NONE && !cli_train_has_ranks(train))
         cli_misuse(state, "--shard %s: among whom? give --parallel data=N",
                    tn_shard_name(train->at.shard));
@@ -239,5 +242,6 @@ const cli_command cli_command_train = {
     .summary = "train a model in its planned arena",
     .first = "data batch epochs optimizer lr budget checkpoint resume threads json",
     .parser = &train_parser,
+    .has_ranks = true,
     .run = train_run,
 };

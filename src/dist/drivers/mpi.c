@@ -170,7 +170,8 @@ static const tn__transfer *mpi_waits(const tn__transfer *transfers, uint32_t cou
     return NULL;
 }
 
-/* Once it failed with messages under way, nobody comes back from here: the helper ends the job. */
+/* Once it failed nobody comes back from here before what is under way has arrived. Where all have
+ * agreed on that, it does; else the helper ends the job. */
 static tn_status mpi_wait(void *self, tn__transfer *transfers, uint32_t count, tn_error *error) {
     mpi_link *link = self;
     struct timespec until = tn__link_until(link->options->patience_s);
@@ -261,9 +262,10 @@ static bool mpi_done(mpi_link *link, tn__transfer *one) {
     return mpi_good(link, link->shim->test(one->request, &done, &count), "a message") && done;
 }
 
+/* Also after a failure: others may not know of it yet, and wait for what this rank sends. */
 static bool mpi_progress(mpi_link *link) {
     bool any = false;
-    for (tn__transfer **at = &link->active; *at != NULL && !mpi_has_failed(link);) {
+    for (tn__transfer **at = &link->active; *at != NULL;) {
         tn__transfer *one = *at;
         if (!mpi_done(link, one)) {
             at = &one->next;
