@@ -57,8 +57,8 @@ struct cli_train {
 
 /* train_run.c: data, model, plan, engines; and where it stood, when it is resumed. */
 tn_status cli_train_open(cli_train *train, tn_error *error);
-/* All updates that are left, with checkpoints. SIGINT and SIGTERM stop it behind an update, with a
- * checkpoint; train->signal tells which. */
+/* All updates that are left, with checkpoints. SIGINT, SIGTERM and SIGUSR2 stop it behind an
+ * update, with a checkpoint; train->signal tells which. */
 tn_status cli_train_all(cli_train *train, tn_error *error);
 /* The model as it is now, in inference, on the samples that were held out. */
 tn_status cli_train_test(cli_train *train, tn_error *error);

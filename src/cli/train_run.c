@@ -156,6 +156,7 @@ static void run_stop(int signal) {
 static void run_listen(void) {
     cli_on_signal(SIGINT, run_stop);
     cli_on_signal(SIGTERM, run_stop);
+    cli_on_signal(SIGUSR2, run_stop); /* that schedulers send, and mpirun hands on */
 }
 
 tn_status cli_train_all(cli_train *train, tn_error *error) {

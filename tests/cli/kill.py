@@ -5,7 +5,7 @@ PROGRAM is tenure, or examples/training/resume, which listens to no signal and g
 
 Runs of several optimizers, with dropout, sums over micro-batches and frequent checkpoints, are
 killed at random moments (SIGKILL, some of them as soon as a checkpoint is being written; now and
-then SIGINT or SIGTERM, which must leave a checkpoint of that moment) and resumed until they are
+then SIGINT, SIGTERM or SIGUSR2, which must leave a checkpoint of that moment) and resumed until they are
 through. The last checkpoint, which holds every parameter,
 all state and the step, must be that of a run that nobody killed, byte for byte.
 """
@@ -98,7 +98,7 @@ def main():
         number = turns % len(RUNS)
         turns += 1
         for _ in range(rng.randrange(1, 4)):
-            how = rng.choice([signal.SIGKILL] * 6 + [signal.SIGINT, signal.SIGTERM])
+            how = rng.choice([signal.SIGKILL] * 6 + [signal.SIGINT, signal.SIGTERM, signal.SIGUSR2])
             killed += kill(start(RUNS[number], "run.ck"), rng.random() * whole[number][1], how,
                            "run.ck", how == signal.SIGKILL and rng.random() < 0.3)
         parts = glob.glob("run.ck.*.part")

@@ -54,6 +54,10 @@ if(TARGET tenure_command)
               COMMAND ${TENURE_PYTHON3} ${here}/ranks.py ${tenure} ${TENURE_MPIRUN})
   tenure_test(cli.two_nodes TIMEOUT 300 THREADS 2 NEEDS TENURE_PYTHON3 TENURE_MPIRUN
               COMMAND ${TENURE_PYTHON3} ${here}/two_nodes.py ${tenure} ${TENURE_MPIRUN})
+  tenure_test(cli.faults TIMEOUT 400 THREADS 2 NEEDS TENURE_PYTHON3 TENURE_MPIRUN
+              COMMAND ${TENURE_PYTHON3} ${here}/faults.py ${tenure} ${TENURE_MPIRUN})
+  tenure_test(cli.cluster TIMEOUT 300 THREADS 2 NEEDS TENURE_PYTHON3 TENURE_MPIRUN
+              COMMAND ${TENURE_PYTHON3} ${here}/cluster.py ${tenure} ${TENURE_MPIRUN} ${PROJECT_SOURCE_DIR})
   tenure_test(cli.shard NEEDS TENURE_PYTHON3 COMMAND ${TENURE_PYTHON3} ${here}/shard.py ${tenure})
   tenure_test(cli.shard_mpi TIMEOUT 300 THREADS 2 NEEDS TENURE_PYTHON3 TENURE_MPIRUN
               COMMAND ${TENURE_PYTHON3} ${here}/shard.py ${tenure} ${TENURE_MPIRUN})

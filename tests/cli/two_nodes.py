@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Two machines with a slow link between them: two_nodes.py TENURE MPIRUN [--rate 50mbit] [--steps 5] [--rounds 1]
 
-Each is a network namespace with two ranks, and the link a pair of virtual ones behind token buckets. A model that is cut over
+Each is a network namespace (nodes.py) with two ranks, and the link a pair of virtual ones behind token buckets. A model that is cut over
 the ranks of a machine, with a stage on each: what both ranks of a stage have alike crosses the link in parts, half of the bytes of
 whole sends, as ranks count them and as the link does, and the bits are the same. Seconds are told, not judged. By hand, longer
 and at other rates; also with two pieces for each stage, and, a stage of one rank on each machine, for how much of a step ranks stand
@@ -11,16 +11,15 @@ import csv
 import json
 import os
 import pathlib
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 
+import nodes
+
 TENURE, MPIRUN = os.path.abspath(sys.argv[1]), sys.argv[2]
 HERE = pathlib.Path(__file__).resolve().parent
-NAME = f"tn{os.getpid()}"
-NODES = [(f"{NAME}{side}", f"{NAME}{side}0"[-15:], f"10.99.0.{i + 1}") for i, side in enumerate("ab")]
 
 
 def option(name, otherwise):
@@ -39,51 +38,17 @@ def run(*words, check=True):
     return done
 
 
-def begin(rate):
-    for tool in "ip", "tc":
-        if shutil.which(tool) is None:
-            skip(f"no {tool}")
-    for node, _, _ in NODES:
-        if run("ip", "netns", "add", node, check=False).returncode != 0:
-            skip("no network namespaces")
-    (a, here, _), (b, there, _) = NODES
-    run("ip", "link", "add", here, "netns", a, "type", "veth", "peer", "name", there, "netns", b)
-    for node, link, address in NODES:
-        run("ip", "-n", node, "addr", "add", f"{address}/24", "dev", link)
-        run("ip", "-n", node, "link", "set", link, "up")
-        run("ip", "-n", node, "link", "set", "lo", "up")
-        if run("ip", "netns", "exec", node, "tc", "qdisc", "add", "dev", link, "root", "tbf", "rate", rate, "burst", "128kb",
-               "latency", "100ms", check=False).returncode != 0:
-            skip("no token bucket filter")
-
-
-def end():
-    for node, _, _ in NODES:
-        run("ip", "netns", "del", node, check=False)
-
-
-def crossed():
-    """Bytes that both machines have sent over the link so far."""
-    return sum(int(run("ip", "netns", "exec", node, "cat", f"/sys/class/net/{link}/statistics/tx_bytes").stdout)
-               for node, link, _ in NODES)
-
-
 def train(options, mark, each=2):
     """On both, so many ranks each; what was told, and how much has crossed."""
-    before = crossed()
-    words = [MPIRUN, "-n", str(2 * each), "--map-by", f"ppr:{each}:node", "--hostfile", "hosts", "--mca", "plm_rsh_agent", f"{os.getcwd()}/agent.sh", "--mca", "pml", "ob1", "--mca",
-             "btl", "vader,tcp,self", "--mca", "btl_tcp_if_include", "10.99.0.0/24", "--mca", "oob_tcp_if_include", "10.99.0.0/24",
-             "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-wdir", os.getcwd(), TENURE, "train", "deep.onnx", "--data",
-             "text:book.txt", "--batch", "64", "--weights", "random:1", "--lr", "0.003", "--micro-batches", "8", "--checkpoint",
-             f"{mark}.ck", "--log", f"{mark}.csv", "--json", *options]
-    pathlib.Path("first.sh").write_text(f"echo {NODES[0][0]} >/proc/sys/kernel/hostname; exec {' '.join(words)}\n")
-    done = subprocess.run(["ip", "netns", "exec", NODES[0][0], "unshare", "-u", "bash", "first.sh"], capture_output=True, text=True,
-                          timeout=240, check=False)
+    before = nodes.crossed()
+    words = [TENURE, "train", "deep.onnx", "--data", "text:book.txt", "--batch", "64", "--weights", "random:1", "--lr", "0.003",
+             "--micro-batches", "8", "--checkpoint", f"{mark}.ck", "--log", f"{mark}.csv", "--json", *options]
+    done = subprocess.run(nodes.command(MPIRUN, each, words), capture_output=True, text=True, timeout=240, check=False)
     if done.returncode != 0:
         if "carries no messages by MPI" in done.stderr:
             skip("tenure-mpi.so is not built")
         sys.exit(f"FAILED ({done.returncode}): {options}\n{done.stdout}{done.stderr}")
-    return json.loads(done.stdout), crossed() - before
+    return json.loads(done.stdout), nodes.crossed() - before
 
 
 def losses(path):
@@ -134,20 +99,17 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, HERE / "train_models.py", folder], check=True)
         os.chdir(folder)
-        pathlib.Path("hosts").write_text("".join(f"{address} slots=2\n" for _, _, address in NODES))
-        # what mpirun would give a remote shell: a host, and a command there
-        pathlib.Path("agent.sh").write_text(f"#!/bin/bash\nshift\nexec ip netns exec {NODES[1][0]} unshare -u bash -c "
-                                            f"\"echo {NODES[1][0]} >/proc/sys/kernel/hostname; $*\"\n")
-        os.chmod("agent.sh", 0o755)
         try:
-            begin(option("--rate", "50mbit"))
+            why = nodes.begin(option("--rate", "50mbit"))
+            if why is not None:
+                skip(why)
             compare(int(option("--steps", "5")), int(option("--rounds", "1")), 1)
             if "--rounds" in sys.argv:
                 compare(int(option("--steps", "5")), int(option("--rounds", "1")), 2)
                 for pieces in 1, 2, 4:
                     stand_still(int(option("--steps", "5")), int(option("--rounds", "1")), pieces, "1f1b")
         finally:
-            end()
+            nodes.end()
 
 
 main()
