@@ -7,9 +7,11 @@
 
 #include "base/base.h"
 #include "cli/cli.h"
+#include "report/scaling.h"
 
 #define CLUSTER_DEVICES_MOST (UINT64_C(1) << 20)
 #define CLUSTER_SWEEP_MOST 10000u
+#define CLUSTER_ROWS_MOST 22u /* of --sweep: powers of two up to the most devices, and one more */
 
 enum { CLUSTER_DEVICES = 0x500, CLUSTER_NODE, CLUSTER_FAST, CLUSTER_SLOW, CLUSTER_SWEEP };
 
@@ -21,7 +23,8 @@ enum { CLUSTER_DEVICES = 0x500, CLUSTER_NODE, CLUSTER_FAST, CLUSTER_SLOW, CLUSTE
       "that each sends at within its machine, as 300GB/s (300GB/s)")                               \
     X(CLUSTER_SLOW, "link-slow", "SPEED", "and to another one (25GB/s)")                           \
     X(CLUSTER_SWEEP, "sweep", NULL,                                                                \
-      "the fastest division for 1, 2, 4 and so on up to all devices (10,000), as a table")
+      "the fastest division for 1, 2, 4 and so on up to all devices (10,000), as a table, "        \
+      "and with -o FILE.svg as a picture")
 
 static const struct argp_option cluster_options[] = {CLUSTER_OPTIONS(CLI_OPTION){0}};
 
@@ -196,41 +199,84 @@ static void cluster_row_json(const tn_cluster_found *found, uint64_t devices, bo
     tn__text_put(text, "}");
 }
 
+typedef struct cluster_scaling { /* of --sweep */
+    tn__text text;               /* as JSON */
+    tn__scaling_row rows[CLUSTER_ROWS_MOST];
+    uint32_t count;
+} cluster_scaling;
+
 /* Powers of two, and the last number itself. */
 static uint64_t cluster_after(uint64_t devices, uint64_t most) {
     if (devices >= most) return 0;
     return devices * 2 < most ? devices * 2 : most;
 }
 
-int cli_cluster_sweep(cli_cluster *it, const cli_large *large, const tn_hardware *device,
-                      const char *path, bool json) {
+static void cluster_drawn(const tn_cluster_found *found, uint64_t devices, tn__scaling_row *row) {
+    const tn_large *how = &found->large;
+    *row = (tn__scaling_row){.devices = devices,
+                             .tensor = cluster_one(how->tensor),
+                             .pipeline = cluster_one(how->pipeline),
+                             .data = cluster_one(how->data),
+                             .interleave = cluster_one(how->interleave),
+                             .seconds = found->time.seconds,
+                             .share = found->time.share,
+                             .bytes = found->memory.largest.total};
+}
+
+/* What is said of one row, and drawn of it. */
+static void cluster_tell_row(const cli_cluster *it, uint64_t devices, bool json,
+                             cluster_scaling *to) {
+    if (json)
+        cluster_row_json(&it->found, devices, to->count == 0, &to->text);
+    else
+        cluster_row(&it->found, devices);
+    tn_assert(to->count < CLUSTER_ROWS_MOST);
+    cluster_drawn(&it->found, devices, &to->rows[to->count++]);
+}
+
+static tn_status cluster_draw(const cluster_scaling *rows, const cli_cluster_sweep *sweep,
+                              uint64_t memory, bool json, tn_error *error) {
+    const tn__scaling scaling = {.input = sweep->path,
+                                 .device = sweep->device->name,
+                                 .memory = memory,
+                                 .rows = rows->rows,
+                                 .count = rows->count};
+    if (rows->count == 0 || sweep->picture == NULL) return TN_OK;
+    TN_TRY(tn__scaling_write(&scaling, sweep->picture, error));
+    if (!json) printf("wrote %s\n", sweep->picture);
+    return TN_OK;
+}
+
+int cli_cluster_scale(cli_cluster *it, const cli_large *large, const cli_cluster_sweep *sweep,
+                      bool json) {
     uint64_t most = it->cluster.devices > 0 ? it->cluster.devices : CLUSTER_SWEEP_MOST;
-    bool any = false;
+    cluster_scaling to = {.count = 0};
     tn_error error;
-    tn__text text;
-    tn__text_init(&text, NULL);
-    tn__text_put(&text, "{\"format\":\"tenure-estimate-scaling\",\"version\":1,\"input\":");
-    tn__text_json(&text, path);
-    tn__text_put(&text, ",\"device\":");
-    tn__text_json(&text, device->name);
-    tn__text_put(&text, ",\"rows\":[");
+    tn__text *text = &to.text;
+    tn__text_init(text, NULL);
+    tn__text_put(text, "{\"format\":\"tenure-estimate-scaling\",\"version\":1,\"input\":");
+    tn__text_json(text, sweep->path);
+    tn__text_put(text, ",\"device\":");
+    tn__text_json(text, sweep->device->name);
+    tn__text_put(text, ",\"rows\":[");
     if (!json)
         printf("devices tensor pipeline  data micro pieces recompute shard           most each"
                "   seconds rate %%\n");
+    tn_status status = TN_OK;
     for (uint64_t devices = 1; devices > 0; devices = cluster_after(devices, most)) {
         it->cluster.devices = devices;
-        tn_status status = cli_cluster_divide(it, &large->how, &it->found, &error);
-        if (status != TN_OK && status != TN_E_INFEASIBLE) return cli_fail(&error);
-        if (status != TN_OK && !json) printf("%7" PRIu64 " %s\n", devices, error.message);
-        if (status != TN_OK) continue;
-        if (json)
-            cluster_row_json(&it->found, devices, !any, &text);
-        else
-            cluster_row(&it->found, devices);
-        any = true;
+        status = cli_cluster_divide(it, &large->how, &it->found, &error);
+        if (status != TN_OK && status != TN_E_INFEASIBLE) break;
+        if (status == TN_OK)
+            cluster_tell_row(it, devices, json, &to);
+        else if (!json)
+            printf("%7" PRIu64 " %s\n", devices, error.message);
+        status = TN_OK;
     }
-    tn__text_put(&text, "]}\n");
-    if (json && !text.failed) fwrite(text.data, 1, text.size, stdout);
-    tn__text_release(&text);
-    return any ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
+    tn__text_put(text, "]}\n");
+    if (status == TN_OK && json && !text->failed) fwrite(text->data, 1, text->size, stdout);
+    if (status == TN_OK) status = cluster_draw(&to, sweep, it->cluster.memory, json, &error);
+    tn__text_release(text);
+    if (status != TN_OK) return cli_fail(&error);
+    return to.count > 0 ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
 }

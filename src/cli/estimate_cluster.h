@@ -31,11 +31,17 @@ tn_status cli_cluster_find(cli_cluster *cluster, cli_large *large, const tn_hard
 /* The fastest division among the cluster's devices that fits. */
 tn_status cli_cluster_divide(const cli_cluster *cluster, const tn_large *how,
                              tn_cluster_found *found, tn_error *error);
-/* Seconds and what they are made of; a table of --sweep instead of all else. */
+/* Seconds and what they are made of. */
 void cli_cluster_tell(const cli_cluster *cluster, const cli_large *large);
 /* As members of an object: ,"time":{...}. */
 void cli_cluster_json(const cli_cluster *cluster, const cli_large *large, tn__text *text);
-int cli_cluster_sweep(cli_cluster *cluster, const cli_large *large, const tn_hardware *device,
-                      const char *path, bool json);
+typedef struct cli_cluster_sweep {
+    const char *path; /* of the model */
+    const tn_hardware *device;
+    const char *picture; /* NULL: none */
+} cli_cluster_sweep;
+/* The same for 1, 2, 4, ... devices. Returns the exit status. */
+int cli_cluster_scale(cli_cluster *cluster, const cli_large *large, const cli_cluster_sweep *sweep,
+                      bool json);
 
 #endif

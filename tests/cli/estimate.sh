@@ -133,6 +133,12 @@ expect 0 'time +[0-9.]+ s an iteration, predicted' $tenure estimate config.json 
     --parallel tensor=2,pipeline=4,data=2,interleave=2 --shard optimizer --link-slow 10GB/s --per-node 4
 expect 0 '^ +64 ' $tenure estimate config.json $cluster --sweep --devices 64
 expect 0 '"rows":\[' $tenure estimate config.json $cluster --sweep --devices 16 --json
+expect 0 'wrote scaling.svg' $tenure estimate config.json $cluster --sweep --devices 64 -o scaling.svg
+rows=$(grep -c '^ *[0-9]\+ \+[0-9]\+ ' out)
+[ "$rows" -ge 3 ] && [ "$(grep -c '<circle' scaling.svg)" -eq $((3 * rows)) ] && [ "$(grep -c '<polyline' scaling.svg)" -eq 4 ] &&
+    grep -q '>64</text>' scaling.svg && tail -1 scaling.svg | grep -qx '</svg>' || { echo "FAILED: scaling.svg"; failed=1; }
+expect 2 'is one .svg' $tenure estimate config.json $cluster --sweep -o scaling.html
+expect 2 'is one .svg' $tenure estimate config.json $cluster --sweep -o a.svg -o b.svg
 expect 1 'no division among 1 devices fits' $tenure estimate config.json $cluster --parallel auto --devices 1
 expect 2 'among how many' $tenure estimate config.json $cluster --parallel auto
 expect 2 'how fast is a device' $tenure estimate config.json --train --parallel auto --devices 8 --device 80GiB

@@ -332,7 +332,11 @@ static void estimate_check(struct argp_state *state, estimate_arguments *argumen
     bool plans = !formulas && !arguments->to_run && way->options.pool == NULL &&
                  way->options.alloc == TN_ALLOC_ON_DEMAND &&
                  way->options.release == TN_RELEASE_ON_DEATH;
-    if (way->output_count > 0 && !plans)
+    bool scales = arguments->cluster.sweep && formulas;
+    if (scales && (way->output_count > 1 ||
+                   (way->output_count == 1 && !tn__has_suffix(way->outputs[0], ".svg"))))
+        cli_misuse(state, "--sweep -o FILE: the picture of it is one .svg");
+    if (way->output_count > 0 && !plans && !scales)
         cli_misuse(state,
                    "-o %s: this is estimated without a plan; it needs a model file, and no "
                    "--pool, --alloc-policy, --release-policy or --parallel tensor=N",
@@ -594,9 +598,10 @@ static int estimate_formulas(estimate_arguments *arguments, tn_error *error) {
         status = cli_cluster_find(&arguments->cluster, large, arguments->device, error);
     if (status != TN_OK) return cli_fail(error);
     const char *path = arguments->way.input.path;
+    const cli_cluster_sweep sweep = {
+        path, arguments->device, arguments->way.output_count > 0 ? arguments->outputs[0] : NULL};
     if (arguments->cluster.sweep)
-        return cli_cluster_sweep(&arguments->cluster, large, arguments->device, path,
-                                 arguments->json);
+        return cli_cluster_scale(&arguments->cluster, large, &sweep, arguments->json);
     cli_large_change(large, &arguments->cluster, arguments->way.limit);
     cli_large_tell(large, &arguments->cluster, path, arguments->device, arguments->way.limit,
                    arguments->json);

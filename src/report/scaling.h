@@ -1,0 +1,22 @@
+/* scaling.h - how a training gets on with more devices, as one picture. */
+#ifndef TN_REPORT_SCALING_H
+#define TN_REPORT_SCALING_H
+
+#include "base/base.h"
+
+typedef struct tn__scaling_row {
+    uint64_t devices, tensor, pipeline, data, interleave;
+    double seconds, share; /* of an iteration; of the devices' rate */
+    uint64_t bytes;        /* of the device that has most */
+} tn__scaling_row;
+
+typedef struct tn__scaling {
+    const char *input, *device;
+    uint64_t memory;             /* of a device; 0: not known */
+    const tn__scaling_row *rows; /* by devices, each more than the one before */
+    uint32_t count;              /* 1 or more */
+} tn__scaling;
+
+tn_status tn__scaling_write(const tn__scaling *scaling, const char *path, tn_error *error);
+
+#endif
