@@ -49,6 +49,8 @@ if(TARGET tenure_command)
               COMMAND ${TENURE_PYTHON3} ${here}/play.py ${tenure} $<TARGET_FILE:standin_cudart> ${PROJECT_SOURCE_DIR})
   tenure_test(cli.train COMMAND ${here}/train.sh ${tenure} ${shared}/onnx/fashion_resnet.onnx)
   tenure_test(cli.train_kill NEEDS TENURE_PYTHON3 COMMAND ${TENURE_PYTHON3} ${here}/kill.py ${tenure} 10)
+  tenure_test(cli.layers NEEDS TENURE_PYTHON3
+              COMMAND ${TENURE_PYTHON3} ${PROJECT_SOURCE_DIR}/bench/layers.py ${PROJECT_BINARY_DIR})
   tenure_test(cli.ranks NEEDS TENURE_PYTHON3 COMMAND ${TENURE_PYTHON3} ${here}/ranks.py ${tenure})
   tenure_test(cli.ranks_mpi TIMEOUT 300 THREADS 2 NEEDS TENURE_PYTHON3 TENURE_MPIRUN
               COMMAND ${TENURE_PYTHON3} ${here}/ranks.py ${tenure} ${TENURE_MPIRUN})
