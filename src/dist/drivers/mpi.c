@@ -17,8 +17,10 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,6 +31,9 @@
 #define MPI_IDLE_S 0.02  /* between looks for notices, while no message is under way */
 #define MPI_NOTICE_S 0.5 /* for notices to leave, before the end */
 #define MPI_BYE_S 5.0    /* of a job that failed: for others to end by themselves */
+/* for MPI_Init, in which all wait for all: and so much more for each rank */
+#define MPI_START_S 60.0
+#define MPI_START_EACH_S 0.01
 
 typedef enum mpi_sort { MPI_BEAT, MPI_FAILED, MPI_BYE } mpi_sort;
 
@@ -489,13 +494,44 @@ static void *mpi_helper(void *self) {
 
 /* --- the rank --- */
 
+static double mpi_number(const char *name) {
+    const char *value = getenv(name);
+    return value != NULL ? fmax(0, strtod(value, NULL)) : 0;
+}
+
+/* The helper is inside of MPI_Init, and nobody can be told by messages: mpirun ends all when one
+ * ends. The lowest rank that is alive is to be that one, as it tells people, too. */
+static void mpi_never_begins(mpi_link *link) {
+    const tn_world_options *options = link->options;
+    double rank = mpi_number("OMPI_COMM_WORLD_RANK");
+    struct timespec grace = {.tv_sec = (time_t)fmin(3 * rank, 9)};
+    tn_error why = {.status = TN_E_STOPPED};
+    snprintf(why.message, sizeof why.message,
+             "not all ranks have begun after %.0f s: one is stopped, or its machine is gone",
+             MPI_START_S + MPI_START_EACH_S * mpi_number("OMPI_COMM_WORLD_SIZE"));
+    int code = tn_status_exit_code(why.status);
+    nanosleep(&grace, NULL);
+    if (options->tell != NULL) code = options->tell(options->self, why.status, &why);
+    _exit(code > 0 && code < 126 ? code : 4);
+}
+
+/* Until MPI is there. */
+static void mpi_await(mpi_link *link) {
+    struct timespec until =
+        tn__link_until(MPI_START_S + MPI_START_EACH_S * mpi_number("OMPI_COMM_WORLD_SIZE"));
+    pthread_mutex_lock(&link->lock);
+    while (!link->ready)
+        if (pthread_cond_timedwait(&link->changed, &link->lock, &until) == ETIMEDOUT &&
+            !link->ready)
+            mpi_never_begins(link);
+    pthread_mutex_unlock(&link->lock);
+}
+
 static tn_status mpi_rank(mpi_link *link, tn_error *error) {
     tn_error why = {0}, words = {0};
     tn_status status = TN_OK;
-    pthread_mutex_lock(&link->lock);
-    while (!link->ready) pthread_cond_wait(&link->changed, &link->lock);
-    bool failed = link->failed;
-    pthread_mutex_unlock(&link->lock);
+    mpi_await(link);
+    bool failed = mpi_has_failed(link);
     uint32_t wanted = link->options->ranks;
     if (!failed && wanted != 0 && wanted != link->ranks)
         status = tn__fail(&why, TN_E_INVALID, "there are to be %u ranks, and mpirun has started %u",
