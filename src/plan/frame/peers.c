@@ -32,8 +32,16 @@ void tn__peers_clear(tn_run *run) {
 
 tn_status tn__peers_try(tn_run *run, const uint32_t *order, uint32_t count, tn_run_choose choose) {
     tn__peers_clear(run);
-    TN_TRY(tn__run_greedy(run, order, count, choose));
+    TN_TRY(tn__run_greedy_all(run, order, count, choose));
     return tn__run_keep(run);
+}
+
+tn_status tn__peers_try_lower(tn_run *run, const uint32_t *order, uint32_t count,
+                              tn_run_choose choose) {
+    tn__peers_clear(run);
+    TN_TRY(tn__run_greedy(run, order, count, choose));
+    bool all = count == 0 || tn__run_placed(run, order[count - 1]); /* else it gave up */
+    return all ? tn__run_keep(run) : TN_OK;
 }
 
 bool tn__peers_degrees(tn_run *run, uint64_t *degree) {

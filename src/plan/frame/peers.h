@@ -18,8 +18,11 @@ uint32_t *tn__peers_order(tn_run *run, tn__peers_key *keys, uint32_t count);
 
 /* Takes back every body that is not pinned. */
 void tn__peers_clear(tn_run *run);
-/* Clears, places in `order`, keeps. */
+/* Clears, places all in `order`, keeps. */
 tn_status tn__peers_try(tn_run *run, const uint32_t *order, uint32_t count, tn_run_choose choose);
+/* The same for a placement that is wanted only if it is the lowest so far: else it gives up. */
+tn_status tn__peers_try_lower(tn_run *run, const uint32_t *order, uint32_t count,
+                              tn_run_choose choose);
 
 /* Whether the lives (hulls) of two bodies meet. */
 static inline bool tn__peers_meet(const tn_run_body *a, const tn_run_body *b) {

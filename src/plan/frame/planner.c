@@ -552,14 +552,26 @@ uint64_t tn__choose_tightest(const tn_hole *holes, uint32_t count) {
     return best->first;
 }
 
-tn_status tn__run_greedy(tn_run *run, const uint32_t *order, uint32_t count, tn_run_choose choose) {
+static tn_status run_greedy(tn_run *run, const uint32_t *order, uint32_t count,
+                            tn_run_choose choose, uint64_t below) {
     for (uint32_t i = 0; i < count; i++) {
         const tn_hole *holes;
-        uint32_t hole_count;
-        TN_TRY(tn__run_holes(run, order[i], &holes, &hole_count));
-        tn__run_place(run, order[i], choose(holes, hole_count));
+        uint32_t hole_count, id = order[i];
+        TN_TRY(tn__run_holes(run, id, &holes, &hole_count));
+        tn__run_place(run, id, choose(holes, hole_count));
+        uint64_t size = run->prepared->bodies[id].size;
+        if (size > 0 && run->offset[id] + size >= below) return TN_OK;
     }
     return TN_OK;
+}
+
+tn_status tn__run_greedy(tn_run *run, const uint32_t *order, uint32_t count, tn_run_choose choose) {
+    return run_greedy(run, order, count, choose, run->best_peak);
+}
+
+tn_status tn__run_greedy_all(tn_run *run, const uint32_t *order, uint32_t count,
+                             tn_run_choose choose) {
+    return run_greedy(run, order, count, choose, UINT64_MAX);
 }
 
 /* --- results

@@ -23,6 +23,7 @@ enum { /* constraints that `solve` honours; a problem with any other is refused 
                                       only into holes of tn__run_holes */
        TN_PLANS_ALL = (1u << 4) - 1,
        TN_PLANS_QUICKLY = 1u << 8, /* near-linear in practice: a member of auto's portfolio */
+       TN_PLANS_SIMPLY = 1u << 9,  /* some greedy passes: `auto` asks it where those are cheap */
 };
 
 /* A call in progress, for one bank. Planners read the public part and call tn__run_*. Bodies are
@@ -90,9 +91,12 @@ typedef struct tn_hole {
 tn_status tn__run_holes(tn_run *run, uint32_t body, const tn_hole **holes, uint32_t *count);
 
 /* Places the free bodies in `order`, each in the hole that `choose` picks. Most greedy planners
- * are an order and one of these choices. */
+ * are an order and one of these choices. Gives up, with OK, at the first body that ends no lower
+ * than the best placement kept: those behind it stay without a place. */
 typedef uint64_t (*tn_run_choose)(const tn_hole *holes, uint32_t count);
 tn_status tn__run_greedy(tn_run *run, const uint32_t *order, uint32_t count, tn_run_choose choose);
+tn_status tn__run_greedy_all(tn_run *run, const uint32_t *order, uint32_t count,
+                             tn_run_choose choose); /* the same to the end */
 uint64_t tn__choose_lowest(const tn_hole *holes, uint32_t count);
 uint64_t tn__choose_tightest(const tn_hole *holes, uint32_t count); /* ties: the lowest */
 
@@ -147,8 +151,10 @@ tn_status tn__run_as(tn_run *run, const char *planner);
 /* The same where the run is not done, with at most so much work (0: what is left); that it came to
  * that limit without a plan is no end. */
 tn_status tn__run_ask(tn_run *run, const char *planner, uint64_t work_limit);
-/* The same with all planners of the registry that say TN_PLANS_QUICKLY. */
+/* The same with all planners of the registry that say TN_PLANS_QUICKLY, side by side ... */
 tn_status tn__run_quick_portfolio(tn_run *run);
+/* ... or TN_PLANS_SIMPLY, one by one: what there is already lets most of them give up soon. */
+tn_status tn__run_simple_planners(tn_run *run);
 /* draft.c: what the planner of that name does, in this run. */
 tn_status tn__run_draft(tn_run *run);
 

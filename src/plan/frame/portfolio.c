@@ -155,3 +155,10 @@ tn_status tn__run_quick_portfolio(tn_run *run) {
         if (tn__planner_at(i)->features & TN_PLANS_QUICKLY) members[count++] = tn__planner_at(i);
     return tn__run_portfolio(run, members, count, 0);
 }
+
+tn_status tn__run_simple_planners(tn_run *run) {
+    for (uint32_t i = 0; i < tn_planner_count() && !tn__run_is_done(run); i++)
+        if (tn__planner_at(i)->features & TN_PLANS_SIMPLY)
+            TN_TRY(tn__run_ask(run, tn__planner_at(i)->name, 0));
+    return TN_OK;
+}

@@ -35,7 +35,7 @@ static tn_status colouring_place(colouring *state) {
     }
     const uint32_t *order = tn__peers_order(state->run, keys, count);
     if (order == NULL) return TN_E_NO_MEMORY;
-    return tn__peers_try(state->run, order, count, tn__choose_lowest);
+    return tn__peers_try_lower(state->run, order, count, tn__choose_lowest);
 }
 
 typedef struct colouring_event {
@@ -147,6 +147,6 @@ const tn_planner tn__planner_colouring = {
     .name = "colouring",
     .summary = "colours of the interference graph as layers: by time, largest first, DSATUR",
     .source = "Chaitin 1982; Brelaz 1979",
-    .features = TN_PLANS_ALL,
+    .features = TN_PLANS_ALL | TN_PLANS_SIMPLY,
     .solve = colouring_solve,
 };

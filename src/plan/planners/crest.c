@@ -107,7 +107,7 @@ static tn_status crest_fill(crest_state *crest) {
     for (uint32_t i = 0; i < crest->crest_count; i++)
         tn__run_place(run, crest->ids[i], crest->offset[i]);
     TN_TRY(tn__run_order_by_key(run, crest->key, crest_longer_first, &order, &count));
-    TN_TRY(tn__run_greedy(run, order, count, tn__choose_lowest));
+    TN_TRY(tn__run_greedy_all(run, order, count, tn__choose_lowest));
     TN_TRY(tn__run_keep(run));
     return tn__run_work(run, crest->fill_work);
 }

@@ -7,17 +7,20 @@
  *                               reading a model from a disk
  *   up to DRAFT_NEAR meetings   the same of more bodies, where few of them live at once; the first
  *                               of them is mended (`slide`) before the others are asked. Beyond,
- *                               `time-order`, where it takes no more than the bodies
+ *                               `time-order` and `ggml`, where they take no more than the bodies
  *   up to DRAFT_CREST_NEAR      `crest`, which plans what is crowded first
  *   any number                  `uncut`, for what was cut from one; `scale`, whose plans cost
  *                               O(n log n): a short one where the quick planners were good already,
  *                               its own measure beyond them; `slide` for what they leave too high
+ *   up to DRAFT_SIMPLE meetings the planners after other tools that are some greedy passes; each
+ *                               gives up at the first body that ends as high as what there is
  *   up to DRAFT_SEARCH bodies   `exact`, a small fixed amount of work: on real networks the bound
  *                               is nearly always reachable, in as many steps as there are bodies;
  *                               what is left to win has to be a millionth of the whole. Not within
  *                               a limit: who sets one goes on, and decides with what
  *
- * So it is never worse than a quick planner wherever those are cheap, and begins where they end.
+ * So it is never worse than a quick or simple planner wherever those are cheap, and begins where
+ * they end.
  * Whatever reaches the lower bound, or the capacity that was asked for, ends it.
  * Cost: without a limit below 1 s up to DRAFT_SEARCH bodies, seconds for 10^6 and where nearly
  * every step is full.
@@ -33,6 +36,7 @@
 #define DRAFT_SCALE_WORK 50u     /* placements per body, where others have been */
 #define DRAFT_FIRST_WORK 4u      /* placements per body: a few plans, which often do */
 #define DRAFT_NEAR 60000000u /* pairs of bodies that live together: some seconds for a planner */
+#define DRAFT_SIMPLE_NEAR 60000000u /* the same: 18 passes, of which few are made to their end */
 #define DRAFT_CREST_NEAR 200000000u /* the same: one second for a plan */
 #define DRAFT_CREST_WORK 150u       /* placements per body */
 #define DRAFT_PUT_WORK 400000u      /* to put together what was cut: half a second, ... */
@@ -70,13 +74,21 @@ static tn_status draft_quick(tn_run *run, uint64_t near) {
     if (n > DRAFT_GREEDY) {
         TN_TRY(tn__run_ask(run, "scale", (uint64_t)DRAFT_FIRST_WORK * n));
         bool is_near = near <= DRAFT_NEAR;
-        if (!is_near && tn__run_replays(run)) TN_TRY(tn__run_ask(run, "time-order", 0));
+        if (!is_near && tn__run_replays(run)) {
+            TN_TRY(tn__run_ask(run, "time-order", 0));
+            TN_TRY(tn__run_ask(run, "ggml", 0));
+        }
         if (!is_near) return draft_crest(run, near);
         TN_TRY(tn__run_ask(run, "greedy-by-size", 0));
         TN_TRY(draft_slide(run, near));
         TN_TRY(draft_crest(run, near));
     }
     return tn__run_is_done(run) ? TN_OK : tn__run_quick_portfolio(run);
+}
+
+static tn_status draft_simple(tn_run *run, uint64_t near) {
+    bool cheap = tn__run_count(run) <= DRAFT_GREEDY || near <= DRAFT_SIMPLE_NEAR;
+    return cheap ? tn__run_simple_planners(run) : TN_OK;
 }
 
 static bool draft_is_near(const tn_run *run) {
@@ -102,6 +114,7 @@ tn_status tn__run_draft(tn_run *run) {
     if (!limited || n <= DRAFT_LATER) /* else it has the rest of the time in one piece */
         TN_TRY(tn__run_ask(run, "scale", greedy || limited ? (uint64_t)DRAFT_SCALE_WORK * n : 0));
     if (n > DRAFT_SEARCH) TN_TRY(draft_slide(run, near));
+    TN_TRY(draft_simple(run, near));
     if (limited || n > DRAFT_SEARCH || draft_is_near(run)) return TN_OK;
     return tn__run_ask(run, "exact", DRAFT_SEARCH_WORK);
 }

@@ -32,6 +32,6 @@ const tn_planner tn__planner_ggml = {
     .name = "ggml",
     .summary = "replay in order of time, best fit, of equal holes the last",
     .source = "ggml-alloc",
-    .features = TN_PLANS_ALL,
+    .features = TN_PLANS_ALL | TN_PLANS_SIMPLY,
     .solve = ggml_solve,
 };

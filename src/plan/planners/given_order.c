@@ -20,6 +20,6 @@ const tn_planner tn__planner_given_order = {
     .name = "given-order",
     .summary = "in the order of the input, tightest hole: TFLite's CPU arena",
     .source = "TensorFlow Lite; IREE",
-    .features = TN_PLANS_ALL,
+    .features = TN_PLANS_ALL | TN_PLANS_SIMPLY,
     .solve = given_order_solve,
 };

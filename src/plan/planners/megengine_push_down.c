@@ -201,6 +201,6 @@ const tn_planner tn__planner_megengine_push_down = {
     .name = "megengine-push-down",
     .summary = "who is below whom from an elastic best-fit replay, then all fall down",
     .source = "MegEngine",
-    .features = TN_PLANS_ALIGNMENT | TN_PLANS_PIECES,
+    .features = TN_PLANS_ALIGNMENT | TN_PLANS_PIECES | TN_PLANS_SIMPLY,
     .solve = megengine_push_down_solve,
 };

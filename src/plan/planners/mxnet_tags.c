@@ -105,6 +105,6 @@ const tn_planner tn__planner_mxnet_tags = {
     .name = "mxnet-tags",
     .summary = "tags from a queue of free ones, laid end to end",
     .source = "MXNet; NNVM",
-    .features = TN_PLANS_ALIGNMENT | TN_PLANS_PIECES,
+    .features = TN_PLANS_ALIGNMENT | TN_PLANS_PIECES | TN_PLANS_SIMPLY,
     .solve = mxnet_tags_solve,
 };

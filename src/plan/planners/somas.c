@@ -86,8 +86,10 @@ static tn_status somas_levels(somas *state, bool tightest) {
     tn__peers_clear(state->run);
     state->level_count = 0;
     state->level[0] = 0;
-    for (uint32_t i = 0; i < state->count; i++)
+    for (uint32_t i = 0; i < state->count; i++) {
         TN_TRY(somas_in_levels(state, state->order[i], tightest));
+        if (state->level[state->level_count] >= tn__run_best(state->run)) return TN_OK;
+    }
     return tn__run_keep(state->run);
 }
 
@@ -113,8 +115,8 @@ static tn_status somas_solve(tn_run *run) {
         bool tightest = which % 2 == 0;
         if (which % 4 == 0) TN_TRY(somas_order(&state, which == 0 ? NULL : at_peak));
         TN_TRY(which / 2 % 2 == 0
-                   ? tn__peers_try(run, state.order, state.count,
-                                   tightest ? tn__choose_tightest : tn__choose_lowest)
+                   ? tn__peers_try_lower(run, state.order, state.count,
+                                         tightest ? tn__choose_tightest : tn__choose_lowest)
                    : somas_levels(&state, tightest));
         if (tn__run_best(run) <= tn__run_lower_bound(run)) break;
     }
@@ -125,6 +127,6 @@ const tn_planner tn__planner_somas = {
     .name = "somas",
     .summary = "by size or with the peak's buffers first; anywhere or in levels; the best of eight",
     .source = "MindSpore SOMAS (MLSys 2023)",
-    .features = TN_PLANS_ALL,
+    .features = TN_PLANS_ALL | TN_PLANS_SIMPLY,
     .solve = somas_solve,
 };

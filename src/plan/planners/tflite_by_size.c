@@ -25,6 +25,6 @@ const tn_planner tn__planner_tflite_by_size = {
     .name = "tflite-by-size",
     .summary = "largest first, ties by first step, tightest hole: TFLite's offsets",
     .source = "Pisarchyk and Lee 2020; TensorFlow Lite",
-    .features = TN_PLANS_ALL,
+    .features = TN_PLANS_ALL | TN_PLANS_SIMPLY,
     .solve = tflite_by_size_solve,
 };

@@ -25,6 +25,6 @@ const tn_planner tn__planner_tflm_greedy = {
     .name = "tflm-greedy",
     .summary = "largest first, later ones first, lowest place: TFLite Micro's offsets",
     .source = "TensorFlow Lite Micro",
-    .features = TN_PLANS_ALL,
+    .features = TN_PLANS_ALL | TN_PLANS_SIMPLY,
     .solve = tflm_greedy_solve,
 };

@@ -13,6 +13,6 @@ const tn_planner tn__planner_tvm_by_conflicts = {
     .name = "tvm-by-conflicts",
     .summary = "who meets most others first, above all that it meets",
     .source = "TVM USMP",
-    .features = TN_PLANS_ALL,
+    .features = TN_PLANS_ALL | TN_PLANS_SIMPLY,
     .solve = tvm_by_conflicts_solve,
 };

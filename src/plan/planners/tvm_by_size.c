@@ -13,6 +13,6 @@ const tn_planner tn__planner_tvm_by_size = {
     .name = "tvm-by-size",
     .summary = "largest first, above all that it meets; fills no holes",
     .source = "TVM USMP",
-    .features = TN_PLANS_ALL,
+    .features = TN_PLANS_ALL | TN_PLANS_SIMPLY,
     .solve = tvm_by_size_solve,
 };

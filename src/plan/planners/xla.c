@@ -19,7 +19,7 @@ static tn_status xla_try(tn_run *run, int which) {
     }
     const uint32_t *order = tn__peers_order(run, keys, count);
     if (order == NULL) return TN_E_NO_MEMORY;
-    return tn__peers_try(run, order, count, tn__choose_tightest);
+    return tn__peers_try_lower(run, order, count, tn__choose_tightest);
 }
 
 static tn_status xla_solve(tn_run *run) {
@@ -34,6 +34,6 @@ const tn_planner tn__planner_xla = {
     .name = "xla",
     .summary = "by size, by length of life, by their product; tightest hole, the best of three",
     .source = "XLA heap simulator",
-    .features = TN_PLANS_ALL,
+    .features = TN_PLANS_ALL | TN_PLANS_SIMPLY,
     .solve = xla_solve,
 };
