@@ -138,6 +138,13 @@ expect 0 'wrote' $tenure plan twice.csv -o twice_plan.csv
 expect 0 'valid: 4 buffers' $tenure verify twice.csv --plan twice_plan.csv
 sed 's/^a,1,4,500,.*/a,1,4,500,0/; s/^a,0,3,600,.*/a,0,3,600,0/' twice_plan.csv >wrong.csv
 expect 1 'share bytes' $tenure verify twice.csv --plan wrong.csv
+printf '{"format":"mem-plan","version":1,"unit":"bytes","buffers":[{"name":"x","size":192,"first":0,"last_excl":4,%s}]}' \
+    '"pieces":[[0,4,0,64],[1,3,128,192]]' >windows.json
+expect 2 "'x': has two windows at step 1; write JSON" $tenure plan windows.json -o windows_plan.csv -o windows_plan.json
+grep -q arena out && { echo "FAILED: two windows at one step are told after the plan"; failed=1; }
+[ ! -e windows_plan.json ] || { echo "FAILED: a plan is written where another cannot be"; failed=1; }
+expect 0 'wrote' $tenure plan windows.json -o windows_plan.json
+expect 0 'valid: 1 buffer' $tenure verify windows.json --plan windows_plan.json
 
 # the allocation told step by step, on the worked example
 example=$source/examples/models/five_operators.onnx
