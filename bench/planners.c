@@ -4,7 +4,7 @@
  *
  * --set NAME           problems (every planner x every file, also generated ones), scale (10^4 to
  *                      10^6 buffers), packings (tilings and pinwheels by `exact`), or all;
- *                      floor (the default beside the quick planners, every family, 10^3 to 10^6);
+ *                      floor (the default beside simple planners, every family, 10^3 to 10^6);
  *                      limits (10^5 to 10^7 buffers: time taken, memory)
  * --timeout SECONDS    for each planner on each problem (2)
  * --planner NAME       only this one; may be repeated
@@ -245,12 +245,14 @@ static void bench_packings(bench_setup *bench) {
     }
 }
 
-/* --- the default beside the quick planners --- */
+/* --- the default beside the quick planners, and the simple ones after other tools --- */
 
-/* Bytes of the best quick planner and who it is; *quickest: the user seconds of all together. */
+/* Bytes of the best of them and who it is; *user_s: the seconds of all together. */
 static uint64_t bench_quick(const char *path, double timeout_s, const char **who, double *user_s) {
-    static const char *const quick[] = {"greedy-by-size", "best-fit", "greedy-by-breadth",
-                                        "time-order", "two-ended"};
+    static const char *const quick[] = {
+        "greedy-by-size", "best-fit",    "greedy-by-breadth",  "time-order", "two-ended",
+        "tflite-by-size", "given-order", "tflm-greedy",        "xla",        "somas",
+        "ggml",           "colouring",   "megengine-push-down"};
     uint64_t best = UINT64_MAX;
     *user_s = 0;
     for (size_t i = 0; i < sizeof quick / sizeof *quick; i++) {
@@ -268,12 +270,12 @@ static uint64_t bench_quick(const char *path, double timeout_s, const char **who
 static void bench_floor(bench_setup *bench) {
     static const uint32_t counts[] = {1000, 10000, 100000, 1000000};
     const char *bar = bench->markdown ? "|" : " ";
-    printf("\n%sThe default beside the best of the quick planners, at most %g s each\n\n",
-           bench->markdown ? "## " : "", bench->timeout_s);
+    printf(
+        "\n%sThe default beside the best of the quick and simple planners, at most %g s each\n\n",
+        bench->markdown ? "## " : "", bench->timeout_s);
     if (bench->markdown)
-        printf(
-            "| problem | buffers | best quick planner | height / bound | user s, all five | auto: "
-            "height / bound | user s | |\n|---|---|---|---|---|---|---|---|\n");
+        printf("| problem | buffers | best of them | height / bound | user s of all | auto: "
+               "height / bound | user s | |\n|---|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         for (uint32_t k = 0; k < generate_kind_count; k++) {
             char path[512];

@@ -12,7 +12,7 @@
  *   any number                  `uncut`, for what was cut from one; `scale`, whose plans cost
  *                               O(n log n): a short one where the quick planners were good already,
  *                               its own measure beyond them; `slide` for what they leave too high
- *   up to DRAFT_SIMPLE meetings the planners after other tools that are some greedy passes; each
+ *   up to DRAFT_SIMPLE_NEAR     the planners after other tools that are some greedy passes; each
  *                               gives up at the first body that ends as high as what there is
  *   up to DRAFT_SEARCH bodies   `exact`, a small fixed amount of work: on real networks the bound
  *                               is nearly always reachable, in as many steps as there are bodies;
@@ -86,11 +86,6 @@ static tn_status draft_quick(tn_run *run, uint64_t near) {
     return tn__run_is_done(run) ? TN_OK : tn__run_quick_portfolio(run);
 }
 
-static tn_status draft_simple(tn_run *run, uint64_t near) {
-    bool cheap = tn__run_count(run) <= DRAFT_GREEDY || near <= DRAFT_SIMPLE_NEAR;
-    return cheap ? tn__run_simple_planners(run) : TN_OK;
-}
-
 static bool draft_is_near(const tn_run *run) {
     uint64_t left = tn__run_best(run) - tn__run_lower_bound(run);
     return left < tn__run_best(run) >> DRAFT_SEARCH_WORTH && !tn__run_has_capacity(run);
@@ -114,7 +109,7 @@ tn_status tn__run_draft(tn_run *run) {
     if (!limited || n <= DRAFT_LATER) /* else it has the rest of the time in one piece */
         TN_TRY(tn__run_ask(run, "scale", greedy || limited ? (uint64_t)DRAFT_SCALE_WORK * n : 0));
     if (n > DRAFT_SEARCH) TN_TRY(draft_slide(run, near));
-    TN_TRY(draft_simple(run, near));
+    if (near <= DRAFT_SIMPLE_NEAR) TN_TRY(tn__run_simple_planners(run));
     if (limited || n > DRAFT_SEARCH || draft_is_near(run)) return TN_OK;
     return tn__run_ask(run, "exact", DRAFT_SEARCH_WORK);
 }
