@@ -69,6 +69,12 @@ uint32_t cli_allow_check(struct argp_state *state, uint32_t allow, double link) 
     return allow;
 }
 
+void cli_host_budget_check(struct argp_state *state, uint64_t bytes, uint32_t allow) {
+    if (bytes > 0 && !(allow & TN_FIT_SWAP))
+        cli_misuse(state, "--host-budget is for what is copied to the host: allow swap, and give "
+                          "its link: --link 12GB/s");
+}
+
 void cli_costs_parse(struct argp_state *state, cli_costs *costs, const char *value) {
     *costs = (cli_costs){0}; /* the last one counts */
     if (strncmp(value, "model:", 6) != 0) {

@@ -14,6 +14,8 @@ uint32_t cli_allow(struct argp_state *state, const char *value);
 /* What may be done, where nothing was said of it: with a link swaps, too. A link that is needed and
  * is not there ends the command. */
 uint32_t cli_allow_check(struct argp_state *state, uint32_t allow, double link);
+/* Bytes for copies where none are allowed are a mistake; 0: nobody said. */
+void cli_host_budget_check(struct argp_state *state, uint64_t bytes, uint32_t allow);
 
 #define CLI_SWAP_DEVICE_HELP                                                                       \
     "keeps what is swapped out: one of `tenure list devices`; cuda:1 is the second, file:DIR a "   \

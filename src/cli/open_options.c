@@ -122,6 +122,7 @@ static void session_check_fit(struct argp_state *state, cli_session *session) {
     cli_swap_link(state, session->swap_device, session->allow, &session->to_swap,
                   &session->from_swap);
     session->allow = cli_allow_check(state, session->allow, session->to_swap);
+    cli_host_budget_check(state, session->host_budget, session->allow);
     bool streams = (session->allow & CLI_ALLOW_STREAM) != 0;
     const char *how = session->storage > 0            ? "storage"
                       : session->storage_cache        ? "storage-cache"

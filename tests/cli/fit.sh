@@ -129,6 +129,8 @@ fi
 expect 2 "0 bytes hold nothing" $train --budget 0
 expect 1 "proved" $train --budget 1KiB
 expect 1 "with no more than 1.0 KiB .* on the host; the least" $train --link 1GB/s --allow swap --host-budget 1KiB --budget "$least"
+expect 2 "give its link" $train --host-budget 1KiB --budget "$least"
+expect 2 "give its link" $tenure run "$models/mobilenet_v2.onnx" --budget 1GiB --link 1GB/s --allow recompute --host-budget 1KiB
 expect 2 "which model, or --problem" $tenure fit --budget 1GiB
 expect 2 "how many bytes" $tenure fit "$models/five_operators.onnx"
 expect 2 "none of order, recompute" $train --budget 1GiB --allow magic

@@ -209,6 +209,7 @@ static void fit_check(struct argp_state *state, cli_fit *fit) {
                   &fit->options.from_host_bytes_per_s);
     fit->options.allow =
         cli_allow_check(state, fit->options.allow, fit->options.to_host_bytes_per_s);
+    cli_host_budget_check(state, fit->options.host_budget, fit->options.allow);
     fit_check_stream(state, fit);
     if (fit->options.codecs != 0 && !(fit->options.allow & TN_FIT_COMPRESS))
         cli_misuse(state, "--codecs is for --allow compress");
