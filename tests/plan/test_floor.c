@@ -226,6 +226,47 @@ static void what_is_crowded_is_planned_first(void **state) {
     ends_near_its_bound("long", 10000, "crest", 4, 1000);
 }
 
+typedef struct telling {
+    uint64_t best, bound;
+    uint32_t rises; /* of what is called the best */
+} telling;
+
+static void hear(void *self, const char *phase, uint64_t best, uint64_t bound) {
+    telling *told = self;
+    (void)phase;
+    if (best == UINT64_MAX) return;
+    told->rises += best > told->best;
+    told->best = best;
+    if (bound > told->bound) told->bound = bound;
+}
+
+static bool go_on(void *self, const char *phase, uint64_t done, uint64_t total) {
+    (void)self, (void)phase, (void)done, (void)total;
+    return true;
+}
+
+/* Planners that plan windows of time by themselves tell nothing of these. */
+static void what_is_told_on_the_way_is_of_the_whole(void **state) {
+    (void)state;
+    uint64_t optimum;
+    telling told = {.best = UINT64_MAX};
+    tn_context context = TN_CONTEXT_INIT;
+    context.self = &told;
+    context.progress = go_on;
+    context.found = hear;
+    tn_plan_options options = TN_PLAN_OPTIONS_INIT;
+    options.context = &context;
+    tn_layout layout;
+    tn_problem *problem = make(
+        "short", &(generate_wish){.count = 10000, .steps = 1000, .seed = first_seed}, &optimum);
+    assert_ok(tn_plan(problem, &options, &layout, &failure));
+    assert_int_equal(told.rises, 0);
+    assert_true(told.best != UINT64_MAX && told.best >= layout.peak);
+    assert_true(told.bound <= layout.lower_bound);
+    tn_layout_release(&layout);
+    tn_problem_destroy(problem);
+}
+
 int main(int count, char **arguments) {
     if (count > 1) first_seed = strtoull(arguments[1], NULL, 10);
     const struct CMUnitTest tests[] = {
@@ -240,6 +281,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(nor_is_much_work_too_much),
         cmocka_unit_test(short_lives_end_at_their_bound),
         cmocka_unit_test(what_is_crowded_is_planned_first),
+        cmocka_unit_test(what_is_told_on_the_way_is_of_the_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

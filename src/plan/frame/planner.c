@@ -124,12 +124,15 @@ static bool run_outer_stops(const tn_run *run) {
     return false;
 }
 
-/* Of this run and of those around it. */
+/* Of this run and of those around it; what was found of a part is nothing of the whole. */
 static void run_tell(const tn_run *run) {
     const tn_context *context = &run->prepared->context;
+    const tn_run *whole = run;
     uint64_t best = UINT64_MAX, bound = 0;
     if (context->found == NULL) return;
+    while (whole->outer != NULL) whole = whole->outer;
     for (; run != NULL; run = run->outer) {
+        if (run->prepared != whole->prepared) continue;
         if (run->best_peak < best) best = run->best_peak;
         if (run->lower_bound > bound) bound = run->lower_bound;
     }

@@ -142,6 +142,7 @@ tn_status tn__run_as(tn_run *run, const char *name) {
 tn_status tn__run_ask(tn_run *run, const char *name, uint64_t work_limit) {
     const tn_planner *planner = tn__planner_find(name);
     if (tn__run_is_done(run) || planner == NULL) return TN_OK;
+    if (run->best_peak != UINT64_MAX && !tn__run_goes_on(run)) return TN_OK; /* time is up */
     tn_status status = tn__run_portfolio(run, &planner, 1, work_limit);
     bool own = status == TN_E_STOPPED && work_limit > 0; /* it came to its limit with no plan */
     return own && tn__run_goes_on(run) ? TN_OK : status;
