@@ -80,7 +80,7 @@ bench: all ## planners x problems; FILES="a.csv b.csv", BENCH="--set scale|packi
 bench-arena: all ## heads of arenas, ours beside TFLite Micro's; FOLDERS="models ..."
 	python3 bench/arena.py $(BUILD)/tenure $(or $(FOLDERS),examples/models)
 
-bench-results: all ## writes bench/results.md (some 20 minutes)
+bench-results: all ## writes bench/results.md (some four minutes, on a quiet machine)
 	cmake --build $(BUILD) --target bench_planners
 	$(BUILD)/bench/planners --set all --markdown > bench/results.md
 
