@@ -22,7 +22,6 @@ import time
 import nodes
 
 TENURE, MPIRUN = os.path.abspath(sys.argv[1]), sys.argv[2]
-HERE = pathlib.Path(__file__).resolve().parent
 ENDS_S = 30      # for all others, whatever happens to a rank
 BEGINS_S = 120   # to see a first step, on a machine with much to do
 RANKS = 4
@@ -143,11 +142,8 @@ def main():
     moments = option("--moments", len(KINDS))
     print(f"seed {seed}", flush=True)
     random.seed(seed)
-    os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMP_NUM_THREADS="1")
-    os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"  # Open MPI's own, as in ranks.py
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, HERE / "train_models.py", folder], check=True)
-        os.chdir(folder)
+        nodes.settle(folder)
         try:
             lacks = nodes.begin()
             for rank in range(2 if "--start" in sys.argv else 0):

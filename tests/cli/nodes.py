@@ -43,6 +43,14 @@ def ip(*words):
     return subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
 
 
+def settle(folder):
+    """What mpirun wants to hear from root, and the models of train_models.py in a folder, which is the current one then."""
+    os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMP_NUM_THREADS="1")
+    os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"  # Open MPI's own, as in ranks.py
+    subprocess.run([sys.executable, pathlib.Path(__file__).resolve().parent / "train_models.py", folder], check=True)
+    os.chdir(folder)
+
+
 def begin(rate=None):
     """Why there are none, or None. With a rate ("50mbit") the link is as slow as that, both ways."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that there is an end to it

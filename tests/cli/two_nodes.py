@@ -19,7 +19,6 @@ import tempfile
 import nodes
 
 TENURE, MPIRUN = os.path.abspath(sys.argv[1]), sys.argv[2]
-HERE = pathlib.Path(__file__).resolve().parent
 
 
 def option(name, otherwise):
@@ -95,11 +94,8 @@ def stand_still(steps, rounds, pieces, schedule):
 
 
 def main():
-    os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMP_NUM_THREADS="1")
-    os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"  # Open MPI's own, as in ranks.py
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, HERE / "train_models.py", folder], check=True)
-        os.chdir(folder)
+        nodes.settle(folder)
         try:
             why = nodes.begin(option("--rate", "50mbit"))
             if why is not None:
