@@ -1,13 +1,15 @@
 /* torch_play.c - a recorded run played to the allocator for PyTorch, and to CUDA's own: nanoseconds
  * of a request, and what the device had to have.
  *
- *     TENURE_BUDGET=8GiB torch_play build/libtenure_torch.so run.csv [rounds]
+ *     TENURE_BUDGET=8GiB torch_play build/libtenure_torch.so run.csv [rounds [way]]
  *
+ * `way`: tenure, cudaMalloc or cudaMallocAsync alone.
  * The trace is what TENURE_TRACE records, of this library or of libtenure_preload.so. Where a GPU
  * is these are its numbers; TENURE_CUDART=build/tests/libstandin_cudart.so plays to the stand-in,
  * whose times say nothing. Peaks are taken in a round that is not timed. Settings: those of the
  * library.
  */
+#define _GNU_SOURCE /* dladdr */
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -113,8 +115,10 @@ static tn_status play_prepare(play *of, const char *library, tn_error *error) {
     if (of->alloc == NULL || of->free == NULL)
         TN_FAIL(error, TN_E_INVALID, "%s is not libtenure_torch.so: %s", library,
                 opened == NULL ? dlerror() : "it lacks the functions");
-    const char *runtime = getenv("TENURE_CUDART");
-    void *cudart = dlopen(runtime != NULL ? runtime : "libcudart.so.12", RTLD_NOW | RTLD_NOLOAD);
+    Dl_info runtime; /* the file that tn__cuda_load chose */
+    void *symbol = NULL, *cudart = NULL;
+    memcpy(&symbol, &of->cuda.cudaMalloc, sizeof symbol);
+    if (dladdr(symbol, &runtime) != 0) cudart = dlopen(runtime.dli_fname, RTLD_NOW | RTLD_NOLOAD);
     find(&of->alloc_async, cudart, "cudaMallocAsync");
     find(&of->free_async, cudart, "cudaFreeAsync");
     uint32_t streams = 0;
@@ -137,7 +141,9 @@ int main(int count, char **words) {
     tn_pool_trace *trace = NULL;
     tn_error error = {0};
     uint32_t rounds = count > 3 ? (uint32_t)strtoul(words[3], NULL, 10) : 10;
-    if (count < 3 || rounds == 0) return fputs("torch_play LIBRARY TRACE [ROUNDS]\n", stderr), 2;
+    const char *only = count > 4 ? words[4] : NULL;
+    if (count < 3 || rounds == 0)
+        return fputs("torch_play LIBRARY TRACE [ROUNDS [WAY]]\n", stderr), 2;
     tn_status status = tn_pool_trace_load(words[2], NULL, &trace, &error);
     if (status == TN_OK) {
         of.events = tn_pool_trace_events(trace, &of.count);
@@ -150,7 +156,8 @@ int main(int count, char **words) {
     }
     printf("%s: %" PRIu64 " requests, %" PRIu32 " rounds\n", words[2], of.count, rounds);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
-        if (ways[i].get != get_async || (of.alloc_async != NULL && of.free_async != NULL))
+        if ((only == NULL || strcmp(only, ways[i].name) == 0) &&
+            (ways[i].get != get_async || (of.alloc_async != NULL && of.free_async != NULL)))
             play_way(&of, &ways[i], rounds);
     tn_pool_trace_destroy(trace);
     free(of.blocks);

@@ -67,6 +67,10 @@ typedef struct tn_pool_options {
      * stays where it is */
     void (*release)(void *self, uint64_t offset, uint64_t size);
     void *release_self;
+    /* The owner has memory only where blocks are, so that bytes of the range cost nothing by
+     * themselves: `iteration` then puts a plan above all that is in use where one that goes around
+     * it would be higher than what was needed. Reserved is then no measure of memory */
+    bool is_sparse;
 } tn_pool_options;
 
 #define TN_POOL_OPTIONS_INIT                                                                       \

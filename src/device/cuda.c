@@ -1,5 +1,6 @@
 /* cuda.c - finds the CUDA runtime at run time. Source: CUDA Runtime API, error handling and device
- * management; names without versions in them, which stay the same from 11 to 13. */
+ * management; names without versions in them, which stay the same from 11 to 13; CUDA Driver API,
+ * virtual memory management. */
 #include "device/cuda.h"
 
 #include "device/library.h"
@@ -23,6 +24,27 @@ static const tn__library cuda_library = {
     .symbols = cuda_symbols,
     .symbol_count = sizeof cuda_symbols / sizeof *cuda_symbols,
 };
+
+static const char *const cuda_driver_files[] = {"libcuda.so.1", NULL};
+
+static const tn__library_symbol cuda_pages_symbols[] = {
+#define TN_SYMBOL(result, name, arguments) {#name, offsetof(tn__cuda_pages, name)},
+#include "device/cuda_pages.def"
+#undef TN_SYMBOL
+};
+
+static const tn__library cuda_driver = {
+    .what = "the CUDA driver",
+    .variable = "TENURE_CUDA",
+    .files = cuda_driver_files,
+    .remedy = "install NVIDIA's driver",
+    .symbols = cuda_pages_symbols,
+    .symbol_count = sizeof cuda_pages_symbols / sizeof *cuda_pages_symbols,
+};
+
+tn_status tn__cuda_load_pages(tn__cuda_pages *pages, tn_error *error) {
+    return tn__library_load(&cuda_driver, pages, error);
+}
 
 tn_status tn__cuda_status(const tn__cuda *cuda, int status, const char *what, tn_error *error) {
     if (status == TN__CUDA_OK) return TN_OK;

@@ -26,6 +26,36 @@ typedef struct tn__cuda {
 #undef TN_SYMBOL
 } tn__cuda;
 
+/* --- memory and addresses apart: the driver, which the runtime has loaded --- */
+
+enum {
+    TN__CUDA_HAS_PAGES = 102, /* attributes: virtual memory management */
+    TN__CUDA_HAS_RDMA = 110,  /* ... whose memory a network may read */
+    TN__CUDA_PINNED = 1,      /* the one type of memory there is */
+    TN__CUDA_AT_DEVICE = 1,
+    TN__CUDA_READ_WRITE = 3,
+};
+
+typedef struct tn__cuda_place { /* CUmemAllocationProp */
+    int type, handles;          /* TN__CUDA_PINNED; 0: it is not shared with another process */
+    int where, device;          /* TN__CUDA_AT_DEVICE */
+    void *none;
+    uint8_t compression, is_rdma, usage[2], reserved[4];
+} tn__cuda_place;
+
+typedef struct tn__cuda_access { /* CUmemAccessDesc */
+    int where, device, flags;
+} tn__cuda_access;
+
+typedef struct tn__cuda_pages {
+#define TN_SYMBOL(result, name, arguments) result(*name) arguments;
+#include "device/cuda_pages.def"
+#undef TN_SYMBOL
+} tn__cuda_pages;
+
+/* TENURE_CUDA names a file to load instead of libcuda.so.1. Errors: E_UNSUPPORTED. */
+tn_status tn__cuda_load_pages(tn__cuda_pages *pages, tn_error *error);
+
 /* Errors: E_UNSUPPORTED (the library, as tn__library_load; older than 11.0; no device). */
 tn_status tn__cuda_load(tn__cuda *cuda, tn_error *error);
 /* How many devices there are, and whether `device` is one. Errors: E_UNSUPPORTED. */

@@ -202,22 +202,32 @@ static void iteration_foresee(tn_pool *pool) {
     tn__lives_close(&pool->context, &lives);
 }
 
-/* Makes the plan, for which the lock is left, and puts it in force. */
+/* From `base` on; the lock is left for it. */
+static bool iteration_plan_from(tn_pool *pool, tn__lives *lives, uint64_t base) {
+    pthread_mutex_unlock(&pool->lock);
+    lives->base = base;
+    bool done = tn__lives_plan(&pool->context, lives, pool->unit);
+    pthread_mutex_lock(&pool->lock);
+    return done;
+}
+
+/* Whether a plan that goes around what is in use is higher than what was needed. */
+static bool iteration_is_high(const tn_pool *pool, const tn__lives *lives) {
+    return lives->base == 0 && lives->borders[lives->zones - 1] > tn__iteration_bound(pool, NULL);
+}
+
+/* Makes the plan and puts it in force. */
 static void iteration_plan(tn_pool *pool) {
     tn__iteration *state = pool->state;
     tn__lives lives = {0};
     bool any =
         iteration_goes_on(state) && tn__lives_gather(pool, &state->learn, state->period, &lives);
     state->is_planning = true;
-    pthread_mutex_unlock(&pool->lock);
-    any = any && tn__lives_plan(&pool->context, &lives, pool->unit);
-    pthread_mutex_lock(&pool->lock);
-    if (any && lives.base != 0 && !iteration_is_worth(pool, &lives)) {
-        pthread_mutex_unlock(&pool->lock);
-        lives.base = 0; /* no room above: around what is in use */
-        any = tn__lives_plan(&pool->context, &lives, pool->unit);
-        pthread_mutex_lock(&pool->lock);
-    }
+    any = any && iteration_plan_from(pool, &lives, lives.base);
+    if (any && pool->is_sparse && iteration_is_high(pool, &lives))
+        any = iteration_plan_from(pool, &lives, tn__lives_end_of_use(pool));
+    if (any && lives.base != 0 && !iteration_is_worth(pool, &lives))
+        any = iteration_plan_from(pool, &lives, 0); /* no room above: around what is in use */
     state->is_planning = false;
     state->period = 0;
     bool is_wanted = any && iteration_goes_on(state) && !tn__iteration_has_plan(state);

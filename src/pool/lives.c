@@ -108,7 +108,7 @@ static void lives_order_zones(tn__lives *lives) {
     }
 }
 
-static uint64_t lives_end_of_use(const tn_pool *pool) {
+uint64_t tn__lives_end_of_use(const tn_pool *pool) {
     uint32_t at = pool->last;
     while (at != TN__CHUNK_NONE && pool->chunks[at].state != TN__CHUNK_USED)
         at = pool->chunks[at].before;
@@ -123,7 +123,7 @@ bool tn__lives_gather(const tn_pool *pool, const tn__learn *learn, uint64_t peri
     bool done =
         lives->items != NULL && lives_fill(learn, period, lives) && lives_keep(pool, learn, lives);
     if (done) lives_order_zones(lives);
-    if (done && pool->release != NULL) lives->base = lives_end_of_use(pool);
+    if (done && pool->release != NULL) lives->base = tn__lives_end_of_use(pool);
     return done;
 }
 

@@ -9,7 +9,8 @@
  *
  * Where memory that is given back can be had again elsewhere (tn_pool_options.release), a plan goes
  * around nothing: it begins above all that is in use, in bytes that nobody had, and what is left of
- * the old ones goes back.
+ * the old ones goes back. Where bytes cost nothing by themselves (tn_pool_options.is_sparse), it
+ * does so only if it would be too high otherwise.
  *
  * Streams share no bytes: each has a zone of its own, one above the other, that with the most bytes
  * below.
@@ -51,6 +52,8 @@ typedef struct tn__lives {
  * more streams than zones, or no memory for it. */
 bool tn__lives_gather(const tn_pool *pool, const tn__learn *learn, uint64_t period,
                       tn__lives *lives);
+/* Where the highest block in use ends. */
+uint64_t tn__lives_end_of_use(const tn_pool *pool);
 /* The step, from 0, before which the fewest bytes live. */
 uint32_t tn__lives_calm(const tn_context *context, const tn__lives *lives);
 /* Finds the offsets, from `base` on, which is raised to where all of them are aligned. False: no

@@ -100,6 +100,7 @@ tn_status tn_pool_create(const tn_pool_options *given, tn_pool **pool, tn_error 
     made->settle_self = options.settle_self;
     made->release = options.release;
     made->release_self = options.release_self;
+    made->is_sparse = options.is_sparse;
     if (pthread_mutex_init(&made->lock, NULL) != 0) {
         tn__free(&context, made, sizeof *made);
         return tn__no_memory(error, "the lock of a pool");

@@ -104,6 +104,7 @@ struct tn_pool {
     /* options.release: what is not reserved any more goes back to the system */
     void (*release)(void *self, uint64_t offset, uint64_t size);
     void *release_self;
+    bool is_sparse;      /* options.is_sparse: bytes cost nothing where no block is */
     tn_pool_usage usage; /* counters of the frame; `reserved` and below: on demand */
     tn__mark peak, failed;
     tn__arena words; /* of labels */

@@ -38,22 +38,38 @@ static int ground_get_most(tn__ground *ground) {
     return status;
 }
 
+static tn_status ground_open_block(tn__ground *ground, uint64_t budget, tn_error *error) {
+    char text[TN_SIZE_TEXT_MAX], what[TN_SIZE_TEXT_MAX + 40] = "memory for its pool";
+    uint64_t bytes = budget / GROUND_ALIGNMENT * GROUND_ALIGNMENT;
+    if (budget != 0) {
+        if (bytes == 0)
+            TN_FAIL(error, TN_E_INVALID, "a budget has at least %u bytes", GROUND_ALIGNMENT);
+        snprintf(what, sizeof what, "a budget of %s", tn_size_format(bytes, text));
+    }
+    int status = bytes != 0 ? ground_get(ground, bytes) : ground_get_most(ground);
+    return tn__cuda_status(ground->cuda, status, what, error);
+}
+
+static tn_status ground_open_granules(tn__ground *ground, uint64_t budget, tn_error *error) {
+    TN_TRY(tn__granules_open(&ground->granules, &ground->context, ground->cuda, ground->device,
+                             budget, error));
+    ground->base = (char *)(uintptr_t)ground->granules.base;
+    ground->capacity = ground->granules.count * ground->granules.size;
+    return TN_OK;
+}
+
 static tn_status ground_open_here(tn__ground *ground, const tn__ground_options *options,
                                   tn_error *error) {
-    char text[TN_SIZE_TEXT_MAX], what[TN_SIZE_TEXT_MAX + 40] = "memory for its pool";
-    uint64_t budget = options->budget / GROUND_ALIGNMENT * GROUND_ALIGNMENT;
-    if (options->budget != 0) {
-        if (budget == 0)
-            TN_FAIL(error, TN_E_INVALID, "a budget has at least %u bytes", GROUND_ALIGNMENT);
-        snprintf(what, sizeof what, "a budget of %s", tn_size_format(budget, text));
-    }
-    int status = budget != 0 ? ground_get(ground, budget) : ground_get_most(ground);
-    TN_TRY(tn__cuda_status(ground->cuda, status, what, error));
+    if (options->memory == TN__GROUND_GRANULES)
+        TN_TRY(ground_open_granules(ground, options->budget, error));
+    else
+        TN_TRY(ground_open_block(ground, options->budget, error));
     tn_pool_options pool = TN_POOL_OPTIONS_INIT;
     pool.context = &ground->context;
     pool.pool = options->pool != NULL ? options->pool : "iteration";
     pool.capacity = ground->capacity;
     pool.alignment = GROUND_ALIGNMENT;
+    pool.is_sparse = ground->granules.size != 0;
     return tn_pool_create(&pool, &ground->pool, error);
 }
 
@@ -98,6 +114,7 @@ void tn__ground_close(tn__ground *ground) {
     if (entered == TN__CUDA_OK) /* a device that is lost has lost the block, too */
         (void)ground->cuda->cudaDeviceSynchronize();
     tn__turns_release(&ground->turns);
+    if (ground->granules.size != 0) tn__granules_close(&ground->granules);
     if (ground->whole != NULL) (void)ground->cuda->cudaFree(ground->whole);
     tn__cuda_leave(ground->cuda, ground->device, before);
     tn__trace_close(&ground->trace);
@@ -140,22 +157,44 @@ static uint32_t ground_tag(tn__ground *ground, const char *who) {
     return tag;
 }
 
+/* Memory below what the pool gave, and nobody late on it. */
+static tn_status ground_settle(tn__ground *ground, const tn_allocation *got, void *stream,
+                               tn_error *error) {
+    int before, entered = tn__cuda_enter(ground->cuda, ground->device, &before);
+    tn_status status = tn__cuda_status(ground->cuda, entered, "making it current", error);
+    bool has_granules = status == TN_OK && ground->granules.size != 0;
+    if (has_granules) status = tn__granules_take(&ground->granules, got->offset, got->size, error);
+    if (status == TN_OK) {
+        status =
+            tn__turns_take(&ground->turns, got->offset, got->offset + got->size, stream, error);
+        if (status != TN_OK && has_granules)
+            tn__granules_give(&ground->granules, got->offset, got->size);
+    }
+    tn__cuda_leave(ground->cuda, ground->device, before);
+    return status;
+}
+
+static tn_status ground_get_block(tn__ground *ground, const tn_pool_request *request, void *stream,
+                                  tn_allocation *got, tn_error *error) {
+    TN_TRY(tn_pool_alloc(ground->pool, request, got, error));
+    tn_status status = ground_settle(ground, got, stream, error);
+    if (status != TN_OK) TN_TRY(tn_pool_free(ground->pool, got->id, NULL));
+    return status;
+}
+
 tn_status tn__ground_alloc(tn__ground *ground, uint64_t size, void *stream, const char *who,
                            void **pointer, tn_error *error) {
     tn_pool_request request = {.size = size, .tag = ground_tag(ground, who)};
     tn_allocation got;
     if (!tn__lots_room(&ground->lots) || !ground_number(ground, stream, &request.stream))
         return tn__no_memory(error, "the records of blocks");
-    TN_TRY(tn_pool_alloc(ground->pool, &request, &got, error));
-    int before, entered = tn__cuda_enter(ground->cuda, ground->device, &before);
-    tn_status status = tn__cuda_status(ground->cuda, entered, "making it current", error);
-    if (status == TN_OK)
-        status = tn__turns_take(&ground->turns, got.offset, got.offset + got.size, stream, error);
-    tn__cuda_leave(ground->cuda, ground->device, before);
-    if (status != TN_OK) {
-        TN_TRY(tn_pool_free(ground->pool, got.id, NULL));
-        return status;
+    tn_status status = ground_get_block(ground, &request, stream, &got, error);
+    if (status == TN_E_EXHAUSTED &&
+        ground->granules.size != 0) { /* perhaps elsewhere, without a plan */
+        (void)tn_pool_empty_cache(ground->pool);
+        status = ground_get_block(ground, &request, stream, &got, error);
     }
+    TN_TRY(status);
     tn__lot block = {got.offset, got.size, got.id, ground->count++, 1, {stream}};
     tn__lots_add(&ground->lots, &block);
     tn__trace_alloc(&ground->trace, block.name, (size_t)size, 0, request.stream, who);
@@ -187,6 +226,7 @@ tn_status tn__ground_free(tn__ground *ground, void *pointer, tn_error *error) {
     else
         tn__turns_give(&ground->turns, block.offset, block.offset + block.size, block.streams,
                        block.stream_count);
+    if (ground->granules.size != 0) tn__granules_give(&ground->granules, block.offset, block.size);
     tn__cuda_leave(ground->cuda, ground->device, before);
     tn__trace_free(&ground->trace, block.name);
     return tn_pool_free(ground->pool, block.id, error);
@@ -200,4 +240,12 @@ tn_status tn__ground_use(tn__ground *ground, void *pointer, void *stream, tn_err
     if (block->stream_count == TN__TURNS_STREAMS) block->stream_count = 0;
     if (block->stream_count > 0) block->streams[block->stream_count++] = stream;
     return TN_OK;
+}
+
+void tn__ground_trim(tn__ground *ground) {
+    (void)tn_pool_empty_cache(ground->pool);
+    if (ground->granules.size == 0) return;
+    int before, entered = tn__cuda_enter(ground->cuda, ground->device, &before);
+    if (entered == TN__CUDA_OK) tn__granules_trim(&ground->granules);
+    tn__cuda_leave(ground->cuda, ground->device, before);
 }

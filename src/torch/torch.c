@@ -68,6 +68,11 @@ static tn_status torch_read_settings(tn_error *error) {
     torch.options.trace = torch_word("TENURE_TRACE");
     if (oom != NULL && !torch.gives_null && strcmp(oom, "abort") != 0)
         TN_FAIL(error, TN_E_INVALID, "TENURE_OOM is abort or null, not '%.40s'", oom);
+    const char *memory = torch_word("TENURE_MEMORY");
+    if (memory != NULL && strcmp(memory, "granules") == 0)
+        torch.options.memory = TN__GROUND_GRANULES;
+    else if (memory != NULL && strcmp(memory, "block") != 0)
+        TN_FAIL(error, TN_E_INVALID, "TENURE_MEMORY is block or granules, not '%.40s'", memory);
     const char *budget = torch_word("TENURE_BUDGET");
     if (budget == NULL) return TN_OK;
     tn_status status = tn_size_parse(budget, &torch.options.budget, error);
@@ -114,7 +119,7 @@ static void torch_find_lines(void) {
 static void torch_tell_holders(tn_pool *pool) {
     tn_holder holders[TORCH_HOLDERS];
     char text[TN_SIZE_TEXT_MAX];
-    uint32_t found = tn_pool_holders(pool, TN_HOLDERS_FAILED, holders, TORCH_HOLDERS);
+    uint32_t found = tn_pool_holders(pool, TN_HOLDERS_NOW, holders, TORCH_HOLDERS);
     if (found > 0) fprintf(stderr, "tenure: %" PRIu32 " blocks are held; the largest:\n", found);
     for (uint32_t i = 0; i < found && i < TORCH_HOLDERS; i++)
         fprintf(stderr, "tenure:   %s, request %" PRIu64 ", stream %" PRIu32 "%s%s\n",
@@ -191,8 +196,17 @@ void tenure_torch_record_stream(void *pointer, void *stream) {
 void tenure_torch_empty_cache(void) {
     pthread_mutex_lock(&torch.lock);
     for (uint32_t i = 0; i < TORCH_DEVICES && !torch.is_child && !torch.is_over; i++)
-        if (torch.grounds[i] != NULL) (void)tn_pool_empty_cache(torch.grounds[i]->pool);
+        if (torch.grounds[i] != NULL) tn__ground_trim(torch.grounds[i]);
     pthread_mutex_unlock(&torch.lock);
+}
+
+static void torch_tell_memory(const tn__granules *of, uint32_t device) {
+    char most[TN_SIZE_TEXT_MAX], size[TN_SIZE_TEXT_MAX];
+    fprintf(stderr,
+            "tenure: cuda:%" PRIu32 ": at most %s were had, in granules of %s; %" PRIu64
+            " of them went elsewhere, after %" PRIu64 " waits\n",
+            device, tn_size_format(of->had_peak * of->size, most), tn_size_format(of->size, size),
+            of->moved, of->waits);
 }
 
 __attribute__((destructor)) static void torch_close(void) {
@@ -203,6 +217,8 @@ __attribute__((destructor)) static void torch_close(void) {
         tn__trace_close(&torch.grounds[i]->trace);
         snprintf(what, sizeof what, "blocks of cuda:%" PRIu32, i);
         if (torch.tells) tn__say_numbers(torch.grounds[i]->pool, what);
+        if (torch.tells && torch.grounds[i]->granules.size != 0)
+            torch_tell_memory(&torch.grounds[i]->granules, i);
     }
     torch.is_over = true;
     pthread_mutex_unlock(&torch.lock);

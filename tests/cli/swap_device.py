@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What a fitted program swaps out may lie on another device: swap_device.py TENURE [STANDIN]
+"""What a fitted program swaps out may lie on another device: swap_device.py TENURE STANDIN
 
-A training and an inference run plain, then within a budget that only swaps keep, on the host, in a file, on OpenCL's device and on the stand-in
-of CUDA's runtime: losses, checkpoint and outputs are the same bytes, copies do go there, and a device that fails ends the run. Of a file
+A training and an inference run plain, then within a budget that only swaps keep, on the host, in a file, on OpenCL's device and on CUDA's by the stand-in
+(or by the runtime of NVIDIA's that is named instead of it): losses, checkpoint and outputs are the same bytes, copies do go there, and a device that fails ends the run. Of a file
 nothing is left, however the run ends.
 """
 import json
@@ -66,10 +66,9 @@ def check_training(devices):
         told = json.loads(fitted(there, *need, settings=DEVICES[device]).stdout)
         assert "fitted" in told, told  # by swaps: nothing else is allowed
         assert [pathlib.Path("kept" + end).read_bytes() for end in (".csv", ".ck")] == plain, device
-    broken = fitted([*words, "--swap-device", "cuda"], *need, {**CUDA, "STANDIN_FAIL": "cudaMemcpyAsync:5:719"}, (2,))
-    assert broken.returncode == 2 and "the CUDA device failed: a copy" in broken.stderr, broken
-
-
+    if "standin" in os.path.basename(STANDIN):  # a runtime of NVIDIA's does not fail when it is asked to
+        broken = fitted([*words, "--swap-device", "cuda"], *need, {**CUDA, "STANDIN_FAIL": "cudaMemcpyAsync:5:719"}, (2,))
+        assert broken.returncode == 2 and "the CUDA device failed: a copy" in broken.stderr, broken
     missing = fitted([*words, "--swap-device", "opencl"], *need, {"TENURE_OPENCL": "nowhere.so"}, (2,))
     assert missing.returncode == 2 and "TENURE_OPENCL cannot be loaded" in missing.stderr, missing
 

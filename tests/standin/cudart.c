@@ -3,7 +3,7 @@
  * Its rules are stricter than CUDA's where CUDA would let a mistake pass on a quiet machine: the
  * host's memory is read and written when the stream comes to it, the default stream waits for
  * nobody, and cudaFree does not wait: memory that is still being used must not be freed. Source of
- * the functions: CUDA Runtime API, as documented; nothing of NVIDIA's was looked at.
+ * the functions: CUDA Runtime API and Driver API, as documented; nothing of NVIDIA's was looked at.
  */
 #include "standin.h"
 
@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { OK, BAD_VALUE = 1, NO_MEMORY = 2, NO_DEVICE = 100, BAD_DEVICE = 101, NOT_READY = 600 };
 enum { TO_DEVICE = 1, TO_HOST = 2, ON_DEVICE = 3 };
@@ -25,6 +26,24 @@ typedef struct block {
     int device;
     unsigned busy; /* copies that are queued or under way */
 } block;
+
+typedef struct range { /* of addresses; pages of it have memory or have not */
+    char *base;
+    size_t size;
+} range;
+
+typedef struct memory { /* of cuMemCreate; its handle is its place, from 1 */
+    size_t size;        /* 0: released */
+    int device;
+    bool is_mapped;
+} memory;
+
+typedef struct view { /* memory that is mapped into a range */
+    char *base;
+    size_t handle;
+    bool is_open; /* may be read and written */
+    unsigned busy;
+} view;
 
 typedef struct work {
     enum { COPY, FILL, WAIT, RECORD, CALL } kind;
@@ -56,6 +75,12 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static block *blocks;
 static size_t block_count, block_room;
+static range *ranges;
+static size_t range_count, range_room;
+static memory *memories;
+static size_t memory_count, memory_room;
+static view *views; /* by no order */
+static size_t view_count, view_room;
 static stream **streams;
 static size_t stream_count, stream_room;
 static event *events;
@@ -198,11 +223,30 @@ static block *holder(const void *pointer, size_t size, const char *what) {
     misuse("%s of %zu bytes at %p, which are not all in one block", what, size, pointer);
 }
 
+/* Whether bytes are in a range; then all must be mapped and open, and are `by` more busy. */
+static bool hold_views(const void *pointer, size_t size, int by) {
+    char *real = (char *)((uintptr_t)pointer - SHIFT), *end = real + size;
+    size_t at = 0, found = 0;
+    while (at < range_count &&
+           (real < ranges[at].base || real >= ranges[at].base + ranges[at].size))
+        at++;
+    if (at == range_count) return false;
+    for (size_t i = 0; i < view_count; i++) {
+        char *from = views[i].base, *to = from + memories[views[i].handle].size;
+        if (to <= real || from >= end) continue;
+        if (!views[i].is_open) misuse("%p is mapped, and access to it was never set", pointer);
+        found += (size_t)((to < end ? to : end) - (from > real ? from : real));
+        views[i].busy += (unsigned)by;
+    }
+    if (found != size) misuse("%zu of %zu bytes at %p have no memory", size - found, size, pointer);
+    return true;
+}
+
 int cudaMalloc(void **pointer, size_t size) {
     ENTER();
     if (size == 0) return *pointer = NULL, leave(OK);
-    uint64_t memory = setting("STANDIN_MEMORY", 256u << 20);
-    if (size > memory || used[current] > memory - size) return leave(NO_MEMORY);
+    uint64_t most = setting("STANDIN_MEMORY", 256u << 20);
+    if (size > most || used[current] > most - size) return leave(NO_MEMORY);
     size_t room = (size + 4095) / 4096 * 4096;
     char *base = aligned_alloc(4096, room);
     if (base == NULL) return leave(NO_MEMORY);
@@ -243,7 +287,8 @@ static stream *stream_of(void *handle) {
 }
 
 static void hold(const void *pointer, size_t size, int by) {
-    if (size > 0) holder(pointer, size, "a copy")->busy += (unsigned)by;
+    if (size > 0 && !hold_views(pointer, size, by))
+        holder(pointer, size, "a copy")->busy += (unsigned)by;
 }
 
 /* One thing of a stream; comes and goes with the lock held. */
@@ -447,6 +492,152 @@ int cudaEventSynchronize(void *handle) {
     size_t point = events[event_of(handle)].point;
     while (!points[point]) pthread_cond_wait(&changed, &lock);
     return leave(lost);
+}
+
+/* --- memory and addresses apart --- */
+
+typedef struct place {
+    int type, handles, where, device;
+} place;
+
+int cuDeviceGetAttribute(int *value, int attribute, int device);
+int cuDeviceGetAttribute(int *value, int attribute, int device) {
+    ENTER();
+    if (device < 0 || device >= device_count()) return leave(BAD_DEVICE);
+    *value = attribute == 102 ? (int)setting("STANDIN_PAGES", 1) : 0;
+    return leave(OK);
+}
+
+static size_t granule(void) { return (size_t)setting("STANDIN_GRANULE", 2 << 20); }
+
+int cuMemGetAllocationGranularity(size_t *size, const place *of, int which);
+int cuMemGetAllocationGranularity(size_t *size, const place *of, int which) {
+    ENTER();
+    if (of->type != 1 || of->where != 1 || which != 0) return leave(BAD_VALUE);
+    *size = granule();
+    return leave(OK);
+}
+
+int cuMemAddressReserve(uint64_t *address, size_t size, size_t alignment, uint64_t wanted,
+                        unsigned long long flags);
+int cuMemAddressReserve(uint64_t *address, size_t size, size_t alignment, uint64_t wanted,
+                        unsigned long long flags) {
+    ENTER();
+    if (size == 0 || size % granule() != 0 || wanted != 0 || flags != 0) return leave(BAD_VALUE);
+    char *all =
+        mmap(NULL, size + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (all == MAP_FAILED) return leave(NO_MEMORY);
+    size_t front = -(uintptr_t)all & (alignment - 1);
+    if (front > 0) munmap(all, front);
+    if (front < alignment) munmap(all + front + size, alignment - front);
+    ranges = grown(ranges, range_count, &range_room, sizeof *ranges);
+    ranges[range_count++] = (range){all + front, size};
+    *address = (uintptr_t)all + front + SHIFT;
+    return leave(OK);
+}
+
+int cuMemAddressFree(uint64_t address, size_t size);
+int cuMemAddressFree(uint64_t address, size_t size) {
+    ENTER();
+    char *base = (char *)(uintptr_t)(address - SHIFT);
+    for (size_t i = 0; i < view_count; i++)
+        if (views[i].base >= base && views[i].base < base + size)
+            misuse("a range is freed that still has memory");
+    for (size_t i = 0; i < range_count; i++) {
+        if (ranges[i].base != base || ranges[i].size != size) continue;
+        ranges[i] = ranges[--range_count];
+        munmap(base, size);
+        return leave(OK);
+    }
+    misuse("a free of %zu addresses that are no range", size);
+}
+
+int cuMemCreate(uint64_t *handle, size_t size, const place *of, unsigned long long flags);
+int cuMemCreate(uint64_t *handle, size_t size, const place *of, unsigned long long flags) {
+    ENTER();
+    if (size == 0 || size % granule() != 0 || of->type != 1 || flags != 0) return leave(BAD_VALUE);
+    uint64_t most = setting("STANDIN_MEMORY", 256u << 20);
+    if (size > most || used[of->device] > most - size) return leave(NO_MEMORY);
+    if (memory_count == 0) memory_count = 1;
+    memories = grown(memories, memory_count, &memory_room, sizeof *memories);
+    memories[memory_count] = (memory){.size = size, .device = of->device};
+    used[of->device] += size;
+    *handle = memory_count++;
+    return leave(OK);
+}
+
+static memory *memory_of(uint64_t handle) {
+    if (handle == 0 || handle >= memory_count || memories[handle].size == 0)
+        misuse("%llu is no memory", (unsigned long long)handle);
+    return &memories[handle];
+}
+
+int cuMemRelease(uint64_t handle);
+int cuMemRelease(uint64_t handle) {
+    ENTER();
+    memory *of = memory_of(handle);
+    if (of->is_mapped) misuse("memory is released while it is mapped");
+    used[of->device] -= of->size;
+    of->size = 0;
+    return leave(OK);
+}
+
+int cuMemMap(uint64_t address, size_t size, size_t offset, uint64_t handle,
+             unsigned long long flags);
+int cuMemMap(uint64_t address, size_t size, size_t offset, uint64_t handle,
+             unsigned long long flags) {
+    ENTER();
+    memory *of = memory_of(handle);
+    char *base = (char *)(uintptr_t)(address - SHIFT);
+    if (size != of->size || offset != 0 || flags != 0) return leave(BAD_VALUE);
+    if (of->is_mapped) misuse("memory is mapped in two places");
+    size_t at = 0;
+    while (at < range_count &&
+           (base < ranges[at].base || base + size > ranges[at].base + ranges[at].size))
+        at++;
+    if (at == range_count) misuse("memory is mapped outside of every range");
+    for (size_t i = 0; i < view_count; i++)
+        if (views[i].base == base) misuse("memory is mapped where some is");
+    views = grown(views, view_count, &view_room, sizeof *views);
+    views[view_count++] = (view){.base = base, .handle = handle};
+    of->is_mapped = true;
+    return leave(OK);
+}
+
+int cuMemSetAccess(uint64_t address, size_t size, const int *access, size_t count);
+int cuMemSetAccess(uint64_t address, size_t size, const int *access, size_t count) {
+    ENTER();
+    char *base = (char *)(uintptr_t)(address - SHIFT);
+    size_t found = 0;
+    if (count != 1 || access[0] != 1 || access[2] != 3) return leave(BAD_VALUE);
+    for (size_t i = 0; i < view_count; i++) {
+        if (views[i].base < base || views[i].base >= base + size) continue;
+        const memory *of = &memories[views[i].handle];
+        if (access[1] != of->device) misuse("access is set for another device");
+        views[i].is_open = true;
+        found += of->size;
+    }
+    if (found != size) misuse("access is set where there is no memory");
+    if (mprotect(base, size, PROT_READ | PROT_WRITE) != 0) abort();
+    if (setting("STANDIN_FILL", 1) != 0) memset(base, 0xa5, size);
+    return leave(OK);
+}
+
+int cuMemUnmap(uint64_t address, size_t size);
+int cuMemUnmap(uint64_t address, size_t size) {
+    ENTER();
+    char *base = (char *)(uintptr_t)(address - SHIFT);
+    for (size_t i = 0; i < view_count; i++) {
+        memory *of = &memories[views[i].handle];
+        if (views[i].base != base || of->size != size) continue;
+        if (views[i].busy > 0) misuse("memory is unmapped that a stream still uses");
+        of->is_mapped = false;
+        views[i] = views[--view_count];
+        (void)madvise(base, size, MADV_DONTNEED);
+        if (mprotect(base, size, PROT_NONE) != 0) abort();
+        return leave(OK);
+    }
+    misuse("%zu bytes are unmapped where there is no memory", size);
 }
 
 /* --- the rest --- */

@@ -4,7 +4,9 @@
  * used as pointers. What a program must not do (copy to freed memory, in the wrong direction, use
  * what was destroyed, free what is still being used) ends it with a line that says so. From the
  * environment: STANDIN_DEVICES (1), STANDIN_MEMORY (bytes of each device: 256 MiB),
- * STANDIN_VERSION (12040), STANDIN_FAIL ("cudaMalloc:3:2": the third call gives status 2).
+ * STANDIN_PAGES (1; 0: no memory apart from addresses), STANDIN_GRANULE (2 MiB), STANDIN_FILL (1;
+ * 0: mapped memory is 0), STANDIN_VERSION (12040), STANDIN_FAIL ("cudaMalloc:3:2": the third call
+ * gives status 2).
  */
 #ifndef TENURE_TESTS_STANDIN_H
 #define TENURE_TESTS_STANDIN_H
@@ -19,8 +21,8 @@ enum { STANDIN_LOST = 719 }; /* statuses from 700 on stick: the device is lost *
 void standin_fail(const char *function, unsigned nth, int status);
 void standin_reset(void);                     /* the device is well again, and nothing fails */
 uint64_t standin_calls(const char *function); /* how often it was called */
-uint64_t standin_used(int device);            /* bytes of cudaMalloc that are not freed */
-uint64_t standin_live(void);                  /* streams and events that are not destroyed */
+uint64_t standin_used(int device); /* bytes of cudaMalloc and cuMemCreate that are not freed */
+uint64_t standin_live(void);       /* streams and events that are not destroyed */
 
 /* The functions of the runtime that tests call themselves. */
 int cudaSetDevice(int device);

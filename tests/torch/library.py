@@ -23,7 +23,7 @@ MiB = 1 << 20
 
 
 def run(script, **settings):
-    environment = dict(os.environ, **{"TENURE_CUDART": standin, "STANDIN_DEVICES": "2", "STANDIN_MEMORY": "100000000", **settings})
+    environment = dict(os.environ, **{"TENURE_CUDART": standin, "TENURE_CUDA": standin, "STANDIN_DEVICES": "2", "STANDIN_MEMORY": "100000000", **settings})
     return subprocess.run([sys.executable, "-c", BEGIN + script], env=environment, capture_output=True, text=True,
                           timeout=60)
 
@@ -34,22 +34,23 @@ def expect_stopped(result, *words):
         assert word in result.stderr, (word, result.stderr)
 
 
-def check_numbers():
-    trace = folder.name + "/run.csv"
+def check_numbers(memory):
+    trace = folder.name + "/run-%s.csv" % memory
     result = run("""
 for step in range(40):
     blocks = [(alloc(size, 0, None), size) for size in (3 * MiB, MiB, 700001, 5 * MiB, 2 * MiB)]
     for block, size in reversed(blocks): free(block, size, 0, None)
 kept = alloc(MiB, 1, None)
 print("done")
-""", TENURE_TRACE=trace, TENURE_STATS="1", TENURE_BUDGET="64MiB")
+""", TENURE_TRACE=trace, TENURE_STATS="1", TENURE_BUDGET="64MiB", TENURE_MEMORY=memory)
     assert (result.returncode, result.stdout) == (0, "done\n"), result
     assert "tenure: 200 blocks of cuda:0; at most 11.7 MiB" in result.stderr, result.stderr
     assert "tenure: 1 blocks of cuda:1" in result.stderr and "plans served" in result.stderr, result.stderr
+    assert ("cuda:0: at most 12.0 MiB (12,582,912 bytes) were had, in granules of 2.0 MiB" in result.stderr) == (memory == "granules"), result.stderr
     for name, blocks in ((trace, 200), (trace + ".cuda1", 1)):
         answer = subprocess.run([tenure, "replay", name, "--pool", "caching", "--json"], capture_output=True, text=True)
         assert answer.returncode == 0 and json.loads(answer.stdout)["blocks"] == blocks, answer
-    environment = dict(os.environ, TENURE_CUDART=standin, TENURE_BUDGET="16MiB", TENURE_LINES="1")
+    environment = dict(os.environ, TENURE_CUDART=standin, TENURE_CUDA=standin, TENURE_MEMORY=memory, TENURE_BUDGET="16MiB", TENURE_LINES="1")
     answer = subprocess.run([play, library, trace, "2"], env=environment, capture_output=True, text=True)
     assert answer.returncode == 0 and "400 requests" in answer.stdout, answer
     assert "at most 11.7 MiB" in answer.stdout.split("cudaMalloc")[1], answer.stdout
@@ -65,6 +66,9 @@ def check_memory_is_out():
     result = run(script, TENURE_BUDGET="8MiB", TENURE_OOM="null")
     assert (result.returncode, result.stdout) == (0, "None\n") and "stopped" not in result.stderr, result
     assert "3 blocks are held" in result.stderr, result.stderr
+    result = run(script, TENURE_BUDGET="8MiB", TENURE_MEMORY="granules")
+    expect_stopped(result, "no block of 2.0 MiB (2,097,152 bytes) on cuda:0", "8.0 MiB (8,388,608 bytes) of the device are had, all in use",
+                   "3 blocks are held; the largest:\ntenure:   4.0 MiB (4,194,304 bytes), request 2, stream 0")
 
 
 def check_lines():
@@ -96,6 +100,8 @@ def check_settings():
     one = "alloc(1000, 0, None)"
     expect_stopped(run(one, TENURE_BUDGET="much"), "TENURE_BUDGET: ")
     expect_stopped(run(one, TENURE_OOM="maybe"), "TENURE_OOM is abort or null, not 'maybe'")
+    expect_stopped(run(one, TENURE_MEMORY="blocks"), "TENURE_MEMORY is block or granules, not 'blocks'")
+    expect_stopped(run(one, TENURE_MEMORY="granules", STANDIN_PAGES="0"), "cuda:0 has no virtual memory management")
     expect_stopped(run(one, TENURE_POOL="cachign"), "caching")
     expect_stopped(run(one, TENURE_CUDART="nowhere.so"), "the CUDA runtime of TENURE_CUDART cannot be loaded")
     expect_stopped(run("alloc(1000, 2, None)"), "there is no CUDA device 2")
@@ -128,7 +134,8 @@ free(block, 1000, 0, None)
     assert rows == ["action,id,size,alignment,stream,name", "alloc,0,1000,0,0,", "free,0,,,,"], rows
 
 
-check_numbers()
+check_numbers("block")
+check_numbers("granules")
 check_memory_is_out()
 check_lines()
 check_settings()
