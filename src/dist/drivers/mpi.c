@@ -31,9 +31,11 @@
 #define MPI_IDLE_S 0.02  /* between looks for notices, while no message is under way */
 #define MPI_NOTICE_S 0.5 /* for notices to leave, before the end */
 #define MPI_BYE_S 5.0    /* of a job that failed: for others to end by themselves */
-/* for MPI_Init, in which all wait for all: and so much more for each rank */
-#define MPI_START_S 60.0
+/* for MPI_Init, in which all wait for all, unless TENURE_START_S says another; and so much more for
+ * each rank */
+#define MPI_START_S 20.0
 #define MPI_START_EACH_S 0.01
+#define MPI_START_MOST_S 86400.0
 
 typedef enum mpi_sort { MPI_BEAT, MPI_FAILED, MPI_BYE } mpi_sort;
 
@@ -499,6 +501,12 @@ static double mpi_number(const char *name) {
     return value != NULL ? fmax(0, strtod(value, NULL)) : 0;
 }
 
+static double mpi_start_s(void) {
+    double wanted = fmin(mpi_number("TENURE_START_S"), MPI_START_MOST_S);
+    return (wanted > 0 ? wanted : MPI_START_S) +
+           MPI_START_EACH_S * mpi_number("OMPI_COMM_WORLD_SIZE");
+}
+
 /* The helper is inside of MPI_Init, and nobody can be told by messages: mpirun ends all when one
  * ends. The lowest rank that is alive is to be that one, as it tells people, too. */
 static void mpi_never_begins(mpi_link *link) {
@@ -507,8 +515,9 @@ static void mpi_never_begins(mpi_link *link) {
     struct timespec grace = {.tv_sec = (time_t)fmin(3 * rank, 9)};
     tn_error why = {.status = TN_E_STOPPED};
     snprintf(why.message, sizeof why.message,
-             "not all ranks have begun after %.0f s: one is stopped, or its machine is gone",
-             MPI_START_S + MPI_START_EACH_S * mpi_number("OMPI_COMM_WORLD_SIZE"));
+             "not all ranks have begun after %.0f s: one is stopped, or its machine is gone "
+             "(TENURE_START_S=60: wait longer)",
+             mpi_start_s());
     int code = tn_status_exit_code(why.status);
     nanosleep(&grace, NULL);
     if (options->tell != NULL) code = options->tell(options->self, why.status, &why);
@@ -517,8 +526,7 @@ static void mpi_never_begins(mpi_link *link) {
 
 /* Until MPI is there. */
 static void mpi_await(mpi_link *link) {
-    struct timespec until =
-        tn__link_until(MPI_START_S + MPI_START_EACH_S * mpi_number("OMPI_COMM_WORLD_SIZE"));
+    struct timespec until = tn__link_until(mpi_start_s());
     pthread_mutex_lock(&link->lock);
     while (!link->ready)
         if (pthread_cond_timedwait(&link->changed, &link->lock, &until) == ETIMEDOUT &&
