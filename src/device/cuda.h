@@ -1,7 +1,8 @@
 /* cuda.h - the CUDA runtime as a table of functions; there is no header of NVIDIA's to build by.
  *
- * The runtime and not the driver below it: it is what frameworks have loaded, and so its streams,
- * events and addresses are theirs. TENURE_CUDART names a file to load instead of the usual ones.
+ * The runtime and not the driver below it, wherever it can do a thing: it is what frameworks have
+ * loaded, and so its streams, events and addresses are theirs. TENURE_CUDART names a file to load
+ * instead of the usual ones.
  */
 #ifndef TN_DEVICE_CUDA_H
 #define TN_DEVICE_CUDA_H
@@ -31,7 +32,7 @@ typedef struct tn__cuda {
 enum {
     TN__CUDA_HAS_PAGES = 102, /* attributes: virtual memory management */
     TN__CUDA_HAS_RDMA = 110,  /* ... whose memory a network may read */
-    TN__CUDA_PINNED = 1,      /* the one type of memory there is */
+    TN__CUDA_PINNED = 1,      /* type of memory */
     TN__CUDA_AT_DEVICE = 1,
     TN__CUDA_READ_WRITE = 3,
 };

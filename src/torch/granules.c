@@ -11,29 +11,34 @@ static uint64_t granules_address(const tn__granules *of, uint64_t at) {
     return of->base + at * of->size;
 }
 
-static tn_status granules_status(const tn__granules *of, int status, const char *what,
-                                 tn_error *error) {
-    return tn__cuda_status(of->cuda, status, what, error);
+/* Of a call of the driver, which leaves nothing for the runtime to forget. */
+static tn_status granules_status(int status, const char *what, tn_error *error) {
+    if (status == TN__CUDA_OK) return TN_OK;
+    TN_FAIL(error, status == TN__CUDA_NO_MEMORY ? TN_E_NO_MEMORY : TN_E_IO,
+            "the CUDA driver failed: %s: CUresult %d", what, status);
 }
 
 /* --- opening and closing --- */
 
 static tn_status granules_ask(tn__granules *of, tn_error *error) {
+    const tn__cuda_pages *driver = &of->driver;
     int has = 0, has_rdma = 0;
+    size_t size = 0;
     TN_TRY(tn__cuda_load_pages(&of->driver, error));
-    int status = of->driver.cuDeviceGetAttribute(&has, TN__CUDA_HAS_PAGES, of->device);
-    if (status != TN__CUDA_OK || has == 0)
+    TN_TRY(granules_status(driver->cuDeviceGetAttribute(&has, TN__CUDA_HAS_PAGES, of->device),
+                           "asking what the device can do", error));
+    if (has == 0)
         TN_FAIL(error, TN_E_UNSUPPORTED, "cuda:%d has no virtual memory management", of->device);
-    status = of->driver.cuDeviceGetAttribute(&has_rdma, TN__CUDA_HAS_RDMA, of->device);
+    int status = driver->cuDeviceGetAttribute(&has_rdma, TN__CUDA_HAS_RDMA, of->device);
     of->place = (tn__cuda_place){.type = TN__CUDA_PINNED,
                                  .where = TN__CUDA_AT_DEVICE,
                                  .device = of->device,
                                  .is_rdma = status == TN__CUDA_OK && has_rdma != 0};
-    size_t size = 0;
-    status = of->driver.cuMemGetAllocationGranularity(&size, &of->place, 0);
+    TN_TRY(granules_status(driver->cuMemGetAllocationGranularity(&size, &of->place, 0),
+                           "asking how memory is divided", error));
+    if (size == 0 || (size & (size - 1)) != 0)
+        TN_FAIL(error, TN_E_UNSUPPORTED, "cuda:%d divides memory into %zu bytes", of->device, size);
     of->size = size;
-    if (status != TN__CUDA_OK || size == 0 || (size & (size - 1)) != 0)
-        TN_FAIL(error, TN_E_UNSUPPORTED, "cuda:%d does not tell how memory is divided", of->device);
     return TN_OK;
 }
 
@@ -41,8 +46,8 @@ static tn_status granules_reserve(tn__granules *of, uint64_t budget, tn_error *e
     size_t available = 0, total = 0;
     char text[TN_SIZE_TEXT_MAX];
     /* which also makes the context that the driver works in */
-    TN_TRY(granules_status(of, of->cuda->cudaMemGetInfo(&available, &total), "asking for its size",
-                           error));
+    int asked = of->cuda->cudaMemGetInfo(&available, &total);
+    TN_TRY(tn__cuda_status(of->cuda, asked, "asking for its size", error));
     of->limit = budget == 0 ? UINT64_MAX : budget / of->size;
     if (of->limit == 0)
         TN_FAIL(error, TN_E_INVALID, "a budget has at least %s here",
@@ -54,7 +59,7 @@ static tn_status granules_reserve(tn__granules *of, uint64_t budget, tn_error *e
     int status = of->driver.cuMemAddressReserve(&of->base, (size_t)(of->count * of->size),
                                                 (size_t)of->size, 0, 0);
     if (status != TN__CUDA_OK) of->base = 0;
-    return granules_status(of, status, "a range of addresses", error);
+    return granules_status(status, "a range of addresses", error);
 }
 
 tn_status tn__granules_open(tn__granules *of, const tn_context *context, const tn__cuda *cuda,
@@ -62,56 +67,79 @@ tn_status tn__granules_open(tn__granules *of, const tn_context *context, const t
     *of = (tn__granules){.context = context, .cuda = cuda, .device = device};
     tn_status status = granules_ask(of, error);
     if (status == TN_OK) status = granules_reserve(of, budget, error);
-    if (status != TN_OK) tn__granules_close(of);
+    if (status != TN_OK) tn__granules_close(of, true);
     return status;
 }
 
-static void granules_sync(tn__granules *of) {
-    (void)of->cuda->cudaDeviceSynchronize(); /* what failed, the next call tells */
+/* Until nothing that is queued can use what no block lies in. */
+static tn_status granules_wait(tn__granules *of, tn_error *error) {
+    int status = of->cuda->cudaDeviceSynchronize();
     of->waits++;
+    return tn__cuda_status(of->cuda, status, "waiting for the device", error);
 }
 
 /* Unmaps one; its handle is the caller's. False: it stays. */
 static bool granules_unmap(tn__granules *of, uint64_t at) {
     if (of->driver.cuMemUnmap(granules_address(of, at), (size_t)of->size) != TN__CUDA_OK)
         return false;
-    of->table[at].is_here = false;
+    of->table[at].is_here = of->table[at].is_open = false;
     return true;
 }
 
-static void granules_release(tn__granules *of, uint64_t handle) {
-    (void)of->driver.cuMemRelease(handle);
-    of->had--;
+static bool granules_is_idle(const tn__granules *of, uint64_t at) {
+    return of->table[at].is_here && of->table[at].users == 0;
+}
+
+/* Spare ones go back to the device until `left` are there, or one cannot go. */
+static void granules_release(tn__granules *of, size_t left) {
+    while (of->spare_count > left &&
+           of->driver.cuMemRelease(of->spare[of->spare_count - 1]) == TN__CUDA_OK) {
+        of->spare_count--;
+        of->had--;
+    }
+}
+
+static bool granules_room(tn__granules *of, uint64_t count) {
+    return tn__reserve(of->context, &of->spare, &of->spare_room, (size_t)count, sizeof *of->spare);
 }
 
 void tn__granules_trim(tn__granules *of) {
-    bool has_waited = false;
-    for (uint64_t at = 0; at < of->reach; at++) {
-        if (!of->table[at].is_here || of->table[at].users > 0) continue;
-        if (!has_waited) granules_sync(of);
-        has_waited = true;
-        if (granules_unmap(of, at)) granules_release(of, of->table[at].handle);
-    }
-    while (of->spare_count > 0) granules_release(of, of->spare[--of->spare_count]);
+    if (!granules_room(of, of->had) || granules_wait(of, NULL) != TN_OK) return;
+    for (uint64_t at = 0; at < of->reach; at++)
+        if (granules_is_idle(of, at) && granules_unmap(of, at))
+            of->spare[of->spare_count++] = of->table[at].handle;
+    granules_release(of, 0);
 }
 
-void tn__granules_close(tn__granules *of) {
-    for (uint64_t at = 0; at < of->reach; at++) of->table[at].users = 0;
-    if (of->base != 0) {
-        tn__granules_trim(of);
-        (void)of->driver.cuMemAddressFree(of->base, (size_t)(of->count * of->size));
-    }
+void tn__granules_close(tn__granules *of, bool is_current) {
+    bool asks = of->base != 0 && is_current;
+    if (asks) (void)of->cuda->cudaDeviceSynchronize(); /* lost or not: it is the end */
+    for (uint64_t at = 0; at < of->reach && asks; at++)
+        if (of->table[at].is_here && granules_unmap(of, at))
+            (void)of->driver.cuMemRelease(of->table[at].handle);
+    if (asks) granules_release(of, 0);
+    if (asks) (void)of->driver.cuMemAddressFree(of->base, (size_t)(of->count * of->size));
     tn__free(of->context, of->table, of->count * sizeof *of->table);
     tn__free(of->context, of->spare, of->spare_room * sizeof *of->spare);
     *of = (tn__granules){.context = of->context};
 }
 
-/* --- having memory --- */
-
-static bool granules_room(tn__granules *of, uint64_t more) {
-    return tn__reserve(of->context, &of->spare, &of->spare_room, of->spare_count + (size_t)more,
-                       sizeof *of->spare);
+const char *tn__granules_check(const tn__granules *of) {
+    uint64_t used = 0, here = 0;
+    for (uint64_t at = 0; at < of->count; at++) {
+        const tn__granule *granule = &of->table[at];
+        used += granule->users > 0;
+        here += granule->is_here;
+        if (granule->users > 0 && !granule->is_open) return "a block has no memory";
+        if (granule->is_open && !granule->is_here) return "memory that is not there is open";
+        if (at >= of->reach && granule->is_here) return "memory lies beyond the reach";
+    }
+    if (used != of->used) return "the count of what is used is wrong";
+    if (here + of->spare_count != of->had) return "what is there is not what is had";
+    return of->had > of->limit ? "more is had than may be" : NULL;
 }
+
+/* --- having memory --- */
 
 /* Up to `count` new ones; fewer where the device has no more. */
 static tn_status granules_create(tn__granules *of, uint64_t count, tn_error *error) {
@@ -119,7 +147,7 @@ static tn_status granules_create(tn__granules *of, uint64_t count, tn_error *err
         uint64_t handle = 0;
         int status = of->driver.cuMemCreate(&handle, (size_t)of->size, &of->place, 0);
         if (status == TN__CUDA_NO_MEMORY) return TN_OK;
-        TN_TRY(granules_status(of, status, "memory", error));
+        TN_TRY(granules_status(status, "memory", error));
         of->spare[of->spare_count++] = handle;
         of->had++;
         if (of->had > of->had_peak) of->had_peak = of->had;
@@ -127,69 +155,94 @@ static tn_status granules_create(tn__granules *of, uint64_t count, tn_error *err
     return TN_OK;
 }
 
-/* From where no block is, the highest first: up to `count`. */
-static void granules_move(tn__granules *of, uint64_t count) {
-    bool has_waited = false;
-    for (uint64_t at = of->reach; at-- > 0 && count > 0;) {
-        if (!of->table[at].is_here || of->table[at].users > 0) continue;
-        if (!has_waited) granules_sync(of);
-        has_waited = true;
-        if (!granules_unmap(of, at)) continue;
-        of->spare[of->spare_count++] = of->table[at].handle;
+/* From where no block is, the highest first: `count`, and some more for who comes next, or what
+ * there is. */
+static tn_status granules_move(tn__granules *of, uint64_t count, tn_error *error) {
+    uint64_t batch = of->had / TN__GRANULES_BATCH;
+    if (batch < count) batch = count;
+    if (!granules_room(of, of->spare_count + batch))
+        return tn__no_memory(error, "the handles of a device's memory");
+    uint64_t at = of->reach;
+    while (at > 0 && !granules_is_idle(of, at - 1)) at--;
+    if (at == 0) return TN_OK; /* nothing is idle: nothing to wait for */
+    TN_TRY(granules_wait(of, error));
+    for (; at > 0 && batch > 0; at--) {
+        if (!granules_is_idle(of, at - 1) || !granules_unmap(of, at - 1)) continue;
+        of->spare[of->spare_count++] = of->table[at - 1].handle;
         of->moved++;
-        count--;
+        batch--;
     }
+    return TN_OK;
+}
+
+/* Granules that may be had for what is in use now. */
+static uint64_t granules_most(const tn__granules *of) {
+    uint64_t peak = of->used > of->used_peak ? of->used : of->used_peak;
+    uint64_t most = peak + peak / TN__GRANULES_BESIDE + of->waits / TN__GRANULES_WAITS;
+    return most < of->limit ? most : of->limit;
+}
+
+static tn_status granules_lack(const tn__granules *of, uint64_t count, tn_error *error) {
+    char had[TN_SIZE_TEXT_MAX], wanted[TN_SIZE_TEXT_MAX];
+    TN_FAIL(error, TN_E_EXHAUSTED, "the %s has no more: %s are lacking, %s are had",
+            of->used > of->limit ? "budget" : "device", tn_size_format(count * of->size, wanted),
+            tn_size_format(of->had * of->size, had));
 }
 
 /* So many spare ones, for a block that is counted in `used` already. */
 static tn_status granules_stock(tn__granules *of, uint64_t count, tn_error *error) {
-    char used[TN_SIZE_TEXT_MAX], wanted[TN_SIZE_TEXT_MAX];
-    if (of->spare_count >= count) return TN_OK;
+    size_t before = of->spare_count;
+    if (of->used > of->limit) return granules_lack(of, count, error);
+    if (before >= count) return TN_OK;
     if (!granules_room(of, count)) return tn__no_memory(error, "the handles of a device's memory");
-    uint64_t peak = of->used > of->used_peak ? of->used : of->used_peak;
-    uint64_t most = peak + peak / TN__GRANULES_BESIDE, lack = count - of->spare_count;
-    if (most > of->limit) most = of->limit;
+    uint64_t most = granules_most(of), lack = count - before;
     uint64_t fresh = of->had < most ? most - of->had : 0;
-    TN_TRY(granules_create(of, fresh < lack ? fresh : lack, error));
-    if (of->spare_count < count) granules_move(of, count - of->spare_count);
-    if (of->spare_count >= count) return TN_OK;
-    TN_FAIL(error, TN_E_EXHAUSTED, "%s more do not fit: %s of the device are had, all in use",
-            tn_size_format((count - of->spare_count) * of->size, wanted),
-            tn_size_format(of->had * of->size, used));
+    tn_status status = granules_create(of, fresh < lack ? fresh : lack, error);
+    if (status == TN_OK && of->spare_count < count)
+        status = granules_move(of, count - of->spare_count, error);
+    if (status == TN_OK && of->spare_count < count)
+        status = granules_lack(of, count - of->spare_count, error);
+    if (status != TN_OK) granules_release(of, before); /* others may have a use for them */
+    return status;
 }
 
 /* --- blocks --- */
 
-/* Of [from, to): those without memory get it. On failure they have none. */
+/* Memory from the spare ones for those of [from, to) that have none. */
 static tn_status granules_map(tn__granules *of, uint64_t from, uint64_t to, tn_error *error) {
-    tn__cuda_access access = {TN__CUDA_AT_DEVICE, of->device, TN__CUDA_READ_WRITE};
-    uint64_t at = from;
-    int status = TN__CUDA_OK;
-    for (; at < to && status == TN__CUDA_OK; at += status == TN__CUDA_OK) {
+    for (uint64_t at = from; at < to; at++) {
+        if (of->table[at].is_here) continue;
+        tn_assert(of->spare_count > 0);
         uint64_t handle = of->spare[of->spare_count - 1];
-        status = of->driver.cuMemMap(granules_address(of, at), (size_t)of->size, 0, handle, 0);
-        if (status != TN__CUDA_OK) break;
+        int status = of->driver.cuMemMap(granules_address(of, at), (size_t)of->size, 0, handle, 0);
+        TN_TRY(granules_status(status, "mapping memory", error));
         of->spare_count--;
         of->table[at].handle = handle;
         of->table[at].is_here = true;
+        if (at >= of->reach) of->reach = at + 1;
     }
-    if (to > of->reach) of->reach = to;
-    if (status == TN__CUDA_OK)
-        status = of->driver.cuMemSetAccess(granules_address(of, from),
-                                           (size_t)((to - from) * of->size), &access, 1);
-    if (status == TN__CUDA_OK) return TN_OK;
-    while (at-- > from)
-        if (granules_unmap(of, at)) of->spare[of->spare_count++] = of->table[at].handle;
-    return granules_status(of, status, "mapping memory", error);
+    return TN_OK;
 }
 
-static tn_status granules_fill(tn__granules *of, uint64_t first, uint64_t last, uint64_t missing,
-                               tn_error *error) {
+/* [from, to), which are not open. On failure none of them is. */
+static tn_status granules_unlock(tn__granules *of, uint64_t from, uint64_t to, tn_error *error) {
+    tn__cuda_access access = {TN__CUDA_AT_DEVICE, of->device, TN__CUDA_READ_WRITE};
+    size_t bytes = (size_t)((to - from) * of->size);
+    TN_TRY(granules_map(of, from, to, error));
+    int status = of->driver.cuMemSetAccess(granules_address(of, from), bytes, &access, 1);
+    TN_TRY(granules_status(status, "access to memory", error));
+    for (uint64_t at = from; at < to; at++) of->table[at].is_open = true;
+    return TN_OK;
+}
+
+static tn_status granules_fill(tn__granules *of, uint64_t first, uint64_t last, tn_error *error) {
+    uint64_t missing = 0;
+    for (uint64_t at = first; at <= last; at++) missing += !of->table[at].is_here;
     TN_TRY(granules_stock(of, missing, error));
     for (uint64_t at = first; at <= last; at++) {
         uint64_t from = at;
-        while (at <= last && !of->table[at].is_here) at++;
-        if (at > from) TN_TRY(granules_map(of, from, at, error));
+        while (at <= last && !of->table[at].is_open) at++;
+        if (at > from) TN_TRY(granules_unlock(of, from, at, error));
     }
     return TN_OK;
 }
@@ -198,6 +251,7 @@ static tn_status granules_fill(tn__granules *of, uint64_t first, uint64_t last, 
 static void granules_count(tn__granules *of, uint64_t first, uint64_t last, bool is_in) {
     for (uint64_t at = first; at <= last; at++) {
         tn__granule *granule = &of->table[at];
+        tn_assert(is_in || granule->users > 0);
         if (is_in)
             of->used += granule->users++ == 0;
         else
@@ -206,11 +260,13 @@ static void granules_count(tn__granules *of, uint64_t first, uint64_t last, bool
 }
 
 tn_status tn__granules_take(tn__granules *of, uint64_t offset, uint64_t size, tn_error *error) {
-    uint64_t first = offset / of->size, last = (offset + size - 1) / of->size, missing = 0;
+    uint64_t first = offset / of->size, last = (offset + size - 1) / of->size;
     tn_assert(size > 0 && last < of->count);
-    for (uint64_t at = first; at <= last; at++) missing += !of->table[at].is_here;
+    bool is_open = true;
+    for (uint64_t at = first; at <= last; at++) is_open &= of->table[at].is_open;
     granules_count(of, first, last, true); /* so that none of them moves */
-    tn_status status = missing > 0 ? granules_fill(of, first, last, missing, error) : TN_OK;
+    tn_status status =
+        is_open && of->used <= of->limit ? TN_OK : granules_fill(of, first, last, error);
     if (status != TN_OK)
         granules_count(of, first, last, false);
     else if (of->used > of->used_peak)

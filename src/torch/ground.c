@@ -114,7 +114,7 @@ void tn__ground_close(tn__ground *ground) {
     if (entered == TN__CUDA_OK) /* a device that is lost has lost the block, too */
         (void)ground->cuda->cudaDeviceSynchronize();
     tn__turns_release(&ground->turns);
-    if (ground->granules.size != 0) tn__granules_close(&ground->granules);
+    if (ground->granules.size != 0) tn__granules_close(&ground->granules, entered == TN__CUDA_OK);
     if (ground->whole != NULL) (void)ground->cuda->cudaFree(ground->whole);
     tn__cuda_leave(ground->cuda, ground->device, before);
     tn__trace_close(&ground->trace);
@@ -182,6 +182,13 @@ static tn_status ground_get_block(tn__ground *ground, const tn_pool_request *req
     return status;
 }
 
+/* Whether what is refused may fit elsewhere, when the pool has given up its plan. */
+static bool ground_may_fit(const tn__ground *ground, uint64_t size) {
+    const tn__granules *granules = &ground->granules;
+    return granules->size != 0 &&
+           tn__add_sat(ground->held, size) <= tn__mul_sat(granules->limit, granules->size);
+}
+
 tn_status tn__ground_alloc(tn__ground *ground, uint64_t size, void *stream, const char *who,
                            void **pointer, tn_error *error) {
     tn_pool_request request = {.size = size, .tag = ground_tag(ground, who)};
@@ -189,14 +196,14 @@ tn_status tn__ground_alloc(tn__ground *ground, uint64_t size, void *stream, cons
     if (!tn__lots_room(&ground->lots) || !ground_number(ground, stream, &request.stream))
         return tn__no_memory(error, "the records of blocks");
     tn_status status = ground_get_block(ground, &request, stream, &got, error);
-    if (status == TN_E_EXHAUSTED &&
-        ground->granules.size != 0) { /* perhaps elsewhere, without a plan */
+    if (status == TN_E_EXHAUSTED && ground_may_fit(ground, size)) {
         (void)tn_pool_empty_cache(ground->pool);
         status = ground_get_block(ground, &request, stream, &got, error);
     }
     TN_TRY(status);
     tn__lot block = {got.offset, got.size, got.id, ground->count++, 1, {stream}};
     tn__lots_add(&ground->lots, &block);
+    ground->held += got.size;
     tn__trace_alloc(&ground->trace, block.name, (size_t)size, 0, request.stream, who);
     *pointer = ground->base + got.offset;
     return TN_OK;
@@ -220,6 +227,7 @@ tn_status tn__ground_free(tn__ground *ground, void *pointer, tn_error *error) {
     TN_TRY(ground_find(ground, pointer, &found, error));
     tn__lot block = *found;
     tn__lots_remove(&ground->lots, found);
+    ground->held -= block.size;
     int before, entered = tn__cuda_enter(ground->cuda, ground->device, &before);
     if (block.stream_count == 0 || entered != TN__CUDA_OK)
         tn__turns_owe(&ground->turns);

@@ -43,6 +43,7 @@ typedef struct tn__ground {
     void **streams; /* a stream's number is its place */
     size_t stream_count, stream_room;
     uint64_t count; /* blocks that were ever handed out */
+    uint64_t held;  /* bytes of those in use */
     tn__names names;
     tn__arena words; /* of names */
     tn__trace trace;

@@ -91,6 +91,18 @@ static tn_status torch_open(tn_error *error) {
     return TN_OK;
 }
 
+/* Granules are open to their own device alone, and PyTorch copies between two as if both could
+ * reach both. */
+static tn_status torch_check_alone(int device, tn_error *error) {
+    for (int i = 0; i < TORCH_DEVICES && torch.options.memory == TN__GROUND_GRANULES; i++)
+        if (torch.grounds[i] != NULL)
+            TN_FAIL(error, TN_E_UNSUPPORTED,
+                    "granules are for one device of a process, and cuda:%d has them; for cuda:%d, "
+                    "too, take TENURE_MEMORY=block",
+                    i, device);
+    return TN_OK;
+}
+
 static tn_status torch_ground(int device, tn__ground **ground, tn_error *error) {
     if (torch.is_child)
         TN_FAIL(error, TN_E_UNSUPPORTED,
@@ -99,8 +111,10 @@ static tn_status torch_ground(int device, tn__ground **ground, tn_error *error) 
     if (device < 0 || device >= TORCH_DEVICES)
         TN_FAIL(error, TN_E_UNSUPPORTED, "device %d is not from 0 to %d", device,
                 TORCH_DEVICES - 1);
-    if (torch.grounds[device] == NULL)
-        TN_TRY(tn__ground_open(&torch.options, &torch.cuda, device, &torch.grounds[device], error));
+    *ground = torch.grounds[device];
+    if (*ground != NULL) return TN_OK;
+    TN_TRY(torch_check_alone(device, error));
+    TN_TRY(tn__ground_open(&torch.options, &torch.cuda, device, &torch.grounds[device], error));
     *ground = torch.grounds[device];
     return TN_OK;
 }

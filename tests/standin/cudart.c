@@ -191,6 +191,13 @@ uint64_t standin_used(int device) {
     return bytes;
 }
 
+uint64_t standin_ranges(void) {
+    pthread_mutex_lock(&lock);
+    uint64_t count = range_count;
+    pthread_mutex_unlock(&lock);
+    return count;
+}
+
 uint64_t standin_live(void) {
     pthread_mutex_lock(&lock);
     uint64_t count = live;
@@ -224,7 +231,7 @@ static block *holder(const void *pointer, size_t size, const char *what) {
 }
 
 /* Whether bytes are in a range; then all must be mapped and open, and are `by` more busy. */
-static bool hold_views(const void *pointer, size_t size, int by) {
+static bool hold_views(const void *pointer, size_t size, int by, int device) {
     char *real = (char *)((uintptr_t)pointer - SHIFT), *end = real + size;
     size_t at = 0, found = 0;
     while (at < range_count &&
@@ -235,6 +242,8 @@ static bool hold_views(const void *pointer, size_t size, int by) {
         char *from = views[i].base, *to = from + memories[views[i].handle].size;
         if (to <= real || from >= end) continue;
         if (!views[i].is_open) misuse("%p is mapped, and access to it was never set", pointer);
+        if (memories[views[i].handle].device != device)
+            misuse("device %d has no access to %p", device, pointer);
         found += (size_t)((to < end ? to : end) - (from > real ? from : real));
         views[i].busy += (unsigned)by;
     }
@@ -286,8 +295,8 @@ static stream *stream_of(void *handle) {
     return streams[index];
 }
 
-static void hold(const void *pointer, size_t size, int by) {
-    if (size > 0 && !hold_views(pointer, size, by))
+static void hold(const void *pointer, size_t size, int by, int device) {
+    if (size > 0 && !hold_views(pointer, size, by, device))
         holder(pointer, size, "a copy")->busy += (unsigned)by;
 }
 
@@ -322,8 +331,8 @@ static void *serve(void *self) {
         work *it = of->first;
         do_work(it);
         if (it->kind == COPY || it->kind == FILL) {
-            if (on_device(it->to)) hold(it->to, it->size, -1);
-            if (on_device(it->from)) hold(it->from, it->size, -1);
+            if (on_device(it->to)) hold(it->to, it->size, -1, of->device);
+            if (on_device(it->from)) hold(it->from, it->size, -1, of->device);
         }
         of->first = it->next;
         if (of->first == NULL) of->last = &of->first;
@@ -421,8 +430,8 @@ int cudaMemcpyAsync(void *to, const void *from, size_t size, int kind, void *han
     if (on_device(to) != (kind != TO_HOST) || on_device(from) != (kind != TO_DEVICE))
         misuse("a copy of kind %d from %p to %p", kind, from, to);
     stream *on = given_stream(handle);
-    if (on_device(to)) hold(to, size, 1);
-    if (on_device(from)) hold(from, size, 1);
+    if (on_device(to)) hold(to, size, 1, on->device);
+    if (on_device(from)) hold(from, size, 1, on->device);
     return queue(on, &(work){.kind = COPY, .to = to, .from = from, .size = size});
 }
 
@@ -431,7 +440,7 @@ int cudaMemsetAsync(void *pointer, int byte, size_t size, void *handle) {
     stream *on = given_stream(handle);
     if (on->device != current)
         misuse("a fill on a stream of device %d, not %d", on->device, current);
-    hold(pointer, size, 1);
+    hold(pointer, size, 1, on->device);
     return queue(on, &(work){.kind = FILL, .to = pointer, .size = size, .byte = byte});
 }
 
@@ -496,49 +505,60 @@ int cudaEventSynchronize(void *handle) {
 
 /* --- memory and addresses apart --- */
 
+/* Of the driver: the runtime hears of no failure of it. */
+static int done(int status) {
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+#define ENTER_DRIVER()                                                                             \
+    pthread_mutex_lock(&lock);                                                                     \
+    int status = due(__func__);                                                                    \
+    if (status != OK) return done(status)
+
 typedef struct place {
     int type, handles, where, device;
 } place;
 
 int cuDeviceGetAttribute(int *value, int attribute, int device);
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
-    ENTER();
-    if (device < 0 || device >= device_count()) return leave(BAD_DEVICE);
+    ENTER_DRIVER();
+    if (device < 0 || device >= device_count()) return done(BAD_DEVICE);
     *value = attribute == 102 ? (int)setting("STANDIN_PAGES", 1) : 0;
-    return leave(OK);
+    return done(OK);
 }
 
 static size_t granule(void) { return (size_t)setting("STANDIN_GRANULE", 2 << 20); }
 
 int cuMemGetAllocationGranularity(size_t *size, const place *of, int which);
 int cuMemGetAllocationGranularity(size_t *size, const place *of, int which) {
-    ENTER();
-    if (of->type != 1 || of->where != 1 || which != 0) return leave(BAD_VALUE);
+    ENTER_DRIVER();
+    if (of->type != 1 || of->where != 1 || which != 0) return done(BAD_VALUE);
     *size = granule();
-    return leave(OK);
+    return done(OK);
 }
 
 int cuMemAddressReserve(uint64_t *address, size_t size, size_t alignment, uint64_t wanted,
                         unsigned long long flags);
 int cuMemAddressReserve(uint64_t *address, size_t size, size_t alignment, uint64_t wanted,
                         unsigned long long flags) {
-    ENTER();
-    if (size == 0 || size % granule() != 0 || wanted != 0 || flags != 0) return leave(BAD_VALUE);
+    ENTER_DRIVER();
+    if (size == 0 || size % granule() != 0 || wanted != 0 || flags != 0) return done(BAD_VALUE);
     char *all =
         mmap(NULL, size + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (all == MAP_FAILED) return leave(NO_MEMORY);
+    if (all == MAP_FAILED) return done(NO_MEMORY);
     size_t front = -(uintptr_t)all & (alignment - 1);
     if (front > 0) munmap(all, front);
     if (front < alignment) munmap(all + front + size, alignment - front);
     ranges = grown(ranges, range_count, &range_room, sizeof *ranges);
     ranges[range_count++] = (range){all + front, size};
     *address = (uintptr_t)all + front + SHIFT;
-    return leave(OK);
+    return done(OK);
 }
 
 int cuMemAddressFree(uint64_t address, size_t size);
 int cuMemAddressFree(uint64_t address, size_t size) {
-    ENTER();
+    ENTER_DRIVER();
     char *base = (char *)(uintptr_t)(address - SHIFT);
     for (size_t i = 0; i < view_count; i++)
         if (views[i].base >= base && views[i].base < base + size)
@@ -547,23 +567,23 @@ int cuMemAddressFree(uint64_t address, size_t size) {
         if (ranges[i].base != base || ranges[i].size != size) continue;
         ranges[i] = ranges[--range_count];
         munmap(base, size);
-        return leave(OK);
+        return done(OK);
     }
     misuse("a free of %zu addresses that are no range", size);
 }
 
 int cuMemCreate(uint64_t *handle, size_t size, const place *of, unsigned long long flags);
 int cuMemCreate(uint64_t *handle, size_t size, const place *of, unsigned long long flags) {
-    ENTER();
-    if (size == 0 || size % granule() != 0 || of->type != 1 || flags != 0) return leave(BAD_VALUE);
+    ENTER_DRIVER();
+    if (size == 0 || size % granule() != 0 || of->type != 1 || flags != 0) return done(BAD_VALUE);
     uint64_t most = setting("STANDIN_MEMORY", 256u << 20);
-    if (size > most || used[of->device] > most - size) return leave(NO_MEMORY);
+    if (size > most || used[of->device] > most - size) return done(NO_MEMORY);
     if (memory_count == 0) memory_count = 1;
     memories = grown(memories, memory_count, &memory_room, sizeof *memories);
     memories[memory_count] = (memory){.size = size, .device = of->device};
     used[of->device] += size;
     *handle = memory_count++;
-    return leave(OK);
+    return done(OK);
 }
 
 static memory *memory_of(uint64_t handle) {
@@ -574,22 +594,22 @@ static memory *memory_of(uint64_t handle) {
 
 int cuMemRelease(uint64_t handle);
 int cuMemRelease(uint64_t handle) {
-    ENTER();
+    ENTER_DRIVER();
     memory *of = memory_of(handle);
     if (of->is_mapped) misuse("memory is released while it is mapped");
     used[of->device] -= of->size;
     of->size = 0;
-    return leave(OK);
+    return done(OK);
 }
 
 int cuMemMap(uint64_t address, size_t size, size_t offset, uint64_t handle,
              unsigned long long flags);
 int cuMemMap(uint64_t address, size_t size, size_t offset, uint64_t handle,
              unsigned long long flags) {
-    ENTER();
+    ENTER_DRIVER();
     memory *of = memory_of(handle);
     char *base = (char *)(uintptr_t)(address - SHIFT);
-    if (size != of->size || offset != 0 || flags != 0) return leave(BAD_VALUE);
+    if (size != of->size || offset != 0 || flags != 0) return done(BAD_VALUE);
     if (of->is_mapped) misuse("memory is mapped in two places");
     size_t at = 0;
     while (at < range_count &&
@@ -601,15 +621,15 @@ int cuMemMap(uint64_t address, size_t size, size_t offset, uint64_t handle,
     views = grown(views, view_count, &view_room, sizeof *views);
     views[view_count++] = (view){.base = base, .handle = handle};
     of->is_mapped = true;
-    return leave(OK);
+    return done(OK);
 }
 
 int cuMemSetAccess(uint64_t address, size_t size, const int *access, size_t count);
 int cuMemSetAccess(uint64_t address, size_t size, const int *access, size_t count) {
-    ENTER();
+    ENTER_DRIVER();
     char *base = (char *)(uintptr_t)(address - SHIFT);
     size_t found = 0;
-    if (count != 1 || access[0] != 1 || access[2] != 3) return leave(BAD_VALUE);
+    if (count != 1 || access[0] != 1 || access[2] != 3) return done(BAD_VALUE);
     for (size_t i = 0; i < view_count; i++) {
         if (views[i].base < base || views[i].base >= base + size) continue;
         const memory *of = &memories[views[i].handle];
@@ -620,12 +640,12 @@ int cuMemSetAccess(uint64_t address, size_t size, const int *access, size_t coun
     if (found != size) misuse("access is set where there is no memory");
     if (mprotect(base, size, PROT_READ | PROT_WRITE) != 0) abort();
     if (setting("STANDIN_FILL", 1) != 0) memset(base, 0xa5, size);
-    return leave(OK);
+    return done(OK);
 }
 
 int cuMemUnmap(uint64_t address, size_t size);
 int cuMemUnmap(uint64_t address, size_t size) {
-    ENTER();
+    ENTER_DRIVER();
     char *base = (char *)(uintptr_t)(address - SHIFT);
     for (size_t i = 0; i < view_count; i++) {
         memory *of = &memories[views[i].handle];
@@ -635,7 +655,7 @@ int cuMemUnmap(uint64_t address, size_t size) {
         views[i] = views[--view_count];
         (void)madvise(base, size, MADV_DONTNEED);
         if (mprotect(base, size, PROT_NONE) != 0) abort();
-        return leave(OK);
+        return done(OK);
     }
     misuse("%zu bytes are unmapped where there is no memory", size);
 }
@@ -670,7 +690,6 @@ int cudaSetDevice(int device) {
 }
 
 #ifndef STANDIN_LACKS /* a runtime that is too old for this one */
-int cudaGetLastError(void);
 int cudaGetLastError(void) {
     pthread_mutex_lock(&lock);
     int status = lost ? lost : last_status;

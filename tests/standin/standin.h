@@ -22,6 +22,7 @@ void standin_fail(const char *function, unsigned nth, int status);
 void standin_reset(void);                     /* the device is well again, and nothing fails */
 uint64_t standin_calls(const char *function); /* how often it was called */
 uint64_t standin_used(int device); /* bytes of cudaMalloc and cuMemCreate that are not freed */
+uint64_t standin_ranges(void);     /* of addresses that are not freed */
 uint64_t standin_live(void);       /* streams and events that are not destroyed */
 
 /* The functions of the runtime that tests call themselves. */
@@ -43,5 +44,6 @@ int cudaEventSynchronize(void *event);
 int cudaDeviceSynchronize(void);
 int cudaLaunchHostFunc(void *stream, void (*work)(void *self), void *self);
 int cudaMemGetInfo(size_t *available, size_t *total);
+int cudaGetLastError(void);
 
 #endif
