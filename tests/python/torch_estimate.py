@@ -32,6 +32,7 @@ from torch import nn  # noqa: E402
 from torch.profiler import ProfilerActivity, profile  # noqa: E402
 
 import tenure.torch  # noqa: E402
+import torch_kinds  # noqa: E402  (beside this file)
 
 LIMIT = 0.05
 MARK = 4 * 3 * 5 * 7 * 11 * 13  # bytes of a tensor like no other
@@ -225,6 +226,7 @@ MODULES = {  # name: module, inputs, loss (None: the sum), targets, optimizer
     "conv1d": (conv1d, lambda: (torch.randn(16, 8, 500),), entropy, classes(10, 16), "adam"),
     "autoencoder": (autoencoder, pictures(8, 64), squares, lambda: (torch.randn(8, 3, 64, 64),), "adam"),
 }
+MODULES.update(torch_kinds.MODULES)
 VISION = {"resnet50": (4, 96, "momentum"), "shufflenet_v2_x0_5": (8, 128, "adam"), "squeezenet1_1": (8, 128, "momentum"),
           "efficientnet_b0": (4, 96, "adam"), "convnext_tiny": (2, 96, "adamw"), "vit_b_32": (2, 224, "adamw"),
           "regnet_x_400mf": (8, 96, "momentum"), "mnasnet0_5": (8, 128, "sgd"), "alexnet": (16, 128, "adam"),

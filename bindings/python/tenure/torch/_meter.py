@@ -32,6 +32,7 @@ def gradients_of(args: Any) -> Any:
 
 # With tensors of ours autograd makes a new one of the zeroes that it writes these gradients into, else it does not.
 INTO_ZEROES = {"aten::" + name for name in ("scatter", "scatter_add", "index_add", "index_put")}
+MAKING = ("aten::lift", "aten::lift_fresh", "aten::lift_fresh_copy")  # of numbers a tensor without contents
 ZEROES = ("aten::zeros", "aten::new_zeros", "aten::zeros_like")
 
 
@@ -45,6 +46,7 @@ class Meter(TorchDispatchMode):
         super().__init__()
         converter = getattr(mode.fake_tensor_converter, "meta_converter", None)
         self.memo: Dict[Any, Any] = getattr(converter, "storage_memo", {})
+        self.mode = mode
         self.live: Dict[int, Held] = {}
         self.held = self.peak = self.phase_peak = 0
         self.at_peak: List[Held] = []
@@ -73,6 +75,16 @@ class Meter(TorchDispatchMode):
             if held is not None and held.part in ("", "activations"):
                 held.part = part
 
+    def without_contents(self, tensor: Any) -> Any:
+        """Of the program's constants nobody has told before they are used."""
+        if type(tensor) is not torch.Tensor or tensor.requires_grad or tensor.is_meta:
+            return tensor
+        guard = torch._C._DisableTorchDispatch()
+        tensor = self.mode.from_tensor(tensor)
+        del guard
+        self.hold(tensor, "weights")
+        return tensor
+
     def find_gone(self) -> None:
         for key in [key for key, held in self.live.items() if held.is_gone()]:
             held = self.live.pop(key)
@@ -94,8 +106,14 @@ class Meter(TorchDispatchMode):
             result = function(*args, **(kwargs or {}))
             del guard
             return result
+        if function._schema.name not in MAKING:
+            args, kwargs = mapped([args, kwargs or {}], self.without_contents)
+        if function._schema.name == "aten::_cdist_forward" and args[3] is None:
+            args = (*args[:3], 0)  # what it means
         if function._schema.name == "aten::convolution_backward":
             result = gradients_of(args)
+        elif function._schema.name == "aten::huber_loss_backward":
+            result = torch.empty_like(args[1])  # PyTorch 1.13 has no rule for it
         elif self.backward and function._schema.name in INTO_ZEROES and self.zeroes == (untyped_of(args[0])._cdata,):
             packet = getattr(torch.ops.aten, function._schema.name[len("aten::"):] + "_")
             result = getattr(packet, function._schema.overload_name or "default")(*args, **(kwargs or {}))

@@ -1,0 +1,62 @@
+"""What PyTorch 1.13 cannot do with tensors that have no contents, by a way that it can and that takes as much."""
+import contextlib
+from typing import Any, Callable, Dict, Iterator, Tuple
+
+import torch
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+
+def repeated(*args: Any, **kwargs: Any) -> Any:
+    """So many times each: PyTorch writes down the places and takes what lies there, too."""
+    given = dict(zip(("input", "repeats", "dim"), args), **kwargs)
+    if not isinstance(given.get("repeats"), int):
+        return torch.repeat_interleave(*args, **kwargs)
+    x, dim = given["input"], given.get("dim")
+    if dim is None:
+        x, dim = x.flatten(), 0
+    return x.index_select(dim, torch.empty(x.shape[dim] * given["repeats"], dtype=torch.long, device=x.device))
+
+
+def smoothed(output: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
+    """The mean of label_smoothing leaves out what is ignored, and how many those are, no shape tells."""
+    if kwargs.get("label_smoothing", 0) == 0 or kwargs.get("reduction", "mean") != "mean":
+        return functional.cross_entropy(output, target, *args, **kwargs)
+    return functional.cross_entropy(output, target, *args, **dict(kwargs, reduction="none")).mean()
+
+
+def unaligned(log_probs: Any, targets: Any, inputs: Any, lengths: Any, blank: int = 0, reduction: str = "mean",
+              zero_infinity: bool = False) -> Any:
+    """The mean makes a tensor of the lengths, past all modes."""
+    if reduction != "mean":
+        return functional.ctc_loss(log_probs, targets, inputs, lengths, blank, reduction, zero_infinity)
+    found = functional.ctc_loss(log_probs, targets, inputs, lengths, blank, "none", zero_infinity)
+    return (found / torch.empty_like(found).clamp_min(1)).mean()
+
+
+def drawn(input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Any:
+    """Zeroes are no chances. As much again as these is there while it is drawn."""
+    beside = torch.empty_like(input)
+    return beside.new_empty((*input.shape[:-1], num_samples), dtype=torch.long)
+
+
+DETOURS: Dict[Any, Callable[..., Any]] = {
+    torch.repeat_interleave: repeated, torch.Tensor.repeat_interleave: repeated, functional.cross_entropy: smoothed,
+    functional.ctc_loss: unaligned, torch.multinomial: drawn, torch.Tensor.multinomial: drawn}
+
+
+class Detours(TorchFunctionMode):
+    def __torch_function__(self, function: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        return DETOURS.get(function, function)(*args, **(kwargs or {}))
+
+
+@contextlib.contextmanager
+def unchecked() -> Iterator[None]:
+    """Distributions look whether their numbers are good ones; here there are none."""
+    distribution = torch.distributions.Distribution
+    before = distribution._validate_args
+    distribution.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        distribution.set_default_validate_args(before)
