@@ -1,5 +1,6 @@
 """Modules for torch_estimate.py, of kinds that its own list does not have; written down at once, after the code."""
 import math
+import pathlib
 
 import torch
 from torch import nn
@@ -392,6 +393,43 @@ def smooth(found, wanted):
     return functional.cross_entropy(found, wanted, label_smoothing=0.1)
 
 
+class Penalty(nn.Module):
+    """How steep a critic is, which is a gradient that is derived again."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = mlp(64, 256, 256, 1)
+
+    def forward(self, x):
+        x = x.clone().requires_grad_()
+        found = self.body(x)
+        slope, = torch.autograd.grad(found.sum(), x, create_graph=True)
+        return found.mean() + (slope.norm(dim=1) - 1).pow(2).mean()
+
+
+def small():
+    return nn.Sequential(nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(),
+                         nn.Conv2d(32, 32, 3, padding=1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10))
+
+
+def by_depth():
+    return nn.Sequential(nn.Conv2d(3, 32, 3, 2, 1), nn.SiLU(), nn.Conv2d(32, 32, 3, 1, 1, groups=32),
+                         nn.BatchNorm2d(32), nn.Hardswish(), nn.Conv2d(32, 64, 1), nn.AvgPool2d(2),
+                         nn.BatchNorm2d(64), nn.ReLU6(), nn.Upsample(scale_factor=2), nn.Conv2d(64, 10, 3, padding=1))
+
+
+class Half(nn.Module):
+    """In bfloat16, as autocast chooses."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = small()
+
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return self.body(x).float()
+
+
 def hinge(found):
     return functional.relu(1 - found).mean()
 
@@ -413,6 +451,7 @@ def nothing():
     return ()
 
 
+LAST = {"memory_format": torch.channels_last}
 entropy, squares = functional.cross_entropy, functional.mse_loss
 MODULES = {  # as in torch_estimate.py
     "flow": (Flow, some(1024, 64), itself, nothing, "adam"),
@@ -446,6 +485,13 @@ MODULES = {  # as in torch_estimate.py
     "chooser": (Chooser, some(512, 60), smooth, lambda: (torch.randint(400, (512,)),), "adam"),
     "sure": (lambda: mlp(40, 300, 80), some(1024, 40), functional.huber_loss, some(1024, 80), "momentum"),
     "bells": (Bells, some(1024, 20), entropy, lambda: (torch.randint(10, (1024,)),), "adam"),
+    "penalty": (Penalty, some(1024, 64), itself, nothing, "adam"),
+    "last": (lambda: small().to(**LAST), lambda: (torch.randn(8, 16, 48, 48).to(**LAST),), entropy,
+             lambda: (torch.randint(10, (8,)),), "momentum"),
+    "by_depth": (lambda: by_depth().to(**LAST), some(8, 3, 96, 96), entropy, lambda: (torch.randint(10, (8, 48, 48)),),
+                 "adam"),
     "axial": (Axial, lambda: (torch.randn(4, 24, 24, 32, dtype=torch.float64),), entropy,
               lambda: (torch.randint(24, (4, 24, 5)),), "adam"),
 }
+if "avx512bw" in pathlib.Path("/proc/cpuinfo").read_text():  # else oneDNN has no bfloat16
+    MODULES["half"] = (Half, some(16, 16, 48, 48), entropy, lambda: (torch.randint(10, (16,)),), "momentum")

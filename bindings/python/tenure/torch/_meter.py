@@ -11,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tenure.record import Storage, tensors_in, untyped_of
-from tenure.torch._scratch import scratch_of, unshrunk
+from tenure.torch._scratch import LAST, is_last, scratch_of, unshrunk
 
 
 class Held(Storage):
@@ -27,7 +27,10 @@ def gradients_of(args: Any) -> Any:
     """A convolution's gradients (of input, weights, bias), by their shapes: PyTorch 1.13 would compute them."""
     grad, x, weight, bias, wanted = args[0], args[1], args[2], args[3], args[10]
     shapes = (x.shape, weight.shape, bias or weight.shape[:1])
-    return tuple(grad.new_empty(shape) if is_wanted else None for shape, is_wanted in zip(shapes, wanted))
+    found = [grad.new_empty(shape) if is_wanted else None for shape, is_wanted in zip(shapes, wanted)]
+    if found[0] is not None and (is_last(x) or is_last(weight)):
+        found[0] = torch.empty_like(found[0], memory_format=LAST[x.dim()])
+    return tuple(found)
 
 
 # With tensors of ours autograd makes a new one of the zeroes that it writes these gradients into, else it does not.
@@ -120,6 +123,8 @@ class Meter(TorchDispatchMode):
         else:
             result = function(*args, **(kwargs or {}))
             self.memo.clear()  # PyTorch 1.13 holds on to what operators without a rule of shapes made
+        if function._schema.name == "aten::convolution" and is_last(args[1]) and not is_last(result):
+            result = torch.empty_like(result, memory_format=LAST[result.dim()])  # weights alone decide it
         for tensor in tensors_in([result]):
             self.hold(tensor, "activations")
         self.note(function._schema.name, args, result)

@@ -7,8 +7,9 @@ Of some: what does not lie in rows, one behind the other, is copied so that it d
 neither in rows nor in columns is.
 
 Of convolutions: oneDNN works in blocked formats: input, weights and output are copied into those, and back, and the copies are tensors
-of PyTorch's. Blocked formats round channels up to 16. What oneDNN does not compute (transposed ones, small ones) goes
-through a matrix of columns. Products of pixels (1 x 1) need neither. Found with PyTorch 1.13's profiler.
+of PyTorch's. Blocked formats round channels up to 16. Where channels come last it copies weights alone. What oneDNN does
+not compute (transposed ones, small ones) goes through a matrix of columns. Products of pixels (1 x 1) need neither, but
+for bfloat16. Found with PyTorch 1.13's profiler.
 """
 from typing import Any, List
 
@@ -43,7 +44,26 @@ def in_columns(x: Any, weight: Any, y: Any, transposed: bool, groups: int) -> in
     return 0
 
 
+LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+
+def is_last(tensor: Any) -> bool:
+    """Its channels come last, and that is not the same as coming second."""
+    wanted = LAST.get(tensor.dim())
+    return wanted is not None and not tensor.is_contiguous() and bool(tensor.is_contiguous(memory_format=wanted))
+
+
+def beside_last(x: Any, weight: Any, *more: Any) -> int:
+    """Elements that are copied where input or weights have their channels last; 0: neither has."""
+    if not is_last(x) and not is_last(weight):
+        return 0
+    copied = [tensor for tensor in (x, weight, *more) if not tensor.is_contiguous(memory_format=LAST[x.dim()])]
+    return blocked(weight.shape, 0, 1) + sum(count(tensor.shape) for tensor in copied)
+
+
 def is_product(weight: Any, stride: Any, padding: Any) -> bool:
+    if weight.dtype == torch.bfloat16:
+        return False
     return all(n == 1 for n in weight.shape[2:]) and all(n == 1 for n in stride) and not any(padding)
 
 
@@ -52,6 +72,9 @@ def forward(args: Any, y: Any) -> int:
     columns: int = in_columns(x, weight, y, transposed, groups)
     if columns or is_product(weight, stride, padding):
         return columns
+    beside = beside_last(x, weight)
+    if beside:
+        return beside
     x_copy, w_copy, y_copy = copies(x, weight, y, groups)
     return int(max(x_copy + w_copy + y_copy - y.numel(), y_copy))
 
@@ -61,6 +84,9 @@ def backward(args: Any) -> int:
     columns: int = in_columns(x, weight, grad, transposed, groups)
     if columns or is_product(weight, stride, padding):
         return columns
+    beside = beside_last(x, weight, grad)
+    if beside:
+        return beside
     x_copy, w_copy, y_copy = copies(x, weight, grad, groups)
     made = [x.numel() if wanted[0] else 0, weight.numel() if wanted[1] else 0]
     most = made[0] + x_copy + y_copy + w_copy if wanted[1] else 0  # the weights' gradient comes last
@@ -93,6 +119,10 @@ IN_ROWS = {"aten::" + name: places for name, places in {
     "_adaptive_avg_pool2d": (0,), "max_pool2d_with_indices_backward": (0,), "avg_pool2d_backward": (0,),
     "_adaptive_avg_pool2d_backward": (0,), "upsample_nearest2d_backward": (0,), "upsample_bilinear2d_backward": (0,),
     "reflection_pad2d": (0,), "nll_loss2d_forward": (0,)}.items()}
+
+POOLS = {"aten::" + name for name in (
+    "avg_pool2d _adaptive_avg_pool2d max_pool2d_with_indices_backward avg_pool2d_backward "
+    "_adaptive_avg_pool2d_backward upsample_nearest2d_backward upsample_bilinear2d_backward").split()}
 
 # Operators that copy what they work on, or make as much by the way: tensors as large as the largest operand.
 AS_MUCH_AGAIN = {"aten::" + name: times for name, times in {
@@ -159,11 +189,13 @@ def size(tensor: Any) -> int:
 def by_the_way(name: str, args: Any) -> int:
     """Bytes of copies that some operators make of what they are given."""
     first = args[0]
+    given = tensors_of(args)
+    if name in POOLS and is_last(given[min(1, len(given) - 1)]):  # what came in; its gradient is made as it lies
+        return 0 if is_last(first) else size(given[1])
     if name in IN_ROWS:
-        given = tensors_of(args)
         return sum(size(given[at]) for at in IN_ROWS[name] if not given[at].is_contiguous())
     if name in AS_MUCH_AGAIN:
-        return AS_MUCH_AGAIN[name] * max(size(given) for given in tensors_of(args))
+        return AS_MUCH_AGAIN[name] * max(size(tensor) for tensor in given)
     if name == "aten::kthvalue":  # numbers, and where they were
         return size(first) + 8 * int(first.numel())
     if name == "aten::binary_cross_entropy_with_logits":
@@ -172,7 +204,9 @@ def by_the_way(name: str, args: Any) -> int:
         return size(first)
     if name in ("aten::im2col", "aten::col2im"):
         return ((name == "aten::im2col") + (not first.is_contiguous())) * size(first)
-    if name == "aten::native_batch_norm_backward" and args[1].is_contiguous() and first.is_contiguous():
+    if name == "aten::native_batch_norm_backward" and any(
+            all(tensor.is_contiguous(memory_format=lies) for tensor in args[:2])
+            for lies in (torch.contiguous_format, LAST.get(first.dim(), torch.contiguous_format))):
         return size(first)  # the gradient is made twice; one of them goes
     return 0
 
@@ -192,5 +226,6 @@ def scratch_of(name: str, args: Any, result: Any) -> int:
     if not isinstance(first, torch.Tensor) or first.device.type != "cpu":
         return 0
     if name in KNOWN:
-        return 4 * KNOWN[name](args, result) if first.dtype == torch.float32 else 0
+        known = first.dtype in (torch.float32, torch.bfloat16)
+        return int(first.element_size() * KNOWN[name](args, result)) if known else 0
     return casts(name, args, result) + in_products(name, args) + by_the_way(name, args)
