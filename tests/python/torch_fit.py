@@ -296,6 +296,36 @@ def check_use():
     print("retained graphs, other shapes, parts of gradients, evaluation, refusals: as they should be")
 
 
+def check_derivatives():
+    """Gradients of gradients, and what autocast computes in another type."""
+    def steep(which, x):
+        x = x.clone().requires_grad_()
+        found = which(x)
+        slope, = torch.autograd.grad(found.sum(), x, create_graph=True)
+        return found.mean() + (slope.norm(dim=1) - 1).pow(2).mean()
+
+    def short(which, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return which(x).float().pow(2).mean()
+
+    for loss in (steep, short):
+        torch.manual_seed(6)
+        module = nn.Sequential(*(layer for _ in range(6) for layer in (nn.Linear(128, 128), nn.SiLU())),
+                               nn.Linear(128, 1))
+        plain, x = copy.deepcopy(module), torch.randn(256, 128)
+        plan = tenure.torch.fit(module, x, 0.7, loss=lambda y: y.pow(2).mean(), timeout=0)
+        assert plan.recomputed
+        for which in (plain, module):
+            for _ in range(3):
+                which.zero_grad(set_to_none=True)
+                loss(which, x).backward()
+                with torch.no_grad():
+                    for parameter in which.parameters():
+                        parameter -= 0.05 * parameter.grad
+        assert same(list(plain.parameters()), list(module.parameters())), loss
+    print("gradients of gradients and autocast: the same bits")
+
+
 def main():
     torch.set_num_threads(1)
     bad = 0
@@ -306,6 +336,7 @@ def main():
                 bad += not check_module(name, share)
     if not sys.argv[3:]:
         check_use()
+        check_derivatives()
     sys.exit(1 if bad else 0)
 
 
