@@ -204,6 +204,7 @@ class Refusals(unittest.TestCase):
         problem.add(1, 0, 1)
         self.assertRaises(ValueError, lambda: problem[1])
         self.assertRaises(ValueError, tenure.verify, problem, [1, 2])
+        self.assertRaisesRegex(tenure.Error, r"more than 2\^63 - 1$", problem.add, 2**63, 0, 1)
         self.assertRaises(tenure.Error, problem.add, 1, 0, 1, tied_to=9)
         self.assertRaises(tenure.Error, tenure.Problem.load, "/nowhere/x.csv")
         self.assertRaises(tenure.Error, tenure.Problem.parse, b"\xff\xfe", "x.json")

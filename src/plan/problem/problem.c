@@ -148,7 +148,7 @@ static tn_status problem_check(const tn_problem *problem, const tn_body *body, u
                                tn_error *error) {
     if (problem->count >= PROBLEM_TOTAL_MAX) TN_FAIL(error, TN_E_INVALID, "is one body too many");
     if (body->size > TN__PLAN_HEIGHT_MAX)
-        TN_FAIL(error, TN_E_INVALID, "has %" PRIu64 " bytes, more than 2^63", body->size);
+        TN_FAIL(error, TN_E_INVALID, "has %" PRIu64 " bytes, more than 2^63 - 1", body->size);
     if (!tn__is_power_of_two(alignment) || alignment > PROBLEM_ALIGNMENT_MAX)
         TN_FAIL(error, TN_E_INVALID,
                 "has alignment %" PRIu64 "; it must be a power of two up to 2^40", alignment);
