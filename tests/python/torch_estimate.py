@@ -260,8 +260,31 @@ def measured(make, inputs, loss, targets, optimizer):
     return peak
 
 
+class Either(nn.Module):
+    """A path that depends on numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.inside = nn.Linear(8, 8)
+
+    def forward(self, x):
+        x = self.inside(x)
+        return x.sin() if x.sum() > 0 else x
+
+
+def check_numbers():
+    for module in (Either(), Either().to("meta")):
+        try:
+            found = tenure.torch.estimate(module, torch.randn(4, 8))
+        except RuntimeError as error:
+            assert "depends on numbers" in str(error), error
+            continue
+        raise AssertionError("%s without numbers" % found)
+
+
 def main():
     torch.set_num_threads(1)
+    check_numbers()
     worst, bad = 0.0, 0
     for name in sys.argv[3:] or MODULES:
         make, inputs, loss, targets, optimizer = MODULES[name]

@@ -121,7 +121,7 @@ class Meter(TorchDispatchMode):
             packet = getattr(torch.ops.aten, function._schema.name[len("aten::"):] + "_")
             result = getattr(packet, function._schema.overload_name or "default")(*args, **(kwargs or {}))
         else:
-            result = function(*args, **(kwargs or {}))
+            result = without_numbers(function, args, kwargs or {})
             self.memo.clear()  # PyTorch 1.13 holds on to what operators without a rule of shapes made
         if function._schema.name == "aten::convolution" and is_last(args[1]) and not is_last(result):
             result = torch.empty_like(result, memory_format=LAST[result.dim()])  # weights alone decide it
@@ -187,7 +187,20 @@ def fake_mode() -> Any:
         from torch._subclasses.fake_tensor import FakeTensorMode
     except ImportError:
         raise RuntimeError("tenure.torch.estimate needs PyTorch 1.13 or later") from None
-    return FakeTensorMode()
+    try:  # PyTorch 1.13 would give 0 for a number that is asked for
+        return FakeTensorMode(throw_on_data_dependent_ops=True)
+    except TypeError:
+        return FakeTensorMode()
+
+
+def without_numbers(function: Any, args: Any, kwargs: Any) -> Any:
+    try:
+        return function(*args, **kwargs)
+    except RuntimeError as error:
+        if type(error).__name__ in ("DataDependentOutputException", "DynamicOutputShapeException"):
+            name = function._schema.name
+            raise RuntimeError("%s: what it gives depends on numbers, and here are none" % name) from None
+        raise
 
 
 def faked(mode: Any, tensor: Any) -> Any:
