@@ -272,6 +272,17 @@ class Either(nn.Module):
         return x.sin() if x.sum() > 0 else x
 
 
+def check_refusals():
+    for module, loss in ((5, None), (None, None), ("resnet", None), (nn.Linear(8, 8), "mse")):
+        for ask in (tenure.torch.estimate, lambda *words, **more: tenure.torch.fit(*words, 0.5, **more)):
+            try:
+                ask(module, torch.randn(4, 8), loss=loss)
+            except TypeError as error:
+                assert str(error).startswith("module: " if loss is None else "loss: "), error
+                continue
+            raise AssertionError("%r was taken" % (module,))
+
+
 def check_numbers():
     for module in (Either(), Either().to("meta")):
         try:
@@ -285,6 +296,7 @@ def check_numbers():
 def main():
     torch.set_num_threads(1)
     check_numbers()
+    check_refusals()
     worst, bad = 0.0, 0
     for name in sys.argv[3:] or MODULES:
         make, inputs, loss, targets, optimizer = MODULES[name]

@@ -51,6 +51,13 @@ def arguments_of(inputs: Any) -> Any:
     return (tuple(inputs), {}) if isinstance(inputs, (tuple, list)) else ((inputs,), {})
 
 
+def check_what(module: Any, loss: Any) -> None:
+    if not isinstance(module, torch.nn.Module):
+        raise TypeError("module: a torch.nn.Module, not %s" % type(module).__name__)
+    if loss is not None and not callable(loss):
+        raise TypeError("loss: a function of (output, *targets), not %s" % type(loss).__name__)
+
+
 def estimate(module: torch.nn.Module, inputs: Any, *, optimizer: Optimizer = "sgd",
              loss: Optional[Callable[..., Any]] = None, targets: Any = (), train: bool = True) -> Estimate:
     """How much memory PyTorch takes to train a module, without taking it: nothing is computed.
@@ -68,6 +75,7 @@ def estimate(module: torch.nn.Module, inputs: Any, *, optimizer: Optimizer = "sg
 
     A module whose path depends on numbers (`if x.sum() > 0`) cannot be estimated without them: RuntimeError.
     """
+    check_what(module, loss)
     positional, named = arguments_of(inputs)
     mode = fake_mode()
     meter = Meter(mode)

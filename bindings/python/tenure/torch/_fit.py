@@ -7,7 +7,7 @@ import torch
 import tenure
 from tenure._library import size
 from tenure.record import tensors_in
-from tenure.torch._estimate import arguments_of
+from tenure.torch._estimate import arguments_of, check_what
 from tenure.torch._gauge import Gauge
 from tenure.torch._keeper import Choice, Step
 from tenure.torch._meter import places, summed
@@ -218,6 +218,7 @@ def fit(module: torch.nn.Module, inputs: Any, budget: Union[int, float, str], *,
     Where nothing fits: tenure.Error. The plain step is run three times, so it must fit as it is: record on a smaller
     batch and give the budget as a share, where it does not.
     """
+    check_what(module, loss)
     if not module.training:
         raise ValueError("the module is in evaluation mode: there is no backward pass to save for (module.train())")
     if of not in ("all", "saved"):
