@@ -31,6 +31,7 @@ from torch.utils.checkpoint import checkpoint_sequential  # noqa: E402
 
 import tenure  # noqa: E402
 import tenure.torch  # noqa: E402
+import torch_kinds  # noqa: E402  (beside this file)
 
 
 class Residual(nn.Module):
@@ -291,6 +292,14 @@ def check_use():
         raise AssertionError("of some")
     except ValueError:
         pass
+    torch.manual_seed(3)
+    make, inputs, loss, targets, _ = torch_kinds.MODULES["factors"]
+    try:  # a program for the budget is found, and takes more when it is run
+        tenure.torch.fit(make(), inputs(), 4685010, loss=loss, targets=targets(), timeout=0)
+        raise AssertionError("factors in 0.7")
+    except tenure.Error as error:
+        assert "keeps to 4685010 bytes when it is run" in str(error), error
+        assert error.status == "E_EXHAUSTED" and error.least is not None
     whole = tenure.torch.fit(module, x, "1GiB", loss=entropy, targets=(y,))
     assert whole.bytes == whole.plain_bytes and whole.overhead == 1 and not whole.recomputed
     print("retained graphs, other shapes, parts of gradients, evaluation, refusals: as they should be")

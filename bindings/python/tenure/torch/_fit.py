@@ -245,9 +245,15 @@ def fit(module: torch.nn.Module, inputs: Any, budget: Union[int, float, str], *,
 
 def search(plan: Plan, trial: Trial, recording: Recording, problem: Any, by: str, timeout: float) -> None:
     """Less is asked for until what is run keeps to the budget."""
-    asked = plan.budget
+    asked, least = plan.budget, None
     for _ in range(TRIES):
-        found = tenure.fit(problem, asked, allow=["recompute"], by=by, timeout=timeout)
+        try:
+            found = tenure.fit(problem, asked, allow=["recompute"], by=by, timeout=timeout)
+        except tenure.Error as error:
+            if plan.fit is None:
+                raise
+            least = error.least  # what is proved here is of less than the budget
+            break
         plan._choice, plan.fit = choice_of(recording, found), found
         plan.bytes, plan.saved_bytes = trial.measure(plan._choice)
         plan.predicted_bytes, plan.overhead = found.bytes, found.overhead
@@ -257,5 +263,7 @@ def search(plan: Plan, trial: Trial, recording: Recording, problem: Any, by: str
         asked = min(asked, found.bytes) - (plan.held - plan.budget)
         if asked <= 0:
             break
-    raise tenure.Error("E_EXHAUSTED", "no program was found that keeps to %d bytes when it is run; the last one took %d"
-                       % (plan.budget, plan.held))
+    failure = tenure.Error("E_EXHAUSTED", "no program was found that keeps to %d bytes when it is run; the last one took "
+                           "%d" % (plan.budget, plan.held))
+    failure.least = least
+    raise failure
