@@ -251,6 +251,11 @@ def measured(make, inputs, loss, targets, optimizer):
             error.backward()
             del error
             update.step()
+    return most_of(profiler)
+
+
+def most_of(profiler):
+    """Bytes at most after the mark, with what is there before."""
     sizes = [event.nbytes() for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"]
     before = sizes.index(MARK)
     held = peak = sum(sizes[:before])
@@ -293,10 +298,31 @@ def check_numbers():
         raise AssertionError("%s without numbers" % found)
 
 
+def inferred(make, inputs):
+    """The peak that the profiler tells of a forward pass without gradients, with the module and its inputs."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        module, given = make().eval(), inputs()
+        gc.collect()
+        torch.empty(MARK // 4)
+        with torch.no_grad():
+            module(*given)
+    return most_of(profiler)
+
+
+def check_inference():
+    """Without gradients biases are added in place."""
+    for name in ("gru", "mask", "axial", "additive"):
+        make, inputs = MODULES[name][:2]
+        told = inferred(make, inputs)
+        found = tenure.torch.estimate(make().eval().to("meta"), inputs(), train=False).total
+        assert abs(found / told - 1) < 0.001, (name, found, told)
+
+
 def main():
     torch.set_num_threads(1)
     check_numbers()
     check_refusals()
+    check_inference()
     worst, bad = 0.0, 0
     for name in sys.argv[3:] or MODULES:
         make, inputs, loss, targets, optimizer = MODULES[name]

@@ -45,9 +45,22 @@ DETOURS: Dict[Any, Callable[..., Any]] = {
     functional.ctc_loss: unaligned, torch.multinomial: drawn, torch.Tensor.multinomial: drawn}
 
 
+# Those that add a bias to a product: with tensors of ours PyTorch makes a new one of the sum.
+BIASED = {"linear", "lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"}
+
+
 class Detours(TorchFunctionMode):
+    def __init__(self, meter: Any) -> None:
+        super().__init__()
+        self.meter = meter
+
     def __torch_function__(self, function: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        return DETOURS.get(function, function)(*args, **(kwargs or {}))
+        before = self.meter.biased
+        self.meter.biased = getattr(function, "__name__", "") in BIASED
+        try:
+            return DETOURS.get(function, function)(*args, **(kwargs or {}))
+        finally:
+            self.meter.biased = before
 
 
 @contextlib.contextmanager

@@ -89,7 +89,7 @@ def estimate(module: torch.nn.Module, inputs: Any, *, optimizer: Optimizer = "sg
     meter.name(asked, "inputs")
     meter.look(0, "")
     phases["load"] = meter.phase()
-    with replaced(module, tables), unchecked(), Detours(), mode, meter:
+    with replaced(module, tables), unchecked(), Detours(meter), mode, meter:
         if train:
             run_steps(module, asked, loss or summed, optimizer, meter, phases)
         else:

@@ -56,6 +56,8 @@ class Meter(TorchDispatchMode):
         self.scratch_at_peak, self.operator_at_peak = 0, ""
         self.backward = False
         self.zeroes: Tuple[int, ...] = ()  # the storage of zeroes that the last operator made
+        self.last = 0  # the storage of what the last operator gave
+        self.biased = False  # within one that adds a bias to a product
 
     def hold(self, tensor: Any, part: str) -> Optional[Held]:
         """Counts the tensor's storage, if nobody has."""
@@ -120,6 +122,9 @@ class Meter(TorchDispatchMode):
         elif self.backward and function._schema.name in INTO_ZEROES and self.zeroes == (untyped_of(args[0])._cdata,):
             packet = getattr(torch.ops.aten, function._schema.name[len("aten::"):] + "_")
             result = getattr(packet, function._schema.overload_name or "default")(*args, **(kwargs or {}))
+        elif self.biased and function._schema.name == "aten::add" and not torch.is_grad_enabled() and (
+                self.last == untyped_of(args[0])._cdata):
+            result = torch.ops.aten.add_(*args, **(kwargs or {}))
         else:
             result = without_numbers(function, args, kwargs or {})
             self.memo.clear()  # PyTorch 1.13 holds on to what operators without a rule of shapes made
@@ -134,6 +139,8 @@ class Meter(TorchDispatchMode):
     def note(self, name: str, args: Any, result: Any) -> None:
         beside, held = unshrunk(name, args, result), None
         if name != "prim::device":
+            untyped = untyped_of(result) if isinstance(result, torch.Tensor) else None
+            self.last = 0 if untyped is None else untyped._cdata
             self.zeroes = (untyped_of(result)._cdata,) if name in ZEROES else ()
         if beside:
             held = self.hold(result, "activations")
