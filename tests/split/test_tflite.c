@@ -294,13 +294,15 @@ static void an_operator_of_tflite_in_parts_computes_what_it_computes_whole(void 
         if (makes == NULL) fail_msg("no case for %s", type);
         uint32_t cut = 0;
         at.type = type;
-        for (uint32_t k = 0; k < cases; k++) cut += try_case(&at, makes, i * 1009 + k);
-        if (cut == 0) fail_msg("nothing of %s was ever cut", type);
+        /* Some draws have nothing to cut. */
+        for (uint32_t k = 0; cut < cases && k < 20 * cases; k++)
+            cut += try_case(&at, makes, i * 1009 + k);
+        if (cut < cases) fail_msg("%s was cut in %u cases of %u", type, cut, cases);
         done += cut;
         operators++;
     }
     printf("%u operators, %u cases\n", operators, done);
-    assert_true(operators > 0 && done >= 20 * cases);
+    assert_true(operators > 0 && done == operators * cases);
 }
 
 /* The reference tells operators apart that read one element more or less. */
