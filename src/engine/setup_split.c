@@ -309,7 +309,7 @@ tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options
 
 /* --- the curve --- */
 
-/* Set-ups for budgets from the least up, evenly; two budgets may have the same regions. */
+/* Set-ups for budgets between the least and the whole, evenly; two may have the same regions. */
 static tn_status split_points(split_state *state, uint32_t count, tn_setup **setups,
                               uint32_t *found) {
     tn_split_choice least, choice;
@@ -317,7 +317,7 @@ static tn_status split_points(split_state *state, uint32_t count, tn_setup **set
     TN_TRY(tn_split_least(state->search, state->asked->split->share, &least, state->error));
     uint64_t from = least.live_bytes, to = tn_split_whole(state->search);
     tn_split_choice_release(state->search, &least);
-    for (uint32_t i = 0; i + 1 < count; i++) {
+    for (uint32_t i = 1; i + 1 < count; i++) {
         uint64_t budget = from + (uint64_t)((double)(to - from) * i / (count - 1));
         TN_TRY(tn_split_within(state->search, budget, &choice, state->error));
         bool is_new = choice.count > 0 && choice.work != before;
@@ -330,10 +330,25 @@ static tn_status split_points(split_state *state, uint32_t count, tn_setup **set
     return TN_OK;
 }
 
-/* What needs no less than one of less work goes: layouts have holes, which nobody predicted. */
+static double split_work(const tn_setup *setup) { return tn_setup_splits(setup)->work; }
+
+/* What a call for the same share finds, among the points, which need ever less work. */
+static tn_status split_add_fewest(split_state *state, tn_setup **setups, uint32_t *found) {
+    TN_TRY(split_fewest(state, state->asked->split->share));
+    if (state->best == NULL) return TN_OK;
+    uint32_t at = (*found)++;
+    for (; at > 0 && split_work(setups[at - 1]) <= split_work(state->best); at--)
+        setups[at] = setups[at - 1];
+    setups[at] = state->best;
+    state->best = NULL;
+    return TN_OK;
+}
+
+/* What needs no less than one of no more work goes: layouts have holes, which nobody predicted. */
 static void split_prune(tn_setup **setups, uint32_t *found) {
     uint64_t least = UINT64_MAX;
     uint32_t kept = 0;
+    double before = -1;
     for (uint32_t i = *found; i-- > 0;) {
         uint64_t total = tn_setup_need(setups[i]).total;
         if (total < least) {
@@ -343,8 +358,13 @@ static void split_prune(tn_setup **setups, uint32_t *found) {
         tn_setup_destroy(setups[i]);
         setups[i] = NULL;
     }
-    for (uint32_t i = 0; i < *found; i++)
-        if (setups[i] != NULL) setups[kept++] = setups[i];
+    for (uint32_t i = 0; i < *found; i++) {
+        const tn_split_report *split = setups[i] != NULL ? tn_setup_splits(setups[i]) : NULL;
+        bool is_twin = split != NULL && split->work == before;
+        if (split != NULL) before = split->work;
+        if (is_twin) tn_setup_destroy(setups[i]);
+        if (!is_twin && setups[i] != NULL) setups[kept++] = setups[i];
+    }
     *found = kept;
 }
 
@@ -352,17 +372,24 @@ tn_status tn_setup_split_sweep(const tn_graph *graph, const tn_setup_options *op
                                uint32_t count, tn_setup **setups, uint32_t *found,
                                tn_error *error) {
     tn_setup_options asked = TN_SETUP_OPTIONS_INIT;
+    tn_setup_split split;
     tn_setup *whole;
     *found = 0;
     tn__options(&asked, sizeof asked, options);
     if (count < 2) TN_FAIL(error, TN_E_INVALID, "a curve has at least two points");
     if (asked.split == NULL || !(asked.split->share > 0))
         TN_FAIL(error, TN_E_INVALID, "a curve of operators in parts needs a share of work");
+    split = *asked.split;
+    split.budget = 0; /* not read */
+    asked.split = &split;
     TN_TRY(split_whole(graph, &asked, &whole, error));
     split_state state = {.graph = graph, .asked = &asked, .whole = whole, .error = error};
     tn_status status = split_search(&state);
     if (status == TN_OK) status = split_points(&state, count, setups, found);
+    if (status == TN_OK) status = split_add_fewest(&state, setups, found);
+    if (state.search != NULL) tn_split_choice_release(state.search, &state.drafted);
     tn_split_search_destroy(state.search);
+    tn_setup_destroy(state.best);
     setups[(*found)++] = whole;
     if (status == TN_OK) {
         split_prune(setups, found);
