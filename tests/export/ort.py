@@ -120,11 +120,14 @@ def main():
             if not os.path.exists(model):
                 print("SKIP: %s is not there" % model.replace(os.sep, "/").partition("/../")[2])
                 continue
-            parts = os.path.join(folder, "parts.onnx")
+            parts = os.path.join(os.path.dirname(model), "parts-%d.onnx" % os.getpid())  # beside its weights
             told = json.loads(subprocess.run([tenure, "split", model, "--extra-work", "25%", "--json", "-o", parts],
                                              check=True, capture_output=True).stdout)
             inputs = draw(model, folder)
-            before, after = run(model, inputs, modules, folder), run(parts, inputs, modules, folder)
+            try:
+                before, after = run(model, inputs, modules, folder), run(parts, inputs, modules, folder)
+            finally:
+                os.remove(parts)
             error, fell, promised = apart(before, after), before[2] - after[2], told["whole"] - told["parts"]
             print("%s: activations %d -> %d bytes, resident %d -> %d, outputs apart by %.1e"
                   % (os.path.basename(model), told["whole"], told["parts"], before[2], after[2], error))
