@@ -196,7 +196,7 @@ TN_API void tn_setup_destroy(tn_setup *setup); /* NULL is fine; after its engine
 
 /* The curve of memory against work: set-ups in parts, from the one of fewest bytes for at most
  * `options->split->share` more work to the one without parts, which is the last. Each needs more
- * bytes than the one before it, for less work.
+ * bytes than the one before it, for less work. Stopped by `progress`, those so far.
  *
  * options  `split->share` above 0; `fit` and the budget of `split` are not read
  * count    at least 2

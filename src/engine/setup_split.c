@@ -309,6 +309,11 @@ tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options
 
 /* --- the curve --- */
 
+static bool split_goes_on(const split_state *state, uint32_t done, uint32_t of) {
+    const tn_context *context = &state->whole->context;
+    return context->progress == NULL || context->progress(context->self, "split", done, of);
+}
+
 /* Set-ups for budgets between the least and the whole, evenly; two may have the same regions. */
 static tn_status split_points(split_state *state, uint32_t count, tn_setup **setups,
                               uint32_t *found) {
@@ -318,6 +323,7 @@ static tn_status split_points(split_state *state, uint32_t count, tn_setup **set
     uint64_t from = least.live_bytes, to = tn_split_whole(state->search);
     tn_split_choice_release(state->search, &least);
     for (uint32_t i = 1; i + 1 < count; i++) {
+        if (!split_goes_on(state, i, count)) return TN_E_STOPPED;
         uint64_t budget = from + (uint64_t)((double)(to - from) * i / (count - 1));
         TN_TRY(tn_split_within(state->search, budget, &choice, state->error));
         bool is_new = choice.count > 0 && choice.work != before;
@@ -391,7 +397,7 @@ tn_status tn_setup_split_sweep(const tn_graph *graph, const tn_setup_options *op
     tn_split_search_destroy(state.search);
     tn_setup_destroy(state.best);
     setups[(*found)++] = whole;
-    if (status == TN_OK) {
+    if (status == TN_OK || status == TN_E_STOPPED) { /* the points so far */
         split_prune(setups, found);
         return TN_OK;
     }

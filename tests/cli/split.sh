@@ -43,6 +43,7 @@ expect 1 "keep to 14700000 bytes, fitted or not" $least 14700000
 expect 3 "time was up before operators in parts|stopped" $tenure fit $mobile --budget 16MiB --costs model:a100-40 --allow split --timeout 1ms
 expect 0 "time " $tenure fit $mobile --budget 1GiB --costs model:a100-40 --allow split --timeout 1ms
 expect 0 "time was up before operators in parts" $tenure plan $mobile --split --timeout 1ms
+expect 0 "time was up: there may be more" $tenure plan $mobile --split --sweep 8 --timeout 1ms
 # The curve: rising in bytes, falling in work, the last point as it is; drawn with its smallest plan, or with one for a capacity.
 $tenure plan $little --split --sweep 6 --json -o curve.json -o curve.csv -o curve.html -o curve.svg >points.json || failed=1
 python3 - <<'P' || failed=1

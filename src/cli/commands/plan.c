@@ -367,6 +367,12 @@ static int plan_objects(plan_arguments *arguments) {
     return cli_finish(code);
 }
 
+static int plan_curve_interrupted(void) {
+    cli_progress_end();
+    fputs("tenure: interrupted: these are the points so far\n", stderr);
+    return tn_status_exit_code(TN_E_STOPPED);
+}
+
 static int plan_curve(plan_arguments *arguments) {
     const cli_split_curve asked = {.input = &arguments->input,
                                    .options = &arguments->options,
@@ -375,7 +381,12 @@ static int plan_curve(plan_arguments *arguments) {
                                    .output_count = arguments->output_count,
                                    .json = arguments->json};
     tn_error error = {0};
+    if (arguments->options.timeout_s > 0)
+        cli_deadline(cli_clock() + arguments->options.timeout_s, "split");
     int code = cli_split_curve_run(&asked, &error) == TN_OK ? 0 : cli_fail(&error);
+    if (cli_is_late() && code == 0) cli_note("time was up: there may be more points");
+    cli_deadline(0, NULL);
+    if (cli_interrupted() && code == 0) code = plan_curve_interrupted();
     cli_input_release(&arguments->input);
     return cli_finish(code);
 }
