@@ -10,10 +10,10 @@ what is in use (fractions of the device for PyTorch's own, TENURE_BUDGET for our
 """
 import argparse
 import concurrent.futures
-import ctypes
 import json
 import os
 import re
+import runpy
 import statistics
 import subprocess
 import sys
@@ -100,15 +100,6 @@ TRAININGS = {
 }
 
 
-def use_pool(torch, path):
-    allocator = torch.cuda.memory.CUDAPluggableAllocator(path, "tenure_torch_alloc", "tenure_torch_free")
-    library, hooks = ctypes.CDLL(path), allocator.allocator()
-    for hook, function in ((hooks.set_record_stream_fn, library.tenure_torch_record_stream),
-                           (hooks.set_reset_fn, library.tenure_torch_empty_cache)):
-        hook(ctypes.cast(function, ctypes.c_void_p).value)
-    torch.cuda.memory.change_current_allocator(allocator)
-
-
 def loss_of(torch, net, batch, half):
     with torch.autocast("cuda", torch.bfloat16, enabled=half):
         answer = net(batch[0])
@@ -120,7 +111,7 @@ def train(name, steps, way, library, limit):
     import torch
     sys.path.insert(0, HERE)
     if way in OURS:
-        use_pool(torch, library)
+        runpy.run_path(os.path.join(HERE, "../examples/pytorch/cuda.py"))["use_pool"](library)
     elif limit:
         torch.cuda.set_per_process_memory_fraction(limit / torch.cuda.get_device_properties(0).total_memory)
     torch.manual_seed(1)
