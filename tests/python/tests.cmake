@@ -19,6 +19,8 @@ if(NOT TENURE_TEST_PREFIX)
               COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/torch_estimate.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure>)
   tenure_test(python.torch_fit NEEDS TENURE_DEBIAN_PYTHON3
               COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/torch_fit.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure>)
+  tenure_test(python.torch_away NEEDS TENURE_DEBIAN_PYTHON3
+              COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/torch_away.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure>)
   tenure_test(python.example NEEDS TENURE_DEBIAN_PYTHON3
               COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/example.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure>)
 endif()

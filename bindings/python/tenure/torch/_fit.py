@@ -7,6 +7,7 @@ import torch
 import tenure
 from tenure._library import size
 from tenure.record import tensors_in
+from tenure.torch._away import speed_of, store_of
 from tenure.torch._estimate import arguments_of, check_what
 from tenure.torch._gauge import Gauge
 from tenure.torch._keeper import Choice, Step
@@ -15,6 +16,7 @@ from tenure.torch._recording import Recording, bare
 
 TRIES = 8
 NEVER = 1 << 62  # bytes
+UNIT = 1000  # tenure.fit counts picoseconds, a recording nanoseconds
 
 
 class Plan:
@@ -29,6 +31,7 @@ class Plan:
     predicted_bytes what the program takes that was found
     overhead        predicted: its time in that of the plain step, 1.1 is a tenth more
     recomputed      operators that run again, with how often, the costliest first
+    offloaded_bytes of tensors that are put away in a step, and come back
     fit             the answer of tenure.fit, for the curious
 
     `remove()` makes the module what it was.
@@ -39,6 +42,7 @@ class Plan:
         self.plain_bytes, self.plain_saved_bytes = self.bytes, self.saved_bytes = plain
         self.predicted_bytes, self.overhead = self.held, 1.0
         self.recomputed: List[Tuple[str, int]] = []
+        self.offloaded_bytes = 0
         self.fit: Optional[tenure.Fit] = None
         self._choice: Optional[Choice] = None
         self._before: Any = None
@@ -73,8 +77,10 @@ class Plan:
 
     def __repr__(self) -> str:
         plain = self.plain_bytes if self.of == "all" else self.plain_saved_bytes
-        return "<tenure.torch.Plan: %d bytes%s instead of %d, %d operators again, %.3f of the time>" % (
-            self.held, "" if self.of == "all" else " saved", plain, sum(count for _, count in self.recomputed), self.overhead)
+        away = ", %d bytes put away" % self.offloaded_bytes if self.offloaded_bytes else ""
+        return "<tenure.torch.Plan: %d bytes%s instead of %d, %d operators again%s, %.3f of the time>" % (
+            self.held, "" if self.of == "all" else " saved", plain, sum(count for _, count in self.recomputed), away,
+            self.overhead)
 
 
 class Trial:
@@ -144,24 +150,44 @@ def same(tensor: Any) -> Any:
     return tensor
 
 
-def choice_of(recording: Recording, found: tenure.Fit) -> Choice:
+class Ways:
+    """What a plan may do beside computing again: put tensors away, over a link of so many bytes a second; pack them."""
+
+    def __init__(self, store: Any = None, link: float = 0, packs: bool = False) -> None:
+        self.store, self.link, self.packs = store, link, packs
+        self.allow = ["recompute"] if store is None else ["recompute", "swap"]
+
+
+def choice_of(recording: Recording, found: tenure.Fit, ways: Ways) -> Choice:
     """The program that was found, in terms of the recording."""
     ran: Dict[int, List[int]] = {}
     reads: Dict[int, List[int]] = {}
+    back: Dict[int, List[int]] = {}
     for position, step in enumerate(found.steps):
         if step.opcode == "apply" and step.operator is not None:
             ran.setdefault(step.operator, []).append(position)
             for value in recording.nodes[step.operator].inputs:
                 reads.setdefault(value, []).append(position)
+        if step.opcode == "swap_in" and step.tensor is not None:
+            back.setdefault(step.tensor, []).append(position)
     groups: Dict[int, int] = {}
     holds: Dict[int, List[Tuple[int, int]]] = {}
+    away = set()
     for index, node in enumerate(recording.nodes):
-        if len(ran[index]) < 2:
-            continue
-        groups.update((op, node.ops[0]) for op in node.ops)
+        if len(ran[index]) > 1:
+            groups.update((op, node.ops[0]) for op in node.ops)
         for value in node.outputs:
-            holds[value] = spans(ran[index], reads.get(value, []))
-    return Choice(recording.names, groups, recording.made, holds, events_of(recording, ran))
+            if len(ran[index]) > 1:
+                holds[value] = spans(ran[index], reads.get(value, []))
+            elif value in back:
+                holds[value] = spans(ran[index] + back[value], reads.get(value, []))
+                away.add(value)
+    return Choice(recording.names, groups, recording.made, holds, events_of(recording, ran), away, ways.store, ways.packs)
+
+
+def packing(recording: Recording) -> Choice:
+    """The plain program, what is saved in fewer bytes where it has such a form."""
+    return Choice(recording.names, {}, recording.made, {}, [(NEVER, value) for _, value in recording.unpacked], packs=True)
 
 
 def spans(made: List[int], read: List[int]) -> List[Tuple[int, int]]:
@@ -193,8 +219,8 @@ def again(recording: Recording, found: tenure.Fit) -> List[Tuple[str, int]]:
 
 def fit(module: torch.nn.Module, inputs: Any, budget: Union[int, float, str], *,
         loss: Optional[Callable[..., Any]] = None, targets: Any = (), of: str = "all", by: str = "joint",
-        timeout: float = 10) -> Plan:
-    """Makes the module's forward and backward pass keep to a budget: what does not fit is computed again.
+        timeout: float = 10, offload: Optional[str] = None, link: float = 0, pack: bool = False) -> Plan:
+    """Makes the module's forward and backward pass keep to a budget: what does not fit is computed again, or put away.
 
     >>> plan = tenure.torch.fit(module, inputs, "2GiB", loss=torch.nn.functional.cross_entropy, targets=(labels,))
     >>> plan.bytes, plan.overhead          # and the training loop goes on as it was
@@ -213,6 +239,9 @@ def fit(module: torch.nn.Module, inputs: Any, budget: Union[int, float, str], *,
              checkpointing is usually counted; what an operator reads and makes for a moment comes on top
     loss     a function of (output, *targets); else the sum of the output
     by       the pass that decides (`tenure list passes`); timeout: seconds of each search
+    offload  where saved tensors may be meanwhile: "cpu", the host's memory, of a module on another device; or a folder,
+             in a file without a name. link: bytes a second there and back; 0: measured. A copy is waited for
+    pack     truths that are saved are kept as bits, whole numbers of 64 bits as 32 where they fit; nothing is lost
 
     In evaluation mode and under torch.no_grad nothing is done. Inputs of other shapes work, and take what they take.
     Where nothing fits: tenure.Error. The plain step is run three times, so it must fit as it is: record on a smaller
@@ -228,6 +257,7 @@ def fit(module: torch.nn.Module, inputs: Any, budget: Union[int, float, str], *,
     if share is None and asked == 0:
         raise ValueError("budget: 0 bytes hold nothing")
     trial = Trial(module, inputs, loss, targets)
+    ways = ways_of(trial, offload, link, pack)
     trial.record(of)  # the first is slow
     recording, problem = trial.record(of)
     plan = Plan(module, of, asked, trial.measure())
@@ -235,29 +265,45 @@ def fit(module: torch.nn.Module, inputs: Any, budget: Union[int, float, str], *,
         plan.budget = int(plan.held * share)
     plan._apply()
     try:
+        if plan.held > plan.budget and ways.packs:
+            plan._choice = packing(recording)
+            plan.bytes, plan.saved_bytes = trial.measure(plan._choice)
         if plan.held > plan.budget:
-            search(plan, trial, recording, problem, by, timeout)
+            search(plan, trial, recording, problem, by, timeout, ways)
     except BaseException:
         plan.remove()
         raise
     return plan
 
 
-def search(plan: Plan, trial: Trial, recording: Recording, problem: Any, by: str, timeout: float) -> None:
+def ways_of(trial: Trial, offload: Optional[str], link: float, pack: bool) -> Ways:
+    if not isinstance(link, (int, float)) or not 0 <= link < float("inf"):
+        raise ValueError("link: bytes a second, not %r" % (link,))
+    if offload is None:
+        if link:
+            raise ValueError("link: there is nowhere to put tensors (offload)")
+        return Ways(packs=pack)
+    store = store_of(offload, trial.outside)
+    device = next((tensor.device for tensor in trial.outside if tensor.device.type != "cpu"), torch.device("cpu"))
+    return Ways(store, link or speed_of(store, device), pack)
+
+
+def search(plan: Plan, trial: Trial, recording: Recording, problem: Any, by: str, timeout: float, ways: Ways) -> None:
     """Less is asked for until what is run keeps to the budget."""
     asked, least = plan.budget, None
     for _ in range(TRIES):
         try:
-            found = tenure.fit(problem, asked, allow=["recompute"], by=by, timeout=timeout)
+            found = tenure.fit(problem, asked, allow=ways.allow, link=UNIT * ways.link, by=by, timeout=timeout)
         except tenure.Error as error:
             if plan.fit is None:
                 raise
             least = error.least  # what is proved here is of less than the budget
             break
-        plan._choice, plan.fit = choice_of(recording, found), found
+        plan._choice, plan.fit = choice_of(recording, found, ways), found
         plan.bytes, plan.saved_bytes = trial.measure(plan._choice)
         plan.predicted_bytes, plan.overhead = found.bytes, found.overhead
         plan.recomputed = again(recording, found)
+        plan.offloaded_bytes = sum(recording.bytes[value] for value in plan._choice.away)
         if plan.held <= plan.budget:
             return
         asked = min(asked, found.bytes) - (plan.held - plan.budget)

@@ -3,7 +3,8 @@
 Operators are counted as in the recording that the plan was made of. Of those that are to run again, the call is
 noted below autograd; what it reads is held, or, where that is dropped as well, named. When autograd unpacks a tensor
 that is not there, the calls that lead to it run again, in their order, on the same numbers, so that it is the same
-bit for bit; what they make by the way stays as long as the plan says. Where a forward pass does not do what the
+bit for bit; what they make by the way stays as long as the plan says. What the plan swaps is put away when it is first
+held for later, and comes back when somebody asks for it. Where a forward pass does not do what the
 recorded one did, it goes on as an ordinary one. A graph that is retained can be walked again.
 """
 import weakref
@@ -12,7 +13,8 @@ from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tenure.record import HIDDEN_WRITES, Storage, tensors_in, untyped_of
+from tenure.record import HIDDEN_WRITES, Recorder, Storage, tensors_in, untyped_of
+from tenure.torch._away import Packed, packed, put_away
 from tenure.torch._recording import bare, called, draws, without_modes
 
 Shape = Tuple[Any, Any, Any]
@@ -26,11 +28,15 @@ class Choice:
     made     operator -> (which storage of its results, value), of all
     holds    value that is dropped -> [(from, to)] when it is there, in positions of the program
     events   position of each unpacking in the program, and what it asks for
+    away     values that are put into `store` meanwhile; they are dropped, too
+    packs    whether what stays is kept in fewer bytes, where it has such a form
     """
 
     def __init__(self, names: List[str], groups: Dict[int, int], made: Dict[int, List[Tuple[int, int]]],
-                 holds: Dict[int, List[Tuple[int, int]]], events: List[Tuple[int, Optional[int]]]) -> None:
+                 holds: Dict[int, List[Tuple[int, int]]], events: List[Tuple[int, Optional[int]]],
+                 away: Any = frozenset(), store: Any = None, packs: bool = False) -> None:
         self.names, self.groups, self.made, self.holds, self.events = names, groups, made, holds, events
+        self.away, self.store, self.packs = away, store, packs
         self.watch: Callable[[Any], Any] = bare  # sees each tensor that is held for the backward pass
 
 
@@ -41,6 +47,8 @@ class Value:
         self.number, self.waiting = number, 0
         self.whole: Any = None
         self.group: Optional[Group] = None
+        self.away: Any = None  # (store, what it gave)
+        self.is_written = False  # since it was put away
 
 
 class View:
@@ -141,17 +149,25 @@ class Step(TorchDispatchMode):
         self.known: Dict[int, Tuple[Storage, Value]] = {}
         self.groups: Dict[int, Group] = {}
         self.kept: List[Tuple[int, Value]] = []  # (position after which it goes, value)
+        self.made: Set[int] = set()  # storages, with `packs`
+        self.packing = False
 
     # --- forward ---
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if self.packing:
+            return called(function, args, kwargs)
         at, self.at = self.at, self.at + 1
         names = self.choice.names
         self.lost = self.lost or at >= len(names) or names[at] != function._schema.name
         first = None if self.lost else self.choice.groups.get(at)
         call = None if first is None else self.note(at, first, function, args, kwargs)
         result = called(function, args, kwargs)
+        if self.choice.away:
+            self.see_written(Recorder.written_by(function._schema, args, kwargs))
+        if self.choice.packs:
+            self.made.update(untyped._cdata for untyped in map(untyped_of, tensors_in([result])) if untyped is not None)
         if not self.lost:
             self.register(at, result, before_of(args, kwargs) if at in self.choice.made else None, call, first)
         return result
@@ -170,6 +186,7 @@ class Step(TorchDispatchMode):
                 return self.choice.watch(value)
             if known.group is not group:
                 group.reads.add(known)
+                self.put(known, value)
             return View(known, value, known.group is group)
         if isinstance(value, (list, tuple)):
             return type(value)(self.template(item, group) for item in value)
@@ -185,12 +202,13 @@ class Step(TorchDispatchMode):
         fresh = [(place, tensor) for place, tensor in enumerate(everything)
                  if untyped_of(tensor) is not None and untyped_of(tensor)._cdata not in before]
         for index, number in self.choice.made[at]:
-            if first is None or index >= len(fresh):
+            if index >= len(fresh) or (first is None and number not in self.choice.away):
                 continue
             place, tensor = fresh[index]
-            value, group = Value(number), self.groups[first]
-            value.group = group
-            group.makes[number] = weakref.ref(value)
+            value = Value(number)
+            if first is not None:
+                value.group = self.groups[first]
+                value.group.makes[number] = weakref.ref(value)
             if call is not None:
                 call.outputs.append((place, number))
             untyped = untyped_of(tensor)
@@ -204,6 +222,18 @@ class Step(TorchDispatchMode):
             value.whole = without_modes(flat, self.choice.watch(tensor))
             self.kept.append((last, value))
 
+    def see_written(self, keys: Any) -> None:
+        """A part that was saved before is as it was; who saves another part of the same puts all of it away anew."""
+        for key in keys:
+            known = self.known.get(key)
+            if known is not None:
+                known[1].is_written = True
+
+    def put(self, value: Value, tensor: Any) -> None:
+        """What is to go, before somebody relies on its coming back; again, where other parts of it were written since."""
+        if value.number in self.choice.away and (value.away is None or value.is_written):
+            value.away, value.is_written = put_away(self.choice.store, without_modes(flat, bare(tensor))), False
+
     def value_of(self, tensor: Any) -> Optional[Value]:
         untyped = untyped_of(tensor)
         known = None if untyped is None else self.known.get(untyped._cdata)
@@ -214,21 +244,36 @@ class Step(TorchDispatchMode):
             storage.forget()
         self.known.clear()
         self.groups.clear()
+        self.made.clear()
 
     # --- what autograd keeps ---
 
     def pack(self, tensor: Any) -> Any:
         value = self.value_of(tensor)
         if value is None or value.number not in self.choice.holds:
-            return self, self.choice.watch(tensor)
+            return self, self.fewer(tensor)
+        self.put(value, tensor)
         return Held(value, tensor, self)
 
-    def unpack(self, packed: Any) -> Any:
+    def fewer(self, tensor: Any) -> Any:
+        """In fewer bytes, if it was made here and can be."""
+        untyped = untyped_of(tensor)
+        if untyped is None or untyped._cdata not in self.made:
+            return self.choice.watch(tensor)
+        self.packing = True
+        try:
+            found = packed(bare(tensor))
+        finally:
+            self.packing = False
+        self.choice.watch(tensor if found is None else found.fewer)
+        return bare(tensor) if found is None else found
+
+    def unpack(self, kept: Any) -> Any:
         """Of everything that is saved, so that events are counted."""
-        held = packed if isinstance(packed, Held) else None
+        held = kept if isinstance(kept, Held) else None
         position = self.position(held)
         if held is None:
-            return packed[1]
+            return kept[1].unpack() if isinstance(kept[1], Packed) else kept[1]
         whole = held.held.whole
         if whole is None:
             with torch.no_grad():
@@ -250,13 +295,26 @@ class Step(TorchDispatchMode):
         self.kept = [row for row in self.kept if row[0] >= position]
         return position
 
+    def fetch(self, value: Value, position: Optional[int]) -> Any:
+        whole = value.away[0].get(value.away[1])
+        self.choice.watch(whole)
+        self.keep(value, whole, position)
+        return whole
+
     def make(self, wanted: Value, position: Optional[int]) -> Any:
+        if wanted.away is not None:
+            return self.fetch(wanted, position)
         groups = self.needed(wanted)
         numbers = [{value.number for value in group.reads} for group in groups]
-        left = {number: sum(number in reads for reads in numbers) for group in groups for number in group.makes}
+        comes = {number for group in groups for number in group.makes}
+        comes |= {value.number for group in groups for value in group.reads if value.whole is None}
+        left = {number: sum(number in reads for reads in numbers) for number in comes}
         there: Dict[int, Any] = {value.number: value.whole for group in groups for value in group.reads
                                  if value.whole is not None}
         for group in groups:
+            for read in group.reads:
+                if read.number not in there and read.away is not None:
+                    there[read.number] = self.fetch(read, position)
             for call in group.calls:
                 call.run(there)
                 for _, number in call.outputs:
@@ -278,8 +336,10 @@ class Step(TorchDispatchMode):
         ask = [wanted]
         while ask:
             value = ask.pop()
+            if value.whole is not None or value.away is not None:
+                continue
             assert value.group is not None
-            if value.whole is None and value.group.first not in found:
+            if value.group.first not in found:
                 found[value.group.first] = value.group
                 ask += value.group.reads
         return sorted(found.values(), key=lambda group: group.last)
