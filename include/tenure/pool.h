@@ -69,8 +69,8 @@ typedef struct tn_pool_options {
     void *release_self;
     /* The owner has memory only where blocks are, so that bytes of the range cost nothing by
      * themselves: `iteration` then puts a plan above all that is in use where one that goes around
-     * it would be higher than what was needed, and the one above is not. Reserved is then no measure
-     * of memory */
+     * it would be higher than what was needed, and the one above is not. Reserved is then no
+     * measure of memory */
     bool is_sparse;
 } tn_pool_options;
 
