@@ -111,6 +111,15 @@ def check_packed():
     assert trained_alike(plain, module, x, y)
 
 
+def check_saved(folder):
+    module, x, y = made("perceptron")
+    plain = copy.deepcopy(module)
+    plan = tenure.torch.fit(module, x, 0.2, loss=fitted.entropy, targets=(y,), of="saved", timeout=0, offload=folder, link=AT_ONCE)
+    planned = fitted.between(lambda: module(x), y)
+    print("saved alone: %d plainly, budget %d, saved %d, between the passes %d" % (plan.plain_saved_bytes, plan.budget, plan.saved_bytes, planned))
+    assert max(plan.saved_bytes, planned) <= plan.budget and trained_alike(plain, module, x, y)
+
+
 def check_use(folder):
     module, x, y = made("encoder")
     plain = copy.deepcopy(module)
@@ -163,7 +172,13 @@ def main():
         check_packed()
         check_use(folder)
         check_full_disk(folder)
+        check_saved(folder)
         store = Folder(folder)
+        for size in range(1, 50):  # steps of other shapes
+            held = [store.put(torch.arange(size)) for _ in range(3)]
+            assert all(torch.equal(store.get(place), torch.arange(size)) for place in held)
+            del held
+        assert store.end == 3 * 49 * 8, "the file grows with every shape"
         assert torch.equal(store.get(store.put(torch.arange(5))), torch.arange(5)) and store.get(store.put(torch.empty(0))).numel() == 0
     sys.exit(0 if all(good) else 1)
 

@@ -30,19 +30,24 @@ class Place:
     def __init__(self, store: "Folder", at: int, whole: Any) -> None:
         self.store, self.at, self.size = store, at, untyped_of(whole).nbytes()
         self.dtype, self.device, self.count = whole.dtype, whole.device, whole.numel()
+        store.live += 1
 
     def __del__(self) -> None:
         self.store.free.setdefault(self.size, []).append(self.at)
+        self.store.live -= 1
 
 
 class Folder:
     """A file without a name in a folder: whatever ends the process, nothing is left of it."""
 
     def __init__(self, folder: str) -> None:
-        self.file, self.end = tempfile.TemporaryFile(dir=folder), 0
+        self.file, self.end, self.live = tempfile.TemporaryFile(dir=folder), 0, 0
         self.free: Dict[int, List[int]] = {}  # by size
 
     def put(self, whole: Any) -> Place:
+        if self.live == 0:  # a new step, whose tensors may be of other sizes
+            self.end = 0
+            self.free.clear()
         known = self.free.get(untyped_of(whole).nbytes())
         place = Place(self, known.pop() if known else self.end, whole)
         self.end = max(self.end, place.at + place.size)
