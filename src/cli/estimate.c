@@ -116,12 +116,13 @@ static tn_status estimate_fit(const cli_way *way, const tn_setup_options *given,
     tn_setup *fitted = NULL;
     tn_costs *costs = NULL;
     if (way->fit == 0) return TN_OK;
-    bool arranged = options.divide != NULL && options.divide->arranges; /* as they train */
-    if (!arranged)
-        TN_TRY(tn_costs_create_model(tn_setup_graph(made->setup), &model, &costs, error));
+    bool divided = options.divide != NULL; /* as they train */
+    if (!divided) TN_TRY(tn_costs_create_model(tn_setup_graph(made->setup), &model, &costs, error));
     fit.context = options.context;
     fit.budget = way->fit;
-    fit.timeout_s = arranged && !way->tries ? 0 : ESTIMATE_FIT_S;
+    if (way->allow != 0) fit.allow = way->allow;
+    fit.to_host_bytes_per_s = fit.from_host_bytes_per_s = way->link;
+    fit.timeout_s = divided && !way->tries ? 0 : ESTIMATE_FIT_S;
     options.fit = &fit;
     options.costs = costs;
     tn_status status = tn_setup_from(made->setup, TN_SETUP_FIT, &options, &fitted, error);
@@ -277,7 +278,10 @@ static tn_status estimate_once(const cli_way *way, cli_found *found, tn_error *e
         (void)cli_whom_pieces(made.setup, found->pieces);
         const tn_fit_result *fitted = made.setup != NULL ? tn_setup_fitted(made.setup) : NULL;
         found->fitted = fitted != NULL && fitted->plain_time > 0;
-        if (found->fitted) found->more_time = (double)fitted->time / (double)fitted->plain_time - 1;
+        if (found->fitted) {
+            found->more_time = (double)fitted->time / (double)fitted->plain_time - 1;
+            found->host = fitted->host != NULL ? fitted->host_layout.peak : 0;
+        }
     }
     estimate_release(&made);
     return status;

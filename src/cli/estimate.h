@@ -21,6 +21,8 @@ typedef struct cli_way {
     cli_choices choices;
     uint64_t limit; /* bytes that it must fit into; 0: none */
     uint64_t fit;   /* bytes that a program is looked for that keeps to them; 0: as it is */
+    uint32_t allow; /* TN_FIT_* that may keep to it */
+    double link;    /* bytes a second to the host and back, for swaps */
     bool tries;     /* a change is looked at: no search lasts long */
     const char *const *outputs; /* [output_count] files for the plan of the first trial */
     uint32_t output_count;
@@ -44,6 +46,7 @@ typedef struct cli_found { /* what one way takes; of a pipeline, its stage that 
     bool fits;        /* into the limit: a pool, when it may take no more */
     bool fitted;      /* to `fit`, which the plain program exceeds */
     double more_time; /* then, as a share of the plain program's, by a model of the device */
+    uint64_t host;    /* then, bytes on the host for what is swapped */
     /* what the names of parameters begin with, up to a dot, in order ("layer1."): what may be
      * frozen; the last one, or what is beyond the room, is not listed */
     char layers[CLI_LAYERS_MAX][32];

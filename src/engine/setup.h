@@ -80,7 +80,8 @@ tn_status tn__setup_regions(tn_setup *setup, const tn_setup_options *options, tn
 tn_status tn__setup_fit(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 /* The same of the program of one rank, where the stage DIVIDE arranges it. */
 tn_status tn__setup_fit_divided(tn_setup *setup, const tn_setup_options *options, tn_error *error);
-/* Costs of the graph as it runs: what the caller gave, or *made, measured. */
+/* Costs of the graph as it runs: what the caller gave, or *made, measured. Ranks do not measure:
+ * they would at the same time, each with another answer, and so another order of messages. */
 tn_status tn__setup_costs(const tn_setup *setup, const tn_setup_options *options, tn_costs **made,
                           tn_error *error);
 /* The stage STREAM. */

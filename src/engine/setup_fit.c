@@ -30,7 +30,7 @@ tn_status tn__setup_costs(const tn_setup *setup, const tn_setup_options *options
     *made = NULL;
     if (options->costs != NULL) return TN_OK;
     measure.context = &setup->context;
-    if (tn_setup_kernels(setup) == NULL)
+    if (tn_setup_kernels(setup) == NULL || options->divide != NULL)
         return tn_costs_create_model(tn_setup_graph(setup), &model, made, error);
     measure.seconds = FIT_MEASURE_S;
     measure.occupancy = tn_setup_occupancy(setup);
@@ -109,30 +109,24 @@ static tn_status setup_fit_asks(tn_setup *setup, const tn_setup_options *options
     return TN_OK;
 }
 
-tn_status tn__setup_fit(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+static tn_status setup_fit_part(tn_setup *setup, const tn_setup_options *options, int part,
+                                tn_error *error) {
     bool needs;
     tn_costs *made;
-    if (options->divide != NULL && options->divide->arranges) return TN_OK; /* what it arranges */
     TN_TRY(setup_fit_asks(setup, options, &needs, error));
     if (!needs) return TN_OK;
     TN_TRY(tn__setup_costs(setup, options, &made, error));
     const tn_costs *costs = made != NULL ? made : options->costs;
-    tn_status status = setup_fit_run(setup, options, PART_FIT, costs, error);
+    tn_status status = setup_fit_run(setup, options, part, costs, error);
     tn_costs_destroy(made);
     return status;
 }
 
-/* Ranks are not measured: they would do so at the same time, each with another answer. */
+tn_status tn__setup_fit(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    if (options->divide != NULL && options->divide->arranges) return TN_OK; /* what it arranges */
+    return setup_fit_part(setup, options, PART_FIT, error);
+}
+
 tn_status tn__setup_fit_divided(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
-    tn_costs_model model = setup_fit_model(setup);
-    bool needs;
-    tn_costs *made = NULL;
-    TN_TRY(setup_fit_asks(setup, options, &needs, error));
-    if (!needs) return TN_OK;
-    if (options->costs == NULL)
-        TN_TRY(tn_costs_create_model(tn_setup_graph(setup), &model, &made, error));
-    const tn_costs *costs = made != NULL ? made : options->costs;
-    tn_status status = setup_fit_run(setup, options, PART_DIVIDED, costs, error);
-    tn_costs_destroy(made);
-    return status;
+    return setup_fit_part(setup, options, PART_DIVIDED, error);
 }

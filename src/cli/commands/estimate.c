@@ -9,6 +9,7 @@
 #include "cli/estimate_cluster.h"
 #include "cli/estimate_large.h"
 #include "cli/estimate_llm.h"
+#include "cli/fit_options.h"
 #include "report/format.h"
 
 #define ESTIMATE_CHANGES_MOST 3u
@@ -35,6 +36,8 @@ enum {
     ESTIMATE_PREFILL,
     ESTIMATE_FULL_CACHE,
     ESTIMATE_BUDGET,
+    ESTIMATE_ALLOW,
+    ESTIMATE_LINK,
     ESTIMATE_JSON
 };
 
@@ -76,6 +79,11 @@ enum {
     X(ESTIMATE_BUDGET, "budget", "SIZE",                                                           \
       "arena and weights keep to it: what lives longer is computed again, as `tenure fit` does; "  \
       "how much longer that takes is predicted, by the rates of the device")                       \
+    X(ESTIMATE_ALLOW, "allow", "WHAT,...",                                                         \
+      "what may be done to keep to the budget: order, recompute, swap (order,recompute; swap, "    \
+      "where a link is given)")                                                                    \
+    X(ESTIMATE_LINK, "link", "SIZE/s",                                                             \
+      "to keep to the budget tensors may go to the host and back, so fast: 12GB/s")                \
     X('o', "output", "FILE",                                                                       \
       "write the plan that is estimated: a picture as .html, or what `tenure plan` writes; may "   \
       "be "                                                                                        \
@@ -309,6 +317,17 @@ static void estimate_share(struct argp_state *state, cli_way *way) {
     way->batch /= data;
 }
 
+/* How to keep to a budget: by what a plan can be made of without running anything. */
+static void estimate_check_fit(struct argp_state *state, cli_way *way) {
+    const uint32_t can = TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP;
+    if (way->fit == 0 && (way->allow != 0 || way->link > 0))
+        cli_misuse(state, "--%s says how to keep to --budget: give that, too",
+                   way->allow != 0 ? "allow" : "link");
+    if ((way->allow & ~can) != 0)
+        cli_misuse(state, "--allow: an estimate knows order, recompute and swap");
+    if (way->fit > 0) way->allow = cli_allow_check(state, way->allow, way->link);
+}
+
 static void estimate_check(struct argp_state *state, estimate_arguments *arguments) {
     cli_way *way = &arguments->way;
     if (way->input.path == NULL) cli_misuse(state, "which model?");
@@ -344,6 +363,7 @@ static void estimate_check(struct argp_state *state, estimate_arguments *argumen
     if (way->fit > 0 && (!plans || way->pytorch || tn__has_suffix(way->input.path, ".tflite")))
         cli_misuse(state, "--budget: a program is fitted that is planned; it needs an .onnx model, "
                           "and no --pool, --as, --alloc-policy, --release-policy or formulas");
+    estimate_check_fit(state, &arguments->way);
     if (arguments->max_batch && arguments->way.limit == 0)
         cli_misuse(state, "--max-batch: what must it fit into? --device NAME|SIZE");
     bool tricks =
@@ -409,6 +429,12 @@ static error_t estimate_parse(int key, char *value, struct argp_state *state) {
     case ESTIMATE_BUDGET:
         way->fit = cli_size(state, "budget", value);
         if (way->fit == 0) cli_misuse(state, "--budget: 0 bytes hold nothing");
+        return 0;
+    case ESTIMATE_ALLOW:
+        way->allow = cli_allow(state, value);
+        return 0;
+    case ESTIMATE_LINK:
+        way->link = cli_speed(state, "link", value);
         return 0;
     case ESTIMATE_JSON:
         arguments->json = true;
@@ -501,6 +527,9 @@ static void estimate_print(const estimate_arguments *arguments) {
                    tn_size_format(it->phase[phase], size));
     if (arguments->found.fitted)
         printf("%-18s %+.1f %% time predicted\n", "fitted", 100 * arguments->found.more_time);
+    if (arguments->found.host > 0)
+        printf("%-18s %s, for what is swapped\n", "host",
+               tn_size_format(arguments->found.host, size));
     if (arguments->found.batch > 0)
         printf("%-18s %" PRIu64 "\n", "batch", estimate_all(arguments, arguments->found.batch));
     if (arguments->way.ranks.grid.pipeline > 1)
@@ -582,7 +611,8 @@ static void estimate_print_json(const estimate_arguments *arguments) {
     tn__text_json(&text, arguments->found.peak_op);
     tn__text_put(&text, "}");
     if (arguments->found.fitted)
-        tn__text_printf(&text, ",\"more_time\":%.6g", arguments->found.more_time);
+        tn__text_printf(&text, ",\"more_time\":%.6g,\"host_bytes\":%" PRIu64,
+                        arguments->found.more_time, arguments->found.host);
     estimate_json_fit(arguments, &text);
     tn__text_put(&text, "}\n");
     if (!text.failed) fwrite(text.data, 1, text.size, stdout);
