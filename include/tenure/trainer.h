@@ -129,7 +129,8 @@ typedef struct tn_trainer_options {
     tn_engine *twin;
     /* NULL, or how to reach the ranks that train the same on other samples, and their group
      * (dist.h): they begin with what its first member has, which alone reads and writes
-     * checkpoints; losses and answers are those of all; they stop together, one step behind who was
+     * checkpoints, and where seed, samples, steps or rates are others than its, all end with
+     * E_CONFLICT; losses and answers are those of all; they stop together, one step behind who was
      * told to. The engine's program has to make gradients one (tn_program_average). Ranks that keep
      * parts (tn_train_options.shard) write checkpoints together, each its part beside `checkpoint`,
      * which all of them name alike; the first reads one of any sort and number of ranks */

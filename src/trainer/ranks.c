@@ -103,10 +103,52 @@ static bool ranks_reads(const tn_trainer *trainer) {
     return contents->read != NULL && (trainer->tensor_ranks == 1 || contents->model != NULL);
 }
 
+/* What all have to have in common, or their parameters drift apart, or they wait for each other at
+ * different steps. X(name, number). */
+#define RANKS_SAME_TABLE(X)                                                                        \
+    X("seed of the order of samples", trainer->is.seed)                                            \
+    X("number of samples", trainer->is.samples)                                                    \
+    X("batch", trainer->is.batch)                                                                  \
+    X("number of micro-batches", trainer->is.micro_batches)                                        \
+    X("number of steps", trainer->state.total)                                                     \
+    X("learning rate", ranks_bits(trainer->rate.rate))                                             \
+    X("schedule of the learning rate", trainer->rate.schedule)                                     \
+    X("warm-up", trainer->rate.warmup)                                                             \
+    X("number of steps between checkpoints", ranks_saves(trainer))
+
+enum {
+#define RANKS_X(name, number) +1
+    RANKS_SAME = 0 RANKS_SAME_TABLE(RANKS_X)
+#undef RANKS_X
+};
+
 typedef struct ranks_start { /* what the first member says of it */
     uint64_t done, resumed, reads;
+    uint64_t same[RANKS_SAME];
     tn_error error; /* why it has nothing to begin with; status TN_OK: it has */
 } ranks_start;
+
+static uint64_t ranks_bits(double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* 0: it writes none, or the first does it alone. */
+static uint64_t ranks_saves(const tn_trainer *trainer) {
+    bool together =
+        trainer->training->sharded_count > 0 || trainer->tensor_ranks > 1 || trainer->stages > 1;
+    return together && trainer->options.checkpoint != NULL ? trainer->options.checkpoint_every : 0;
+}
+
+static void ranks_same(const tn_trainer *trainer, uint64_t *same) {
+    const uint64_t list[] = {
+#define RANKS_X(name, number) number,
+        RANKS_SAME_TABLE(RANKS_X)
+#undef RANKS_X
+    };
+    memcpy(same, list, sizeof list);
+}
 
 /* From the first of all: to those with the same part of the model, from each of them to other
  * stages, and there to those that have the other parts. */
@@ -216,6 +258,55 @@ static tn_status ranks_spread_all(const ranks_spread *it, tn_error *error) {
     return status;
 }
 
+/* The sum over all ranks of the run. */
+static tn_status ranks_sum(const tn_trainer *trainer, double *sums, uint64_t count,
+                           tn_error *error) {
+    const tn_trainer_options *options = &trainer->options;
+    const tn_exchange *to = options->exchange;
+    const struct {
+        bool is;
+        uint32_t group;
+    } groups[] = {{trainer->stages > 1, options->pipeline_group},
+                  {trainer->state.parts > 1, options->group},
+                  {trainer->tensor_ranks > 1, options->tensor_group}};
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        if (groups[i].is)
+            TN_TRY(to->reduce(to->self, groups[i].group, sums, count, TN_FLOAT64, TN_REDUCTION_SUM,
+                              error));
+    return TN_OK;
+}
+
+/* differs: [ranks], 0, or the how manieth of what the first has said this one has otherwise. */
+static tn_status ranks_compare_with(const tn_trainer *trainer, const ranks_start *start,
+                                    double *differs, tn_error *error) {
+    static const char *const names[] = {
+#define RANKS_X(name, number) name,
+        RANKS_SAME_TABLE(RANKS_X)
+#undef RANKS_X
+    };
+    const tn_exchange *to = trainer->options.exchange;
+    uint64_t mine[RANKS_SAME];
+    ranks_same(trainer, mine);
+    for (uint32_t i = RANKS_SAME; i-- > 0;)
+        if (mine[i] != start->same[i]) differs[to->rank] = i + 1;
+    TN_TRY(ranks_sum(trainer, differs, to->ranks, error));
+    for (uint32_t rank = 0; rank < to->ranks; rank++)
+        if (differs[rank] > 0)
+            TN_FAIL(error, TN_E_CONFLICT, "rank %u has another %s than the first", rank,
+                    names[(uint32_t)differs[rank] - 1]);
+    return TN_OK;
+}
+
+static tn_status ranks_compare(const tn_trainer *trainer, const ranks_start *start,
+                               tn_error *error) {
+    uint32_t ranks = trainer->options.exchange->ranks;
+    double *differs = tn__alloc_array(&trainer->context, ranks, sizeof *differs);
+    if (differs == NULL) return tn__no_memory(error, "how ranks differ");
+    tn_status status = ranks_compare_with(trainer, start, differs, error);
+    tn__free(&trainer->context, differs, ranks * sizeof *differs);
+    return status;
+}
+
 /* With its number before the place: whoever is asked says so. */
 static tn_error ranks_words(uint32_t rank, const tn_error *from) {
     tn_error words = {.status = from->status};
@@ -230,12 +321,14 @@ tn_status tn__trainer_spread(tn_trainer *trainer, const tn_checkpoint *from, con
     ranks_start start = {
         .done = trainer->state.done, .resumed = from != NULL, .reads = ranks_reads(trainer)};
     const ranks_spread it = {.trainer = trainer, .from = from, .start = &start};
+    ranks_same(trainer, start.same);
     if (why->status != TN_OK) start.error = ranks_words(trainer->options.exchange->rank, why);
     TN_TRY(ranks_broadcast(trainer, &start, sizeof start, error));
     if (start.error.status != TN_OK) { /* the first alone has looked */
         if (error != NULL) *error = start.error;
         return start.error.status;
     }
+    TN_TRY(ranks_compare(trainer, &start, error));
     TN_TRY(ranks_spread_all(&it, error));
     trainer->state.first = trainer->state.done = start.done;
     return TN_OK;

@@ -495,7 +495,8 @@ def differ():
     for words, status, options in [
             ("rank 1 has another seed than rank 0", 1, ["--seed", "9"]),
             ("rank 1 has another model than rank 0", 1, ["--optimizer", "momentum"]),
-            ("different places of different programs", 1, ["--steps", "5"]),
+            ("rank 1 has another number of steps than the first", 1, ["--steps", "5"]),
+            ("rank 1 has another learning rate than the first", 1, ["--lr", "0.5"]),
             ("rank 1, nothing.txt: cannot open", 2, ["--data", "text:nothing.txt"])]:
         begun = time.monotonic()
         done = run([*mpirun(1), *plain, ":", "-n", "1", *plain, *options], status)

@@ -59,7 +59,7 @@ static void train_parse_parallel(cli_train *train, const char *value, struct arg
         return;
     }
     if (tn_grid_parse(value, &train->at.grid, &error) != TN_OK)
-        cli_misuse(state, "--parallel: %s, or serial or safe", error.message);
+        cli_misuse(state, "--parallel: %s; or serial, or safe", error.message);
     train->divided = true;
 }
 
