@@ -6,8 +6,8 @@
 MODEL is one of training_torch.py (resnet18, unet, gpt-tiny), which exports it. Each division trains by momentum from the
 same weights on the same samples, ranks as threads, and prints the largest relative difference of a loss to one process that
 takes the whole batch; where batches are normalised by their own statistics (resnet18), which is another function of their
-parts, to one that takes the ranks' parts one after the other (--micro-batches). A division with --micro-batches (a pipeline) is
-compared to one process with as many. The first row is one process whose
+parts, to one that takes the ranks' parts one after the other (--micro-batches). A pipeline, whose stages run the operators as
+they were given, is compared to one process with as many micro-batches and --no-rewrite. The first row is one process whose
 operators are not fused: how far another order of roundings alone takes it. Beside them the arena of a rank (planned =
 measured, or it fails), what stays beside it, how much of the parameters is cut, and how often and how many MiB a rank sends
 in a step. What cannot be divided so says why. Needs python3-torch and python3-torchvision.
@@ -91,7 +91,8 @@ def row(trained, model, folder, batch, division):
     if division == ALONE:
         got, told = trained.run(exported(model, folder, batch), ["--no-rewrite"])
         mib = f"{told['measured_peak'] / 2 ** 20:.1f} | {told['weights'] / 2 ** 20:.1f}"
-        return f"| {model} | {division} | {apart(trained.alone(exported(model, folder, batch), []), got):.1e} | {mib} | | | |"
+        fused = trained.alone(exported(model, folder, batch), ["--micro-batches", "1"])
+        return f"| {model} | {division} | {apart(fused, got):.1e} | {mib} | | | |"
     words = division.split()
     parts = next((int(w[5:]) for w in words[0].split(",") if w.startswith("data=")), 1)
     whole, part = exported(model, folder, batch), exported(model, folder, batch // parts)
@@ -100,9 +101,10 @@ def row(trained, model, folder, batch, division):
         return f"| {model} | {division} | {told} |"
     if any(r["measured_peak"] != r["planned_peak"] for r in told["ranks"]):
         sys.exit(f"{model}, {division}: {told}")
-    rounds = words[words.index("--micro-batches"):][:2] if "--micro-batches" in words else []
-    apart_by = parts > 1 and model.startswith("resnet") and not rounds
-    far = apart(trained.alone(part, ["--micro-batches", str(parts)]) if apart_by else trained.alone(whole, rounds), got)
+    rounds = int(words[words.index("--micro-batches") + 1]) if "--micro-batches" in words else 1
+    apart_by = parts if model.startswith("resnet") else 1
+    alone = ["--micro-batches", str(rounds * apart_by)] + (["--no-rewrite"] if "pipeline" in words[0] else [])
+    far = apart(trained.alone(part if apart_by > 1 else whole, alone), got)
     cut, ranks = told.get("cut"), told["ranks"]
     share = f"{100 * cut['cut_bytes'] / cut['parameter_bytes']:.1f} %" if cut else ""
     mib = [f"{max(r[what] for r in ranks) / 2 ** 20:.1f}" for what in ("measured_peak", "weights")]
