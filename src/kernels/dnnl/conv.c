@@ -24,15 +24,8 @@ typedef struct conv_plan {
     tn__dnnl_window window;
     tn__dnnl_after after;
     dnnl_memory_desc_t w_desc, bias_desc; /* as the operands are */
-    uint32_t image_parts, row_parts;      /* pieces: one for each pair */
+    tn__dnnl_parts parts;
 } conv_plan;
-
-typedef struct conv_piece { /* some rows of some images */
-    tn__dnnl_window window;
-    dnnl_memory_desc_t x, y;     /* as the operands are */
-    uint64_t x_offset, y_offset; /* bytes */
-    bool empty;                  /* the last ones, where parts do not go up in it */
-} conv_piece;
 
 static bool conv_accepts(const tn_kernel_setup *setup) {
     const tn_tensor *x = tn__setup_input(setup, 0), *w = tn__setup_input(setup, 1);
@@ -67,7 +60,7 @@ static tn_status conv_read(const tn_kernel_setup *setup, bool transposed, conv_p
                         .y = tn__setup_output(setup, 0),
                         .transposed = transposed};
     if (!tn__dnnl_window_of(setup->op, plan->x, plan->y, plan->w->shape + 2, transposed,
-                            &plan->window))
+                            &plan->parts.window))
         return TN_E_UNSUPPORTED;
     TN_TRY(tn__dnnl_after_of(setup->op, &plan->after));
     plan->after.sum = plan->summand != NULL;
@@ -78,66 +71,18 @@ static tn_status conv_read(const tn_kernel_setup *setup, bool transposed, conv_p
 
 /* --- pieces --- */
 
-/* Rows [first, last) of `count` outermost extents, cut into pieces as long as each other. */
-static void conv_part(int64_t count, uint32_t parts, uint32_t part, int64_t *first, int64_t *last) {
-    int64_t length = (count + parts - 1) / parts;
-    *first = (int64_t)part * length < count ? (int64_t)part * length : count;
-    *last = *first + length < count ? *first + length : count;
-}
-
 /* How a way cuts: images first, which costs nothing, then the rows of each. */
 static tn_status conv_cut(conv_plan *plan, uint32_t way) {
     int64_t images = plan->y->shape[0], rows = plan->y->shape[2];
     int64_t pieces = INT64_C(1) << way;
-    plan->image_parts = (uint32_t)(pieces < images ? pieces : images);
-    plan->row_parts = (uint32_t)((pieces + plan->image_parts - 1) / plan->image_parts);
+    plan->parts.images = (uint32_t)(pieces < images ? pieces : images);
+    plan->parts.rows = (uint32_t)((pieces + plan->parts.images - 1) / plan->parts.images);
     if (way == 0) return TN_OK;
-    bool cuts_rows = plan->row_parts > 1;
-    if ((cuts_rows && (plan->transposed || plan->row_parts / 2 >= rows)) ||
-        (uint64_t)plan->image_parts * plan->row_parts > CONV_PIECES_MAX)
+    bool cuts_rows = plan->parts.rows > 1;
+    if ((cuts_rows && (plan->transposed || plan->parts.rows / 2 >= rows)) ||
+        (uint64_t)plan->parts.images * plan->parts.rows > CONV_PIECES_MAX)
         return TN_E_UNSUPPORTED;
     return TN_OK;
-}
-
-static tn_status conv_view(const tn__dnnl *library, const tn_tensor *tensor, const int64_t first[2],
-                           const int64_t last[2], dnnl_memory_desc_t *desc, uint64_t *offset) {
-    int64_t shape[TN_RANK_MAX], strides[TN_RANK_MAX], elements;
-    tn__dnnl_strides(tensor, strides);
-    memcpy(shape, tensor->shape, tensor->rank * sizeof *shape);
-    shape[0] = last[0] - first[0];
-    shape[2] = last[1] - first[1];
-    elements = first[0] * strides[0] + first[1] * strides[2];
-    *offset = (uint64_t)elements * (tn_dtype_bits(tensor->dtype) / 8);
-    return tn__dnnl_strided(library, tensor->dtype, tensor->rank, shape, strides, desc);
-}
-
-/* Piece `index`, 0 first: the rows of the output that it makes and those of the input that it
- * reads; what a window reaches beyond those is padding. */
-static tn_status conv_piece_of(const tn__dnnl *library, const conv_plan *plan, uint32_t index,
-                               conv_piece *piece) {
-    const tn__dnnl_window *whole = &plan->window;
-    int64_t from[2], to[2], in_from[2], in_to[2];
-    conv_part(plan->y->shape[0], plan->image_parts, index / plan->row_parts, &from[0], &to[0]);
-    conv_part(plan->y->shape[2], plan->row_parts, index % plan->row_parts, &from[1], &to[1]);
-    *piece = (conv_piece){.window = *whole};
-    piece->empty = from[0] >= to[0] || from[1] >= to[1];
-    if (piece->empty) return TN_OK;
-    in_from[0] = from[0];
-    in_to[0] = to[0];
-    in_from[1] = 0;
-    in_to[1] = plan->x->shape[2];
-    if (plan->row_parts > 1) {
-        int64_t reach = (whole->kernel[0] - 1) * (whole->dilation[0] + 1) + 1;
-        int64_t begin = from[1] * whole->stride[0] - whole->begin[0];
-        int64_t end = (to[1] - 1) * whole->stride[0] - whole->begin[0] + reach;
-        in_from[1] = begin > 0 ? begin : 0;
-        if (end < in_to[1]) in_to[1] = end;
-        if (in_from[1] >= in_to[1]) return TN_E_UNSUPPORTED; /* padding alone */
-        piece->window.begin[0] = in_from[1] - begin;
-        piece->window.end[0] = end - in_to[1];
-    }
-    TN_TRY(conv_view(library, plan->x, in_from, in_to, &piece->x, &piece->x_offset));
-    return conv_view(library, plan->y, from, to, &piece->y, &piece->y_offset);
 }
 
 /* --- choosing --- */
@@ -145,8 +90,9 @@ static tn_status conv_piece_of(const tn__dnnl *library, const conv_plan *plan, u
 /* The best implementation of a piece with operands as they are (`given`), or in any form. Weights
  * have the form that is `wanted`; NULL: any. */
 static tn_status conv_choose(const tn__dnnl *library, const conv_plan *plan,
-                             const conv_piece *piece, bool given, const dnnl_memory_desc_t *wanted,
-                             dnnl_primitive_desc_t *chosen, uint32_t *rank) {
+                             const tn__dnnl_piece *piece, bool given,
+                             const dnnl_memory_desc_t *wanted, dnnl_primitive_desc_t *chosen,
+                             uint32_t *rank) {
     dnnl_memory_desc_t x = piece->x, w = plan->w_desc, y = piece->y;
     const dnnl_memory_desc_t *bias = plan->bias != NULL ? &plan->bias_desc : NULL;
     const tn__dnnl_window *window = &piece->window;
@@ -173,8 +119,9 @@ static tn_status conv_choose(const tn__dnnl *library, const conv_plan *plan,
 }
 
 /* For the first piece, whose forms the others follow. */
-static tn_status conv_pick(const tn__dnnl *library, const conv_plan *plan, const conv_piece *piece,
-                           dnnl_primitive_desc_t *chosen, bool *given) {
+static tn_status conv_pick(const tn__dnnl *library, const conv_plan *plan,
+                           const tn__dnnl_piece *piece, dnnl_primitive_desc_t *chosen,
+                           bool *given) {
     dnnl_primitive_desc_t any;
     uint32_t rank = 0, any_rank = 0;
     *given = true;
@@ -214,9 +161,9 @@ static tn_status conv_choose_all(const tn__dnnl *library, const conv_plan *plan,
     uint64_t x_bytes = 0, y_bytes = 0;
     dnnl_memory_desc_t weights;
     bool given = true;
-    for (uint32_t i = 0; i < plan->image_parts * plan->row_parts; i++) {
-        conv_piece piece;
-        TN_TRY(conv_piece_of(library, plan, i, &piece));
+    for (uint32_t i = 0; i < plan->parts.images * plan->parts.rows; i++) {
+        tn__dnnl_piece piece;
+        TN_TRY(tn__dnnl_piece_of(library, &plan->parts, plan->x, plan->y, i, &piece));
         if (piece.empty) continue;
         TN_TRY(i == 0 ? conv_pick(library, plan, &piece, &choice->of[i], &given)
                       : conv_choose(library, plan, &piece, given, &weights, &choice->of[i], NULL));
@@ -240,8 +187,8 @@ static tn_status conv_choose_all(const tn__dnnl *library, const conv_plan *plan,
 static tn_status conv_add_piece(tn__dnnl_work *work, const tn__dnnl *library, const conv_plan *plan,
                                 conv_choice *choice, uint32_t index, tn__dnnl_at w_at) {
     dnnl_primitive_desc_t *chosen = &choice->of[index];
-    conv_piece piece;
-    TN_TRY(conv_piece_of(library, plan, index, &piece));
+    tn__dnnl_piece piece;
+    TN_TRY(tn__dnnl_piece_of(library, &plan->parts, plan->x, plan->y, index, &piece));
     if (piece.empty) return TN_OK;
     /* the descriptor goes with its step */
     dnnl_memory_desc_t x = *tn__dnnl_wants(library, *chosen, dnnl_query_src_md, 0);
@@ -277,7 +224,7 @@ static tn_status conv_build(tn_kernel_setup *setup, tn__dnnl_work *work, const c
     const dnnl_memory_desc_t w = *tn__dnnl_wants(library, choice.of[0], dnnl_query_weights_md, 0);
     TN_TRY_DONE(tn__dnnl_weights(setup, work, 1, &plan->w_desc, &w, &w_at));
     if (plan->summand != NULL && choice.y_lies) tn__dnnl_accumulate(work, 3);
-    for (uint32_t i = 0; i < plan->image_parts * plan->row_parts; i++)
+    for (uint32_t i = 0; i < plan->parts.images * plan->parts.rows; i++)
         TN_TRY_DONE(conv_add_piece(work, library, plan, &choice, i, w_at));
 done:
     for (uint32_t i = 0; i < CONV_PIECES_MAX; i++)

@@ -12,6 +12,24 @@ tn_status tn__dnnl_conv_prepare(tn_kernel_setup *setup);
  * sees them: [group, out, in, kernel...], or without `group` when there is one. */
 tn_status tn__dnnl_conv_weights(const tn__dnnl *library, const tn_tensor *w, bool transposed,
                                 int64_t group, dnnl_memory_desc_t *desc);
+/* dnnl_pieces.c. A convolution is cut into images * rows pieces, those of an image behind each
+ * other; rows > 1 asks for windows that do not go backwards (no transposed one). */
+typedef struct tn__dnnl_parts {
+    tn__dnnl_window window; /* of the whole */
+    uint32_t images, rows;
+} tn__dnnl_parts;
+typedef struct tn__dnnl_piece { /* some rows of some images */
+    tn__dnnl_window window;
+    dnnl_memory_desc_t x, y;     /* as the operands are */
+    uint64_t x_offset, y_offset; /* bytes */
+    bool empty;                  /* the last ones, where parts do not go up in it */
+} tn__dnnl_piece;
+/* Piece `index`, 0 first: the rows of the output that it makes and those of the input that it
+ * reads; what a window reaches beyond those is padding. Errors: E_UNSUPPORTED (it would be padding
+ * alone). */
+tn_status tn__dnnl_piece_of(const tn__dnnl *library, const tn__dnnl_parts *parts,
+                            const tn_tensor *x, const tn_tensor *y, uint32_t index,
+                            tn__dnnl_piece *piece);
 /* Whether each window meets the input, which the library's pools want. */
 bool tn__dnnl_pool_meets(const tn__dnnl_window *window);
 bool tn__dnnl_matmul_accepts(const tn_kernel_setup *setup);
