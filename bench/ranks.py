@@ -4,17 +4,18 @@
     /usr/bin/python3 bench/ranks.py BUILD [MODEL,MODEL ...] [--steps 20] [--batch 4] [--lr 1e-3] [--divisions "tensor=2;data=2 --shard optimizer"]
 
 MODEL is one of training_torch.py (resnet18, unet, gpt-tiny), which exports it. Each division trains by momentum from the
-same weights on the same samples, ranks as threads, and prints the largest relative difference of a loss to one process that
-takes the whole batch; where batches are normalised by their own statistics (resnet18), which is another function of their
+same weights on the same samples, ranks as threads, and prints the largest relative difference of a loss, and that of an element
+of a parameter in the end as a share of its parameter's largest, to one process that takes the whole batch; where batches are normalised by their own statistics (resnet18), which is another function of their
 parts, to one that takes the ranks' parts one after the other (--micro-batches). A pipeline, whose stages run the operators as
 they were given, is compared to one process with as many micro-batches and --no-rewrite. The first row is one process whose
 operators are not fused: how far another order of roundings alone takes it. Beside them the arena of a rank (planned =
 measured, or it fails), what stays beside it, how much of the parameters is cut, and how often and how many MiB a rank sends
-in a step. What cannot be divided so says why. Needs python3-torch and python3-torchvision.
+in a step, checkpoints with it. What cannot be divided so says why. Needs python3-torch and python3-torchvision.
 """
 import csv
 import json
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -54,15 +55,69 @@ def losses(path):
         return [float(row["loss"]) for row in csv.DictReader(file)]
 
 
-def apart(a, b):
-    return max(abs(x - y) / abs(x) for x, y in zip(a, b)) if len(a) == len(b) else float("inf")
+def entry(file):
+    """Of a tensor in a checkpoint its name, its role (0: parameter) and how many bytes it has."""
+    name = file.read(struct.unpack("<I", file.read(4))[0] + 1)[:-1].decode()
+    role, _, rank = struct.unpack("<III", file.read(12))
+    file.seek(8 * rank, os.SEEK_CUR)
+    return name, role, struct.unpack("<Q", file.read(8))[0]
+
+
+HEAD = 8 + 4 + 4 + 56 + 8  # of a checkpoint: magic, version, count, what the run is, hash
+
+
+def parameters(path):
+    """{name: values} of a checkpoint, from its parts where ranks have written some."""
+    import numpy
+    with open(path, "rb") as file:
+        head = file.read(HEAD)
+        count, = struct.unpack_from("<I", head, 12)
+        if head[:8] == b"TENURECK":
+            found = {}
+            for _ in range(count):
+                name, role, size = entry(file)
+                content = file.read(size)
+                if role == 0:
+                    found[name] = numpy.frombuffer(content, numpy.float32)
+            return found
+        names = []
+        for _ in range(count):
+            names.append(file.read(struct.unpack("<I", file.read(4))[0] + 1)[:-1].decode())
+            file.seek(16, os.SEEK_CUR)
+    found = {}
+    for part in names:
+        with open(os.path.join(os.path.dirname(path), part), "rb") as file:
+            count, = struct.unpack_from("<I", file.read(HEAD), 12)
+            for _ in range(count):
+                file.seek(4, os.SEEK_CUR)
+                name, role, size = entry(file)
+                begin, length = struct.unpack("<QQ", file.read(16))
+                content = file.read(length)
+                if role == 0:
+                    found.setdefault(name, numpy.zeros(size // 4, numpy.float32))[begin // 4:(begin + length) // 4] = numpy.frombuffer(content, numpy.float32)
+    return found
+
+
+def drifted(a, b):
+    """The largest difference of an element, as a share of the largest of its parameter."""
+    import numpy
+    if a.keys() != b.keys():
+        return float("inf")
+    return max(float(numpy.max(numpy.abs(a[name] - b[name])) / max(numpy.max(numpy.abs(a[name])), 1e-30)) for name in a)
+
+
+def apart(one, other):
+    """Of losses, and of parameters."""
+    a, b = one[0], other[0]
+    far = max(abs(x - y) / abs(x) for x, y in zip(a, b)) if len(a) == len(b) else float("inf")
+    return f"{far:.1e} | {drifted(one[1], other[1]):.1e}"
 
 
 class Trained:
     def __init__(self, build, folder, data, steps, rate):
         self.rate = rate
         self.tenure, self.folder, self.data, self.steps, self.known = f"{build}/tenure", folder, data, steps, {}
-        self.weights = f"{folder}/weights.ck"
+        self.weights, self.left = f"{folder}/weights.ck", f"{folder}/left.ck"
 
     def begin(self, model):
         """The weights that all begin with: a step that changes none."""
@@ -72,11 +127,11 @@ class Trained:
     def run(self, model, options):
         log = f"{self.folder}/log.csv"
         done = subprocess.run([self.tenure, "train", model, "--data", self.data, "--weights", self.weights, "--steps", str(self.steps),
-                               "--optimizer", "momentum", "--lr", self.rate, "--log", log, "--json", *options], capture_output=True,
-                              text=True, check=False)
+                               "--optimizer", "momentum", "--lr", self.rate, "--log", log, "--checkpoint", self.left, "--json", *options],
+                              capture_output=True, text=True, check=False)
         if done.returncode != 0:
             return None, done.stderr.strip().splitlines()[-1]
-        return losses(log), json.loads(done.stdout)
+        return (losses(log), parameters(self.left)), json.loads(done.stdout)
 
     def alone(self, model, options):
         key = (model, *options)
@@ -92,7 +147,7 @@ def row(trained, model, folder, batch, division):
         got, told = trained.run(exported(model, folder, batch), ["--no-rewrite"])
         mib = f"{told['measured_peak'] / 2 ** 20:.1f} | {told['weights'] / 2 ** 20:.1f}"
         fused = trained.alone(exported(model, folder, batch), ["--micro-batches", "1"])
-        return f"| {model} | {division} | {apart(fused, got):.1e} | {mib} | | | |"
+        return f"| {model} | {division} | {apart(fused, got)} | {mib} | | | |"
     words = division.split()
     parts = next((int(w[5:]) for w in words[0].split(",") if w.startswith("data=")), 1)
     whole, part = exported(model, folder, batch), exported(model, folder, batch // parts)
@@ -109,7 +164,7 @@ def row(trained, model, folder, batch, division):
     share = f"{100 * cut['cut_bytes'] / cut['parameter_bytes']:.1f} %" if cut else ""
     mib = [f"{max(r[what] for r in ranks) / 2 ** 20:.1f}" for what in ("measured_peak", "weights")]
     sent = [f"{ranks[0]['step_messages'] / trained.steps:.0f}", f"{ranks[0]['step_bytes'] / trained.steps / 2 ** 20:.2f}"]
-    return " | ".join([f"| {model}", division, f"{far:.1e}", *mib, share, *sent]) + " |"
+    return " | ".join([f"| {model}", division, far, *mib, share, *sent]) + " |"
 
 
 def main():
@@ -120,7 +175,7 @@ def main():
             del words[words.index(name):words.index(name) + 2]
     models = words[1].split(",") if len(words) > 1 else ["resnet18", "unet", "gpt-tiny"]
     batch = int(options["--batch"])
-    print("| model | division | apart | arena MiB | stays MiB | cut | messages a step | MiB a step |\n|---|---|---|---|---|---|---|---|")
+    print("| model | division | losses | parameters | arena MiB | stays MiB | cut | messages a step | MiB a step |\n|---|---|---|---|---|---|---|---|---|")
     for model in models:
         with tempfile.TemporaryDirectory() as folder:
             trained = Trained(words[0], folder, make_data(model, folder), int(options["--steps"]), options["--lr"])
