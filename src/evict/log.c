@@ -11,6 +11,7 @@
  *
  * Ours, which others ignore: CALL and MUTATE may have "SCRATCH":"bytes" and "ONCE":1 (may not run
  * again), MUTATE "IN_PLACE":1 (no new storage), ALIAS "SHIFT":"bytes" from the argument's first.
+ * Any other member is refused.
  *
  * An argument is always a name that stands above, so a log has no cycles; what refers to a name
  * that does not is refused. An ALIAS has no bytes of its own; a MUTATE makes new storages as large
@@ -119,6 +120,25 @@ static bool log_is(const log_reader *r, const char *instruction) {
     return what != NULL && strcmp(what, instruction) == 0;
 }
 
+static bool log_has_word(const char *words, const char *word) {
+    size_t size = strlen(word);
+    for (const char *at = words; size > 0 && (at = strstr(at, word)) != NULL; at += size)
+        if ((at == words || at[-1] == ' ') && (at[size] == ' ' || at[size] == '\0')) return true;
+    return false;
+}
+
+/* A member that no line of this kind has may be one of ours that was misspelt: what it says would
+ * be left out in silence. */
+static tn_status log_check_members(log_reader *r, const char *members) {
+    const char *name;
+    json_t *value;
+    json_object_foreach(r->object, name, value) {
+        if (strcmp(name, "INSTRUCTION") == 0 || log_has_word(members, name)) continue;
+        return log_fail(r, "this line has no member", name);
+    }
+    return TN_OK;
+}
+
 /* --- what is made of them --- */
 
 #define LOG_PUSH(r, list, count, room, item)                                                       \
@@ -181,6 +201,7 @@ static tn_status log_memory(log_reader *r, const char *name, uint64_t *bytes) {
     if (is_end || !log_is(r, "MEMORY")) return log_fail(r, "no MEMORY follows, of", name);
     const char *of = log_text(r, "NAME");
     if (of == NULL || strcmp(of, name) != 0) return log_fail(r, "this MEMORY is not of", name);
+    TN_TRY(log_check_members(r, "NAME MEMORY"));
     return log_amount(r, "MEMORY", true, bytes);
 }
 
@@ -193,6 +214,7 @@ static tn_status log_alias(log_reader *r, const char *name, const tn__log_op *op
     if (is_end || !log_is(r, "ALIAS")) return log_fail(r, "no ALIAS follows, of", name);
     const char *of = log_text(r, "NAME");
     if (of == NULL || strcmp(of, name) != 0) return log_fail(r, "this ALIAS is not of", name);
+    TN_TRY(log_check_members(r, "NAME ALIAS SHIFT"));
     if (!log_integer(json_object_get(r->object, "ALIAS"), &alias) || alias < -1 ||
         alias >= (int64_t)op->input_count)
         return log_fail(r, "it is neither -1 nor the number of an argument: ALIAS of", name);
@@ -356,8 +378,16 @@ static tn_status log_copy_line(log_reader *r, bool is_new) {
     return log_command(r, TN__LOG_RETAIN, tensor);
 }
 
+static const char *log_members(const log_reader *r) {
+    if (log_is(r, "CALL")) return "NAME ARGS RESULT TIME SCRATCH ONCE";
+    if (log_is(r, "MUTATE")) return "NAME ARGS MUTATE TIME SCRATCH ONCE IN_PLACE";
+    if (log_is(r, "CONSTANT") || log_is(r, "RELEASE")) return "NAME";
+    return log_is(r, "COPY") || log_is(r, "COPY_FROM") ? "DST SRC" : NULL;
+}
+
 static tn_status log_line(log_reader *r) {
     const char *name;
+    if (log_members(r) != NULL) TN_TRY(log_check_members(r, log_members(r)));
     if (log_is(r, "CALL")) return log_call(r);
     if (log_is(r, "MUTATE")) return log_mutate(r);
     if (log_is(r, "CONSTANT")) return log_constant(r);
