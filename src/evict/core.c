@@ -101,10 +101,8 @@ static void core_close_records(tn__evict *e) {
         tn__evict_storage *storage = &e->storages[i];
         if (storage->state == TN__ON_HOST && hooks->forget_copy != NULL)
             hooks->forget_copy(hooks->self, storage->host, storage->size);
-        tn__free(&e->context, storage->parents.items,
-                 storage->parents.room * sizeof(struct tn__link));
-        tn__free(&e->context, storage->children.items,
-                 storage->children.room * sizeof(struct tn__link));
+        tn__links_free(e, &storage->parents);
+        tn__links_free(e, &storage->children);
     }
 }
 

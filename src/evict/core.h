@@ -10,6 +10,7 @@
 
 #define TN__NONE TN__EVICT_NONE
 #define TN__EVICT_FEW 6u /* ids of an operator that need no memory of their own */
+#define TN__LINKS_FEW 3u /* neighbours of a storage that do not, either: most have no more */
 
 typedef enum tn__evict_state {
     TN__DROPPED, /* nowhere: to be made again */
@@ -46,32 +47,36 @@ typedef struct tn__evict_tensor {
     uint64_t shift;
 } tn__evict_tensor;
 
-typedef struct tn__links { /* neighbours of a storage, each once, with the number of edges */
-    struct tn__link {
-        uint32_t storage, count;
-    } * items;
+typedef struct tn__link {
+    uint32_t storage, count; /* of edges */
+} tn__link;
+typedef struct tn__links { /* neighbours of a storage, each once: tn__links_of */
+    union {
+        tn__link few[TN__LINKS_FEW]; /* as long as there is no room for many */
+        tn__link *many;
+    } of;
     uint32_t count, room;
 } tn__links;
 
-typedef struct tn__evict_storage {
+typedef struct tn__evict_storage { /* what a search reads of each, what walks read, the rest */
     uint64_t size;
-    uint64_t cost;        /* of the distinct operators that make its tensors */
     uint64_t last_access; /* the clock then */
-    uint64_t made_at;     /* operators run before it was first made */
-    uint64_t host;        /* on the host: the caller's handle */
-    uint32_t first, last; /* tensors */
     uint32_t locks, outside;
     uint32_t wants;     /* of the locks those of callers, who know where it lies */
-    uint32_t uses;      /* operands of operators among its tensors */
     uint32_t stuck;     /* its tensors that no operator can make again */
     uint32_t candidate; /* place in the list, or NONE */
     uint32_t block;     /* with addresses: where it lies, or NONE */
-    uint32_t drops;     /* times that it was dropped */
-    uint32_t spent;     /* place in the list of those that may be spent, or NONE */
     uint8_t state;      /* tn__evict_state */
     bool is_pinned, is_vacant;
     bool is_going, is_tied, is_counted; /* of whoever walks (doom.c, spent.c), left false */
+    uint64_t cost;                      /* of the distinct operators that make its tensors */
     tn__links parents, children;
+    uint64_t made_at;     /* operators run before it was first made */
+    uint64_t host;        /* on the host: the caller's handle */
+    uint32_t first, last; /* tensors */
+    uint32_t uses;        /* operands of operators among its tensors */
+    uint32_t drops;       /* times that it was dropped */
+    uint32_t spent;       /* place in the list of those that may be spent, or NONE */
 } tn__evict_storage;
 
 typedef struct tn__evict_frame { /* an operator that is being made ready to run */
@@ -185,6 +190,9 @@ static inline const uint32_t *tn__op_inputs(const tn__evict_op *op) {
 static inline const uint32_t *tn__op_outputs(const tn__evict_op *op) {
     return tn__op_inputs(op) + op->input_count;
 }
+static inline const tn__link *tn__links_of(const tn__links *links) {
+    return links->room > 0 ? links->of.many : links->of.few;
+}
 static inline bool tn__is_there(const tn__evict *e, uint32_t tensor) {
     return e->tensors[tensor].is_defined &&
            e->storages[e->tensors[tensor].storage].state == TN__RESIDENT;
@@ -205,6 +213,7 @@ void tn__records_forget(tn__evict *e, uint32_t op);
 void tn__records_leave(tn__evict *e, uint32_t storage);
 /* The operator can never run again: gives up its operands. */
 void tn__records_lose(tn__evict *e, uint32_t op);
+void tn__links_free(tn__evict *e, tn__links *links);
 
 /* --- candidates.c --- */
 bool tn__candidates_reserve(tn__evict *e, uint32_t more);

@@ -9,30 +9,49 @@
 
 /* --- links: who is made from whom, by storage --- */
 
-static struct tn__link *links_find(tn__links *links, uint32_t storage) {
+static tn__link *links_items(tn__links *links) {
+    return links->room > 0 ? links->of.many : links->of.few;
+}
+
+static tn__link *links_find(tn__links *links, uint32_t storage) {
+    tn__link *items = links_items(links);
     for (uint32_t i = links->count; i-- > 0;) /* what came last is asked for most */
-        if (links->items[i].storage == storage) return &links->items[i];
+        if (items[i].storage == storage) return &items[i];
     return NULL;
 }
 
+/* Room for one more. */
+static bool links_grow(tn__evict *e, tn__links *links) {
+    tn__link *many = links->room > 0 ? links->of.many : NULL;
+    size_t room = links->room;
+    if (links->room == 0 && links->count < TN__LINKS_FEW) return true;
+    if (!tn__reserve(&e->context, &many, &room, (size_t)links->count + 1, sizeof *many))
+        return false;
+    if (links->room == 0) memcpy(many, links->of.few, sizeof links->of.few);
+    links->of.many = many;
+    links->room = (uint32_t)room;
+    return true;
+}
+
 static bool links_add(tn__evict *e, tn__links *links, uint32_t storage, uint32_t count) {
-    struct tn__link *known = links_find(links, storage);
+    tn__link *known = links_find(links, storage);
     if (known != NULL) {
         known->count += count;
         return true;
     }
-    size_t room = links->room;
-    if (!tn__reserve(&e->context, &links->items, &room, (size_t)links->count + 1,
-                     sizeof *links->items))
-        return false;
-    links->room = (uint32_t)room;
-    links->items[links->count++] = (struct tn__link){storage, count};
+    if (!links_grow(e, links)) return false;
+    links_items(links)[links->count++] = (tn__link){storage, count};
     return true;
 }
 
 static void links_remove(tn__links *links, uint32_t storage) {
-    struct tn__link *known = links_find(links, storage);
-    if (known != NULL && --known->count == 0) *known = links->items[--links->count];
+    tn__link *known = links_find(links, storage);
+    if (known != NULL && --known->count == 0) *known = links_items(links)[--links->count];
+}
+
+void tn__links_free(tn__evict *e, tn__links *links) {
+    if (links->room > 0) tn__free(&e->context, links->of.many, links->room * sizeof(tn__link));
+    *links = (tn__links){0};
 }
 
 static bool records_has_links(const tn__evict *e) {
@@ -213,8 +232,8 @@ static void records_drop_storage(tn__evict *e, uint32_t storage) {
     if (record->state == TN__ON_HOST) tn__space_forget_copy(e, storage);
     if (e->policy->vanished != NULL) e->policy->vanished(e, storage);
     tn__spent_unlist(e, storage);
-    tn__free(&e->context, record->parents.items, record->parents.room * sizeof(struct tn__link));
-    tn__free(&e->context, record->children.items, record->children.room * sizeof(struct tn__link));
+    tn__links_free(e, &record->parents);
+    tn__links_free(e, &record->children);
     *record = (tn__evict_storage){.first = e->storage_vacant,
                                   .candidate = TN__NONE,
                                   .block = TN__NONE,

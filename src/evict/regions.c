@@ -67,9 +67,10 @@ static bool regions_find(tn__evict *e, uint32_t base, int way) {
     if (!ids_add(e, stack, base)) return false;
     while (stack->count > 0) {
         const tn__links *links = regions_links(e, stack->items[--stack->count], way);
+        const tn__link *items = tn__links_of(links);
         for (uint32_t i = 0; i < links->count; i++) {
-            uint32_t other = links->items[i].storage;
-            e->counts.access_count += links->items[i].count;
+            uint32_t other = items[i].storage;
+            e->counts.access_count += items[i].count;
             if (regions->stamps[other] == stamp) continue;
             regions->stamps[other] = stamp;
             bool is_edge = regions_is_there(e, other);

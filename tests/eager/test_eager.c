@@ -175,6 +175,28 @@ static void a_loop_needs_no_more_the_longer_it_runs(void **state) {
     tn_eager_destroy(eager);
 }
 
+/* Neighbours of a value lie in its record, and records are used anew. */
+static void what_was_seen_before_asks_the_host_for_nothing(void **state) {
+    (void)state;
+    faulty memory = {0};
+    tn_context context = faulty_context(&memory);
+    tn_eager *eager = kit_open((tn_eager_options){
+        .context = &context, .budget = 64 << 10, .no_tape = true, .policy = NULL});
+    tn_handle x = kit_floats(eager, TN_KIND_INPUT, 7, SHAPE(64));
+    uint64_t requests = 0;
+    for (uint32_t i = 0; i < 1000; i++) {
+        tn_handle y = kit_op(eager, "Sin", LIST(x)), z = kit_op(eager, "Add", LIST(x, y));
+        tn_handle last = kit_op(eager, "Mul", LIST(y, z));
+        kit_del(eager, y);
+        kit_del(eager, z);
+        kit_del(eager, last);
+        if (i == 10) requests = memory.requests;
+    }
+    assert_int_equal(memory.requests, requests);
+    tn_eager_destroy(eager);
+    assert_int_equal(memory.held, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operators_run_as_they_come),
@@ -183,6 +205,7 @@ int main(void) {
         cmocka_unit_test(what_does_not_fit_is_made_again),
         cmocka_unit_test(random_operators_draw_the_same_again),
         cmocka_unit_test(a_loop_needs_no_more_the_longer_it_runs),
+        cmocka_unit_test(what_was_seen_before_asks_the_host_for_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

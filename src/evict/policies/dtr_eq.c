@@ -97,9 +97,10 @@ static void dtr_eq_beside(tn__evict *e, uint32_t storage,
     state->stamps[storage] = search;
     for (int way = 0; way < 2; way++) {
         const tn__links *links = way == 0 ? &record->parents : &record->children;
+        const tn__link *items = tn__links_of(links);
         for (uint32_t i = 0; i < links->count; i++) {
-            uint32_t other = links->items[i].storage;
-            e->counts.access_count += links->items[i].count;
+            uint32_t other = items[i].storage;
+            e->counts.access_count += items[i].count;
             if (state->stamps[other] == search || state->of[other] == TN__NONE) continue;
             state->stamps[other] = search;
             if (e->storages[other].state == TN__DROPPED) meet(e, other, self);

@@ -97,7 +97,7 @@ static void live_spread(tn__evict *e, uint32_t storage) {
         uint32_t at = state->stack[--count];
         const tn__links *parents = &e->storages[at].parents;
         for (uint32_t i = 0; i < parents->count; i++) {
-            uint32_t parent = parents->items[i].storage;
+            uint32_t parent = tn__links_of(parents)[i].storage;
             if (parent != at && live_tell(e, parent, state->of[at].is_live))
                 state->stack[count++] = parent;
         }
@@ -129,7 +129,7 @@ static void live_link(tn__evict *e, uint32_t op, uint32_t storage, bool came) {
         (void)live_set(e, storage, live_is_waited_for(e, storage));
     }
     for (uint32_t i = 0; state->of[storage].is_live && i < parents->count; i++) {
-        const struct tn__link *link = &parents->items[i];
+        const tn__link *link = &tn__links_of(parents)[i];
         bool is_of_op = live_edges(e, op, link->storage, storage) == link->count;
         if (link->storage != storage && is_of_op == came && live_tell(e, link->storage, true))
             live_spread(e, link->storage);
@@ -148,9 +148,10 @@ static void live_stir(tn__evict *e, uint32_t storage, bool upwards) {
     while (count > 0) {
         const tn__evict_storage *at = &e->storages[state->stack[--count]];
         const tn__links *links = upwards ? &at->parents : &at->children;
+        const tn__link *items = tn__links_of(links);
         e->counts.access_count += links->count;
         for (uint32_t i = 0; i < links->count; i++) {
-            uint32_t other = links->items[i].storage;
+            uint32_t other = items[i].storage;
             state->of[other].is_known = false;
             if (!live_is_dropped(e, other) || state->of[other].is_stirred[upwards]) continue;
             state->of[other].is_stirred[upwards] = true;
@@ -252,9 +253,10 @@ static double live_sum(tn__evict *e, uint32_t storage, bool upwards, double limi
     for (uint32_t met = 0; count > 0 && met < LIVE_WALK && sum <= limit; met++) {
         const tn__evict_storage *at = &e->storages[state->stack[--count]];
         const tn__links *links = upwards ? &at->parents : &at->children;
+        const tn__link *items = tn__links_of(links);
         e->counts.access_count += links->count;
         for (uint32_t i = 0; i < links->count; i++) {
-            uint32_t other = links->items[i].storage;
+            uint32_t other = items[i].storage;
             live_record *record = &state->of[other];
             if (record->stamp == stamp || !record->is_dropped) continue;
             record->is_stirred[!upwards] = false;
