@@ -162,6 +162,7 @@ struct tn__evict {
     tn__evict_part *parts; /* [block] */
     size_t part_room;
     uint64_t part_search;
+    double price; /* of bytes, as samples told it so far; 0: none did */
 
     uint32_t *kept; /* locked while something is overwritten */
     size_t kept_room, kept_count;

@@ -22,6 +22,10 @@
  * Scores are found only as far as they matter: for the price up to the best so far, for a block up
  * to where moving it is cheaper, which changes no decision.
  *
+ * With a sample the price is remembered between searches: each sample alone is a draw of few, and
+ * who goes at a price that is too high by chance is computed again. Where values are many and
+ * small, looking at one costs about as much as making it again: more of them are at the price.
+ *
  * Cost: O(blocks), a score for each candidate that is not moved for its own cost alone, and a heap
  * of candidates. With a sample O(sqrt(candidates)) scores for the price, and STRETCH_STARTS
  * stretches that begin somewhere, or as many as it takes to look at STRETCH_LOOKS blocks; and as it
@@ -34,9 +38,12 @@
 
 #define STRETCH_SHARE 10u   /* of the arena */
 #define STRETCH_MOVE_COST 3 /* times the time that it takes */
-#define STRETCH_STARTS 8u   /* of a sample, */
-#define STRETCH_LOOKS 256u  /* unless one was found, and so many blocks were looked at */
+#define STRETCH_STARTS 4u   /* of a sample, */
+#define STRETCH_LOOKS 64u   /* unless one was found, and so many blocks were looked at */
 #define STRETCH_AHEAD 16u   /* with a sample: such a part of the arena is made free at once */
+#define STRETCH_MEMORY 2u   /* and the price is forgotten within such a part of the arena */
+#define STRETCH_MANY 512u   /* of so many candidates or more a sample's share is larger, */
+#define STRETCH_SHARE_OF_MANY 7u
 
 typedef struct stretch_sum { /* of the parts of a stretch */
     double cost;
@@ -134,6 +141,15 @@ static double stretch_least(tn__evict *e, const stretch_search *search, uint64_t
         }
     }
     return count > 0 ? heap[0].score : 0;
+}
+
+/* What a sample tells is rough: it moves the price that the ones before have told, the further the
+ * more bytes have been wanted meanwhile. */
+static double stretch_remember(tn__evict *e, const stretch_search *search, double told) {
+    double fresh = (double)STRETCH_MEMORY * (double)search->size / (double)e->capacity;
+    if (!e->options.sample || !(told > 0) || !isfinite(told)) return told;
+    e->price = e->price > 0 && fresh < 1 ? e->price * pow(told / e->price, fresh) : told;
+    return e->price;
 }
 
 /* Of so many bytes more than are free. */
@@ -289,16 +305,23 @@ static bool stretch_raise(tn__evict *e, stretch_search *search, uint64_t *bytes)
     return true;
 }
 
+/* Bytes that are to be free at the price. */
+static uint64_t stretch_wanted(const tn__evict *e, const stretch_search *search) {
+    bool has_many = e->options.sample && e->candidate_count >= STRETCH_MANY;
+    uint64_t wanted = e->capacity / (has_many ? STRETCH_SHARE_OF_MANY : STRETCH_SHARE);
+    if (wanted < search->size) wanted = search->size;
+    return wanted > e->free_bytes ? wanted - e->free_bytes : 0;
+}
+
 /* Where values are small it is always cheaper to move than to drop who is above the price, and
  * those up to it may be too few: then it rises. With all going who can, where it can no more. */
 static bool stretch_search_all(tn__evict *e, stretch_search *search) {
-    uint64_t wanted = e->capacity / STRETCH_SHARE;
-    if (wanted < search->size) wanted = search->size;
-    uint64_t bytes = wanted > e->free_bytes ? wanted - e->free_bytes : 0;
+    uint64_t bytes = stretch_wanted(e, search);
     search->least.cost = (double)INFINITY;
-    search->price = stretch_price(e, search, bytes);
+    search->price = stretch_remember(e, search, stretch_price(e, search, bytes));
     while (!stretch_try(e, search) && stretch_raise(e, search, &bytes)) continue;
     search->all = !isfinite(search->least.cost);
+    if (!search->all && search->price > e->price) e->price = search->price;
     e->part_search += search->all;
     if (search->all) stretch_find(e, search);
     return isfinite(search->least.cost);
