@@ -105,10 +105,11 @@ TN_API TN_CHECKED tn_status tn_eager_put(tn_eager *eager, const tn_eager_data *d
 typedef struct tn_eager_call {
     const char *type;   /* "MatMul" */
     const char *domain; /* NULL, "": ONNX's; "tenure" */
-    uint32_t version;   /* operator set version of the domain; 0: newest */
+    uint32_t version;   /* operator set version of the domain; 0: newest (ONNX's: 21) */
     uint32_t input_count, output_count, attr_count;
     const tn_handle *inputs; /* [input_count] TN_HANDLE_NONE: omitted */
-    const tn_attr *attrs;    /* [attr_count]; none that is a tensor or a block */
+    const tn_attr *attrs;    /* [attr_count]; none that is a tensor or a block. Of names that the
+                              * operator does not have nothing is read, and nothing is told */
 } tn_eager_call;
 
 /* Runs an operator of the registry (`tenure list operators`). Its inputs are made again first,
@@ -121,7 +122,8 @@ typedef struct tn_eager_call {
  * What an operator writes into must have been put as PARAMETER, OPTIMIZER_STATE or GRADIENT;
  * handles of views of it lose their contents. Errors, after which everything is as before:
  * E_INVALID (a handle that was deleted or is of another interpreter, types and shapes that do not
- * fit, contents that are lost), E_UNSUPPORTED (no kernel; extents that depend on data), E_EXHAUSTED
+ * fit, attributes without a name or contents or twice, contents that are lost), E_UNSUPPORTED (no
+ * kernel; extents that depend on data; a newer operator set), E_EXHAUSTED
  * (the operator needs more than the budget: who is locked, and what would have sufficed),
  * E_CONFLICT (poison), E_NO_MEMORY. Cost: beside kernels O(operands + attributes); allocates
  * nothing once it has seen an operator on such types. */

@@ -3,6 +3,8 @@
 
 #include "eager/interpreter.h"
 
+#define EAGER_ONNX_NEWEST 21u /* operator set that the rules follow */
+
 /* --- the handle --- */
 
 static tn_status eager_open(tn_eager *eager, tn_error *error) {
@@ -36,7 +38,7 @@ tn_status tn_eager_create(const tn_eager_options *options, tn_eager **eager, tn_
         *eager = made;
     else
         tn_eager_destroy(made);
-    return status;
+    return tn__where(error, status, "interpreter");
 }
 
 void tn_eager_destroy(tn_eager *eager) {
@@ -126,12 +128,51 @@ static tn_status eager_inputs(const tn_eager *eager, const tn_eager_call *call, 
     return TN_OK;
 }
 
+static bool eager_has_contents(const tn_attr *attr) {
+    bool is_list =
+        attr->type == TN_ATTR_INTS || attr->type == TN_ATTR_FLOATS || attr->type == TN_ATTR_STRINGS;
+    const void *of = attr->ints;
+    if (attr->type == TN_ATTR_TENSOR || attr->type == TN_ATTR_BLOCK)
+        return true; /* refused later */
+    if (attr->type == TN_ATTR_FLOAT || attr->type == TN_ATTR_FLOATS) of = attr->floats;
+    if (attr->type == TN_ATTR_STRING || attr->type == TN_ATTR_STRINGS) {
+        of = attr->strings;
+        for (uint32_t i = 0; of != NULL && i < attr->count; i++)
+            if (attr->strings[i] == NULL) return false;
+    }
+    return is_list ? of != NULL || attr->count == 0 : of != NULL && attr->count == 1;
+}
+
+/* What the caller's structures say by themselves. */
+static tn_status eager_check(const tn_eager_call *call, tn_error *error) {
+    bool is_onnx = call->domain == NULL || call->domain[0] == '\0';
+    if (is_onnx && call->version > EAGER_ONNX_NEWEST)
+        TN_FAIL(error, TN_E_UNSUPPORTED,
+                "operator set %u is not known; %u is the newest, and meant by 0", call->version,
+                EAGER_ONNX_NEWEST);
+    for (uint32_t i = 0; i < call->attr_count; i++) {
+        const tn_attr *attr = &call->attrs[i];
+        if (attr->name == NULL || attr->name[0] == '\0')
+            TN_FAIL(error, TN_E_INVALID, "attribute %u has no name", i);
+        if ((uint32_t)attr->type > TN_ATTR_BLOCK)
+            TN_FAIL(error, TN_E_INVALID, "attribute %.60s is of no type: %u", attr->name,
+                    (uint32_t)attr->type);
+        if (!eager_has_contents(attr))
+            TN_FAIL(error, TN_E_INVALID, "attribute %.60s has no contents", attr->name);
+        for (uint32_t j = 0; j < i; j++)
+            if (strcmp(call->attrs[j].name, attr->name) == 0)
+                TN_FAIL(error, TN_E_INVALID, "attribute %.60s is there twice", attr->name);
+    }
+    return TN_OK;
+}
+
 static tn_status eager_apply(tn_eager *eager, const tn_eager_call *call, tn__item_id *outputs,
                              tn_error *error) {
     tn__item_id inputs[TN__OPERANDS_MOST];
     tn__recipe *recipe;
     uint64_t wanted = 0;
     TN_TRY(eager_inputs(eager, call, inputs, error));
+    TN_TRY(eager_check(call, error));
     tn__ask ask = {.type = call->type,
                    .domain = call->domain != NULL ? call->domain : "",
                    .version = call->version,
@@ -179,8 +220,8 @@ static tn_status eager_check_size(const tn_eager *eager, tn__item_id id, uint64_
     return TN_OK;
 }
 
-tn_status tn_eager_get(tn_eager *eager, tn_handle handle, void *data, uint64_t size,
-                       tn_error *error) {
+static tn_status eager_get(tn_eager *eager, tn_handle handle, void *data, uint64_t size,
+                           tn_error *error) {
     tn__item_id id;
     TN_TRY(tn__item_of(eager, handle, "get", &id, error));
     TN_TRY(eager_check_size(eager, id, size, error));
@@ -194,8 +235,13 @@ tn_status tn_eager_get(tn_eager *eager, tn_handle handle, void *data, uint64_t s
     return TN_OK;
 }
 
-tn_status tn_eager_set(tn_eager *eager, tn_handle handle, const void *data, uint64_t size,
+tn_status tn_eager_get(tn_eager *eager, tn_handle handle, void *data, uint64_t size,
                        tn_error *error) {
+    return tn__where(error, eager_get(eager, handle, data, size, error), "get");
+}
+
+static tn_status eager_set(tn_eager *eager, tn_handle handle, const void *data, uint64_t size,
+                           tn_error *error) {
     tn__item_id id;
     TN_TRY(tn__item_of(eager, handle, "set", &id, error));
     TN_TRY(eager_check_size(eager, id, size, error));
@@ -209,6 +255,11 @@ tn_status tn_eager_set(tn_eager *eager, tn_handle handle, const void *data, uint
     tn__record_release(eager, id);
     tn__record_put(eager, id);
     return TN_OK;
+}
+
+tn_status tn_eager_set(tn_eager *eager, tn_handle handle, const void *data, uint64_t size,
+                       tn_error *error) {
+    return tn__where(error, eager_set(eager, handle, data, size, error), "set");
 }
 
 /* --- asking --- */

@@ -174,7 +174,8 @@ static void log_entry(log_work *it, const tn__record_entry *entry) {
 tn_status tn_eager_log(const tn_eager *eager, const char *path, tn_error *error) {
     log_work it = {.eager = eager, .record = &eager->record};
     size_t values = eager->record.value_count;
-    if (!eager->record.on) TN_FAIL(error, TN_E_INVALID, "nothing was recorded");
+    if (!eager->record.on)
+        return tn__where(error, tn__fail(error, TN_E_INVALID, "nothing was recorded"), "%s", path);
     it.name = tn__alloc_array(&eager->context, values, sizeof *it.name);
     if (it.name == NULL) return tn__no_memory(error, "a log");
     tn__text_init(&it.text, &eager->context);
@@ -185,5 +186,5 @@ tn_status tn_eager_log(const tn_eager *eager, const char *path, tn_error *error)
                                       : tn__file_write(path, it.text.data, it.text.size, error);
     tn__text_release(&it.text);
     tn__free(&eager->context, it.name, values * sizeof *it.name);
-    return status;
+    return tn__where(error, status, "%s", path);
 }

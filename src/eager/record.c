@@ -99,7 +99,7 @@ tn_status tn_eager_restart(tn_eager *eager, tn_error *error) {
         if (eager->items[id].refs == 0) continue;
         tn_status status = tn__record_reserve(eager, error);
         record->on = status == TN_OK;
-        if (status != TN_OK) return status;
+        if (status != TN_OK) return tn__where(error, status, "restart");
         tn__record_put(eager, id);
     }
     return TN_OK;

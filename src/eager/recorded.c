@@ -140,7 +140,8 @@ tn_status tn_eager_recorded(const tn_eager *eager, tn_graph **graph, tn_program 
                             tn_error *error) {
     recorded_work it = {.eager = eager, .record = &eager->record, .error = error};
     tn_program *made = NULL;
-    if (!eager->record.on) TN_FAIL(error, TN_E_INVALID, "nothing was recorded");
+    if (!eager->record.on)
+        return tn__where(error, tn__fail(error, TN_E_INVALID, "nothing was recorded"), "recorded");
     tn__arena_init(&it.arena, &eager->context);
     tn_status status = recorded_graph(&it);
     if (status == TN_OK && program != NULL)
@@ -149,7 +150,7 @@ tn_status tn_eager_recorded(const tn_eager *eager, tn_graph **graph, tn_program 
     tn__arena_release(&it.arena);
     if (status != TN_OK) {
         tn_graph_destroy(it.graph);
-        return status;
+        return tn__where(error, status, "recorded");
     }
     *graph = it.graph;
     if (program != NULL) *program = made;

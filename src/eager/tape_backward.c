@@ -261,9 +261,10 @@ tn_status tn_eager_backward(tn_eager *eager, tn_handle loss, const tn_handle *of
                             tn_handle *gradients, tn_error *error) {
     tn__tape *tape = &eager->tape;
     tn__item_id id;
-    TN_TRY(backward_check(eager, loss, of, count, &id, error));
+    tn_status status = backward_check(eager, loss, of, count, &id, error);
+    if (status != TN_OK) return tn__where(error, status, "backward");
     for (uint32_t i = 0; i < count; i++) gradients[i] = TN_HANDLE_NONE;
-    tn_status status = backward_room(eager, error);
+    status = backward_room(eager, error);
     bool room = status == TN_OK;
     if (status == TN_OK) status = backward_seed(eager, id, error);
     if (status == TN_OK) status = backward_walk(eager, of, count, gradients, error);
@@ -274,5 +275,5 @@ tn_status tn_eager_backward(tn_eager *eager, tn_handle loss, const tn_handle *of
         if (gradients[i] != TN_HANDLE_NONE) (void)tn_eager_del(eager, gradients[i], NULL);
         gradients[i] = TN_HANDLE_NONE;
     }
-    return status;
+    return tn__where(error, status, "backward");
 }

@@ -4,6 +4,7 @@
  * The rate and the number of the step are two numbers in the arena while a step lasts. Gradients go
  * one by one as they are used, so that those that come later have their bytes.
  */
+#include <math.h>
 #include <stdio.h>
 
 #include "eager/interpreter.h"
@@ -65,6 +66,9 @@ static tn_status update_options(tn_eager_optimizer *it, tn_error *error) {
     tn_eager_optimizer_options *options = &it->options;
     if (options->optimizer >= TN_OPTIMIZER_NONE)
         TN_FAIL(error, TN_E_INVALID, "no optimizer of that number updates anything");
+    if (!isfinite(options->momentum + options->beta1 + options->beta2 + options->epsilon +
+                  options->weight_decay))
+        TN_FAIL(error, TN_E_INVALID, "a number of an optimizer is not finite");
     if (options->momentum == 0) options->momentum = 0.9;
     if (options->beta1 == 0) options->beta1 = 0.9;
     if (options->beta2 == 0) options->beta2 = 0.999;
@@ -92,7 +96,7 @@ tn_status tn_eager_optimizer_create(tn_eager *eager, const tn_eager_optimizer_op
         *optimizer = made;
     else
         tn_eager_optimizer_destroy(made);
-    return status;
+    return tn__where(error, status, "optimizer");
 }
 
 void tn_eager_optimizer_destroy(tn_eager_optimizer *optimizer) {

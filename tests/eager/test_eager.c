@@ -53,8 +53,44 @@ static void constants_are_known_to_rules_and_take_nothing(void **state) {
 
 /* What must fail, how, and with a word of the message. */
 static void refuses(tn_status got, tn_status want, const char *word) {
-    if (got != want || strstr(failure.message, word) == NULL)
+    if (got != want || strstr(failure.message, word) == NULL || failure.where[0] == '\0')
         fail_msg("status %d, '%s' (wanted %d, '%s')", (int)got, failure.message, (int)want, word);
+}
+
+static void bad_attributes_are_refused(tn_eager *eager, tn_handle x) {
+    const int64_t one = 1;
+    const tn_attr good = {.name = "axis", .type = TN_ATTR_INT, .count = 1, .ints = &one};
+    tn_attr attrs[2] = {good, good};
+    tn_eager_call call = {.type = "Softmax",
+                          .inputs = &x,
+                          .attrs = attrs,
+                          .input_count = 1,
+                          .output_count = 1,
+                          .attr_count = 1};
+    tn_handle out;
+    attrs[0].name = NULL;
+    refuses(tn_eager_apply(eager, &call, &out, &failure), TN_E_INVALID, "attribute 0 has no name");
+    attrs[0] = good;
+    attrs[0].ints = NULL;
+    refuses(tn_eager_apply(eager, &call, &out, &failure), TN_E_INVALID, "axis has no contents");
+    attrs[0] = good;
+    attrs[0].count = 2;
+    refuses(tn_eager_apply(eager, &call, &out, &failure), TN_E_INVALID, "axis has no contents");
+    attrs[0] = (tn_attr){
+        .name = "mode", .type = TN_ATTR_STRING, .count = 1, .strings = (const char *const[]){NULL}};
+    refuses(tn_eager_apply(eager, &call, &out, &failure), TN_E_INVALID, "mode has no contents");
+    attrs[0] = good;
+    attrs[0].type = (tn_attr_type)99;
+    refuses(tn_eager_apply(eager, &call, &out, &failure), TN_E_INVALID, "no type");
+    attrs[0] = good;
+    call.attr_count = 2;
+    refuses(tn_eager_apply(eager, &call, &out, &failure), TN_E_INVALID, "axis is there twice");
+    call.attr_count = 1;
+    call.version = 999;
+    refuses(tn_eager_apply(eager, &call, &out, &failure), TN_E_UNSUPPORTED, "operator set 999");
+    call.version = 13;
+    check(tn_eager_apply(eager, &call, &out, &failure));
+    kit_del(eager, out);
 }
 
 static void bad_calls_are_refused_and_nothing_is_lost(void **state) {
@@ -76,11 +112,22 @@ static void bad_calls_are_refused_and_nothing_is_lost(void **state) {
     refuses(kit_try(eager, "Relu", 0, NULL, &out), TN_E_INVALID, "");
     refuses(kit_try(eager, "Reshape", LIST(p, x), &out), TN_E_INVALID, "");
     refuses(kit_try(eager, "NonZero", LIST(x), &out), TN_E_UNSUPPORTED, "depend on contents");
+    bad_attributes_are_refused(eager, x);
     refuses(kit_try(eager, ".SgdStep", LIST(x, x, x), &out), TN_E_INVALID, "");
     float few[2];
     refuses(tn_eager_get(eager, x, few, sizeof few, &failure), TN_E_INVALID, "bytes");
     refuses(tn_eager_set(eager, x, few, 24, &failure), TN_E_INVALID, "fixed place");
     refuses(tn_eager_backward(eager, x, &p, 1, &out, &failure), TN_E_INVALID, "one element");
+    tn_eager_optimizer *optimizer;
+    tn_eager_optimizer_options numbers = TN_EAGER_OPTIMIZER_OPTIONS_INIT;
+    refuses(tn_eager_optimizer_create(eager, &numbers, &x, 1, &optimizer, &failure), TN_E_INVALID,
+            "parameter");
+    numbers.momentum = NAN;
+    refuses(tn_eager_optimizer_create(eager, &numbers, &p, 1, &optimizer, &failure), TN_E_INVALID,
+            "not finite");
+    tn_graph *graph;
+    refuses(tn_eager_recorded(eager, &graph, NULL, &failure), TN_E_INVALID, "nothing was recorded");
+    refuses(tn_eager_log(eager, "none.log", &failure), TN_E_INVALID, "nothing was recorded");
     const int64_t huge[] = {INT64_MAX, 8};
     const tn_eager_data wrong = {.dtype = TN_FLOAT32, .rank = 2, .shape = huge};
     refuses(tn_eager_put(eager, &wrong, &out, &failure), TN_E_INVALID, "");
