@@ -23,8 +23,8 @@
  * to where moving it is cheaper, which changes no decision.
  *
  * With a sample the price is remembered between searches: each sample alone is a draw of few, and
- * who goes at a price that is too high by chance is computed again. Where values are many and
- * small, looking at one costs about as much as making it again: more of them are at the price.
+ * who goes at a price that is too high by chance is computed again. What the price rose to because
+ * too few were at it is not remembered: with it some runs end no more.
  *
  * Cost: O(blocks), a score for each candidate that is not moved for its own cost alone, and a heap
  * of candidates. With a sample O(sqrt(candidates)) scores for the price, and STRETCH_STARTS
@@ -42,8 +42,6 @@
 #define STRETCH_LOOKS 64u   /* unless one was found, and so many blocks were looked at */
 #define STRETCH_AHEAD 16u   /* with a sample: such a part of the arena is made free at once */
 #define STRETCH_MEMORY 2u   /* and the price is forgotten within such a part of the arena */
-#define STRETCH_MANY 512u   /* of so many candidates or more a sample's share is larger, */
-#define STRETCH_SHARE_OF_MANY 7u
 
 typedef struct stretch_sum { /* of the parts of a stretch */
     double cost;
@@ -305,23 +303,16 @@ static bool stretch_raise(tn__evict *e, stretch_search *search, uint64_t *bytes)
     return true;
 }
 
-/* Bytes that are to be free at the price. */
-static uint64_t stretch_wanted(const tn__evict *e, const stretch_search *search) {
-    bool has_many = e->options.sample && e->candidate_count >= STRETCH_MANY;
-    uint64_t wanted = e->capacity / (has_many ? STRETCH_SHARE_OF_MANY : STRETCH_SHARE);
-    if (wanted < search->size) wanted = search->size;
-    return wanted > e->free_bytes ? wanted - e->free_bytes : 0;
-}
-
 /* Where values are small it is always cheaper to move than to drop who is above the price, and
  * those up to it may be too few: then it rises. With all going who can, where it can no more. */
 static bool stretch_search_all(tn__evict *e, stretch_search *search) {
-    uint64_t bytes = stretch_wanted(e, search);
+    uint64_t wanted = e->capacity / STRETCH_SHARE;
+    if (wanted < search->size) wanted = search->size;
+    uint64_t bytes = wanted > e->free_bytes ? wanted - e->free_bytes : 0;
     search->least.cost = (double)INFINITY;
     search->price = stretch_remember(e, search, stretch_price(e, search, bytes));
     while (!stretch_try(e, search) && stretch_raise(e, search, &bytes)) continue;
     search->all = !isfinite(search->least.cost);
-    if (!search->all && search->price > e->price) e->price = search->price;
     e->part_search += search->all;
     if (search->all) stretch_find(e, search);
     return isfinite(search->least.cost);
