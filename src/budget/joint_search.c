@@ -296,11 +296,15 @@ static tn_status search_step(search_state *s, uint64_t *now, uint64_t slack) {
     return search_spend(s);
 }
 
-/* A line in the order that the starts of this kind have. */
-static tn_status search_begin(search_state *s, uint32_t kind, const tn__schedule *schedule) {
+/* A line in the order that the starts of this kind have, without runs again. */
+static tn_status search_begin_order(search_state *s, uint32_t kind) {
     const uint32_t *order = kind == SEARCH_WARM ? s->order : NULL;
     tn__line_release(&s->line);
-    TN_TRY(tn__line_init(&s->line, s->run->work, &s->run->context, order, s->run->error));
+    return tn__line_init(&s->line, s->run->work, &s->run->context, order, s->run->error);
+}
+
+static tn_status search_begin(search_state *s, uint32_t kind, const tn__schedule *schedule) {
+    TN_TRY(search_begin_order(s, kind));
     TN_TRY(tn__line_read(&s->line, schedule));
     tn__line_forget(&s->line);
     return TN_OK;
@@ -372,6 +376,7 @@ static tn_status search_run(search_state *s, uint64_t effort) {
     if (warm != NULL && search_orders(s, warm)) {
         TN_TRY(search_on(s, effort / SEARCH_ON));
         if (s->has) return TN_OK;
+        TN_TRY(search_begin_order(s, SEARCH_PLAIN));
     }
     return search_afresh(s, effort);
 }
