@@ -34,11 +34,23 @@ typedef struct search_range {
     uint64_t target;  /* bytes of the arena */
     uint64_t fitted;  /* largest allowance whose layout was within it; 0: none */
     uint64_t failed;  /* smallest whose layout was not; UINT64_MAX: none */
+    uint64_t none;    /* largest that the pass had no answer for; 0: none */
     uint64_t allowed; /* that is tried next */
     uint64_t figure; /* picoseconds of the last answer; of the least's search, bytes if it fitted */
     bool fits, more; /* the last answer did; it is worth to ask again */
     tn__schedule last; /* the last answer; no acts: none */
 } search_range;
+
+/* Whether there is anything left between what did and what did not; then `allowed` is in between.
+ */
+static bool search_is_between(search_range *range) {
+    const uint64_t low = range->fitted > range->none ? range->fitted : range->none;
+    bool outside = range->allowed <= low || range->allowed >= range->failed;
+    if (range->failed == UINT64_MAX) return range->allowed > low;
+    if (range->failed <= low) return false;
+    if (low > 0 && outside) range->allowed = low + (range->failed - low) / 2;
+    return range->failed - low > range->target / (2 * FIT_CLOSE);
+}
 
 /* What to allow next, of what this one took, and any layout of it does. False: it is good enough,
  * or nothing is left. */
@@ -54,11 +66,15 @@ static bool search_next(search_range *range, uint64_t took, uint64_t least) {
         if (over >= range->allowed) return false;
         range->allowed -= over;
     }
-    bool outside = range->allowed <= range->fitted || range->allowed >= range->failed;
-    if (range->failed != UINT64_MAX && range->fitted > 0 && outside)
-        range->allowed = range->fitted + (range->failed - range->fitted) / 2;
-    return range->failed == UINT64_MAX ||
-           range->failed - range->fitted > range->target / (2 * FIT_CLOSE);
+    return search_is_between(range);
+}
+
+/* The same where the pass had no answer: for more bytes it had one whose layout took too much, so
+ * one in between may do. */
+static bool search_miss(search_range *range) {
+    if (range->failed == UINT64_MAX) return false;
+    if (range->allowed > range->none) range->none = range->allowed;
+    return search_is_between(range);
 }
 
 /* The same of an answer that is no better than another one, so that nobody asks what it takes: as
@@ -67,8 +83,7 @@ static bool search_pass_over(search_range *range) {
     if (range->failed == UINT64_MAX) return false;
     if (range->allowed > range->fitted) range->fitted = range->allowed;
     range->fits = true;
-    range->allowed = range->fitted + (range->failed - range->fitted) / 2;
-    return range->failed - range->fitted > range->target / (2 * FIT_CLOSE);
+    return search_is_between(range);
 }
 
 /* What was proved of a larger budget holds for this one; of a smaller, it need not. */
@@ -115,7 +130,7 @@ static tn_status search_step(tn__fit *fit, const tn__fit_start *start, search_ra
     tn_status status = search_ask(fit, start, range, best, &next, &found);
     bool late = found && next.time >= search_beaten(fit, best);
     bool laid = status == TN_OK && found && !late;
-    range->figure = fit->for_least ? UINT64_MAX : next.time;
+    if (found) range->figure = fit->for_least ? UINT64_MAX : next.time;
     if (laid)
         status = tn__fit_lay_out(fit, TN__FIT_CAREFUL, fit->for_least ? 0 : range->target, &next);
     laid = laid && status == TN_OK;
@@ -125,8 +140,11 @@ static tn_status search_step(tn__fit *fit, const tn__fit_start *start, search_ra
     if (fit->for_least && range->fits) range->figure = took;
     if (range->fits && search_is_better(fit, &next, best)) tn__fit_take(best, &next);
     tn_fit_release(&next);
-    range->more = found && !fit->options.live && budgets;
-    if (range->more) range->more = late ? search_pass_over(range) : search_next(range, took, least);
+    range->more = !fit->options.live && budgets;
+    if (range->more && !found)
+        range->more = search_miss(range);
+    else if (range->more)
+        range->more = late ? search_pass_over(range) : search_next(range, took, least);
     return status;
 }
 
@@ -178,7 +196,8 @@ static tn_status search_ranges(tn__fit *fit, search_range *ranges, tn_fit_result
 static tn_status search_from(tn__fit *fit, uint64_t target, tn_fit_result *best) {
     search_range ranges[TN__FIT_ORDERS];
     for (uint32_t i = 0; i < TN__FIT_ORDERS; i++) {
-        ranges[i] = (search_range){.target = target, .failed = UINT64_MAX, .allowed = target};
+        ranges[i] = (search_range){
+            .target = target, .failed = UINT64_MAX, .allowed = target, .figure = UINT64_MAX};
         tn__schedule_init(&ranges[i].last, &fit->context);
     }
     tn_status status = search_ranges(fit, ranges, best);

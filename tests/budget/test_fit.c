@@ -313,6 +313,25 @@ static void more_allowed_is_never_slower(void **state) {
     assert_true(faster > 20);
 }
 
+/* A layout that takes far too much says how much less to ask for; where nothing was found in that,
+ * what lies in between is asked for (by 1.243 of the plain time it was answered when it was not).
+ */
+static void between_too_much_and_nothing_something_is_found(void **state) {
+    (void)state;
+    fitted it = fit_step(17);
+    tn_fit_options options = quick();
+    tn_fit_result least, result;
+    options.work_limit = 20000;
+    assert_ok(tn_fit_least(it.program, it.costs, &options, &least, &failure));
+    options.budget = least.bytes + (least.plain_bytes - least.bytes) / 8;
+    assert_ok(tn_fit(it.program, it.costs, &options, &result, &failure));
+    check_result(&it, &result, &options);
+    assert_true((double)result.time < 1.235 * (double)result.plain_time);
+    tn_fit_release(&result);
+    tn_fit_release(&least);
+    fit_close(&it);
+}
+
 /* Where the answer for more bytes is of no use, starts are in the program's order again, not in
  * that of the answer: a line in the one with runs again of the other ended the process. */
 static void an_answer_that_cannot_be_mended_is_forgotten(void **state) {
@@ -526,6 +545,7 @@ int main(void) {
         cmocka_unit_test(the_least_is_one_number),
         cmocka_unit_test(more_allowed_is_never_slower),
         cmocka_unit_test(an_answer_that_cannot_be_mended_is_forgotten),
+        cmocka_unit_test(between_too_much_and_nothing_something_is_found),
         cmocka_unit_test(a_search_ends_by_itself),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(a_search_may_be_interrupted),
