@@ -20,8 +20,11 @@
 #include "program/program.h"
 
 #define FIT_PASS "joint"
+#define FIT_PLANNER "draft"
 #define FIT_QUICK_PLANNER "scale"
 #define FIT_QUICK_WORK 4u /* placements per body */
+#define FIT_SHORT_WORK 200u
+#define FIT_FAR 24u /* part of it that a careful layout hardly ever takes off a short one */
 
 /* --- options --- */
 
@@ -163,28 +166,42 @@ tn_status tn__fit_plan(tn__fit *fit, const tn_problem *problem, uint64_t enough,
     plan.struct_size = sizeof plan;
     plan.capacity = 0;
     plan.enough = enough;
-    if (plan.planner == NULL) plan.planner = "draft";
+    if (plan.planner == NULL) plan.planner = FIT_PLANNER;
     tn_context quiet = tn__context(plan.context != NULL ? plan.context : &fit->context);
     plan.context = &quiet;
     tn_status status = tn_plan(problem, &plan, layout, fit->error);
     if (status != TN_E_STOPPED || !fit_cancelled(&quiet)) return status;
     fit->stopped = true;
     quiet.progress = NULL;
-    plan.planner = "draft"; /* which ends by itself */
+    plan.planner = FIT_PLANNER; /* which ends by itself */
     return tn_plan(problem, &plan, layout, fit->error);
 }
 
-/* What `draft` begins with: never better than that. E_UNSUPPORTED, E_STOPPED: who calls says how
- * layouts are made, this way knows less than that one, or somebody stops the search. */
-static tn_status fit_plan_quickly(tn__fit *fit, const tn_problem *problem, tn_layout *layout) {
+/* With so many placements per body. E_UNSUPPORTED, E_STOPPED: who calls says how layouts are made,
+ * this way knows less than that one, or somebody stops the search. */
+static tn_status fit_plan_within(tn__fit *fit, const tn_problem *problem, const char *planner,
+                                 uint32_t each, tn_layout *layout) {
     tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
     if (fit->options.plan != NULL && fit->options.plan->planner != NULL) return TN_E_UNSUPPORTED;
     tn__options(&plan, sizeof plan, fit->options.plan);
     plan.struct_size = sizeof plan;
     plan.capacity = 0;
-    plan.planner = FIT_QUICK_PLANNER;
-    plan.work_limit = FIT_QUICK_WORK * ((uint64_t)tn_problem_count(problem) + 1);
+    plan.planner = planner;
+    plan.work_limit = each * ((uint64_t)tn_problem_count(problem) + 1);
     return tn_plan(problem, &plan, layout, fit->error);
+}
+
+/* QUICK: what `draft` begins with, so never better than that. */
+static tn_status fit_plan_fast(tn__fit *fit, const tn_problem *problem, tn__fit_care care,
+                               tn_layout *layout) {
+    if (care == TN__FIT_QUICK)
+        return fit_plan_within(fit, problem, FIT_QUICK_PLANNER, FIT_QUICK_WORK, layout);
+    return fit_plan_within(fit, problem, FIT_PLANNER, FIT_SHORT_WORK, layout);
+}
+
+bool tn__fit_is_far(const tn__fit *fit, uint64_t bytes, uint64_t most) {
+    const uint64_t arena = bytes - fit->options.fixed_bytes;
+    return bytes > most && bytes - most > arena / FIT_FAR;
 }
 
 /* The layout of the same program once more. */
@@ -220,7 +237,7 @@ tn_status tn__fit_lay_out(tn__fit *fit, tn__fit_care care, uint64_t enough, tn_f
     tn_problem_destroy(result->host);
     result->host = NULL;
     tn_status status = TN_E_UNSUPPORTED;
-    if (care == TN__FIT_QUICK) status = fit_plan_quickly(fit, problem, &result->layout);
+    if (care != TN__FIT_CAREFUL) status = fit_plan_fast(fit, problem, care, &result->layout);
     if (status == TN_E_UNSUPPORTED || status == TN_E_STOPPED)
         status = tn__fit_plan(fit, problem, enough, &result->layout);
     TN_TRY(status);

@@ -8,11 +8,15 @@
  * answered, and nothing below it is, by any call.
  *
  * The chain: for each order by turns a halving between what the pass could do and what it could
- * not, for live bytes; then careful layouts of what came of that, where they may be less than the
- * least so far; then searches for layouts a little below it, by turns for many bytes and for one. A
- * link whose live bytes are within the budget is laid out quickly at once, which mostly is enough;
- * that is never better than its careful layout, so it answers no budget that the end of the chain
- * would not.
+ * not, for live bytes; then layouts of what came of that, short ones of all and careful ones of
+ * those that may be less than the least so far; then searches for layouts a little below it, by
+ * turns for many bytes and for one. A link whose live bytes are within the budget is laid out
+ * quickly at once, which mostly is enough; that is never better than its careful layout, so it
+ * answers no budget that the end of the chain would not.
+ *
+ * Who asks for too little walks all of it, so it may not be long: an order that needs far more than
+ * another is not halved to its end, nor asked for what it was far from, and a layout that is far
+ * too large when it is short does not get a careful one.
  */
 #include "budget/fit.h"
 
@@ -20,6 +24,7 @@
 #define LEAST_GRAIN 1024u /* part of it that halving ends with */
 #define LEAST_SETTLES 12u /* searches below it */
 #define LEAST_LEAP 16u    /* grains that the first of them goes, where a byte less was found */
+#define LEAST_APART 8u    /* part of its bytes that an order needs more than another to be left */
 
 static bool least_budgets(const tn__fit *fit) {
     return (fit->part->pass->features & TN__PASS_BUDGETS) != 0;
@@ -36,6 +41,7 @@ typedef struct least_chain {
     uint64_t enough;
     tn_fit_result *best;
     tn_fit_result later[TN__FIT_ORDERS * LEAST_HALVINGS]; /* without careful layouts */
+    bool is_short[TN__FIT_ORDERS * LEAST_HALVINGS];       /* with a short one */
     uint32_t later_count;
     least_range ranges[TN__FIT_ORDERS];
 } least_chain;
@@ -79,11 +85,19 @@ static tn_status least_step(tn__fit *fit, const tn__fit_start *start, least_chai
     return status;
 }
 
+/* Whether another order does with so much less that what holes a layout has do not matter. */
+static bool least_is_apart(const tn__fit *fit, const least_chain *chain, uint32_t order) {
+    const uint64_t low = chain->ranges[order].low;
+    for (uint32_t i = 0; i < fit->start_count; i++)
+        if (chain->ranges[i].high < low - low / LEAST_APART) return true;
+    return false;
+}
+
 static tn_status least_halve(tn__fit *fit, least_chain *chain) {
     for (bool more = true; more;) {
         more = false;
         for (uint32_t i = 0; i < fit->start_count && !least_is_done(fit, chain); i++) {
-            if (chain->ranges[i].ended) continue;
+            if (chain->ranges[i].ended || least_is_apart(fit, chain, i)) continue;
             TN_TRY(least_step(fit, &fit->starts[i], chain, &chain->ranges[i]));
             more = true;
         }
@@ -91,25 +105,44 @@ static tn_status least_halve(tn__fit *fit, least_chain *chain) {
     return TN_OK;
 }
 
-/* That of fewest bytes among those without careful layouts; NULL: none is left. */
-static tn_fit_result *least_pick(least_chain *chain) {
+/* That of fewest bytes among those with a short layout, or without any; NULL: none is left. */
+static tn_fit_result *least_pick(least_chain *chain, bool is_short) {
     tn_fit_result *pick = NULL;
     for (uint32_t i = 0; i < chain->later_count; i++) {
         tn_fit_result *it = &chain->later[i];
-        if (it->program != NULL && (pick == NULL || it->bytes < pick->bytes)) pick = it;
+        if (it->program == NULL || chain->is_short[i] != is_short) continue;
+        if (pick == NULL || it->bytes < pick->bytes) pick = it;
     }
     return pick;
 }
 
+/* A careful one of what has a short one. */
+static tn_status least_lay_out_carefully(tn__fit *fit, least_chain *chain, tn_fit_result *next) {
+    uint64_t least = tn__add_sat(next->live_bytes, fit->options.fixed_bytes);
+    bool may = fit->options.live || least < chain->best->bytes;
+    if (may) TN_TRY(tn__fit_lay_out(fit, TN__FIT_CAREFUL, 0, next));
+    bool less = may && next->bytes < chain->best->bytes && tn__fit_has_host(fit, next);
+    if (less) tn__fit_take(chain->best, next);
+    tn_fit_release(next);
+    return TN_OK;
+}
+
+/* Short layouts in the order of live bytes, for as long as somebody may be far better than the best
+ * of those that have one; that gets a careful one. */
 static tn_status least_lay_out(tn__fit *fit, least_chain *chain) {
-    tn_fit_result *next;
-    while (chain->best->bytes > chain->enough && (next = least_pick(chain)) != NULL) {
-        if (next->bytes >= chain->best->bytes) return TN_OK; /* nor is any of the others less */
-        TN_TRY(tn__fit_lay_out(fit, TN__FIT_CAREFUL, 0, next));
-        bool less = next->bytes < chain->best->bytes && tn__fit_has_host(fit, next);
-        if (less) tn__fit_take(chain->best, next);
-        tn_fit_release(next);
-        if (fit->stopped) return TN_OK;
+    while (!least_is_done(fit, chain)) {
+        const uint64_t best = chain->best->bytes;
+        tn_fit_result *next = least_pick(chain, false), *laid = least_pick(chain, true);
+        if (laid != NULL && tn__fit_is_far(fit, laid->bytes, best)) laid = NULL;
+        bool may = next != NULL && next->bytes < best;
+        if (may && (laid == NULL || tn__fit_is_far(fit, laid->bytes, next->bytes))) {
+            chain->is_short[next - chain->later] = true;
+            TN_TRY(tn__fit_lay_out(fit, TN__FIT_SHORT, 0, next));
+        } else if (laid != NULL) {
+            TN_TRY(least_lay_out_carefully(fit, chain, laid));
+        } else {
+            return TN_OK;
+        }
     }
     return TN_OK;
 }
@@ -127,10 +160,11 @@ static tn_status least_bound(tn__fit *fit) {
 
 /* Layouts may take less than what lives, and another search may find what halving did not: so a
  * byte less is asked for. Where that finds something, steps of many bytes are tried, then fewer,
- * and at last one byte again. */
+ * and at last one byte again; where none of the many was found since then, that is the end. */
 static tn_status least_settle(tn__fit *fit, tn_fit_result *best) {
     const uint64_t grain = best->bytes / LEAST_GRAIN + 1, leap = LEAST_LEAP * grain;
     uint64_t step = 1;
+    bool many = true;
     for (uint32_t i = 0; i < LEAST_SETTLES && !fit->stopped; i++) {
         uint64_t arena = best->bytes - fit->options.fixed_bytes;
         tn_fit_result next = {0};
@@ -138,7 +172,8 @@ static tn_status least_settle(tn__fit *fit, tn_fit_result *best) {
         if (!none) TN_TRY(tn__fit_search_within(fit, best->bytes - step, &next));
         bool found = next.program != NULL;
         if (found) tn__fit_take(best, &next);
-        if (!found && step == 1) break;
+        if (step == 1 && (!found || !many)) break;
+        many = step > 1 && (many || found);
         if (step == 1)
             step = leap;
         else if (!found)
@@ -155,6 +190,7 @@ static tn_status least_follow(tn__fit *fit, least_chain *chain) {
     for (uint32_t i = 0; i < fit->start_count; i++)
         chain->ranges[i] = (least_range){.low = low, .high = high};
     TN_TRY(least_halve(fit, chain));
+    for (uint32_t i = 0; i < fit->start_count; i++) fit->starts[i].low = chain->ranges[i].low;
     TN_TRY(least_lay_out(fit, chain));
     if (best->bytes <= chain->enough || fit->options.any) return TN_OK;
     TN_TRY(least_settle(fit, best));

@@ -16,6 +16,7 @@
 #define FIT_FIRST 4u   /* of them, at most, for an order before the next one is asked */
 #define FIT_NEAR 4096u /* of the bound: an answer so little above it is good */
 #define FIT_CLOSE 64u  /* a layout that leaves less than this part of the budget is good */
+#define FIT_APART 64u  /* part of its bytes that an order is above what it may take, to be left */
 
 void tn__fit_take(tn_fit_result *best, tn_fit_result *next) {
     tn_fit_release(best);
@@ -121,6 +122,15 @@ static tn_status search_ask(tn__fit *fit, const tn__fit_start *start, search_ran
     return status;
 }
 
+/* Of the least's search the smallest that there is, but of what is far from it a short one. */
+static tn_status search_lay_out(tn__fit *fit, const search_range *range, tn_fit_result *next) {
+    const uint64_t most = tn__add_sat(range->target, fit->options.fixed_bytes);
+    if (!fit->for_least) return tn__fit_lay_out(fit, TN__FIT_CAREFUL, range->target, next);
+    TN_TRY(tn__fit_lay_out(fit, TN__FIT_SHORT, 0, next));
+    return tn__fit_is_far(fit, next->bytes, most) ? TN_OK
+                                                  : tn__fit_lay_out(fit, TN__FIT_CAREFUL, 0, next);
+}
+
 /* One answer for what the range allows, and what is allowed next. Problems count what lives: there
  * the first answer is the answer. What is no better than the best so far needs no layout. */
 static tn_status search_step(tn__fit *fit, const tn__fit_start *start, search_range *range,
@@ -131,8 +141,7 @@ static tn_status search_step(tn__fit *fit, const tn__fit_start *start, search_ra
     bool late = found && next.time >= search_beaten(fit, best);
     bool laid = status == TN_OK && found && !late;
     if (found) range->figure = fit->for_least ? UINT64_MAX : next.time;
-    if (laid)
-        status = tn__fit_lay_out(fit, TN__FIT_CAREFUL, fit->for_least ? 0 : range->target, &next);
+    if (laid) status = search_lay_out(fit, range, &next);
     laid = laid && status == TN_OK;
     uint64_t took = laid ? next.bytes - fit->options.fixed_bytes : 0;
     uint64_t least = fit->for_least ? took : next.layout.lower_bound;
@@ -180,11 +189,18 @@ static tn_status search_first(tn__fit *fit, uint32_t order, search_range *range,
     return TN_OK;
 }
 
+/* Whether halving for the least showed that this order is far from it. */
+static bool search_is_far(const tn__fit *fit, uint32_t order, uint64_t target) {
+    const uint64_t low = fit->starts[order].low;
+    return fit->for_least && low - low / FIT_APART > target;
+}
+
 /* The order of least memory first: within a budget it is mostly the better one. */
 static tn_status search_ranges(tn__fit *fit, search_range *ranges, tn_fit_result *best) {
     uint32_t rounds = 0;
     for (uint32_t i = fit->start_count; i-- > 0 && !search_is_near(fit, best);)
-        TN_TRY(search_first(fit, i, &ranges[i], &rounds, best));
+        if (!search_is_far(fit, i, ranges[i].target))
+            TN_TRY(search_first(fit, i, &ranges[i], &rounds, best));
     for (; rounds < FIT_ROUNDS; rounds++) {
         search_range *next = search_is_near(fit, best) ? NULL : search_pick(fit, ranges, best);
         if (next == NULL) return TN_OK;

@@ -87,6 +87,9 @@ mobile="$tenure fit $models/mobilenet_v2.onnx --train --batch 4 --costs model:v1
 plain=$($mobile --budget 8GiB --json | sed 's/.*"plain_bytes":\([0-9]*\).*/\1/')
 exact=$($mobile --budget $((plain * 85 / 100)) --json | sed 's/.*"time":\([0-9]*\),"plain_time".*/\1/')
 expect 0 "\"time\":$exact,\"plain_time\"" $mobile --budget $((plain * 85 / 100)) --lossy --json
+# Who asks for too little hears the least soon: no more rounds than it takes (49 before what is far was left alone).
+rounds=$($mobile --sweep 2 --json | sed 's/"rounds":\([0-9]*\).*/ROUNDS\1/; s/.*ROUNDS//')
+[ "$rounds" -le 32 ] || { echo "FAILED: the least takes $rounds rounds"; failed=1; }
 # What it answers with loss is on its curve, too.
 little="$tenure fit $models/mobilenet_v2.onnx --train --batch 1 --input-shape input=1,3,32,32 --costs model:v100-16 --sweep 2 --json"
 first() { sed 's/[^[]*\[{[^}]*"bytes":\([0-9]*\).*/\1/'; }
