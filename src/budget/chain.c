@@ -18,6 +18,17 @@ static bool chain_is_given(const tn__work *work, uint32_t value) {
     return work->values[value].maker == TN_NONE;
 }
 
+static bool chain_is_same(const tn__work *work, uint32_t a, uint32_t b, uint32_t count) {
+    return memcmp(work->operands + a, work->operands + b, count * sizeof *work->operands) == 0;
+}
+
+/* Whether it reads and makes the same when it runs again. */
+static bool chain_repeats_alike(const tn__work *work, const tn__job *it) {
+    return it->again_input_count == it->input_count && it->again_output_count == it->output_count &&
+           chain_is_same(work, it->again_input_first, it->input_first, it->input_count) &&
+           chain_is_same(work, it->again_output_first, it->output_first, it->output_count);
+}
+
 /* One output, no order and no form of its own. */
 static tn_status chain_check_job(const chain_read *c, uint32_t job) {
     const tn__work *work = c->work;
@@ -28,8 +39,7 @@ static tn_status chain_check_job(const chain_read *c, uint32_t job) {
     if (it->output_count != 1) return chain_refuse(c, job, "has not one output");
     if (it->limit_count > 0 || it->after_count > 0 || it->inplace != TN_NONE)
         return chain_refuse(c, job, "asks for an order or a place");
-    if (it->again_input_first != it->input_first || it->again_output_first != it->output_first)
-        return chain_refuse(c, job, "runs again in another form");
+    if (!chain_repeats_alike(work, it)) return chain_refuse(c, job, "runs again in another form");
     if (!is_last && (flags & (TN__VALUE_KEPT | TN__VALUE_HELD)))
         return chain_refuse(c, job, "makes what stays");
     return TN_OK;

@@ -21,6 +21,9 @@ print(json.dumps({"cpu": [1] * (2 * n + 1), "ram": [1] * (2 * n + 1), "edges": e
 P
 for pair in 3:45 4:26 5:22 9:18 10:17; do
     expect 0 "\"time\":${pair#*:},\"plain_time\":17" $tenure fit --problem chain.json --budget "${pair%:*}" --json
+    for pass in exact revolve rotor; do # passes of chains take a problem that is one
+        expect 0 "\"time\":${pair#*:},\"plain_time\":17" $tenure fit --problem chain.json --budget "${pair%:*}" --pass $pass --json
+    done
 done
 expect 1 "the least found takes 3 bytes" $tenure fit --problem chain.json --budget 2
 expect 1 "holders of 3 bytes" $tenure fit --problem chain.json --budget 2
