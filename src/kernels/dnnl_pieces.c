@@ -1,5 +1,7 @@
 /* dnnl_pieces.c - a convolution in pieces: some rows of some images each, and the rows of the input
  * that their windows see. */
+#include "kernels/dnnl.h"
+
 #ifdef TENURE_DNNL
 #include "kernels/dnnl/shared.h"
 
