@@ -447,7 +447,7 @@ def misused():
 
 
 def alone():
-    for words, options in [("mpirun -n 4", ["--parallel", "data=4"]), ("serial or safe", ["--parallel", "layers=2"]), ("there twice", ["--parallel", "data=2,data=2"]),
+    for words, options in [("mpirun -n 4", ["--parallel", "data=4"]), ("or serial, or safe", ["--parallel", "layers=2"]), ("there twice", ["--parallel", "data=2,data=2"]),
                            ("--bucket", [*threads(2), "--bucket", "0"]), ("--parallel", ["--parallel", "data=0"]),
                            ("of which stages", split("interleave=2")),
                            ("--schedule is for", [*threads(2), "--schedule", "gpipe"]),
