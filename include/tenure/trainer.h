@@ -160,8 +160,9 @@ typedef struct tn_trainer_options {
  * options           `train` as in the call that made `training`. Strings are copied
  * Errors: E_INVALID (no steps, no samples, data that the model does not take, no gradient reaches a
  * parameter, two parameters of one name; a checkpoint that is damaged or of another run),
- * E_UNSUPPORTED (an input that data cannot fill), E_IO, E_NO_MEMORY. A note on the context's log
- * when some parameters stay as they are. */
+ * E_UNSUPPORTED (an input that data cannot fill), E_CONFLICT (another rank has other samples, steps
+ * or rates; on all alike), E_IO, E_NO_MEMORY. A note on the context's log when some parameters stay
+ * as they are. */
 TN_API TN_CHECKED tn_status tn_trainer_create(const tn_graph *model, const tn_training *training,
                                               tn_engine *engine, const tn_trainer_options *options,
                                               tn_trainer **trainer, tn_error *error);
