@@ -51,30 +51,18 @@ typedef struct fit_times {
     bool same;
 } fit_times;
 
-static uint32_t fit_reals(const char *text, double *numbers) {
-    uint32_t count = 0;
-    while (*text != '\0' && count < FIT_LIST) {
-        char *end;
-        numbers[count++] = strtod(text, &end);
-        text = *end == ',' ? end + 1 : "";
-    }
-    return count;
-}
-
 static bool fit_same(const bench_net *a, const bench_net *b) {
     for (uint32_t i = 0; i < a->output_count; i++)
         if (memcmp(a->outputs[i].data, b->outputs[i].data, a->outputs[i].bytes) != 0) return false;
     return true;
 }
 
-static tn_fit_options fit_options(const fit_bench *bench, const fit_row *row, const bench_net *net,
-                                  const tn_occupancy_options *memory) {
+static tn_fit_options fit_options(const fit_bench *bench, const fit_row *row,
+                                  const bench_net *net) {
     tn_fit_options options = TN_FIT_OPTIONS_INIT;
     tn_setup_needs need = tn_setup_need(net->setup);
     options.budget = need.statics + (uint64_t)(row->ratio * (double)need.arena);
-    options.fixed_bytes = need.statics;
     options.pass = row->pass;
-    options.memory = memory;
     options.allow = bench->allow;
     options.zeros = bench->zeros;
     if (row->link > 0) {
@@ -155,12 +143,9 @@ static tn_status fit_measure(const fit_bench *bench, const fit_row *row, const b
 static tn_status fit_one(const fit_bench *bench, const fit_row *row, const char *name,
                          const bench_net *net, const bench_plan *plan, const tn_costs *costs,
                          tn_error *error) {
-    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
     tn_fit_result result;
-    memory.workspaces = tn_kernels_workspaces(tn_setup_kernels(net->setup));
-    memory.workspaces_again = tn_kernels_workspaces_again(tn_setup_kernels(net->setup));
-    tn_fit_options options = fit_options(bench, row, net, &memory);
-    tn_status status = tn_fit(tn_setup_program(net->setup), costs, &options, &result, error);
+    tn_fit_options options = fit_options(bench, row, net);
+    tn_status status = bench_fit(net, costs, &options, &result, error);
     printf("| %-20s | %.2f | %4.1f | %-12s | %8.1f | %8.1f | %5.1f |", name, row->ratio,
            row->link / 1e9, row->pass, bench_mib(options.budget), bench_mib(result.bytes),
            result.seconds);
@@ -227,7 +212,6 @@ static tn_status fit_model(fit_bench *bench, const char *path, tn_error *error) 
     tn_train_options train = TN_TRAIN_OPTIONS_INIT;
     tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
     tn_import_options import = TN_IMPORT_OPTIONS_INIT;
-    tn_measure_options measure = TN_MEASURE_OPTIONS_INIT;
     bench_plan plan = {.threads = bench->threads, .order = "auto", .rate = 1e-6f};
     const char *slash = strrchr(path, '/');
     fit_open_torch(bench, path);
@@ -237,11 +221,7 @@ static tn_status fit_model(fit_bench *bench, const char *path, tn_error *error) 
     tn_status status = bench_load(&net, path, &import, true, error);
     if (status == TN_OK) status = bench_train(&net, &train, &rewrite, error);
     if (status == TN_OK) status = bench_open(&net, &plan, error);
-    if (status == TN_OK) {
-        measure.occupancy = tn_setup_occupancy(net.setup);
-        measure.setup = net.setup;
-        status = tn_costs_measure(tn_setup_kernels(net.setup), &measure, &costs, NULL, error);
-    }
+    if (status == TN_OK) status = bench_costs(&net, &costs, error);
     if (status == TN_OK) status = fit_zeros(bench, &net, &plan, error);
     if (status == TN_OK)
         status = fit_rows(bench, slash != NULL ? slash + 1 : path, &net, &plan, costs, error);
@@ -282,9 +262,9 @@ static bool fit_option(fit_bench *bench, const char *option, char *value) {
     if (strcmp(option, "--threads") == 0)
         bench->threads = (uint32_t)strtoul(value, NULL, 10);
     else if (strcmp(option, "--ratios") == 0)
-        bench->ratio_count = fit_reals(value, bench->ratios);
+        bench->ratio_count = bench_reals(value, bench->ratios, FIT_LIST);
     else if (strcmp(option, "--links") == 0)
-        bench->link_count = fit_reals(value, bench->links);
+        bench->link_count = bench_reals(value, bench->links, FIT_LIST);
     else if (strcmp(option, "--passes") == 0)
         fit_words(bench, value);
     else if (strcmp(option, "--allow") == 0)

@@ -2,9 +2,10 @@
  *
  *     build/bench/training [--torch PYTHON] [--threads N,N] [--repeat N] [--rounds N]
  *                          [--no-formats] [--without REWRITE,...] [--batch N]
- *                          [--dtype f32|bf16|f16] [--recompute SHARE] [--profile] DIR NAME...
+ *                          [--dtype f32|bf16|f16] [--recompute SHARE | --budget MIB,...]
+ *                          [--processor] [--profile] DIR NAME...
  *
- * NAME is a network of bench/training_torch.py (resnet18, resnet50, unet, gpt-tiny, gpt-dropout),
+ * NAME is a network of bench/training_torch.py (resnet18, resnet50, unet, gpt-tiny, r3d_18, ...),
  * which writes DIR/NAME.onnx when it is not there (--torch, a python3 with torch and torchvision)
  * and measures PyTorch on the same network, batch and optimizer (SGD with momentum), in a process
  * of its own per round, the two in turns so that a busy machine hurts both. A row is one network
@@ -16,6 +17,10 @@
  * in a step, parameters and velocities with them, as its profiler tells allocations; the batch
  * itself is in neither. Contents are made up: they change no time.
  * --dtype: of activations and gradients; PyTorch's stay float32.
+ * --budget: the fastest program within so many MiB, of costs measured here (`tenure fit`): one
+ * number for each NAME, of which the last stands for those behind it; 0: nothing is computed again.
+ * --processor: milliseconds of the processor, of all threads, ours and PyTorch's: for one thread on
+ * a machine that others use.
  * --profile prints where the time of one step goes, by operator and kernel.
  */
 #include <inttypes.h>
@@ -29,8 +34,10 @@
 typedef struct bench_setup {
     const char *python, *folder, *without;
     uint32_t threads[8], thread_count, repeat, rounds, batch;
-    double recompute; /* share of the step's work that may be done twice */
-    bool no_formats, profile;
+    double recompute;   /* share of the step's work that may be done twice */
+    double budgets[16]; /* MiB, one for each network; 0: none */
+    uint32_t budget_count;
+    bool no_formats, profile, processor;
     tn_dtype dtype;
 } bench_setup;
 
@@ -39,13 +46,29 @@ typedef struct bench_row {
     uint64_t arena, statics, torch_peak;
 } bench_row;
 
-static tn_status bench_set_up(const bench_setup *setup, const char *path, uint32_t threads,
+/* `fitted` runs the fastest program within so many MiB: that of the result, which outlives it. */
+static tn_status bench_open_fitted(const bench_net *net, const bench_plan *plan, double mib,
+                                   tn_fit_result *result, bench_net *fitted, tn_error *error) {
+    tn_fit_options options = TN_FIT_OPTIONS_INIT;
+    bench_plan within = *plan;
+    tn_costs *costs = NULL;
+    options.budget = (uint64_t)(mib * 1048576);
+    tn_status status = bench_costs(net, &costs, error);
+    if (status == TN_OK) status = bench_fit(net, costs, &options, result, error);
+    within.enough = result->layout.peak;
+    if (status == TN_OK)
+        status = bench_open_program(net, &within, result->program, 0, fitted, error);
+    if (status == TN_OK && plan->traced)
+        printf("    within %.1f MiB by %s: %.3f of the plain time is predicted\n", mib,
+               result->pass, (double)result->time / (double)result->plain_time);
+    tn_costs_destroy(costs);
+    return status;
+}
+
+static tn_status bench_set_up(const bench_setup *setup, const char *path, const bench_plan *plan,
                               bench_net *net, tn_error *error) {
     tn_train_options train = TN_TRAIN_OPTIONS_INIT;
     tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
-    bench_plan plan = {.threads = threads, .order = "auto", .rate = 1e-6f};
-    plan.traced = setup->profile;
-    plan.again.share = setup->recompute;
     train.optimizer = TN_OPTIMIZER_MOMENTUM;
     train.fuse_update = true;
     train.dtype = setup->dtype;
@@ -53,7 +76,7 @@ static tn_status bench_set_up(const bench_setup *setup, const char *path, uint32
     rewrite.no_formats = setup->no_formats;
     TN_TRY(bench_load(net, path, NULL, false, error));
     TN_TRY(bench_train(net, &train, &rewrite, error));
-    TN_TRY(bench_open(net, &plan, error));
+    TN_TRY(bench_open(net, plan, error));
     const tn_recompute_report *again = tn_setup_recomputed(net->setup);
     if (setup->profile && again != NULL)
         printf("    %u operators run again: %.3f of the work; live bytes %.1f to %.1f MiB\n",
@@ -97,9 +120,9 @@ static void bench_holders(const bench_net *net) {
 static void bench_torch(const bench_setup *setup, const char *name, uint32_t threads,
                         uint32_t repeat, bench_row *row) {
     char command[4096], line[256];
-    int length = snprintf(command, sizeof command, "'%s' '%s' '%s' '%s' %u %u %u", setup->python,
+    int length = snprintf(command, sizeof command, "'%s' '%s' '%s' '%s' %u %u %u %s", setup->python,
                           TENURE_SOURCE_DIR "/bench/training_torch.py", name, setup->folder,
-                          setup->batch, threads, repeat);
+                          setup->batch, threads, repeat, setup->processor ? "processor" : "");
     FILE *out = length < (int)sizeof command ? popen(command, "r") : NULL;
     while (out != NULL && fgets(line, sizeof line, out) != NULL) {
         double ms, peak;
@@ -122,24 +145,36 @@ static void bench_print(const bench_setup *setup, const char *name, uint32_t thr
     fflush(stdout);
 }
 
-static void bench_model(const bench_setup *setup, const char *name, uint32_t threads) {
-    bench_net net = {0};
+/* `at`: of the names. */
+static void bench_model(const bench_setup *setup, uint32_t at, const char *name, uint32_t threads) {
+    const uint32_t budgets = setup->budget_count;
+    const double mib = budgets == 0 ? 0 : setup->budgets[at < budgets ? at : budgets - 1];
+    bench_net net = {0}, fitted = {0}, *runs = mib > 0 ? &fitted : &net;
+    bench_plan plan = {.threads = threads, .order = "auto", .rate = 1e-6f};
     bench_row row = {.ms = 1e30};
+    tn_fit_result result = {0};
     tn_error error = {0};
     char path[4096];
     snprintf(path, sizeof path, "%s/%s.onnx", setup->folder, name);
     if (setup->python != NULL) bench_torch(setup, name, threads, 0, &row);
-    tn_status status = bench_set_up(setup, path, threads, &net, &error);
+    plan.traced = setup->profile;
+    plan.again.share = setup->recompute;
+    plan.processor = setup->processor;
+    tn_status status = bench_set_up(setup, path, &plan, &net, &error);
+    if (status == TN_OK && mib > 0)
+        status = bench_open_fitted(&net, &plan, mib, &result, &fitted, &error);
     for (uint32_t i = 0; i < setup->rounds && status == TN_OK; i++) {
-        status = bench_run(&net, setup->repeat, &row, &error);
+        status = bench_run(runs, setup->repeat, &row, &error);
         if (setup->python != NULL) bench_torch(setup, name, threads, setup->repeat, &row);
     }
     if (status != TN_OK)
         printf("| %s | %u | %s: %s |\n", name, threads, error.where, error.message);
     else
         bench_print(setup, name, threads, &row);
-    if (status == TN_OK && setup->profile) bench_profile(&net, 24);
-    if (status == TN_OK && setup->profile) bench_holders(&net);
+    if (status == TN_OK && setup->profile) bench_profile(runs, 24);
+    if (status == TN_OK && setup->profile) bench_holders(runs);
+    bench_close(&fitted);
+    tn_fit_release(&result);
     bench_close(&net);
 }
 
@@ -167,6 +202,10 @@ int main(int argc, char **argv) {
                                                          : TN_FLOAT32;
         else if (more && strcmp(argv[i], "--recompute") == 0)
             setup.recompute = strtod(argv[++i], NULL);
+        else if (more && strcmp(argv[i], "--budget") == 0)
+            setup.budget_count = bench_reals(argv[++i], setup.budgets, 16);
+        else if (strcmp(argv[i], "--processor") == 0)
+            setup.processor = true;
         else if (strcmp(argv[i], "--no-formats") == 0)
             setup.no_formats = true;
         else if (strcmp(argv[i], "--profile") == 0)
@@ -182,8 +221,8 @@ int main(int argc, char **argv) {
     printf("| network | threads | ms | arena MiB | static MiB | both |%s\n",
            setup.python != NULL ? " torch ms | torch MiB | time | memory |" : "");
     printf("|---|---|---|---|---|---|%s\n", setup.python != NULL ? "---|---|---|---|" : "");
-    for (; i < argc; i++)
+    for (uint32_t at = 0; i < argc; i++, at++)
         for (uint32_t k = 0; k < setup.thread_count; k++)
-            bench_model(&setup, argv[i], setup.threads[k]);
+            bench_model(&setup, at, argv[i], setup.threads[k]);
     return 0;
 }

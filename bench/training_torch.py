@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 """A training step of one network in PyTorch, on the CPU; for bench/training.c.
 
-    training_torch.py NAME DIR BATCH THREADS REPEAT
+    training_torch.py NAME DIR BATCH THREADS REPEAT [processor]
 
-NAME is gpt-tiny, gpt-small, gpt-dropout, unet or a network of torchvision.
+NAME is gpt-tiny, gpt-small, gpt-dropout, unet or a network of torchvision, of images or of clips
+(r3d_18: 16 pictures of 112 x 112).
 Writes DIR/NAME.onnx if it is not there (REPEAT 0: that is all), then prints the fastest step in
-milliseconds, and the most bytes that tensors of a step held at once with parameters, statistics and
+milliseconds (`processor`: of processor time), and the most bytes that tensors of a step held at once with parameters, statistics and
 velocities: what is there before a step, and on top the allocations and frees that the profiler tells.
 Needs python3-torch and python3-torchvision.
 """
@@ -96,6 +97,9 @@ def made(name, batch):
         return net, words, torch.randint(0, 256, words.shape)
     if name == "unet":
         return Unet(), torch.rand(batch, 3, 128, 128), torch.randint(0, 2, (batch, 128, 128))
+    if hasattr(torchvision.models.video, name):
+        net = getattr(torchvision.models.video, name)(weights=None)
+        return net, torch.rand(batch, 3, 16, 112, 112), torch.randint(0, 400, (batch,))
     net = getattr(torchvision.models, name)(weights=None)
     return net, torch.rand(batch, 3, 224, 224), torch.randint(0, 1000, (batch,))
 
@@ -135,7 +139,8 @@ def peak_of(step, net, optimizer):
 
 
 def main():
-    name, folder, batch, threads, repeat = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
+    name, folder, batch, threads, repeat = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])
+    clock = time.process_time if sys.argv[6:] == ["processor"] else time.perf_counter
     torch.set_num_threads(threads)
     torch.manual_seed(1)
     net, x, labels = made(name, batch)
@@ -155,9 +160,9 @@ def main():
 
     best = float("inf")
     for _ in range(repeat + 1):  # the first makes the velocities
-        start = time.perf_counter()
+        start = clock()
         step()
-        best = min(best, time.perf_counter() - start)
+        best = min(best, clock() - start)
     optimizer.zero_grad(set_to_none=True)
     peak = peak_of(step, net, optimizer)
     print(f"torch_ms {best * 1e3} torch_peak {peak}")

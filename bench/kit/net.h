@@ -29,6 +29,7 @@ typedef struct bench_net {
     tn_trace *trace;
     tn_array *inputs, *outputs;
     uint32_t input_count, output_count;
+    bool processor; /* of the plan */
 } bench_net;
 
 typedef struct bench_plan {
@@ -40,6 +41,7 @@ typedef struct bench_plan {
     bool traced;                /* for bench_profile */
     float *zeros;               /* as in tn_engine_options */
     uint64_t enough;            /* as in tn_plan_options, of bench_open_program */
+    bool processor;             /* bench_step tells processor time: where others work, too */
 } bench_plan;
 
 /* made_up: contents that the file has not; else it is an error that it has not. */
@@ -61,13 +63,21 @@ tn_status bench_open_program(const bench_net *net, const bench_plan *plan,
                              tn_error *error);
 void bench_close(bench_net *net);
 
-/* One run; *ms becomes its milliseconds of wall time where that is less. */
+/* Costs of the operators of an open net, measured with its kernels. */
+tn_status bench_costs(const bench_net *net, tn_costs **costs, tn_error *error);
+/* tn_fit of its program; `fixed_bytes` and `memory` are filled in. */
+tn_status bench_fit(const bench_net *net, const tn_costs *costs, const tn_fit_options *options,
+                    tn_fit_result *result, tn_error *error);
+
+/* One run; *ms becomes its milliseconds of wall time (or the processor's, of all threads) where
+ * that is less. */
 tn_status bench_step(bench_net *net, double *ms, tn_error *error);
 /* Prints where the time of the second run went, by operator and kernel: at most `rows`. */
 void bench_profile(const bench_net *net, uint32_t rows);
 
 /* "1,2": fills numbers[room] and returns how many. */
 uint32_t bench_numbers(const char *text, uint32_t *numbers, uint32_t room);
+uint32_t bench_reals(const char *text, double *numbers, uint32_t room); /* "0.7,0.5" */
 double bench_mib(uint64_t bytes);
 
 #endif
