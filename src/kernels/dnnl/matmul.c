@@ -3,7 +3,8 @@
  *
  * Transposed operands are read where they lie, by strides. A left operand with batches against one
  * matrix on the right is one tall product. Weights are packed at set-up. The matmul primitive is
- * used throughout: the inner product primitive packs on the heap while it runs.
+ * used throughout: the inner product primitive packs on the heap while it runs. Where it would step
+ * through memory by powers of two (AVX2), slices are copied into rows of another length first.
  */
 #include "kernels/dnnl.h"
 #include "kernels/dnnl/shared.h"
@@ -321,6 +322,129 @@ static void matmul_flip_roles(const tn_kernel_setup *setup, matmul_plan *plan) {
     matmul_exchange(&plan->y);
 }
 
+/* --- slices --- */
+
+#define MATMUL_SLICE 256                           /* columns or rows */
+#define MATMUL_SLICE_BYTES (INT64_C(2) << 20)      /* that stay in a core's cache */
+#define MATMUL_GAP ((int64_t)(64 / sizeof(float))) /* a line of the cache */
+#define MATMUL_SLICES_MAX 1024
+
+/* How a product is cut: operands that are copied, in slices of so many rows or columns. */
+typedef struct matmul_slices {
+    bool copies_a, copies_b;
+    int64_t rows, columns;
+    tn__dnnl_at a_at, b_at;
+} matmul_slices;
+
+/* A step along the sum that falls into few sets of the cache. */
+static bool matmul_step_is_bad(int64_t elements) { return elements % 512 == 0; }
+
+/* The library's kernels for AVX2 do not pack operands where an extent of the result is small (its
+ * gemm_driver: 1 / rows + 1 / columns of some 0.0038 and more). Then they take up to 1.8 times as
+ * long where terms of the sum lie a power of two apart. */
+static bool matmul_wants_slices(const tn_kernel_setup *setup, const matmul_plan *plan,
+                                matmul_slices *slices) {
+    const matmul_operand *a = &plan->a, *b = &plan->b, *y = &plan->y;
+    if (y->rank != 2 || strcmp(tn__dnnl_isa(setup->library), "avx2") != 0 ||
+        a->dtype != TN_FLOAT32 || b->dtype != TN_FLOAT32 || y->dtype != TN_FLOAT32 ||
+        plan->bias != NULL || plan->summand != NULL || tn__setup_is_static(setup, 0) ||
+        tn__setup_is_static(setup, 1) || y->strides[1] != 1)
+        return false;
+    const int64_t m = y->shape[0], n = y->shape[1], k = a->shape[1];
+    if (m < 64 || n < 64 || k < 64 || 1.0 / (double)m + 1.0 / (double)n < 0.0038) return false;
+    slices->copies_a = a->strides[0] == 1 && matmul_step_is_bad(a->strides[1]);
+    slices->copies_b = b->strides[1] == 1 && matmul_step_is_bad(b->strides[0]);
+    int64_t slice = MATMUL_SLICE_BYTES / (int64_t)sizeof(float) / k / 64 * 64;
+    slice = slice < 64 ? 64 : slice > MATMUL_SLICE ? MATMUL_SLICE : slice;
+    slices->rows = slices->copies_a && slice < m ? slice : m;
+    slices->columns = slices->copies_b && slice < n ? slice : n;
+    return (slices->copies_a || slices->copies_b) &&
+           ((m - 1) / slices->rows + 1) * ((n - 1) / slices->columns + 1) <= MATMUL_SLICES_MAX;
+}
+
+static matmul_operand matmul_slice(const matmul_operand *whole, uint32_t along, int64_t length) {
+    matmul_operand slice = *whole;
+    slice.shape[along] = length;
+    return slice;
+}
+
+/* Rows (along 0) or columns of an operand from `at` on, where they lie or copied to `copy`. */
+static tn_status matmul_take(tn__dnnl_work *work, const tn__dnnl *library,
+                             const matmul_operand *slice, uint32_t along, bool copies,
+                             tn__dnnl_at lies, tn__dnnl_at copy, dnnl_memory_desc_t *desc,
+                             tn__dnnl_at *at) {
+    matmul_operand copied = *slice;
+    dnnl_memory_desc_t there;
+    TN_TRY(matmul_desc(library, slice, desc));
+    *at = lies;
+    if (!copies) return TN_OK;
+    copied.strides[1 - along] = slice->shape[along] + MATMUL_GAP;
+    TN_TRY(matmul_desc(library, &copied, &there));
+    TN_TRY(tn__dnnl_reorder(work, desc, lies, &there, copy));
+    *desc = there;
+    *at = copy;
+    return TN_OK;
+}
+
+static tn__dnnl_at matmul_at(tn__dnnl_place place, uint32_t index, int64_t elements) {
+    return (tn__dnnl_at){place, index, (uint64_t)elements * sizeof(float)};
+}
+
+/* The product of the rows from `row` on, which lie as `a` says, and the columns from `column` on.
+ */
+static tn_status matmul_add_slice(tn__dnnl_work *work, const tn__dnnl *library,
+                                  const matmul_plan *plan, const matmul_slices *slices,
+                                  const dnnl_memory_desc_t *a, tn__dnnl_at a_at, int64_t row,
+                                  int64_t rows, int64_t column) {
+    const int64_t left = plan->y.shape[1] - column;
+    const int64_t columns = left < slices->columns ? left : slices->columns;
+    const matmul_operand b_slice = matmul_slice(&plan->b, 1, columns);
+    matmul_operand y_slice = matmul_slice(&plan->y, 0, rows);
+    tn__dnnl_after after = plan->after;
+    dnnl_memory_desc_t b, y;
+    dnnl_matmul_desc_t desc;
+    dnnl_primitive_desc_t chosen;
+    tn__dnnl_at b_at;
+    y_slice.shape[1] = columns;
+    after.scale = plan->scale;
+    TN_TRY(matmul_take(work, library, &b_slice, 1, slices->copies_b,
+                       matmul_at(TN__DNNL_INPUT, plan->b_index, column * plan->b.strides[1]),
+                       slices->b_at, &b, &b_at));
+    TN_TRY(matmul_desc(library, &y_slice, &y));
+    TN_TRY(tn__dnnl_status(library->dnnl_matmul_desc_init(&desc, a, &b, NULL, &y)));
+    TN_TRY(tn__dnnl_choose(library, &desc, &after, &chosen, NULL));
+    TN_TRY(tn__dnnl_step(work, chosen, 3));
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SRC, a, a_at));
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_WEIGHTS, &b, b_at));
+    return tn__dnnl_bind(work, DNNL_ARG_DST, &y,
+                         matmul_at(TN__DNNL_OUTPUT, 0, row * plan->y.strides[0] + column));
+}
+
+static tn_status matmul_build_slices(tn__dnnl_work *work, const tn__dnnl *library,
+                                     const matmul_plan *plan, matmul_slices *slices) {
+    const int64_t m = plan->y.shape[0], n = plan->y.shape[1], k = plan->a.shape[1];
+    const uint64_t line = (uint64_t)k * sizeof(float);
+    if (slices->copies_a)
+        TN_TRY(tn__dnnl_scratch(work, line * (uint64_t)(slices->rows + MATMUL_GAP), &slices->a_at));
+    if (slices->copies_b)
+        TN_TRY(
+            tn__dnnl_scratch(work, line * (uint64_t)(slices->columns + MATMUL_GAP), &slices->b_at));
+    for (int64_t row = 0; row < m; row += slices->rows) {
+        const int64_t rows = m - row < slices->rows ? m - row : slices->rows;
+        const matmul_operand a_slice = matmul_slice(&plan->a, 0, rows);
+        dnnl_memory_desc_t a;
+        tn__dnnl_at a_at;
+        TN_TRY(matmul_take(work, library, &a_slice, 0, slices->copies_a,
+                           matmul_at(TN__DNNL_INPUT, plan->a_index, row * plan->a.strides[0]),
+                           slices->a_at, &a, &a_at));
+        for (int64_t column = 0; column < n; column += slices->columns)
+            TN_TRY(matmul_add_slice(work, library, plan, slices, &a, a_at, row, rows, column));
+    }
+    return TN_OK;
+}
+
+/* --- */
+
 /* A product of operands whose shapes are read already; y may be permuted. */
 static tn_status matmul_finish(tn_kernel_setup *setup, tn__dnnl_work *work, matmul_plan *plan) {
     uint32_t rank = plan->y.rank;
@@ -330,6 +454,9 @@ static tn_status matmul_finish(tn_kernel_setup *setup, tn__dnnl_work *work, matm
     matmul_simplify(&plan->a, &plan->b, &plan->y);
     plan->b_index = 1;
     matmul_flip_roles(setup, plan);
+    matmul_slices slices = {.copies_a = false};
+    if (matmul_wants_slices(setup, plan, &slices))
+        return matmul_build_slices(work, setup->library, plan, &slices);
     matmul_form best;
     TN_TRY(matmul_pick(setup, plan, &best));
     dnnl_memory_desc_t wants =

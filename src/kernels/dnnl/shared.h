@@ -13,11 +13,15 @@ tn_status tn__dnnl_conv_prepare(tn_kernel_setup *setup);
 tn_status tn__dnnl_conv_weights(const tn__dnnl *library, const tn_tensor *w, bool transposed,
                                 int64_t group, dnnl_memory_desc_t *desc);
 /* dnnl_pieces.c. A convolution is cut into images * rows pieces, those of an image behind each
- * other; rows > 1 asks for windows that do not go backwards (no transposed one). */
+ * other. */
 typedef struct tn__dnnl_parts {
     tn__dnnl_window window; /* of the whole */
+    bool transposed;
     uint32_t images, rows;
 } tn__dnnl_parts;
+#define TN__DNNL_PIECE_BYTES (UINT64_C(2) << 20) /* that stay in a core's cache */
+/* `count` pieces: images first, then the rows of each. */
+void tn__dnnl_parts_cut(tn__dnnl_parts *parts, const tn_tensor *y, uint64_t count);
 typedef struct tn__dnnl_piece { /* some rows of some images */
     tn__dnnl_window window;
     dnnl_memory_desc_t x, y;     /* as the operands are */
@@ -25,8 +29,8 @@ typedef struct tn__dnnl_piece { /* some rows of some images */
     bool empty;                  /* the last ones, where parts do not go up in it */
 } tn__dnnl_piece;
 /* Piece `index`, 0 first: the rows of the output that it makes and those of the input that it
- * reads; what a window reaches beyond those is padding. Errors: E_UNSUPPORTED (it would be padding
- * alone). */
+ * reads; what a window reaches beyond those is padding, or cut off where it is transposed. Errors:
+ * E_UNSUPPORTED (it would be padding alone). */
 tn_status tn__dnnl_piece_of(const tn__dnnl *library, const tn__dnnl_parts *parts,
                             const tn_tensor *x, const tn_tensor *y, uint32_t index,
                             tn__dnnl_piece *piece);

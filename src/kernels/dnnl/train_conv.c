@@ -13,7 +13,6 @@
 #include "kernels/dnnl/shared.h"
 
 #define BACK_PIECES_MAX 128u
-#define BACK_PIECE_BYTES (UINT64_C(2) << 20) /* that stay in a core's cache */
 
 typedef struct back_plan {
     const tn_tensor *x_tensor, *dy_tensor;
@@ -159,13 +158,10 @@ static bool back_in_pieces(const tn_kernel_setup *setup, const back_plan *plan) 
 static void back_cut(const tn_kernel_setup *setup, back_plan *plan) {
     uint64_t bytes = plan->x_tensor->bytes + plan->dy_tensor->bytes;
     uint64_t goal = tn__setup_output(setup, 0)->bytes;
-    if (goal < BACK_PIECE_BYTES) goal = BACK_PIECE_BYTES;
-    uint64_t count = bytes / goal, images = (uint64_t)plan->dy_tensor->shape[0];
-    if (count > BACK_PIECES_MAX) count = BACK_PIECES_MAX;
-    if (count == 0) count = 1;
-    plan->parts.images = (uint32_t)(count < images ? count : images);
-    plan->parts.rows = (uint32_t)(count / plan->parts.images);
-    if (plan->parts.rows > (uint64_t)plan->dy_tensor->shape[2]) plan->parts.rows = 1;
+    if (goal < TN__DNNL_PIECE_BYTES) goal = TN__DNNL_PIECE_BYTES;
+    uint64_t count = bytes / goal;
+    tn__dnnl_parts_cut(&plan->parts, plan->dy_tensor,
+                       count < BACK_PIECES_MAX ? count : BACK_PIECES_MAX);
 }
 
 /* A step: `sum` += `part`, of that many bytes of float32 each. */
