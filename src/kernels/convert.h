@@ -20,12 +20,21 @@
 #define TN_APART
 #endif
 
+/* Bytes of the widest vectors; a build may say 32, to measure what machines without AVX-512 do. */
+#ifndef TN_WIDEST
+#define TN_WIDEST 64
+#endif
+
 /* A loop that is compiled for wider vectors as well; which one runs is chosen when the program is
  * loaded. As each operation is rounded by itself, the bits are the same. Sanitizers cannot run
  * before that choice. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GLIBC__) && !defined(__clang__) &&  \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if TN_WIDEST >= 64
 #define TN_WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define TN_WIDE __attribute__((target_clones("avx2", "default")))
+#endif
 #else
 #define TN_WIDE
 #endif

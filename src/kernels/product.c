@@ -1,44 +1,21 @@
 /* product.c - a product of matrices in plain loops.
  *
  * Integers are multiplied and added without sign, which in two's complement is the same and wraps
- * around. Half precision is summed up in float32.
+ * around. Half precision is summed up in float32. The loops are there for several widths of
+ * vectors, as a compiler takes apart those that are wider than the machine's; the bits are the
+ * same.
  */
 #include "kernels/convert.h"
 #include "kernels/product.h"
 
 #define PRODUCT_SAME(value) (value)
 
-#define PRODUCT(name) product_float_##name
-#define PRODUCT_TYPE float
-#define PRODUCT_SUM float
-#define PRODUCT_READ PRODUCT_SAME
-#define PRODUCT_WRITE PRODUCT_SAME
-#define PRODUCT_SCALE(scale, value) ((float)(scale) * (value))
-#include "kernels/product_loops.h"
-
-#define PRODUCT(name) product_double_##name
-#define PRODUCT_TYPE double
-#define PRODUCT_SUM double
-#define PRODUCT_READ PRODUCT_SAME
-#define PRODUCT_WRITE PRODUCT_SAME
-#define PRODUCT_SCALE(scale, value) ((scale) * (value))
-#include "kernels/product_loops.h"
-
-#define PRODUCT(name) product_half_##name
-#define PRODUCT_TYPE uint16_t
-#define PRODUCT_SUM float
-#define PRODUCT_READ tn__half_to_float
-#define PRODUCT_WRITE tn__float_to_half
-#define PRODUCT_SCALE(scale, value) ((float)(scale) * (value))
-#include "kernels/product_loops.h"
-
-#define PRODUCT(name) product_bfloat_##name
-#define PRODUCT_TYPE uint16_t
-#define PRODUCT_SUM float
-#define PRODUCT_READ tn__bfloat_to_float
-#define PRODUCT_WRITE tn__float_to_bfloat
-#define PRODUCT_SCALE(scale, value) ((float)(scale) * (value))
-#include "kernels/product_loops.h"
+/* Before a loop of so few turns that its arrays are to be registers. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define PRODUCT_UNROLL _Pragma("GCC unroll 4")
+#else
+#define PRODUCT_UNROLL
+#endif
 
 /* What a scale that is no 1 makes of an integer: towards zero, saturating, as a signed number. */
 static int64_t product_scaled(double scale, int64_t value) {
@@ -46,45 +23,32 @@ static int64_t product_scaled(double scale, int64_t value) {
     return scaled >= 0x1p63 ? INT64_MAX : scaled > -0x1p63 ? (int64_t)scaled : INT64_MIN;
 }
 
-#define PRODUCT(name) product_int32_##name
-#define PRODUCT_TYPE uint32_t
-#define PRODUCT_SUM uint32_t
-#define PRODUCT_READ PRODUCT_SAME
-#define PRODUCT_WRITE PRODUCT_SAME
-#define PRODUCT_SCALE(scale, value) ((uint32_t)product_scaled(scale, (int32_t)(value)))
-#include "kernels/product_loops.h"
+#define PRODUCT_VECTOR 16u
+#define PRODUCT_TARGET
+#define PRODUCT_AS(type, name) product_##type##_##name
+#include "kernels/product_types.h"
 
-#define PRODUCT(name) product_int64_##name
-#define PRODUCT_TYPE uint64_t
-#define PRODUCT_SUM uint64_t
-#define PRODUCT_READ PRODUCT_SAME
-#define PRODUCT_WRITE PRODUCT_SAME
-#define PRODUCT_SCALE(scale, value) ((uint64_t)product_scaled(scale, (int64_t)(value)))
-#include "kernels/product_loops.h"
+#if defined(__x86_64__) && defined(__GNUC__)
+#define PRODUCT_VECTOR 32u
+#define PRODUCT_TARGET __attribute__((target("avx2")))
+#define PRODUCT_AS(type, name) product_##type##_##name##_avx2
+#include "kernels/product_types.h"
+
+#define PRODUCT_VECTOR 64u
+#define PRODUCT_TARGET __attribute__((target("avx512f")))
+#define PRODUCT_AS(type, name) product_##type##_##name##_avx512
+#include "kernels/product_types.h"
 
 void tn__product_run(const tn__product *product, tn_dtype dtype) {
-    switch (dtype) {
-    case TN_FLOAT32:
-        product_float_run(product);
-        break;
-    case TN_FLOAT64:
-        product_double_run(product);
-        break;
-    case TN_FLOAT16:
-        product_half_run(product);
-        break;
-    case TN_BFLOAT16:
-        product_bfloat_run(product);
-        break;
-    case TN_INT32:
-    case TN_UINT32:
-        product_int32_run(product);
-        break;
-    case TN_INT64:
-    case TN_UINT64:
-        product_int64_run(product);
-        break;
-    default:
-        break;
-    }
+    if (TN_WIDEST >= 64 && __builtin_cpu_supports("avx512f"))
+        product_any_run_avx512(product, dtype);
+    else if (__builtin_cpu_supports("avx2"))
+        product_any_run_avx2(product, dtype);
+    else
+        product_any_run(product, dtype);
 }
+#else
+void tn__product_run(const tn__product *product, tn_dtype dtype) {
+    product_any_run(product, dtype);
+}
+#endif

@@ -1,15 +1,23 @@
-/* product_loops.h - the loops of a matrix product for one element type. Included by product.c once
- * per type, with PRODUCT(name), PRODUCT_TYPE, PRODUCT_SUM, PRODUCT_READ, PRODUCT_WRITE defined.
+/* product_loops.h - the loops of a matrix product for one element type and one width of vectors.
+ * Included by product_types.h, with PRODUCT(name), PRODUCT_TYPE, PRODUCT_SUM, PRODUCT_READ,
+ * PRODUCT_WRITE, PRODUCT_SCALE, PRODUCT_PLAIN (elements are what is summed), PRODUCT_VECTOR (bytes)
+ * and PRODUCT_TARGET defined.
  *
  * Rows of B that lie together: a tile of C of a few rows and 64 columns gathers `inner` in blocks
- * of 64, innermost loop along the row of B. Otherwise, columns of B and rows of A that lie
+ * of 64, a strip of it at a time in registers. Otherwise, columns of B and rows of A that lie
  * together: dot products in 16 lanes. Sums of blocks are added to sums of sums, so that the error
- * of n terms grows as n / 64 + 64 at the worst.
+ * of n terms grows as n / 64 + 64 at the worst. No sum depends on the width or on what is computed
+ * beside it: the bits are the same everywhere.
  */
 #define PRODUCT_ROWS 4u
 #define PRODUCT_COLUMNS 64u
 #define PRODUCT_BLOCK 64u
 #define PRODUCT_LANES 16u
+#define PRODUCT_EACH (PRODUCT_VECTOR / (uint32_t)sizeof(PRODUCT_SUM)) /* numbers of a vector */
+#define PRODUCT_STRIP (2 * PRODUCT_EACH)
+#define PRODUCT_STRIPS (PRODUCT_COLUMNS / PRODUCT_STRIP)
+#define PRODUCT_PARTS (PRODUCT_LANES > PRODUCT_EACH ? PRODUCT_LANES / PRODUCT_EACH : 1u)
+#define PRODUCT_SIDE (PRODUCT_PARTS > 2 ? 1u : 2u) /* of a square of dot products: in registers */
 
 static inline __attribute__((always_inline)) void PRODUCT(store)(const tn__product *p, uint64_t row,
                                                                  uint64_t column, uint64_t count,
@@ -27,7 +35,61 @@ static inline __attribute__((always_inline)) void PRODUCT(store)(const tn__produ
     }
 }
 
+/* Said to be a vector: a compiler that is shown an array of so few takes it apart. */
+typedef PRODUCT_SUM PRODUCT(vector) __attribute__((vector_size(PRODUCT_VECTOR)));
+
+static inline __attribute__((always_inline)) void PRODUCT(load)(const PRODUCT_TYPE *from,
+                                                                PRODUCT(vector) * to) {
+    if (PRODUCT_PLAIN)
+        memcpy(to, from, sizeof *to);
+    else
+        for (uint32_t i = 0; i < PRODUCT_EACH; i++) (*to)[i] = PRODUCT_READ(from[i]);
+}
+
+/* Sums of terms [from, to) of so many rows and PRODUCT_STRIP columns, in registers. */
+static inline __attribute__((always_inline)) void PRODUCT(strip)(const tn__product *p, uint64_t row,
+                                                                 uint64_t rows, uint64_t column,
+                                                                 uint64_t from, uint64_t to,
+                                                                 PRODUCT(vector) (*total)[2]) {
+    PRODUCT(vector) part[PRODUCT_ROWS][2] = {{{0}}};
+    const PRODUCT_TYPE *a = (const PRODUCT_TYPE *)p->a + row * p->a_row;
+    const PRODUCT_TYPE *b = (const PRODUCT_TYPE *)p->b + column;
+    for (uint64_t l = from; l < to; l++) {
+        PRODUCT(vector) right[2];
+        PRODUCT(load)(b + l * p->b_inner, &right[0]);
+        PRODUCT(load)(b + l * p->b_inner + PRODUCT_EACH, &right[1]);
+        PRODUCT_UNROLL
+        for (uint64_t r = 0; r < rows; r++) {
+            PRODUCT_SUM factor = PRODUCT_READ(a[r * p->a_row + l * p->a_inner]);
+            part[r][0] += factor * right[0];
+            part[r][1] += factor * right[1];
+        }
+    }
+    PRODUCT_UNROLL
+    for (uint64_t r = 0; r < rows; r++) {
+        total[r][0] += part[r][0];
+        total[r][1] += part[r][1];
+    }
+}
+
 static inline __attribute__((always_inline)) void PRODUCT(tile)(const tn__product *p, uint64_t row,
+                                                                uint64_t rows, uint64_t column) {
+    PRODUCT(vector) total[PRODUCT_STRIPS][PRODUCT_ROWS][2] = {{{{0}}}};
+    for (uint64_t k = 0; k < p->inner; k += PRODUCT_BLOCK) {
+        uint64_t end = p->inner - k < PRODUCT_BLOCK ? p->inner : k + PRODUCT_BLOCK;
+        for (uint64_t s = 0; s < PRODUCT_STRIPS; s++)
+            PRODUCT(strip)(p, row, rows, column + s * PRODUCT_STRIP, k, end, total[s]);
+    }
+    for (uint64_t r = 0; r < rows; r++)
+        for (uint64_t s = 0; s < PRODUCT_STRIPS; s++) {
+            PRODUCT_SUM sums[PRODUCT_STRIP];
+            memcpy(sums, total[s][r], sizeof sums);
+            PRODUCT(store)(p, row + r, column + s * PRODUCT_STRIP, PRODUCT_STRIP, sums);
+        }
+}
+
+/* The same sums of fewer columns, or of columns that do not lie together. */
+static inline __attribute__((always_inline)) void PRODUCT(rest)(const tn__product *p, uint64_t row,
                                                                 uint64_t rows, uint64_t column,
                                                                 uint64_t columns) {
     PRODUCT_SUM total[PRODUCT_ROWS][PRODUCT_COLUMNS] = {{0}};
@@ -53,47 +115,80 @@ static inline __attribute__((always_inline)) void PRODUCT(tile)(const tn__produc
     for (uint64_t r = 0; r < rows; r++) PRODUCT(store)(p, row + r, column, columns, total[r]);
 }
 
-/* Said to be a vector: a compiler that is shown an array of so few takes it apart. */
-typedef PRODUCT_SUM PRODUCT(lanes)
-    __attribute__((vector_size(PRODUCT_LANES * sizeof(PRODUCT_SUM)), aligned(16)));
-
-static inline __attribute__((always_inline)) PRODUCT_SUM
-PRODUCT(dot)(const PRODUCT_TYPE *a, const PRODUCT_TYPE *b, uint64_t count) {
-    PRODUCT(lanes) total = {0};
-    PRODUCT_SUM sum = 0;
-    uint64_t k = 0;
-    while (count - k >= PRODUCT_LANES) {
-        PRODUCT(lanes) part = {0}, left, right;
-        for (uint64_t n = 0; n < PRODUCT_BLOCK && count - k >= PRODUCT_LANES;
-             n++, k += PRODUCT_LANES) {
-            for (uint64_t i = 0; i < PRODUCT_LANES; i++) left[i] = PRODUCT_READ(a[k + i]);
-            for (uint64_t i = 0; i < PRODUCT_LANES; i++) right[i] = PRODUCT_READ(b[k + i]);
-            part += left * right;
+/* Of `side` rows of `a` with as many columns of `b` at once, each sum as if it were alone. */
+static inline __attribute__((always_inline)) void PRODUCT(dots)(const tn__product *p, uint64_t row,
+                                                                uint64_t rows, uint64_t column,
+                                                                uint64_t columns) {
+    const PRODUCT_TYPE *a = (const PRODUCT_TYPE *)p->a + row * p->a_row;
+    const PRODUCT_TYPE *b = (const PRODUCT_TYPE *)p->b + column * p->b_column;
+    const uint64_t whole = p->inner - p->inner % PRODUCT_LANES;
+    PRODUCT(vector) total[4][PRODUCT_PARTS] = {{{0}}};
+    for (uint64_t k = 0; k < whole; k += PRODUCT_BLOCK * PRODUCT_LANES) {
+        uint64_t end =
+            whole - k < PRODUCT_BLOCK * PRODUCT_LANES ? whole : k + PRODUCT_BLOCK * PRODUCT_LANES;
+        PRODUCT(vector) part[4][PRODUCT_PARTS] = {{{0}}};
+        for (uint64_t l = k; l < end; l += PRODUCT_LANES) {
+            PRODUCT_UNROLL
+            for (uint64_t v = 0; v < PRODUCT_PARTS; v++) {
+                PRODUCT(vector) left[2], right[4];
+                PRODUCT_UNROLL
+                for (uint64_t r = 0; r < rows; r++)
+                    PRODUCT(load)(a + r * p->a_row + l + v * PRODUCT_EACH, &left[r]);
+                PRODUCT_UNROLL
+                for (uint64_t c = 0; c < columns; c++) {
+                    PRODUCT(load)(b + c * p->b_column + l + v * PRODUCT_EACH, &right[c]);
+                    PRODUCT_UNROLL
+                    for (uint64_t r = 0; r < rows; r++) part[c * rows + r][v] += left[r] * right[c];
+                }
+            }
         }
-        total += part;
+        PRODUCT_UNROLL
+        for (uint64_t i = 0; i < rows * columns; i++) {
+            PRODUCT_UNROLL
+            for (uint64_t v = 0; v < PRODUCT_PARTS; v++) total[i][v] += part[i][v];
+        }
     }
-    for (; k < count; k++) sum += PRODUCT_READ(a[k]) * PRODUCT_READ(b[k]);
-    for (uint64_t i = 0; i < PRODUCT_LANES; i++) sum += total[i];
-    return sum;
+    for (uint64_t r = 0; r < rows; r++)
+        for (uint64_t c = 0; c < columns; c++) {
+            PRODUCT_SUM sum = 0, lanes[PRODUCT_LANES];
+            memcpy(lanes, total[c * rows + r], sizeof lanes);
+            for (uint64_t k = whole; k < p->inner; k++)
+                sum += PRODUCT_READ(a[r * p->a_row + k]) * PRODUCT_READ(b[c * p->b_column + k]);
+            for (uint64_t i = 0; i < PRODUCT_LANES; i++) sum += lanes[i];
+            PRODUCT(store)(p, row + r, column + c, 1, &sum);
+        }
+}
+
+static inline __attribute__((always_inline)) void PRODUCT(all_dots)(const tn__product *p) {
+    uint64_t i = 0, j;
+    for (; i + PRODUCT_SIDE <= p->rows; i += PRODUCT_SIDE) {
+        for (j = 0; j + PRODUCT_SIDE <= p->columns; j += PRODUCT_SIDE)
+            PRODUCT(dots)(p, i, PRODUCT_SIDE, j, PRODUCT_SIDE);
+        if (j < p->columns) PRODUCT(dots)(p, i, PRODUCT_SIDE, j, 1);
+    }
+    if (i == p->rows) return;
+    for (j = 0; j + 2 * PRODUCT_SIDE <= p->columns; j += 2 * PRODUCT_SIDE)
+        PRODUCT(dots)(p, i, 1, j, 2 * PRODUCT_SIDE);
+    for (; j < p->columns; j++) PRODUCT(dots)(p, i, 1, j, 1);
 }
 
 /* The others are compiled into it, so that they have its vectors. */
-TN_WIDE static void PRODUCT(run)(const tn__product *p) {
-    bool dots = p->a_inner == 1 && p->b_inner == 1 && (p->b_column != 1 || p->columns == 1);
-    if (dots) {
-        const PRODUCT_TYPE *a = p->a, *b = p->b;
-        for (uint64_t i = 0; i < p->rows; i++)
-            for (uint64_t j = 0; j < p->columns; j++) {
-                PRODUCT_SUM sum = PRODUCT(dot)(a + i * p->a_row, b + j * p->b_column, p->inner);
-                PRODUCT(store)(p, i, j, 1, &sum);
-            }
+PRODUCT_TARGET static void PRODUCT(run)(const tn__product *p) {
+    if (p->a_inner == 1 && p->b_inner == 1 && (p->b_column != 1 || p->columns == 1)) {
+        PRODUCT(all_dots)(p);
         return;
     }
     for (uint64_t j = 0; j < p->columns; j += PRODUCT_COLUMNS) {
         uint64_t columns = p->columns - j < PRODUCT_COLUMNS ? p->columns - j : PRODUCT_COLUMNS;
+        bool full = columns == PRODUCT_COLUMNS && p->b_column == 1;
         for (uint64_t i = 0; i < p->rows; i += PRODUCT_ROWS) {
             uint64_t rows = p->rows - i < PRODUCT_ROWS ? p->rows - i : PRODUCT_ROWS;
-            PRODUCT(tile)(p, i, rows, j, columns);
+            if (full && rows == PRODUCT_ROWS)
+                PRODUCT(tile)(p, i, PRODUCT_ROWS, j);
+            else if (full && rows == 1 && sizeof(PRODUCT_SUM) < 8)
+                PRODUCT(tile)(p, i, 1, j);
+            else
+                PRODUCT(rest)(p, i, rows, j, columns);
         }
     }
 }
@@ -102,9 +197,15 @@ TN_WIDE static void PRODUCT(run)(const tn__product *p) {
 #undef PRODUCT_COLUMNS
 #undef PRODUCT_BLOCK
 #undef PRODUCT_LANES
+#undef PRODUCT_EACH
+#undef PRODUCT_STRIP
+#undef PRODUCT_STRIPS
+#undef PRODUCT_PARTS
+#undef PRODUCT_SIDE
 #undef PRODUCT
 #undef PRODUCT_TYPE
 #undef PRODUCT_SUM
+#undef PRODUCT_PLAIN
 #undef PRODUCT_READ
 #undef PRODUCT_WRITE
 #undef PRODUCT_SCALE

@@ -1,6 +1,8 @@
 /* Products of matrices and quantisation in plain loops against their definitions. */
 #include "nn.h"
 
+#include "kernels/product.h"
+
 /* --- shapes of factors: batches that broadcast, vectors --- */
 
 typedef struct product_case {
@@ -311,6 +313,63 @@ static void products_refuse_what_does_not_fit(void **state) {
     nn_refuses(&op, "two scales along an axis of three");
 }
 
+/* --- sums in the order that product_loops.h states, whatever vectors there are --- */
+
+static float product_by_order(const tn__product *p, uint64_t row, uint64_t column) {
+    const bool dots = p->a_inner == 1 && p->b_inner == 1 && (p->b_column != 1 || p->columns == 1);
+    const float *a = (const float *)p->a + row * p->a_row;
+    const float *b = (const float *)p->b + column * p->b_column;
+    const uint64_t lanes = dots ? 16 : 1, block = 64 * lanes;
+    const uint64_t whole = p->inner - p->inner % lanes;
+    float totals[16] = {0}, sum = 0;
+    for (uint64_t k = 0; k < whole; k += block) {
+        float part[16] = {0};
+        for (uint64_t l = k; l < whole && l < k + block; l++)
+            part[l % lanes] += a[l * p->a_inner] * b[l * p->b_inner];
+        for (uint64_t i = 0; i < lanes; i++) totals[i] += part[i];
+    }
+    for (uint64_t k = whole; k < p->inner; k++) sum += a[k * p->a_inner] * b[k * p->b_inner];
+    for (uint64_t i = 0; i < lanes; i++) sum += totals[i];
+    return sum;
+}
+
+static void sums_have_one_order(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        tn__random random = {seed};
+        const uint64_t m = (uint64_t)nn_in(&random, 1, 9), n = (uint64_t)nn_in(&random, 1, 200);
+        const uint64_t k = (uint64_t)nn_in(&random, 1, seed % 5 == 0 ? 2300 : 300);
+        const bool a_flips = nn_often(&random, 3), b_flips = nn_often(&random, 2);
+        float *a = malloc(m * k * sizeof *a), *b = malloc(k * n * sizeof *b);
+        float *c = malloc(m * n * sizeof *c);
+        for (uint64_t i = 0; i < m * k; i++) a[i] = (float)nn_in(&random, -999, 999) / 7;
+        for (uint64_t i = 0; i < k * n; i++) b[i] = (float)nn_in(&random, -999, 999) / 7;
+        tn__product p = {.rows = m,
+                         .columns = n,
+                         .inner = k,
+                         .a = a,
+                         .b = b,
+                         .c = c,
+                         .a_row = a_flips ? 1 : k,
+                         .a_inner = a_flips ? m : 1,
+                         .b_inner = b_flips ? 1 : n,
+                         .b_column = b_flips ? k : 1,
+                         .c_row = n,
+                         .scale = 1,
+                         .addend_scale = 1};
+        tn__product_run(&p, TN_FLOAT32);
+        for (uint64_t i = 0; i < m * n; i++) {
+            float want = product_by_order(&p, i / n, i % n);
+            if (memcmp(&want, &c[i], sizeof want) != 0)
+                fail_msg("seed %llu, element %llu: %.9g instead of %.9g", (unsigned long long)seed,
+                         (unsigned long long)i, (double)c[i], (double)want);
+        }
+        free(a);
+        free(b);
+        free(c);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matmul_multiplies_as_numpy_does),
@@ -322,6 +381,7 @@ int main(void) {
         cmocka_unit_test(quantisation_rounds_half_to_even_and_saturates),
         cmocka_unit_test(dynamic_quantisation_covers_the_range),
         cmocka_unit_test(products_refuse_what_does_not_fit),
+        cmocka_unit_test(sums_have_one_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

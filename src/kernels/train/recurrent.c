@@ -9,12 +9,15 @@
  *     GRU   z, r, n: n = tanh(W x + r (R h + b)), h' = (1 - z) n + z h   (linear_before_reset)
  *     RNN   h' = tanh(a) or relu(a)
  *
- * Scratch of `wide` holds activated gates first and their gradients afterwards; GRU keeps its
- * recurrent half apart (`deep`), as r scales that half alone.
- * Source: Hochreiter, Schmidhuber 1997; Werbos 1990 (backpropagation through time).
+ * Curves are computed as approximate.h has them, but of float64. Scratch of `wide` holds activated
+ * gates first and their gradients afterwards; GRU keeps its recurrent half apart (`deep`), as r
+ * scales that half alone. Source: Hochreiter, Schmidhuber 1997; Werbos 1990 (backpropagation
+ * through time).
  */
 #include <math.h>
 
+#include "kernels/approximate.h"
+#include "kernels/convert.h"
 #include "kernels/product.h"
 
 typedef enum recurrent_kind { RECURRENT_RNN, RECURRENT_GRU, RECURRENT_LSTM } recurrent_kind;
@@ -122,8 +125,26 @@ static void recurrent_bias(const recurrent_job *job, const tn_operand *gates, ui
     }
 }
 
-static void recurrent_logistic(double *values, uint64_t count) {
-    for (uint64_t i = 0; i < count; i++) values[i] = 1 / (1 + exp(-values[i]));
+TN_WIDE static void recurrent_logistic_floats(double *values, uint64_t count) {
+    TN_APART
+    for (uint64_t i = 0; i < count; i++) values[i] = (double)tn__logisticf((float)values[i]);
+}
+TN_WIDE static void recurrent_tanh_floats(double *values, uint64_t count) {
+    TN_APART
+    for (uint64_t i = 0; i < count; i++) values[i] = (double)tn__tanhf((float)values[i]);
+}
+
+static void recurrent_logistic(const recurrent_job *job, double *values, uint64_t count) {
+    if (job->dtype != TN_FLOAT64)
+        recurrent_logistic_floats(values, count);
+    else
+        for (uint64_t i = 0; i < count; i++) values[i] = 1 / (1 + exp(-values[i]));
+}
+static void recurrent_tanh(const recurrent_job *job, double *values, uint64_t count) {
+    if (job->dtype != TN_FLOAT64)
+        recurrent_tanh_floats(values, count);
+    else
+        for (uint64_t i = 0; i < count; i++) values[i] = tanh(values[i]);
 }
 
 typedef struct recurrent_tile {    /* some hidden units of one batch element at one time */
@@ -143,32 +164,33 @@ static void recurrent_gates_store(const recurrent_job *job, const tn_operand *to
         tn__real_store(to, t->wide + k * job->hidden, t->count, g[k]);
 }
 
-static void recurrent_forward_tile(const recurrent_job *job, const recurrent_tile *t) {
+TN_WIDE static void recurrent_forward_tile(const recurrent_job *job, const recurrent_tile *t) {
     double g[4][TN__REAL_TILE], q[4][TN__REAL_TILE], h[TN__REAL_TILE], c[TN__REAL_TILE];
+    double curve[TN__REAL_TILE];
     recurrent_gates_load(job, &job->wide, t, g);
     tn__real_load(&job->h, t->before, 1, t->count, h);
     if (job->kind == RECURRENT_LSTM) {
         tn__real_load(&job->c, t->before, 1, t->count, c);
-        for (uint32_t k = 0; k < 3; k++) recurrent_logistic(g[k], t->count);
-        for (uint64_t i = 0; i < t->count; i++) {
-            g[3][i] = tanh(g[3][i]);
-            c[i] = g[2][i] * c[i] + g[0][i] * g[3][i];
-            h[i] = g[1][i] * tanh(c[i]);
-        }
+        for (uint32_t k = 0; k < 3; k++) recurrent_logistic(job, g[k], t->count);
+        recurrent_tanh(job, g[3], t->count);
+        for (uint64_t i = 0; i < t->count; i++)
+            curve[i] = c[i] = g[2][i] * c[i] + g[0][i] * g[3][i];
+        recurrent_tanh(job, curve, t->count);
+        for (uint64_t i = 0; i < t->count; i++) h[i] = g[1][i] * curve[i];
         tn__real_store(&job->c, t->after, t->count, c);
     } else if (job->kind == RECURRENT_GRU) {
         recurrent_gates_load(job, &job->deep, t, q);
         for (uint32_t k = 0; k < 2; k++) {
             for (uint64_t i = 0; i < t->count; i++) g[k][i] += q[k][i];
-            recurrent_logistic(g[k], t->count);
+            recurrent_logistic(job, g[k], t->count);
         }
-        for (uint64_t i = 0; i < t->count; i++) {
-            g[2][i] = tanh(g[2][i] + g[1][i] * q[2][i]);
-            h[i] = (1 - g[0][i]) * g[2][i] + g[0][i] * h[i];
-        }
+        for (uint64_t i = 0; i < t->count; i++) g[2][i] += g[1][i] * q[2][i];
+        recurrent_tanh(job, g[2], t->count);
+        for (uint64_t i = 0; i < t->count; i++) h[i] = (1 - g[0][i]) * g[2][i] + g[0][i] * h[i];
     } else {
+        if (!job->rectified) recurrent_tanh(job, g[0], t->count);
         for (uint64_t i = 0; i < t->count; i++)
-            h[i] = g[0][i] = job->rectified ? (g[0][i] > 0 ? g[0][i] : 0) : tanh(g[0][i]);
+            h[i] = g[0][i] = job->rectified && !(g[0][i] > 0) ? 0 : g[0][i];
     }
     recurrent_gates_store(job, &job->wide, t, g);
     tn__real_store(&job->h, t->after, t->count, h);
@@ -222,14 +244,16 @@ static void recurrent_forward(const recurrent_job *job) {
 
 /* --- backward --- */
 
-static void recurrent_lstm_back(const recurrent_job *job, const recurrent_tile *t,
-                                double (*g)[TN__REAL_TILE], double *dh) {
-    double c[TN__REAL_TILE], before[TN__REAL_TILE], dc[TN__REAL_TILE];
-    tn__real_load(&job->c, t->after, 1, t->count, c);
+TN_WIDE static void recurrent_lstm_back(const recurrent_job *job, const recurrent_tile *t,
+                                        double (*g)[TN__REAL_TILE], double *dh) {
+    double curves[TN__REAL_TILE], before[TN__REAL_TILE], dc[TN__REAL_TILE];
+    tn__real_load(&job->c, t->after, 1, t->count, curves);
     tn__real_load(&job->c, t->before, 1, t->count, before);
     tn__real_load(&job->dc, t->state, 1, t->count, dc);
+    recurrent_tanh(job, curves, t->count);
+    TN_APART
     for (uint64_t i = 0; i < t->count; i++) {
-        double in = g[0][i], out = g[1][i], forget = g[2][i], cell = g[3][i], curve = tanh(c[i]);
+        double in = g[0][i], out = g[1][i], forget = g[2][i], cell = g[3][i], curve = curves[i];
         double d = dc[i] + dh[i] * out * (1 - curve * curve);
         g[0][i] = d * cell * in * (1 - in);
         g[1][i] = dh[i] * curve * out * (1 - out);
