@@ -59,8 +59,11 @@ static tn_status bench_open_fitted(const bench_net *net, const bench_plan *plan,
     if (status == TN_OK)
         status = bench_open_program(net, &within, result->program, 0, fitted, error);
     if (status == TN_OK && plan->traced)
-        printf("    within %.1f MiB by %s: %.3f of the plain time is predicted\n", mib,
-               result->pass, (double)result->time / (double)result->plain_time);
+        printf(
+            "    within %.1f MiB by %s: %.3f of the plain time is predicted, no program within it "
+            "takes less than %.3f; %.1f s of search\n",
+            mib, result->pass, (double)result->time / (double)result->plain_time,
+            (double)result->time_bound / (double)result->plain_time, result->seconds);
     tn_costs_destroy(costs);
     return status;
 }

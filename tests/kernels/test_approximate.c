@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "kernels/approximate.h"
+#include "kernels/gelu.h"
 
 static double approximate_logistic(double x) { return 1 / (1 + exp(-x)); }
 
@@ -63,10 +64,28 @@ static void erf_is_within_2e_minus_7(void **state) {
     }
 }
 
+/* Of all sizes: beyond where the density ends, too, with numbers that it would not outweigh. */
+static void the_slope_of_gelu_is_within_2e_minus_7(void **state) {
+    double most = 0;
+    (void)state;
+    for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 1009) {
+        float x = tn__float_of_bits((uint32_t)bits), got = tn__gelu_slopef(x);
+        double wide = (double)x, density = exp(-0.5 * wide * wide) * TN__GELU_DENSITY;
+        double want = 0.5 * erfc(-wide * TN__GELU_ROOT) + (density > 0 ? wide * density : 0);
+        if (!isfinite(x)) continue;
+        double apart = fabs((double)got - want);
+        if (!(apart < 2e-7)) fail_msg("at %a: %a, not %a", wide, (double)got, want);
+        if (apart > most) most = apart;
+    }
+    assert_true(isnan(tn__gelu_slopef(NAN)));
+    print_message("at most %g apart\n", most);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_are_within_the_stated_error_for_floats_of_all_sizes),
         cmocka_unit_test(erf_is_within_2e_minus_7),
+        cmocka_unit_test(the_slope_of_gelu_is_within_2e_minus_7),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
