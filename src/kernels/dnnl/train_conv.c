@@ -276,7 +276,7 @@ static tn_status back_whole(tn__dnnl_work *work, const tn__dnnl *library, const 
 
 static tn_status back_prepare_as(tn_kernel_setup *setup, bool pieces) {
     tn__dnnl_work *work;
-    back_plan plan;
+    back_plan plan = {.x_tensor = NULL};
     TN_TRY(tn__dnnl_begin(setup, &work));
     tn_status status = back_read(setup, &plan);
     if (status == TN_OK && pieces && !back_in_pieces(setup, &plan)) status = TN_E_UNSUPPORTED;
