@@ -122,11 +122,21 @@ static inline __attribute__((always_inline)) void PRODUCT(dots)(const tn__produc
     const PRODUCT_TYPE *a = (const PRODUCT_TYPE *)p->a + row * p->a_row;
     const PRODUCT_TYPE *b = (const PRODUCT_TYPE *)p->b + column * p->b_column;
     const uint64_t whole = p->inner - p->inner % PRODUCT_LANES;
-    PRODUCT(vector) total[4][PRODUCT_PARTS] = {{{0}}};
+    PRODUCT(vector) total[4][PRODUCT_PARTS];
+    PRODUCT_UNROLL
+    for (uint64_t i = 0; i < rows * columns; i++) {
+        PRODUCT_UNROLL
+        for (uint64_t v = 0; v < PRODUCT_PARTS; v++) total[i][v] = (PRODUCT(vector)){0};
+    }
     for (uint64_t k = 0; k < whole; k += PRODUCT_BLOCK * PRODUCT_LANES) {
         uint64_t end =
             whole - k < PRODUCT_BLOCK * PRODUCT_LANES ? whole : k + PRODUCT_BLOCK * PRODUCT_LANES;
-        PRODUCT(vector) part[4][PRODUCT_PARTS] = {{{0}}};
+        PRODUCT(vector) part[4][PRODUCT_PARTS];
+        PRODUCT_UNROLL
+        for (uint64_t i = 0; i < rows * columns; i++) {
+            PRODUCT_UNROLL
+            for (uint64_t v = 0; v < PRODUCT_PARTS; v++) part[i][v] = (PRODUCT(vector)){0};
+        }
         for (uint64_t l = k; l < end; l += PRODUCT_LANES) {
             PRODUCT_UNROLL
             for (uint64_t v = 0; v < PRODUCT_PARTS; v++) {
