@@ -168,6 +168,44 @@ static void long_unit_chains_replay_as_the_formula_says(void **state) {
     }
 }
 
+/* Few slots for many layers: more than the hundred places at which it splits first. */
+static void few_slots_are_enough_for_long_chains(void **state) {
+    (void)state;
+    static const uint64_t budgets[] = {5, 6, 8, 12, 20, 40, 100};
+    for (uint32_t n = 300; n <= 1000; n += 700) {
+        uint64_t sum, cost;
+        kit *k = long_chain(n, true, &sum);
+        for (size_t i = 0; i < sizeof budgets / sizeof *budgets; i++) {
+            uint64_t best = n + 1 + known_reversal(n + 1, budgets[i] - 2);
+            assert_ok(solve(k, "rotor", budgets[i], &cost));
+            print_message("%u layers, %" PRIu64 " slots: %.4f of the formula\n", n, budgets[i],
+                          (double)cost / (double)best);
+            assert_true(cost >= best && (double)cost < 1.6 * (double)best);
+        }
+        kit_free(k);
+    }
+}
+
+/* The default asks who is for chains: none of them is better. */
+static void joint_is_as_good_on_chains(void **state) {
+    (void)state;
+    static const char *const passes[] = {"revolve", "rotor"};
+    for (int unit = 0; unit < 2; unit++) {
+        uint64_t sum, found, cost;
+        kit *k = long_chain(150, unit, &sum);
+        for (uint64_t part = 4; part <= 40; part *= 3) {
+            solve(k, "joint", sum / part, &found);
+            for (int p = 0; p < 2; p++) {
+                solve(k, passes[p], sum / part, &cost);
+                if (found > cost)
+                    fail_msg("1/%d of the bytes: joint %" PRIu64 ", %s %" PRIu64, (int)part, found,
+                             passes[p], cost);
+            }
+        }
+        kit_free(k);
+    }
+}
+
 /* Chen's own division of VGG19, as Checkmate's authors have it. */
 static void sublinear_divides_vgg_as_chen_does(void **state) {
     (void)state;
@@ -207,6 +245,8 @@ int main(void) {
         cmocka_unit_test(splits_of_long_chains_add_up_to_the_formula),
         cmocka_unit_test(rotor_finds_the_optimum_of_unequal_layers),
         cmocka_unit_test(long_chains_are_solved),
+        cmocka_unit_test(few_slots_are_enough_for_long_chains),
+        cmocka_unit_test(joint_is_as_good_on_chains),
         cmocka_unit_test(long_unit_chains_replay_as_the_formula_says),
         cmocka_unit_test(sublinear_divides_vgg_as_chen_does),
         cmocka_unit_test(what_is_no_chain_is_refused),

@@ -1,11 +1,11 @@
 /* joint.c - the default: what is kept, computed again, copied and encoded, decided together.
  *
- * Small works are given to `exact` for a moment. Then lower bounds (bound.c), schedules of runs
- * alone (joint_search.c), copies and runs in one (joint_swap.c), and forms with both
- * (joint_code.c). The best of all by time stays. The frame asks it for each of these by itself, and
- * other passes beside it (fit_parts.c): what was searched by then is not searched again. What it
- * spends is bounded by itself, so that a few thousand operators take about a second, unless a work
- * limit asks for more (or less).
+ * Small works are given to `exact` for a moment, chains to the passes that are for them. Then lower
+ * bounds (bound.c), schedules of runs alone (joint_search.c), copies and runs in one
+ * (joint_swap.c), and forms with both (joint_code.c). The best of all by time stays. The frame asks
+ * it for each of these by itself, and other passes beside it (fit_parts.c): what was searched by
+ * then is not searched again. What it spends is bounded by itself, so that a few thousand operators
+ * take about a second, unless a work limit asks for more (or less).
  */
 #include "budget/bound.h"
 #include "budget/joint_code.h"
@@ -14,6 +14,7 @@
 
 #define JOINT_EXACT_JOBS 40u      /* of works that `exact` is asked about */
 #define JOINT_EXACT_WORK 1500000u /* and how much it may do */
+#define JOINT_REVOLVE_RUNS 64u    /* of each job: longer schedules take long to lay out */
 
 /* Limits and refusals of another pass are no reason to stop. */
 static tn_status joint_pass_over(const tn__pass_run *run, tn_status status) {
@@ -35,6 +36,19 @@ static tn_status joint_ask(tn__pass_run *run, const char *name, uint64_t work, t
     return joint_pass_over(run, *said);
 }
 
+/* Who is for chains refuses all others at once. */
+static tn_status joint_chains(tn__pass_run *run, uint64_t effort) {
+    tn_status said;
+    TN_TRY(joint_ask(run, "revolve", (uint64_t)JOINT_REVOLVE_RUNS * run->work->job_count, &said));
+    if (run->any && run->has_best) return TN_OK;
+    return joint_ask(run, "rotor", effort / 2, &said);
+}
+
+static tn_status joint_runs(tn__pass_run *run, uint64_t effort) {
+    TN_TRY(joint_chains(run, effort));
+    return run->any && run->has_best ? TN_OK : tn__joint_search(run, effort);
+}
+
 static tn_status joint_copies_and_codecs(tn__pass_run *run, uint64_t effort) {
     bool swaps = (run->allow & TN__ALLOW_SWAP) && run->out_rate > 0 && run->in_rate > 0;
     bool codes = (run->allow & TN__ALLOW_COMPRESS) && run->graph != NULL;
@@ -52,7 +66,7 @@ static tn_status joint_search_all(tn__pass_run *run, uint64_t effort) {
     if (alone && (said == TN_OK || said == TN_E_INFEASIBLE)) return said;
     if (!run->no_bound) TN_TRY(tn__bound_raise(run, effort));
     if (run->only_proof) return TN_OK;
-    if (runs) TN_TRY(tn__joint_search(run, effort));
+    if (runs) TN_TRY(joint_runs(run, effort));
     return alone || (run->any && run->has_best) ? TN_OK : joint_copies_and_codecs(run, effort);
 }
 

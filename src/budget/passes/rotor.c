@@ -14,8 +14,10 @@
  * two equal layers are done at more cost than they must.
  *
  * Bytes are counted in slots (500) and rounded up where they are many; with more states than 100
- * the smallest ones of as many stretches are where it may split, and a stretch is kept or passed
- * over as a whole. Cost: O(states^3 * slots), states at most 100.
+ * (with fewer slots more: 500 with four) the smallest ones of as many stretches are where it may
+ * split. A stretch is kept or passed over as a whole, and where it is gone through by itself
+ * divided once more, at 20 places. Where nothing fits, fewer slots and more places are tried.
+ * Cost: O(states^3 * slots), as of 100 states and 500 slots at most.
  *
  * The cheapest of all may give up a kept state and make it again: one or two chains of a hundred
  * gain by that, some of them a few percent. No such dynamic program is known that is polynomial,
@@ -25,7 +27,7 @@
  */
 #include "budget/chain.h"
 
-enum { ROTOR_SLOTS = 500, ROTOR_MOST = 100 };
+enum { ROTOR_SLOTS = 500, ROTOR_MOST = 100, ROTOR_WITHIN = 20, ROTOR_COARSER = 8 };
 #define ROTOR_SEARCH 8000000u /* looks of the search behind it: less than half a second */
 #define ROTOR_NEVER (UINT64_MAX / 8)
 
@@ -37,14 +39,16 @@ typedef struct rotor_block { /* from boundary u to the next */
 } rotor_block;
 
 typedef struct rotor {
+    const struct rotor *outer; /* NULL, or of a stretch of it */
     tn__pass_run *run;
     const tn__chain *chain;
     uint64_t unit; /* bytes of a slot */
     uint32_t slots, count;
-    uint32_t at[ROTOR_MOST + 1]; /* [count + 1] boundaries: states */
-    rotor_block blocks[ROTOR_MOST];
-    uint64_t *table; /* [beside][pair of boundaries][slots + 1] */
-    tn__schedule schedule;
+    uint32_t end;        /* state behind the last of the chain */
+    uint32_t *at;        /* [count + 1] boundaries: states */
+    uint64_t *table;     /* [beside][pair of boundaries][slots + 1] */
+    rotor_block *blocks; /* [count] */
+    tn__schedule *schedule;
 } rotor;
 
 static uint64_t rotor_bytes(const rotor *r, uint32_t state) {
@@ -62,22 +66,22 @@ static uint64_t *rotor_row(const rotor *r, uint32_t beside, uint32_t u, uint32_t
 
 /* What is there behind boundary v: what its stage handed on, and the state itself. */
 static uint64_t rotor_beside(const rotor *r, uint32_t v, uint32_t beside) {
-    if (v == r->count) return 0;
+    if (r->at[v] == r->end) return 0;
     uint64_t handed = r->chain->stages[r->at[v] - 1].bytes_in;
     return handed + (beside ? rotor_bytes(r, r->at[v]) : 0);
 }
 
 /* --- boundaries and blocks --- */
 
-static void rotor_choose_boundaries(rotor *r, uint32_t end) {
-    r->count = end < ROTOR_MOST ? end : ROTOR_MOST;
-    r->at[0] = 0;
+static void rotor_choose_boundaries(rotor *r, uint32_t first, uint32_t end) {
+    const uint32_t length = end - first;
+    r->at[0] = first;
     r->at[r->count] = end;
     for (uint32_t i = 1; i < r->count; i++) {
-        uint32_t first = (uint32_t)((uint64_t)i * end / r->count);
-        uint32_t last = (uint32_t)((uint64_t)(i + 1) * end / r->count);
-        r->at[i] = first;
-        for (uint32_t s = first + 1; s < last; s++)
+        uint32_t low = first + (uint32_t)((uint64_t)i * length / r->count);
+        uint32_t high = first + (uint32_t)((uint64_t)(i + 1) * length / r->count);
+        r->at[i] = low;
+        for (uint32_t s = low + 1; s < high; s++)
             if (rotor_bytes(r, s) < rotor_bytes(r, r->at[i])) r->at[i] = s;
     }
 }
@@ -97,7 +101,7 @@ static uint64_t rotor_keep(const rotor *r, uint32_t first, uint32_t last, uint64
 }
 
 static void rotor_measure_block(rotor *r, uint32_t u) {
-    uint32_t first = r->at[u], last = r->at[u + 1], end = r->at[r->count];
+    uint32_t first = r->at[u], last = r->at[u + 1];
     rotor_block *it = &r->blocks[u];
     uint64_t bytes = rotor_bytes(r, first);
     for (uint32_t s = first; s < last; s++) {
@@ -108,7 +112,7 @@ static void rotor_measure_block(rotor *r, uint32_t u) {
     }
     it->inner = bytes - rotor_bytes(r, first);
     it->last = rotor_bytes(r, last);
-    if (last < end) it->keep = rotor_keep(r, first, last, &it->cost);
+    if (last < r->end) it->keep = rotor_keep(r, first, last, &it->cost);
 }
 
 /* --- the table --- */
@@ -120,11 +124,16 @@ static uint32_t rotor_own_last(const rotor *r, uint32_t u, uint32_t beside) {
     return reads && !beside ? last : last - 1;
 }
 
+/* Slots that a stretch takes that is made and kept as a whole. */
+static uint64_t rotor_whole(const rotor *r, uint32_t u, uint32_t beside, uint64_t *cost) {
+    uint64_t bytes = rotor_keep(r, r->at[u], rotor_own_last(r, u, beside), cost);
+    return rotor_slots(r, rotor_max(bytes + rotor_beside(r, u + 1, beside), r->blocks[u].back));
+}
+
 static void rotor_fill_block(rotor *r, uint32_t u, uint32_t beside) {
     uint64_t *row = rotor_row(r, beside, u, u + 1), cost;
-    uint64_t bytes = rotor_keep(r, r->at[u], rotor_own_last(r, u, beside), &cost);
-    uint64_t need = rotor_max(bytes + rotor_beside(r, u + 1, beside), r->blocks[u].back);
-    for (uint64_t m = rotor_slots(r, need); m <= r->slots; m++) row[m] = cost;
+    for (uint64_t m = rotor_whole(r, u, beside, &cost); m <= r->slots; m++)
+        row[m] = cost < row[m] ? cost : row[m];
 }
 
 static void rotor_try_keep(rotor *r, uint32_t u, uint32_t v, uint32_t beside) {
@@ -164,13 +173,13 @@ static void rotor_fill_pair(rotor *r, uint32_t u, uint32_t v, uint32_t beside) {
     if (beside) memcpy(row, none, (r->slots + 1) * sizeof *row);
     if (v == u + 1) {
         rotor_fill_block(r, u, beside);
-        for (uint32_t m = 0; m <= r->slots; m++)
-            if (none[m] < row[m]) row[m] = none[m];
         return;
     }
     rotor_try_keep(r, u, v, beside);
     rotor_try_sweeps(r, u, v, beside);
 }
+
+static tn_status rotor_fill_within(rotor *r, uint32_t u);
 
 static tn_status rotor_fill(rotor *r) {
     for (uint32_t length = 1; length <= r->count; length++)
@@ -178,8 +187,72 @@ static tn_status rotor_fill(rotor *r) {
             TN_TRY(tn__pass_work(r->run, (uint64_t)length * r->slots / 16 + 1));
             rotor_fill_pair(r, u, u + length, 0);
             rotor_fill_pair(r, u, u + length, 1);
+            if (length == 1) TN_TRY(rotor_fill_within(r, u));
         }
     return TN_OK;
+}
+
+static size_t rotor_room(const rotor *r) {
+    return (size_t)r->count * (r->count + 1) * (r->slots + 1);
+}
+
+/* The table of the states from `first` to `end`, divided at so many places. */
+static tn_status rotor_open(rotor *r, uint32_t first, uint32_t end, uint32_t most) {
+    const tn_context *context = &r->run->context;
+    r->count = end - first < most ? end - first : most;
+    r->at = tn__alloc(context, (r->count + 1) * sizeof *r->at);
+    r->blocks = tn__alloc(context, r->count * sizeof *r->blocks);
+    r->table = tn__alloc(context, rotor_room(r) * sizeof *r->table);
+    if (r->at == NULL || r->blocks == NULL || r->table == NULL)
+        return tn__no_memory(r->run->error, "the table of a chain");
+    memset(r->blocks, 0, r->count * sizeof *r->blocks);
+    rotor_choose_boundaries(r, first, end);
+    for (uint32_t u = 0; u < r->count; u++) rotor_measure_block(r, u);
+    return rotor_fill(r);
+}
+
+static void rotor_close(rotor *r) {
+    const tn_context *context = &r->run->context;
+    tn__free(context, r->at, (r->count + 1) * sizeof *r->at);
+    tn__free(context, r->blocks, r->count * sizeof *r->blocks);
+    tn__free(context, r->table, rotor_room(r) * sizeof *r->table);
+}
+
+/* Places to split at: the more, the fewer slots there are, at the same cost. */
+static uint32_t rotor_places(uint32_t slots) {
+    uint64_t most = ROTOR_MOST, cost = (uint64_t)ROTOR_MOST * ROTOR_MOST * ROTOR_MOST * ROTOR_SLOTS;
+    while ((most + 1) * (most + 1) * (most + 1) * slots <= cost) most++;
+    return (uint32_t)most;
+}
+
+/* Divided at fewer places than there are states? Not a second time. */
+static bool rotor_divides(const rotor *r, uint32_t u) {
+    return r->outer == NULL && r->at[u + 1] - r->at[u] > 1;
+}
+
+static tn_status rotor_open_within(rotor *within, rotor *r, uint32_t u) {
+    *within = (rotor){.run = r->run,
+                      .chain = r->chain,
+                      .unit = r->unit,
+                      .slots = r->slots,
+                      .end = r->end,
+                      .schedule = r->schedule,
+                      .outer = r};
+    return rotor_open(within, r->at[u], r->at[u + 1], ROTOR_WITHIN);
+}
+
+static tn_status rotor_fill_within(rotor *r, uint32_t u) {
+    rotor within;
+    if (!rotor_divides(r, u)) return TN_OK;
+    tn_status status = rotor_open_within(&within, r, u);
+    for (uint32_t beside = 0; beside < 2 && status == TN_OK; beside++) {
+        const uint64_t *found = rotor_row(&within, beside, 0, within.count);
+        uint64_t *row = rotor_row(r, beside, u, u + 1);
+        for (uint32_t m = 0; m <= r->slots; m++)
+            if (found[m] < row[m]) row[m] = found[m];
+    }
+    rotor_close(&within);
+    return status;
 }
 
 /* --- the schedule --- */
@@ -190,13 +263,13 @@ typedef struct rotor_task {
 } rotor_task;
 
 static tn_status rotor_make(rotor *r, uint32_t first, uint32_t last) {
-    return last <= first ? TN_OK : tn__chain_run(&r->schedule, first, last - first, r->run->error);
+    return last <= first ? TN_OK : tn__chain_run(r->schedule, first, last - first, r->run->error);
 }
 
 static tn_status rotor_back(rotor *r, uint32_t u) {
     for (uint32_t s = r->at[u + 1]; s-- > r->at[u];) {
         const tn__stage *stage = &r->chain->stages[s];
-        TN_TRY(tn__chain_run(&r->schedule, stage->job_first, stage->job_count, r->run->error));
+        TN_TRY(tn__chain_run(r->schedule, stage->job_first, stage->job_count, r->run->error));
     }
     return TN_OK;
 }
@@ -229,12 +302,27 @@ static uint32_t rotor_split(const rotor *r, rotor_task t) {
     return w;
 }
 
+static tn_status rotor_tell(rotor *r, uint32_t beside, uint64_t slots);
+
+/* A stretch by itself: as a whole, where that is what the table has, or divided. */
+static tn_status rotor_tell_block(rotor *r, rotor_task t) {
+    uint64_t cost;
+    bool fits = rotor_whole(r, t.u, t.beside, &cost) <= t.m;
+    if (!rotor_divides(r, t.u) || (fits && cost == rotor_row(r, t.beside, t.u, t.v)[t.m])) {
+        TN_TRY(rotor_make(r, r->at[t.u], rotor_own_last(r, t.u, t.beside)));
+        return rotor_back(r, t.u);
+    }
+    rotor within;
+    tn_status status = rotor_open_within(&within, r, t.u);
+    if (status == TN_OK) status = rotor_tell(&within, t.beside, t.m);
+    rotor_close(&within);
+    return status;
+}
+
 /* Each task becomes at most two: a list as long as there are boundaries is enough. */
-static tn_status rotor_tell(rotor *r) {
-    rotor_task tasks[2 * ROTOR_MOST + 4];
-    uint32_t count = 0;
+static tn_status rotor_tell_all(rotor *r, rotor_task *tasks) {
+    uint32_t count = 1;
     uint64_t kept = 0;
-    tasks[count++] = (rotor_task){0, r->count, 0, r->slots};
     while (count > 0) {
         rotor_task t = tasks[--count];
         if (t.u == t.v) {
@@ -244,8 +332,7 @@ static tn_status rotor_tell(rotor *r) {
         if (t.beside && rotor_row(r, 0, t.u, t.v)[t.m] == rotor_row(r, 1, t.u, t.v)[t.m])
             t.beside = 0;
         if (t.v == t.u + 1) {
-            TN_TRY(rotor_make(r, r->at[t.u], rotor_own_last(r, t.u, t.beside)));
-            TN_TRY(rotor_back(r, t.u));
+            TN_TRY(rotor_tell_block(r, t));
         } else if (rotor_keeps(r, t, &kept)) {
             TN_TRY(rotor_make(r, r->at[t.u], r->at[t.u + 1]));
             tasks[count++] = (rotor_task){t.u, t.u, 0, 0};
@@ -261,25 +348,42 @@ static tn_status rotor_tell(rotor *r) {
     return TN_OK;
 }
 
-static tn_status rotor_solve_in(rotor *r, uint64_t bytes) {
+static tn_status rotor_tell(rotor *r, uint32_t beside, uint64_t slots) {
+    const size_t room = (2 * (size_t)r->count + 4) * sizeof(rotor_task);
+    rotor_task *tasks = tn__alloc(&r->run->context, room);
+    if (tasks == NULL) return tn__no_memory(r->run->error, "a schedule");
+    tasks[0] = (rotor_task){0, r->count, beside, slots};
+    tn_status status = rotor_tell_all(r, tasks);
+    tn__free(&r->run->context, tasks, room);
+    return status;
+}
+
+static tn_status rotor_solve_in(rotor *r, uint64_t bytes, uint32_t most) {
     uint32_t end = r->chain->count + 1;
     bool kept = false;
     while (end > 1 && r->chain->stages[end - 1].job_count == 0) end--;
-    r->unit = bytes / ROTOR_SLOTS + (bytes % ROTOR_SLOTS != 0);
+    r->unit = bytes / most + (bytes % most != 0);
     if (r->unit == 0) r->unit = 1;
     r->slots = (uint32_t)(bytes / r->unit);
-    rotor_choose_boundaries(r, end);
-    for (uint32_t u = 0; u < r->count; u++) rotor_measure_block(r, u);
-    size_t rows = (size_t)r->count * (r->count + 1), room = rows * (r->slots + 1);
-    r->table = tn__alloc(&r->run->context, room * sizeof *r->table);
-    if (r->table == NULL) return tn__no_memory(r->run->error, "the table of a chain");
-    tn_status status = rotor_fill(r);
+    r->end = end;
+    r->schedule->count = 0;
+    tn_status status = rotor_open(r, 0, end, rotor_places(r->slots));
     if (status == TN_OK && rotor_row(r, 0, 0, r->count)[r->slots] >= ROTOR_NEVER)
         status = tn__fail(r->run->error, TN_E_STOPPED, "no schedule of this kind fits");
-    if (status == TN_OK) status = rotor_tell(r);
-    if (status == TN_OK) status = tn__pass_offer(r->run, &r->schedule, &kept);
-    tn__free(&r->run->context, r->table, room * sizeof *r->table);
+    if (status == TN_OK) status = rotor_tell(r, 0, r->slots);
+    if (status == TN_OK) status = tn__pass_offer(r->run, r->schedule, &kept);
+    rotor_close(r);
     return status;
+}
+
+/* Where nothing fits, the chain may have more states than there were places to split at: fewer
+ * slots leave more of these. */
+static tn_status rotor_solve_slots(rotor *r) {
+    const uint64_t bytes = r->run->budget - r->chain->base;
+    tn_status status = rotor_solve_in(r, bytes, ROTOR_SLOTS);
+    bool few = r->slots < ROTOR_SLOTS / ROTOR_COARSER || r->chain->count <= ROTOR_MOST;
+    if (status != TN_E_STOPPED || few || r->run->has_best) return status;
+    return rotor_solve_in(r, bytes, ROTOR_SLOTS / ROTOR_COARSER);
 }
 
 /* What gives up kept states to make them again, where the chain is short enough to look at all. */
@@ -289,13 +393,13 @@ static tn_status rotor_search(rotor *r) {
     bool kept;
     for (uint32_t i = 0; i < r->chain->count; i++) ceiling += r->chain->costs[i];
     ceiling = run->has_best ? ceiling + run->found.cost - run->work->cost : UINT64_MAX / 4;
-    r->schedule.count = 0;
-    TN_TRY(tn__chain_search(run, r->chain, ceiling, ROTOR_SEARCH, &r->schedule));
-    return tn__pass_offer(run, &r->schedule, &kept);
+    r->schedule->count = 0;
+    TN_TRY(tn__chain_search(run, r->chain, ceiling, ROTOR_SEARCH, r->schedule));
+    return tn__pass_offer(run, r->schedule, &kept);
 }
 
 static tn_status rotor_solve_both(rotor *r) {
-    tn_status status = rotor_solve_in(r, r->run->budget - r->chain->base);
+    tn_status status = rotor_solve_slots(r);
     if (status == TN_OK || status == TN_E_STOPPED) status = rotor_search(r);
     if (status != TN_E_INFEASIBLE && status != TN_E_STOPPED) return status;
     if (r->run->has_best) return TN_OK; /* nothing is cheaper, or was found in so much work */
@@ -303,6 +407,7 @@ static tn_status rotor_solve_both(rotor *r) {
 }
 
 static tn_status rotor_solve(tn__pass_run *run) {
+    tn__schedule schedule;
     tn__chain chain;
     TN_TRY(tn__chain_of(run->work, run->arena, &chain, run->error));
     if (!(run->allow & TN__ALLOW_RECOMPUTE))
@@ -310,10 +415,10 @@ static tn_status rotor_solve(tn__pass_run *run) {
     if (chain.base > run->budget) TN_FAIL(run->error, TN_E_STOPPED, "what stays takes more");
     rotor *r = tn__arena_alloc(run->arena, sizeof *r);
     if (r == NULL) return tn__no_memory(run->error, "a chain");
-    *r = (rotor){.run = run, .chain = &chain};
-    tn__schedule_init(&r->schedule, &run->context);
+    *r = (rotor){.run = run, .chain = &chain, .schedule = &schedule};
+    tn__schedule_init(&schedule, &run->context);
     tn_status status = rotor_solve_both(r);
-    tn__schedule_release(&r->schedule);
+    tn__schedule_release(&schedule);
     return status;
 }
 
