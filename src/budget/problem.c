@@ -137,13 +137,23 @@ static tn_status problem_add_operator(problem_state *s, uint32_t index) {
     return tn__where(s->error, status, "%s: operators[%u]", s->nodes->file, index);
 }
 
+/* The graph knows its nodes, not their file. */
+static tn_status problem_infer(problem_state *s) {
+    char node[sizeof s->error->where];
+    tn_status status = tn_graph_infer(s->graph, s->error);
+    if (status == TN_OK || s->error == NULL || s->error->where[0] == '\0') return status;
+    memcpy(node, s->error->where, sizeof node);
+    s->error->where[0] = '\0';
+    return tn__where(s->error, status, "%s: %s", s->nodes->file, node);
+}
+
 static tn_status problem_graph(problem_state *s) {
     s->done = tn__arena_array(s->nodes->arena, (size_t)s->nodes->node_count + 1, sizeof *s->done);
     if (s->done == NULL) return problem_no_memory(s);
     for (uint32_t i = 0; i < s->nodes->value_count; i++) TN_TRY(problem_add_value(s, i));
     TN_TRY(problem_add_done(s));
     for (uint32_t i = 0; i < s->nodes->node_count; i++) TN_TRY(problem_add_operator(s, i));
-    return tn_graph_infer(s->graph, s->error);
+    return problem_infer(s);
 }
 
 static tn_status problem_costs(problem_state *s, const tn_context *context, tn_costs **costs) {

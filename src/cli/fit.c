@@ -109,7 +109,7 @@ tn_status cli_fit_find_costs(cli_fit *fit, tn_error *error) {
     const tn_graph *graph = tn_program_graph(fit->program);
     const tn_context *context = fit->input.import.context;
     if (cli_costs_given(&fit->from))
-        return cli_costs_make(&fit->from, graph, context, &fit->costs, error);
+        return cli_costs_make(&fit->from, graph, fit->choices.threads, context, &fit->costs, error);
     tn_measure_options measure = TN_MEASURE_OPTIONS_INIT;
     measure.context = context;
     measure.occupancy = tn_setup_occupancy(fit->setup);

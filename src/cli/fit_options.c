@@ -1,6 +1,7 @@
 /* fit_options.c - what may be done to keep to a budget, and where costs come from. */
 #include "cli/fit_options.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,9 +89,23 @@ bool cli_costs_given(const cli_costs *costs) {
     return costs->path != NULL || costs->device != NULL;
 }
 
-tn_status cli_costs_make(const cli_costs *costs, const tn_graph *graph, const tn_context *context,
-                         tn_costs **made, tn_error *error) {
-    if (costs->path != NULL) return tn_costs_read(costs->path, context, graph, made, error);
+/* What is planned with them is right, but its seconds are not those of the run. */
+static void costs_compare(const cli_costs *costs, uint32_t measured, uint32_t threads) {
+    char text[512];
+    if (measured == 0 || measured == (threads > 0 ? threads : 1)) return;
+    snprintf(text, sizeof text,
+             "%.300s: the costs were measured with %u thread%s; seconds are predicted for these",
+             costs->path, measured, measured == 1 ? "" : "s");
+    cli_note(text);
+}
+
+tn_status cli_costs_make(const cli_costs *costs, const tn_graph *graph, uint32_t threads,
+                         const tn_context *context, tn_costs **made, tn_error *error) {
+    if (costs->path != NULL) {
+        TN_TRY(tn_costs_read(costs->path, context, graph, made, error));
+        costs_compare(costs, tn_costs_threads(*made), threads);
+        return TN_OK;
+    }
     tn_costs_model model = TN_COSTS_MODEL_INIT;
     model.context = context;
     model.flops_per_s = costs->device->fp32;

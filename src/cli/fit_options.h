@@ -34,8 +34,9 @@ typedef struct cli_costs {
 /* --costs FILE or model:DEVICE */
 void cli_costs_parse(struct argp_state *state, cli_costs *costs, const char *value);
 bool cli_costs_given(const cli_costs *costs);
-/* Of a graph as it runs. Errors: those of tn_costs_read and tn_costs_create_model. */
-tn_status cli_costs_make(const cli_costs *costs, const tn_graph *graph, const tn_context *context,
-                         tn_costs **made, tn_error *error);
+/* Of a graph as it runs, with so many threads: where those of a file are of another number, a note
+ * says so. Errors: those of tn_costs_read and tn_costs_create_model. */
+tn_status cli_costs_make(const cli_costs *costs, const tn_graph *graph, uint32_t threads,
+                         const tn_context *context, tn_costs **made, tn_error *error);
 
 #endif

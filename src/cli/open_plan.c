@@ -50,8 +50,8 @@ static tn_status session_make_twice(cli_session *session, tn_setup_options *opti
     engine.context = session->input->import.context;
     tn_status status = TN_OK;
     if (cli_costs_given(&session->from))
-        status =
-            cli_costs_make(&session->from, tn_setup_graph(plain), options->context, &costs, error);
+        status = cli_costs_make(&session->from, tn_setup_graph(plain), session->choices.threads,
+                                options->context, &costs, error);
     bool counts = (session->codecs >> TN_CODEC_CSR & 1) != 0;
     if (status == TN_OK && counts && tn_setup_need(plain).total > fit->budget)
         status = cli_zeros(plain, &engine, &session->samples, &zeros, error);
@@ -109,8 +109,8 @@ static tn_status session_make_streamed(cli_session *session, tn_setup_options *o
     }
     options->stream = NULL;
     TN_TRY(tn_setup_create(session->graph, options, &plain, error));
-    tn_status status =
-        cli_costs_make(&session->from, tn_setup_graph(plain), options->context, &costs, error);
+    tn_status status = cli_costs_make(&session->from, tn_setup_graph(plain),
+                                      session->choices.threads, options->context, &costs, error);
     options->costs = costs;
     options->stream = &stream;
     if (status == TN_OK)

@@ -152,7 +152,9 @@ expect 2 "nowhere/plan.html.*No such" $train --budget 1 -o nowhere/plan.html # n
 expect 2 "is no folder" $train --budget 1 -o chain.json/plan.html
 expect 2 "nowhere/costs.json.*No such" $train --budget 1 --save-costs nowhere/costs.json
 printf '{"cpu":[1,1],"ram":[1,1],"edges":[[0,1],[1,0]]}' >cycle.json
-expect 2 "cycle" $tenure fit --problem cycle.json --budget 5
+expect 2 "cycle.json: node .*cycle" $tenure fit --problem cycle.json --budget 5
+expect 0 "this machine" $tenure fit "$models/five_operators.onnx" --budget 1GiB --save-costs one.json
+expect 0 "one.json: the costs were measured with 1 thread" $tenure fit "$models/five_operators.onnx" --budget 1GiB --costs one.json --threads 2
 expect 0 "the graph alone" $train --budget 8GiB --costs nowhere.json --costs model:a100-40 # of two the last counts
 expect 2 "nowhere.json.*No such" $tenure fit "$models/mobilenet_v2.onnx" --train --batch 1 --budget 1GiB --costs model:a100-40 --costs nowhere.json
 printf '{"cpu":[1,1000000000000000000],"ram":[1,1],"edges":[[0,1]]}' >bad.json
