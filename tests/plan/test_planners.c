@@ -147,8 +147,93 @@ static void add_epoch(tn_problem *problem, uint64_t seed, uint32_t count, int64_
     }
 }
 
-/* Beyond 32,768 bodies neighbours are found in another way. Bodies of another epoch never meet, so
- * with them or without, a greedy planner must put the first ones at the same places. */
+static bool may_start(const tn_run *run, uint32_t id, uint64_t start) {
+    const tn_run_body *bodies = tn__run_bodies(run);
+    const tn_run_piece *pieces = tn__run_pieces(run);
+    for (uint32_t other = 0; other < tn__run_count(run); other++) {
+        if (!tn__run_placed(run, other)) continue;
+        uint64_t there = tn__run_offset(run, other);
+        for (uint32_t a = bodies[id].piece_first, i = 0; i < bodies[id].piece_count; i++, a++)
+            for (uint32_t b = bodies[other].piece_first, k = 0; k < bodies[other].piece_count;
+                 k++, b++)
+                if (tn__run_pieces_meet(run, a, b) && start + pieces[a].lo < there + pieces[b].hi &&
+                    there + pieces[b].lo < start + pieces[a].hi)
+                    return false;
+    }
+    return true;
+}
+
+static void expect_near(tn_run *run, uint32_t first, uint32_t last) {
+    static uint8_t told[4096];
+    const tn_run_body *bodies = tn__run_bodies(run);
+    const uint32_t *near;
+    uint32_t count = tn__run_near(run, first, last, &near);
+    memset(told, 0, sizeof told);
+    for (uint32_t i = 0; i < count; i++) told[near[i]]++;
+    for (uint32_t i = 0; i < tn__run_count(run); i++)
+        assert_int_equal(told[i], tn__run_placed(run, i) && bodies[i].first < last &&
+                                      bodies[i].last > first);
+}
+
+/* Puts bodies anywhere and takes them back; who is near and where holes are is asked in between. */
+static tn_status to_and_fro(tn_run *run) {
+    tn__random random = {.state = tn__run_count(run)};
+    const tn_run_body *bodies = tn__run_bodies(run);
+    uint32_t times = tn__run_time_count(run), n = tn__run_count(run);
+    for (uint32_t turn = 0; turn < 6 * n; turn++) {
+        uint32_t id = (uint32_t)kit_below(&random, n);
+        uint64_t mask = bodies[id].alignment - 1;
+        if (tn__run_placed(run, id)) {
+            if (kit_below(&random, 4) != 0 || turn > 5 * n) tn__run_unplace(run, id);
+        } else {
+            tn__run_place(run, id, kit_below(&random, 2000) & ~mask);
+        }
+        if (kit_below(&random, 40) != 0 || tn__run_placed(run, id)) continue;
+        uint32_t first = (uint32_t)kit_below(&random, times - 1); /* times are 0 to times - 1 */
+        expect_near(run, first, first + 1 + (uint32_t)kit_below(&random, times - 1 - first));
+        const tn_hole *holes;
+        uint32_t count;
+        assert_ok(tn__run_holes(run, id, &holes, &count));
+        for (uint64_t tries = 0; tries < 20; tries++) {
+            uint64_t start = kit_below(&random, 2500) & ~mask;
+            bool free = false;
+            for (uint32_t h = 0; h < count; h++)
+                free = free || (holes[h].first <= start && start <= holes[h].last);
+            assert_int_equal(free, may_start(run, id, start));
+        }
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (tn__run_placed(run, i)) tn__run_unplace(run, i);
+    for (uint32_t i = 0; i < n; i++) tn__run_place(run, i, 4096 * (uint64_t)i);
+    return TN_OK;
+}
+
+/* However long lives are, and wherever they begin. */
+static void who_was_placed_and_taken_back_is_found_or_not(void **state) {
+    (void)state;
+    static const tn_planner judge = {.name = "judge", .features = ~0u, .solve = to_and_fro};
+    static const int64_t steps[] = {8, 300, 4000};
+    if (only != NULL && strcmp(only, "auto") != 0) return;
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        unsigned what = (seed % 2 ? KIT_PIECES : 0) | (seed % 3 ? KIT_ALIGNMENTS : 0);
+        tn_problem *problem = kit_random(seed, seed % 4 ? 400 : 60, 50, steps[seed % 3], what);
+        for (uint32_t i = 0; i < 600; i++) { /* most lives are short */
+            tn__random random = {.state = 600 * seed + i};
+            int64_t first = (int64_t)kit_below(&random, (uint64_t)steps[seed % 3]);
+            tn_body body = {.size = 1 + kit_below(&random, 50),
+                            .first = first,
+                            .last = first + 1 + (int64_t)kit_below(&random, 12)};
+            assert_ok(tn_problem_add(problem, &body, NULL, &failure));
+        }
+        tn_layout layout;
+        assert_ok(tn__plan_with(&judge, problem, NULL, &layout, &failure));
+        tn_layout_release(&layout);
+        tn_problem_destroy(problem);
+    }
+}
+
+/* Bodies of another epoch never meet, so with them or without, a greedy planner must put the first
+ * ones at the same places. */
 static void few_and_many_bodies_are_placed_alike(void **state) {
     (void)state;
     static const char *const greedy[] = {"greedy-by-size", "best-fit", "time-order",
@@ -235,6 +320,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(the_same_input_gives_the_same_bytes_with_any_threads),
         cmocka_unit_test(a_capacity_below_the_bound_is_infeasible_and_above_it_is_kept),
         cmocka_unit_test(running_out_of_memory_leaves_nothing_behind),
+        cmocka_unit_test(who_was_placed_and_taken_back_is_found_or_not),
         cmocka_unit_test(few_and_many_bodies_are_placed_alike),
         cmocka_unit_test(no_saboteur_gets_a_layout_out),
         cmocka_unit_test(a_planner_is_never_given_what_it_does_not_model),

@@ -1,53 +1,49 @@
 /* planner.c - the words that planners are written in: orders, holes, placing, limits.
  *
- * "Who of the placed bodies meets this one in time?" is asked once per body. Up to RUN_SCAN_MAX
- * bodies the placed ones are kept in order of their offsets and their hulls are scanned: under a
- * nanosecond each, and what is found is sorted already. Beyond, bodies are sorted by their first
- * step, a binary tree over that order keeps the latest end of the placed ones, and a query visits
- * only subtrees that hold an answer: O(answers * log n). Both find the same bodies. The starts
- * that they forbid are ranges; the complement, in one sweep from the bottom, are the holes. Where
- * clocks decide (several streams), neither structure helps: all placed bodies are asked.
+ * "Who of the placed bodies meets this one in time?" is asked once per body. Bodies stand on
+ * shelves by the length of their lives and by when they begin (prepare.c), so that only a few
+ * shelves have to be looked at: of lives of up to 2^k steps those that begin not more than 2^k
+ * steps before it. On a shelf bodies stand by their offsets, once anybody looks: so the starts that
+ * they forbid come as some sorted rows of ranges; merged, in one sweep from the bottom, their
+ * complement are the holes. Where clocks decide (several streams) shelves do not help: all placed
+ * bodies are asked.
  */
 #include "plan/frame/planner_run.h"
 
 #include <inttypes.h>
 
-#define RUN_SCAN_MAX 32768u
 #define RUN_LOOK_EVERY 256u     /* units of work between two looks at the clock ... */
 #define RUN_LOOK_BODIES 100000u /* ... or bodies that were looked at */
+#define RUN_SHELF_FEW 64u       /* bodies that are put in their places on a shelf one by one */
 
 /* --- making and ending --- */
 
-#define RUN_ARRAYS(X, n, scans, leaves)                                                            \
+#define RUN_ARRAYS(X, n, shelves)                                                                  \
     X(offset, n)                                                                                   \
     X(placed, n)                                                                                   \
     X(order, n)                                                                                    \
     X(near, n)                                                                                     \
     X(best, n)                                                                                     \
-    X(reach, (scans) ? 0 : 2 * (leaves))                                                           \
-    X(level, (scans) ? (n) : 0)                                                                    \
-    X(level_first, (scans) ? (n) : 0)                                                              \
-    X(level_last, (scans) ? (n) : 0)                                                               \
-    X(level_bytes, (scans) ? (n) : 0)
+    X(shelf, shelves)
 
 tn_status tn__run_create(tn_run *run, const tn__prepared *prepared, const tn_planner *planner,
                          tn_error *error) {
     const tn_context *context = &prepared->context;
-    size_t n = prepared->count, leaves = prepared->leaf_count;
+    size_t n = prepared->count;
     *run = (tn_run){.prepared = prepared,
                     .planner = planner,
                     .error = error,
-                    .scans = prepared->count <= RUN_SCAN_MAX,
                     .best_peak = UINT64_MAX,
                     .lower_bound = prepared->lower_bound,
                     .work_limit = prepared->options->work_limit,
                     .threads = prepared->options->threads};
     tn__arena_init(&run->scratch, context);
-    bool all = true;
+    run->shelved = tn__alloc(context, n * sizeof *run->shelved);
+    bool all = run->shelved != NULL;
 #define TN_X(field, room)                                                                          \
     run->field = tn__alloc_array(context, room, sizeof *run->field);                               \
     all = all && run->field != NULL;
-    RUN_ARRAYS(TN_X, n, run->scans, leaves)
+    RUN_ARRAYS(TN_X, n, prepared->rack[prepared->class_count])
 #undef TN_X
     if (all) {
         for (uint32_t i = 0; i < prepared->count; i++)
@@ -59,11 +55,13 @@ tn_status tn__run_create(tn_run *run, const tn__prepared *prepared, const tn_pla
 }
 
 void tn__run_release(tn_run *run) {
-    const tn_context *context = &run->prepared->context;
-    size_t n = run->prepared->count, leaves = run->prepared->leaf_count;
+    const tn__prepared *prepared = run->prepared;
+    const tn_context *context = &prepared->context;
+    size_t n = prepared->count;
 #define TN_X(field, room) tn__free(context, run->field, (room) * sizeof *run->field);
-    RUN_ARRAYS(TN_X, n, run->scans, leaves)
+    RUN_ARRAYS(TN_X, n, prepared->rack[prepared->class_count])
 #undef TN_X
+    tn__free(context, run->shelved, n * sizeof *run->shelved);
     tn__free(context, run->blocked, run->blocked_room * sizeof *run->blocked);
     tn__free(context, run->merged, run->merged_room * sizeof *run->merged);
     tn__free(context, run->holes, run->hole_room * sizeof *run->holes);
@@ -250,128 +248,97 @@ tn_status tn__run_order_by_key(tn_run *run, const uint64_t *key, tn_run_compare 
 
 /* --- placing --- */
 
-static void run_set_reach(tn_run *run, uint32_t body, uint32_t last) {
-    uint32_t at = run->prepared->leaf_count + run->prepared->position[body];
-    run->reach[at] = last;
-    for (at /= 2; at >= 1; at /= 2) {
-        uint32_t left = run->reach[2 * at], right = run->reach[2 * at + 1];
-        run->reach[at] = left > right ? left : right;
-    }
+static int run_by_bytes(const void *a, const void *b) {
+    const tn__shelved *x = a, *y = b;
+    if (x->bytes.first != y->bytes.first) return x->bytes.first < y->bytes.first ? -1 : 1;
+    return (x->id > y->id) - (x->id < y->id);
 }
 
-/* How many placed bodies lie at or below (`up`), or strictly below, an offset. */
-static uint32_t run_level_find(const tn_run *run, uint64_t offset, bool up) {
-    uint32_t low = 0, high = run->level_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        uint64_t there = run->offset[run->level[middle]];
-        if (there < offset || (up && there == offset))
-            low = middle + 1;
-        else
-            high = middle;
+/* Those that were taken back leave the shelf; the others keep their order. */
+static void run_clear_shelf(const tn_run *run, tn__shelf *shelf, tn__shelved *bodies) {
+    uint32_t left = 0, sorted = 0;
+    for (uint32_t i = 0; i < shelf->count && shelf->gone > 0; i++) {
+        if (i == shelf->sorted) sorted = left;
+        if (run->placed[bodies[i].id]) bodies[left++] = bodies[i];
     }
-    return low;
+    if (shelf->gone == 0) return;
+    *shelf = (tn__shelf){.count = left, .sorted = shelf->sorted < shelf->count ? sorted : left};
 }
 
-/* Moves the levels from `from` up so that they begin at `to`. */
-static void run_level_shift(tn_run *run, uint32_t from, uint32_t to) {
-    size_t bytes = (run->level_count - from) * sizeof *run->level;
-    memmove(run->level + to, run->level + from, bytes);
-    memmove(run->level_first + to, run->level_first + from, bytes);
-    memmove(run->level_last + to, run->level_last + from, bytes);
-    memmove(run->level_bytes + to, run->level_bytes + from,
-            (run->level_count - from) * sizeof *run->level_bytes);
+/* The bodies of a shelf that are placed now, by their bytes. */
+static const tn__shelved *run_shelf(tn_run *run, uint32_t which) {
+    tn__shelf *shelf = &run->shelf[which];
+    tn__shelved *bodies = run->shelved + run->prepared->shelves[which];
+    run_clear_shelf(run, shelf, bodies);
+    if (shelf->count - shelf->sorted > RUN_SHELF_FEW) {
+        qsort(bodies, shelf->count, sizeof *bodies, run_by_bytes);
+        shelf->sorted = shelf->count;
+    }
+    for (; shelf->sorted < shelf->count; shelf->sorted++) {
+        tn__shelved body = bodies[shelf->sorted];
+        uint32_t low = 0, high = shelf->sorted;
+        while (low < high) {
+            uint32_t middle = low + (high - low) / 2;
+            if (bodies[middle].bytes.first <= body.bytes.first)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        memmove(&bodies[low + 1], &bodies[low], (shelf->sorted - low) * sizeof *bodies);
+        bodies[low] = body;
+    }
+    return bodies;
 }
 
 void tn__run_place(tn_run *run, uint32_t body, uint64_t offset) {
     tn_assert(!run->placed[body]);
-    const tn_run_body *facts = &run->prepared->bodies[body];
+    const tn__prepared *prepared = run->prepared;
+    const tn_run_body *facts = &prepared->bodies[body];
     if (offset > TN__PLAN_HEIGHT_MAX - facts->size) { /* sizes and pins are below it: problem.c */
         run->too_high = true;
         offset = 0;
     }
+    uint32_t which = tn__prepared_shelf(prepared, facts);
+    tn__shelf *shelf = &run->shelf[which];
+    tn__shelved *bodies = run->shelved + prepared->shelves[which];
+    run_clear_shelf(run, shelf, bodies); /* it may be among those that were taken back */
     run->placed[body] = 1;
-    if (!run->scans) {
-        run->offset[body] = offset;
-        run_set_reach(run, body, facts->last);
-        return;
-    }
-    uint32_t at = run_level_find(run, offset, true);
-    run_level_shift(run, at, at + 1);
-    run->level_count++;
     run->offset[body] = offset;
-    run->level[at] = body;
-    run->level_first[at] = facts->first;
-    run->level_last[at] = facts->last;
-    run->level_bytes[at] = (tn__blocked){0, 0};
+    tn__shelved *made = &bodies[shelf->count++];
+    *made = (tn__shelved){{offset, offset}, facts->first, facts->last, body};
     if (facts->piece_count != 1) return;
-    const tn_run_piece *piece = &run->prepared->pieces[facts->piece_first];
-    run->level_bytes[at] = (tn__blocked){offset + piece->lo, offset + piece->hi};
+    const tn_run_piece *piece = &prepared->pieces[facts->piece_first];
+    made->bytes = (tn__blocked){offset + piece->lo, offset + piece->hi};
 }
 
 void tn__run_unplace(tn_run *run, uint32_t body) {
     tn_assert(run->placed[body]);
     tn_assert(!tn__run_pinned(run, body));
     run->placed[body] = 0;
-    if (!run->scans) {
-        run_set_reach(run, body, 0);
-        return;
-    }
-    uint32_t at = run_level_find(run, run->offset[body], false);
-    while (run->level[at] != body) at++;
-    run_level_shift(run, at + 1, at);
-    run->level_count--;
+    run->shelf[tn__prepared_shelf(run->prepared, &run->prepared->bodies[body])].gone++;
 }
 
 /* --- holes --- */
 
-#define RUN_BLOCK 32u
-
-/* Levels whose hull meets that of `body`, into run->near. Blocks of hulls are compared at once (the
- * inner loop is one for the compiler's vectors); few of them hold answers. */
-static uint32_t run_near_scan(tn_run *run, const tn_run_body *body) {
-    const uint32_t first = body->first, last = body->last, count = run->level_count;
-    uint32_t found = 0, at = 0;
-    for (; count - at >= RUN_BLOCK; at += RUN_BLOCK) {
-        const uint32_t *firsts = run->level_first + at, *lasts = run->level_last + at;
-        uint8_t meets[RUN_BLOCK];
-        for (size_t i = 0; i < RUN_BLOCK; i++)
-            meets[i] = (uint8_t)((firsts[i] < last) & (lasts[i] > first));
-        for (uint32_t word = 0; word < RUN_BLOCK; word += 8) {
-            uint64_t bits;
-            memcpy(&bits, meets + word, sizeof bits);
-            if (bits == 0) continue;
-            for (uint32_t i = word; i < word + 8; i++)
-                if (meets[i]) run->near[found++] = at + i;
+/* Where in run->shelved those are that are placed and whose hulls meet [first, last), into
+ * run->near; from each shelf by their bytes. */
+static uint32_t run_find_near(tn_run *run, uint32_t first, uint32_t last) {
+    const tn__prepared *p = run->prepared;
+    uint32_t found = 0, *near = run->near;
+    for (uint32_t k = 0; k < p->class_count; k++) {
+        uint32_t shift = p->shift[k], begin = p->rack[k], end = p->rack[k + 1];
+        if (p->shelves[begin] == p->shelves[end] || first >= last) continue;
+        uint32_t from = first >> shift, to = (last - 1) >> shift;
+        for (uint32_t which = begin + from - (from > 0); which <= begin + to; which++) {
+            if (run->shelf[which].count == 0) continue;
+            const tn__shelved *bodies = run_shelf(run, which);
+            uint32_t count = run->shelf[which].count, at = p->shelves[which];
+            run->unseen += count / 8;
+            for (uint32_t i = 0; i < count; i++) {
+                near[found] = at + i;
+                found += (bodies[i].first < last) & (bodies[i].last > first);
+            }
         }
-    }
-    for (; at < count; at++)
-        if (run->level_first[at] < last && run->level_last[at] > first) run->near[found++] = at;
-    return found;
-}
-
-typedef struct run_subtree {
-    uint32_t node, first, width;
-} run_subtree;
-
-/* The same for many bodies, which it puts into run->near by first step: a walk over the part of the
- * tree left of those that begin too late. */
-static uint32_t run_near_tree(tn_run *run, const tn_run_body *body) {
-    const tn__prepared *prepared = run->prepared;
-    uint32_t limit = prepared->until[body->last]; /* positions below it begin before our end */
-    uint32_t found = 0, depth = 0;
-    run_subtree stack[66]; /* two per level */
-    stack[depth++] = (run_subtree){1, 0, prepared->leaf_count};
-    while (depth > 0) {
-        uint32_t node = stack[--depth].node, first = stack[depth].first, width = stack[depth].width;
-        if (first >= limit || run->reach[node] <= body->first) continue;
-        if (width == 1) {
-            run->near[found++] = prepared->by_first[first];
-            continue;
-        }
-        width /= 2;
-        stack[depth++] = (run_subtree){2 * node + 1, first + width, width};
-        stack[depth++] = (run_subtree){2 * node, first, width};
     }
     return found;
 }
@@ -443,70 +410,71 @@ static bool run_collect_unordered(tn_run *run, const tn_run_body *body, size_t *
     return true;
 }
 
-/* Plain bodies (one piece) among the levels that were found are done in a straight line. */
-static bool run_collect_levels(tn_run *run, const tn_run_body *body, uint32_t near_count,
-                               size_t *count) {
+/* Bodies of one piece are done in a straight line. */
+static bool run_collect(tn_run *run, const tn_run_body *body, size_t *count) {
+    if (run->prepared->begins != NULL) return run_collect_unordered(run, body, count);
     const tn_run_piece *mine = &run->prepared->pieces[body->piece_first];
+    uint32_t near_count = run_find_near(run, body->first, body->last);
     if (!run_block_room(run, near_count)) return false;
     for (uint32_t i = 0; i < near_count; i++) {
-        tn__blocked bytes = run->level_bytes[run->near[i]];
-        if (bytes.first == bytes.last || body->piece_count != 1) {
-            if (!run_collect_pieces(run, body, run->level[run->near[i]], count)) return false;
+        const tn__shelved *other = &run->shelved[run->near[i]];
+        if (other->bytes.first == other->bytes.last || body->piece_count != 1) {
+            if (!run_collect_pieces(run, body, other->id, count)) return false;
             if (!run_block_room(run, *count + near_count - i)) return false;
             continue;
         }
-        run->blocked[*count] = run_block(mine, bytes);
+        run->blocked[*count] = run_block(mine, other->bytes);
         *count += run->blocked[*count].first < run->blocked[*count].last;
     }
     return true;
 }
 
 uint32_t tn__run_near(tn_run *run, uint32_t first, uint32_t last, const uint32_t **ids) {
-    const tn_run_body span = {.first = first, .last = last};
-    uint32_t count = run->scans ? run_near_scan(run, &span) : run_near_tree(run, &span);
-    for (uint32_t i = 0; i < count && run->scans; i++) run->near[i] = run->level[run->near[i]];
+    uint32_t count = run_find_near(run, first, last);
+    for (uint32_t i = 0; i < count; i++) run->near[i] = run->shelved[run->near[i]].id;
     *ids = run->near;
     return count;
 }
 
-static bool run_collect(tn_run *run, const tn_run_body *body, size_t *count) {
-    if (run->prepared->begins != NULL) return run_collect_unordered(run, body, count);
-    if (run->scans) return run_collect_levels(run, body, run_near_scan(run, body), count);
-    uint32_t near_count = run_near_tree(run, body);
-    for (uint32_t i = 0; i < near_count; i++)
-        if (!run_collect_pieces(run, body, run->near[i], count)) return false;
-    return true;
+/* The end of the row that begins at `at` and rises. */
+static size_t run_row_end(const tn__blocked *blocked, size_t at, size_t count) {
+    if (at == count) return count;
+    for (at++; at < count && blocked[at - 1].first <= blocked[at].first;) at++;
+    return at;
 }
 
 static void run_merge_blocked(const tn__blocked *from, tn__blocked *to, size_t first, size_t middle,
                               size_t last) {
     size_t a = first, b = middle;
-    for (size_t at = first; at < last; at++) {
-        bool left = a < middle && (b >= last || from[a].first <= from[b].first);
-        to[at] = from[left ? a++ : b++];
+    for (; a < middle && b < last; to++) {
+        bool left = from[a].first <= from[b].first;
+        *to = from[left ? a : b];
+        a += left;
+        b += !left;
     }
+    memcpy(to, from + a, (middle - a) * sizeof *to);
+    memcpy(to + (middle - a), from + b, (last - b) * sizeof *to);
 }
 
-/* Sorts run->blocked by first; most often it is sorted already. Merge sort from the bottom. */
+/* Sorts run->blocked by first: rows that rise, as each shelf gives one, become one, two by two. */
 static bool run_sort_blocked(tn_run *run, size_t count) {
-    size_t rising = 1;
-    while (rising < count && run->blocked[rising - 1].first <= run->blocked[rising].first) rising++;
-    if (rising >= count) return true;
-    if (!tn__reserve(&run->prepared->context, &run->merged, &run->merged_room, count,
+    if (!tn__reserve(&run->prepared->context, &run->merged, &run->merged_room, run->blocked_room,
                      sizeof *run->merged))
         return false;
-    tn__blocked *from = run->blocked, *to = run->merged;
-    for (size_t width = 1; width < count; width *= 2) {
-        for (size_t first = 0; first < count; first += 2 * width) {
-            size_t middle = first + width < count ? first + width : count;
-            size_t last = middle + width < count ? middle + width : count;
-            run_merge_blocked(from, to, first, middle, last);
+    while (run_row_end(run->blocked, 0, count) < count) {
+        for (size_t first = 0; first < count;) {
+            size_t middle = run_row_end(run->blocked, first, count);
+            size_t last = run_row_end(run->blocked, middle, count);
+            run_merge_blocked(run->blocked, run->merged + first, first, middle, last);
+            first = last;
         }
-        tn__blocked *swap = from;
-        from = to;
-        to = swap;
+        tn__blocked *swap = run->blocked;
+        size_t room = run->blocked_room;
+        run->blocked = run->merged;
+        run->blocked_room = run->merged_room;
+        run->merged = swap;
+        run->merged_room = room;
     }
-    if (from != run->blocked) memcpy(run->blocked, from, count * sizeof *from);
     return true;
 }
 
@@ -519,7 +487,7 @@ tn_status tn__run_holes(tn_run *run, uint32_t id, const tn_hole **holes, uint32_
         !tn__reserve(&run->prepared->context, &run->holes, &run->hole_room, blocked_count + 1,
                      sizeof *run->holes))
         return tn__no_memory(run->error, "the holes of a body");
-    run->unseen += run->scans ? run->level_count / 8 + blocked_count : blocked_count;
+    run->unseen += blocked_count;
     uint64_t mask = body->alignment - 1, top = 0; /* starts below top are forbidden or done */
     uint32_t found = 0;
     for (size_t i = 0; i < blocked_count; i++) {

@@ -11,6 +11,20 @@ typedef struct tn__blocked {
     uint64_t first, last;
 } tn__blocked;
 
+#define TN__CLASSES 17u /* of lengths of life: 2^0, 2^2, ... 2^31 steps and more */
+
+/* A placed body, as a question for holes looks at it. */
+typedef struct tn__shelved {
+    tn__blocked bytes; /* what its only piece covers; of several pieces none, at its offset */
+    uint32_t first, last, id;
+} tn__shelved;
+
+typedef struct tn__shelf {
+    uint32_t count;  /* of its bodies that were put there; */
+    uint32_t sorted; /* so many, from the first on, by bytes; */
+    uint32_t gone;   /* so many were taken back since */
+} tn__shelf;
+
 /* What all runs of a call share; nothing here changes while they run. */
 typedef struct tn__prepared {
     const tn_problem *problem;
@@ -24,10 +38,12 @@ typedef struct tn__prepared {
     tn_run_body *bodies;            /* [count] */
     tn_run_piece *pieces;
     uint32_t count, piece_count, time_count;
-    uint32_t *by_first;  /* [count], bodies by (first, number) */
-    uint32_t *position;  /* [count], inverse of by_first */
-    uint32_t *until;     /* [time_count + 1], bodies whose first is below the time */
-    uint32_t leaf_count; /* power of two >= count */
+    uint32_t *by_first; /* [count], bodies by (first, number) */
+    uint32_t *until;    /* [time_count + 1], bodies whose first is below the time */
+    /* Lengths of life in classes: up to 2^shift steps, the last all others. A shelf is for bodies
+     * of one class that begin within 2^shift steps; those of class c are [rack[c], rack[c + 1]). */
+    uint32_t class_count, shift[TN__CLASSES], rack[TN__CLASSES + 1];
+    uint32_t *shelves; /* [rack[class_count] + 1], bodies of all shelves before */
     uint64_t lower_bound, capacity;
     bool has_capacity;
     uint32_t streams;
@@ -47,8 +63,10 @@ tn_status tn__prepared_bound(const tn__prepared *prepared, tn_bank_id which, uin
 /* What lives at the busiest step; the bound where no alignment and no pin raises it. */
 tn_status tn__prepared_live_bytes(const tn__prepared *prepared, uint64_t *bytes, int64_t *step,
                                   tn_error *error);
-/* by_first, position, until, leaf_count from the bodies; false: no memory. */
+/* by_first, until, shelves from the bodies; false: no memory. */
 bool tn__prepared_index(tn__prepared *prepared);
+/* Which shelf is a body's. */
+uint32_t tn__prepared_shelf(const tn__prepared *prepared, const tn_run_body *body);
 
 /* A valid layout in linear time: offset[count]. E_STOPPED when the caller wishes to stop, or when
  * it would end beyond 2^63 - 1 bytes. */
@@ -82,16 +100,12 @@ struct tn_run {
     const tn__prepared *prepared;
     const tn_planner *planner;
     tn_error *error;
-    uint64_t *offset; /* [count] */
-    uint8_t *placed;  /* [count] */
-    bool scans;       /* few bodies: `level` is kept, else `reach` */
-    uint32_t *reach;  /* [2 * leaf_count], a tree over by_first: latest end of a placed body */
-    uint32_t *level;  /* [count], placed bodies by offset, with their hulls beside */
-    uint32_t *level_first, *level_last;
-    tn__blocked *level_bytes; /* [count], what its only piece covers; empty for several pieces */
-    uint32_t level_count;
-    uint32_t *order; /* [count], scratch of tn__run_order */
-    uint32_t *near;  /* [count], scratch of tn__run_holes */
+    uint64_t *offset;     /* [count] */
+    uint8_t *placed;      /* [count] */
+    tn__shelf *shelf;     /* [shelves] */
+    tn__shelved *shelved; /* [count], those of each shelf together */
+    uint32_t *order;      /* [count], scratch of tn__run_order */
+    uint32_t *near;       /* [count], scratch of tn__run_holes and tn__run_near */
     tn__blocked *blocked, *merged;
     size_t blocked_room, merged_room, hole_room;
     tn_hole *holes;

@@ -8,7 +8,8 @@
 
 __extension__ typedef unsigned __int128 prepare_sum; /* 2^30 pieces of 2^63 bytes fit */
 
-#define PREPARE_DENSE 4u /* steps for each time up to which all of them are marked */
+#define PREPARE_DENSE 4u   /* steps for each time up to which all of them are marked */
+#define PREPARE_SHELF 128u /* bodies for each shelf of the shortest lives, at least */
 
 /* The times of all pieces as they come, and their ranks. */
 typedef struct prepare_times {
@@ -29,8 +30,8 @@ void tn__prepared_release(tn__prepared *p) {
     tn__free(context, p->begins, p->clock_room * sizeof *p->begins);
     tn__free(context, p->ends, p->clock_room * sizeof *p->ends);
     tn__free(context, p->by_first, n * sizeof *p->by_first);
-    tn__free(context, p->position, n * sizeof *p->position);
     tn__free(context, p->until, ((size_t)p->time_count + 1) * sizeof *p->until);
+    tn__free(context, p->shelves, ((size_t)p->rack[p->class_count] + 1) * sizeof *p->shelves);
 }
 
 static void prepare_note(prepare_times *times, int64_t time) {
@@ -130,20 +131,41 @@ static void prepare_sort_by_first(tn__prepared *p) {
     for (uint32_t i = 0; i < p->count; i++) {
         uint32_t at = p->until[p->bodies[i].first]++;
         p->by_first[at] = i;
-        p->position[i] = at;
     }
     for (uint32_t t = p->time_count; t > 0; t--) p->until[t] = p->until[t - 1];
     p->until[0] = 0;
 }
 
+uint32_t tn__prepared_shelf(const tn__prepared *p, const tn_run_body *body) {
+    uint32_t k = 0, length = body->last - body->first;
+    while (k + 1 < p->class_count && length > 1u << p->shift[k]) k++;
+    return p->rack[k] + (body->first >> p->shift[k]);
+}
+
+/* Lives of a class are up to four times as long as those of the one before; the last has one shelf,
+ * however long they are. */
+static void prepare_racks(tn__prepared *p) {
+    uint32_t shift = 0;
+    while (p->time_count >> shift > p->count / PREPARE_SHELF) shift++;
+    for (bool last = false; !last; shift += 2) {
+        uint32_t k = p->class_count++;
+        p->shift[k] = shift < 31 ? shift : 31;
+        p->rack[k + 1] = p->rack[k] + (p->time_count >> p->shift[k]) + 1;
+        last = p->time_count >> p->shift[k] == 0 || shift >= 31;
+    }
+}
+
 bool tn__prepared_index(tn__prepared *p) {
     const tn_context *context = &p->context;
+    prepare_racks(p);
+    size_t shelves = p->rack[p->class_count];
     p->by_first = tn__alloc(context, p->count * sizeof *p->by_first);
-    p->position = tn__alloc(context, p->count * sizeof *p->position);
     p->until = tn__alloc_array(context, (size_t)p->time_count + 1, sizeof *p->until);
-    if (!p->by_first || !p->position || !p->until) return false;
+    p->shelves = tn__alloc_array(context, shelves + 1, sizeof *p->shelves);
+    if (!p->by_first || !p->until || !p->shelves) return false;
     prepare_sort_by_first(p);
-    for (p->leaf_count = 1; p->leaf_count < p->count;) p->leaf_count *= 2;
+    for (uint32_t i = 0; i < p->count; i++) p->shelves[tn__prepared_shelf(p, &p->bodies[i]) + 1]++;
+    for (size_t i = 0; i < shelves; i++) p->shelves[i + 1] += p->shelves[i];
     return true;
 }
 
