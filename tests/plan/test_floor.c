@@ -199,12 +199,12 @@ static void nor_is_much_work_too_much(void **state) {
 }
 
 /* How far above its bound a planner may end, for some seeds: one part of so many. */
-static void ends_near_its_bound(const char *family, uint32_t count, const char *planner,
-                                uint64_t seeds, uint64_t part) {
+static void ends_near_its_bound(const char *family, uint32_t count, uint32_t steps,
+                                const char *planner, uint64_t seeds, uint64_t part) {
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         uint64_t optimum, bound;
-        tn_problem *problem =
-            make(family, &(generate_wish){.count = count, .seed = seed}, &optimum);
+        generate_wish wish = {.count = count, .steps = steps, .seed = seed};
+        tn_problem *problem = make(family, &wish, &optimum);
         assert_ok(tn_problem_lower_bound(problem, 0, &bound, NULL, &failure));
         uint64_t peak = height(problem, planner);
         if (peak > bound + bound / part)
@@ -217,13 +217,19 @@ static void ends_near_its_bound(const char *family, uint32_t count, const char *
 /* Lives of 1 to 50 steps: windows of time mended one by one end at the bound. */
 static void short_lives_end_at_their_bound(void **state) {
     (void)state;
-    ends_near_its_bound("short", 30000, "auto", 3, 500);
+    ends_near_its_bound("short", 30000, 0, "auto", 3, 500);
 }
 
 /* Few that live long among many: what lives at the crowded steps must lie there without a gap. */
 static void what_is_crowded_is_planned_first(void **state) {
     (void)state;
-    ends_near_its_bound("long", 10000, "crest", 4, 1000);
+    ends_near_its_bound("long", 10000, 0, "crest", 4, 1000);
+}
+
+/* Hundreds of short lives at once: one order does not suit all the steps that are crowded. */
+static void humps_are_planned_each_by_itself(void **state) {
+    (void)state;
+    ends_near_its_bound("short", 20000, 2000, "crest", 3, 50);
 }
 
 typedef struct telling {
@@ -281,6 +287,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(nor_is_much_work_too_much),
         cmocka_unit_test(short_lives_end_at_their_bound),
         cmocka_unit_test(what_is_crowded_is_planned_first),
+        cmocka_unit_test(humps_are_planned_each_by_itself),
         cmocka_unit_test(what_is_told_on_the_way_is_of_the_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,9 +4,10 @@
  * gap, while all around is slack. A planner that takes all bodies at once spends its time on the
  * slack. So those that live at a step whose load is above a share of the highest are planned by
  * `scale` as if they were all: on real networks a tenth of the bodies, whose bound is reached in
- * milliseconds. The others take the lowest holes that are left, the more crowded their steps the
- * earlier, then the longer their lives. Who ends above the bound belongs to the crest in the next
- * turn; where that does not help, another share is tried, and then more work for `scale`.
+ * milliseconds. Humps of the crest that share no step are planned each by itself: one order seldom
+ * suits all of them. The others take the lowest holes that are left, the more crowded their steps
+ * the earlier, then the longer their lives. Who ends above the bound belongs to the crest in the
+ * next turn; where that does not help, another share is tried, and then more work for `scale`.
  *
  * Windows, pins and streams are left to `scale`.
  * Cost:   O(bodies x those that live at the same time) a turn, half a second for 10^8 pairs; 60
@@ -32,12 +33,14 @@ typedef struct crest_state {
     tn_run *run;
     tn__recipes recipes;
     bool *is_crest;        /* [count] */
-    uint32_t *ids;         /* [crest_count], bodies of the crest */
+    uint32_t *ids;         /* [crest_count], bodies of the crest, those of a hump together */
     tn__part_body *bodies; /* [crest_count], the same */
     uint32_t crest_count;
-    uint64_t *offset, *key; /* [count] */
-    uint64_t work;          /* of `scale`, for each body */
-    uint64_t fill_work;     /* units that the others take */
+    uint32_t *hump;                 /* [steps + 1], which hump a step is of */
+    uint32_t *hump_end, hump_count; /* [hump_count], in ids; room for count + 1 */
+    uint64_t *offset, *key;         /* [count] */
+    uint64_t work;                  /* of `scale`, for each body */
+    uint64_t fill_work;             /* units that the others take */
 } crest_state;
 
 /* The height that would do. */
@@ -60,7 +63,10 @@ static tn_status crest_prepare(crest_state *crest) {
     crest->bodies = tn__run_scratch(run, n, sizeof *crest->bodies);
     crest->offset = tn__run_scratch(run, n, sizeof *crest->offset);
     crest->key = tn__run_scratch(run, n, sizeof *crest->key);
-    if (!crest->is_crest || !crest->ids || !crest->bodies || !crest->offset || !crest->key)
+    crest->hump = tn__run_scratch(run, (size_t)tn__run_time_count(run) + 1, sizeof *crest->hump);
+    crest->hump_end = tn__run_scratch(run, (size_t)n + 1, sizeof *crest->hump_end);
+    if (!crest->is_crest || !crest->ids || !crest->bodies || !crest->offset || !crest->key ||
+        !crest->hump || !crest->hump_end)
         return TN_E_NO_MEMORY;
     for (uint32_t i = 0; i < n; i++) crest->ids[i] = i;
     if (!tn__recipes_prepare(run, crest->ids, n, &crest->recipes)) return TN_E_NO_MEMORY;
@@ -72,29 +78,69 @@ static tn_status crest_prepare(crest_state *crest) {
     return TN_OK;
 }
 
-/* The crest by itself, into offset[] of its bodies in turn; its height. */
+static bool crest_has(const crest_state *crest, uint32_t body) {
+    return crest->is_crest[body] && tn__run_bodies(crest->run)[body].size > 0;
+}
+
+/* Which hump each step is of: steps that no body of the crest lives across divide them. */
+static void crest_find_humps(crest_state *crest) {
+    const tn_run_body *bodies = tn__run_bodies(crest->run);
+    uint32_t times = tn__run_time_count(crest->run), live = 0, *change = crest->hump;
+    memset(change, 0, ((size_t)times + 1) * sizeof *change);
+    for (uint32_t i = 0; i < tn__run_count(crest->run); i++) {
+        if (!crest_has(crest, i)) continue;
+        change[bodies[i].first]++; /* modulo 2^32: the sums are right */
+        change[bodies[i].last]--;
+    }
+    crest->hump_count = 0;
+    for (uint32_t t = 0; t <= times; t++) {
+        uint32_t before = live;
+        live += change[t];
+        crest->hump[t] = crest->hump_count;
+        crest->hump_count += before > 0 && live == 0; /* nobody begins where that ends: hump[t] */
+    }
+}
+
+/* Bodies of the crest by hump: counting sort. */
+static void crest_gather(crest_state *crest) {
+    const tn_run_body *bodies = tn__run_bodies(crest->run);
+    uint32_t *end = crest->hump_end, n = tn__run_count(crest->run);
+    crest_find_humps(crest);
+    memset(end, 0, ((size_t)crest->hump_count + 1) * sizeof *end);
+    for (uint32_t i = 0; i < n; i++)
+        if (crest_has(crest, i)) end[crest->hump[bodies[i].first] + 1]++;
+    for (uint32_t h = 0; h < crest->hump_count; h++) end[h + 1] += end[h];
+    crest->crest_count = end[crest->hump_count];
+    for (uint32_t i = 0; i < n; i++) {
+        if (!crest_has(crest, i)) continue;
+        uint32_t at = end[crest->hump[bodies[i].first]]++;
+        crest->ids[at] = i;
+        crest->bodies[at] = (tn__part_body){.size = bodies[i].size,
+                                            .alignment = bodies[i].alignment,
+                                            .first = bodies[i].first,
+                                            .last = bodies[i].last,
+                                            .pin = TN__FREE};
+    }
+}
+
+/* The crest by itself, into offset[] of its bodies in turn; its height, or that of a hump that is
+ * of no use. */
 static tn_status crest_plan(crest_state *crest, uint64_t *peak) {
     tn_run *run = crest->run;
-    const tn_run_body *bodies = tn__run_bodies(run);
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < tn__run_count(run); i++) {
-        if (!crest->is_crest[i] || bodies[i].size == 0) continue;
-        crest->ids[count] = i;
-        crest->bodies[count++] = (tn__part_body){.size = bodies[i].size,
-                                                 .alignment = bodies[i].alignment,
-                                                 .first = bodies[i].first,
-                                                 .last = bodies[i].last,
-                                                 .pin = TN__FREE};
-    }
-    crest->crest_count = count;
+    crest_gather(crest);
     *peak = 0;
-    tn__part part = {.bodies = crest->bodies,
-                     .count = count,
-                     .planner = tn__planner_find("scale"),
-                     .capacity = crest_goal(run),
-                     .work_limit = tn__mul_sat(crest->work, count)};
-    if (count == 0 || part.planner == NULL) return TN_OK;
-    return tn__run_part(run, &part, crest->offset, peak);
+    tn__part part = {.planner = tn__planner_find("scale"), .capacity = crest_goal(run)};
+    for (uint32_t h = 0, from = 0; part.planner != NULL && h < crest->hump_count; h++) {
+        uint64_t height;
+        part.bodies = crest->bodies + from;
+        part.count = crest->hump_end[h] - from;
+        part.work_limit = tn__mul_sat(crest->work, part.count);
+        TN_TRY(tn__run_part(run, &part, crest->offset + from, &height));
+        from = crest->hump_end[h];
+        if (height > *peak) *peak = height;
+        if (*peak >= tn__run_best(run)) return TN_OK;
+    }
+    return TN_OK;
 }
 
 /* The others around it. */
