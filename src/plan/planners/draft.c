@@ -55,11 +55,15 @@ static uint64_t draft_count_near(tn_run *run) {
     return sum;
 }
 
-static tn_status draft_slide(tn_run *run, uint64_t near) {
-    uint64_t n = tn__run_count(run);
+/* Whether few live at once, so that what is too high can be mended in windows of time. */
+static bool draft_is_thin(tn_run *run, uint64_t near) {
     bool plain = (tn__run_needs(run) & (TN_PLANS_PIECES | TN_PLANS_STREAMS)) == 0;
-    if (near > DRAFT_SLIDE_NEAR * n || !plain) return TN_OK;
-    return tn__run_ask(run, "slide", DRAFT_SLIDE_WORK + 2 * n);
+    return plain && near <= (uint64_t)DRAFT_SLIDE_NEAR * tn__run_count(run);
+}
+
+static tn_status draft_slide(tn_run *run, uint64_t near) {
+    if (!draft_is_thin(run, near)) return TN_OK;
+    return tn__run_ask(run, "slide", DRAFT_SLIDE_WORK + 2 * (uint64_t)tn__run_count(run));
 }
 
 static tn_status draft_crest(tn_run *run, uint64_t near) {
@@ -68,19 +72,27 @@ static tn_status draft_crest(tn_run *run, uint64_t near) {
     return tn__run_ask(run, "crest", (uint64_t)DRAFT_CREST_WORK * tn__run_count(run));
 }
 
-/* The quick planners; of many bodies a few plans of `scale`, then one of them, which may do. */
-static tn_status draft_quick(tn_run *run, uint64_t near) {
+/* The quick planners; of many bodies one of them, mended, where few live at once: that often does.
+ * Else, and within a limit, a few plans of `scale` come first. */
+static tn_status draft_quick(tn_run *run, uint64_t near, bool full) {
     uint32_t n = tn__run_count(run);
     if (n > DRAFT_GREEDY) {
-        TN_TRY(tn__run_ask(run, "scale", (uint64_t)DRAFT_FIRST_WORK * n));
         bool is_near = near <= DRAFT_NEAR;
+        bool mends = is_near && !full && !tn__run_is_limited(run) && draft_is_thin(run, near);
+        if (mends) {
+            TN_TRY(tn__run_ask(run, "greedy-by-size", 0));
+            TN_TRY(draft_slide(run, near));
+        }
+        TN_TRY(tn__run_ask(run, "scale", (uint64_t)DRAFT_FIRST_WORK * n));
         if (!is_near && tn__run_replays(run)) {
             TN_TRY(tn__run_ask(run, "time-order", 0));
             TN_TRY(tn__run_ask(run, "ggml", 0));
         }
         if (!is_near) return draft_crest(run, near);
-        TN_TRY(tn__run_ask(run, "greedy-by-size", 0));
-        TN_TRY(draft_slide(run, near));
+        if (!mends) {
+            TN_TRY(tn__run_ask(run, "greedy-by-size", 0));
+            TN_TRY(draft_slide(run, near));
+        }
         TN_TRY(draft_crest(run, near));
     }
     return tn__run_is_done(run) ? TN_OK : tn__run_quick_portfolio(run);
@@ -99,7 +111,7 @@ tn_status tn__run_draft(tn_run *run) {
     uint64_t put_work = DRAFT_PUT_WORK + (uint64_t)DRAFT_PUT_WORK_EACH * n;
     if (full) TN_TRY(tn__run_ask(run, "uncut", put_work)); /* before any other takes the time */
     uint64_t near = n > DRAFT_SEARCH ? draft_count_near(run) : 0;
-    TN_TRY(draft_quick(run, near));
+    TN_TRY(draft_quick(run, near, full));
     if (greedy && !full) TN_TRY(draft_crest(run, near));
     if (plain && !(full && limited))
         TN_TRY(tn__run_ask(run, "uncut",
