@@ -187,6 +187,7 @@ typedef struct cli_input {
     uint64_t alignment;       /* 0: the default of the input */
     uint64_t read_limit;      /* bytes from a pipe; 0: the default */
     bool wants_csv;           /* the plan will be written as a CSV, which cannot say everything */
+    bool ends_work;           /* cli_interrupt_ends_work, once it was read */
     const char *order;        /* of operators; NULL: the file's */
     const tn_op_id *sequence; /* a plan's own order, of verify */
     uint32_t sequence_count;

@@ -59,6 +59,7 @@ static tn_status input_import(cli_input *input, tn_error *error) {
     double start = cli_clock();
     TN_TRY(cli_whom_check(&input->whom, error));
     tn_status status = tn_graph_load(input->path, &input->import, &input->graph, error);
+    if (input->ends_work) cli_interrupt_ends_work();
     cli_stage(input, "import", cli_clock() - start);
     if (status == TN_OK) status = input_step(input, error);
     input->occupancy_options.struct_size = sizeof input->occupancy_options;
@@ -156,6 +157,7 @@ static tn_status input_load_problem(cli_input *input, tn_error *error) {
     tn_context context = tn__context(input->import.context);
     context.read_limit = input->read_limit;
     tn_status status = tn_problem_load(input->path, &context, &input->own, NULL, error);
+    if (input->ends_work) cli_interrupt_ends_work();
     if (status == TN_OK && input->alignment != 0)
         status = tn_problem_set_alignment(input->own, input->alignment, error);
     if (status == TN_OK && input->bank_count > 0)

@@ -428,12 +428,11 @@ static tn_status plan_within(plan_arguments *arguments, tn_error *error) {
 static int plan_run(int count, char **words) {
     tn_context context = cli_context();
     plan_arguments arguments = {.options = TN_PLAN_OPTIONS_INIT,
-                                .input = {.import = TN_IMPORT_OPTIONS_INIT},
+                                .input = {.import = TN_IMPORT_OPTIONS_INIT, .ends_work = true},
                                 .training = CLI_TRAINING_INIT};
     tn_error error = {0};
     arguments.input.import.context = arguments.options.context = &context;
     cli_parse(&cli_command_plan, count, words, &arguments);
-    cli_interrupt_ends_work();
     if (arguments.objects) return plan_objects(&arguments);
     if (arguments.sweep > 0) return plan_curve(&arguments);
     tn_status status = plan_within(&arguments, &error);
