@@ -175,6 +175,7 @@ static void few_slots_are_enough_for_long_chains(void **state) {
     for (uint32_t n = 300; n <= 1000; n += 700) {
         uint64_t sum, cost;
         kit *k = long_chain(n, true, &sum);
+        assert_int_equal(solve(k, "rotor", 0, &cost), TN_E_STOPPED); /* and it ends */
         for (size_t i = 0; i < sizeof budgets / sizeof *budgets; i++) {
             uint64_t best = n + 1 + known_reversal(n + 1, budgets[i] - 2);
             assert_ok(solve(k, "rotor", budgets[i], &cost));

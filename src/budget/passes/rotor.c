@@ -17,7 +17,7 @@
  * (with fewer slots more: 500 with four) the smallest ones of as many stretches are where it may
  * split. A stretch is kept or passed over as a whole, and where it is gone through by itself
  * divided once more, at 20 places. Where nothing fits, fewer slots and more places are tried.
- * Cost: O(states^3 * slots), as of 100 states and 500 slots at most.
+ * Cost: O(states^3 * slots), twice as of 100 states and 500 slots at most.
  *
  * The cheapest of all may give up a kept state and make it again: one or two chains of a hundred
  * gain by that, some of them a few percent. No such dynamic program is known that is polynomial,
@@ -45,6 +45,8 @@ typedef struct rotor {
     uint64_t unit; /* bytes of a slot */
     uint32_t slots, count;
     uint32_t end;        /* state behind the last of the chain */
+    bool none;           /* nothing fits, as far as the table knows */
+    bool tells;          /* its work was counted before */
     uint32_t *at;        /* [count + 1] boundaries: states */
     uint64_t *table;     /* [beside][pair of boundaries][slots + 1] */
     rotor_block *blocks; /* [count] */
@@ -184,7 +186,8 @@ static tn_status rotor_fill_within(rotor *r, uint32_t u);
 static tn_status rotor_fill(rotor *r) {
     for (uint32_t length = 1; length <= r->count; length++)
         for (uint32_t u = 0; u + length <= r->count; u++) {
-            TN_TRY(tn__pass_work(r->run, (uint64_t)length * r->slots / 16 + 1));
+            uint64_t looks = (uint64_t)length * r->slots / 16 + 1;
+            TN_TRY(tn__pass_work(r->run, r->tells ? 0 : looks));
             rotor_fill_pair(r, u, u + length, 0);
             rotor_fill_pair(r, u, u + length, 1);
             if (length == 1) TN_TRY(rotor_fill_within(r, u));
@@ -221,7 +224,7 @@ static void rotor_close(rotor *r) {
 /* Places to split at: the more, the fewer slots there are, at the same cost. */
 static uint32_t rotor_places(uint32_t slots) {
     uint64_t most = ROTOR_MOST, cost = (uint64_t)ROTOR_MOST * ROTOR_MOST * ROTOR_MOST * ROTOR_SLOTS;
-    while ((most + 1) * (most + 1) * (most + 1) * slots <= cost) most++;
+    while ((most + 1) * (most + 1) * (most + 1) * ((uint64_t)slots + 1) <= cost) most++;
     return (uint32_t)most;
 }
 
@@ -230,13 +233,14 @@ static bool rotor_divides(const rotor *r, uint32_t u) {
     return r->outer == NULL && r->at[u + 1] - r->at[u] > 1;
 }
 
-static tn_status rotor_open_within(rotor *within, rotor *r, uint32_t u) {
+static tn_status rotor_open_within(rotor *within, rotor *r, uint32_t u, bool tells) {
     *within = (rotor){.run = r->run,
                       .chain = r->chain,
                       .unit = r->unit,
                       .slots = r->slots,
                       .end = r->end,
                       .schedule = r->schedule,
+                      .tells = tells,
                       .outer = r};
     return rotor_open(within, r->at[u], r->at[u + 1], ROTOR_WITHIN);
 }
@@ -244,7 +248,7 @@ static tn_status rotor_open_within(rotor *within, rotor *r, uint32_t u) {
 static tn_status rotor_fill_within(rotor *r, uint32_t u) {
     rotor within;
     if (!rotor_divides(r, u)) return TN_OK;
-    tn_status status = rotor_open_within(&within, r, u);
+    tn_status status = rotor_open_within(&within, r, u, false);
     for (uint32_t beside = 0; beside < 2 && status == TN_OK; beside++) {
         const uint64_t *found = rotor_row(&within, beside, 0, within.count);
         uint64_t *row = rotor_row(r, beside, u, u + 1);
@@ -313,7 +317,7 @@ static tn_status rotor_tell_block(rotor *r, rotor_task t) {
         return rotor_back(r, t.u);
     }
     rotor within;
-    tn_status status = rotor_open_within(&within, r, t.u);
+    tn_status status = rotor_open_within(&within, r, t.u, true);
     if (status == TN_OK) status = rotor_tell(&within, t.beside, t.m);
     rotor_close(&within);
     return status;
@@ -368,8 +372,8 @@ static tn_status rotor_solve_in(rotor *r, uint64_t bytes, uint32_t most) {
     r->end = end;
     r->schedule->count = 0;
     tn_status status = rotor_open(r, 0, end, rotor_places(r->slots));
-    if (status == TN_OK && rotor_row(r, 0, 0, r->count)[r->slots] >= ROTOR_NEVER)
-        status = tn__fail(r->run->error, TN_E_STOPPED, "no schedule of this kind fits");
+    r->none = status == TN_OK && rotor_row(r, 0, 0, r->count)[r->slots] >= ROTOR_NEVER;
+    if (r->none) status = tn__fail(r->run->error, TN_E_STOPPED, "no schedule of this kind fits");
     if (status == TN_OK) status = rotor_tell(r, 0, r->slots);
     if (status == TN_OK) status = tn__pass_offer(r->run, r->schedule, &kept);
     rotor_close(r);
@@ -382,7 +386,7 @@ static tn_status rotor_solve_slots(rotor *r) {
     const uint64_t bytes = r->run->budget - r->chain->base;
     tn_status status = rotor_solve_in(r, bytes, ROTOR_SLOTS);
     bool few = r->slots < ROTOR_SLOTS / ROTOR_COARSER || r->chain->count <= ROTOR_MOST;
-    if (status != TN_E_STOPPED || few || r->run->has_best) return status;
+    if (!r->none || few) return status;
     return rotor_solve_in(r, bytes, ROTOR_SLOTS / ROTOR_COARSER);
 }
 

@@ -355,7 +355,8 @@ static bool matmul_wants_slices(const tn_kernel_setup *setup, const matmul_plan 
     slices->copies_a = a->strides[0] == 1 && matmul_step_is_bad(a->strides[1]);
     slices->copies_b = b->strides[1] == 1 && matmul_step_is_bad(b->strides[0]);
     int64_t slice = MATMUL_SLICE_BYTES / (int64_t)sizeof(float) / k / 64 * 64;
-    slice = slice < 64 ? 64 : slice > MATMUL_SLICE ? MATMUL_SLICE : slice;
+    if (slice == 0) return false; /* long sums: a copy would leave the cache */
+    slice = slice > MATMUL_SLICE ? MATMUL_SLICE : slice;
     slices->rows = slices->copies_a && slice < m ? slice : m;
     slices->columns = slices->copies_b && slice < n ? slice : n;
     return (slices->copies_a || slices->copies_b) &&
