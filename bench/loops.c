@@ -4,9 +4,9 @@
  *
  * A row is one operator of bench/loops.c's table (or those that are named), one thread, float32, by
  * the first kernel that takes it: oneDNN's if it has one, else our own loops, which are built for
- * several instruction sets. ONEDNN_MAX_CPU_ISA=AVX2 bounds the library's alone; ours by glibc:
- * GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F (Debian 12). Milliseconds are of the processor, the
- * least of N turns (20), each some 20 ms long. GB/s: each byte that is read or written once.
+ * several instruction sets. ONEDNN_MAX_CPU_ISA=AVX2 bounds the library's alone; ours are bounded by
+ * a build with -DCMAKE_C_FLAGS=-DTN_WIDEST=32. Milliseconds are of the processor, the least of N
+ * turns (20), each some 20 ms long. GB/s: each byte that is read or written once.
  * `copy`: a memcpy of as many bytes. --torch: what PyTorch's takes for the same
  * (bench/loops_torch.py), by turns.
  */

@@ -9,7 +9,7 @@
 __extension__ typedef unsigned __int128 prepare_sum; /* 2^30 pieces of 2^63 bytes fit */
 
 #define PREPARE_DENSE 4u   /* steps for each time up to which all of them are marked */
-#define PREPARE_SHELF 128u /* bodies for each shelf of the shortest lives, at least */
+#define PREPARE_SHELF 128u /* bodies for each shelf of the shortest lives, about */
 
 /* The times of all pieces as they come, and their ranks. */
 typedef struct prepare_times {
@@ -142,11 +142,11 @@ uint32_t tn__prepared_shelf(const tn__prepared *p, const tn_run_body *body) {
     return p->rack[k] + (body->first >> p->shift[k]);
 }
 
-/* Lives of a class are up to four times as long as those of the one before; the last has one shelf,
- * however long they are. */
+/* Lives of a class are up to four times as long as those of the one before; the last takes all that
+ * are longer, on a shelf or two. */
 static void prepare_racks(tn__prepared *p) {
     uint32_t shift = 0;
-    while (p->time_count >> shift > p->count / PREPARE_SHELF) shift++;
+    while (shift < 31 && p->time_count >> shift > p->count / PREPARE_SHELF) shift++;
     for (bool last = false; !last; shift += 2) {
         uint32_t k = p->class_count++;
         p->shift[k] = shift < 31 ? shift : 31;
