@@ -5,7 +5,16 @@ MODEL = examples/models/mobilenet_v2.onnx
 CMAKE_FLAGS ?=
 JOBS ?= $(shell nproc)
 
-.PHONY: all amalgamation coverage deb site demo demo-mcu bench-arena test check install fuzz compare stress stress-programs stress-pools bench bench-pools bench-results clean help
+# ccache, where it is installed: the builds of tests, bare roots (tests/fresh-root) and copies of the tree share what
+# one of them has compiled.
+CCACHE := $(shell command -v ccache)
+ifneq ($(CCACHE),)
+export CMAKE_C_COMPILER_LAUNCHER = $(CCACHE)
+export CCACHE_BASEDIR ?= $(CURDIR)
+export CCACHE_NOHASHDIR = 1
+endif
+
+.PHONY: all amalgamation coverage deb site demo demo-mcu bench-arena test test-long check install fuzz compare stress stress-programs stress-pools bench bench-pools bench-results clean help
 all: $(BUILD)/build.ninja
 	cmake --build $(BUILD) --target libtenure tenure_preload tenure_torch tenure_command completions
 
@@ -31,14 +40,22 @@ demo-mcu: ## a microcontroller: how large the arena is, a plan inside the model,
 	$(MAKE) all
 	examples/firmware/demo.sh $(BUILD)
 
-test: ## installs what is missing, builds everything, runs all tests; TENURE_REQUIRE=torch,.. to leave nothing out
+# A make of their own runs them, so that it finds the ccache that was just installed.
+test test-long: TIER = $(if $(findstring long,$@),long,test)
+test: ## installs what is missing, builds, runs what guards every commit: 15 minutes on two cores
+test-long: ## every other test, and all cases of those that could try any number: an hour on two cores
+test test-long:
 	tools/install-deps test
-	cmake --preset release -DTENURE_TESTS=ON -DTENURE_PRESET_TESTS=ON -DTENURE_WERROR=ON -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_FLAGS)
-	tools/run-tests
+	$(MAKE) --no-print-directory run-tests TIER=$(TIER)
 
-check: with-tests ## the quick tests of the release build: for those who change something
-	cmake --build $(BUILD) --target tenure_tests
-	ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS) --label-regex quick
+.PHONY: run-tests
+run-tests:
+	cmake --preset release -DTENURE_TESTS=ON -DTENURE_PRESET_TESTS=ON -DTENURE_WERROR=ON -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_FLAGS)
+	tools/run-tests $(TIER)
+
+check: with-tests ## the quick tests of the release build: two minutes after a build
+	cmake --build $(BUILD) --target tenure_gate
+	TENURE_COUNT=10 ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS) --label-regex quick
 
 install: ## PREFIX, DESTDIR: command, library, headers, pkg-config file, man pages
 	tools/install-deps build

@@ -1,22 +1,70 @@
 # How every test is registered, with what all of them have in common.
 #   tenure_test(NAME [IN FOLDER] [TIMEOUT SECONDS] [THREADS N] [NEEDS VARIABLE...] COMMAND PROGRAM ARGUMENT...)
-# NEEDS: what find_program looked for; where it found nothing, the test says so and is skipped (it does not vanish).
-# Presets give their tests a prefix (asan.plan.verify) and may leave some out, so that one CTest runs all builds' tests.
+# NEEDS: variables of find_program. If one found nothing, the test prints so and is skipped; it does not vanish.
+# TIMEOUT: a bound against hanging. Presets give their tests a prefix (asan.plan.verify) and may leave some out.
+#
+# Every test belongs to one tier, which is one of its labels:
+#   quick   `make check`, `make test`: tests of the release build that take at most TENURE_QUICK_SECONDS (costs.txt)
+#   medium  `make test`
+#   long    `make test-long` (tiers.txt)
+# Tests that read TENURE_COUNT have the label "counted" too: `make test-long` runs them again, with all their cases.
 set(TENURE_TEST_PREFIX "" CACHE STRING "What the names of this build's tests begin with")
 set(TENURE_TEST_ONLY "" CACHE STRING "Regular expression of the tests to have; empty: all")
+set(TENURE_QUICK_SECONDS 3)
+set(TENURE_TEST_TIMEOUT 3000) # seconds
 
-# costs.txt: seconds of a processor, so that long tests begin first and quick ones are known as such.
-set(TENURE_QUICK_SECONDS 5)
-set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/costs.txt)
-file(STRINGS ${PROJECT_SOURCE_DIR}/tests/costs.txt cost_lines REGEX "^[^#]")
-foreach(line IN LISTS cost_lines)
+# costs.txt: NAME SECONDS of a processor, so that long tests begin first. tiers.txt: TIER REGEX of the full name.
+foreach(list costs tiers)
+  set(list_file ${PROJECT_SOURCE_DIR}/tests/${list}.txt)
+  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${list_file})
+  file(STRINGS ${list_file} ${list}_lines REGEX "^[^#]")
+endforeach()
+foreach(line IN LISTS costs_lines)
   separate_arguments(line)
   list(GET line 0 name)
   list(GET line 1 cost_of_${name})
 endforeach()
 
-# Builds what the tests of this build run, and nothing else.
+# The tier of a test by tiers.txt; empty where no row matches.
+function(tenure_tier_of name out)
+  foreach(line IN LISTS tiers_lines)
+    string(REGEX MATCH "^([a-z]+) +(.*)$" line "${line}")
+    set(tier ${CMAKE_MATCH_1})
+    if(name MATCHES "^(${CMAKE_MATCH_2})$")
+      set(${out} ${tier} PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
+  set(${out} "" PARENT_SCOPE)
+endfunction()
+
+# Whether a script or a source of a program reads TENURE_COUNT (tests/count.h, tests/count.py).
+function(tenure_is_counted out)
+  set(${out} FALSE PARENT_SCOPE)
+  foreach(part IN LISTS ARGN)
+    set(sources "")
+    if(TARGET ${part})
+      get_target_property(sources ${part} SOURCES)
+    elseif(part MATCHES "\\.(py|sh)$" AND EXISTS ${part})
+      set(sources ${part})
+    endif()
+    foreach(source IN LISTS sources)
+      if(NOT IS_ABSOLUTE ${source})
+        set(source ${CMAKE_CURRENT_SOURCE_DIR}/${source})
+      endif()
+      if(EXISTS ${source})
+        file(STRINGS ${source} reads REGEX "count_of\\(" LIMIT_COUNT 1)
+        if(reads)
+          set(${out} TRUE PARENT_SCOPE)
+        endif()
+      endif()
+    endforeach()
+  endforeach()
+endfunction()
+
+# Builds what the tests of this build run, and nothing else; tenure_gate: those that are not long.
 add_custom_target(tenure_tests)
+add_custom_target(tenure_gate)
 
 function(tenure_test name)
   cmake_parse_arguments(PARSE_ARGV 1 test "" "IN;TIMEOUT;THREADS" "NEEDS;COMMAND")
@@ -42,14 +90,29 @@ function(tenure_test name)
       set(cost ${cost_of_${known}})
     endif()
   endforeach()
-  set(label quick)
-  if(TENURE_TEST_PREFIX)
-    string(REPLACE "." "" label ${TENURE_TEST_PREFIX})
-  elseif(cost GREATER TENURE_QUICK_SECONDS)
-    set(label slow)
+  set(targets "")
+  foreach(part IN LISTS test_COMMAND)
+    string(REGEX REPLACE "^\\$<TARGET_FILE:(.*)>$" "\\1" part "${part}")
+    list(APPEND targets ${part})
+  endforeach()
+  tenure_tier_of(${full} tier)
+  if(NOT tier)
+    set(tier medium)
+    if(NOT TENURE_TEST_PREFIX AND cost LESS_EQUAL TENURE_QUICK_SECONDS)
+      set(tier quick)
+    endif()
   endif()
-  set_tests_properties(${full} PROPERTIES SKIP_RETURN_CODE 77 COST ${cost} LABELS ${label}
-                       FIXTURES_REQUIRED skips)
+  set(labels ${tier})
+  if(TENURE_TEST_PREFIX)
+    string(REPLACE "." "" build ${TENURE_TEST_PREFIX})
+    list(APPEND labels ${build})
+  endif()
+  tenure_is_counted(counted ${targets})
+  if(counted)
+    list(APPEND labels counted)
+  endif()
+  set_tests_properties(${full} PROPERTIES SKIP_RETURN_CODE 77 COST ${cost} LABELS "${labels}"
+                       TIMEOUT ${TENURE_TEST_TIMEOUT} FIXTURES_REQUIRED skips)
   # gcc 12 keeps wrong notes about the thread-local memory of OpenMP's threads in a library that was opened
   # with dlopen (oneDNN), and its search for leaks crashes on them; the answers of programs are not affected.
   set(sanitizer "intercept_tls_get_addr=0:")
@@ -65,10 +128,12 @@ function(tenure_test name)
   if(test_THREADS)
     set_tests_properties(${full} PROPERTIES PROCESSORS ${test_THREADS})
   endif()
-  foreach(part IN LISTS test_COMMAND)
-    string(REGEX REPLACE "^\\$<TARGET_FILE:(.*)>$" "\\1" part "${part}")
+  foreach(part IN LISTS targets)
     if(TARGET ${part})
       add_dependencies(tenure_tests ${part})
+      if(NOT tier STREQUAL "long")
+        add_dependencies(tenure_gate ${part})
+      endif()
     endif()
   endforeach()
 endfunction()

@@ -1,6 +1,7 @@
 /* test_line.c - the list of runs that joint changes all the time, against the judge of schedules:
  * after any run put in, taken out, moved, or undone, the bytes of each run and the cost are those
  * that tn__replay_schedule finds for the schedule that is written. */
+#include "count.h"
 #include "kit.h"
 
 #include "budget/joint_line.h"
@@ -96,7 +97,7 @@ static void change_line(tn__line *line, tn__random *r) {
 
 static void a_line_has_the_bytes_that_the_judge_finds(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= 150; seed++) {
+    for (uint64_t seed = 1; seed <= count_of(150, 15); seed++) {
         kit *k = kit_random_spiced(seed, 4 + (uint32_t)(seed % 30));
         tn__line line;
         tn__random r = {seed};

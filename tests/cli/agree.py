@@ -21,7 +21,7 @@ failed = 0
 
 def run(*command, isa=None):
     where = dict(os.environ, ONEDNN_MAX_CPU_ISA=isa) if isa else None
-    done = subprocess.run([tenure, *map(str, command)], capture_output=True, text=True, timeout=120, env=where)
+    done = subprocess.run([tenure, *map(str, command)], capture_output=True, text=True, timeout=1200, env=where)
     return done.returncode, done.stdout, done.stderr.strip()
 
 

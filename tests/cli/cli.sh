@@ -126,13 +126,13 @@ expect 3 'best layout found|lower' $tenure plan tight.csv --planner naive --capa
 
 # input that has no end, no writer, no ids of its own; a CSV that cannot say the plan
 ln -s /dev/zero endless.csv
-expect 2 'more than 1.0 MiB .*read-limit' timeout 60 $tenure plan endless.csv --read-limit 1MiB
-expect 2 'more than 1048576 bytes .*read-limit' bash -c "yes 1,2,3,4 2>/dev/null | timeout 60 $tenure plan - --read-limit 1MiB"
-expect 2 'more than 1048576 bytes .*read-limit' bash -c "yes 1,2,3,4 2>/dev/null | timeout 60 $tenure plan - --read-limit 1GiB --read-l 1MiB"
+expect 2 'more than 1.0 MiB .*read-limit' timeout 1200 $tenure plan endless.csv --read-limit 1MiB
+expect 2 'more than 1048576 bytes .*read-limit' bash -c "yes 1,2,3,4 2>/dev/null | timeout 1200 $tenure plan - --read-limit 1MiB"
+expect 2 'more than 1048576 bytes .*read-limit' bash -c "yes 1,2,3,4 2>/dev/null | timeout 1200 $tenure plan - --read-limit 1GiB --read-l 1MiB"
 mkfifo silent.csv
-expect 2 'nobody writes' timeout 60 $tenure plan silent.csv
-(sleep 0.3; cat buffers.csv >silent.csv) &
-expect 0 'arena' timeout 60 $tenure plan silent.csv
+expect 2 'nobody writes' timeout 1200 $tenure plan silent.csv
+cat buffers.csv >silent.csv & # waits until somebody reads
+expect 0 'arena' timeout 1200 $tenure plan silent.csv
 printf 'id,lower,upper,size\na,0,3,600\na,1,4,500\n,3,6,700\n,2,5,10\n' >twice.csv
 expect 0 'wrote' $tenure plan twice.csv -o twice_plan.csv
 expect 0 'valid: 4 buffers' $tenure verify twice.csv --plan twice_plan.csv

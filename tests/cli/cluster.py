@@ -21,7 +21,7 @@ import nodes
 TENURE, MPIRUN, FOLDER = os.path.abspath(sys.argv[1]), shutil.which(sys.argv[2]), pathlib.Path(sys.argv[3]).resolve() / "examples" / "cluster"
 HERE = pathlib.Path(__file__).resolve().parent
 WORDS = ["--batch", "8", "--weights", "random:1", "--optimizer", "adam", "--lr", "0.003", "--log", "run.csv"]
-LIMIT_S = 60
+LIMIT_S = 600
 
 
 def fail(why):

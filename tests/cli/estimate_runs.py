@@ -24,7 +24,7 @@ def npy(path, kind, shape, values):
 
 
 def run(*command):
-    done = subprocess.run([tenure, *map(str, command)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([tenure, *map(str, command)], capture_output=True, text=True, timeout=1200)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -89,7 +89,7 @@ def check_streams():
         run = started(forever, "net.data")
         time.sleep(0.1)
         change()
-        _, errors = run.communicate(timeout=60)
+        _, errors = run.communicate(timeout=1200)
         assert run.returncode == 2 and "net.data: byte " in errors and "the file was changed while" in errors, errors
         assert not os.path.exists("out"), "half of the outputs"
     for change in (rename, lambda: os.unlink("net.data")):
@@ -97,7 +97,7 @@ def check_streams():
         run = started(["net.onnx", *STREAM, "--json", "--repeat", "12"], "net.data")
         time.sleep(0.1)
         change()
-        told, errors = run.communicate(timeout=60)
+        told, errors = run.communicate(timeout=1200)
         assert run.returncode == 0 and outputs(told) == outputs(whole.stdout) and json.loads(told)["streamed"], errors
 
 
@@ -110,7 +110,7 @@ def check_mapped():
             file.truncate(layers * width * width * 4)
         run = started(["large.onnx", "--plain", "--json"], "large.data")
         os.truncate("large.data", 5)
-        _, errors = run.communicate(timeout=60)
+        _, errors = run.communicate(timeout=1200)
         assert run.returncode in (0, 2), (run.returncode, errors)
         told = told or "became shorter" in errors
         if told:
@@ -128,7 +128,7 @@ def check_full():
     os.mkdir("forms")
     forms = [word for word in STREAM if word != "--plain"]
     for words in (["run", "net.onnx", "--weights", "random:1", *forms, "--forms", "forms"], ["embed", "create", "new.rows", "--rows", "100"]):
-        done = subprocess.run([TENURE, *words], capture_output=True, text=True, timeout=60, preexec_fn=no_room)
+        done = subprocess.run([TENURE, *words], capture_output=True, text=True, timeout=1200, preexec_fn=no_room)
         assert done.returncode == 2 and ("File too large" in done.stderr), done
     assert os.listdir("forms") == [] and not os.path.exists("new.rows")
 

@@ -15,7 +15,7 @@ TRACES = SOURCE + "/examples/traces/"
 
 
 def replay(*words, status=0, **settings):
-    done = subprocess.run([TENURE, "replay", *words], capture_output=True, text=True, timeout=120, env={**os.environ, **CUDA, **settings})
+    done = subprocess.run([TENURE, "replay", *words], capture_output=True, text=True, timeout=1200, env={**os.environ, **CUDA, **settings})
     assert done.returncode == status, (words, settings, done)
     return done
 
@@ -35,7 +35,7 @@ def counted(trace):
 def check_device(device):
     trace = TRACES + "two_streams.csv"
     blocks, streams, peak = counted(trace)
-    done = subprocess.run([TENURE, "replay", trace, "--device", device, "--json"], capture_output=True, text=True, timeout=120,
+    done = subprocess.run([TENURE, "replay", trace, "--device", device, "--json"], capture_output=True, text=True, timeout=1200,
                           env={**os.environ, **CUDA})
     if device == "opencl" and done.returncode == 2 and "opencl" in done.stderr.lower():
         print("SKIP: opencl:", done.stderr.split("tenure: --device: ")[-1].strip())

@@ -33,7 +33,7 @@ KINDS = [["--optimizer", "adam"], ["--optimizer", "sgd", "--fuse-update"],
 CUT_KINDS = [["--optimizer", "adam"], ["--optimizer", "momentum", "--lr", "0.02", "--micro-batches", "2", "--order", "memory"],
              ["--optimizer", "sgd", "--lr", "0.1", "--fuse-update"]]
 SHARDS = ["optimizer", "gradients", "parameters"]
-ENDS_S = 30  # of whatever happens to a rank
+ENDS_S = 600  # against hanging
 
 
 def run(command, wanted=0, limit=120):
@@ -538,7 +538,7 @@ def hit(number, rank, words):
         job = subprocess.Popen([*mpirun(3), *LM, "--batch", "12", "--optimizer", "adam", "--steps", "1000000",
                                 "--checkpoint", "hit.ck", "--checkpoint-every", "20"], stdout=subprocess.DEVNULL,
                                stderr=err)
-        limit = time.monotonic() + 60
+        limit = time.monotonic() + ENDS_S
         while not os.path.exists("hit.ck") and time.monotonic() < limit:
             time.sleep(0.05)
         time.sleep(random.random())
@@ -554,7 +554,7 @@ def hit(number, rank, words):
         err.seek(0)
         told = err.read()
     left = [pid for pid in ranks.values() if os.path.exists(f"/proc/{pid}")]
-    limit = time.monotonic() + 5  # a killed process may yet have to be waited for
+    limit = time.monotonic() + ENDS_S  # a killed process may yet have to be waited for
     while left and time.monotonic() < limit:
         time.sleep(0.1)
         left = [pid for pid in left if os.path.exists(f"/proc/{pid}")]

@@ -103,7 +103,7 @@ def killed(begin):
             file.unlink()
         job = subprocess.Popen([*command, "--steps", "1000000", "--checkpoint", "hit.ck", "--checkpoint-every", "1", "--log",
                                 "hit.csv"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        limit = time.monotonic() + 60
+        limit = time.monotonic() + 600
         while not os.path.exists("hit.ck") and time.monotonic() < limit:
             time.sleep(0.002)
         time.sleep(random.random() / 10)

@@ -25,7 +25,7 @@ DEVICES = {"host": {}, "file": {}, "opencl": {}, "cuda": CUDA}
 
 
 def run(words, statuses=(0,), settings=None, before=None):
-    done = subprocess.run([TENURE, *words], capture_output=True, text=True, timeout=120, env={**os.environ, **(settings or {})}, preexec_fn=before)
+    done = subprocess.run([TENURE, *words], capture_output=True, text=True, timeout=1200, env={**os.environ, **(settings or {})}, preexec_fn=before)
     assert done.returncode in statuses, (words, done)
     return done
 

@@ -52,16 +52,16 @@ if(TARGET tenure_command)
   tenure_test(cli.layers NEEDS TENURE_PYTHON3
               COMMAND ${TENURE_PYTHON3} ${PROJECT_SOURCE_DIR}/bench/layers.py ${PROJECT_BINARY_DIR})
   tenure_test(cli.ranks NEEDS TENURE_PYTHON3 COMMAND ${TENURE_PYTHON3} ${here}/ranks.py ${tenure})
-  tenure_test(cli.ranks_mpi TIMEOUT 300 THREADS 2 NEEDS TENURE_PYTHON3 TENURE_MPIRUN
+  tenure_test(cli.ranks_mpi THREADS 2 NEEDS TENURE_PYTHON3 TENURE_MPIRUN
               COMMAND ${TENURE_PYTHON3} ${here}/ranks.py ${tenure} ${TENURE_MPIRUN})
-  tenure_test(cli.two_nodes TIMEOUT 300 THREADS 2 NEEDS TENURE_PYTHON3 TENURE_MPIRUN
+  tenure_test(cli.two_nodes THREADS 2 NEEDS TENURE_PYTHON3 TENURE_MPIRUN
               COMMAND ${TENURE_PYTHON3} ${here}/two_nodes.py ${tenure} ${TENURE_MPIRUN})
-  tenure_test(cli.faults TIMEOUT 400 THREADS 2 NEEDS TENURE_PYTHON3 TENURE_MPIRUN
+  tenure_test(cli.faults THREADS 2 NEEDS TENURE_PYTHON3 TENURE_MPIRUN
               COMMAND ${TENURE_PYTHON3} ${here}/faults.py ${tenure} ${TENURE_MPIRUN})
-  tenure_test(cli.cluster TIMEOUT 300 THREADS 2 NEEDS TENURE_PYTHON3 TENURE_MPIRUN
+  tenure_test(cli.cluster THREADS 2 NEEDS TENURE_PYTHON3 TENURE_MPIRUN
               COMMAND ${TENURE_PYTHON3} ${here}/cluster.py ${tenure} ${TENURE_MPIRUN} ${PROJECT_SOURCE_DIR})
   tenure_test(cli.shard NEEDS TENURE_PYTHON3 COMMAND ${TENURE_PYTHON3} ${here}/shard.py ${tenure})
-  tenure_test(cli.shard_mpi TIMEOUT 300 THREADS 2 NEEDS TENURE_PYTHON3 TENURE_MPIRUN
+  tenure_test(cli.shard_mpi THREADS 2 NEEDS TENURE_PYTHON3 TENURE_MPIRUN
               COMMAND ${TENURE_PYTHON3} ${here}/shard.py ${tenure} ${TENURE_MPIRUN})
   tenure_test(cli.train_bad COMMAND ${here}/train_bad.sh ${tenure})
 endif()

@@ -102,9 +102,9 @@ expect 2 'nothing.ck: cannot open' $good --resume nothing.ck
 expect 2 'not a checkpoint' $good --resume x.npy
 mkfifo pipe
 for endless in /dev/zero pipe .; do
-    expect 2 'not a regular file' timeout 20 $good --resume $endless
-    expect 2 'not a regular file' timeout 20 $good --weights $endless
-    expect 2 'not a regular file' timeout 20 $tenure run cnn.onnx --dim n=1 --weights $endless
+    expect 2 'not a regular file' timeout 1200 $good --resume $endless
+    expect 2 'not a regular file' timeout 1200 $good --weights $endless
+    expect 2 'not a regular file' timeout 1200 $tenure run cnn.onnx --dim n=1 --weights $endless
 done
 expect 2 'another seed' $good --resume good.ck --seed 4
 expect 2 'another seed' $good --resume good.ck --optimizer sgd

@@ -42,7 +42,7 @@ def train(options, mark, each=2):
     before = nodes.crossed()
     words = [TENURE, "train", "deep.onnx", "--data", "text:book.txt", "--batch", "64", "--weights", "random:1", "--lr", "0.003",
              "--micro-batches", "8", "--checkpoint", f"{mark}.ck", "--log", f"{mark}.csv", "--json", *options]
-    done = subprocess.run(nodes.command(MPIRUN, each, words), capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(nodes.command(MPIRUN, each, words), capture_output=True, text=True, timeout=1200, check=False)
     if done.returncode != 0:
         if "carries no messages by MPI" in done.stderr:
             skip("tenure-mpi.so is not built")

@@ -264,10 +264,14 @@ static void nap(void *self) {
     (void)self;
     usleep(200000);
 }
+static void sleep_long(void *self) {
+    (void)self;
+    sleep(1200); /* the check that ends the process comes first, however late */
+}
 static void free_while_used(void) {
     void *block;
     (void)cudaMalloc(&block, 100);
-    (void)cudaLaunchHostFunc(NULL, nap, NULL);
+    (void)cudaLaunchHostFunc(NULL, sleep_long, NULL);
     (void)cudaMemsetAsync(block, 0, 100, NULL);
     (void)cudaFree(block);
 }

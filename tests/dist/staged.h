@@ -338,7 +338,6 @@ static inline tn_status try_ranks(task *it, tn_error *error) {
     const tn_grid grid = grid_of(&it->how);
     options.driver = "threads";
     options.ranks = tn_grid_ranks(&grid);
-    options.patience_s = 60;
     return tn_world_run(&options, rank, it, error);
 }
 

@@ -3,6 +3,7 @@
 #include "support.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include <tenure/dist.h>
@@ -254,7 +255,8 @@ static void bits_do_not_depend_on_how_tensors_are_put_together(void **state) {
 
 typedef struct ending {
     const char *how;
-    uint32_t told; /* how often people were */
+    uint32_t told;    /* how often people were */
+    atomic_uint left; /* ranks that have returned */
     tn_status status[RANKS_MOST];
     char words[RANKS_MOST][400];
 } ending;
@@ -264,12 +266,16 @@ static tn_status end_reduce(const tn_exchange *to, uint64_t count, tn_error *err
     return to->reduce(to->self, 0, values, count, TN_FLOAT64, TN_REDUCTION_SUM, error);
 }
 
-static tn_status end_one(const ending *it, tn_world *world, tn_error *error) {
+static tn_status end_one(ending *it, tn_world *world, tn_error *error) {
     const tn_exchange *to = tn_world_exchange(world);
     bool odd = to->rank == 2;
     if (strcmp(it->how, "fails") == 0 && odd) TN_FAIL(error, TN_E_IO, "a disk is full");
     if (strcmp(it->how, "ends") == 0 && odd) return TN_OK;
-    if (strcmp(it->how, "sleeps") == 0 && odd) usleep(5000000);
+    if (strcmp(it->how, "sleeps") ==
+        0) { /* all are there; then one waits until the others have left */
+        TN_TRY(tn_world_agree(world, TN_OK, error));
+        while (odd && atomic_load(&it->left) < 3) usleep(1000);
+    }
     if (strcmp(it->how, "agrees") == 0) {
         tn_status mine = to->rank == 1 || odd
                              ? tn__fail(error, TN_E_EXHAUSTED, "%u has no room", to->rank)
@@ -287,6 +293,7 @@ static tn_status end_on(void *self, tn_world *world, tn_error *error) {
     ending *it = self;
     uint32_t rank = tn_world_rank(world);
     it->status[rank] = end_one(it, world, error);
+    atomic_fetch_add(&it->left, 1);
     if (it->status[rank] != TN_OK) snprintf(it->words[rank], 400, "%s", error->message);
     return it->status[rank];
 }

@@ -204,7 +204,7 @@ def find_modules(arguments):
     try:
         subprocess.run(["npm", "install", "--ignore-scripts", "--no-save", "--no-package-lock",
                         "--prefix", arguments.folder, PACKAGE], check=True, capture_output=True,
-                       timeout=280)
+                       timeout=1200)
     except (OSError, subprocess.SubprocessError) as error:
         print("SKIP: npm cannot install %s: %s" % (PACKAGE, str(error)[:200]))
         sys.exit(77)

@@ -6,6 +6,7 @@
  * program with the plan's curve, and behind a run nothing is left but what is static.
  */
 #define GRAPH_DTYPE TN_INT32
+#include "count.h"
 #include "rig.h"
 
 #include "../graph/kit.h"
@@ -106,7 +107,7 @@ static void a_trace_adds_up(void **state) {
                                        {.naive = true},
                                        {.pool = "best-fit"},
                                        {.pool = "caching", .no_views = true}};
-    for (uint64_t seed = 1; seed <= 200; seed++) {
+    for (uint64_t seed = 1; seed <= count_of(200, 20); seed++) {
         bool control = seed % 2 == 0;
         tn_graph *graph = random_graph(seed, control);
         assert_ok(tn_graph_infer(graph, &failure));
@@ -181,7 +182,7 @@ static void static_memory_is_read_and_set(void **state) {
  */
 static void static_blocks_are_told_before(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= 100; seed++) {
+    for (uint64_t seed = 1; seed <= count_of(100, 10); seed++) {
         tn_graph *graph = random_graph(seed, seed % 2 == 0);
         static const setting plain = {.order = NULL};
         tn_static_block all[64], few[64];

@@ -78,7 +78,7 @@ BAD = {
 
 
 def run(tenure, path):
-    return subprocess.run([tenure, "simulate", path, "--policy", "live", "--budget", "1.0"], capture_output=True, text=True, timeout=60)
+    return subprocess.run([tenure, "simulate", path, "--policy", "live", "--budget", "1.0"], capture_output=True, text=True, timeout=1200)
 
 
 def main():

@@ -37,7 +37,7 @@ def find_modules(folder):
     os.makedirs(folder, exist_ok=True)
     try:
         subprocess.run(["npm", "install", "--ignore-scripts", "--no-save", "--no-package-lock", "--prefix", folder,
-                        PACKAGE], check=True, capture_output=True, timeout=280)
+                        PACKAGE], check=True, capture_output=True, timeout=1200)
     except (OSError, subprocess.SubprocessError) as error:
         print("SKIP: npm cannot install %s: %s" % (PACKAGE, str(error)[:200]))
         sys.exit(77)

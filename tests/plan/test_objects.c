@@ -3,6 +3,7 @@
  * The tables are the facts of TensorFlow Lite's unit tests (memory_management, both ends of a life
  * inclusive there); `test_objects NAME` tests one strategy (its file's name).
  */
+#include "count.h"
 #include "kit.h"
 
 #include <tenure/objects.h>
@@ -459,7 +460,7 @@ static void every_assignment_is_valid_and_above_the_bound(void **state) {
 static void auto_is_never_above_another(void **state) {
     (void)state;
     if (!is_wanted("auto")) return;
-    for (uint64_t seed = 1; seed <= 200; seed++) {
+    for (uint64_t seed = 1; seed <= count_of(200, 20); seed++) {
         tn_object_record records[50];
         tn_objects best, other;
         random_records(seed, records, 50, TN_SIZE_BYTES);
@@ -497,7 +498,7 @@ static uint64_t least_cost(const tn_object_record *records, uint32_t count, uint
 static void the_flow_costs_the_least_that_any_choice_does(void **state) {
     (void)state;
     if (!is_wanted("min-cost-flow")) return;
-    for (uint64_t seed = 1; seed <= 300; seed++) {
+    for (uint64_t seed = 1; seed <= count_of(300, 30); seed++) {
         tn_object_record records[7];
         tn_objects_options options = options_for("min-cost-flow", TN_SIZE_BYTES);
         tn_objects objects;

@@ -14,7 +14,7 @@ folder = tempfile.TemporaryDirectory()
 
 def run(*command, **settings):
     environment = dict(os.environ, LD_PRELOAD=library, **settings)
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1200)
 
 
 def replayed(trace, pool="iteration"):
@@ -91,7 +91,7 @@ def check_torch():
         sys.exit(77)
     for name in ("cnn", "transformer", "loop"):
         script = "%s/examples/pytorch/%s.py" % (source, name)
-        plain = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
+        plain = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=1200)
         trace = "%s/%s.csv" % (folder.name, name)
         under = run(sys.executable, script, TENURE_TRACE=trace, TENURE_LEAST="4KiB")
         assert plain.returncode == 0 and under.stdout == plain.stdout, (name, under)

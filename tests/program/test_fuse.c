@@ -1,5 +1,6 @@
 /* test_fuse.c - concatenation without copies: who is laid inside, who is copied, and why. That what
  * is shared is right is shown by the judge of test_program.c. */
+#include "count.h"
 #include "../support.h"
 
 #include <tenure/program.h>
@@ -234,7 +235,7 @@ static void live_bytes_do_not_rise(void **state) {
 static void random_chains_of_parts_never_cost_more(void **state) {
     (void)state;
     uint32_t lower = 0;
-    for (uint64_t seed = 1; seed <= 2000; seed++) {
+    for (uint64_t seed = 1; seed <= count_of(2000, 200); seed++) {
         tn__random random = {.state = seed};
         scene s = begin();
         tn_tensor_id pool[64];

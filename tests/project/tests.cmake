@@ -25,7 +25,7 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT TENURE_TEST_ONLY)
 endif()
 if(TENURE_PRESET_TESTS)
   tenure_test(project.design IN ${PROJECT_SOURCE_DIR} TIMEOUT 3000 COMMAND ${PROJECT_SOURCE_DIR}/tools/check-design)
-  # on a machine that has nothing: each command finds what the one before it left
+  # on a machine that has nothing: one bare root, and each command finds what the one before it left
   set(root ${PROJECT_BINARY_DIR}/fresh-root)
   set(fresh ${PROJECT_SOURCE_DIR}/tools/fresh-root)
   tenure_test(fresh.demo THREADS 2 COMMAND ${fresh} --new ${root} make demo)
@@ -33,10 +33,10 @@ if(TENURE_PRESET_TESTS)
   tenure_test(fresh.packages THREADS 2 COMMAND ${fresh} --in ${root} tests/fresh/packages.sh)
   tenure_test(fresh.check THREADS 2 COMMAND ${fresh} --in ${root} make check)
   add_test(NAME fresh.end COMMAND ${CMAKE_COMMAND} -E rm -rf ${root})
-  set_tests_properties(fresh.install PROPERTIES DEPENDS fresh.demo)
   set_tests_properties(fresh.packages PROPERTIES DEPENDS fresh.install)
   set_tests_properties(fresh.check PROPERTIES DEPENDS fresh.packages)
-  set_property(TEST fresh.demo fresh.install fresh.packages fresh.check APPEND PROPERTY FIXTURES_REQUIRED fresh)
+  set_property(TEST fresh.demo APPEND PROPERTY FIXTURES_SETUP fresh)
+  set_property(TEST fresh.install fresh.packages fresh.check APPEND PROPERTY FIXTURES_REQUIRED fresh)
   set_tests_properties(fresh.end PROPERTIES FIXTURES_CLEANUP fresh)
 
   # the other builds of the same tests, each in a folder of its own: in the same run, so that no core waits

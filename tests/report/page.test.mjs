@@ -31,7 +31,7 @@ function loadPlaywright() {
   } catch {
     try {
       const options = ["--no-save", "--no-package-lock", "--prefix", folder];
-      execFileSync("npm", ["install", ...options, PLAYWRIGHT], { stdio: "pipe", timeout: 120000 });
+      execFileSync("npm", ["install", ...options, PLAYWRIGHT], { stdio: "pipe", timeout: 1200000 });
     } catch (error) {
       skip(`npm cannot install ${PLAYWRIGHT}: ${String(error.message).split("\n")[0]}`);
     }

@@ -21,7 +21,7 @@ import pickle  # noqa: E402
 def report(tenure, path, *more):
     run = subprocess.run([tenure, "report", path, "--json", "--top", "100000", "--timeout", "100ms",
                           *more],
-                         capture_output=True, text=True, timeout=600)
+                         capture_output=True, text=True, timeout=1200)
     if run.returncode != 0:
         raise SystemExit("%s: status %d: %s" % (path, run.returncode, run.stderr))
     return json.loads(run.stdout)

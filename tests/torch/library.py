@@ -25,7 +25,7 @@ MiB = 1 << 20
 def run(script, **settings):
     environment = dict(os.environ, **{"TENURE_CUDART": standin, "TENURE_CUDA": standin, "STANDIN_DEVICES": "2", "STANDIN_MEMORY": "100000000", **settings})
     return subprocess.run([sys.executable, "-c", BEGIN + script], env=environment, capture_output=True, text=True,
-                          timeout=60)
+                          timeout=1200)
 
 
 def expect_stopped(result, *words):
@@ -93,7 +93,7 @@ nn.empty(alloc, 5 * MiB)
     kept = 1 + open(script).read().splitlines().index("kept = nn.empty(alloc, 4 * MiB)  # kept")
     environment = dict(os.environ, TENURE_CUDART=standin, TENURE_BUDGET="8MiB", TENURE_LINES="1", TENURE_TRACE=trace)
     result = subprocess.run([sys.executable, script, torch], env=environment, capture_output=True, text=True,
-                            timeout=60)
+                            timeout=1200)
     expect_stopped(result, "request 1201, stream 0, train it.py:%d\n" % kept, "most is held by 'train it.py:%d'" % kept)
 
 

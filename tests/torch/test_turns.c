@@ -1,6 +1,7 @@
 /* Who waits for whom, against clocks: streams that know how far the others are, as events tell
  * them. Bytes may be handed to a stream only if it knows of the end of everything that used them.
  */
+#include "count.h"
 #include "torch/events.h"
 
 #include "support.h"
@@ -207,7 +208,7 @@ static void run_program(uint64_t seed, uint32_t steps, uint64_t streams, uint32_
 
 static void nobody_gets_bytes_before_their_end(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= 300; seed++) {
+    for (uint64_t seed = 1; seed <= count_of(300, 30); seed++) {
         print_message(seed % 100 == 0 ? "seed %d\n" : "", (int)seed);
         run_program(seed, 600, 2 + seed % (STREAMS - 1), 0);
     }
@@ -215,7 +216,7 @@ static void nobody_gets_bytes_before_their_end(void **state) {
 
 static void nor_when_any_call_fails(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= 300; seed++)
+    for (uint64_t seed = 1; seed <= count_of(300, 30); seed++)
         run_program(seed, 600, 2 + seed % (STREAMS - 1), 2 + (uint32_t)(seed % 9));
 }
 

@@ -1,0 +1,8 @@
+"""How many cases a test tries that could try any number; tests/count.h says the same for C."""
+import os
+
+
+def count_of(full, least):
+    """The number of cases out of `full`, at least `least`, by the percentage TENURE_COUNT (default: 100)."""
+    percent = int(os.environ.get("TENURE_COUNT", "100"))
+    return full if percent >= 100 else min(full, max(least, full * percent // 100))
