@@ -18,7 +18,7 @@
 #endif
 
 /* The number of cases out of `full`, at least `least`. */
-static inline uint32_t count_of(uint32_t full, uint32_t least) {
+static inline uint32_t case_count(uint32_t full, uint32_t least) {
     const char *text = getenv("TENURE_COUNT");
     unsigned long percent = text == NULL ? 100 : strtoul(text, NULL, 10);
     if (percent >= 100) return full;

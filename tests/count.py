@@ -2,7 +2,7 @@
 import os
 
 
-def count_of(full, least):
+def case_count(full, least):
     """The number of cases out of `full`, at least `least`, by the percentage TENURE_COUNT (default: 100)."""
     percent = int(os.environ.get("TENURE_COUNT", "100"))
     return full if percent >= 100 else min(full, max(least, full * percent // 100))

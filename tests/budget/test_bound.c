@@ -46,7 +46,7 @@ static void check_bound(kit *k, uint64_t seed, uint64_t budget, uint32_t allow, 
 static void bounds_are_never_above_the_optimum(void **state) {
     (void)state;
     bound_sums sums = {0};
-    for (uint64_t seed = 1; seed <= count_of(1200, 120); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(1200, 120); seed++) {
         kit *k = seed % 2 == 0 ? kit_random_nodes(seed, 9) : kit_random_spiced(seed, 7);
         kit_finish(k, seed);
         uint64_t peak = bound_peak(k);

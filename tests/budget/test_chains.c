@@ -83,7 +83,7 @@ static void rotor_finds_the_optimum_of_unequal_layers(void **state) {
         }
         kit_free(k);
     }
-    for (uint64_t seed = 1; seed <= count_of(300, 30); seed++, seeds++) {
+    for (uint64_t seed = 1; seed <= case_count(300, 30); seed++, seeds++) {
         kit *k = random_chain(seed, seed % 10 == 0 ? 10 : 7);
         for (uint64_t budget = 12; budget < 60; budget += 3 + seed % 5)
             cases += rotor_is_exact(k, "chain", seed, budget);

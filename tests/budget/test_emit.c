@@ -166,7 +166,7 @@ static uint32_t count_of(const tn_program *program, tn_opcode opcode) {
 
 static void keeping_all_is_the_program_itself(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(300, 30); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(300, 30); seed++) {
         lowered it;
         tn_program *program;
         tn__replay replay;
@@ -190,7 +190,7 @@ static void keeping_all_is_the_program_itself(void **state) {
 static void what_the_judge_accepts_can_be_run(void **state) {
     (void)state;
     uint32_t again = 0, outs = 0, ins = 0;
-    for (uint64_t seed = 1; seed <= count_of(600, 60); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(600, 60); seed++) {
         lowered it;
         draw d;
         tn_program *program;
@@ -283,7 +283,7 @@ static void a_half_that_is_read_leaves_the_other(void **state) {
 static void what_is_encoded_comes_back(void **state) {
     (void)state;
     uint32_t decoded = 0;
-    for (uint64_t seed = 1; seed <= count_of(100, 10); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(100, 10); seed++) {
         lowered it;
         tn_program *program;
         tn__replay replay;

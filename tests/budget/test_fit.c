@@ -69,7 +69,7 @@ static tn_fit_options quick(void) {
 static void a_budget_is_met_by_the_layout(void **state) {
     (void)state;
     uint32_t met = 0, asked = 0;
-    for (uint64_t seed = 1; seed <= count_of(4, 2); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(4, 2); seed++) {
         fitted it = fit_step(seed);
         tn_fit_options options = quick();
         tn_fit_result least;
@@ -99,7 +99,7 @@ static void a_budget_is_met_by_the_layout(void **state) {
 /* Who asks whether hears no, or a program within the budget; no does not look for the least. */
 static void whether_anything_fits_is_told_quickly(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(4, 2); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(4, 2); seed++) {
         fitted it = fit_step(seed);
         tn_fit_options options = quick();
         tn_fit_result least, result;
@@ -124,7 +124,7 @@ static void whether_anything_fits_is_told_quickly(void **state) {
 static void the_curve_never_rises_with_the_budget(void **state) {
     (void)state;
     enum { POINTS = 5 };
-    for (uint64_t seed = 1; seed <= count_of(3, 2); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(3, 2); seed++) {
         fitted it = fit_step(seed);
         tn_fit_options options = quick();
         uint64_t budgets[POINTS];
@@ -148,7 +148,7 @@ static void the_curve_never_rises_with_the_budget(void **state) {
 
 static void a_byte_less_than_the_least_is_refused(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(4, 2); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(4, 2); seed++) {
         fitted it = fit_step(seed);
         tn_fit_options options = quick();
         tn_fit_result least, result;
@@ -192,7 +192,7 @@ static void the_least_is_one_number(void **state) {
     static const uint32_t allows[] = {TN_FIT_ORDER | TN_FIT_RECOMPUTE, TN_FIT_RECOMPUTE,
                                       TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP,
                                       TN_FIT_RECOMPUTE | TN_FIT_COMPRESS | TN_FIT_LOSSY};
-    const uint32_t seeds = count_of(6, 2);
+    const uint32_t seeds = case_count(6, 2);
     uint32_t refused = 0, answered = 0;
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         fitted it = fit_step(seed);
@@ -294,7 +294,7 @@ static uint32_t more_at(const fitted *it, tn_fit_options *options, uint64_t seed
 
 static void more_allowed_is_never_slower(void **state) {
     (void)state;
-    const uint32_t seeds = count_of(5, 2);
+    const uint32_t seeds = case_count(5, 2);
     uint32_t faster = 0;
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         fitted it = fit_step(seed);

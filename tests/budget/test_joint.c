@@ -58,7 +58,7 @@ static uint64_t works; /* 0: 500, or by TENURE_COUNT */
 /* The budget of each is another share of what keeping all takes. */
 static void joint_is_near_the_optimum(void **state) {
     (void)state;
-    if (works == 0) works = count_of(500, 40);
+    if (works == 0) works = case_count(500, 40);
     uint32_t cases = 0, optimal = 0, alone_optimal = 0, alone_none = 0;
     double worst = 1, sum = 0, alone_worst = 1;
     for (uint64_t seed = 1; seed <= works; seed++) {
@@ -94,7 +94,7 @@ static void joint_is_near_the_optimum(void **state) {
 
 static void with_a_link_it_is_never_slower(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(10, 2); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(10, 2); seed++) {
         kit *k = kit_random_spiced(seed, 60);
         kit_finish(k, 0);
         uint64_t budget = keep_peak(k) * (4 + seed % 5) / 10;

@@ -97,7 +97,7 @@ static void change_line(tn__line *line, tn__random *r) {
 
 static void a_line_has_the_bytes_that_the_judge_finds(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(150, 15); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(150, 15); seed++) {
         kit *k = kit_random_spiced(seed, 4 + (uint32_t)(seed % 30));
         tn__line line;
         tn__random r = {seed};

@@ -68,7 +68,7 @@ static bool check_runs(kit *k, uint64_t seed, uint64_t budget, uint32_t allow) {
 static void no_pass_undercuts_an_optimum(void **state) {
     (void)state;
     uint32_t found = 0, cases = 0;
-    for (uint64_t seed = 1; seed <= count_of(120, 12); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(120, 12); seed++) {
         kit *k = seed % 2 == 0 ? kit_random_nodes(seed, 9) : kit_random_spiced(seed, 7);
         kit_finish(k, seed);
         uint64_t peak = keep_peak(k);

@@ -185,7 +185,7 @@ static void judges_agree_on_damaged_schedules(void **state) {
 /* The profile has the peak where it is said to be. */
 static void profile_and_peak_are_one(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(200, 20); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(200, 20); seed++) {
         walk *w = walk_begin(seed);
         uint64_t *profile = calloc(w->schedule.count, sizeof *profile), peak = 0;
         tn__replay found;

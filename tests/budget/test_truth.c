@@ -165,7 +165,7 @@ static uint64_t least_by_trying(kit *k, uint64_t most, bool free_order) {
 static void exact_is_what_trying_everything_finds(void **state) {
     (void)state;
     uint32_t cases = 0, harder = 0, infeasible = 0;
-    for (uint64_t seed = 1; seed <= count_of(500, 50); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(500, 50); seed++) {
         kit *k = seed % 2 == 0 ? kit_random_nodes(seed, 8) : kit_random_spiced(seed, 6);
         bool orders = seed / 2 % 2 == 0;
         kit_finish(k, seed);

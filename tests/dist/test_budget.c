@@ -69,7 +69,7 @@ static bool fits(const task *plain, uint32_t percent) {
 }
 
 static void a_budget_changes_no_bit(void **state) {
-    const uint32_t ways = count_of(WAYS, 1);
+    const uint32_t ways = case_count(WAYS, 1);
     uint32_t met = 0;
     (void)state;
     for (uint64_t seed = 1; seed <= ways; seed++) {

@@ -107,7 +107,7 @@ static void a_trace_adds_up(void **state) {
                                        {.naive = true},
                                        {.pool = "best-fit"},
                                        {.pool = "caching", .no_views = true}};
-    for (uint64_t seed = 1; seed <= count_of(200, 20); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(200, 20); seed++) {
         bool control = seed % 2 == 0;
         tn_graph *graph = random_graph(seed, control);
         assert_ok(tn_graph_infer(graph, &failure));
@@ -182,7 +182,7 @@ static void static_memory_is_read_and_set(void **state) {
  */
 static void static_blocks_are_told_before(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(100, 10); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(100, 10); seed++) {
         tn_graph *graph = random_graph(seed, seed % 2 == 0);
         static const setting plain = {.order = NULL};
         tn_static_block all[64], few[64];

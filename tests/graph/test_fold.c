@@ -180,7 +180,7 @@ static int64_t slice_limit(tn__random *random, int64_t extent) {
 
 static void slices_select_what_the_definition_says(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(4000, 400); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(4000, 400); seed++) {
         tn__random random = {seed};
         at = (fold_case){.seed = seed, .type = "Slice", .outputs = 1, .views = true};
         at.data = array_random(&random, 4, 5);
@@ -233,7 +233,7 @@ static tn_op_id split_add(test_kit *kit, tn_tensor_id data, const tn_tensor_id *
 
 static void splits_cut_where_they_should(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(2000, 200); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(2000, 200); seed++) {
         tn__random random = {seed * 3};
         at = (fold_case){.seed = seed, .type = "Split", .views = true};
         at.data = array_random(&random, 4, 6);
@@ -268,7 +268,7 @@ static void splits_cut_where_they_should(void **state) {
 
 static void concat_puts_back_what_split_cut(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(500, 50); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(500, 50); seed++) {
         tn__random random = {seed * 5};
         array data = array_random(&random, 4, 5);
         if (!data.rank) continue;
@@ -302,7 +302,7 @@ static tn_op_id transpose_add(test_kit *kit, tn_tensor_id data, const tn_tensor_
 
 static void transposes_permute(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(2000, 200); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(2000, 200); seed++) {
         tn__random random = {seed * 7};
         at = (fold_case){.seed = seed, .type = "Transpose", .outputs = 1, .views = true};
         at.data = array_random(&random, 5, 4);
@@ -335,7 +335,7 @@ static tn_op_id listed_add(test_kit *kit, tn_tensor_id data, const tn_tensor_id 
 
 static void reshapes_keep_the_order_of_elements(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(2000, 200); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(2000, 200); seed++) {
         tn__random random = {seed * 11};
         at = (fold_case){.seed = seed, .type = "Reshape", .outputs = 1, .views = true};
         at.data = array_random(&random, 4, 6);
@@ -362,7 +362,7 @@ static void reshapes_keep_the_order_of_elements(void **state) {
 
 static void expands_repeat_units(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(1500, 150); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(1500, 150); seed++) {
         tn__random random = {seed * 13};
         at = (fold_case){.seed = seed, .type = "Expand", .outputs = 1, .views = true};
         at.data = array_random(&random, 3, 3);
@@ -401,7 +401,7 @@ static void expands_repeat_units(void **state) {
 
 static void tiles_repeat_the_whole(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(1000, 100); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(1000, 100); seed++) {
         tn__random random = {seed * 17};
         at = (fold_case){.seed = seed, .type = "Tile", .outputs = 1, .views = true};
         at.data = array_random(&random, 4, 3);
@@ -434,7 +434,7 @@ static tn_op_id gather_add(test_kit *kit, tn_tensor_id data, const tn_tensor_id 
 
 static void gathers_pick_by_index(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(2000, 200); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(2000, 200); seed++) {
         tn__random random = {seed * 19};
         at = (fold_case){.seed = seed, .type = "Gather", .outputs = 1};
         at.data = array_random(&random, 3, 4);

@@ -399,7 +399,7 @@ static void exact_extents_survive_beside_bounds(void **state) {
 static void bounds_hold_for_every_content(void **state) {
     (void)state;
     uint32_t known = 0, bounds = 0, exact_beside = 0;
-    for (uint64_t seed = 1; seed <= count_of(400, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(400, 40); seed++) {
         tn__random random = {seed * 31};
         test_kit open = kit_open();
         tn_tensor_id results[PIPE_RESULTS];

@@ -5,7 +5,7 @@
 /* A random graph without cycles whose operators are added in a shuffled order. */
 static void random_graphs_come_out_sorted(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(300, 30); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(300, 30); seed++) {
         tn__random random = {seed};
         test_kit kit = kit_open();
         uint32_t count = 1 + (uint32_t)tn__random_below(&random, 40), order[40];
@@ -48,7 +48,7 @@ static void random_graphs_come_out_sorted(void **state) {
 /* Of all valid orders the first one by file position: checked by choosing greedily. */
 static void the_order_is_the_first_by_file_position(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(100, 10); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(100, 10); seed++) {
         tn__random random = {seed * 77};
         test_kit kit = kit_open();
         enum { COUNT = 12 };

@@ -326,7 +326,7 @@ static void every_kernel_of_the_library_agrees_with_plain_loops(void **state) {
     bool wide = __builtin_cpu_supports("avx512f");
     for (size_t which = 0; which < sizeof cases / sizeof *cases; which++) {
         uint32_t taken = 0, tried = 0;
-        for (uint64_t seed = 1; seed <= count_of(TRIES, 8); seed++)
+        for (uint64_t seed = 1; seed <= case_count(TRIES, 8); seed++)
             check_case(which, which * 1000 + seed, &taken, &tried);
         printf("%-20s the library took %u of %u\n", cases[which].name, taken, tried);
         if (wide && taken * TRIES < cases[which].least * tried)
@@ -344,7 +344,7 @@ static void inputs_and_outputs_of_other_orders_are_computed_rightly_or_refused(v
     }
     uint32_t ran = 0;
     for (size_t which = 0; which < sizeof cases / sizeof *cases; which++)
-        for (uint64_t seed = 1; seed <= count_of(TRIES, 8); seed++) {
+        for (uint64_t seed = 1; seed <= case_count(TRIES, 8); seed++) {
             made at, turned;
             whole plain = {.plain = true, .seed = seed}, one = {.seed = seed};
             case_begin(&at, which, seed, false);

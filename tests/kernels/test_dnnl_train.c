@@ -390,7 +390,7 @@ static void training_by_the_library_agrees_with_plain_loops(void **state) {
     bool wide = is_wide();
     for (size_t which = 0; which < sizeof cases / sizeof *cases; which++) {
         uint32_t taken = 0;
-        for (uint64_t seed = 1; seed <= count_of(TRIES, 8); seed++)
+        for (uint64_t seed = 1; seed <= case_count(TRIES, 8); seed++)
             taken += check_case(&cases[which], which * 1000 + seed);
         printf("%-20s the library took %u of %u\n", cases[which].name, taken, TRIES);
         if (wide && taken < cases[which].least) fail_msg("%s: too few", cases[which].name);

@@ -70,7 +70,7 @@ static bool elements_source(const void *self, const int64_t *out, int64_t *in) {
 
 static void gather_takes_the_indexed(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(2 * ROUNDS, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(2 * ROUNDS, 40); seed++) {
         tn__random random = {seed};
         bool elements = seed % 2;
         kit_array data = {.dtype = random_type(&random)}, indices = {0}, out;
@@ -147,7 +147,7 @@ static gathered random_nd(tn__random *random, kit_array *data, kit_array *indice
 
 static void gather_nd_takes_the_indexed(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(ROUNDS, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(ROUNDS, 40); seed++) {
         tn__random random = {seed};
         kit_array data = {0}, indices = {0}, out;
         gathered of = random_nd(&random, &data, &indices, true);
@@ -190,7 +190,7 @@ static void scatter_writes_and_combines(void **state) {
     static const char *const reductions[] = {"none", "add", "mul", "max", "min"};
     static const tn_dtype types[] = {TN_INT64, TN_INT32, TN_FLOAT32, TN_FLOAT64, TN_UINT8};
     static int64_t expected[4096];
-    for (uint64_t seed = 1; seed <= count_of(2 * ROUNDS, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(2 * ROUNDS, 40); seed++) {
         tn__random random = {seed};
         bool nd = seed % 2;
         const char *reduction = reductions[seed % 5];
@@ -244,7 +244,7 @@ static void scatter_writes_and_combines(void **state) {
 
 static void compress_keeps_what_the_condition_says(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(ROUNDS, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(ROUNDS, 40); seed++) {
         tn__random random = {seed};
         bool flat = seed % 2;
         kit_array data = {.dtype = random_type(&random)}, condition = {.dtype = TN_BOOL}, out;
@@ -279,7 +279,7 @@ static void compress_keeps_what_the_condition_says(void **state) {
 
 static void nonzero_lists_the_places(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(ROUNDS, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(ROUNDS, 40); seed++) {
         tn__random random = {seed};
         kit_array data = {.dtype = seed % 2 ? TN_FLOAT32 : TN_INT64}, out;
         random_shape(&random, &data, 1 + (uint32_t)tn__random_below(&random, 4), 5);
@@ -307,7 +307,7 @@ static void nonzero_lists_the_places(void **state) {
 /* What each output of Unique promises, checked one by one. */
 static void unique_entries_occur_first_where_it_says(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(ROUNDS, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(ROUNDS, 40); seed++) {
         tn__random random = {seed};
         kit_array data = {.dtype = seed % 3 ? TN_FLOAT32 : TN_INT64}, out[4];
         random_shape(&random, &data, 1 + (uint32_t)tn__random_below(&random, 3), 5);
@@ -338,7 +338,7 @@ static void unique_entries_occur_first_where_it_says(void **state) {
 
 static void top_k_is_the_head_of_the_sorted_line(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(ROUNDS, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(ROUNDS, 40); seed++) {
         tn__random random = {seed};
         kit_array data = {.dtype = seed % 3 ? TN_FLOAT32 : TN_INT64}, out[2];
         random_shape(&random, &data, 1 + (uint32_t)tn__random_below(&random, 3), 9);
@@ -385,7 +385,7 @@ static double shared(const float *a, const float *b) { /* intersection over unio
 
 static void nms_keeps_what_nothing_better_covers(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(ROUNDS, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(ROUNDS, 40); seed++) {
         tn__random random = {seed};
         int64_t n = random_in(&random, 1, 12), most = 12, next = 0;
         kit_array boxes = {.dtype = TN_FLOAT32, .rank = 3, .shape = {2, n, 4}};
@@ -437,7 +437,7 @@ static void nms_keeps_what_nothing_better_covers(void **state) {
 
 static void one_hot_lights_one_place(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(ROUNDS, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(ROUNDS, 40); seed++) {
         tn__random random = {seed};
         kit_array indices = {.dtype = seed % 2 ? TN_FLOAT32 : TN_INT64}, out;
         kit_array values = {.dtype = TN_INT32, .rank = 1, .shape = {2}};
@@ -470,7 +470,7 @@ static void one_hot_lights_one_place(void **state) {
 
 static void range_counts_up_and_down(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(ROUNDS, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(ROUNDS, 40); seed++) {
         tn__random random = {seed};
         int64_t start = random_in(&random, -20, 20), limit = random_in(&random, -20, 20), delta, at;
         do delta = random_in(&random, -4, 4);

@@ -258,7 +258,7 @@ static void whatever_they_are_given_kernels_stay_within_their_operands(void **st
     static scene of;
     for (size_t s = 0; s < sizeof subjects / sizeof *subjects; s++) {
         uint32_t well = 0;
-        for (uint64_t seed = 1; seed <= count_of(3000, 300); seed++) {
+        for (uint64_t seed = 1; seed <= case_count(3000, 300); seed++) {
             of.random.state = seed * 64 + s;
             of.rank = (uint32_t)tn__random_below(&of.random, 5);
             bool cube = tn__random_below(&of.random, 2);

@@ -120,7 +120,7 @@ static void whatever_the_operands_kernels_stay_within_them(void **state) {
         const char *type = mismatch_types[t];
         bool bits = strcmp(type, "BitShift") == 0;
         uint32_t well = 0;
-        for (uint64_t seed = 1; seed <= count_of(2000, 200); seed++) {
+        for (uint64_t seed = 1; seed <= case_count(2000, 200); seed++) {
             scene.random.state = seed * 64 + t;
             tn_dtype dtypes[MISMATCH_OPERANDS];
             for (uint32_t k = 0; k < MISMATCH_OPERANDS; k++) {

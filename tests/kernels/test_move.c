@@ -16,7 +16,7 @@ static bool transposed(const void *self, const int64_t *out, int64_t *in) {
 
 static void transpose_puts_each_element_where_perm_says(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(ROUNDS, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(ROUNDS, 40); seed++) {
         tn__random random = {seed};
         kit_array in = {.dtype = random_type(&random)}, out;
         int64_t perm[8];
@@ -55,7 +55,7 @@ static bool repeats(const void *self, const int64_t *out, int64_t *in) {
 
 static void expand_and_tile_repeat(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(ROUNDS, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(ROUNDS, 40); seed++) {
         tn__random random = {seed};
         bool tile = seed % 2;
         kit_array in = {.dtype = random_type(&random)}, out;
@@ -113,7 +113,7 @@ static int64_t walked(int64_t extent, int64_t start, int64_t end, int64_t step, 
 
 static void slice_walks_from_start_to_end(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(2 * ROUNDS, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(2 * ROUNDS, 40); seed++) {
         tn__random random = {seed};
         kit_array in = {.dtype = random_type(&random)}, out;
         uint32_t rank = 1 + (uint32_t)tn__random_below(&random, 5);
@@ -150,7 +150,7 @@ static void slice_walks_from_start_to_end(void **state) {
 
 static void concat_puts_back_what_split_took_apart(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(ROUNDS, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(ROUNDS, 40); seed++) {
         tn__random random = {seed};
         kit_array in = {.dtype = random_type(&random)}, parts[3], whole;
         uint32_t rank = 1 + (uint32_t)tn__random_below(&random, 5);
@@ -212,7 +212,7 @@ static bool padded(const void *self, const int64_t *out, int64_t *in) {
 static void pad_fills_from_what_its_mode_says(void **state) {
     (void)state;
     static const char *const modes[] = {"constant", "edge", "reflect", "wrap"};
-    for (uint64_t seed = 1; seed <= count_of(2 * ROUNDS, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(2 * ROUNDS, 40); seed++) {
         tn__random random = {seed};
         const char *mode = modes[seed % 4];
         kit_array in = {.dtype = random_type(&random)}, out, value = {.dtype = in.dtype};
@@ -267,7 +267,7 @@ static bool deep(const void *self, const int64_t *out, int64_t *in) {
 static void depth_becomes_space_and_back(void **state) {
     (void)state;
     static const char *const modes[] = {"DCR", "CRD"};
-    for (uint64_t seed = 1; seed <= count_of(ROUNDS, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(ROUNDS, 40); seed++) {
         tn__random random = {seed};
         kit_array in = {.dtype = random_type(&random)}, out, back;
         blocks of = {.b = random_in(&random, 1, 4), .channels = random_in(&random, 1, 3)};
@@ -311,7 +311,7 @@ static bool reversed(const void *self, const int64_t *out, int64_t *in) {
 
 static void reverse_sequence_turns_the_first_steps_of_each(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(ROUNDS, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(ROUNDS, 40); seed++) {
         tn__random random = {seed};
         kit_array in = {.dtype = random_type(&random)}, out;
         reversal of = {.time = seed % 2};
@@ -353,7 +353,7 @@ static bool triangular(const void *self, const int64_t *out, int64_t *in) {
 static void trilu_keeps_a_triangle_also_in_place(void **state) {
     (void)state;
     static const char nought[16];
-    for (uint64_t seed = 1; seed <= count_of(ROUNDS, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(ROUNDS, 40); seed++) {
         tn__random random = {seed};
         kit_array in = {.dtype = random_type(&random)}, out, place = {.dtype = TN_INT64};
         triangle of = {.rank = 2 + (uint32_t)tn__random_below(&random, 2), .upper = seed % 2};

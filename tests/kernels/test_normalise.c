@@ -32,7 +32,7 @@ static void shape_draw(tn__random *random, int64_t *shape, uint32_t rank) {
 
 static void batch_normalisation_uses_or_takes_statistics(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(120, 12); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(120, 12); seed++) {
         tn__random random = {seed};
         bool trains = !nn_often(&random, 2);
         nn_op op = {.type = "BatchNormalization", .version = 15};
@@ -70,7 +70,7 @@ static void batch_normalisation_uses_or_takes_statistics(void **state) {
 static void slices_are_normalised_by_their_own_statistics(void **state) {
     (void)state;
     static const char *const types[] = {"InstanceNormalization", "GroupNormalization"};
-    for (uint64_t seed = 1; seed <= count_of(120, 12); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(120, 12); seed++) {
         tn__random random = {seed};
         bool by_group = !nn_often(&random, 2);
         nn_op op = {.type = types[by_group], .version = by_group ? 21 : 6};
@@ -100,7 +100,7 @@ static void slices_are_normalised_by_their_own_statistics(void **state) {
 
 static void layer_normalisation_covers_the_axes_from_its_own_on(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(150, 15); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(150, 15); seed++) {
         tn__random random = {seed};
         nn_op op = {.type = "LayerNormalization", .version = 17};
         uint32_t rank = (uint32_t)nn_in(&random, 1, 4), own_rank;
@@ -164,7 +164,7 @@ static void mean_and_variance_are_taken_over_any_axes(void **state) {
 
 static void norms_and_neighbours_divide(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(120, 12); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(120, 12); seed++) {
         tn__random random = {seed};
         bool local = !nn_often(&random, 2);
         nn_op op = {.type = local ? "LRN" : "LpNormalization", .version = local ? 13 : 1};
@@ -207,7 +207,7 @@ static void norms_and_neighbours_divide(void **state) {
 static void losses_weigh_and_ignore(void **state) {
     (void)state;
     static const char *const reductions[] = {"none", "sum", "mean"};
-    for (uint64_t seed = 1; seed <= count_of(250, 25); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(250, 25); seed++) {
         tn__random random = {seed};
         bool softmax = nn_often(&random, 2), ignores = nn_often(&random, 2);
         nn_op op = {.type = softmax ? "SoftmaxCrossEntropyLoss" : "NegativeLogLikelihoodLoss",

@@ -79,7 +79,7 @@ static void matmul_multiplies_as_numpy_does(void **state) {
     (void)state;
     static const tn_dtype whole[] = {TN_INT32, TN_UINT32, TN_INT64, TN_UINT64};
     static const double none[2] = {0, 0};
-    for (uint64_t seed = 1; seed <= count_of(400, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(400, 40); seed++) {
         tn__random random = {seed};
         nn_op op = {.type = "MatMul", .version = 13};
         product_case c = product_draw(&random);
@@ -112,7 +112,7 @@ static void integers_wrap_around(void **state) {
 
 static void gemm_scales_transposes_and_adds(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(400, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(400, 40); seed++) {
         tn__random random = {seed};
         nn_op op = {.type = "Gemm", .version = 13};
         int64_t m = nn_in(&random, 1, 9), n = nn_in(&random, 1, nn_often(&random, 4) ? 9 : 150);
@@ -155,7 +155,7 @@ static void gemm_scales_transposes_and_adds(void **state) {
 
 static void products_of_bytes_are_exact(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(300, 30); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(300, 30); seed++) {
         tn__random random = {seed};
         bool requantises = nn_often(&random, 2);
         nn_op op = {.type = requantises ? "QLinearMatMul" : "MatMulInteger", .version = 10};
@@ -223,7 +223,7 @@ static void long_sums_stay_accurate(void **state) {
 
 static void numbers_are_quantised_and_come_back(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(200, 20); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(200, 20); seed++) {
         tn__random random = {seed};
         nn_op op = {.type = "QuantizeLinear", .version = 13};
         nn_op back = {.type = "DequantizeLinear", .version = 13};

@@ -202,7 +202,7 @@ static void cell_check(const nn_op *op, const cell_case *c, int64_t d, int64_t b
 static void recurrent_networks_follow_their_equations(void **state) {
     (void)state;
     static const char *const types[] = {"RNN", "GRU", "LSTM"};
-    for (uint64_t seed = 1; seed <= count_of(500, 50); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(500, 50); seed++) {
         tn__random random = {seed};
         cell_case c = cell_draw(&random);
         nn_op op = {.type = types[c.kind], .version = 14};

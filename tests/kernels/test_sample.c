@@ -83,7 +83,7 @@ static void resize_is_a_sum_along_each_axis(void **state) {
                                               "asymmetric", "tf_crop_and_resize"};
     static const char *const nearest[] = {"round_prefer_floor", "round_prefer_ceil", "floor",
                                           "ceil"};
-    for (uint64_t seed = 1; seed <= count_of(4 * ROUNDS, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(4 * ROUNDS, 40); seed++) {
         tn__random random = {seed};
         kit_array in = {.dtype = seed % 2 ? TN_FLOAT64 : TN_FLOAT32,
                         .rank = 1 + (uint32_t)tn__random_below(&random, 3)};
@@ -135,7 +135,7 @@ static void resize_is_a_sum_along_each_axis(void **state) {
 
 static void upsample_by_whole_scales_repeats(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(ROUNDS, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(ROUNDS, 40); seed++) {
         tn__random random = {seed};
         kit_array in = {.dtype = random_type(&random)}, out;
         double scales[4];
@@ -224,7 +224,7 @@ static void grid_sample_reads_between_pixels(void **state) {
     (void)state;
     static const char *const modes[] = {"bilinear", "nearest", "bicubic"};
     static const char *const paddings[] = {"zeros", "border", "reflection"};
-    for (uint64_t seed = 1; seed <= count_of(2 * ROUNDS, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(2 * ROUNDS, 40); seed++) {
         tn__random random = {seed};
         kit_array in = {.dtype = TN_FLOAT64, .rank = 4, .shape = {2, 2}}, out;
         kit_array grid = {.dtype = TN_FLOAT64, .rank = 4, .shape = {2, 3, 2, 2}};
@@ -261,7 +261,7 @@ static void grid_sample_reads_between_pixels(void **state) {
 
 static void regions_of_a_level_picture_are_level(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(ROUNDS, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(ROUNDS, 40); seed++) {
         tn__random random = {seed};
         kit_array in = {.dtype = TN_FLOAT64, .rank = 4, .shape = {3, 1, 8, 8}}, out;
         kit_array rois = {.dtype = TN_FLOAT64, .rank = 2, .shape = {4, 4}};
@@ -294,7 +294,7 @@ static void regions_of_a_level_picture_are_level(void **state) {
 
 static void roi_pool_takes_the_largest_of_each_cell(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(ROUNDS, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(ROUNDS, 40); seed++) {
         tn__random random = {seed};
         int64_t cells[2] = {random_in(&random, 1, 3), random_in(&random, 1, 3)};
         int64_t h = random_in(&random, 1, 3), w = random_in(&random, 1, 3); /* pixels of a cell */
@@ -344,7 +344,7 @@ static uint64_t labelled(const summation *of, const char *term) {
 static void einsum_sums_over_what_the_output_lacks(void **state) {
     (void)state;
     static double expected[4096];
-    for (uint64_t seed = 1; seed <= count_of(2 * ROUNDS, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(2 * ROUNDS, 40); seed++) {
         tn__random random = {seed};
         summation of = {0};
         uint32_t operands = 1 + (uint32_t)tn__random_below(&random, 3);
@@ -437,7 +437,7 @@ static double determinant(const double *m, int64_t n, uint32_t columns) { /* by 
 
 static void det_agrees_with_the_expansion_by_rows(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(ROUNDS, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(ROUNDS, 40); seed++) {
         tn__random random = {seed};
         int64_t n = random_in(&random, 0, 5);
         kit_array in = {.dtype = TN_FLOAT64, .rank = 3, .shape = {3, n, n}}, out;

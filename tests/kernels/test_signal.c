@@ -27,7 +27,7 @@ static double dft_get(const kit_array *x, int64_t inner, int64_t length, int64_t
 
 static void a_spectrum_is_the_sum_that_defines_it(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(250, 25); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(250, 25); seed++) {
         tn__random random = {seed};
         nn_op op = {.type = "DFT", .version = 17};
         bool complex_input = nn_often(&random, 2), inverse = !nn_often(&random, 3);

@@ -8,7 +8,7 @@
 static void n_grams_are_counted_with_all_skips(void **state) {
     (void)state;
     static const char *const modes[] = {"TF", "IDF", "TFIDF"};
-    for (uint64_t seed = 1; seed <= count_of(150, 15); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(150, 15); seed++) {
         tn__random random = {seed};
         nn_op op = {.type = "TfIdfVectorizer", .version = 9};
         /* pool: 1-grams 0 1, all 2-grams of 0 and 1, two 3-grams */

@@ -168,7 +168,7 @@ static void conv_compare(const nn_op *op, conv_want *want, uint64_t seed) {
 
 static void a_convolution_is_the_sum_over_its_taps(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(250, 25); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(250, 25); seed++) {
         tn__random random = {seed};
         nn_op op = {.type = "Conv", .version = 11};
         conv_case c = conv_draw(&random, false);
@@ -201,7 +201,7 @@ static void conv_pad_transposed(window *w, const kit_array *y, const int64_t *ex
 
 static void a_transposed_convolution_spreads_its_inputs(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(250, 25); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(250, 25); seed++) {
         tn__random random = {seed};
         nn_op op = {.type = "ConvTranspose", .version = 11};
         conv_case c = conv_draw(&random, true);
@@ -234,7 +234,7 @@ static void a_transposed_convolution_spreads_its_inputs(void **state) {
 
 static void convolutions_of_bytes_are_exact(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(150, 15); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(150, 15); seed++) {
         tn__random random = {seed};
         bool requantises = nn_often(&random, 2);
         nn_op op = {.type = requantises ? "QLinearConv" : "ConvInteger", .version = 10};
@@ -324,7 +324,7 @@ static int64_t pool_column_major(const window *w, int64_t place, int64_t planes_
 static void pools_look_through_every_tap(void **state) {
     (void)state;
     static const char *const types[] = {"MaxPool", "AveragePool", "LpPool"};
-    for (uint64_t seed = 1; seed <= count_of(400, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(400, 40); seed++) {
         tn__random random = {seed};
         uint32_t kind = (uint32_t)tn__random_below(&random, 3);
         nn_op op = {.type = types[kind], .version = kind == 2 ? 18 : 19, .output_count = 1};
@@ -366,7 +366,7 @@ static void pools_look_through_every_tap(void **state) {
 
 static void an_unpooled_maximum_is_where_it_came_from(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(60, 10); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(60, 10); seed++) {
         tn__random random = {seed};
         nn_op pool = {.type = "MaxPool", .version = 12, .output_count = 2};
         nn_op back = {.type = "MaxUnpool", .version = 11};
@@ -402,7 +402,7 @@ static void an_unpooled_maximum_is_where_it_came_from(void **state) {
 static void global_pools_take_every_element(void **state) {
     (void)state;
     static const char *const types[] = {"GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"};
-    for (uint64_t seed = 1; seed <= count_of(60, 10); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(60, 10); seed++) {
         tn__random random = {seed};
         nn_op op = {.type = types[seed % 3], .version = 2};
         int64_t shape[4] = {2, 3, nn_in(&random, 1, 90), nn_in(&random, 1, 5)};

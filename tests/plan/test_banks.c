@@ -77,7 +77,7 @@ static tn_problem *random_choice(uint64_t seed, uint32_t count, uint64_t capacit
 
 static void small_choices_are_optimal_and_say_so(void **state) {
     (void)state;
-    uint32_t optimal = 0, cases = count_of(400, 40);
+    uint32_t optimal = 0, cases = case_count(400, 40);
     for (uint64_t seed = 1; seed <= cases; seed++) {
         uint64_t capacity = 8 + seed % 13;
         tn_problem *problem = random_choice(seed, JUDGE_BODIES, capacity);
@@ -101,7 +101,7 @@ static void small_choices_are_optimal_and_say_so(void **state) {
 static void the_heuristic_stays_close_to_the_best_choice(void **state) {
     (void)state;
     uint64_t sum = 0, best_sum = 0, best_count = 0;
-    for (uint64_t seed = 1; seed <= count_of(400, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(400, 40); seed++) {
         uint64_t capacity = 8 + seed % 13;
         tn_problem *problem = random_choice(seed, JUDGE_BODIES, capacity);
         tn_layout layout;
@@ -205,7 +205,7 @@ static double three_plan(const tn_problem *problem, const uint64_t *capacity, ui
 }
 
 static void three_banks_take_little_more_than_the_least_time(void **state) {
-    const uint32_t seeds = count_of(300, 30);
+    const uint32_t seeds = case_count(300, 30);
     double sum = 0, least_sum = 0, worst = 1;
     uint32_t least_count = 0;
     (void)state;
@@ -231,7 +231,7 @@ static void three_banks_take_little_more_than_the_least_time(void **state) {
 static void three_banks_take_no_more_time_than_the_largest_first(void **state) {
     double sum = 0, simple_sum = 0;
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(400, 40); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(400, 40); seed++) {
         const uint64_t capacity[2] = {10 + seed % 41, 20 + seed % 59};
         tn_problem *problem =
             three_problem(seed, (uint32_t)(6 + seed % (THREE_MOST - 5)), capacity);
@@ -278,7 +278,7 @@ static void every_planner_plans_what_chooses(void **state) {
     (void)state;
     uint32_t planned = 0, stopped = 0;
     for (uint32_t p = 0; p < tn_planner_count(); p++) {
-        for (uint64_t seed = 1; seed <= count_of(128, 12); seed++) {
+        for (uint64_t seed = 1; seed <= case_count(128, 12); seed++) {
             unsigned what = (unsigned)(seed % (KIT_ALL + 1)) | KIT_BANKS | KIT_CHOICE;
             tn_problem *problem = kit_random(seed, 20, 40, 12, what);
             tn_plan_options options = TN_PLAN_OPTIONS_INIT;

@@ -45,7 +45,7 @@ static uint64_t optimum(const tn_problem *problem, uint64_t ceiling) {
 
 static void the_bound_is_never_above_the_optimum(void **state) {
     (void)state;
-    uint32_t tight = 0, cases = count_of(400, 40);
+    uint32_t tight = 0, cases = case_count(400, 40);
     for (uint64_t seed = 1; seed <= cases; seed++) {
         unsigned what = (unsigned)(seed % 8);
         tn_problem *problem = kit_random(seed, 2 + (uint32_t)(seed % 3), 9, 5, what);
@@ -71,7 +71,7 @@ static void the_bound_is_never_above_the_optimum(void **state) {
 static void exact_is_never_contradicted_by_trying_everything(void **state) {
     (void)state;
     uint32_t proved = 0, plain = 0;
-    for (uint64_t seed = 1; seed <= count_of(600, 60); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(600, 60); seed++) {
         unsigned what = (unsigned)(seed % 8);
         tn_problem *problem = kit_random(seed, 2 + (uint32_t)(seed % 4), 9, 5, what);
         tn_plan_options options = TN_PLAN_OPTIONS_INIT;
@@ -127,7 +127,7 @@ static void bodies_with_other_windows_are_no_twins(void **state) {
 
 static void without_alignment_the_bound_is_the_peak_of_live_bytes(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(300, 30); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(300, 30); seed++) {
         tn_problem *problem = kit_random(seed, 30, 1000, 20, KIT_PIECES);
         uint64_t bound, peak = 0;
         int64_t step, peak_step = 0;

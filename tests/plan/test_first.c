@@ -28,7 +28,7 @@ static void expect_valid(const tn_problem *problem, const tn_layout *layout, uin
 
 static void the_first_layout_is_valid_whatever_the_constraints(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(2000, 200); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(2000, 200); seed++) {
         unsigned what = (unsigned)(seed % (KIT_ALL + 1));
         tn_problem *problem = kit_random(seed, 1 + (uint32_t)(seed % 60), 50, 12, what);
         tn_plan_options options = TN_PLAN_OPTIONS_INIT;
@@ -45,7 +45,7 @@ static void the_first_layout_is_valid_whatever_the_constraints(void **state) {
 static void every_planner_has_a_layout_when_there_is_no_time(void **state) {
     (void)state;
     for (uint32_t p = 0; p < tn_planner_count(); p++) {
-        for (uint64_t seed = 1; seed <= count_of(40, 6); seed++) {
+        for (uint64_t seed = 1; seed <= case_count(40, 6); seed++) {
             tn_problem *problem = kit_random(seed, 300, 500, 200, 0);
             tn_plan_options options = TN_PLAN_OPTIONS_INIT;
             tn_layout layout;
@@ -68,7 +68,7 @@ static void every_planner_has_a_layout_when_there_is_no_time(void **state) {
 /* What lives at once shares nothing, what does not may: holes are found again. */
 static void the_first_layout_uses_memory_again(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(20, 4); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(20, 4); seed++) {
         tn__random random = {.state = seed};
         tn_problem *problem;
         tn_plan_options options = TN_PLAN_OPTIONS_INIT;
@@ -113,7 +113,7 @@ static void a_cancelled_call_without_a_layout_is_stopped(void **state) {
 static void many_items_are_sorted_as_few_are(void **state) {
     (void)state;
     static tn__sort_item items[5000];
-    for (uint64_t seed = 1; seed <= count_of(200, 20); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(200, 20); seed++) {
         tn__random random = {.state = seed};
         size_t count = 1 + (size_t)kit_below(&random, seed % 2 == 0 ? 60 : 5000);
         uint64_t bound = seed % 3 == 0 ? UINT64_MAX : 1ull << seed % 60;
@@ -177,7 +177,7 @@ static void pools_take_the_tightest_hole(void **state) {
         .name = "lowest", .features = TN_PLANS_ALL, .source = "test", .solve = pool_lowest};
     const tn_planner last = {
         .name = "last", .features = TN_PLANS_ALL, .source = "test", .solve = pool_last};
-    for (uint64_t seed = 1; seed <= count_of(300, 30); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(300, 30); seed++) {
         tn__random random = {.state = seed};
         tn_problem *problem;
         assert_ok(tn_problem_create(NULL, &problem, &failure));

@@ -56,7 +56,7 @@ static void expect_floor(const char *kind, const generate_wish *wish) {
 static void the_default_is_never_worse_than_a_simple_planner(void **state) {
     (void)state;
     for (uint32_t i = 0; i < generate_kind_count; i++)
-        for (uint64_t seed = first_seed; seed < first_seed + count_of(2, 1); seed++)
+        for (uint64_t seed = first_seed; seed < first_seed + case_count(2, 1); seed++)
             expect_floor(generate_kinds[i].name,
                          &(generate_wish){.count = seed % 2 ? 1000 : 5000, .seed = seed});
 }
@@ -65,7 +65,7 @@ static void the_default_is_never_worse_than_a_simple_planner(void **state) {
 static void nor_where_bounds_are_far(void **state) {
     (void)state;
     for (uint32_t i = 0; i < generate_kind_count; i++)
-        for (uint64_t seed = first_seed; seed < first_seed + count_of(3, 1); seed++)
+        for (uint64_t seed = first_seed; seed < first_seed + case_count(3, 1); seed++)
             expect_floor(generate_kinds[i].name,
                          &(generate_wish){.count = 10 + 60 * (uint32_t)(seed % 4),
                                           .steps = seed % 2 ? 0 : 30,
@@ -76,7 +76,7 @@ static void nor_where_bounds_are_far(void **state) {
 
 static void nor_where_many_live_a_few_at_a_time(void **state) {
     (void)state;
-    const uint32_t count = count_of(50000, 10000);
+    const uint32_t count = case_count(50000, 10000);
     expect_floor("short", &(generate_wish){.count = count, .seed = first_seed});
     expect_floor("power", &(generate_wish){.count = count, .seed = first_seed});
 }
@@ -95,7 +95,7 @@ static void nor_where_pieces_are_aligned(void **state) {
 static void nor_where_every_step_is_full_and_nothing_fits(void **state) {
     (void)state;
     static const uint32_t counts[] = {1400, 5000, 9000};
-    for (uint32_t i = 0; i < count_of(sizeof counts / sizeof *counts, 1); i++) {
+    for (uint32_t i = 0; i < case_count(sizeof counts / sizeof *counts, 1); i++) {
         generate_wish wish = {.count = counts[i], .steps = 20, .seed = 3};
         uint64_t optimum;
         tn_problem *problem = make("cuts", &wish, &optimum);
@@ -172,16 +172,16 @@ static uint32_t put_together(const char *kind, uint32_t count, uint64_t seed) {
 /* The height of the rectangle, where sizes tell it; where many agree by chance, a little above. */
 static void what_was_cut_from_one_is_put_together(void **state) {
     (void)state;
-    const uint32_t seeds = count_of(20, 3);
+    const uint32_t seeds = case_count(20, 3);
     uint32_t solved = 0;
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         solved += put_together("cuts", 1000, seed);
         assert_true(put_together("pinwheel", 3000, seed));
     }
     if (solved + 1 < seeds) fail_msg("%u of %u cuts are solved\n", solved, seeds);
-    for (uint64_t seed = 1; seed <= count_of(4, 1); seed++) put_together("cuts", 5000, seed);
-    assert_true(put_together("tiling", count_of(50000, 10000), 1));
-    assert_true(put_together("pinwheel", count_of(50000, 10000), 1));
+    for (uint64_t seed = 1; seed <= case_count(4, 1); seed++) put_together("cuts", 5000, seed);
+    assert_true(put_together("tiling", case_count(50000, 10000), 1));
+    assert_true(put_together("pinwheel", case_count(50000, 10000), 1));
 }
 
 /* However much work is allowed, as no limit that anybody would reach. */
@@ -220,19 +220,19 @@ static void ends_near_its_bound(const char *family, uint32_t count, uint32_t ste
 /* Lives of 1 to 50 steps: windows of time mended one by one end at the bound. */
 static void short_lives_end_at_their_bound(void **state) {
     (void)state;
-    ends_near_its_bound("short", 30000, 0, "auto", count_of(3, 1), 500);
+    ends_near_its_bound("short", 30000, 0, "auto", case_count(3, 1), 500);
 }
 
 /* Few that live long among many: what lives at the crowded steps must lie there without a gap. */
 static void what_is_crowded_is_planned_first(void **state) {
     (void)state;
-    ends_near_its_bound("long", 10000, 0, "crest", count_of(4, 1), 1000);
+    ends_near_its_bound("long", 10000, 0, "crest", case_count(4, 1), 1000);
 }
 
 /* Hundreds of short lives at once: one order does not suit all the steps that are crowded. */
 static void humps_are_planned_each_by_itself(void **state) {
     (void)state;
-    ends_near_its_bound("short", 20000, 2000, "crest", count_of(3, 1), 50);
+    ends_near_its_bound("short", 20000, 2000, "crest", case_count(3, 1), 50);
 }
 
 typedef struct telling {

@@ -122,7 +122,7 @@ static void pins_pull_their_group_or_are_proved_impossible(void **state) {
 /* A group is one body: planned so, it needs as much as the same pieces given as one body. */
 static void a_group_needs_what_one_body_of_its_pieces_needs(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(300, 30); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(300, 30); seed++) {
         tn__random random = {.state = seed};
         tn_problem *tied = new_problem(), *joined = new_problem();
         for (uint32_t g = 0; g < 5; g++) {
@@ -239,7 +239,7 @@ static bool event_waits(const kit_execution *made, const bool *done, int t) {
 
 static void no_order_of_events_that_the_clocks_allow_breaks_a_plan(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(60, 10); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(60, 10); seed++) {
         tn__random random = {.state = seed};
         kit_execution made;
         tn_problem *problem = new_problem();
@@ -286,7 +286,7 @@ static void no_order_of_events_that_the_clocks_allow_breaks_a_plan(void **state)
 /* What tn__normal_form promises of clocks: conflicts of the pieces as given are never lost. */
 static void merged_clocks_lose_no_conflict(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(2000, 200); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(2000, 200); seed++) {
         tn__random random = {.state = seed};
         kit_execution made;
         tn_problem *problem = new_problem();
@@ -369,7 +369,7 @@ static void running_out_of_memory_leaves_nothing_behind(void **state) {
 static void what_would_do_ends_the_search(void **state) {
     (void)state;
     uint64_t work_of_all = 0, work_to_do = 0;
-    for (uint64_t seed = 1; seed <= count_of(25, 4); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(25, 4); seed++) {
         tn_plan_options options = TN_PLAN_OPTIONS_INIT;
         options.planner = "draft"; /* which fit asks */
         tn_problem *problem = kit_random(seed, 40, 60, 24, KIT_PIECES | KIT_ALIGNMENTS);

@@ -460,7 +460,7 @@ static void every_assignment_is_valid_and_above_the_bound(void **state) {
 static void auto_is_never_above_another(void **state) {
     (void)state;
     if (!is_wanted("auto")) return;
-    for (uint64_t seed = 1; seed <= count_of(200, 20); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(200, 20); seed++) {
         tn_object_record records[50];
         tn_objects best, other;
         random_records(seed, records, 50, TN_SIZE_BYTES);
@@ -498,7 +498,7 @@ static uint64_t least_cost(const tn_object_record *records, uint32_t count, uint
 static void the_flow_costs_the_least_that_any_choice_does(void **state) {
     (void)state;
     if (!is_wanted("min-cost-flow")) return;
-    for (uint64_t seed = 1; seed <= count_of(300, 30); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(300, 30); seed++) {
         tn_object_record records[7];
         tn_objects_options options = options_for("min-cost-flow", TN_SIZE_BYTES);
         tn_objects objects;

@@ -10,7 +10,7 @@ static uint64_t add_saturating(uint64_t a, uint64_t b) {
 /* Offsets up to the end of what 64 bits can say, banks of every body's own and others. */
 static void places_are_summed_by_bank(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(2000, 200); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(2000, 200); seed++) {
         tn__random random = {.state = seed};
         tn_problem *problem =
             kit_random(seed, 1 + (uint32_t)kit_below(&random, 12), 40, 20, KIT_BANKS | KIT_PIECES);
@@ -54,7 +54,7 @@ static void places_are_summed_by_bank(void **state) {
 
 static void without_reuse_nobody_shares(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(500, 50); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(500, 50); seed++) {
         tn_problem *problem =
             kit_random(seed, 1 + (uint32_t)(seed % 20), 60, 20, KIT_ALIGNMENTS | KIT_PIECES);
         tn_layout layout;

@@ -44,7 +44,7 @@ static void every_layout_is_valid_and_between_bound_and_sum(void **state) {
     (void)state;
     for (uint32_t p = 0; p < tn_planner_count(); p++) {
         tn_plan_options options = options_for(p);
-        for (uint64_t seed = 1; seed <= count_of(600, 100) && is_wanted(p); seed++) {
+        for (uint64_t seed = 1; seed <= case_count(600, 100) && is_wanted(p); seed++) {
             unsigned what = (unsigned)(seed % (KIT_ALL + 1));
             tn_problem *problem = kit_random(seed, 1 + (uint32_t)(seed % 40), 50, 12, what);
             tn_layout layout;
@@ -72,7 +72,7 @@ static void every_layout_is_valid_and_between_bound_and_sum(void **state) {
 static void the_same_input_gives_the_same_bytes_with_any_threads(void **state) {
     (void)state;
     for (uint32_t p = 0; p < tn_planner_count(); p++) {
-        for (uint64_t seed = 1; seed <= count_of(40, 6) && is_wanted(p); seed++) {
+        for (uint64_t seed = 1; seed <= case_count(40, 6) && is_wanted(p); seed++) {
             tn_problem *problem = kit_random(seed, 60, 500, 30, KIT_ALIGNMENTS | KIT_PIECES);
             tn_layout layouts[3];
             for (uint32_t i = 0; i < 3; i++) {
@@ -93,7 +93,7 @@ static void the_same_input_gives_the_same_bytes_with_any_threads(void **state) {
 static void a_capacity_below_the_bound_is_infeasible_and_above_it_is_kept(void **state) {
     (void)state;
     for (uint32_t p = 0; p < tn_planner_count(); p++) {
-        for (uint64_t seed = 1; seed <= count_of(60, 10) && is_wanted(p); seed++) {
+        for (uint64_t seed = 1; seed <= case_count(60, 10) && is_wanted(p); seed++) {
             tn_problem *problem = kit_random(seed, 20, 50, 10, 0);
             tn_plan_options options = options_for(p);
             tn_layout layout, kept = {0};

@@ -77,7 +77,7 @@ static void the_largest_sizes_are_planned(void **state) {
 /* Pieces cover exactly the cells (step, byte) that were asked for, none twice, in order. */
 static void pieces_become_disjoint_and_cover_the_same_cells(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(3000, 300); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(3000, 300); seed++) {
         tn__random random = {.state = seed};
         tn_piece pieces[8];
         uint8_t asked[20][20] = {{0}}, covered[20][20] = {{0}};

@@ -50,7 +50,7 @@ static void a_skyline_is_valid_and_leaves_no_body_hanging(void **state) {
     static strip all;
     tn_context context = tn__context(NULL);
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(300, 30); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(300, 30); seed++) {
         tn__random random = {.state = seed};
         strip_fill(&all, &random);
         tn__skyline *skyline =
@@ -86,7 +86,7 @@ static void a_skyline_is_valid_and_leaves_no_body_hanging(void **state) {
 static void a_floor_is_the_highest_top_of_the_steps_asked_for(void **state) {
     tn_context context = tn__context(NULL);
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(100, 10); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(100, 10); seed++) {
         tn__random random = {.state = seed};
         uint64_t floors[64] = {0};
         uint32_t times = 1 + (uint32_t)kit_below(&random, 64);
@@ -113,7 +113,7 @@ static void a_sort_by_key_keeps_equal_keys_in_order(void **state) {
     static uint64_t key[3000];
     static uint32_t order[3000], spare[3000];
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(20, 4); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(20, 4); seed++) {
         tn__random random = {.state = seed};
         uint64_t bound = seed % 2 == 0 ? 50 : UINT64_MAX;
         for (uint32_t i = 0; i < 3000; i++) {

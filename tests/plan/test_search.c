@@ -89,7 +89,7 @@ static const char *const words[] = {"TWA", "OTW", "ZLU"};
 
 static void the_search_finds_what_fits_and_proves_what_does_not(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(600, 60); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(600, 60); seed++) {
         search_case made;
         uint64_t scratch[SEARCH_BODIES], offsets[SEARCH_BODIES], nodes;
         make_case(&made, seed, seed % 3 == 0);
@@ -115,7 +115,7 @@ static void the_search_finds_what_fits_and_proves_what_does_not(void **state) {
 static void a_window_never_proves_more_than_its_bodies_need(void **state) {
     (void)state;
     uint32_t proofs = 0;
-    for (uint64_t seed = 1; seed <= count_of(300, 30); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(300, 30); seed++) {
         search_case made;
         uint64_t scratch[SEARCH_BODIES], nodes;
         make_case(&made, seed, false);

@@ -239,7 +239,7 @@ static void a_hundred_thousand_damages_are_judged_as_all_pairs_judge(void **stat
 
 static void a_layout_without_reuse_shares_no_byte(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(50, 8); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(50, 8); seed++) {
         tn_problem *problem = kit_random(seed, 12, 40, 9, KIT_ALIGNMENTS | KIT_PIECES);
         tn_layout layout;
         assert_ok(tn_layout_without_reuse(problem, &layout, &failure));

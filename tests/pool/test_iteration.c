@@ -465,7 +465,7 @@ static void random_operations_agree_with_a_map(void **state) {
 static void blocks_lie_across_zones(void **state) {
     uint64_t planned = 0;
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(300, 30); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(300, 30); seed++) {
         tn__random random = {.state = seed};
         loop *played = calloc(1, sizeof *played);
         model *made = model_open(NULL);

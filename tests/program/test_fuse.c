@@ -235,7 +235,7 @@ static void live_bytes_do_not_rise(void **state) {
 static void random_chains_of_parts_never_cost_more(void **state) {
     (void)state;
     uint32_t lower = 0;
-    for (uint64_t seed = 1; seed <= count_of(2000, 200); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(2000, 200); seed++) {
         tn__random random = {.state = seed};
         scene s = begin();
         tn_tensor_id pool[64];

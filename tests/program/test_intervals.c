@@ -158,7 +158,7 @@ static void random_streams_conflict_as_their_signals_say(void **state) {
     (void)state;
     static writer made;
     found sum = {0};
-    for (uint64_t seed = 1; seed <= count_of(1500, 150); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(1500, 150); seed++) {
         write_program_of(&made, seed, 0, seed % 2);
         compare(&made, seed, &sum);
         tn_graph_destroy(made.graph);
@@ -173,7 +173,7 @@ static void a_fit_needs_no_clocks(void **state) {
     static fitted fit;
     found sum = {0};
     uint64_t longer = 0;
-    for (uint64_t seed = 1; seed <= count_of(1500, 150); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(1500, 150); seed++) {
         write_program_of(&made, seed, 1, seed % 2);
         if (made.count < STEPS_MAX / 3) {
             fit_like(&made, &fit);

@@ -158,7 +158,7 @@ static void a_plan_with_lives_cut_short_is_found_out(void **state) {
     tally sum = {0};
     uint32_t found = 0, on_host = 0;
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(300, 30); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(300, 30); seed++) {
         write_program(&made, seed, 0);
         found += judge_program(&made, seed, CUT_DEVICE, &sum) > 0;
         on_host += judge_program(&made, seed, CUT_HOST, &sum) > 0;
@@ -188,7 +188,7 @@ static void who_forgets_to_wait_is_refused_where_it_matters(void **state) {
     tally sum = {0};
     uint32_t refused = 0, harmless = 0;
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(6000, 600); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(6000, 600); seed++) {
         tn_program *program = NULL;
         write_program(&made, seed, 0);
         if (forget_to_wait(&made, seed)) {

@@ -197,7 +197,7 @@ static void check_story(const fixture *made, const story *told, uint64_t seed) {
 static void tags_are_never_held_by_two_and_always_come_back(void **state) {
     (void)state;
     static story told;
-    for (uint64_t seed = 1; seed <= count_of(300, 30); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(300, 30); seed++) {
         fixture made = random_program(seed);
         told = (story){.count = 0};
         tn_tag_summary summary;

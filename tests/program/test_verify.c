@@ -194,7 +194,7 @@ static void each_saboteur_is_refused_for_its_reason(void **state) {
     (void)state;
     for (size_t k = 0; k < sizeof saboteurs / sizeof *saboteurs; k++) {
         uint32_t done = 0;
-        for (uint64_t seed = 1; seed <= count_of(300, 30); seed++) {
+        for (uint64_t seed = 1; seed <= case_count(300, 30); seed++) {
             write_program(&made, seed, 1);
             if (saboteurs[k].damage(&made)) {
                 expect_refusal(made.graph, made.list, made.count, NULL, 0, saboteurs[k].why, seed);
@@ -623,7 +623,7 @@ static void control_flow_is_nested_whole_and_on_one_stream(void **state) {
     static flow f;
     uint32_t done[10] = {0};
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(300, 30); seed++)
+    for (uint64_t seed = 1; seed <= case_count(300, 30); seed++)
         for (uint32_t how = 0; how < 10; how++) {
             flow_of(&f, seed);
             const char *why = spoil_region(&f, (uint32_t)(seed % f.region_count), how);

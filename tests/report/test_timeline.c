@@ -174,7 +174,7 @@ static void check_json(const tn_timeline *line, const ran *made, uint32_t rank) 
 
 static void sums_are_those_of_counting(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(200, 20); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(200, 20); seed++) {
         tn__random random = {seed};
         tn_timeline *line;
         counted counts[2];
@@ -376,7 +376,7 @@ static double earliest(const lists *it, uint32_t r, uint32_t s, double came[][ME
 static void ranks_wait_for_each_other(void **state) {
     (void)state;
     static lists it;
-    for (uint64_t seed = 1; seed <= count_of(300, 30); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(300, 30); seed++) {
         tn__random random = {seed * 31};
         static double came[MEET_RANKS][MEET_STEPS], end[MEET_RANKS][MEET_STEPS];
         tn_timeline *line;

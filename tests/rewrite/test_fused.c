@@ -221,7 +221,7 @@ static void fused_operators_compute_what_the_operators_compute(void **state) {
     bool library = tn_kernels_library(NULL, NULL) && __builtin_cpu_supports("avx512f");
     for (size_t which = 0; which < sizeof cases / sizeof *cases; which++) {
         uint32_t taken = 0;
-        for (uint64_t seed = 1; seed <= count_of(TRIES, 8); seed++) {
+        for (uint64_t seed = 1; seed <= case_count(TRIES, 8); seed++) {
             made at = {.random = {which * 1000 + seed}};
             assert_int_equal(tn_graph_create(NULL, &at.graph, NULL), TN_OK);
             uint32_t parts = cases[which].make(&at), all = tn_graph_op_count(at.graph);

@@ -231,7 +231,7 @@ static void check_forms(const tn_graph *graph, whole like, bool plain_too, doubl
 
 static void random_networks_compute_the_same_when_rewritten(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(120, 12); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(120, 12); seed++) {
         tn_graph *graph = net_make(seed);
         char what[40];
         snprintf(what, sizeof what, "seed %llu", (unsigned long long)seed);
@@ -358,7 +358,7 @@ static tn_tensor_id block_attention(block *at, tn_tensor_id x, int64_t batch, in
 
 static void random_transformers_compute_the_same_when_rewritten(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(40, 6); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(40, 6); seed++) {
         block at = {.random = {seed}};
         int64_t batch = 1 + (int64_t)tn__random_below(&at.random, 2);
         int64_t rows = 1 + (int64_t)tn__random_below(&at.random, 9);
@@ -508,7 +508,7 @@ static void convolutional_networks_are_convolutions_and_little_else(void **state
 
 static void every_rewrite_may_be_left_out(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(12, 2); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(12, 2); seed++) {
         tn_graph *graph = net_make(seed);
         whole first = {.plain = true, .seed = seed};
         assert_int_equal(whole_run(&first, graph), TN_OK);

@@ -153,7 +153,7 @@ static void check(sort which, uint64_t seed, bool plain) {
 static void results_are_those_of_rounded_weights(void **state) {
     (void)state;
     for (int k = 0; k < SORTS; k++)
-        for (uint64_t seed = 1; seed <= count_of(TRIES, 8); seed++)
+        for (uint64_t seed = 1; seed <= case_count(TRIES, 8); seed++)
             check((sort)k, 100 * (uint64_t)k + seed, seed & 2);
 }
 

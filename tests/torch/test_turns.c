@@ -208,7 +208,7 @@ static void run_program(uint64_t seed, uint32_t steps, uint64_t streams, uint32_
 
 static void nobody_gets_bytes_before_their_end(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(300, 30); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(300, 30); seed++) {
         print_message(seed % 100 == 0 ? "seed %d\n" : "", (int)seed);
         run_program(seed, 600, 2 + seed % (STREAMS - 1), 0);
     }
@@ -216,7 +216,7 @@ static void nobody_gets_bytes_before_their_end(void **state) {
 
 static void nor_when_any_call_fails(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(300, 30); seed++)
+    for (uint64_t seed = 1; seed <= case_count(300, 30); seed++)
         run_program(seed, 600, 2 + seed % (STREAMS - 1), 2 + (uint32_t)(seed % 9));
 }
 

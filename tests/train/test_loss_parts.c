@@ -105,7 +105,7 @@ static void check(uint64_t seed) {
 
 static void parts_give_what_the_whole_gives(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= count_of(120, 12); seed++) check(seed);
+    for (uint64_t seed = 1; seed <= case_count(120, 12); seed++) check(seed);
 }
 
 /* A text of 4 x 32 words, 5,000 different ones: scores are most of what a step holds. */

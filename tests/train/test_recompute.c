@@ -12,7 +12,7 @@ static void what_is_computed_again_has_the_same_bits(void **state) {
     static const double shares[] = {0.03, 0.1, 0.3, 5};
     static left expected, got;
     uint32_t again = 0, lower = 0, higher = 0;
-    for (uint64_t seed = 1; seed <= count_of(20, 4); seed++) {
+    for (uint64_t seed = 1; seed <= case_count(20, 4); seed++) {
         tn_train_options options = TN_TRAIN_OPTIONS_INIT;
         options.optimizer = (tn_optimizer)(seed % TN_OPTIMIZER_NONE);
         options.fuse_update = seed % 2 != 0;
