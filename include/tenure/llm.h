@@ -21,7 +21,8 @@
  * parameters are counted matrix by matrix, and how each is stored is known of each. A family that
  * is not in the table is refused, a field that changes what is counted and means nothing to the
  * family is refused, and a field that nobody here knows is named (tn_llm.unread).
- * Units: bytes, tokens. Threads: everything is read only.
+ * Units: bytes, tokens.
+ * Threads: everything is read only.
  */
 #ifndef TENURE_LLM_H
 #define TENURE_LLM_H
@@ -147,7 +148,8 @@ typedef struct tn_llm_options {
     bool extra;                  /* with the layers that predict further tokens */
 } tn_llm_options;
 #define TN_LLM_OPTIONS_INIT                                                                        \
-    { .struct_size = sizeof(tn_llm_options), .cache_type = TN_WEIGHT_TYPE_COUNT }
+    TN_INIT(tn_llm_options,                                                                        \
+            TN_SET(struct_size, sizeof(tn_llm_options)) TN_SET(cache_type, TN_WEIGHT_TYPE_COUNT))
 
 typedef struct tn_llm_estimate {
     uint64_t weights, cache, workspace, total;

@@ -8,7 +8,8 @@
  * A tensor is cut along one axis. Where several matrices lie side by side in it (queries, keys and
  * values in one), each of them is a block that is cut by itself, so that a rank has the same part
  * of each.
- * Units: elements, bytes. Threads: nothing is changed.
+ * Units: elements, bytes.
+ * Threads: nothing is changed.
  */
 #ifndef TENURE_PARTS_H
 #define TENURE_PARTS_H

@@ -18,8 +18,8 @@
  * two steps, and the number of the step gives the rest, the order of samples and the rate with it.
  * The library listens to no signals: `step` says when to stop.
  *
- * Units: samples, steps (updates), seconds, bytes, nats. Threads: a trainer is used by one at a
- * time; different trainers do not meet.
+ * Units: samples, steps (updates), seconds, bytes, nats.
+ * Threads: a trainer is used by one at a time; different trainers do not meet.
  */
 #ifndef TENURE_TRAINER_H
 #define TENURE_TRAINER_H
@@ -151,7 +151,7 @@ typedef struct tn_trainer_options {
     tn_contents_of contents;
 } tn_trainer_options;
 #define TN_TRAINER_OPTIONS_INIT                                                                    \
-    { .struct_size = sizeof(tn_trainer_options) }
+    TN_INIT(tn_trainer_options, TN_SET(struct_size, sizeof(tn_trainer_options)))
 
 /* A run over an engine of the graph of a step, for whoever set that up.
  *
