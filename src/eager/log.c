@@ -13,8 +13,9 @@
  *
  * Nanoseconds are the least that such an operator took. What an operator writes into keeps its
  * name; one that makes something beside is two lines, and its time is in the first. Immediates are
- * not among the arguments. Source: the traces that are published with DTR's simulator (Kirisame et
- * al., Dynamic Tensor Rematerialization, 2021).
+ * not among the arguments.
+ * Source: the traces that are published with DTR's simulator (Kirisame et al., Dynamic Tensor
+ * Rematerialization, 2021).
  */
 #include "eager/interpreter.h"
 

@@ -27,9 +27,10 @@
  * once, values whose operands were overwritten) is never dropped while somebody refers to it; when
  * nobody does, and others were made from it, it may be let go, and those stay (spent.c).
  *
- * Host memory grows with the history. Errors: E_EXHAUSTED (the budget: says what is locked and what
- * would have sufficed), E_NO_MEMORY (of the host), and what hooks return. After an error nothing is
- * lost: what was referred to is there or can be made again, and the call can be tried again.
+ * Host memory grows with the history.
+ * Errors: E_EXHAUSTED (the budget: says what is locked and what would have sufficed), E_NO_MEMORY
+ * (of the host), and what hooks return. After an error nothing is lost: what was referred to is
+ * there or can be made again, and the call can be tried again.
  * Threads: one at a time.
  */
 #ifndef TN_EVICT_H

@@ -14,7 +14,8 @@
  *
  * Which tensor of the file is which of the graph is found by reading the model again: with the same
  * options that gives the same graph.
- * Cost: O(file). Source: tflite-micro's micro_allocation_info.cc and memory_management.md.
+ * Cost: O(file).
+ * Source: tflite-micro's micro_allocation_info.cc and memory_management.md.
  */
 #include "import/tflite_plan.h"
 
