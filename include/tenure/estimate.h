@@ -84,7 +84,7 @@ typedef struct tn_estimate_options {
     tn_alloc_policy alloc;     /* of what is no static memory; that is there from start to exit */
     tn_release_policy release; /* of the same */
     const char *pool;          /* serves static memory and buffers as they are asked for; NULL: the
-                                * buffers lie in one planned arena, static memory in a block beside it */
+                                * buffers lie in one planned arena, static memory beside it */
     uint64_t pool_capacity;    /* bytes; 0: without end */
     const tn_layout *layout;   /* a plan that is there already, of the occupancy's problem. NULL: it
                                 * is planned here. Not read with a pool or other policies */

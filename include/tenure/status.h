@@ -31,9 +31,9 @@ extern "C" {
 #define TN_CHECKED
 #endif
 
-/* The defaults of a struct, `tn_x_options options = TN_X_OPTIONS_INIT;`, from one list of fields for
- * both languages: designated initialisers in C; assignments in C++, which has no such initialisers
- * before C++20. Fields that are not listed are 0. */
+/* The defaults of a struct, `tn_x_options options = TN_X_OPTIONS_INIT;`, from one list of fields:
+ * designated initialisers in C; assignments in C++, which has no such initialisers before C++20.
+ * Fields that are not listed are 0. */
 /* clang-format off */
 #ifdef __cplusplus
 #define TN_INIT(type, fields) ([]() -> type { type tn_init_ = type(); fields return tn_init_; }())
