@@ -100,9 +100,10 @@ typedef struct tn_fit_result {
  * for every budget and any costs (of problems that are `live`: for theirs); who asks for so many
  * is answered, and nobody who asks for fewer. E_STOPPED (a limit came
  * before any program), E_INVALID (no budget, rates that are none, costs of another graph),
- * E_UNKNOWN (a pass), E_UNSUPPORTED (a pass that does not model what is asked), E_NO_MEMORY. Cost:
- * that of the pass and of a plan, some ten times. Source: Jain et al., "Checkmate" (MLSys 2020),
- * for the question; tn_pass's sources for the answers. */
+ * E_UNKNOWN (a pass), E_UNSUPPORTED (a pass that does not model what is asked), E_NO_MEMORY.
+ * Cost: that of the pass and of a plan, some ten times.
+ * Source: Jain et al., "Checkmate" (MLSys 2020), for the question; tn_pass's sources for the
+ * answers. */
 TN_API TN_CHECKED tn_status tn_fit(const tn_program *program, const tn_costs *costs,
                                    const tn_fit_options *options, tn_fit_result *result,
                                    tn_error *error);

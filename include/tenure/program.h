@@ -97,8 +97,8 @@ TN_API TN_CHECKED tn_status tn_program_verify(const tn_program *program, tn_erro
  * all); and nobody waits for ever, where stream 0 walks through the list and other streams are
  * given what comes behind one of its instructions when that is over. One program with peer 0 talks
  * to itself, on two streams, stream 0 after the other. Errors: E_INVALID with rank, instruction
- * and tensor, and who does not meet it; E_NO_MEMORY. Cost:
- * O(instructions + operands + m log m), m of them talking. */
+ * and tensor, and who does not meet it; E_NO_MEMORY.
+ * Cost: O(instructions + operands + m log m), m of them talking. */
 TN_API TN_CHECKED tn_status tn_programs_verify(const tn_program *const *programs, uint32_t count,
                                                tn_error *error);
 TN_API void tn_program_destroy(tn_program *program);

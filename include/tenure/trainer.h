@@ -201,8 +201,9 @@ TN_API bool tn_trainer_read(tn_trainer *trainer, const char *name, void *bytes, 
 
 /* Ranks that have parts of the parameters alone (TN_SHARD_PARAMETERS, or a model that is cut): all
  * of them call it, and the first has all parameters, in memory of the host's, for tn_trainer_read
- * and tn_trainer_test, until the next step begins. Otherwise it does nothing. Errors:
- * E_UNSUPPORTED (a model that is cut, and no exchange), E_NO_MEMORY, those of the exchange. */
+ * and tn_trainer_test, until the next step begins. Otherwise it does nothing.
+ * Errors: E_UNSUPPORTED (a model that is cut, and no exchange), E_NO_MEMORY, those of the
+ * exchange. */
 TN_API TN_CHECKED tn_status tn_trainer_gather(tn_trainer *trainer, tn_error *error);
 
 /* --- how good it is ----------------------------------------------------------------------------
