@@ -1,8 +1,7 @@
 /* settle.c - what a rule decided becomes final: the file has its say, and the size is computed.
  *
  * An exact extent of a rule must be what the file states, or the error names both; unknown extents
- * and upper bounds give way to the file.
- * Cost: O(rank).
+ * and upper bounds give way to the file. Cost: O(rank).
  */
 #include <stdio.h>
 

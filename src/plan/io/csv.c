@@ -13,8 +13,7 @@
  * each stretch of `gaps` in order of time, with slashes between, or one list for all; an empty list
  * is not known); `pinned` (0 or 1: without it every offset pins).
  *
- * Cost: O(bytes).
- * Source: google/minimalloc, converter.cc and README (facts, no code).
+ * Cost: O(bytes). Source: google/minimalloc, converter.cc and README (facts, no code).
  */
 #include "plan/io/io.h"
 #include "plan/problem/problem.h"
