@@ -21,8 +21,7 @@
  * parameters are counted matrix by matrix, and how each is stored is known of each. A family that
  * is not in the table is refused, a field that changes what is counted and means nothing to the
  * family is refused, and a field that nobody here knows is named (tn_llm.unread).
- * Units: bytes, tokens.
- * Threads: everything is read only.
+ * Units: bytes, tokens. Threads: everything is read only.
  */
 #ifndef TENURE_LLM_H
 #define TENURE_LLM_H
