@@ -6,7 +6,8 @@
  *     if (tn_program_recompute(program, &options, &less, NULL, &error))
  *         return 2;
  *
- * Units: bytes, operations. Threads: graphs and programs are only read.
+ * Units: bytes, operations.
+ * Threads: graphs and programs are only read.
  */
 #ifndef TENURE_BUDGET_H
 #define TENURE_BUDGET_H
@@ -32,7 +33,7 @@ typedef struct tn_recompute_options {
     const struct tn_occupancy_options *memory; /* what bytes are counted with; NULL: defaults */
 } tn_recompute_options;
 #define TN_RECOMPUTE_OPTIONS_INIT                                                                  \
-    { .struct_size = sizeof(tn_recompute_options) }
+    TN_INIT(tn_recompute_options, TN_SET(struct_size, sizeof(tn_recompute_options)))
 
 typedef struct tn_recompute_report {
     uint32_t operators;     /* that run a second time */
@@ -48,11 +49,12 @@ typedef struct tn_recompute_report {
  * than twice. When no choice lowers the peak the program is a copy.
  *
  * program  as tn_program_create makes them, or of one of several ranks (dist.h): what it says to
- * others stays in its place; its graph outlives what is made report   out, may be NULL; bytes are
- * of the program's own order Errors: E_INVALID (a share that is negative or no number),
- * E_UNSUPPORTED (a program that runs something again, or copies, already), E_UNKNOWN (a size),
- * E_NO_MEMORY. Cost: two occupancies; O((operators + operands) log operators), some thirty times at
- * most. */
+ *          others stays in its place; its graph outlives what is made
+ * report   out, may be NULL; bytes are of the program's own order
+ *
+ * Errors: E_INVALID (a share that is negative or no number), E_UNSUPPORTED (a program that runs
+ * something again, or copies, already), E_UNKNOWN (a size), E_NO_MEMORY.
+ * Cost: two occupancies; O((operators + operands) log operators), some thirty times at most. */
 TN_API TN_CHECKED tn_status tn_program_recompute(const tn_program *program,
                                                  const tn_recompute_options *options,
                                                  tn_program **recomputed,

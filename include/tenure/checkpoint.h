@@ -28,7 +28,8 @@
  *                       contents the stretch begins u64, bytes u64, contents
  *
  * Numbers are little endian, as the machine has them.
- * Units: bytes. Threads: a checkpoint is only read once it is open, by any number.
+ * Units: bytes.
+ * Threads: a checkpoint is only read once it is open, by any number.
  */
 #ifndef TENURE_CHECKPOINT_H
 #define TENURE_CHECKPOINT_H

@@ -18,7 +18,8 @@
  * pass with nothing beside them. Micro-batches then go through the stages one by one, in the order
  * of 1F1B, interleaved or not. What is left out (launches, latency of messages, clocks that fall)
  * makes real iterations longer: published ones are laid beside it in docs/estimate.md.
- * Units: bytes, seconds, FLOP/s. Threads: everything is read only.
+ * Units: bytes, seconds, FLOP/s.
+ * Threads: everything is read only.
  * Source: Narayanan et al. 2021 (schedules, scatter/gather), Korthikanti et al. 2022.
  */
 #ifndef TENURE_CLUSTER_H
@@ -41,7 +42,7 @@ typedef struct tn_cluster {
 } tn_cluster;
 /* The links of a node of eight A100: 300 GB/s within, a network card of 25 GB/s for each. */
 #define TN_CLUSTER_INIT                                                                            \
-    { .per_node = 8, .fast = 300e9, .slow = 25e9 }
+    TN_INIT(tn_cluster, TN_SET(per_node, 8) TN_SET(fast, 300e9) TN_SET(slow, 25e9))
 
 typedef struct tn_cluster_time { /* seconds of an iteration */
     double seconds;
@@ -68,10 +69,8 @@ typedef struct tn_cluster_free { /* what a search may choose; the rest is as `la
     bool recompute, shard, sequence_parallel;
 } tn_cluster_free;
 #define TN_CLUSTER_FREE_INIT                                                                       \
-    {                                                                                              \
-        .struct_size = sizeof(tn_cluster_free), .recompute = true, .shard = true,                  \
-        .sequence_parallel = true                                                                  \
-    }
+    TN_INIT(tn_cluster_free, TN_SET(struct_size, sizeof(tn_cluster_free)) TN_SET(recompute, true)  \
+                                 TN_SET(shard, true) TN_SET(sequence_parallel, true))
 
 typedef struct tn_cluster_found {
     tn_large large; /* with its division */

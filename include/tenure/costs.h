@@ -29,7 +29,8 @@
  * of what they read; nor does an operator with blocks, beside those in them.
  *
  * Units: picoseconds, as integers, so that sums are the same in any order; or whatever a caller's
- * own numbers count. Threads: costs are only read once they are made, by any number.
+ * own numbers count.
+ * Threads: costs are only read once they are made, by any number.
  */
 #ifndef TENURE_COSTS_H
 #define TENURE_COSTS_H
@@ -56,8 +57,7 @@ typedef struct tn_costs_model {
     double flops_per_s;        /* multiply-add = 2 */
     double bytes_per_s;        /* of its memory */
 } tn_costs_model;
-#define TN_COSTS_MODEL_INIT                                                                        \
-    { .struct_size = sizeof(tn_costs_model) }
+#define TN_COSTS_MODEL_INIT TN_INIT(tn_costs_model, TN_SET(struct_size, sizeof(tn_costs_model)))
 
 /* The graph, inferred, outlives the costs.
  * Errors: E_INVALID (a rate that is not above 0, no number or without end; a cost above

@@ -30,8 +30,9 @@
  * it would have seen. Everything is looked at before the first batch is filled: shapes, types,
  * every label, numbers that are none.
  *
- * Units: samples, batches. Threads: data are only read once they are there, by any number; batches
- * are used by one thread at a time.
+ * Units: samples, batches.
+ * Threads: data are only read once they are there, by any number; batches are used by one thread at
+ * a time.
  */
 #ifndef TENURE_DATA_H
 #define TENURE_DATA_H
@@ -98,7 +99,7 @@ typedef struct tn_batches_options {
     uint32_t part, parts;
 } tn_batches_options;
 #define TN_BATCHES_OPTIONS_INIT                                                                    \
-    { .struct_size = sizeof(tn_batches_options) }
+    TN_INIT(tn_batches_options, TN_SET(struct_size, sizeof(tn_batches_options)))
 
 /* Batches for an input and labels of these types and shapes; the first extent is the batch. One
  * sample has the shape that the model takes, extents of 1 aside, or the model takes vectors. Bytes

@@ -20,14 +20,15 @@
  *     tn_device_destroy(device);
  *
  * A device address is a number, not a pointer: bytes cross only by put and get, and only kernels
- * that were launched on the device may look at them (row A2 of the mission).
+ * that were launched on the device may look at them.
  *
  * A stream does its work in order; different streams run side by side, and fences order them.
  * Everything queued on a stream returns at once; host memory that is named must stay until the
  * stream has passed it (tn_stream_wait). A stream with TN_STREAM_INLINE does each thing before the
  * call returns, in the calling thread.
  *
- * Units: bytes, seconds. Threads: a device may be used by several threads at once, a stream by one.
+ * Units: bytes, seconds.
+ * Threads: a device may be used by several threads at once, a stream by one.
  */
 #ifndef TENURE_DEVICE_H
 #define TENURE_DEVICE_H
@@ -52,7 +53,7 @@ typedef struct tn_device_options {
     double link_bytes_per_s;   /* of put and get, each way; 0: as fast as it goes */
 } tn_device_options;
 #define TN_DEVICE_OPTIONS_INIT                                                                     \
-    { .struct_size = sizeof(tn_device_options) }
+    TN_INIT(tn_device_options, TN_SET(struct_size, sizeof(tn_device_options)))
 
 typedef struct tn_device_limits {
     const char *name;        /* "host"; static */

@@ -2,7 +2,8 @@
  *
  *     // ... one_rank: what a rank does, with `world`; examples/several_ranks.c is the whole of it
  *     const tn_exchange *to = tn_world_exchange(world);
- *     TRY(to->reduce(to->self, 0, &mean, 1, TN_FLOAT32, TN_REDUCTION_MEAN, error));
+ *     if (to->reduce(to->self, 0, &mean, 1, TN_FLOAT32, TN_REDUCTION_MEAN, &error))
+ *         return 2;
  *     // ... and on each process
  *     tn_world_options options = TN_WORLD_OPTIONS_INIT;
  *     options.ranks = 4; // threads of this process; under mpirun its processes
@@ -16,8 +17,8 @@
  * Nobody waits for ever. A rank that fails tells the others why; one that gives no sign of life for
  * `silence_s`, or keeps another waiting for `patience_s`, ends the run. All ranks then end with the
  * same status and the name of that rank.
- * Units: bytes, elements, seconds. Threads: the exchange of a world may be called by several; the
- * other calls by one at a time.
+ * Units: bytes, elements, seconds.
+ * Threads: the exchange of a world may be called by several; the other calls by one at a time.
  */
 #ifndef TENURE_DIST_H
 #define TENURE_DIST_H
@@ -47,7 +48,7 @@ typedef struct tn_world_options {
     void *self;
 } tn_world_options;
 #define TN_WORLD_OPTIONS_INIT                                                                      \
-    { .struct_size = sizeof(tn_world_options) }
+    TN_INIT(tn_world_options, TN_SET(struct_size, sizeof(tn_world_options)))
 
 /* Runs `rank` on every rank of a world and waits for all of them: called once per process, which is
  * all ranks (threads) or one of them (mpi).
@@ -74,9 +75,11 @@ TN_API TN_CHECKED tn_status tn_world_group(tn_world *world, uint32_t group, cons
 
 /* --- ranks as a grid ---------------------------------------------------------------------------
  *
+ *     // ... world: of a rank
  *     tn_grid grid;
- *     if (tn_grid_parse("data=2,pipeline=4", &grid, error) || tn_world_grid(world, &grid, error))
- *         return error->status;
+ *     if (tn_grid_parse("data=2,pipeline=4", &grid, &error) ||
+ *         tn_world_grid(world, &grid, &error))
+ *         return 2;
  *     tn_place at = tn_grid_place(&grid, tn_world_rank(world));
  *     uint32_t group = tn_grid_group(&grid, TN_GRID_DATA, tn_world_rank(world)); // for a REDUCE
  *
@@ -96,7 +99,7 @@ typedef struct tn_grid { /* how many ranks along each axis: all at least 1 */
     uint32_t interleave; /* pieces of the model that each stage has by turns; 1: one */
 } tn_grid;
 #define TN_GRID_INIT                                                                               \
-    { .tensor = 1, .data = 1, .pipeline = 1, .interleave = 1 }
+    TN_INIT(tn_grid, TN_SET(tensor, 1) TN_SET(data, 1) TN_SET(pipeline, 1) TN_SET(interleave, 1))
 #define TN_GRID_MOST (UINT32_C(1) << 20) /* along an axis */
 
 /* "data=2,tensor=4,pipeline=2,interleave=2": each at most once, in any order; 1 where it is not
@@ -204,7 +207,7 @@ typedef struct tn_program_shard_options {
         ahead_bytes; /* of parameters that are gathered ahead of need; 0: as the largest shard */
 } tn_program_shard_options;
 #define TN_PROGRAM_SHARD_OPTIONS_INIT                                                              \
-    { .struct_size = sizeof(tn_program_shard_options) }
+    TN_INIT(tn_program_shard_options, TN_SET(struct_size, sizeof(tn_program_shard_options)))
 
 /* Errors: those of tn_program_average; E_INVALID (a step that was made for another division),
  * E_UNSUPPORTED (with TN_SHARD_PARAMETERS: control flow, and programs that a budget has changed).
@@ -246,7 +249,7 @@ typedef struct tn_program_pipeline_options {
     bool whole_sends;
 } tn_program_pipeline_options;
 #define TN_PROGRAM_PIPELINE_OPTIONS_INIT                                                           \
-    { .struct_size = sizeof(tn_program_pipeline_options) }
+    TN_INIT(tn_program_pipeline_options, TN_SET(struct_size, sizeof(tn_program_pipeline_options)))
 
 /* program   of the step's graph, rewritten or not, as tn_program_create makes it; outlives the new
  *           one's graph; left as it is

@@ -31,7 +31,8 @@
  * rules of the registry, and an optimizer updates parameters where they lie. What was run may be
  * recorded as a Graph and a Program, for the tools that plan, and as a log.
  *
- * Units: bytes; shapes outermost dimension first. Threads: an interpreter by one at a time.
+ * Units: bytes; shapes outermost dimension first.
+ * Threads: an interpreter by one at a time.
  */
 #ifndef TENURE_EAGER_H
 #define TENURE_EAGER_H
@@ -71,7 +72,7 @@ typedef struct tn_eager_options {
     bool find_least;           /* for tn_eager_least; O(tensors) an operator */
 } tn_eager_options;
 #define TN_EAGER_OPTIONS_INIT                                                                      \
-    { .struct_size = sizeof(tn_eager_options) }
+    TN_INIT(tn_eager_options, TN_SET(struct_size, sizeof(tn_eager_options)))
 
 /* Errors: E_UNKNOWN (policy), E_INVALID (a budget below 64 bytes), E_UNSUPPORTED (a device whose
  * kernels are no functions of the host), E_EXHAUSTED (the device has not as much), E_NO_MEMORY. */
@@ -188,7 +189,7 @@ typedef struct tn_eager_optimizer_options {
     bool nesterov;
 } tn_eager_optimizer_options;
 #define TN_EAGER_OPTIMIZER_OPTIONS_INIT                                                            \
-    { .struct_size = sizeof(tn_eager_optimizer_options) }
+    TN_INIT(tn_eager_optimizer_options, TN_SET(struct_size, sizeof(tn_eager_optimizer_options)))
 
 /* An optimizer of some parameters; its state is put into the arena, zero.
  * Errors: E_INVALID (handles; a tensor that is no parameter), those of tn_eager_put. */

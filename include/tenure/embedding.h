@@ -30,8 +30,9 @@
  * Numbers: a sum adds rows in the order of the batch, in float32; of a row that stands in a batch
  * several times the gradients are added first, in that order, and then it is updated once.
  *
- * Units: bytes, rows. Threads: one thread at a time uses an open table; reading and writing go on
- * beside it. One process at a time has a table open for writing, or several for reading.
+ * Units: bytes, rows.
+ * Threads: one thread at a time uses an open table; reading and writing go on beside it. One
+ * process at a time has a table open for writing, or several for reading.
  */
 #ifndef TENURE_EMBEDDING_H
 #define TENURE_EMBEDDING_H
@@ -73,7 +74,7 @@ typedef struct tn_embedding_table {
     double scale;           /* which lie evenly in [-scale, scale]; 0: all are 0 */
 } tn_embedding_table;
 #define TN_EMBEDDING_TABLE_INIT                                                                    \
-    { .struct_size = sizeof(tn_embedding_table) }
+    TN_INIT(tn_embedding_table, TN_SET(struct_size, sizeof(tn_embedding_table)))
 
 /* Makes a table. The file takes no room on the disk but for its first page: a row takes its place
  * when it is first updated, and until then has values that are made of `seed` and its number.
@@ -109,7 +110,7 @@ typedef struct tn_embedding_options {
     bool unsynced;
 } tn_embedding_options;
 #define TN_EMBEDDING_OPTIONS_INIT                                                                  \
-    { .struct_size = sizeof(tn_embedding_options) }
+    TN_INIT(tn_embedding_options, TN_SET(struct_size, sizeof(tn_embedding_options)))
 
 /* Opens a table; what was written after its last checkpoint is undone first.
  *
@@ -256,7 +257,7 @@ typedef struct tn_embedding_replay_options {
     uint64_t seed;
 } tn_embedding_replay_options;
 #define TN_EMBEDDING_REPLAY_OPTIONS_INIT                                                           \
-    { .struct_size = sizeof(tn_embedding_replay_options) }
+    TN_INIT(tn_embedding_replay_options, TN_SET(struct_size, sizeof(tn_embedding_replay_options)))
 
 typedef struct tn_embedding_replayed {
     uint64_t lookups, lookup_hits; /* as in tn_embedding_facts */

@@ -15,8 +15,8 @@
  * The arena is one block of exactly layout.peak bytes, static memory (parameters, constants and
  * what is computed from them, in the form that kernels want) a second one; or it lies in the arena
  * where the occupancy was made with it (tn_occupancy_options.statics), and there is one block.
- * Units: bytes, seconds. Threads: an engine is used by one thread at a time; different engines do
- * not meet.
+ * Units: bytes, seconds.
+ * Threads: an engine is used by one thread at a time; different engines do not meet.
  */
 #ifndef TENURE_ENGINE_H
 #define TENURE_ENGINE_H
@@ -82,7 +82,7 @@ typedef struct tn_engine_options {
                          * the arena's */
 } tn_engine_options;
 #define TN_ENGINE_OPTIONS_INIT                                                                     \
-    { .struct_size = sizeof(tn_engine_options) }
+    TN_INIT(tn_engine_options, TN_SET(struct_size, sizeof(tn_engine_options)))
 
 /* Sets up: takes the memory, reads and packs weights, computes what is folded.
  *
@@ -107,7 +107,7 @@ TN_API void tn_engine_destroy(tn_engine *engine); /* NULL is fine */
  *
  * inputs   [graph inputs that are no parameters], in the graph's order
  * outputs  [graph outputs]; `data` and its room in `bytes` are the caller's, for each run anew:
- * dtype, rank, shape and bytes are set to what came out, also when a later step fails
+ *          dtype, rank, shape and bytes are set to what came out, also when a later step fails
  *
  * What is swapped out comes back or is dropped before a run ends: between runs nothing is on the
  * host, and static memory is as the run left it. What is fetched is read in each run anew; a file
@@ -175,7 +175,10 @@ TN_API uint32_t tn_engine_static_blocks(const tn_program *program, const tn_kern
 /* How fast a file is read that is in no cache: the faster of two stretches of it, each of up to
  * 128 MiB, as FETCH would read them.
  * path         of a folder: a file of 128 MiB is written there for it, and removed
- * bytes_per_s  out; Errors: E_IO, E_INVALID (an empty file), E_NO_MEMORY. Cost: 256 MiB of it. */
+ * bytes_per_s  out
+ *
+ * Errors: E_IO, E_INVALID (an empty file), E_NO_MEMORY.
+ * Cost: 256 MiB of it. */
 TN_API TN_CHECKED tn_status tn_storage_measure(const char *path, double *bytes_per_s,
                                                tn_error *error);
 /* Which of them a program over these kernels may fetch instead (FETCH): constants in one form, that

@@ -15,7 +15,8 @@
  * unless they are given, and what a run time keeps for itself.
  *
  * Large transformers are estimated by formulas instead: tn_large.
- * Units: bytes, seconds, FLOP/s. Threads: everything is read only.
+ * Units: bytes, seconds, FLOP/s.
+ * Threads: everything is read only.
  */
 #ifndef TENURE_ESTIMATE_H
 #define TENURE_ESTIMATE_H
@@ -83,10 +84,10 @@ typedef struct tn_estimate_options {
     tn_alloc_policy alloc;     /* of what is no static memory; that is there from start to exit */
     tn_release_policy release; /* of the same */
     const char *pool;          /* serves static memory and buffers as they are asked for; NULL: the
-                                * buffers lie in one planned arena, static memory in a block beside it */
+                                * buffers lie in one planned arena, static memory beside it */
     uint64_t pool_capacity;    /* bytes; 0: without end */
     const tn_layout *layout;   /* a plan that is there already, of the occupancy's problem. NULL: it
-                                * is   planned here. Not read with a pool or other policies */
+                                * is planned here. Not read with a pool or other policies */
     const tn_plan_options *plan; /* NULL: defaults */
     /* [static_count] blocks of static memory, as kernels want them (tn_setup_statics);
      * static_count 0: every static tensor that the program reads, as it is */
@@ -96,7 +97,7 @@ typedef struct tn_estimate_options {
     bool late_state;  /* optimizer state is taken when the first update begins, not at load */
 } tn_estimate_options;
 #define TN_ESTIMATE_OPTIONS_INIT                                                                   \
-    { .struct_size = sizeof(tn_estimate_options) }
+    TN_INIT(tn_estimate_options, TN_SET(struct_size, sizeof(tn_estimate_options)))
 
 typedef struct tn_estimate {
     uint64_t total;               /* bytes: the most at any time */
@@ -130,7 +131,7 @@ typedef struct tn_pytorch_options {
     uint32_t scratch_count; /* tensors of a parameter's size that its update needs for a moment */
 } tn_pytorch_options;
 #define TN_PYTORCH_OPTIONS_INIT                                                                    \
-    { .struct_size = sizeof(tn_pytorch_options) }
+    TN_INIT(tn_pytorch_options, TN_SET(struct_size, sizeof(tn_pytorch_options)))
 
 typedef struct tn_pytorch {
     tn_graph *graph;      /* inferred */

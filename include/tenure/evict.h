@@ -104,7 +104,7 @@ typedef struct tn_evict_options {
     bool time_search; /* fill counts.search_s */
 } tn_evict_options;
 #define TN_EVICT_OPTIONS_INIT                                                                      \
-    { .struct_size = sizeof(tn_evict_options) }
+    TN_INIT(tn_evict_options, TN_SET(struct_size, sizeof(tn_evict_options)))
 
 typedef enum tn_evict_end {
     TN_EVICT_DONE,

@@ -18,7 +18,8 @@
  *
  * Bytes, of .tflite: the whole arena of TensorFlow Lite Micro (tn_micro_arena.total), structures
  * that each operator and tensor takes included, or its head alone. Of .onnx: activations, laid out
- * by our planner in the order of the file; weights are beside. Threads: one for each call.
+ * by our planner in the order of the file; weights are beside.
+ * Threads: one for each call.
  */
 #ifndef TENURE_EXPORT_H
 #define TENURE_EXPORT_H
@@ -48,7 +49,8 @@ typedef struct tn_export_options {
     uint32_t dim_count, input_shape_count;
 } tn_export_options;
 #define TN_EXPORT_OPTIONS_INIT                                                                     \
-    { .struct_size = sizeof(tn_export_options), .micro = TN_MICRO_OPTIONS_INIT }
+    TN_INIT(tn_export_options, TN_SET(struct_size, sizeof(tn_export_options))                      \
+                                   TN_SET(micro.struct_size, sizeof(tn_micro_options)))
 
 #define TN_EXPORT_BINDING 3u
 typedef struct tn_export_report {

@@ -1,11 +1,17 @@
 /* fit.h - a budget of bytes, and the fastest program whose every byte fits.
  *
- *     // ... program: of tn_program_create; costs: of tn_costs_measure or a model; fixed: of
- * weights tn_fit_options options = TN_FIT_OPTIONS_INIT; tn_fit_result result; options.budget =
- * UINT64_C(2) << 30; options.fixed_bytes = fixed; tn_status status = tn_fit(program, costs,
- * &options, &result, &error); if (status == TN_OK) printf("%.3f of the time\n", (double)result.time
- * / (double)result.plain_time); else if (result.program != NULL) printf("the least there is:
- * %llu\n", (unsigned long long)result.bytes); tn_fit_release(&result);
+ *     // ... program: of tn_program_create; costs: of tn_costs_measure or a model
+ *     // ... fixed: bytes on the device beside the arena, as of weights
+ *     tn_fit_options options = TN_FIT_OPTIONS_INIT;
+ *     tn_fit_result result;
+ *     options.budget = UINT64_C(2) << 30;
+ *     options.fixed_bytes = fixed;
+ *     tn_status status = tn_fit(program, costs, &options, &result, &error);
+ *     if (status == TN_OK)
+ *         printf("%.3f of the time\n", (double)result.time / (double)result.plain_time);
+ *     else if (result.program != NULL)
+ *         printf("the least there is: %llu\n", (unsigned long long)result.bytes);
+ *     tn_fit_release(&result);
  *
  * What lives longer than the budget allows is computed again, copied to the host and back, or kept
  * encoded. A pass decides (`tenure list passes`); the frame makes a program of it, its layout,
@@ -15,8 +21,8 @@
  * A program of one of several ranks (dist.h) is fitted as well: what it says to others stays in its
  * place, so that ranks need not know of each other's budgets; neither orders nor codecs are tried.
  *
- * Units: bytes; times are those of the costs, picoseconds but for problems (costs.h). Threads: a
- * program and costs are only read; a result belongs to one thread.
+ * Units: bytes; times are those of the costs, picoseconds but for problems (costs.h).
+ * Threads: a program and costs are only read; a result belongs to one thread.
  */
 #ifndef TENURE_FIT_H
 #define TENURE_FIT_H
@@ -63,8 +69,7 @@ typedef struct tn_fit_options {
     void (*explain)(void *self, const char *line); /* NULL: nobody asks; decisions, in words */
     void *explain_self;
 } tn_fit_options;
-#define TN_FIT_OPTIONS_INIT                                                                        \
-    { .struct_size = sizeof(tn_fit_options) }
+#define TN_FIT_OPTIONS_INIT TN_INIT(tn_fit_options, TN_SET(struct_size, sizeof(tn_fit_options)))
 
 typedef struct tn_fit_result {
     tn_program *program; /* NULL: none was found */
@@ -95,9 +100,10 @@ typedef struct tn_fit_result {
  * for every budget and any costs (of problems that are `live`: for theirs); who asks for so many
  * is answered, and nobody who asks for fewer. E_STOPPED (a limit came
  * before any program), E_INVALID (no budget, rates that are none, costs of another graph),
- * E_UNKNOWN (a pass), E_UNSUPPORTED (a pass that does not model what is asked), E_NO_MEMORY. Cost:
- * that of the pass and of a plan, some ten times. Source: Jain et al., "Checkmate" (MLSys 2020),
- * for the question; tn_pass's sources for the answers. */
+ * E_UNKNOWN (a pass), E_UNSUPPORTED (a pass that does not model what is asked), E_NO_MEMORY.
+ * Cost: that of the pass and of a plan, some ten times.
+ * Source: Jain et al., "Checkmate" (MLSys 2020), for the question; tn_pass's sources for the
+ * answers. */
 TN_API TN_CHECKED tn_status tn_fit(const tn_program *program, const tn_costs *costs,
                                    const tn_fit_options *options, tn_fit_result *result,
                                    tn_error *error);

@@ -69,7 +69,7 @@ typedef enum tn_dtype {
         TN_DTYPE_COUNT
 } tn_dtype;
 
-/* What a tensor's memory is for: X(name, text). Row A3 of the mission. */
+/* What a tensor's memory is for: X(name, text). */
 /* clang-format off */
 #define TN_KIND_TABLE(X)                                                                       \
     X(ACTIVATION, "activation") X(INPUT, "input") X(OUTPUT, "output")                          \

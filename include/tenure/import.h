@@ -70,7 +70,7 @@ typedef struct tn_import_options {
 } tn_import_options;
 
 #define TN_IMPORT_OPTIONS_INIT                                                                     \
-    { .struct_size = sizeof(tn_import_options) }
+    TN_INIT(tn_import_options, TN_SET(struct_size, sizeof(tn_import_options)))
 
 /* Reads a model; the format is recognised by content and suffix. The graph is inferred
  * (tn_graph_infer) and complete: every size is known.
@@ -119,10 +119,12 @@ TN_API TN_CHECKED tn_status tn_contents_generate(const char *path, const tn_grap
  * with payloads kept: a parameter, a constant, or any with a known value.
  *
  * bytes  out, [size]: plain, in C order, little endian; elements below a byte packed, low bits
- * first size   must be what type and shape need Errors: E_IO (external data is absent or too short:
- * both files are named), E_INVALID (another size, damaged contents, not the file of this graph),
- * E_UNKNOWN (no contents anywhere), E_UNSUPPORTED (strings), E_NO_MEMORY. `bytes` may be written to
- * on failure. */
+ *        first. May be written to on failure
+ * size   must be what type and shape need
+ *
+ * Errors: E_IO (external data is absent or too short: both files are named), E_INVALID (another
+ * size, damaged contents, not the file of this graph), E_UNKNOWN (no contents anywhere),
+ * E_UNSUPPORTED (strings), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_contents_read(tn_contents *contents, const tn_graph *graph,
                                              tn_tensor_id tensor, void *bytes, uint64_t size,
                                              tn_error *error);
@@ -181,7 +183,7 @@ typedef struct tn_micro_options {
                 * that is likely; false: the least */
 } tn_micro_options;
 #define TN_MICRO_OPTIONS_INIT                                                                      \
-    { .struct_size = sizeof(tn_micro_options) }
+    TN_INIT(tn_micro_options, TN_SET(struct_size, sizeof(tn_micro_options)))
 
 /* What the tail holds: X(name, text). */
 /* clang-format off */
@@ -222,11 +224,14 @@ typedef struct tn_micro_arena {
  * same `import` options.
  *
  * offsets  [tensors of graph] as in tn_tflite_write_plan; NULL: the plan inside the model, and
- * where it has none, the run time's own placed   out, [tensors of graph], may be NULL: where each
- * tensor is then in the head; TN_SIZE_UNKNOWN: not there What is exact and what is estimated:
- * docs/microcontrollers.md. Errors: E_UNSUPPORTED (a size that the run time cannot know, more than
- * 20000 buffers), those of tn_tflite_read_plan but for E_UNKNOWN. Cost: O(file + buffers^2), as
- * there. */
+ *          where it has none, the run time's own
+ * placed   out, [tensors of graph], may be NULL: where each tensor is then in the head;
+ *          TN_SIZE_UNKNOWN: not there
+ *
+ * What is exact and what is estimated: docs/microcontrollers.md.
+ * Errors: E_UNSUPPORTED (a size that the run time cannot know, more than 20000 buffers), those of
+ * tn_tflite_read_plan but for E_UNKNOWN.
+ * Cost: O(file + buffers^2), as there. */
 TN_API TN_CHECKED tn_status tn_micro_arena_of(const char *path, const tn_import_options *import,
                                               const tn_graph *graph, const uint64_t *offsets,
                                               const tn_micro_options *options,

@@ -119,7 +119,7 @@ typedef struct tn_instruction {
     bool again;             /* APPLY: in its repeat form (tn_op_form_of), behind one that is not */
 } tn_instruction;
 #define TN_INSTRUCTION_INIT                                                                        \
-    { .op = TN_NONE, .tensor = TN_NONE, .other = TN_NONE }
+    TN_INIT(tn_instruction, TN_SET(op, TN_NONE) TN_SET(tensor, TN_NONE) TN_SET(other, TN_NONE))
 #define TN_STREAM_MAX 64u
 
 /* --- the table, read ------------------------------------------------------------------------- */

@@ -35,7 +35,7 @@ typedef struct tn_kernels_options {
     const uint64_t *scratch;
 } tn_kernels_options;
 #define TN_KERNELS_OPTIONS_INIT                                                                    \
-    { .struct_size = sizeof(tn_kernels_options) }
+    TN_INIT(tn_kernels_options, TN_SET(struct_size, sizeof(tn_kernels_options)))
 
 /* Chooses and prepares a kernel for every operator that will run, the folded ones too.
  * The graph must outlive the kernels. Errors: E_UNSUPPORTED (an operator, or its element types,

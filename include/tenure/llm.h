@@ -147,7 +147,8 @@ typedef struct tn_llm_options {
     bool extra;                  /* with the layers that predict further tokens */
 } tn_llm_options;
 #define TN_LLM_OPTIONS_INIT                                                                        \
-    { .struct_size = sizeof(tn_llm_options), .cache_type = TN_WEIGHT_TYPE_COUNT }
+    TN_INIT(tn_llm_options,                                                                        \
+            TN_SET(struct_size, sizeof(tn_llm_options)) TN_SET(cache_type, TN_WEIGHT_TYPE_COUNT))
 
 typedef struct tn_llm_estimate {
     uint64_t weights, cache, workspace, total;

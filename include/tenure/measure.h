@@ -15,8 +15,8 @@
  * others have been through the caches, as in a step. With a set-up, whole steps are run as well.
  *
  * Contents are made up; an operator whose time depends on them may take another time in a run.
- * Units: picoseconds (costs.h), seconds, bytes. Threads: one call uses the threads of its kernels,
- * which nobody else should run meanwhile.
+ * Units: picoseconds (costs.h), seconds, bytes.
+ * Threads: one call uses the threads of its kernels, which nobody else should run meanwhile.
  */
 #ifndef TENURE_MEASURE_H
 #define TENURE_MEASURE_H
@@ -47,7 +47,7 @@ typedef struct tn_measure_options {
     const tn_setup *setup;
 } tn_measure_options;
 #define TN_MEASURE_OPTIONS_INIT                                                                    \
-    { .struct_size = sizeof(tn_measure_options) }
+    TN_INIT(tn_measure_options, TN_SET(struct_size, sizeof(tn_measure_options)))
 
 typedef struct tn_measure_report {
     uint32_t operators;  /* that run */

@@ -15,9 +15,10 @@
  * an object, whole, and two buffers may have the same object when their lives do not meet.
  *
  * Sizes are numbers (bytes), vectors of 2 or 3 extents (an object must cover a buffer in every
- * one), or shapes of 4 (batch, height, width, channels: only equal shapes share). Units: bytes, or
- * elements where sizes are vectors; time in integer steps, half open [first, last). Threads: any
- * number of calls at once.
+ * one), or shapes of 4 (batch, height, width, channels: only equal shapes share).
+ * Units: bytes, or elements where sizes are vectors; time in integer steps, half open [first,
+ * last).
+ * Threads: any number of calls at once.
  */
 #ifndef TENURE_OBJECTS_H
 #define TENURE_OBJECTS_H
@@ -77,7 +78,7 @@ typedef struct tn_objects_options {
 } tn_objects_options;
 
 #define TN_OBJECTS_OPTIONS_INIT                                                                    \
-    { .struct_size = sizeof(tn_objects_options) }
+    TN_INIT(tn_objects_options, TN_SET(struct_size, sizeof(tn_objects_options)))
 
 /* Finds an object for every record and proves the result.
  *

@@ -1,14 +1,15 @@
 /* parts.h - a model of which each of several ranks has a part: which part of which tensor.
  *
- *     // ... options.tensor_ranks and .tensor_rank of train.h were set
+ *     // ... train.tensor_ranks and .tensor_rank (a tn_train_options) were set
  *     const tn_tensor_part *part = tn_training_part(&training, weights);
  *     if (part != NULL) // this rank has a part of them: read all, keep that
- *         tn_tensor_part_take(part, options.tensor_ranks, options.tensor_rank, whole, mine);
+ *         tn_tensor_part_take(part, train.tensor_ranks, train.tensor_rank, whole, mine);
  *
  * A tensor is cut along one axis. Where several matrices lie side by side in it (queries, keys and
  * values in one), each of them is a block that is cut by itself, so that a rank has the same part
  * of each.
- * Units: elements, bytes. Threads: nothing is changed.
+ * Units: elements, bytes.
+ * Threads: nothing is changed.
  */
 #ifndef TENURE_PARTS_H
 #define TENURE_PARTS_H

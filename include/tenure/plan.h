@@ -146,8 +146,7 @@ typedef struct tn_plan_options {
                       * more ends the search. 0 = as small as can be. Nothing is refused for it */
 } tn_plan_options;
 
-#define TN_PLAN_OPTIONS_INIT                                                                       \
-    { .struct_size = sizeof(tn_plan_options) }
+#define TN_PLAN_OPTIONS_INIT TN_INIT(tn_plan_options, TN_SET(struct_size, sizeof(tn_plan_options)))
 
 /* --- problems ------------------------------------------------------------------------ */
 

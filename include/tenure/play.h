@@ -51,8 +51,7 @@ typedef struct tn_play_options {
     uint32_t rounds; /* that are timed; 0: up to ten, fewer of more than 100,000 events, and as many
                       * as begin within two seconds */
 } tn_play_options;
-#define TN_PLAY_OPTIONS_INIT                                                                       \
-    { .struct_size = sizeof(tn_play_options) }
+#define TN_PLAY_OPTIONS_INIT TN_INIT(tn_play_options, TN_SET(struct_size, sizeof(tn_play_options)))
 
 typedef struct tn_play_answer {
     bool fits;

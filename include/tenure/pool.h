@@ -27,8 +27,10 @@
  * technique a block may be handed to another stream as soon as it is freed; the caller orders the
  * work. (tn_pool_options.settle: when their caches are emptied.)
  *
- * Units: bytes. Ownership: a pool copies what it is given. Threads: any number of threads may use
- * one pool at once; each call holds its lock. Creating and destroying is for one thread.
+ * Units: bytes.
+ * Ownership: a pool copies what it is given.
+ * Threads: any number of threads may use one pool at once; each call holds its lock. Creating and
+ * destroying is for one thread.
  */
 #ifndef TENURE_POOL_H
 #define TENURE_POOL_H
@@ -74,8 +76,7 @@ typedef struct tn_pool_options {
     bool is_sparse;
 } tn_pool_options;
 
-#define TN_POOL_OPTIONS_INIT                                                                       \
-    { .struct_size = sizeof(tn_pool_options) }
+#define TN_POOL_OPTIONS_INIT TN_INIT(tn_pool_options, TN_SET(struct_size, sizeof(tn_pool_options)))
 
 enum {                               /* tn_pool_request.flags */
        TN_POOL_LONG_LIVED = 1u << 0, /* outlives most: parameters, outputs (two-ended) */

@@ -1,16 +1,19 @@
 /* program.h - when: instructions over tensors, and the geometry that follows from them.
  *
- *     // graph: from tn_graph_load or built by hand, inferred
+ *     // ... graph: from tn_graph_load or built by hand, inferred
  *     tn_program *program;
  *     tn_occupancy *occupancy;
+ *     tn_layout layout;
  *     if (tn_program_create(graph, NULL, &program, &error) ||
  *         tn_occupancy_create(program, NULL, &occupancy, &error) ||
- *         tn_plan(tn_occupancy_problem(occupancy), NULL, &layout, &error)) ...
+ *         tn_plan(tn_occupancy_problem(occupancy), NULL, &layout, &error))
+ *         return 2;
  *
  * A Program is a list of instructions (instruction.h); instruction i runs at step i. Every
  * technique that saves memory is a pass, Program in and Program out. An Occupancy is what the
  * Program asks of memory: which tensor lives when, which tensors share one body (views, in-place),
- * and the Problem for the planners. Threads: any number may read; one at a time may change.
+ * and the Problem for the planners.
+ * Threads: any number may read; one at a time may change.
  */
 #ifndef TENURE_PROGRAM_H
 #define TENURE_PROGRAM_H
@@ -44,7 +47,7 @@ typedef struct tn_program_options {
     uint32_t sequence_count;
 } tn_program_options;
 #define TN_PROGRAM_OPTIONS_INIT                                                                    \
-    { .struct_size = sizeof(tn_program_options) }
+    TN_INIT(tn_program_options, TN_SET(struct_size, sizeof(tn_program_options)))
 
 /* Lowers an inferred graph: a PUT per graph input, an APPLY per operator that is not folded
  * (blocks of control flow inline, each arranged by itself), a GET per graph output.
@@ -94,8 +97,8 @@ TN_API TN_CHECKED tn_status tn_program_verify(const tn_program *program, tn_erro
  * all); and nobody waits for ever, where stream 0 walks through the list and other streams are
  * given what comes behind one of its instructions when that is over. One program with peer 0 talks
  * to itself, on two streams, stream 0 after the other. Errors: E_INVALID with rank, instruction
- * and tensor, and who does not meet it; E_NO_MEMORY. Cost:
- * O(instructions + operands + m log m), m of them talking. */
+ * and tensor, and who does not meet it; E_NO_MEMORY.
+ * Cost: O(instructions + operands + m log m), m of them talking. */
 TN_API TN_CHECKED tn_status tn_programs_verify(const tn_program *const *programs, uint32_t count,
                                                tn_error *error);
 TN_API void tn_program_destroy(tn_program *program);
@@ -163,7 +166,7 @@ typedef struct tn_occupancy_options {
     const uint64_t *workspaces_again;
 } tn_occupancy_options;
 #define TN_OCCUPANCY_OPTIONS_INIT                                                                  \
-    { .struct_size = sizeof(tn_occupancy_options) }
+    TN_INIT(tn_occupancy_options, TN_SET(struct_size, sizeof(tn_occupancy_options)))
 
 /* A block of static memory: a parameter, constant or folded tensor, as it is or in the form that
  * the kernel of an operator wants it in. */

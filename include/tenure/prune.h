@@ -39,7 +39,7 @@ typedef struct tn_prune_options {
     void *self;
 } tn_prune_options;
 #define TN_PRUNE_OPTIONS_INIT                                                                      \
-    { .struct_size = sizeof(tn_prune_options) }
+    TN_INIT(tn_prune_options, TN_SET(struct_size, sizeof(tn_prune_options)))
 
 /* A weight that is pruned. */
 typedef struct tn_pruned {

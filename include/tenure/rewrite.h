@@ -41,7 +41,7 @@ typedef struct tn_rewrite_options {
     const tn_pruning *pruning;
 } tn_rewrite_options;
 #define TN_REWRITE_OPTIONS_INIT                                                                    \
-    { .struct_size = sizeof(tn_rewrite_options) }
+    TN_INIT(tn_rewrite_options, TN_SET(struct_size, sizeof(tn_rewrite_options)))
 
 /* An equal graph for the kernels that there are: batch normalisation folded into the weights of
  * convolutions, activations and additions into the operator before them, GELU and layer

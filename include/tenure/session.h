@@ -76,7 +76,7 @@ typedef struct tn_session_options {
                         * run in parts, and read them in slices */
 } tn_session_options;
 #define TN_SESSION_OPTIONS_INIT                                                                    \
-    { .struct_size = sizeof(tn_session_options) }
+    TN_INIT(tn_session_options, TN_SET(struct_size, sizeof(tn_session_options)))
 
 /* Plans the graph and sets it up. The graph must outlive the session.
  *

@@ -35,8 +35,9 @@
  * The stages follow each other as their names do below; each takes what those before it have made.
  * A search enters again where its decision is: thousands of set-ups share a rewritten graph and its
  * kernels. tn_setup_open makes an engine of one (engine.h); session.h is both and arrays.
- * Units: bytes, seconds. Threads: set-ups are only read once they are made, by any number; several
- * threads may go on from the same one.
+ * Units: bytes, seconds.
+ * Threads: set-ups are only read once they are made, by any number; several threads may go on from
+ * the same one.
  */
 #ifndef TENURE_SETUP_H
 #define TENURE_SETUP_H
@@ -179,7 +180,7 @@ typedef struct tn_setup_options {
     const tn_setup_stream *stream;
 } tn_setup_options;
 #define TN_SETUP_OPTIONS_INIT                                                                      \
-    { .struct_size = sizeof(tn_setup_options) }
+    TN_INIT(tn_setup_options, TN_SET(struct_size, sizeof(tn_setup_options)))
 
 /* Goes through all stages. The graph outlives the set-up.
  *

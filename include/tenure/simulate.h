@@ -21,8 +21,8 @@
  * that takes longest, a loop as many turns as are known before the run, else one.
  * tn_simulation.guesses counts them.
  *
- * Units: picoseconds (TN_COSTS_PER_S of costs.h is a second), bytes. Threads: any number at once,
- * with a trace of their own.
+ * Units: picoseconds (TN_COSTS_PER_S of costs.h is a second), bytes.
+ * Threads: any number at once, with a trace of their own.
  */
 #ifndef TENURE_SIMULATE_H
 #define TENURE_SIMULATE_H
@@ -58,7 +58,7 @@ typedef struct tn_simulate_options {
     double peer_latency_s;       /* of each message to other ranks, beside latency_s */
 } tn_simulate_options;
 #define TN_SIMULATE_OPTIONS_INIT                                                                   \
-    { .struct_size = sizeof(tn_simulate_options) }
+    TN_INIT(tn_simulate_options, TN_SET(struct_size, sizeof(tn_simulate_options)))
 
 /* Stream 0 could have gone on and had to wait. */
 typedef struct tn_stall {

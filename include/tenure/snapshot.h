@@ -23,7 +23,8 @@
  * Time is counted in events of one device: at time t the first t of them have happened; 0 is before
  * the ring begins, the number of events is now. A life is [first, last) of that.
  *
- * Units: bytes, microseconds. Threads: any number may read one snapshot or its lives.
+ * Units: bytes, microseconds.
+ * Threads: any number may read one snapshot or its lives.
  */
 #ifndef TENURE_SNAPSHOT_H
 #define TENURE_SNAPSHOT_H

@@ -13,7 +13,8 @@
  *
  * Results are the same to the bit where kernels sum each element in the same order whatever the
  * extents are; oneDNN may choose otherwise for other extents, then within float32 noise.
- * Units: bytes, operations (multiply-add = 2). Threads: graphs are only read.
+ * Units: bytes, operations (multiply-add = 2).
+ * Threads: graphs are only read.
  */
 #ifndef TENURE_SPLIT_H
 #define TENURE_SPLIT_H
@@ -70,7 +71,7 @@ typedef struct tn_split_options {
                  * again for them, in parts; not with `copies` or `kept` */
 } tn_split_options;
 #define TN_SPLIT_OPTIONS_INIT                                                                      \
-    { .struct_size = sizeof(tn_split_options) }
+    TN_INIT(tn_split_options, TN_SET(struct_size, sizeof(tn_split_options)))
 
 /* The least work for a budget. Predicted: what is told of the graph is of its own plan. */
 typedef struct tn_split_choice {

@@ -31,6 +31,19 @@ extern "C" {
 #define TN_CHECKED
 #endif
 
+/* The defaults of a struct, `tn_x_options options = TN_X_OPTIONS_INIT;`, from one list of fields:
+ * designated initialisers in C; assignments in C++, which has no such initialisers before C++20.
+ * Fields that are not listed are 0. */
+/* clang-format off */
+#ifdef __cplusplus
+#define TN_INIT(type, fields) ([]() -> type { type tn_init_ = type(); fields return tn_init_; }())
+#define TN_SET(field, value) tn_init_.field = value;
+#else
+#define TN_INIT(type, fields) { fields }
+#define TN_SET(field, value) .field = value,
+#endif
+/* clang-format on */
+
 /* The one table of outcomes: X(name, exit status of `tenure`, sentence).
  * E_INFEASIBLE is a proof; E_STOPPED is "no answer yet". They are never mixed. */
 /* clang-format off */
@@ -93,8 +106,7 @@ typedef struct tn_context {
     void (*found)(void *self, const char *stage, uint64_t best, uint64_t bound);
 } tn_context;
 
-#define TN_CONTEXT_INIT                                                                            \
-    { .struct_size = sizeof(tn_context) }
+#define TN_CONTEXT_INIT TN_INIT(tn_context, TN_SET(struct_size, sizeof(tn_context)))
 
 /* --- sizes -------------------------------------------------------------------------- */
 

@@ -17,7 +17,8 @@
  * else. A weight that is fetched is in memory from the start of its reading until it was used;
  * reading goes on ahead of need, in the order of need, as far as there is room. What stays is
  * chosen so that computing waits least.
- * Units: bytes, picoseconds (costs.h). Threads: a program and costs are only read.
+ * Units: bytes, picoseconds (costs.h).
+ * Threads: a program and costs are only read.
  */
 #ifndef TENURE_STREAM_H
 #define TENURE_STREAM_H
@@ -41,7 +42,7 @@ typedef struct tn_stream_options {
     const tn_plan_options *plan;        /* of layouts; NULL: defaults */
 } tn_stream_options;
 #define TN_STREAM_OPTIONS_INIT                                                                     \
-    { .struct_size = sizeof(tn_stream_options) }
+    TN_INIT(tn_stream_options, TN_SET(struct_size, sizeof(tn_stream_options)))
 
 typedef struct tn_stream_result {
     tn_program *program; /* with FETCH and DROP; NULL: none was found */

@@ -13,7 +13,8 @@
  * bytes of its arena that live. What was predicted stands above what was measured, each from its
  * own beginning, to one scale. Ranks that are other processes hand over what they did as bytes.
  *
- * Units: bytes, seconds. Threads: one at a time.
+ * Units: bytes, seconds.
+ * Threads: one at a time.
  */
 #ifndef TENURE_TIMELINE_H
 #define TENURE_TIMELINE_H

@@ -16,8 +16,8 @@
  * runs. What does not fit is counted and dropped. Reports read events and nothing else of a run:
  * tn_report_write with a trace and the suffix .trace.json.
  *
- * Units: bytes, seconds. Threads: any number may add at once; who reads or clears waits until they
- * are done.
+ * Units: bytes, seconds.
+ * Threads: any number may add at once; who reads or clears waits until they are done.
  */
 #ifndef TENURE_TRACE_H
 #define TENURE_TRACE_H

@@ -177,7 +177,7 @@ typedef struct tn_train_options {
 } tn_train_options;
 #define TN_SHARDS_MAX 65536u
 #define TN_TRAIN_OPTIONS_INIT                                                                      \
-    { .struct_size = sizeof(tn_train_options) }
+    TN_INIT(tn_train_options, TN_SET(struct_size, sizeof(tn_train_options)))
 
 typedef struct tn_trained { /* a parameter that is trained */
     tn_tensor_id parameter;

@@ -18,8 +18,8 @@
  * two steps, and the number of the step gives the rest, the order of samples and the rate with it.
  * The library listens to no signals: `step` says when to stop.
  *
- * Units: samples, steps (updates), seconds, bytes, nats. Threads: a trainer is used by one at a
- * time; different trainers do not meet.
+ * Units: samples, steps (updates), seconds, bytes, nats.
+ * Threads: a trainer is used by one at a time; different trainers do not meet.
  */
 #ifndef TENURE_TRAINER_H
 #define TENURE_TRAINER_H
@@ -151,7 +151,7 @@ typedef struct tn_trainer_options {
     tn_contents_of contents;
 } tn_trainer_options;
 #define TN_TRAINER_OPTIONS_INIT                                                                    \
-    { .struct_size = sizeof(tn_trainer_options) }
+    TN_INIT(tn_trainer_options, TN_SET(struct_size, sizeof(tn_trainer_options)))
 
 /* A run over an engine of the graph of a step, for whoever set that up.
  *
@@ -201,8 +201,9 @@ TN_API bool tn_trainer_read(tn_trainer *trainer, const char *name, void *bytes, 
 
 /* Ranks that have parts of the parameters alone (TN_SHARD_PARAMETERS, or a model that is cut): all
  * of them call it, and the first has all parameters, in memory of the host's, for tn_trainer_read
- * and tn_trainer_test, until the next step begins. Otherwise it does nothing. Errors:
- * E_UNSUPPORTED (a model that is cut, and no exchange), E_NO_MEMORY, those of the exchange. */
+ * and tn_trainer_test, until the next step begins. Otherwise it does nothing.
+ * Errors: E_UNSUPPORTED (a model that is cut, and no exchange), E_NO_MEMORY, those of the
+ * exchange. */
 TN_API TN_CHECKED tn_status tn_trainer_gather(tn_trainer *trainer, tn_error *error);
 
 /* --- how good it is ----------------------------------------------------------------------------

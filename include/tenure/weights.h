@@ -12,7 +12,8 @@
  *
  * Opening reads headers alone: contents are mapped, and touched when they are read. Files are
  * hostile until proved otherwise: every count, offset and size is held against the file.
- * Units: bytes. Threads: weights are only read once they are open, by any number.
+ * Units: bytes.
+ * Threads: weights are only read once they are open, by any number.
  */
 #ifndef TENURE_WEIGHTS_H
 #define TENURE_WEIGHTS_H

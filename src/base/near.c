@@ -2,7 +2,8 @@
  *
  * Optimal string alignment: a letter put in, left out, replaced, or two neighbours swapped count
  * one each. Case makes no difference, nor what joins words. Near is what has at most a third of
- * its letters wrong; more than that would be a guess. Cost: O(letters of both).
+ * its letters wrong; more than that would be a guess.
+ * Cost: O(letters of both).
  * Source: Damerau, "A technique for computer detection and correction of spelling errors" (1964).
  */
 #include "base/base.h"

@@ -13,8 +13,9 @@ uint64_t tn__bound_bytes(const tn__work *work, bool alone);
 uint64_t tn__bound_of_job(const tn__work *work, uint32_t job);
 bool tn__bound_in(const uint32_t *list, uint32_t count, uint32_t value);
 
-/* Raises run->bound and run->least_bytes by what can be proved with so many looks, about. Errors:
- * E_INFEASIBLE (no schedule of what the run allows is within its budget), E_NO_MEMORY, E_STOPPED.
+/* Raises run->bound and run->least_bytes by what can be proved with so many looks, about.
+ * Errors: E_INFEASIBLE (no schedule of what the run allows is within its budget), E_NO_MEMORY,
+ * E_STOPPED.
  */
 tn_status tn__bound_raise(tn__pass_run *run, uint64_t effort);
 

@@ -1,8 +1,9 @@
 /* capuchin_passive.c - swaps on demand, the least lately accessed first.
  *
  * Nothing is known ahead but whether a value is accessed again at all. It is the mode of a first
- * run, and what is left where a policy finds no way: slow, as compute waits for each copy. Cost:
- * O(jobs values). Source: Peng et al., "Capuchin" (2020), passive mode.
+ * run, and what is left where a policy finds no way: slow, as compute waits for each copy.
+ * Cost: O(jobs values).
+ * Source: Peng et al., "Capuchin" (2020), passive mode.
  */
 #include "budget/capuchin.h"
 

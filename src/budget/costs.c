@@ -1,7 +1,8 @@
 /* costs.c - the table of costs: a number for each operator, and one for running it once more.
  *
  * Where the numbers come from is decided elsewhere: costs_model.c, costs_read.c, engine/measure.c,
- * or the caller. Cost: O(operators).
+ * or the caller.
+ * Cost: O(operators).
  */
 #include "budget/costs.h"
 

@@ -18,8 +18,8 @@ struct tn_costs {
 /* Costs of 0 for every operator of the graph. */
 tn_status tn__costs_create(const tn_context *context, const tn_graph *graph, tn_costs **costs,
                            tn_error *error);
-/* That no number is above TN_COSTS_MOST, nor their sum. file: for messages; NULL: none. Errors:
- * E_INVALID with the node. */
+/* That no number is above TN_COSTS_MOST, nor their sum. file: for messages; NULL: none.
+ * Errors: E_INVALID with the node. */
 tn_status tn__costs_check(const tn_costs *costs, const char *file, tn_error *error);
 /* Whether anybody has to run the operator; others cost nothing. */
 bool tn__costs_runs(const tn_graph *graph, tn_op_id id);

@@ -8,8 +8,8 @@
  * 32 hexadecimal digits: so a file serves any graph whose operators it has, whatever they are
  * called there. `again_ps` is of the repeat form; absent: as `ps`. `type` and `name` are for
  * people. Required are `format`, `version`, `operators`, `key` and `ps`; numbers of the cost are
- * integers. jansson refuses bad UTF-8, duplicate members, NaN and trailing text by itself. Cost:
- * O(bytes + operators).
+ * integers. jansson refuses bad UTF-8, duplicate members, NaN and trailing text by itself.
+ * Cost: O(bytes + operators).
  */
 #include "budget/costs.h"
 

@@ -3,7 +3,8 @@
  * A roofline: arithmetic and traffic overlap, so that the longer of the two is what an operator
  * takes. It knows neither of caches nor of what a kernel reaches of the rates: right for comparing
  * plans of a device that is not at hand, not for telling seconds.
- * Cost: O(operators + operands). Source: Williams, Waterman, Patterson, "Roofline" (2009).
+ * Cost: O(operators + operands).
+ * Source: Williams, Waterman, Patterson, "Roofline" (2009).
  */
 #include "budget/costs.h"
 

@@ -139,8 +139,9 @@ typedef struct exact_search {
     uint64_t floor;   /* proved: what runs again costs at least so much */
 } exact_search;
 
-/* The cheapest schedule, which is added to `schedule`; its extra cost in search->floor. Errors:
- * E_INFEASIBLE (none below the ceiling; of EXACT_NEVER: none at all), E_STOPPED, E_NO_MEMORY. */
+/* The cheapest schedule, which is added to `schedule`; its extra cost in search->floor.
+ * Errors: E_INFEASIBLE (none below the ceiling; of EXACT_NEVER: none at all), E_STOPPED,
+ * E_NO_MEMORY. */
 tn_status tn__exact_search(exact_search *search, tn__schedule *schedule);
 
 #endif

@@ -10,8 +10,8 @@
  * The bound is never too high, so the first complete state that comes out of the queue is cheapest;
  * when the queue is empty, there is none. What is kept only to be read by jobs that run again is
  * often not worth its bytes, but that is known only below a ceiling of cost; so the search begins
- * with a low one, and raises it while there is nothing below. Cost: exponential in what lives at
- * once.
+ * with a low one, and raises it while there is nothing below.
+ * Cost: exponential in what lives at once.
  */
 #include "budget/exact.h"
 

@@ -94,8 +94,8 @@ tn_status tn__fit_copy(tn__fit *fit, const tn_fit_result *from, tn_fit_result *t
 /* What is the same in every result: bounds, the plain program, the work that was done. */
 void tn__fit_finish(const tn__fit *fit, tn_fit_result *result);
 
-/* fit_host.c: the pool of what a result's program swaps; nothing where it swaps nothing. Errors:
- * those of tn_plan. */
+/* fit_host.c: the pool of what a result's program swaps; nothing where it swaps nothing.
+ * Errors: those of tn_plan. */
 tn_status tn__fit_host(tn__fit *fit, tn_fit_result *result);
 
 /* fit_start.c: errors as tn_fit. */

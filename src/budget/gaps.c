@@ -3,8 +3,8 @@
  * The schedule walks over the jobs. Before one it settles and fetches what is due there, then
  * brings what the job reads and is gone: decodes it, or makes it again, sources first. Behind it
  * goes what leaves there. A value whose last access is past is not counted as there: to make
- * something of it, it is made again, too, or, where that cannot be, stays until then. Cost: O(jobs
- * + operands + what runs again).
+ * something of it, it is made again, too, or, where that cannot be, stays until then.
+ * Cost: O(jobs + operands + what runs again).
  */
 #include "budget/gaps.h"
 

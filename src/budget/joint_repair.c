@@ -6,8 +6,8 @@
  *     stays longer     where there is room for it, or it is far smaller, or room is hoped for
  *     made again       with all that this takes: a chain
  *
- * Lives follow by themselves: what was given up is gone from its last read on. Cost: O(values there
- * + chains) a victim.
+ * Lives follow by themselves: what was given up is gone from its last read on.
+ * Cost: O(values there + chains) a victim.
  */
 #include "budget/joint_repair.h"
 

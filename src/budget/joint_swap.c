@@ -14,7 +14,8 @@
  * orders (long ones; dear ones to compute again, for their bytes; both) and in several numbers: a
  * few copies and much computed again, up to all that hides; `tn__pass_time` says which is best.
  * Where none of that fits, copies do not hide: out right behind the gap's begin, in right before
- * its end. Cost: that of a start of joint_search.c for each number and order.
+ * its end.
+ * Cost: that of a start of joint_search.c for each number and order.
  */
 #include "budget/joint_swap.h"
 

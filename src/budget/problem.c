@@ -6,7 +6,8 @@
  *     held behind its maker    attribute `held` of the operator: bit of the output
  *     written over an input    attribute `inplace` of the operator: 1 + number of the input
  *
- * Tensors have value i as id i. Cost: O(values + operators + operands).
+ * Tensors have value i as id i.
+ * Cost: O(values + operators + operands).
  */
 #include "budget/problem.h"
 

@@ -14,9 +14,9 @@
  * so the whole is done anew on the result, with the work that is left, while that helps.
  * A sweep does not see what could be given up of that until the next round, so half of each sweep's
  * way is gone as well, and the better of both ends is taken.
- * Cost: a round is six sweeps at most. Source: Chen et al. 2016, "Training deep nets with
- * sublinear memory cost", section 4; Rota Bulo, Porzi, Kontschieder 2018 (in-place activated batch
- * normalisation, checkpoint variant).
+ * Cost: a round is six sweeps at most.
+ * Source: Chen et al. 2016, "Training deep nets with sublinear memory cost", section 4; Rota Bulo,
+ * Porzi, Kontschieder 2018 (in-place activated batch normalisation, checkpoint variant).
  */
 #include "budget/share.h"
 

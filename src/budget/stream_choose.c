@@ -9,7 +9,8 @@
  * Where the file alone decides, every byte that stays is worth the same: small blocks come first,
  * since each reading has a latency, and of equals the one that is needed first, which nothing
  * computes ahead of.
- * Cost: O(uses) schedules, mostly. Source: Minoux 1978 (lazy greedy).
+ * Cost: O(uses) schedules, mostly.
+ * Source: Minoux 1978 (lazy greedy).
  */
 #include "budget/stream.h"
 

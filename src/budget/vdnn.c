@@ -10,7 +10,8 @@
  * Classifiers are left alone: maps that products of matrices read, in networks with convolutions.
  * Algorithms of convolutions are not chosen here: kernels are, before any pass runs.
  *
- * When not to use: under a budget; it takes what the rules give. Cost: O(jobs + operands).
+ * When not to use: under a budget; it takes what the rules give.
+ * Cost: O(jobs + operands).
  * Source: Rhu et al., "vDNN" (2016).
  */
 #include "budget/vdnn.h"

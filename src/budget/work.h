@@ -136,9 +136,10 @@ typedef struct tn__work_job {
     const uint32_t *inputs, *outputs, *again_inputs, *again_outputs, *after, *limits;
 } tn__work_job;
 /* jobs [job_count] and values [value_count] (their readers and makers are found); counts of lists
- * are those in `job`; again_inputs NULL: as the first time. All is copied into `arena`. Errors:
- * E_INVALID (an operand that is no value, made twice, read before it is made, made only again; in
- * place of what is no input or has another size), E_NO_MEMORY. Cost: O(jobs + operands). */
+ * are those in `job`; again_inputs NULL: as the first time. All is copied into `arena`.
+ * Errors: E_INVALID (an operand that is no value, made twice, read before it is made, made only
+ * again; in place of what is no input or has another size), E_NO_MEMORY.
+ * Cost: O(jobs + operands). */
 tn_status tn__work_make(tn__arena *arena, const tn__work_job *jobs, uint32_t job_count,
                         const tn__value *values, uint32_t value_count, tn__work *work,
                         tn_error *error);

@@ -12,9 +12,7 @@
 #include "base/base.h"
 #include "cli/fit.h"
 
-#define PARTS_WORK                                                                                 \
-    1000.0 /* of a curve, times the model's: whatever it takes, as for one budget                  \
-            */
+#define PARTS_WORK 1000.0 /* of a curve, times the model's: whatever it takes, as for one budget */
 
 #define PARTS_LEAST_S 1e-6 /* of a search whose time is over */
 

@@ -14,9 +14,7 @@
 #define PROGRESS_BAR_AFTER_S 0.5
 #define PROGRESS_BAR_EVERY_S 0.1
 #define PROGRESS_LINE_AFTER_S 2.0
-#define PROGRESS_LINE_MOST_S                                                                       \
-    60.0 /* between two lines; before that each waits half as long again                           \
-          */
+#define PROGRESS_LINE_MOST_S 60.0 /* between two lines; before that each waits half as long again */
 #define PROGRESS_WIDTH 24
 #define PROGRESS_TEXT 200
 

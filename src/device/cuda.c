@@ -1,6 +1,6 @@
-/* cuda.c - finds the CUDA runtime at run time. Source: CUDA Runtime API, error handling and device
- * management; names without versions in them, which stay the same from 11 to 13; CUDA Driver API,
- * virtual memory management. */
+/* cuda.c - finds the CUDA runtime at run time.
+ * Source: CUDA Runtime API, error handling and device management; names without versions in them,
+ * which stay the same from 11 to 13; CUDA Driver API, virtual memory management. */
 #include "device/cuda.h"
 
 #include "device/library.h"

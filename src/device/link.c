@@ -1,8 +1,8 @@
 /* link.c - how fast a device's link is: copies of one block, timed.
  *
  * Each way alone, then both at once on two streams: a device may have one engine for both. The best
- * of a few rounds counts, as what a machine is busy with otherwise only makes them slower. Cost: a
- * few copies of `bytes` each way.
+ * of a few rounds counts, as what a machine is busy with otherwise only makes them slower.
+ * Cost: a few copies of `bytes` each way.
  */
 #include <tenure/device.h>
 

@@ -1,5 +1,5 @@
-/* opencl.c - finds OpenCL's loader at run time, and the devices of all its platforms. Source:
- * OpenCL 1.2, chapter 4. */
+/* opencl.c - finds OpenCL's loader at run time, and the devices of all its platforms.
+ * Source: OpenCL 1.2, chapter 4. */
 #include "device/opencl.h"
 
 #include <stdio.h>

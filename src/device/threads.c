@@ -12,8 +12,9 @@
  * woke up late, else a busy machine would look like a slower link; for the same reason a copy that
  * was queued while its lane was busy begins when the one before it ended by the clock of the link.
  *
- * Cost: O(1) per piece of work, two locks and a wake-up. Source: streams and events as CUDA has
- * them (waits for the record that was last when they were called).
+ * Cost: O(1) per piece of work, two locks and a wake-up.
+ * Source: streams and events as CUDA has them (waits for the record that was last when they were
+ * called).
  */
 #include "device/threads.h"
 

@@ -1,6 +1,6 @@
-/* turns.c - ranges of freed bytes and the events that end their use. Source: the
- * idea of an event with each freed block is that of PyTorch's and RMM's allocators, which keep it
- * for blocks that crossed streams. */
+/* turns.c - ranges of freed bytes and the events that end their use.
+ * Source: the idea of an event with each freed block is that of PyTorch's and RMM's allocators,
+ * which keep it for blocks that crossed streams. */
 #include "device/turns.h"
 
 #define TURNS_NONE UINT32_MAX

@@ -8,9 +8,9 @@
  *
  * While nobody has used another stream than the default one nothing is recorded at all.
  *
- * Threads: the caller holds a lock, and has made the device the current one. Cost: O(log n) and the
- * ranges that are met, which are moved in an array. Where an event cannot be had, the stream or
- * the whole device is waited for instead.
+ * Threads: the caller holds a lock, and has made the device the current one.
+ * Cost: O(log n) and the ranges that are met, which are moved in an array. Where an event cannot be
+ * had, the stream or the whole device is waited for instead.
  */
 #ifndef TN_DEVICE_TURNS_H
 #define TN_DEVICE_TURNS_H

@@ -11,7 +11,8 @@
  * rank with the same part of the model, and is put together where it is read first (a GATHER of
  * those of the stage): over the link between stages it goes once.
  * Source of that: Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters
- * Using Megatron-LM" (2021), section 4.1, scatter/gather. Cost: O(instructions + operands).
+ * Using Megatron-LM" (2021), section 4.1, scatter/gather.
+ * Cost: O(instructions + operands).
  */
 #include "dist/pipeline.h"
 

@@ -3,8 +3,8 @@
  * The operator's gradient rule (graph/gradient.h) is asked in a graph of its own; what it adds
  * becomes steps, each with its recipe, since types follow from those of the operator. Known
  * contents (axes, shapes) are immediates, and operators that compute nothing else are left out. So
- * a tape asks a rule once for all operators that are alike. Cost: inference of a few operators,
- * once.
+ * a tape asks a rule once for all operators that are alike.
+ * Cost: inference of a few operators, once.
  */
 #include "eager/recipes.h"
 #include "graph/fold.h"

@@ -3,8 +3,8 @@
  *
  *     {"INSTRUCTION":"CONSTANT","NAME":"t0"}           what was put to stay at a fixed place
  *     {"INSTRUCTION":"MEMORY","NAME":"t0","MEMORY":"64"}
- *     {"INSTRUCTION":"CALL","NAME":"put","ARGS":[],"RESULT":["t1"],"TIME":"0","ONCE":1}   other
- * data
+ *     {"INSTRUCTION":"CALL","NAME":"put","ARGS":[],"RESULT":["t1"],"TIME":"0","ONCE":1}
+ *         other data
  *     {"INSTRUCTION":"CALL","NAME":"MatMul","ARGS":["t0","t1"],"RESULT":["t2"],"TIME":"812"}
  *         with MEMORY and ALIAS (the argument that a result is a view of, or -1) for each result
  *     {"INSTRUCTION":"MUTATE","NAME":"SgdStep","ARGS":["t0","t3"],"MUTATE":[0],"TIME":"90",
@@ -13,8 +13,9 @@
  *
  * Nanoseconds are the least that such an operator took. What an operator writes into keeps its
  * name; one that makes something beside is two lines, and its time is in the first. Immediates are
- * not among the arguments. Source: the traces that are published with DTR's simulator (Kirisame et
- * al., Dynamic Tensor Rematerialization, 2021).
+ * not among the arguments.
+ * Source: the traces that are published with DTR's simulator (Kirisame et al., Dynamic Tensor
+ * Rematerialization, 2021).
  */
 #include "eager/interpreter.h"
 

@@ -3,7 +3,8 @@
  *
  * A value is a tensor as it was at one time: an operator that writes into a tensor makes another
  * value of it. Numbers of values are never used anew while a recording lasts, and operators keep
- * their operands as such numbers. Cost: O(operands) an operator; grows with the recording.
+ * their operands as such numbers.
+ * Cost: O(operands) an operator; grows with the recording.
  */
 #ifndef TN_EAGER_RECORD_H
 #define TN_EAGER_RECORD_H

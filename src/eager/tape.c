@@ -3,8 +3,9 @@
  * A variable is a tensor that gradients flow to: a parameter, or what was made of one. An operator
  * with such an input is an entry; of its operands the tape holds those that its gradient rule reads
  * and no others, so what nobody reads is given up as soon as its handle is deleted. Those that it
- * holds may be evicted as any others. Source: Wengert, A simple automatic derivative evaluation
- * program, 1964. Cost: O(operands).
+ * holds may be evicted as any others.
+ * Source: Wengert, A simple automatic derivative evaluation program, 1964.
+ * Cost: O(operands).
  */
 #include "eager/interpreter.h"
 

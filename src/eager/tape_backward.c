@@ -6,8 +6,8 @@
  * them last. Gradients of one variable are summed as they come, in the order of the tape. What is
  * applied here goes through the core as all else: it may be evicted and made
  * again. Gradients of parameters are not: to make one again is to run the whole tape, so how they
- * were made is let go of, and they are summed in place. Source:
- * Linnainmaa 1970; Griewank, Walther, Evaluating Derivatives, chapter 3.
+ * were made is let go of, and they are summed in place.
+ * Source: Linnainmaa 1970; Griewank, Walther, Evaluating Derivatives, chapter 3.
  */
 #include "eager/interpreter.h"
 #include "graph/element.h"

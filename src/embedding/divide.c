@@ -1,7 +1,7 @@
 /* divide.c - the slab: how many bytes each part of an open table gets.
  *
- *     | table | slots | index | policy | transfers | reader | batches | chain | scratch | journal |
- * copies | rows |
+ *     | table | slots | index | policy | transfers | reader | batches | chain | scratch |
+ *     | journal | copies | rows |
  *
  * All but the rows, the slots, the index and the policy's part is small: queues get a thirty-second
  * of the slab at most, open batches what is asked for. The number of slots is the largest that

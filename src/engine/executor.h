@@ -14,8 +14,8 @@
  *   executor.c  operands, the call
  *   reshape.c   extents that are known only now
  *
- * Between two `cover`s nothing is allocated. Threads: one at a time.
- * Errors go to `error`, which the caller sets (NULL: nowhere).
+ * Between two `cover`s nothing is allocated.
+ * Threads: one at a time. Errors go to `error`, which the caller sets (NULL: nowhere).
  */
 #ifndef TN_ENGINE_EXECUTOR_H
 #define TN_ENGINE_EXECUTOR_H

@@ -1,7 +1,8 @@
 /* fill.c - static memory is filled: weights are read, constants folded, packed forms made.
  *
  * What a kernel wants in a form of its own is staged on the host while it is packed, and so is what
- * only folded operators read: it is released after its last reader. Source: statics.h.
+ * only folded operators read: it is released after its last reader.
+ * Source: statics.h.
  * Cost: reading and computing.
  */
 #include "engine/statics.h"

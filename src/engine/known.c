@@ -5,7 +5,8 @@
  * kind. Poison asks it, so it shares nothing with the clocks that the plan was made with
  * (program/happens.h).
  *
- * Cost: O(streams) a step. Source: vector clocks: Fidge 1988, Mattern 1989.
+ * Cost: O(streams) a step.
+ * Source: vector clocks: Fidge 1988, Mattern 1989.
  */
 #include "engine/streams.h"
 

@@ -15,8 +15,8 @@ typedef struct tn__made_up {
     tn__arena arena;
 } tn__made_up;
 
-/* Numbers that go in are between -1 and 1, indices 0. `it` is closed whatever comes of it. Errors:
- * E_UNKNOWN (a size that is not known), E_NO_MEMORY, those of tn_setup_open. */
+/* Numbers that go in are between -1 and 1, indices 0. `it` is closed whatever comes of it.
+ * Errors: E_UNKNOWN (a size that is not known), E_NO_MEMORY, those of tn_setup_open. */
 tn_status tn__made_up_open(tn__made_up *it, const tn_setup *setup, const tn_engine_options *options,
                            tn_error *error);
 /* One run. Errors: those of tn_engine_run. */

@@ -4,7 +4,8 @@
  * touched. An input is near when its memory was touched less than `reach` bytes ago. An output lies
  * in memory that was given up before: the most recently first, as planners that pack tightly do;
  * near when most of that was touched as late. What nobody gave up is far: it is from the step
- * before. Cost: O(operands + bodies log bodies).
+ * before.
+ * Cost: O(operands + bodies log bodies).
  */
 #include "engine/measure.h"
 

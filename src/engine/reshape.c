@@ -9,9 +9,7 @@
 #include "engine/executor.h"
 
 #define RESHAPE_VALUES 1024u /* contents of more elements than this say nothing about shapes */
-#define RESHAPE_CONTENTS                                                                           \
-    (TN__RESHAPE_SCRATCH / 8) /* of all inputs; they are copied, and folded                        \
-                               */
+#define RESHAPE_CONTENTS (TN__RESHAPE_SCRATCH / 8) /* of all inputs; they are copied, and folded */
 
 /* Memory is taken from the front and given back with the operator. */
 static void *reshape_resize(void *self, void *pointer, size_t old_size, size_t new_size,

@@ -1,5 +1,5 @@
-/* storage.c - how fast the files of weights are: what a run would read of one, timed. Cost: reading
- * at most two stretches, past the system's cache. */
+/* storage.c - how fast the files of weights are: what a run would read of one, timed.
+ * Cost: reading at most two stretches, past the system's cache. */
 #include <tenure/engine.h>
 
 #include <math.h>

@@ -3,7 +3,8 @@
  * Its copies are made in threads of our streams, by streams there that do things where they are
  * called. A link that is slower than the machine's (tn_engine_options.swap_bytes_per_s) has a way
  * there and a way back, each for one copy at a time: a copy books its way when it begins and is not
- * over before that ends. Cost: that of the device's copy.
+ * over before that ends.
+ * Cost: that of the device's copy.
  */
 #include "engine/streams.h"
 

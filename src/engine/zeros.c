@@ -1,7 +1,8 @@
 /* zeros.c - how many elements of tensors are 0: what fit plans CSR by.
  *
  * An element is 0 where no bit of it is set, as CSR has it. What counts is the least share of all
- * runs that were looked at. Cost: one pass over what every operator makes.
+ * runs that were looked at.
+ * Cost: one pass over what every operator makes.
  */
 #include "engine/codecs/codec.h"
 #include "engine/engine.h"

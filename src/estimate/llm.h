@@ -3,10 +3,13 @@
  *   llm_config.c    a config.json: its fields, by name
  *   llm_fields.c    those fields, and what they decide
  *   llm_families.c  the families: what each is made of, and what its class says where a file is
- * silent llm_rows.c      the matrices of each kind, and when they are there llm_count.c     sizes
- * that follow from those of a file; parameters, cache llm_schemes.c   how matrices are stored, and
- * what that takes llm_mix.c       llama.cpp's rules for that, tensor by tensor llm_estimate.c
- * weights, cache, workspace llm_gguf.c      the same sizes from a .gguf file
+ *                   silent
+ *   llm_rows.c      the matrices of each kind, and when they are there
+ *   llm_count.c     sizes that follow from those of a file; parameters, cache
+ *   llm_schemes.c   how matrices are stored, and what that takes
+ *   llm_mix.c       llama.cpp's rules for that, tensor by tensor
+ *   llm_estimate.c  weights, cache, workspace
+ *   llm_gguf.c      the same sizes from a .gguf file
  */
 #ifndef TN_ESTIMATE_LLM_H
 #define TN_ESTIMATE_LLM_H

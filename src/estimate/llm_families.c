@@ -1,7 +1,7 @@
 /* llm_families.c - what each family of transformers is made of, by its "model_type".
  *
  * A row is all that is known of a family; a family whose parts are known already is one row more.
- * Facts: ../shared/reference/llm_configs.md, counts of published checkpoints in
+ * Facts: the config.json files of published models; counts of published checkpoints are in
  * tests/estimate/llm_published.h.
  */
 #include "estimate/llm.h"

@@ -3,8 +3,8 @@
  * Vectors, the router and tables of positions stay in 32 bits. Of the rest each mix has a type, and
  * others for what suffers most: the output matrix, values, the way down, in some layers or all. A
  * row that is no whole number of blocks gets a type of smaller blocks.
- * Source: the rules of llama-quant.cpp, without an importance matrix
- * (../shared/reference/llm_configs.md, 4); tests/estimate/test_llm.c has the published sizes.
+ * Source: the rules of llama-quant.cpp, without an importance matrix; tests/estimate/test_llm.c has
+ * the published sizes.
  */
 #include <strings.h>
 

@@ -9,8 +9,9 @@
  *            ▲ x       ▲ y                                Add, Flatten: nothing
  *     gx ◀── ConvBackward ◀── ReluBackward ◀── g
  *
- * Cost: O(operands). Source: PyTorch 1.13,
- * tools/autograd/derivatives.yaml, and its allocations as the profiler shows them.
+ * Cost: O(operands).
+ * Source: PyTorch 1.13, tools/autograd/derivatives.yaml, and its allocations as the profiler shows
+ * them.
  */
 #include "estimate/pytorch.h"
 

@@ -7,7 +7,8 @@
  *     [b, t, 3 c] ──Split──▶ [b, t, c] ──Reshape──▶ [b, t, h, d] ──Transpose──▶ [b, h, t, d] views
  *                            ──▶ product of b x h matrices: b and h are no single stride: a copy
  *
- * A dimension of extent 1 may have any stride. Cost: O(rank).
+ * A dimension of extent 1 may have any stride.
+ * Cost: O(rank).
  */
 #include "estimate/pytorch.h"
 

@@ -5,11 +5,16 @@
  *                                  .hooks = {.self = me, .compute = me_compute}};
  *     TN_TRY(tn__evict_create(&options, &evict, error));
  *     TN_TRY(tn__evict_constant(evict, &(tn__evict_value){.bytes = 400, .pinned = true}, &x,
- * error)); fill(memory + tn__evict_at(evict, x)); tn__evict_output out[1] = {{.bytes = 400, .alias
- * = TN__EVICT_NONE}}; TN_TRY(tn__evict_apply(evict, &(tn__evict_call){.what = relu, .inputs = &x,
- * .input_count = 1, .outputs = out, .output_count = 1}, &y, error)); TN_TRY(tn__evict_want(evict,
- * y, error));   // computed again, if it was evicted; and locked read(memory + tn__evict_at(evict,
- * y)); tn__evict_unlock(evict, y); tn__evict_release(evict, y);
+ *                               error));
+ *     fill(memory + tn__evict_at(evict, x));
+ *     tn__evict_output out[1] = {{.bytes = 400, .alias = TN__EVICT_NONE}};
+ *     tn__evict_call call = {.what = relu, .inputs = &x, .input_count = 1, .outputs = out,
+ *                            .output_count = 1};
+ *     TN_TRY(tn__evict_apply(evict, &call, &y, error));
+ *     TN_TRY(tn__evict_want(evict, y, error)); // computed again, if it was evicted; and locked
+ *     read(memory + tn__evict_at(evict, y));
+ *     tn__evict_unlock(evict, y);
+ *     tn__evict_release(evict, y);
  *
  * A *storage* is bytes; a *tensor* is a value in them (a view is another tensor of the same
  * storage); an *operator* made it and can make it again. The core has no memory of its own: it says
@@ -22,9 +27,10 @@
  * once, values whose operands were overwritten) is never dropped while somebody refers to it; when
  * nobody does, and others were made from it, it may be let go, and those stay (spent.c).
  *
- * Host memory grows with the history. Errors: E_EXHAUSTED (the budget: says what is locked and what
- * would have sufficed), E_NO_MEMORY (of the host), and what hooks return. After an error nothing is
- * lost: what was referred to is there or can be made again, and the call can be tried again.
+ * Host memory grows with the history.
+ * Errors: E_EXHAUSTED (the budget: says what is locked and what would have sufficed), E_NO_MEMORY
+ * (of the host), and what hooks return. After an error nothing is lost: what was referred to is
+ * there or can be made again, and the call can be tried again.
  * Threads: one at a time.
  */
 #ifndef TN_EVICT_H

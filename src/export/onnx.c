@@ -9,7 +9,8 @@
  * metadata, functions, fields that we do not know. Constants are Constant nodes, which need no
  * input in old versions. What is known of shapes of tensors that are gone is left out; where others
  * have symbols, the sizes that the parts were made for stand instead.
- * Cost: O(file + operators). Source: onnx.proto, Operators.md.
+ * Cost: O(file + operators).
+ * Source: onnx.proto, Operators.md.
  */
 #include "export/export.h"
 

@@ -10,8 +10,8 @@
  * were not touched are used as they stand in the file. Numbers of tensors that are gone are given
  * to new ones, as a tensor that nobody uses takes memory all the same; there are always more new
  * ones. A plan inside is left out: it is of other tensors.
- * Cost: O(file + operators x constants), as equal constants are looked for. Source: TensorFlow
- * Lite's schema, op_version.cc.
+ * Cost: O(file + operators x constants), as equal constants are looked for.
+ * Source: TensorFlow Lite's schema, op_version.cc.
  */
 #include "export/export.h"
 

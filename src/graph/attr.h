@@ -2,7 +2,8 @@
  * gradients do it.
  *
  * Each function is given what stands for the attribute when the operator has none of that name or
- * one of another type. Cost: O(attributes of the operator).
+ * one of another type.
+ * Cost: O(attributes of the operator).
  */
 #ifndef TN_GRAPH_ATTR_H
 #define TN_GRAPH_ATTR_H

@@ -2,7 +2,8 @@
  *
  * Sub-byte elements are packed without padding, the last byte rounded up, as ONNX and TFLite store
  * them. A blocked format (nChw8c) stores whole blocks of channels, so dimension 1 is rounded up to
- * a multiple of the block. Cost: O(rank).
+ * a multiple of the block.
+ * Cost: O(rank).
  */
 #include <tenure/graph.h>
 

@@ -1,7 +1,8 @@
 /* explain.c - after inference: which size is not known, and whose fault is it?
  *
  * Named is an input without a size, else the first operator in order with a result of unknown size
- * whose own inputs are known: what follows from it is not the cause. Cost: O(operands).
+ * whose own inputs are known: what follows from it is not the cause.
+ * Cost: O(operands).
  */
 #include "graph/store.h"
 

@@ -1,7 +1,8 @@
 /* facts.c - facts about one operator: cost, views, in-place, workspace.
  *
  * The registry's entry answers; here are the checks that every answer must pass, so that no rule
- * has to repeat them. Nothing is allocated. Cost: O(inputs + outputs) and the rule's own.
+ * has to repeat them. Nothing is allocated.
+ * Cost: O(inputs + outputs) and the rule's own.
  */
 #include "graph/bucket.h"
 #include "graph/store.h"

@@ -3,8 +3,8 @@
  * Everything that a kernel's `accepts`, `prepare` and `workspace` may read of an operator is
  * written one after the other, numbers in as few bytes as they need, lists behind their length:
  * equal bytes are equal operators. Names of nodes and tensors are not among it, nor are contents
- * that tn__value_is_read says no kernel looks at. Which operands are the same tensor is. Cost:
- * O(attributes + operands + contents).
+ * that tn__value_is_read says no kernel looks at. Which operands are the same tensor is.
+ * Cost: O(attributes + operands + contents).
  */
 #include "graph/key.h"
 

@@ -6,8 +6,8 @@
  * run with the upper ends and, when an input is loose, once more with the lower ends: what comes
  * out equal does not depend on the data at all. So [n <= 100, 4] after Transpose, Slice and MatMul
  * keeps its exact extents, and the 4 that Shape and Gather read from it is exact and may decide an
- * If. A second run that fails, or does not know, proves nothing: then the least is 0. Cost: nothing
- * where no input is loose.
+ * If. A second run that fails, or does not know, proves nothing: then the least is 0.
+ * Cost: nothing where no input is loose.
  */
 #include "graph/store.h"
 

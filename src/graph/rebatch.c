@@ -16,7 +16,8 @@
  * maker was inferred, so that inference begins again with the maker's shape changed.
  *
  * Where the batch lies is found by inference itself: shapes with the new batch are compared with
- * those of the reference, axis by axis. Cost: O(operands) beyond inference.
+ * those of the reference, axis by axis.
+ * Cost: O(operands) beyond inference.
  */
 #include "graph/rebatch.h"
 

@@ -1,5 +1,6 @@
 /* repeats.c - a graph of the operators that run again by another type (tn_op_form), on operands of
- * the type, extents and format that they have there. Cost: O(tensors + operators).
+ * the type, extents and format that they have there.
+ * Cost: O(tensors + operators).
  */
 #include "graph/repeats.h"
 

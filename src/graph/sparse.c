@@ -2,7 +2,8 @@
  *
  * Magnitudes of float32 are in the order of their bits (without the sign), so the k largest are
  * found by counting bits: no sorting, no copy, ties known exactly. What is no number counts as
- * larger than all. Cost: two passes over the values, 512 KiB of counters.
+ * larger than all.
+ * Cost: two passes over the values, 512 KiB of counters.
  */
 #include "graph/sparse.h"
 

@@ -1,7 +1,7 @@
 /* split.c - tn__op_split, and the answers of operators that work element by element.
  *
- * What every answer must pass is checked here once, as facts.c does it for views. Cost: that of the
- * rule, O(inputs) at most.
+ * What every answer must pass is checked here once, as facts.c does it for views.
+ * Cost: that of the rule, O(inputs) at most.
  */
 #include "graph/split.h"
 

@@ -6,7 +6,8 @@
  * memory stays small. Elements are in raw_data (little-endian; types below a byte begin at its low
  * bits) or in the field of their type, packed or one by one, in one or several parts.
  *
- * The payload's size was checked when the tensor was read. Cost: O(elements).
+ * The payload's size was checked when the tensor was read.
+ * Cost: O(elements).
  */
 #include "import/onnx_reader.h"
 

@@ -1,7 +1,8 @@
 /* pb.c - arrays from files that hold one TensorProto, as the test data of ONNX models are.
  *
  * The format has no magic number: what reads as a TensorProto with an element type and as many
- * elements as its shape says is one. Cost: O(bytes).
+ * elements as its shape says is one.
+ * Cost: O(bytes).
  */
 #include "import/array.h"
 #include "import/onnx_reader.h"

@@ -9,12 +9,13 @@
  * root table, list of buffers and list of metadata lead into the old file, which follows byte for
  * byte, its old head and root being dead. It moves by a multiple of 16, so every alignment holds.
  *
- *     | root offset, TFL3 | Model | [buffers] | [metadata] | Metadata, name | Buffer, plan | old
- * file |
+ *     | root offset, TFL3 | Model | [buffers] | [metadata] | Metadata, name | Buffer, plan |
+ *     | old file |
  *
  * Which tensor of the file is which of the graph is found by reading the model again: with the same
  * options that gives the same graph.
- * Cost: O(file). Source: tflite-micro's micro_allocation_info.cc and memory_management.md.
+ * Cost: O(file).
+ * Source: tflite-micro's micro_allocation_info.cc and memory_management.md.
  */
 #include "import/tflite_plan.h"
 

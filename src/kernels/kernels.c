@@ -2,7 +2,8 @@
  *
  * There are kernels for all that has to run: operators of blocks that are not dead and have an
  * output, and folded ones whose contents are not known as small values. Operators with blocks have
- * none: the engine runs them. Cost: that of cache.c, for each.
+ * none: the engine runs them.
+ * Cost: that of cache.c, for each.
  */
 #include "kernels/kernels.h"
 

@@ -3,7 +3,8 @@
  * A power of two: radix 2, decimation in time. Any other length: with jk = (j^2 + k^2 - (k-j)^2)/2
  * the sum becomes a convolution with a chirp, which two transforms of a power of two of at least
  * twice the length compute. All in double; the angles are exact multiples, never accumulated.
- * Cost: O(n log n). Source: Cooley, Tukey 1965; Bluestein 1970.
+ * Cost: O(n log n).
+ * Source: Cooley, Tukey 1965; Bluestein 1970.
  */
 #include "kernels/spectrum.h"
 

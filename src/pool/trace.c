@@ -4,7 +4,8 @@
  * Names of columns decide, whatever their case and order; both formats are one table, in which
  * RMM's `Pointer` is our `id`. An id names a block from its allocation to its free and may then be
  * used again, as addresses are. There is no quoting: a comma ends a field. docs/formats.md has the
- * formats. Cost: O(size of the file).
+ * formats.
+ * Cost: O(size of the file).
  */
 #include "pool/technique.h"
 

@@ -3,9 +3,9 @@
  *     LD_PRELOAD=libtenure_preload.so TENURE_TRACE=run.csv TENURE_BUDGET=2GiB python3 train.py
  *
  * Large blocks come from a pool (large.h), all others from the allocator below (family.h). A
- * pointer tells by its address whose it is, so that each is freed where it came from. Source: the
- * interface is that of ISO C and POSIX; what libraries in this place must mind is from glibc's
- * manual, "Replacing malloc".
+ * pointer tells by its address whose it is, so that each is freed where it came from.
+ * Source: the interface is that of ISO C and POSIX; what libraries in this place must mind is from
+ * glibc's manual, "Replacing malloc".
  */
 #include <errno.h>
 #include <stdint.h>

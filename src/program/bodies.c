@@ -5,9 +5,9 @@
  *
  *   continuation  a later life of an If's output: the same memory by construction.
  *   view          an alias by definition always; a view by rule when its offset is aligned (a
- * kernel is never handed an address worse than the one it asked for). in-place      over an input
- * that is read here for the last time: nothing else that still lives, or that this operator reads
- * at other places, may hold any of its bytes.
+ *                 kernel is never handed an address worse than the one it asked for).
+ *   in-place      over an input that is read here for the last time: nothing else that still
+ *                 lives, or that this operator reads at other places, may hold any of its bytes.
  *
  * In-place never raises the curve of live bytes: output and input are of one size, so the step
  * itself gains that many bytes and all other steps stay as they were, whichever input is taken.

@@ -16,8 +16,10 @@
  *     Loop  the body's formal inputs are filled at its first step and refilled after every turn;
  *           they live to `own`, as what the body returns does: `own` takes the results from the
  *           one or, without any turn, the other; what it reads from outside must be there for the
- * next turn: to `own` as well. Outputs that gather one slice a turn live from the first step on.
- * Scan  as Loop, and its inputs are read a slice a turn.
+ *           next turn: to `own` as well. Outputs that gather one slice a turn live from the first
+ *           step on.
+ *
+ *     Scan  as Loop, and its inputs are read a slice a turn.
  *
  * The same for .tflite: IF, CALL and CALL_ONCE run a region once; what they pass is copied to its
  * formal inputs when it begins. WHILE has two regions, body and condition; its outputs carry what

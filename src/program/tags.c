@@ -8,8 +8,9 @@
  *
  * A tag is memory of no size yet: it becomes as large as the largest tensor that has it. What
  * shares a body (views, in-place) shares its tag, which is free when the last of them has ended.
- * Graph inputs are the caller's memory and get none. Cost:   O((lives + operands) log n). Source:
- * MXNet, "Optimizing memory consumption in deep learning", 2015.
+ * Graph inputs are the caller's memory and get none.
+ * Cost:   O((lives + operands) log n).
+ * Source: MXNet, "Optimizing memory consumption in deep learning", 2015.
  */
 #include "program/program.h"
 

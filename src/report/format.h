@@ -24,8 +24,8 @@ typedef struct tn_report_format {
     tn_status (*write)(const tn_report *report, const char *path, tn_error *error);
 } tn_report_format;
 
-/* tflite.c: where each tensor of the graph lies, TN_SIZE_UNKNOWN: not in the arena. Errors:
- * E_UNSUPPORTED for a tensor at two places. offsets: out, [tensors of the graph]. */
+/* tflite.c: where each tensor of the graph lies, TN_SIZE_UNKNOWN: not in the arena.
+ * Errors: E_UNSUPPORTED for a tensor at two places. offsets: out, [tensors of the graph]. */
 tn_status tn__report_offsets(const tn_occupancy *occupancy, const tn_layout *layout,
                              uint64_t *offsets, tn_error *error);
 

@@ -3,7 +3,8 @@
  *   timeline.c        ranks, runs of them, sums
  *   timeline_pack.c   a rank as bytes
  *   timeline_meet.c   what was predicted of each rank by itself, with ranks that wait for each
- * other timeline_lanes.c  what is drawn where: lanes of a rank, and its live bytes over time
+ *                     other
+ *   timeline_lanes.c  what is drawn where: lanes of a rank, and its live bytes over time
  *   timeline_svg.c    the picture
  *   timeline_page.c   the same as JSON, and as a page that shows that (page/ranks.js)
  */

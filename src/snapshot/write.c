@@ -11,10 +11,8 @@
 
 #include <inttypes.h>
 
-#define WRITE_BASE                                                                                 \
-    0x7f0000000000ull   /* where devices of NVIDIA begin, so that it looks as usual                \
-                         */
-#define WRITE_STEP 512u /* from one segment of its own to the next: at least */
+#define WRITE_BASE 0x7f0000000000ull /* where devices of NVIDIA begin, so that it looks as usual */
+#define WRITE_STEP 512u              /* from one segment of its own to the next: at least */
 enum { WRITE_BATCH = 1000 };
 
 typedef struct write_block { /* in use */

@@ -10,8 +10,9 @@
  * operator of the graph writes into its operands.
  * Cost: to choose, O(tensors + operands) for each tensor that waits: whether its memory is free,
  * and the walk to the front. The graph with the copies, O(tensors + operands), and its shapes
- * again. Source: Chen et al., "Training deep nets with sublinear memory cost" (2016), for the idea;
- * here for inference, and by bands.
+ * again.
+ * Source: Chen et al., "Training deep nets with sublinear memory cost" (2016), for the idea; here
+ * for inference, and by bands.
  */
 #include "split/again.h"
 

@@ -42,8 +42,8 @@ typedef struct split_price {
     uint64_t kept;  /* bytes for good, of the operators more */
 } split_price;
 
-/* Counts what lives across regions that end at a place: ask for those one after the other. Cost:
- * O(tensors + operators). */
+/* Counts what lives across regions that end at a place: ask for those one after the other.
+ * Cost: O(tensors + operators). */
 void tn__split_across(split_model *model, uint32_t last);
 /* Bytes that live throughout a region whatever its parts are: no number of parts needs less. */
 uint64_t tn__split_floor(const split_model *model, const split_region *region, uint32_t first,

@@ -11,8 +11,9 @@
  * may be gone by then, and takes its memory along.
  *
  * Threads: any; one lock is around everything. In the child of a fork there is no CUDA, and so no
- * memory of it. Source: PyTorch, torch/csrc/cuda/CUDAPluggableAllocator.cpp, for what is called
- * when and with what; no line of it is here.
+ * memory of it.
+ * Source: PyTorch, torch/csrc/cuda/CUDAPluggableAllocator.cpp, for what is called when and with
+ * what; no line of it is here.
  */
 #include <inttypes.h>
 #include <pthread.h>

@@ -3,8 +3,9 @@
  * of them.
  *
  * PyTorch lets go of Python's lock while an operator runs, so it is taken here; PyTorch does the
- * same where it records stacks. Cost: a wait for the lock, and a few calls a frame: about a
- * microsecond where nobody else has it. Source: Python/C API, frame objects (3.9 and later).
+ * same where it records stacks.
+ * Cost: a wait for the lock, and a few calls a frame: about a microsecond where nobody else has it.
+ * Source: Python/C API, frame objects (3.9 and later).
  */
 #include "torch/who.h"
 

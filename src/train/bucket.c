@@ -4,7 +4,8 @@
  * then a few large pieces of memory, each of which is there as soon as its last gradient is. A
  * gradient has arrived when the last reader of its parameter has been asked for its own; in that
  * order buckets are filled, so the first of them is complete while most of the backward pass is yet
- * to come. On one rank a bucket changes no bit. Source: Li et al., "PyTorch Distributed" (2020).
+ * to come. On one rank a bucket changes no bit.
+ * Source: Li et al., "PyTorch Distributed" (2020).
  */
 #include <stdio.h>
 

@@ -11,8 +11,8 @@
  * operator that is not listed stays in float32, too. In detail: the table below.
  *
  *     w (f32) ── Cast ─┐                          the cast is made again in the backward pass,
- * right x ── Cast ───── Conv ── BatchNorm ── ...    before its reader, so no copy of the parameters
- *                               │ scale, bias,    waits there (cast_again.c)
+ *     x ── Cast ───── Conv ── BatchNorm ── ...    right before its reader, so no copy of the
+ *                               │ scale, bias,    parameters waits there (cast_again.c)
  *                               statistics (f32)
  *
  * Source: Micikevicius et al. 2018, Mixed Precision Training (master weights, float32 for sums).

@@ -18,7 +18,8 @@
  *   - What is added to scores right before a Softmax, and is more than a row, is a mask: -1e9 where
  *     attention must not look. Learned biases of attention are gathered from a table first.
  *
- * Patterns of tn_train_options.train overrule the last three. Cost: O(operands).
+ * Patterns of tn_train_options.train overrule the last three.
+ * Cost: O(operands).
  */
 #include <ctype.h>
 #include <strings.h>

@@ -8,8 +8,8 @@
  * LossScaleStep looks at all gradients, writes the state, and gives the updates what to multiply
  * gradients by: 0 where one was not finite, and then they write nothing. So a step is skipped
  * within the graph, and no gradient may be used up before all are there: not with fuse_update.
- * Running statistics of normalisations come from the forward pass and are not taken back. Source:
- * Micikevicius et al. 2018, section 3.2.
+ * Running statistics of normalisations come from the forward pass and are not taken back.
+ * Source: Micikevicius et al. 2018, section 3.2.
  */
 #include "train/frame.h"
 

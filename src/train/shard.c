@@ -12,7 +12,8 @@
  *
  * What ranks do about it (SCATTER, GATHER; when whole shards come and go) is for who makes the
  * program of one of several (dist/average.c, gather.c). Parameters without a gradient stay as they
- * were. Source: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
+ * were.
+ * Source: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
  * Models" (2020).
  */
 #include <stdio.h>

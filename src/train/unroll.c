@@ -6,7 +6,8 @@
  * gradient of its own. All of what the steps compute is kept, so this is for what is rare.
  *
  * A sequence runs backwards as its reversal runs forwards; behind its length a state stays as it
- * is, and outputs are 0. Cost: O(steps) operators of each direction.
+ * is, and outputs are 0.
+ * Cost: O(steps) operators of each direction.
  * Source: operator texts of ONNX, opsets 1 to 22.
  */
 #include <strings.h>

@@ -137,8 +137,8 @@ static inline void make(kit_run *run, const way *how, int64_t batch) {
     run->options.steps = STEPS;
     run->options.fill = fill;
     run->session.poison = true;
-#ifdef __SANITIZE_THREAD__ /* oneDNN guards what its threads share by means that TSan does not see \
-                            */
+#ifdef __SANITIZE_THREAD__
+    /* oneDNN guards what its threads share by means that TSan does not see */
     run->session.plain = true;
 #else
     run->session.plain = !how->fast;

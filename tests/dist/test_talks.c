@@ -9,8 +9,9 @@
 
 enum { REDUCE, GATHER, GATHER_IN_PLACE, SCATTER, SCATTER_IN_PLACE, MESSAGE, CASES };
 
-typedef struct tensors { /* x; a = Relu(x); b = a for each rank, one behind the other; c = -b; d =
-                          * -a; e = Tanh(a), that nobody computes here; f = -e */
+/* a = Relu(x); b = a for each rank, one behind the other; c = -b; d = -a;
+ * e = Tanh(a), that nobody computes here; f = -e */
+typedef struct tensors {
     tn_tensor_id x, a, b, c, d, e, f;
 } tensors;
 

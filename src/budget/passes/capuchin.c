@@ -20,7 +20,9 @@
  *
  * The policy is made three times (swaps and computing again, and each alone) and the fastest that
  * fits is kept: FT knows the queue of the copies out, but not what others will ask of the link
- * later. Cost: O(choices x (acts + gaps)). Source: Peng et al., "Capuchin" (2020).
+ * later.
+ * Cost: O(choices x (acts + gaps)).
+ * Source: Peng et al., "Capuchin" (2020).
  */
 #include "budget/capuchin.h"
 

@@ -17,7 +17,8 @@
  * what they read: what is left for bits is what Relu hands to others that keep nothing.
  *
  * When not to use: types other than float32 are left alone.
- * Cost: O(choices x (acts + gaps)). Source: Jain et al., "Gist" (2018).
+ * Cost: O(choices x (acts + gaps)).
+ * Source: Jain et al., "Gist" (2018).
  */
 #include <inttypes.h>
 #include <stdio.h>

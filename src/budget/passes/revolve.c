@@ -9,7 +9,8 @@
  *     kept                kept        first these, then those
  *
  * Costs and bytes do not come into it, only how many slots fit: as many as the budget takes.
- * Optimal for chains of equal cost and size. Cost: O(runs * log n).
+ * Optimal for chains of equal cost and size.
+ * Cost: O(runs * log n).
  */
 #include "budget/chain.h"
 

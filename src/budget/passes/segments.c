@@ -8,8 +8,9 @@
  * segment: the network that goes on. Whoever reads something of it and also what came of its
  * results is on the way back; what is read there alone is the segment's own. Nothing else is
  * decided: there is one answer, whatever the budget.
- * Cost: O(segments (jobs + operands)). Source: Chen et al. 2016; the segments of PyTorch's
- * torch.utils.checkpoint, which are functions there.
+ * Cost: O(segments (jobs + operands)).
+ * Source: Chen et al. 2016; the segments of PyTorch's torch.utils.checkpoint, which are functions
+ * there.
  */
 #include "budget/pass.h"
 

@@ -9,7 +9,8 @@
  * than a threshold, which is sought around the root of what is kept times what one segment holds.
  *
  * Needs neither costs nor long; keeps to no structure within segments: `joint` is better, this is
- * what others do. Cost: O(plans * (jobs + operands)), a dozen plans.
+ * what others do.
+ * Cost: O(plans * (jobs + operands)), a dozen plans.
  */
 #include "budget/pass.h"
 

@@ -3,7 +3,8 @@
  *
  * In the paper each is tried in a profiling run; here each is timed by its costs. The paper's last
  * resort, slower algorithms of convolutions with less scratch, is not a pass's to choose.
- * Cost: that of three schedules. Source: Rhu et al., "vDNN" (2016).
+ * Cost: that of three schedules.
+ * Source: Rhu et al., "vDNN" (2016).
  */
 #include "budget/vdnn.h"
 

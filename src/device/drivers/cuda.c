@@ -8,7 +8,9 @@
  * may keep the thread that queues them; they are right, and slower than the link.
  *
  * A failure of CUDA is told by the call that meets it, which may be a later one of another stream;
- * a device that is lost stays so. Cost: that of the runtime's call. Source: CUDA Runtime API.
+ * a device that is lost stays so.
+ * Cost: that of the runtime's call.
+ * Source: CUDA Runtime API.
  */
 #include "device/cuda.h"
 

@@ -13,8 +13,9 @@
  *
  * Failures. Each copy has an event, whose status tells what became of it; those that are over are
  * looked at with the next call. When not to use: with drivers older than OpenCL 1.2, whose queues
- * have neither markers nor fills. Cost: O(log blocks) and the queue's call. Source: OpenCL 1.2,
- * chapter 5.
+ * have neither markers nor fills.
+ * Cost: O(log blocks) and the queue's call.
+ * Source: OpenCL 1.2, chapter 5.
  */
 #include "device/opencl.h"
 

@@ -4,7 +4,8 @@
  * ago makes room, all counts are halved whenever there were LFU_ROUND uses for each slot: that is
  * the joining of two lists into one, 128 times; a slot's own count is corrected when it is next
  * seen. Nothing is kept of rows that went: who comes back begins with one. Right for rows drawn at
- * random by popularity, as those of recommendation models are. Cost: O(1) a use; 10 bytes a slot.
+ * random by popularity, as those of recommendation models are.
+ * Cost: O(1) a use; 10 bytes a slot.
  * Source: Einziger, Friedman, Manes: TinyLFU, 2017 (aging by halving); Shah, Mitra, Matani: An O(1)
  * algorithm for implementing the LFU cache eviction scheme, 2010 (lists by count).
  */

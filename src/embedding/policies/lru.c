@@ -2,9 +2,9 @@
  *
  * A list through the slots, from the last used to the first. Right when what was used lately is
  * used again soon; with rows drawn at random by popularity it keeps many that came by once, and lfu
- * keeps more of the popular ones. Cost: O(1) and two lines of memory beside the slot's for each
- * use; 8 bytes a slot. Source: Belady: A study of replacement algorithms for a virtual-storage
- * computer, 1966.
+ * keeps more of the popular ones.
+ * Cost: O(1) and two lines of memory beside the slot's for each use; 8 bytes a slot.
+ * Source: Belady: A study of replacement algorithms for a virtual-storage computer, 1966.
  */
 #include "embedding/policy.h"
 

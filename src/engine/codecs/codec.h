@@ -1,7 +1,8 @@
 /* codec.h - how tensors are encoded: one file per codec of TN_CODEC_TABLE, and one table (codec.c).
  *
  * A codec works on elements as they lie in memory, whatever the shape, all of 4 bytes. Its form is
- * as large as tn_codec_bytes says. Threads: any number may encode and decode at once.
+ * as large as tn_codec_bytes says.
+ * Threads: any number may encode and decode at once.
  */
 #ifndef TN_ENGINE_CODECS_CODEC_H
 #define TN_ENGINE_CODECS_CODEC_H

@@ -9,8 +9,8 @@
  * too many elements and the tensor itself fits, it is kept raw, else encoding fails. It pays where
  * fewer than four fifths are not zero.
  *
- * Cost: two passes over the tensor. Source: Jain et al., "Gist" (2018), sparse storage, dense
- * compute.
+ * Cost: two passes over the tensor.
+ * Source: Jain et al., "Gist" (2018), sparse storage, dense compute.
  */
 #include "engine/codecs/codec.h"
 #include "kernels/convert.h"

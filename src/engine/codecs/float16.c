@@ -1,7 +1,7 @@
 /* float16.c - float16: 5 bits of exponent, 10 of mantissa, as IEEE 754 has them. Largest 65504.
  *
- * How it is rounded: small_float.h. Source: Jain et al., "Gist" (2018), delayed precision
- * reduction.
+ * How it is rounded: small_float.h.
+ * Source: Jain et al., "Gist" (2018), delayed precision reduction.
  */
 #include "engine/codecs/codec.h"
 #include "engine/codecs/small_float.h"

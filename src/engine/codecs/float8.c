@@ -1,7 +1,7 @@
 /* float8.c - float8: 4 bits of exponent, 3 of mantissa. Largest 448; no infinities.
  *
- * How it is rounded: small_float.h. Source: Jain et al., "Gist" (2018), delayed precision
- * reduction.
+ * How it is rounded: small_float.h.
+ * Source: Jain et al., "Gist" (2018), delayed precision reduction.
  */
 #include "engine/codecs/codec.h"
 #include "engine/codecs/small_float.h"

@@ -2,9 +2,9 @@
  *
  * Dropping what stands between dropped ones makes all of them dearer to have again; so chains of
  * dropped values stay short. The neighbourhood is exact here, which is what most of the work is:
- * see dtr_eq.c for the one that is nearly as good for less. Cost: O(n) a search; O(dropped
- * neighbours) for each storage dropped or made. Source: Kirisame et al.: Dynamic tensor
- * rematerialization, ICLR 2021 (h_DTR).
+ * see dtr_eq.c for the one that is nearly as good for less.
+ * Cost: O(n) a search; O(dropped neighbours) for each storage dropped or made.
+ * Source: Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021 (h_DTR).
  */
 #include <math.h>
 

@@ -2,7 +2,8 @@
  *
  * A class holds the sum of its members' costs; who is made again is subtracted and leaves, those
  * who were joined through it stay together. So a neighbourhood is the classes beside a storage,
- * found in nearly constant time, and somewhat too large. Cost: O(edges of the storage) a candidate.
+ * found in nearly constant time, and somewhat too large.
+ * Cost: O(edges of the storage) a candidate.
  * Source: Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021 (h_eq); Tarjan 1975.
  */
 #include <math.h>

@@ -4,8 +4,8 @@
  * by zero leaves the result unknown. Bounds pass through what is monotone: sums, differences, Min,
  * Max, products and quotients of non-negative numbers; comparisons know where the bounds decide
  * them. In-place: an input whose bytes equal the output's is not broadcast. Before opset 7
- * broadcasting was one-sided, so the output was like input 0. Source: operator texts of ONNX,
- * opsets 1 to 21.
+ * broadcasting was one-sided, so the output was like input 0.
+ * Source: operator texts of ONNX, opsets 1 to 21.
  */
 #include <math.h>
 

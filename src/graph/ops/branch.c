@@ -2,7 +2,8 @@
  *
  * With a known condition the other branch is dead and the result is the taken branch's. Without,
  * the result must hold either: where both are known and differ, the larger extent, as an upper
- * bound. Source: operator texts of ONNX, opsets 1 to 21.
+ * bound.
+ * Source: operator texts of ONNX, opsets 1 to 21.
  */
 #include "graph/control.h"
 

@@ -2,8 +2,8 @@
  *
  * The axes are an attribute in older operator sets and an input in newer ones; none at all means
  * all axes, or (noop_with_empty_axes) none. Small contents are followed: exporters compute sizes
- * with ReduceProd, ReduceMax and ReduceMin, often after a Cast to float32. Source: operator texts
- * of ONNX, opsets 1 to 20.
+ * with ReduceProd, ReduceMax and ReduceMin, often after a Cast to float32.
+ * Source: operator texts of ONNX, opsets 1 to 20.
  */
 #include <math.h>
 

@@ -8,8 +8,8 @@
  * MatMul   a, b, bias, summand: alpha (a transposed by perm_a) (b transposed by perm_b) + bias,
  *          transposed by perm_y; plus the summand; then the activations
  * Opaque   of a problem without a model (tn_fit_problem_load): any operands, of the extents that
- * they are given; attributes `scratch`: bytes while it runs, `inplace`: 1 + number of the input
- *          that the first output may be written over. OpaqueOnce: it may not run again
+ *          they are given; attributes `scratch`: bytes while it runs, `inplace`: 1 + number of the
+ *          input that the first output may be written over. OpaqueOnce: it may not run again
  * QuantizeWeights    w -> q (int8), scales: channels along `axis`
  * DequantizeWeights  q, scales -> w: in each run, so it is never folded
  * Part     x -> its elements [starts, ends) along `axes`; `copy`: never in the memory of x

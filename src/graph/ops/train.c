@@ -9,9 +9,9 @@
  *   BatchNormApply(x, scale, bias, batch mean, batch variance) -> y   epsilon; relu: of y
  *   BatchNormGrad(d y, x, scale, batch mean, batch variance) -> d x, d scale, d bias    epsilon
  *   DropoutTrain(x, step, micro, row, sum) -> y, bits        ratio, seed, stream; places: x is a
- *       part: runs of so many elements, so far apart, from there on; row: added
+ *       part: runs of so many elements, so far apart, from there on; row: added to x before, along
+ *       the last axis; sum: added after, of x's shape
  *   DropoutBits(d y, bits) -> d x                            ratio
- *       to x before, along the last axis; sum: added after, of x's shape
  *   ReluGrad(d y, y) -> d x
  *   ConvGradWeights(d y, x) -> d weights                     shape, and those of Conv
  *   MaxPoolGrad(d y, x) -> d x; AveragePoolGrad(d y) -> d x  shape, and those of the pool

@@ -6,9 +6,13 @@
  *                                                             from there on, of so many
  *   LRNGrad(d y, x) -> d x                                    those of LRN
  *   LogSoftmaxGrad, SoftmaxGrad(d y, y) -> d x                axis; flat: all from it on is a row;
- * alpha: a factor of the gradient NormalizationGrad(d y, x, scale) -> d x, d scale, d bias  count,
- * cycle, each, run: slices of `count` elements, in slice s element i has scale (s % cycle) * each +
- * i / run; epsilon; centered: the mean was taken off PadGrad(d y) -> d x shape, pads, mode
+ *                                                             alpha: a factor of the gradient
+ *   NormalizationGrad(d y, x, scale) -> d x, d scale, d bias  count, cycle, each, run: slices of
+ *                                                             `count` elements, in slice s element
+ *                                                             i has scale (s % cycle) * each +
+ *                                                             i / run; epsilon; centered: the mean
+ *                                                             was taken off
+ *   PadGrad(d y) -> d x                                       shape, pads, mode
  *   ResizeGrad(d y, roi, scales, sizes) -> d x                shape, simple, and those of Resize
  *   SliceGrad(d y) -> d x                                     shape; starts, steps per dimension
  */

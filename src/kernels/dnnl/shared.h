@@ -29,8 +29,8 @@ typedef struct tn__dnnl_piece { /* some rows of some images */
     bool empty;                  /* the last ones, where parts do not go up in it */
 } tn__dnnl_piece;
 /* Piece `index`, 0 first: the rows of the output that it makes and those of the input that it
- * reads; what a window reaches beyond those is padding, or cut off where it is transposed. Errors:
- * E_UNSUPPORTED (it would be padding alone). */
+ * reads; what a window reaches beyond those is padding, or cut off where it is transposed.
+ * Errors: E_UNSUPPORTED (it would be padding alone). */
 tn_status tn__dnnl_piece_of(const tn__dnnl *library, const tn__dnnl_parts *parts,
                             const tn_tensor *x, const tn_tensor *y, uint32_t index,
                             tn__dnnl_piece *piece);

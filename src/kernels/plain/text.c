@@ -3,7 +3,8 @@
  * Each n-gram of the pool is looked for at every place and skip: slow, but exact and without
  * memory. A skip of k takes every (k+1)-th item; a 1-gram knows no skips. Pools of strings have no
  * kernel, as tensors of strings have none.
- * Cost: O(pool x row x skips). Source: operator text of ONNX, opset 9.
+ * Cost: O(pool x row x skips).
+ * Source: operator text of ONNX, opset 9.
  */
 #include "kernels/check.h"
 

@@ -1,6 +1,7 @@
 /* channels.c - sums over all but the channels of a tensor that lies channels last: the gradient of
  * a convolution's bias. Rows of channels are added one after the other, in float64, so no element
- * is moved first. Cost: O(elements).
+ * is moved first.
+ * Cost: O(elements).
  */
 #include "kernels/check.h"
 #include "kernels/convert.h"

@@ -5,7 +5,8 @@
  *
  * over the channels c in whose window i lies. The sums s are computed again, for a tile of places
  * at a time, so nothing is kept but the input. Scratch: two numbers per channel and place of a
- * tile. Cost: O(elements x size).
+ * tile.
+ * Cost: O(elements x size).
  */
 #include <math.h>
 

@@ -3,8 +3,9 @@
  * Statistics in double and in two passes, mean first. The running ones take a share of those of the
  * batch: its mean and its unbiased variance, as PyTorch has it. The output follows from mean and
  * variance as they are stored, so that BatchNormApply on those gives the same bits. With n elements
- * a channel, h the normalised input and s = 1 / deviation: d bias = sum dy,  d scale = sum dy h, dx
- * = scale s (dy - (d bias + h d scale) / n) Source: Ioffe, Szegedy 2015.
+ * a channel, h the normalised input and s = 1 / deviation:
+ *     d bias = sum dy,  d scale = sum dy h,  dx = scale s (dy - (d bias + h d scale) / n)
+ * Source: Ioffe, Szegedy 2015.
  */
 #include <math.h>
 

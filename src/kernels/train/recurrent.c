@@ -11,8 +11,8 @@
  *
  * Curves are computed as approximate.h has them, but of float64. Scratch of `wide` holds activated
  * gates first and their gradients afterwards; GRU keeps its recurrent half apart (`deep`), as r
- * scales that half alone. Source: Hochreiter, Schmidhuber 1997; Werbos 1990 (backpropagation
- * through time).
+ * scales that half alone.
+ * Source: Hochreiter, Schmidhuber 1997; Werbos 1990 (backpropagation through time).
  */
 #include <math.h>
 

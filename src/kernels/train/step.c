@@ -3,10 +3,10 @@
  * Every element is read, computed in double and written once. With micro-batches only the last one
  * updates; the first overwrites the sum of gradients, so nobody has to clear it. A factor of 0, of
  * a loss scale that adapts, says that nothing is to be updated; steps that were so skipped do not
- * count for the correction of Adam's bias. Source: Kingma, Ba 2015; Loshchilov, Hutter 2019 (decay
- * apart); momentum, its place relative to the learning rate, and where epsilon is added, as PyTorch
- * has them. Of float32 the same is computed straight from where operands lie, in as wide vectors as
- * there are: the same bits.
+ * count for the correction of Adam's bias.
+ * Source: Kingma, Ba 2015; Loshchilov, Hutter 2019 (decay apart); momentum, its place relative to
+ * the learning rate, and where epsilon is added, as PyTorch has them. Of float32 the same is
+ * computed straight from where operands lie, in as wide vectors as there are: the same bits.
  */
 #include <math.h>
 

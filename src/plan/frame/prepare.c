@@ -2,7 +2,8 @@
  *
  * Times are replaced by their ranks among the bank's event times, so that flat arrays over time are
  * possible. Where steps are few for the number of times they are marked in an array of all steps,
- * else they are sorted. Cost: O(n) for n pieces, but for the sort O(n) a digit of 11 bits.
+ * else they are sorted.
+ * Cost: O(n) for n pieces, but for the sort O(n) a digit of 11 bits.
  */
 #include "plan/frame/planner_run.h"
 

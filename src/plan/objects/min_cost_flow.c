@@ -13,9 +13,9 @@
  * residual arcs have negative costs. A solver of our own rather than a library: equal paths must
  * be chosen as TensorFlow Lite does to give its tables, which no library promises; GLPK and LEMON
  * are the candidates in Debian, one is GPL and the other C++. Potentials and Dijkstra would be
- * faster and would break ties in another order. Cost:   O(n^2) arcs of 32 bytes, refused beyond
- * MIN_COST_ARCS; n times a queue search. Source: Lee et al. 2019 (arXiv:1907.01989), section on
- * memory; TensorFlow Lite, MINCOSTFLOW.
+ * faster and would break ties in another order.
+ * Cost:   O(n^2) arcs of 32 bytes, refused beyond MIN_COST_ARCS; n times a queue search.
+ * Source: Lee et al. 2019 (arXiv:1907.01989), section on memory; TensorFlow Lite, MINCOSTFLOW.
  */
 #include "plan/sharing/object.h"
 

@@ -8,11 +8,11 @@
  *
  *   plain      the lower bound, or the capacity that the caller gave, in each of a few static
  *              orders, under a limit of nodes that grows fourfold from turn to turn. On real
- * networks the first turn is the answer. One that is searched through is a proof and raises the
- * bound. shuffled   a capacity drawn between the bound and the best plan, an order with neighbours
+ *              networks the first turn is the answer. One that is searched through is a proof and
+ *              raises the bound.
+ *   shuffled   a capacity drawn between the bound and the best plan, an order with neighbours
  *              swapped, and a small limit. Their luck is what brings the height down where the
  *              bound cannot be reached.
- *
  *   window     only what lives in a few crowded slots, at the bound and above: where alignments or
  *              pins keep every plan above the peak of live bytes, that proves it.
  *

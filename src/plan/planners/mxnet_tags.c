@@ -5,8 +5,9 @@
  * Two ways to take from the queue are tried: the one that waits longest, whatever its size; and by
  * size, the smallest that is large enough up to 16 times too large, else the largest that is too
  * small down to a 16th. `tenure plan MODEL --explain` shows the first at work, operator by
- * operator. Cost:   O(n log n + n x free tags). Source: MXNet, static memory planning: the
- * documented allocation pass, and NNVM's plan_memory.
+ * operator.
+ * Cost:   O(n log n + n x free tags).
+ * Source: MXNet, static memory planning: the documented allocation pass, and NNVM's plan_memory.
  */
 #include "plan/frame/peers.h"
 

@@ -1,9 +1,10 @@
 /* tflite_by_size.c - the largest first, of equals the earliest, each in its tightest hole.
  *
  * Differs from `best-fit` in its ties alone: for those who need the very offsets of their peer,
- * which is given its buffers by their first step. Cost:   O(sum of neighbours * log n). Source:
- * Pisarchyk and Lee 2020 (arXiv:2001.03288); TensorFlow Lite, GPU delegate, GREEDY_BY_SIZE for
- * offsets.
+ * which is given its buffers by their first step.
+ * Cost:   O(sum of neighbours * log n).
+ * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288); TensorFlow Lite, GPU delegate,
+ *         GREEDY_BY_SIZE for offsets.
  */
 #include "plan/frame/peers.h"
 

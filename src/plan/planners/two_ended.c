@@ -12,7 +12,7 @@
  * bodies have no place in it. Not for the lowest height: for arenas that must be served by two
  * pointers at run time.
  * Cost:   O(n log n) per length tried.
- * Source: two-ended allocation of long- and short-lived tensors (row B10 of the mission).
+ * Source: two-ended allocation of long- and short-lived tensors.
  */
 #include "plan/frame/planner.h"
 
@@ -162,7 +162,7 @@ static tn_status two_ended_solve(tn_run *run) {
 const tn_planner tn__planner_two_ended = {
     .name = "two-ended",
     .summary = "long-lived from the front, short-lived from the end, two pointers",
-    .source = "two-ended allocation (MISSION B10)",
+    .source = "two-ended allocation of long- and short-lived tensors",
     .features = TN_PLANS_ALIGNMENT | TN_PLANS_PIECES | TN_PLANS_QUICKLY,
     .solve = two_ended_solve,
 };

@@ -7,8 +7,9 @@
  * outside the neighbours; after 50 vain attempts the neighbours' neighbours join in and two pairs
  * change. A placement is given up as soon as it is above the best one; one that is as good is kept.
  * Ends at the bound of live bytes, or 500 attempts after the last gain (with a capacity: once that
- * is met; until then after 99,999). Cost:   an attempt is one greedy placement and O(n x chains);
- * small problems, on scratchpads. Source: Arm Ethos-U Vela, hill-climb allocator (2020-2023).
+ * is met; until then after 99,999).
+ * Cost:   an attempt is one greedy placement and O(n x chains); small problems, on scratchpads.
+ * Source: Arm Ethos-U Vela, hill-climb allocator (2020-2023).
  */
 #include "plan/frame/peers.h"
 

@@ -12,9 +12,7 @@
 #include <stdio.h>
 
 #define PROBLEM_ALIGNMENT_MAX ((uint64_t)1 << 40)
-#define PROBLEM_CLOCKS_MAX                                                                         \
-    ((uint64_t)1 << 22)              /* of one body: a small file must not ask for more            \
-                                      */
+#define PROBLEM_CLOCKS_MAX ((uint64_t)1 << 22) /* of one body: a small file must not ask for more */
 #define PROBLEM_TOTAL_MAX (1u << 30) /* bodies, and pieces of all: 32 bits count their events */
 
 tn_status tn_problem_create(const tn_context *context, tn_problem **problem, tn_error *error) {

@@ -3,8 +3,8 @@
  *
  * What is decided here is whether the format can say the plan: one arena, the operators in the
  * order of the file, one place for each tensor. How the file takes the offsets in is known to
- * whoever read it (report.h, write_plan), so that reports need no reader of models. Cost:
- * O(instructions + lives), and the file is written.
+ * whoever read it (report.h, write_plan), so that reports need no reader of models.
+ * Cost: O(instructions + lives), and the file is written.
  */
 #include "report/format.h"
 

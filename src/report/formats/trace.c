@@ -8,7 +8,8 @@
  * Streams are
  * threads from 1 on, since some viewers keep thread 0 for themselves.
  *
- * Cost: O(events log events). Source: "Trace Event Format" (Google, 2016): phases X, C, M and i.
+ * Cost: O(events log events).
+ * Source: "Trace Event Format" (Google, 2016): phases X, C, M and i.
  */
 #include <math.h>
 #include <stdio.h>
