@@ -241,7 +241,7 @@ static void make_pair(made *at) {
 
 static void make_transpose(made *at) {
     uint32_t rank = (uint32_t)made_from(at, 1, 5);
-    int64_t x[5];
+    int64_t x[5] = {0};
     for (uint32_t d = 0; d < rank; d++) x[d] = made_from(at, 1, 9);
     made_input(at, "x", TN_KIND_INPUT, rank, x);
     int64_t *perm = made_ints(at, "perm", rank);
