@@ -121,7 +121,9 @@ function(tenure_test name)
   if(full STREQUAL "asan.train.networks")
     string(APPEND sanitizer "max_redzone=16:")
   endif()
-  set_property(TEST ${full} PROPERTY ENVIRONMENT_MODIFICATION "ASAN_OPTIONS=string_prepend:${sanitizer}")
+  # Threads of OpenMP sleep while they wait: those of a test that does not get its turn would keep others from theirs.
+  set_property(TEST ${full} PROPERTY ENVIRONMENT_MODIFICATION "ASAN_OPTIONS=string_prepend:${sanitizer}"
+               "OMP_WAIT_POLICY=set:passive")
   if(test_TIMEOUT)
     set_tests_properties(${full} PROPERTIES TIMEOUT ${test_TIMEOUT})
   endif()

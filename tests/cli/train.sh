@@ -14,6 +14,21 @@ check() { # of out, by a line of Python
     python3 -c "import json; run = json.load(open('out')); assert $1, run" || { echo "FAILED: $1"; failed=1; }
 }
 
+# Between the least that a program takes on this processor and all that is used without a budget: less FILE COMMAND...
+less() {
+    local file=$1
+    shift
+    expect 0 '' "$@" --steps 2 --json
+    cp out whole
+    expect 1 'least found takes' "$@" --steps 2 --budget 1KiB
+    python3 - <<'P' >"$file" || failed=1
+import json, re
+whole = json.load(open("whole"))
+least = int(re.search(r"least found takes [^(]*\(([\d,]+) bytes", open("err").read())[1].replace(",", ""))
+print((least + whole["arena"] + whole["weights"]) // 2)
+P
+}
+
 one_model() { # every optimizer and switch, in the planned arena and without reuse
     local train="$tenure train $1 --data $2 --batch 8 --weights random:1"
     expect 0 'every bit equal' $train --steps 6 --check naive --log log.csv
@@ -35,9 +50,8 @@ P
         cmp -s again.ck "again$again.ck" || { echo "FAILED: $again changes the bits"; failed=1; }
         [ "$(cat "arena$again")" -le "$(cat arena)" ] || { echo "FAILED: $again costs memory"; failed=1; }
     done
-    # Nine tenths of the memory: fitted, and the same parameters.
-    expect 0 '' $train --steps 2 --json
-    python3 -c "import json; run = json.load(open('out')); print(int(0.9 * run['arena'] + run['weights']))" >less
+    # Less memory: fitted, and the same parameters.
+    less less $train
     expect 0 '"fitted":' $train --steps 2 --budget "$(cat less)" --check naive --checkpoint fit.ck --json
     check "run['fitted']['again'] > 0 or run['fitted']['time'] <= run['fitted']['plain_time']"
     check "run['arena'] + run['weights'] <= $(cat less) and run['measured_peak'] == run['planned_peak']"
@@ -47,7 +61,7 @@ P
     cmp -s again.ck coded.ck || { echo "FAILED: --codecs bits,csr changes the bits"; failed=1; }
     # The loss in parts within a budget: the parameters of the same parts without one.
     expect 0 '' $train --steps 2 --loss-parts 4 --checkpoint parts.ck --json
-    python3 -c "import json; run = json.load(open('out')); print(int(0.9 * run['arena'] + run['weights']))" >less_parts
+    less less_parts $train --loss-parts 4
     expect 0 '"fitted":' $train --steps 2 --loss-parts 4 --budget "$(cat less_parts)" --check naive --checkpoint fit.ck --json
     check "run['arena'] + run['weights'] <= $(cat less_parts) and run['measured_peak'] == run['planned_peak']"
     cmp -s parts.ck fit.ck || { echo "FAILED: --budget changes the bits of a loss in parts"; failed=1; }
