@@ -219,9 +219,10 @@ static uint32_t check(const char *name, uint64_t seed, const tn_graph *apart, co
 static void fused_operators_compute_what_the_operators_compute(void **state) {
     (void)state;
     bool library = tn_kernels_library(NULL, NULL) && __builtin_cpu_supports("avx512f");
+    const uint32_t tries = case_count(TRIES, 8);
     for (size_t which = 0; which < sizeof cases / sizeof *cases; which++) {
         uint32_t taken = 0;
-        for (uint64_t seed = 1; seed <= case_count(TRIES, 8); seed++) {
+        for (uint64_t seed = 1; seed <= tries; seed++) {
             made at = {.random = {which * 1000 + seed}};
             assert_int_equal(tn_graph_create(NULL, &at.graph, NULL), TN_OK);
             uint32_t parts = cases[which].make(&at), all = tn_graph_op_count(at.graph);
@@ -237,8 +238,9 @@ static void fused_operators_compute_what_the_operators_compute(void **state) {
             tn_graph_destroy(fused);
             tn_graph_destroy(at.graph);
         }
-        printf("%-24s the library took %u of %u\n", cases[which].name, taken, TRIES);
-        if (library && taken < cases[which].least) fail_msg("%s: too few", cases[which].name);
+        printf("%-24s the library took %u of %u\n", cases[which].name, taken, tries);
+        if (library && tries == TRIES && taken < cases[which].least)
+            fail_msg("%s: too few", cases[which].name);
     }
 }
 
