@@ -2,6 +2,7 @@
  * again: within their budget, and the same bits as the plain step, however many zeros there are.
  * With losses the budget is kept, and results may be others.
  */
+#include "count.h"
 #include "drawn.h"
 
 typedef struct told {
@@ -90,7 +91,7 @@ static void check_codes(uint64_t seed, const setting *how, bool same, told *to) 
     for (size_t i = 0; i < count; i++) assert_true(isfinite(got[i]));
 }
 
-#define SEEDS 24
+#define SEEDS case_count(24, 8)
 
 static void lossless_codes_leave_every_bit(void **state) {
     told gist = {0}, joint = {0};
