@@ -4,7 +4,6 @@
  */
 #include <math.h>
 
-#include "count.h"
 #include "boxes.h"
 
 /* d: data of any type, n: a number of any type, i: int32 or int64, f: float32, b: bool, s: like
@@ -258,7 +257,7 @@ static void whatever_they_are_given_kernels_stay_within_their_operands(void **st
     static scene of;
     for (size_t s = 0; s < sizeof subjects / sizeof *subjects; s++) {
         uint32_t well = 0;
-        for (uint64_t seed = 1; seed <= case_count(3000, 300); seed++) {
+        for (uint64_t seed = 1; seed <= 3000; seed++) {
             of.random.state = seed * 64 + s;
             of.rank = (uint32_t)tn__random_below(&of.random, 5);
             bool cube = tn__random_below(&of.random, 2);
