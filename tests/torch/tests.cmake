@@ -13,5 +13,7 @@ if(NOT TENURE_TEST_PREFIX) # python3 does not load what sanitizers made
   tenure_test(torch.example NEEDS TENURE_DEBIAN_PYTHON3 COMMAND ${TENURE_DEBIAN_PYTHON3}
               ${CMAKE_CURRENT_SOURCE_DIR}/torch/stub.py $<TARGET_FILE:tenure_torch> $<TARGET_FILE:standin_cudart>
               ${PROJECT_SOURCE_DIR}/examples/pytorch/cuda.py)
-  add_dependencies(tenure_tests bench_torch_play tenure_torch)
+  foreach(target tenure_tests tenure_gate)
+    add_dependencies(${target} bench_torch_play tenure_torch)
+  endforeach()
 endif()
