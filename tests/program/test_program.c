@@ -216,7 +216,7 @@ static void judge_graph(tn_graph *graph, const char *order, tn_occupancy_options
 
 static void every_read_finds_what_was_written(void **state) {
     (void)state;
-    const uint32_t seeds = case_count(1200, 120);
+    const uint32_t seeds = case_count(1200, 40);
     uint64_t fused = 0;
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         tn_graph *graph = random_graph(seed, seed % 2 == 0);
@@ -319,7 +319,7 @@ static uint32_t judge_other_orders(tn_graph *graph, tn_parallel parallel, uint64
 
 static void a_safe_plan_holds_in_every_order_of_the_graph(void **state) {
     (void)state;
-    const uint32_t seeds = case_count(800, 80);
+    const uint32_t seeds = case_count(800, 40);
     uint32_t orders = 0;
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         uint64_t added;
@@ -336,7 +336,7 @@ static void a_safe_plan_holds_in_every_order_of_the_graph(void **state) {
 
 static void any_plan_holds_in_every_order_that_keeps_what_it_adds(void **state) {
     (void)state;
-    const uint32_t seeds = case_count(800, 80);
+    const uint32_t seeds = case_count(800, 40);
     uint32_t orders = 0;
     uint64_t sum = 0;
     for (uint64_t seed = 1; seed <= seeds; seed++) {
