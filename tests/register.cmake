@@ -5,8 +5,9 @@
 #
 # Every test belongs to one tier, which is one of its labels:
 #   quick   `make check`, `make test`: tests of the release build that take at most TENURE_QUICK_SECONDS (costs.txt)
-#   medium  `make test`
-#   long    `make test-long` (tiers.txt)
+#   medium  `make test`: those that take longer; and with a sanitizer, tests that are quick
+#   long    `make test-long`: with a sanitizer, tests that take longer
+# tiers.txt names the exceptions.
 # Tests that read TENURE_COUNT have the label "counted" too: `make test-long` runs them again, with all their cases.
 set(TENURE_TEST_PREFIX "" CACHE STRING "What the names of this build's tests begin with")
 set(TENURE_TEST_ONLY "" CACHE STRING "Regular expression of the tests to have; empty: all")
@@ -85,7 +86,7 @@ function(tenure_test name)
   endif()
   add_test(NAME ${full} COMMAND ${test_COMMAND} ${test_IN})
   set(cost 1)
-  foreach(known IN ITEMS ${name} ${full})
+  foreach(known IN ITEMS ${name} ${full}) # a test of a build with a prefix costs what it costs elsewhere, if not more
     if(DEFINED cost_of_${known})
       set(cost ${cost_of_${known}})
     endif()
@@ -96,10 +97,15 @@ function(tenure_test name)
     list(APPEND targets ${part})
   endforeach()
   tenure_tier_of(${full} tier)
-  if(NOT tier)
+  if(NOT tier AND cost LESS_EQUAL TENURE_QUICK_SECONDS)
+    set(tier quick)
+    if(TENURE_TEST_PREFIX)
+      set(tier medium)
+    endif()
+  elseif(NOT tier)
     set(tier medium)
-    if(NOT TENURE_TEST_PREFIX AND cost LESS_EQUAL TENURE_QUICK_SECONDS)
-      set(tier quick)
+    if(TENURE_TEST_PREFIX)
+      set(tier long)
     endif()
   endif()
   set(labels ${tier})
