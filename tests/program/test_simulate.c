@@ -1,7 +1,6 @@
 /* test_simulate.c - how long random programs of all opcodes take: against bounds that hold for any
  * walk, and against one that goes from event to event in time.
  */
-#include "count.h"
 #include "opcodes.h"
 
 #include <math.h>
@@ -245,14 +244,14 @@ static uint64_t simulate_random(uint64_t seed, uint32_t streams) {
 static void it_agrees_with_a_walk_from_event_to_event(void **state) {
     uint64_t stalls = 0;
     (void)state;
-    for (uint64_t seed = 1; seed <= case_count(1500, 150); seed++)
+    for (uint64_t seed = 1; seed <= 1500; seed++)
         stalls += simulate_random(seed, 0);
     assert_true(stalls > 500);
 }
 
 static void one_stream_takes_the_sum(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= case_count(300, 30); seed++) simulate_random(seed, 1);
+    for (uint64_t seed = 1; seed <= 300; seed++) simulate_random(seed, 1);
 }
 
 /* --- control flow ------------------------------------------------------------------------------
@@ -330,7 +329,7 @@ static void loops_count_as_often_as_is_known(void **state) {
 static void branches_take_the_longest(void **state) {
     uint32_t guesses = 0;
     (void)state;
-    for (uint64_t seed = 1; seed <= case_count(200, 20); seed++) {
+    for (uint64_t seed = 1; seed <= 200; seed++) {
         tn__random random = {.state = seed};
         tn_program *program;
         tn_simulation found;
