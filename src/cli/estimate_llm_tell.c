@@ -64,10 +64,11 @@ static void llm_print_cache(const cli_llm *llm) {
     llm_print_size("  cache", found->cache, ": %" PRIu64 " x %" PRIu64 " tokens as %s",
                    found->batch, found->sequence, llm_cache_name(llm));
     printf("%-18s %s a token%s\n", "", tn_size_format(found->cache_token, token),
-           cache->value == 0 ? ", keys and values compressed" : "");
-    if (cache->window_layers > 0 && !llm->options.keep_all)
-        printf("%-18s in %" PRIu64 " of %" PRIu64 " layers the last %" PRIu64 " tokens alone\n", "",
-               cache->window_layers, cache->full_layers + cache->window_layers, cache->window);
+           cache->group_count > 0 && cache->groups[0].value == 0 ? ", keys and values compressed" : "");
+    uint64_t windowed = tn_llm_cache_layers(cache, true);
+    if (windowed > 0 && !llm->options.keep_all)
+        printf("%-18s %" PRIu64 " of %" PRIu64 " layers keep a window of tokens\n", "", windowed,
+               windowed + tn_llm_cache_layers(cache, false));
     if (found->cache_cross > 0)
         llm_print_size("", found->cache_cross, " of it for the encoder's tokens");
 }
