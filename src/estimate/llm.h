@@ -163,6 +163,9 @@ typedef struct tn__llm_family {
 } tn__llm_family;
 const tn__llm_family *tn__llm_family_find(const char *type); /* NULL: not known */
 
+/* Whether a family has this name for a size. */
+bool tn__llm_family_names(const char *key);
+
 #define TN__LLM_NAMES 8
 typedef struct tn__llm_field { /* a size */
     uint64_t belongs;  /* families with none of these traits refuse it; 0: it is every family's */

@@ -106,7 +106,7 @@ static const tn__llm_family families[] = {
     {.type = "glm4", .traits = LLAMA | HAS(QUERY_ASKED) | HAS(FOUR_NORMS)},
     {.type = "glm4_moe", .traits = GLM4_MOE},
     {.type = "glm4_moe_lite", .traits = DEEPSEEK3},
-    {.type = "glm_moe_dsa", .traits = DEEPSEEK3},
+    {.type = "glm_moe_dsa", .traits = DEEPSEEK | HAS(CORRECTED) | HAS(MTP_BARE)},
     {.type = "gpt2", .traits = GPT | HAS(LEARNED) | HAS(FUSED)},
     {.type = "gpt_bigcode", .traits = GPT | HAS(LEARNED) | HAS(FUSED) | HAS(SINGLE)},
     {.type = "gpt_neo", .traits = HAS(TEXT) | HAS(SHIFTED) | HAS(OUTPUT_BIAS) | HAS(INNER_BIAS) |
@@ -220,6 +220,13 @@ const tn__llm_family *tn__llm_family_find(const char *type) {
         if (families[i].text == NULL && families_is(families[i].type, type)) near = &families[i];
     }
     return near;
+}
+
+bool tn__llm_family_names(const char *key) {
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        for (size_t n = 0; n < 6 && families[i].own[n].name != NULL; n++)
+            if (strcmp(families[i].own[n].name, key) == 0) return true;
+    return false;
 }
 
 const char *tn_llm_family(uint32_t index) {

@@ -532,6 +532,7 @@ bool tn__llm_is_known(const char *key) {
     for (uint32_t field = 0; field < TN__LLM_FIELD_COUNT; field++)
         for (uint32_t i = 0; i < TN__LLM_NAMES && tn__llm_fields[field].names[i] != NULL; i++)
             if (strcmp(tn__llm_fields[field].names[i], key) == 0) return true;
+    if (tn__llm_family_names(key)) return true;
     for (size_t i = 0; tn__llm_flags[i].name != NULL; i++)
         if (strcmp(tn__llm_flags[i].name, key) == 0) return true;
     for (size_t i = 0; tn__llm_parts[i].name != NULL; i++)
