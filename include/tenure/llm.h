@@ -122,6 +122,7 @@ typedef struct tn_llm {
     uint64_t parameters;             /* each once, without the extra ones */
     uint64_t active;                 /* that a token meets: of experts those that are chosen */
     uint64_t extra;                  /* of layers that predict further tokens */
+    uint64_t missing;                /* layers of which a .gguf file has no tensor */
     tn_llm_scheme stored;            /* as the file says */
     char unread[400]; /* keys that are not known, with commas; a change of the count that they
                        * stand for, if any, is missing */

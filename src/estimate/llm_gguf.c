@@ -436,6 +436,22 @@ static tn_status gguf_heads(const gguf_reading *it, tn_llm *llm) {
             "the file has no key %.39s.attention.head_count with a number above 0", it->type);
 }
 
+/* Layers without a tensor: the file is a part of its model. */
+static uint64_t gguf_missing(const tn_weights *weights, uint64_t layers) {
+    bool seen[TN__LLM_LAYERS_MOST] = {false};
+    uint64_t missing = 0;
+    for (uint32_t i = 0; i < tn_weights_count(weights); i++) {
+        const char *at = tn_weights_at(weights, i)->name;
+        uint64_t layer = 0;
+        if (strncmp(at, "blk.", 4) != 0) continue;
+        for (at += 4; *at >= '0' && *at <= '9' && layer < layers; at++)
+            layer = 10 * layer + (uint64_t)(*at - '0');
+        if (*at == '.' && layer < layers) seen[layer] = true;
+    }
+    for (uint64_t layer = 0; layer < layers; layer++) missing += !seen[layer];
+    return missing;
+}
+
 tn_status tn_llm_gguf(const tn_weights *weights, tn_llm *llm, tn_error *error) {
     const char *type = tn_weights_text(weights, "general.architecture");
     gguf_reading it = {.weights = weights, .type = type, .error = error};
@@ -458,6 +474,7 @@ tn_status tn_llm_gguf(const tn_weights *weights, tn_llm *llm, tn_error *error) {
     llm->gated = true; /* not less than without a gate, where the first layer is of another kind */
     TN_TRY(gguf_inner(&it, llm));
     TN_TRY(gguf_cache(&it, llm));
+    llm->missing = gguf_missing(weights, llm->layers);
     llm->parameters = llm->active = tn_weights_total(weights).elements;
     return TN_OK;
 }
