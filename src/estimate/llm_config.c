@@ -113,7 +113,9 @@ static tn_status config_field(const config_reading *it, uint32_t field) {
         return config_nonsense(it, name, value, "a whole number from 1 to 2^40");
     it->to->size[field] = (uint64_t)number;
     bool own = belongs == 0 || (it->to->traits & belongs) != 0;
-    if (own || strcmp(name, tn__llm_fields[field].names[0]) != 0) {
+    for (uint32_t i = 0; i < 6 && it->to->family->own[i].name != NULL; i++)
+        own = own || strcmp(it->to->family->own[i].name, name) == 0;
+    if (own) {
         config_note_list(it, name, value);
         return TN_OK;
     }
@@ -333,7 +335,10 @@ static const tn__llm_family *config_text(const config_reading *it,
 static tn_status config_type(config_reading *it) {
     const json_t *type = json_object_get(it->root, "model_type");
     const char *name = json_is_string(type) ? json_string_value(type) : "?";
-    if (type == NULL || json_is_null(type)) name = config_guess(it);
+    if (type == NULL || json_is_null(type))
+        name = config_guess(it);
+    else if (!json_is_string(type))
+        return config_nonsense(it, "model_type", type, "a string");
     const tn__llm_family *family = tn__llm_family_find(name);
     snprintf(it->llm->type, sizeof it->llm->type, "%.39s", name);
     /* An unknown wrapper around a known text: its cache is known, its parameters are not. */

@@ -273,6 +273,7 @@ static void nonsense_is_refused_with_the_key(void **state) {
         {"{\"hidden_size\": -768}", "-768"},
         {"{\"hidden_size\": 2199023255552}", "2199023255552"},
         {"{\"model_type\": \"mixtral\"}", "mixtral"},
+        {"{\"model_type\": \"gpt2\", \"text_config\": {\"n_embd\": true}}", "n_embd"},
         {"{\"model_type\": 7}", "model_type"},
         {"{\"n_embd\": 768, \"n_layer\": 12, \"n_head\": 12, \"vocab_size\": 99, \"n_ctx\": 9, "
          "\"attention_bias\": \"no\"}",
@@ -497,7 +498,7 @@ static void devices_are_found_and_plausible(void **state) {
         const tn_hardware *it = tn_hardware_at(i);
         assert_ptr_equal(tn_hardware_find(it->name), it);
         assert_true(it->memory >= (UINT64_C(8) << 30) && it->bytes_per_s > 5e10);
-        assert_true(it->usable <= it->memory && it->usable >= it->memory / 2);
+        assert_true(it->usable <= it->memory && it->usable >= it->memory / 5 * 2);
         assert_true(it->fp32 == TN_RATE_UNKNOWN || it->fp32 > 1e12);
         assert_true(it->year >= 2014 && it->year <= 2026);
         assert_true(it->fp16 == TN_RATE_UNKNOWN || it->fp16 > it->fp32);
