@@ -142,7 +142,9 @@ static tn_status config_missing(const config_reading *it) {
         bool needed = required == TN__LLM_ALL || config_asks(required, it->to->traits);
         bool later = (it->to->traits & HAS(KDA)) != 0 && field >= TN__LLM_LINEAR_KEYS &&
                      field <= TN__LLM_LINEAR_KERNEL; /* in an object of their own */
-        if (later || (field == TN__LLM_HEADS && config_is_pure(it))) continue;
+        bool sparse = field == TN__LLM_INNER && (it->to->traits & HAS(NARROW)) != 0 &&
+                      (it->to->traits & HAS(GEMMA4)) == 0 && it->to->size[TN__LLM_DENSE_FIRST] == 0;
+        if (later || sparse || (field == TN__LLM_HEADS && config_is_pure(it))) continue;
         if (!needed || it->to->size[field] > 0) continue;
         const char *const *names = tn__llm_fields[field].names;
         if (used + 60 >= sizeof list) break;
@@ -229,7 +231,10 @@ static tn_status config_tower(const config_reading *it, const json_t *vision) {
     tn_error why;
     if (json_is_object(audio) && json_object_size(audio) > 0)
         snprintf(it->llm->uncounted, sizeof it->llm->uncounted, "the audio tower");
-    if (!json_is_object(vision) || json_object_size(vision) == 0) return TN_OK;
+    if (json_is_null(vision)) return TN_OK; /* the text alone */
+    if (vision == NULL && it->to->wrapper->tower != TN__LLM_TOWER_OTHER)
+        snprintf(it->llm->note, sizeof it->llm->note,
+                 "there is no \"vision_config\"; the default tower of the class is counted");
     tn_status status = tn__llm_tower_count(it->to, vision, &why);
     if (status == TN_E_UNSUPPORTED)
         snprintf(it->llm->uncounted, sizeof it->llm->uncounted, "%.90s", why.message);
@@ -448,12 +453,40 @@ static tn_status config_read(config_reading *it) {
     return tn__llm_count(it->to, it->llm, it->error);
 }
 
+/* Python writes Infinity and NaN, which are no JSON: numbers of the same length take their place. */
+static void config_numbers(char *text, size_t size) {
+    bool inside = false;
+    for (size_t i = 0; i < size; i++) {
+        if (inside && text[i] == '\\') {
+            i++;
+            continue;
+        }
+        if (text[i] == '"') inside = !inside;
+        if (inside) continue;
+        if (size - i >= 8 && memcmp(text + i, "Infinity", 8) == 0) memcpy(text + i, "1.0e+300", 8);
+        if (size - i >= 3 && memcmp(text + i, "NaN", 3) == 0) memcpy(text + i, "0.0", 3);
+    }
+}
+
+static json_t *config_parse(const void *bytes, size_t size, json_error_t *problem) {
+    char *copy = malloc(size + 1);
+    if (copy == NULL) {
+        *problem = (json_error_t){.text = "out of memory"};
+        return NULL;
+    }
+    if (size > 0) memcpy(copy, bytes, size);
+    config_numbers(copy, size);
+    json_t *root = json_loadb(copy, size, JSON_REJECT_DUPLICATES, problem);
+    free(copy);
+    return root;
+}
+
 tn_status tn__llm_config_read(const char *name, const void *bytes, size_t size,
                               tn__llm_reading *reading, tn_llm *llm, tn_error *error) {
     json_error_t problem;
     *llm = (tn_llm){0};
     *reading = (tn__llm_reading){0};
-    json_t *root = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &problem);
+    json_t *root = config_parse(bytes, size, &problem);
     if (root == NULL) {
         tn_status status = tn__fail(error, TN_E_INVALID, "%s", problem.text);
         return tn__where(error, status, "%s:%d", name, problem.line);

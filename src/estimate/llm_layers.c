@@ -269,8 +269,9 @@ static tn_status layers_inner(const layers_reading *it) {
     bool experts = HAS(it, EXPERT) && SIZE(it, EXPERTS) > 0;
     uint64_t step = SIZE(it, SPARSE_STEP), first = SIZE(it, DENSE_FIRST), every = 0;
     uint64_t period = SIZE(it, EXPERT_PERIOD), offset = SIZE(it, EXPERT_OFFSET);
-    const json_t *only = layers_get(it, "mlp_only_layers"), *list, *chosen;
+    const json_t *only = layers_get(it, "mlp_only_layers"), *list, *chosen, *words;
     TN_TRY(layers_frequency(it, &every, &list));
+    TN_TRY(layers_list(it, "mlp_layer_types", &words));
     chosen = layers_get(it, "moe_layers");
     if (period > 0 && SIZE(it, EXPERTS) <= 1) experts = false;
     for (uint64_t i = 0; i < it->count; i++) {
@@ -278,6 +279,8 @@ static tn_status layers_inner(const layers_reading *it) {
                       (every == 0 || i % every == 0) && !layers_listed(only, i) &&
                       (period == 0 || i % period == offset);
         if (list != NULL) sparse = experts && json_integer_value(json_array_get(list, i)) != 0;
+        const char *word = json_string_value(json_array_get(words, i));
+        if (word != NULL) sparse = experts && strcmp(word, "dense") != 0;
         if (HAS(it, LLAMA4) && json_array_size(chosen) > 0)
             sparse = experts && layers_listed(chosen, i);
         it->to->kind[i] |= sparse ? SPARSE : DENSE;

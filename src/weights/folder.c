@@ -14,7 +14,7 @@
 #include "weights/weights.h"
 
 #define FOLDER_FILES_MOST 20000u
-#define FOLDER_TAIL sizeof "-00001-of-00003" - 1
+#define FOLDER_TAIL (sizeof "-00001-of-00003" - 1)
 
 typedef struct folder_reading {
     tn_weights *to;

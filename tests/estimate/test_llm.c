@@ -235,10 +235,12 @@ static void what_a_file_says_of_its_weights_is_read(void **state) {
          TN_PACK_GROUPS, 4, 64, TN_WEIGHT_F16},
         {"'quantization_config':{'quant_method':'bitsandbytes','load_in_8bit':true}", TN_PACK_ROWS,
          0, 0, TN_WEIGHT_BF16},
-        {"'quantization_config':{'quant_method':'compressed-tensors'}", TN_PACK_UNKNOWN, 0, 0,
+        {"'quantization_config':{'quant_method':'compressed-tensors'}", TN_PACK_PLAIN, 0, 0,
          TN_WEIGHT_BF16},
         {"'quantization_config':{'quant_method':'fp8','weight_block_size':[64,64]}",
-         TN_PACK_UNKNOWN, 0, 0, TN_WEIGHT_BF16},
+         TN_PACK_PLAIN, 0, 0, TN_WEIGHT_BF16},
+        {"'quantization_config':{'quant_method':'fp8','weight_block_size':null}", TN_PACK_ROWS, 0,
+         0, TN_WEIGHT_BF16},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char text[600];
@@ -251,6 +253,8 @@ static void what_a_file_says_of_its_weights_is_read(void **state) {
                  rows[i].keys);
         assert_ok(read_config(text, &model));
         assert_int_equal(model.stored.packing, rows[i].packing);
+        bool bound = strstr(rows[i].keys, "compressed") != NULL || strstr(rows[i].keys, "64,64");
+        assert_int_equal(strstr(model.note, "before packing") != NULL, bound);
         assert_int_equal(model.stored.bits, rows[i].bits);
         assert_int_equal(model.stored.group, rows[i].group);
         assert_int_equal(model.stored.type, rows[i].type);
@@ -321,6 +325,10 @@ static void what_is_not_understood_is_refused_or_told(void **state) {
                           "'hyper_connections':false,'nothing':null}",
                           &model));
     assert_string_equal(model.unread, "frobnicate, hyper_connections");
+    /* Python's numbers that are no JSON, and names that look like them */
+    assert_ok(read_config("{'model_type':'llama'," SMALL ",'time_step_limit':[0.0,Infinity,"
+                          "-Infinity,NaN],'_name_or_path':'Infinity\\\\NaN'}",
+                          &model));
     /* a field that says nothing of the kind */
     assert_ok(read_config("{'model_type':'llama'," SMALL ",'num_local_experts':0}", &model));
 }
