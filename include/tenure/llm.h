@@ -56,7 +56,7 @@ typedef struct tn_llm_weight { /* matrices of one size */
     uint64_t rows, columns; /* outputs, inputs; of a vector: 1, its length */
     uint64_t first, layers; /* in which layers; layers 0: outside of them */
     uint64_t each;          /* in each: experts, else 1 */
-    bool extra; /* of a layer that predicts further tokens: most run times do not load it */
+    bool extra;     /* of a layer that predicts further tokens: most run times do not load it */
     bool scattered; /* the layers do not follow each other */
 } tn_llm_weight;
 
@@ -124,9 +124,9 @@ typedef struct tn_llm {
     uint64_t extra;                  /* of layers that predict further tokens */
     uint64_t missing;                /* layers of which a .gguf file has no tensor */
     tn_llm_scheme stored;            /* as the file says */
-    char unread[400]; /* keys that are not known, with commas; a change of the count that they
-                       * stand for, if any, is missing */
-    char note[200];    /* an assumption on the safe side, as a sentence; empty: none */
+    char unread[400];   /* keys that are not known, with commas; a change of the count that they
+                         * stand for, if any, is missing */
+    char note[200];     /* an assumption on the safe side, as a sentence; empty: none */
     char uncounted[96]; /* a part whose parameters are not known; empty: none. Then the bytes of
                          * the weights must come from a file (tn_llm_options.weight_bytes) */
     tn_llm_weight weights[TN_LLM_WEIGHTS_MAX];
@@ -193,7 +193,7 @@ typedef struct tn_llm_estimate {
     uint64_t runtime; /* what the run time keeps beyond those three: its context on a device, wider
                        * buffers, a cache that is rounded up */
     uint64_t total;   /* of the four */
-    uint64_t batch, sequence, pass; /* as they were taken */
+    uint64_t batch, sequence, pass;                              /* as they were taken */
     uint64_t cache_full, cache_window, cache_state, cache_cross; /* of `cache` */
     uint64_t cache_token;     /* bytes of one more token of one sequence, windows not yet full */
     uint64_t cache_allocated; /* the cache with the rounding of the run time */
@@ -203,10 +203,10 @@ typedef struct tn_llm_estimate {
 
 /* Workspace is the bytes that one step of a pass reads and writes at once, in numbers of 2 bytes
  * (logits, of one token a sequence, in 4), with attention that writes no matrix of scores: a lower
- * bound for every run time. The share of a run time is an upper estimate by formulas from its source
- * (docs/llm.md); with TN_LLM_RUN_NONE the total is a lower bound.
- * Errors: E_INVALID (no sequence is given and the file says none; more positions than there are;
- * 2^64 bytes or more; a size above 2^40), E_UNSUPPORTED (weights whose bytes are not known). */
+ * bound for every run time. The share of a run time is an upper estimate by formulas from its
+ * source (docs/llm.md); with TN_LLM_RUN_NONE the total is a lower bound. Errors: E_INVALID (no
+ * sequence is given and the file says none; more positions than there are; 2^64 bytes or more; a
+ * size above 2^40), E_UNSUPPORTED (weights whose bytes are not known). */
 TN_API TN_CHECKED tn_status tn_llm_estimate_make(const tn_llm *llm, const tn_llm_options *options,
                                                  tn_llm_estimate *estimate, tn_error *error);
 /* The largest batch (with longest false) or sequence (true) within `limit` bytes beside what else

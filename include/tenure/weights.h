@@ -92,8 +92,8 @@ typedef struct tn_weights tn_weights;
  * means its index, its only file, or the numbered parts of its only model.
  *
  * context  NULL or outlives the weights
- * Errors: E_IO (a part that is absent, too), E_INVALID (damaged, cut short; what and where; a folder
- * with several models or without one of the parts), E_UNKNOWN (a folder without weights),
+ * Errors: E_IO (a part that is absent, too), E_INVALID (damaged, cut short; what and where; a
+ * folder with several models or without one of the parts), E_UNKNOWN (a folder without weights),
  * E_UNSUPPORTED (another format; of those that are known by name how to export them; a type that is
  * not in the table), E_NO_MEMORY. Cost: O(headers). */
 TN_API TN_CHECKED tn_status tn_weights_open(const char *path, const tn_context *context,

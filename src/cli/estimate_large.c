@@ -67,14 +67,13 @@ static void large_json(const cli_large *large, const cli_cluster *cluster, const
     for (uint32_t i = 0; i < stages; i++) {
         tn_large_stage stage = {0};
         if (tn_large_stage_make(&large->how, i, &stage, NULL) != TN_OK) break;
-        tn__text_printf(&text,
-                        "%s{\"layers\":%" PRIu64 ",\"parameters\":%" PRIu64 ",\"weights\":%" PRIu64
-                        ",\"gradients\":%" PRIu64 ",\"optimizer_state\":%" PRIu64
-                        ",\"activations\":%" PRIu64 ",\"kept\":%" PRIu64
-                        ",\"loss\":%" PRIu64 ",\"total\":%" PRIu64 "}",
-                        i > 0 ? "," : "", stage.layers, stage.parameters, stage.weights,
-                        stage.gradients, stage.state, stage.activations, stage.kept, stage.loss,
-                        stage.total);
+        tn__text_printf(
+            &text,
+            "%s{\"layers\":%" PRIu64 ",\"parameters\":%" PRIu64 ",\"weights\":%" PRIu64
+            ",\"gradients\":%" PRIu64 ",\"optimizer_state\":%" PRIu64 ",\"activations\":%" PRIu64
+            ",\"kept\":%" PRIu64 ",\"loss\":%" PRIu64 ",\"total\":%" PRIu64 "}",
+            i > 0 ? "," : "", stage.layers, stage.parameters, stage.weights, stage.gradients,
+            stage.state, stage.activations, stage.kept, stage.loss, stage.total);
     }
     tn__text_printf(&text, "],\"total\":%" PRIu64, found->largest.total);
     cli_cluster_json(cluster, large, &text);

@@ -1,4 +1,5 @@
-/* estimate_llm.c - the memory of a language model that runs: found. estimate_llm_tell.c prints it. */
+/* estimate_llm.c - the memory of a language model that runs: found. estimate_llm_tell.c prints it.
+ */
 #include "cli/estimate_llm.h"
 
 #include <inttypes.h>
@@ -10,7 +11,8 @@
 #include "base/base.h"
 
 bool cli_llm_recognises(const char *path) {
-    return tn_weights_recognises(path) || tn_weights_is_folder(path) || tn__has_suffix(path, ".json");
+    return tn_weights_recognises(path) || tn_weights_is_folder(path) ||
+           tn__has_suffix(path, ".json");
 }
 
 /* --- reading --- */
@@ -66,8 +68,7 @@ static tn_status llm_weights(cli_llm *llm, const char *path, const tn_context *c
     if (strcmp(tn_weights_format(weights), "gguf") == 0) {
         status = tn_llm_gguf(weights, llm->model, error);
         llm->has_model = status == TN_OK;
-        if (!llm->runtime_named && llm->runtime == 0)
-            llm->options.runtime = TN_LLM_RUN_LLAMA_CPP;
+        if (!llm->runtime_named && llm->runtime == 0) llm->options.runtime = TN_LLM_RUN_LLAMA_CPP;
     } else
         status = llm_config_near(llm, path, error);
     tn_weights_close(weights);

@@ -8,16 +8,16 @@
 #define CLI_LLM_CHANGES_MAX 5u
 
 typedef struct cli_llm {
-    tn_llm_options options; /* as asked for; batch and sequence, too */
-    tn_llm_scheme scheme;   /* of --weight-type */
-    bool asked;             /* one of its options was given */
-    bool runtime_named;     /* --runtime llama.cpp */
+    tn_llm_options options;  /* as asked for; batch and sequence, too */
+    tn_llm_scheme scheme;    /* of --weight-type */
+    bool asked;              /* one of its options was given */
+    bool runtime_named;      /* --runtime llama.cpp */
     uint64_t runtime, limit; /* bytes of the run time as given; bytes that may be used */
     const tn_hardware *device;
     bool most; /* --max-batch */
     /* what was found */
     tn_llm *model;
-    bool has_model; /* else weights alone are known */
+    bool has_model;    /* else weights alone are known */
     char unknown[400]; /* why cache and workspace are not known */
     tn_weights_sum file;
     bool has_file;

@@ -65,11 +65,12 @@ static void llm_print_cache(const cli_llm *llm) {
     llm_print_size("  cache", found->cache, ": %" PRIu64 " x %" PRIu64 " tokens as %s",
                    found->batch, found->sequence, llm_cache_name(llm));
     printf("%-18s %s a token%s\n", "", tn_size_format(found->cache_token, token),
-           cache->group_count > 0 && cache->groups[0].value == 0 ? ", keys and values compressed" : "");
+           cache->group_count > 0 && cache->groups[0].value == 0 ? ", keys and values compressed"
+                                                                 : "");
     uint64_t windowed = tn_llm_cache_layers(cache, true);
     if (found->cache_state > 0)
-        llm_print_size("", found->cache_state, " of it for the states of %" PRIu64 " layers, as f32",
-                       cache->state_layers);
+        llm_print_size("", found->cache_state,
+                       " of it for the states of %" PRIu64 " layers, as f32", cache->state_layers);
     if (windowed > 0 && !llm->options.keep_all)
         printf("%-18s %" PRIu64 " of %" PRIu64 " layers keep a window of tokens\n", "", windowed,
                windowed + tn_llm_cache_layers(cache, false));
@@ -93,7 +94,8 @@ static void llm_print_parts(const cli_llm *llm) {
         llm_print_size("  runtime", found->runtime, ": %s, its buffers, context and rounding",
                        tn_llm_runtime_name(llm->options.runtime));
     if (found->cache_allocated > found->cache)
-        llm_print_size("", found->cache_allocated - found->cache, " of it by which the cache is "
+        llm_print_size("", found->cache_allocated - found->cache,
+                       " of it by which the cache is "
                        "rounded up");
 }
 

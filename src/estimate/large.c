@@ -9,9 +9,9 @@
  *
  * Fused attention keeps no scores: query, key, value, output and a sum for each head. The 16 h are
  * two normalisations that compute in float32 (4 h each), their result and their output. Normalised
- * queries and keys keep 6 (q + v) more. Dropout keeps masks: 2 h, and unfused 3 a s. Unfused are the
- * formulas of Korthikanti et al. (2022), generalised to an inner layer of any width; for f = 4 h
- * they are the published s b h (10 + 24/t + 5 a s / (h t)). Keys and values of fewer heads than
+ * queries and keys keep 6 (q + v) more. Dropout keeps masks: 2 h, and unfused 3 a s. Unfused are
+ * the formulas of Korthikanti et al. (2022), generalised to an inner layer of any width; for f = 4
+ * h they are the published s b h (10 + 24/t + 5 a s / (h t)). Keys and values of fewer heads than
  * ranks are on more than one.
  *
  * Selective recomputation keeps all but the core of attention (its output and sums, or its scores),
@@ -20,8 +20,8 @@
  * token (2 of the product, 4 of its copy, 4 of the gradient, 4 of a softmax), for as many tokens as
  * are computed at a time.
  *
- * The first stage of p works on p micro-batches at once under 1F1B, stage i on p - i; interleaved in
- * v pieces a stage keeps 2 (p - i - 1) + (v - 1) p + 1 of them. ZeRO (Rajbhandari et al. 2020)
+ * The first stage of p works on p micro-batches at once under 1F1B, stage i on p - i; interleaved
+ * in v pieces a stage keeps 2 (p - i - 1) + (v - 1) p + 1 of them. ZeRO (Rajbhandari et al. 2020)
  * divides the state of the optimizer, then gradients, then parameters by the data-parallel ranks.
  */
 #include <math.h>
@@ -161,10 +161,10 @@ static uint64_t large_saturate(double bytes) {
 }
 
 typedef struct large_kept { /* bytes of one layer */
-    double all;      /* without recomputation */
-    double core;     /* of them: the core of attention */
-    double input;    /* of the layer */
-    double backward; /* gradients that are there while the layer runs back */
+    double all;             /* without recomputation */
+    double core;            /* of them: the core of attention */
+    double input;           /* of the layer */
+    double backward;        /* gradients that are there while the layer runs back */
 } large_kept;
 
 static large_kept large_layer_unfused(const tn_large *it) {

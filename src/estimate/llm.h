@@ -123,13 +123,13 @@ enum {
 
 /* Kinds of layers, as bits: a layer has the parts of each of its bits. */
 enum {
-    TN__LLM_KIND_FULL = 1,    /* attention to all tokens */
-    TN__LLM_KIND_WINDOW = 2,  /* or to a window of them */
-    TN__LLM_KIND_STATE = 4,   /* a state of a constant size, as the family has it */
-    TN__LLM_KIND_DENSE = 8,   /* an inner layer */
-    TN__LLM_KIND_WIDE = 16,   /* or one of twice the width */
-    TN__LLM_KIND_SPARSE = 32, /* or experts */
-    TN__LLM_KIND_INDEX = 64,  /* attention chooses tokens by an index of keys */
+    TN__LLM_KIND_FULL = 1,     /* attention to all tokens */
+    TN__LLM_KIND_WINDOW = 2,   /* or to a window of them */
+    TN__LLM_KIND_STATE = 4,    /* a state of a constant size, as the family has it */
+    TN__LLM_KIND_DENSE = 8,    /* an inner layer */
+    TN__LLM_KIND_WIDE = 16,    /* or one of twice the width */
+    TN__LLM_KIND_SPARSE = 32,  /* or experts */
+    TN__LLM_KIND_INDEX = 64,   /* attention chooses tokens by an index of keys */
     TN__LLM_KIND_BORROWS = 128 /* attention reads the cache of another layer */
 };
 
@@ -183,7 +183,8 @@ typedef struct tn__llm_flag { /* true or false */
 } tn__llm_flag;
 extern const tn__llm_flag tn__llm_flags[]; /* to one without a name */
 
-/* Parts that no family here has; a flag that is false, or a number of at most `most`, means none. */
+/* Parts that no family here has; a flag that is false, or a number of at most `most`, means none.
+ */
 typedef struct tn__llm_part {
     const char *name, *why;
     int64_t most;
@@ -194,7 +195,7 @@ extern const tn__llm_part tn__llm_parts[]; /* to one without a name */
 /* Whether a field is one of these, or known to change nothing here. */
 bool tn__llm_is_known(const char *key);
 
-typedef struct tn__llm_reading { /* of one file */
+typedef struct tn__llm_reading {   /* of one file */
     const tn__llm_family *family;  /* of the text */
     const tn__llm_family *wrapper; /* around it; else the same */
     uint64_t traits;
@@ -218,7 +219,7 @@ typedef enum tn__llm_place { /* where matrices are; X in the table of rows */
                              TN__LLM_IN_WINDOW,
                              TN__LLM_STATES_IN, /* layers with a state */
                              TN__LLM_INDEXED,
-                             TN__LLM_DENSE,  /* layers without experts */
+                             TN__LLM_DENSE, /* layers without experts */
                              TN__LLM_WIDER,
                              TN__LLM_SPARSE, /* with them */
                              TN__LLM_AHEAD,  /* layers that predict further tokens: in addition to

@@ -77,8 +77,8 @@ static bool config_may_be_list(uint32_t field) {
 /* The number of a field; -1: it makes no sense. 0, false, [] and "auto" mean none. */
 static json_int_t config_number(uint32_t field, const json_t *value) {
     if (json_is_integer(value)) return json_integer_value(value);
-    bool automatic = json_is_string(value) && (strcmp(json_string_value(value), "auto") == 0 ||
-                                               field == TN__LLM_PATTERN);
+    bool automatic = json_is_string(value) &&
+                     (strcmp(json_string_value(value), "auto") == 0 || field == TN__LLM_PATTERN);
     if (json_is_false(value) || automatic) return 0;
     if (!json_is_array(value)) return -1;
     json_int_t most = 0;
@@ -327,8 +327,7 @@ static const char *config_guess(const config_reading *it) {
 }
 
 /* The text of a wrapper is a family of its own, which the file names or the wrapper implies. */
-static const tn__llm_family *config_text(const config_reading *it,
-                                         const tn__llm_family *wrapper) {
+static const tn__llm_family *config_text(const config_reading *it, const tn__llm_family *wrapper) {
     const char *type = json_string_value(json_object_get(it->inner, "model_type"));
     const tn__llm_family *text = NULL;
     if (wrapper->text == NULL) return wrapper;
@@ -453,7 +452,8 @@ static tn_status config_read(config_reading *it) {
     return tn__llm_count(it->to, it->llm, it->error);
 }
 
-/* Python writes Infinity and NaN, which are no JSON: numbers of the same length take their place. */
+/* Python writes Infinity and NaN, which are no JSON: numbers of the same length take their place.
+ */
 static void config_numbers(char *text, size_t size) {
     bool inside = false;
     for (size_t i = 0; i < size; i++) {

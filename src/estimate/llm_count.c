@@ -311,7 +311,8 @@ void tn__llm_cache_add(tn_llm_cache *cache, uint64_t layers, uint64_t window, ui
     }
     tn_llm_cache_group *last = &cache->groups[TN_LLM_GROUPS_MAX - 1]; /* not less than both */
     last->layers = tn__add_sat(last->layers, layers);
-    if (last->window > 0) last->window = window == 0 || window > last->window ? window : last->window;
+    if (last->window > 0)
+        last->window = window == 0 || window > last->window ? window : last->window;
     if (key > last->key) last->key = key;
     if (value > last->value) last->value = value;
 }
@@ -379,7 +380,8 @@ static void count_sizes(const tn__llm_reading *it, tn_llm *llm) {
         tn__add_sat(tn__mul_sat(llm->chosen, SIZE(it, EXPERT_WIDTH)), SIZE(it, SHARED_WIDTH));
     bool dense = encodes || count_has(it, TN__LLM_KIND_DENSE);
     llm->inner = dense ? count_widest(SIZE(it, INNER), chosen) : chosen;
-    if (count_has(it, TN__LLM_KIND_WIDE)) llm->inner = count_widest(llm->inner, SIZE(it, WIDE_INNER));
+    if (count_has(it, TN__LLM_KIND_WIDE))
+        llm->inner = count_widest(llm->inner, SIZE(it, WIDE_INNER));
     llm->positions = HAS(it, WHISPER) ? SIZE(it, TARGET) : SIZE(it, POSITIONS);
 }
 

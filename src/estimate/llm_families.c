@@ -18,8 +18,7 @@
 #define DEEPSEEK (MIXTURE | HAS(NARROW) | HAS(SHARING) | HAS(MLA))
 #define DEEPSEEK3 (DEEPSEEK | HAS(CORRECTED) | HAS(MTP))
 #define GEMMA3 (LLAMA_TIED | HAS(FOUR_NORMS) | HAS(QUERY_NORM) | HAS(WINDOWED))
-#define QWEN2                                                                                      \
-    (LLAMA | HAS(QUERY_BIAS) | HAS(QUERY_ALONE) | HAS(WINDOWED) | HAS(WINDOW_ASKED))
+#define QWEN2 (LLAMA | HAS(QUERY_BIAS) | HAS(QUERY_ALONE) | HAS(WINDOWED) | HAS(WINDOW_ASKED))
 #define QWEN3 (LLAMA | HAS(QUERY_NORM) | HAS(WINDOWED) | HAS(WINDOW_ASKED))
 #define QWEN3_MOE (MIXTURE | HAS(QUERY_NORM) | HAS(NARROW) | HAS(WINDOWED) | HAS(WINDOW_ASKED))
 #define GLM4_MOE                                                                                   \
@@ -29,8 +28,7 @@
 #define MAMBA1 (HAS(TEXT) | HAS(MAMBA) | HAS(STATE_BIAS))
 #define MAMBA_2 (HAS(MAMBA2) | HAS(STATE_BIAS) | HAS(STATE_NORM))
 #define MINIMAX (MIXTURE | HAS(LIGHTNING))
-#define GEMMA4_TEXT                                                                                \
-    (LLAMA_TIED | HAS(FOUR_NORMS) | HAS(QUERY_NORM) | HAS(WINDOWED) | HAS(GEMMA4))
+#define GEMMA4_TEXT (LLAMA_TIED | HAS(FOUR_NORMS) | HAS(QUERY_NORM) | HAS(WINDOWED) | HAS(GEMMA4))
 
 #define OTHERWISE(...) .otherwise = {__VA_ARGS__}
 #define OWN(...) .own = {__VA_ARGS__}
@@ -43,14 +41,12 @@
     OTHERWISE({S(HEAD_SIZE), 256}, {S(INTERVAL), 4}, {S(LINEAR_KERNEL), 4},                        \
               {S(LINEAR_KEY_SIZE), 128}, {S(LINEAR_VALUE_SIZE), 128}, {S(LINEAR_KEYS), 16},        \
               {S(LINEAR_VALUES), 32})
-#define MAMBA1_CLASS                                                                               \
-    OTHERWISE({S(STATE_SIZE), 16}, {S(STATE_KERNEL), 4}, {S(STATE_EXPAND), 2})
+#define MAMBA1_CLASS OTHERWISE({S(STATE_SIZE), 16}, {S(STATE_KERNEL), 4}, {S(STATE_EXPAND), 2})
 #define MAMBA2_CLASS                                                                               \
     OTHERWISE({S(STATE_SIZE), 128}, {S(STATE_KERNEL), 4}, {S(STATE_GROUPS), 1},                    \
               {S(STATE_EXPAND), 2})
 #define MAMBA_NAMES OWN({S(STATE_INNER), "intermediate_size"}, {S(STATE_INNER), "d_inner"})
-#define LFM2                                                                                       \
-    OWN({S(INNER), "block_ff_dim"}, {S(DENSE_FIRST), "num_dense_layers"})
+#define LFM2 OWN({S(INNER), "block_ff_dim"}, {S(DENSE_FIRST), "num_dense_layers"})
 #define ERNIE_NAMES                                                                                \
     OWN({S(EXPERTS), "moe_num_experts"}, {S(CHOSEN), "moe_k"},                                     \
         {S(SHARED), "moe_num_shared_experts"}, {S(DENSE_FIRST), "moe_layer_start_index"},          \

@@ -23,13 +23,18 @@ typedef enum gguf_state { /* layers that keep a state of a constant size */
                           GGUF_INTERVAL  /* all but each full_attention_interval-th */
 } gguf_state;
 
-typedef enum gguf_list { /* what sliding_window_pattern decides */
+typedef enum gguf_list {                /* what sliding_window_pattern decides */
                          GGUF_COMPILED, /* nothing: the compiled pattern stands */
                          GGUF_LISTED,   /* a list replaces the compiled pattern */
                          GGUF_ONLY      /* there is no compiled pattern */
 } gguf_list;
 
-typedef enum gguf_index { GGUF_NO_INDEX, GGUF_INDEX, GGUF_INDEX_TYPES, GGUF_INDEX_VALUES } gguf_index;
+typedef enum gguf_index {
+    GGUF_NO_INDEX,
+    GGUF_INDEX,
+    GGUF_INDEX_TYPES,
+    GGUF_INDEX_VALUES
+} gguf_index;
 
 typedef struct gguf_arch {
     const char *name;
@@ -97,16 +102,17 @@ static const gguf_arch gguf_archs[] = {
 
 /* Architectures whose layers all attend in full, so that there is nothing to say. */
 static const char *const gguf_plain[] = {
-    "apertus",     "arcee",     "arctic",    "baichuan", "bailingmoe", "bailingmoe2", "bloom",
-    "chatglm",     "codeshell", "cogvlm",    "command-r", "dbrx",      "deci",        "deepseek",
-    "deepseek2",   "dots1",     "ernie4_5",  "ernie4_5-moe", "exaone", "falcon",      "gemma",
-    "glm4",        "glm4moe",   "gpt2",      "gptj",     "gptneox",    "granite",     "granitemoe",
-    "grok",        "hunyuan-dense", "hunyuan-moe", "internlm2", "jais", "llama",      "minicpm",
-    "minicpm3",    "minimax-m2", "mistral3", "mpt",      "nemotron",   "olmo",        "olmoe",
-    "openelm",     "opt",       "orion",     "phi2",     "phi3",       "phimoe",      "plamo",
-    "qwen",        "qwen2",     "qwen2moe",  "qwen2vl",  "qwen3",      "qwen3moe",    "qwen3vl",
-    "qwen3vlmoe",  "refact",    "seed_oss",  "smollm3",  "stablelm",   "starcoder",   "starcoder2",
-    "xverse",
+    "apertus",     "arcee",     "arctic",     "baichuan",   "bailingmoe", "bailingmoe2",
+    "bloom",       "chatglm",   "codeshell",  "cogvlm",     "command-r",  "dbrx",
+    "deci",        "deepseek",  "deepseek2",  "dots1",      "ernie4_5",   "ernie4_5-moe",
+    "exaone",      "falcon",    "gemma",      "glm4",       "glm4moe",    "gpt2",
+    "gptj",        "gptneox",   "granite",    "granitemoe", "grok",       "hunyuan-dense",
+    "hunyuan-moe", "internlm2", "jais",       "llama",      "minicpm",    "minicpm3",
+    "minimax-m2",  "mistral3",  "mpt",        "nemotron",   "olmo",       "olmoe",
+    "openelm",     "opt",       "orion",      "phi2",       "phi3",       "phimoe",
+    "plamo",       "qwen",      "qwen2",      "qwen2moe",   "qwen2vl",    "qwen3",
+    "qwen3moe",    "qwen3vl",   "qwen3vlmoe", "refact",     "seed_oss",   "smollm3",
+    "stablelm",    "starcoder", "starcoder2", "xverse",
 };
 
 typedef struct gguf_reading {
@@ -163,7 +169,9 @@ static tn_status gguf_at(const gguf_reading *it, const char *name, uint64_t laye
     return TN_OK;
 }
 
-static bool gguf_is(const gguf_reading *it, const char *type) { return strcmp(it->type, type) == 0; }
+static bool gguf_is(const gguf_reading *it, const char *type) {
+    return strcmp(it->type, type) == 0;
+}
 
 /* --- windows --- */
 
@@ -256,9 +264,9 @@ static tn_status gguf_state_size(const gguf_reading *it, const tn_llm *llm, uint
 
 /* Keys of states in a file whose architecture has no row. */
 static const char *gguf_unknown_state(const gguf_reading *it) {
-    static const char *const names[] = {"ssm.state_size", "ssm.conv_kernel", "wkv.head_size",
-                                        "shortconv.l_cache", "kda.head_dim",
-                                        "full_attention_interval"};
+    static const char *const names[] = {"ssm.state_size", "ssm.conv_kernel",
+                                        "wkv.head_size",  "shortconv.l_cache",
+                                        "kda.head_dim",   "full_attention_interval"};
     uint64_t value = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (gguf_find(it, names[i], &value) && value > 0) return names[i];

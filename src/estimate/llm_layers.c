@@ -62,13 +62,20 @@ typedef struct layers_word {
 } layers_word;
 
 static const layers_word layers_words[] = {
-    {"full_attention", FULL, false, false},  {"attention", FULL, false, false},
-    {"global_attention", FULL, false, false}, {"sliding_attention", WINDOW, false, false},
-    {"chunked_attention", WINDOW, false, false}, {"local_attention", WINDOW, false, false},
-    {"linear_attention", STATE, true, false}, {"conv", STATE, true, false},
-    {"mamba", STATE, true, false},           {"mamba2", STATE, true, false},
-    {"recurrent", STATE, true, false},       {"hybrid", FULL | STATE, true, false},
-    {"moe", SPARSE, false, true},            {"mlp", DENSE, false, false},
+    {"full_attention", FULL, false, false},
+    {"attention", FULL, false, false},
+    {"global_attention", FULL, false, false},
+    {"sliding_attention", WINDOW, false, false},
+    {"chunked_attention", WINDOW, false, false},
+    {"local_attention", WINDOW, false, false},
+    {"linear_attention", STATE, true, false},
+    {"conv", STATE, true, false},
+    {"mamba", STATE, true, false},
+    {"mamba2", STATE, true, false},
+    {"recurrent", STATE, true, false},
+    {"hybrid", FULL | STATE, true, false},
+    {"moe", SPARSE, false, true},
+    {"mlp", DENSE, false, false},
 };
 
 static tn_status layers_word_read(const layers_reading *it, const char *key, const json_t *item,

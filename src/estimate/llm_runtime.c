@@ -2,17 +2,18 @@
  * workspace that every run time needs.
  *
  * Each is an upper estimate, by formulas from the program's source or from published logs
- * (docs/llm.md has the sources): a context on the device, wider buffers, a cache that is rounded up.
+ * (docs/llm.md has the sources): a context on the device, wider buffers, a cache that is rounded
+ * up.
  *
  *   llama.cpp     one graph of u tokens (n_ubatch) is laid out for the worst case. Logits of all of
  *                 them, 4 u (V + 2 d + 1), or the widest layer with the mask of attention,
  *                 4 u (3 f + 4 d + 6) + 2 u cells; experts 10 % more; compressed attention the
  *                 queries as wide as the cache, too. Cells are rounded up to 256, windows have u
  *                 cells more.
- *   vLLM          uses 90 % of a device. Pages of 16 tokens; windows keep the tokens of a pass more;
- *                 the profile run computes logits of 256 sequences in float32, three times.
- *   transformers  eager: normalisation in float32, gate, activation, product; keys and values are
- *                 repeated for each head and copied as a layer's cache grows.
+ *   vLLM          uses 90 % of a device. Pages of 16 tokens; windows keep the tokens of a pass
+ * more; the profile run computes logits of 256 sequences in float32, three times. transformers
+ * eager: normalisation in float32, gate, activation, product; keys and values are repeated for each
+ * head and copied as a layer's cache grows.
  */
 #include <strings.h>
 
@@ -77,8 +78,7 @@ static uint64_t runtime_llama_cpp(const tn_llm *llm, const tn_llm_options *it) {
     uint64_t queries = tn__add_sat(tn__mul_sat(3, llm->query_width), 4 * d + 6);
     bool compressed = llm->cache.group_count > 0 && llm->cache.groups[0].value == 0;
     if (compressed) /* queries turned into the space of the cache, and back */
-        queries = tn__add_sat(
-            queries, tn__mul_sat(2 * llm->heads, llm->cache.groups[0].key));
+        queries = tn__add_sat(queries, tn__mul_sat(2 * llm->heads, llm->cache.groups[0].key));
     uint64_t layer = tn__mul_sat(4 * u, runtime_most(wide, queries));
     if (llm->experts > 0) layer = tn__add_sat(layer, layer / 10);
     uint64_t masks = tn__mul_sat(2 * u, streams);
@@ -132,6 +132,7 @@ void tn__llm_runtime_add(const tn_llm *llm, const tn_llm_options *it, tn_llm_est
         return;
     }
     uint64_t more = buffers > made->workspace ? buffers - made->workspace : 0;
-    uint64_t rounded = made->cache_allocated > made->cache ? made->cache_allocated - made->cache : 0;
+    uint64_t rounded =
+        made->cache_allocated > made->cache ? made->cache_allocated - made->cache : 0;
     made->runtime = tn__add_sat(made->context, tn__add_sat(more, rounded));
 }

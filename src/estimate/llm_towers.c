@@ -11,7 +11,19 @@
 
 #ifndef TENURE_MINIMAL
 
-typedef enum towers_size { D, F, L, P, T, O, POSITIONS, IMAGE, DEEP, MERGE, TOWERS_SIZES } towers_size;
+typedef enum towers_size {
+    D,
+    F,
+    L,
+    P,
+    T,
+    O,
+    POSITIONS,
+    IMAGE,
+    DEEP,
+    MERGE,
+    TOWERS_SIZES
+} towers_size;
 
 #define TOWERS_NAMES 3
 typedef struct towers_row {
@@ -61,9 +73,8 @@ static uint64_t towers_qwen2_5(const uint64_t *s, uint64_t text) {
 static uint64_t towers_qwen3(const uint64_t *s, uint64_t text) {
     uint64_t m = X3(s[MERGE], s[MERGE], s[D]);
     (void)text;
-    return SUM(towers_patches(s), s[D], X2(s[POSITIONS], s[D]),
-               X2(s[L], towers_layer(s[D], s[F])), 2 * s[D], towers_merger(s),
-               X2(s[DEEP], SUM(2 * m, towers_merger(s))));
+    return SUM(towers_patches(s), s[D], X2(s[POSITIONS], s[D]), X2(s[L], towers_layer(s[D], s[F])),
+               2 * s[D], towers_merger(s), X2(s[DEEP], SUM(2 * m, towers_merger(s))));
 }
 
 static uint64_t towers_pixtral(const uint64_t *s, uint64_t text) {
@@ -105,19 +116,12 @@ static const towers_row towers_rows[] = {
                                {NAMES_COMMON, [D] = {"hidden_size"}, [O] = {"out_hidden_size"}},
                                {[D] = 1280, [F] = 3420, [L] = 32, [P] = 14, [T] = 2, [MERGE] = 2},
                                towers_qwen2_5},
-    [TN__LLM_TOWER_QWEN3] = {"qwen3_vl",
-                             {NAMES_COMMON,
-                              [D] = {"hidden_size"},
-                              [O] = {"out_hidden_size"},
-                              [POSITIONS] = {"num_position_embeddings"}},
-                             {[D] = 1152,
-                              [F] = 4304,
-                              [L] = 27,
-                              [P] = 16,
-                              [T] = 2,
-                              [MERGE] = 2,
-                              [POSITIONS] = 2304},
-                             towers_qwen3},
+    [TN__LLM_TOWER_QWEN3] =
+        {"qwen3_vl",
+         {NAMES_COMMON, [D] = {"hidden_size"}, [O] = {"out_hidden_size"},
+          [POSITIONS] = {"num_position_embeddings"}},
+         {[D] = 1152, [F] = 4304, [L] = 27, [P] = 16, [T] = 2, [MERGE] = 2, [POSITIONS] = 2304},
+         towers_qwen3},
     [TN__LLM_TOWER_PIXTRAL] = {"pixtral",
                                {NAMES_COMMON, [D] = {"hidden_size"}},
                                {[D] = 1024, [F] = 4096, [L] = 24, [P] = 14},
@@ -127,12 +131,11 @@ static const towers_row towers_rows[] = {
          {NAMES_COMMON, [D] = {"hidden_size"}, [O] = {"vision_output_dim", "projector_output_dim"}},
          {[D] = 1408, [F] = 5632, [L] = 34, [P] = 14, [IMAGE] = 336, [O] = 4096},
          towers_llama4},
-    [TN__LLM_TOWER_GEMMA4] = {"gemma4_vision",
-                              {NAMES_COMMON,
-                               [D] = {"hidden_size"},
-                               [POSITIONS] = {"position_embedding_size"}},
-                              {[D] = 1152, [F] = 4304, [L] = 27, [P] = 16, [POSITIONS] = 10240},
-                              towers_gemma4},
+    [TN__LLM_TOWER_GEMMA4] =
+        {"gemma4_vision",
+         {NAMES_COMMON, [D] = {"hidden_size"}, [POSITIONS] = {"position_embedding_size"}},
+         {[D] = 1152, [F] = 4304, [L] = 27, [P] = 16, [POSITIONS] = 10240},
+         towers_gemma4},
     [TN__LLM_TOWER_INTERN] = {"intern_vit_6b",
                               {NAMES_COMMON, [D] = {"hidden_size"}},
                               {[D] = 1024, [F] = 4096, [L] = 24, [P] = 14, [IMAGE] = 448},

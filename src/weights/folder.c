@@ -1,5 +1,5 @@
-/* folder.c - the files of a model in a folder: an index of .safetensors files, one file, or numbered
- * parts ("x-00001-of-00003").
+/* folder.c - the files of a model in a folder: an index of .safetensors files, one file, or
+ * numbered parts ("x-00001-of-00003").
  *
  * A folder with an index is what the index says. Without one, numbered parts count together and
  * none may be missing. Two models in one folder are not guessed between; "model.safetensors" alone,

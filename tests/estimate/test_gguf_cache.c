@@ -1,5 +1,5 @@
-/* test_gguf_cache.c - the cache of .gguf files: bytes that llama.cpp b10256 itself told for files of
- * these keys, and the same without its rounding, by hand (../shared/reference/llm_2026.md, 3).
+/* test_gguf_cache.c - the cache of .gguf files: bytes that llama.cpp b10256 itself told for files
+ * of these keys, and the same without its rounding, by hand (../shared/reference/llm_2026.md, 3).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +68,8 @@ static tn_status end(tn_llm *llm) {
 static void put_keys(const char *text) {
     char words[1600], *save = NULL;
     snprintf(words, sizeof words, "%s", text);
-    for (char *word = strtok_r(words, " ", &save); word != NULL; word = strtok_r(NULL, " ", &save)) {
+    for (char *word = strtok_r(words, " ", &save); word != NULL;
+         word = strtok_r(NULL, " ", &save)) {
         char *value = strchr(word, '=');
         bool boolean = strncmp(word, "b:", 2) == 0;
         *value++ = '\0';
@@ -91,8 +92,8 @@ static void put_keys(const char *text) {
 
 #define BASE(d, l, h, k, size)                                                                     \
     "embedding_length=" #d " block_count=" #l " attention.head_count=" #h                          \
-    " attention.head_count_kv=" #k " attention.key_length=" #size                                  \
-    " attention.value_length=" #size " context_length=1048576 feed_forward_length=64 "
+    " attention.head_count_kv=" #k " attention.key_length=" #size " attention.value_length=" #size \
+    " context_length=1048576 feed_forward_length=64 "
 
 #define GEMMA4_31B                                                                                 \
     "embedding_length=5376 block_count=60 attention.head_count=32 feed_forward_length=64 "         \
@@ -128,8 +129,8 @@ static void caches_are_those_of_llama_cpp(void **state) {
          32768, UINT64_C(4294967296), 0, TN_WEIGHT_F16, 0},
         {"Phi-3 mini", "phi3", BASE(3072, 32, 32, 32, 96) "attention.sliding_window=2047", 32768,
          UINT64_C(12884901888), 0, TN_WEIGHT_F16, 0},
-        {"Gemma 3 27B", "gemma3", BASE(5376, 62, 32, 16, 128) "attention.sliding_window=1024", 32768,
-         UINT64_C(3338665984), UINT64_C(3120562176), TN_WEIGHT_F16, 0},
+        {"Gemma 3 27B", "gemma3", BASE(5376, 62, 32, 16, 128) "attention.sliding_window=1024",
+         32768, UINT64_C(3338665984), UINT64_C(3120562176), TN_WEIGHT_F16, 0},
         {"Gemma 3 27B, 8,192 tokens, passes of 2,048", "gemma3",
          BASE(5376, 62, 32, 16, 128) "attention.sliding_window=1024", 8192, UINT64_C(1979711488),
          UINT64_C(10) * 8192 * 8192 + UINT64_C(52) * 1024 * 8192, TN_WEIGHT_F16, 2048},
@@ -160,10 +161,11 @@ static void caches_are_those_of_llama_cpp(void **state) {
          UINT64_C(3224371200), TN_WEIGHT_F16, 2048},
         {"Llama 4 Scout", "llama4", BASE(5120, 48, 40, 8, 128), 32768, UINT64_C(2894069760),
          UINT64_C(2818572288), TN_WEIGHT_F16, 0},
-        {"EXAONE 4 32B", "exaone4", BASE(5120, 64, 40, 8, 128) "attention.sliding_window=4096", 32768,
-         UINT64_C(3053453312), UINT64_C(2952790016), TN_WEIGHT_F16, 0},
-        {"EXAONE 4, 30 layers", "exaone4", BASE(2048, 30, 32, 8, 64) "attention.sliding_window=4096",
-         32768, UINT64_C(30) * 2 * 512 * 2 * 32768, 0, TN_WEIGHT_F16, 0},
+        {"EXAONE 4 32B", "exaone4", BASE(5120, 64, 40, 8, 128) "attention.sliding_window=4096",
+         32768, UINT64_C(3053453312), UINT64_C(2952790016), TN_WEIGHT_F16, 0},
+        {"EXAONE 4, 30 layers", "exaone4",
+         BASE(2048, 30, 32, 8, 64) "attention.sliding_window=4096", 32768,
+         UINT64_C(30) * 2 * 512 * 2 * 32768, 0, TN_WEIGHT_F16, 0},
         {"DeepSeek-V3", "deepseek2",
          "embedding_length=7168 block_count=61 attention.head_count=128 attention.head_count_kv=1 "
          "attention.key_length=576 attention.value_length=512 attention.key_length_mla=192 "
@@ -191,7 +193,8 @@ static void caches_are_those_of_llama_cpp(void **state) {
          "attention.value_length=128 ssm.conv_kernel=4 ssm.inner_size=4096 ssm.state_size=128 "
          "ssm.group_count=8 attention.head_count_kv="
          "0x5,2,0x6,2,0x6,2,0x6,2,0x6,2,0x8,2,0x9 feed_forward_length="
-         "0,64,0,64,0,0,64,0,64,0,64,0,0,64,0,64,0,64,0,0,64,0,64,0,64,0,0,64,0,64,0,64,0,0,64,0,64,"
+         "0,64,0,64,0,0,64,0,64,0,64,0,0,64,0,64,0,64,0,0,64,0,64,0,64,0,0,64,0,64,0,64,0,0,64,0,"
+         "64,"
          "0,64,0,64,0,0,64,0,64,0,64,0,64,0,64",
          32768, 251256832, 0, TN_WEIGHT_F16, 0},
         {"Granite 4 h-small", "granitehybrid",
@@ -247,8 +250,8 @@ static void an_architecture_that_is_not_known_is_counted_in_full(void **state) {
     tn_llm_options options = TN_LLM_OPTIONS_INIT;
     tn_llm_estimate made;
     begin("newarch");
-    put_keys(BASE(4096, 32, 32, 8, 128)
-             "attention.sliding_window=128 attention.sliding_window_pattern=6");
+    put_keys(BASE(4096, 32, 32, 8,
+                  128) "attention.sliding_window=128 attention.sliding_window_pattern=6");
     assert_ok(end(&model));
     assert_non_null(strstr(model.note, "newarch"));
     options.sequence = 32768;
@@ -275,15 +278,18 @@ static void hostile_keys_are_refused_or_bounded(void **state) {
         {"llama", "embedding_length=64", "block_count"},
         {"llama", "embedding_length=64 block_count=4000000000 attention.head_count=1", "layers"},
         {"llama", "embedding_length=64 block_count=4 attention.head_count=0", "head_count"},
-        {"llama", "embedding_length=64 block_count=4 attention.head_count=4 "
-                  "attention.head_count_kv=1,2,3",
+        {"llama",
+         "embedding_length=64 block_count=4 attention.head_count=4 "
+         "attention.head_count_kv=1,2,3",
          "fewer than 4 layers"},
         {"mamba", "embedding_length=64 block_count=4 ssm.conv_kernel=0", "ssm.conv_kernel"},
-        {"qwen35", "embedding_length=64 block_count=4 attention.head_count=4 "
-                   "nextn_predict_layers=4",
+        {"qwen35",
+         "embedding_length=64 block_count=4 attention.head_count=4 "
+         "nextn_predict_layers=4",
          "further"},
-        {"deepseek4", "embedding_length=64 block_count=3 attention.head_count=4 "
-                      "attention.compress_ratios=0,4,128",
+        {"deepseek4",
+         "embedding_length=64 block_count=3 attention.head_count=4 "
+         "attention.compress_ratios=0,4,128",
          "compress_ratios"},
         {"nanbeige", "embedding_length=64 block_count=3 attention.head_count=4 num_loops=2",
          "several times"},

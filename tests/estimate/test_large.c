@@ -431,12 +431,24 @@ static void activations_are_those_of_the_published_table(void **state) {
  * fine-tune on one card, 9.8 GB from 16k to 32k tokens, with a loss that is not known). */
 static void fused_attention_keeps_no_scores(void **state) {
     (void)state;
-    tn_large large = {.hidden = 4096, .layers = 36, .heads = 32, .kv_heads = 8, .head_size = 128,
-                      .ffn = 12288, .vocabulary = 151936, .gated = true, .rms_norm = true,
-                      .query_norm = true, .no_dropout = true, .untied = true, .sequence = 131072,
-                      .micro = 1, .batch = 1, .loss_tokens = 1024};
-    const uint64_t n = 131072, layer = 16 * 4096 + 4 * 4096 + 4 * 1024 + 4 * 32 + 8 * 12288 +
-                                       6 * (4096 + 1024);
+    tn_large large = {.hidden = 4096,
+                      .layers = 36,
+                      .heads = 32,
+                      .kv_heads = 8,
+                      .head_size = 128,
+                      .ffn = 12288,
+                      .vocabulary = 151936,
+                      .gated = true,
+                      .rms_norm = true,
+                      .query_norm = true,
+                      .no_dropout = true,
+                      .untied = true,
+                      .sequence = 131072,
+                      .micro = 1,
+                      .batch = 1,
+                      .loss_tokens = 1024};
+    const uint64_t n = 131072,
+                   layer = 16 * 4096 + 4 * 4096 + 4 * 1024 + 4 * 32 + 8 * 12288 + 6 * (4096 + 1024);
     const uint64_t back = 6 * 12288, core = 2 * 4096 + 4 * 32;
     const uint64_t loss = n * 8 * 4096 + UINT64_C(14) * 1024 * 151936;
     const uint64_t kept[] = {36 * layer * n, 36 * (layer - core) * n, UINT64_C(38654705664)};
@@ -448,8 +460,7 @@ static void fused_attention_keeps_no_scores(void **state) {
         assert_ok(tn_large_estimate_make(&large, &made, &failure));
         assert_int_equal(made.largest.kept, kept[recompute]);
         assert_int_equal(made.largest.loss, loss);
-        assert_int_equal(made.largest.activations,
-                         kept[recompute] + more[recompute] + loss);
+        assert_int_equal(made.largest.activations, kept[recompute] + more[recompute] + loss);
         assert_true(made.largest.activations < before);
         before = made.largest.activations;
     }
@@ -482,8 +493,7 @@ static void recomputing_more_never_takes_more(void **state) {
             assert_ok(tn_large_estimate_make(&large, &made, &failure));
             taken[recompute] = made.largest.activations;
         }
-        if (taken[2] > taken[1] || taken[1] > taken[0])
-            fail_msg("seed 34, trial %d\n", trial);
+        if (taken[2] > taken[1] || taken[1] > taken[0]) fail_msg("seed 34, trial %d\n", trial);
     }
 }
 

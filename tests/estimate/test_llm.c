@@ -237,8 +237,8 @@ static void what_a_file_says_of_its_weights_is_read(void **state) {
          0, 0, TN_WEIGHT_BF16},
         {"'quantization_config':{'quant_method':'compressed-tensors'}", TN_PACK_PLAIN, 0, 0,
          TN_WEIGHT_BF16},
-        {"'quantization_config':{'quant_method':'fp8','weight_block_size':[64,64]}",
-         TN_PACK_PLAIN, 0, 0, TN_WEIGHT_BF16},
+        {"'quantization_config':{'quant_method':'fp8','weight_block_size':[64,64]}", TN_PACK_PLAIN,
+         0, 0, TN_WEIGHT_BF16},
         {"'quantization_config':{'quant_method':'fp8','weight_block_size':null}", TN_PACK_ROWS, 0,
          0, TN_WEIGHT_BF16},
     };

@@ -108,7 +108,7 @@ typedef struct estimate_arguments {
     cli_large large;
     cli_cluster cluster;
     cli_llm llm;
-    bool to_run; /* a language model, and not its training */
+    bool to_run;       /* a language model, and not its training */
     char config[4096]; /* of a folder that is trained */
     const tn_hardware *device;
     const char *outputs[ESTIMATE_OUTPUTS_MAX];
@@ -160,7 +160,8 @@ static error_t estimate_parse_large(int key, char *value, struct argp_state *sta
         large->asked = true;
         return 0;
     case ESTIMATE_ATTENTION:
-        large->how.attention = (tn_attention)CLI_CHOICE(state, "attention", value, "fused", "unfused");
+        large->how.attention =
+            (tn_attention)CLI_CHOICE(state, "attention", value, "fused", "unfused");
         large->trained = "attention";
         return 0;
     case ESTIMATE_LOSS_CHUNK:
@@ -354,8 +355,8 @@ static void estimate_check_fit(struct argp_state *state, cli_way *way) {
 static void estimate_train_folder(struct argp_state *state, estimate_arguments *arguments) {
     cli_way *way = &arguments->way;
     if (!tn_weights_is_folder(way->input.path)) return;
-    int length = snprintf(arguments->config, sizeof arguments->config, "%s/config.json",
-                          way->input.path);
+    int length =
+        snprintf(arguments->config, sizeof arguments->config, "%s/config.json", way->input.path);
     if (length < 0 || (size_t)length >= sizeof arguments->config)
         cli_misuse(state, "the path of the folder is longer than %zu bytes",
                    sizeof arguments->config - 13);
