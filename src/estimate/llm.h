@@ -248,6 +248,7 @@ void tn__llm_cache_add(tn_llm_cache *cache, uint64_t layers, uint64_t window, ui
 /* Bytes of a matrix of `index` in layer `layer` under a mix. */
 uint64_t tn__llm_mix_bytes(const tn_llm *llm, const tn_llm_weight *weight, uint32_t mix,
                            uint64_t layer);
+bool tn__llm_mix_varies(const tn_llm_weight *weight); /* from layer to layer */
 /* TN__LLM_MIX_NONE: no such name. */
 #define TN__LLM_MIX_NONE UINT32_MAX
 uint32_t tn__llm_mix_find(const char *name);

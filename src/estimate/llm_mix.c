@@ -147,15 +147,24 @@ static bool mix_is(const tn_llm_weight *weight, const char *name) {
     return strcmp(weight->name, name) == 0;
 }
 
+static bool mix_is_tied(const tn_llm *llm) {
+    for (uint32_t i = 0; i < llm->weight_count; i++)
+        if (llm->weights[i].role == TN_LLM_HEAD) return false;
+    return true;
+}
+
+/* Whether some mix has another type for it in other layers. */
+bool tn__llm_mix_varies(const tn_llm_weight *weight) {
+    return !weight->scattered && (mix_is(weight, "v_proj") || mix_is(weight, "kv_b_proj") ||
+                                  mix_is(weight, "o_proj") || mix_is(weight, "down_proj"));
+}
+
 static tn_weight_type mix_type(const tn_llm *llm, const tn_llm_weight *weight, const mix_row *mix,
                                uint64_t layer) {
     bool product = weight->role == TN_LLM_ATTENTION || weight->role == TN_LLM_INNER ||
                    weight->role == TN_LLM_EXPERTS;
-    bool tied = true;
-    for (uint32_t i = 0; i < llm->weight_count; i++)
-        tied = tied && llm->weights[i].role != TN_LLM_HEAD;
     if (weight->role == TN_LLM_HEAD) return mix->head;
-    if (weight->role == TN_LLM_EMBEDDING) return tied ? mix->head : mix->type;
+    if (weight->role == TN_LLM_EMBEDDING) return mix_is_tied(llm) ? mix->head : mix->type;
     if (weight->role == TN_LLM_VISION) return TYPE(F16);
     if (!product) return TYPE(F32);
     bool eight = mix->few && llm->experts == 8;

@@ -101,6 +101,10 @@ uint64_t tn_llm_weight_bytes(const tn_llm *llm, uint32_t index, const tn_llm_sch
     if (scheme->packing != TN_PACK_MIX)
         return tn__mul_sat(tn__mul_sat(layers, weight->each), schemes_one(weight, scheme));
     if (layers > 1 << 16) return UINT64_MAX;
+    if (!tn__llm_mix_varies(weight)) {
+        uint64_t one = tn__llm_mix_bytes(llm, weight, scheme->mix, weight->first);
+        return tn__mul_sat(tn__mul_sat(layers, weight->each), one);
+    }
     for (uint64_t layer = 0; layer < layers; layer++)
         sum = tn__add_sat(sum, tn__llm_mix_bytes(llm, weight, scheme->mix, weight->first + layer));
     return tn__mul_sat(sum, weight->each);
