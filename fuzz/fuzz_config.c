@@ -19,14 +19,21 @@ static void fuzz_run(const uint8_t *bytes, size_t size) {
     if (tn_llm_scheme_find(names[size % 6], &scheme, NULL) != TN_OK) abort();
     options.scheme = &scheme;
     options.batch = size % 3;
+    options.runtime = (tn_llm_runtime)(size % TN_LLM_RUNTIME_COUNT);
     if (tn_llm_estimate_make(&llm, &options, &estimate, NULL) != TN_OK) return;
     if (estimate.total < estimate.weights || estimate.weights < llm.parameters / 4) abort();
-    if (estimate.cache < estimate.cache_window) abort();
+    if (estimate.cache < estimate.cache_window || estimate.cache < estimate.cache_state) abort();
+    if (estimate.cache_allocated < estimate.cache || estimate.total < estimate.runtime) abort();
     if (tn_llm_most(&llm, &options, estimate.total, false) < estimate.batch) abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
-    tn_large large = {.tensor = size % 3, .pipeline = size % 5, .data = size % 7};
+    tn_large large = {.tensor = size % 3,
+                      .pipeline = size % 5,
+                      .data = size % 7,
+                      .recompute = (tn_recompute)(size % 3),
+                      .attention = (tn_attention)(size % 2),
+                      .loss_tokens = size % 11};
     tn_large_estimate estimate;
     fuzz_run(bytes, size);
     if (tn_large_config("config.json", bytes, size, NULL, &large, NULL) != TN_OK) return 0;

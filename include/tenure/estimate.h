@@ -159,6 +159,8 @@ typedef struct tn_hardware {
     const char *name;   /* "a100-80" */
     const char *title;  /* "NVIDIA A100 80 GB SXM" */
     uint64_t memory;    /* bytes */
+    uint64_t usable;    /* of them, that its driver offers to programs, their contexts included */
+    bool measured;      /* `usable` was read from a device; else a share of `memory` */
     double bytes_per_s; /* of that memory */
     /* FLOP/s, dense: fp32 on ordinary units; fp16 and bf16 on matrix units where there are any.
      * TN_RATE_UNKNOWN: not stated, or not supported */
@@ -179,6 +181,9 @@ typedef enum tn_recompute { /* of activations in the backward pass */
                             TN_RECOMPUTE_SELECTIVE, /* the core of attention */
                             TN_RECOMPUTE_FULL       /* layers keep their input alone */
 } tn_recompute;
+
+/* How attention is computed in training: in pieces that keep no scores, or written out. */
+typedef enum tn_attention { TN_ATTENTION_FUSED, TN_ATTENTION_UNFUSED } tn_attention;
 
 typedef struct tn_large { /* a transformer, and how it is trained */
     uint64_t hidden, layers, heads, vocabulary, sequence;
@@ -203,6 +208,8 @@ typedef struct tn_large { /* a transformer, and how it is trained */
     bool sequence_parallel;          /* what is outside of products is divided, too */
     tn_shard shard;                  /* among data-parallel ranks */
     tn_recompute recompute;
+    tn_attention attention;  /* unfused: the formulas of Korthikanti et al. (2022) */
+    uint64_t loss_tokens;    /* logits and loss are computed for so many tokens at a time; 0: all */
     uint32_t weight_bytes;   /* of a parameter as it is computed with; 0 = 2 */
     uint32_t gradient_bytes; /* 0 = 4 with weights of 2, else 4 */
     uint32_t state_bytes;    /* of the optimizer, with its copy of the weights; 0 with weights and
@@ -212,6 +219,7 @@ typedef struct tn_large { /* a transformer, and how it is trained */
 typedef struct tn_large_stage {  /* memory of each rank of one pipeline stage, bytes */
     uint64_t layers, parameters; /* parameters: on one rank */
     uint64_t weights, gradients, state, activations, total;
+    uint64_t kept, loss; /* of `activations`: kept from forward to backward, logits and loss */
 } tn_large_stage;
 
 typedef struct tn_large_estimate {
@@ -227,7 +235,7 @@ typedef struct tn_large_estimate {
  * made of goes by its "model_type" (docs/estimate.md lists them); without one, the keys tell
  * GPT-2's kind, BERT's and LLaMA's. `name` is for messages.
  * Errors: E_INVALID (no JSON, a key that is missing or makes no sense, a model_type that is not
- * known), E_UNSUPPORTED (parts that are not counted, as experts; built without jansson),
+ * known), E_UNSUPPORTED (parts that the formulas do not count, as experts; built without jansson),
  * E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_large_config(const char *name, const void *bytes, size_t size,
                                             const tn_context *context, tn_large *large,

@@ -89,10 +89,12 @@ typedef struct tn_weight { /* one tensor of a file */
 typedef struct tn_weights tn_weights;
 
 /* Maps a .safetensors or .gguf file and reads its header, by content; a `.safetensors.index.json`
- * and the first part of a .gguf file in several mean all their parts, which lie beside.
+ * and the first part of a .gguf file in several mean all their parts in the same folder. A folder
+ * means its index, its only file, or the numbered parts of its only model.
  *
  * context  NULL or outlives the weights
- * Errors: E_IO (a part that is absent, too), E_INVALID (damaged, cut short; what and where),
+ * Errors: E_IO (a part that is absent, too), E_INVALID (damaged, cut short; what and where; a
+ * folder with several models or without one of the parts), E_UNKNOWN (a folder without weights),
  * E_UNSUPPORTED (another format; of those that are known by name how to export them; a type that is
  * not in the table), E_NO_MEMORY. Cost: O(headers). */
 TN_API TN_CHECKED tn_status tn_weights_open(const char *path, const tn_context *context,
@@ -106,6 +108,8 @@ TN_API void tn_weights_close(tn_weights *weights); /* NULL is fine */
 
 /* Whether tn_weights_open takes a file of this name, by suffix. */
 TN_API bool tn_weights_recognises(const char *path);
+/* Whether this is a folder, which may hold a model. */
+TN_API bool tn_weights_is_folder(const char *path);
 /* How to export a model that no reader here takes, by the suffix of its file; NULL: nothing is
  * known of it (or it is taken). One sentence, for messages. */
 TN_API const char *tn_weights_how_to_export(const char *path);

@@ -67,12 +67,13 @@ static void large_json(const cli_large *large, const cli_cluster *cluster, const
     for (uint32_t i = 0; i < stages; i++) {
         tn_large_stage stage = {0};
         if (tn_large_stage_make(&large->how, i, &stage, NULL) != TN_OK) break;
-        tn__text_printf(&text,
-                        "%s{\"layers\":%" PRIu64 ",\"parameters\":%" PRIu64 ",\"weights\":%" PRIu64
-                        ",\"gradients\":%" PRIu64 ",\"optimizer_state\":%" PRIu64
-                        ",\"activations\":%" PRIu64 ",\"total\":%" PRIu64 "}",
-                        i > 0 ? "," : "", stage.layers, stage.parameters, stage.weights,
-                        stage.gradients, stage.state, stage.activations, stage.total);
+        tn__text_printf(
+            &text,
+            "%s{\"layers\":%" PRIu64 ",\"parameters\":%" PRIu64 ",\"weights\":%" PRIu64
+            ",\"gradients\":%" PRIu64 ",\"optimizer_state\":%" PRIu64 ",\"activations\":%" PRIu64
+            ",\"kept\":%" PRIu64 ",\"loss\":%" PRIu64 ",\"total\":%" PRIu64 "}",
+            i > 0 ? "," : "", stage.layers, stage.parameters, stage.weights, stage.gradients,
+            stage.state, stage.activations, stage.kept, stage.loss, stage.total);
     }
     tn__text_printf(&text, "],\"total\":%" PRIu64, found->largest.total);
     cli_cluster_json(cluster, large, &text);
@@ -90,17 +91,19 @@ static void large_json(const cli_large *large, const cli_cluster *cluster, const
     tn__text_release(&text);
 }
 
-/* What was read, or taken where nothing was said. */
+/* The sizes that were read, and the defaults. */
 static void large_print_model(const tn_large *how) {
     uint64_t kv = how->kv_heads > 0 ? how->kv_heads : how->heads;
     char digits[TN__GROUPED_MAX];
-    printf("%-18s %" PRIu64 " layers of %" PRIu64 ", %" PRIu64 " heads (%" PRIu64
-           " of keys), inner %" PRIu64 "%s\n",
+    printf("%-18s %" PRIu64 " layers of %" PRIu64 ", %" PRIu64 " heads, %" PRIu64
+           " KV heads, inner %" PRIu64 "%s\n",
            "model", how->layers, how->hidden, how->heads, kv,
            how->ffn > 0 ? how->ffn : 4 * how->hidden, how->gated ? ", gated" : "");
     printf("%-18s %" PRIu64 " tokens a sequence, vocabulary of %s%s%s\n", "", how->sequence,
            tn__grouped(how->vocabulary, digits), how->untied ? " with an output matrix" : "",
            how->no_dropout ? ", no dropout" : "");
+    printf("%-18s attention is %s\n", "",
+           how->attention == TN_ATTENTION_UNFUSED ? "unfused: scores are kept" : "fused");
 }
 
 static void large_print_stage(const tn_large *how, uint32_t index) {
@@ -113,6 +116,9 @@ static void large_print_stage(const tn_large *how, uint32_t index) {
     printf("  %-16s %s\n", "gradients", tn_size_format(stage.gradients, size));
     printf("  %-16s %s\n", "optimizer_state", tn_size_format(stage.state, size));
     printf("  %-16s %s\n", "activations", tn_size_format(stage.activations, size));
+    printf("    %-14s %s from forward to backward\n", "kept", tn_size_format(stage.kept, size));
+    if (stage.loss > 0)
+        printf("    %-14s %s for logits and loss\n", "", tn_size_format(stage.loss, size));
     printf("  %-16s %s\n", "total", tn_size_format(stage.total, size));
 }
 

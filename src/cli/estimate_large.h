@@ -7,8 +7,9 @@
 #define CLI_LARGE_CHANGES_MAX 6u
 
 typedef struct cli_large {
-    bool asked, split; /* by an option of it; ranks were said */
-    tn_large how;      /* ranks and so on; sizes come from the file */
+    bool asked, split;   /* by an option of it; ranks were said */
+    const char *trained; /* an option of training alone that was given */
+    tn_large how;        /* ranks and so on; sizes come from the file */
     tn_large_estimate found;
     cli_change changes[CLI_LARGE_CHANGES_MAX]; /* what would make it fit */
     uint32_t change_count;

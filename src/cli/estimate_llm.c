@@ -1,4 +1,5 @@
-/* estimate_llm.c - what a language model takes to run: found. estimate_llm_tell.c tells it. */
+/* estimate_llm.c - the memory of a language model that runs: found. estimate_llm_tell.c prints it.
+ */
 #include "cli/estimate_llm.h"
 
 #include <inttypes.h>
@@ -10,7 +11,8 @@
 #include "base/base.h"
 
 bool cli_llm_recognises(const char *path) {
-    return tn_weights_recognises(path) || tn__has_suffix(path, ".json");
+    return tn_weights_recognises(path) || tn_weights_is_folder(path) ||
+           tn__has_suffix(path, ".json");
 }
 
 /* --- reading --- */
@@ -24,17 +26,33 @@ static tn_status llm_config(cli_llm *llm, const char *path, tn_error *error) {
     return status;
 }
 
-/* config.json in the folder of `path`, where there is one. */
-static tn_status llm_config_beside(cli_llm *llm, const char *path, tn_error *error) {
+/* A config.json that is not understood leaves cache and workspace open; the weights are known. */
+static tn_status llm_leave_open(cli_llm *llm, tn_status status, const tn_error *error) {
+    bool open = status == TN_E_UNKNOWN || status == TN_E_UNSUPPORTED || status == TN_E_INVALID;
+    if (!open) return status;
+    snprintf(llm->unknown, sizeof llm->unknown, "%s", error->message);
+    *llm->model = (tn_llm){.stored = {.packing = TN_PACK_UNKNOWN}};
+    return TN_OK;
+}
+
+/* config.json in the folder `path`, or in the folder of the file `path`, where there is one. */
+static tn_status llm_config_near(cli_llm *llm, const char *path, tn_error *error) {
     const char *slash = strrchr(path, '/');
+    bool folder = tn_weights_is_folder(path);
+    size_t length = strlen(path), kept = slash != NULL ? (size_t)(slash + 1 - path) : 0;
     tn__text text;
     tn__text_init(&text, NULL);
-    tn__text_printf(&text, "%.*sconfig.json", slash != NULL ? (int)(slash + 1 - path) : 0, path);
+    if (folder)
+        tn__text_printf(&text, "%s%sconfig.json", path, path[length - 1] == '/' ? "" : "/");
+    else
+        tn__text_printf(&text, "%.*sconfig.json", (int)kept, path);
     tn_status status = TN_OK;
     if (text.failed)
         status = tn__no_memory(error, "a path");
     else if (access(text.data, R_OK) == 0)
         status = llm_config(llm, text.data, error);
+    else
+        snprintf(llm->unknown, sizeof llm->unknown, "there is no config.json with the weights");
     tn__text_release(&text);
     return status;
 }
@@ -50,28 +68,44 @@ static tn_status llm_weights(cli_llm *llm, const char *path, const tn_context *c
     if (strcmp(tn_weights_format(weights), "gguf") == 0) {
         status = tn_llm_gguf(weights, llm->model, error);
         llm->has_model = status == TN_OK;
-        if (status != TN_OK) tn__where(error, status, "%s", path);
+        if (!llm->runtime_named && llm->runtime == 0) llm->options.runtime = TN_LLM_RUN_LLAMA_CPP;
     } else
-        status = llm_config_beside(llm, path, error);
+        status = llm_config_near(llm, path, error);
     tn_weights_close(weights);
-    return status;
+    return status == TN_OK ? TN_OK : llm_leave_open(llm, status, error);
+}
+
+/* A folder without weights is its config.json. */
+static tn_status llm_folder(cli_llm *llm, const char *path, const tn_context *context,
+                            tn_error *error) {
+    tn_status status = llm_weights(llm, path, context, error);
+    if (status != TN_E_UNKNOWN) return status;
+    TN_TRY(llm_config_near(llm, path, error));
+    if (llm->has_model) return TN_OK;
+    status = tn__fail(error, TN_E_INVALID,
+                      "the folder holds no .safetensors file, no .gguf file and no config.json");
+    return tn__where(error, status, "%s", path);
 }
 
 /* Weights of another kind than the file's are counted from the config.json. */
 static tn_status llm_check(cli_llm *llm, const char *path, tn_error *error) {
-    bool counted = llm->has_model && llm->model->weight_count > 0;
+    bool counted = llm->has_model && llm->model->weight_count > 0 && *llm->model->uncounted == '\0';
     if (llm->options.scheme != NULL && !counted) {
         tn_status status = tn__fail(error, TN_E_INVALID,
-                                    "--weight-type: which matrices would be stored so is known of "
-                                    "a config.json alone (for .safetensors, of one beside)");
+                                    "--weight-type needs a config.json of a family that is known; "
+                                    "it names the matrices that would be stored so");
         return tn__where(error, status, "%s", path);
     }
     if (llm->has_file && llm->options.scheme == NULL)
         llm->options.weight_bytes = llm->file.bytes > 0 ? llm->file.bytes : 1;
+    bool mix = llm->options.scheme != NULL && llm->options.scheme->packing == TN_PACK_MIX;
+    if (!llm->runtime_named && llm->runtime == 0 && llm->options.runtime == TN_LLM_RUN_NONE)
+        llm->options.runtime = mix ? TN_LLM_RUN_LLAMA_CPP : TN_LLM_RUN_TRANSFORMERS;
+    llm->limit = tn_llm_runtime_usable(llm->options.runtime, llm->limit);
     return TN_OK;
 }
 
-/* --- what would fit --- */
+/* --- changes with which it would fit --- */
 
 static uint64_t llm_room(const cli_llm *llm) {
     return llm->limit > llm->runtime ? llm->limit - llm->runtime : 0;
@@ -120,7 +154,7 @@ static bool llm_try_types(cli_llm *llm, const tn_llm_options *options, const cha
     return any;
 }
 
-/* One change a line, what changes results least first; where none is enough alone, several. */
+/* One change a line, those that change results least first; where none is enough, several. */
 static void llm_changes(cli_llm *llm) {
     tn_llm_options now = llm->options, cache = now, both = now;
     tn_llm_scheme scheme;
@@ -148,7 +182,7 @@ static tn_status llm_estimate(cli_llm *llm, const char *path, tn_error *error) {
     llm->longest = tn_llm_most(llm->model, &llm->options, llm_room(llm), true);
     if (llm->most)
         llm->largest_batch = tn_llm_most(llm->model, &llm->options, llm_room(llm), false);
-    if (!cli_llm_fits(llm)) llm_changes(llm);
+    if (cli_llm_fits(llm) == CLI_LLM_NO) llm_changes(llm);
     return TN_OK;
 }
 
@@ -156,7 +190,9 @@ tn_status cli_llm_find(cli_llm *llm, const char *path, const tn_context *context
     llm->model = calloc(1, sizeof *llm->model);
     if (llm->model == NULL) return tn__no_memory(error, "a model");
     bool weights = tn_weights_recognises(path);
-    TN_TRY(weights ? llm_weights(llm, path, context, error) : llm_config(llm, path, error));
+    TN_TRY(tn_weights_is_folder(path) ? llm_folder(llm, path, context, error)
+           : weights                  ? llm_weights(llm, path, context, error)
+                                      : llm_config(llm, path, error));
     TN_TRY(llm_check(llm, path, error));
     if (llm->has_model) return llm_estimate(llm, path, error);
     llm->found.weights = llm->file.bytes;
@@ -164,6 +200,12 @@ tn_status cli_llm_find(cli_llm *llm, const char *path, const tn_context *context
     return TN_OK;
 }
 
-bool cli_llm_fits(const cli_llm *llm) { return llm->limit == 0 || llm->total <= llm->limit; }
+/* A lower bound that fits proves nothing; parts of a model that are not here may not fit. */
+cli_llm_verdict cli_llm_fits(const cli_llm *llm) {
+    bool bound = llm->options.runtime == TN_LLM_RUN_NONE && llm->runtime == 0;
+    if (llm->limit == 0) return CLI_LLM_YES;
+    if (llm->total > llm->limit || llm->model->missing > 0) return CLI_LLM_NO;
+    return !llm->has_model || bound ? CLI_LLM_MAYBE : CLI_LLM_YES;
+}
 
 void cli_llm_release(cli_llm *llm) { free(llm->model); }

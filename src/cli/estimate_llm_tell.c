@@ -1,4 +1,4 @@
-/* estimate_llm_tell.c - what a language model takes to run: told, as a table or as JSON. */
+/* estimate_llm_tell.c - the memory of a language model that runs, as a table or as JSON. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -23,7 +23,7 @@ static void llm_print_model(const cli_llm *llm) {
     printf("%-18s ", "model");
     cli_put_text(stdout, it->type);
     if (it->guessed) printf(" (guessed: the file has no \"model_type\")");
-    printf(": %" PRIu64 " layers of %" PRIu64 ", %" PRIu64 " heads (%" PRIu64 " of keys)\n",
+    printf(": %" PRIu64 " layers of %" PRIu64 ", %" PRIu64 " heads, %" PRIu64 " KV heads\n",
            it->layers, it->hidden, it->heads, it->kv_heads);
     printf("%-18s vocabulary of %s", "", tn__grouped(it->vocabulary, count));
     if (it->experts > 0) printf(", %" PRIu64 " of %" PRIu64 " experts", it->chosen, it->experts);
@@ -31,7 +31,8 @@ static void llm_print_model(const cli_llm *llm) {
     if (it->weight_count > 0) {
         printf("%-18s %s", "parameters", tn__grouped(it->parameters, count));
         if (it->active < it->parameters)
-            printf(", of which a token meets %s", tn__grouped(it->active, count));
+            printf(", %s of them active for a token", tn__grouped(it->active, count));
+        if (*it->uncounted != '\0') printf(", without %s", it->uncounted);
         printf("\n");
     }
     if (it->extra > 0)
@@ -64,10 +65,15 @@ static void llm_print_cache(const cli_llm *llm) {
     llm_print_size("  cache", found->cache, ": %" PRIu64 " x %" PRIu64 " tokens as %s",
                    found->batch, found->sequence, llm_cache_name(llm));
     printf("%-18s %s a token%s\n", "", tn_size_format(found->cache_token, token),
-           cache->value == 0 ? ", keys and values compressed" : "");
-    if (cache->window_layers > 0 && !llm->options.keep_all)
-        printf("%-18s in %" PRIu64 " of %" PRIu64 " layers the last %" PRIu64 " tokens alone\n", "",
-               cache->window_layers, cache->full_layers + cache->window_layers, cache->window);
+           cache->group_count > 0 && cache->groups[0].value == 0 ? ", keys and values compressed"
+                                                                 : "");
+    uint64_t windowed = tn_llm_cache_layers(cache, true);
+    if (found->cache_state > 0)
+        llm_print_size("", found->cache_state,
+                       " of it for the states of %" PRIu64 " layers, as f32", cache->state_layers);
+    if (windowed > 0 && !llm->options.keep_all)
+        printf("%-18s %" PRIu64 " of %" PRIu64 " layers keep a window of tokens\n", "", windowed,
+               windowed + tn_llm_cache_layers(cache, false));
     if (found->cache_cross > 0)
         llm_print_size("", found->cache_cross, " of it for the encoder's tokens");
 }
@@ -81,21 +87,42 @@ static void llm_print_parts(const cli_llm *llm) {
     llm_print_size("  weights", found->weights, "%s%s", file ? "" : " as ",
                    file ? ", as in the file" : scheme->name);
     llm_print_cache(llm);
-    llm_print_size("  workspace", found->workspace, " at least: %s, %" PRIu64 " tokens",
+    llm_print_size("  workspace", found->workspace, ": %s, passes of %" PRIu64 " tokens",
                    found->workspace_at, found->pass);
-    if (llm->runtime > 0) llm_print_size("  runtime", llm->runtime, "%s", "");
+    if (llm->runtime > 0) llm_print_size("  runtime", llm->runtime, ", as given%s", "");
+    if (found->runtime > 0)
+        llm_print_size("  runtime", found->runtime, ": %s, its buffers, context and rounding",
+                       tn_llm_runtime_name(llm->options.runtime));
+    if (found->cache_allocated > found->cache)
+        llm_print_size("", found->cache_allocated - found->cache,
+                       " of it by which the cache is "
+                       "rounded up");
 }
 
+static const char *const llm_verdicts[] = {"no", "yes", "not known"};
+
 static void llm_print_fit(const cli_llm *llm) {
+    cli_llm_verdict fits = cli_llm_fits(llm);
+    char memory[TN_SIZE_TEXT_MAX];
     if (llm->limit == 0) return;
-    llm_print_size("device", llm->limit, "%s%s", llm->device != NULL ? ", " : "",
-                   llm->device != NULL ? llm->device->title : "");
-    printf("%-18s %s\n", "fits", cli_llm_fits(llm) ? "yes" : "no");
+    if (llm->device != NULL)
+        llm_print_size("device", llm->limit, " usable of %s, %s",
+                       tn_size_format(llm->device->memory, memory), llm->device->title);
+    else
+        llm_print_size("device", llm->limit, "%s", "");
+    printf("%-18s %s", "fits", llm_verdicts[fits]);
+    if (fits == CLI_LLM_YES && llm->found.runtime > 0)
+        printf(", with %s", tn_llm_runtime_name(llm->options.runtime));
+    if (fits == CLI_LLM_MAYBE) printf(": the parts that are known do");
+    if (fits == CLI_LLM_NO && llm->total <= llm->limit)
+        printf(": tensors of %" PRIu64 " of %" PRIu64 " layers are not in the file",
+               llm->model->missing, llm->model->layers);
+    printf("\n");
     if (llm->most) printf("%-18s %" PRIu64 "\n", "largest batch", llm->largest_batch);
     if (llm->longest > 0)
         printf("%-18s %" PRIu64 " tokens%s\n", "longest sequence", llm->longest,
-               llm->longest == llm->model->positions ? ", all that it was made for" : "");
-    if (!cli_llm_fits(llm)) cli_changes_tell(llm->changes, llm->change_count);
+               llm->longest == llm->model->positions ? " (the model's maximum)" : "");
+    if (fits == CLI_LLM_NO) cli_changes_tell(llm->changes, llm->change_count);
 }
 
 static void llm_print(const cli_llm *llm) {
@@ -104,13 +131,21 @@ static void llm_print(const cli_llm *llm) {
     if (llm->has_model)
         llm_print_parts(llm);
     else {
-        llm_print_size("total", llm->total, " of weights alone");
-        printf("%-18s without a config.json beside, cache and workspace are not known\n", "");
+        llm_print_size("total", llm->total, " at least%s", "");
+        llm_print_size("  weights", llm->found.weights, ", as in the file%s", "");
+        printf("  %-16s unknown: ", "cache");
+        cli_put_text(stdout, llm->unknown);
+        printf("\n  %-16s unknown\n", "workspace");
+    }
+    if (*llm->model->note != '\0') {
+        printf("%-18s ", "note");
+        cli_put_text(stdout, llm->model->note);
+        printf("\n");
     }
     if (*llm->model->unread != '\0') {
         printf("%-18s ", "not read");
         cli_put_text(stdout, llm->model->unread);
-        printf(": not known here; what they change is not counted\n");
+        printf(": not known; if they change the count, the change is missing\n");
     }
     llm_print_fit(llm);
 }
@@ -118,8 +153,9 @@ static void llm_print(const cli_llm *llm) {
 /* The answer in one line. */
 static void llm_brief(const cli_llm *llm) {
     char size[TN_SIZE_TEXT_MAX];
-    const char *fits = cli_llm_fits(llm) ? ", fits" : ", does not fit";
-    printf("%s%s\n", tn_size_format(llm->total, size), llm->limit > 0 ? fits : "");
+    static const char *const words[] = {", does not fit", ", fits", ", may fit"};
+    printf("%s%s%s\n", llm->has_model ? "" : "at least ", tn_size_format(llm->total, size),
+           llm->limit > 0 ? words[cli_llm_fits(llm)] : "");
 }
 
 /* --- JSON --- */
@@ -138,9 +174,15 @@ static void llm_json_model(const cli_llm *llm, tn__text *text) {
     tn__text_printf(text,
                     ",\"batch\":%" PRIu64 ",\"sequence\":%" PRIu64 ",\"pass\":%" PRIu64
                     ",\"cache\":{\"type\":\"%s\",\"full\":%" PRIu64 ",\"window\":%" PRIu64
-                    ",\"cross\":%" PRIu64 ",\"token\":%" PRIu64 "}",
+                    ",\"state\":%" PRIu64 ",\"cross\":%" PRIu64 ",\"token\":%" PRIu64
+                    ",\"allocated\":%" PRIu64 "}",
                     found->batch, found->sequence, found->pass, llm_cache_name(llm),
-                    found->cache_full, found->cache_window, found->cache_cross, found->cache_token);
+                    found->cache_full, found->cache_window, found->cache_state, found->cache_cross,
+                    found->cache_token, found->cache_allocated);
+    tn__text_put(text, ",\"note\":");
+    tn__text_json(text, it->note);
+    tn__text_printf(text, ",\"run_time\":\"%s\",\"missing_layers\":%" PRIu64,
+                    tn_llm_runtime_name(llm->options.runtime), it->missing);
 }
 
 static void llm_json_file(const cli_llm *llm, tn__text *text) {
@@ -158,16 +200,18 @@ static void llm_json_file(const cli_llm *llm, tn__text *text) {
 }
 
 static void llm_json_fit(const cli_llm *llm, tn__text *text) {
+    static const char *const words[] = {"false", "true", "null"};
     if (llm->limit == 0) return;
-    tn__text_printf(text, ",\"device\":{\"memory\":%" PRIu64, llm->limit);
+    tn__text_printf(text, ",\"device\":{\"memory\":%" PRIu64 ",\"usable\":%" PRIu64,
+                    llm->device != NULL ? llm->device->memory : llm->limit, llm->limit);
     if (llm->device != NULL) {
         tn__text_put(text, ",\"name\":");
         tn__text_json(text, llm->device->name);
     }
-    tn__text_printf(text, "},\"fits\":%s", cli_llm_fits(llm) ? "true" : "false");
+    tn__text_printf(text, "},\"fits\":%s", words[cli_llm_fits(llm)]);
     if (llm->has_model) tn__text_printf(text, ",\"longest\":%" PRIu64, llm->longest);
     if (llm->most) tn__text_printf(text, ",\"max_batch\":%" PRIu64, llm->largest_batch);
-    if (!cli_llm_fits(llm)) cli_changes_json(llm->changes, llm->change_count, text);
+    if (cli_llm_fits(llm) == CLI_LLM_NO) cli_changes_json(llm->changes, llm->change_count, text);
 }
 
 static void llm_json(const cli_llm *llm, const char *path) {
@@ -179,10 +223,18 @@ static void llm_json(const cli_llm *llm, const char *path) {
     llm_json_file(llm, &text);
     tn__text_printf(&text, ",\"parts\":{\"weights\":%" PRIu64, llm->found.weights);
     if (llm->has_model)
-        tn__text_printf(&text, ",\"cache\":%" PRIu64 ",\"workspace\":%" PRIu64, llm->found.cache,
-                        llm->found.workspace);
-    tn__text_printf(&text, ",\"runtime\":%" PRIu64 "},\"total\":%" PRIu64, llm->runtime,
-                    llm->total);
+        tn__text_printf(&text,
+                        ",\"cache\":%" PRIu64 ",\"workspace\":%" PRIu64 ",\"runtime\":%" PRIu64
+                        "},\"total\":%" PRIu64,
+                        llm->found.cache, llm->found.workspace,
+                        tn__add_sat(llm->found.runtime, llm->runtime), llm->total);
+    else {
+        tn__text_printf(&text,
+                        ",\"cache\":null,\"workspace\":null,\"runtime\":%" PRIu64
+                        "},\"total\":null,\"at_least\":%" PRIu64 ",\"unknown\":",
+                        llm->runtime, llm->total);
+        tn__text_json(&text, llm->unknown);
+    }
     llm_json_fit(llm, &text);
     tn__text_put(&text, "}\n");
     if (!text.failed) fwrite(text.data, 1, text.size, stdout);

@@ -10,13 +10,18 @@
 
 #define HARDWARE_NAME_MOST 32
 
+/* In MiB, or as thousandths of the memory with a minus. */
+#define HARDWARE_USABLE(gib, mib)                                                                  \
+    ((mib) > 0 ? (uint64_t)(mib) << 20 : ((uint64_t)(gib) << 30) / 1000 * (uint64_t)(-(mib)))
 #define HARDWARE_RATE(tera) ((tera) < 0 ? TN_RATE_UNKNOWN : (tera)*1e12)
 
 static const tn_hardware hardware_table[] = {
-#define TN_HARDWARE(text, long_text, gib, gb_per_s, single, half, brain, since)                    \
+#define TN_HARDWARE(text, long_text, gib, mib, gb_per_s, single, half, brain, since)               \
     {.name = text,                                                                                 \
      .title = long_text,                                                                           \
      .memory = (uint64_t)(gib) << 30,                                                              \
+     .usable = HARDWARE_USABLE(gib, mib),                                                          \
+     .measured = (mib) > 0,                                                                        \
      .bytes_per_s = (gb_per_s)*1e9,                                                                \
      .fp32 = HARDWARE_RATE(single),                                                                \
      .fp16 = HARDWARE_RATE(half),                                                                  \

@@ -1,20 +1,28 @@
 /* large.c - transformers too large to draw as a graph: formulas, counted matrix by matrix.
  *
- * What they leave out: what a run time keeps, fragmentation, buffers of communication. Activations
- * are those of Korthikanti et al. (2022) in 2-byte numbers, generalised to an inner layer of any
- * width: per layer, with s tokens, b sequences of a micro-batch, a heads, t tensor-parallel ranks
+ * They leave out the memory of a run time, fragmentation, and buffers of communication. Activations
+ * are kept in numbers of 2 bytes. Per token and layer, with hidden size h, inner size f, q and v
+ * numbers of a query and of a key or value, a heads, divided by t tensor-parallel ranks:
  *
- *     not divided by t   10 s b h      (normalisations, dropout masks; s/t with sequence parallel)
- *     divided by t        8 s b h + 4 s b f (+ 4 s b f gated) + 5 a s^2 b
+ *     fused attention    16 h  +  (4 q + 4 v + 4 a + 8 f) / t       (4 f without a gate)
+ *     unfused            8 h  +  (4 q + 4 v + 8 f + 2 a s) / t
  *
- * which for f = 4 h is the published s b h (10 + 24/t + 5 a s / (h t)). Without dropout its three
- * masks and the copy of the attention that it drops from are gone: 8 s b h and 2 a s^2 b. Keys and
- * values of fewer heads than ranks are on more than one. Recomputing attention's
- * core drops the last term, recomputing everything leaves the input of each layer, 2 s b h. The
- * first stage of p works on p micro-batches at once under 1F1B, stage i on p - i; interleaved in v
- * pieces a stage keeps 2 (p - i - 1) + (v - 1) p + 1 of them. The last one adds the logits and what
- * its loss keeps in fp32. ZeRO (Rajbhandari et al. 2020) divides the
- * optimizer's state, then gradients, then parameters by the data-parallel ranks.
+ * Fused attention keeps no scores: query, key, value, output and a sum for each head. The 16 h are
+ * two normalisations that compute in float32 (4 h each), their result and their output. Normalised
+ * queries and keys keep 6 (q + v) more. Dropout keeps masks: 2 h, and unfused 3 a s. Unfused are
+ * the formulas of Korthikanti et al. (2022), generalised to an inner layer of any width; for f = 4
+ * h they are the published s b h (10 + 24/t + 5 a s / (h t)). Keys and values of fewer heads than
+ * ranks are on more than one.
+ *
+ * Selective recomputation keeps all but the core of attention (its output and sums, or its scores),
+ * full recomputation the input of each layer, 2 h. At the peak one layer is there whole with the
+ * gradients of its inner layer, 6 f. Logits and loss of cross-entropy in float32 keep 14 V of each
+ * token (2 of the product, 4 of its copy, 4 of the gradient, 4 of a softmax), for as many tokens as
+ * are computed at a time.
+ *
+ * The first stage of p works on p micro-batches at once under 1F1B, stage i on p - i; interleaved
+ * in v pieces a stage keeps 2 (p - i - 1) + (v - 1) p + 1 of them. ZeRO (Rajbhandari et al. 2020)
+ * divides the state of the optimizer, then gradients, then parameters by the data-parallel ranks.
  */
 #include <math.h>
 
@@ -68,7 +76,8 @@ static tn_status large_check(const tn_large *it, tn_error *error) {
                    {"tensor", it->tensor, true},
                    {"pipeline", it->pipeline, true},
                    {"data", it->data, true},
-                   {"interleave", it->interleave, true}};
+                   {"interleave", it->interleave, true},
+                   {"tokens of the loss", it->loss_tokens, false}};
     if (it->heads > 0 && it->head_size == 0 && it->hidden > 0)
         TN_FAIL(error, TN_E_INVALID, "hidden size %llu cannot be divided by heads %llu",
                 (unsigned long long)it->hidden, (unsigned long long)it->heads);
@@ -97,8 +106,7 @@ static tn_status large_check(const tn_large *it, tn_error *error) {
     return TN_OK;
 }
 
-/* --- parameters ---------------------------------------------------------------------------------
- */
+/* --- parameters --- */
 
 static uint64_t large_width(const tn_large *it) { return tn__mul_sat(it->heads, it->head_size); }
 
@@ -146,25 +154,49 @@ static uint64_t large_last(const tn_large *it, uint64_t tensor, bool alone) {
     return tn__add_sat(logits, large_norm(it));
 }
 
-/* --- activations
- * ----------------------------------------------------------------------------------
- */
+/* --- activations --- */
 
 static uint64_t large_saturate(double bytes) {
     return bytes < 9e18 ? (uint64_t)(bytes + 0.5) : UINT64_MAX;
 }
 
-static double large_layer_activations(const tn_large *it) {
+typedef struct large_kept { /* bytes of one layer */
+    double all;             /* without recomputation */
+    double core;            /* of them: the core of attention */
+    double input;           /* of the layer */
+    double backward;        /* gradients that are there while the layer runs back */
+} large_kept;
+
+static large_kept large_layer_unfused(const tn_large *it) {
     double tokens = (double)it->sequence * (double)it->micro, t = (double)it->tensor;
     double h = (double)it->hidden, f = (double)it->ffn, outside = it->sequence_parallel ? t : 1;
     double core = (it->no_dropout ? 2.0 : 5.0) * (double)it->heads * (double)it->sequence * tokens;
-    if (it->recompute == TN_RECOMPUTE_FULL) return 2 * tokens * h / outside;
-    if (it->recompute == TN_RECOMPUTE_SELECTIVE) core = 0;
     double kv = (double)large_kv_width(it, it->tensor), width = (double)large_width(it);
-    /* query 2, key and value 2 each, what they make 2: 8h with as many of them as of queries */
+    /* query 2, key and value 2 each, their result 2: 8h with as many of them as of queries */
     double inside = (4 * width / t + 4 * kv) * tokens;
     inside += ((it->gated ? 8 : 4) * tokens * f + core) / t;
-    return (it->no_dropout ? 8 : 10) * tokens * h / outside + inside;
+    return (large_kept){.all = (it->no_dropout ? 8 : 10) * tokens * h / outside + inside,
+                        .core = core / t,
+                        .input = 2 * tokens * h / outside};
+}
+
+static large_kept large_layer_fused(const tn_large *it) {
+    double tokens = (double)it->sequence * (double)it->micro, t = (double)it->tensor;
+    double h = (double)it->hidden, f = (double)it->ffn, outside = it->sequence_parallel ? t : 1;
+    double kv = (double)large_kv_width(it, it->tensor), width = (double)large_width(it) / t;
+    double sums = 4 * (double)it->heads / t;
+    double inside = 4 * width + 4 * kv + sums + (it->gated ? 8 : 4) * f / t;
+    if (it->query_norm) inside += 6 * (width + kv);
+    return (large_kept){
+        .all = tokens * ((it->no_dropout ? 16 : 18) * h / outside + inside),
+        .core = tokens * (2 * width + sums),
+        .input = tokens * 2 * h / outside,
+        .backward = tokens * (it->gated ? 6 : 4) * f / t,
+    };
+}
+
+static large_kept large_layer_kept(const tn_large *it) {
+    return it->attention == TN_ATTENTION_UNFUSED ? large_layer_unfused(it) : large_layer_fused(it);
 }
 
 /* Pieces of a stage's layers whose forward pass is done and backward pass is not, at most. */
@@ -175,26 +207,48 @@ static uint64_t large_flight(const tn_large *it, uint32_t stage) {
     return flight < rounds ? flight : rounds; /* no more than there are */
 }
 
-static uint64_t large_activations(const tn_large *it, uint32_t stage, uint64_t layers) {
+/* Bytes of `layers` layers, of which `flight` micro-batches are kept: those kept from forward to
+ * backward, and those that are there at the peak in addition. */
+static void large_layers_kept(const tn_large *it, double layers, double *kept, double *more) {
+    large_kept one = large_layer_kept(it);
+    double selective = layers * (one.all - one.core) + one.core + one.backward;
+    double full = layers * one.input + one.all + one.backward;
+    tn_recompute recompute = it->recompute;
+    if (recompute == TN_RECOMPUTE_FULL && full > selective)
+        recompute = TN_RECOMPUTE_SELECTIVE; /* a single layer: its input is kept anyway */
+    *kept = layers * (recompute == TN_RECOMPUTE_FULL        ? one.input
+                      : recompute == TN_RECOMPUTE_SELECTIVE ? one.all - one.core
+                                                            : one.all);
+    *more = one.backward + (recompute == TN_RECOMPUTE_FULL        ? one.all
+                            : recompute == TN_RECOMPUTE_SELECTIVE ? one.core
+                                                                  : 0);
+}
+
+/* The last normalisation, logits and loss. */
+static double large_loss(const tn_large *it) {
+    double tokens = (double)it->sequence * (double)it->micro, t = (double)it->tensor;
+    double h = (double)it->hidden, v = (double)it->vocabulary, at_once = tokens;
+    double outside = it->sequence_parallel ? t : 1;
+    bool unfused = it->attention == TN_ATTENTION_UNFUSED;
+    if (it->loss_tokens > 0 && (double)it->loss_tokens < tokens) at_once = (double)it->loss_tokens;
+    return (unfused ? 4 : 8) * tokens * h / outside + (unfused ? 4 : 14) * at_once * v / t;
+}
+
+static void large_activations(const tn_large *it, uint32_t stage, tn_large_stage *made) {
     double tokens = (double)it->sequence * (double)it->micro, t = (double)it->tensor;
     double h = (double)it->hidden, outside = it->sequence_parallel ? t : 1;
     double flight = (double)large_flight(it, stage), pieces = (double)it->interleave;
-    double bytes = large_layer_activations(it) * (double)layers / pieces * flight;
+    double kept, more, loss = 0;
+    large_layers_kept(it, (double)made->layers / pieces * flight, &kept, &more);
     if (stage == 0 && !it->no_dropout) /* dropout mask of the embedding */
-        bytes += tokens * h / outside * ceil(flight / pieces);
-    if (it->recompute == TN_RECOMPUTE_FULL) { /* one layer is there whole, while it runs again */
-        tn_large whole = *it;
-        whole.recompute = TN_RECOMPUTE_NONE;
-        bytes += large_layer_activations(&whole);
-    }
-    if (stage + 1 == it->pipeline) /* norm's and product's input in 2 bytes, logits in 4 */
-        bytes += 4 * tokens * h / outside + 4 * tokens * (double)it->vocabulary / t;
-    return large_saturate(bytes);
+        kept += tokens * h / outside * ceil(flight / pieces);
+    if (stage + 1 == it->pipeline) loss = large_loss(it);
+    made->kept = large_saturate(kept);
+    made->loss = large_saturate(loss);
+    made->activations = large_saturate(kept + more + loss);
 }
 
-/* --- together
- * --------------------------------------------------------------------------------------
- */
+/* --- together --- */
 
 static uint64_t large_share(const tn_large *it, tn_shard from, uint64_t bytes) {
     return it->shard >= from ? (bytes + it->data - 1) / it->data : bytes;
@@ -210,7 +264,7 @@ static void large_stage(const tn_large *it, uint32_t stage, tn_large_stage *made
     made->weights = large_share(it, TN_SHARD_PARAMETERS, tn__mul_sat(count, it->weight_bytes));
     made->gradients = large_share(it, TN_SHARD_GRADIENTS, tn__mul_sat(count, it->gradient_bytes));
     made->state = large_share(it, TN_SHARD_OPTIMIZER, tn__mul_sat(count, it->state_bytes));
-    made->activations = large_activations(it, stage, made->layers);
+    large_activations(it, stage, made);
     made->total = tn__add_sat(tn__add_sat(made->weights, made->gradients),
                               tn__add_sat(made->state, made->activations));
 }

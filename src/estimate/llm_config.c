@@ -44,7 +44,16 @@ static tn_status config_nonsense(const config_reading *it, const char *key, cons
     return status;
 }
 
+/* Without attention: "num_heads" and "head_dim" are those of a state. */
+static bool config_is_pure(const config_reading *it) { return (it->to->traits & HAS(PURE)) != 0; }
+
 static const char *config_name(const config_reading *it, uint32_t field, const json_t **value) {
+    for (uint32_t i = 0; i < 6 && it->to->family->own[i].name != NULL; i++) {
+        if (it->to->family->own[i].field != field) continue;
+        *value = config_get(it, it->to->family->own[i].name);
+        if (*value != NULL) return it->to->family->own[i].name;
+    }
+    if (field <= TN__LLM_HEAD_SIZE && field >= TN__LLM_HEADS && config_is_pure(it)) return NULL;
     const char *const *names = tn__llm_fields[field].names;
     for (uint32_t i = 0; i < TN__LLM_NAMES && names[i] != NULL; i++) {
         *value = config_get(it, names[i]);
@@ -53,11 +62,44 @@ static const char *config_name(const config_reading *it, uint32_t field, const j
     return NULL;
 }
 
-/* A size that may be 0 means that there is none of it. */
-static bool config_may_be_none(uint32_t field) {
-    return field == TN__LLM_DENSE_FIRST || field == TN__LLM_SHARED || field == TN__LLM_FURTHER ||
-           field == TN__LLM_EXPERTS || field == TN__LLM_CHOSEN || field == TN__LLM_TYPES ||
-           field == TN__LLM_WINDOW_FROM;
+/* Sizes that a file cannot leave out by saying 0. */
+static bool config_is_basic(uint32_t field) {
+    return field == TN__LLM_HIDDEN || field == TN__LLM_LAYERS || field == TN__LLM_HEADS ||
+           field == TN__LLM_VOCABULARY;
+}
+
+/* Sizes that some files give as a list, one for each layer: the largest counts. */
+static bool config_may_be_list(uint32_t field) {
+    return field == TN__LLM_INNER || field == TN__LLM_EXPERT_INNER || field == TN__LLM_CHOSEN ||
+           field == TN__LLM_EXPERTS || field == TN__LLM_SHARED || field == TN__LLM_SHARED_INNER;
+}
+
+/* The number of a field; -1: it makes no sense. 0, false, [] and "auto" mean none. */
+static json_int_t config_number(uint32_t field, const json_t *value) {
+    if (json_is_integer(value)) return json_integer_value(value);
+    bool automatic = json_is_string(value) &&
+                     (strcmp(json_string_value(value), "auto") == 0 || field == TN__LLM_PATTERN);
+    if (json_is_false(value) || automatic) return 0;
+    if (!json_is_array(value)) return -1;
+    json_int_t most = 0;
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const json_t *item = json_array_get(value, i);
+        json_int_t number = json_is_integer(item) ? json_integer_value(item) : -1;
+        if (number < 0) return -1;
+        if (number > most) most = number;
+    }
+    return json_array_size(value) == 0 || config_may_be_list(field) ? most : -1;
+}
+
+/* A list whose items differ is counted at its largest: said, and safe. */
+static void config_note_list(const config_reading *it, const char *name, const json_t *value) {
+    for (size_t i = 1; i < json_array_size(value); i++)
+        if (!json_equal(json_array_get(value, 0), json_array_get(value, i))) {
+            snprintf(it->llm->note, sizeof it->llm->note,
+                     "\"%.40s\" differs between layers; every layer is counted at the largest",
+                     name);
+            return;
+        }
 }
 
 static tn_status config_field(const config_reading *it, uint32_t field) {
@@ -65,12 +107,18 @@ static tn_status config_field(const config_reading *it, uint32_t field) {
     const char *name = config_name(it, field, &value);
     uint64_t belongs = tn__llm_fields[field].belongs;
     if (name == NULL) return TN_OK;
-    json_int_t number = json_is_integer(value) ? json_integer_value(value) : -1;
-    json_int_t least = config_may_be_none(field) ? 0 : 1;
+    json_int_t number = config_number(field, value);
+    json_int_t least = config_is_basic(field) ? 1 : 0;
     if (number < least || (uint64_t)number > TN__LLM_MOST)
         return config_nonsense(it, name, value, "a whole number from 1 to 2^40");
     it->to->size[field] = (uint64_t)number;
-    if (belongs == 0 || (it->to->traits & belongs) != 0) return TN_OK;
+    bool own = belongs == 0 || (it->to->traits & belongs) != 0;
+    for (uint32_t i = 0; i < 6 && it->to->family->own[i].name != NULL; i++)
+        own = own || strcmp(it->to->family->own[i].name, name) == 0;
+    if (own) {
+        config_note_list(it, name, value);
+        return TN_OK;
+    }
     bool windows =
         field == TN__LLM_WINDOW || field == TN__LLM_PATTERN || field == TN__LLM_WINDOW_FROM;
     it->to->size[field] = 0;
@@ -78,8 +126,8 @@ static tn_status config_field(const config_reading *it, uint32_t field) {
         (field == TN__LLM_PROJECTED && (uint64_t)number == it->to->size[TN__LLM_HIDDEN]))
         return TN_OK;
     TN_FAIL(it->error, TN_E_UNSUPPORTED,
-            "\"%s\" is %lld, but nothing of model_type %s, as it is known here, follows from it; "
-            "parameters would be counted wrongly",
+            "\"%s\" is %lld, but a model_type %s is not known to have such a part; its parameters "
+            "would be counted wrongly",
             name, (long long)number, it->llm->type);
 }
 
@@ -92,6 +140,11 @@ static tn_status config_missing(const config_reading *it) {
     for (uint32_t field = 0; field < TN__LLM_FIELD_COUNT; field++) {
         uint64_t required = tn__llm_fields[field].required;
         bool needed = required == TN__LLM_ALL || config_asks(required, it->to->traits);
+        bool later = (it->to->traits & HAS(KDA)) != 0 && field >= TN__LLM_LINEAR_KEYS &&
+                     field <= TN__LLM_LINEAR_KERNEL; /* in an object of their own */
+        bool sparse = field == TN__LLM_INNER && (it->to->traits & HAS(NARROW)) != 0 &&
+                      (it->to->traits & HAS(GEMMA4)) == 0 && it->to->size[TN__LLM_DENSE_FIRST] == 0;
+        if (later || sparse || (field == TN__LLM_HEADS && config_is_pure(it))) continue;
         if (!needed || it->to->size[field] > 0) continue;
         const char *const *names = tn__llm_fields[field].names;
         if (used + 60 >= sizeof list) break;
@@ -109,13 +162,24 @@ static tn_status config_missing(const config_reading *it) {
 
 /* --- flags, parts --- */
 
+/* Whether `type` is one of the words of `list`. */
+static bool config_is_one_of(const char *list, const char *type) {
+    size_t length = strlen(type);
+    for (const char *at = strstr(list, type); at != NULL; at = strstr(at + 1, type))
+        if ((at == list || at[-1] == ' ') && (at[length] == '\0' || at[length] == ' ')) return true;
+    return false;
+}
+
 static tn_status config_flag(const config_reading *it, size_t index) {
-    const char *name = tn__llm_flags[index].name;
+    const char *name = tn__llm_flags[index].name, *only = tn__llm_flags[index].only;
     const json_t *value = config_get(it, name);
-    if (value == NULL) return TN_OK;
+    if (value == NULL || (only != NULL && !config_is_one_of(only, it->to->family->type)))
+        return TN_OK;
     if (!json_is_boolean(value)) return config_nonsense(it, name, value, "true or false");
     uint64_t *traits = &it->to->traits, belongs = tn__llm_flags[index].belongs;
     uint64_t sets = tn__llm_flags[index].sets, clears = tn__llm_flags[index].clears;
+    if ((*traits & HAS(QUERY_ASKED)) != 0 && (sets & HAS(QUERY_BIAS)) != 0)
+        sets &= ~HAS(OUTPUT_BIAS);
     bool alone = (*traits & HAS(QUERY_ALONE)) != 0 && (sets & HAS(QUERY_BIAS)) != 0;
     if ((belongs != 0 && (*traits & belongs) == 0) || alone) return TN_OK;
     bool on = json_is_true(value);
@@ -134,9 +198,10 @@ static tn_status config_part(const config_reading *it, size_t index) {
     bool none =
         json_is_false(value) ||
         (json_is_integer(value) && json_integer_value(value) <= tn__llm_parts[index].most) ||
-        (json_is_array(value) && json_array_size(value) == 0);
+        (json_is_array(value) && json_array_size(value) == 0) ||
+        (json_is_object(value) && json_object_size(value) == 0);
     if (none) return TN_OK;
-    TN_FAIL(it->error, TN_E_UNSUPPORTED, "\"%s\" means %s, which is not counted here", name,
+    TN_FAIL(it->error, TN_E_UNSUPPORTED, "\"%s\" means %s, which is not counted", name,
             tn__llm_parts[index].why);
 }
 
@@ -160,24 +225,21 @@ static tn_status config_positions(const config_reading *it) {
     return TN_OK;
 }
 
-/* "layer_types": of each layer, whether it looks at all tokens. */
-static tn_status config_layers(const config_reading *it) {
-    const json_t *list = config_get(it, "layer_types");
-    size_t i;
-    json_t *layer;
-    if (list == NULL) return TN_OK;
-    if (json_array_size(list) != it->to->size[TN__LLM_LAYERS])
-        TN_FAIL(it->error, TN_E_INVALID,
-                "\"layer_types\" is no list of as many layers as there are");
-    json_array_foreach(list, i, layer) {
-        const char *kind = json_is_string(layer) ? json_string_value(layer) : "?";
-        if (strcmp(kind, "sliding_attention") == 0)
-            it->to->window_layers++;
-        else if (strcmp(kind, "full_attention") != 0)
-            TN_FAIL(it->error, TN_E_UNSUPPORTED, "\"layer_types\": %.40s is not counted here",
-                    kind);
-    }
-    it->to->listed = true;
+/* A tower whose parts are not known leaves the parameters open, and the cache known. */
+static tn_status config_tower(const config_reading *it, const json_t *vision) {
+    const json_t *audio = json_object_get(it->root, "audio_config");
+    tn_error why;
+    if (json_is_object(audio) && json_object_size(audio) > 0)
+        snprintf(it->llm->uncounted, sizeof it->llm->uncounted, "the audio tower");
+    if (json_is_null(vision)) return TN_OK; /* the text alone */
+    if (vision == NULL && it->to->wrapper->tower != TN__LLM_TOWER_OTHER)
+        snprintf(it->llm->note, sizeof it->llm->note,
+                 "there is no \"vision_config\"; the default tower of the class is counted");
+    tn_status status = tn__llm_tower_count(it->to, vision, &why);
+    if (status == TN_E_UNSUPPORTED)
+        snprintf(it->llm->uncounted, sizeof it->llm->uncounted, "%.90s", why.message);
+    else if (status != TN_OK)
+        TN_FAIL(it->error, status, "%s", why.message);
     return TN_OK;
 }
 
@@ -192,6 +254,7 @@ static tn_status config_vision(const config_reading *it) {
                  {"patch_size", TN__LLM_VISION_PATCH}};
     const json_t *vision = json_object_get(it->root, "vision_config");
     uint64_t found[5], *size = it->to->size;
+    if (it->to->wrapper->tower != TN__LLM_TOWER_NONE) return config_tower(it, vision);
     if ((it->to->traits & HAS(SEES)) == 0) return TN_OK;
     for (size_t i = 0; i < 5; i++) {
         const json_t *value = json_object_get(vision, sizes[i].name);
@@ -211,7 +274,7 @@ static tn_status config_vision(const config_reading *it) {
     return TN_OK;
 }
 
-/* --- what nobody knows --- */
+/* --- fields that are not known --- */
 
 static void config_unread(const config_reading *it, const json_t *object) {
     char *list = it->llm->unread;
@@ -263,35 +326,87 @@ static const char *config_guess(const config_reading *it) {
                                                        : "gpt2";
 }
 
+/* The text of a wrapper is a family of its own, which the file names or the wrapper implies. */
+static const tn__llm_family *config_text(const config_reading *it, const tn__llm_family *wrapper) {
+    const char *type = json_string_value(json_object_get(it->inner, "model_type"));
+    const tn__llm_family *text = NULL;
+    if (wrapper->text == NULL) return wrapper;
+    if (it->inner != it->root && type != NULL) text = tn__llm_family_find(type);
+    if (text != NULL && text->text != NULL) text = tn__llm_family_find(text->text);
+    return text != NULL ? text : tn__llm_family_find(wrapper->text);
+}
+
 static tn_status config_type(config_reading *it) {
     const json_t *type = json_object_get(it->root, "model_type");
     const char *name = json_is_string(type) ? json_string_value(type) : "?";
-    if (type == NULL || json_is_null(type)) name = config_guess(it);
-    it->to->family = tn__llm_family_find(name);
+    if (type == NULL || json_is_null(type))
+        name = config_guess(it);
+    else if (!json_is_string(type))
+        return config_nonsense(it, "model_type", type, "a string");
+    const tn__llm_family *family = tn__llm_family_find(name);
     snprintf(it->llm->type, sizeof it->llm->type, "%.39s", name);
-    if (it->to->family == NULL) {
-        char list[400] = "";
-        for (uint32_t i = 0, used = 0; tn_llm_family(i) != NULL; i++)
-            used += (uint32_t)snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "",
-                                       tn_llm_family(i));
-        TN_FAIL(it->error, TN_E_INVALID,
-                "what \"model_type\" %.60s is made of is not known here; a file of its weights "
-                "(.safetensors, .gguf) tells. Known are %s",
-                name, list);
+    /* An unknown wrapper around a known text: its cache is known, its parameters are not. */
+    const char *inner = json_string_value(json_object_get(it->inner, "model_type"));
+    if (family == NULL && it->inner != it->root && inner != NULL) {
+        family = tn__llm_family_find(inner);
+        if (family != NULL)
+            snprintf(it->llm->uncounted, sizeof it->llm->uncounted,
+                     "the parts of model_type %.39s other than its text", name);
     }
+    if (family == NULL)
+        TN_FAIL(it->error, TN_E_UNKNOWN, "model_type \"%.60s\" is not supported", name);
+    it->to->wrapper = family;
+    it->to->family = config_text(it, family);
     it->to->traits = it->to->family->traits;
     return TN_OK;
 }
 
-/* What the class says where the file has no such field. One that is null is off. */
+/* A field that is null is off: the default of the class is for one that is not there. */
 static void config_otherwise(const config_reading *it) {
-    for (uint32_t i = 0; i < 8 && it->to->family->otherwise[i].size > 0; i++) {
+    for (uint32_t i = 0; i < 12 && it->to->family->otherwise[i].size > 0; i++) {
         uint32_t field = it->to->family->otherwise[i].field;
         const char *name = tn__llm_fields[field].names[0];
-        bool off = json_is_null(json_object_get(it->inner, name));
-        if (it->to->size[field] == 0 && !(off && field == TN__LLM_WINDOW))
-            it->to->size[field] = it->to->family->otherwise[i].size;
+        const json_t *value;
+        bool off = json_is_null(json_object_get(it->inner, name)) && field == TN__LLM_WINDOW;
+        bool pure = field <= TN__LLM_HEAD_SIZE && field >= TN__LLM_HEADS && config_is_pure(it);
+        if (off || pure || config_name(it, field, &value) != NULL) continue;
+        it->to->size[field] = it->to->family->otherwise[i].size;
     }
+}
+
+/* Layers may be counted by a list or a string of them alone. */
+static void config_layer_count(const config_reading *it) {
+    const json_t *list = config_get(it, "layers_block_type");
+    const json_t *text = config_get(it, "hybrid_override_pattern");
+    uint64_t *layers = &it->to->size[TN__LLM_LAYERS];
+    if (*layers > 0 || (it->to->traits & HAS(PARTS)) == 0) return;
+    *layers = json_is_array(list) ? json_array_size(list) : json_string_length(text);
+}
+
+/* Small objects and flags that decide about sizes. */
+static void config_switches(const config_reading *it) {
+    uint64_t *size = it->to->size;
+    uint64_t experts = HAS(EXPERT) | HAS(NARROW) | HAS(CORRECTED);
+    bool hybrid = (it->to->traits & TN__LLM_STATES) != 0;
+    if (hybrid && (it->to->traits & HAS(EXPERT)) != 0 && size[TN__LLM_EXPERTS] <= 1) {
+        it->to->traits &= ~experts; /* the dense members of a family of mixtures */
+        if ((it->to->traits & HAS(PARTS)) == 0 && size[TN__LLM_SHARED_INNER] > 0)
+            size[TN__LLM_INNER] = size[TN__LLM_SHARED_INNER];
+    }
+    const json_t *shared = config_get(it, "shared_expert_intermediate_size");
+    if (json_is_integer(shared) && json_integer_value(shared) == 0)
+        it->to->traits &= ~HAS(SHARED_GATE);
+    it->to->shares_keys = json_is_true(config_get(it, "attention_k_eq_v"));
+    it->to->scaled_width = (it->to->traits & HAS(CONV)) != 0 &&
+                           config_get(it, "block_ff_dim") != NULL &&
+                           !json_is_false(config_get(it, "block_auto_adjust_ff_dim"));
+    const json_t *ratio = config_get(it, "block_ffn_dim_multiplier");
+    double width = json_is_number(ratio) ? json_number_value(ratio) : 1;
+    if (!it->to->scaled_width || !(width > 0 && width < 1e6)) return;
+    size[TN__LLM_INNER] = (uint64_t)((double)(2 * size[TN__LLM_INNER] / 3) * width);
+    uint64_t multiple = size[TN__LLM_MULTIPLE] > 0 ? size[TN__LLM_MULTIPLE] : 1;
+    uint64_t parts = size[TN__LLM_INNER] / multiple + (size[TN__LLM_INNER] % multiple != 0);
+    size[TN__LLM_INNER] = tn__mul_sat(parts, multiple);
 }
 
 static void config_gated(const config_reading *it) {
@@ -309,19 +424,25 @@ static void config_labels(const config_reading *it) {
 }
 
 static tn_status config_read(config_reading *it) {
-    const json_t *text = json_object_get(it->root, "text_config");
-    it->inner = json_is_object(text) ? text : it->root;
+    static const char *const texts[] = {"text_config", "llm_config", "language_config"};
+    it->inner = it->root;
+    for (size_t i = 0; i < 3 && it->inner == it->root; i++) {
+        const json_t *text = json_object_get(it->root, texts[i]);
+        if (json_is_object(text)) it->inner = text;
+    }
     TN_TRY(config_type(it));
     for (uint32_t field = 0; field < TN__LLM_FIELD_COUNT; field++) TN_TRY(config_field(it, field));
     for (size_t i = 0; tn__llm_flags[i].name != NULL; i++) TN_TRY(config_flag(it, i));
     for (size_t i = 0; tn__llm_parts[i].name != NULL; i++) TN_TRY(config_part(it, i));
     config_falcon(it);
     config_otherwise(it);
+    config_layer_count(it);
+    config_switches(it);
     config_gated(it);
     config_labels(it);
     TN_TRY(config_missing(it));
     TN_TRY(config_positions(it));
-    TN_TRY(config_layers(it));
+    TN_TRY(tn__llm_layers(it->to, it->inner, it->root, it->llm, it->error));
     TN_TRY(config_vision(it));
     TN_TRY(config_drops(it));
     TN_TRY(tn__llm_derive(it->to, it->error));
@@ -331,12 +452,41 @@ static tn_status config_read(config_reading *it) {
     return tn__llm_count(it->to, it->llm, it->error);
 }
 
+/* Python writes Infinity and NaN, which are no JSON: numbers of the same length take their place.
+ */
+static void config_numbers(char *text, size_t size) {
+    bool inside = false;
+    for (size_t i = 0; i < size; i++) {
+        if (inside && text[i] == '\\') {
+            i++;
+            continue;
+        }
+        if (text[i] == '"') inside = !inside;
+        if (inside) continue;
+        if (size - i >= 8 && memcmp(text + i, "Infinity", 8) == 0) memcpy(text + i, "1.0e+300", 8);
+        if (size - i >= 3 && memcmp(text + i, "NaN", 3) == 0) memcpy(text + i, "0.0", 3);
+    }
+}
+
+static json_t *config_parse(const void *bytes, size_t size, json_error_t *problem) {
+    char *copy = malloc(size + 1);
+    if (copy == NULL) {
+        *problem = (json_error_t){.text = "out of memory"};
+        return NULL;
+    }
+    if (size > 0) memcpy(copy, bytes, size);
+    config_numbers(copy, size);
+    json_t *root = json_loadb(copy, size, JSON_REJECT_DUPLICATES, problem);
+    free(copy);
+    return root;
+}
+
 tn_status tn__llm_config_read(const char *name, const void *bytes, size_t size,
                               tn__llm_reading *reading, tn_llm *llm, tn_error *error) {
     json_error_t problem;
     *llm = (tn_llm){0};
     *reading = (tn__llm_reading){0};
-    json_t *root = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &problem);
+    json_t *root = config_parse(bytes, size, &problem);
     if (root == NULL) {
         tn_status status = tn__fail(error, TN_E_INVALID, "%s", problem.text);
         return tn__where(error, status, "%s:%d", name, problem.line);

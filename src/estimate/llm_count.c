@@ -8,9 +8,34 @@
 
 /* --- sizes that follow --- */
 
+/* Widths of attention: in full, and in layers with a window, which may have heads of their own. */
+static void count_widths(tn__llm_reading *it) {
+    uint64_t heads = SIZE(it, HEADS), value = SIZE(it, VALUE);
+    if (SIZE(it, WINDOW_HEADS) == 0) SIZE(it, WINDOW_HEADS) = heads;
+    if (SIZE(it, WINDOW_KV_HEADS) == 0) SIZE(it, WINDOW_KV_HEADS) = SIZE(it, KV_HEADS);
+    if (SIZE(it, WINDOW_HEAD_SIZE) == 0) SIZE(it, WINDOW_HEAD_SIZE) = SIZE(it, HEAD_SIZE);
+    if (HAS(it, GEMMA4)) { /* the plain fields are those of windows, others of layers in full */
+        if (SIZE(it, GLOBAL_KV_HEADS) > 0) SIZE(it, KV_HEADS) = SIZE(it, GLOBAL_KV_HEADS);
+        if (SIZE(it, GLOBAL_HEAD_SIZE) > 0) SIZE(it, HEAD_SIZE) = SIZE(it, GLOBAL_HEAD_SIZE);
+    }
+    if (HAS(it, MLA) || value == 0) value = SIZE(it, HEAD_SIZE);
+    if (SIZE(it, WINDOW_VALUE) == 0)
+        SIZE(it, WINDOW_VALUE) = SIZE(it, VALUE) > 0 ? value : SIZE(it, WINDOW_HEAD_SIZE);
+    SIZE(it, QUERY) = tn__mul_sat(heads, SIZE(it, HEAD_SIZE));
+    SIZE(it, KEY) = tn__mul_sat(SIZE(it, KV_HEADS), SIZE(it, HEAD_SIZE));
+    SIZE(it, VALUES) = tn__mul_sat(SIZE(it, KV_HEADS), value);
+    SIZE(it, VALUE_ROWS) = it->shares_keys ? 0 : SIZE(it, VALUES);
+    SIZE(it, ATTENDED) = tn__mul_sat(heads, value);
+    SIZE(it, WINDOW_QUERY) = tn__mul_sat(SIZE(it, WINDOW_HEADS), SIZE(it, WINDOW_HEAD_SIZE));
+    SIZE(it, WINDOW_KEY) = tn__mul_sat(SIZE(it, WINDOW_KV_HEADS), SIZE(it, WINDOW_HEAD_SIZE));
+    SIZE(it, WINDOW_VALUES) = tn__mul_sat(SIZE(it, WINDOW_KV_HEADS), SIZE(it, WINDOW_VALUE));
+    SIZE(it, WINDOW_ATTENDED) = tn__mul_sat(SIZE(it, WINDOW_HEADS), SIZE(it, WINDOW_VALUE));
+}
+
 static tn_status count_heads(tn__llm_reading *it, tn_error *error) {
     uint64_t hidden = SIZE(it, HIDDEN), heads = SIZE(it, HEADS);
-    if (SIZE(it, HEAD_SIZE) == 0 && hidden % heads != 0)
+    if (HAS(it, PURE)) return TN_OK;
+    if (SIZE(it, HEAD_SIZE) == 0 && hidden % heads != 0 && !HAS(it, MLA))
         TN_FAIL(error, TN_E_INVALID, "hidden size %llu cannot be divided by heads %llu",
                 (unsigned long long)hidden, (unsigned long long)heads);
     if (SIZE(it, HEAD_SIZE) == 0) SIZE(it, HEAD_SIZE) = hidden / heads;
@@ -19,9 +44,95 @@ static tn_status count_heads(tn__llm_reading *it, tn_error *error) {
     if (heads % SIZE(it, KV_HEADS) != 0)
         TN_FAIL(error, TN_E_INVALID, "heads %llu cannot be divided by key and value heads %llu",
                 (unsigned long long)heads, (unsigned long long)SIZE(it, KV_HEADS));
-    SIZE(it, QUERY) = tn__mul_sat(heads, SIZE(it, HEAD_SIZE));
-    SIZE(it, KEY) = tn__mul_sat(SIZE(it, KV_HEADS), SIZE(it, HEAD_SIZE));
+    count_widths(it);
     return TN_OK;
+}
+
+/* --- sizes of states ---
+ * Mamba: Gu and Dao (2023), Dao and Gu (2024); gated delta net: Yang et al. (2024). */
+
+static void count_states(tn__llm_reading *it) {
+    uint64_t hidden = SIZE(it, HIDDEN), inner = SIZE(it, STATE_INNER), n = SIZE(it, STATE_SIZE);
+    uint64_t heads = SIZE(it, STATE_HEADS), head = SIZE(it, STATE_HEAD_SIZE);
+    uint64_t groups = SIZE(it, STATE_GROUPS) > 0 ? SIZE(it, STATE_GROUPS) : 1;
+    if (!HAS(it, MAMBA) && !HAS(it, MAMBA2)) return;
+    if (HAS(it, MAMBA2) && head > 0) inner = tn__mul_sat(heads, head);
+    if (inner == 0) inner = tn__mul_sat(SIZE(it, STATE_EXPAND), hidden);
+    SIZE(it, STATE_INNER) = inner;
+    SIZE(it, STATE_GROUPS) = groups;
+    SIZE(it, STATE_TAPS) = SIZE(it, STATE_KERNEL) + (HAS(it, STATE_BIAS) ? 1 : 0);
+    if (HAS(it, MAMBA2)) {
+        uint64_t mixed = tn__add_sat(inner, tn__mul_sat(2, tn__mul_sat(groups, n)));
+        SIZE(it, STATE_MIXED) = mixed;
+        SIZE(it, STATE_IN) = tn__add_sat(tn__add_sat(inner, mixed), heads);
+        SIZE(it, STATE_VECTORS) = tn__mul_sat(3, heads);
+        return;
+    }
+    if (SIZE(it, STATE_RANK) == 0) SIZE(it, STATE_RANK) = hidden / 16 + (hidden % 16 != 0);
+    SIZE(it, STATE_MIXED) = inner;
+    SIZE(it, STATE_IN) = tn__mul_sat(2, inner);
+    SIZE(it, STATE_TURNED) = tn__add_sat(SIZE(it, STATE_RANK), 2 * n);
+    SIZE(it, STATE_VECTORS) = tn__mul_sat(inner, n + 2);
+}
+
+static void count_linear(tn__llm_reading *it) {
+    uint64_t keys = tn__mul_sat(SIZE(it, LINEAR_KEYS), SIZE(it, LINEAR_KEY_SIZE));
+    uint64_t values = tn__mul_sat(SIZE(it, LINEAR_VALUES), SIZE(it, LINEAR_VALUE_SIZE));
+    if (HAS(it, GDN)) {
+        SIZE(it, GDN_MIXED) = tn__add_sat(tn__mul_sat(2, keys), values);
+        SIZE(it, GDN_IN) = tn__add_sat(SIZE(it, GDN_MIXED), values);
+        SIZE(it, GDN_GATES) = 2 * SIZE(it, LINEAR_VALUES);
+        SIZE(it, GDN_OUT) = values;
+    }
+    if (HAS(it, KDA)) {
+        uint64_t width = tn__mul_sat(SIZE(it, LINEAR_VALUES), SIZE(it, LINEAR_KEY_SIZE));
+        SIZE(it, KDA_WIDTH) = width;
+        SIZE(it, KDA_MIXED) = tn__mul_sat(3, width);
+        SIZE(it, KDA_VECTORS) =
+            tn__add_sat(width, SIZE(it, LINEAR_VALUES) + SIZE(it, LINEAR_KEY_SIZE));
+    }
+    SIZE(it, LIGHT_WIDTH) = SIZE(it, QUERY);
+}
+
+/* Numbers of the state of one layer. */
+static uint64_t count_state(const tn__llm_reading *it) {
+    uint64_t hidden = SIZE(it, HIDDEN), inner = SIZE(it, STATE_INNER), keys, taps;
+    if (HAS(it, MAMBA) || HAS(it, MAMBA2)) {
+        taps = SIZE(it, STATE_KERNEL) > 0 ? SIZE(it, STATE_KERNEL) - 1 : 0;
+        return tn__add_sat(tn__mul_sat(inner, SIZE(it, STATE_SIZE)),
+                           tn__mul_sat(taps, SIZE(it, STATE_MIXED)));
+    }
+    taps = SIZE(it, LINEAR_KERNEL) > 0 ? SIZE(it, LINEAR_KERNEL) - 1 : 0;
+    if (HAS(it, GDN)) {
+        keys = tn__mul_sat(SIZE(it, LINEAR_KEY_SIZE), SIZE(it, LINEAR_VALUE_SIZE));
+        return tn__add_sat(tn__mul_sat(SIZE(it, LINEAR_VALUES), keys),
+                           tn__mul_sat(taps, SIZE(it, GDN_MIXED)));
+    }
+    if (HAS(it, KDA))
+        return tn__add_sat(tn__mul_sat(SIZE(it, KDA_WIDTH), SIZE(it, LINEAR_KEY_SIZE)),
+                           tn__mul_sat(taps, SIZE(it, KDA_MIXED)));
+    if (HAS(it, LIGHTNING)) return tn__mul_sat(SIZE(it, QUERY), SIZE(it, HEAD_SIZE));
+    if (HAS(it, CONV))
+        return tn__mul_sat(SIZE(it, CONV_KERNEL) > 0 ? SIZE(it, CONV_KERNEL) - 1 : 0, hidden);
+    return tn__mul_sat(5, hidden); /* RWKV-4 */
+}
+
+/* --- gemma3n, gemma4: inputs of each layer --- */
+
+static void count_inputs(tn__llm_reading *it) {
+    uint64_t hidden = SIZE(it, HIDDEN), input = SIZE(it, INPUT_SIZE), a = SIZE(it, INPUTS);
+    bool has = HAS(it, GEMMA3N) || HAS(it, GEMMA4);
+    if (!has) SIZE(it, INPUT_SIZE) = SIZE(it, INPUT_ROWS) = input = 0;
+    if (input == 0) SIZE(it, INPUT_ROWS) = 0;
+    SIZE(it, LAYER_INPUTS) = tn__mul_sat(input, SIZE(it, LAYERS));
+    SIZE(it, LAYER_SCALARS) = (input > 0 ? hidden : 0) + (HAS(it, GEMMA4) ? 1 : 0);
+    if (HAS(it, GEMMA3N) && SIZE(it, LAUREL) > 0) SIZE(it, LAYER_SCALARS) += hidden;
+    if (HAS(it, GEMMA3N) && a > 1 && a < 1024) {
+        SIZE(it, ALTUP) = tn__add_sat(a * a + a * a * a, tn__mul_sat(hidden, a + 2));
+        SIZE(it, ALTUP_ROWS) = tn__mul_sat(2 * (a - 1), hidden);
+    }
+    SIZE(it, EXPERT_SCALES) = tn__add_sat(SIZE(it, EXPERTS), tn__mul_sat(4, hidden));
+    SIZE(it, WIDE_INNER) = tn__mul_sat(2, SIZE(it, INNER));
 }
 
 static void count_compressed(tn__llm_reading *it) {
@@ -38,9 +149,9 @@ static void count_experts(tn__llm_reading *it) {
     bool narrow = HAS(it, NARROW);
     if (!HAS(it, EXPERT)) return;
     SIZE(it, EXPERT_WIDTH) = narrow ? SIZE(it, EXPERT_INNER) : SIZE(it, INNER);
-    SIZE(it, SHARED_WIDTH) = HAS(it, SHARED_GATE)
+    SIZE(it, SHARED_WIDTH) = SIZE(it, SHARED_INNER) > 0
                                  ? SIZE(it, SHARED_INNER)
-                                 : tn__mul_sat(SIZE(it, SHARED), SIZE(it, EXPERT_INNER));
+                                 : tn__mul_sat(SIZE(it, SHARED), SIZE(it, EXPERT_WIDTH));
     SIZE(it, BIASES) = 2 * SIZE(it, EXPERT_WIDTH) + SIZE(it, HIDDEN);
 }
 
@@ -71,8 +182,14 @@ tn_status tn__llm_derive(tn__llm_reading *it, tn_error *error) {
     SIZE(it, TWICE_HIDDEN) = 2 * hidden;
     SIZE(it, HIDDEN_3) = 3 * hidden;
     SIZE(it, MEL_3) = 3 * SIZE(it, MEL);
+    SIZE(it, HIDDEN_7) = 7 * hidden;
+    SIZE(it, INDEX_WIDTH) = tn__mul_sat(SIZE(it, INDEX_HEADS), SIZE(it, INDEX_SIZE));
+    SIZE(it, INDEX_NORM) = 2 * SIZE(it, INDEX_SIZE);
     count_compressed(it);
     count_experts(it);
+    count_states(it);
+    count_linear(it);
+    count_inputs(it);
     if (HAS(it, SEES)) SIZE(it, BIASES) = 9; /* of attention, of the way back, of two norms */
     return count_images(it, error);
 }
@@ -81,20 +198,44 @@ tn_status tn__llm_derive(tn__llm_reading *it, tn_error *error) {
 
 typedef struct count_span { /* layers of a place */
     uint64_t first, layers;
+    bool scattered;
 } count_span;
 
-static void count_spans(const tn__llm_reading *it, count_span spans[TN__LLM_PLACES]) {
-    uint64_t layers = SIZE(it, LAYERS), sparse = 0, step = SIZE(it, SPARSE_STEP);
-    if (HAS(it, EXPERT)) sparse = step > 1 ? layers / step : layers;
-    uint64_t dense = SIZE(it, DENSE_FIRST) < sparse ? SIZE(it, DENSE_FIRST) : sparse;
-    if (HAS(it, MLA)) sparse -= dense;
-    spans[TN__LLM_ONCE] = (count_span){0, 0};
-    spans[TN__LLM_LAYER] = spans[TN__LLM_ENCODER] = (count_span){0, layers};
-    spans[TN__LLM_DENSE] = (count_span){0, layers - sparse};
-    spans[TN__LLM_SPARSE] = (count_span){layers - sparse, sparse};
-    spans[TN__LLM_AHEAD] = (count_span){layers, SIZE(it, FURTHER)};
-    spans[TN__LLM_DECODER] = (count_span){0, SIZE(it, DECODERS)};
-    spans[TN__LLM_TOWER] = (count_span){0, it->vision_layers};
+/* The kinds of the layers of a place, any of them; 0: it is no place of layers over tokens. */
+static const uint8_t count_kinds[TN__LLM_PLACES] = {
+    [TN__LLM_LAYER] = UINT8_MAX,
+    [TN__LLM_ATTENDS] = TN__LLM_KIND_FULL | TN__LLM_KIND_WINDOW,
+    [TN__LLM_IN_FULL] = TN__LLM_KIND_FULL,
+    [TN__LLM_IN_WINDOW] = TN__LLM_KIND_WINDOW,
+    [TN__LLM_STATES_IN] = TN__LLM_KIND_STATE,
+    [TN__LLM_INDEXED] = TN__LLM_KIND_INDEX,
+    [TN__LLM_DENSE] = TN__LLM_KIND_DENSE,
+    [TN__LLM_WIDER] = TN__LLM_KIND_WIDE,
+    [TN__LLM_SPARSE] = TN__LLM_KIND_SPARSE,
+};
+
+static count_span count_span_of(const tn__llm_reading *it, tn__llm_place place) {
+    uint64_t layers = SIZE(it, LAYERS), last = 0;
+    count_span span = {0};
+    if (place == TN__LLM_ENCODER) return (count_span){.layers = layers};
+    if (place == TN__LLM_DECODER) return (count_span){.layers = SIZE(it, DECODERS)};
+    if (place == TN__LLM_TOWERS) return (count_span){.layers = it->vision_layers};
+    for (uint64_t i = 0; i < layers && count_kinds[place] != 0; i++) {
+        if ((it->kind[i] & count_kinds[place]) == 0) continue;
+        if (span.layers++ == 0) span.first = i;
+        last = i;
+    }
+    span.scattered = span.layers > 0 && last - span.first + 1 != span.layers;
+    return span;
+}
+
+/* A layer that predicts a further token attends in full. */
+static count_span count_span_ahead(const tn__llm_reading *it, tn__llm_place place) {
+    uint8_t kind = TN__LLM_KIND_FULL;
+    kind |= HAS(it, EXPERT) ? TN__LLM_KIND_SPARSE : TN__LLM_KIND_DENSE;
+    if (SIZE(it, INDEX_SIZE) > 0) kind |= TN__LLM_KIND_INDEX;
+    bool there = place == TN__LLM_AHEAD || (count_kinds[place] & kind) != 0;
+    return (count_span){.first = SIZE(it, LAYERS), .layers = there ? SIZE(it, FURTHER) : 0};
 }
 
 static void count_row(const tn__llm_reading *it, const tn__llm_row *row, count_span span,
@@ -106,7 +247,8 @@ static void count_row(const tn__llm_reading *it, const tn__llm_row *row, count_s
                           .first = span.first,
                           .layers = span.layers,
                           .each = it->size[row->each],
-                          .extra = extra};
+                          .extra = extra,
+                          .scattered = span.scattered};
     bool outside = row->place == TN__LLM_ONCE;
     if (made.rows == 0 || made.columns == 0 || made.each == 0 || (!outside && span.layers == 0))
         return;
@@ -115,18 +257,17 @@ static void count_row(const tn__llm_reading *it, const tn__llm_row *row, count_s
 }
 
 static void count_rows(const tn__llm_reading *it, tn_llm *llm) {
-    count_span spans[TN__LLM_PLACES];
     size_t count;
     const tn__llm_row *rows = tn__llm_rows(it->traits, &count);
-    count_spans(it, spans);
     for (uint32_t extra = 0; extra < 2; extra++)
         for (size_t i = 0; i < count; i++) {
             const tn__llm_row *row = &rows[i];
             bool there = (it->traits & row->with) == row->with && !(it->traits & row->without);
-            bool layer = row->place == TN__LLM_LAYER || row->place == TN__LLM_SPARSE;
-            bool ahead = row->place == TN__LLM_AHEAD;
-            if (!there || (extra ? !layer && !ahead : ahead)) continue;
-            count_row(it, row, spans[extra ? TN__LLM_AHEAD : row->place], extra != 0, llm);
+            if (!there || (extra ? row->place == TN__LLM_ONCE : row->place == TN__LLM_AHEAD))
+                continue;
+            count_row(it, row,
+                      extra ? count_span_ahead(it, row->place) : count_span_of(it, row->place),
+                      extra != 0, llm);
         }
 }
 
@@ -148,51 +289,103 @@ static tn_status count_parameters(tn_llm *llm, tn_error *error) {
 
 /* --- the cache --- */
 
-static uint64_t count_window_layers(const tn__llm_reading *it) {
-    uint64_t layers = SIZE(it, LAYERS), from = SIZE(it, WINDOW_FROM);
-    uint64_t pattern = SIZE(it, PATTERN) > 0 ? SIZE(it, PATTERN) : it->family->pattern;
-    bool off = !HAS(it, WINDOWED) || HAS(it, WINDOW_ASKED) || SIZE(it, WINDOW) == 0;
-    if (off) return 0;
-    if (it->listed) return it->window_layers;
-    if (from > 0) return from < layers ? layers - from : 0;
-    return pattern > 1 ? layers - layers / pattern : layers;
+uint64_t tn_llm_cache_layers(const tn_llm_cache *cache, bool windowed) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < cache->group_count; i++)
+        if ((cache->groups[i].window > 0) == windowed)
+            sum = tn__add_sat(sum, cache->groups[i].layers);
+    return sum;
+}
+
+void tn__llm_cache_add(tn_llm_cache *cache, uint64_t layers, uint64_t window, uint64_t key,
+                       uint64_t value) {
+    for (uint32_t i = 0; i < cache->group_count; i++) {
+        tn_llm_cache_group *group = &cache->groups[i];
+        if (group->window != window || group->key != key || group->value != value) continue;
+        group->layers = tn__add_sat(group->layers, layers);
+        return;
+    }
+    if (cache->group_count < TN_LLM_GROUPS_MAX) {
+        cache->groups[cache->group_count++] = (tn_llm_cache_group){layers, window, key, value};
+        return;
+    }
+    tn_llm_cache_group *last = &cache->groups[TN_LLM_GROUPS_MAX - 1]; /* not less than both */
+    last->layers = tn__add_sat(last->layers, layers);
+    if (last->window > 0)
+        last->window = window == 0 || window > last->window ? window : last->window;
+    if (key > last->key) last->key = key;
+    if (value > last->value) last->value = value;
+}
+
+static void count_cache_layers(const tn__llm_reading *it, tn_llm_cache *cache) {
+    uint64_t key = HAS(it, MLA) ? SIZE(it, DOWN) : SIZE(it, KEY);
+    uint64_t value = HAS(it, MLA) ? 0 : SIZE(it, VALUES);
+    for (uint64_t i = 0; i < SIZE(it, LAYERS); i++) {
+        uint8_t kind = it->kind[i];
+        if ((kind & TN__LLM_KIND_STATE) != 0) cache->state_layers++;
+        if ((kind & TN__LLM_KIND_INDEX) != 0)
+            tn__llm_cache_add(cache, 1, 0, SIZE(it, INDEX_SIZE), 0);
+        if ((kind & TN__LLM_KIND_BORROWS) != 0) continue;
+        if ((kind & TN__LLM_KIND_FULL) != 0) tn__llm_cache_add(cache, 1, 0, key, value);
+        if ((kind & TN__LLM_KIND_WINDOW) != 0)
+            tn__llm_cache_add(cache, 1, SIZE(it, WINDOW), HAS(it, MLA) ? key : SIZE(it, WINDOW_KEY),
+                              HAS(it, MLA) ? 0 : SIZE(it, WINDOW_VALUES));
+    }
+    if (cache->state_layers > 0) cache->state = tn__mul_sat(cache->state_layers, count_state(it));
 }
 
 static void count_cache(const tn__llm_reading *it, tn_llm_cache *cache) {
     bool encodes = HAS(it, T5) || HAS(it, WHISPER);
     if (HAS(it, ENCODER)) return;
-    cache->window_layers = count_window_layers(it);
-    cache->window = cache->window_layers > 0 ? SIZE(it, WINDOW) : 0;
-    cache->full_layers = (encodes ? SIZE(it, DECODERS) : SIZE(it, LAYERS)) - cache->window_layers;
-    cache->key = HAS(it, MLA) ? SIZE(it, DOWN) : encodes ? SIZE(it, QUERY) : SIZE(it, KEY);
-    cache->value = HAS(it, MLA) ? 0 : cache->key;
-    cache->cross_layers = encodes ? SIZE(it, DECODERS) : 0;
+    if (!encodes) {
+        count_cache_layers(it, cache);
+        return;
+    }
+    tn__llm_cache_add(cache, SIZE(it, DECODERS), 0, SIZE(it, QUERY), SIZE(it, QUERY));
+    cache->cross_layers = SIZE(it, DECODERS);
+    cache->cross_key = SIZE(it, QUERY);
     cache->cross_tokens = HAS(it, WHISPER) ? SIZE(it, SOURCE) : 0;
 }
 
 /* --- all of it --- */
 
+static uint64_t count_widest(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+static bool count_has(const tn__llm_reading *it, uint8_t kind) {
+    for (uint64_t i = 0; i < SIZE(it, LAYERS); i++)
+        if ((it->kind[i] & kind) != 0) return true;
+    return false;
+}
+
 static void count_sizes(const tn__llm_reading *it, tn_llm *llm) {
+    bool encodes = HAS(it, T5) || HAS(it, WHISPER), state = count_has(it, TN__LLM_KIND_STATE);
     llm->hidden = SIZE(it, HIDDEN);
     llm->layers = SIZE(it, LAYERS);
     llm->heads = SIZE(it, HEADS);
     llm->kv_heads = SIZE(it, KV_HEADS);
     llm->vocabulary = SIZE(it, VOCABULARY);
-    llm->query_width = HAS(it, MLA) ? SIZE(it, ROTATED_QUERY) : SIZE(it, QUERY);
-    llm->key_width = HAS(it, MLA) ? SIZE(it, DOWN) : SIZE(it, KEY);
+    llm->query_width = HAS(it, MLA) ? SIZE(it, ROTATED_QUERY)
+                                    : count_widest(SIZE(it, QUERY), SIZE(it, WINDOW_QUERY));
+    llm->key_width =
+        HAS(it, MLA) ? SIZE(it, DOWN) : count_widest(SIZE(it, KEY), SIZE(it, WINDOW_KEY));
+    if (state) { /* what a state's product makes of a token: as wide as queries and keys */
+        uint64_t in = count_widest(SIZE(it, GDN_IN), SIZE(it, STATE_IN));
+        llm->query_width = count_widest(llm->query_width, in);
+        llm->query_width = count_widest(llm->query_width, SIZE(it, KDA_WIDTH));
+    }
     llm->gated = HAS(it, GATED);
     llm->experts = HAS(it, EXPERT) ? SIZE(it, EXPERTS) : 0;
     llm->chosen = HAS(it, EXPERT) ? SIZE(it, CHOSEN) : 0;
     uint64_t chosen =
         tn__add_sat(tn__mul_sat(llm->chosen, SIZE(it, EXPERT_WIDTH)), SIZE(it, SHARED_WIDTH));
-    bool dense = !HAS(it, EXPERT) || SIZE(it, DENSE_FIRST) > 0 || SIZE(it, SPARSE_STEP) > 1;
-    llm->inner = dense && SIZE(it, INNER) > chosen ? SIZE(it, INNER) : chosen;
+    bool dense = encodes || count_has(it, TN__LLM_KIND_DENSE);
+    llm->inner = dense ? count_widest(SIZE(it, INNER), chosen) : chosen;
+    if (count_has(it, TN__LLM_KIND_WIDE))
+        llm->inner = count_widest(llm->inner, SIZE(it, WIDE_INNER));
     llm->positions = HAS(it, WHISPER) ? SIZE(it, TARGET) : SIZE(it, POSITIONS);
 }
 
 tn_status tn__llm_count(const tn__llm_reading *it, tn_llm *llm, tn_error *error) {
-    if (it->listed && it->window_layers > SIZE(it, LAYERS))
-        TN_FAIL(error, TN_E_INVALID, "\"layer_types\" lists more layers than there are");
     if (HAS(it, EXPERT) && SIZE(it, CHOSEN) > SIZE(it, EXPERTS))
         TN_FAIL(error, TN_E_INVALID, "%llu of %llu experts cannot be chosen",
                 (unsigned long long)SIZE(it, CHOSEN), (unsigned long long)SIZE(it, EXPERTS));

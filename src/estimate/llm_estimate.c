@@ -1,9 +1,7 @@
-/* llm_estimate.c - what a transformer takes to run: weights, cache, workspace. */
+/* llm_estimate.c - the bytes of a transformer that runs: weights, cache, workspace, run time. */
 #include <stdio.h>
 
 #include "estimate/llm.h"
-
-#define PASS_TOKENS 2048u /* of a pass, where nobody says */
 
 const char *tn_llm_role_name(tn_llm_role role) {
     static const char *const names[] = {
@@ -27,7 +25,9 @@ static tn_status estimate_complete(const tn_llm *llm, const tn_llm_options *give
     if (it->sequence == 0)
         TN_FAIL(error, TN_E_INVALID, "how many tokens? The file does not say what it was made for");
     uint64_t tokens = tn__mul_sat(it->batch, it->sequence);
-    if (it->pass == 0) it->pass = PASS_TOKENS;
+    if ((uint32_t)it->runtime >= TN_LLM_RUNTIME_COUNT)
+        TN_FAIL(error, TN_E_INVALID, "run time %u does not exist", (unsigned)it->runtime);
+    if (it->pass == 0) it->pass = tn__llm_runtime_pass(it, tokens);
     if (it->pass < it->batch) it->pass = it->batch;
     if (it->pass > tokens) it->pass = tokens;
     if (it->pass < llm->cache.cross_tokens) it->pass = llm->cache.cross_tokens; /* an encoder's */
@@ -46,9 +46,13 @@ static tn_status estimate_check(const tn_llm *llm, const tn_llm_options *it, tn_
                 (unsigned long long)it->sequence, (unsigned long long)llm->positions);
     if (it->weight_bytes == 0 && it->scheme->packing == TN_PACK_UNKNOWN)
         TN_FAIL(error, TN_E_UNSUPPORTED,
-                "the file stores its weights as '%s', and what that takes is not known here; say "
-                "how they are stored (bf16, int8, int4, ...), or give the file of weights",
+                "the file stores its weights as '%s', whose bytes are not known; say how they are "
+                "stored (bf16, int8, int4, ...), or give the files of the weights",
                 it->scheme->name);
+    if (it->weight_bytes == 0 && *llm->uncounted != '\0')
+        TN_FAIL(error, TN_E_UNSUPPORTED,
+                "the parameters of %s are not known; give the files of the weights",
+                llm->uncounted);
     return TN_OK;
 }
 
@@ -63,26 +67,40 @@ static uint64_t estimate_weights(const tn_llm *llm, const tn_llm_options *it) {
     return sum;
 }
 
-/* A token's keys and values in one layer. */
-static uint64_t estimate_token(const tn_llm *llm, tn_weight_type type) {
-    uint64_t key = tn_weight_type_bytes(type, 1, llm->cache.key);
-    return tn__add_sat(key, tn_weight_type_bytes(type, 1, llm->cache.value));
+/* The keys and values of a token in one layer. */
+static uint64_t estimate_token(const tn_llm_cache_group *group, tn_weight_type type) {
+    uint64_t key = tn_weight_type_bytes(type, 1, group->key);
+    return tn__add_sat(key, tn_weight_type_bytes(type, 1, group->value));
+}
+
+uint64_t tn__llm_cache_bytes(const tn_llm_cache_group *group, tn_weight_type type,
+                             uint64_t tokens) {
+    return tn__mul_sat(tn__mul_sat(estimate_token(group, type), tokens), group->layers);
 }
 
 static void estimate_cache(const tn_llm *llm, const tn_llm_options *it, tn_llm_estimate *made) {
     const tn_llm_cache *cache = &llm->cache;
-    uint64_t token = estimate_token(llm, it->cache_type), kept = it->sequence;
     uint64_t cross = cache->cross_tokens > 0 ? cache->cross_tokens : it->sequence;
-    if (!it->keep_all && cache->window > 0 && cache->window < kept) kept = cache->window;
-    uint64_t every = tn__mul_sat(it->batch, token);
-    made->cache_full = tn__mul_sat(tn__mul_sat(every, it->sequence), cache->full_layers);
-    made->cache_window = tn__mul_sat(tn__mul_sat(every, kept), cache->window_layers);
-    made->cache_cross = tn__mul_sat(tn__mul_sat(every, cross), cache->cross_layers);
-    made->cache_token = tn__mul_sat(token, cache->full_layers + cache->window_layers);
-    made->cache = tn__add_sat(made->cache_full, tn__add_sat(made->cache_window, made->cache_cross));
+    for (uint32_t i = 0; i < cache->group_count; i++) {
+        const tn_llm_cache_group *group = &cache->groups[i];
+        bool cut = !it->keep_all && group->window > 0 && group->window < it->sequence;
+        uint64_t kept = cut ? group->window : it->sequence;
+        uint64_t *part = group->window > 0 ? &made->cache_window : &made->cache_full;
+        uint64_t bytes = tn__llm_cache_bytes(group, it->cache_type, kept);
+        *part = tn__add_sat(*part, tn__mul_sat(it->batch, bytes));
+        made->cache_token =
+            tn__add_sat(made->cache_token, tn__llm_cache_bytes(group, it->cache_type, 1));
+    }
+    made->cache_state = tn__mul_sat(it->batch, tn__mul_sat(4, cache->state));
+    tn_llm_cache_group crossed = {
+        .layers = cache->cross_layers, .key = cache->cross_key, .value = cache->cross_key};
+    made->cache_cross =
+        tn__mul_sat(it->batch, tn__llm_cache_bytes(&crossed, it->cache_type, cross));
+    made->cache = tn__add_sat(tn__add_sat(made->cache_full, made->cache_window),
+                              tn__add_sat(made->cache_state, made->cache_cross));
 }
 
-/* What the widest step reads and writes, beside the hidden state that goes around it. */
+/* The bytes that the widest step reads and writes, and the hidden state that goes around it. */
 static void estimate_workspace(const tn_llm *llm, const tn_llm_options *it, tn_llm_estimate *made) {
     uint64_t hidden = llm->hidden, query = llm->query_width, keys = 2 * llm->key_width;
     uint64_t attention = tn__add_sat(tn__mul_sat(2, query), keys);
@@ -104,7 +122,9 @@ tn_status tn_llm_estimate_make(const tn_llm *llm, const tn_llm_options *options,
     made.weights = estimate_weights(llm, &it);
     estimate_cache(llm, &it, &made);
     estimate_workspace(llm, &it, &made);
-    made.total = tn__add_sat(made.weights, tn__add_sat(made.cache, made.workspace));
+    tn__llm_runtime_add(llm, &it, &made);
+    made.total = tn__add_sat(tn__add_sat(made.weights, made.cache),
+                             tn__add_sat(made.workspace, made.runtime));
     if (made.total == UINT64_MAX) TN_FAIL(error, TN_E_INVALID, "2^64 bytes or more");
     *estimate = made;
     return TN_OK;

@@ -1,4 +1,4 @@
-/* llm_mix.c - llama.cpp's mixes: which type each tensor of a .gguf file gets.
+/* llm_mix.c - llama.cpp's mixes: the type of each tensor of a .gguf file.
  *
  * Vectors, the router and tables of positions stay in 32 bits. Of the rest each mix has a type, and
  * others for what suffers most: the output matrix, values, the way down, in some layers or all. A
@@ -18,6 +18,9 @@ typedef enum mix_when {
     EIGHTH,  /* of the layers, the first */
     SHARED   /* four heads of queries or more use one of values */
 } mix_when;
+
+/* A layer whose number is not known: each rule that may hold does, which takes the most bytes. */
+#define MIX_ANY UINT64_MAX
 
 typedef struct mix_rule {
     tn_weight_type type;
@@ -129,6 +132,7 @@ static bool mix_holds(const tn_llm *llm, mix_when when, uint64_t layer) {
 
 static tn_weight_type mix_of(const tn_llm *llm, mix_rule rule, uint64_t layer,
                              tn_weight_type otherwise) {
+    if (layer == MIX_ANY) return rule.when != NEVER ? rule.type : otherwise;
     return mix_holds(llm, rule.when, layer) ? rule.type : otherwise;
 }
 
@@ -143,15 +147,24 @@ static bool mix_is(const tn_llm_weight *weight, const char *name) {
     return strcmp(weight->name, name) == 0;
 }
 
+static bool mix_is_tied(const tn_llm *llm) {
+    for (uint32_t i = 0; i < llm->weight_count; i++)
+        if (llm->weights[i].role == TN_LLM_HEAD) return false;
+    return true;
+}
+
+/* Whether some mix has another type for it in other layers. */
+bool tn__llm_mix_varies(const tn_llm_weight *weight) {
+    return !weight->scattered && (mix_is(weight, "v_proj") || mix_is(weight, "kv_b_proj") ||
+                                  mix_is(weight, "o_proj") || mix_is(weight, "down_proj"));
+}
+
 static tn_weight_type mix_type(const tn_llm *llm, const tn_llm_weight *weight, const mix_row *mix,
                                uint64_t layer) {
     bool product = weight->role == TN_LLM_ATTENTION || weight->role == TN_LLM_INNER ||
                    weight->role == TN_LLM_EXPERTS;
-    bool tied = true;
-    for (uint32_t i = 0; i < llm->weight_count; i++)
-        tied = tied && llm->weights[i].role != TN_LLM_HEAD;
     if (weight->role == TN_LLM_HEAD) return mix->head;
-    if (weight->role == TN_LLM_EMBEDDING) return tied ? mix->head : mix->type;
+    if (weight->role == TN_LLM_EMBEDDING) return mix_is_tied(llm) ? mix->head : mix->type;
     if (weight->role == TN_LLM_VISION) return TYPE(F16);
     if (!product) return TYPE(F32);
     bool eight = mix->few && llm->experts == 8;
@@ -187,6 +200,7 @@ static tn_weight_type mix_fitting(tn_weight_type type, uint64_t columns) {
 
 uint64_t tn__llm_mix_bytes(const tn_llm *llm, const tn_llm_weight *weight, uint32_t mix,
                            uint64_t layer) {
+    if (weight->scattered) layer = MIX_ANY;
     tn_weight_type type = mix_type(llm, weight, &mix_rows[mix], layer);
     return tn_weight_type_bytes(mix_fitting(type, weight->columns), weight->rows, weight->columns);
 }

@@ -1,5 +1,6 @@
-/* llm_rows.c - the matrices of transformers: one row each, with the traits of a family that it goes
- * with. What a family has in all follows, and with it parameters, bytes, cache.
+/* llm_rows.c - the matrices of transformers: one row each, with the kind of layers that have it and
+ * the traits of the families that do. A row with a size of 0 is not there, so an optional part
+ * needs no trait of its own. Parameters, bytes and cache of a family follow from its rows.
  */
 #include "estimate/llm.h"
 
@@ -7,8 +8,11 @@
 #define HAS(name) TN__LLM_TRAIT(name)
 #define MATRIX(name, role, place, rows, columns, with, without)                                    \
     { name, TN_LLM_##role, TN__LLM_##place, S(rows), S(columns), S(ONE), with, without }
-#define EXPERTS_OF(name, rows, columns)                                                            \
-    { name, TN_LLM_EXPERTS, TN__LLM_SPARSE, S(rows), S(columns), S(EXPERTS), HAS(EXPERT), 0 }
+#define EXPERTS_OF(name, rows, columns, with)                                                      \
+    { name, TN_LLM_EXPERTS, TN__LLM_SPARSE, S(rows), S(columns), S(EXPERTS), HAS(EXPERT) | with, 0 }
+/* A small matrix that no packing touches: the taps of a convolution. */
+#define TAPS(name, place, rows, columns, with)                                                     \
+    { name, TN_LLM_VECTOR, TN__LLM_##place, S(rows), S(columns), S(ONE), with, 0 }
 /* A vector is one row; a normalisation as many as it has vectors. */
 #define VECTOR(name, place, length, with, without)                                                 \
     { name, TN_LLM_VECTOR, TN__LLM_##place, S(ONE), S(length), S(ONE), with, without }
@@ -22,27 +26,90 @@ static const tn__llm_row rows_text[] = {
     NORM_OF("embed_norm", ONCE, HIDDEN, HAS(EMBEDDING_NORM), 0),
     MATRIX("project_in", ATTENTION, ONCE, HIDDEN, EMBEDDED, HAS(NARROWED), 0),
     /* attention */
-    MATRIX("q_proj", ATTENTION, LAYER, QUERY, HIDDEN, 0, HAS(MLA)),
-    MATRIX("k_proj", ATTENTION, LAYER, KEY, HIDDEN, 0, HAS(MLA)),
-    MATRIX("v_proj", ATTENTION, LAYER, KEY, HIDDEN, 0, HAS(MLA)),
-    MATRIX("o_proj", ATTENTION, LAYER, HIDDEN, QUERY, 0, HAS(MLA)),
-    VECTOR("q_bias", LAYER, QUERY, HAS(QUERY_BIAS), HAS(MLA)),
-    VECTOR("k_bias", LAYER, KEY, HAS(QUERY_BIAS), HAS(MLA)),
-    VECTOR("v_bias", LAYER, KEY, HAS(QUERY_BIAS), HAS(MLA)),
-    VECTOR("o_bias", LAYER, HIDDEN, HAS(OUTPUT_BIAS), HAS(MLA)),
-    VECTOR("q_norm", LAYER, HEAD_SIZE, HAS(QUERY_NORM), 0),
-    VECTOR("k_norm", LAYER, HEAD_SIZE, HAS(QUERY_NORM), 0),
-    VECTOR("q_norm", LAYER, QUERY, HAS(WIDE_NORM), 0),
-    VECTOR("k_norm", LAYER, KEY, HAS(WIDE_NORM), 0),
-    VECTOR("sinks", LAYER, HEADS, HAS(SINKS), 0),
-    MATRIX("q_proj", ATTENTION, LAYER, ROTATED_QUERY, HIDDEN, HAS(FULL_QUERY), 0),
-    MATRIX("q_a_proj", ATTENTION, LAYER, Q_RANK, HIDDEN, HAS(LOW_QUERY), 0),
-    VECTOR("q_a_norm", LAYER, Q_RANK, HAS(LOW_QUERY), 0),
-    MATRIX("q_b_proj", ATTENTION, LAYER, ROTATED_QUERY, Q_RANK, HAS(LOW_QUERY), 0),
-    MATRIX("kv_a_proj", ATTENTION, LAYER, DOWN, HIDDEN, HAS(MLA), 0),
-    VECTOR("kv_a_norm", LAYER, KV_RANK, HAS(MLA), 0),
-    MATRIX("kv_b_proj", ATTENTION, LAYER, UP, KV_RANK, HAS(MLA), 0),
-    MATRIX("o_proj", ATTENTION, LAYER, HIDDEN, OUT, HAS(MLA), 0),
+    MATRIX("q_proj", ATTENTION, IN_FULL, QUERY, HIDDEN, 0, HAS(MLA)),
+    MATRIX("k_proj", ATTENTION, IN_FULL, KEY, HIDDEN, 0, HAS(MLA)),
+    MATRIX("v_proj", ATTENTION, IN_FULL, VALUE_ROWS, HIDDEN, 0, HAS(MLA)),
+    MATRIX("o_proj", ATTENTION, IN_FULL, HIDDEN, ATTENDED, 0, HAS(MLA)),
+    MATRIX("q_proj", ATTENTION, IN_WINDOW, WINDOW_QUERY, HIDDEN, 0, HAS(MLA)),
+    MATRIX("k_proj", ATTENTION, IN_WINDOW, WINDOW_KEY, HIDDEN, 0, HAS(MLA)),
+    MATRIX("v_proj", ATTENTION, IN_WINDOW, WINDOW_VALUES, HIDDEN, 0, HAS(MLA)),
+    MATRIX("o_proj", ATTENTION, IN_WINDOW, HIDDEN, WINDOW_ATTENDED, 0, HAS(MLA)),
+    MATRIX("q_gate", ATTENTION, ATTENDS, QUERY, HIDDEN, HAS(OUTPUT_GATE), 0),
+    VECTOR("q_bias", ATTENDS, QUERY, HAS(QUERY_BIAS), HAS(MLA)),
+    VECTOR("k_bias", ATTENDS, KEY, HAS(QUERY_BIAS), HAS(MLA)),
+    VECTOR("v_bias", ATTENDS, KEY, HAS(QUERY_BIAS), HAS(MLA)),
+    VECTOR("o_bias", ATTENDS, HIDDEN, HAS(OUTPUT_BIAS), HAS(MLA)),
+    VECTOR("q_norm", IN_FULL, HEAD_SIZE, HAS(QUERY_NORM), 0),
+    VECTOR("k_norm", IN_FULL, HEAD_SIZE, HAS(QUERY_NORM), 0),
+    VECTOR("q_norm", IN_WINDOW, WINDOW_HEAD_SIZE, HAS(QUERY_NORM), 0),
+    VECTOR("k_norm", IN_WINDOW, WINDOW_HEAD_SIZE, HAS(QUERY_NORM), 0),
+    VECTOR("q_norm", ATTENDS, QUERY, HAS(WIDE_NORM), 0),
+    VECTOR("k_norm", ATTENDS, KEY, HAS(WIDE_NORM), 0),
+    VECTOR("sinks", ATTENDS, HEADS, HAS(SINKS), 0),
+    VECTOR("sinks", IN_WINDOW, HEADS, HAS(WINDOW_SINKS), 0),
+    MATRIX("q_proj", ATTENTION, ATTENDS, ROTATED_QUERY, HIDDEN, HAS(FULL_QUERY), 0),
+    MATRIX("q_a_proj", ATTENTION, ATTENDS, Q_RANK, HIDDEN, HAS(LOW_QUERY), 0),
+    VECTOR("q_a_norm", ATTENDS, Q_RANK, HAS(LOW_QUERY), 0),
+    MATRIX("q_b_proj", ATTENTION, ATTENDS, ROTATED_QUERY, Q_RANK, HAS(LOW_QUERY), 0),
+    MATRIX("kv_a_proj", ATTENTION, ATTENDS, DOWN, HIDDEN, HAS(MLA), 0),
+    VECTOR("kv_a_norm", ATTENDS, KV_RANK, HAS(MLA), 0),
+    MATRIX("kv_b_proj", ATTENTION, ATTENDS, UP, KV_RANK, HAS(MLA), 0),
+    MATRIX("o_proj", ATTENTION, ATTENDS, HIDDEN, OUT, HAS(MLA), 0),
+    /* an index of keys, which chooses the tokens that attention reads */
+    MATRIX("index_q", ATTENTION, INDEXED, INDEX_WIDTH, Q_RANK, 0, 0),
+    MATRIX("index_k", ATTENTION, INDEXED, INDEX_SIZE, HIDDEN, 0, 0),
+    VECTOR("index_norm", INDEXED, INDEX_NORM, 0, 0),
+    MATRIX("index_weights", ROUTER, INDEXED, INDEX_HEADS, HIDDEN, 0, 0),
+    /* gated delta net */
+    MATRIX("in_proj", ATTENTION, STATES_IN, GDN_IN, HIDDEN, HAS(GDN), 0),
+    MATRIX("in_proj_gates", ATTENTION, STATES_IN, GDN_GATES, HIDDEN, HAS(GDN), 0),
+    TAPS("conv1d", STATES_IN, GDN_MIXED, LINEAR_KERNEL, HAS(GDN)),
+    VECTOR("decay", STATES_IN, GDN_GATES, HAS(GDN), 0),
+    VECTOR("state_norm", STATES_IN, LINEAR_VALUE_SIZE, HAS(GDN), 0),
+    MATRIX("out_proj", ATTENTION, STATES_IN, HIDDEN, GDN_OUT, HAS(GDN), 0),
+    /* Kimi's delta attention */
+    MATRIX("q_proj", ATTENTION, STATES_IN, KDA_WIDTH, HIDDEN, HAS(KDA), 0),
+    MATRIX("k_proj", ATTENTION, STATES_IN, KDA_WIDTH, HIDDEN, HAS(KDA), 0),
+    MATRIX("v_proj", ATTENTION, STATES_IN, KDA_WIDTH, HIDDEN, HAS(KDA), 0),
+    MATRIX("o_proj", ATTENTION, STATES_IN, HIDDEN, KDA_WIDTH, HAS(KDA), 0),
+    TAPS("conv1d", STATES_IN, KDA_MIXED, LINEAR_KERNEL, HAS(KDA)),
+    MATRIX("f_a_proj", ATTENTION, STATES_IN, LINEAR_KEY_SIZE, HIDDEN, HAS(KDA), 0),
+    MATRIX("f_b_proj", ATTENTION, STATES_IN, KDA_WIDTH, LINEAR_KEY_SIZE, HAS(KDA), 0),
+    MATRIX("g_a_proj", ATTENTION, STATES_IN, LINEAR_KEY_SIZE, HIDDEN, HAS(KDA), 0),
+    MATRIX("g_b_proj", ATTENTION, STATES_IN, KDA_WIDTH, LINEAR_KEY_SIZE, HAS(KDA), 0),
+    MATRIX("b_proj", ATTENTION, STATES_IN, LINEAR_VALUES, HIDDEN, HAS(KDA), 0),
+    VECTOR("decay", STATES_IN, KDA_VECTORS, HAS(KDA), 0),
+    /* lightning attention */
+    MATRIX("q_proj", ATTENTION, STATES_IN, LIGHT_WIDTH, HIDDEN, HAS(LIGHTNING), 0),
+    MATRIX("k_proj", ATTENTION, STATES_IN, LIGHT_WIDTH, HIDDEN, HAS(LIGHTNING), 0),
+    MATRIX("v_proj", ATTENTION, STATES_IN, LIGHT_WIDTH, HIDDEN, HAS(LIGHTNING), 0),
+    MATRIX("output_gate", ATTENTION, STATES_IN, LIGHT_WIDTH, HIDDEN, HAS(LIGHTNING), 0),
+    MATRIX("out_proj", ATTENTION, STATES_IN, HIDDEN, LIGHT_WIDTH, HAS(LIGHTNING), 0),
+    VECTOR("state_norm", STATES_IN, LIGHT_WIDTH, HAS(LIGHTNING), 0),
+    /* Mamba, the second and the first */
+    MATRIX("in_proj", ATTENTION, STATES_IN, STATE_IN, HIDDEN, HAS(MAMBA2), 0),
+    TAPS("conv1d", STATES_IN, STATE_MIXED, STATE_TAPS, HAS(MAMBA2)),
+    VECTOR("decay", STATES_IN, STATE_VECTORS, HAS(MAMBA2), 0),
+    VECTOR("state_norm", STATES_IN, STATE_INNER, HAS(MAMBA2) | HAS(STATE_NORM), 0),
+    MATRIX("out_proj", ATTENTION, STATES_IN, HIDDEN, STATE_INNER, HAS(MAMBA2), 0),
+    MATRIX("in_proj", ATTENTION, STATES_IN, STATE_IN, HIDDEN, HAS(MAMBA), 0),
+    TAPS("conv1d", STATES_IN, STATE_MIXED, STATE_TAPS, HAS(MAMBA)),
+    MATRIX("x_proj", ATTENTION, STATES_IN, STATE_TURNED, STATE_INNER, HAS(MAMBA), 0),
+    MATRIX("dt_proj", ATTENTION, STATES_IN, STATE_INNER, STATE_RANK, HAS(MAMBA), 0),
+    VECTOR("decay", STATES_IN, STATE_VECTORS, HAS(MAMBA), 0),
+    VECTOR("state_norms", STATES_IN, STATE_TURNED, HAS(MAMBA) | HAS(STATE_NORMS), 0),
+    MATRIX("out_proj", ATTENTION, STATES_IN, HIDDEN, STATE_INNER, HAS(MAMBA), 0),
+    /* a short convolution */
+    MATRIX("in_proj", ATTENTION, STATES_IN, HIDDEN_3, HIDDEN, HAS(CONV), 0),
+    TAPS("conv", STATES_IN, HIDDEN, CONV_KERNEL, HAS(CONV)),
+    MATRIX("out_proj", ATTENTION, STATES_IN, HIDDEN, HIDDEN, HAS(CONV), 0),
+    /* RWKV-4 */
+    MATRIX("receptance", ATTENTION, STATES_IN, HIDDEN, HIDDEN, HAS(RWKV), 0),
+    MATRIX("key", ATTENTION, STATES_IN, HIDDEN, HIDDEN, HAS(RWKV), 0),
+    MATRIX("value", ATTENTION, STATES_IN, HIDDEN, HIDDEN, HAS(RWKV), 0),
+    MATRIX("output", ATTENTION, STATES_IN, HIDDEN, HIDDEN, HAS(RWKV), 0),
+    MATRIX("inner_receptance", INNER, STATES_IN, HIDDEN, HIDDEN, HAS(RWKV), 0),
+    VECTOR("decay", STATES_IN, HIDDEN_7, HAS(RWKV), 0),
     /* the inner layer */
     MATRIX("gate_proj", INNER, DENSE, INNER, HIDDEN, HAS(GATED), 0),
     MATRIX("up_proj", INNER, DENSE, INNER, HIDDEN, 0, 0),
@@ -50,19 +117,34 @@ static const tn__llm_row rows_text[] = {
     VECTOR("gate_bias", DENSE, INNER, HAS(GATED) | HAS(INNER_BIAS), 0),
     VECTOR("up_bias", DENSE, INNER, HAS(INNER_BIAS), 0),
     VECTOR("down_bias", DENSE, HIDDEN, HAS(INNER_BIAS), 0),
+    MATRIX("gate_proj", INNER, WIDER, WIDE_INNER, HIDDEN, HAS(GATED), 0),
+    MATRIX("up_proj", INNER, WIDER, WIDE_INNER, HIDDEN, 0, 0),
+    MATRIX("down_proj", INNER, WIDER, HIDDEN, WIDE_INNER, 0, 0),
     /* experts */
     MATRIX("router", ROUTER, SPARSE, EXPERTS, HIDDEN, HAS(EXPERT), 0),
     VECTOR("router_bias", SPARSE, EXPERTS, HAS(ROUTER_BIAS), 0),
     VECTOR("router_correction", SPARSE, EXPERTS, HAS(CORRECTED), 0),
-    EXPERTS_OF("gate_proj", EXPERT_WIDTH, HIDDEN),
-    EXPERTS_OF("up_proj", EXPERT_WIDTH, HIDDEN),
-    EXPERTS_OF("down_proj", HIDDEN, EXPERT_WIDTH),
+    EXPERTS_OF("gate_proj", EXPERT_WIDTH, HIDDEN, HAS(GATED)),
+    EXPERTS_OF("up_proj", EXPERT_WIDTH, HIDDEN, 0),
+    EXPERTS_OF("down_proj", HIDDEN, EXPERT_WIDTH, 0),
     {"expert_bias", TN_LLM_VECTOR, TN__LLM_SPARSE, S(ONE), S(BIASES), S(EXPERTS), HAS(EXPERT_BIAS),
      0},
-    MATRIX("shared_gate_proj", INNER, SPARSE, SHARED_WIDTH, HIDDEN, HAS(EXPERT), 0),
+    MATRIX("shared_gate_proj", INNER, SPARSE, SHARED_WIDTH, HIDDEN, HAS(EXPERT) | HAS(GATED), 0),
     MATRIX("shared_up_proj", INNER, SPARSE, SHARED_WIDTH, HIDDEN, HAS(EXPERT), 0),
     MATRIX("shared_down_proj", INNER, SPARSE, HIDDEN, SHARED_WIDTH, HAS(EXPERT), 0),
     MATRIX("shared_router", ROUTER, SPARSE, ONE, HIDDEN, HAS(SHARED_GATE), 0),
+    VECTOR("expert_scales", SPARSE, EXPERT_SCALES, HAS(GEMMA4), 0),
+    /* inputs of each layer, several streams of them (gemma3n, gemma4) */
+    MATRIX("input_gate", INNER, LAYER, INPUT_SIZE, HIDDEN, 0, 0),
+    MATRIX("input_proj", INNER, LAYER, HIDDEN, INPUT_SIZE, 0, 0),
+    VECTOR("layer_vectors", LAYER, LAYER_SCALARS, 0, 0),
+    VECTOR("altup", LAYER, ALTUP, HAS(GEMMA3N), 0),
+    MATRIX("laurel_left", INNER, LAYER, LAUREL, HIDDEN, HAS(GEMMA3N), 0),
+    MATRIX("laurel_right", INNER, LAYER, HIDDEN, LAUREL, HAS(GEMMA3N), 0),
+    MATRIX("embed_layers", TABLE, ONCE, INPUT_ROWS, LAYER_INPUTS, 0, 0),
+    MATRIX("project_layers", INNER, ONCE, LAYER_INPUTS, HIDDEN, 0, 0),
+    VECTOR("layers_norm", ONCE, INPUT_SIZE, 0, 0),
+    MATRIX("altup_proj", INNER, ONCE, ALTUP_ROWS, HIDDEN, HAS(GEMMA3N), 0),
     /* normalisations */
     NORM_OF("input_norm", LAYER, HIDDEN, 0, 0),
     NORM_OF("post_attention_norm", LAYER, HIDDEN, 0, HAS(ONE_NORM)),
@@ -77,21 +159,23 @@ static const tn__llm_row rows_text[] = {
     VECTOR("pooler_bias", ONCE, HIDDEN, HAS(POOLED), 0),
     /* a layer that predicts one token further has these beside a layer's own */
     MATRIX("further_proj", HEAD, AHEAD, HIDDEN, TWICE_HIDDEN, 0, 0),
-    MATRIX("further_embed", EMBEDDING, AHEAD, VOCABULARY, HIDDEN, 0, 0),
-    MATRIX("further_head", HEAD, AHEAD, VOCABULARY, HIDDEN, 0, 0),
+    MATRIX("further_embed", EMBEDDING, AHEAD, VOCABULARY, HIDDEN, HAS(MTP), 0),
+    MATRIX("further_head", HEAD, AHEAD, VOCABULARY, HIDDEN, HAS(MTP), 0),
     VECTOR("further_norms", AHEAD, HIDDEN_3, 0, 0),
-    /* SigLIP, and the projector behind it */
+    /* another tower, counted as a whole (llm_towers.c) */
+    MATRIX("vision_tower", VISION, ONCE, ONE, TOWER, 0, 0),
+    /* SigLIP, and its projector */
     MATRIX("vision_patches", VISION, ONCE, VISION, VISION_PATCH, HAS(SEES), 0),
     VECTOR("vision_patches_bias", ONCE, VISION, HAS(SEES), 0),
     MATRIX("vision_positions", VISION, ONCE, VISION_PATCHES, VISION, HAS(SEES), 0),
-    MATRIX("vision_attention", VISION, TOWER, VISION, VISION, HAS(SEES), 0),
-    MATRIX("vision_attention", VISION, TOWER, VISION, VISION, HAS(SEES), 0),
-    MATRIX("vision_attention", VISION, TOWER, VISION, VISION, HAS(SEES), 0),
-    MATRIX("vision_attention", VISION, TOWER, VISION, VISION, HAS(SEES), 0),
-    {"vision_biases", TN_LLM_VECTOR, TN__LLM_TOWER, S(ONE), S(VISION), S(BIASES), HAS(SEES), 0},
-    MATRIX("vision_up", VISION, TOWER, VISION_INNER, VISION, HAS(SEES), 0),
-    MATRIX("vision_down", VISION, TOWER, VISION, VISION_INNER, HAS(SEES), 0),
-    VECTOR("vision_up_bias", TOWER, VISION_INNER, HAS(SEES), 0),
+    MATRIX("vision_attention", VISION, TOWERS, VISION, VISION, HAS(SEES), 0),
+    MATRIX("vision_attention", VISION, TOWERS, VISION, VISION, HAS(SEES), 0),
+    MATRIX("vision_attention", VISION, TOWERS, VISION, VISION, HAS(SEES), 0),
+    MATRIX("vision_attention", VISION, TOWERS, VISION, VISION, HAS(SEES), 0),
+    {"vision_biases", TN_LLM_VECTOR, TN__LLM_TOWERS, S(ONE), S(VISION), S(BIASES), HAS(SEES), 0},
+    MATRIX("vision_up", VISION, TOWERS, VISION_INNER, VISION, HAS(SEES), 0),
+    MATRIX("vision_down", VISION, TOWERS, VISION, VISION_INNER, HAS(SEES), 0),
+    VECTOR("vision_up_bias", TOWERS, VISION_INNER, HAS(SEES), 0),
     VECTOR("vision_norm", ONCE, VISION, HAS(SEES), 0),
     VECTOR("vision_norm", ONCE, VISION, HAS(SEES), 0),
     MATRIX("vision_projector", VISION, ONCE, HIDDEN, VISION, HAS(SEES), 0),

@@ -101,6 +101,10 @@ uint64_t tn_llm_weight_bytes(const tn_llm *llm, uint32_t index, const tn_llm_sch
     if (scheme->packing != TN_PACK_MIX)
         return tn__mul_sat(tn__mul_sat(layers, weight->each), schemes_one(weight, scheme));
     if (layers > 1 << 16) return UINT64_MAX;
+    if (!tn__llm_mix_varies(weight)) {
+        uint64_t one = tn__llm_mix_bytes(llm, weight, scheme->mix, weight->first);
+        return tn__mul_sat(tn__mul_sat(layers, weight->each), one);
+    }
     for (uint64_t layer = 0; layer < layers; layer++)
         sum = tn__add_sat(sum, tn__llm_mix_bytes(llm, weight, scheme->mix, weight->first + layer));
     return tn__mul_sat(sum, weight->each);
@@ -145,10 +149,20 @@ static void schemes_bitsandbytes(const json_t *quantised, tn_llm *llm) {
     llm->stored.outer_bits = 32;
 }
 
+/* 8 bits with a scale for a tensor or a row. */
+static bool schemes_is_f8(const json_t *quantised, const char *method) {
+    const char *how = json_string_value(json_object_get(quantised, "quant_algo"));
+    const json_t *tile = json_object_get(quantised, "weight_block_size");
+    bool whole = tile == NULL || json_is_null(tile);
+    return (strcmp(method, "fp8") == 0 && whole) ||
+           (strcmp(method, "modelopt") == 0 && how != NULL && strcmp(how, "FP8") == 0);
+}
+
 static tn_status schemes_quantised(const json_t *quantised, tn_llm *llm, tn_error *error) {
     const char *method = json_string_value(json_object_get(quantised, "quant_method"));
     const json_t *tile = json_object_get(quantised, "weight_block_size");
-    if (method == NULL) method = "?";
+    if (method == NULL) method = json_string_value(json_object_get(quantised, "quant_algo"));
+    if (method == NULL) method = "unnamed";
     if (strcmp(method, "gptq") == 0 || strcmp(method, "awq") == 0) {
         schemes_take(llm, method);
         schemes_grouped(quantised, llm);
@@ -162,10 +176,12 @@ static tn_status schemes_quantised(const json_t *quantised, tn_llm *llm, tn_erro
     else if (strcmp(method, "fp8") == 0 && json_integer_value(json_array_get(tile, 0)) == 128 &&
              json_integer_value(json_array_get(tile, 1)) == 128)
         schemes_take(llm, "f8");
-    else {
-        llm->stored.packing = TN_PACK_UNKNOWN;
-        snprintf(llm->stored.name, sizeof llm->stored.name, "%.23s", method);
-    }
+    else if (schemes_is_f8(quantised, method)) {
+        schemes_take(llm, "int8"); /* 8 bits; at most a scale of 4 bytes for a row */
+        snprintf(llm->stored.name, sizeof llm->stored.name, "f8, scales of rows");
+    } else if (*llm->note == '\0') /* as they are before packing: not less than after it */
+        snprintf(llm->note, sizeof llm->note,
+                 "the packing '%.40s' is not known; weights are counted before packing", method);
     return TN_OK;
 }
 

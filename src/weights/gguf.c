@@ -123,6 +123,9 @@ static tn_status gguf_keys(gguf_cursor *cursor, uint64_t count) {
         if (!tn__reserve(&to->context, &to->keys, &to->key_room, to->key_count + 1,
                          sizeof *to->keys))
             return tn__no_memory(cursor->it->error, "keys");
+        if (!tn__names_add(&to->key_names, key.name, strlen(key.name), (uint32_t)to->key_count,
+                           NULL))
+            return tn__no_memory(cursor->it->error, "keys");
         to->keys[to->key_count++] = key;
     }
     return TN_OK;
@@ -241,9 +244,8 @@ tn_status tn__gguf_read(tn__weights_reader *it) {
 /* --- what it says of itself --- */
 
 static const tn__weights_key *gguf_find(const tn_weights *weights, const char *key) {
-    for (size_t i = 0; i < weights->key_count; i++)
-        if (strcmp(weights->keys[i].name, key) == 0) return &weights->keys[i];
-    return NULL;
+    uint32_t found = tn__names_find(&weights->key_names, key, strlen(key));
+    return found != TN__NAMES_NONE ? &weights->keys[found] : NULL;
 }
 
 static bool gguf_whole(uint32_t kind, const uint8_t *at, uint64_t *number) {

@@ -112,7 +112,7 @@ static tn_status weights_others(tn__weights_reader *it, const char *path) {
     return TN_OK;
 }
 
-static tn_status weights_all(tn__weights_reader *it, const char *path) {
+static tn_status weights_named(tn__weights_reader *it, const char *path) {
     if (!tn__has_suffix(path, ".index.json")) {
         TN_TRY(weights_path(it, path));
         return weights_others(it, path);
@@ -128,6 +128,19 @@ static tn_status weights_all(tn__weights_reader *it, const char *path) {
     return status == TN_OK ? TN_OK : tn__where(it->error, status, "%s", path);
 }
 
+/* A folder: its index, its one file, or all the parts of one model. */
+static tn_status weights_folder(tn__weights_reader *it, const char *folder) {
+    tn__weights_folder found;
+    TN_TRY(tn__weights_folder_read(it->to, folder, &found, it->error));
+    if (found.count == 1) return weights_named(it, found.paths[0]);
+    for (size_t i = 0; i < found.count; i++) TN_TRY(weights_path(it, found.paths[i]));
+    return TN_OK;
+}
+
+static tn_status weights_all(tn__weights_reader *it, const char *path) {
+    return tn_weights_is_folder(path) ? weights_folder(it, path) : weights_named(it, path);
+}
+
 /* --- opening --- */
 
 static tn_weights *weights_make(const tn_context *given) {
@@ -138,6 +151,7 @@ static tn_weights *weights_make(const tn_context *given) {
     made->format = "";
     tn__arena_init(&made->arena, &made->context);
     tn__names_init(&made->names, &made->context);
+    tn__names_init(&made->key_names, &made->context);
     return made;
 }
 
@@ -176,6 +190,7 @@ void tn_weights_close(tn_weights *weights) {
     tn__free(&context, weights->tensors, weights->room * sizeof *weights->tensors);
     tn__free(&context, weights->keys, weights->key_room * sizeof *weights->keys);
     tn__names_release(&weights->names);
+    tn__names_release(&weights->key_names);
     tn__arena_release(&weights->arena);
     tn__free(&context, weights, sizeof *weights);
 }

@@ -1,7 +1,8 @@
-/* weights.h - what readers of weight files fill in.
+/* weights.h - the table that readers of weight files fill in.
  *
  *   types.c        how numbers are stored
  *   weights.c      opening, parts, looking up
+ *   folder.c       the files of a model in a folder
  *   safetensors.c  a header of JSON before packed tensors; an index of several files
  *   gguf.c         counts, keys with values, tensors, aligned contents
  *   export.c       formats that are known by name only, and how to export from them
@@ -35,10 +36,19 @@ struct tn_weights {
     size_t count, room;
     tn__weights_key *keys;
     size_t key_count, key_room;
-    tn__names names;
+    tn__names names, key_names;
     tn__file *files; /* [file_count], mapped */
     size_t file_count, file_room;
 };
+
+typedef struct tn__weights_folder { /* the files of one model */
+    const char **paths;
+    size_t count;
+} tn__weights_folder;
+/* E_UNKNOWN: the folder holds no weights; E_INVALID: a part is missing, or it holds several models.
+ * Paths live in the arena of `to`. */
+tn_status tn__weights_folder_read(tn_weights *to, const char *folder, tn__weights_folder *found,
+                                  tn_error *error);
 
 typedef struct tn__weights_reader { /* one file of weights that are being opened */
     tn_weights *to;

@@ -151,7 +151,8 @@ expect 0 'parameters +6,738,415,616' $tenure estimate config.json
 expect 0 'weights .*\(13,476,831,232 bytes\) as bf16' $tenure estimate config.json
 expect 0 'cache .*\(1,073,741,824 bytes\): 1 x 2048 tokens' $tenure estimate config.json
 expect 0 '4 x 1024 tokens as q8_0' $tenure estimate config.json --batch 4 --sequence 1024 --cache-type q8_0
-expect 0 '^13.7 GiB \([0-9,]* bytes\), fits$' $tenure estimate config.json --brief --device t4
+expect 1 "^1[45].[0-9] GiB \\([0-9,]* bytes\\), does not fit$" $tenure estimate config.json --brief --device t4
+expect 0 "^13.7 GiB \\([0-9,]* bytes\\), may fit$" $tenure estimate config.json --brief --device t4 --runtime none
 expect 0 'as q4_k_m' $tenure estimate config.json --weight-type Q4_K_M
 expect 2 "'q9'; known are f32" $tenure estimate config.json --weight-type q9
 expect 2 'none of f32' $tenure estimate config.json --cache-type q9
@@ -222,10 +223,53 @@ expect 0 'as q4_0' $tenure estimate "$corpus/llama.gguf"
 expect 0 'cache .*\(16,384 bytes\)' $tenure estimate "$corpus/llama.gguf"
 expect 2 'weight-type' $tenure estimate "$corpus/llama.gguf" --weight-type int4
 expect 2 'what is trained' $tenure estimate "$corpus/llama.gguf" --train
-expect 0 'not known' $tenure estimate "$corpus/plain.safetensors"
+expect 0 'cache +unknown: there is no config.json' $tenure estimate "$corpus/plain.safetensors"
 cp "$corpus/plain.safetensors" model.safetensors
 expect 0 'cache ' $tenure estimate model.safetensors
 expect 0 'as in the file' $tenure estimate model.safetensors
+# a folder is a model: index and shards, numbered parts; the weights are known when the family is not
+python3 - <<'P'
+import json, os, struct
+def shard(path, names):
+    header = {n: {"dtype": "BF16", "shape": [8, 8], "data_offsets": [128 * i, 128 * i + 128]} for i, n in enumerate(names)}
+    text = json.dumps(header).encode()
+    open(path, "wb").write(struct.pack("<Q", len(text)) + text + bytes(128 * len(names)))
+for folder in "index", "parts", "missing", "two", "empty":
+    os.makedirs(folder)
+for folder in "index", "parts":
+    shard(folder + "/model-00001-of-00002.safetensors", ["model.layers.0.a", "model.layers.0.b"])
+    shard(folder + "/model-00002-of-00002.safetensors", ["model.layers.1.a"])
+json.dump({"weight_map": {"model.layers.0.a": "model-00001-of-00002.safetensors", "model.layers.1.a": "model-00002-of-00002.safetensors"}},
+          open("index/model.safetensors.index.json", "w"))
+json.dump({"model_type": "of_tomorrow", "hidden_size": 8}, open("index/config.json", "w"))
+shard("missing/model-00002-of-00002.safetensors", ["a"])
+shard("two/a.safetensors", ["a"])
+shard("two/b.safetensors", ["b"])
+P
+expect 0 '384 bytes at least' $tenure estimate index
+expect 0 'cache +unknown: model_type "of_tomorrow"' $tenure estimate index/ --device 1MiB
+expect 0 'fits +not known' $tenure estimate index --device 1MiB
+expect 1 'fits +no' $tenure estimate index --device 383
+expect 0 '"weights":384,"cache":null,"workspace":null.*"total":null,"at_least":384' $tenure estimate index --json
+expect 0 '3 tensors of 192 numbers in 2 files' $tenure estimate parts
+expect 2 'download all parts' $tenure estimate missing
+expect 2 'several models.*a.safetensors.*b.safetensors' $tenure estimate two
+expect 2 'the folder holds no .safetensors file, no .gguf file and no config.json' $tenure estimate empty
+expect 2 'pass the folder' $tenure estimate index/config.json
+mkdir known && cp config.json known
+expect 0 'parameters +6,738,415,616' $tenure estimate known
+expect 0 'parameters +6,738,415,616' $tenure estimate known --train
+expect 0 'runtime .*: vllm' $tenure estimate known --runtime vllm
+expect 0 'fits +not known' $tenure estimate known --runtime none --device 80GiB
+expect 2 'names are for a language model to run' $tenure estimate known --train --runtime vllm
+expect 0 'fused' $tenure estimate config.json --train --recompute full --loss-chunk 512
+expect 0 'unfused' $tenure estimate config.json --train --attention unfused
+expect 2 'attention is of training: add --train' $tenure estimate config.json --attention unfused
+# a part of a model is not said to fit
+expect 1 'tensors of 59 of 60 layers are not in the file' $tenure estimate "$corpus/gemma4_31b.gguf" --sequence 262144 --cache-type f16 --device 24GiB
+expect 0 'cache .*\(22,313,697,280 bytes\)' $tenure estimate "$corpus/gemma4_31b.gguf" --sequence 262144 --cache-type f16
+expect 0 'cache .*\(4,697,620,480 bytes\)' $tenure estimate "$corpus/command_r7b.gguf" --sequence 131072 --cache-type f16
+expect 0 'states of 30 layers' $tenure estimate "$corpus/hybrid_qwen.gguf"
 for broken in cut.safetensors overlap.safetensors outside.safetensors long.safetensors type.safetensors cut.gguf count.gguf; do
     expect 2 "^tenure: .*$broken: " $tenure estimate "$corpus/$broken"
 done
@@ -252,7 +296,7 @@ near {"hidden_size": 64,
 J
 # what a file says does not steer the terminal; letters of other languages stay
 echo '{"model_type": "\u001b[31m\u0007\u007f\u009b\u00e9\u4e2d"}' >nonsense.json
-expect 2 '"model_type" \\x1b\[31m\\x07\\x7f\\u009bé中 is' $tenure estimate nonsense.json
+expect 2 'model_type "\\x1b\[31m\\x07\\x7f\\u009bé中" is' $tenure estimate nonsense.json
 LC_ALL=C grep -q '[[:cntrl:]]' err && { echo "FAILED: a control character reaches the terminal"; failed=1; }
 head -c 1000000 /dev/zero | tr '\0' '[' >nonsense.json
 expect 2 'nonsense.json:1.*depth' $tenure estimate nonsense.json

@@ -35,6 +35,8 @@ enum {
     ESTIMATE_CACHE_TYPE,
     ESTIMATE_PREFILL,
     ESTIMATE_FULL_CACHE,
+    ESTIMATE_ATTENTION,
+    ESTIMATE_LOSS_CHUNK,
     ESTIMATE_BUDGET,
     ESTIMATE_ALLOW,
     ESTIMATE_LINK,
@@ -51,7 +53,10 @@ enum {
     X(ESTIMATE_POOL, "pool", "NAME", "no plan: a pool serves it, one of `tenure list pools`")      \
     X(ESTIMATE_DEVICE, "device", "NAME|SIZE",                                                      \
       "must fit into it: one of `tenure list hardware`, or bytes; exit status 1 when it does not") \
-    X(ESTIMATE_RUNTIME, "runtime", "SIZE", "that the run time keeps for itself (0)")               \
+    X(ESTIMATE_RUNTIME, "runtime", "SIZE|NAME",                                                    \
+      "bytes that the run time keeps for itself (default: 0); for a language model to run also "   \
+      "llama.cpp, vllm, transformers, or none for a lower bound (default: llama.cpp for .gguf, "   \
+      "else transformers)")                                                                        \
     X(ESTIMATE_MAX_BATCH, "max-batch", NULL, "the largest batch that fits --device")               \
     X(ESTIMATE_KERNELS, "kernels", "LIBRARY",                                                      \
       "whose scratch and packed weights count: none, the graph alone; onednn or plain, what "      \
@@ -63,7 +68,8 @@ enum {
     X(ESTIMATE_CACHE_TYPE, "cache-type", "TYPE",                                                   \
       "and its keys and values: f32, bf16, f16, f8_e4m3, i8, q8_0, q4_0 (bf16)")                   \
     X(ESTIMATE_PREFILL, "prefill", "N",                                                            \
-      "and how many tokens go through its layers at once, of all sequences (2048)")                \
+      "tokens that go through its layers at once, of all sequences (default: as the run time: "    \
+      "llama.cpp 512, vllm 8192, transformers all)")                                               \
     X(ESTIMATE_FULL_CACHE, "full-cache", NULL,                                                     \
       "layers that look at a window of tokens keep all others, too, as some run times do")         \
     X(ESTIMATE_PARALLEL, "parallel", "tensor=N,pipeline=N,data=N|auto",                            \
@@ -72,6 +78,11 @@ enum {
       "transformer by formulas (interleave=N: pieces of a stage), or auto, the fastest that fits " \
       "--device; serial or safe: see `tenure plan`")                                               \
     X(ESTIMATE_RECOMPUTE, "recompute", "WHAT", "of layers: none, selective, full (none)")          \
+    X(ESTIMATE_ATTENTION, "attention", "WHAT",                                                     \
+      "how a transformer is trained: fused keeps no scores, unfused keeps them all, as the "       \
+      "formulas of 2022 (default: fused)")                                                         \
+    X(ESTIMATE_LOSS_CHUNK, "loss-chunk", "N",                                                      \
+      "tokens for which its logits and loss are computed at a time (default: all)")                \
     X(ESTIMATE_SEQUENCE, "sequence", "N", "tokens of a sequence (as many as there are positions)") \
     X(ESTIMATE_MICRO, "micro-batch", "N", "sequences in one pass through the pipeline (1)")        \
     X(ESTIMATE_SEQUENCE_PARALLEL, "sequence-parallel", NULL,                                       \
@@ -97,7 +108,8 @@ typedef struct estimate_arguments {
     cli_large large;
     cli_cluster cluster;
     cli_llm llm;
-    bool to_run; /* a language model, and not its training */
+    bool to_run;       /* a language model, and not its training */
+    char config[4096]; /* of a folder that is trained */
     const tn_hardware *device;
     const char *outputs[ESTIMATE_OUTPUTS_MAX];
     bool max_batch, json, arranged; /* the last: --parallel serial or safe */
@@ -146,6 +158,15 @@ static error_t estimate_parse_large(int key, char *value, struct argp_state *sta
         large->how.recompute =
             (tn_recompute)CLI_CHOICE(state, "recompute", value, "none", "selective", "full");
         large->asked = true;
+        return 0;
+    case ESTIMATE_ATTENTION:
+        large->how.attention =
+            (tn_attention)CLI_CHOICE(state, "attention", value, "fused", "unfused");
+        large->trained = "attention";
+        return 0;
+    case ESTIMATE_LOSS_CHUNK:
+        large->how.loss_tokens = cli_count(state, "loss-chunk", value, ESTIMATE_MOST);
+        large->trained = "loss-chunk";
         return 0;
     case ESTIMATE_SEQUENCE:
         large->how.sequence = cli_count(state, "sequence", value, ESTIMATE_MOST);
@@ -243,6 +264,7 @@ static void estimate_check_graph(struct argp_state *state, const estimate_argume
     const estimate_rule formulas[] = {
         {large->sequence > 0, "sequence"},
         {large->micro > 0, "micro-batch"},
+        {arguments->large.trained != NULL, arguments->large.trained},
         {large->sequence_parallel && way->ranks.grid.tensor == 1, "sequence-parallel"},
         {arguments->cluster.asked, "devices, or of the links between them,"},
     };
@@ -266,6 +288,7 @@ static void estimate_check_llm(struct argp_state *state, const estimate_argument
         {large->recompute != TN_RECOMPUTE_NONE, "recompute"},
         {large->micro > 0, "micro-batch"},
         {large->sequence_parallel, "sequence-parallel"},
+        {arguments->large.trained != NULL, arguments->large.trained},
         {arguments->large.asked, "parallel tensor=N"},
         {arguments->cluster.asked, "devices, or of the links between them,"},
     };
@@ -328,9 +351,22 @@ static void estimate_check_fit(struct argp_state *state, cli_way *way) {
     if (way->fit > 0) way->allow = cli_allow_check(state, way->allow, way->link);
 }
 
+/* A folder is trained by its config.json. */
+static void estimate_train_folder(struct argp_state *state, estimate_arguments *arguments) {
+    cli_way *way = &arguments->way;
+    if (!tn_weights_is_folder(way->input.path)) return;
+    int length =
+        snprintf(arguments->config, sizeof arguments->config, "%s/config.json", way->input.path);
+    if (length < 0 || (size_t)length >= sizeof arguments->config)
+        cli_misuse(state, "the path of the folder is longer than %zu bytes",
+                   sizeof arguments->config - 13);
+    way->input.path = arguments->config;
+}
+
 static void estimate_check(struct argp_state *state, estimate_arguments *arguments) {
     cli_way *way = &arguments->way;
     if (way->input.path == NULL) cli_misuse(state, "which model?");
+    if (way->train) estimate_train_folder(state, arguments);
     if (estimate_plans_ranks(arguments))
         estimate_share(state, way);
     else
@@ -341,6 +377,9 @@ static void estimate_check(struct argp_state *state, estimate_arguments *argumen
     if (arguments->to_run && way->train)
         cli_misuse(state, "--train: a file of weights does not say what is trained; give its "
                           "config.json, or the network as .onnx");
+    if (arguments->llm.runtime_named && !arguments->to_run)
+        cli_misuse(state, "--runtime takes bytes here; names are for a language model to run: its "
+                          "folder, config.json, .safetensors or .gguf file, without --train");
     if (arguments->llm.asked && !arguments->to_run)
         cli_misuse(state, "--weight-type, --cache-type, --prefill and --full-cache are for a "
                           "language model that runs: a config.json, .safetensors or .gguf file, "
@@ -414,6 +453,10 @@ static error_t estimate_parse(int key, char *value, struct argp_state *state) {
         way->device = arguments->device;
         return 0;
     case ESTIMATE_RUNTIME:
+        arguments->llm.options.runtime = tn_llm_runtime_find(value);
+        arguments->llm.runtime_named = arguments->llm.options.runtime != TN_LLM_RUNTIME_COUNT;
+        if (arguments->llm.runtime_named) return 0;
+        arguments->llm.options.runtime = TN_LLM_RUN_NONE;
         way->options.runtime = cli_size(state, "runtime", value);
         return 0;
     case ESTIMATE_MAX_BATCH:
@@ -645,16 +688,19 @@ static int estimate_llm(estimate_arguments *arguments, tn_error *error) {
     llm->options.batch = way->batch;
     llm->options.sequence = arguments->large.how.sequence;
     llm->runtime = way->options.runtime;
-    llm->limit = way->limit;
     llm->device = arguments->device;
+    llm->limit = llm->device != NULL ? llm->device->usable : way->limit;
     llm->most = arguments->max_batch;
     tn_status status = cli_llm_find(llm, way->input.path, way->input.import.context, error);
     int code = 0;
-    if (status != TN_OK)
+    if (status != TN_OK) {
         code = cli_fail(error);
-    else {
+        if (status == TN_E_UNKNOWN)
+            fprintf(stderr, "note: pass the folder of the model with its .safetensors files; their "
+                            "bytes are known without the family\n");
+    } else {
         cli_llm_tell(llm, way->input.path, arguments->json);
-        code = cli_llm_fits(llm) ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
+        code = cli_llm_fits(llm) != CLI_LLM_NO ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
     }
     cli_llm_release(llm);
     return code;
@@ -690,9 +736,9 @@ static int estimate_answer(estimate_arguments *arguments, tn_error *error) {
 }
 
 static const char estimate_doc[] =
-    "Tells how much memory MODEL needs before anything runs, by kind and by phase, and whether it "
-    "fits. MODEL is a model file, or of a language model its config.json or its weights "
-    "(.safetensors, .gguf): then what it takes to run, and with --train to be trained.\v"
+    "Estimates the memory that MODEL needs before anything runs, by kind and by phase, and checks "
+    "whether it fits. MODEL is a model file; for a language model it is a folder, its config.json "
+    "or its weights (.safetensors, .gguf), estimated to run, or to be trained with --train.\v"
     "Examples:\n"
     "  tenure estimate resnet50.onnx --train --batch 64 --optimizer adam --device t4\n"
     "  tenure estimate resnet50.onnx --train --device 8GiB --max-batch\n"
