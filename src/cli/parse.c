@@ -17,16 +17,22 @@ typedef struct parse_call {
 
 static const cli_command *parse_command; /* the one that this process runs */
 static cli_tone parse_tone;
+static bool parse_follow_links;
 cli_tone cli_tone_asked(void) { return parse_tone; }
+bool cli_follows_links(void) { return parse_follow_links; }
 
-enum { PARSE_BRIEF = 2000, PARSE_PROGRESS };
+enum { PARSE_BRIEF = 2000, PARSE_PROGRESS, PARSE_FOLLOW };
 
 #define COMMON_OPTIONS(X)                                                                          \
     X('q', "quiet", NULL, "print nothing but errors: files and the exit status tell")              \
     X(PARSE_BRIEF, "brief", NULL, "print the answer in one line")                                  \
     X(PARSE_PROGRESS, "progress", "auto|bar|lines|none",                                           \
       "how long work tells how far it is, on standard error: auto is a bar on a terminal, else a " \
-      "line now and then (auto)")
+      "line now and then (auto)")                                                                  \
+    X(PARSE_FOLLOW, "follow-links", NULL,                                                          \
+      "follow symbolic links out of the folder of the file that names another file (external "     \
+      "data, shards, checkpoints), as caches of models need it (default: such a link is an "       \
+      "error)")
 
 static const struct argp_option common_options[] = {
     COMMON_OPTIONS(CLI_OPTION){"help", 'h', "all", OPTION_ARG_OPTIONAL,
@@ -71,6 +77,9 @@ static error_t common_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case PARSE_BRIEF:
         parse_tone.brief = true;
+        return 0;
+    case PARSE_FOLLOW:
+        parse_follow_links = true;
         return 0;
     case PARSE_PROGRESS:
         cli_progress_set(cli_choice(state, "progress", value, cli_progress_modes));

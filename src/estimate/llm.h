@@ -170,7 +170,7 @@ uint32_t tn__llm_mix_find(const char *name);
 const char *tn__llm_mix_name(uint32_t mix); /* NULL: outside */
 
 #ifndef TENURE_MINIMAL
-#include <jansson.h>
+#include "base/json.h"
 /* tn_llm_config, and what it read. */
 tn_status tn__llm_config_read(const char *name, const void *bytes, size_t size,
                               tn__llm_reading *reading, tn_llm *llm, tn_error *error);
