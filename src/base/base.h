@@ -49,6 +49,8 @@ tn_status tn__where(tn_error *error, tn_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* E_NO_MEMORY with a sentence that names what was wanted. */
 tn_status tn__no_memory(tn_error *error, const char *what);
+/* Of a system call that failed with this errno: E_NO_MEMORY or E_IO, "cannot WHAT: why". */
+tn_status tn__fail_system(tn_error *error, int reason, const char *what);
 
 /* --- checked arithmetic: false on overflow, result untouched --- */
 static inline bool tn__add(uint64_t a, uint64_t b, uint64_t *sum) {

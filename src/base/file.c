@@ -33,8 +33,7 @@ static bool file_is_standard(const char *path) {
 }
 
 static tn_status file_fail(tn_error *error, const char *path, const char *what) {
-    int reason = errno;
-    tn_status status = tn__fail(error, TN_E_IO, "cannot %s: %s", what, strerror(reason));
+    tn_status status = tn__fail_system(error, errno, what);
     return tn__where(error, status, "%s",
                      file_is_standard(path) ? "standard input or output" : path);
 }
@@ -262,8 +261,7 @@ static tn_status file_write_part(const char *path, mode_t replaced, const void *
                                  tn_error *error) {
     tn__new_file part;
     if (!tn__new_file_open(&part, path))
-        return errno == ENOMEM ? tn__no_memory(error, path)
-                               : file_fail(error, path, "create a file in its folder");
+        return file_fail(error, path, "create a file in its folder");
     bool written = file_write_all(part.descriptor, bytes, size) &&
                    (replaced == 0 || fchmod(part.descriptor, replaced) == 0) &&
                    fsync(part.descriptor) == 0;

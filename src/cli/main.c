@@ -89,6 +89,18 @@ static void main_no_page(int number, siginfo_t *facts, void *unused) {
     signal(number, SIG_DFL); /* the same access again */
 }
 
+/* oneDNN and other libraries in C++ end the process when their memory is out. */
+static void main_aborted(int number) {
+    static const char message[] =
+        "tenure: a library ended the process; most likely memory was out, which oneDNN does not "
+        "report\n";
+    (void)number;
+    ssize_t unheard = write(2, message, sizeof message - 1);
+    (void)unheard;
+    tn__new_file_abandon();
+    _exit(4);
+}
+
 static void main_watch_files(void) {
     struct sigaction action = {.sa_sigaction = main_no_page, .sa_flags = SA_SIGINFO};
     sigemptyset(&action.sa_mask);
@@ -103,6 +115,7 @@ static void main_watch_signals(void) {
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         cli_on_signal(numbers[i], cli_end_by_signal);
     signal(SIGXFSZ, SIG_IGN);
+    cli_on_signal(SIGABRT, main_aborted);
 }
 
 int main(int count, char **words) {

@@ -93,6 +93,12 @@ const struct argp cli_common_argp = {.options = common_options, .parser = common
 
 /* --- names that are none --- */
 
+_Noreturn static void parse_no_memory(void) {
+    tn_error error;
+    tn__no_memory(&error, "the options");
+    cli_end(&error);
+}
+
 /* Before argp, which would say no more than that there is no such option. */
 typedef struct parse_scan {
     const cli_command *command;
@@ -139,7 +145,7 @@ static const cli_option *parse_find(const parse_scan *scan, const char *name) {
 static bool parse_scan_name(const parse_scan *scan, const char *word, bool is_last) {
     const char *equals = strchr(word, '=');
     char *name = strndup(word, equals != NULL ? (size_t)(equals - word) : strlen(word));
-    if (name == NULL) return false; /* benign: argp looks at it, too */
+    if (name == NULL) parse_no_memory();
     const cli_option *option = parse_find(scan, name);
     free(name);
     if (equals != NULL && option->argument == NULL)
@@ -206,6 +212,6 @@ void cli_parse(const cli_command *command, int count, char **words, void *input)
     parse_call call = {command, input};
     parse_command = command;
     parse_check_names(command, count, words);
-    argp_parse(&parser, count, words, ARGP_NO_HELP, NULL, &call);
+    if (argp_parse(&parser, count, words, ARGP_NO_HELP, NULL, &call) != 0) parse_no_memory();
     if (parse_tone.quiet) parse_send_text("/dev/null");
 }

@@ -142,7 +142,7 @@ void tn__table_turn(const tn_embedding_table *table, uint32_t row, void *bytes) 
 /* --- files --- */
 
 tn_status tn__file_reason(const char *path, const char *what, tn_error *error) {
-    tn_status status = tn__fail(error, TN_E_IO, "cannot %s: %s", what, strerror(errno));
+    tn_status status = tn__fail_system(error, errno, what);
     return tn__where(error, status, "%s", path);
 }
 
