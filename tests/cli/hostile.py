@@ -91,9 +91,9 @@ def outputs():
     written("replay", "a.trace.csv", "-o", "r.svg", "-o", "r2.svg", "-o", "r.pickle", files=["r.svg", "r2.svg", "r.pickle"])
     written("simulate", f"{CORPUS}/log/in_place.log", "--budget", "1.0", "-o", "s.csv", "-o", "s.svg", "-o", "s.html", files=["s.csv", "s.svg", "s.html"])
     text = ["--data", "text:book.txt", "--batch", 4, "--steps", 2, "--plain", "--weights", "random:1"]
-    written("train", "lm.onnx", *text, "-o", "t.svg", "-o", "t.html", files=["t.svg", "t.html"])
-    tenure("train", "lm.onnx", *text, "--trace", "t.trace.json", "--trace", "t.trace.csv")
-    assert os.path.getsize("t.trace.json") > 0 and os.path.getsize("t.trace.csv") > 0
+    traces = ["t.svg", "t.html", "t.trace.json", "t.trace.csv"]
+    tenure("train", "lm.onnx", *text, *("-o t.svg -o t.html --trace t.trace.json --trace t.trace.csv".split()))
+    assert all(os.path.getsize(file) > 0 for file in traces)
     assert "--log: one file to write, not two" in tenure("train", "lm.onnx", *text, "--log", "a.csv", "--log", "b.csv", status=2)
     assert "one folder, not two" in tenure("run", model, "--output-dir", "out", "--output-dir", "in", status=2)
 
