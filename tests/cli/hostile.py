@@ -38,7 +38,7 @@ def refused_unless_followed(*words):
 def links():
     """External data, shards (.safetensors, .gguf), the configuration beside them, an embedding table's files, a data set."""
     os.mkdir("in")
-    shutil.copy(f"{SOURCE}/tests/cli/external_link.onnx", "in/model.onnx")
+    shutil.copy(f"{CORPUS}/onnx/external_link.onnx", "in/model.onnx")
     secret = "".join(chr(33 + i % 90) for i in range(100000))
     pathlib.Path("secret").write_text(secret)
     run = ["run", "in/model.onnx", "--input", "x=zeros", "--plain", "--output-dir", "out"]

@@ -70,6 +70,7 @@ if(TARGET tenure_command)
       target_link_libraries(cli_${name} PRIVATE ${CMAKE_DL_LIBS})
       add_dependencies(tenure_tests cli_${name})
     endforeach()
+    tenure_test(cli.hardened COMMAND ${here}/hardened.sh ${tenure} $<TARGET_FILE:libtenure> $<TARGET_FILE:tenure_preload>)
     tenure_test(cli.hostile TIMEOUT 300 NEEDS TENURE_PYTHON3
                 COMMAND ${TENURE_PYTHON3} ${here}/hostile.py ${tenure} $<TARGET_FILE:cli_slow_files> ${PROJECT_SOURCE_DIR})
     tenure_test(cli.no_memory TIMEOUT 400 NEEDS TENURE_PYTHON3
