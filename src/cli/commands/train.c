@@ -178,8 +178,8 @@ static const char train_doc[] =
     "  tenure train lm.onnx --data text:book.txt --parallel data=2,tensor=2 --ranks-as-threads -o "
     "ranks.html\n\n"
     "Exit status: 0 trained; 1 the budget is too small, or the plan was broken; 2 bad usage or "
-    "input, or a loss that is no number; 4 internal error; 130, 140, 143 stopped by SIGINT, "
-    "SIGUSR2 or SIGTERM, after a step and its checkpoint.";
+    "input, or a loss that is no number; 4 internal error; 129, 130, 140, 143, 152 stopped by "
+    "SIGHUP, SIGINT, SIGUSR2, SIGTERM or SIGXCPU, after a step and its checkpoint.";
 
 static tn_status train_model(cli_train *train, tn_error *error) {
     TN_TRY(cli_train_open(train, error));
