@@ -178,11 +178,12 @@ void tn__file_unmap(tn__file *file);
  */
 tn_status tn__file_map_beneath(const char *beside, const char *name, bool follow_links,
                                tn__file *file, tn_error *error);
-/* beneath.c: the same as a descriptor; -1 and errno, EXDEV where the name leaves the folder. */
+/* beneath.c: the same as a descriptor; -1 and errno, EXDEV where the name leaves the folder. A
+ * file is created (O_CREAT) in the folder itself only. */
 int tn__open_beneath(const char *beside, const char *name, bool follow_links, int flags,
                      mode_t mode);
 /* How it is done without openat2. `folder` is open. */
-int tn__open_walk(int folder, const char *name, int flags, mode_t mode);
+int tn__open_walk(int folder, const char *name, int flags);
 const char *tn__base_name(const char *path); /* after its last slash */
 tn_status tn__outside(const char *beside, const char *name, tn_error *error); /* E_OUTSIDE */
 

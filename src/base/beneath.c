@@ -90,7 +90,7 @@ static int beneath_up(beneath_walk *walk) {
 }
 
 /* One component: 0 to go on, else what open returns, in *opened. */
-static bool beneath_step(beneath_walk *walk, int flags, mode_t mode, int *opened) {
+static bool beneath_step(beneath_walk *walk, int flags, int *opened) {
     char component[NAME_MAX + 1];
     struct stat facts;
     int at = walk->folders[walk->depth];
@@ -103,10 +103,6 @@ static bool beneath_step(beneath_walk *walk, int flags, mode_t mode, int *opened
     if (strcmp(component, "..") == 0) return beneath_up(walk) != 0;
     bool last = walk->rest[0] == '\0';
     int found = openat(at, component, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    if (found < 0 && last && errno == ENOENT && (flags & O_CREAT) != 0) {
-        *opened = openat(at, component, flags | O_NOFOLLOW, mode);
-        return true;
-    }
     if (found < 0 || fstat(found, &facts) != 0) {
         if (found >= 0) close(found);
         return true;
@@ -128,18 +124,20 @@ static bool beneath_step(beneath_walk *walk, int flags, mode_t mode, int *opened
         return false;
     }
     close(found);
-    *opened = openat(at, component, flags | O_NOFOLLOW, mode);
+    *opened = openat(at, component, flags | O_NOFOLLOW);
     return true;
 }
 
-int tn__open_walk(int folder, const char *name, int flags, mode_t mode) {
+int tn__open_walk(int folder, const char *name, int flags) {
     beneath_walk walk = {.folders = {folder}};
     int opened = -1;
     if (name[0] == '/') return beneath_fail(EXDEV);
     if (strlen(name) >= sizeof walk.rest) return beneath_fail(ENAMETOOLONG);
-    memcpy(walk.rest, name, strlen(name) + 1);
+    size_t length = strlen(name);
+    memcpy(walk.rest, name, length + 1);
+    if (length > 0 && name[length - 1] == '/') flags |= O_DIRECTORY;
     bool ended = false;
-    while (!ended && walk.rest[0] != '\0') ended = beneath_step(&walk, flags, mode, &opened);
+    while (!ended && walk.rest[0] != '\0') ended = beneath_step(&walk, flags, &opened);
     int reason = ended ? errno : EISDIR;
     while (walk.depth > 0) close(walk.folders[walk.depth--]);
     errno = reason;
@@ -148,23 +146,25 @@ int tn__open_walk(int folder, const char *name, int flags, mode_t mode) {
 
 /* --- either --- */
 
-static int beneath_open(int folder, const char *name, int flags, mode_t mode) {
+static int beneath_open(int folder, const char *name, int flags) {
 #ifdef SYS_openat2
     struct open_how how = {.flags = (unsigned)flags,
-                           .mode = (flags & O_CREAT) != 0 ? mode : 0,
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
     long opened = syscall(SYS_openat2, folder, name, &how, sizeof how);
     if (opened >= 0 || (errno != ENOSYS && errno != EPERM && errno != EAGAIN)) return (int)opened;
 #endif
-    return tn__open_walk(folder, name, flags, mode);
+    return tn__open_walk(folder, name, flags);
 }
 
 int tn__open_beneath(const char *beside, const char *name, bool follow_links, int flags,
                      mode_t mode) {
     int folder = beneath_folder(beside);
     if (folder < 0) return -1;
+    int as_it_is = flags & ~O_CREAT;
     int opened =
-        follow_links ? openat(folder, name, flags, mode) : beneath_open(folder, name, flags, mode);
+        follow_links ? openat(folder, name, as_it_is) : beneath_open(folder, name, as_it_is);
+    if (opened < 0 && errno == ENOENT && (flags & O_CREAT) != 0 && strchr(name, '/') == NULL)
+        opened = openat(folder, name, flags | O_EXCL | O_NOFOLLOW, mode);
     int reason = errno;
     close(folder);
     errno = reason;

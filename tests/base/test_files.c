@@ -59,7 +59,7 @@ static void opens(const char *name, const char *text, int reason) {
     int in = open(at("in"), O_PATH | O_DIRECTORY);
     for (int way = 0; way < 2; way++) {
         int file = way == 0 ? tn__open_beneath(at("in/model"), name, false, O_RDONLY, 0)
-                            : tn__open_walk(in, name, O_RDONLY, 0);
+                            : tn__open_walk(in, name, O_RDONLY);
         int why = errno;
         if (text == NULL && (file >= 0 || why != reason))
             fail_msg("way %d, '%s': %d, %s", way, name, file, strerror(why));
@@ -97,6 +97,7 @@ static void a_name_in_a_file_stays_beneath_its_folder(void **state) {
     opens("/etc/passwd", NULL, EXDEV);
     opens("other/../../secret", NULL, EXDEV);
     opens("turn", NULL, ELOOP);
+    opens("data/", NULL, ENOTDIR);
     opens("none", NULL, ENOENT);
     opens("data/none", NULL, ENOTDIR);
 }
