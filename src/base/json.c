@@ -54,7 +54,7 @@ json_t *tn__json_parse(const void *bytes, size_t size, json_error_t *why, tn_sta
     json_parse_now.parses = false;
     bool failed = root == NULL || json_parse_now.no_memory || json_parse_now.too_much;
     if (!failed) return root;
-    json_decref(root); /* NULL is fine; a value that lacks what had no memory is none */
+    json_decref(root); /* NULL is fine; an incomplete value is not used */
     bool no_memory = json_parse_now.no_memory || *status != TN_OK;
     *status = no_memory ? TN_E_NO_MEMORY : TN_E_INVALID;
     if (no_memory) snprintf(why->text, sizeof why->text, "no memory for its values");

@@ -84,7 +84,7 @@ static bool part_name_it(tn__new_file *part, const char *from) {
     for (int attempt = 0; attempt < PART_TRIES; attempt++) {
         snprintf(part->beside, part->room, "%s.%ld-%d.part", part->path, (long)getpid(), attempt);
         struct stat facts;
-        if (lstat(part->beside, &facts) == 0) continue; /* of another one: not ours to remove */
+        if (lstat(part->beside, &facts) == 0) continue; /* another process may own it */
         part->slot = part_name_take(part->beside);
         bool made;
         if (from != NULL) {
