@@ -58,7 +58,8 @@ extern "C" {
     X(E_IO,          2, "a file or a device cannot be read or written")                                    \
     X(E_STOPPED,     3, "stopped by a limit before there was any answer")                      \
     X(E_NO_MEMORY,   4, "out of memory")                                                       \
-    X(E_INTERNAL,    4, "a promise of ours is broken; please report it")
+    X(E_INTERNAL,    4, "a promise of ours is broken; please report it")       \
+    X(E_OUTSIDE,     2, "a symbolic link leads out of the folder of the file that names it")
 /* clang-format on */
 
 typedef enum tn_status {
@@ -104,6 +105,10 @@ typedef struct tn_context {
     /* Told just before `progress`: the best answer and the proved bound so far, bytes in "plan",
      * time in "fit". `best` UINT64_MAX: there is none yet; `bound` 0: none. NULL: nobody asks. */
     void (*found)(void *self, const char *stage, uint64_t best, uint64_t bound);
+    /* Files that a model, an index, a checkpoint or a table names are opened beneath its folder; a
+     * symbolic link that leads out of it is E_OUTSIDE. true: such links are followed, as caches
+     * need that keep contents elsewhere. */
+    bool follow_links;
 } tn_context;
 
 #define TN_CONTEXT_INIT TN_INIT(tn_context, TN_SET(struct_size, sizeof(tn_context)))

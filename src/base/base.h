@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 
 #include <tenure/status.h>
 
@@ -48,6 +49,8 @@ tn_status tn__where(tn_error *error, tn_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* E_NO_MEMORY with a sentence that names what was wanted. */
 tn_status tn__no_memory(tn_error *error, const char *what);
+/* Of a system call that failed with this errno: E_NO_MEMORY or E_IO, "cannot WHAT: why". */
+tn_status tn__fail_system(tn_error *error, int reason, const char *what);
 
 /* --- checked arithmetic: false on overflow, result untouched --- */
 static inline bool tn__add(uint64_t a, uint64_t b, uint64_t *sum) {
@@ -167,7 +170,23 @@ tn_status tn__file_map(const char *path, tn__file *file,
  * some pipes have no end. */
 #define TN__FILE_READ_MOST ((uint64_t)1 << 30)
 tn_status tn__file_map_most(const char *path, uint64_t most, tn__file *file, tn_error *error);
+/* The same of a text: a zero byte in what is no regular file is E_INVALID as soon as it is read. */
+tn_status tn__file_map_text(const char *path, uint64_t most, tn__file *file, tn_error *error);
 void tn__file_unmap(tn__file *file);
+/* A file that `beside` names, or that belongs to it: `name` is relative to the folder of `beside`,
+ * and stays beneath it even through symbolic links, unless `follow_links`. E_OUTSIDE: it would not.
+ */
+tn_status tn__file_map_beneath(const char *beside, const char *name, bool follow_links,
+                               tn__file *file, tn_error *error);
+/* beneath.c: the same as a descriptor; -1 and errno, EXDEV where the name leaves the folder. A
+ * file is created (O_CREAT) in the folder itself only. */
+int tn__open_beneath(const char *beside, const char *name, bool follow_links, int flags,
+                     mode_t mode);
+/* How it is done without openat2. `folder` is open. */
+int tn__open_walk(int folder, const char *name, int flags);
+const char *tn__base_name(const char *path); /* after its last slash */
+tn_status tn__outside(const char *beside, const char *name, tn_error *error); /* E_OUTSIDE */
+
 /* Where bytes of a mapped file are in it, for who reads them without the mapping; the path lives as
  * long as the mapping. False: they are not of that file, or it is not mapped. */
 bool tn__file_where(const tn__file *file, const void *bytes, uint64_t size, const char **path,
@@ -182,7 +201,24 @@ tn_status tn__file_write_new(const char *path, uint32_t mode, const void *bytes,
 /* Of the file that stands there; 0: none does. */
 uint32_t tn__file_mode(const char *path);
 bool tn__has_suffix(const char *path, const char *suffix); /* ignoring case */
-#define TN__GROUPED_MAX 27u                                /* 2^64 with its commas, and the end */
+
+/* new_file.c: a file that gets its name when it is whole. Write into `descriptor`, and sync it. */
+typedef struct tn__new_file {
+    int descriptor, slot;
+    const char *path; /* borrowed */
+    char *beside;     /* its name until then, if it has one */
+    size_t room;
+    bool named;
+} tn__new_file;
+bool tn__new_file_open(tn__new_file *part, const char *path); /* false: errno says why */
+bool tn__new_file_keep(tn__new_file *part,
+                       bool replace);       /* names it; in either case it is closed */
+void tn__new_file_drop(tn__new_file *part); /* nothing is left */
+/* Removes every unfinished file of this process; for a signal handler that ends the process. */
+void tn__new_file_abandon(void);
+/* Removes unfinished files for `path` of processes that are gone. */
+void tn__new_file_sweep(const char *path);
+#define TN__GROUPED_MAX 27u /* 2^64 with its commas, and the end */
 /* 9633792 as "9,633,792". */
 const char *tn__grouped(uint64_t value, char text[TN__GROUPED_MAX]);
 

@@ -1,8 +1,8 @@
 /* file.c - whole files in, whole files out.
  *
  * Reading maps where it can: a model of gigabytes costs no memory until a page is touched.
- * Writing goes to a file beside, is flushed to the disk and renamed, so that a reader never
- * sees half a plan and a failure leaves the old file alone.
+ * Writing goes to a new file (new_file.c), is flushed to the disk and renamed, so that a reader
+ * never sees half a plan and a failure leaves the old file alone.
  */
 #include "base/base.h"
 
@@ -33,8 +33,7 @@ static bool file_is_standard(const char *path) {
 }
 
 static tn_status file_fail(tn_error *error, const char *path, const char *what) {
-    int reason = errno;
-    tn_status status = tn__fail(error, TN_E_IO, "cannot %s: %s", what, strerror(reason));
+    tn_status status = tn__fail_system(error, errno, what);
     return tn__where(error, status, "%s",
                      file_is_standard(path) ? "standard input or output" : path);
 }
@@ -48,9 +47,10 @@ static tn_status file_refuse_length(const char *path, uint64_t most, tn_error *e
     return tn__where(error, status, "%s", path);
 }
 
-/* A named pipe is opened without waiting for its writer: one that never comes would hang us in
- * silence. False: there was none for FILE_WAIT_MS. */
-static bool file_await_writer(int descriptor, int *waited_ms) {
+/* A named pipe is opened without waiting for its writer, and a device without waiting for what it
+ * gives: either might never come, and would hang us in silence. False: nothing came for
+ * FILE_WAIT_MS. */
+static bool file_await(int descriptor, int *waited_ms) {
     struct pollfd pipe = {.fd = descriptor, .events = POLLIN};
     if (*waited_ms >= FILE_WAIT_MS) return false;
     (void)poll(&pipe, 1, FILE_LOOK_MS);
@@ -69,7 +69,28 @@ static bool file_make_room(file_owner *owner, size_t *room) {
     return true;
 }
 
-static tn_status file_read_all(int descriptor, const char *path, uint64_t most, bool pipe,
+typedef struct file_reading {
+    uint64_t most; /* bytes of what has no size of its own */
+    bool text;     /* a zero byte ends it: it is none, and /dev/zero has no end */
+    bool pipe;     /* a named one */
+} file_reading;
+
+static tn_status file_refuse(const char *path, const char *what, tn_error *error) {
+    return tn__where(error, tn__fail(error, TN_E_IO, "%s", what), "%s", path);
+}
+
+/* Nothing is there now: a pipe's writer is waited for without a limit, a device is not. */
+static tn_status file_wait(int descriptor, const char *path, bool pipe, int *waited_ms,
+                           tn_error *error) {
+    if (pipe || descriptor == STDIN_FILENO) {
+        (void)fcntl(descriptor, F_SETFL, 0);
+        return TN_OK;
+    }
+    if (file_await(descriptor, waited_ms)) return TN_OK;
+    return file_refuse(path, "this device gives no more bytes, and does not end", error);
+}
+
+static tn_status file_read_all(int descriptor, const char *path, const file_reading *how,
                                file_owner *owner, tn_error *error) {
     size_t room = 0;
     int waited_ms = 0;
@@ -80,17 +101,22 @@ static tn_status file_read_all(int descriptor, const char *path, uint64_t most, 
             break;
         }
         ssize_t count = read(descriptor, (char *)owner->bytes + owner->size, room - owner->size);
+        bool zero = how->text && count > 0 &&
+                    memchr((char *)owner->bytes + owner->size, 0, (size_t)count) != NULL;
         if (count > 0) owner->size += (size_t)count;
-        if (owner->size > most) {
-            status = file_refuse_length(path, most, error);
-        } else if (count == 0 && pipe && owner->size == 0) {
-            if (file_await_writer(descriptor, &waited_ms)) continue;
-            status = tn__where(error, tn__fail(error, TN_E_IO, "nobody writes into this pipe"),
-                               "%s", path);
+        if (count > 0) waited_ms = 0;
+        if (zero) {
+            status = tn__fail(error, TN_E_INVALID, "it has a zero byte, so it is no text");
+            status = tn__where(error, status, "%s", path);
+        } else if (owner->size > how->most) {
+            status = file_refuse_length(path, how->most, error);
+        } else if (count == 0 && how->pipe && owner->size == 0) {
+            if (file_await(descriptor, &waited_ms)) continue;
+            status = file_refuse(path, "nobody writes into this pipe", error);
         } else if (count == 0) {
             return TN_OK;
         } else if (count < 0 && errno == EAGAIN) {
-            (void)fcntl(descriptor, F_SETFL, 0); /* there is a writer: wait for it */
+            status = file_wait(descriptor, path, how->pipe, &waited_ms, error);
         } else if (count < 0 && errno != EINTR) {
             status = file_fail(error, path, "read");
         }
@@ -100,7 +126,7 @@ static tn_status file_read_all(int descriptor, const char *path, uint64_t most, 
     return status;
 }
 
-static tn_status file_open(const char *path, int descriptor, uint64_t most, file_owner *owner,
+static tn_status file_open(const char *path, int descriptor, file_reading how, file_owner *owner,
                            tn_error *error) {
     struct stat facts;
     if (fstat(descriptor, &facts) != 0) return file_fail(error, path, "look at it");
@@ -115,28 +141,23 @@ static tn_status file_open(const char *path, int descriptor, uint64_t most, file
         if (owner->mapped) return TN_OK;
         *owner = (file_owner){0};
     }
-    bool pipe = S_ISFIFO(facts.st_mode) && descriptor != STDIN_FILENO;
-    return file_read_all(descriptor, path, most, pipe, owner, error);
+    how.pipe = S_ISFIFO(facts.st_mode) && descriptor != STDIN_FILENO;
+    return file_read_all(descriptor, path, &how, owner, error);
 }
 
-tn_status tn__file_map(const char *path, tn__file *file, tn_error *error) {
-    return tn__file_map_most(path, 0, file, error);
-}
-
-tn_status tn__file_map_most(const char *path, uint64_t most, tn__file *file, tn_error *error) {
-    bool standard = file_is_standard(path);
-    int descriptor = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (most == 0) most = TN__FILE_READ_MOST;
-    if (descriptor < 0) return file_fail(error, path, "open");
+/* The file behind an open descriptor, which is closed unless it is standard input. `path` is what
+ * the file is called in errors. */
+static tn_status file_map(const char *path, int descriptor, file_reading how, tn__file *file,
+                          tn_error *error) {
     file_owner found = {0};
-    tn_status status = file_open(path, descriptor, most, &found, error);
-    if (!standard) close(descriptor);
+    tn_status status = file_open(path, descriptor, how, &found, error);
+    if (descriptor != STDIN_FILENO) close(descriptor);
     if (status != TN_OK) return status;
     file_owner *owner = malloc(sizeof *owner);
     *file = (tn__file){.bytes = found.bytes, .size = found.size, .owner = owner};
     if (owner != NULL) {
         *owner = found;
-        if (found.mapped && !standard) owner->path = strdup(path); /* benign */
+        if (found.mapped && descriptor != STDIN_FILENO) owner->path = strdup(path); /* benign */
         return TN_OK;
     }
     if (found.mapped)
@@ -145,6 +166,48 @@ tn_status tn__file_map_most(const char *path, uint64_t most, tn__file *file, tn_
         free(found.bytes);
     *file = (tn__file){0};
     return tn__no_memory(error, path);
+}
+
+tn_status tn__file_map_beneath(const char *beside, const char *name, bool follow_links,
+                               tn__file *file, tn_error *error) {
+    const char *slash = strrchr(beside, '/');
+    int folder = slash != NULL ? (int)(slash - beside) + 1 : 0;
+    size_t room = (size_t)folder + strlen(name) + 3;
+    char *path = malloc(room);
+    if (path == NULL) return tn__no_memory(error, "a path");
+    bool looks_standard = slash == NULL && file_is_standard(name);
+    snprintf(path, room, "%.*s%s%s", folder, beside, looks_standard ? "./" : "", name);
+    int descriptor =
+        tn__open_beneath(beside, name, follow_links, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+    tn_status status;
+    if (descriptor >= 0)
+        status =
+            file_map(path, descriptor, (file_reading){.most = TN__FILE_READ_MOST}, file, error);
+    else
+        status = errno == EXDEV ? tn__outside(beside, name, error) : file_fail(error, path, "open");
+    free(path);
+    return status;
+}
+
+static tn_status file_map_path(const char *path, file_reading how, tn__file *file,
+                               tn_error *error) {
+    bool standard = file_is_standard(path);
+    int descriptor = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (how.most == 0) how.most = TN__FILE_READ_MOST;
+    if (descriptor < 0) return file_fail(error, path, "open");
+    return file_map(path, descriptor, how, file, error);
+}
+
+tn_status tn__file_map(const char *path, tn__file *file, tn_error *error) {
+    return file_map_path(path, (file_reading){0}, file, error);
+}
+
+tn_status tn__file_map_most(const char *path, uint64_t most, tn__file *file, tn_error *error) {
+    return file_map_path(path, (file_reading){.most = most}, file, error);
+}
+
+tn_status tn__file_map_text(const char *path, uint64_t most, tn__file *file, tn_error *error) {
+    return file_map_path(path, (file_reading){.most = most, .text = true}, file, error);
 }
 
 void tn__file_unmap(tn__file *file) {
@@ -193,41 +256,21 @@ static tn_status file_write_through(const char *path, const void *bytes, size_t 
     return status;
 }
 
-#define FILE_BESIDE_TRIES 100
-
-/* Creates "<path>.<process>-<try>.part", new, with the mode of an ordinary new file. */
-static int file_create_beside(const char *path, char *beside, size_t room) {
-    int descriptor = -1;
-    for (int attempt = 0; attempt < FILE_BESIDE_TRIES && descriptor < 0; attempt++) {
-        snprintf(beside, room, "%s.%ld-%d.part", path, (long)getpid(), attempt);
-        descriptor = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (descriptor < 0 && errno != EEXIST) break;
-    }
-    return descriptor;
-}
-
 /* `replaced` is the mode of the file that stands at `path`, 0 when there is none. */
-static tn_status file_write_beside(const char *path, mode_t replaced, const void *bytes,
-                                   size_t size, tn_error *error) {
-    size_t room = strlen(path) + 48;
-    char *beside = malloc(room);
-    if (beside == NULL) return tn__no_memory(error, path);
-    tn_status status = TN_OK;
-    int descriptor = file_create_beside(path, beside, room);
-    if (descriptor < 0) {
-        status = file_fail(error, path, "create a file in its folder");
-        free(beside);
+static tn_status file_write_part(const char *path, mode_t replaced, const void *bytes, size_t size,
+                                 tn_error *error) {
+    tn__new_file part;
+    if (!tn__new_file_open(&part, path))
+        return file_fail(error, path, "create a file in its folder");
+    bool written = file_write_all(part.descriptor, bytes, size) &&
+                   (replaced == 0 || fchmod(part.descriptor, replaced) == 0) &&
+                   fsync(part.descriptor) == 0;
+    if (!written) {
+        tn_status status = file_fail(error, path, "write");
+        tn__new_file_drop(&part);
         return status;
     }
-    bool written = file_write_all(descriptor, bytes, size) &&
-                   (replaced == 0 || fchmod(descriptor, replaced) == 0) && fsync(descriptor) == 0;
-    if (!written) status = file_fail(error, path, "write");
-    if (close(descriptor) != 0 && status == TN_OK) status = file_fail(error, path, "write");
-    if (status == TN_OK && rename(beside, path) != 0)
-        status = file_fail(error, path, "rename onto it");
-    if (status != TN_OK) unlink(beside);
-    free(beside);
-    return status;
+    return tn__new_file_keep(&part, true) ? TN_OK : file_fail(error, path, "rename onto it");
 }
 
 tn_status tn__file_write(const char *path, const void *bytes, size_t size, tn_error *error) {
@@ -236,12 +279,12 @@ tn_status tn__file_write(const char *path, const void *bytes, size_t size, tn_er
     bool exists = !standard && stat(path, &facts) == 0;
     if (standard || (exists && !S_ISREG(facts.st_mode)))
         return file_write_through(path, bytes, size, error);
-    return file_write_beside(path, exists ? facts.st_mode & 07777 : 0, bytes, size, error);
+    return file_write_part(path, exists ? facts.st_mode & 07777 : 0, bytes, size, error);
 }
 
 tn_status tn__file_write_new(const char *path, uint32_t mode, const void *bytes, size_t size,
                              tn_error *error) {
-    return file_write_beside(path, (mode_t)mode & 07777, bytes, size, error);
+    return file_write_part(path, (mode_t)mode & 07777, bytes, size, error);
 }
 
 uint32_t tn__file_mode(const char *path) {

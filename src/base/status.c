@@ -1,6 +1,7 @@
 /* status.c - names, sentences and exit codes, all from the one table; how an error is filled. */
 #include "base/base.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 typedef struct status_row {
@@ -43,6 +44,11 @@ tn_status tn__where(tn_error *error, tn_status status, const char *format, ...) 
     vsnprintf(error->where, sizeof error->where, format, arguments);
     va_end(arguments);
     return status;
+}
+
+tn_status tn__fail_system(tn_error *error, int reason, const char *what) {
+    tn_status status = reason == ENOMEM ? TN_E_NO_MEMORY : TN_E_IO;
+    return tn__fail(error, status, "cannot %s: %s", what, strerror(reason));
 }
 
 tn_status tn__no_memory(tn_error *error, const char *what) {

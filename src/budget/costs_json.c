@@ -140,7 +140,7 @@ tn_status tn_costs_read_memory(const char *name, const void *bytes, size_t size,
     TN_FAIL(error, TN_E_UNSUPPORTED, "%s: this build reads no JSON", name);
 }
 #else
-#include <jansson.h>
+#include "base/json.h"
 
 /* --- reading --- */
 
@@ -245,12 +245,13 @@ tn_status tn_costs_read_memory(const char *name, const void *bytes, size_t size,
                                tn_error *error) {
     json_error_t why;
     tn_costs *made;
-    json_t *root = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &why);
+    tn_status status;
+    json_t *root = tn__json_parse(bytes, size, &why, &status);
     if (root == NULL) {
-        tn__fail(error, TN_E_INVALID, "%s", why.text);
-        return tn__where(error, TN_E_INVALID, "%s: byte %d", name, why.position);
+        tn__fail(error, status, "%s", why.text);
+        return tn__where(error, status, "%s: byte %d", name, why.position);
     }
-    tn_status status = tn__costs_create(context, graph, &made, error);
+    status = tn__costs_create(context, graph, &made, error);
     if (status == TN_OK) {
         status = json_document(root, made, error);
         if (status == TN_OK) status = tn__costs_check(made, name, error);
@@ -268,7 +269,7 @@ tn_status tn_costs_read(const char *path, const tn_context *given, const tn_grap
                         tn_costs **costs, tn_error *error) {
     tn_context context = tn__context(given);
     tn__file file;
-    TN_TRY(tn__file_map_most(path, context.read_limit, &file, error));
+    TN_TRY(tn__file_map_text(path, context.read_limit, &file, error));
     tn_status status =
         tn_costs_read_memory(path, file.bytes, file.size, given, graph, costs, error);
     tn__file_unmap(&file);

@@ -198,7 +198,7 @@ tn_status tn_fit_problem_load_memory(const char *name, const void *bytes, size_t
 tn_status tn_fit_problem_load(const char *path, const tn_context *context, tn_graph **graph,
                               tn_costs **costs, tn_error *error) {
     tn__file file;
-    TN_TRY(tn__file_map_most(path, tn__context(context).read_limit, &file, error));
+    TN_TRY(tn__file_map_text(path, tn__context(context).read_limit, &file, error));
     tn_status status =
         tn_fit_problem_load_memory(path, file.bytes, file.size, context, graph, costs, error);
     tn__file_unmap(&file);

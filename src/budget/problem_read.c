@@ -23,7 +23,7 @@ tn_status tn__nodes_read(tn__nodes *it, const void *bytes, size_t size) {
     TN_FAIL(it->error, TN_E_UNSUPPORTED, "%s: this build reads no JSON", it->file);
 }
 #else
-#include <jansson.h>
+#include "base/json.h"
 
 #include <tenure/costs.h>
 
@@ -268,12 +268,13 @@ static tn_status read_document(read_state *s, const json_t *root) {
 tn_status tn__nodes_read(tn__nodes *it, const void *bytes, size_t size) {
     json_error_t why;
     read_state state = {.nodes = it};
-    json_t *root = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &why);
+    tn_status status;
+    json_t *root = tn__json_parse(bytes, size, &why, &status);
     if (root == NULL) {
-        tn_status status = tn__fail(it->error, TN_E_INVALID, "%s", why.text);
+        tn__fail(it->error, status, "%s", why.text);
         return tn__where(it->error, status, "%s: byte %d", it->file, why.position);
     }
-    tn_status status = read_document(&state, root);
+    status = read_document(&state, root);
     json_decref(root);
     return tn__where(it->error, status, "%s", it->file);
 }

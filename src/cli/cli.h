@@ -58,6 +58,7 @@ typedef struct cli_tone {
     bool brief; /* one line */
 } cli_tone;
 cli_tone cli_tone_asked(void);
+bool cli_follows_links(void); /* --follow-links, once the words are parsed */
 
 /* options.c: the options of a command as one list: its own, those of its children under their
  * headings, those of every command. */
@@ -92,6 +93,10 @@ void cli_fill(FILE *to, const char *text, uint32_t at, uint32_t indent, uint32_t
 #define CLI_SUFFIXES_MAX 160
 const char *cli_suffixes(char text[CLI_SUFFIXES_MAX]);
 
+/* visible.c: from here on, stdout and stderr show control characters as escapes. */
+void cli_show_controls(void);
+FILE *cli_terminal(void);         /* standard error as it is, to move the cursor */
+int cli_descriptor(FILE *stream); /* of stdout and stderr, whatever they are */
 /* Prints text with names from files: no control character of theirs reaches the terminal. */
 void cli_put_text(FILE *file, const char *text);
 /* Prints "tenure: WHERE: MESSAGE" and returns the exit status. */
@@ -131,6 +136,25 @@ const char *cli_standard_input(struct argp_state *state, const char *path);
 const char *cli_standard_output(const char *path); /* text goes to standard error from then on */
 /* A usage error where nobody could write such a file: before what it is for takes its time. */
 void cli_check_folder(struct argp_state *state, const char *option, const char *path);
+/* Files that one option names, each of which is written: the option may be repeated. */
+#define CLI_PATHS_MAX 16u
+typedef struct cli_paths {
+    const char *at[CLI_PATHS_MAX];
+    uint32_t count;
+} cli_paths;
+/* Adds a file whose suffix is one of `suffixes` (NULL at its end), or ends with a usage error. */
+void cli_paths_add(struct argp_state *state, const char *option, const char *const *suffixes,
+                   const char *path, cli_paths *paths);
+#define CLI_PATHS_ADD(state, option, path, paths, ...)                                             \
+    cli_paths_add(state, option, (const char *const[]){__VA_ARGS__, NULL}, path, paths)
+bool cli_paths_has(const cli_paths *paths, const char *suffix);
+tn_status cli_paths_write(const cli_paths *paths,
+                          tn_status (*write)(const void *self, const char *path, tn_error *error),
+                          const void *self, tn_error *error);
+void cli_paths_print(const cli_paths *paths); /* "wrote FILE", a line each */
+/* The one file of an option that cannot be repeated, or a usage error. */
+void cli_path_once(struct argp_state *state, const char *option, const char **slot,
+                   const char *path);
 /* One more file to write, in a format that its suffix says and a folder that there is, or a usage
  * error. */
 void cli_add_output(struct argp_state *state, const char **outputs, uint32_t *count, uint32_t most,
@@ -243,6 +267,8 @@ double cli_clock(void);
  * handler returns. What comes within a quarter of a second is one wish: timeout(1) signals the
  * process, then its group, and so it gets two. */
 void cli_on_signal(int number, void (*handler)(int));
+/* A handler: removes unfinished files, then ends the process as the signal does by default. */
+void cli_end_by_signal(int number);
 bool cli_asks_again(int number);
 
 #define CLI_TFLITE_ALIGNMENT 16u /* of plans inside .tflite models, by default */

@@ -17,13 +17,17 @@ bool cli_llm_recognises(const char *path) {
 
 /* --- reading --- */
 
-static tn_status llm_config(cli_llm *llm, const char *path, tn_error *error) {
-    tn__file file;
-    TN_TRY(tn__file_map(path, &file, error));
+static tn_status llm_config_read(cli_llm *llm, const char *path, tn__file file, tn_error *error) {
     tn_status status = tn_llm_config(path, file.bytes, file.size, llm->model, error);
     tn__file_unmap(&file);
     llm->has_model = status == TN_OK;
     return status;
+}
+
+static tn_status llm_config(cli_llm *llm, const char *path, tn_error *error) {
+    tn__file file;
+    TN_TRY(tn__file_map(path, &file, error));
+    return llm_config_read(llm, path, file, error);
 }
 
 /* A config.json that is not understood leaves cache and workspace open; the weights are known. */
@@ -49,9 +53,11 @@ static tn_status llm_config_near(cli_llm *llm, const char *path, tn_error *error
     tn_status status = TN_OK;
     if (text.failed)
         status = tn__no_memory(error, "a path");
-    else if (access(text.data, R_OK) == 0)
-        status = llm_config(llm, text.data, error);
-    else
+    else if (access(text.data, R_OK) == 0) {
+        tn__file file;
+        status = tn__file_map_beneath(text.data, "config.json", cli_follows_links(), &file, error);
+        if (status == TN_OK) status = llm_config_read(llm, text.data, file, error);
+    } else
         snprintf(llm->unknown, sizeof llm->unknown, "there is no config.json with the weights");
     tn__text_release(&text);
     return status;

@@ -81,11 +81,24 @@ static void main_no_page(int number, siginfo_t *facts, void *unused) {
         "tenure: a file that is being read became shorter, or its disk failed; run again\n";
     (void)unused;
     if (facts->si_code == BUS_ADRERR) {
+        tn__new_file_abandon();
         ssize_t unheard = write(2, message, sizeof message - 1);
         (void)unheard;
         _exit(2);
     }
     signal(number, SIG_DFL); /* the same access again */
+}
+
+/* oneDNN and other libraries in C++ end the process when their memory is out. */
+static void main_aborted(int number) {
+    static const char message[] =
+        "tenure: a library ended the process; most likely memory was out, which oneDNN does not "
+        "report\n";
+    (void)number;
+    ssize_t unheard = write(2, message, sizeof message - 1);
+    (void)unheard;
+    tn__new_file_abandon();
+    _exit(4);
 }
 
 static void main_watch_files(void) {
@@ -94,8 +107,21 @@ static void main_watch_files(void) {
     (void)sigaction(SIGBUS, &action, NULL);
 }
 
+/* Signals that end a process by default: no unfinished file is left behind. A signal that is
+ * ignored already (nohup) stays ignored. A file that reaches its limit of size is an error of
+ * writing. */
+static void main_watch_signals(void) {
+    static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGALRM, SIGUSR1};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        cli_on_signal(numbers[i], cli_end_by_signal);
+    signal(SIGXFSZ, SIG_IGN);
+    cli_on_signal(SIGABRT, main_aborted);
+}
+
 int main(int count, char **words) {
+    cli_show_controls();
     main_watch_files();
+    main_watch_signals();
     signal(SIGPIPE, SIG_IGN); /* a reader that leaves is met at the end: cli_finish */
     const char *name = count > 1 ? words[1] : "";
     const cli_command *command = main_find(name);

@@ -13,7 +13,7 @@
 /* Weights of a file of weights go in the place of the model's. */
 static tn_status session_weights(cli_session *session, tn_error *error) {
     const char *path = session->weights_path;
-    TN_TRY(tn_weights_open(path, NULL, &session->weights, error));
+    TN_TRY(tn_weights_open(path, session->input->import.context, &session->weights, error));
     tn_status status =
         tn_weights_bind(session->weights, session->input->graph, &session->weights_taken, error);
     return status == TN_OK ? TN_OK : tn__where(error, status, "%s", path);
@@ -28,7 +28,8 @@ static tn_status session_model(cli_session *session, tn_error *error) {
         TN_TRY(session_weights(session, error));
     else if (session->weights_path != NULL) {
         tn_graph *model;
-        TN_TRY(tn_checkpoint_open(session->weights_path, NULL, &session->kept, error));
+        TN_TRY(tn_checkpoint_open(session->weights_path, input->import.context, &session->kept,
+                                  error));
         TN_TRY(tn_checkpoint_model(session->kept, input->graph, &model, error));
         tn_graph_destroy(input->graph);
         input->graph = model;
@@ -218,7 +219,7 @@ tn_status cli_session_open(cli_session *session, tn_error *error) {
 /* Steps, and for each block its beginning and end. Loops may tell more; what has no room is
  * counted. */
 tn_status cli_session_open_trace(cli_session *session, uint64_t runs, tn_error *error) {
-    if (session->trace_path == NULL && !session->traced) return TN_OK;
+    if (session->traces.count == 0 && !session->traced) return TN_OK;
     const tn_program *program = tn_setup_program(session->setup);
     const tn_problem *problem = tn_occupancy_problem(tn_setup_occupancy(session->setup));
     uint64_t a_run = tn_program_count(program) + 2 * (uint64_t)tn_problem_count(problem);
@@ -229,15 +230,19 @@ tn_status cli_session_open_trace(cli_session *session, uint64_t runs, tn_error *
     return tn_trace_create(session->input->import.context, room, &session->trace, error);
 }
 
-tn_status cli_session_write_trace(const cli_session *session, tn_error *error) {
-    if (session->trace_path == NULL) return TN_OK;
+static tn_status session_write_trace(const void *self, const char *path, tn_error *error) {
+    const cli_session *session = self;
     tn_report report = {.struct_size = sizeof report,
                         .input = session->input->path,
                         .problem = tn_occupancy_problem(tn_setup_occupancy(session->setup)),
                         .occupancy = tn_setup_occupancy(session->setup),
                         .layout = session->pool == NULL ? tn_setup_layout(session->setup) : NULL,
                         .trace = session->trace};
-    return tn_report_write(&report, session->trace_path, error);
+    return tn_report_write(&report, path, error);
+}
+
+tn_status cli_session_write_trace(const cli_session *session, tn_error *error) {
+    return cli_paths_write(&session->traces, session_write_trace, session, error);
 }
 
 /* --- memory of its own for everything --- */

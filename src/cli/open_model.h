@@ -25,7 +25,8 @@ struct cli_session {
     bool plain;         /* no oneDNN */
     bool check;         /* against memory of its own for every tensor: cli_session_naive */
     bool poison, naive; /* naive: it has that */
-    const char *pool, *trace_path;
+    const char *pool;
+    cli_paths traces;          /* files of the trace, all of the same run */
     bool traced;               /* somebody reads the trace beside its file */
     uint64_t budget;           /* bytes, of arena and weights; 0: what is needed */
     const char *pass;          /* that makes it fit them; NULL: fit's own. "keep": nobody does */
@@ -73,7 +74,7 @@ tn_status cli_session_plan(cli_session *session, tn_error *error);
 /* What parameters begin with, for a trainer; `session` outlives it. */
 tn_contents_of cli_session_contents(cli_session *session);
 /* Room for what so many runs will tell, where anybody reads it, and the file of it; nothing without
- * a trace_path. */
+ * `traces`. */
 tn_status cli_session_open_trace(cli_session *session, uint64_t runs, tn_error *error);
 tn_status cli_session_write_trace(const cli_session *session, tn_error *error);
 /* Device and engine. Errors: E_EXHAUSTED when the budget is too small. */

@@ -98,7 +98,7 @@ enum {
     X(SESSION_TRACE, "trace", "FILE",                                                              \
       "what ran when, and who held memory: .trace.json (Chrome, Perfetto) or .trace.csv "          \
       "(replay) or .pickle (PyTorch's memory viewer, `tenure report`); of training, in its first " \
-      "step")                                                                                      \
+      "step; may be repeated")                                                                     \
     X(SESSION_PLAIN, "plain", NULL, "our own loops alone, without oneDNN: slow, the reference")
 
 static void session_set_weights(struct argp_state *state, cli_session *session, const char *text) {
@@ -189,19 +189,15 @@ static error_t session_parse(int key, char *value, struct argp_state *state) {
         session->poison = true;
         return 0;
     case SESSION_TRACE:
-        session->trace_path = value;
-        if (!tn__has_suffix(value, ".trace.json") && !tn__has_suffix(value, ".trace.csv") &&
-            !tn__has_suffix(value, ".pickle"))
-            cli_misuse(state,
-                       "--trace: no format for '%s'; there are .trace.json, .trace.csv and .pickle",
-                       value);
+        CLI_PATHS_ADD(state, "--trace", value, &session->traces, ".trace.json", ".trace.csv",
+                      ".pickle");
         return 0;
     case SESSION_PLAIN:
         session->plain = true;
         return 0;
     case ARGP_KEY_END:
         session_check_fit(state, session);
-        if (session->trace_path != NULL && session->poison)
+        if (session->traces.count > 0 && session->poison)
             cli_misuse(state, "--trace and --poison do not go together: run it once for each");
         return 0;
     default:

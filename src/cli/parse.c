@@ -17,16 +17,22 @@ typedef struct parse_call {
 
 static const cli_command *parse_command; /* the one that this process runs */
 static cli_tone parse_tone;
+static bool parse_follow_links;
 cli_tone cli_tone_asked(void) { return parse_tone; }
+bool cli_follows_links(void) { return parse_follow_links; }
 
-enum { PARSE_BRIEF = 2000, PARSE_PROGRESS };
+enum { PARSE_BRIEF = 2000, PARSE_PROGRESS, PARSE_FOLLOW };
 
 #define COMMON_OPTIONS(X)                                                                          \
     X('q', "quiet", NULL, "print nothing but errors: files and the exit status tell")              \
     X(PARSE_BRIEF, "brief", NULL, "print the answer in one line")                                  \
     X(PARSE_PROGRESS, "progress", "auto|bar|lines|none",                                           \
       "how long work tells how far it is, on standard error: auto is a bar on a terminal, else a " \
-      "line now and then (auto)")
+      "line now and then (auto)")                                                                  \
+    X(PARSE_FOLLOW, "follow-links", NULL,                                                          \
+      "follow symbolic links out of the folder of the file that names another file (external "     \
+      "data, shards, checkpoints), as caches of models need it (default: such a link is an "       \
+      "error)")
 
 static const struct argp_option common_options[] = {
     COMMON_OPTIONS(CLI_OPTION){"help", 'h', "all", OPTION_ARG_OPTIONAL,
@@ -72,6 +78,9 @@ static error_t common_parse(int key, char *value, struct argp_state *state) {
     case PARSE_BRIEF:
         parse_tone.brief = true;
         return 0;
+    case PARSE_FOLLOW:
+        parse_follow_links = true;
+        return 0;
     case PARSE_PROGRESS:
         cli_progress_set(cli_choice(state, "progress", value, cli_progress_modes));
         return 0;
@@ -83,6 +92,12 @@ static error_t common_parse(int key, char *value, struct argp_state *state) {
 const struct argp cli_common_argp = {.options = common_options, .parser = common_parse};
 
 /* --- names that are none --- */
+
+_Noreturn static void parse_no_memory(void) {
+    tn_error error;
+    tn__no_memory(&error, "the options");
+    cli_end(&error);
+}
 
 /* Before argp, which would say no more than that there is no such option. */
 typedef struct parse_scan {
@@ -130,7 +145,7 @@ static const cli_option *parse_find(const parse_scan *scan, const char *name) {
 static bool parse_scan_name(const parse_scan *scan, const char *word, bool is_last) {
     const char *equals = strchr(word, '=');
     char *name = strndup(word, equals != NULL ? (size_t)(equals - word) : strlen(word));
-    if (name == NULL) return false; /* benign: argp looks at it, too */
+    if (name == NULL) parse_no_memory();
     const cli_option *option = parse_find(scan, name);
     free(name);
     if (equals != NULL && option->argument == NULL)
@@ -197,6 +212,6 @@ void cli_parse(const cli_command *command, int count, char **words, void *input)
     parse_call call = {command, input};
     parse_command = command;
     parse_check_names(command, count, words);
-    argp_parse(&parser, count, words, ARGP_NO_HELP, NULL, &call);
+    if (argp_parse(&parser, count, words, ARGP_NO_HELP, NULL, &call) != 0) parse_no_memory();
     if (parse_tone.quiet) parse_send_text("/dev/null");
 }

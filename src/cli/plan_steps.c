@@ -21,6 +21,17 @@ tn_status cli_read_steps(const char *path, tn_op_id **steps, uint32_t *count, tn
     return TN_OK;
 }
 
+/* NULL: it is no plan, and the reader of its rows says what is wrong. */
+static json_t *steps_open(const char *path, tn_status *status) {
+    json_error_t why;
+    tn__file file;
+    *status = tn__file_map(path, &file, NULL);
+    if (*status != TN_OK) return NULL;
+    json_t *plan = tn__json_parse(file.bytes, file.size, &why, status);
+    tn__file_unmap(&file);
+    return plan;
+}
+
 void cli_read_whom(const char *path, cli_whom *whom) {
     (void)path;
     (void)whom;
@@ -28,12 +39,28 @@ void cli_read_whom(const char *path, cli_whom *whom) {
 
 #else
 
-#include <jansson.h>
+#include "base/json.h"
+
+/* NULL: it is no plan, and the reader of its rows says what is wrong. */
+static json_t *steps_open(const char *path, tn_status *status) {
+    json_error_t why;
+    tn__file file;
+    *status = tn__file_map(path, &file, NULL);
+    if (*status != TN_OK) return NULL;
+    json_t *plan = tn__json_parse(file.bytes, file.size, &why, status);
+    tn__file_unmap(&file);
+    return plan;
+}
 
 void cli_read_whom(const char *path, cli_whom *whom) {
-    json_error_t why;
+    tn_status status;
+    tn_error error = {0};
     if (whom->runner != CLI_RUNNER_NONE || !tn__has_suffix(path, ".json")) return;
-    json_t *plan = json_load_file(path, 0, &why);
+    json_t *plan = steps_open(path, &status);
+    if (status == TN_E_NO_MEMORY) {
+        tn__no_memory(&error, path);
+        cli_end(&error);
+    }
     const json_t *kernels = json_object_get(plan, "kernels");
     const char *library = json_string_value(json_object_get(kernels, "library"));
     json_int_t threads = json_integer_value(json_object_get(kernels, "threads"));
@@ -64,12 +91,13 @@ tn_status cli_read_steps(const char *path, tn_op_id **steps, uint32_t *count, tn
     *steps = NULL;
     *count = 0;
     if (!tn__has_suffix(path, ".json")) return TN_OK;
-    json_error_t why;
-    json_t *plan = json_load_file(path, 0, &why);
-    if (plan == NULL) return TN_OK; /* whoever reads the rows says what is wrong */
+    tn_status status;
+    json_t *plan = steps_open(path, &status);
+    if (status == TN_E_NO_MEMORY) return tn__no_memory(error, "the steps of the plan");
+    if (plan == NULL) return TN_OK;
     const json_t *list = json_object_get(plan, "steps");
     size_t room = json_array_size(list);
-    tn_status status = TN_OK;
+    status = TN_OK;
     tn_op_id *made = room > 0 ? calloc(room, sizeof *made) : NULL;
     if (room > 0 && made == NULL) status = tn__no_memory(error, "the steps of the plan");
     if (made != NULL) status = steps_take(list, made, count, error);

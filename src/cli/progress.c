@@ -104,7 +104,7 @@ static void progress_draw_bar(const char *stage, uint64_t done, uint64_t total, 
                  PROGRESS_WIDTH - filled, "                        ");
     progress_answer(stage, answer);
     snprintf(line, sizeof line, "%s%s %.1f s%s", stage, bar, seconds, answer);
-    fprintf(stderr, "\r\033[K%.*s", (int)cli_columns(stderr) - 1, line);
+    fprintf(cli_terminal(), "\r\033[K%.*s", (int)cli_columns(stderr) - 1, line);
     progress.drawn = true;
 }
 
@@ -163,6 +163,6 @@ tn_context cli_context(void) {
 }
 
 void cli_progress_end(void) {
-    if (progress.drawn) fputs("\r\033[K", stderr);
+    if (progress.drawn) fputs("\r\033[K", cli_terminal());
     progress.drawn = false;
 }

@@ -38,7 +38,8 @@ typedef struct cli_replay_result {
 } cli_replay_result;
 
 typedef struct cli_replay {
-    const char *path, *output;
+    const char *path;
+    cli_paths outputs;
     const char *pools[CLI_REPLAY_POOLS_MAX];
     uint32_t pool_count;
     uint64_t capacity, alignment, pages; /* 0: not told */
@@ -56,7 +57,7 @@ typedef struct cli_replay {
     bool plays_own; /* also without a pool */
     tn_play_answer own;
     uint64_t *sizes;    /* [blocks] */
-    uint64_t *reserved; /* [events], of one pool; with `output` */
+    uint64_t *reserved; /* [events], of one pool; with `outputs` */
     cli_replay_picture picture;
     tn_layout layout;
     cli_replay_result results[CLI_REPLAY_POOLS_MAX];

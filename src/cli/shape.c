@@ -14,7 +14,8 @@ uint32_t cli_columns(FILE *to) {
     const char *given = getenv("COLUMNS");
     struct winsize size = {0};
     unsigned long columns = given != NULL ? strtoul(given, NULL, 10) : 0;
-    if (columns == 0 && isatty(fileno(to)) && ioctl(fileno(to), TIOCGWINSZ, &size) == 0)
+    if (columns == 0 && isatty(cli_descriptor(to)) &&
+        ioctl(cli_descriptor(to), TIOCGWINSZ, &size) == 0)
         columns = size.ws_col;
     if (columns == 0) columns = SHAPE_COLUMNS;
     if (columns < SHAPE_FEWEST) return SHAPE_FEWEST;

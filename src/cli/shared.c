@@ -51,6 +51,7 @@ int cli_fail(const tn_error *error) {
     cli_put_text(stderr, error->where);
     if (error->where[0] != '\0') fputs(": ", stderr);
     cli_put_text(stderr, error->message);
+    if (error->status == TN_E_OUTSIDE) fputs(", or add --follow-links", stderr);
     fputc('\n', stderr);
     return tn_status_exit_code(error->status);
 }
@@ -208,13 +209,22 @@ bool cli_asks_again(int number) {
     double now = cli_clock();
     if (first == 0) first = now;
     if (now - first < SHARED_SAME_WISH_S) return false;
-    signal(number, SIG_DFL);
-    raise(number); /* waits until the handler has returned */
+    cli_end_by_signal(number);
     return true;
 }
 
+void cli_end_by_signal(int number) {
+    tn__new_file_abandon();
+    signal(number, SIG_DFL);
+    raise(number); /* waits until the handler has returned */
+}
+
 void cli_on_signal(int number, void (*handler)(int)) {
-    struct sigaction action = {.sa_handler = handler};
+    struct sigaction action = {.sa_handler = handler}, before;
+    bool by_shell = number == SIGINT || number == SIGQUIT; /* ignored in the background */
+    if (sigaction(number, NULL, &before) == 0 && before.sa_handler == SIG_IGN &&
+        !(by_shell && handler != cli_end_by_signal))
+        return;
     sigemptyset(&action.sa_mask);
     sigaddset(&action.sa_mask, SIGINT);
     sigaddset(&action.sa_mask, SIGTERM);

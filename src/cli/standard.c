@@ -117,6 +117,51 @@ void cli_check_folder(struct argp_state *state, const char *option, const char *
     free(folder);
 }
 
+void cli_paths_add(struct argp_state *state, const char *option, const char *const *suffixes,
+                   const char *path, cli_paths *paths) {
+    char all[CLI_SUFFIXES_MAX] = "";
+    bool found = false;
+    path = cli_standard_output(path);
+    for (uint32_t i = 0; suffixes[i] != NULL; i++) {
+        size_t used = strlen(all);
+        found = found || tn__has_suffix(path, suffixes[i]);
+        snprintf(all + used, sizeof all - used, "%s%s", used > 0 ? ", " : "", suffixes[i]);
+    }
+    if (!found) cli_misuse(state, "%s: '%s' does not end in %s", option, path, all);
+    if (paths->count == CLI_PATHS_MAX)
+        cli_misuse(state, "%s: more than %u files", option, CLI_PATHS_MAX);
+    cli_check_folder(state, option, path);
+    paths->at[paths->count++] = path;
+}
+
+bool cli_paths_has(const cli_paths *paths, const char *suffix) {
+    for (uint32_t i = 0; i < paths->count; i++)
+        if (tn__has_suffix(paths->at[i], suffix)) return true;
+    return false;
+}
+
+tn_status cli_paths_write(const cli_paths *paths,
+                          tn_status (*write)(const void *self, const char *path, tn_error *error),
+                          const void *self, tn_error *error) {
+    for (uint32_t i = 0; i < paths->count; i++) TN_TRY(write(self, paths->at[i], error));
+    return TN_OK;
+}
+
+void cli_paths_print(const cli_paths *paths) {
+    for (uint32_t i = 0; i < paths->count; i++) {
+        fputs("wrote ", stdout);
+        cli_put_text(stdout, paths->at[i]);
+        putchar('\n');
+    }
+}
+
+void cli_path_once(struct argp_state *state, const char *option, const char **slot,
+                   const char *path) {
+    if (*slot != NULL) cli_misuse(state, "%s: one file to write, not two", option);
+    cli_check_folder(state, option, path);
+    *slot = path;
+}
+
 void cli_add_output(struct argp_state *state, const char **outputs, uint32_t *count, uint32_t most,
                     const char *path) {
     char all[CLI_SUFFIXES_MAX];

@@ -32,7 +32,7 @@ struct cli_train {
     cli_training training;
     cli_session session, naive; /* naive: with --check */
     const char *data_path, *log_path;
-    const char *picture; /* of a step of all ranks; NULL: none */
+    cli_paths pictures; /* of a step of all ranks */
     uint64_t batch;
     double rate; /* --lr */
     bool json;

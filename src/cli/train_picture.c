@@ -14,7 +14,7 @@
 #define PICTURE_TAG 0x706963u
 
 uint64_t cli_train_picture_runs(const cli_train *train) {
-    return train->picture != NULL ? PICTURE_RUN + 1 : 1;
+    return train->pictures.count > 0 ? PICTURE_RUN + 1 : 1;
 }
 
 static void picture_label(const cli_train *train, char *text, size_t size) {
@@ -153,10 +153,14 @@ static void picture_idle(cli_train *train, const tn_timeline *line) {
         }
 }
 
+static tn_status picture_write_file(const void *self, const char *path, tn_error *error) {
+    return tn_timeline_write(self, path, error);
+}
+
 static tn_status picture_write(cli_train *train, tn_timeline *line, tn_error *error) {
     TN_TRY(tn_timeline_meet(line, error));
     picture_idle(train, line);
-    return tn_timeline_write(line, train->picture, error);
+    return cli_paths_write(&train->pictures, picture_write_file, line, error);
 }
 
 static tn_status picture_make(cli_train *train, uint32_t run, tn_timeline *line, tn_error *error) {
@@ -178,10 +182,10 @@ static tn_status picture_make(cli_train *train, uint32_t run, tn_timeline *line,
 tn_status cli_train_picture(cli_train *train, tn_error *error) {
     tn_engine_usage usage;
     tn_timeline *line;
-    if (train->picture == NULL) return TN_OK;
+    if (train->pictures.count == 0) return TN_OK;
     tn_engine_measure(train->session.engine, &usage);
     if (usage.run_count == 0)
-        TN_FAIL(error, TN_E_INVALID, "%s: there was no step to be drawn", train->picture);
+        TN_FAIL(error, TN_E_INVALID, "%s: there was no step to be drawn", train->pictures.at[0]);
     TN_TRY(tn_timeline_create(train->input.import.context, train->input.path,
                               cli_train_ranks(train), &line, error));
     tn_status status =

@@ -52,7 +52,7 @@ tn_status cli_train_agree(cli_train *train, tn_status status, tn_error *error) {
 }
 
 tn_status cli_train_alike(cli_train *train, tn_error *error) {
-    const tn_world_same same = {"wish for a picture (-o)", train->picture != NULL};
+    const tn_world_same same = {"wish for a picture (-o)", train->pictures.count > 0};
     if (train->world == NULL) return TN_OK;
     TN_TRY(tn_world_compare(train->world, &same, 1, error));
     return tn_world_alike(train->world, tn_setup_program(train->session.setup), train->session.seed,
@@ -95,7 +95,8 @@ static tn_status ranks_one(void *self, tn_world *world, tn_error *error) {
     if (!speaks) {
         context.log = NULL;
         context.progress = NULL;
-        train.session.trace_path = train.log_path = NULL;
+        train.session.traces.count = 0;
+        train.log_path = NULL;
     }
     train.world = world;
     train.session.input = &train.input;

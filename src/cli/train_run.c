@@ -106,14 +106,14 @@ static tn_status run_samples(void *self, const tn_graph *graph, tn_array *inputs
 }
 
 static tn_status run_plan(cli_train *train, tn_error *error) {
-    TN_TRY(tn_data_load(train->data_path, NULL, &train->data, error));
+    TN_TRY(tn_data_load(train->data_path, train->input.import.context, &train->data, error));
     TN_TRY(run_load(train, error));
     return cli_session_plan(&train->session, error);
 }
 
 static tn_status run_engine(cli_train *train, tn_error *error) {
     cli_session *session = &train->session;
-    session->traced = train->picture != NULL;
+    session->traced = train->pictures.count > 0;
     TN_TRY(cli_session_open_trace(session, cli_train_picture_runs(train), error));
     TN_TRY(cli_session_open(session, error));
     return session->check ? cli_session_naive(session, &train->naive, error) : TN_OK;
@@ -156,6 +156,8 @@ static void run_stop(int signal) {
 static void run_listen(void) {
     cli_on_signal(SIGINT, run_stop);
     cli_on_signal(SIGTERM, run_stop);
+    cli_on_signal(SIGHUP, run_stop);  /* of a terminal that was closed */
+    cli_on_signal(SIGXCPU, run_stop); /* a limit of time; a second, higher one kills */
     cli_on_signal(SIGUSR2, run_stop); /* that schedulers send, and mpirun hands on */
 }
 

@@ -20,6 +20,7 @@ tn_status cli_train_open_log(cli_train *train, tn_error *error) {
     char row[128];
     tn__text rows;
     if (train->log_path == NULL) return TN_OK;
+    if (train->options.resume != NULL) tn__new_file_sweep(train->log_path);
     FILE *was = train->options.resume != NULL ? fopen(train->log_path, "r") : NULL;
     tn__text_init(&rows, NULL);
     tn__text_put(&rows, "step,loss,correct\n");
@@ -85,16 +86,17 @@ void cli_train_show(cli_train *train) {
              state->done, state->total, state->mean_loss, right, tell_speed(state),
              (double)tn_setup_need(train->session.setup).total / 1048576, left / 3600,
              (unsigned)(left / 60 % 60), (unsigned)(left % 60));
-    fprintf(stderr, "\r%.*s\033[K", tell_columns(), line);
+    fprintf(cli_terminal(), "\r%.*s\033[K", tell_columns(), line);
 }
 
 void cli_train_show_test(const cli_train *train) {
     if (tell_shows(train))
-        fprintf(stderr, "\rtesting on %" PRIu64 " samples\033[K", tn_data_test_count(train->data));
+        fprintf(cli_terminal(), "\rtesting on %" PRIu64 " samples\033[K",
+                tn_data_test_count(train->data));
 }
 
 void cli_train_show_end(const cli_train *train) {
-    if (tell_shows(train)) fputs("\r\033[K", stderr);
+    if (tell_shows(train)) fputs("\r\033[K", cli_terminal());
 }
 
 /* --- in the end --- */

@@ -22,7 +22,7 @@
 
 static tn_status ranges_fail(const tn__ranges *file, const char *what, uint64_t at,
                              tn_error *error) {
-    tn_status status = tn__fail(error, TN_E_IO, "cannot %s: %s", what, strerror(errno));
+    tn_status status = tn__fail_system(error, errno, what);
     return tn__where(error, status, "%.150s: byte %llu", file->path, (unsigned long long)at);
 }
 

@@ -32,8 +32,9 @@ static tn_status checkpoint_map(const tn_embedding *e, tn__file *file, checkpoin
                                 tn_error *error) {
     struct stat facts;
     *file = (tn__file){0};
-    if (stat(e->checkpoint_path, &facts) != 0 && errno == ENOENT) return TN_OK;
-    TN_TRY(tn__file_map(e->checkpoint_path, file, error));
+    if (lstat(e->checkpoint_path, &facts) != 0 && errno == ENOENT) return TN_OK;
+    TN_TRY(tn__file_map_beneath(e->path, tn__base_name(e->checkpoint_path), e->context.follow_links,
+                                file, error));
     if (file->size >= sizeof *head) memcpy(head, file->bytes, sizeof *head);
     const char *what = NULL;
     if (file->size < sizeof *head || memcmp(head->magic, "TENUREEC", 8) != 0)
@@ -91,7 +92,8 @@ static tn_status checkpoint_commit(tn_embedding *e, const void *note, size_t siz
     head.hash = checkpoint_hash(head, note);
     memcpy(bytes, &head, sizeof head);
     if (size > 0) memcpy(bytes + sizeof head, note, size);
-    tn_status status = tn__file_write(e->checkpoint_path, bytes, total, error);
+    tn_status status = tn__file_write_new(e->checkpoint_path, tn__file_mode(e->checkpoint_path),
+                                          bytes, total, error);
     tn__free(&e->context, bytes, total);
     return status;
 }

@@ -227,12 +227,22 @@ static tn_status journal_find(tn_embedding *e, uint64_t *size, bool *leads_back,
     return journal_read_head(e, *size, leads_back, error);
 }
 
+static int journal_open_file(const tn_embedding *e, int flags) {
+    return tn__open_beneath(e->path, tn__base_name(e->journal.path), e->context.follow_links,
+                            flags | O_NONBLOCK | O_CLOEXEC, 0666);
+}
+
+static tn_status journal_refuse(const tn_embedding *e, tn_error *error) {
+    return errno == EXDEV ? tn__outside(e->path, tn__base_name(e->journal.path), error)
+                          : tn__file_reason(e->journal.path, "open it", error);
+}
+
 tn_status tn__journal_open(tn_embedding *e, tn_error *error) {
     tn__journal *journal = &e->journal;
     uint64_t size, count;
     bool leads_back;
-    journal->file = open(journal->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (journal->file < 0) return tn__file_reason(journal->path, "open it", error);
+    journal->file = journal_open_file(e, O_RDWR | O_CREAT);
+    if (journal->file < 0) return journal_refuse(e, error);
     TN_TRY(journal_find(e, &size, &leads_back, error));
     if (leads_back) {
         TN_TRY(journal_count(e, size, &count, error));
@@ -249,9 +259,9 @@ tn_status tn__journal_look(tn_embedding *e, tn_error *error) {
     tn__journal *journal = &e->journal;
     uint64_t size;
     bool leads_back;
-    journal->file = open(journal->path, O_RDONLY | O_CLOEXEC);
+    journal->file = journal_open_file(e, O_RDONLY);
     if (journal->file < 0 && errno == ENOENT) return TN_OK;
-    if (journal->file < 0) return tn__file_reason(journal->path, "open it", error);
+    if (journal->file < 0) return journal_refuse(e, error);
     TN_TRY(journal_find(e, &size, &leads_back, error));
     if (!leads_back) return TN_OK;
     return tn__where(

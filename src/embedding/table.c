@@ -142,7 +142,7 @@ void tn__table_turn(const tn_embedding_table *table, uint32_t row, void *bytes) 
 /* --- files --- */
 
 tn_status tn__file_reason(const char *path, const char *what, tn_error *error) {
-    tn_status status = tn__fail(error, TN_E_IO, "cannot %s: %s", what, strerror(errno));
+    tn_status status = tn__fail_system(error, errno, what);
     return tn__where(error, status, "%s", path);
 }
 
@@ -268,26 +268,20 @@ static tn_status table_is_free(const char *path, const tn_context *context, tn_e
     return TN_OK;
 }
 
-/* The whole file gets its name, unless somebody made one of that name meanwhile; a file system
- * that knows no second names cannot tell. */
-static int table_name(const char *beside, const char *path) {
-    if (link(beside, path) == 0) return unlink(beside);
-    return errno == EPERM || errno == EOPNOTSUPP ? rename(beside, path) : -1;
-}
-
-static tn_status table_write(const char *path, const char *beside, const tn_embedding_table *table,
-                             tn_error *error) {
+/* The whole file gets its name, unless there is one of that name meanwhile. */
+static tn_status table_write(const char *path, const tn_embedding_table *table, tn_error *error) {
     table_head head = table_head_of(table);
-    int file = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (file < 0) return tn__file_reason(path, "create it", error);
-    tn_status status = tn__file_put(file, path, &head, sizeof head, 0, error);
-    if (status == TN_OK && ftruncate(file, (off_t)tn__table_at(table, table->rows)) != 0)
+    tn__new_file part;
+    if (!tn__new_file_open(&part, path)) return tn__file_reason(path, "create it", error);
+    tn_status status = tn__file_put(part.descriptor, path, &head, sizeof head, 0, error);
+    if (status == TN_OK && ftruncate(part.descriptor, (off_t)tn__table_at(table, table->rows)) != 0)
         status = tn__file_reason(path, "make it so long", error);
-    if (status == TN_OK && fsync(file) != 0) status = tn__file_reason(path, "write", error);
-    if (close(file) != 0 && status == TN_OK) status = tn__file_reason(path, "write", error);
-    if (status == TN_OK && table_name(beside, path) != 0)
+    if (status == TN_OK && fsync(part.descriptor) != 0)
+        status = tn__file_reason(path, "write", error);
+    if (status != TN_OK)
+        tn__new_file_drop(&part);
+    else if (!tn__new_file_keep(&part, false))
         status = tn__file_reason(path, "name it", error);
-    if (status != TN_OK) unlink(beside);
     return status == TN_OK ? tn__folder_sync(path, error) : status;
 }
 
@@ -295,13 +289,7 @@ tn_status tn_embedding_create(const char *path, const tn_embedding_table *given,
                               const tn_context *context, tn_error *error) {
     tn_embedding_table table;
     tn_context full = tn__context(context);
-    char suffix[32];
     TN_TRY(tn__table_complete(given, &table, error));
     TN_TRY(table_is_free(path, &full, error));
-    snprintf(suffix, sizeof suffix, ".%ld.part", (long)getpid());
-    char *beside = tn__path_beside(&full, path, suffix);
-    if (beside == NULL) return tn__no_memory(error, "a path");
-    tn_status status = table_write(path, beside, &table, error);
-    tn__free(&full, beside, strlen(beside) + 1);
-    return status;
+    return table_write(path, &table, error);
 }

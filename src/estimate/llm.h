@@ -261,7 +261,7 @@ uint64_t tn__llm_runtime_pass(const tn_llm_options *options, uint64_t tokens);
 uint64_t tn__llm_cache_bytes(const tn_llm_cache_group *group, tn_weight_type type, uint64_t tokens);
 
 #ifndef TENURE_MINIMAL
-#include <jansson.h>
+#include "base/json.h"
 /* tn_llm_config, and what it read. */
 tn_status tn__llm_config_read(const char *name, const void *bytes, size_t size,
                               tn__llm_reading *reading, tn_llm *llm, tn_error *error);

@@ -468,15 +468,17 @@ static void config_numbers(char *text, size_t size) {
     }
 }
 
-static json_t *config_parse(const void *bytes, size_t size, json_error_t *problem) {
+static json_t *config_parse(const void *bytes, size_t size, json_error_t *problem,
+                            tn_status *status) {
     char *copy = malloc(size + 1);
     if (copy == NULL) {
         *problem = (json_error_t){.text = "out of memory"};
+        *status = TN_E_NO_MEMORY;
         return NULL;
     }
     if (size > 0) memcpy(copy, bytes, size);
     config_numbers(copy, size);
-    json_t *root = json_loadb(copy, size, JSON_REJECT_DUPLICATES, problem);
+    json_t *root = tn__json_parse(copy, size, problem, status);
     free(copy);
     return root;
 }
@@ -486,14 +488,15 @@ tn_status tn__llm_config_read(const char *name, const void *bytes, size_t size,
     json_error_t problem;
     *llm = (tn_llm){0};
     *reading = (tn__llm_reading){0};
-    json_t *root = config_parse(bytes, size, &problem);
+    tn_status status;
+    json_t *root = config_parse(bytes, size, &problem, &status);
     if (root == NULL) {
-        tn_status status = tn__fail(error, TN_E_INVALID, "%s", problem.text);
+        tn__fail(error, status, "%s", problem.text);
         return tn__where(error, status, "%s:%d", name, problem.line);
     }
     config_reading it = {.root = root, .to = reading, .llm = llm, .error = error};
-    tn_status status = json_is_object(root) ? config_read(&it)
-                                            : tn__fail(error, TN_E_INVALID, "it is no JSON object");
+    status = json_is_object(root) ? config_read(&it)
+                                  : tn__fail(error, TN_E_INVALID, "it is no JSON object");
     json_decref(root);
     return status == TN_OK ? TN_OK : tn__where(error, status, "%s", name);
 }

@@ -31,7 +31,7 @@ tn_status tn_evict_log_parse(const tn_context *context, const void *bytes, size_
     return tn__where(error, status, "%s", file);
 }
 #else
-#include <jansson.h>
+#include "base/json.h"
 
 #define LOG_AMOUNT_MAX ((uint64_t)1 << 61) /* bytes, nanoseconds */
 #define LOG_IDS_MAX ((size_t)1 << 28)
@@ -76,7 +76,9 @@ static tn_status log_next(log_reader *r, bool *is_end) {
         while (stop > line && (stop[-1] == '\r' || stop[-1] == ' ' || stop[-1] == '\t')) stop--;
         if (stop == line) continue;
         json_error_t why;
-        r->object = json_loadb(line, (size_t)(stop - line), JSON_REJECT_DUPLICATES, &why);
+        tn_status status;
+        r->object = tn__json_parse(line, (size_t)(stop - line), &why, &status);
+        if (status == TN_E_NO_MEMORY) return tn__no_memory(r->error, "a line of the log");
         if (r->object == NULL) return log_fail(r, "it is no JSON object on a line:", why.text);
         *is_end = false;
         return json_is_object(r->object) ? TN_OK : log_fail(r, "it is no JSON object", NULL);
@@ -464,7 +466,7 @@ tn_status tn_evict_log_parse(const tn_context *context, const void *bytes, size_
 tn_status tn_evict_log_load(const tn_context *context, const char *path, tn_evict_log **log,
                             tn_error *error) {
     tn__file file;
-    TN_TRY(tn__file_map_most(path, tn__context(context).read_limit, &file, error));
+    TN_TRY(tn__file_map_text(path, tn__context(context).read_limit, &file, error));
     tn_status status =
         tn_evict_log_parse(context, file.bytes, file.size,
                            strcmp(path, "-") == 0 ? "standard input" : path, log, error);

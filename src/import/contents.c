@@ -26,8 +26,7 @@ struct tn_contents {
     tn_context context;
     const tn_import_format *format; /* NULL: no file */
     char *path;
-    size_t folder_length; /* of path, up to its last slash and with it */
-    bool in_memory;       /* nothing beside it */
+    bool in_memory; /* nothing beside it */
     tn__span model;
     tn__file file;
     contents_external *externals;
@@ -57,8 +56,6 @@ static tn_status contents_create(const char *path, const tn_context *given, tn_c
         tn_contents_close(made);
         return tn__no_memory(error, "the contents of tensors");
     }
-    const char *slash = strrchr(path, '/');
-    made->folder_length = slash != NULL ? (size_t)(slash - path) + 1 : 0;
     *contents = made;
     return TN_OK;
 }
@@ -152,21 +149,12 @@ static tn_status contents_fail_absent(const tn_contents *contents, const char *p
 
 static tn_status contents_map_beside(tn_contents *contents, contents_external *external,
                                      tn_error *error) {
-    size_t room = contents->folder_length + external->length + 3;
-    char *path = tn__alloc(&contents->context, room);
     tn_error why = {0};
-    if (path == NULL) return tn__no_memory(error, "a path");
-    snprintf(path, room, "%.*s%s%s", (int)contents->folder_length, contents->path,
-             contents->folder_length != 0 ? "" : "./", external->location);
-    tn_status status = tn__file_map(path, &external->file, &why);
-    if (status == TN_E_IO) {
-        if (error != NULL) *error = why;
-        status = contents_fail_absent(contents, path, error);
-    } else if (status != TN_OK && error != NULL) {
-        *error = why;
-    }
-    tn__free(&contents->context, path, room);
-    return status;
+    tn_status status = tn__file_map_beneath(contents->path, external->location,
+                                            contents->context.follow_links, &external->file, &why);
+    if (status == TN_OK) return TN_OK;
+    if (error != NULL) *error = why;
+    return status == TN_E_IO ? contents_fail_absent(contents, why.where, error) : status;
 }
 
 static tn_status contents_external_find(tn_contents *contents, tn__span location,

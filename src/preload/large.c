@@ -247,5 +247,6 @@ void tn__large_close(void) {
     large_lock();
     tn__trace_close(&large_trace);
     if (large.tells) tn__say_numbers(large.pool, "large blocks");
+    if (large.tells) tn__trace_print(&large_trace);
     large_unlock();
 }

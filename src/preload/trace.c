@@ -1,5 +1,6 @@
 /* trace.c - rows gather in the trace itself and are written when it is full: no memory is asked
  * for, and a process that is killed leaves whole rows. */
+#define _GNU_SOURCE /* memrchr */
 #include "preload/trace.h"
 
 #include <errno.h>
@@ -23,14 +24,43 @@ static bool trace_is_ours(tn__trace *trace) {
     return false;
 }
 
+static uint64_t trace_count(const char *rows, size_t size) {
+    uint64_t count = 0;
+    for (const char *at = rows; (at = memchr(at, '\n', size - (size_t)(at - rows))) != NULL; at++)
+        count++;
+    return count;
+}
+
+/* The disk is full, or fails: the file ends after its last whole row, which a pipe cannot; no
+ * further row is written, and that is printed once. `done` bytes of the rows are in the file. */
+static void trace_end(tn__trace *trace, size_t done, int reason) {
+    const char *last = done > 0 ? memrchr(trace->rows, '\n', done) : NULL;
+    size_t whole = last != NULL ? (size_t)(last - trace->rows) + 1 : 0;
+    uint64_t kept = trace_count(trace->rows, whole);
+    trace->lost += trace_count(trace->rows, trace->used) - kept;
+    trace->kept += kept;
+    if (ftruncate(trace->file, (off_t)(trace->written + whole)) != 0) whole = 0; /* a pipe */
+    close(trace->file);
+    trace->file = -1;
+    trace->failed = true;
+    fprintf(stderr, "tenure: TENURE_TRACE: the trace ends after %" PRIu64 " rows: %s\n",
+            trace->kept, strerror(reason));
+}
+
 static void trace_flush(tn__trace *trace) {
     if (!trace_is_ours(trace)) return;
     for (size_t done = 0; done < trace->used;) {
         ssize_t wrote = write(trace->file, trace->rows + done, trace->used - done);
         if (wrote < 0 && errno == EINTR) continue;
-        if (wrote <= 0) break;
+        if (wrote <= 0) {
+            trace_end(trace, done, wrote < 0 ? errno : ENOSPC);
+            trace->used = 0;
+            return;
+        }
         done += (size_t)wrote;
     }
+    trace->kept += trace_count(trace->rows, trace->used);
+    trace->written += trace->used;
     trace->used = 0;
 }
 
@@ -84,6 +114,8 @@ void tn__trace_open(tn__trace *trace, const char *path, bool has_streams) {
     trace->is_other = false;
     trace->has_streams = has_streams;
     trace->used = 0;
+    trace->failed = false;
+    trace->written = trace->kept = trace->lost = 0;
 }
 
 void tn__trace_yield(tn__trace *trace) { trace->is_other = true; }
@@ -91,19 +123,31 @@ void tn__trace_yield(tn__trace *trace) { trace->is_other = true; }
 /* Room for a row; NULL: there is no file. */
 static char *trace_row(tn__trace *trace) {
     if (trace->path != NULL) trace_begin(trace);
-    if (trace->file < 0) return NULL;
-    if (sizeof trace->rows - trace->used < TRACE_ROW_MAX) trace_flush(trace);
-    return trace->rows + trace->used;
+    if (trace->file >= 0 && sizeof trace->rows - trace->used < TRACE_ROW_MAX) trace_flush(trace);
+    trace->lost += trace->failed;
+    return trace->file >= 0 ? trace->rows + trace->used : NULL;
+}
+
+/* A name as one field of a row, whatever is in the name of a file of Python. */
+static void trace_show(const char *who, char shown[TRACE_WHO_MAX + 1]) {
+    size_t length = who != NULL ? strnlen(who, TRACE_WHO_MAX) : 0;
+    for (size_t i = 0; i < length; i++) {
+        unsigned char byte = (unsigned char)who[i];
+        shown[i] = byte < ' ' || byte == 0x7f || byte == ',' || byte == '"' ? '_' : who[i];
+    }
+    shown[length] = '\0';
 }
 
 void tn__trace_alloc(tn__trace *trace, uint64_t name, size_t size, size_t alignment,
                      uint32_t stream, const char *who) {
     char *row = trace_row(trace);
     if (row == NULL) return;
+    char shown[TRACE_WHO_MAX + 1];
+    trace_show(who, shown);
     int length = snprintf(row, TRACE_ROW_MAX, "alloc,%" PRIu64 ",%zu,%zu", name, size, alignment);
     if (trace->has_streams)
-        length += snprintf(row + length, (size_t)(TRACE_ROW_MAX - length), ",%" PRIu32 ",%.*s",
-                           stream, TRACE_WHO_MAX, who != NULL ? who : "");
+        length += snprintf(row + length, (size_t)(TRACE_ROW_MAX - length), ",%" PRIu32 ",%s",
+                           stream, shown);
     row[length] = '\n';
     trace->used += (size_t)length + 1;
 }
@@ -113,6 +157,12 @@ void tn__trace_free(tn__trace *trace, uint64_t name) {
     if (row == NULL) return;
     trace->used += (size_t)snprintf(row, TRACE_ROW_MAX, "free,%" PRIu64 ",,%s\n", name,
                                     trace->has_streams ? ",," : "");
+}
+
+void tn__trace_print(const tn__trace *trace) {
+    if (trace->failed)
+        fprintf(stderr, "tenure: trace: %" PRIu64 " rows written, %" PRIu64 " rows lost\n",
+                trace->kept, trace->lost);
 }
 
 void tn__trace_close(tn__trace *trace) {

@@ -13,6 +13,9 @@ typedef struct tn__trace {
     const char *path;  /* until it is opened, at the first row */
     bool is_other;     /* the name is somebody else's */
     bool has_streams;
+    bool failed;         /* the disk is full, or failed: the file ends after a whole row */
+    uint64_t written;    /* bytes of whole rows in the file */
+    uint64_t kept, lost; /* rows, with the header */
     size_t used;
     char rows[64 << 10];
 } tn__trace;
@@ -29,6 +32,8 @@ void tn__trace_alloc(tn__trace *trace, uint64_t name, size_t size, size_t alignm
                      uint32_t stream, const char *who);
 void tn__trace_free(tn__trace *trace, uint64_t name);
 void tn__trace_close(tn__trace *trace);
+/* How many rows are in the file and how many are not, if any is lost; for the statistics. */
+void tn__trace_print(const tn__trace *trace);
 void tn__trace_leave(tn__trace *trace); /* in the child of a fork: the file is the parent's */
 
 #endif

@@ -232,6 +232,7 @@ __attribute__((destructor)) static void torch_close(void) {
         tn__trace_close(&torch.grounds[i]->trace);
         snprintf(what, sizeof what, "blocks of cuda:%" PRIu32, i);
         if (torch.tells) tn__say_numbers(torch.grounds[i]->pool, what);
+        if (torch.tells) tn__trace_print(&torch.grounds[i]->trace);
         if (torch.tells && torch.grounds[i]->granules.size != 0)
             torch_tell_memory(&torch.grounds[i]->granules, i);
     }

@@ -57,7 +57,8 @@ static tn_status shards_file(shards_state *it, const char *path, const tn__shard
     tn__file *file = &checkpoint->shards[checkpoint->shard_count];
     tn__checkpoint_head head;
     TN_TRY(tn__checkpoint_is_file(path, it->error));
-    TN_TRY(tn__file_map(path, file, it->error));
+    TN_TRY(tn__file_map_beneath(it->path, tn__base_name(path), checkpoint->context.follow_links,
+                                file, it->error));
     checkpoint->shard_count++;
     tn__checkpoint_reader reader = {.path = path,
                                     .start = file->bytes,

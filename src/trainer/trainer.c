@@ -201,6 +201,8 @@ static tn_status trainer_resume(tn_trainer *trainer, tn_checkpoint **from, tn_er
     const char *path = options->resume;
     *from = NULL;
     if (!tn__trainer_leads(trainer)) return TN_OK;
+    if ((path != NULL || options->go_on) && options->checkpoint != NULL)
+        tn__new_file_sweep(options->checkpoint);
     if (options->go_on && options->checkpoint != NULL && access(options->checkpoint, F_OK) == 0)
         path = options->checkpoint;
     if (path == NULL) return TN_OK;

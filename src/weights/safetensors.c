@@ -17,7 +17,7 @@ tn_status tn__safetensors_index(tn__weights_reader *it,
     TN_FAIL(it->error, TN_E_UNSUPPORTED, "this build reads no JSON");
 }
 #else
-#include <jansson.h>
+#include "base/json.h"
 
 #define SAFETENSORS_HEADER_MOST 100000000u
 
@@ -121,11 +121,11 @@ tn_status tn__safetensors_read(tn__weights_reader *it) {
         TN_FAIL(it->error, TN_E_INVALID,
                 "no .safetensors file, or cut short: %zu bytes, and a header of %llu", it->size,
                 (unsigned long long)header);
-    json_t *root =
-        json_loadb((const char *)it->bytes + 8, (size_t)header, JSON_REJECT_DUPLICATES, &problem);
+    tn_status status;
+    json_t *root = tn__json_parse(it->bytes + 8, (size_t)header, &problem, &status);
     if (root == NULL)
-        TN_FAIL(it->error, TN_E_INVALID, "its header, line %d: %.120s", problem.line, problem.text);
-    tn_status status = safetensors_header(it, root, header);
+        TN_FAIL(it->error, status, "its header, line %d: %.120s", problem.line, problem.text);
+    status = safetensors_header(it, root, header);
     json_decref(root);
     return status;
 }
@@ -159,14 +159,17 @@ static tn_status index_parts(tn__weights_reader *it, json_t *map, json_t *seen,
 tn_status tn__safetensors_index(tn__weights_reader *it,
                                 tn_status (*part)(void *self, const char *file), void *self) {
     json_error_t problem;
-    json_t *root = json_loadb((const char *)it->bytes, it->size, JSON_REJECT_DUPLICATES, &problem);
-    if (root == NULL)
-        TN_FAIL(it->error, TN_E_INVALID, "line %d: %.120s", problem.line, problem.text);
+    tn_status status;
+    json_t *root = tn__json_parse(it->bytes, it->size, &problem, &status);
+    if (root == NULL) TN_FAIL(it->error, status, "line %d: %.120s", problem.line, problem.text);
     json_t *map = json_object_get(root, "weight_map"), *seen = json_object();
-    tn_status status = json_is_object(map) && seen != NULL
-                           ? index_parts(it, map, seen, part, self)
-                           : tn__fail(it->error, TN_E_INVALID,
-                                      "no \"weight_map\": it is no index of .safetensors files");
+    if (seen == NULL)
+        status = tn__no_memory(it->error, "an index");
+    else
+        status = json_is_object(map)
+                     ? index_parts(it, map, seen, part, self)
+                     : tn__fail(it->error, TN_E_INVALID,
+                                "no \"weight_map\": it is no index of .safetensors files");
     json_decref(seen);
     json_decref(root);
     return status;

@@ -55,12 +55,16 @@ typedef struct weights_parts {
     const char *path; /* of the index, or of the first part */
 } weights_parts;
 
-static tn_status weights_map(tn__weights_reader *it, const char *path) {
+/* `beside` NULL: the file that the caller names; else one that a file of that path names. */
+static tn_status weights_map(tn__weights_reader *it, const char *beside, const char *path) {
     tn_weights *to = it->to;
     if (!tn__reserve(&to->context, &to->files, &to->file_room, to->file_count + 1,
                      sizeof *to->files))
         return tn__no_memory(it->error, "files");
-    TN_TRY(tn__file_map(path, &to->files[to->file_count], it->error));
+    tn__file *made = &to->files[to->file_count];
+    TN_TRY(beside == NULL ? tn__file_map(path, made, it->error)
+                          : tn__file_map_beneath(beside, tn__base_name(path),
+                                                 to->context.follow_links, made, it->error));
     const tn__file *file = &to->files[to->file_count++];
     it->bytes = file->bytes;
     it->size = file->size;
@@ -68,8 +72,8 @@ static tn_status weights_map(tn__weights_reader *it, const char *path) {
     return TN_OK;
 }
 
-static tn_status weights_path(tn__weights_reader *it, const char *path) {
-    TN_TRY(weights_map(it, path));
+static tn_status weights_path(tn__weights_reader *it, const char *beside, const char *path) {
+    TN_TRY(weights_map(it, beside, path));
     tn_status status = weights_file(it);
     return status == TN_OK ? TN_OK : tn__where(it->error, status, "%s", path);
 }
@@ -87,7 +91,7 @@ static tn_status weights_part(void *self, const char *file) {
         text.failed ? NULL : tn__arena_string(&reader.to->arena, text.data, text.size);
     tn__text_release(&text);
     if (path == NULL) return tn__no_memory(reader.error, "a path");
-    return weights_path(&reader, path);
+    return weights_path(&reader, parts->path, path);
 }
 
 /* "x-00001-of-00003.gguf": the others. */
@@ -114,11 +118,11 @@ static tn_status weights_others(tn__weights_reader *it, const char *path) {
 
 static tn_status weights_named(tn__weights_reader *it, const char *path) {
     if (!tn__has_suffix(path, ".index.json")) {
-        TN_TRY(weights_path(it, path));
+        TN_TRY(weights_path(it, NULL, path));
         return weights_others(it, path);
     }
     weights_parts parts = {.it = it, .path = path};
-    TN_TRY(weights_map(it, path));
+    TN_TRY(weights_map(it, NULL, path));
     it->to->format = "safetensors";
     tn__weights_reader index = *it;
     it->to->file_count--; /* the index is no part */

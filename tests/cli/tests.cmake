@@ -63,5 +63,18 @@ if(TARGET tenure_command)
   tenure_test(cli.shard NEEDS TENURE_PYTHON3 COMMAND ${TENURE_PYTHON3} ${here}/shard.py ${tenure})
   tenure_test(cli.shard_mpi THREADS 2 NEEDS TENURE_PYTHON3 TENURE_MPIRUN
               COMMAND ${TENURE_PYTHON3} ${here}/shard.py ${tenure} ${TENURE_MPIRUN})
+  # Preloaded libraries: not under sanitizers, which have a malloc of their own, nor without glibc's.
+  if(NOT TENURE_TEST_PREFIX)
+    foreach(name failing slow_files)
+      add_library(cli_${name} SHARED ${here}/${name}.c)
+      target_link_libraries(cli_${name} PRIVATE ${CMAKE_DL_LIBS})
+      add_dependencies(tenure_tests cli_${name})
+    endforeach()
+    tenure_test(cli.hardened COMMAND ${here}/hardened.sh ${tenure} $<TARGET_FILE:libtenure> $<TARGET_FILE:tenure_preload>)
+    tenure_test(cli.hostile TIMEOUT 300 NEEDS TENURE_PYTHON3
+                COMMAND ${TENURE_PYTHON3} ${here}/hostile.py ${tenure} $<TARGET_FILE:cli_slow_files> ${PROJECT_SOURCE_DIR})
+    tenure_test(cli.no_memory TIMEOUT 400 NEEDS TENURE_PYTHON3
+                COMMAND ${TENURE_PYTHON3} ${here}/no_memory.py ${tenure} $<TARGET_FILE:cli_failing> ${PROJECT_SOURCE_DIR})
+  endif()
   tenure_test(cli.train_bad COMMAND ${here}/train_bad.sh ${tenure})
 endif()

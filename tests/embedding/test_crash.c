@@ -8,6 +8,7 @@
  * it; and training goes on from there to the same bits as one that never ended. The same functions
  * say that the disk is full, or broken.
  */
+#define _GNU_SOURCE /* O_TMPFILE */
 #include "kit.h"
 
 #include <errno.h>
@@ -176,13 +177,40 @@ int fsync(int file) { return synced(file); }
 int open(const char *path, int flags, ...) {
     va_list more;
     va_start(more, flags);
-    unsigned mode = flags & O_CREAT ? va_arg(more, unsigned) : 0;
+    unsigned mode =
+        flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(more, unsigned) : 0;
     va_end(more);
     if (recording && flags & O_CREAT && access(path, F_OK) != 0) {
         if (++done == end_at) end_process();
         snprintf(note(RENAMED)->name, NAME, "%s", path);
     }
     return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+int openat(int folder, const char *name, int flags, ...) {
+    char path[NAME], link[32];
+    va_list more;
+    va_start(more, flags);
+    unsigned mode = flags & O_CREAT ? va_arg(more, unsigned) : 0;
+    va_end(more);
+    if (recording && flags & O_CREAT && faccessat(folder, name, F_OK, 0) != 0) {
+        if (++done == end_at) end_process();
+        snprintf(link, sizeof link, "/proc/self/fd/%d", folder);
+        ssize_t length = readlink(link, path, sizeof path - 1);
+        path[length > 0 ? length : 0] = '\0';
+        int size = snprintf(note(RENAMED)->name, NAME, "%s/%s", path, name);
+        if (length <= 0 || size >= NAME) _exit(8);
+    }
+    return (int)syscall(SYS_openat, folder, name, flags, mode);
+}
+
+/* A file that has no name gets one. */
+int linkat(int from_folder, const char *from, int to_folder, const char *to, int flags) {
+    if (recording && access(to, F_OK) != 0) {
+        if (++done == end_at) end_process();
+        snprintf(note(RENAMED)->name, NAME, "%s", to);
+    }
+    return (int)syscall(SYS_linkat, from_folder, from, to_folder, to, flags);
 }
 
 int rename(const char *from, const char *to) {

@@ -4,6 +4,7 @@
 """
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -60,6 +61,24 @@ def check_settings():
     assert result.returncode == 0 and "cannot be written" in result.stderr, result
 
 
+def check_full_disk():
+    """The file ends after a whole row, one line says so, and the statistics count what is lost."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+    trace = folder.name + "/full.csv"
+    environment = dict(os.environ, LD_PRELOAD=library, TENURE_TRACE=trace, TENURE_STATS="1")
+    whole = run(family, "loop", TENURE_TRACE=trace, TENURE_STATS="1")
+    rows = open(trace).read().splitlines()
+    assert "rows lost" not in whole.stderr and len(rows) > 100, whole.stderr
+    cut = subprocess.run([family, "loop"], env=environment, capture_output=True, text=True, preexec_fn=limit, restore_signals=False)
+    text = open(trace).read()
+    assert (cut.returncode, cut.stdout) == (0, "done\n"), cut
+    assert text.endswith("\n") and text.splitlines() == rows[:text.count("\n")] and 900 < len(text) <= 1000, text[-80:]
+    assert cut.stderr.count("the trace ends after %d rows" % text.count("\n")) == 1, cut.stderr
+    assert "trace: %d rows written, %d rows lost" % (text.count("\n"), len(rows) - text.count("\n")) in cut.stderr, cut.stderr
+    replayed(trace)
+
+
 def children_of(trace, script, tracer=None, **settings):
     """Runs a program that starts others; the blocks that its trace has, and those of each that has a number behind."""
     result = run(sys.executable, "-c", script, family, TENURE_TRACE=tracer or trace, **settings)
@@ -105,4 +124,5 @@ else:
     check_budget()
     check_holes()
     check_settings()
+    check_full_disk()
     check_children()

@@ -32,7 +32,7 @@ NUMBERS = {"TN_NONE": _abi.NONE, "TN_SIZE_UNKNOWN": _abi.SIZE_UNKNOWN, "TN_BODY_
            "TN_REWRITE_TRAINED": _abi.TRAINED, "TN_INPLACE_NONE": _abi.INPLACE_NONE,
            "TN_PART_COUNT": len(_abi.PARTS), "TN_PHASE_COUNT": len(_abi.PHASES), "TN_KIND_COUNT": len(_abi.KINDS),
            "TN_FATE_COUNT": len(_abi.FATES), "TN_OPCODE_COUNT": len(_abi.OPCODES), "TN_LOSS_COUNT": len(_abi.LOSSES),
-           "TN_OPTIMIZER_COUNT": len(_abi.OPTIMIZERS), "TN_E_INTERNAL": len(_abi.STATUSES) - 1,
+           "TN_OPTIMIZER_COUNT": len(_abi.OPTIMIZERS), "TN_E_OUTSIDE": len(_abi.STATUSES) - 1,
            "TN_VERDICT_STOPPED": len(_abi.VERDICTS) - 1, "TN_CONFLICT_BANK": len(_abi.CONFLICTS) - 1}
 NUMBERS.update(("TN_FIT_" + name.upper(), bit) for name, bit in _abi.ALLOW.items())
 NUMBERS.update(("TN_CONFLICT_" + name.upper(), at) for at, name in enumerate(_abi.CONFLICTS))

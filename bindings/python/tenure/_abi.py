@@ -13,7 +13,7 @@ SIZE_UNKNOWN = 0xFFFFFFFFFFFFFFFF  # TN_SIZE_UNKNOWN
 
 # The tables of the headers, by number.
 STATUSES = ("OK", "E_INFEASIBLE", "E_CONFLICT", "E_EXHAUSTED", "E_INVALID", "E_UNKNOWN", "E_UNSUPPORTED", "E_IO",
-            "E_STOPPED", "E_NO_MEMORY", "E_INTERNAL")
+            "E_STOPPED", "E_NO_MEMORY", "E_INTERNAL", "E_OUTSIDE")
 VERDICTS = ("feasible", "optimal", "infeasible", "stopped")
 CONFLICTS = ("none", "overlap", "alignment", "pin", "capacity", "peak", "overflow", "count", "tie", "order", "bank")
 KINDS = ("activation", "input", "output", "parameter", "constant", "workspace", "gradient", "optimizer_state")
@@ -57,7 +57,7 @@ class tn_allocator(Structure):
 
 class tn_context(Structure):
     _fields_ = [("struct_size", c_size_t), ("allocator", tn_allocator), ("self", c_void_p), ("log", LOG),
-                ("progress", PROGRESS), ("read_limit", c_uint64), ("found", FOUND)]
+                ("progress", PROGRESS), ("read_limit", c_uint64), ("found", FOUND), ("follow_links", c_bool)]
 
 
 # --- plan.h ---

@@ -147,7 +147,7 @@ static error_t fit_parse_answer(int key, char *value, struct argp_state *state, 
         return 0;
     case FIT_SAVE_COSTS:
         cli_check_folder(state, "--save-costs", value);
-        fit->save_costs = value;
+        cli_path_once(state, "--save-costs", &fit->save_costs, value);
         return 0;
     case FIT_PROBLEM:
         fit->problem_path = cli_standard_input(state, value);
@@ -320,6 +320,7 @@ static int fit_run(int count, char **words) {
     tn_error error = {0};
     fit.input.import.context = fit.choices.plan.context = &context;
     cli_parse(&cli_command_fit, count, words, &fit);
+    context.follow_links = cli_follows_links();
     if (fit.explain) fit.options.explain = fit_line;
     if (fit.problem_path != NULL) cli_progress_plain_costs();
     cli_interrupt_ends_work();

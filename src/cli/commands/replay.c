@@ -42,7 +42,7 @@ enum {
     X('o', "output", "FILE",                                                                       \
       "a picture of what each pool has reserved after each event: .svg; or what the first one "    \
       "that "                                                                                      \
-      "fits did, as a memory snapshot: .pickle")                                                   \
+      "fits did, as a memory snapshot: .pickle; may be repeated")                                  \
     X(REPLAY_JSON, "json", NULL, "print one JSON object instead of the table")
 
 static const struct argp_option replay_options[] = {REPLAY_OPTIONS(CLI_OPTION){0}};
@@ -89,9 +89,7 @@ static error_t replay_parse(int key, char *value, struct argp_state *state) {
             arguments->play_on = value;
         return 0;
     case 'o':
-        if (!tn__has_suffix(value, ".svg") && !tn__has_suffix(value, ".pickle"))
-            cli_misuse(state, "--output: '%s' does not end in .svg or .pickle", value);
-        arguments->output = cli_standard_output(value);
+        CLI_PATHS_ADD(state, "-o", value, &arguments->outputs, ".svg", ".pickle");
         return 0;
     case REPLAY_JSON:
         arguments->json = true;
@@ -297,16 +295,15 @@ static tn_status replay_begin_picture(cli_replay *arguments) {
 }
 
 /* The picture, or what the first pool that fits did. */
-static tn_status replay_write(const cli_replay *arguments) {
-    if (tn__has_suffix(arguments->output, ".svg"))
-        return cli_replay_draw(&arguments->picture, arguments->output, arguments->error);
+static tn_status replay_write(const void *self, const char *path, tn_error *error) {
+    const cli_replay *arguments = self;
+    if (tn__has_suffix(path, ".svg")) return cli_replay_draw(&arguments->picture, path, error);
     for (uint32_t i = 0; i < arguments->pool_count; i++) {
         if (!arguments->results[i].fits) continue;
         tn_pool_options options = replay_pool_options(arguments, arguments->pools[i]);
-        return cli_replay_snapshot(arguments->trace, &options, arguments->output, arguments->error);
+        return cli_replay_snapshot(arguments->trace, &options, path, error);
     }
-    TN_FAIL(arguments->error, TN_E_INVALID, "-o %s: no pool fits, so there is nothing to write",
-            arguments->output);
+    TN_FAIL(error, TN_E_INVALID, "-o %s: no pool fits, so there is nothing to write", path);
 }
 
 static tn_status replay_work(cli_replay *arguments) {
@@ -318,13 +315,13 @@ static tn_status replay_work(cli_replay *arguments) {
                          tn__fail(arguments->error, TN_E_INVALID, "the trace allocates nothing"),
                          "%s", arguments->path);
     TN_TRY(replay_plan(arguments));
-    if (arguments->output != NULL) TN_TRY(replay_begin_picture(arguments));
+    if (arguments->outputs.count > 0) TN_TRY(replay_begin_picture(arguments));
     for (uint32_t i = 0; i < arguments->pool_count; i++) {
         arguments->results[i].name = arguments->pools[i];
         TN_TRY(replay_pool(arguments, &arguments->results[i]));
     }
     TN_TRY(replay_play(arguments));
-    return arguments->output != NULL ? replay_write(arguments) : TN_OK;
+    return cli_paths_write(&arguments->outputs, replay_write, arguments, arguments->error);
 }
 
 /* Whether every pool fits, and everything that was played. */
@@ -345,8 +342,10 @@ static int replay_print(const cli_replay *arguments) {
         (brief ? cli_replay_print_brief : cli_replay_print_text)(arguments);
     else if (cli_replay_print_json(arguments) != TN_OK)
         code = cli_fail(arguments->error);
-    if (!arguments->json && !brief && arguments->output != NULL)
-        printf("\n  wrote %s\n", arguments->output);
+    if (!arguments->json && !brief && arguments->outputs.count > 0) {
+        putchar('\n');
+        cli_paths_print(&arguments->outputs);
+    }
     return code;
 }
 
@@ -388,6 +387,7 @@ static int replay_run(int count, char **words) {
     arguments.plan_options.timeout_s = 10;
     arguments.context = cli_context();
     cli_parse(&cli_command_replay, count, words, &arguments);
+    arguments.context.follow_links = cli_follows_links();
     int code = replay_work(&arguments) == TN_OK ? replay_print(&arguments) : cli_fail(&error);
     replay_release(&arguments);
     return cli_finish(code);

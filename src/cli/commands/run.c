@@ -90,6 +90,7 @@ static error_t run_parse(int key, char *value, struct argp_state *state) {
         run_add_input(state, arguments, value);
         return 0;
     case RUN_OUTPUT_DIR:
+        if (arguments->output_dir != NULL) cli_misuse(state, "--output-dir: one folder, not two");
         arguments->output_dir = value;
         return 0;
     case RUN_POOL:
@@ -356,7 +357,7 @@ static tn_status run_model(run_arguments *arguments, tn_error *error) {
     if (session->check) TN_TRY(run_check(arguments, error));
     TN_TRY(run_write(arguments, error));
     TN_TRY(cli_session_write_trace(session, error));
-    if (session->trace_path != NULL && tn_trace_dropped(session->trace) > 0)
+    if (session->traces.count > 0 && tn_trace_dropped(session->trace) > 0)
         fprintf(stderr, "tenure: %" PRIu64 " events had no room in the trace; repeat it less\n",
                 tn_trace_dropped(session->trace));
     tn_engine_usage usage;
@@ -373,7 +374,7 @@ static tn_status run_model(run_arguments *arguments, tn_error *error) {
     cli_holders_release(&holders);
     if (status != TN_OK) return status;
     bool told = arguments->json || cli_tone_asked().brief;
-    if (session->trace_path != NULL && !told) printf("wrote %s\n", session->trace_path);
+    if (!told) cli_paths_print(&session->traces);
     return TN_OK;
 }
 
@@ -407,6 +408,7 @@ static int run_run(int count, char **words) {
     arguments.session.input = &arguments.input;
     arguments.input.import.context = arguments.session.choices.plan.context = &context;
     cli_parse(&cli_command_run, count, words, &arguments);
+    context.follow_links = cli_follows_links();
     tn_status status = run_model(&arguments, &error);
     int code = status == TN_OK ? 0 : cli_fail(&error);
     if (status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE) run_print_failed(&arguments);

@@ -34,12 +34,13 @@ enum {
     X(SIMULATE_MOST, "overhead-max", "TIMES", "give up beyond so many times the plain time (2)")   \
     X(SIMULATE_SAMPLE, "sample", NULL, "look at sqrt(n) candidates of n, drawn at random")         \
     X(SIMULATE_SEED, "seed", "N", "of what is drawn at random (0)")                                \
-    X('o', "output", "FILE", "a picture or a table: .html, .svg or .csv")                          \
+    X('o', "output", "FILE", "a picture or a table: .html, .svg or .csv; may be repeated")         \
     X(SIMULATE_JSON, "json", NULL, "print one JSON object instead of the table")
 
 typedef struct simulate_arguments {
     simulate_found found;
-    const char *output, *budgets;
+    const char *budgets;
+    cli_paths outputs;
     bool json, sweep;
     tn_evict_options options;
 } simulate_arguments;
@@ -115,10 +116,7 @@ static error_t simulate_parse(int key, char *value, struct argp_state *state) {
         options->seed = cli_number(state, "seed", value);
         return 0;
     case 'o':
-        if (!tn__has_suffix(value, ".svg") && !tn__has_suffix(value, ".html") &&
-            !tn__has_suffix(value, ".csv"))
-            cli_misuse(state, "--output: '%s' ends in none of .html, .svg, .csv", value);
-        arguments->output = value;
+        CLI_PATHS_ADD(state, "-o", value, &arguments->outputs, ".html", ".svg", ".csv");
         return 0;
     case SIMULATE_JSON:
         arguments->json = true;
@@ -214,15 +212,18 @@ static int simulate_code(const simulate_arguments *arguments) {
     return 0;
 }
 
+static tn_status simulate_write_file(const void *self, const char *path, tn_error *error) {
+    return simulate_write(self, path, error);
+}
+
 static int simulate_tell(const simulate_arguments *arguments, tn_error *error) {
     tn_status status = TN_OK;
     cli_progress_end();
-    if (arguments->output != NULL)
-        status = simulate_write(&arguments->found, arguments->output, error);
+    status = cli_paths_write(&arguments->outputs, simulate_write_file, &arguments->found, error);
     if (status == TN_OK && arguments->json) status = simulate_print_json(&arguments->found, error);
     if (status != TN_OK) return cli_fail(error);
     if (!arguments->json) simulate_print_text(&arguments->found);
-    if (!arguments->json && arguments->output != NULL) printf("wrote %s\n", arguments->output);
+    if (!arguments->json) cli_paths_print(&arguments->outputs);
     return simulate_code(arguments);
 }
 
@@ -249,6 +250,7 @@ static int simulate_run_command(int count, char **words) {
     arguments.options.overhead_max = 2;
     arguments.options.time_search = true;
     cli_parse(&cli_command_simulate, count, words, &arguments);
+    context.follow_links = cli_follows_links();
     if (arguments.found.policy_count == 0)
         arguments.found.policies[arguments.found.policy_count++] = tn_evict_policy_name(0);
     int code = simulate_work(&arguments, &log, &error) == TN_OK ? simulate_tell(&arguments, &error)

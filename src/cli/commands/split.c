@@ -112,8 +112,7 @@ static error_t split_file_parse(int key, char *value, struct argp_state *state) 
         arguments->json = true;
         return 0;
     case 'o':
-        if (arguments->output != NULL) cli_misuse(state, "one file to write, not two");
-        arguments->output = value;
+        cli_path_once(state, "-o", &arguments->output, value);
         return 0;
     case ARGP_KEY_ARG:
         if (arguments->input != NULL) cli_misuse(state, "one model, not '%s' too", value);
@@ -231,6 +230,7 @@ static int split_file_run(int count, char **words) {
                                       .kernels = CLI_KERNELS_ANY};
     arguments.options.context = &context;
     cli_parse(&cli_command_split, count, words, &arguments);
+    context.follow_links = cli_follows_links();
     cli_interrupt_ends_work();
     tn_status status =
         tn_split_file(arguments.input, arguments.output, &arguments.options, &report, &error);

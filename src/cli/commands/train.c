@@ -46,7 +46,7 @@ enum {
       "ranks are threads of this process, without mpirun")                                         \
     X('o', "output", "FILE",                                                                       \
       "a step of all ranks over time as one picture, predicted above measured: .html, .svg or "    \
-      ".json")                                                                                     \
+      ".json; may be repeated")                                                                    \
     X(TRAIN_JSON, "json", NULL, "print one JSON object at the end")
 
 static const struct argp_option train_options[] = {TRAIN_OPTIONS(CLI_OPTION){0}};
@@ -102,7 +102,7 @@ static error_t train_parse_run(int key, char *value, struct argp_state *state) {
         train->options.warmup = cli_count(state, "warmup", value, UINT32_MAX);
         return 0;
     case TRAIN_CHECKPOINT:
-        train->options.checkpoint = value;
+        cli_path_once(state, "--checkpoint", &train->options.checkpoint, value);
         return 0;
     case TRAIN_EVERY:
         train->options.checkpoint_every = cli_count(state, "checkpoint-every", value, UINT32_MAX);
@@ -111,7 +111,7 @@ static error_t train_parse_run(int key, char *value, struct argp_state *state) {
         train->options.resume = value;
         return 0;
     case TRAIN_LOG:
-        train->log_path = value;
+        cli_path_once(state, "--log", &train->log_path, value);
         return 0;
     case TRAIN_PARALLEL:
         train_parse_parallel(train, value, state);
@@ -123,10 +123,7 @@ static error_t train_parse_run(int key, char *value, struct argp_state *state) {
         train->threads_as_ranks = true;
         return 0;
     case 'o':
-        if (!tn_timeline_writes(value))
-            cli_misuse(state, "-o: no picture of ranks for '%s'; there are .html, .svg and .json",
-                       value);
-        train->picture = value;
+        CLI_PATHS_ADD(state, "-o", value, &train->pictures, ".html", ".svg", ".json");
         return 0;
     case TRAIN_JSON:
         train->json = true;
@@ -154,7 +151,7 @@ static error_t train_parse(int key, char *value, struct argp_state *state) {
         if (train->training.options.optimizer == TN_OPTIMIZER_NONE)
             cli_misuse(state, "--optimizer: 'none' trains nothing");
         train_check_ranks(train, state);
-        if (train->picture != NULL && train->session.poison)
+        if (train->pictures.count > 0 && train->session.poison)
             cli_misuse(state, "-o and --poison do not go together: run it once for each");
         return 0;
     default:
@@ -181,8 +178,8 @@ static const char train_doc[] =
     "  tenure train lm.onnx --data text:book.txt --parallel data=2,tensor=2 --ranks-as-threads -o "
     "ranks.html\n\n"
     "Exit status: 0 trained; 1 the budget is too small, or the plan was broken; 2 bad usage or "
-    "input, or a loss that is no number; 4 internal error; 130, 140, 143 stopped by SIGINT, "
-    "SIGUSR2 or SIGTERM, after a step and its checkpoint.";
+    "input, or a loss that is no number; 4 internal error; 129, 130, 140, 143, 152 stopped by "
+    "SIGHUP, SIGINT, SIGUSR2, SIGTERM or SIGXCPU, after a step and its checkpoint.";
 
 static tn_status train_model(cli_train *train, tn_error *error) {
     TN_TRY(cli_train_open(train, error));
@@ -227,6 +224,7 @@ static int train_run(int count, char **words) {
     train.session.input = &train.input;
     train.input.import.context = train.session.choices.plan.context = &context;
     cli_parse(&cli_command_train, count, words, &train);
+    context.follow_links = cli_follows_links();
     int code;
     if (cli_train_has_ranks(&train))
         code = cli_train_world(&train);

@@ -16,7 +16,7 @@
 #include "plan/io/io.h"
 #include "plan/problem/problem.h"
 
-#include <jansson.h>
+#include "base/json.h"
 
 #define JSON_PIECES_MAX ((size_t)1 << 20)
 #define JSON_POOLS_MAX 64u                /* banks of a problem */
@@ -238,12 +238,13 @@ static tn_status json_document(tn__reading *reading, const json_t *root) {
 
 tn_status tn__json_read(tn__reading *reading) {
     json_error_t why;
-    json_t *root = json_loadb(reading->bytes, reading->size, JSON_REJECT_DUPLICATES, &why);
+    tn_status status;
+    json_t *root = tn__json_parse(reading->bytes, reading->size, &why, &status);
     if (root == NULL) {
-        tn_status status = tn__fail(reading->error, TN_E_INVALID, "%s", why.text);
+        tn__fail(reading->error, status, "%s", why.text);
         return tn__where(reading->error, status, "%s: byte %d", reading->name, why.position);
     }
-    tn_status status = json_document(reading, root);
+    status = json_document(reading, root);
     json_decref(root);
     return status;
 }

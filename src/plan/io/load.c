@@ -62,7 +62,7 @@ tn_status tn_problem_load_memory(const char *name, const void *bytes, size_t siz
 tn_status tn_problem_load(const char *path, const tn_context *context, tn_problem **problem,
                           uint64_t **offsets, tn_error *error) {
     tn__file file;
-    TN_TRY(tn__file_map_most(path, tn__context(context).read_limit, &file, error));
+    TN_TRY(tn__file_map_text(path, tn__context(context).read_limit, &file, error));
     tn_status status =
         tn_problem_load_memory(path, file.bytes, file.size, context, problem, offsets, error);
     tn__file_unmap(&file);

@@ -1,0 +1,204 @@
+/* new_file.c - a file that gets its name when it is whole.
+ *
+ * Where the file system can (O_TMPFILE), the file has no name until then: nothing is left behind,
+ * whatever ends the process. Elsewhere, and for the moment in which a file takes the place of
+ * another one, its name is "<path>.<process>-<try>.part". Such names stand in a table, so that a
+ * signal handler can remove them (tn__new_file_abandon); a process that was killed (SIGKILL) leaves
+ * its name, which tn__new_file_sweep removes: the process is gone, and the file is not locked by
+ * another one (of another machine or container, where process numbers mean nothing).
+ *
+ * The table is state of the process because a signal handler has no argument. It is written before
+ * the file is made and cleared after it is gone.
+ */
+#define _GNU_SOURCE /* O_TMPFILE */
+#include "base/base.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PART_TRIES 100
+#define PART_NAMES 64 /* at once; files beyond that are not removed by a handler */
+
+typedef struct part_name {
+    atomic_int state; /* PART_FREE, PART_TAKEN: is being written, PART_NAMED */
+    char path[PATH_MAX];
+} part_name;
+enum { PART_FREE, PART_TAKEN, PART_NAMED };
+
+static part_name part_names[PART_NAMES];
+
+static int part_name_take(const char *path) {
+    size_t length = strlen(path) + 1;
+    if (length > PATH_MAX) return -1;
+    for (int i = 0; i < PART_NAMES; i++) {
+        int is_free = PART_FREE;
+        if (!atomic_compare_exchange_strong(&part_names[i].state, &is_free, PART_TAKEN)) continue;
+        memcpy(part_names[i].path, path, length);
+        atomic_store(&part_names[i].state, PART_NAMED);
+        return i;
+    }
+    return -1;
+}
+
+static void part_name_free(int slot) {
+    if (slot >= 0) atomic_store(&part_names[slot].state, PART_FREE);
+}
+
+void tn__new_file_abandon(void) {
+    int reason = errno;
+    for (int i = 0; i < PART_NAMES; i++)
+        if (atomic_load(&part_names[i].state) == PART_NAMED) (void)unlink(part_names[i].path);
+    errno = reason;
+}
+
+/* --- making one --- */
+
+static int part_open_nameless(const char *path) {
+#ifdef O_TMPFILE
+    char folder[PATH_MAX] = ".";
+    const char *slash = strrchr(path, '/');
+    size_t length = slash != NULL ? (size_t)(slash - path) + 1 : 0;
+    if (length >= sizeof folder) return -1;
+    if (length > 0) {
+        memcpy(folder, path, length);
+        folder[length] = '\0';
+    }
+    return open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+#else
+    (void)path;
+    return -1;
+#endif
+}
+
+/* The next name that is free of those that belong to this process; *descriptor -1: gives `from`
+ * that name, else creates a file. */
+static bool part_name_it(tn__new_file *part, const char *from) {
+    for (int attempt = 0; attempt < PART_TRIES; attempt++) {
+        snprintf(part->beside, part->room, "%s.%ld-%d.part", part->path, (long)getpid(), attempt);
+        struct stat facts;
+        if (lstat(part->beside, &facts) == 0) continue; /* another process may own it */
+        part->slot = part_name_take(part->beside);
+        bool made;
+        if (from != NULL) {
+            made = linkat(AT_FDCWD, from, AT_FDCWD, part->beside, AT_SYMLINK_FOLLOW) == 0;
+        } else {
+            part->descriptor = open(part->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+            made = part->descriptor >= 0;
+        }
+        if (made) {
+            part->named = true;
+            return true;
+        }
+        part_name_free(part->slot);
+        part->slot = -1;
+        if (errno != EEXIST) return false;
+    }
+    return false;
+}
+
+bool tn__new_file_open(tn__new_file *part, const char *path) {
+    *part = (tn__new_file){.descriptor = -1, .slot = -1, .path = path, .room = strlen(path) + 48};
+    part->beside = malloc(part->room);
+    if (part->beside == NULL) return false;
+    part->descriptor = part_open_nameless(path);
+    if (part->descriptor < 0 && !part_name_it(part, NULL)) {
+        int reason = errno;
+        free(part->beside);
+        part->beside = NULL;
+        errno = reason;
+        return false;
+    }
+    (void)flock(part->descriptor, LOCK_EX | LOCK_NB); /* benign: see tn__new_file_sweep */
+    return true;
+}
+
+/* --- its name --- */
+
+/* True when it has its name already: there was no such file. */
+static bool part_link(tn__new_file *part, bool replace, bool *failed) {
+    char self[64];
+    *failed = false;
+    if (part->named) return false;
+    snprintf(self, sizeof self, "/proc/self/fd/%d", part->descriptor);
+    if (linkat(AT_FDCWD, self, AT_FDCWD, part->path, AT_SYMLINK_FOLLOW) == 0) return true;
+    *failed = errno != EEXIST || !replace || !part_name_it(part, self);
+    return false;
+}
+
+bool tn__new_file_keep(tn__new_file *part, bool replace) {
+    bool failed, kept = part_link(part, replace, &failed);
+    if (!kept && !failed && replace) {
+        kept = rename(part->beside, part->path) == 0;
+    } else if (!kept && !failed) {
+        kept = link(part->beside, part->path) == 0;
+        if (kept)
+            (void)unlink(part->beside);
+        else if (errno == EPERM || errno == EOPNOTSUPP) /* no second names here */
+            kept = rename(part->beside, part->path) == 0;
+    }
+    if (kept) {
+        part_name_free(part->slot);
+        part->slot = -1;
+        part->named = false;
+    }
+    int reason = errno;
+    tn__new_file_drop(part);
+    errno = reason;
+    return kept;
+}
+
+void tn__new_file_drop(tn__new_file *part) {
+    if (part->named) (void)unlink(part->beside);
+    part_name_free(part->slot);
+    if (part->descriptor >= 0) close(part->descriptor);
+    free(part->beside);
+    *part = (tn__new_file){.descriptor = -1, .slot = -1};
+}
+
+/* --- those of processes that are gone --- */
+
+/* "<base>.<process>-<try>.part": the process, or 0. */
+static long part_process(const char *name, const char *base) {
+    size_t length = strlen(base);
+    long process = 0;
+    int attempt, end = 0;
+    if (strncmp(name, base, length) != 0 || name[length] != '.') return 0;
+    if (sscanf(name + length, ".%9ld-%9d.part%n", &process, &attempt, &end) != 2) return 0;
+    return end > 0 && name[length + (size_t)end] == '\0' && process > 0 ? process : 0;
+}
+
+static bool part_is_dead(int folder, const char *name, long process) {
+    if (kill((pid_t)process, 0) == 0 || errno != ESRCH) return false;
+    int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0) return false;
+    bool dead = flock(file, LOCK_EX | LOCK_NB) == 0;
+    close(file);
+    return dead;
+}
+
+void tn__new_file_sweep(const char *path) {
+    char folder[PATH_MAX] = ".";
+    const char *slash = strrchr(path, '/'), *base = slash != NULL ? slash + 1 : path;
+    size_t length = (size_t)(base - path);
+    if (length >= sizeof folder) return;
+    if (length > 0) {
+        memcpy(folder, path, length);
+        folder[length] = '\0';
+    }
+    DIR *list = opendir(folder);
+    if (list == NULL) return;
+    for (struct dirent *at = readdir(list); at != NULL; at = readdir(list)) {
+        long process = part_process(at->d_name, base);
+        if (process > 0 && part_is_dead(dirfd(list), at->d_name, process))
+            (void)unlinkat(dirfd(list), at->d_name, 0);
+    }
+    closedir(list);
+}
