@@ -39,11 +39,18 @@ void cli_end(const tn_error *error) {
     exit(parse_is_rank() ? cli_ranks_end(error) : cli_fail(error));
 }
 
+static const char *parse_file; /* whose options are read; NULL: those of the command line */
+void cli_misuse_in(const char *path) { parse_file = path; }
+
 _Noreturn static void parse_end(const char *text) {
     tn_error error = {.status = TN_E_INVALID};
     snprintf(error.message, sizeof error.message, "%s", text);
     if (parse_is_rank()) cli_end(&error);
     fprintf(stderr, "tenure %s: ", parse_command->name);
+    if (parse_file != NULL) {
+        cli_put_text(stderr, parse_file);
+        fputs(": ", stderr);
+    }
     cli_put_text(stderr, text);
     fputc('\n', stderr);
     exit(PARSE_BAD);

@@ -18,19 +18,40 @@
 
 /* --- given regions --- */
 
+/* Keeps what was asked for, as the report shows it. */
+static tn_status split_keep(tn_setup *setup, const tn_setup_split *asked, tn__setup_part *part,
+                            tn_error *error) {
+    tn_split_region *kept =
+        tn__alloc_array(&setup->context, (size_t)asked->region_count + 1, sizeof *kept);
+    if (kept == NULL) return tn__no_memory(error, "a split graph");
+    part->split = (tn_split_report){.regions = kept, .count = asked->region_count};
+    memcpy(kept, asked->regions, asked->region_count * sizeof *kept);
+    tn_split_again *again =
+        tn__alloc_array(&setup->context, (size_t)asked->again_count + 1, sizeof *again);
+    if (again == NULL) return tn__no_memory(error, "a split graph");
+    part->split.again = again;
+    part->split.again_count = asked->again_count;
+    if (asked->again_count > 0) memcpy(again, asked->again, asked->again_count * sizeof *again);
+    return TN_OK;
+}
+
 tn_status tn__setup_regions(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
     const tn_setup_split *asked = options->split;
     const tn_graph *whole =
         setup->parts[PART_REWRITTEN] != NULL ? setup->parts[PART_REWRITTEN]->graph : setup->given;
     const tn_graph *cut = asked->graph != NULL ? asked->graph : whole;
+    tn_graph *made = NULL;
     tn__setup_part *part;
     TN_TRY(tn__setup_part_make(setup, PART_GRAPH, &part, error));
-    tn_split_region *kept =
-        tn__alloc_array(&setup->context, (size_t)asked->region_count + 1, sizeof *kept);
-    if (kept == NULL) return tn__no_memory(error, "a split graph");
-    memcpy(kept, asked->regions, asked->region_count * sizeof *kept);
-    part->split = (tn_split_report){.regions = kept, .count = asked->region_count};
-    TN_TRY(tn_graph_split(cut, kept, asked->region_count, &setup->context, &part->graph, error));
+    TN_TRY(split_keep(setup, asked, part, error));
+    if (asked->graph == NULL && asked->again_count > 0) {
+        TN_TRY(tn_graph_split_again(whole, asked->again, asked->again_count, &made, error));
+        cut = made;
+    }
+    tn_status status = tn_graph_split(cut, part->split.regions, asked->region_count,
+                                      &setup->context, &part->graph, error);
+    tn_graph_destroy(made);
+    TN_TRY(status);
     part->split.whole = tn_graph_work(whole);
     part->split.parts = tn_graph_work(part->graph);
     return TN_OK;
@@ -60,7 +81,8 @@ static tn_status split_set_up(const split_state *state, const tn_split_choice *c
     tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
     tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
     tn_setup_split given = {
-        .regions = choice->regions, .region_count = choice->count, .graph = choice->graph};
+        .regions = choice->regions, .region_count = choice->count, .graph = choice->graph,
+        .again = choice->again, .again_count = choice->again_count};
     tn__options(&memory, sizeof memory, options.memory);
     memory.struct_size = sizeof memory;
     memory.fuse_concat = true;
@@ -73,7 +95,6 @@ static tn_status split_set_up(const split_state *state, const tn_split_choice *c
     options.plan = &plan;
     TN_TRY(tn_setup_create(state->graph, &options, made, state->error));
     tn__setup_part *part = (*made)->parts[PART_GRAPH];
-    part->split.again_count = choice->again_count;
     part->split.work = choice->work;
     part->split.whole_arena = tn_setup_need(state->whole).arena;
     part->split.whole_total = tn_setup_need(state->whole).total;

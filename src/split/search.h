@@ -28,7 +28,8 @@ typedef struct search_stage {
     size_t count, room;
     uint64_t whole;       /* live bytes of the graph as it is */
     uint32_t byte_flops;  /* operations that take as long as copying a byte */
-    uint32_t again_count; /* tensors that are computed again, and ... */
+    const tn_split_again *list; /* [again_count], of the search */
+    uint32_t again_count;       /* tensors that are computed again, and ... */
     uint64_t again;       /* ... the operations of it */
 } search_stage;
 

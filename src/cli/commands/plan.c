@@ -3,6 +3,7 @@
 #include "cli/explain.h"
 #include "cli/holders.h"
 #include "cli/objects.h"
+#include "cli/plan_options.h"
 #include "cli/split.h"
 #include "cli/split_curve.h"
 #include "cli/train_options.h"
@@ -315,13 +316,21 @@ static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
                         .stages = input->stages};
     double start = cli_clock();
     tn_report_kernels kernels;
+    cli_words words;
     report.kernels = cli_whom_told(&input->whom, input->setup, &kernels);
     cli_report_model(&report, input);
+    cli_words_of(input, input->setup, &words);
+    cli_report_words(&report, "plan", &words);
     report.static_bytes = plan_beside(input);
     report.device_bytes = arguments->device_bytes;
     if (arguments->device != NULL) report.device = arguments->device->title;
-    for (uint32_t i = 0; i < arguments->output_count; i++)
-        TN_TRY(tn_report_write(&report, arguments->outputs[i], error));
+    tn_status status = words.failed ? tn__no_memory(error, "the options of the plan") : TN_OK;
+    for (uint32_t i = 0; i < arguments->output_count && status == TN_OK; i++)
+        status = tn_report_write(&report, arguments->outputs[i], error);
+    cli_words_release(&words);
+    report.options = NULL;
+    report.option_count = 0;
+    TN_TRY(status);
     if (arguments->output_count > 0) cli_stage(input, "write", cli_clock() - start);
     report.stage_count = input->stage_count;
     report.columns = cli_columns(stdout);
@@ -332,7 +341,7 @@ static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
     }
     char *text;
     size_t size;
-    tn_status status =
+    status =
         tn_report_render(&report, arguments->json ? "summary" : "table", &text, &size, error);
     if (status != TN_OK) return status;
     cli_progress_end();
