@@ -9,6 +9,7 @@
  */
 #include <stdio.h>
 
+#include "plan/problem/problem.h"
 #include "report/format.h"
 
 static void json_key(tn__text *text, const char *key) { tn__text_printf(text, "\"%s\":", key); }
@@ -150,6 +151,7 @@ static void json_limits(tn__text *text, const tn_problem *problem, const tn_body
         json_integer(text, "delta", body->delta);
     }
     if (body->flags & TN_BODY_ANY_BANK) tn__text_put(text, ",\"any_pool\":true");
+    if (body->flags & TN__BODY_IN_BANK) tn__text_put(text, ",\"any_pool\":false");
     if (body->traffic > 0) tn__text_put(text, ","), json_integer(text, "traffic", body->traffic);
 }
 
