@@ -314,8 +314,12 @@ static tn_status verify_claim(verify_arguments *arguments) {
     if (arguments->file.tensor_count > 0) return verify_claim_file(arguments);
     for (uint32_t row = 0; arguments->repeats && row < tn_problem_count(arguments->plan); row++) {
         if (arguments->next[row] == TN__NAMES_NONE) continue;
-        tn_status status = tn__fail(arguments->error, TN_E_INVALID, "the plan has '%.80s' twice",
-                                    tn_problem_body(arguments->plan, row)->name);
+        tn_status status =
+            tn__fail(arguments->error, TN_E_INVALID,
+                     "the plan has '%.80s' twice, and only the options that made it tell which is "
+                     "which: give those, such as --train, --order or --kernels; a .json plan "
+                     "carries them",
+                     tn_problem_body(arguments->plan, row)->name);
         return tn__where(arguments->error, status, "%s", arguments->plan_path);
     }
     arguments->claimed = calloc((size_t)tensors + 1, sizeof *arguments->claimed);
