@@ -206,6 +206,8 @@ typedef struct cli_input {
     uint32_t sequence_count;
     bool replays;              /* the program is a plan's own: nothing is chosen anew */
     const tn_program *program; /* that one, once the graph is there */
+    uint64_t *scratch; /* then [operators] bytes of scratch that the plan gives each kernel; NULL:
+                        * there are no kernels */
     tn_bank banks[CLI_BANKS_MAX];
     uint32_t bank_count;
     cli_kernels kernels; /* of a .tflite model */

@@ -106,6 +106,10 @@ static const tn_graph *input_ask(cli_input *input, const tn_plan_options *plan,
     cli_whom_corridor(&input->whom, trains ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN,
                       &asked->corridor);
     tn_setup_options *options = &asked->corridor.options;
+    if (input->scratch != NULL) { /* the ways that the plan has room for, and no others */
+        asked->corridor.kernels.scratch = input->scratch;
+        options->fastest = true;
+    }
     options->context = input->import.context;
     options->recompute = input->replays ? NULL : &asked->again;
     options->program = &asked->program;
@@ -190,7 +194,8 @@ tn_status cli_input_again(cli_input *input, tn_error *error) {
 }
 
 tn_status cli_input_replay(cli_input *input, tn_error *error) {
-    return input_set_up(input, TN_SETUP_ORDER, NULL, error);
+    return input_set_up(input, input->scratch != NULL ? TN_SETUP_KERNELS : TN_SETUP_ORDER, NULL,
+                        error);
 }
 
 tn_status cli_input_occupy(cli_input *input, const tn_micro_options *micro, tn_error *error) {
@@ -242,6 +247,8 @@ void cli_input_release_loaded(cli_input *input) {
     tn_layout_release(&input->own_layout);
     tn_problem_destroy(input->own);
     free(input->workspaces);
+    free(input->scratch);
+    input->scratch = NULL;
     input->setup = NULL;
     input->graph = input->rewritten = NULL;
     input->step = (tn_training){0};

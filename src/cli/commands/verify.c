@@ -500,6 +500,22 @@ static tn_status verify_make_room(verify_arguments *arguments) {
     return TN_OK;
 }
 
+/* Kernels have slower ways with less scratch: those that the document has room for are asked for. */
+static tn_status verify_find_scratch(verify_arguments *arguments) {
+    cli_input *input = &arguments->input;
+    uint32_t operators = tn_graph_op_count(tn_setup_graph(input->setup));
+    if (tn_setup_kernels(input->setup) == NULL) return TN_OK;
+    input->scratch = calloc((size_t)operators + 1, sizeof *input->scratch);
+    if (input->scratch == NULL) return tn__no_memory(arguments->error, "scratch");
+    for (uint32_t i = 0; i < arguments->file.tensor_count; i++) {
+        const cli_plan_tensor *item = &arguments->file.tensors[i];
+        if (item->tensor == TN_NONE && item->op < operators &&
+            item->bytes > input->scratch[item->op])
+            input->scratch[item->op] = item->bytes;
+    }
+    return TN_OK;
+}
+
 /* The graph and the program that the plan is for: of a document its own. */
 static tn_status verify_load_program(verify_arguments *arguments) {
     cli_input *input = &arguments->input;
@@ -513,6 +529,7 @@ static tn_status verify_load_program(verify_arguments *arguments) {
     TN_TRY(cli_plan_file_program(&arguments->file, tn_setup_graph(input->setup),
                                  &arguments->program, arguments->error));
     input->program = arguments->program;
+    TN_TRY(verify_find_scratch(arguments));
     return cli_input_replay(input, arguments->error);
 }
 
@@ -520,7 +537,7 @@ static tn_status verify_load_model(verify_arguments *arguments) {
     cli_input *input = &arguments->input;
     bool valid = false;
     TN_TRY(verify_load_program(arguments));
-    if (input->whom.runner != CLI_RUNNER_NONE) /* whose scratch counts, whatever is said here */
+    if (input->whom.runner != CLI_RUNNER_NONE && !input->replays) /* whose scratch counts, whatever is said here */
         input->occupancy_options.workspaces =
             tn_kernels_workspaces(tn_setup_kernels(input->setup));
     TN_TRY(verify_make_room(arguments));
@@ -541,6 +558,26 @@ static tn_status verify_load_model(verify_arguments *arguments) {
     return verify_place(arguments);
 }
 
+/* What is wrong with a document whose tensors hardly have the model's names: it is for another. */
+static tn_status verify_other_model(const verify_arguments *arguments, tn_status status) {
+    const cli_plan_file *file = &arguments->file;
+    const tn_graph *graph = cli_input_graph(&arguments->input);
+    uint32_t known = 0, named = 0;
+    bool wrong = status == TN_E_CONFLICT || status == TN_E_INVALID;
+    for (uint32_t i = 0; wrong && graph != NULL && i < file->tensor_count; i++) {
+        const cli_plan_tensor *item = &file->tensors[i];
+        if (item->tensor == TN_NONE) continue;
+        named++;
+        known += item->tensor < tn_graph_tensor_count(graph) &&
+                 strcmp(tn_graph_tensor(graph, item->tensor)->name, item->name) == 0;
+    }
+    if (2 * (uint64_t)known >= named) return status;
+    *arguments->error = (tn_error){0};
+    TN_FAIL(arguments->error, TN_E_INVALID,
+            "%.120s is a plan for another model: %u of its %u tensors are those of %.120s",
+            arguments->plan_path, known, named, arguments->input.path);
+}
+
 static tn_status verify_load(verify_arguments *arguments) {
     cli_input *input = &arguments->input;
     if (arguments->plan_path != NULL) {
@@ -554,7 +591,8 @@ static tn_status verify_load(verify_arguments *arguments) {
                                      arguments->error));
     else if (cli_input_is_model(input))
         cli_plan_file_whom(&arguments->file, &input->whom);
-    if (cli_input_is_model(input)) return verify_load_model(arguments);
+    if (cli_input_is_model(input))
+        return verify_other_model(arguments, verify_load_model(arguments));
     TN_TRY(cli_input_load(input, arguments->error));
     TN_TRY(verify_make_room(arguments));
     return verify_match_bodies(arguments);
