@@ -58,6 +58,7 @@ void cli_help(const cli_command *command, bool all, FILE *to);
 typedef struct cli_tone {
     bool quiet; /* files and the exit status alone, and errors */
     bool brief; /* one line */
+    bool json;  /* one object: the command's own --json was given */
 } cli_tone;
 cli_tone cli_tone_asked(void);
 
@@ -96,8 +97,10 @@ const char *cli_suffixes(char text[CLI_SUFFIXES_MAX]);
 
 /* Prints text with names from files: no control character of theirs reaches the terminal. */
 void cli_put_text(FILE *file, const char *text);
-/* Prints "tenure: WHERE: MESSAGE" and returns the exit status. */
+/* Prints "tenure: WHERE: MESSAGE" and returns the exit status. With --json an answer of status 1 or 3
+ * is an object on standard output as well, with `members` (",\"name\":...") behind its own. */
 int cli_fail(const tn_error *error);
+int cli_fail_with(const tn_error *error, const char *members);
 /* Prints "tenure: note: MESSAGE". */
 void cli_note(const char *message);
 /* Parses the value of an option, or ends the program with a usage error that names it. */
@@ -131,6 +134,11 @@ int cli_version(void);
 bool cli_is_standard(const char *path);
 const char *cli_standard_input(struct argp_state *state, const char *path);
 const char *cli_standard_output(const char *path); /* text goes to standard error from then on */
+/* Files that are read and written: what is written must be none that is read, unless --overwrite is
+ * given. cli_standard_input and cli_check_folder note theirs; cli_check_files looks at them. */
+void cli_note_input(const char *path);
+void cli_note_output(const char *option, const char *path);
+void cli_check_files(void);
 /* A usage error where nobody could write such a file: before what it is for takes its time. */
 void cli_check_folder(struct argp_state *state, const char *option, const char *path);
 /* One more file to write, in a format that its suffix says and a folder that there is, or a usage

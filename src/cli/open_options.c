@@ -190,6 +190,7 @@ static error_t session_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case SESSION_TRACE:
         session->trace_path = value;
+        cli_note_output("--trace", value);
         if (!tn__has_suffix(value, ".trace.json") && !tn__has_suffix(value, ".trace.csv") &&
             !tn__has_suffix(value, ".pickle"))
             cli_misuse(state,

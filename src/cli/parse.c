@@ -17,13 +17,16 @@ typedef struct parse_call {
 
 static const cli_command *parse_command; /* the one that this process runs */
 static cli_tone parse_tone;
+static bool parse_overwrites;
 cli_tone cli_tone_asked(void) { return parse_tone; }
 
-enum { PARSE_BRIEF = 2000, PARSE_PROGRESS };
+enum { PARSE_BRIEF = 2000, PARSE_PROGRESS, PARSE_OVERWRITE };
 
 #define COMMON_OPTIONS(X)                                                                          \
     X('q', "quiet", NULL, "print nothing but errors: files and the exit status tell")              \
     X(PARSE_BRIEF, "brief", NULL, "print the answer in one line")                                  \
+    X(PARSE_OVERWRITE, "overwrite", NULL,                                                          \
+      "files that are written may replace those that are read")                                    \
     X(PARSE_PROGRESS, "progress", "auto|bar|lines|none",                                           \
       "how long work tells how far it is, on standard error: auto is a bar on a terminal, else a " \
       "line now and then (auto)")
@@ -78,6 +81,9 @@ static error_t common_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case PARSE_BRIEF:
         parse_tone.brief = true;
+        return 0;
+    case PARSE_OVERWRITE:
+        parse_overwrites = true;
         return 0;
     case PARSE_PROGRESS:
         cli_progress_set(cli_choice(state, "progress", value, cli_progress_modes));
@@ -140,6 +146,7 @@ static bool parse_scan_name(const parse_scan *scan, const char *word, bool is_la
     if (name == NULL) return false; /* benign: argp looks at it, too */
     const cli_option *option = parse_find(scan, name);
     free(name);
+    parse_tone.json |= strcmp(option->name, "json") == 0;
     if (equals != NULL && option->argument == NULL)
         parse_refuse("--%s takes no value, and is given '%.80s'", option->name, equals + 1);
     if (equals != NULL || option->argument == NULL || option->argument_may_lack) return false;
@@ -205,5 +212,6 @@ void cli_parse(const cli_command *command, int count, char **words, void *input)
     parse_command = command;
     parse_check_names(command, count, words);
     argp_parse(&parser, count, words, ARGP_NO_HELP, NULL, &call);
+    if (!parse_overwrites) cli_check_files();
     if (parse_tone.quiet) parse_send_text("/dev/null");
 }

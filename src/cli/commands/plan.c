@@ -242,12 +242,32 @@ static tn_status plan_holders(const cli_input *input, cli_holders *holders, tn_e
                : cli_holders_of_problem(holders, input->problem, error);
 }
 
-/* What lives at the step that decides: the buffers that would have to go. */
-static void plan_print_too_much(const cli_input *input) {
-    cli_holders holders;
-    if (plan_holders(input, &holders, NULL) == TN_OK)
-        cli_holders_print(&holders, PLAN_HOLDERS_FEW, stderr);
+/* What does not fit is told with the buffers that live at the step that decides. */
+static int plan_fail(const cli_input *input, const tn_error *error) {
+    cli_holders holders = {0};
+    tn__text text;
+    bool told = error->status == TN_E_INFEASIBLE && input->problem != NULL &&
+                plan_holders(input, &holders, NULL) == TN_OK;
+    tn__text_init(&text, NULL);
+    tn__text_put(&text, ", ");
+    if (told) cli_holders_json(&holders, PLAN_HOLDERS_MANY, &text);
+    int code = cli_fail_with(error, told && !text.failed ? text.data : NULL);
+    if (told) cli_holders_print(&holders, PLAN_HOLDERS_FEW, stderr);
+    tn__text_release(&text);
     cli_holders_release(&holders);
+    return code;
+}
+
+/* Offsets of a problem that are constraints: who reads them as a plan is told so. */
+static void plan_note_pins(const cli_input *input) {
+    uint32_t pins = 0, count = input->own != NULL ? tn_problem_count(input->own) : 0;
+    char text[160];
+    for (tn_body_id id = 0; id < count; id++)
+        pins += (tn_problem_body(input->own, id)->flags & TN_BODY_PINNED) != 0;
+    if (pins == 0) return;
+    snprintf(text, sizeof text, "%u of %u buffers are pinned by their %s", pins, count,
+             tn__has_suffix(input->path, ".json") ? "\"pinned\": true" : "offset column");
+    cli_note(text);
 }
 
 /* The answer, with the holders inside or below. */
@@ -445,11 +465,10 @@ static int plan_run(int count, char **words) {
     if (arguments.objects) return plan_objects(&arguments);
     if (arguments.sweep > 0) return plan_curve(&arguments);
     tn_status status = plan_within(&arguments, &error);
+    plan_note_pins(&arguments.input);
     if (status == TN_OK) status = plan_explain(&arguments, &error);
     if (status == TN_OK) status = plan_report(&arguments, &error);
-    int code = status == TN_OK ? plan_code(&arguments) : cli_fail(&error);
-    if (status == TN_E_INFEASIBLE && arguments.input.problem != NULL)
-        plan_print_too_much(&arguments.input);
+    int code = status == TN_OK ? plan_code(&arguments) : plan_fail(&arguments.input, &error);
     cli_input_release(&arguments.input);
     return cli_finish(code);
 }

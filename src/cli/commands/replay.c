@@ -92,6 +92,7 @@ static error_t replay_parse(int key, char *value, struct argp_state *state) {
         if (!tn__has_suffix(value, ".svg") && !tn__has_suffix(value, ".pickle"))
             cli_misuse(state, "--output: '%s' does not end in .svg or .pickle", value);
         arguments->output = cli_standard_output(value);
+        cli_note_output("-o", value);
         return 0;
     case REPLAY_JSON:
         arguments->json = true;

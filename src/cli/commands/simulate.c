@@ -119,6 +119,7 @@ static error_t simulate_parse(int key, char *value, struct argp_state *state) {
             !tn__has_suffix(value, ".csv"))
             cli_misuse(state, "--output: '%s' ends in none of .html, .svg, .csv", value);
         arguments->output = value;
+        cli_note_output("-o", value);
         return 0;
     case SIMULATE_JSON:
         arguments->json = true;
@@ -126,6 +127,7 @@ static error_t simulate_parse(int key, char *value, struct argp_state *state) {
     case ARGP_KEY_ARG:
         if (arguments->found.path != NULL) cli_misuse(state, "one log, not '%s' too", value);
         arguments->found.path = value;
+        cli_note_input(value);
         return 0;
     case ARGP_KEY_END:
         if (arguments->found.path == NULL) cli_misuse(state, "which log? give a recorded run");

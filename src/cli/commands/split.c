@@ -114,6 +114,7 @@ static error_t split_file_parse(int key, char *value, struct argp_state *state) 
     case 'o':
         if (arguments->output != NULL) cli_misuse(state, "one file to write, not two");
         arguments->output = value;
+        cli_note_output("-o", value);
         return 0;
     case ARGP_KEY_ARG:
         if (arguments->input != NULL) cli_misuse(state, "one model, not '%s' too", value);

@@ -127,6 +127,7 @@ static error_t train_parse_run(int key, char *value, struct argp_state *state) {
             cli_misuse(state, "-o: no picture of ranks for '%s'; there are .html, .svg and .json",
                        value);
         train->picture = value;
+        cli_note_output("-o", value);
         return 0;
     case TRAIN_JSON:
         train->json = true;
