@@ -101,11 +101,23 @@ static tn_status split_set_up(const split_state *state, const tn_split_choice *c
     return TN_OK;
 }
 
-/* Keeps the smaller one; *beyond: bytes above the budget. */
+/* Whether regions that were predicted to do cannot be set up, because sizes of their parts cannot be
+ * told or no kernel runs them: then this choice is dropped, and others are tried. */
+static bool split_drops(const split_state *state, tn_status status) {
+    bool drops = status == TN_E_INVALID || status == TN_E_UNKNOWN || status == TN_E_UNSUPPORTED ||
+                 status == TN_E_CONFLICT;
+    if (drops && state->error != NULL) *state->error = (tn_error){0};
+    return drops;
+}
+
+/* Keeps the smaller one; *beyond: bytes above the budget; of a choice that is dropped 1. */
 static tn_status split_try(split_state *state, const tn_split_choice *choice, uint64_t *beyond) {
     tn_setup *made;
     uint64_t budget = state->asked->split->budget;
-    TN_TRY(split_set_up(state, choice, false, &made));
+    tn_status status = split_set_up(state, choice, false, &made);
+    *beyond = budget > 0;
+    if (split_drops(state, status)) return TN_OK;
+    TN_TRY(status);
     uint64_t total = tn_setup_need(made).total;
     *beyond = budget > 0 && total > budget ? total - budget : 0;
     if (state->best != NULL && tn_setup_need(state->best).total <= total) {
@@ -141,7 +153,9 @@ static bool split_fits(const split_state *state) {
 /* Keeps a draft that is smaller than what there is, and its choice. */
 static tn_status split_draft(split_state *state, tn_split_choice *choice) {
     tn_setup *made;
-    TN_TRY(split_set_up(state, choice, true, &made));
+    tn_status status = split_set_up(state, choice, true, &made);
+    if (split_drops(state, status)) return TN_OK;
+    TN_TRY(status);
     if (state->best != NULL && tn_setup_need(state->best).total <= tn_setup_need(made).total) {
         tn_setup_destroy(made);
         return TN_OK;
@@ -351,6 +365,7 @@ static tn_status split_points(split_state *state, uint32_t count, tn_setup **set
         before = choice.work;
         tn_status status = is_new ? split_set_up(state, &choice, false, &setups[*found]) : TN_OK;
         *found += is_new && status == TN_OK;
+        if (split_drops(state, status)) status = TN_OK;
         tn_split_choice_release(state->search, &choice);
         TN_TRY(status);
     }

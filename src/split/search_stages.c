@@ -104,6 +104,11 @@ static tn_status stages_try(tn_split_search *search, const split_again *again,
     tn_status status = stages_open_next(search, again, options, error);
     if (status == TN_OK) status = stages_smallest(next, search->work / 2, &bytes, error);
     *better = status == TN_OK && bytes < *least - *least / STAGES_GAIN;
+    /* a graph whose sizes cannot be told any more is one less */
+    if (status == TN_E_INVALID || status == TN_E_UNKNOWN || status == TN_E_UNSUPPORTED) {
+        if (error != NULL) *error = (tn_error){0};
+        status = TN_OK;
+    }
     if (!*better) {
         tn__search_close(next);
         return status;
