@@ -593,6 +593,7 @@ static tn_status verify_load(verify_arguments *arguments) {
         cli_plan_file_whom(&arguments->file, &input->whom);
     if (cli_input_is_model(input))
         return verify_other_model(arguments, verify_load_model(arguments));
+    input->has_model_options &= !arguments->file.has_options; /* of the model that it was made of */
     TN_TRY(cli_input_load(input, arguments->error));
     TN_TRY(verify_make_room(arguments));
     return verify_match_bodies(arguments);
@@ -646,23 +647,38 @@ static uint32_t verify_other_steps(const verify_arguments *arguments, tn_body_id
     return TN__NAMES_NONE;
 }
 
+/* Whether at least half of the rows have names of this model or problem. */
+static bool verify_knows_rows(const verify_arguments *arguments) {
+    uint32_t known = 0, rows = tn_problem_count(arguments->plan);
+    for (tn_body_id id = 0; id < tn_problem_count(arguments->input.problem); id++) {
+        char text[16];
+        const char *name =
+            verify_row_name(tn_problem_body(arguments->input.problem, id), id, text);
+        known += tn__names_find(&arguments->rows, name, strlen(name)) != TN__NAMES_NONE;
+    }
+    return 2 * (uint64_t)known >= rows;
+}
+
 /* Replaces "not valid" by the option that is missing, where the rows show that one is. */
 static tn_status verify_missing(const verify_arguments *arguments, tn_status status) {
     tn_error *error = arguments->error;
     const tn_problem *problem = arguments->input.problem, *plan = arguments->plan;
     tn_body_id body = 0;
     bool bare = plan != NULL && arguments->file.document == NULL && problem != NULL;
-    if (status != TN_E_CONFLICT || !bare || arguments->body_count == 0) return status;
+    if (status != TN_E_CONFLICT || !bare || !verify_knows_rows(arguments)) return status;
     const char *path = arguments->plan_path;
     uint32_t banks = tn_problem_bank_count(plan), row = verify_other_steps(arguments, &body);
     uint64_t asked = verify_alignment(problem), rows = verify_alignment(plan);
+    bool packed = false; /* closer than is asked for here */
+    for (uint32_t i = 0; i < tn_problem_count(plan) && rows < asked; i++)
+        packed |= arguments->plan_offsets[i] % asked != 0;
     tn_error why = {0};
     if (banks > tn_problem_bank_count(problem))
         status = tn__fail(&why, TN_E_INVALID,
                           "%.120s has rows in %u banks: give each of them, --bank NAME=SIZE, in "
                           "the same order",
                           path, banks);
-    else if (rows != asked && cli_input_is_model(&arguments->input))
+    else if (packed && cli_input_is_model(&arguments->input))
         status = tn__fail(&why, TN_E_INVALID,
                           "%.120s was made for alignment %" PRIu64 ", and %" PRIu64
                           " is asked for here: give --alignment %" PRIu64,

@@ -628,7 +628,10 @@ static tn_status csv_put_row(tn__text *text, const tn_problem *problem, const tn
         csv_put_gaps(text, body);
     }
     if (columns.bank) tn__text_printf(text, ",%u", layout != NULL ? layout->bank[id] : body->bank);
-    if (columns.any_bank) tn__text_printf(text, ",%d", (body->flags & TN_BODY_ANY_BANK) != 0);
+    if (columns.any_bank)
+        tn__text_put(text, body->flags & TN_BODY_ANY_BANK   ? ",1"
+                           : body->flags & TN__BODY_IN_BANK ? ",0"
+                                                            : ",");
     if (columns.traffic) tn__text_printf(text, ",%" PRIu64, body->traffic);
     if (columns.leader) TN_TRY(csv_put_leader(text, problem, body, names, error));
     for (int ends = 0; ends < 2 && columns.clocks; ends++)
