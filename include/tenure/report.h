@@ -72,8 +72,8 @@ typedef struct tn_report_mark {
     const char *note; /* lines of text; NULL: none */
 } tn_report_mark;
 
-/* An option that decided about a plan: its name on the command line without dashes, and its value as
- * text; NULL: a switch. An option that is repeated has one entry for each value. */
+/* An option that decided about a plan: its name on the command line without dashes, and its value
+ * as text; NULL: a switch. An option that is repeated has one entry for each value. */
 typedef struct tn_report_option {
     const char *name, *value;
 } tn_report_option;

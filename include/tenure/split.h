@@ -66,9 +66,8 @@ typedef struct tn_split_again {
  * again    [count], count above 0
  * Errors: E_INVALID (an id or a place that the graph does not have, operators with side effects),
  * those of tn_graph_infer, E_NO_MEMORY. Cost: O(count (operators + operands)). */
-TN_API TN_CHECKED tn_status tn_graph_split_again(const tn_graph *graph,
-                                                 const tn_split_again *again, uint32_t count,
-                                                 tn_graph **made, tn_error *error);
+TN_API TN_CHECKED tn_status tn_graph_split_again(const tn_graph *graph, const tn_split_again *again,
+                                                 uint32_t count, tn_graph **made, tn_error *error);
 
 /* --- which regions ------------------------------------------------------------------------ */
 
@@ -99,11 +98,11 @@ typedef struct tn_split_choice {
     uint32_t count;
     const tn_split_again *again; /* [again_count] which tensors; lives as long as the search */
     uint32_t again_count;        /* tensors that are computed again */
-    uint64_t live_bytes;  /* at the worst step */
-    uint64_t extra;       /* operations beyond those of the whole graph */
-    uint64_t moved;       /* bytes that are copied (parts, halos that are kept, joins), and those
-                           * that parts read again (weights, keys and values of attention) where a
-                           * part with all that it reads is larger than a cache of 1 MiB */
+    uint64_t live_bytes;         /* at the worst step */
+    uint64_t extra;              /* operations beyond those of the whole graph */
+    uint64_t moved; /* bytes that are copied (parts, halos that are kept, joins), and those
+                     * that parts read again (weights, keys and values of attention) where a
+                     * part with all that it reads is larger than a cache of 1 MiB */
     double
         work; /* share of the graph's operations: `extra`, and `byte_flops` for each byte moved */
     uint64_t kept; /* bytes that the operators more than the graph's take for good */

@@ -97,8 +97,8 @@ const char *cli_suffixes(char text[CLI_SUFFIXES_MAX]);
 
 /* Prints text with names from files: no control character of theirs reaches the terminal. */
 void cli_put_text(FILE *file, const char *text);
-/* Prints "tenure: WHERE: MESSAGE" and returns the exit status. With --json an answer of status 1 or 3
- * is an object on standard output as well, with `members` (",\"name\":...") behind its own. */
+/* Prints "tenure: WHERE: MESSAGE" and returns the exit status. With --json an answer of status 1 or
+ * 3 is an object on standard output as well, with `members` (",\"name\":...") behind its own. */
 int cli_fail(const tn_error *error);
 int cli_fail_with(const tn_error *error, const char *members);
 /* Prints "tenure: note: MESSAGE". */

@@ -216,7 +216,7 @@ static tn_report_point *tell_points(const cli_fit *fit) {
 
 /* The options that make the graph of the result again; of a problem none. */
 static tn_status tell_words(const cli_fit *fit, const tn_fit_result *it, cli_words *words,
-                               tn_error *error) {
+                            tn_error *error) {
     cli_input input = fit->input;
     const tn_setup *of = fit->setup; /* whose program it is: the whole graph, or one in parts */
     *words = (cli_words){0};

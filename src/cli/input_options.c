@@ -197,8 +197,7 @@ static void input_add_region(struct argp_state *state, cli_input *input, const c
     cli_split *split = &input->split;
     uint32_t n[8];
     input_numbers(state, "split-region", text, n, 8);
-    split->regions =
-        input_grow(state, split->regions, split->region_count, sizeof *split->regions);
+    split->regions = input_grow(state, split->regions, split->region_count, sizeof *split->regions);
     split->regions[split->region_count++] = (tn_split_region){.first = n[0],
                                                               .last = n[1],
                                                               .axes = {n[2], n[4]},

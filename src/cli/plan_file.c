@@ -2,8 +2,8 @@
  *
  * Our plans say how they were made, so that they can be checked with the model and nothing else.
  * Tensors and operators are indices in the graph that was planned, which the options make again
- * from the model: names may be empty, repeated or changed. Every index is checked before it is used.
- * Cost: O(bytes), and O(n log n) for n tensors.
+ * from the model: names may be empty, repeated or changed. Every index is checked before it is
+ * used. Cost: O(bytes), and O(n log n) for n tensors.
  */
 #include "cli/plan_file.h"
 
@@ -103,23 +103,24 @@ static tn_status plan_tensors(cli_plan_file *file, tn_error *error) {
     const json_t *list = json_object_get(file->document, "tensors");
     size_t count = json_array_size(list), index;
     json_t *item;
-    if (count == 0 || count >= TN_NONE ||
-        json_object_get(json_array_get(list, 0), "delta") == NULL)
+    if (count == 0 || count >= TN_NONE || json_object_get(json_array_get(list, 0), "delta") == NULL)
         return TN_OK;
     file->tensors = calloc(count, sizeof *file->tensors);
     if (file->tensors == NULL) return tn__no_memory(error, "the tensors of the plan");
     json_array_foreach(list, index, item) {
         cli_plan_tensor *tensor = &file->tensors[index];
         const json_t *first = json_object_get(item, "first");
-        if (!plan_index(item, "tensor", &tensor->tensor) || !plan_index(item, "node", &tensor->op) ||
+        if (!plan_index(item, "tensor", &tensor->tensor) ||
+            !plan_index(item, "node", &tensor->op) ||
             !plan_index(item, "buffer", &tensor->buffer) || tensor->buffer == TN_NONE ||
             !plan_number(item, "delta", &tensor->delta) ||
             !plan_number(item, "offset", &tensor->offset) ||
             !plan_number(item, "size", &tensor->bytes) || !json_is_integer(first))
-            return plan_fail(file, "tensors", index,
-                             "\"tensor\", \"node\", \"buffer\", \"delta\", \"offset\", \"size\" and "
-                             "\"first\" must be numbers from 0 up",
-                             error);
+            return plan_fail(
+                file, "tensors", index,
+                "\"tensor\", \"node\", \"buffer\", \"delta\", \"offset\", \"size\" and "
+                "\"first\" must be numbers from 0 up",
+                error);
         tensor->first = json_integer_value(first);
         tensor->name = plan_text(item, "name");
     }
@@ -318,8 +319,7 @@ tn_status cli_plan_file_program(const cli_plan_file *file, const tn_graph *graph
     for (size_t i = 0; i < regions && status == TN_OK; i++)
         status = plan_region(file, graph, i, &blocks[i], error);
     for (size_t i = 0; i < steps && status == TN_OK; i++)
-        status =
-            plan_instruction(file, graph, tensors + (uint32_t)forms, i, &list[i], error);
+        status = plan_instruction(file, graph, tensors + (uint32_t)forms, i, &list[i], error);
     if (status == TN_OK)
         status = forms > 0 ? tn_program_from_encoded(graph, encoded, (uint32_t)forms, list,
                                                      (uint32_t)steps, blocks, (uint32_t)regions,

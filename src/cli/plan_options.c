@@ -1,8 +1,8 @@
 /* plan_options.c - the options that made a plan, as words.
  *
  * One function spells out each option from what was parsed, so that `64` and `64B`, or a default
- * and the same value given, are one word. The plan is written with these words, and the command line
- * of `verify` is compared with them.
+ * and the same value given, are one word. The plan is written with these words, and the command
+ * line of `verify` is compared with them.
  */
 #include "cli/plan_options.h"
 
@@ -130,8 +130,7 @@ static void options_word(const cli_input *input, int key, const char *name, cli_
         if (input->format != NULL) cli_words_add(words, name, "%s", input->format);
         return;
     case CLI_BATCH:
-        if (input->import.batch > 0)
-            cli_words_add(words, name, "%" PRId64, input->import.batch);
+        if (input->import.batch > 0) cli_words_add(words, name, "%" PRId64, input->import.batch);
         return;
     case CLI_ALIGNMENT:
         if (alignment > 0) cli_words_add(words, name, "%" PRIu64, alignment);
@@ -144,9 +143,9 @@ static void options_word(const cli_input *input, int key, const char *name, cli_
         return;
     case CLI_PARALLEL:
         if (model)
-            cli_words_add(
-                words, name, "%s",
-                input->occupancy_options.parallel == TN_PARALLEL_SAFE ? "safe" : "serial");
+            cli_words_add(words, name, "%s",
+                          input->occupancy_options.parallel == TN_PARALLEL_SAFE ? "safe"
+                                                                                : "serial");
         return;
     case CLI_STATIC:
         if (model) cli_words_add(words, name, "%s", statics[input->statics]);
@@ -261,8 +260,9 @@ static void options_check_training(const cli_input *given, const cli_input *of_p
                     (value == other || (value && other && strcmp(value, other) == 0));
         }
         if (!found)
-            cli_misuse(NULL, "--%s%s%s contradicts %.100s, which was made otherwise; leave the "
-                             "option out",
+            cli_misuse(NULL,
+                       "--%s%s%s contradicts %.100s, which was made otherwise; leave the "
+                       "option out",
                        here.rows[i].name, value != NULL ? " " : "", value != NULL ? value : "",
                        path);
     }

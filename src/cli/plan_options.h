@@ -1,5 +1,5 @@
-/* plan_options.h - the options that made a plan, as words: written into the plan, read back from it,
- * and compared with those of the command line.
+/* plan_options.h - the options that made a plan, as words: written into the plan, read back from
+ * it, and compared with those of the command line.
  */
 #ifndef TN_CLI_PLAN_OPTIONS_H
 #define TN_CLI_PLAN_OPTIONS_H

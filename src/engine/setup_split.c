@@ -80,9 +80,11 @@ static tn_status split_set_up(const split_state *state, const tn_split_choice *c
     tn_setup_options options = *state->asked;
     tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
     tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
-    tn_setup_split given = {
-        .regions = choice->regions, .region_count = choice->count, .graph = choice->graph,
-        .again = choice->again, .again_count = choice->again_count};
+    tn_setup_split given = {.regions = choice->regions,
+                            .region_count = choice->count,
+                            .graph = choice->graph,
+                            .again = choice->again,
+                            .again_count = choice->again_count};
     tn__options(&memory, sizeof memory, options.memory);
     memory.struct_size = sizeof memory;
     memory.fuse_concat = true;
@@ -101,8 +103,8 @@ static tn_status split_set_up(const split_state *state, const tn_split_choice *c
     return TN_OK;
 }
 
-/* Whether regions that were predicted to do cannot be set up, because sizes of their parts cannot be
- * told or no kernel runs them: then this choice is dropped, and others are tried. */
+/* Whether regions that were predicted to do cannot be set up, because sizes of their parts cannot
+ * be told or no kernel runs them: then this choice is dropped, and others are tried. */
 static bool split_drops(const split_state *state, tn_status status) {
     bool drops = status == TN_E_INVALID || status == TN_E_UNKNOWN || status == TN_E_UNSUPPORTED ||
                  status == TN_E_CONFLICT;

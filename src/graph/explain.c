@@ -32,8 +32,8 @@ static tn_status explain_source(const tn_graph *graph, tn_tensor_id id, tn_error
 /* --- what it depends on ------------------------------------------------------------------------
  */
 
-#define EXPLAIN_FEW 16u    /* elements of an input that shapes are made of: extents, a count */
-#define EXPLAIN_STEPS 64u  /* operators that are looked at on the way to it */
+#define EXPLAIN_FEW 16u   /* elements of an input that shapes are made of: extents, a count */
+#define EXPLAIN_STEPS 64u /* operators that are looked at on the way to it */
 
 /* A graph input of a few whole numbers (or a condition) whose contents are not known. */
 static bool explain_is_number(const tn_graph *graph, tn_tensor_id id) {

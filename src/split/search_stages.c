@@ -17,7 +17,7 @@
 
 struct tn_split_search {
     tn_context context;
-    search_stage stages[STAGES_MOST]; /* [count]; the first is the graph as it is */
+    search_stage stages[STAGES_MOST];  /* [count]; the first is the graph as it is */
     tn_split_again again[STAGES_MOST]; /* what each graph after the first adds to the one before */
     uint32_t count;
     uint64_t whole, work;
@@ -53,8 +53,7 @@ static tn_status stages_open_next(tn_split_search *search, const split_again *ag
     next->again = from->again + again->flops;
     next->again_count = from->again_count + 1;
     next->list = search->again;
-    search->again[from->again_count] =
-        (tn_split_again){again->tensor, again->from, again->before};
+    search->again[from->again_count] = (tn_split_again){again->tensor, again->from, again->before};
     return tn__search_open(next, next->own, &options, error);
 }
 

@@ -361,8 +361,7 @@ static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
     }
     char *text;
     size_t size;
-    status =
-        tn_report_render(&report, arguments->json ? "summary" : "table", &text, &size, error);
+    status = tn_report_render(&report, arguments->json ? "summary" : "table", &text, &size, error);
     if (status != TN_OK) return status;
     cli_progress_end();
     status = plan_print(arguments, text, size, error);

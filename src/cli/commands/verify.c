@@ -53,8 +53,8 @@ typedef struct verify_arguments {
     cli_plan_file file;
     cli_training training;      /* of the command line */
     cli_training plan_training; /* of the plan */
-    bool trains, repeats; /* repeats: a name stands for several rows */
-    tn_program *program;  /* that the plan lists; NULL: none */
+    bool trains, repeats;       /* repeats: a name stands for several rows */
+    tn_program *program;        /* that the plan lists; NULL: none */
     uint32_t body_count;
     uint64_t head,
         tail; /* of a plan inside: its end, and where what is not in it is thought to be */
@@ -156,7 +156,7 @@ static tn_status verify_read_plan(verify_arguments *arguments) {
     tn_error *error = arguments->error;
     TN_TRY(tn_problem_load(arguments->plan_path, arguments->input.import.context, &arguments->plan,
                            &arguments->plan_offsets, error));
-    if (arguments->plan_offsets == NULL)
+    if (arguments->plan_offsets == NULL && tn_problem_count(arguments->plan) > 0)
         return tn__where(error, tn__fail(error, TN_E_INVALID, "the plan has no offsets"), "%s",
                          arguments->plan_path);
     return verify_name_rows(arguments);
@@ -270,7 +270,8 @@ static const tn_graph *verify_graph(const verify_arguments *arguments) {
                                       : cli_input_graph(&arguments->input);
 }
 
-/* Where the plan puts a tensor of the document: its buffer's offset, and the distance from there. */
+/* Where the plan puts a tensor of the document: its buffer's offset, and the distance from there.
+ */
 static tn_status verify_item_at(const verify_arguments *arguments, const cli_plan_tensor *item,
                                 uint64_t *offset) {
     if (item->buffer < tn_problem_count(arguments->plan) &&
@@ -298,7 +299,8 @@ static tn_status verify_claim_file(verify_arguments *arguments) {
             TN_FAIL(arguments->error, TN_E_CONFLICT,
                     "the plan places tensor %u ('%.80s'), and the model has %u", item->tensor,
                     item->name, tensors);
-        bool form = item->op != TN_NONE && tn_tensor_is_static(tn_graph_tensor(graph, item->tensor));
+        bool form =
+            item->op != TN_NONE && tn_tensor_is_static(tn_graph_tensor(graph, item->tensor));
         if (form) continue; /* for one kernel: it has a place of its own */
         uint64_t *claim = &arguments->claimed[item->tensor];
         *claim = item->tensor != before || *claim == offset ? offset : TN_SIZE_UNKNOWN;
@@ -394,9 +396,8 @@ static tn_status verify_item(verify_arguments *arguments, const tn_life *life, c
     if (item == NULL) return TN_OK;
     if (item->bytes < life->bytes) {
         char has[TN__WORDS_MAX], needs[TN__WORDS_MAX];
-        TN_FAIL(arguments->error, TN_E_CONFLICT,
-                "'%.80s' has %s bytes in the plan and needs %s", name,
-                tn__grouped(item->bytes, has), tn__grouped(life->bytes, needs));
+        TN_FAIL(arguments->error, TN_E_CONFLICT, "'%.80s' has %s bytes in the plan and needs %s",
+                name, tn__grouped(item->bytes, has), tn__grouped(life->bytes, needs));
     }
     *row = item->buffer;
     return verify_item_at(arguments, item, claim);
@@ -425,7 +426,8 @@ static tn_status verify_place(verify_arguments *arguments) {
         }
         if (claim == TN_SIZE_UNKNOWN || life->whole) continue;
         if (!by_index) row = tn__names_find(&arguments->rows, name, strlen(name));
-        if (!by_index && row != TN__NAMES_NONE) TN_TRY(verify_check_size(arguments, name, row, life->bytes));
+        if (!by_index && row != TN__NAMES_NONE)
+            TN_TRY(verify_check_size(arguments, name, row, life->bytes));
         if (claim < life->delta || (*offset != TN_SIZE_UNKNOWN && *offset != claim - life->delta))
             TN_FAIL(arguments->error, TN_E_CONFLICT,
                     "'%.80s' is an alias of '%.80s', but the plan puts it elsewhere, at %" PRIu64,
@@ -483,9 +485,12 @@ static tn_status verify_match_rows(verify_arguments *arguments, bool *valid) {
     }
     TN_TRY(tn_layout_from_places(problem, arguments->offsets, arguments->banks, &layout,
                                  arguments->error));
-    *valid = tn_layout_verify(problem, &layout, NULL, &why) == TN_OK;
+    tn_status status = tn_layout_verify(problem, &layout, NULL, &why);
     tn_layout_release(&layout);
-    return TN_OK;
+    *valid = status == TN_OK;
+    if (*valid || !arguments->repeats) return TN_OK;
+    *arguments->error = why; /* names could not tell which is which */
+    return status;
 }
 
 /* Room for a place of each body of the problem as it is now. */
@@ -500,7 +505,8 @@ static tn_status verify_make_room(verify_arguments *arguments) {
     return TN_OK;
 }
 
-/* Kernels have slower ways with less scratch: those that the document has room for are asked for. */
+/* Kernels have slower ways with less scratch: those that the document has room for are asked for.
+ */
 static tn_status verify_find_scratch(verify_arguments *arguments) {
     cli_input *input = &arguments->input;
     uint32_t operators = tn_graph_op_count(tn_setup_graph(input->setup));
@@ -537,9 +543,9 @@ static tn_status verify_load_model(verify_arguments *arguments) {
     cli_input *input = &arguments->input;
     bool valid = false;
     TN_TRY(verify_load_program(arguments));
-    if (input->whom.runner != CLI_RUNNER_NONE && !input->replays) /* whose scratch counts, whatever is said here */
-        input->occupancy_options.workspaces =
-            tn_kernels_workspaces(tn_setup_kernels(input->setup));
+    if (input->whom.runner != CLI_RUNNER_NONE &&
+        !input->replays) /* whose scratch counts, whatever is said here */
+        input->occupancy_options.workspaces = tn_kernels_workspaces(tn_setup_kernels(input->setup));
     TN_TRY(verify_make_room(arguments));
     if (arguments->file.tensor_count == 0) TN_TRY(verify_match_rows(arguments, &valid));
     if (valid) return TN_OK;
@@ -652,8 +658,7 @@ static bool verify_knows_rows(const verify_arguments *arguments) {
     uint32_t known = 0, rows = tn_problem_count(arguments->plan);
     for (tn_body_id id = 0; id < tn_problem_count(arguments->input.problem); id++) {
         char text[16];
-        const char *name =
-            verify_row_name(tn_problem_body(arguments->input.problem, id), id, text);
+        const char *name = verify_row_name(tn_problem_body(arguments->input.problem, id), id, text);
         known += tn__names_find(&arguments->rows, name, strlen(name)) != TN__NAMES_NONE;
     }
     return 2 * (uint64_t)known >= rows;
@@ -684,15 +689,15 @@ static tn_status verify_missing(const verify_arguments *arguments, tn_status sta
                           " is asked for here: give --alignment %" PRIu64,
                           path, rows, asked, rows);
     else if (row != TN__NAMES_NONE && cli_input_is_model(&arguments->input))
-        status = tn__fail(&why, TN_E_INVALID,
-                          "%.120s was made with other options: '%.60s' lives in steps [%" PRId64
-                          ", %" PRId64 ") there and [%" PRId64 ", %" PRId64
-                          ") here. Give those options, such as --order, --train or --kernels; a "
-                          ".json plan carries them",
-                          path, tn_problem_body(problem, body)->name,
-                          tn_problem_body(plan, row)->first, tn_problem_body(plan, row)->last,
-                          tn_problem_body(problem, body)->first,
-                          tn_problem_body(problem, body)->last);
+        status =
+            tn__fail(&why, TN_E_INVALID,
+                     "%.120s was made with other options: '%.60s' lives in steps [%" PRId64
+                     ", %" PRId64 ") there and [%" PRId64 ", %" PRId64
+                     ") here. Give those options, such as --order, --train or --kernels; a "
+                     ".json plan carries them",
+                     path, tn_problem_body(problem, body)->name, tn_problem_body(plan, row)->first,
+                     tn_problem_body(plan, row)->last, tn_problem_body(problem, body)->first,
+                     tn_problem_body(problem, body)->last);
     if (status == TN_E_INVALID) *error = why;
     return status;
 }
@@ -808,9 +813,8 @@ static char *verify_help(int key, const char *text, void *input) {
     }
 }
 
-static const struct argp_child verify_children[] = {{&cli_input_argp, 0, "Reading the input:", 0},
-                                                    {&cli_training_argp, 0, "Training:", 0},
-                                                    {0}};
+static const struct argp_child verify_children[] = {
+    {&cli_input_argp, 0, "Reading the input:", 0}, {&cli_training_argp, 0, "Training:", 0}, {0}};
 static const struct argp verify_parser = {verify_options,
                                           verify_parse,
                                           "INPUT [--plan FILE]",

@@ -4,15 +4,15 @@
  * `start`), `upper` (`end`: then the last step is inclusive, in `gaps` too), `size`; optional
  * `alignment`, `hint` (-1: none), `gaps`, `offset`. A gap `lo-hi` is a time in which the buffer
  * holds nothing, `lo-hi@wlo:whi` one in which only that window of it is live (ours: several windows
- * have a `+` between them). The first empty line ends the file. Empty cells of optional columns mean
- * "not given"; columns of other names are left alone. Separators and quotes: rows.c.
+ * have a `+` between them). The first empty line ends the file. Empty cells of optional columns
+ * mean "not given"; columns of other names are left alone. Separators and quotes: rows.c.
  *
- * Ours, written only where needed: `bank`; `any_bank` (1: free to choose, `bank` is a remark; 0: bound to `bank`, which
- * is 0 if it is not given);
- * `traffic` (bytes); `leader` and `delta` (tied that many bytes above the body of that id, in an
- * earlier row); `begins` and `ends` (clocks: one number a stream with blanks between, one list for
- * each stretch of `gaps` in order of time, with slashes between, or one list for all; an empty list
- * is not known); `pinned` (0 or 1: without it every offset pins, in the bank that the row names).
+ * Ours, written only where needed: `bank`; `any_bank` (1: free to choose, `bank` is a remark; 0:
+ * bound to `bank`, which is 0 if it is not given); `traffic` (bytes); `leader` and `delta` (tied
+ * that many bytes above the body of that id, in an earlier row); `begins` and `ends` (clocks: one
+ * number a stream with blanks between, one list for each stretch of `gaps` in order of time, with
+ * slashes between, or one list for all; an empty list is not known); `pinned` (0 or 1: without it
+ * every offset pins, in the bank that the row names).
  *
  * Cost: O(bytes). Source: google/minimalloc, converter.cc and README (facts, no code).
  */

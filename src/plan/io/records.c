@@ -52,9 +52,9 @@ static tn_status records_fail(const records_reader *reader, const char *what) {
 /* The next row; *more is false at the end or at an empty line. */
 static tn_status records_line(records_reader *reader, bool *more) {
     tn_status status = tn__csv_row(&reader->rows, more, reader->error);
-    return status == TN_OK ? TN_OK
-                           : tn__where(reader->error, status, "%s:%u", reader->name,
-                                       reader->rows.line);
+    return status == TN_OK
+               ? TN_OK
+               : tn__where(reader->error, status, "%s:%u", reader->name, reader->rows.line);
 }
 
 static tn_status records_header(records_reader *reader) {
@@ -193,10 +193,8 @@ tn_status tn_object_records_load_memory(const char *name, const void *bytes, siz
     tn_context own = tn__context(context);
     records_reader *reader = tn__alloc_array(&own, 1, sizeof *reader);
     if (reader == NULL) return tn__no_memory(error, "a CSV reader");
-    *reader = (records_reader){.context = &own,
-                               .name = name,
-                               .rows = {.bytes = bytes, .size = size},
-                               .error = error};
+    *reader = (records_reader){
+        .context = &own, .name = name, .rows = {.bytes = bytes, .size = size}, .error = error};
     tn__arena_init(&reader->rows.arena, &own);
     tn_status status = records_read(reader);
     uint32_t found = reader->count;

@@ -1,10 +1,10 @@
 /* rows.c - rows of a CSV file, both ways.
  *
- * The header decides what separates fields: commas, semicolons, tabs, or blanks alone. Blanks around
- * a field are not part of it, a carriage return at the end of a line neither. A field in quotes is
- * read as RFC 4180 says: separators, line ends and blanks belong to it, and a doubled quote is one.
- * MiniMalloc's own files know no quotes, so a field that begins with a quote but is not closed right
- * before a separator or the end of a line is taken as it stands.
+ * The header decides what separates fields: commas, semicolons, tabs, or blanks alone. Blanks
+ * around a field are not part of it, a carriage return at the end of a line neither. A field in
+ * quotes is read as RFC 4180 says: separators, line ends and blanks belong to it, and a doubled
+ * quote is one. MiniMalloc's own files know no quotes, so a field that begins with a quote but is
+ * not closed right before a separator or the end of a line is taken as it stands.
  *
  * Cost: O(bytes).
  */
@@ -35,8 +35,7 @@ static size_t rows_close(const tn__csv_rows *rows, size_t at, size_t *doubled) {
         ++*doubled;
     }
     size_t after = at + 1;
-    while (after < rows->size && rows_is_blank(rows, rows->bytes[after]) &&
-           !rows_ends(rows, after))
+    while (after < rows->size && rows_is_blank(rows, rows->bytes[after]) && !rows_ends(rows, after))
         after++;
     return at < rows->size && rows_ends(rows, after) ? at : rows->size;
 }
@@ -55,8 +54,7 @@ static tn_status rows_undouble(tn__csv_rows *rows, tn__csv_field *field, size_t 
 }
 
 /* The field that begins at *at, which goes to where it ends. */
-static tn_status rows_field(tn__csv_rows *rows, size_t *at, tn__csv_field *field,
-                            tn_error *error) {
+static tn_status rows_field(tn__csv_rows *rows, size_t *at, tn__csv_field *field, tn_error *error) {
     size_t start = *at, doubled, end;
     while (!rows_ends(rows, start) && rows_is_blank(rows, rows->bytes[start])) start++;
     if (start < rows->size && rows->bytes[start] == '"' &&

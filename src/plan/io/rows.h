@@ -11,7 +11,8 @@ typedef struct tn__csv_field { /* part of the file, or of the arena */
     size_t size;
 } tn__csv_field;
 
-/* A reader starts as {.bytes, .size} with an arena, which keeps fields whose quotes were doubled. */
+/* A reader starts as {.bytes, .size} with an arena, which keeps fields whose quotes were doubled.
+ */
 typedef struct tn__csv_rows {
     const char *bytes;
     size_t size, next;     /* next: byte after the present row */

@@ -15,8 +15,8 @@ static void csv_fates(tn__scene *scene, tn__text *text) {
     for (uint32_t i = 0; i < scene->item_count; i++) {
         const tn__item *item = &scene->items[i];
         tn__csv_put(text, item->name);
-        tn__text_printf(text, ",%s,%" PRIu64 ",%" PRId64 ",%" PRId64 "\n",
-                        tn_fate_name(item->fate), item->bytes, item->first, item->last);
+        tn__text_printf(text, ",%s,%" PRIu64 ",%" PRId64 ",%" PRId64 "\n", tn_fate_name(item->fate),
+                        item->bytes, item->first, item->last);
     }
 }
 

@@ -51,7 +51,8 @@ static void json_options(tn__text *text, const tn_report *report) {
     const tn_report_option *list = report->options;
     tn__text_put(text, ",\n\"library\":");
     tn__text_json(text, tn_version());
-    if (report->command != NULL) tn__text_put(text, ","), json_string(text, "command", report->command);
+    if (report->command != NULL)
+        tn__text_put(text, ","), json_string(text, "command", report->command);
     tn__text_put(text, ",\"options\":{");
     for (uint32_t i = 0, end; i < report->option_count; i = end) {
         for (end = i + 1; end < report->option_count && strcmp(list[end].name, list[i].name) == 0;)
