@@ -471,7 +471,7 @@ static tn_status verify_match_rows(verify_arguments *arguments, bool *valid) {
     const tn_problem *problem = arguments->input.problem, *plan = arguments->plan;
     uint32_t count = tn_problem_count(problem);
     tn_layout layout = {0};
-    tn_error why;
+    tn_error why = {0};
     *valid = false;
     if (plan == NULL || tn_problem_count(plan) != count) return TN_OK;
     for (tn_body_id id = 0; id < count; id++) {
