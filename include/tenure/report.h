@@ -72,6 +72,12 @@ typedef struct tn_report_mark {
     const char *note; /* lines of text; NULL: none */
 } tn_report_mark;
 
+/* An option that decided about a plan: its name on the command line without dashes, and its value
+ * as text; NULL: a switch. An option that is repeated has one entry for each value. */
+typedef struct tn_report_option {
+    const char *name, *value;
+} tn_report_option;
+
 typedef struct tn_report {
     size_t struct_size;
     const char *input; /* file name as the user gave it */
@@ -102,6 +108,11 @@ typedef struct tn_report {
     /* For html: a plan of another time or model, which this one is shown beside; NULL: none. Its
      * own `before` is not read */
     const struct tn_report *before;
+    /* For json: [option_count] the options that made the plan, so that it can be verified with the
+     * model and nothing else, and the command that made it. NULL: the plan does not carry them */
+    const tn_report_option *options;
+    uint32_t option_count;
+    const char *command;
 } tn_report;
 
 /* Writes the whole plan to `path`; the suffix picks the format (.json .csv .html .svg .h .tflite;

@@ -109,8 +109,12 @@ typedef struct tn_setup_split {
                    * all: DBL_MIN. 0, with a budget: whatever it takes */
     const tn_split_region *regions; /* [region_count] instead: these */
     uint32_t region_count;
-    const tn_graph *graph; /* that the regions are of, which stands for the rewritten one (of
-                            * tn_split_choice); read during the call. NULL: that one */
+    const tn_graph *graph;       /* that the regions are of, which stands for the rewritten one (of
+                                  * tn_split_choice); read during the call. NULL: the rewritten one, after
+                                  * `again` */
+    const tn_split_again *again; /* [again_count] with regions: tensors that are recomputed first,
+                                  * as tn_graph_split_again takes them */
+    uint32_t again_count;
 } tn_setup_split;
 
 /* The decisions, stage by stage; zero and NULL are the defaults. What they point to is copied, but
@@ -231,7 +235,8 @@ typedef struct tn_split_report {
     const tn_split_region *regions; /* [count] of the graph that was cut: as it was rewritten, with
                                      * what is computed again */
     uint32_t count;
-    uint32_t again_count;              /* tensors that are computed again for late readers */
+    const tn_split_again *again; /* [again_count] tensors that are recomputed for late readers */
+    uint32_t again_count;
     tn_cost whole, parts;              /* what one run does: without, and so */
     double work;                       /* share of the work that is done beyond it, as it was found
                                         * (tn_split_choice.work); 0: of regions that were given */

@@ -52,6 +52,24 @@ TN_API TN_CHECKED tn_status tn_graph_split(const tn_graph *graph, const tn_split
                                            uint32_t count, const tn_context *context,
                                            tn_graph **split, tn_error *error);
 
+/* A tensor that is recomputed right before its late readers instead of being kept for them. Places
+ * count the operators of block 0 in the order of the graph. */
+typedef struct tn_split_again {
+    tn_tensor_id tensor;
+    uint32_t from;   /* place of the first operator that runs a second time */
+    uint32_t before; /* place of the first reader of the copy */
+} tn_split_again;
+
+/* The graph in which these tensors are recomputed, inferred: `again[0]` of `graph`, each other one
+ * of the graph that the one before it makes. The caller destroys the result, which outlives
+ * `graph`.
+ *
+ * again    [count], count above 0
+ * Errors: E_INVALID (an id or a place that the graph does not have, operators with side effects),
+ * those of tn_graph_infer, E_NO_MEMORY. Cost: O(count (operators + operands)). */
+TN_API TN_CHECKED tn_status tn_graph_split_again(const tn_graph *graph, const tn_split_again *again,
+                                                 uint32_t count, tn_graph **made, tn_error *error);
+
 /* --- which regions ------------------------------------------------------------------------ */
 
 /* Regions of a graph with what each would need and cost: found once, asked for many budgets. */
@@ -79,12 +97,13 @@ typedef struct tn_split_choice {
                             * search's, in which tensors are computed again; lives as long */
     tn_split_region *regions; /* [count] in the order of `graph` */
     uint32_t count;
-    uint32_t again_count; /* tensors that are computed again */
-    uint64_t live_bytes;  /* at the worst step */
-    uint64_t extra;       /* operations beyond those of the whole graph */
-    uint64_t moved;       /* bytes that are copied (parts, halos that are kept, joins), and those
-                           * that parts read again (weights, keys and values of attention) where a
-                           * part with all that it reads is larger than a cache of 1 MiB */
+    const tn_split_again *again; /* [again_count] which tensors; lives as long as the search */
+    uint32_t again_count;        /* tensors that are computed again */
+    uint64_t live_bytes;         /* at the worst step */
+    uint64_t extra;              /* operations beyond those of the whole graph */
+    uint64_t moved; /* bytes that are copied (parts, halos that are kept, joins), and those
+                     * that parts read again (weights, keys and values of attention) where a
+                     * part with all that it reads is larger than a cache of 1 MiB */
     double
         work; /* share of the graph's operations: `extra`, and `byte_flops` for each byte moved */
     uint64_t kept; /* bytes that the operators more than the graph's take for good */

@@ -273,13 +273,33 @@ static tn_status file_write_part(const char *path, mode_t replaced, const void *
     return tn__new_file_keep(&part, true) ? TN_OK : file_fail(error, path, "rename onto it");
 }
 
+/* A link stays one: what it leads to is written, which need not be there yet. */
+static tn_status file_write_target(const char *path, mode_t replaced, const void *bytes,
+                                   size_t size, tn_error *error) {
+    char *target = realpath(path, NULL);
+    if (target == NULL && errno != ENOENT) return file_fail(error, path, "follow the link");
+    if (target == NULL) { /* nothing stands there that a failure could harm */
+        int descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+        if (descriptor < 0) return file_fail(error, path, "open for writing");
+        close(descriptor);
+        target = realpath(path, NULL);
+        if (target == NULL) return file_fail(error, path, "follow the link");
+    }
+    tn_status status = file_write_part(target, replaced, bytes, size, error);
+    free(target);
+    return status;
+}
+
 tn_status tn__file_write(const char *path, const void *bytes, size_t size, tn_error *error) {
-    struct stat facts;
+    struct stat facts, link;
     bool standard = file_is_standard(path);
     bool exists = !standard && stat(path, &facts) == 0;
+    mode_t mode = exists ? facts.st_mode & 07777 : 0;
     if (standard || (exists && !S_ISREG(facts.st_mode)))
         return file_write_through(path, bytes, size, error);
-    return file_write_part(path, exists ? facts.st_mode & 07777 : 0, bytes, size, error);
+    if (lstat(path, &link) == 0 && S_ISLNK(link.st_mode))
+        return file_write_target(path, mode, bytes, size, error);
+    return file_write_part(path, mode, bytes, size, error);
 }
 
 tn_status tn__file_write_new(const char *path, uint32_t mode, const void *bytes, size_t size,

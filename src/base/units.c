@@ -33,7 +33,11 @@ static const units_row *units_find(const char *text) {
     return NULL;
 }
 
-/* "1.5" x unit without floating point: whole part and a fraction of at most 18 digits. */
+__extension__ typedef unsigned __int128 units_wide;
+
+/* "1.5" x unit without floating point: whole part and a fraction of at most 18 digits. What is not
+ * a whole number of bytes is rounded down, so that a limit is never more than what was written; of
+ * bytes there is no fraction. */
 static bool units_scale(const char *digits, size_t length, uint64_t unit, uint64_t *bytes) {
     uint64_t whole = 0, fraction = 0, power = 1;
     bool point = false;
@@ -47,21 +51,12 @@ static bool units_scale(const char *digits, size_t length, uint64_t unit, uint64
         if (!tn__mul(*part, 10, part) || !tn__add(*part, digit, part)) return false;
         if (point && !tn__mul(power, 10, &power)) return false;
     }
-    /* fraction * unit / power, exactly: take out what they share until it divides */
-    while (power > 1 && power % 10 == 0 && fraction % 10 == 0) {
-        power /= 10;
-        fraction /= 10;
-    }
-    uint64_t a = power, b = unit;
-    while (b != 0) {
-        uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    uint64_t left = power / a; /* what the unit does not divide */
-    if (left != 0 && fraction % left != 0) return false;
-    if (!tn__mul(fraction / left, unit / a, &fraction)) return false;
-    return tn__mul(whole, unit, &whole) && tn__add(whole, fraction, bytes);
+    if (unit == 1 && fraction != 0) return false;
+    fraction = (uint64_t)((units_wide)fraction * unit / power);
+    if (!tn__mul(whole, unit, &whole) || !tn__add(whole, fraction, &whole)) return false;
+    if (whole == TN_SIZE_UNKNOWN) return false;
+    *bytes = whole;
+    return true;
 }
 
 tn_status tn_size_parse(const char *text, uint64_t *bytes, tn_error *error) {

@@ -47,6 +47,8 @@ void cli_parse(const cli_command *command, int count, char **words, void *input)
 /* Ends the program with a usage error of one line: what is wrong and what to do. */
 void cli_misuse(const struct argp_state *state, const char *format, ...)
     __attribute__((format(printf, 2, 3), noreturn));
+/* From here on usage errors are about the options in that file; NULL: the command line's again. */
+void cli_misuse_in(const char *path);
 /* The same, of what was found out in some other way. */
 void cli_end(const tn_error *error) __attribute__((noreturn));
 /* Prints how a command is used and its options: the first, or all of them. */
@@ -56,6 +58,7 @@ void cli_help(const cli_command *command, bool all, FILE *to);
 typedef struct cli_tone {
     bool quiet; /* files and the exit status alone, and errors */
     bool brief; /* one line */
+    bool json;  /* one object: the command's own --json was given */
 } cli_tone;
 cli_tone cli_tone_asked(void);
 bool cli_follows_links(void); /* --follow-links, once the words are parsed */
@@ -99,8 +102,10 @@ FILE *cli_terminal(void);         /* standard error as it is, to move the cursor
 int cli_descriptor(FILE *stream); /* of stdout and stderr, whatever they are */
 /* Prints text with names from files: no control character of theirs reaches the terminal. */
 void cli_put_text(FILE *file, const char *text);
-/* Prints "tenure: WHERE: MESSAGE" and returns the exit status. */
+/* Prints "tenure: WHERE: MESSAGE" and returns the exit status. With --json an answer of status 1 or
+ * 3 is an object on standard output as well, with `members` (",\"name\":...") behind its own. */
 int cli_fail(const tn_error *error);
+int cli_fail_with(const tn_error *error, const char *members);
 /* Prints "tenure: note: MESSAGE". */
 void cli_note(const char *message);
 /* Parses the value of an option, or ends the program with a usage error that names it. */
@@ -134,6 +139,11 @@ int cli_version(void);
 bool cli_is_standard(const char *path);
 const char *cli_standard_input(struct argp_state *state, const char *path);
 const char *cli_standard_output(const char *path); /* text goes to standard error from then on */
+/* Files that are read and written: what is written must be none that is read, unless --overwrite is
+ * given. cli_standard_input and cli_check_folder note theirs; cli_check_files looks at them. */
+void cli_note_input(const char *path);
+void cli_note_output(const char *option, const char *path);
+void cli_check_files(void);
 /* A usage error where nobody could write such a file: before what it is for takes its time. */
 void cli_check_folder(struct argp_state *state, const char *option, const char *path);
 /* Files that one option names, each of which is written: the option may be repeated. */
@@ -180,6 +190,11 @@ enum { /* keys of the shared options; commands use letters and numbers from 400 
        CLI_KERNELS,
        CLI_NO_REWRITE,
        CLI_FASTEST,
+       CLI_BATCH, /* from here on: commands have words of their own for them, plans carry them */
+       CLI_TARGET,
+       CLI_VARIABLES_OUTSIDE,
+       CLI_SPLIT_REGION,
+       CLI_SPLIT_AGAIN
 };
 
 #define CLI_BANKS_MAX 16u /* memories of one device */
@@ -198,6 +213,9 @@ typedef struct cli_whom { /* for whose kernels memory is planned: whom.h. Zero: 
 
 /* Whether operators run in parts (split.h). */
 typedef struct cli_split {
+    tn_split_region *regions; /* [region_count] those of a plan, with `again`; 0: none */
+    tn_split_again *again;    /* [again_count] */
+    uint32_t region_count, again_count;
     bool asked, has_share;
     bool sweeps; /* a curve is asked for */
     tn_setup_split options;
@@ -208,6 +226,9 @@ typedef struct cli_input {
     tn_import_options import;
     tn_occupancy_options occupancy_options;
     bool has_model_options;   /* one that makes sense for models only was given */
+    uint32_t given;           /* options of the command line: bit key - CLI_DIM */
+    const char *format;       /* --format as it was given; NULL: it was not */
+    const char *target;       /* of `arena`: the microcontroller; NULL: none */
     uint64_t alignment;       /* 0: the default of the input */
     uint64_t read_limit;      /* bytes from a pipe; 0: the default */
     bool wants_csv;           /* the plan will be written as a CSV, which cannot say everything */
@@ -215,6 +236,10 @@ typedef struct cli_input {
     const char *order;        /* of operators; NULL: the file's */
     const tn_op_id *sequence; /* a plan's own order, of verify */
     uint32_t sequence_count;
+    bool replays;              /* the program is a plan's own: nothing is chosen anew */
+    const tn_program *program; /* that one, once the graph is there */
+    uint64_t *scratch; /* then [operators] bytes of scratch that the plan gives each kernel; NULL:
+                        * there are no kernels */
     tn_bank banks[CLI_BANKS_MAX];
     uint32_t bank_count;
     cli_kernels kernels; /* of a .tflite model */
@@ -241,6 +266,8 @@ typedef struct cli_input {
  * mean nothing to who runs the model, or something else in `estimate`. */
 extern const struct argp cli_input_argp, cli_input_run_argp, cli_input_train_argp,
     cli_input_sizes_argp, cli_input_estimate_argp;
+/* Takes one option by its name, as plans carry it; value NULL: a switch. False: there is none. */
+bool cli_input_apply(cli_input *input, const char *name, const char *value);
 /* The one path that a command takes; what: "model" or "input", for who gives another. */
 void cli_input_take(cli_input *input, struct argp_state *state, const char *what, const char *path);
 bool cli_input_is_model(const cli_input *input);
@@ -249,6 +276,8 @@ const tn_graph *cli_input_graph(const cli_input *input);
 tn_status cli_input_load(cli_input *input, tn_error *error); /* sets `problem` */
 /* The problem of a model anew, after its options of memory were changed. */
 tn_status cli_input_again(cli_input *input, tn_error *error);
+/* The same for input->program, instead of the one that was made. */
+tn_status cli_input_replay(cli_input *input, tn_error *error);
 /* The same for kernels of these options. */
 tn_status cli_input_occupy(cli_input *input, const tn_micro_options *micro, tn_error *error);
 /* Loads and plans: sets `layout`; of several orders that were asked for the one with the smallest
@@ -276,12 +305,6 @@ bool cli_asks_again(int number);
 /* tflite.c: lets a report of the input write a .tflite model with the plan inside, where it is one.
  */
 void cli_report_model(tn_report *report, cli_input *input);
-
-/* The order that a .json plan lists in its steps, for free(); *steps NULL when it lists none. */
-tn_status cli_read_steps(const char *path, tn_op_id **steps, uint32_t *count, tn_error *error);
-
-/* For whose kernels a .json plan says that it was made, where `whom` does not say so already. */
-void cli_read_whom(const char *path, cli_whom *whom);
 
 /* --- progress --- */
 

@@ -5,6 +5,8 @@
  */
 #include "cli/estimate.h"
 
+#include "cli/plan_options.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -249,9 +251,19 @@ static tn_status estimate_write(const cli_way *way, const estimate_made *made,
                         .device_bytes = way->limit,
                         .device = way->device != NULL ? way->device->title : NULL};
     if (made->setup != NULL) report.layout = tn_setup_layout(made->setup);
-    for (uint32_t i = 0; i < way->output_count; i++)
-        TN_TRY(tn_report_write(&report, way->outputs[i], error));
-    return TN_OK;
+    cli_words words;
+    cli_input input = made->input;
+    input.whom = whom;
+    input.training = way->train ? &way->training : NULL;
+    cli_words_of(&input, made->setup, &words);
+    /* another tool's step, or a part of one, is not made again from options of ours */
+    if (!way->pytorch && tn_grid_ranks(&way->ranks.grid) <= 1)
+        cli_report_words(&report, "estimate", &words);
+    tn_status status = words.failed ? tn__no_memory(error, "the options of the plan") : TN_OK;
+    for (uint32_t i = 0; i < way->output_count && status == TN_OK; i++)
+        status = tn_report_write(&report, way->outputs[i], error);
+    cli_words_release(&words);
+    return status;
 }
 
 static tn_status estimate_once(const cli_way *way, cli_found *found, tn_error *error) {

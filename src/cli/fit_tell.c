@@ -7,6 +7,7 @@
 #include "base/base.h"
 #include "cli/fit.h"
 #include "cli/holders.h"
+#include "cli/plan_options.h"
 #include "cli/split.h"
 #include "cli/whom.h"
 #include "report/format.h"
@@ -213,6 +214,21 @@ static tn_report_point *tell_points(const cli_fit *fit) {
     return points;
 }
 
+/* The options that make the graph of the result again; of a problem none. */
+static tn_status tell_words(const cli_fit *fit, const tn_fit_result *it, cli_words *words,
+                            tn_error *error) {
+    cli_input input = fit->input;
+    const tn_setup *of = fit->setup; /* whose program it is: the whole graph, or one in parts */
+    *words = (cli_words){0};
+    if (fit->problem_path != NULL) return TN_OK;
+    for (uint32_t i = 0; i < fit->part_count; i++)
+        if (tn_setup_graph(fit->parts[i]) == tn_program_graph(it->program)) of = fit->parts[i];
+    input.whom = cli_fit_whom(fit);
+    input.training = fit->train ? &fit->training : NULL;
+    cli_words_of(&input, of, words);
+    return words->failed ? tn__no_memory(error, "the options of the plan") : TN_OK;
+}
+
 static tn_status tell_write(const cli_fit *fit, const tn_report_fit *answer, tn_error *error) {
     const tn_fit_result *it = answer->result;
     tn_report report = {.struct_size = sizeof report,
@@ -221,11 +237,15 @@ static tn_status tell_write(const cli_fit *fit, const tn_report_fit *answer, tn_
                         .occupancy = it->occupancy,
                         .layout = &it->layout,
                         .fit = answer};
-    for (uint32_t i = 0; i < fit->output_count; i++) {
-        TN_TRY(tn_report_write(&report, fit->outputs[i], error));
-        if (!fit->json) printf("wrote %s\n", fit->outputs[i]);
+    cli_words words;
+    tn_status status = tell_words(fit, it, &words, error);
+    if (fit->problem_path == NULL) cli_report_words(&report, "fit", &words);
+    for (uint32_t i = 0; i < fit->output_count && status == TN_OK; i++) {
+        status = tn_report_write(&report, fit->outputs[i], error);
+        if (status == TN_OK && !fit->json) printf("wrote %s\n", fit->outputs[i]);
     }
-    return TN_OK;
+    cli_words_release(&words);
+    return status;
 }
 
 tn_status cli_fit_write(const cli_fit *fit, tn_error *error) {

@@ -82,23 +82,69 @@ static uint64_t holders_live(const tn_body *body, int64_t step) {
     return live;
 }
 
-tn_status cli_holders_of_problem(cli_holders *holders, const tn_problem *problem, tn_error *error) {
+/* Whether no bank that the body may lie in has room for it by itself. */
+static bool holders_too_large(const tn_problem *problem, const tn_body *body) {
+    bool any = (body->flags & TN_BODY_ANY_BANK) != 0;
+    for (tn_bank_id id = 0; id < tn_problem_bank_count(problem); id++) {
+        uint64_t capacity = tn_problem_bank(problem, id)->capacity;
+        if ((any || body->bank == id) && (capacity == 0 || body->size <= capacity)) return false;
+    }
+    return true;
+}
+
+static void holders_add_body(cli_holders *holders, const tn_body *body, tn_body_id id,
+                             uint64_t bytes) {
+    tn_pool_label label = {.name = body->name != NULL ? body->name : "", .kind = "", .op = ""};
+    holders->rows[holders->count++] = (tn_holder){
+        .label = label, .requested = bytes, .allocated = bytes, .birth = (uint64_t)id + 1};
+}
+
+/* With several banks: the buffers that are too large for any of them; where there are none, those
+ * that live when most bytes live, whatever bank they are in. */
+static tn_status holders_of_banks(cli_holders *holders, const tn_problem *problem,
+                                  tn_error *error) {
+    tn__curve curve;
+    for (tn_body_id id = 0; id < tn_problem_count(problem); id++) {
+        const tn_body *body = tn_problem_body(problem, id);
+        if (holders_too_large(problem, body)) holders_add_body(holders, body, id, body->size);
+    }
+    snprintf(holders->title, sizeof holders->title, "larger than any bank");
+    if (holders->count > 0) return TN_OK;
+    tn_status status = tn__curve_make(&curve, problem, NULL, error);
+    int64_t step = curve.peak_at;
+    tn__curve_release(&curve);
+    TN_TRY(status);
+    for (tn_body_id id = 0; id < tn_problem_count(problem); id++) {
+        const tn_body *body = tn_problem_body(problem, id);
+        uint64_t live = holders_live(body, step);
+        if (live > 0) holders_add_body(holders, body, id, live);
+    }
+    snprintf(holders->title, sizeof holders->title, "at the peak of all banks, time %" PRId64,
+             step);
+    return TN_OK;
+}
+
+static tn_status holders_of_arena(cli_holders *holders, const tn_problem *problem,
+                                  tn_error *error) {
     uint64_t bytes;
     int64_t step;
-    bool fits = holders_room(holders, NULL, tn_problem_count(problem));
-    if (!fits) return tn__no_memory(error, "the holders");
     TN_TRY(tn_problem_lower_bound(problem, 0, &bytes, &step, error));
     for (tn_body_id id = 0; id < tn_problem_count(problem); id++) {
         const tn_body *body = tn_problem_body(problem, id);
         uint64_t live = holders_live(body, step);
-        if (body->bank != 0 || (body->flags & TN_BODY_ANY_BANK) || live == 0) continue;
-        tn_pool_label label = {.name = body->name != NULL ? body->name : "", .kind = "", .op = ""};
-        holders->rows[holders->count++] = (tn_holder){
-            .label = label, .requested = live, .allocated = live, .birth = (uint64_t)id + 1};
+        if (live > 0) holders_add_body(holders, body, id, live);
     }
+    snprintf(holders->title, sizeof holders->title, "at the peak, time %" PRId64, step);
+    return TN_OK;
+}
+
+tn_status cli_holders_of_problem(cli_holders *holders, const tn_problem *problem, tn_error *error) {
+    if (!holders_room(holders, NULL, tn_problem_count(problem)))
+        return tn__no_memory(error, "the holders");
+    TN_TRY(tn_problem_bank_count(problem) > 1 ? holders_of_banks(holders, problem, error)
+                                              : holders_of_arena(holders, problem, error));
     qsort(holders->rows, holders->count, sizeof *holders->rows, holders_order);
     for (uint32_t i = 0; i < holders->count; i++) holders->rows[i].birth = 0;
-    snprintf(holders->title, sizeof holders->title, "at the peak, time %" PRId64, step);
     return TN_OK;
 }
 

@@ -1,4 +1,5 @@
 /* input.c - the input of plan and verify: a model through the corridor, or a problem as it is. */
+#include "cli/micro.h"
 #include "cli/split.h"
 #include "cli/train_options.h"
 #include "cli/whom.h"
@@ -66,10 +67,9 @@ static tn_status input_import(cli_input *input, tn_error *error) {
     input->occupancy_options.alignment = input->alignment;
     input->occupancy_options.banks = input->banks;
     input->occupancy_options.bank_count = input->bank_count;
-    tn_micro_options micro = TN_MICRO_OPTIONS_INIT;
-    micro.kernels =
-        input->kernels == CLI_KERNELS_REFERENCE ? TN_MICRO_REFERENCE : TN_MICRO_CMSIS_NN;
-    micro.most = input->kernels != CLI_KERNELS_REFERENCE;
+    bool most = input->target != NULL || input->kernels != CLI_KERNELS_REFERENCE;
+    const tn_micro_options micro = cli_micro(
+        input->target != NULL ? input->target : cli_micro_targets[0], input->kernels, most);
     return status == TN_OK ? input_workspaces(input, &micro, error) : status;
 }
 
@@ -91,26 +91,43 @@ typedef struct input_asked {
     tn_program_options program;
     tn_recompute_options again;
     tn_plan_options whole; /* the limit is for what is in parts */
+    tn_setup_split parts;
+    tn_occupancy_options memory;
 } input_asked;
 
 static const tn_graph *input_ask(cli_input *input, const tn_plan_options *plan,
                                  input_asked *asked) {
     const bool trains = input->training != NULL;
     asked->program = (tn_program_options)TN_PROGRAM_OPTIONS_INIT;
-    asked->program.order = input->order;
+    asked->program.order = input->replays ? NULL : input->order;
     asked->program.sequence = input->sequence;
     asked->program.sequence_count = input->sequence_count;
     asked->again = cli_training_again(input->training);
     cli_whom_corridor(&input->whom, trains ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN,
                       &asked->corridor);
     tn_setup_options *options = &asked->corridor.options;
+    if (input->scratch != NULL) { /* the ways that the plan has room for, and no others */
+        asked->corridor.kernels.scratch = input->scratch;
+        options->fastest = true;
+    }
     options->context = input->import.context;
-    options->recompute = &asked->again;
+    options->recompute = input->replays ? NULL : &asked->again;
     options->program = &asked->program;
+    options->given_program = input->program;
     options->memory = &input->occupancy_options;
     options->statics = input->statics;
     options->plan = plan;
     options->unplanned = plan == NULL;
+    if (input->split.region_count > 0) { /* those of a plan */
+        asked->parts = (tn_setup_split){.regions = input->split.regions,
+                                        .region_count = input->split.region_count,
+                                        .again = input->split.again,
+                                        .again_count = input->split.again_count};
+        asked->memory = input->occupancy_options;
+        asked->memory.fuse_concat = true; /* as operators in parts are planned */
+        options->split = &asked->parts;
+        options->memory = &asked->memory;
+    }
     if (plan != NULL && input->split.asked) {
         asked->whole = *plan;
         options->split = cli_split_of(&input->split, plan->capacity);
@@ -176,6 +193,11 @@ tn_status cli_input_again(cli_input *input, tn_error *error) {
     return input_set_up(input, TN_SETUP_OCCUPY, NULL, error);
 }
 
+tn_status cli_input_replay(cli_input *input, tn_error *error) {
+    return input_set_up(input, input->scratch != NULL ? TN_SETUP_KERNELS : TN_SETUP_ORDER, NULL,
+                        error);
+}
+
 tn_status cli_input_occupy(cli_input *input, const tn_micro_options *micro, tn_error *error) {
     TN_TRY(input_workspaces(input, micro, error));
     return cli_input_again(input, error);
@@ -225,6 +247,8 @@ void cli_input_release_loaded(cli_input *input) {
     tn_layout_release(&input->own_layout);
     tn_problem_destroy(input->own);
     free(input->workspaces);
+    free(input->scratch);
+    input->scratch = NULL;
     input->setup = NULL;
     input->graph = input->rewritten = NULL;
     input->step = (tn_training){0};
@@ -245,6 +269,8 @@ void cli_input_release(cli_input *input) {
         free((void *)(uintptr_t)input->import.values[i].name);
         free((void *)(uintptr_t)input->import.values[i].numbers);
     }
+    free(input->split.regions);
+    free(input->split.again);
     free((void *)(uintptr_t)input->import.values);
     free((void *)(uintptr_t)input->import.dims);
     free((void *)(uintptr_t)input->import.input_shapes);

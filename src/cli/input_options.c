@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "cli/micro.h"
 #include "cli/whom.h"
 
 #define INPUT_SIZES(X)                                                                             \
@@ -52,9 +53,18 @@
     X(CLI_FASTEST, "fastest", NULL,                                                                \
       "with --kernels: each operator by the fastest, however much scratch that takes")
 
+/* Plans carry these; on the command line some commands have words of their own for them. */
+#define INPUT_PLAN(X)                                                                              \
+    X("batch", CLI_BATCH, "N")                                                                     \
+    X("target", CLI_TARGET, "NAME")                                                                \
+    X("variables-outside", CLI_VARIABLES_OUTSIDE, NULL)                                            \
+    X("split-region", CLI_SPLIT_REGION, "NUMBERS")                                                 \
+    X("split-again", CLI_SPLIT_AGAIN, "NUMBERS")
+#define INPUT_HIDDEN(name, key, argument) {name, key, argument, OPTION_HIDDEN, NULL, 0},
+
 static const struct argp_option input_options[] = {
     INPUT_OPTIONS(CLI_OPTION) INPUT_READ(CLI_OPTION) INPUT_BANK(CLI_OPTION) INPUT_STATIC(CLI_OPTION)
-        INPUT_PARALLEL(CLI_OPTION) INPUT_KERNELS(CLI_OPTION){0}};
+        INPUT_PARALLEL(CLI_OPTION) INPUT_KERNELS(CLI_OPTION) INPUT_PLAN(INPUT_HIDDEN){0}};
 /* Who runs the model has one memory, and kernels of its own. */
 static const struct argp_option input_run_options[] = {
     INPUT_OPTIONS(CLI_OPTION) INPUT_STATIC(CLI_OPTION) INPUT_PARALLEL(CLI_OPTION){0}};
@@ -169,12 +179,63 @@ static void input_add_bank(struct argp_state *state, cli_input *input, const cha
     input->banks[input->bank_count++] = bank;
 }
 
+/* `count` numbers with commas between. */
+static void input_numbers(struct argp_state *state, const char *option, const char *text,
+                          uint32_t *numbers, uint32_t count) {
+    const char *at = text;
+    for (uint32_t i = 0; i < count; i++) {
+        char *end;
+        unsigned long long number = strtoull(at, &end, 10);
+        if (end == at || *at == '-' || number >= UINT32_MAX || *end != (i + 1 < count ? ',' : '\0'))
+            cli_misuse(state, "--%s: '%s' should be %u numbers", option, text, count);
+        numbers[i] = (uint32_t)number;
+        at = end + 1;
+    }
+}
+
+static void input_add_region(struct argp_state *state, cli_input *input, const char *text) {
+    cli_split *split = &input->split;
+    uint32_t n[8];
+    input_numbers(state, "split-region", text, n, 8);
+    split->regions = input_grow(state, split->regions, split->region_count, sizeof *split->regions);
+    split->regions[split->region_count++] = (tn_split_region){.first = n[0],
+                                                              .last = n[1],
+                                                              .axes = {n[2], n[4]},
+                                                              .parts = {n[3], n[5]},
+                                                              .keep = n[6] != 0,
+                                                              .slices = n[7] != 0};
+}
+
+static void input_add_again(struct argp_state *state, cli_input *input, const char *text) {
+    cli_split *split = &input->split;
+    uint32_t n[3];
+    input_numbers(state, "split-again", text, n, 3);
+    split->again = input_grow(state, split->again, split->again_count, sizeof *split->again);
+    split->again[split->again_count++] = (tn_split_again){n[0], n[1], n[2]};
+}
+
 static error_t input_parse(int key, char *value, struct argp_state *state) {
     cli_input *input = state->input;
     tn_error error;
+    if (key >= CLI_DIM && key <= CLI_SPLIT_AGAIN) input->given |= UINT32_C(1) << (key - CLI_DIM);
     switch (key) {
     case ARGP_KEY_INIT:
         return 0;
+    case CLI_BATCH:
+        input->import.batch = (int64_t)cli_count(state, "batch", value, INT64_MAX);
+        break;
+    case CLI_TARGET:
+        input->target = cli_micro_targets[cli_choice(state, "target", value, cli_micro_targets)];
+        break;
+    case CLI_VARIABLES_OUTSIDE:
+        input->import.variables_outside = true;
+        break;
+    case CLI_SPLIT_REGION:
+        input_add_region(state, input, value);
+        break;
+    case CLI_SPLIT_AGAIN:
+        input_add_again(state, input, value);
+        break;
     case CLI_DIM:
         input_add_dim(state, input, value);
         break;
@@ -190,6 +251,7 @@ static error_t input_parse(int key, char *value, struct argp_state *state) {
     case CLI_FORMAT:
         if (tn_format_parse(value, &input->import.format, &error) != TN_OK)
             cli_misuse(state, "--format: %s", error.message);
+        input->format = value;
         break;
     case CLI_ALIGNMENT:
         input->alignment = cli_size(state, "alignment", value);
@@ -239,6 +301,14 @@ static error_t input_parse(int key, char *value, struct argp_state *state) {
     }
     input->has_model_options = true;
     return 0;
+}
+
+bool cli_input_apply(cli_input *input, const char *name, const char *value) {
+    struct argp_state state = {.input = input};
+    for (const struct argp_option *row = input_options; row->name != NULL; row++)
+        if (strcmp(row->name, name) == 0 && (row->arg != NULL) == (value != NULL))
+            return input_parse(row->key, (char *)(uintptr_t)value, &state) == 0;
+    return false;
 }
 
 const struct argp cli_input_argp = {.options = input_options, .parser = input_parse};

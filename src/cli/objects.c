@@ -5,6 +5,7 @@
  * printed and written is small, so it is made here and not in the room of reports.
  */
 #include "cli/objects.h"
+#include "plan/io/rows.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -100,20 +101,17 @@ static void objects_json(tn__text *text, const objects_job *job) {
     tn__text_put(text, "\n]}\n");
 }
 
-static tn_status objects_csv(tn__text *text, const objects_job *job, tn_error *error) {
+static void objects_csv(tn__text *text, const objects_job *job) {
     char number[16];
     tn__text_put(text, "id,lower,upper,size,object\n");
     for (uint32_t i = 0; i < job->from.count; i++) {
         const tn_object_record *record = &job->from.records[i];
         const char *name = cli_records_name(&job->from, i, number);
-        if (strpbrk(name, ",\r\n") != NULL)
-            return tn__fail(error, TN_E_INVALID,
-                            "'%.80s' holds a comma or a line end; write .json instead", name);
-        tn__text_printf(text, "%s,%" PRId64 ",%" PRId64 ",", name, record->first, record->last);
+        tn__csv_put(text, name);
+        tn__text_printf(text, ",%" PRId64 ",%" PRId64 ",", record->first, record->last);
         objects_size(text, record->size, job->from.kind, "x");
         tn__text_printf(text, ",%u\n", job->objects.object[i]);
     }
-    return TN_OK;
 }
 
 static tn_status objects_write(const objects_job *job, const char *path, tn_error *error) {
@@ -121,7 +119,7 @@ static tn_status objects_write(const objects_job *job, const char *path, tn_erro
     tn_status status = TN_OK;
     tn__text_init(&text, NULL);
     if (tn__has_suffix(path, ".csv"))
-        status = objects_csv(&text, job, error);
+        objects_csv(&text, job);
     else
         objects_json(&text, job);
     if (status == TN_OK && text.failed) status = tn__no_memory(error, path);

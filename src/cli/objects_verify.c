@@ -10,6 +10,7 @@
 
 #include "base/base.h"
 #include "cli/objects.h"
+#include "plan/io/rows.h"
 
 typedef struct check {
     cli_records from;
@@ -27,18 +28,6 @@ static tn_status check_fail(check *state, const char *what, const char *name) {
     return tn__where(state->error, status, "%s:%u", state->path, state->line);
 }
 
-/* The text of column `column`, or NULL; not terminated. */
-static const char *check_field(const char *line, size_t size, uint32_t column, size_t *length) {
-    const char *at = line, *end = line + size;
-    for (;; column--) {
-        const char *comma = memchr(at, ',', (size_t)(end - at));
-        *length = (size_t)((comma != NULL ? comma : end) - at);
-        if (column == 0) return at;
-        if (comma == NULL) return NULL;
-        at = comma + 1;
-    }
-}
-
 static bool check_number(const char *text, size_t length, uint64_t *value) {
     *value = 0;
     for (size_t i = 0; i < length; i++)
@@ -48,48 +37,49 @@ static bool check_number(const char *text, size_t length, uint64_t *value) {
     return length > 0 && *value < UINT32_MAX;
 }
 
-static tn_status check_row(check *state, const char *line, size_t size, const uint32_t *columns) {
-    size_t id_length, length;
-    const char *id = check_field(line, size, columns[0], &id_length);
-    const char *number = check_field(line, size, columns[1], &length);
+static tn_status check_row(check *state, const tn__csv_rows *rows, const uint32_t *columns) {
+    tn__csv_field id = rows->fields[columns[0]], number = rows->fields[columns[1]];
     uint64_t object;
     char name[81] = "";
-    if (id != NULL) memcpy(name, id, id_length < 80 ? id_length : 80);
-    if (id == NULL || number == NULL)
-        return check_fail(state, "too few columns in the row of", name);
-    uint32_t row = tn__names_find(&state->rows, id, id_length);
+    memcpy(name, id.at, id.size < 80 ? id.size : 80);
+    uint32_t row = tn__names_find(&state->rows, id.at, id.size);
     if (row == TN__NAMES_NONE) return check_fail(state, "there is no buffer", name);
     if (state->given[row] != 0) return check_fail(state, "there are two rows for", name);
-    if (!check_number(number, length, &object))
+    if (!check_number(number.at, number.size, &object))
         return check_fail(state, "'object' is no number in the row of", name);
     state->given[row] = object + 1;
     return TN_OK;
 }
 
+static tn_status check_header(check *state, const tn__csv_rows *rows, uint32_t *columns) {
+    for (uint32_t k = 0; k < rows->count; k++) {
+        if (tn__csv_is(rows->fields[k], "id")) columns[0] = k;
+        if (tn__csv_is(rows->fields[k], "object")) columns[1] = k;
+    }
+    if (columns[0] == UINT32_MAX || columns[1] == UINT32_MAX)
+        return check_fail(state, "the header needs the columns id and", "object");
+    return TN_OK;
+}
+
 static tn_status check_rows(check *state, const char *bytes, size_t size) {
     uint32_t columns[2] = {UINT32_MAX, UINT32_MAX};
-    while (size > 0) {
-        const char *newline = memchr(bytes, '\n', size);
-        size_t length = newline != NULL ? (size_t)(newline - bytes) : size, step = length;
-        if (newline != NULL) step++;
-        size_t text = length > 0 && bytes[length - 1] == '\r' ? length - 1 : length;
-        if (text == 0) break; /* the first empty line ends the file */
-        if (++state->line > 1) {
-            TN_TRY(check_row(state, bytes, text, columns));
-        } else {
-            const char *field;
-            size_t width;
-            for (uint32_t k = 0; (field = check_field(bytes, text, k, &width)) != NULL; k++) {
-                if (width == 2 && memcmp(field, "id", 2) == 0) columns[0] = k;
-                if (width == 6 && memcmp(field, "object", 6) == 0) columns[1] = k;
-            }
-            if (columns[0] == UINT32_MAX || columns[1] == UINT32_MAX)
-                return check_fail(state, "the header needs the columns id and", "object");
-        }
-        bytes += step;
-        size -= step;
+    tn__csv_rows *rows = calloc(1, sizeof *rows);
+    bool more = true;
+    tn_status status = TN_OK;
+    if (rows == NULL) return tn__no_memory(state->error, "a CSV reader");
+    rows->bytes = bytes;
+    rows->size = size;
+    tn__arena_init(&rows->arena, NULL);
+    for (bool first = true; status == TN_OK; first = false) {
+        status = tn__csv_row(rows, &more, state->error);
+        state->line = rows->line;
+        if (status != TN_OK) tn__where(state->error, status, "%s:%u", state->path, rows->line);
+        if (!more || status != TN_OK) break;
+        status = first ? check_header(state, rows, columns) : check_row(state, rows, columns);
     }
-    return TN_OK;
+    tn__arena_release(&rows->arena);
+    free(rows);
+    return status;
 }
 
 static tn_status check_names(check *state) {

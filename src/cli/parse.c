@@ -17,15 +17,17 @@ typedef struct parse_call {
 
 static const cli_command *parse_command; /* the one that this process runs */
 static cli_tone parse_tone;
-static bool parse_follow_links;
+static bool parse_follow_links, parse_overwrites;
 cli_tone cli_tone_asked(void) { return parse_tone; }
 bool cli_follows_links(void) { return parse_follow_links; }
 
-enum { PARSE_BRIEF = 2000, PARSE_PROGRESS, PARSE_FOLLOW };
+enum { PARSE_BRIEF = 2000, PARSE_PROGRESS, PARSE_FOLLOW, PARSE_OVERWRITE };
 
 #define COMMON_OPTIONS(X)                                                                          \
     X('q', "quiet", NULL, "print nothing but errors: files and the exit status tell")              \
     X(PARSE_BRIEF, "brief", NULL, "print the answer in one line")                                  \
+    X(PARSE_OVERWRITE, "overwrite", NULL,                                                          \
+      "files that are written may replace those that are read")                                    \
     X(PARSE_PROGRESS, "progress", "auto|bar|lines|none",                                           \
       "how long work tells how far it is, on standard error: auto is a bar on a terminal, else a " \
       "line now and then (auto)")                                                                  \
@@ -45,11 +47,18 @@ void cli_end(const tn_error *error) {
     exit(parse_is_rank() ? cli_ranks_end(error) : cli_fail(error));
 }
 
+static const char *parse_file; /* whose options are read; NULL: those of the command line */
+void cli_misuse_in(const char *path) { parse_file = path; }
+
 _Noreturn static void parse_end(const char *text) {
     tn_error error = {.status = TN_E_INVALID};
     snprintf(error.message, sizeof error.message, "%s", text);
     if (parse_is_rank()) cli_end(&error);
     fprintf(stderr, "tenure %s: ", parse_command->name);
+    if (parse_file != NULL) {
+        cli_put_text(stderr, parse_file);
+        fputs(": ", stderr);
+    }
     cli_put_text(stderr, text);
     fputc('\n', stderr);
     exit(PARSE_BAD);
@@ -80,6 +89,9 @@ static error_t common_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case PARSE_FOLLOW:
         parse_follow_links = true;
+        return 0;
+    case PARSE_OVERWRITE:
+        parse_overwrites = true;
         return 0;
     case PARSE_PROGRESS:
         cli_progress_set(cli_choice(state, "progress", value, cli_progress_modes));
@@ -148,6 +160,7 @@ static bool parse_scan_name(const parse_scan *scan, const char *word, bool is_la
     if (name == NULL) parse_no_memory();
     const cli_option *option = parse_find(scan, name);
     free(name);
+    parse_tone.json |= strcmp(option->name, "json") == 0;
     if (equals != NULL && option->argument == NULL)
         parse_refuse("--%s takes no value, and is given '%.80s'", option->name, equals + 1);
     if (equals != NULL || option->argument == NULL || option->argument_may_lack) return false;
@@ -213,5 +226,6 @@ void cli_parse(const cli_command *command, int count, char **words, void *input)
     parse_command = command;
     parse_check_names(command, count, words);
     if (argp_parse(&parser, count, words, ARGP_NO_HELP, NULL, &call) != 0) parse_no_memory();
+    if (!parse_overwrites) cli_check_files();
     if (parse_tone.quiet) parse_send_text("/dev/null");
 }

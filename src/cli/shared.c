@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <stdio_ext.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -40,8 +41,30 @@ static void shared_end_by_signal(void) {
     raise(SIGPIPE);
 }
 
-int cli_fail(const tn_error *error) {
+/* For machines, where the command was asked for JSON and has not answered yet. */
+static void shared_fail_json(const tn_error *error, const char *members) {
+    int code = tn_status_exit_code(error->status);
+    tn__text text;
+    if (!cli_tone_asked().json || (code != 1 && code != 3) || __fpending(stdout) > 0) return;
+    tn__text_init(&text, NULL);
+    tn__text_printf(&text,
+                    "{\"format\":\"tenure-error\",\"version\":1,\"status\":\"%s\","
+                    "\"exit_status\":%d,\"where\":",
+                    tn_status_name(error->status), code);
+    tn__text_json(&text, error->where);
+    tn__text_put(&text, ",\"message\":");
+    tn__text_json(&text, error->message);
+    if (members != NULL) tn__text_put(&text, members);
+    tn__text_put(&text, "}\n");
+    if (!text.failed) fwrite(text.data, 1, text.size, stdout);
+    tn__text_release(&text);
+}
+
+int cli_fail(const tn_error *error) { return cli_fail_with(error, NULL); }
+
+int cli_fail_with(const tn_error *error, const char *members) {
     cli_progress_end();
+    shared_fail_json(error, members);
     if (error->status == TN_E_IO && shared_reader_left()) shared_end_by_signal();
     if (error->status == TN_E_STOPPED && cli_interrupted()) {
         fputs("tenure: interrupted before there was any answer\n", stderr);
@@ -158,6 +181,19 @@ const tn_hardware *cli_hardware(const struct argp_state *state, const char *opti
     return found;
 }
 
+/* A bare number that is part of a device's name is more likely that than so many bytes. */
+static void shared_check_number(const struct argp_state *state, const char *text) {
+    if (strspn(text, "0123456789") != strlen(text)) return;
+    for (uint32_t i = 0; i < tn_hardware_count(); i++) {
+        const char *name = tn_hardware_at(i)->name;
+        if (strstr(name, text) != NULL)
+            cli_misuse(state,
+                       "--device: '%.60s' is no name of a device; did you mean '%s'? So many bytes "
+                       "are '%.60sB'",
+                       text, name, text);
+    }
+}
+
 const tn_hardware *cli_device(const struct argp_state *state, const char *text, uint64_t *limit) {
     tn_error error;
     const tn_hardware *device = tn_hardware_find(text);
@@ -169,6 +205,7 @@ const tn_hardware *cli_device(const struct argp_state *state, const char *text, 
     if (tn_size_parse(text, limit, &error) != TN_OK)
         cli_misuse(state, "--device: %s", error.message);
     if (*limit == 0) cli_misuse(state, "--device: 0 bytes hold nothing");
+    shared_check_number(state, text);
     return NULL;
 }
 

@@ -2,6 +2,8 @@
  * drawn behind the plan of one of its points.
  */
 #include "cli/split_curve.h"
+
+#include "cli/plan_options.h"
 #include "cli/split.h"
 #include "cli/whom.h"
 
@@ -99,11 +101,16 @@ static tn_status curve_write(const curve_job *job, const tn_report_point *points
                         .static_bytes = needs.total - needs.arena,
                         .fit = &curve};
     report.kernels = cli_whom_told(&input->whom, input->setup, &kernels);
-    for (uint32_t i = 0; i < job->asked->output_count; i++) {
-        TN_TRY(tn_report_write(&report, job->asked->outputs[i], error));
-        if (!job->asked->json) printf("wrote %s\n", job->asked->outputs[i]);
+    cli_words words;
+    cli_words_of(input, input->setup, &words);
+    cli_report_words(&report, "plan", &words);
+    tn_status status = words.failed ? tn__no_memory(error, "the options of the plan") : TN_OK;
+    for (uint32_t i = 0; i < job->asked->output_count && status == TN_OK; i++) {
+        status = tn_report_write(&report, job->asked->outputs[i], error);
+        if (status == TN_OK && !job->asked->json) printf("wrote %s\n", job->asked->outputs[i]);
     }
-    return TN_OK;
+    cli_words_release(&words);
+    return status;
 }
 
 /* The plan that is drawn: the most bytes within the capacity, which is least work; without one the

@@ -68,13 +68,57 @@ static const char *standard_kind(const char *bytes, size_t count) {
     return "-.csv";
 }
 
+/* --- files of the command line --- */
+
+#define STANDARD_FILES_MAX 64u /* more than commands take; what is beyond is not looked at */
+
+typedef struct standard_files {
+    const char *option[STANDARD_FILES_MAX], *path[STANDARD_FILES_MAX];
+    uint32_t count;
+} standard_files;
+
+static standard_files standard_inputs, standard_outputs;
+
+static void standard_note(standard_files *files, const char *option, const char *path) {
+    if (files->count == STANDARD_FILES_MAX) return;
+    files->option[files->count] = option;
+    files->path[files->count++] = path;
+}
+
+void cli_note_input(const char *path) { standard_note(&standard_inputs, "", path); }
+
+void cli_note_output(const char *option, const char *path) {
+    standard_note(&standard_outputs, option, path);
+}
+
+/* By what they are, not by name: links and other spellings of a path are the same file. */
+static bool standard_is_same(const char *a, const char *b) {
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && S_ISREG(x.st_mode) && x.st_dev == y.st_dev &&
+           x.st_ino == y.st_ino;
+}
+
+void cli_check_files(void) {
+    for (uint32_t o = 0; o < standard_outputs.count; o++)
+        for (uint32_t i = 0; i < standard_inputs.count; i++)
+            if (standard_is_same(standard_outputs.path[o], standard_inputs.path[i]))
+                cli_misuse(NULL,
+                           "%s %s would replace the input '%s'; write to another file, or give "
+                           "--overwrite",
+                           standard_outputs.option[o], standard_outputs.path[o],
+                           standard_inputs.path[i]);
+}
+
 bool cli_is_standard(const char *path) {
     return path[0] == '-' && (path[1] == '\0' || path[1] == '.');
 }
 
 const char *cli_standard_input(struct argp_state *state, const char *path) {
     char bytes[STANDARD_LOOK];
-    if (!cli_is_standard(path)) return path;
+    if (!cli_is_standard(path)) {
+        cli_note_input(path);
+        return path;
+    }
     standard_spool(state);
     if (path[1] != '\0') return path;
     ssize_t count = pread(STDIN_FILENO, bytes, sizeof bytes, 0);
@@ -101,6 +145,7 @@ static bool standard_has_format(const char *path) {
 void cli_check_folder(struct argp_state *state, const char *option, const char *path) {
     const char *slash = strrchr(path, '/');
     struct stat facts;
+    cli_note_output(option, path);
     int length = slash == NULL ? 1 : slash == path ? 1 : (int)(slash - path);
     char *folder = strndup(slash == NULL ? "." : path, (size_t)length);
     if (cli_is_standard(path) || folder == NULL) {

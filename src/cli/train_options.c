@@ -1,6 +1,8 @@
 /* train_options.c - options of training, and the graph of a step. */
 #include "cli/train_options.h"
 
+#include "cli/plan_options.h"
+
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,6 +157,81 @@ const char *cli_training_given(const cli_training *training, const char *const *
             return option->name;
     }
     return NULL;
+}
+
+bool cli_training_is_given(const cli_training *training, const char *name) {
+    for (const struct argp_option *option = training_options; option->name != NULL; option++)
+        if (strcmp(option->name, name) == 0)
+            return training->given >> (option->key - TRAINING_LOSS) & 1;
+    return false;
+}
+
+bool cli_training_apply(cli_training *training, const char *name, const char *value) {
+    struct argp_state state = {.input = training};
+    for (const struct argp_option *row = training_options; row->name != NULL; row++)
+        if (strcmp(row->name, name) == 0 && (row->arg != NULL) == (value != NULL))
+            return training_parse(row->key, (char *)(uintptr_t)value, &state) == 0;
+    return false;
+}
+
+static void training_word(const cli_training *training, int key, const char *name,
+                          cli_words *words) {
+    const tn_train_options *options = &training->options;
+    switch (key) {
+    case TRAINING_LOSS:
+        cli_words_add(words, name, "%s", tn_loss_name(options->loss));
+        return;
+    case TRAINING_OPTIMIZER:
+        cli_words_add(words, name, "%s", tn_optimizer_name(options->optimizer));
+        return;
+    case TRAINING_MOMENTUM:
+        if (options->momentum != 0) cli_words_add(words, name, "%.17g", options->momentum);
+        return;
+    case TRAINING_DECAY:
+        cli_words_add(words, name, "%.17g", options->weight_decay);
+        return;
+    case TRAINING_FREEZE:
+        for (uint32_t i = 0; i < options->freeze_count; i++)
+            cli_words_add(words, name, "%s", training->freeze[i]);
+        return;
+    case TRAINING_TRAIN:
+        for (uint32_t i = 0; i < options->train_count; i++)
+            cli_words_add(words, name, "%s", training->train[i]);
+        return;
+    case TRAINING_MICRO:
+        cli_words_add(words, name, "%u", options->micro_batches > 0 ? options->micro_batches : 1);
+        return;
+    case TRAINING_PARTS:
+        cli_words_add(words, name, "%u", options->loss_parts > 0 ? options->loss_parts : 1);
+        return;
+    case TRAINING_DTYPE:
+        if (options->dtype != TN_UNDEFINED)
+            cli_words_add(words, name, "%s",
+                          options->dtype == TN_FLOAT32    ? "f32"
+                          : options->dtype == TN_BFLOAT16 ? "bf16"
+                                                          : "f16");
+        return;
+    case TRAINING_SCALE:
+        if (options->dynamic_loss_scale)
+            cli_words_add(words, name, "dynamic");
+        else if (options->loss_scale > 0)
+            cli_words_add(words, name, "%.17g", options->loss_scale);
+        return;
+    case TRAINING_AGAIN:
+        cli_words_add(words, name, "%.17g", training->recompute);
+        return;
+    case TRAINING_CHEAP:
+        if (training->recompute_cheap) cli_words_add(words, name, NULL);
+        return;
+    default:
+        if (*(const bool *)((const char *)options + training_members[key - TRAINING_SWITCH]))
+            cli_words_add(words, name, NULL);
+    }
+}
+
+void cli_training_words(const cli_training *training, cli_words *words) {
+    for (const struct argp_option *row = training_options; row->name != NULL; row++)
+        training_word(training, row->key, row->name, words);
 }
 
 const struct argp cli_training_argp = {.options = training_options, .parser = training_parse};

@@ -27,6 +27,14 @@ extern const struct argp cli_training_argp;
 /* The first option that was given and is none of `taken` (NULL at its end), or NULL. */
 const char *cli_training_given(const cli_training *training, const char *const *taken);
 
+/* Whether an option of that name was given. */
+bool cli_training_is_given(const cli_training *training, const char *name);
+/* Takes one option by its name, as plans carry it; value NULL: a switch. False: there is none. */
+bool cli_training_apply(cli_training *training, const char *name, const char *value);
+/* Adds every option that decided about the step, defaults spelled out (plan_options.h). */
+struct cli_words;
+void cli_training_words(const cli_training *training, struct cli_words *words);
+
 /* Exchanges the model for the one with the parameters of its training (tn_train_model). */
 tn_status cli_training_model(const cli_training *training, tn_graph **model, tn_error *error);
 

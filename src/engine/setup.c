@@ -33,6 +33,9 @@ void tn__setup_part_release(tn_setup *setup, int kind) {
     if (part == NULL || atomic_fetch_sub(&part->users, 1) > 1) return;
     switch (kind) {
     case PART_GRAPH:
+        if (part->split.again != NULL)
+            tn__free(&setup->context, (void *)(uintptr_t)part->split.again,
+                     ((size_t)part->split.again_count + 1) * sizeof *part->split.again);
         if (part->split.regions != NULL)
             tn__free(&setup->context, (void *)(uintptr_t)part->split.regions,
                      ((size_t)part->split.count + 1) * sizeof *part->split.regions);

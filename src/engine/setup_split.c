@@ -18,19 +18,40 @@
 
 /* --- given regions --- */
 
+/* Keeps what was asked for, as the report shows it. */
+static tn_status split_keep(tn_setup *setup, const tn_setup_split *asked, tn__setup_part *part,
+                            tn_error *error) {
+    tn_split_region *kept =
+        tn__alloc_array(&setup->context, (size_t)asked->region_count + 1, sizeof *kept);
+    if (kept == NULL) return tn__no_memory(error, "a split graph");
+    part->split = (tn_split_report){.regions = kept, .count = asked->region_count};
+    memcpy(kept, asked->regions, asked->region_count * sizeof *kept);
+    tn_split_again *again =
+        tn__alloc_array(&setup->context, (size_t)asked->again_count + 1, sizeof *again);
+    if (again == NULL) return tn__no_memory(error, "a split graph");
+    part->split.again = again;
+    part->split.again_count = asked->again_count;
+    if (asked->again_count > 0) memcpy(again, asked->again, asked->again_count * sizeof *again);
+    return TN_OK;
+}
+
 tn_status tn__setup_regions(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
     const tn_setup_split *asked = options->split;
     const tn_graph *whole =
         setup->parts[PART_REWRITTEN] != NULL ? setup->parts[PART_REWRITTEN]->graph : setup->given;
     const tn_graph *cut = asked->graph != NULL ? asked->graph : whole;
+    tn_graph *made = NULL;
     tn__setup_part *part;
     TN_TRY(tn__setup_part_make(setup, PART_GRAPH, &part, error));
-    tn_split_region *kept =
-        tn__alloc_array(&setup->context, (size_t)asked->region_count + 1, sizeof *kept);
-    if (kept == NULL) return tn__no_memory(error, "a split graph");
-    memcpy(kept, asked->regions, asked->region_count * sizeof *kept);
-    part->split = (tn_split_report){.regions = kept, .count = asked->region_count};
-    TN_TRY(tn_graph_split(cut, kept, asked->region_count, &setup->context, &part->graph, error));
+    TN_TRY(split_keep(setup, asked, part, error));
+    if (asked->graph == NULL && asked->again_count > 0) {
+        TN_TRY(tn_graph_split_again(whole, asked->again, asked->again_count, &made, error));
+        cut = made;
+    }
+    tn_status status = tn_graph_split(cut, part->split.regions, asked->region_count,
+                                      &setup->context, &part->graph, error);
+    tn_graph_destroy(made);
+    TN_TRY(status);
     part->split.whole = tn_graph_work(whole);
     part->split.parts = tn_graph_work(part->graph);
     return TN_OK;
@@ -59,8 +80,11 @@ static tn_status split_set_up(const split_state *state, const tn_split_choice *c
     tn_setup_options options = *state->asked;
     tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
     tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
-    tn_setup_split given = {
-        .regions = choice->regions, .region_count = choice->count, .graph = choice->graph};
+    tn_setup_split given = {.regions = choice->regions,
+                            .region_count = choice->count,
+                            .graph = choice->graph,
+                            .again = choice->again,
+                            .again_count = choice->again_count};
     tn__options(&memory, sizeof memory, options.memory);
     memory.struct_size = sizeof memory;
     memory.fuse_concat = true;
@@ -73,18 +97,29 @@ static tn_status split_set_up(const split_state *state, const tn_split_choice *c
     options.plan = &plan;
     TN_TRY(tn_setup_create(state->graph, &options, made, state->error));
     tn__setup_part *part = (*made)->parts[PART_GRAPH];
-    part->split.again_count = choice->again_count;
     part->split.work = choice->work;
     part->split.whole_arena = tn_setup_need(state->whole).arena;
     part->split.whole_total = tn_setup_need(state->whole).total;
     return TN_OK;
 }
 
-/* Keeps the smaller one; *beyond: bytes above the budget. */
+/* Whether regions that were predicted to do cannot be set up, because sizes of their parts cannot
+ * be told or no kernel runs them: then this choice is dropped, and others are tried. */
+static bool split_drops(const split_state *state, tn_status status) {
+    bool drops = status == TN_E_INVALID || status == TN_E_UNKNOWN || status == TN_E_UNSUPPORTED ||
+                 status == TN_E_CONFLICT;
+    if (drops && state->error != NULL) *state->error = (tn_error){0};
+    return drops;
+}
+
+/* Keeps the smaller one; *beyond: bytes above the budget; of a choice that is dropped 1. */
 static tn_status split_try(split_state *state, const tn_split_choice *choice, uint64_t *beyond) {
     tn_setup *made;
     uint64_t budget = state->asked->split->budget;
-    TN_TRY(split_set_up(state, choice, false, &made));
+    tn_status status = split_set_up(state, choice, false, &made);
+    *beyond = budget > 0;
+    if (split_drops(state, status)) return TN_OK;
+    TN_TRY(status);
     uint64_t total = tn_setup_need(made).total;
     *beyond = budget > 0 && total > budget ? total - budget : 0;
     if (state->best != NULL && tn_setup_need(state->best).total <= total) {
@@ -120,7 +155,9 @@ static bool split_fits(const split_state *state) {
 /* Keeps a draft that is smaller than what there is, and its choice. */
 static tn_status split_draft(split_state *state, tn_split_choice *choice) {
     tn_setup *made;
-    TN_TRY(split_set_up(state, choice, true, &made));
+    tn_status status = split_set_up(state, choice, true, &made);
+    if (split_drops(state, status)) return TN_OK;
+    TN_TRY(status);
     if (state->best != NULL && tn_setup_need(state->best).total <= tn_setup_need(made).total) {
         tn_setup_destroy(made);
         return TN_OK;
@@ -330,6 +367,7 @@ static tn_status split_points(split_state *state, uint32_t count, tn_setup **set
         before = choice.work;
         tn_status status = is_new ? split_set_up(state, &choice, false, &setups[*found]) : TN_OK;
         *found += is_new && status == TN_OK;
+        if (split_drops(state, status)) status = TN_OK;
         tn_split_choice_release(state->search, &choice);
         TN_TRY(status);
     }

@@ -30,6 +30,44 @@ static tn_status explain_source(const tn_graph *graph, tn_tensor_id id, tn_error
     return tn__where(error, status, "%s '%.100s'", tn_kind_name(tensor->kind), tensor->name);
 }
 
+/* --- what it depends on ------------------------------------------------------------------------
+ */
+
+#define EXPLAIN_FEW 16u   /* elements of an input that shapes are made of: extents, a count */
+#define EXPLAIN_STEPS 64u /* operators that are looked at on the way to it */
+
+/* A graph input of a few whole numbers (or a condition) whose contents are not known. */
+static bool explain_is_number(const tn_graph *graph, tn_tensor_id id) {
+    const tn_tensor *tensor = &graph->tensors[id];
+    uint64_t count = 1;
+    bool whole = tensor->dtype == TN_INT64 || tensor->dtype == TN_INT32 || tensor->dtype == TN_BOOL;
+    if (tensor->producer != TN_NONE || tensor->kind != TN_KIND_INPUT || tensor->value != NULL)
+        return false;
+    if (!whole || tensor->rank == TN_RANK_UNKNOWN || tensor->rank > 1) return false;
+    if (tensor->rank == 1) count = (uint64_t)tensor->shape[0];
+    return tensor->bytes != TN_SIZE_UNKNOWN && count <= EXPLAIN_FEW;
+}
+
+/* The input that the operator's result follows from, found from its operands backwards, the nearest
+ * first; TN_NONE: there is none. */
+static tn_tensor_id explain_number(const tn_graph *graph, tn_op_id op) {
+    tn_op_id queue[EXPLAIN_STEPS] = {op};
+    uint32_t count = 1;
+    for (uint32_t at = 0; at < count; at++) {
+        const tn_op *it = &graph->ops[queue[at]];
+        for (uint32_t i = 0; i < it->input_count; i++) {
+            tn_tensor_id id = it->inputs[i];
+            if (id == TN_NONE) continue;
+            if (explain_is_number(graph, id)) return id;
+            tn_op_id producer = graph->tensors[id].producer;
+            bool known = producer == TN_NONE || count == EXPLAIN_STEPS;
+            for (uint32_t k = 0; k < count && !known; k++) known = queue[k] == producer;
+            if (!known) queue[count++] = producer;
+        }
+    }
+    return TN_NONE;
+}
+
 static tn_status explain_output(const tn_graph *graph, tn_op_id op, tn_tensor_id id,
                                 tn_error *error) {
     const tn_tensor *tensor = &graph->tensors[id];
@@ -57,6 +95,14 @@ static tn_status explain_output(const tn_graph *graph, tn_op_id op, tn_tensor_id
                  "%.40s%s%.40s, and the file states %s of type %s for it; state both in the file "
                  "(value_info)",
                  tensor->name, domain, dot, type, shape, tn_dtype_name(tensor->dtype));
+    else if (explain_number(graph, op) != TN_NONE)
+        tn__fail(error, status,
+                 "the size of tensor '%.80s' is not known: operator %.40s%s%.40s gives %s of type "
+                 "%s, as it depends on data; give input '%.80s' a value (--value %.80s=N), or "
+                 "state the shape in the file (value_info)",
+                 tensor->name, domain, dot, type, shape, tn_dtype_name(tensor->dtype),
+                 graph->tensors[explain_number(graph, op)].name,
+                 graph->tensors[explain_number(graph, op)].name);
     else
         tn__fail(
             error, status,

@@ -202,6 +202,19 @@ static tn_kind occ_kind(const occ_state *occ, const occ_life *life) {
     return tn_life_kind(occ->graph, &of);
 }
 
+/* Whether a static tensor shows bytes of another one: a Constant those of its attribute, a Reshape
+ * those of a weight. */
+static bool occ_is_static_view(const tn_graph *graph, tn_tensor_id id) {
+    const tn_tensor *tensor = tn_graph_tensor(graph, id);
+    if (tensor->producer == TN_NONE || tensor->value != NULL) return false;
+    const tn_op *op = tn_graph_op(graph, tensor->producer);
+    uint32_t output = 0;
+    while (op->outputs[output] != id) output++;
+    tn_view view = tn_op_view(graph, tensor->producer, output);
+    return view.source != TN_NONE && !view.whole &&
+           tn_tensor_is_static(tn_graph_tensor(graph, view.source));
+}
+
 /* Tensors by kind, each once; an alias by definition has no memory of its own. */
 static void occ_count_totals(const occ_state *occ, tn_memory_summary *summary) {
     for (uint32_t i = 0; i < occ->count; i++) {
@@ -221,6 +234,7 @@ static void occ_count_totals(const occ_state *occ, tn_memory_summary *summary) {
     for (uint32_t i = 0; i < tn_graph_tensor_count(occ->graph); i++) {
         const tn_tensor *tensor = tn_graph_tensor(occ->graph, i);
         if (!tn_tensor_is_static(tensor) || tensor->bytes == TN_SIZE_UNKNOWN) continue;
+        if (occ_is_static_view(occ->graph, i)) continue;
         bool trained = tensor->kind == TN_KIND_OPTIMIZER_STATE || tensor->kind == TN_KIND_GRADIENT;
         tn_kind kind =
             tensor->kind == TN_KIND_PARAMETER || trained ? tensor->kind : TN_KIND_CONSTANT;

@@ -355,3 +355,50 @@ tn_status tn__again_graph(const split_model *model, const split_again *again,
     tn__draft_end(&draft);
     return status;
 }
+
+/* --- the same for a list of somebody's own --- */
+
+static tn_status again_check(const split_order *order, const tn_split_again *it, tn_error *error) {
+    if (it->tensor >= tn_graph_tensor_count(order->graph) || it->from >= it->before ||
+        it->before >= order->op_count)
+        TN_FAIL(error, TN_E_INVALID,
+                "tensor %u cannot be recomputed by operators [%u, %u): the graph has %u tensors "
+                "and %u operators",
+                it->tensor, it->from, it->before, tn_graph_tensor_count(order->graph),
+                order->op_count);
+    if (again_has_effects(order))
+        TN_FAIL(error, TN_E_INVALID, "operators with side effects are never recomputed");
+    return TN_OK;
+}
+
+static tn_status again_apply(const tn_graph *graph, const tn_split_again *it, tn_graph **made,
+                             tn_error *error) {
+    const tn_split_options options = TN_SPLIT_OPTIONS_INIT;
+    const tn_context *context = tn_graph_context(graph);
+    const split_again again = {.tensor = it->tensor, .from = it->from, .before = it->before};
+    split_model model;
+    tn_op_id *sources;
+    tn__arena arena;
+    tn__arena_init(&arena, context);
+    tn_status status = tn__split_model(graph, &options, &arena, &model, error);
+    if (status == TN_OK) status = again_check(&model.order, it, error);
+    if (status == TN_OK)
+        status = tn__again_graph(&model, &again, context, &arena, made, &sources, error);
+    tn__arena_release(&arena);
+    return status;
+}
+
+tn_status tn_graph_split_again(const tn_graph *graph, const tn_split_again *again, uint32_t count,
+                               tn_graph **made, tn_error *error) {
+    tn_graph *last = NULL;
+    if (count == 0) TN_FAIL(error, TN_E_INVALID, "no tensor is named that is to be recomputed");
+    for (uint32_t i = 0; i < count; i++) {
+        tn_graph *next = NULL;
+        tn_status status = again_apply(last != NULL ? last : graph, &again[i], &next, error);
+        tn_graph_destroy(last);
+        if (status != TN_OK) return status;
+        last = next;
+    }
+    *made = last;
+    return TN_OK;
+}

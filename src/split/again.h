@@ -6,6 +6,8 @@
 #ifndef TN_SPLIT_AGAIN_H
 #define TN_SPLIT_AGAIN_H
 
+#include <tenure/split.h>
+
 #include "split/estimate.h"
 
 typedef struct split_again {

@@ -26,10 +26,11 @@ typedef struct search_stage {
     split_model model;
     search_point *points; /* [count] sorted by last */
     size_t count, room;
-    uint64_t whole;       /* live bytes of the graph as it is */
-    uint32_t byte_flops;  /* operations that take as long as copying a byte */
-    uint32_t again_count; /* tensors that are computed again, and ... */
-    uint64_t again;       /* ... the operations of it */
+    uint64_t whole;             /* live bytes of the graph as it is */
+    uint32_t byte_flops;        /* operations that take as long as copying a byte */
+    const tn_split_again *list; /* [again_count], of the search */
+    uint32_t again_count;       /* tensors that are computed again, and ... */
+    uint64_t again;             /* ... the operations of it */
 } search_stage;
 
 /* `context` is set, `arena` is ready, all else 0. Whatever is returned, close it. */

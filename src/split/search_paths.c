@@ -61,8 +61,10 @@ uint64_t tn__path_walk(const search_stage *stage, uint64_t budget, double weight
 tn_status tn__path_take(const search_stage *stage, const search_path *path, uint64_t whole,
                         tn_split_choice *choice, tn_error *error) {
     uint32_t count = 0, places = stage->model.order.op_count;
-    *choice = (tn_split_choice){
-        .graph = stage->graph, .again_count = stage->again_count, .extra = stage->again};
+    *choice = (tn_split_choice){.graph = stage->graph,
+                                .again = stage->list,
+                                .again_count = stage->again_count,
+                                .extra = stage->again};
     for (uint32_t p = places; p > 0;
          p = path->region[p] == TN_NONE ? p - 1 : stage->points[path->region[p]].first)
         count += path->region[p] != TN_NONE;

@@ -17,7 +17,8 @@
 
 struct tn_split_search {
     tn_context context;
-    search_stage stages[STAGES_MOST]; /* [count]; the first is the graph as it is */
+    search_stage stages[STAGES_MOST];  /* [count]; the first is the graph as it is */
+    tn_split_again again[STAGES_MOST]; /* what each graph after the first adds to the one before */
     uint32_t count;
     uint64_t whole, work;
 };
@@ -51,6 +52,8 @@ static tn_status stages_open_next(tn_split_search *search, const split_again *ag
     TN_TRY(stages_scratch(next, from, sources, &options, error));
     next->again = from->again + again->flops;
     next->again_count = from->again_count + 1;
+    next->list = search->again;
+    search->again[from->again_count] = (tn_split_again){again->tensor, again->from, again->before};
     return tn__search_open(next, next->own, &options, error);
 }
 
@@ -100,6 +103,11 @@ static tn_status stages_try(tn_split_search *search, const split_again *again,
     tn_status status = stages_open_next(search, again, options, error);
     if (status == TN_OK) status = stages_smallest(next, search->work / 2, &bytes, error);
     *better = status == TN_OK && bytes < *least - *least / STAGES_GAIN;
+    /* a graph whose sizes cannot be told any more is one less */
+    if (status == TN_E_INVALID || status == TN_E_UNKNOWN || status == TN_E_UNSUPPORTED) {
+        if (error != NULL) *error = (tn_error){0};
+        status = TN_OK;
+    }
     if (!*better) {
         tn__search_close(next);
         return status;

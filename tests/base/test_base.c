@@ -8,7 +8,7 @@
 
 static tn_error failure;
 
-static void sizes_are_read_exactly_or_refused(void **state) {
+static void sizes_are_read_rounded_down_or_refused(void **state) {
     (void)state;
     static const struct {
         const char *text;
@@ -21,6 +21,14 @@ static void sizes_are_read_exactly_or_refused(void **state) {
                 {"24GB", 24000000000},
                 {"0.5KiB", 512},
                 {"1.001kB", 1001},
+                {"1.3MiB", 1363148},
+                {"2.2GiB", 2362232012},
+                {"182.4 MiB", 191260262},
+                {"0.1KiB", 102},
+                {"1.0005kB", 1000},
+                {"1.999999999999999999PiB", 2251799813685247},
+                {"16383.999999999999999PiB", UINT64_MAX - 1},
+                {"1.0", 1},
                 {" 2MiB ", 2097152},
                 {"18446744073709551614", UINT64_MAX - 1}};
     static const char *const bad[] = {"",
@@ -30,8 +38,11 @@ static void sizes_are_read_exactly_or_refused(void **state) {
                                       "2g",
                                       "1e3",
                                       "-1",
-                                      "0.1KiB",
-                                      "1.0005kB",
+                                      "1.5",
+                                      "0.5B",
+                                      "16384PiB",
+                                      "18446744073709551615",
+                                      "16383.999999999999999999PiB",
                                       "7x",
                                       "1.2.3MiB",
                                       "18446744073709551616",
@@ -208,7 +219,7 @@ static void files_are_written_whole_or_not_at_all(void **state) {
 
 int main(void) {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_are_read_exactly_or_refused),
+        cmocka_unit_test(sizes_are_read_rounded_down_or_refused),
         cmocka_unit_test(sizes_are_written_with_their_bytes),
         cmocka_unit_test(checked_arithmetic_notices_every_overflow),
         cmocka_unit_test(json_and_xml_take_any_bytes),

@@ -25,6 +25,10 @@ if(TARGET tenure_command)
   tenure_test(cli.estimate_runs NEEDS TENURE_PYTHON3
               COMMAND ${TENURE_PYTHON3} ${here}/estimate_runs.py ${tenure} ${models} ${shared})
   tenure_test(cli.weights NEEDS TENURE_PYTHON3 COMMAND ${TENURE_PYTHON3} ${here}/weights.py ${tenure})
+  tenure_test(cli.documents NEEDS TENURE_PYTHON3
+              COMMAND ${TENURE_PYTHON3} ${here}/documents.py ${tenure} ${models} ${here}/cases)
+  tenure_test(cli.planners NEEDS TENURE_PYTHON3
+              COMMAND ${TENURE_PYTHON3} ${here}/planners.py ${tenure} ${PROJECT_SOURCE_DIR}/examples/problems ${shared}/problems)
   tenure_test(cli.agree NEEDS TENURE_PYTHON3
               COMMAND ${TENURE_PYTHON3} ${here}/agree.py ${tenure} ${models} ${shared})
   foreach(name planned micro)

@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/holders.h"
 #include "cli/micro.h"
+#include "cli/plan_options.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -439,11 +440,16 @@ static tn_status arena_write(arena_arguments *arguments, tn_error *error) {
                         .layout = &arguments->layout,
                         .occupancy = input->occupancy,
                         .arena_total = arguments->ends[1].planned.total};
+    cli_words words;
     cli_report_model(&report, input);
-    for (uint32_t i = 0; i < arguments->output_count; i++) {
-        TN_TRY(tn_report_write(&report, arguments->outputs[i], error));
-    }
-    return TN_OK;
+    input->target = arguments->target;
+    cli_words_of(input, input->setup, &words);
+    cli_report_words(&report, "arena", &words);
+    tn_status status = words.failed ? tn__no_memory(error, "the options of the plan") : TN_OK;
+    for (uint32_t i = 0; i < arguments->output_count && status == TN_OK; i++)
+        status = tn_report_write(&report, arguments->outputs[i], error);
+    cli_words_release(&words);
+    return status;
 }
 
 static const char arena_doc[] =

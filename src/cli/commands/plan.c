@@ -3,6 +3,7 @@
 #include "cli/explain.h"
 #include "cli/holders.h"
 #include "cli/objects.h"
+#include "cli/plan_options.h"
 #include "cli/split.h"
 #include "cli/split_curve.h"
 #include "cli/train_options.h"
@@ -241,12 +242,32 @@ static tn_status plan_holders(const cli_input *input, cli_holders *holders, tn_e
                : cli_holders_of_problem(holders, input->problem, error);
 }
 
-/* What lives at the step that decides: the buffers that would have to go. */
-static void plan_print_too_much(const cli_input *input) {
-    cli_holders holders;
-    if (plan_holders(input, &holders, NULL) == TN_OK)
-        cli_holders_print(&holders, PLAN_HOLDERS_FEW, stderr);
+/* What does not fit is told with the buffers that live at the step that decides. */
+static int plan_fail(const cli_input *input, const tn_error *error) {
+    cli_holders holders = {0};
+    tn__text text;
+    bool told = error->status == TN_E_INFEASIBLE && input->problem != NULL &&
+                plan_holders(input, &holders, NULL) == TN_OK;
+    tn__text_init(&text, NULL);
+    tn__text_put(&text, ", ");
+    if (told) cli_holders_json(&holders, PLAN_HOLDERS_MANY, &text);
+    int code = cli_fail_with(error, told && !text.failed ? text.data : NULL);
+    if (told) cli_holders_print(&holders, PLAN_HOLDERS_FEW, stderr);
+    tn__text_release(&text);
     cli_holders_release(&holders);
+    return code;
+}
+
+/* Offsets of a problem that are constraints: who reads them as a plan is told so. */
+static void plan_note_pins(const cli_input *input) {
+    uint32_t pins = 0, count = input->own != NULL ? tn_problem_count(input->own) : 0;
+    char text[160];
+    for (tn_body_id id = 0; id < count; id++)
+        pins += (tn_problem_body(input->own, id)->flags & TN_BODY_PINNED) != 0;
+    if (pins == 0) return;
+    snprintf(text, sizeof text, "%u of %u buffers are pinned by their %s", pins, count,
+             tn__has_suffix(input->path, ".json") ? "\"pinned\": true" : "offset column");
+    cli_note(text);
 }
 
 /* The answer, with the holders inside or below. */
@@ -315,13 +336,21 @@ static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
                         .stages = input->stages};
     double start = cli_clock();
     tn_report_kernels kernels;
+    cli_words words;
     report.kernels = cli_whom_told(&input->whom, input->setup, &kernels);
     cli_report_model(&report, input);
+    cli_words_of(input, input->setup, &words);
+    cli_report_words(&report, "plan", &words);
     report.static_bytes = plan_beside(input);
     report.device_bytes = arguments->device_bytes;
     if (arguments->device != NULL) report.device = arguments->device->title;
-    for (uint32_t i = 0; i < arguments->output_count; i++)
-        TN_TRY(tn_report_write(&report, arguments->outputs[i], error));
+    tn_status status = words.failed ? tn__no_memory(error, "the options of the plan") : TN_OK;
+    for (uint32_t i = 0; i < arguments->output_count && status == TN_OK; i++)
+        status = tn_report_write(&report, arguments->outputs[i], error);
+    cli_words_release(&words);
+    report.options = NULL;
+    report.option_count = 0;
+    TN_TRY(status);
     if (arguments->output_count > 0) cli_stage(input, "write", cli_clock() - start);
     report.stage_count = input->stage_count;
     report.columns = cli_columns(stdout);
@@ -332,8 +361,7 @@ static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
     }
     char *text;
     size_t size;
-    tn_status status =
-        tn_report_render(&report, arguments->json ? "summary" : "table", &text, &size, error);
+    status = tn_report_render(&report, arguments->json ? "summary" : "table", &text, &size, error);
     if (status != TN_OK) return status;
     cli_progress_end();
     status = plan_print(arguments, text, size, error);
@@ -437,11 +465,10 @@ static int plan_run(int count, char **words) {
     if (arguments.objects) return plan_objects(&arguments);
     if (arguments.sweep > 0) return plan_curve(&arguments);
     tn_status status = plan_within(&arguments, &error);
+    plan_note_pins(&arguments.input);
     if (status == TN_OK) status = plan_explain(&arguments, &error);
     if (status == TN_OK) status = plan_report(&arguments, &error);
-    int code = status == TN_OK ? plan_code(&arguments) : cli_fail(&error);
-    if (status == TN_E_INFEASIBLE && arguments.input.problem != NULL)
-        plan_print_too_much(&arguments.input);
+    int code = status == TN_OK ? plan_code(&arguments) : plan_fail(&arguments.input, &error);
     cli_input_release(&arguments.input);
     return cli_finish(code);
 }

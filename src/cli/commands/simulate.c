@@ -124,6 +124,7 @@ static error_t simulate_parse(int key, char *value, struct argp_state *state) {
     case ARGP_KEY_ARG:
         if (arguments->found.path != NULL) cli_misuse(state, "one log, not '%s' too", value);
         arguments->found.path = value;
+        cli_note_input(value);
         return 0;
     case ARGP_KEY_END:
         if (arguments->found.path == NULL) cli_misuse(state, "which log? give a recorded run");

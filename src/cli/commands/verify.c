@@ -1,14 +1,18 @@
 /* verify.c - `tenure verify`: is anybody's plan valid for this model or problem?
  *
- * The plan's rows are matched by name. For a model a row may name any tensor: operators may then
- * work in place, and reshapes be views, wherever the rows put both at one place and the operator's
- * rule allows it; a tensor without a row must share the memory of one that has. A .json plan that
- * lists its steps is checked for that order, which must itself be one that computes the same; any
- * other for the file's order, or that of --order. It is checked for whom it says that it was made,
- * the graph alone or the kernels of this machine, or for whom --kernels says.
+ * A .json plan of ours stands on its own (plan_file.h): the options that made it are read from it,
+ * the graph and the program are made again from the model, and each live range is found by the
+ * index of its tensor. Then the layout is judged, and the document must agree with itself.
+ *
+ * The rows of any other plan are matched by name, for the order and the options of the command
+ * line. A row may name any tensor: operators may then work in place, and reshapes be views,
+ * wherever the rows put both at one place and the operator's rule allows it; a tensor without a row
+ * must share the memory of one that has. A .csv plan carries no options: one that is not valid, and
+ * whose rows show that it was made with other options, is bad usage, which names the option.
  */
 #include "cli/cli.h"
 #include "cli/objects.h"
+#include "cli/plan_file.h"
 #include "cli/whom.h"
 
 #include <inttypes.h>
@@ -19,7 +23,7 @@
 #include "base/base.h"
 #include "report/format.h"
 
-enum { VERIFY_PLAN = 400, VERIFY_FORM, VERIFY_JSON };
+enum { VERIFY_PLAN = 400, VERIFY_FORM, VERIFY_TRAIN, VERIFY_BATCH, VERIFY_JSON };
 
 #define VERIFY_OPTIONS(X)                                                                          \
     X(VERIFY_PLAN, "plan", "FILE",                                                                 \
@@ -27,6 +31,11 @@ enum { VERIFY_PLAN = 400, VERIFY_FORM, VERIFY_JSON };
       "by any tool")                                                                               \
     X(VERIFY_FORM, "form", "offsets|objects",                                                      \
       "offsets, or objects: the plan is a .csv with objects (offsets)")                            \
+    X(VERIFY_TRAIN, "train", NULL,                                                                 \
+      "the plan is for a training step of the model; a .json plan says so by itself")              \
+    X(VERIFY_BATCH, "batch", "N",                                                                  \
+      "first extent of the inputs of an .onnx model; a .json plan says it by itself (default: as " \
+      "the file says)")                                                                            \
     X(VERIFY_JSON, "json", NULL, "print one JSON object instead of a sentence")
 
 typedef struct verify_arguments {
@@ -41,7 +50,11 @@ typedef struct verify_arguments {
     uint64_t *offsets; /* [bodies] */
     tn_bank_id *banks; /* [bodies]: those of the rows, where bodies may choose */
     uint64_t *claimed; /* [tensors] */
-    tn_op_id *steps;   /* the order that the plan was made for; NULL: it does not say */
+    cli_plan_file file;
+    cli_training training;      /* of the command line */
+    cli_training plan_training; /* of the plan */
+    bool trains, repeats;       /* repeats: a name stands for several rows */
+    tn_program *program;        /* that the plan lists; NULL: none */
     uint32_t body_count;
     uint64_t head,
         tail; /* of a plan inside: its end, and where what is not in it is thought to be */
@@ -52,11 +65,26 @@ typedef struct verify_arguments {
 
 static const struct argp_option verify_options[] = {VERIFY_OPTIONS(CLI_OPTION){0}};
 
+static void verify_check_training(struct argp_state *state, verify_arguments *arguments) {
+    const char *given = cli_training_given(&arguments->training, (const char *const[]){NULL});
+    if (given != NULL && !arguments->trains) cli_misuse(state, "--%s is for --train", given);
+    if (!arguments->trains) return;
+    arguments->input.training = &arguments->training;
+    arguments->input.has_model_options = true;
+}
+
 static error_t verify_parse(int key, char *value, struct argp_state *state) {
     verify_arguments *arguments = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &arguments->input;
+        state->child_inputs[1] = &arguments->training;
+        return 0;
+    case VERIFY_TRAIN:
+        arguments->trains = true;
+        return 0;
+    case VERIFY_BATCH:
+        (void)cli_input_apply(&arguments->input, "batch", value);
         return 0;
     case VERIFY_PLAN:
         arguments->plan_path = cli_standard_input(state, value);
@@ -76,6 +104,7 @@ static error_t verify_parse(int key, char *value, struct argp_state *state) {
         if (arguments->plan_path == NULL &&
             (arguments->objects || !tn__has_suffix(arguments->input.path, ".tflite")))
             cli_misuse(state, "which plan? give --plan FILE");
+        verify_check_training(state, arguments);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -106,11 +135,7 @@ static tn_status verify_name_rows(verify_arguments *arguments) {
         if (!tn__names_add(&arguments->rows, name, strlen(name), row, &first))
             return tn__no_memory(arguments->error, "the plan");
         if (first == TN__NAMES_NONE) continue;
-        if (cli_input_is_model(&arguments->input))
-            return tn__where(
-                arguments->error,
-                tn__fail(arguments->error, TN_E_INVALID, "the plan has '%.80s' twice", name), "%s",
-                arguments->plan_path);
+        arguments->repeats = true;
         arguments->next[arguments->turn[first]] = row;
         arguments->turn[first] = row;
     }
@@ -131,7 +156,7 @@ static tn_status verify_read_plan(verify_arguments *arguments) {
     tn_error *error = arguments->error;
     TN_TRY(tn_problem_load(arguments->plan_path, arguments->input.import.context, &arguments->plan,
                            &arguments->plan_offsets, error));
-    if (arguments->plan_offsets == NULL)
+    if (arguments->plan_offsets == NULL && tn_problem_count(arguments->plan) > 0)
         return tn__where(error, tn__fail(error, TN_E_INVALID, "the plan has no offsets"), "%s",
                          arguments->plan_path);
     return verify_name_rows(arguments);
@@ -239,10 +264,66 @@ static bool verify_has_scratch(const verify_arguments *arguments) {
     return false;
 }
 
+/* The tensors of the program: those of its graph, and the encoded forms that it owns. */
+static const tn_graph *verify_graph(const verify_arguments *arguments) {
+    return arguments->program != NULL ? tn_program_graph(arguments->program)
+                                      : cli_input_graph(&arguments->input);
+}
+
+/* Where the plan puts a tensor of the document: its buffer's offset, and the distance from there.
+ */
+static tn_status verify_item_at(const verify_arguments *arguments, const cli_plan_tensor *item,
+                                uint64_t *offset) {
+    if (item->buffer < tn_problem_count(arguments->plan) &&
+        tn__add(arguments->plan_offsets[item->buffer], item->delta, offset))
+        return TN_OK;
+    TN_FAIL(arguments->error, TN_E_INVALID, "%.120s: tensor '%.80s' is in no buffer of the plan",
+            arguments->plan_path, item->name);
+}
+
+/* By index. A tensor that the plan puts at several places, one after the other, claims none. */
+static tn_status verify_claim_file(verify_arguments *arguments) {
+    const cli_plan_file *file = &arguments->file;
+    const tn_graph *graph = verify_graph(arguments);
+    uint32_t tensors = tn_graph_tensor_count(graph);
+    tn_tensor_id before = TN_NONE;
+    arguments->claimed = calloc((size_t)tensors + 1, sizeof *arguments->claimed);
+    if (arguments->claimed == NULL) return tn__no_memory(arguments->error, "claims");
+    for (tn_tensor_id id = 0; id < tensors; id++) arguments->claimed[id] = TN_SIZE_UNKNOWN;
+    for (uint32_t i = 0; i < file->tensor_count; i++) { /* sorted by tensor */
+        const cli_plan_tensor *item = &file->tensors[i];
+        uint64_t offset = 0;
+        TN_TRY(verify_item_at(arguments, item, &offset));
+        if (item->tensor == TN_NONE) continue;
+        if (item->tensor >= tensors)
+            TN_FAIL(arguments->error, TN_E_CONFLICT,
+                    "the plan places tensor %u ('%.80s'), and the model has %u", item->tensor,
+                    item->name, tensors);
+        bool form =
+            item->op != TN_NONE && tn_tensor_is_static(tn_graph_tensor(graph, item->tensor));
+        if (form) continue; /* for one kernel: it has a place of its own */
+        uint64_t *claim = &arguments->claimed[item->tensor];
+        *claim = item->tensor != before || *claim == offset ? offset : TN_SIZE_UNKNOWN;
+        before = item->tensor;
+    }
+    return TN_OK;
+}
+
 static tn_status verify_claim(verify_arguments *arguments) {
     const tn_graph *graph = cli_input_graph(&arguments->input);
     uint32_t tensors = tn_graph_tensor_count(graph), known = 0;
     if (arguments->plan_path == NULL) return verify_claim_inside(arguments);
+    if (arguments->file.tensor_count > 0) return verify_claim_file(arguments);
+    for (uint32_t row = 0; arguments->repeats && row < tn_problem_count(arguments->plan); row++) {
+        if (arguments->next[row] == TN__NAMES_NONE) continue;
+        tn_status status =
+            tn__fail(arguments->error, TN_E_INVALID,
+                     "the plan has '%.80s' twice, and only the options that made it tell which is "
+                     "which: give those, such as --train, --order or --kernels; a .json plan "
+                     "carries them",
+                     tn_problem_body(arguments->plan, row)->name);
+        return tn__where(arguments->error, status, "%s", arguments->plan_path);
+    }
     arguments->claimed = calloc((size_t)tensors + 1, sizeof *arguments->claimed);
     uint8_t *seen = calloc((size_t)tn_problem_count(arguments->plan) + 1, 1);
     tn_status status = TN_OK;
@@ -284,7 +365,7 @@ static tn_status verify_claim(verify_arguments *arguments) {
  * model a place of a tensor that is folded here is that of the run time, which computes it.) */
 static bool verify_claims_static(const verify_arguments *arguments) {
     const tn_graph *graph = cli_input_graph(&arguments->input);
-    if (arguments->plan_path == NULL) return false;
+    if (arguments->plan_path == NULL || arguments->file.has_options) return false;
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(graph); id++)
         if (arguments->claimed[id] != TN_SIZE_UNKNOWN &&
             tn_tensor_is_static(tn_graph_tensor(graph, id)))
@@ -305,8 +386,26 @@ static void verify_put_in_tail(verify_arguments *arguments, tn_body_id id) {
     arguments->is_partial = true;
 }
 
+/* What the document says about one live range. *claim: TN_SIZE_UNKNOWN where it says nothing. */
+static tn_status verify_item(verify_arguments *arguments, const tn_life *life, const char *name,
+                             uint64_t *claim, uint32_t *row) {
+    const cli_plan_tensor *item =
+        cli_plan_file_find(&arguments->file, life->tensor, life->op, life->first);
+    *claim = TN_SIZE_UNKNOWN;
+    *row = TN__NAMES_NONE;
+    if (item == NULL) return TN_OK;
+    if (item->bytes < life->bytes) {
+        char has[TN__WORDS_MAX], needs[TN__WORDS_MAX];
+        TN_FAIL(arguments->error, TN_E_CONFLICT, "'%.80s' has %s bytes in the plan and needs %s",
+                name, tn__grouped(item->bytes, has), tn__grouped(life->bytes, needs));
+    }
+    *row = item->buffer;
+    return verify_item_at(arguments, item, claim);
+}
+
 /* Offsets of bodies from the claims of their lives, which must agree. */
 static tn_status verify_place(verify_arguments *arguments) {
+    const tn_graph *graph = verify_graph(arguments);
     const cli_input *input = &arguments->input;
     const tn_life *lives = tn_occupancy_lives(input->occupancy);
     for (tn_body_id id = 0; id < arguments->body_count; id++)
@@ -317,14 +416,18 @@ static tn_status verify_place(verify_arguments *arguments) {
         uint64_t claim = own ? TN_SIZE_UNKNOWN : arguments->claimed[life->tensor];
         uint64_t *offset = &arguments->offsets[life->body];
         const char *name = own ? tn_problem_body(input->problem, life->body)->name
-                               : tn_graph_tensor(cli_input_graph(input), life->tensor)->name;
-        if (own) { /* scratch, and a form of weights, have a row of their own */
+                               : tn_graph_tensor(graph, life->tensor)->name;
+        uint32_t row = TN__NAMES_NONE;
+        bool by_index = arguments->file.tensor_count > 0;
+        if (by_index) TN_TRY(verify_item(arguments, life, name, &claim, &row));
+        if (own && !by_index) { /* scratch, and a form of weights, have a row of their own */
             uint32_t at = tn__names_find(&arguments->rows, name, strlen(name));
             if (at != TN__NAMES_NONE) claim = arguments->plan_offsets[at];
         }
         if (claim == TN_SIZE_UNKNOWN || life->whole) continue;
-        uint32_t row = tn__names_find(&arguments->rows, name, strlen(name));
-        if (row != TN__NAMES_NONE) TN_TRY(verify_check_size(arguments, name, row, life->bytes));
+        if (!by_index) row = tn__names_find(&arguments->rows, name, strlen(name));
+        if (!by_index && row != TN__NAMES_NONE)
+            TN_TRY(verify_check_size(arguments, name, row, life->bytes));
         if (claim < life->delta || (*offset != TN_SIZE_UNKNOWN && *offset != claim - life->delta))
             TN_FAIL(arguments->error, TN_E_CONFLICT,
                     "'%.80s' is an alias of '%.80s', but the plan puts it elsewhere, at %" PRIu64,
@@ -362,40 +465,241 @@ static tn_status verify_load_input(verify_arguments *arguments) {
             arguments->plan_path, known, rows, input->path);
 }
 
-static tn_status verify_load(verify_arguments *arguments) {
-    cli_input *input = &arguments->input;
-    if (arguments->plan_path != NULL) TN_TRY(verify_read_plan(arguments));
-    if (arguments->plan_path == NULL && input->alignment == 0)
-        input->alignment = CLI_TFLITE_ALIGNMENT;
-    if (cli_input_is_model(input)) {
-        if (input->order == NULL && arguments->plan_path != NULL)
-            TN_TRY(cli_read_steps(arguments->plan_path, &arguments->steps, &input->sequence_count,
-                                  arguments->error));
-        if (arguments->plan_path != NULL) cli_read_whom(arguments->plan_path, &input->whom);
-        input->sequence = arguments->steps;
-        TN_TRY(verify_load_input(arguments));
-        if (input->whom.runner != CLI_RUNNER_NONE) /* whose scratch counts, whatever is said here */
-            input->occupancy_options.workspaces =
-                tn_kernels_workspaces(tn_setup_kernels(input->setup));
-        if (!verify_has_scratch(arguments)) input->occupancy_options.workspaces = NULL;
-        TN_TRY(verify_claim(arguments));
-        tn_occupancy_options *options = &input->occupancy_options;
-        options->claimed = arguments->claimed;
-        if (options->inplace == TN_INPLACE_CHOOSE) {
-            options->inplace = TN_INPLACE_CLAIMED;
-            options->fuse_concat = true; /* where the claims say so */
-        }
-        if (verify_claims_static(arguments)) input->statics = TN_STATIC_ARENA;
-        TN_TRY(cli_input_again(input, arguments->error));
-    } else {
-        TN_TRY(cli_input_load(input, arguments->error));
+/* Rows that are the bodies of this model in their order, as our .csv plans are: names may be empty
+ * or repeated. *valid: and they do not meet. Whatever is wrong with them is found out by name. */
+static tn_status verify_match_rows(verify_arguments *arguments, bool *valid) {
+    const tn_problem *problem = arguments->input.problem, *plan = arguments->plan;
+    uint32_t count = tn_problem_count(problem);
+    tn_layout layout = {0};
+    tn_error why = {0};
+    *valid = false;
+    if (plan == NULL || tn_problem_count(plan) != count) return TN_OK;
+    for (tn_body_id id = 0; id < count; id++) {
+        char here[16], there[16];
+        const tn_body *body = tn_problem_body(problem, id), *row = tn_problem_body(plan, id);
+        if (strcmp(verify_row_name(body, id, here), verify_row_name(row, id, there)) != 0 ||
+            row->size < body->size || row->first > body->first || row->last < body->last)
+            return TN_OK;
+        arguments->offsets[id] = arguments->plan_offsets[id];
+        arguments->banks[id] = body->flags & TN_BODY_ANY_BANK ? row->bank : body->bank;
     }
-    arguments->body_count = tn_problem_count(input->problem);
+    TN_TRY(tn_layout_from_places(problem, arguments->offsets, arguments->banks, &layout,
+                                 arguments->error));
+    tn_status status = tn_layout_verify(problem, &layout, NULL, &why);
+    tn_layout_release(&layout);
+    *valid = status == TN_OK;
+    if (*valid || !arguments->repeats) return TN_OK;
+    *arguments->error = why; /* names could not tell which is which */
+    return status;
+}
+
+/* Room for a place of each body of the problem as it is now. */
+static tn_status verify_make_room(verify_arguments *arguments) {
+    arguments->body_count = tn_problem_count(arguments->input.problem);
+    free(arguments->offsets);
+    free(arguments->banks);
     arguments->offsets = calloc((size_t)arguments->body_count + 1, sizeof *arguments->offsets);
     arguments->banks = calloc((size_t)arguments->body_count + 1, sizeof *arguments->banks);
     if (arguments->offsets == NULL || arguments->banks == NULL)
         return tn__no_memory(arguments->error, "offsets");
-    return input->occupancy != NULL ? verify_place(arguments) : verify_match_bodies(arguments);
+    return TN_OK;
+}
+
+/* Kernels have slower ways with less scratch: those that the document has room for are asked for.
+ */
+static tn_status verify_find_scratch(verify_arguments *arguments) {
+    cli_input *input = &arguments->input;
+    uint32_t operators = tn_graph_op_count(tn_setup_graph(input->setup));
+    if (tn_setup_kernels(input->setup) == NULL) return TN_OK;
+    input->scratch = calloc((size_t)operators + 1, sizeof *input->scratch);
+    if (input->scratch == NULL) return tn__no_memory(arguments->error, "scratch");
+    for (uint32_t i = 0; i < arguments->file.tensor_count; i++) {
+        const cli_plan_tensor *item = &arguments->file.tensors[i];
+        if (item->tensor == TN_NONE && item->op < operators &&
+            item->bytes > input->scratch[item->op])
+            input->scratch[item->op] = item->bytes;
+    }
+    return TN_OK;
+}
+
+/* The graph and the program that the plan is for: of a document its own. */
+static tn_status verify_load_program(verify_arguments *arguments) {
+    cli_input *input = &arguments->input;
+    input->replays = arguments->file.has_program;
+    if (!input->replays && input->order == NULL) {
+        input->sequence = arguments->file.steps;
+        input->sequence_count = arguments->file.step_count;
+    }
+    TN_TRY(verify_load_input(arguments));
+    if (!input->replays) return TN_OK;
+    TN_TRY(cli_plan_file_program(&arguments->file, tn_setup_graph(input->setup),
+                                 &arguments->program, arguments->error));
+    input->program = arguments->program;
+    TN_TRY(verify_find_scratch(arguments));
+    return cli_input_replay(input, arguments->error);
+}
+
+static tn_status verify_load_model(verify_arguments *arguments) {
+    cli_input *input = &arguments->input;
+    bool valid = false;
+    TN_TRY(verify_load_program(arguments));
+    if (input->whom.runner != CLI_RUNNER_NONE &&
+        !input->replays) /* whose scratch counts, whatever is said here */
+        input->occupancy_options.workspaces = tn_kernels_workspaces(tn_setup_kernels(input->setup));
+    TN_TRY(verify_make_room(arguments));
+    if (arguments->file.tensor_count == 0) TN_TRY(verify_match_rows(arguments, &valid));
+    if (valid) return TN_OK;
+    if (arguments->file.tensor_count == 0 && !verify_has_scratch(arguments))
+        input->occupancy_options.workspaces = NULL;
+    TN_TRY(verify_claim(arguments));
+    tn_occupancy_options *options = &input->occupancy_options;
+    options->claimed = arguments->claimed;
+    if (options->inplace == TN_INPLACE_CHOOSE) {
+        options->inplace = TN_INPLACE_CLAIMED;
+        options->fuse_concat = true; /* where the claims say so */
+    }
+    if (verify_claims_static(arguments)) input->statics = TN_STATIC_ARENA;
+    TN_TRY(cli_input_again(input, arguments->error));
+    TN_TRY(verify_make_room(arguments));
+    return verify_place(arguments);
+}
+
+/* What is wrong with a document whose tensors hardly have the model's names: it is for another. */
+static tn_status verify_other_model(const verify_arguments *arguments, tn_status status) {
+    const cli_plan_file *file = &arguments->file;
+    const tn_graph *graph = cli_input_graph(&arguments->input);
+    uint32_t known = 0, named = 0;
+    bool wrong = status == TN_E_CONFLICT || status == TN_E_INVALID;
+    for (uint32_t i = 0; wrong && graph != NULL && i < file->tensor_count; i++) {
+        const cli_plan_tensor *item = &file->tensors[i];
+        if (item->tensor == TN_NONE) continue;
+        named++;
+        known += item->tensor < tn_graph_tensor_count(graph) &&
+                 strcmp(tn_graph_tensor(graph, item->tensor)->name, item->name) == 0;
+    }
+    if (2 * (uint64_t)known >= named) return status;
+    *arguments->error = (tn_error){0};
+    TN_FAIL(arguments->error, TN_E_INVALID,
+            "%.120s is a plan for another model: %u of its %u tensors are those of %.120s",
+            arguments->plan_path, known, named, arguments->input.path);
+}
+
+static tn_status verify_load(verify_arguments *arguments) {
+    cli_input *input = &arguments->input;
+    if (arguments->plan_path != NULL) {
+        TN_TRY(verify_read_plan(arguments));
+        TN_TRY(cli_plan_file_open(arguments->plan_path, &arguments->file, arguments->error));
+    } else if (input->alignment == 0) {
+        input->alignment = CLI_TFLITE_ALIGNMENT;
+    }
+    if (arguments->file.has_options)
+        TN_TRY(cli_plan_file_options(&arguments->file, input, &arguments->plan_training,
+                                     arguments->error));
+    else if (cli_input_is_model(input))
+        cli_plan_file_whom(&arguments->file, &input->whom);
+    if (cli_input_is_model(input))
+        return verify_other_model(arguments, verify_load_model(arguments));
+    input->has_model_options &= !arguments->file.has_options; /* of the model that it was made of */
+    TN_TRY(cli_input_load(input, arguments->error));
+    TN_TRY(verify_make_room(arguments));
+    return verify_match_bodies(arguments);
+}
+
+/* --- what the document says beside its offsets --- */
+
+/* The two places of a tensor, and the peak, must be those of the buffers. */
+static tn_status verify_agree(const verify_arguments *arguments, const tn_layout *layout) {
+    const cli_plan_file *file = &arguments->file;
+    char said[TN__WORDS_MAX], is[TN__WORDS_MAX];
+    for (uint32_t i = 0; i < file->tensor_count; i++) {
+        const cli_plan_tensor *item = &file->tensors[i];
+        uint64_t offset = 0;
+        TN_TRY(verify_item_at(arguments, item, &offset));
+        if (offset != item->offset)
+            TN_FAIL(arguments->error, TN_E_CONFLICT,
+                    "the plan contradicts itself: tensor '%.80s' is at %s, and by its buffer at %s",
+                    item->name, tn__grouped(item->offset, said), tn__grouped(offset, is));
+    }
+    if (file->has_options && file->has_peak && file->peak != layout->peak)
+        TN_FAIL(arguments->error, TN_E_CONFLICT,
+                "the plan contradicts itself: it says that its peak is %s, and its buffers reach "
+                "%s",
+                tn__grouped(file->peak, said), tn__grouped(layout->peak, is));
+    return TN_OK;
+}
+
+/* --- what a plan without options was made with --- */
+
+static uint64_t verify_alignment(const tn_problem *problem) {
+    uint64_t most = 1;
+    for (tn_body_id id = 0; id < tn_problem_count(problem); id++)
+        if (tn_problem_body(problem, id)->alignment > most)
+            most = tn_problem_body(problem, id)->alignment;
+    return most;
+}
+
+/* A row that lives in other steps than the body of its name; TN__NAMES_NONE: none. */
+static uint32_t verify_other_steps(const verify_arguments *arguments, tn_body_id *body) {
+    for (tn_body_id id = 0; id < arguments->body_count; id++) {
+        char text[16];
+        const tn_body *it = tn_problem_body(arguments->input.problem, id);
+        const char *name = verify_row_name(it, id, text);
+        uint32_t row = tn__names_find(&arguments->rows, name, strlen(name));
+        if (row == TN__NAMES_NONE) continue;
+        const tn_body *other = tn_problem_body(arguments->plan, row);
+        *body = id;
+        if (other->first > it->first || other->last < it->last) return row;
+    }
+    return TN__NAMES_NONE;
+}
+
+/* Whether at least half of the rows have names of this model or problem. */
+static bool verify_knows_rows(const verify_arguments *arguments) {
+    uint32_t known = 0, rows = tn_problem_count(arguments->plan);
+    for (tn_body_id id = 0; id < tn_problem_count(arguments->input.problem); id++) {
+        char text[16];
+        const char *name = verify_row_name(tn_problem_body(arguments->input.problem, id), id, text);
+        known += tn__names_find(&arguments->rows, name, strlen(name)) != TN__NAMES_NONE;
+    }
+    return 2 * (uint64_t)known >= rows;
+}
+
+/* Replaces "not valid" by the option that is missing, where the rows show that one is. */
+static tn_status verify_missing(const verify_arguments *arguments, tn_status status) {
+    tn_error *error = arguments->error;
+    const tn_problem *problem = arguments->input.problem, *plan = arguments->plan;
+    tn_body_id body = 0;
+    bool bare = plan != NULL && arguments->file.document == NULL && problem != NULL;
+    if (status != TN_E_CONFLICT || !bare || !verify_knows_rows(arguments)) return status;
+    const char *path = arguments->plan_path;
+    uint32_t banks = tn_problem_bank_count(plan), row = verify_other_steps(arguments, &body);
+    uint64_t asked = verify_alignment(problem), rows = verify_alignment(plan);
+    bool packed = false; /* closer than is asked for here */
+    for (uint32_t i = 0; i < tn_problem_count(plan) && rows < asked; i++)
+        packed |= arguments->plan_offsets[i] % asked != 0;
+    tn_error why = {0};
+    if (banks > tn_problem_bank_count(problem))
+        status = tn__fail(&why, TN_E_INVALID,
+                          "%.120s has rows in %u banks: give each of them, --bank NAME=SIZE, in "
+                          "the same order",
+                          path, banks);
+    else if (packed && cli_input_is_model(&arguments->input))
+        status = tn__fail(&why, TN_E_INVALID,
+                          "%.120s was made for alignment %" PRIu64 ", and %" PRIu64
+                          " is asked for here: give --alignment %" PRIu64,
+                          path, rows, asked, rows);
+    else if (row != TN__NAMES_NONE && cli_input_is_model(&arguments->input))
+        status =
+            tn__fail(&why, TN_E_INVALID,
+                     "%.120s was made with other options: '%.60s' lives in steps [%" PRId64
+                     ", %" PRId64 ") there and [%" PRId64 ", %" PRId64
+                     ") here. Give those options, such as --order, --train or --kernels; a "
+                     ".json plan carries them",
+                     path, tn_problem_body(problem, body)->name, tn_problem_body(plan, row)->first,
+                     tn_problem_body(plan, row)->last, tn_problem_body(problem, body)->first,
+                     tn_problem_body(problem, body)->last);
+    if (status == TN_E_INVALID) *error = why;
+    return status;
 }
 
 /* --- saying it --- */
@@ -509,8 +813,8 @@ static char *verify_help(int key, const char *text, void *input) {
     }
 }
 
-static const struct argp_child verify_children[] = {{&cli_input_argp, 0, "Reading the input:", 0},
-                                                    {0}};
+static const struct argp_child verify_children[] = {
+    {&cli_input_argp, 0, "Reading the input:", 0}, {&cli_training_argp, 0, "Training:", 0}, {0}};
 static const struct argp verify_parser = {verify_options,
                                           verify_parse,
                                           "INPUT [--plan FILE]",
@@ -523,7 +827,10 @@ static int verify_run(int count, char **words) {
     tn_context context = cli_context();
     tn_error error = {0};
     tn_layout layout = {0};
-    verify_arguments arguments = {.input = {.import = TN_IMPORT_OPTIONS_INIT}, .error = &error};
+    verify_arguments arguments = {.input = {.import = TN_IMPORT_OPTIONS_INIT},
+                                  .training = CLI_TRAINING_INIT,
+                                  .plan_training = CLI_TRAINING_INIT,
+                                  .error = &error};
     arguments.input.import.context = &context;
     tn__names_init(&arguments.rows, NULL);
     cli_parse(&cli_command_verify, count, words, &arguments);
@@ -534,6 +841,8 @@ static int verify_run(int count, char **words) {
         status = tn_layout_from_places(arguments.input.problem, arguments.offsets, arguments.banks,
                                        &layout, &error);
     if (status == TN_OK) status = tn_layout_verify(arguments.input.problem, &layout, NULL, &error);
+    if (status == TN_OK) status = verify_agree(&arguments, &layout);
+    status = verify_missing(&arguments, status);
     int code = verify_print(&arguments, status, &layout);
     tn_layout_release(&layout);
     tn__names_release(&arguments.rows);
@@ -545,8 +854,9 @@ static int verify_run(int count, char **words) {
     free(arguments.claimed);
     free(arguments.next);
     free(arguments.turn);
-    free(arguments.steps);
-    cli_input_release(&arguments.input);
+    cli_input_release(&arguments.input); /* of the file's strings, and the program's set-up */
+    tn_program_destroy(arguments.program);
+    cli_plan_file_close(&arguments.file);
     return cli_finish(code);
 }
 

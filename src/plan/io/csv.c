@@ -3,19 +3,21 @@
  * A header names the columns, in any order: `id` (or `buffer`, `buffer_id`), `lower` (`begin`,
  * `start`), `upper` (`end`: then the last step is inclusive, in `gaps` too), `size`; optional
  * `alignment`, `hint` (-1: none), `gaps`, `offset`. A gap `lo-hi` is a time in which the buffer
- * holds nothing, `lo-hi@wlo:whi` one in which only that window of it is live. The first empty line
- * ends the file; nothing is quoted. Empty cells of optional columns mean "not given"; a carriage
- * return at the end of a line is not part of it; columns of other names are left alone.
+ * holds nothing, `lo-hi@wlo:whi` one in which only that window of it is live (ours: several windows
+ * have a `+` between them). The first empty line ends the file. Empty cells of optional columns
+ * mean "not given"; columns of other names are left alone. Separators and quotes: rows.c.
  *
- * Ours, written only where needed: `bank`; `any_bank` (1: free to choose, `bank` is a remark);
- * `traffic` (bytes); `leader` and `delta` (tied that many bytes above the body of that id, in an
- * earlier row); `begins` and `ends` (clocks: one number a stream with blanks between, one list for
- * each stretch of `gaps` in order of time, with slashes between, or one list for all; an empty list
- * is not known); `pinned` (0 or 1: without it every offset pins).
+ * Ours, written only where needed: `bank`; `any_bank` (1: free to choose, `bank` is a remark; 0:
+ * bound to `bank`, which is 0 if it is not given); `traffic` (bytes); `leader` and `delta` (tied
+ * that many bytes above the body of that id, in an earlier row); `begins` and `ends` (clocks: one
+ * number a stream with blanks between, one list for each stretch of `gaps` in order of time, with
+ * slashes between, or one list for all; an empty list is not known); `pinned` (0 or 1: without it
+ * every offset pins, in the bank that the row names).
  *
  * Cost: O(bytes). Source: google/minimalloc, converter.cc and README (facts, no code).
  */
 #include "plan/io/io.h"
+#include "plan/io/rows.h"
 #include "plan/problem/problem.h"
 
 #include <inttypes.h>
@@ -68,21 +70,13 @@ static const struct {
     {"pinned", CSV_PINNED},
 };
 
-#define CSV_FIELDS_MAX 256u /* of a line: the columns that mean something are far fewer */
-
-typedef struct csv_text { /* a stretch of the file */
-    const char *at;
-    size_t size;
-} csv_text;
+typedef tn__csv_field csv_text;
 
 typedef struct csv_reader {
     tn__reading *reading;
-    size_t next;   /* byte after the present line */
-    uint32_t line; /* from 1 */
-    uint32_t field_count;
+    tn__csv_rows rows;
     uint32_t field_of[CSV_COLUMN_COUNT]; /* UINT32_MAX: no such column */
     bool inclusive;                      /* the column is called `end` */
-    csv_text fields[CSV_FIELDS_MAX];
     tn_piece *pieces;
     size_t piece_room;
     char *id; /* the row's id with a NUL */
@@ -98,73 +92,50 @@ static tn_status csv_fail(csv_reader *reader, csv_column column, const char *wha
         "id",   "lower",    "upper",   "size",   "alignment", "hint",   "gaps", "offset",
         "bank", "any_bank", "traffic", "leader", "delta",     "begins", "ends", "pinned"};
     tn_error *error = reader->reading->error;
-    csv_text field = reader->fields[reader->field_of[column]];
+    csv_text field = reader->rows.fields[reader->field_of[column]];
     int shown = field.size < 40 ? (int)field.size : 40;
     tn_status status = tn__fail(error, TN_E_INVALID, "column '%s': '%.*s' %s", titles[column],
                                 shown, field.at, what);
-    return tn__where(error, status, "%s:%u", reader->reading->name, reader->line);
+    return tn__where(error, status, "%s:%u", reader->reading->name, reader->rows.line);
 }
 
 static tn_status csv_fail_line(csv_reader *reader, const char *what) {
     tn_error *error = reader->reading->error;
     tn_status status = tn__fail(error, TN_E_INVALID, "%s", what);
-    return tn__where(error, status, "%s:%u", reader->reading->name, reader->line);
+    return tn__where(error, status, "%s:%u", reader->reading->name, reader->rows.line);
 }
 
-/* The next line without its end; false at the end of the file or at an empty line. */
-static bool csv_line(csv_reader *reader, csv_text *line) {
-    const tn__reading *reading = reader->reading;
-    if (reader->next >= reading->size) return false;
-    const char *start = reading->bytes + reader->next;
-    size_t left = reading->size - reader->next;
-    const char *newline = memchr(start, '\n', left);
-    size_t size = newline != NULL ? (size_t)(newline - start) : left;
-    reader->next += newline != NULL ? size + 1 : size;
-    reader->line++;
-    if (size > 0 && start[size - 1] == '\r') size--;
-    *line = (csv_text){start, size};
-    return size > 0;
-}
-
-static bool csv_split(csv_reader *reader, csv_text line) {
-    reader->field_count = 0;
-    for (;;) {
-        if (reader->field_count == CSV_FIELDS_MAX) return false;
-        const char *comma = line.size > 0 ? memchr(line.at, ',', line.size) : NULL;
-        size_t size = comma != NULL ? (size_t)(comma - line.at) : line.size;
-        reader->fields[reader->field_count++] = (csv_text){line.at, size};
-        if (comma == NULL) return true;
-        line.at += size + 1;
-        line.size -= size + 1;
-    }
-}
-
-static bool csv_is(csv_text field, const char *name) {
-    return field.size == strlen(name) && memcmp(field.at, name, field.size) == 0;
+/* The next row; *more: false at the end. */
+static tn_status csv_next(csv_reader *reader, bool *more) {
+    tn_status status = tn__csv_row(&reader->rows, more, reader->reading->error);
+    return status == TN_OK ? TN_OK
+                           : tn__where(reader->reading->error, status, "%s:%u",
+                                       reader->reading->name, reader->rows.line);
 }
 
 static tn_status csv_header(csv_reader *reader) {
-    csv_text line;
+    bool more;
     for (int i = 0; i < CSV_COLUMN_COUNT; i++) reader->field_of[i] = UINT32_MAX;
-    if (!csv_line(reader, &line)) return csv_fail_line(reader, "there is no header line");
-    if (line.size >= 3 && memcmp(line.at, "\xef\xbb\xbf", 3) == 0) { /* a byte order mark */
-        line.at += 3;
-        line.size -= 3;
-    }
-    if (!csv_split(reader, line)) return csv_fail_line(reader, "more than 256 columns");
-    for (uint32_t field = 0; field < reader->field_count; field++) {
+    TN_TRY(csv_next(reader, &more));
+    if (!more) return csv_fail_line(reader, "there is no header line");
+    for (uint32_t field = 0; field < reader->rows.count; field++) {
         for (size_t i = 0; i < sizeof csv_names / sizeof *csv_names; i++) {
-            if (!csv_is(reader->fields[field], csv_names[i].name)) continue;
+            if (!tn__csv_is(reader->rows.fields[field], csv_names[i].name)) continue;
             uint32_t *of = &reader->field_of[csv_names[i].column];
             if (*of != UINT32_MAX) return csv_fail(reader, csv_names[i].column, "is there twice");
             *of = field;
-            if (csv_is(reader->fields[field], "end")) reader->inclusive = true;
+            if (tn__csv_is(reader->rows.fields[field], "end")) reader->inclusive = true;
         }
     }
     for (csv_column column = CSV_ID; column <= CSV_SIZE; column++)
-        if (reader->field_of[column] == UINT32_MAX)
-            return csv_fail_line(reader,
-                                 "the header needs the columns id, lower, upper (or end), size");
+        if (reader->field_of[column] == UINT32_MAX) {
+            char what[120];
+            snprintf(what, sizeof what,
+                     "the header needs the columns id, lower, upper (or end), size; it has %u, "
+                     "separated by %s",
+                     reader->rows.count, tn__csv_separators(&reader->rows));
+            return csv_fail_line(reader, what);
+        }
     return TN_OK;
 }
 
@@ -183,11 +154,11 @@ static bool csv_skip(csv_text *text, char c) {
 
 static bool csv_given(const csv_reader *reader, csv_column column) {
     uint32_t field = reader->field_of[column];
-    return field != UINT32_MAX && reader->fields[field].size > 0;
+    return field != UINT32_MAX && reader->rows.fields[field].size > 0;
 }
 
 static tn_status csv_number(csv_reader *reader, csv_column column, int64_t least, int64_t *value) {
-    csv_text text = reader->fields[reader->field_of[column]];
+    csv_text text = reader->rows.fields[reader->field_of[column]];
     if (!csv_integer(&text, value) || text.size > 0)
         return csv_fail(reader, column, "is not a whole number of 64 bits");
     return *value >= least ? TN_OK : csv_fail(reader, column, "is too small");
@@ -205,25 +176,45 @@ static bool csv_piece(csv_reader *reader, uint32_t *count, tn_piece piece) {
     return true;
 }
 
-/* One `lo-hi` or `lo-hi@wlo:whi`; the window is empty when none is given. */
+/* `lo-hi`, of one gap. */
 static bool csv_gap(csv_text *text, bool inclusive, tn_piece *gap) {
-    int64_t lo = 0, hi = 0;
     if (!csv_integer(text, &gap->first) || !csv_skip(text, '-') || !csv_integer(text, &gap->last))
         return false;
     if (inclusive && __builtin_add_overflow(gap->last, 1, &gap->last)) return false;
-    if (csv_skip(text, '@')) {
-        if (!csv_integer(text, &lo) || !csv_skip(text, ':') || !csv_integer(text, &hi) || lo < 0 ||
-            hi <= lo)
-            return false;
-    }
+    return gap->first < gap->last;
+}
+
+/* `wlo:whi`, of one window. */
+static bool csv_window(csv_text *text, tn_piece *gap) {
+    int64_t lo, hi;
+    if (!csv_integer(text, &lo) || !csv_skip(text, ':') || !csv_integer(text, &hi) || lo < 0 ||
+        hi <= lo)
+        return false;
     gap->lo = (uint64_t)lo;
     gap->hi = (uint64_t)hi;
-    return gap->first < gap->last;
+    return true;
+}
+
+/* What is live in a gap: nothing, or the windows behind the `@`. */
+static tn_status csv_windows(csv_reader *reader, csv_text *text, const tn_body *body, tn_piece gap,
+                             uint32_t *count) {
+    bool more = csv_skip(text, '@');
+    while (more) {
+        if (!csv_window(text, &gap))
+            return csv_fail(reader, CSV_GAPS, "is not a list of `lo-hi` or `lo-hi@from:to`");
+        if (gap.hi > body->size)
+            return csv_fail(reader, CSV_GAPS, "has a gap out of order or outside its buffer");
+        if (!csv_piece(reader, count, gap)) return tn__no_memory(reader->reading->error, "gaps");
+        more = csv_skip(text, '+');
+    }
+    if (text->size > 0 && text->at[0] != ' ')
+        return csv_fail(reader, CSV_GAPS, "is not a list of `lo-hi` or `lo-hi@from:to`");
+    return TN_OK;
 }
 
 /* Gaps come in order of time and do not meet; between them the whole buffer is live. */
 static tn_status csv_gaps(csv_reader *reader, tn_body *body) {
-    csv_text text = reader->fields[reader->field_of[CSV_GAPS]];
+    csv_text text = reader->rows.fields[reader->field_of[CSV_GAPS]];
     int64_t done = body->first;
     uint32_t count = 0;
     bool memory = true;
@@ -231,13 +222,13 @@ static tn_status csv_gaps(csv_reader *reader, tn_body *body) {
         while (csv_skip(&text, ' ')) continue;
         if (text.size == 0) break;
         tn_piece gap = {0};
-        if (!csv_gap(&text, reader->inclusive, &gap) || (text.size > 0 && text.at[0] != ' '))
+        if (!csv_gap(&text, reader->inclusive, &gap))
             return csv_fail(reader, CSV_GAPS, "is not a list of `lo-hi` or `lo-hi@from:to`");
-        if (gap.first < done || gap.last > body->last || gap.hi > body->size)
+        if (gap.first < done || gap.last > body->last)
             return csv_fail(reader, CSV_GAPS, "has a gap out of order or outside its buffer");
         memory = csv_piece(reader, &count,
-                           (tn_piece){.first = done, .last = gap.first, .hi = body->size}) &&
-                 csv_piece(reader, &count, gap);
+                           (tn_piece){.first = done, .last = gap.first, .hi = body->size});
+        if (memory) TN_TRY(csv_windows(reader, &text, body, gap, &count));
         done = gap.last;
     }
     memory = memory && csv_piece(reader, &count,
@@ -266,22 +257,25 @@ static bool csv_clock_list(csv_text *text, int64_t *clocks, uint32_t room, uint3
 
 /* The first list that is not empty, of any row, says how many streams there are. */
 static tn_status csv_count_streams(csv_reader *reader) {
-    size_t next = reader->next;
-    uint32_t line_number = reader->line, count = 0;
-    csv_text line;
+    const size_t next = reader->rows.next;
+    const uint32_t passed = reader->rows.passed;
+    uint32_t count = 0;
+    bool more = true;
     bool clocks =
         reader->field_of[CSV_BEGINS] != UINT32_MAX || reader->field_of[CSV_ENDS] != UINT32_MAX;
-    while (clocks && count == 0 && csv_line(reader, &line) && csv_split(reader, line)) {
+    while (clocks && count == 0) {
+        TN_TRY(csv_next(reader, &more));
+        if (!more) break;
         for (csv_column column = CSV_BEGINS; column <= CSV_ENDS && count == 0; column++) {
             uint32_t field = reader->field_of[column];
-            if (field >= reader->field_count) continue;
-            csv_text text = reader->fields[field];
+            if (field >= reader->rows.count) continue;
+            csv_text text = reader->rows.fields[field];
             while (count == 0 && text.size > 0)
                 if (!csv_clock_list(&text, NULL, 0, &count) || !csv_skip(&text, '/')) break;
         }
     }
-    reader->next = next;
-    reader->line = line_number;
+    reader->rows.next = next;
+    reader->rows.passed = passed;
     reader->streams = count > 1 ? count : 1;
     if (count > TN_STREAMS_MAX) return TN_OK; /* the row itself will say what is wrong */
     return tn_problem_set_streams(reader->reading->problem, reader->streams,
@@ -292,7 +286,7 @@ static tn_status csv_count_streams(csv_reader *reader) {
 static tn_status csv_clocks(csv_reader *reader, csv_column column, uint32_t pieces, size_t at,
                             tn_piece *out) {
     if (!csv_given(reader, column)) return TN_OK;
-    csv_text text = reader->fields[reader->field_of[column]];
+    csv_text text = reader->rows.fields[reader->field_of[column]];
     uint32_t lists = 0, count;
     for (bool more = true; more; lists++) {
         int64_t *list =
@@ -342,7 +336,7 @@ static tn_status csv_tie(csv_reader *reader, tn_body *body) {
     if (csv_given(reader, CSV_DELTA)) TN_TRY(csv_number(reader, CSV_DELTA, 0, &delta));
     if (reader->field_of[CSV_LEADER] == UINT32_MAX) return TN_OK;
     if (csv_given(reader, CSV_LEADER)) {
-        csv_text leader = reader->fields[reader->field_of[CSV_LEADER]];
+        csv_text leader = reader->rows.fields[reader->field_of[CSV_LEADER]];
         uint32_t row = tn__names_find(&reader->ids, leader.at, leader.size);
         if (row == TN__NAMES_NONE)
             return csv_fail(reader, CSV_LEADER, "is the id of no earlier row");
@@ -351,7 +345,7 @@ static tn_status csv_tie(csv_reader *reader, tn_body *body) {
         body->delta = (uint64_t)delta;
     }
     /* keys are borrowed from the file; of equal ids the first one counts */
-    csv_text id = reader->fields[reader->field_of[CSV_ID]];
+    csv_text id = reader->rows.fields[reader->field_of[CSV_ID]];
     uint32_t existing, row = (uint32_t)reader->reading->problem->count;
     if (!tn__names_add(&reader->ids, id.at, id.size, row, &existing))
         return tn__no_memory(reader->reading->error, "ids");
@@ -359,7 +353,7 @@ static tn_status csv_tie(csv_reader *reader, tn_body *body) {
 }
 
 static tn_status csv_id(csv_reader *reader, tn_body *body) {
-    csv_text id = reader->fields[reader->field_of[CSV_ID]];
+    csv_text id = reader->rows.fields[reader->field_of[CSV_ID]];
     if (memchr(id.at, '\0', id.size) != NULL) return csv_fail(reader, CSV_ID, "holds a NUL byte");
     if (!tn__reserve(&reader->reading->problem->context, &reader->id, &reader->id_room, id.size + 1,
                      1))
@@ -393,7 +387,7 @@ static tn_status csv_optional(csv_reader *reader, tn_body *body) {
                                    reader->reading->error));
     if (csv_given(reader, CSV_ANY_BANK)) {
         TN_TRY(csv_number(reader, CSV_ANY_BANK, 0, &value));
-        if (value != 0) body->flags |= TN_BODY_ANY_BANK;
+        body->flags |= value != 0 ? TN_BODY_ANY_BANK : TN__BODY_IN_BANK;
     }
     if (csv_given(reader, CSV_TRAFFIC)) {
         TN_TRY(csv_number(reader, CSV_TRAFFIC, 0, &value));
@@ -416,6 +410,8 @@ static tn_status csv_offset(csv_reader *reader, tn_body *body) {
             return tn__no_memory(reading->error, "offsets");
     }
     if (given && pinned != 0) {
+        /* a plan's offset without `pinned`: in the bank that was chosen */
+        if (!csv_given(reader, CSV_PINNED)) body->flags &= ~(uint32_t)TN_BODY_ANY_BANK;
         body->flags |= TN_BODY_PINNED;
         body->offset = (uint64_t)offset;
     }
@@ -439,7 +435,7 @@ static tn_status csv_row(csv_reader *reader) {
     tn_error *error = reader->reading->error;
     tn_status status = tn_problem_add(reader->reading->problem, &body, NULL, error);
     if (status != TN_OK && error != NULL) error->where[0] = '\0';
-    return tn__where(error, status, "%s:%u", reader->reading->name, reader->line);
+    return tn__where(error, status, "%s:%u", reader->reading->name, reader->rows.line);
 }
 
 tn_status tn__csv_read(tn__reading *reading) {
@@ -447,23 +443,25 @@ tn_status tn__csv_read(tn__reading *reading) {
     if (reader == NULL) return tn__no_memory(reading->error, "a CSV reader");
     reader->reading = reading;
     tn__names_init(&reader->ids, &reading->problem->context);
-    csv_text line;
+    reader->rows.bytes = reading->bytes;
+    reader->rows.size = reading->size;
+    tn__arena_init(&reader->rows.arena, &reading->problem->context);
+    bool more = true;
     tn_status status = csv_header(reader);
-    uint32_t columns = reader->field_count;
     if (status == TN_OK) status = csv_count_streams(reader);
     reading->has_offsets =
         status == TN_OK && reading->wants_offsets && reader->field_of[CSV_OFFSET] != UINT32_MAX;
-    while (status == TN_OK && csv_line(reader, &line)) {
-        if (!csv_split(reader, line) || reader->field_count != columns)
-            status = csv_fail_line(reader, "the row has another number of fields than the header");
-        else
-            status = csv_row(reader);
+    while (status == TN_OK) {
+        status = csv_next(reader, &more);
+        if (!more || status != TN_OK) break;
+        status = csv_row(reader);
     }
     const tn_context *context = &reading->problem->context;
     tn__free(context, reader->pieces, reader->piece_room * sizeof *reader->pieces);
     tn__free(context, reader->id, reader->id_room);
     tn__free(context, reader->clocks, reader->clock_room * sizeof *reader->clocks);
     tn__names_release(&reader->ids);
+    tn__arena_release(&reader->rows.arena);
     tn__free(context, reader, sizeof *reader);
     return status;
 }
@@ -488,7 +486,7 @@ static csv_columns csv_choose(const tn_problem *problem, const tn_layout *layout
         columns.hint |= body->has_hint;
         columns.gaps |= !csv_is_plain(body);
         columns.bank |= body->bank != 0 || (layout != NULL && layout->bank[i] != 0);
-        columns.any_bank |= (body->flags & TN_BODY_ANY_BANK) != 0;
+        columns.any_bank |= (body->flags & (TN_BODY_ANY_BANK | TN__BODY_IN_BANK)) != 0;
         columns.traffic |= body->traffic != 0;
         columns.leader |= (body->flags & TN_BODY_TIED) != 0;
         pins += (body->flags & TN_BODY_PINNED) != 0;
@@ -499,30 +497,73 @@ static csv_columns csv_choose(const tn_problem *problem, const tn_layout *layout
     return columns;
 }
 
-static tn_status csv_check_row(const tn_body *body, tn_error *error) {
+/* Whether two windows of a body live at one step. */
+static bool csv_overlaps(const tn_body *body) {
     for (uint32_t i = 1; i < body->piece_count; i++)
-        if (body->pieces[i].first < body->pieces[i - 1].last)
-            TN_FAIL(error, TN_E_UNSUPPORTED,
-                    "has two windows at step %" PRId64 "; write JSON instead",
-                    body->pieces[i].first);
-    if (body->name != NULL && strpbrk(body->name, ",\r\n") != NULL)
-        TN_FAIL(error, TN_E_INVALID, "its name holds a comma or a line end; write JSON instead");
+        if (body->pieces[i].first < body->pieces[i - 1].last) return true;
+    return false;
+}
+
+#define CSV_WINDOWS_MAX 4096u /* pieces of a body that is taken apart: their square */
+
+/* Clocks are one list for a stretch of time, and a stretch has one window then. */
+static tn_status csv_check_row(const tn_problem *problem, const tn_body *body, tn_error *error) {
+    if (csv_overlaps(body) && (problem->streams > 1 || body->piece_count > CSV_WINDOWS_MAX))
+        TN_FAIL(error, TN_E_UNSUPPORTED,
+                "has several windows at one step, which CSV cannot say here; write JSON instead");
     return TN_OK;
 }
 
 tn_status tn__csv_can(const tn_problem *problem, tn_error *error) {
     for (tn_body_id id = 0; id < problem->count; id++) {
         char name[TN__BODY_TEXT_MAX];
-        tn_status status = csv_check_row(&problem->bodies[id], error);
+        tn_status status = csv_check_row(problem, &problem->bodies[id], error);
         if (status != TN_OK)
             return tn__where(error, status, "%s", tn__body_text(problem, id, name));
     }
     return TN_OK;
 }
 
+/* The earliest time after `time` at which a piece begins or ends; INT64_MAX: there is none. */
+static int64_t csv_next_edge(const tn_body *body, int64_t time) {
+    int64_t next = INT64_MAX;
+    for (uint32_t i = 0; i < body->piece_count; i++) {
+        const tn_piece *piece = &body->pieces[i];
+        if (piece->first > time && piece->first < next) next = piece->first;
+        if (piece->last > time && piece->last < next) next = piece->last;
+    }
+    return next;
+}
+
+/* From edge to edge of its pieces, each stretch in which not the whole buffer lives. */
+static void csv_put_windows(tn__text *text, const tn_body *body) {
+    const char *space = "";
+    for (int64_t from = body->first, to; from < body->last; from = to) {
+        const char *joint = "@";
+        uint64_t live = 0; /* pieces are disjoint */
+        to = csv_next_edge(body, from);
+        for (uint32_t i = 0; i < body->piece_count; i++)
+            if (body->pieces[i].first <= from && body->pieces[i].last > from)
+                live += body->pieces[i].hi - body->pieces[i].lo;
+        if (live == body->size) continue;
+        tn__text_printf(text, "%s%" PRId64 "-%" PRId64, space, from, to);
+        space = " ";
+        for (uint32_t i = 0; i < body->piece_count; i++) {
+            const tn_piece *piece = &body->pieces[i];
+            if (piece->first > from || piece->last <= from) continue;
+            tn__text_printf(text, "%s%" PRIu64 ":%" PRIu64, joint, piece->lo, piece->hi);
+            joint = "+";
+        }
+    }
+}
+
 static void csv_put_gaps(tn__text *text, const tn_body *body) {
     int64_t done = body->first;
     const char *space = "";
+    if (csv_overlaps(body)) {
+        csv_put_windows(text, body);
+        return;
+    }
     for (uint32_t i = 0; i < body->piece_count && !csv_is_plain(body); i++) {
         const tn_piece *piece = &body->pieces[i];
         if (piece->first > done) {
@@ -564,7 +605,9 @@ static tn_status csv_put_leader(tn__text *text, const tn_problem *problem, const
     if (tn__names_find(names, name, strlen(name)) != body->leader)
         TN_FAIL(error, TN_E_INVALID,
                 "is tied to '%.80s', and another body has that name; write JSON instead", name);
-    tn__text_printf(text, ",%s,%" PRIu64, name, body->delta);
+    tn__text_put(text, ",");
+    tn__csv_put(text, name);
+    tn__text_printf(text, ",%" PRIu64, body->delta);
     return TN_OK;
 }
 
@@ -572,9 +615,9 @@ static tn_status csv_put_row(tn__text *text, const tn_problem *problem, const tn
                              tn_body_id id, csv_columns columns, const tn__names *names,
                              tn_error *error) {
     const tn_body *body = &problem->bodies[id];
-    TN_TRY(csv_check_row(body, error));
+    TN_TRY(csv_check_row(problem, body, error));
     if (body->name != NULL)
-        tn__text_put(text, body->name);
+        tn__csv_put(text, body->name);
     else
         tn__text_printf(text, "%u", id);
     tn__text_printf(text, ",%" PRId64 ",%" PRId64 ",%" PRIu64, body->first, body->last, body->size);
@@ -585,7 +628,10 @@ static tn_status csv_put_row(tn__text *text, const tn_problem *problem, const tn
         csv_put_gaps(text, body);
     }
     if (columns.bank) tn__text_printf(text, ",%u", layout != NULL ? layout->bank[id] : body->bank);
-    if (columns.any_bank) tn__text_printf(text, ",%d", (body->flags & TN_BODY_ANY_BANK) != 0);
+    if (columns.any_bank)
+        tn__text_put(text, body->flags & TN_BODY_ANY_BANK   ? ",1"
+                           : body->flags & TN__BODY_IN_BANK ? ",0"
+                                                            : ",");
     if (columns.traffic) tn__text_printf(text, ",%" PRIu64, body->traffic);
     if (columns.leader) TN_TRY(csv_put_leader(text, problem, body, names, error));
     for (int ends = 0; ends < 2 && columns.clocks; ends++)

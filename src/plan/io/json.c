@@ -7,7 +7,8 @@
  *
  * Where needed also: "streams": N beside "pools" (before which no clock is read), and of a buffer
  * "begins" and "ends" (for each piece, or the whole, an array of N clocks or null), "leader" (the
- * index of an earlier buffer) with "delta", "any_pool": true, "traffic"; of a pool "bytes_per_s".
+ * index of an earlier buffer) with "delta", "any_pool": true (free to choose) or false (bound to
+ * "pool"), "traffic"; of a pool "bytes_per_s".
  * `size` and the life are required, the rest is not; null is the same as absent; members that are
  * not named here are for other readers. An offset pins only with "pinned": true. Numbers are
  * integers. jansson refuses bad UTF-8, duplicate members, deep nesting and trailing text by itself.
@@ -180,6 +181,7 @@ static tn_status json_freedom(tn__reading *reading, size_t index, const json_t *
         return json_fail(reading, index, "'traffic' is not an integer from 0 up");
     body->traffic = (uint64_t)traffic;
     if (json_is_true(json_object_get(item, "any_pool"))) body->flags |= TN_BODY_ANY_BANK;
+    if (json_is_false(json_object_get(item, "any_pool"))) body->flags |= TN__BODY_IN_BANK;
     if (!json_present(item, "leader")) return TN_OK;
     if (!json_member(item, "leader", 0, &leader) || leader >= (int64_t)index ||
         !json_member(item, "delta", 0, &delta))

@@ -9,6 +9,7 @@
 #include <tenure/objects.h>
 
 #include "base/base.h"
+#include "plan/io/rows.h"
 
 #include <inttypes.h>
 
@@ -27,20 +28,14 @@ static const struct {
 static const char *const records_refused[] = {"gaps",   "offset", "pinned", "bank", "any_bank",
                                               "leader", "delta",  "begins", "ends"};
 
-#define RECORDS_FIELDS_MAX 256u /* of a line, as in csv.c */
-
-typedef struct records_text {
-    const char *at;
-    size_t size;
-} records_text;
+typedef tn__csv_field records_text;
 
 typedef struct records_reader {
     const tn_context *context;
     const char *name;
-    records_text left; /* of the file */
-    uint32_t line, field_count, field_of[RECORDS_COLUMNS];
+    tn__csv_rows rows;
+    uint32_t field_of[RECORDS_COLUMNS];
     bool inclusive, refused; /* refused: there is a column that means a constraint */
-    records_text fields[RECORDS_FIELDS_MAX];
     tn_object_record *records;
     char **names;
     size_t record_room, name_room;
@@ -51,54 +46,28 @@ typedef struct records_reader {
 
 static tn_status records_fail(const records_reader *reader, const char *what) {
     tn_status status = tn__fail(reader->error, TN_E_INVALID, "%s", what);
-    return tn__where(reader->error, status, "%s:%u", reader->name, reader->line);
+    return tn__where(reader->error, status, "%s:%u", reader->name, reader->rows.line);
 }
 
-/* The next line, split at commas; *more is false at the end or at an empty line. */
+/* The next row; *more is false at the end or at an empty line. */
 static tn_status records_line(records_reader *reader, bool *more) {
-    const char *newline =
-        reader->left.size > 0 ? memchr(reader->left.at, '\n', reader->left.size) : NULL;
-    size_t size = newline != NULL ? (size_t)(newline - reader->left.at) : reader->left.size;
-    records_text line = {reader->left.at, size};
-    size_t step = newline != NULL ? size + 1 : size;
-    if (step > 0) reader->left.at += step;
-    reader->left.size -= step;
-    reader->line++;
-    if (line.size > 0 && line.at[line.size - 1] == '\r') line.size--;
-    reader->field_count = 0;
-    *more = line.size > 0;
-    while (*more) {
-        if (reader->field_count == RECORDS_FIELDS_MAX)
-            return records_fail(reader, "more than 256 columns");
-        const char *comma = line.size > 0 ? memchr(line.at, ',', line.size) : NULL;
-        size_t length = comma != NULL ? (size_t)(comma - line.at) : line.size;
-        reader->fields[reader->field_count++] = (records_text){line.at, length};
-        if (comma == NULL) break;
-        line.at += length + 1;
-        line.size -= length + 1;
-    }
-    return TN_OK;
-}
-
-static bool records_is(records_text field, const char *name) {
-    return field.size == strlen(name) && memcmp(field.at, name, field.size) == 0;
+    tn_status status = tn__csv_row(&reader->rows, more, reader->error);
+    return status == TN_OK
+               ? TN_OK
+               : tn__where(reader->error, status, "%s:%u", reader->name, reader->rows.line);
 }
 
 static tn_status records_header(records_reader *reader) {
     bool more;
-    if (reader->left.size >= 3 && memcmp(reader->left.at, "\xef\xbb\xbf", 3) == 0) {
-        reader->left.at += 3; /* a byte order mark */
-        reader->left.size -= 3;
-    }
     TN_TRY(records_line(reader, &more));
     for (int i = 0; i < RECORDS_COLUMNS; i++) reader->field_of[i] = UINT32_MAX;
-    for (uint32_t field = 0; field < reader->field_count; field++) {
+    for (uint32_t field = 0; field < reader->rows.count; field++) {
         for (size_t i = 0; i < sizeof records_names / sizeof *records_names; i++)
-            if (records_is(reader->fields[field], records_names[i].name))
+            if (tn__csv_is(reader->rows.fields[field], records_names[i].name))
                 reader->field_of[records_names[i].column] = field;
-        if (records_is(reader->fields[field], "end")) reader->inclusive = true;
+        if (tn__csv_is(reader->rows.fields[field], "end")) reader->inclusive = true;
         for (size_t i = 0; i < sizeof records_refused / sizeof *records_refused; i++)
-            if (records_is(reader->fields[field], records_refused[i])) reader->refused = true;
+            if (tn__csv_is(reader->rows.fields[field], records_refused[i])) reader->refused = true;
     }
     for (int i = RECORDS_ID; i <= RECORDS_SIZE; i++)
         if (reader->field_of[i] == UINT32_MAX)
@@ -111,12 +80,12 @@ static bool records_number(records_text *text, int64_t *value) {
 }
 
 static bool records_field(const records_reader *reader, int column, int64_t *value) {
-    records_text text = reader->fields[reader->field_of[column]];
+    records_text text = reader->rows.fields[reader->field_of[column]];
     return records_number(&text, value) && text.size == 0;
 }
 
 static tn_status records_size(records_reader *reader, tn_object_record *record) {
-    records_text text = reader->fields[reader->field_of[RECORDS_SIZE]];
+    records_text text = reader->rows.fields[reader->field_of[RECORDS_SIZE]];
     uint32_t rank = 0;
     for (;;) {
         int64_t extent;
@@ -136,7 +105,7 @@ static tn_status records_size(records_reader *reader, tn_object_record *record) 
 }
 
 static tn_status records_keep(records_reader *reader, const tn_object_record *record) {
-    records_text id = reader->fields[reader->field_of[RECORDS_ID]];
+    records_text id = reader->rows.fields[reader->field_of[RECORDS_ID]];
     size_t need = (size_t)reader->count + 1;
     if (memchr(id.at, '\0', id.size) != NULL) return records_fail(reader, "'id' holds a NUL byte");
     if (reader->count == UINT32_MAX - 1) return records_fail(reader, "too many rows");
@@ -154,11 +123,9 @@ static tn_status records_keep(records_reader *reader, const tn_object_record *re
     return TN_OK;
 }
 
-static tn_status records_row(records_reader *reader, uint32_t columns) {
+static tn_status records_row(records_reader *reader) {
     tn_object_record record = {0};
     int64_t alignment = 1;
-    if (reader->field_count != columns)
-        return records_fail(reader, "the row has another number of fields than the header");
     if (!records_field(reader, RECORDS_LOWER, &record.first) ||
         !records_field(reader, RECORDS_UPPER, &record.last) ||
         (reader->inclusive && __builtin_add_overflow(record.last, 1, &record.last)))
@@ -166,7 +133,7 @@ static tn_status records_row(records_reader *reader, uint32_t columns) {
     if (record.first >= record.last)
         return records_fail(reader, "'upper' is not after the start of its buffer");
     uint32_t field = reader->field_of[RECORDS_ALIGNMENT];
-    if (field != UINT32_MAX && reader->fields[field].size > 0 &&
+    if (field != UINT32_MAX && reader->rows.fields[field].size > 0 &&
         (!records_field(reader, RECORDS_ALIGNMENT, &alignment) || alignment < 1 ||
          !tn__is_power_of_two((uint64_t)alignment)))
         return records_fail(reader, "'alignment' is not a power of two");
@@ -203,12 +170,11 @@ static void records_free_names(const tn_context *context, char **names, uint32_t
 static tn_status records_read(records_reader *reader) {
     bool more = true;
     TN_TRY(records_header(reader));
-    uint32_t columns = reader->field_count;
     for (bool first = true;; first = false) {
         TN_TRY(records_line(reader, &more));
         records_text size = {0};
-        if (more && reader->field_count > reader->field_of[RECORDS_SIZE])
-            size = reader->fields[reader->field_of[RECORDS_SIZE]];
+        if (more && reader->rows.count > reader->field_of[RECORDS_SIZE])
+            size = reader->rows.fields[reader->field_of[RECORDS_SIZE]];
         if (first && (size.size == 0 || memchr(size.at, 'x', size.size) == NULL))
             TN_FAIL(reader->error, TN_E_UNSUPPORTED, "its sizes are not vectors; it is a problem");
         if (!more) return TN_OK;
@@ -216,7 +182,7 @@ static tn_status records_read(records_reader *reader) {
             return records_fail(reader,
                                 "shared objects know no gaps, pins, banks, ties or streams; "
                                 "leave the column out");
-        TN_TRY(records_row(reader, columns));
+        TN_TRY(records_row(reader));
     }
 }
 
@@ -227,8 +193,9 @@ tn_status tn_object_records_load_memory(const char *name, const void *bytes, siz
     tn_context own = tn__context(context);
     records_reader *reader = tn__alloc_array(&own, 1, sizeof *reader);
     if (reader == NULL) return tn__no_memory(error, "a CSV reader");
-    *reader =
-        (records_reader){.context = &own, .name = name, .left = {bytes, size}, .error = error};
+    *reader = (records_reader){
+        .context = &own, .name = name, .rows = {.bytes = bytes, .size = size}, .error = error};
+    tn__arena_init(&reader->rows.arena, &own);
     tn_status status = records_read(reader);
     uint32_t found = reader->count;
     if (status == TN_OK) status = records_hand_over(reader, records, names);
@@ -239,6 +206,7 @@ tn_status tn_object_records_load_memory(const char *name, const void *bytes, siz
     records_free_names(&own, reader->names, reader->count);
     tn__free(&own, reader->records, reader->record_room * sizeof *reader->records);
     tn__free(&own, reader->names, reader->name_room * sizeof *reader->names);
+    tn__arena_release(&reader->rows.arena);
     tn__free(&own, reader, sizeof *reader);
     return tn__where(error, status, "%s", name);
 }

@@ -41,6 +41,7 @@ typedef struct crest_state {
     uint64_t *offset, *key;         /* [count] */
     uint64_t work;                  /* of `scale`, for each body */
     uint64_t fill_work;             /* units that the others take */
+    bool kept;                      /* there is a plan */
 } crest_state;
 
 /* The height that would do. */
@@ -155,6 +156,7 @@ static tn_status crest_fill(crest_state *crest) {
     TN_TRY(tn__run_order_by_key(run, crest->key, crest_longer_first, &order, &count));
     TN_TRY(tn__run_greedy_all(run, order, count, tn__choose_lowest));
     TN_TRY(tn__run_keep(run));
+    crest->kept = true;
     return tn__run_work(run, crest->fill_work);
 }
 
@@ -198,7 +200,8 @@ static tn_status crest_solve(tn_run *run) {
     for (uint32_t round = 0; round < rounds; round++, crest.work *= CREST_MORE)
         for (uint32_t i = 0; i < CREST_SHARES && !tn__run_is_done(run); i++)
             TN_TRY(crest_share(&crest, crest_shares[i]));
-    return TN_OK;
+    /* every share takes in nearly all bodies: there is no rest to plan around them */
+    return crest.kept ? TN_OK : tn__run_as(run, "scale");
 }
 
 const tn_planner tn__planner_crest = {

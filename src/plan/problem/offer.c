@@ -1,8 +1,9 @@
 /* offer.c - other banks for a problem that is there already: `--bank` of the command line.
  *
  * Banks that carry the names of the problem's own change these; else they take the places of the
- * problem's banks in order, and add to them. Whatever lies in bank 0 without a pin may then choose:
- * 0 is where bodies are put that say nothing. A group chooses together or not at all.
+ * problem's banks in order, and add to them. A body that lies in bank 0 without a pin, and does not
+ * say that it is bound to it, may then choose: 0 is where bodies are put that say nothing. A group
+ * chooses together or not at all.
  * Cost: O(bodies + banks^2).
  */
 #include "plan/problem/problem.h"
@@ -35,14 +36,15 @@ tn_status tn_problem_offer_banks(tn_problem *problem, const tn_bank *banks, uint
     for (size_t i = 0; i < problem->count && problem->group_count > 0; i++) {
         const tn_body *body = &problem->bodies[i];
         if (problem->group_of[i] == TN__NO_GROUP) continue;
-        stays[problem->group_of[i]] |= (body->flags & TN_BODY_PINNED) != 0;
+        stays[problem->group_of[i]] |= (body->flags & (TN_BODY_PINNED | TN__BODY_IN_BANK)) != 0;
     }
     problem->any_count = 0;
     for (size_t i = 0; i < problem->count; i++) {
         tn_body *body = &problem->bodies[i];
         bool tied = problem->group_count > 0 && problem->group_of[i] != TN__NO_GROUP;
         bool held = (body->flags & TN_BODY_PINNED) || (tied && stays[problem->group_of[i]]);
-        if (body->bank == 0 && !held) body->flags |= TN_BODY_ANY_BANK;
+        bool bound = held || (body->flags & TN__BODY_IN_BANK) != 0;
+        if (body->bank == 0 && !bound) body->flags |= TN_BODY_ANY_BANK;
         problem->any_count += (body->flags & TN_BODY_ANY_BANK) != 0;
     }
     tn__free(&problem->context, stays, problem->group_count * sizeof *stays);

@@ -269,7 +269,7 @@ static void problem_tie(tn_problem *problem, tn_body *made) {
 tn_status tn_problem_add(tn_problem *problem, const tn_body *body, tn_body_id *id,
                          tn_error *error) {
     tn_body made = *body;
-    made.flags &= TN_BODY_PINNED | TN_BODY_TIED | TN_BODY_ANY_BANK;
+    made.flags &= TN_BODY_PINNED | TN_BODY_TIED | TN_BODY_ANY_BANK | TN__BODY_IN_BANK;
     if (!(made.flags & TN_BODY_TIED)) made.leader = 0, made.delta = 0;
     if (made.alignment == 0) {
         made.alignment = problem->alignment;

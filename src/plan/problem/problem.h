@@ -15,6 +15,10 @@ typedef struct tn__group {
 } tn__group;
 #define TN__NO_GROUP UINT32_MAX
 
+/* A flag of tn_body beside the public ones: its file says that it lies in `bank` and nowhere else.
+ */
+#define TN__BODY_IN_BANK (UINT32_C(1) << 16)
+
 struct tn_problem {
     tn_context context;
     tn__arena arena; /* names and pieces: they never move */

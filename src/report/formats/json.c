@@ -1,10 +1,15 @@
-/* json.c - the whole plan as JSON, format "mem-plan": pools, buffers with their offsets, and of a
- * model its tensors, steps and static memory.
+/* json.c - the whole plan as JSON, format "mem-plan": the options that made it, pools, buffers with
+ * their offsets, and for a model its tensors, steps and static memory.
  *
- * src/plan/io/json.c reads `buffers` back. Integers only, but for the gap; what is not known is
- * null. A line per buffer, tensor and step, so that two plans can be compared by line. The same
- * plan gives the same bytes: no clock, no machine.
+ * The document stands on its own: src/plan/io/json.c reads the buffers, src/cli/plan_file.c reads
+ * the options, tensors and steps. Tensors and operators are identified by their index in the graph
+ * that is planned; names are for people and may be empty or repeated. Integers only, except for the
+ * gap; an unknown value is null. A line per buffer, tensor and step, so that two plans can be
+ * compared by line. The same plan gives the same bytes: no clock, no machine.
  */
+#include <stdio.h>
+
+#include "plan/problem/problem.h"
 #include "report/format.h"
 
 static void json_key(tn__text *text, const char *key) { tn__text_printf(text, "\"%s\":", key); }
@@ -22,6 +27,46 @@ static void json_time(tn__text *text, const char *key, int64_t value) {
 static void json_string(tn__text *text, const char *key, const char *value) {
     json_key(text, key);
     tn__text_json(text, value);
+}
+
+static void json_id(tn__text *text, const char *key, uint32_t id) {
+    json_key(text, key);
+    if (id == TN_NONE)
+        tn__text_put(text, "null");
+    else
+        tn__words_integer(text, id);
+}
+
+/* --- what made the plan --- */
+
+static void json_value(tn__text *text, const char *value) {
+    if (value == NULL)
+        tn__text_put(text, "true");
+    else
+        tn__text_json(text, value);
+}
+
+/* {"order":"auto","bank":["a=1024","b=none"]}: entries of one name follow each other. */
+static void json_options(tn__text *text, const tn_report *report) {
+    const tn_report_option *list = report->options;
+    tn__text_put(text, ",\n\"library\":");
+    tn__text_json(text, tn_version());
+    if (report->command != NULL)
+        tn__text_put(text, ","), json_string(text, "command", report->command);
+    tn__text_put(text, ",\"options\":{");
+    for (uint32_t i = 0, end; i < report->option_count; i = end) {
+        for (end = i + 1; end < report->option_count && strcmp(list[end].name, list[i].name) == 0;)
+            end++;
+        tn__text_put(text, i > 0 ? "," : "");
+        tn__text_json(text, list[i].name);
+        tn__text_put(text, end > i + 1 ? ":[" : ":");
+        for (uint32_t k = i; k < end; k++) {
+            if (k > i) tn__text_put(text, ",");
+            json_value(text, list[k].value);
+        }
+        if (end > i + 1) tn__text_put(text, "]");
+    }
+    tn__text_put(text, "}");
 }
 
 /* --- pools and buffers --- */
@@ -107,6 +152,7 @@ static void json_limits(tn__text *text, const tn_problem *problem, const tn_body
         json_integer(text, "delta", body->delta);
     }
     if (body->flags & TN_BODY_ANY_BANK) tn__text_put(text, ",\"any_pool\":true");
+    if (body->flags & TN__BODY_IN_BANK) tn__text_put(text, ",\"any_pool\":false");
     if (body->traffic > 0) tn__text_put(text, ","), json_integer(text, "traffic", body->traffic);
 }
 
@@ -161,12 +207,22 @@ static void json_shape(tn__text *text, const tn_tensor *tensor) {
     tn__text_put(text, "]");
 }
 
-static void json_tensor(tn__text *text, const tn__scene *scene, const tn__item *item) {
+/* `tensor` and `node` are indices in the graph that is planned: an item without a tensor is the
+ * workspace of its node. */
+static void json_tensor(tn__text *text, const tn__scene *scene, uint32_t index) {
     static const char *const shares[] = {"own", "view", "inplace", "fused"};
+    const tn__item *item = &scene->items[index];
+    const tn_life *life = &tn_occupancy_lives(scene->report->occupancy)[index];
     uint64_t base = scene->report->layout->offset[item->body];
     tn__step step = tn__step_of(scene->report, item->step);
     json_string(text, "name", item->name);
+    tn__text_put(text, ",");
+    json_id(text, "tensor", life->tensor);
+    tn__text_put(text, ",");
+    json_id(text, "node", life->op);
     tn__text_printf(text, ",\"buffer\":%u,", item->body);
+    json_integer(text, "delta", item->lo);
+    tn__text_put(text, ",");
     json_integer(text, "offset", tn__add_sat(base, item->lo));
     tn__text_put(text, ",");
     json_integer(text, "size", item->bytes);
@@ -213,6 +269,9 @@ static void json_uses(tn__text *text, const tn_graph *graph, const tn_instructio
         tn__text_put(text, ",");
         json_string(text, i == 0 ? "tensor" : "other", tn_graph_tensor(graph, tensors[i])->name);
     }
+    if (it->tensor != TN_NONE) tn__text_put(text, ","), json_id(text, "tensor_id", it->tensor);
+    if (it->other != TN_NONE) tn__text_put(text, ","), json_id(text, "other_id", it->other);
+    if (it->again) tn__text_put(text, ",\"again\":true");
     json_unless_0(text, "stream", it->stream);
     json_unless_0(text, "wait", it->wait);
     json_unless_0(text, "signal", it->signal);
@@ -236,11 +295,31 @@ static void json_uses(tn__text *text, const tn_graph *graph, const tn_instructio
     }
 }
 
+/* Blocks of control flow, and tensors that the program owns: only where there are any. */
+static void json_program(tn__text *text, const tn_program *program) {
+    const tn_region *regions = tn_program_regions(program);
+    uint32_t count = tn_program_region_count(program), forms;
+    const tn_encoded *encoded = tn_program_encoded(program, &forms);
+    if (count > 0) tn__text_put(text, "],\n\"regions\":[");
+    for (uint32_t i = 0; i < count; i++)
+        tn__text_printf(text,
+                        "%s{\"node\":%u,\"block\":%u,\"first\":%u,\"last_excl\":%u,\"repeats\":%s}",
+                        i > 0 ? ",\n" : "\n", regions[i].op, regions[i].block, regions[i].first,
+                        regions[i].last, regions[i].repeats ? "true" : "false");
+    if (forms > 0) tn__text_put(text, "],\n\"encoded\":[");
+    for (uint32_t i = 0; i < forms; i++) {
+        tn__text_printf(text, "%s{\"tensor\":%u,\"codec\":\"%s\",", i > 0 ? ",\n" : "\n",
+                        encoded[i].tensor, tn_codec_name(encoded[i].codec));
+        json_integer(text, "bytes", encoded[i].bytes);
+        tn__text_put(text, "}");
+    }
+}
+
 static void json_model(tn__text *text, const tn__scene *scene) {
     tn__text_put(text, ",\n\"tensors\":[");
     for (uint32_t i = 0; i < scene->item_count; i++) {
         tn__text_put(text, i ? ",\n{" : "\n{");
-        json_tensor(text, scene, &scene->items[i]);
+        json_tensor(text, scene, i);
         tn__text_put(text, "}");
     }
     tn__text_put(text, "],\n\"steps\":[");
@@ -263,6 +342,7 @@ static void json_model(tn__text *text, const tn__scene *scene) {
             tn__text_printf(text, ",\"phase\":\"%s\"", tn__phase_words(scene->phases[i]));
         tn__text_put(text, "}");
     }
+    json_program(text, program);
     tn__text_put(text, "],\n\"static\":{");
     json_integer(text, "parameter", scene->summary.total[TN_KIND_PARAMETER]);
     tn__text_put(text, ",");
@@ -271,7 +351,15 @@ static void json_model(tn__text *text, const tn__scene *scene) {
     tn__text_put(text, "}");
 }
 
-/* The pairs of operators that this plan keeps from running side by side; null: cannot be told. */
+/* An operator's name; one without a name goes by its type and its index in the graph. */
+static void json_op_name(tn__text *text, const tn_graph *graph, tn_op_id id) {
+    const tn_op *op = tn_graph_op(graph, id);
+    char made[96];
+    snprintf(made, sizeof made, "%.60s #%u", op->type, id);
+    tn__text_json(text, op->name[0] != '\0' ? op->name : made);
+}
+
+/* The pairs of operators that this plan keeps from running side by side; null: not known. */
 static void json_dependencies(tn__text *text, const tn_report *report) {
     tn_dependency *list;
     uint64_t count;
@@ -284,9 +372,9 @@ static void json_dependencies(tn__text *text, const tn_report *report) {
     tn__text_put(text, ",\n\"dependencies_added\":[");
     for (uint64_t i = 0; i < count; i++) {
         tn__text_put(text, i ? ",\n[" : "\n[");
-        tn__text_json(text, tn_graph_op(graph, list[i].before)->name);
+        json_op_name(text, graph, list[i].before);
         tn__text_put(text, ",");
-        tn__text_json(text, tn_graph_op(graph, list[i].after)->name);
+        json_op_name(text, graph, list[i].after);
         tn__text_put(text, "]");
     }
     tn__text_put(text, "]");
@@ -324,6 +412,7 @@ static tn_status json_render(const tn_report *report, tn__text *text, tn_error *
             tn__text_put(text, ",\"kernels\":");
             tn__words_kernels(text, report->kernels);
         }
+        if (report->options != NULL) json_options(text, report);
         if (tn_problem_streams(report->problem) > 1)
             tn__text_printf(text, ",\"streams\":%u", tn_problem_streams(report->problem));
         json_pools(text, report);
