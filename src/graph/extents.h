@@ -46,4 +46,10 @@ tn_status tn__shape_conv(tn_infer *infer, uint32_t data, uint32_t weights, tn_dt
 tn_status tn__shape_quantize(tn_infer *infer);
 tn_status tn__shape_dequantize(tn_infer *infer);
 
+/* The end of a Slice as ONNX Runtime reads it: with a negative step INT32_MAX and INT64_MAX stand for
+ * "to the front", though the text of the standard clamps them like any number. */
+static inline int64_t tn__slice_end(int64_t end, int64_t step) {
+    return step < 0 && (end == INT32_MAX || end == INT64_MAX) ? INT64_MIN : end;
+}
+
 #endif
