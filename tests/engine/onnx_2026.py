@@ -26,6 +26,12 @@ REFUSED = {
 }
 
 
+# What ONNX Runtime refuses and the engine can run: a branch that hands out a value of the outer graph, and names
+# that shadow outer ones (docs/agreement.md).
+MORE = {"sem_if_outer_direct", "sem_if_shadow"}
+TOLD = {"sem_if_ranks": "c"}  # sizes depend on this input: it is told ahead
+
+
 def array(tensor):
     kind, values = tensor["type"], [numpy.nan if v is None else float(v) if isinstance(v, str) else v
                                     for v in tensor["values"]]
@@ -43,7 +49,11 @@ def run(tenure, path, facts, folder):
     """{output: array}, or the error."""
     os.makedirs(folder, exist_ok=True)
     command = [tenure, "run", path, "--json", "--output-dir", folder, "--poison"]
+    told = TOLD.get(os.path.basename(path)[:-5])
     for name, tensor in facts["inputs"].items():
+        if name == told:
+            command += ["--value", "%s=%d" % (name, tensor["values"][0])]
+            continue
         numpy.save(os.path.join(folder, "in_%s.npy" % name), array(tensor))
         command += ["--input", "%s=%s" % (name, os.path.join(folder, "in_%s.npy" % name))]
         command += ["--input-shape", "%s=%s" % (name, ",".join(map(str, tensor["shape"])) or "scalar")] \
@@ -103,6 +113,8 @@ def main():
             refused += known
             if not known:
                 wrong.append("%s: %s" % (name, result[-260:]))
+        elif name in MORE:
+            equal += 1
         elif fails or name in REFUSED:
             wrong.append("%s: runs, but should be refused" % name)
         else:

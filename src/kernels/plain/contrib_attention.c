@@ -11,6 +11,7 @@
 #include "kernels/attend.h"
 #include "kernels/box.h"
 #include "kernels/product.h"
+#include "kernels/recurrence.h"
 
 static tn_status contrib_bad(const tn_kernel_call *call, uint32_t input) {
     return tn__call_fail(call, TN_E_INVALID, "the shape of input %u does not fit the others", input);
@@ -708,10 +709,15 @@ static const tn_kernel contrib_attention_kernels[] = {
      .accepts = contrib_accepts_self,
      .workspace = contrib_workspace_self,
      .run = contrib_run_self},
+    {.type = "CausalConvWithState", .accepts = tn__causal_accepts, .run = tn__causal_run},
     {.type = "GroupQueryAttention",
      .accepts = contrib_accepts_group,
      .workspace = contrib_workspace_group,
      .run = contrib_run_group},
+    {.type = "LinearAttention",
+     .accepts = tn__linear_accepts,
+     .workspace = tn__linear_workspace,
+     .run = tn__linear_run},
     {.type = "MultiHeadAttention",
      .accepts = contrib_accepts_multi,
      .workspace = contrib_workspace_multi,
