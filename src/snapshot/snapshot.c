@@ -190,7 +190,6 @@ static tn_status snapshot_sort(const void *bytes, size_t size, tn_error *error) 
     } sorts[] = {
         {"\x28\xb5\x2f\xfd", 4, "it is compressed by zstd; unpack it with `zstd -d` first"},
         {"\xfd" "7zXZ", 5, "it is compressed by xz; unpack it with `xz -d` first"},
-        {"PK\x03\x04", 4, "it is a zip archive; unpack it first"},
         {"SQLite format 3", 16,
          "it is an SQLite database, as Nsight Systems exports; a memory snapshot of PyTorch is needed: "
          "torch.cuda.memory._dump_snapshot() writes one"},
