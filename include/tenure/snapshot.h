@@ -202,8 +202,8 @@ typedef struct tn_snapshot_group {
  * are. 0 when out of memory, too. Cost: O(lives). */
 TN_API uint32_t tn_snapshot_groups(const tn_snapshot_lives *lives, uint64_t time, tn_snapshot_by by,
                                    tn_snapshot_group *groups, uint32_t room);
-/* Blocks that wait for another stream, now, by the line that freed them: fills groups[room] with the
- * largest and returns how many there are. 0 when out of memory, too. */
+/* Blocks that wait for another stream, now, by the line that freed them: fills groups[room] with
+ * the largest and returns how many there are. 0 when out of memory, too. */
 TN_API uint32_t tn_snapshot_waiting(const tn_snapshot_lives *lives, tn_snapshot_group *groups,
                                     uint32_t room);
 /* The name of the group that a life belongs to; lives as long as the lives. */

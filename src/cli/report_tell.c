@@ -302,7 +302,8 @@ static void json_holes(const cli_report *report, const cli_report_device *device
     free(holes);
 }
 
-static void json_waiting(const cli_report *report, const cli_report_device *device, tn__text *text) {
+static void json_waiting(const cli_report *report, const cli_report_device *device,
+                         tn__text *text) {
     tn_snapshot_group *groups = calloc((size_t)report->top + 1, sizeof *groups);
     uint32_t count = 0;
     if (groups == NULL) text->failed = true;

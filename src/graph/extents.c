@@ -56,8 +56,9 @@ tn_status tn__attr_count(tn_infer *infer, const char *name, int64_t otherwise, i
     if (*value >= least && *value <= most) return TN_OK;
     if (tn__attr(infer->op, name) == NULL)
         return tn__infer_fail(infer, "attribute %s is missing", name);
-    return tn__infer_fail(infer, "attribute %s is %" PRId64 "; it must be from %" PRId64
-                          " to %" PRId64, name, *value, least, most);
+    return tn__infer_fail(infer,
+                          "attribute %s is %" PRId64 "; it must be from %" PRId64 " to %" PRId64,
+                          name, *value, least, most);
 }
 
 tn_status tn__shape_as(tn_infer *infer, uint32_t output, uint32_t input, tn_dtype dtype) {
@@ -66,6 +67,4 @@ tn_status tn__shape_as(tn_infer *infer, uint32_t output, uint32_t input, tn_dtyp
     return tn__set_output(infer, output, dtype, like->rank, like->shape);
 }
 
-tn_status tn__shape_first(tn_infer *infer) {
-    return tn__set_like(infer, 0, tn__input(infer, 0));
-}
+tn_status tn__shape_first(tn_infer *infer) { return tn__set_like(infer, 0, tn__input(infer, 0)); }

@@ -1,12 +1,12 @@
-/* extents.h - arithmetic of extents that may be unknown, and the shape rules that operators of several
- * domains share. */
+/* extents.h - arithmetic of extents that may be unknown, and the shape rules that operators of
+ * several domains share. */
 #ifndef TN_GRAPH_EXTENTS_H
 #define TN_GRAPH_EXTENTS_H
 
 #include "graph/op.h"
 
-/* The extent along an axis; a negative axis counts from the end. TN_DIM_UNKNOWN for an unknown rank or
- * extent, for an omitted tensor, and for an axis outside the rank. */
+/* The extent along an axis; a negative axis counts from the end. TN_DIM_UNKNOWN for an unknown rank
+ * or extent, for an omitted tensor, and for an axis outside the rank. */
 int64_t tn__extent(const tn_tensor *tensor, int32_t axis);
 
 /* Sum, product and exact quotient; TN_DIM_UNKNOWN when an operand is unknown or the result does not
@@ -19,11 +19,12 @@ int64_t tn__extent_div_up(int64_t a, int64_t b);
 /* The first of two extents that is known. */
 static inline int64_t tn__extent_or(int64_t a, int64_t b) { return a != TN_DIM_UNKNOWN ? a : b; }
 
-/* E_INVALID when both extents are known, exact and different. Axes as in tn__extent; an omitted tensor
- * agrees with everything. */
+/* E_INVALID when both extents are known, exact and different. Axes as in tn__extent; an omitted
+ * tensor agrees with everything. */
 tn_status tn__extents_agree(tn_infer *infer, uint32_t a, int32_t axis_a, uint32_t b,
                             int32_t axis_b);
-/* E_INVALID unless input `input` is omitted, has an unknown rank, or a rank from `least` to `most`. */
+/* E_INVALID unless input `input` is omitted, has an unknown rank, or a rank from `least` to `most`.
+ */
 tn_status tn__rank_between(tn_infer *infer, uint32_t input, uint32_t least, uint32_t most);
 /* An attribute that counts something: `otherwise` when it is absent.
  * Errors: E_INVALID outside [least, most]. */
@@ -46,8 +47,8 @@ tn_status tn__shape_conv(tn_infer *infer, uint32_t data, uint32_t weights, tn_dt
 tn_status tn__shape_quantize(tn_infer *infer);
 tn_status tn__shape_dequantize(tn_infer *infer);
 
-/* The end of a Slice as ONNX Runtime reads it: with a negative step INT32_MAX and INT64_MAX stand for
- * "to the front", though the text of the standard clamps them like any number. */
+/* The end of a Slice as ONNX Runtime reads it: with a negative step INT32_MAX and INT64_MAX stand
+ * for "to the front", though the text of the standard clamps them like any number. */
 static inline int64_t tn__slice_end(int64_t end, int64_t step) {
     return step < 0 && (end == INT32_MAX || end == INT64_MAX) ? INT64_MIN : end;
 }

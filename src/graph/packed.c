@@ -18,7 +18,8 @@ static bool packed_expands(const tn_graph *graph, const tn_op *op) {
     const tn_tensor *result = tn_graph_tensor(graph, op->outputs[0]);
     for (uint32_t i = 0; i < op->input_count; i++) {
         const tn_tensor *input = packed_operand(graph, op, i);
-        if (input != NULL && (!tn_tensor_is_static(input) || input->producer != TN_NONE)) return false;
+        if (input != NULL && (!tn_tensor_is_static(input) || input->producer != TN_NONE))
+            return false;
     }
     return tn_tensor_is_static(result) && result->value == NULL;
 }
@@ -33,16 +34,20 @@ static bool packed_form_fits(const tn_graph *graph, const tn_op *op) {
         (x->dtype >= TN_FLOAT8E4M3FN && x->dtype <= TN_FLOAT8E5M2FNUZ) || x->dtype == TN_FLOAT8E8M0)
         return false;
     int64_t axis = tn__attr_int(op, "axis", 1), block = tn__attr_int(op, "block_size", 0);
-    if (block > 0) return axis == 0 && block >= 16 && (block & (block - 1)) == 0 && scale->rank == 2;
+    if (block > 0)
+        return axis == 0 && block >= 16 && (block & (block - 1)) == 0 && scale->rank == 2;
     return scale->rank == 1 && (axis == 1 || axis == -1) && scale->shape[0] == x->shape[1] &&
            scale->shape[0] > 1;
 }
 
 /* Marks of a tensor, beside tn__packed: */
-enum { PACKED_SEEN = 4 /* a reader that fits was met */, PACKED_QUANTISED = 8 /* QuantizeLinear reads it */ };
+enum {
+    PACKED_SEEN = 4 /* a reader that fits was met */,
+    PACKED_QUANTISED = 8 /* QuantizeLinear reads it */
+};
 
-/* Both operands come from DequantizeLinear: the product is one of 8-bit integers. A convolution must be
- * quantised again, too. */
+/* Both operands come from DequantizeLinear: the product is one of 8-bit integers. A convolution
+ * must be quantised again, too. */
 static bool packed_is_integer(const tn_graph *graph, const tn_op *op, const uint8_t *how) {
     const tn_tensor *data = packed_operand(graph, op, 0), *weights = packed_operand(graph, op, 1);
     bool conv = tn__op_is(op, "Conv");
@@ -98,7 +103,8 @@ tn__packed_sums tn__graph_packed_sums(const tn_graph *graph, const uint8_t *how)
     tn__packed_sums sums = {0};
     for (tn_op_id id = 0; id < tn_graph_op_count(graph); id++) {
         const tn_op *op = tn_graph_op(graph, id);
-        if (op->output_count != 1 || op->outputs[0] == TN_NONE || how[op->outputs[0]] == TN__PACKED_NOT)
+        if (op->output_count != 1 || op->outputs[0] == TN_NONE ||
+            how[op->outputs[0]] == TN__PACKED_NOT)
             continue;
         sums.expanded = tn__add_sat(sums.expanded, tn_graph_tensor(graph, op->outputs[0])->bytes);
         for (uint32_t i = 0; i < op->input_count; i++) {

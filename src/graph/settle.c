@@ -30,7 +30,8 @@ static tn_status settle_contradiction(tn_infer *infer, const tn_tensor *tensor,
                  "tensor '%.80s' has shape %s by the rule of %.40s; the file states %s, which is "
                  "ignored",
                  tensor->name, tn__shape_text(tensor->rank, tensor->shape, found, sizeof found),
-                 infer->op->type, tn__shape_text(origin->rank, origin->shape, stated, sizeof stated));
+                 infer->op->type,
+                 tn__shape_text(origin->rank, origin->shape, stated, sizeof stated));
         if (context->log) context->log(context->self, line);
         origin->rank = TN_RANK_UNKNOWN;
         origin->shape = NULL;

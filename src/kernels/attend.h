@@ -1,9 +1,9 @@
-/* attend.h - scaled dot-product attention of float32 in plain loops, for the operators that differ only
- * in where queries, keys, values and masks lie.
+/* attend.h - scaled dot-product attention of float32 in plain loops, for the operators that differ
+ * only in where queries, keys, values and masks lie.
  *
- * One call is one entry of the batch. A few rows of queries at a time are multiplied with all keys that
- * one of them may see; their scores lie in scratch, become probabilities there, and are multiplied with
- * the values. So scratch is TN__ATTEND_ROWS x keys numbers, not queries x keys.
+ * One call is one entry of the batch. A few rows of queries at a time are multiplied with all keys
+ * that one of them may see; their scores lie in scratch, become probabilities there, and are
+ * multiplied with the values. So scratch is TN__ATTEND_ROWS x keys numbers, not queries x keys.
  */
 #ifndef TN_KERNELS_ATTEND_H
 #define TN_KERNELS_ATTEND_H
@@ -18,8 +18,8 @@ typedef struct tn__attend_side {
     uint64_t head, row;
 } tn__attend_side;
 
-/* A bias for scores [heads, queries, keys]: booleans (false: not seen), or numbers to be added. A step
- * of 0 repeats. Keys from `keys` on are not seen. */
+/* A bias for scores [heads, queries, keys]: booleans (false: not seen), or numbers to be added. A
+ * step of 0 repeats. Keys from `keys` on are not seen. */
 typedef struct tn__attend_bias {
     const void *data; /* NULL: none */
     bool is_mask;
@@ -33,14 +33,15 @@ typedef struct tn__attend {
     uint64_t queries, keys, size, value_size;
     tn__attend_side q, k, v, y;
     tn__attend_bias bias[2];
-    float scale, softcap;   /* softcap 0: none */
-    uint64_t seen;          /* keys from here on are not seen */
-    bool causal;            /* query i sees keys up to i + offset */
+    float scale, softcap;        /* softcap 0: none */
+    uint64_t seen;               /* keys from here on are not seen */
+    bool causal;                 /* query i sees keys up to i + offset */
     int64_t offset, left, right; /* a window around i + offset; below 0: open on that side */
-    float unseen;    /* added to the score of a key that a causal rule hides; -INFINITY: not seen at all */
+    float unseen; /* added to the score of a key that a causal rule hides; -INFINITY: not seen at
+                     all */
     const float *sinks; /* [heads]: one more term of each sum of powers; NULL: none */
     bool smooth;        /* the same with a score of 0 */
-    float *scores;      /* [heads, queries, keys] for the caller, of stage `stage`; NULL: not wanted */
+    float *scores; /* [heads, queries, keys] for the caller, of stage `stage`; NULL: not wanted */
     uint32_t stage;
     float *scratch; /* tn__attend_scratch */
 } tn__attend;
@@ -49,8 +50,8 @@ typedef struct tn__attend {
 uint64_t tn__attend_scratch(uint64_t queries, uint64_t keys);
 void tn__attend_run(const tn__attend *it);
 
-/* Head `size` elements wide of an operand [batch, length, heads * size], or [batch, heads, length, size]
- * where `flat` is false, at entry `batch`. */
+/* Head `size` elements wide of an operand [batch, length, heads * size], or [batch, heads, length,
+ * size] where `flat` is false, at entry `batch`. */
 static inline tn__attend_side tn__attend_side_of(const tn_operand *x, bool flat, uint64_t batch,
                                                  uint64_t heads, uint64_t length, uint64_t size) {
     float *data = (float *)x->data + batch * heads * length * size;
@@ -69,8 +70,8 @@ static inline void tn__attend_copy(tn__attend_side to, uint64_t to_row, tn__atte
         }
 }
 
-/* Turns pairs of a head's first 2 * half elements by angles whose cosines and sines are given: element i
- * with i + half, or 2i with 2i + 1 when interleaved. y may be x. */
+/* Turns pairs of a head's first 2 * half elements by angles whose cosines and sines are given:
+ * element i with i + half, or 2i with 2i + 1 when interleaved. y may be x. */
 static inline void tn__rotate(const float *x, float *y, const float *cosines, const float *sines,
                               uint64_t half, bool interleaved) {
     for (uint64_t i = 0; i < half; i++) {

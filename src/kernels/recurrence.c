@@ -1,9 +1,9 @@
 /* recurrence.c - CausalConvWithState and LinearAttention in float32. See recurrence.h.
  *
- * Linear attention keeps a state [D, Dv] for each key head; a token decays it, subtracts what it already
- * says of the key (delta rules), adds the outer product of key and value, and reads it with the query.
- * The state lies in the output, which may be where the past state was.
- * Source: operator texts of ONNX, opset 27; S. Yang et al., Gated Delta Networks, 2024.
+ * Linear attention keeps a state [D, Dv] for each key head; a token decays it, subtracts what it
+ * already says of the key (delta rules), adds the outer product of key and value, and reads it with
+ * the query. The state lies in the output, which may be where the past state was. Source: operator
+ * texts of ONNX, opset 27; S. Yang et al., Gated Delta Networks, 2024.
  */
 #include "kernels/recurrence.h"
 
@@ -12,7 +12,8 @@
 #include "kernels/approximate.h"
 
 static tn_status recurrence_bad(const tn_kernel_call *call, uint32_t input) {
-    return tn__call_fail(call, TN_E_INVALID, "the shape of input %u does not fit the others", input);
+    return tn__call_fail(call, TN_E_INVALID, "the shape of input %u does not fit the others",
+                         input);
 }
 
 /* --- a convolution of each channel with the columns before it --- */
@@ -48,8 +49,9 @@ tn_status tn__causal_run(tn_kernel_call *call) {
         }
         for (int64_t j = 0; j < before && state != NULL; j++) {
             int64_t at = length - before + j;
-            ((float *)state->data)[row * before + j] =
-                at >= 0 ? from[at] : old != NULL ? old[before + at] : 0;
+            ((float *)state->data)[row * before + j] = at >= 0       ? from[at]
+                                                       : old != NULL ? old[before + at]
+                                                                     : 0;
         }
     }
     return TN_OK;
@@ -144,7 +146,8 @@ static void linear_update(const linear_frame *it, const float *key, const float 
             state[d * it->value_size + e] += key[d] * it->read[e];
 }
 
-static void linear_output(const linear_frame *it, const float *query, const float *state, float *y) {
+static void linear_output(const linear_frame *it, const float *query, const float *state,
+                          float *y) {
     for (uint64_t e = 0; e < it->value_size; e++) y[e] = 0;
     for (uint64_t d = 0; d < it->size; d++)
         for (uint64_t e = 0; e < it->value_size; e++)

@@ -53,8 +53,7 @@ tn_status tn__program_statics(const tn_program *program, tn__arena *arena, tn_st
     uint8_t *needed = tn__arena_array(arena, tensors, 1);
     tn_static_block *made = tn__arena_array(arena, tensors, sizeof *made);
     uint8_t *how = tn__arena_array(arena, tensors, 1);
-    if (needed == NULL || made == NULL || how == NULL)
-        return tn__no_memory(error, "static memory");
+    if (needed == NULL || made == NULL || how == NULL) return tn__no_memory(error, "static memory");
     const tn_block *block = tn_graph_block(graph, 0);
     statics_need(graph, block->outputs, block->output_count, needed);
     for (uint32_t r = 0; r < tn_program_region_count(program); r++) {

@@ -59,8 +59,9 @@ static uint32_t groups_number(const tn_snapshot_lives *lives, const tn_snapshot_
 }
 
 static size_t groups_count(const tn_snapshot_lives *lives, tn_snapshot_by by) {
-    return by == TN_SNAPSHOT_BY_CATEGORY ? lives->snapshot->category_count + TN_SNAPSHOT_GUESS_COUNT + 1
-                                         : lives->name_count;
+    return by == TN_SNAPSHOT_BY_CATEGORY
+               ? lives->snapshot->category_count + TN_SNAPSHOT_GUESS_COUNT + 1
+               : lives->name_count;
 }
 
 static const char *groups_name(const tn_snapshot_lives *lives, uint32_t number, tn_snapshot_by by) {
@@ -184,7 +185,8 @@ static bool groups_stream_lives(const tn_snapshot *snapshot, uint32_t device, ui
         const tn_snapshot_segment *segment = &snapshot->segments[s];
         if (segment->device != device || segment->stream != stream) continue;
         for (uint32_t b = 0; b < segment->block_count; b++)
-            if (snapshot->blocks[segment->first_block + b].state != TN_SNAPSHOT_INACTIVE) return true;
+            if (snapshot->blocks[segment->first_block + b].state != TN_SNAPSHOT_INACTIVE)
+                return true;
     }
     return false;
 }

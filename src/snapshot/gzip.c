@@ -1,10 +1,10 @@
 /* gzip.c - unpacks gzip (RFC 1952) and deflate (RFC 1951): some tools compress memory snapshots.
  *
- * Codes of each length are consecutive, so a symbol is decoded from the counts of codes by length alone,
- * bit by bit: no table that a file could make large. Every read and every copy is bounded; the sum and the
- * length at the end are checked. Snapshots of a gigabyte unpack in tens of seconds, which is rare enough
- * to do without a library.
- * Source: RFC 1951, RFC 1952; the method of decoding is that of M. Adler's puff.c (zlib).
+ * Codes of each length are consecutive, so a symbol is decoded from the counts of codes by length
+ * alone, bit by bit: no table that a file could make large. Every read and every copy is bounded;
+ * the sum and the length at the end are checked. Snapshots of a gigabyte unpack in tens of seconds,
+ * which is rare enough to do without a library. Source: RFC 1951, RFC 1952; the method of decoding
+ * is that of M. Adler's puff.c (zlib).
  */
 #include "snapshot/gzip.h"
 
@@ -96,13 +96,14 @@ static tn_status gzip_copy(gzip_state *it, uint32_t length, uint32_t distance) {
 
 static tn_status gzip_compressed(gzip_state *it, const gzip_code *letters,
                                  const gzip_code *distances) {
-    static const uint16_t length_base[] = {3,  4,  5,  6,  7,  8,  9,  10, 11,  13,  15,  17,  19,  23, 27,
-                                           31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258};
+    static const uint16_t length_base[] = {3,  4,  5,  6,   7,   8,   9,   10,  11, 13,
+                                           15, 17, 19, 23,  27,  31,  35,  43,  51, 59,
+                                           67, 83, 99, 115, 131, 163, 195, 227, 258};
     static const uint8_t length_bits[] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2,
                                           2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0};
-    static const uint16_t distance_base[] = {1,   2,   3,   4,   5,   7,    9,    13,   17,   25,
-                                             33,  49,  65,  97,  129, 193,  257,  385,  513,  769,
-                                             1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577};
+    static const uint16_t distance_base[] = {
+        1,   2,   3,   4,   5,   7,    9,    13,   17,   25,   33,   49,   65,    97,    129,
+        193, 257, 385, 513, 769, 1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577};
     static const uint8_t distance_bits[] = {0, 0, 0, 0, 1, 1, 2, 2,  3,  3,  4,  4,  5,  5,  6,
                                             6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13};
     for (;;) {
@@ -158,7 +159,8 @@ static tn_status gzip_lengths(gzip_state *it, const gzip_code *code, uint8_t *le
 }
 
 static tn_status gzip_dynamic(gzip_state *it) {
-    static const uint8_t order[19] = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
+    static const uint8_t order[19] = {16, 17, 18, 0, 8,  7, 9,  6, 10, 5,
+                                      11, 4,  12, 3, 13, 2, 14, 1, 15};
     uint8_t lengths[GZIP_SYMBOLS + 32] = {0};
     uint32_t letter_count = 0, distance_count = 0, count = 0, bits = 0;
     gzip_code letters, distances;
@@ -167,7 +169,8 @@ static tn_status gzip_dynamic(gzip_state *it) {
     TN_TRY(gzip_bits(it, 4, &count));
     letter_count += 257;
     distance_count += 1;
-    if (letter_count > 286 || distance_count > GZIP_DISTANCES) return gzip_bad(it, "too many codes");
+    if (letter_count > 286 || distance_count > GZIP_DISTANCES)
+        return gzip_bad(it, "too many codes");
     for (uint32_t i = 0; i < count + 4; i++) {
         TN_TRY(gzip_bits(it, 3, &bits));
         lengths[order[i]] = (uint8_t)bits;

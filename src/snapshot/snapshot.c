@@ -189,9 +189,12 @@ static tn_status snapshot_sort(const void *bytes, size_t size, tn_error *error) 
         const char *text;
     } sorts[] = {
         {"\x28\xb5\x2f\xfd", 4, "it is compressed by zstd; unpack it with `zstd -d` first"},
-        {"\xfd" "7zXZ", 5, "it is compressed by xz; unpack it with `xz -d` first"},
+        {"\xfd"
+         "7zXZ",
+         5, "it is compressed by xz; unpack it with `xz -d` first"},
         {"SQLite format 3", 16,
-         "it is an SQLite database, as Nsight Systems exports; a memory snapshot of PyTorch is needed: "
+         "it is an SQLite database, as Nsight Systems exports; a memory snapshot of PyTorch is "
+         "needed: "
          "torch.cuda.memory._dump_snapshot() writes one"},
     };
     for (size_t i = 0; i < sizeof sorts / sizeof *sorts; i++)

@@ -1,9 +1,10 @@
-/* test_contrib.c - operators of opsets 23 to 28 and of ONNX Runtime's contrib domain, one at a time: shapes that fit
- * and shapes, attributes and contents that do not.
+/* test_contrib.c - operators of opsets 23 to 28 and of ONNX Runtime's contrib domain, one at a
+ * time: shapes that fit and shapes, attributes and contents that do not.
  *
- * Two properties. Whatever the file says, there is an answer or an error, never more (the sanitizers' builds run
- * this too). And where an operator runs, the plan that lets it work in place gives the bits of a run in which every
- * tensor has memory of its own: a cache that is extended where it lies is the cache that is copied.
+ * Two properties. Whatever the file says, there is an answer or an error, never more (the
+ * sanitizers' builds run this too). And where an operator runs, the plan that lets it work in place
+ * gives the bits of a run in which every tensor has memory of its own: a cache that is extended
+ * where it lies is the cache that is copied.
  */
 #include "../support.h"
 
@@ -11,8 +12,8 @@
 
 #include "base/base.h"
 
-/* Inputs: a type (f float32, l int64, j int32, u uint8, b bool) and an extent for each letter or digit; "_" is
- * omitted. Attributes: name=letter or number. */
+/* Inputs: a type (f float32, l int64, j int32, u uint8, b bool) and an extent for each letter or
+ * digit; "_" is omitted. Attributes: name=letter or number. */
 typedef struct subject {
     const char *type, *domain, *inputs, *attrs;
     uint32_t outputs;
@@ -37,9 +38,11 @@ static const subject subjects[] = {
     {"DequantizeLinear", "", "uVD f1D u1D", "axis=0 block_size=V", 1},
     {"RotaryEmbedding", MS, "fBHSD lBS fVe fVe", "", 1},
     {"GroupQueryAttention", MS, "fBSa fBSb fBSb fBGPD fBGPD jB j", "num_heads=H kv_num_heads=G", 3},
-    {"GroupQueryAttention", MS, "fBSc _ _ fBGPD fBGPD jB j fVe fVe", "num_heads=H kv_num_heads=G do_rotary=1", 3},
+    {"GroupQueryAttention", MS, "fBSc _ _ fBGPD fBGPD jB j fVe fVe",
+     "num_heads=H kv_num_heads=G do_rotary=1", 3},
     {"MultiHeadAttention", MS, "fBSa fBLa fBLa", "num_heads=H", 3},
-    {"MultiHeadAttention", MS, "fBSa fBLa fBLa fi jBT fBHST fBHPD fBHPD", "num_heads=H unidirectional=1", 3},
+    {"MultiHeadAttention", MS, "fBSa fBLa fBLa fi jBT fBHST fBHPD fBHPD",
+     "num_heads=H unidirectional=1", 3},
     {"MultiHeadAttention", MS, "fBSa fBHLD fBHLD", "num_heads=H", 1},
     {"Attention", MS, "fBSK fKi fi", "num_heads=H unidirectional=1", 2},
     {"Attention", MS, "fBSK fKi fi jBT f2BHPD", "num_heads=H", 2},
@@ -54,7 +57,8 @@ static const subject subjects[] = {
     {"FusedMatMul", MS, "fBKS fBKN", "transA=1", 1},
     {"FusedGemm", MS, "fSK fKN fN", "", 1},
     {"MatMulNBits", MS, "fBSm uN18 fN1 uN1", "K=m N=N bits=4 block_size=16", 1},
-    {"GatherBlockQuantized", MS, "uV8 lBS fV1", "bits=4 block_size=16 gather_axis=0 quantize_axis=1", 1},
+    {"GatherBlockQuantized", MS, "uV8 lBS fV1",
+     "bits=4 block_size=16 gather_axis=0 quantize_axis=1", 1},
     {"MoE", MS, "fSD fSG fGND _ fGDN", "k=1", 1},
     {"QMoE", MS, "fSm fSG uGm8 fGm _ uGm8 fGm", "k=1", 1},
     {"QLinearAdd", MS, "uBSD f u uSD f u f u", "", 1},
@@ -79,7 +83,9 @@ typedef struct scene {
     tn_error error;
 } scene;
 
-static int64_t below(scene *it, uint32_t count) { return (int64_t)tn__random_below(&it->random, count); }
+static int64_t below(scene *it, uint32_t count) {
+    return (int64_t)tn__random_below(&it->random, count);
+}
 
 static void draw_extents(scene *it) {
     int64_t *at = it->extents;
@@ -137,8 +143,8 @@ static void add_input(scene *it, const char *text, size_t length, bool wild) {
 static const int64_t odd[] = {0, -1, 1, 3, 7, 1 << 20, INT32_MAX, INT64_MAX, INT64_MIN};
 
 /* name=letter, name=number */
-static uint32_t read_attrs(scene *it, const char *text, bool wild, char names[8][40], tn_attr *attrs,
-                           int64_t *ints, double *floats) {
+static uint32_t read_attrs(scene *it, const char *text, bool wild, char names[8][40],
+                           tn_attr *attrs, int64_t *ints, double *floats) {
     uint32_t count = 0;
     while (*text != '\0') {
         size_t length = strcspn(text, " ");
@@ -188,7 +194,8 @@ static void build(scene *it, const subject *what, bool wild) {
                      .input_count = it->input_count,
                      .output_count = what->outputs,
                      .attr_count = read_attrs(it, what->attrs, wild, names, attrs, ints, floats)};
-    if (tn_graph_add_op(it->graph, &op, NULL, &it->error) != TN_OK) fail_msg("%s", it->error.message);
+    if (tn_graph_add_op(it->graph, &op, NULL, &it->error) != TN_OK)
+        fail_msg("%s", it->error.message);
 }
 
 static void fill(scene *it, tn_session *session, uint64_t seed, bool wild) {
@@ -228,14 +235,16 @@ static bool run_both(scene *it, const subject *what, uint64_t seed, bool wild) {
             if (way == 0) {
                 sizes[k] = array->bytes < sizeof kept[k] ? array->bytes : sizeof kept[k];
                 if (sizes[k] > 0) memcpy(kept[k], array->data, (size_t)sizes[k]);
-            } else if (ran[0] && sizes[k] > 0 && memcmp(kept[k], array->data, (size_t)sizes[k]) != 0) {
-                fail_msg("%s (%s), seed %llu: output %u is another in place", what->type, what->inputs,
-                         (unsigned long long)seed, k);
+            } else if (ran[0] && sizes[k] > 0 &&
+                       memcmp(kept[k], array->data, (size_t)sizes[k]) != 0) {
+                fail_msg("%s (%s), seed %llu: output %u is another in place", what->type,
+                         what->inputs, (unsigned long long)seed, k);
             }
         }
         tn_session_close(session);
     }
-    if (ran[0] != ran[1]) fail_msg("%s, seed %llu: runs in one way alone", what->type, (unsigned long long)seed);
+    if (ran[0] != ran[1])
+        fail_msg("%s, seed %llu: runs in one way alone", what->type, (unsigned long long)seed);
     return ran[0];
 }
 
@@ -260,7 +269,8 @@ static void operators_that_fit_run_and_in_place_changes_nothing(void **state) {
     for (size_t s = 0; s < sizeof subjects / sizeof *subjects; s++) {
         uint32_t ran = run_seeds(&subjects[s], 1, 40, false);
         /* contents decide for some (lengths of caches, indices) */
-        if (ran < 4) fail_msg("%s (%s): ran %u times of 40", subjects[s].type, subjects[s].inputs, ran);
+        if (ran < 4)
+            fail_msg("%s (%s): ran %u times of 40", subjects[s].type, subjects[s].inputs, ran);
     }
 }
 

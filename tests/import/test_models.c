@@ -52,8 +52,8 @@ static void answer(answers *to, const char *message) {
     }
 }
 
-/* Whether the facts beside a model (NAME.json of onnx-2026) say that ONNX Runtime refuses it. Or a size
- * depends on a condition that is an input: an answer that asks for it. */
+/* Whether the facts beside a model (NAME.json of onnx-2026) say that ONNX Runtime refuses it. Or a
+ * size depends on a condition that is an input: an answer that asks for it. */
 static bool is_refused(const char *path) {
     char text[2048] = "", name[1024];
     if (strstr(path, "sem_if_ranks.onnx") != NULL) return true;

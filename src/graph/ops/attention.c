@@ -1,12 +1,11 @@
 /* attention.c - attention, its caches and positions, and the recurrences that stand in its place:
  * Attention, RotaryEmbedding, LinearAttention, CausalConvWithState.
  *
- * A tensor of heads is [batch, heads, length, size], or [batch, length, heads * size] with the number
- * of heads as an attribute. Keys and values of earlier calls ("past") stand before the new ones in
- * what comes out ("present"). Without a past, `present` is the new keys and values: a view of them.
- * Attributes are read whatever the operator set is: the window of Attention came to opset 25 after
- * that set had been released.
- * Source: operator texts of ONNX, opsets 23 to 28.
+ * A tensor of heads is [batch, heads, length, size], or [batch, length, heads * size] with the
+ * number of heads as an attribute. Keys and values of earlier calls ("past") stand before the new
+ * ones in what comes out ("present"). Without a past, `present` is the new keys and values: a view
+ * of them. Attributes are read whatever the operator set is: the window of Attention came to opset
+ * 25 after that set had been released. Source: operator texts of ONNX, opsets 23 to 28.
  */
 #include "graph/extents.h"
 #include "graph/fold.h"
@@ -70,8 +69,7 @@ static tn_status attention_read(tn_infer *infer, attention_dims *dims) {
         (dims->groups < 1 || dims->heads % dims->groups != 0))
         return tn__infer_fail(infer, "%lld query heads are no multiple of %lld key heads",
                               (long long)dims->heads, (long long)dims->groups);
-    dims->total =
-        past != NULL ? tn__extent_add(tn__extent(past, 2), dims->keys) : dims->keys;
+    dims->total = past != NULL ? tn__extent_add(tn__extent(past, 2), dims->keys) : dims->keys;
     return TN_OK;
 }
 
@@ -106,7 +104,8 @@ static uint64_t attention_flops(tn_infer *infer) {
         return TN_SIZE_UNKNOWN;
     int64_t scores = tn__extent_mul(tn__extent_mul(dims.batch, dims.heads),
                                     tn__extent_mul(dims.queries, dims.total));
-    int64_t each = tn__extent_add(tn__extent_mul(2, tn__extent_add(dims.size, dims.value_size)), 12);
+    int64_t each =
+        tn__extent_add(tn__extent_mul(2, tn__extent_add(dims.size, dims.value_size)), 12);
     int64_t flops = tn__extent_mul(scores, each);
     return flops == TN_DIM_UNKNOWN || flops < 0 ? TN_SIZE_UNKNOWN : (uint64_t)flops;
 }
@@ -188,8 +187,7 @@ static uint64_t attention_flops_linear(tn_infer *infer) {
 static uint64_t attention_flops_causal(tn_infer *infer) {
     const tn_tensor *w = tn__input(infer, 1);
     if (!tn__rank_known(w) || w->rank != 3 || w->shape[2] < 0) return TN_SIZE_UNKNOWN;
-    return tn__count_mul(tn__elements(tn__output(infer, 0)),
-                         tn__mul_sat(2, (uint64_t)w->shape[2]));
+    return tn__count_mul(tn__elements(tn__output(infer, 0)), tn__mul_sat(2, (uint64_t)w->shape[2]));
 }
 
 /* The window of a convolution with a state, and the state of linear attention, are parts of the

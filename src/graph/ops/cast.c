@@ -1,5 +1,5 @@
-/* cast.c - Cast and CastLike: another element type, element by element; BitCast: the same bits under
- * another element type.
+/* cast.c - Cast and CastLike: another element type, element by element; BitCast: the same bits
+ * under another element type.
  *
  * To the same type it is a view; to one of the same width it may overwrite its input. Contents are
  * converted as C does: towards zero from floating to integer, wrapped to the width; where a number
@@ -108,8 +108,13 @@ static tn_view cast_view_bits(tn_infer *infer, uint32_t output) {
     .fold = cast_fold, .flops_per = 1, .inplace = 1, .view = cast_view, .monotone = 1,             \
     .split = tn__split_first
 static const tn_op_rule cast_rules[] = {
-    {.type = "BitCast", .inputs_min = 1, .inputs_max = 1, .outputs_max = 1, .shape = cast_shape_bits,
-     .view = cast_view_bits, .split = tn__split_first},
+    {.type = "BitCast",
+     .inputs_min = 1,
+     .inputs_max = 1,
+     .outputs_max = 1,
+     .shape = cast_shape_bits,
+     .view = cast_view_bits,
+     .split = tn__split_first},
     {CAST(Cast, 1, cast_shape), .gradient = tn__gradient_cast},
     {CAST(CastLike, 2, cast_like_shape), .no_gradient = 2, .gradient = tn__gradient_cast},
 };

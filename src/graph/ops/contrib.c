@@ -1,5 +1,6 @@
-/* contrib.c - operators of ONNX Runtime's domain com.microsoft around attention: normalisations with a
- * residual, activations with a bias, embeddings, products with packed weights, mixtures of experts.
+/* contrib.c - operators of ONNX Runtime's domain com.microsoft around attention: normalisations
+ * with a residual, activations with a bias, embeddings, products with packed weights, mixtures of
+ * experts.
  *
  * Outputs that a run rarely wants (mean, inverse deviation) stand before the residual sum, so their
  * names are usually empty.
@@ -27,8 +28,8 @@ static tn_status contrib_shape_skip(tn_infer *infer) {
     return tn__set_output(infer, 2, TN_FLOAT32, x->rank, shape);
 }
 
-/* Output 0 is written over the input or over the skip connection; the sum over the other, as long as
- * it does not broadcast. */
+/* Output 0 is written over the input or over the skip connection; the sum over the other, as long
+ * as it does not broadcast. */
 static uint64_t contrib_inplace_skip(tn_infer *infer, uint32_t output) {
     const tn_tensor *x = tn__input(infer, 0), *skip = tn__input(infer, 1);
     bool alike = tn__shape_known(x) && tn__shape_known(skip) && x->rank == skip->rank &&
@@ -101,9 +102,10 @@ static tn_status contrib_shape_product(tn_infer *infer) {
     const tn_tensor *a = tn__input(infer, 0), *b = tn__input(infer, 1);
     int64_t left[TN_RANK_MAX], right[TN_RANK_MAX];
     if (tn__attr_int(infer->op, "transBatchA", 0) || tn__attr_int(infer->op, "transBatchB", 0))
-        TN_FAIL(infer->error, TN_E_UNSUPPORTED,
-                "attributes transBatchA and transBatchB are not supported; save the model at a lower "
-                "level of optimisation");
+        TN_FAIL(
+            infer->error, TN_E_UNSUPPORTED,
+            "attributes transBatchA and transBatchB are not supported; save the model at a lower "
+            "level of optimisation");
     tn_tensor x = contrib_flipped(a, tn__attr_int(infer->op, "transA", 0) != 0, left);
     tn_tensor y = contrib_flipped(b, tn__attr_int(infer->op, "transB", 0) != 0, right);
     return tn__shape_product(infer, &x, &y, a->dtype);
@@ -166,8 +168,9 @@ static tn_status contrib_shape_nbits(tn_infer *infer) {
     uint64_t there = tn__elements(w);
     if (w->dtype == TN_UINT8 && there != TN_SIZE_UNKNOWN && size != TN_DIM_UNKNOWN &&
         there < (uint64_t)size)
-        return tn__infer_fail(infer, "'%.60s' has %llu bytes; %lld x %lld weights of %lld bits in "
-                                     "blocks of %lld take %lld",
+        return tn__infer_fail(infer,
+                              "'%.60s' has %llu bytes; %lld x %lld weights of %lld bits in "
+                              "blocks of %lld take %lld",
                               w->name, (unsigned long long)there, (long long)n, (long long)k,
                               (long long)bits, (long long)block, (long long)size);
     return TN_OK;

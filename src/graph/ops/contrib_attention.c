@@ -2,9 +2,10 @@
  * optimizer and the model builder of onnxruntime-genai write, with caches and positions.
  *
  * A cache ("past", "present") may be one buffer for both: the operator then writes the new keys and
- * values behind those that are there, so outputs 1 and 2 may overwrite the pasts where the bytes are
- * equal. Hidden sizes are [batch, length, heads * size]; caches are [batch, heads, length, size].
- * Source: docs/ContribOperators.md and core/graph/contrib_ops/bert_defs.cc of ONNX Runtime, 2026.
+ * values behind those that are there, so outputs 1 and 2 may overwrite the pasts where the bytes
+ * are equal. Hidden sizes are [batch, length, heads * size]; caches are [batch, heads, length,
+ * size]. Source: docs/ContribOperators.md and core/graph/contrib_ops/bert_defs.cc of ONNX Runtime,
+ * 2026.
  */
 #include "graph/extents.h"
 #include "graph/fold.h"
@@ -151,8 +152,8 @@ static uint64_t contrib_flops_multi(tn_infer *infer) {
     quiet.error = &unused;
     if (contrib_read_multi(&quiet, &dims) != TN_OK) return TN_SIZE_UNKNOWN;
     const tn_tensor *past = tn__input(infer, 6);
-    return contrib_flops_over(
-        infer, past != NULL ? tn__extent_add(tn__extent(past, 2), dims.keys) : dims.keys);
+    return contrib_flops_over(infer, past != NULL ? tn__extent_add(tn__extent(past, 2), dims.keys)
+                                                  : dims.keys);
 }
 
 /* For one step of a decoder: the value decides the hidden size, if there is one. */
@@ -278,9 +279,8 @@ static tn_status contrib_shape_packed(tn_infer *infer) {
     const int64_t *sizes = tn__attr_ints(infer->op, "qkv_hidden_sizes", &count);
     TN_TRY(tn__rank_between(infer, 0, 2, 2));
     TN_TRY(tn__rank_between(infer, 1, 2, 2));
-    int64_t y[2] = {tn__extent(x, 0), sizes != NULL && count == 3
-                                          ? sizes[2]
-                                          : tn__extent_div(tn__extent(w, 1), 3)};
+    int64_t y[2] = {tn__extent(x, 0),
+                    sizes != NULL && count == 3 ? sizes[2] : tn__extent_div(tn__extent(w, 1), 3)};
     return tn__set_output(infer, 0, x->dtype, 2, y);
 }
 
@@ -334,7 +334,8 @@ static tn_status contrib_shape_rotary(tn_infer *infer) {
     TN_TRY(tn__attr_count(infer, "num_heads", 0, 0, CONTRIB_HEADS_MAX, &heads));
     TN_TRY(tn__attr_count(infer, "rotary_embedding_dim", 0, 0, INT32_MAX, &rotated));
     if (rotated > 0 && heads == 0)
-        return tn__infer_fail(infer, "attribute num_heads is missing; rotary_embedding_dim needs it");
+        return tn__infer_fail(infer,
+                              "attribute num_heads is missing; rotary_embedding_dim needs it");
     return tn__shape_first(infer);
 }
 
@@ -359,8 +360,8 @@ static tn_status contrib_shape_gated_relative(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0), *bias = tn__input(infer, 2);
     int64_t heads, length = tn__extent(bias, 2);
     TN_TRY(contrib_heads(infer, "num_heads", &heads));
-    int64_t batch = tn__rank_known(x) && x->rank == 3 ? x->shape[0]
-                                                      : tn__extent(tn__input(infer, 6), 0);
+    int64_t batch =
+        tn__rank_known(x) && x->rank == 3 ? x->shape[0] : tn__extent(tn__input(infer, 6), 0);
     return tn__set_output(infer, 0, x->dtype, 4, (int64_t[]){batch, heads, length, length});
 }
 
@@ -402,7 +403,8 @@ static tn_status contrib_shape_linear(tn_infer *infer) {
     TN_TRY(contrib_heads(infer, "kv_num_heads", &groups));
     int64_t size = tn__extent_div(tn__extent(k, 2), groups);
     int64_t value_size = tn__extent_div(tn__extent(v, 2), groups);
-    int64_t most = heads > groups ? heads : groups; /* more heads of values than of queries: theirs */
+    int64_t most =
+        heads > groups ? heads : groups; /* more heads of values than of queries: theirs */
     int64_t y[3] = {tn__extent(q, 0), tn__extent(q, 1), tn__extent_mul(most, value_size)};
     int64_t state[4] = {tn__extent(q, 0), groups, tn__extent_or(size, tn__extent(past, 2)),
                         tn__extent_or(value_size, tn__extent(past, 3))};
@@ -413,7 +415,8 @@ static tn_status contrib_shape_linear(tn_infer *infer) {
 /* q, k [tokens, Hq, D] and v [tokens, Hv, Dv], or [batch, length, ..] for tokens; the state is
  * [batch, Hv, Dv, D] and always float32. */
 static tn_status contrib_shape_delta(tn_infer *infer) {
-    const tn_tensor *q = tn__input(infer, 0), *v = tn__input(infer, 2), *state = tn__input(infer, 6);
+    const tn_tensor *q = tn__input(infer, 0), *v = tn__input(infer, 2),
+                    *state = tn__input(infer, 6);
     int64_t capacity;
     TN_TRY(tn__rank_between(infer, 0, 3, 4));
     TN_TRY(tn__attr_count(infer, "state_update_capacity", 0, 0, 8, &capacity));

@@ -1,5 +1,5 @@
-/* contrib_quant.c - operators on quantised numbers of ONNX Runtime's domain com.microsoft: scales and
- * zero points stand behind each operand; the result is quantised as well, or real.
+/* contrib_quant.c - operators on quantised numbers of ONNX Runtime's domain com.microsoft: scales
+ * and zero points stand behind each operand; the result is quantised as well, or real.
  *
  * A zero point may be omitted, and operands come behind it: only input 0 is sure to be there.
  * Source: core/graph/contrib_ops/quantization_defs.cc and docs/ContribOperators.md of ONNX Runtime,
@@ -79,8 +79,7 @@ static tn_status quant_shape_global(tn_infer *infer) {
     if (!tn__rank_known(x)) return tn__set_dtype(infer, 0, x->dtype);
     if (x->rank < 3) return tn__infer_fail(infer, "'%.60s' has rank %u", x->name, x->rank);
     uint32_t channels = quant_channels_last(infer) ? x->rank - 1 : 1;
-    for (uint32_t d = 0; d < x->rank; d++)
-        shape[d] = d == 0 || d == channels ? x->shape[d] : 1;
+    for (uint32_t d = 0; d < x->rank; d++) shape[d] = d == 0 || d == channels ? x->shape[d] : 1;
     return tn__set_output(infer, 0, x->dtype, x->rank, shape);
 }
 
@@ -138,8 +137,8 @@ static tn_status quant_shape_matmul_to_float(tn_infer *infer) {
     return tn__shape_matmul(infer, 0, 1, tn__input(infer, 2)->dtype);
 }
 static tn_status quant_shape_matmul16(tn_infer *infer) {
-    bool unsigned_both = tn__input(infer, 0)->dtype == TN_UINT16 &&
-                         tn__input(infer, 1)->dtype == TN_UINT16;
+    bool unsigned_both =
+        tn__input(infer, 0)->dtype == TN_UINT16 && tn__input(infer, 1)->dtype == TN_UINT16;
     return tn__shape_matmul(infer, 0, 1, unsigned_both ? TN_UINT32 : TN_INT32);
 }
 
@@ -152,7 +151,9 @@ static tn_status quant_shape_gemm(tn_infer *infer) {
     bool flip_a = tn__attr_int(infer->op, "transA", 0) != 0,
          flip_b = tn__attr_int(infer->op, "transB", 0) != 0;
     TN_TRY(tn__extents_agree(infer, 0, flip_a ? 0 : 1, 3, flip_b ? 1 : 0));
-    tn_dtype dtype = tn__input(infer, 7) == NULL ? TN_FLOAT32 : zero != NULL ? zero->dtype : a->dtype;
+    tn_dtype dtype = tn__input(infer, 7) == NULL ? TN_FLOAT32
+                     : zero != NULL              ? zero->dtype
+                                                 : a->dtype;
     int64_t shape[2] = {tn__extent(a, flip_a ? 1 : 0), tn__extent(b, flip_b ? 0 : 1)};
     return tn__set_output(infer, 0, dtype, 2, shape);
 }

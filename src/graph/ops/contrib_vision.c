@@ -1,5 +1,6 @@
-/* contrib_vision.c - convolutions and pools of ONNX Runtime's domain com.microsoft: with an activation,
- * with channels last, quantised. And operators of that domain that cannot be planned, with the reason.
+/* contrib_vision.c - convolutions and pools of ONNX Runtime's domain com.microsoft: with an
+ * activation, with channels last, quantised. And operators of that domain that cannot be planned,
+ * with the reason.
  *
  * The optimizer writes the first; quantised graphs hold operators with channels last between two
  * Transposes. Weights of NhwcConv have their channels last as well, as far as their extents show.
@@ -100,11 +101,12 @@ static uint64_t vision_inplace_conv(tn_infer *infer, uint32_t output) {
 static tn_status vision_refuse_search(tn_infer *infer, uint32_t round, bool *again) {
     (void)round;
     *again = false;
-    TN_FAIL(infer->error, TN_E_UNSUPPORTED,
-            "%.40s runs the graphs of its attributes (encoder, decoder, init_decoder) in a loop and "
-            "allocates their caches itself; write the graph of attribute 'decoder' as a model of its "
-            "own and plan that",
-            infer->op->type);
+    TN_FAIL(
+        infer->error, TN_E_UNSUPPORTED,
+        "%.40s runs the graphs of its attributes (encoder, decoder, init_decoder) in a loop and "
+        "allocates their caches itself; write the graph of attribute 'decoder' as a model of its "
+        "own and plan that",
+        infer->op->type);
 }
 
 static tn_status vision_refuse_opaque(tn_infer *infer) {

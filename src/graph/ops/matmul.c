@@ -48,7 +48,9 @@ tn_status tn__shape_matmul(tn_infer *infer, uint32_t left, uint32_t right, tn_dt
 static tn_status matmul_shape(tn_infer *infer) {
     return tn__shape_matmul(infer, 0, 1, tn__input(infer, 0)->dtype);
 }
-static tn_status matmul_shape_integer(tn_infer *infer) { return tn__shape_matmul(infer, 0, 1, TN_INT32); }
+static tn_status matmul_shape_integer(tn_infer *infer) {
+    return tn__shape_matmul(infer, 0, 1, TN_INT32);
+}
 static tn_status matmul_shape_qlinear(tn_infer *infer) {
     const tn_tensor *zero = tn__input(infer, 7);
     return tn__shape_matmul(infer, 0, 3, zero != NULL ? zero->dtype : TN_UNDEFINED);

@@ -116,8 +116,9 @@ static bool sequence_pieces(const tn_infer *infer, int64_t extent, uint64_t *pie
     return true;
 }
 
-/* Whether the axis is dropped. The text of the standard ignores `keepdims` where sizes are given; ONNX
- * Runtime drops the axis for a scalar size of 1 as well, and PyTorch's exporter relies on it. */
+/* Whether the axis is dropped. The text of the standard ignores `keepdims` where sizes are given;
+ * ONNX Runtime drops the axis for a scalar size of 1 as well, and PyTorch's exporter relies on it.
+ */
 static tn_status sequence_drops(tn_infer *infer, bool *drop) {
     const tn_tensor *split = tn__input(infer, 1);
     uint32_t count;

@@ -56,7 +56,8 @@ static void slice_cut(const slice_lists *lists, uint32_t i, uint32_t axis, int64
     if (extent == TN_DIM_UNKNOWN || (lists->bounded && step < 0)) return;
     bool forward = step > 0;
     from = slice_clamp(from, extent, 0, forward ? extent : extent - 1);
-    to = slice_clamp(tn__slice_end(to, step), extent, forward ? 0 : -1, forward ? extent : extent - 1);
+    to = slice_clamp(tn__slice_end(to, step), extent, forward ? 0 : -1,
+                     forward ? extent : extent - 1);
     uint64_t span =
         forward ? (to > from ? (uint64_t)(to - from) : 0) : (from > to ? (uint64_t)(from - to) : 0);
     uint64_t stride = forward ? (uint64_t)step : 0 - (uint64_t)step;
@@ -213,8 +214,9 @@ static tn_status slice_split_check_equal(tn_infer *infer, int64_t extent) {
     if (extent == TN_DIM_UNKNOWN || (tn__input(infer, 0)->flags & TN_TENSOR_BOUND)) return TN_OK;
     int64_t chunk = extent / outputs + (extent % outputs != 0);
     if (!__builtin_mul_overflow(outputs - 1, chunk, &before) && before <= extent) return TN_OK;
-    return tn__infer_fail(infer, "%lld elements do not make %lld parts of %lld: the last one would "
-                                 "begin behind the end",
+    return tn__infer_fail(infer,
+                          "%lld elements do not make %lld parts of %lld: the last one would "
+                          "begin behind the end",
                           (long long)extent, (long long)outputs, (long long)chunk);
 }
 

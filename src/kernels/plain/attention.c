@@ -1,8 +1,8 @@
 /* attention.c - Attention and RotaryEmbedding of ONNX in plain loops (attend.h), in float32.
  *
- * Keys and values of earlier calls and the new ones become one sequence in `present`; where that output
- * is not wanted, in scratch. Without a past the inputs are read where they are.
- * Source: operator texts of ONNX, opsets 23 to 25.
+ * Keys and values of earlier calls and the new ones become one sequence in `present`; where that
+ * output is not wanted, in scratch. Without a past the inputs are read where they are. Source:
+ * operator texts of ONNX, opsets 23 to 25.
  */
 #include <math.h>
 
@@ -17,7 +17,8 @@ typedef struct attention_dims {
 /* --- shapes --- */
 
 static tn_status attention_bad(const tn_kernel_call *call, uint32_t input) {
-    return tn__call_fail(call, TN_E_INVALID, "the shape of input %u does not fit the others", input);
+    return tn__call_fail(call, TN_E_INVALID, "the shape of input %u does not fit the others",
+                         input);
 }
 
 /* heads of an operand and the extent of one: [B, H, L, D] or [B, L, H * D]. */
@@ -79,7 +80,8 @@ static tn_status attention_check_outputs(const tn_kernel_call *call, const atten
 
 /* --- masks --- */
 
-/* Broadcasts to [batch, heads, queries, keys] from the right; shorter in keys: the rest is not seen. */
+/* Broadcasts to [batch, heads, queries, keys] from the right; shorter in keys: the rest is not
+ * seen. */
 static tn_status attention_mask(const tn_kernel_call *call, const attention_dims *dims,
                                 int64_t strides[4], uint64_t *keys) {
     const tn_operand *mask = tn__call_input(call, 3);
@@ -109,8 +111,7 @@ static tn__attend_side attention_sequence(const tn_kernel_call *call, const atte
     const tn_operand *fresh = &call->inputs[1 + which], *past = tn__call_input(call, 4 + which);
     const tn_operand *present = tn__call_output(call, 1 + which);
     uint64_t size = which == 0 ? dims->size : dims->value_size, total = dims->total;
-    tn__attend_side from =
-        tn__attend_side_of(fresh, dims->flat, b, dims->groups, dims->keys, size);
+    tn__attend_side from = tn__attend_side_of(fresh, dims->flat, b, dims->groups, dims->keys, size);
     if (past == NULL && present == NULL) return from;
     tn__attend_side to = {scratch, total * size, size};
     if (present != NULL) to.data = (float *)present->data + b * dims->groups * total * size;
@@ -152,11 +153,11 @@ static tn_status attention_run(tn_kernel_call *call) {
     uint64_t base = tn__attend_scratch(dims.queries, dims.total) / sizeof(float);
     uint64_t keys = dims.groups * dims.total * dims.size;
     bool kept = tn__call_input(call, 4) == NULL;
-    uint64_t more = kept ? 0
-                         : (tn__call_output(call, 1) == NULL ? keys : 0) +
-                               (tn__call_output(call, 2) == NULL
-                                    ? dims.groups * dims.total * dims.value_size
-                                    : 0);
+    uint64_t more =
+        kept ? 0
+             : (tn__call_output(call, 1) == NULL ? keys : 0) +
+                   (tn__call_output(call, 2) == NULL ? dims.groups * dims.total * dims.value_size
+                                                     : 0);
     TN_TRY(tn__check_scratch(call, (base + more) * sizeof(float)));
     tn__attend it = {.heads = dims.heads,
                      .groups = dims.groups,
@@ -164,8 +165,7 @@ static tn_status attention_run(tn_kernel_call *call) {
                      .keys = dims.total,
                      .size = dims.size,
                      .value_size = dims.value_size,
-                     .scale = (float)tn__attr_float(call->op, "scale",
-                                                    1 / sqrt((double)dims.size)),
+                     .scale = (float)tn__attr_float(call->op, "scale", 1 / sqrt((double)dims.size)),
                      .softcap = (float)tn__attr_float(call->op, "softcap", 0),
                      .causal = tn__attr_int(call->op, "is_causal", 0) != 0,
                      .left = tn__attr_int(call->op, "left_window_size", -1),
@@ -175,8 +175,8 @@ static tn_status attention_run(tn_kernel_call *call) {
                      .scratch = call->workspace};
     float *spare = (float *)call->workspace + base;
     for (uint64_t b = 0; b < dims.batch; b++) {
-        it.q = tn__attend_side_of(&call->inputs[0], dims.flat, b, dims.heads, dims.queries,
-                                  dims.size);
+        it.q =
+            tn__attend_side_of(&call->inputs[0], dims.flat, b, dims.heads, dims.queries, dims.size);
         it.y = tn__attend_side_of(&call->outputs[0], dims.flat, b, dims.heads, dims.queries,
                                   dims.value_size);
         it.k = attention_sequence(call, &dims, b, 0, spare);
@@ -185,13 +185,13 @@ static tn_status attention_run(tn_kernel_call *call) {
         TN_TRY(attention_seen(call, &dims, b, &it));
         if (mask != NULL) {
             uint64_t width = mask->dtype == TN_BOOL ? 1 : sizeof(float);
-            it.bias[0] = (tn__attend_bias){
-                .data = (const char *)mask->data + b * (uint64_t)steps[0] * width,
-                .is_mask = mask->dtype == TN_BOOL,
-                .head = (uint64_t)steps[1],
-                .row = (uint64_t)steps[2],
-                .key = (uint64_t)steps[3],
-                .keys = masked};
+            it.bias[0] =
+                (tn__attend_bias){.data = (const char *)mask->data + b * (uint64_t)steps[0] * width,
+                                  .is_mask = mask->dtype == TN_BOOL,
+                                  .head = (uint64_t)steps[1],
+                                  .row = (uint64_t)steps[2],
+                                  .key = (uint64_t)steps[3],
+                                  .keys = masked};
         }
         uint64_t each = dims.heads * dims.queries * dims.total;
         it.scores = scores != NULL ? (float *)scores->data + b * each : NULL;

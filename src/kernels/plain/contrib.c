@@ -1,6 +1,6 @@
 /* contrib.c - operators of ONNX Runtime's domain com.microsoft around attention, in plain loops and
- * float32: normalisations with a residual, activations with a bias, products with packed weights, tables
- * that are quantised in blocks, embeddings, fused products and convolutions.
+ * float32: normalisations with a residual, activations with a bias, products with packed weights,
+ * tables that are quantised in blocks, embeddings, fused products and convolutions.
  *
  * Packed weights stay packed: a row of them is expanded in scratch for as long as it is multiplied.
  * Source: docs/ContribOperators.md of ONNX Runtime 1.30.
@@ -13,7 +13,8 @@
 #include "kernels/product.h"
 
 static tn_status contrib_bad(const tn_kernel_call *call, uint32_t input) {
-    return tn__call_fail(call, TN_E_INVALID, "the shape of input %u does not fit the others", input);
+    return tn__call_fail(call, TN_E_INVALID, "the shape of input %u does not fit the others",
+                         input);
 }
 
 /* --- normalisations: Skip(Simplified)LayerNormalization, EmbedLayerNormalization --- */
@@ -58,21 +59,21 @@ static tn_status contrib_run_any_skip(tn_kernel_call *call, bool centred) {
     TN_TRY(tn__check_result(call, 0, x->rank, x->shape));
     TN_TRY(tn__check_result(call, 3, x->rank, x->shape));
     TN_TRY(tn__check_scratch(call, hidden * sizeof(float)));
-    const float *bias = contrib_floats(call, bias_at), *beta = centred ? contrib_floats(call, 3) : NULL;
+    const float *bias = contrib_floats(call, bias_at),
+                *beta = centred ? contrib_floats(call, 3) : NULL;
     double epsilon = tn__attr_float(call->op, "epsilon", 1e-12), found[2];
     float *row = call->workspace;
     for (uint32_t i = 1; i < 3; i++)
-        if (tn__call_output(call, i) != NULL &&
-            tn__operand_count(tn__call_output(call, i)) != rows)
-            return tn__call_fail(call, TN_E_INVALID, "output %u has not one number for each row", i);
+        if (tn__call_output(call, i) != NULL && tn__operand_count(tn__call_output(call, i)) != rows)
+            return tn__call_fail(call, TN_E_INVALID, "output %u has not one number for each row",
+                                 i);
     for (uint64_t r = 0; r < rows; r++) {
         const float *from = (const float *)x->data + r * hidden;
         const float *more = (const float *)skip->data + r * hidden % repeats;
         for (uint64_t i = 0; i < hidden; i++)
             row[i] = from[i] + more[i] + (bias != NULL ? bias[i] : 0);
         /* the sum before the norm: output 0 may lie over the input and output 3 over the skip */
-        if (sum_to != NULL)
-            memcpy((float *)sum_to->data + r * hidden, row, hidden * sizeof *row);
+        if (sum_to != NULL) memcpy((float *)sum_to->data + r * hidden, row, hidden * sizeof *row);
         contrib_norm(row, (float *)call->outputs[0].data + r * hidden, hidden,
                      contrib_floats(call, 2), beta, epsilon, centred, found);
         for (uint32_t i = 1; i < 3; i++) {
@@ -137,8 +138,8 @@ static tn_status contrib_run_embed(tn_kernel_call *call) {
         for (uint64_t i = 0; i < hidden; i++)
             to[i] = word[i] + place[i] + (segment != NULL ? segment[i] : 0);
         if (sums != NULL) memcpy((float *)sums->data + t * hidden, to, hidden * sizeof *to);
-        contrib_norm(to, to, hidden, contrib_floats(call, 5), contrib_floats(call, 6), epsilon, true,
-                     found);
+        contrib_norm(to, to, hidden, contrib_floats(call, 5), contrib_floats(call, 6), epsilon,
+                     true, found);
     }
     for (uint64_t b = 0; b < batch && counts != NULL; b++) {
         int32_t seen = 0;
@@ -153,7 +154,8 @@ static bool contrib_accepts_embed(const tn_kernel_setup *setup) {
     return tn__types_agree(setup, TN__TYPE(FLOAT32), 4 | 8 | 16 | 32 | 64, 4) &&
            tn__input_is(setup, 0, TN__TYPES_INDEX) && tn__input_is(setup, 2, TN__TYPE(FLOAT32)) &&
            tn__input_is(setup, 3, TN__TYPE(FLOAT32)) && tn__input_is(setup, 5, TN__TYPE(FLOAT32)) &&
-           tn__input_is(setup, 6, TN__TYPE(FLOAT32)) && tn__input_may_be(setup, 1, TN__TYPES_INDEX) &&
+           tn__input_is(setup, 6, TN__TYPE(FLOAT32)) &&
+           tn__input_may_be(setup, 1, TN__TYPES_INDEX) &&
            tn__input_may_be(setup, 7, TN__TYPES_INDEX) &&
            tn__input_may_be(setup, 8, TN__TYPES_INDEX) &&
            tn__output_may_be(setup, 1, TN__TYPE(INT32));
@@ -180,11 +182,15 @@ static tn_status contrib_run_curve(tn_kernel_call *call, contrib_curve curve) {
     }
     return TN_OK;
 }
-static tn_status contrib_run_gelu(tn_kernel_call *call) { return contrib_run_curve(call, CURVE_GELU); }
+static tn_status contrib_run_gelu(tn_kernel_call *call) {
+    return contrib_run_curve(call, CURVE_GELU);
+}
 static tn_status contrib_run_fast_gelu(tn_kernel_call *call) {
     return contrib_run_curve(call, CURVE_FAST_GELU);
 }
-static tn_status contrib_run_quick(tn_kernel_call *call) { return contrib_run_curve(call, CURVE_QUICK); }
+static tn_status contrib_run_quick(tn_kernel_call *call) {
+    return contrib_run_curve(call, CURVE_QUICK);
+}
 
 static bool contrib_accepts_curve(const tn_kernel_setup *setup) {
     return tn__types_agree(setup, TN__TYPE(FLOAT32), 1 | 2, 0) &&
@@ -195,7 +201,8 @@ static bool contrib_accepts_curve(const tn_kernel_setup *setup) {
 
 static tn_status contrib_run_product(tn_kernel_call *call) {
     const tn_operand *a = &call->inputs[0], *b = &call->inputs[1], *y = &call->outputs[0];
-    bool flip_a = tn__attr_int(call->op, "transA", 0) != 0, flip_b = tn__attr_int(call->op, "transB", 0) != 0;
+    bool flip_a = tn__attr_int(call->op, "transA", 0) != 0,
+         flip_b = tn__attr_int(call->op, "transB", 0) != 0;
     if (a->rank < 2) return contrib_bad(call, 0);
     if (b->rank < 2) return contrib_bad(call, 1);
     uint32_t rank = a->rank > b->rank ? a->rank : b->rank;
@@ -251,11 +258,20 @@ static bool contrib_accepts_product(const tn_kernel_setup *setup) {
 
 /* --- FusedConv, FusedGemm: ONNX's operator, then an activation --- */
 
-typedef enum contrib_after { AFTER_NONE, AFTER_RELU, AFTER_LEAKY, AFTER_TANH, AFTER_SIGMOID, AFTER_CLIP,
-                             AFTER_HARD_SIGMOID, AFTER_UNKNOWN } contrib_after;
+typedef enum contrib_after {
+    AFTER_NONE,
+    AFTER_RELU,
+    AFTER_LEAKY,
+    AFTER_TANH,
+    AFTER_SIGMOID,
+    AFTER_CLIP,
+    AFTER_HARD_SIGMOID,
+    AFTER_UNKNOWN
+} contrib_after;
 
 static contrib_after contrib_after_of(const tn_op *op) {
-    static const char *const names[] = {"", "Relu", "LeakyRelu", "Tanh", "Sigmoid", "Clip", "HardSigmoid"};
+    static const char *const names[] = {"",        "Relu", "LeakyRelu",  "Tanh",
+                                        "Sigmoid", "Clip", "HardSigmoid"};
     const char *name = tn__attr_string(op, "activation", "");
     for (uint32_t i = 0; i < AFTER_UNKNOWN; i++)
         if (strcmp(name, names[i]) == 0) return (contrib_after)i;
@@ -266,7 +282,8 @@ static void contrib_finish(const tn_op *op, float *elements, uint64_t count) {
     uint32_t given;
     const double *list = tn__attr_floats(op, "activation_params", &given);
     contrib_after after = contrib_after_of(op);
-    float alpha = (float)tn__attr_float(op, "activation_alpha", after == AFTER_HARD_SIGMOID ? 0.2 : 0.01);
+    float alpha =
+        (float)tn__attr_float(op, "activation_alpha", after == AFTER_HARD_SIGMOID ? 0.2 : 0.01);
     float beta = (float)tn__attr_float(op, "activation_beta", 0.5);
     if (list != NULL && given > 0) alpha = (float)list[0];
     if (list != NULL && given > 1) beta = (float)list[1];
@@ -335,12 +352,15 @@ typedef struct contrib_packed {
 } contrib_packed;
 
 static tn_status contrib_read_packed(const tn_kernel_call *call, contrib_packed *it) {
-    const tn_operand *w = &call->inputs[1], *scales = &call->inputs[2], *zeros = tn__call_input(call, 3);
+    const tn_operand *w = &call->inputs[1], *scales = &call->inputs[2],
+                     *zeros = tn__call_input(call, 3);
     int64_t k = tn__attr_int(call->op, "K", 0), n = tn__attr_int(call->op, "N", 0),
-            block = tn__attr_int(call->op, "block_size", 0), bits = tn__attr_int(call->op, "bits", 4);
+            block = tn__attr_int(call->op, "block_size", 0),
+            bits = tn__attr_int(call->op, "bits", 4);
     if (k < 1 || n < 1 || k > INT32_MAX || n > INT32_MAX || block < 1 || block > INT32_MAX ||
         (bits != 2 && bits != 4 && bits != 8) || block * bits % 8 != 0)
-        return tn__call_fail(call, TN_E_INVALID, "attributes K, N, bits or block_size are out of range");
+        return tn__call_fail(call, TN_E_INVALID,
+                             "attributes K, N, bits or block_size are out of range");
     *it = (contrib_packed){.columns = (uint64_t)n,
                            .inner = (uint64_t)k,
                            .block = (uint64_t)block,
@@ -350,7 +370,8 @@ static tn_status contrib_read_packed(const tn_kernel_call *call, contrib_packed 
                            .weights = w->data,
                            .scales = scales->data};
     it->zero_bytes = (it->blocks * it->bits + 7) / 8;
-    if (tn__operand_count(w) != it->columns * it->blocks * it->block_bytes) return contrib_bad(call, 1);
+    if (tn__operand_count(w) != it->columns * it->blocks * it->block_bytes)
+        return contrib_bad(call, 1);
     TN_TRY(tn__check_count(call, 2, it->columns * it->blocks));
     TN_TRY(tn__check_count(call, 5, it->columns));
     if (zeros == NULL) return TN_OK;
@@ -368,7 +389,8 @@ static void contrib_expand(const contrib_packed *it, uint64_t n, float *row) {
     for (uint64_t b = 0; b < it->blocks; b++) {
         const uint8_t *bytes = it->weights + (n * it->blocks + b) * it->block_bytes;
         float zero = (float)(1 << (it->bits - 1)), scale = it->scales[n * it->blocks + b];
-        if (it->zeros != NULL) zero = (float)contrib_bits(it->zeros + n * it->zero_bytes, b, it->bits);
+        if (it->zeros != NULL)
+            zero = (float)contrib_bits(it->zeros + n * it->zero_bytes, b, it->bits);
         if (it->real_zeros != NULL) zero = it->real_zeros[n * it->blocks + b];
         uint64_t first = b * it->block, left = it->inner - first;
         uint64_t count = left < it->block ? left : it->block;
@@ -434,13 +456,15 @@ typedef struct contrib_table {
 
 static tn_status contrib_read_table(const tn_kernel_call *call, contrib_table *it) {
     const tn_operand *data = &call->inputs[0], *scales = &call->inputs[2];
-    int64_t bits = tn__attr_int(call->op, "bits", 4), block = tn__attr_int(call->op, "block_size", 128);
+    int64_t bits = tn__attr_int(call->op, "bits", 4),
+            block = tn__attr_int(call->op, "block_size", 128);
     *it = (contrib_table){.rank = data->rank, .is_signed = data->dtype == TN_INT4};
     if (data->dtype != TN_UINT8) bits = 4;
     if ((bits != 2 && bits != 4 && bits != 8) || block < 1)
         return tn__call_fail(call, TN_E_INVALID, "attributes bits or block_size are out of range");
     TN_TRY(tn__call_axis(call, tn__attr_int(call->op, "gather_axis", 0), data->rank, &it->gather));
-    TN_TRY(tn__call_axis(call, tn__attr_int(call->op, "quantize_axis", 1), data->rank, &it->quantise));
+    TN_TRY(
+        tn__call_axis(call, tn__attr_int(call->op, "quantize_axis", 1), data->rank, &it->quantise));
     it->bits = (uint32_t)bits;
     it->block = (uint64_t)block;
     for (uint32_t d = 0; d < data->rank; d++) it->extent[d] = (uint64_t)data->shape[d];
@@ -490,7 +514,8 @@ static tn_status contrib_run_table(tn_kernel_call *call) {
     uint64_t outer = 1, inner = 1, count = tn__operand_count(indices), row = 1, rows = 1;
     int64_t shape[2 * TN_RANK_MAX];
     uint32_t rank = 0;
-    for (uint32_t d = 0; d < it.gather; d++) outer *= it.extent[d], shape[rank++] = (int64_t)it.extent[d];
+    for (uint32_t d = 0; d < it.gather; d++)
+        outer *= it.extent[d], shape[rank++] = (int64_t)it.extent[d];
     for (uint32_t d = 0; d < indices->rank; d++) shape[rank++] = indices->shape[d];
     for (uint32_t d = it.gather + 1; d < it.rank; d++)
         inner *= it.extent[d], shape[rank++] = (int64_t)it.extent[d];
@@ -502,8 +527,9 @@ static tn_status contrib_run_table(tn_kernel_call *call) {
         else
             row = extent;
     }
-    if (zeros != NULL && tn__operand_count(zeros) !=
-                             (zeros->dtype == TN_UINT8 ? rows * ((row * it.bits + 7) / 8) : rows * row))
+    if (zeros != NULL &&
+        tn__operand_count(zeros) !=
+            (zeros->dtype == TN_UINT8 ? rows * ((row * it.bits + 7) / 8) : rows * row))
         return contrib_bad(call, 3);
     float *y = call->outputs[0].data;
     int64_t extent = (int64_t)it.extent[it.gather];
@@ -538,7 +564,8 @@ typedef struct contrib_experts {
     uint32_t second; /* the input that holds the second weights */
 } contrib_experts;
 
-static tn_status contrib_read_experts(const tn_kernel_call *call, bool packed, contrib_experts *it) {
+static tn_status contrib_read_experts(const tn_kernel_call *call, bool packed,
+                                      contrib_experts *it) {
     const tn_operand *x = &call->inputs[0], *router = &call->inputs[1], *first = &call->inputs[2];
     const char *curve = tn__attr_string(call->op, "activation_type", "relu");
     *it = (contrib_experts){.second = packed ? 5 : 4,
@@ -547,7 +574,8 @@ static tn_status contrib_read_experts(const tn_kernel_call *call, bool packed, c
     const tn_operand *second = tn__call_input(call, it->second);
     int64_t chosen = tn__attr_int(call->op, "k", 1);
     if (x->rank < 2 || router->rank != 2 || x->shape[x->rank - 1] < 1) return contrib_bad(call, 0);
-    if (second == NULL || second->rank != 3 || first->rank != 3) return contrib_bad(call, it->second);
+    if (second == NULL || second->rank != 3 || first->rank != 3)
+        return contrib_bad(call, it->second);
     for (uint32_t i = packed ? 8 : 6; i < call->input_count; i++)
         if (tn__call_input(call, i) != NULL)
             return tn__call_fail(call, TN_E_UNSUPPORTED, "input %u is not supported", i);
@@ -614,8 +642,8 @@ static float contrib_expert_dot(const tn_kernel_call *call, const contrib_expert
     return (float)sum;
 }
 
-static float contrib_activate(const tn_kernel_call *call, const contrib_experts *it, const float *wide,
-                              uint64_t i) {
+static float contrib_activate(const tn_kernel_call *call, const contrib_experts *it,
+                              const float *wide, uint64_t i) {
     const char *curve = tn__attr_string(call->op, "activation_type", "relu");
     if (it->swiglu) {
         float alpha = (float)tn__attr_float(call->op, "activation_alpha", 1),

@@ -1,10 +1,10 @@
-/* contrib_attention.c - attention of ONNX Runtime's domain com.microsoft in plain loops (attend.h), in
- * float32: GroupQueryAttention, MultiHeadAttention, Attention, QAttention, RotaryEmbedding.
+/* contrib_attention.c - attention of ONNX Runtime's domain com.microsoft in plain loops (attend.h),
+ * in float32: GroupQueryAttention, MultiHeadAttention, Attention, QAttention, RotaryEmbedding.
  *
  * A present cache that the plan laid over its past is extended where it is: only the new rows are
  * written. Options that no model builder writes are refused by name, before anything is computed.
- * Source: docs/ContribOperators.md of ONNX Runtime 1.30; what is not said there was asked of the run
- * time.
+ * Source: docs/ContribOperators.md of ONNX Runtime 1.30; what is not said there was asked of the
+ * run time.
  */
 #include <math.h>
 
@@ -14,7 +14,8 @@
 #include "kernels/recurrence.h"
 
 static tn_status contrib_bad(const tn_kernel_call *call, uint32_t input) {
-    return tn__call_fail(call, TN_E_INVALID, "the shape of input %u does not fit the others", input);
+    return tn__call_fail(call, TN_E_INVALID, "the shape of input %u does not fit the others",
+                         input);
 }
 
 static tn_status contrib_lacks(const tn_kernel_call *call, const char *what) {
@@ -76,7 +77,8 @@ static tn_status contrib_run_rotary(tn_kernel_call *call) {
     if (!flat) heads = x->shape[1];
     if (flat && heads <= 0) heads = half > 0 ? last / (2 * half) : 0;
     if (heads < 1 || (flat && last % heads != 0)) return contrib_bad(call, 0);
-    uint64_t size = (uint64_t)(flat ? last / heads : last), length = (uint64_t)x->shape[flat ? 1 : 2];
+    uint64_t size = (uint64_t)(flat ? last / heads : last),
+             length = (uint64_t)x->shape[flat ? 1 : 2];
     if (half < 0 || (uint64_t)half > size / 2 || (rotated > 0 && rotated / 2 != half))
         return contrib_bad(call, 2);
     uint64_t batch = (uint64_t)x->shape[0];
@@ -120,7 +122,8 @@ static tn_status contrib_read_group(tn_kernel_call *call, contrib_group *dims) {
     *dims = (contrib_group){.packed = k == NULL,
                             .rotates = tn__attr_int(call->op, "do_rotary", 0) != 0};
     for (uint32_t i = 12; i < call->input_count; i++)
-        if (tn__call_input(call, i) != NULL) return contrib_lacks(call, "a scale of the cache or a norm");
+        if (tn__call_input(call, i) != NULL)
+            return contrib_lacks(call, "a scale of the cache or a norm");
     if (tn__attr_int(call->op, "sliding_window_cache", 0) != 0)
         return contrib_lacks(call, "attribute sliding_window_cache");
     if (heads < 1 || groups < 1 || heads % groups != 0 || heads > INT32_MAX)
@@ -188,8 +191,7 @@ static tn_status contrib_turn(const tn_kernel_call *call, const contrib_group *d
     bool interleaved = tn__attr_int(call->op, "rotary_interleaved", 0) != 0;
     for (uint64_t t = 0; t < dims->queries; t++) {
         uint64_t position = before + t, rows = (uint64_t)cosines->shape[0];
-        if (ids != NULL)
-            TN_TRY(contrib_position(call, ids, b, t, dims->queries, rows, &position));
+        if (ids != NULL) TN_TRY(contrib_position(call, ids, b, t, dims->queries, rows, &position));
         if (position >= rows) return tn__call_bad_index(call, (int64_t)position, 0, (int64_t)rows);
         const float *c = (const float *)cosines->data + position * dims->half;
         const float *s = (const float *)call->inputs[8].data + position * dims->half;
@@ -211,7 +213,8 @@ static tn__attend_side contrib_fresh(const tn_kernel_call *call, const contrib_g
     uint64_t skip = which == 0   ? 0
                     : which == 1 ? dims->heads * size
                                  : (dims->heads + dims->groups) * size;
-    return (tn__attend_side){(float *)call->inputs[0].data + b * dims->queries * row + skip, size, row};
+    return (tn__attend_side){(float *)call->inputs[0].data + b * dims->queries * row + skip, size,
+                             row};
 }
 
 /* One entry of the batch: new rows go behind `before` rows of its caches. */
@@ -223,22 +226,24 @@ static tn_status contrib_group_entry(const tn_kernel_call *call, const contrib_g
     int64_t before = prompt ? 0 : keys + 1 - s;
     if (keys < 0 || before < 0 || (uint64_t)(before + s) > dims->total ||
         (uint64_t)before > dims->past)
-        return tn__call_fail(call, TN_E_INVALID,
-                             "seqlens_k holds %lld: %lld new rows do not fit behind a past of %llu in "
-                             "a cache of %llu",
-                             (long long)keys, (long long)s, (unsigned long long)dims->past,
-                             (unsigned long long)dims->total);
+        return tn__call_fail(
+            call, TN_E_INVALID,
+            "seqlens_k holds %lld: %lld new rows do not fit behind a past of %llu in "
+            "a cache of %llu",
+            (long long)keys, (long long)s, (unsigned long long)dims->past,
+            (unsigned long long)dims->total);
     tn__attend_side cache[2];
     for (uint32_t i = 0; i < 2; i++) {
         const tn_operand *past = tn__call_input(call, 3 + i);
         cache[i] = tn__attend_side_of(&call->outputs[1 + i], false, b, dims->groups, dims->total,
                                       dims->size);
         if (past != NULL)
-            tn__attend_copy(cache[i], 0,
-                            tn__attend_side_of(past, false, b, dims->groups, dims->past, dims->size),
-                            dims->groups, dims->past, dims->size);
-        tn__attend_copy(cache[i], (uint64_t)before, contrib_fresh(call, dims, b, 1 + i), dims->groups,
-                        dims->queries, dims->size);
+            tn__attend_copy(
+                cache[i], 0,
+                tn__attend_side_of(past, false, b, dims->groups, dims->past, dims->size),
+                dims->groups, dims->past, dims->size);
+        tn__attend_copy(cache[i], (uint64_t)before, contrib_fresh(call, dims, b, 1 + i),
+                        dims->groups, dims->queries, dims->size);
         for (uint64_t h = 0; h < dims->groups && dims->past < dims->total; h++) /* never garbage */
             for (uint64_t r = (uint64_t)(before + s); r < dims->total; r++)
                 if (r >= dims->past)
@@ -318,7 +323,8 @@ typedef struct contrib_multi {
 } contrib_multi;
 
 static tn_status contrib_read_multi(const tn_kernel_call *call, contrib_multi *dims) {
-    const tn_operand *q = &call->inputs[0], *k = tn__call_input(call, 1), *v = tn__call_input(call, 2);
+    const tn_operand *q = &call->inputs[0], *k = tn__call_input(call, 1),
+                     *v = tn__call_input(call, 2);
     const tn_operand *past = tn__call_input(call, 6);
     int64_t heads = tn__attr_int(call->op, "num_heads", 0);
     if (tn__call_input(call, 8) != NULL || tn__call_input(call, 9) != NULL)
@@ -341,7 +347,8 @@ static tn_status contrib_read_multi(const tn_kernel_call *call, contrib_multi *d
     if ((past == NULL) != (tn__call_input(call, 7) == NULL)) return contrib_bad(call, 7);
     if (past != NULL && past->rank != 4) return contrib_bad(call, 6);
     int64_t before = past != NULL ? past->shape[2] : 0, b = q->shape[0], total = before + length;
-    const int64_t old_key[4] = {b, heads, before, size}, old_value[4] = {b, heads, before, value_size};
+    const int64_t old_key[4] = {b, heads, before, size},
+                  old_value[4] = {b, heads, before, value_size};
     const int64_t key[4] = {b, heads, total, size}, value[4] = {b, heads, total, value_size};
     const int64_t y[3] = {b, q->shape[1], heads * value_size};
     TN_TRY(tn__check_shape(call, 6, 4, old_key));
@@ -361,8 +368,8 @@ static tn_status contrib_read_multi(const tn_kernel_call *call, contrib_multi *d
     return TN_OK;
 }
 
-/* A mask of the keys: [B] lengths, [B, T], or [B, S, T], 0: `filter` is added. Written as numbers, one
- * row for all queries or one for each. */
+/* A mask of the keys: [B] lengths, [B, T], or [B, S, T], 0: `filter` is added. Written as numbers,
+ * one row for all queries or one for each. */
 static tn_status contrib_mask(const tn_kernel_call *call, uint32_t input, uint64_t b,
                               uint64_t queries, uint64_t keys, uint64_t batch, float *numbers,
                               tn__attend_bias *bias) {
@@ -386,11 +393,11 @@ static tn_status contrib_mask(const tn_kernel_call *call, uint32_t input, uint64
                 seen = (int64_t)j < tn__operand_int(mask, b) &&
                        (!ends || (int64_t)j >= tn__operand_int(mask, batch + b));
             else
-                seen = tn__operand_int(mask, (whole ? (b * queries + i) * keys : b * keys) + j) != 0;
+                seen =
+                    tn__operand_int(mask, (whole ? (b * queries + i) * keys : b * keys) + j) != 0;
             numbers[i * keys + j] = seen ? 0 : filter;
         }
-    *bias = (tn__attend_bias){
-        .data = numbers, .row = whole ? keys : 0, .key = 1, .keys = keys};
+    *bias = (tn__attend_bias){.data = numbers, .row = whole ? keys : 0, .key = 1, .keys = keys};
     return TN_OK;
 }
 
@@ -405,13 +412,15 @@ static void contrib_add_bias(tn__attend_side to, const float *bias, uint64_t hea
 /* Numbers of scratch behind the scores: a mask, then queries, keys and values of one entry. */
 static uint64_t contrib_multi_scratch(const contrib_multi *dims) {
     uint64_t numbers = tn__mul_sat(dims->queries, dims->total);
-    numbers = tn__add_sat(numbers, tn__mul_sat(tn__mul_sat(dims->heads, dims->queries), dims->size));
+    numbers =
+        tn__add_sat(numbers, tn__mul_sat(tn__mul_sat(dims->heads, dims->queries), dims->size));
     uint64_t row = tn__add_sat(dims->size, dims->value_size);
     numbers = tn__add_sat(numbers, tn__mul_sat(tn__mul_sat(dims->heads, dims->total), row));
     return tn__mul_sat(numbers, sizeof(float));
 }
 
-/* Keys (which 0) or values of one entry behind their past, with the bias: in `present` or scratch. */
+/* Keys (which 0) or values of one entry behind their past, with the bias: in `present` or scratch.
+ */
 static tn__attend_side contrib_sequence(const tn_kernel_call *call, const contrib_multi *dims,
                                         uint64_t b, uint32_t which, float *scratch) {
     const tn_operand *fresh = &call->inputs[1 + which], *past = tn__call_input(call, 6 + which);
@@ -423,8 +432,7 @@ static tn__attend_side contrib_sequence(const tn_kernel_call *call, const contri
     tn__attend_side to = {scratch, dims->total * size, size};
     if (present != NULL) to.data = (float *)present->data + b * dims->heads * dims->total * size;
     if (past != NULL)
-        tn__attend_copy(to, 0,
-                        tn__attend_side_of(past, false, b, dims->heads, dims->past, size),
+        tn__attend_copy(to, 0, tn__attend_side_of(past, false, b, dims->heads, dims->past, size),
                         dims->heads, dims->past, size);
     tn__attend_copy(to, dims->past, from, dims->heads, dims->keys, size);
     if (bias != NULL) {
@@ -495,9 +503,11 @@ static uint64_t contrib_workspace_multi(const tn_kernel_setup *setup) {
                           .queries = (uint64_t)q->shape[1],
                           .keys = (uint64_t)k->shape[k->rank == 3 ? 1 : 2],
                           .size = (uint64_t)(q->shape[2] / heads),
-                          .value_size = (uint64_t)(v->rank == 3 ? v->shape[2] / heads : v->shape[3])};
+                          .value_size =
+                              (uint64_t)(v->rank == 3 ? v->shape[2] / heads : v->shape[3])};
     dims.total = dims.keys;
-    if (past != NULL && past->rank == 4) dims.total = tn__add_sat(dims.total, (uint64_t)past->shape[2]);
+    if (past != NULL && past->rank == 4)
+        dims.total = tn__add_sat(dims.total, (uint64_t)past->shape[2]);
     return tn__add_sat(tn__attend_scratch(dims.queries, dims.total), contrib_multi_scratch(&dims));
 }
 
@@ -516,7 +526,8 @@ static tn_status contrib_read_self(const tn_kernel_call *call, contrib_self *dim
     int64_t heads = tn__attr_int(call->op, "num_heads", 0);
     if (x->rank != 3) return contrib_bad(call, 0);
     if (w->rank != 2 || w->shape[0] != x->shape[2]) return contrib_bad(call, 1);
-    if (tn__attr_int(call->op, "do_rotary", 0) != 0) return contrib_lacks(call, "attribute do_rotary");
+    if (tn__attr_int(call->op, "do_rotary", 0) != 0)
+        return contrib_lacks(call, "attribute do_rotary");
     if (tn__attr_int(call->op, "past_present_share_buffer", 0) != 0)
         return contrib_lacks(call, "attribute past_present_share_buffer");
     int64_t third = w->shape[1] / 3, key = third, value = third;
@@ -562,7 +573,8 @@ static void contrib_project_float(const tn_kernel_call *call, const contrib_self
     tn__product product = {.rows = dims->length,
                            .columns = dims->columns,
                            .inner = dims->inner,
-                           .a = (const float *)call->inputs[0].data + b * dims->length * dims->inner,
+                           .a =
+                               (const float *)call->inputs[0].data + b * dims->length * dims->inner,
                            .b = call->inputs[1].data,
                            .addend = bias != NULL ? bias->data : NULL,
                            .c = to,
@@ -596,8 +608,8 @@ static tn_status contrib_project_bytes(const tn_kernel_call *call, const contrib
             for (uint64_t k = 0; k < dims->inner; k++)
                 sum += (tn__operand_int(x, (b * dims->length + r) * dims->inner + k) - zero_x) *
                        (tn__operand_int(w, k * dims->columns + c) - zero_w);
-            double value = (double)sum * tn__operand_float(sx, 0) *
-                           tn__operand_float(sw, scales == 1 ? 0 : c);
+            double value =
+                (double)sum * tn__operand_float(sx, 0) * tn__operand_float(sw, scales == 1 ? 0 : c);
             if (bias != NULL) value += tn__operand_float(bias, c);
             to[r * dims->columns + c] = (float)value;
         }
@@ -607,16 +619,17 @@ static tn_status contrib_project_bytes(const tn_kernel_call *call, const contrib
 static tn__attend_side contrib_self_sequence(const tn_kernel_call *call, const contrib_self *dims,
                                              uint64_t b, uint32_t which, tn__attend_side from,
                                              float *scratch) {
-    const tn_operand *past = tn__call_input(call, dims->past_at), *present = tn__call_output(call, 1);
+    const tn_operand *past = tn__call_input(call, dims->past_at),
+                     *present = tn__call_output(call, 1);
     uint64_t size = which == 0 ? dims->size : dims->value_size;
     if (past == NULL && present == NULL) return from;
     tn__attend_side to = {scratch, dims->total * size, size};
     if (present != NULL)
-        to.data = (float *)present->data +
-                  (which * dims->batch + b) * dims->heads * dims->total * size;
+        to.data =
+            (float *)present->data + (which * dims->batch + b) * dims->heads * dims->total * size;
     if (past != NULL) {
-        tn__attend_side old = tn__attend_side_of(past, false, which * dims->batch + b, dims->heads,
-                                                 dims->past, size);
+        tn__attend_side old =
+            tn__attend_side_of(past, false, which * dims->batch + b, dims->heads, dims->past, size);
         tn__attend_copy(to, 0, old, dims->heads, dims->past, size);
     }
     tn__attend_copy(to, dims->past, from, dims->heads, dims->length, size);
@@ -669,8 +682,12 @@ static tn_status contrib_run_any_self(tn_kernel_call *call, bool bytes) {
     return TN_OK;
 }
 
-static tn_status contrib_run_self(tn_kernel_call *call) { return contrib_run_any_self(call, false); }
-static tn_status contrib_run_qself(tn_kernel_call *call) { return contrib_run_any_self(call, true); }
+static tn_status contrib_run_self(tn_kernel_call *call) {
+    return contrib_run_any_self(call, false);
+}
+static tn_status contrib_run_qself(tn_kernel_call *call) {
+    return contrib_run_any_self(call, true);
+}
 
 static bool contrib_accepts_self(const tn_kernel_setup *setup) {
     return tn__types_agree(setup, TN__TYPE(FLOAT32), 1 | 2 | 4 | 16 | 32, 2) &&
@@ -694,7 +711,8 @@ static uint64_t contrib_workspace_any_self(const tn_kernel_setup *setup, uint32_
                          .columns = (uint64_t)w->shape[1],
                          .total = (uint64_t)x->shape[1]};
     dims.size = dims.value_size = dims.columns / (uint64_t)heads; /* more than either */
-    if (past != NULL && past->rank == 5) dims.total = tn__add_sat(dims.total, (uint64_t)past->shape[3]);
+    if (past != NULL && past->rank == 5)
+        dims.total = tn__add_sat(dims.total, (uint64_t)past->shape[3]);
     return tn__add_sat(tn__attend_scratch(dims.length, dims.total), contrib_self_scratch(&dims));
 }
 static uint64_t contrib_workspace_self(const tn_kernel_setup *setup) {

@@ -1,8 +1,8 @@
-/* contrib_quant.c - operators on quantised numbers of ONNX Runtime's domain com.microsoft, in plain loops:
- * each element is made real, computed in float32, rounded half to even and saturated.
+/* contrib_quant.c - operators on quantised numbers of ONNX Runtime's domain com.microsoft, in plain
+ * loops: each element is made real, computed in float32, rounded half to even and saturated.
  *
- * The run time does some of these by tables or in integers; results may differ by 1 in the last place.
- * Source: docs/ContribOperators.md of ONNX Runtime 1.30.
+ * The run time does some of these by tables or in integers; results may differ by 1 in the last
+ * place. Source: docs/ContribOperators.md of ONNX Runtime 1.30.
  */
 #include <math.h>
 
@@ -24,8 +24,8 @@ static tn_status quant_lacks(const tn_kernel_call *call, uint32_t input) {
 }
 
 /* Scale and zero point of an operand; both scalars, the zero point may be omitted. */
-static tn_status quant_read(const tn_kernel_call *call, uint32_t scale, uint32_t zero, tn_dtype dtype,
-                            quant_form *form) {
+static tn_status quant_read(const tn_kernel_call *call, uint32_t scale, uint32_t zero,
+                            tn_dtype dtype, quant_form *form) {
     const tn_operand *s = tn__call_input(call, scale), *z = tn__call_input(call, zero);
     if (s == NULL || tn__operand_count(s) != 1) return quant_lacks(call, scale);
     if (z != NULL && tn__operand_count(z) != 1) return quant_lacks(call, zero);
@@ -59,7 +59,8 @@ static tn_status quant_broadcasts(const tn_kernel_call *call, const tn_operand *
         fits = extent == 1 || extent == y->shape[d + y->rank - x->rank];
     }
     return fits ? TN_OK
-                : tn__call_fail(call, TN_E_INVALID, "input %u does not broadcast to the result", input);
+                : tn__call_fail(call, TN_E_INVALID, "input %u does not broadcast to the result",
+                                input);
 }
 
 /* The element of `x` for element `at` of the result. */
@@ -210,8 +211,9 @@ static tn_status quant_run_concat(tn_kernel_call *call) {
                     quant_byte(&to, quant_real(&from, x->data, o * part + i));
         before += x->shape[axis];
     }
-    return before == y->shape[axis] ? TN_OK
-                                    : tn__call_fail(call, TN_E_INVALID, "the inputs do not fill it");
+    return before == y->shape[axis]
+               ? TN_OK
+               : tn__call_fail(call, TN_E_INVALID, "the inputs do not fill it");
 }
 
 static bool quant_accepts_concat(const tn_kernel_setup *setup) {
@@ -277,8 +279,9 @@ static tn_status quant_read_window(const tn_kernel_call *call, const tn_operand 
     const int64_t *strides = tn__attr_ints(call->op, "strides", &counts[1]);
     const int64_t *pads = tn__attr_ints(call->op, "pads", &counts[2]);
     const char *automatic = tn__attr_string(call->op, "auto_pad", "NOTSET");
-    if (x->rank < 3 || spatial > 8 || y->rank != x->rank || kernel == NULL || counts[0] != spatial ||
-        (strides != NULL && counts[1] != spatial) || (pads != NULL && counts[2] != 2 * spatial))
+    if (x->rank < 3 || spatial > 8 || y->rank != x->rank || kernel == NULL ||
+        counts[0] != spatial || (strides != NULL && counts[1] != spatial) ||
+        (pads != NULL && counts[2] != 2 * spatial))
         return tn__call_fail(call, TN_E_INVALID, "its attributes do not fit an input of rank %u",
                              x->rank);
     if (strcmp(automatic, "NOTSET") != 0 && strcmp(automatic, "VALID") != 0)
@@ -292,9 +295,9 @@ static tn_status quant_read_window(const tn_kernel_call *call, const tn_operand 
         window->begin[i] = pads != NULL ? pads[i] : 0;
         window->end[i] = pads != NULL ? pads[spatial + i] : 0;
         int64_t most = INT32_MAX;
-        if (kernel[i] < 1 || kernel[i] > most || window->stride[i] < 1 || window->stride[i] > most ||
-            window->begin[i] < 0 || window->begin[i] > most || window->end[i] < 0 ||
-            window->end[i] > most || window->extent[i] > most)
+        if (kernel[i] < 1 || kernel[i] > most || window->stride[i] < 1 ||
+            window->stride[i] > most || window->begin[i] < 0 || window->begin[i] > most ||
+            window->end[i] < 0 || window->end[i] > most || window->extent[i] > most)
             return tn__call_fail(call, TN_E_INVALID, "a window is out of range");
     }
     return TN_OK;
@@ -387,7 +390,8 @@ typedef struct quant_product {
 static tn_status quant_read_product(const tn_kernel_call *call, quant_product *it) {
     const tn_operand *a = it->a.values, *b = it->b.values;
     int64_t shape[TN_RANK_MAX];
-    if (a->rank < 1 || b->rank < 2) return tn__call_fail(call, TN_E_INVALID, "an operand is no matrix");
+    if (a->rank < 1 || b->rank < 2)
+        return tn__call_fail(call, TN_E_INVALID, "an operand is no matrix");
     it->inner = (uint64_t)a->shape[a->rank - 1];
     it->columns = (uint64_t)b->shape[b->rank - 1];
     if ((uint64_t)b->shape[b->rank - 2] != it->inner)
@@ -413,9 +417,10 @@ static tn_status quant_read_product(const tn_kernel_call *call, quant_product *i
 }
 
 static float quant_dot(const quant_product *it, uint64_t matrix, uint64_t row, uint64_t column) {
-    const tn__bytes left = tn__bytes_of(it->a.values->dtype), right = tn__bytes_of(it->b.values->dtype);
-    const uint8_t *a = (const uint8_t *)it->a.values->data +
-                       matrix * it->rows * it->inner + row * it->a_row;
+    const tn__bytes left = tn__bytes_of(it->a.values->dtype),
+                    right = tn__bytes_of(it->b.values->dtype);
+    const uint8_t *a =
+        (const uint8_t *)it->a.values->data + matrix * it->rows * it->inner + row * it->a_row;
     const uint8_t *b =
         (const uint8_t *)it->b.values->data + matrix * it->b_batch + column * it->b_column;
     int64_t zero_a = quant_zero(&it->a, 0), zero_b = quant_zero(&it->b, column), sum = 0;
@@ -492,12 +497,14 @@ static uint64_t quant_workspace_dynamic(const tn_kernel_setup *setup) {
 
 /* [M, N]: real, or quantised where there is a scale of the result. C is int32, of scale sA sB. */
 static tn_status quant_run_gemm(tn_kernel_call *call) {
-    const tn_operand *a = &call->inputs[0], *b = tn__call_input(call, 3), *c = tn__call_input(call, 6),
-                     *y = &call->outputs[0];
-    bool flip_a = tn__attr_int(call->op, "transA", 0) != 0, flip_b = tn__attr_int(call->op, "transB", 0) != 0;
+    const tn_operand *a = &call->inputs[0], *b = tn__call_input(call, 3),
+                     *c = tn__call_input(call, 6), *y = &call->outputs[0];
+    bool flip_a = tn__attr_int(call->op, "transA", 0) != 0,
+         flip_b = tn__attr_int(call->op, "transB", 0) != 0;
     float alpha = (float)tn__attr_float(call->op, "alpha", 1);
     quant_form form = {.scale = 1};
-    if (a->rank != 2 || b->rank != 2) return tn__call_fail(call, TN_E_INVALID, "an operand is no matrix");
+    if (a->rank != 2 || b->rank != 2)
+        return tn__call_fail(call, TN_E_INVALID, "an operand is no matrix");
     quant_product it = {.a = {a, &call->inputs[1], tn__call_input(call, 2)},
                         .b = {b, &call->inputs[4], tn__call_input(call, 5)},
                         .batch = 1,
@@ -526,8 +533,10 @@ static tn_status quant_run_gemm(tn_kernel_call *call) {
             float value = alpha * quant_dot(&it, 0, r, n);
             uint64_t at = r * it.columns + n;
             if (c != NULL) {
-                int32_t more = ((const int32_t *)c->data)[r * (uint64_t)steps[0] + n * (uint64_t)steps[1]];
-                value += (float)((double)alpha * more * quant_scale(&it.a, 0) * quant_scale(&it.b, n));
+                int32_t more =
+                    ((const int32_t *)c->data)[r * (uint64_t)steps[0] + n * (uint64_t)steps[1]];
+                value +=
+                    (float)((double)alpha * more * quant_scale(&it.a, 0) * quant_scale(&it.b, n));
             }
             if (y->dtype == TN_FLOAT32)
                 ((float *)y->data)[at] = value;
@@ -546,7 +555,9 @@ static bool quant_accepts_gemm(const tn_kernel_setup *setup) {
 }
 
 static const tn_kernel contrib_quant_kernels[] = {
-    {.type = "DequantizeLinear", .accepts = tn__quantise_accepts_from, .run = tn__quantise_run_from},
+    {.type = "DequantizeLinear",
+     .accepts = tn__quantise_accepts_from,
+     .run = tn__quantise_run_from},
     {.type = "DynamicQuantizeMatMul",
      .accepts = quant_accepts_dynamic,
      .workspace = quant_workspace_dynamic,

@@ -1,5 +1,5 @@
-/* cumulate.c - CumSum and CumProd: running sums and products along an axis, forwards or backwards, with or without the
- * element itself.
+/* cumulate.c - CumSum and CumProd: running sums and products along an axis, forwards or backwards,
+ * with or without the element itself.
  *
  * Floating types keep the sum in float64 and round each result once. An element is read before its
  * place is written, so the output may lie on the input.

@@ -1,6 +1,5 @@
-/* decoder.c - what decoders use besides attention: SwiGLU, TensorScatter (rows written into a cache) and
- * the recurrences of recurrence.h.
- * Source: operator texts of ONNX, opsets 24 to 28.
+/* decoder.c - what decoders use besides attention: SwiGLU, TensorScatter (rows written into a
+ * cache) and the recurrences of recurrence.h. Source: operator texts of ONNX, opsets 24 to 28.
  */
 #include "kernels/approximate.h"
 #include "kernels/box.h"
@@ -26,8 +25,8 @@ static bool decoder_accepts_swiglu(const tn_kernel_setup *setup) {
 
 /* --- TensorScatter --- */
 
-/* Rows of the update go to rows write_indices[b], ... of the cache; circular ones begin anew behind the
- * last row. Where the plan laid the output on the cache, nothing else is touched. */
+/* Rows of the update go to rows write_indices[b], ... of the cache; circular ones begin anew behind
+ * the last row. Where the plan laid the output on the cache, nothing else is touched. */
 static tn_status decoder_run_scatter(tn_kernel_call *call) {
     const tn_operand *past = &call->inputs[0], *update = &call->inputs[1],
                      *indices = tn__call_input(call, 2);
@@ -43,7 +42,8 @@ static tn_status decoder_run_scatter(tn_kernel_call *call) {
     TN_TRY(tn__check_result(call, 0, past->rank, past->shape));
     TN_TRY(tn__check_count(call, 2, (uint64_t)past->shape[0]));
     uint64_t width = tn__width(past->dtype), rows = (uint64_t)update->shape[axis],
-             room = (uint64_t)past->shape[axis], inner = tn__operand_span(past, axis + 1, past->rank) * width,
+             room = (uint64_t)past->shape[axis],
+             inner = tn__operand_span(past, axis + 1, past->rank) * width,
              outer = tn__operand_span(past, 1, axis), batch = (uint64_t)past->shape[0];
     tn__operand_copy(&call->outputs[0], past);
     for (uint64_t b = 0; b < batch; b++) {
@@ -52,7 +52,8 @@ static tn_status decoder_run_scatter(tn_kernel_call *call) {
             return tn__call_bad_index(call, first, axis, (int64_t)room);
         for (uint64_t o = b * outer; o < (b + 1) * outer; o++)
             for (uint64_t r = 0; r < rows; r++)
-                memcpy((char *)call->outputs[0].data + (o * room + ((uint64_t)first + r) % room) * inner,
+                memcpy((char *)call->outputs[0].data +
+                           (o * room + ((uint64_t)first + r) % room) * inner,
                        (const char *)update->data + (o * rows + r) * inner, inner);
     }
     return TN_OK;

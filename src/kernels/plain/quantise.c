@@ -1,10 +1,9 @@
 /* quantise.c - between real and quantised numbers: QuantizeLinear, DequantizeLinear,
  * DynamicQuantizeLinear.
  *
- * Scales and zero points hold one value, one per element of an axis, or one per block of elements along
- * an axis. Element by element, so in place where the widths agree. Numbers of 4 and 2 bits are read where
- * they are packed.
- * Source: operator texts of ONNX, opsets 10 to 25.
+ * Scales and zero points hold one value, one per element of an axis, or one per block of elements
+ * along an axis. Element by element, so in place where the widths agree. Numbers of 4 and 2 bits
+ * are read where they are packed. Source: operator texts of ONNX, opsets 10 to 25.
  */
 #include "kernels/quantise.h"
 
@@ -12,10 +11,10 @@
     (TN__TYPES_BYTE | TN__TYPE(INT32) | TN__TYPE(INT16) | TN__TYPE(UINT16) | TN__TYPE(INT4) |      \
      TN__TYPE(UINT4) | TN__TYPE(INT2) | TN__TYPE(UINT2))
 
-/* Which scale belongs to an element: at / inner % extent; extent 1: the same for all. With blocks, one
- * for each of `blocks` of them along the axis, at each place of the other axes. */
+/* Which scale belongs to an element: at / inner % extent; extent 1: the same for all. With blocks,
+ * one for each of `blocks` of them along the axis, at each place of the other axes. */
 typedef struct quantise_frame {
-    const tn_operand *scale, *zero; /* zero NULL: 0 */
+    const tn_operand *scale, *zero;               /* zero NULL: 0 */
     uint64_t count, inner, extent, block, blocks; /* block 0: no blocks */
 } quantise_frame;
 
@@ -48,7 +47,8 @@ static tn_status quantise_read(tn_kernel_call *call, quantise_frame *frame) {
 
 static uint64_t quantise_which(const quantise_frame *frame, uint64_t at) {
     if (frame->block > 0) {
-        uint64_t place = at / frame->inner % frame->extent, outer = at / frame->inner / frame->extent;
+        uint64_t place = at / frame->inner % frame->extent,
+                 outer = at / frame->inner / frame->extent;
         return (outer * frame->blocks + place / frame->block) * frame->inner + at % frame->inner;
     }
     return frame->extent == 1 ? 0 : at / frame->inner % frame->extent;
@@ -99,9 +99,8 @@ tn_status tn__quantise_run_from(tn_kernel_call *call) {
 }
 
 bool tn__quantise_accepts_from(const tn_kernel_setup *setup) {
-    return tn__output_is(setup, 0, TN__TYPES_REAL) &&
-           tn__input_is(setup, 0, QUANTISE_WHOLE) && tn__input_is(setup, 1, TN__TYPES_REAL) &&
-           tn__input_may_be(setup, 2, QUANTISE_WHOLE);
+    return tn__output_is(setup, 0, TN__TYPES_REAL) && tn__input_is(setup, 0, QUANTISE_WHOLE) &&
+           tn__input_is(setup, 1, TN__TYPES_REAL) && tn__input_may_be(setup, 2, QUANTISE_WHOLE);
 }
 
 /* The range of the data, which zero always belongs to, on 0..255. */
@@ -134,7 +133,9 @@ static bool quantise_accepts_dynamic(const tn_kernel_setup *setup) {
 }
 
 static const tn_kernel quantise_kernels[] = {
-    {.type = "DequantizeLinear", .accepts = tn__quantise_accepts_from, .run = tn__quantise_run_from},
+    {.type = "DequantizeLinear",
+     .accepts = tn__quantise_accepts_from,
+     .run = tn__quantise_run_from},
     {.type = "DynamicQuantizeLinear",
      .accepts = quantise_accepts_dynamic,
      .run = quantise_run_dynamic},

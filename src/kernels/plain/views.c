@@ -34,7 +34,11 @@ static tn_status views_run_bits(tn_kernel_call *call) {
     { .type = #name, .accepts = tn__accepts_output, .run = views_run }
 static const tn_kernel views_kernels[] = {
     {.type = "BitCast", .accepts = tn__accepts_output, .run = views_run_bits},
-    VIEWS(Flatten), VIEWS(Identity), VIEWS(Reshape), VIEWS(Squeeze), VIEWS(Unsqueeze),
+    VIEWS(Flatten),
+    VIEWS(Identity),
+    VIEWS(Reshape),
+    VIEWS(Squeeze),
+    VIEWS(Unsqueeze),
 };
 
 TN_KERNEL_FAMILY(views, "");
