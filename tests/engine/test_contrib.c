@@ -269,8 +269,7 @@ static void operators_that_fit_run_and_in_place_changes_nothing(void **state) {
     for (size_t s = 0; s < sizeof subjects / sizeof *subjects; s++) {
         uint32_t ran = run_seeds(&subjects[s], 1, 20, false);
         /* contents decide for some (lengths of caches, indices) */
-        if (ran < 2)
-            fail_msg("%s (%s): ran %u times", subjects[s].type, subjects[s].inputs, ran);
+        if (ran < 2) fail_msg("%s (%s): ran %u times", subjects[s].type, subjects[s].inputs, ran);
     }
 }
 
