@@ -37,7 +37,13 @@ static void fuzz_device(const tn_snapshot *snapshot, uint32_t device) {
     for (uint32_t i = 0; i < count && i < 64; i++) sum += groups[i].bytes;
     if (count <= 64 && sum != requested) abort();
     (void)tn_snapshot_ooms(lives, times, 4);
-    (void)tn_snapshot_holes(snapshot, device, holes, 4, NULL, NULL);
+    uint64_t free_bytes = 0, waiting = 0;
+    (void)tn_snapshot_holes(snapshot, device, holes, 4, NULL, &free_bytes);
+    tn_snapshot_causes causes = tn_snapshot_hole_causes(snapshot, device);
+    if (tn__add_sat(tn__add_sat(causes.hard, causes.soft), causes.stream) != free_bytes) abort();
+    count = tn_snapshot_waiting(lives, groups, 64);
+    for (uint32_t i = 0; i < count && i < 64; i++) waiting += groups[i].bytes;
+    if (count <= 64 && waiting != facts->waiting_bytes) abort();
     if (tn_snapshot_trace(lives, &trace, NULL) == TN_OK) tn_pool_trace_destroy(trace);
     if (tn_snapshot_problem(lives, 512, NULL, &problem, NULL) == TN_OK) tn_problem_destroy(problem);
     fuzz_serve(lives);

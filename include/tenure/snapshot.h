@@ -91,7 +91,7 @@ typedef struct tn_snapshot_segment {
 } tn_snapshot_segment;
 
 /* Reads a file, or bytes whose name is for messages. Protocols 2 to 5; the dict of today, and the
- * bare list of segments of old.
+ * bare list of segments of old. Either may be compressed by gzip.
  *
  * Errors: E_IO; E_INVALID with the byte (truncated, no pickle, an opcode that would run code, a
  * field that is not what it should be, no snapshot); E_UNSUPPORTED (more of something
@@ -150,6 +150,8 @@ typedef struct tn_snapshot_life {
     uint8_t guess;      /* tn_snapshot_guess */
     uint8_t category;   /* where the file says one: tn_snapshot_category; else 0 */
     bool before, after; /* it was there before the ring began; it still is now */
+    bool waiting;       /* now: the program freed it, and another stream still uses it */
+    uint32_t asked;     /* time of that request to free it; 0: none was recorded */
 } tn_snapshot_life;
 
 /* What the ring and the segments tell about a device, and whether they tell the same. */
@@ -165,6 +167,8 @@ typedef struct tn_snapshot_facts {
      * requests to the device that cannot have been */
     uint64_t wrong_requests, wrong_blocks, wrong_segments, wrong_device;
     char first_wrong[160]; /* the first of them in words; "" when all agrees */
+    /* now: of `requested`, what the program freed and another stream still uses */
+    uint64_t waiting_bytes, waiting_count;
 } tn_snapshot_facts;
 
 /* Follows the requests of a device. Blocks that are freed without having been allocated in the
@@ -199,6 +203,10 @@ typedef struct tn_snapshot_group {
  * are. 0 when out of memory, too. Cost: O(lives). */
 TN_API uint32_t tn_snapshot_groups(const tn_snapshot_lives *lives, uint64_t time, tn_snapshot_by by,
                                    tn_snapshot_group *groups, uint32_t room);
+/* Blocks that wait for another stream, now, by the line that freed them: fills groups[room] with
+ * the largest and returns how many there are. 0 when out of memory, too. */
+TN_API uint32_t tn_snapshot_waiting(const tn_snapshot_lives *lives, tn_snapshot_group *groups,
+                                    uint32_t room);
 /* The name of the group that a life belongs to; lives as long as the lives. */
 TN_API const char *tn_snapshot_group_of(const tn_snapshot_lives *lives, uint64_t life,
                                         tn_snapshot_by by);
@@ -208,6 +216,13 @@ typedef struct tn_snapshot_hole {
     uint32_t segment; /* of tn_snapshot_segments */
     uint64_t offset, size;
 } tn_snapshot_hole;
+/* Why free bytes of segments cannot serve a request: they lie between blocks that live (hard), are
+ * segments of their own, which do not join (soft), or belong to a stream on which nothing lives
+ * (stream). */
+typedef struct tn_snapshot_causes {
+    uint64_t hard, soft, stream; /* bytes */
+} tn_snapshot_causes;
+TN_API tn_snapshot_causes tn_snapshot_hole_causes(const tn_snapshot *snapshot, uint32_t device);
 /* Fills holes[room] with the largest of a device and returns how many there are. `whole` and
  * `bytes` (may be NULL) receive the sums of those that are whole segments, which could go back to
  * the device, and of all. */

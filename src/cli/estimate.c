@@ -203,6 +203,19 @@ static uint64_t estimate_batch(const tn_graph *graph) {
     return (uint64_t)tn_graph_tensor(graph, input)->shape[0];
 }
 
+/* Both figures of weights that are stored in few bits. Without memory for it: none. */
+static tn__packed_sums estimate_packed(const tn_graph *graph) {
+    const tn_context context = tn__context(NULL);
+    uint32_t count = tn_graph_tensor_count(graph);
+    uint8_t *how = tn__alloc_array(&context, (size_t)count + 1, 1);
+    tn__packed_sums sums = {0};
+    if (how == NULL) return sums; /* benign */
+    tn__graph_packed(graph, how);
+    sums = tn__graph_packed_sums(graph, how);
+    tn__free(&context, how, (size_t)count + 1);
+    return sums;
+}
+
 static void estimate_tell(const estimate_made *made, const tn_occupancy *occupancy,
                           cli_found *found) {
     const tn_program *program = tn_occupancy_program(occupancy);
@@ -212,6 +225,7 @@ static void estimate_tell(const estimate_made *made, const tn_occupancy *occupan
     found->joins = false;
     for (tn_op_id op = 0; op < tn_graph_op_count(graph) && !found->joins; op++)
         found->joins = tn_op_joins(graph, op);
+    found->packed = estimate_packed(made->input.graph);
     found->parameters = found->layer_count = 0;
     for (tn_tensor_id t = 0; t < tn_graph_tensor_count(made->input.graph); t++) {
         const tn_tensor *tensor = tn_graph_tensor(made->input.graph, t);

@@ -3,6 +3,7 @@
 #ifndef TN_CLI_ESTIMATE_H
 #define TN_CLI_ESTIMATE_H
 
+#include "graph/packed.h"
 #include "cli/open_model.h"
 #include "cli/ranks.h"
 #include "cli/whom.h"
@@ -40,6 +41,7 @@ typedef struct cli_found { /* what one way takes; of a pipeline, its stage that 
     uint64_t batch;    /* first extent of the first input, of a rank; 0: there is none */
     bool joins;        /* it has concatenations that may be fused */
     uint64_t parameters;
+    tn__packed_sums packed; /* weights that DequantizeLinear expands; 0 results: there are none */
     tn_report_kernels kernels; /* with for_kernels */
     bool for_kernels;          /* of this machine; else for the graph alone */
     char pieces[CLI_PIECES_MAX];

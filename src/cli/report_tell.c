@@ -85,6 +85,16 @@ static tell_sums tell_sum(const cli_report *report, const cli_report_device *dev
     return sums;
 }
 
+static void tell_causes(const cli_report *report, const cli_report_device *device) {
+    tn_snapshot_causes causes = tn_snapshot_hole_causes(report->snapshot, device->device);
+    char hard[TN__WORDS_MAX], soft[TN__WORDS_MAX], stream[TN__WORDS_MAX];
+    if (causes.hard + causes.soft + causes.stream == 0) return;
+    printf("  causes: hard %s (between live blocks), soft %s (whole segments, which do not join), "
+           "stream %s (segments of a stream without live blocks)\n",
+           tell_size(causes.hard, hard), tell_size(causes.soft, soft),
+           tell_size(causes.stream, stream));
+}
+
 static void tell_holes(const cli_report *report, const cli_report_device *device) {
     uint64_t whole, bytes;
     uint32_t segments;
@@ -109,7 +119,28 @@ static void tell_holes(const cli_report *report, const cli_report_device *device
                tn_snapshot_stream(report->snapshot, segment->stream));
     }
     if (count > report->top) printf("  and %u smaller ones\n", count - report->top);
+    if (count > 0) tell_causes(report, device);
     free(holes);
+}
+
+static void tell_waiting(const cli_report *report, const cli_report_device *device) {
+    const tn_snapshot_facts *facts = tn_snapshot_facts_of(device->lives);
+    tn_snapshot_group *groups = calloc((size_t)report->top + 1, sizeof *groups);
+    char size[TN__WORDS_MAX];
+    uint32_t count = 0;
+    if (groups != NULL && facts->waiting_count > 0)
+        count = tn_snapshot_waiting(device->lives, groups, report->top);
+    if (count > 0)
+        printf("\n  freed by the program and waiting for another stream, now: %s in %" PRIu64
+               " blocks\n\n  %14s  blocks  freed by\n",
+               tell_size(facts->waiting_bytes, size), facts->waiting_count, "bytes");
+    for (uint32_t i = 0; i < count && i < report->top; i++) {
+        printf("  %14s  %6" PRIu64 "  ", tell_size(groups[i].bytes, size), groups[i].count);
+        cli_put_text(stdout, groups[i].name);
+        printf("\n");
+    }
+    if (count > report->top) printf("  and %u more\n", count - report->top);
+    free(groups);
 }
 
 static void tell_pools(const cli_report_device *device) {
@@ -136,7 +167,9 @@ static void tell_agreement(const cli_report_device *device) {
     const tn_snapshot_facts *facts = tn_snapshot_facts_of(device->lives);
     uint64_t wrong =
         facts->wrong_requests + facts->wrong_blocks + facts->wrong_segments + facts->wrong_device;
-    if (wrong == 0)
+    if (wrong == 0 && facts->event_count == 0)
+        printf("\n  the segments agree with their blocks\n");
+    else if (wrong == 0)
         printf("\n  the ring and the segments agree: every block and every segment is explained\n");
     else
         printf("\n  the ring and the segments do not agree in %" PRIu64 " things; the first: %s\n",
@@ -153,10 +186,17 @@ static void tell_device(const cli_report *report, const cli_report_device *devic
         printf("  the ring begins in the middle: %" PRIu64 " blocks, %s, were there before\n",
                facts->before_count, tell_size(facts->before_bytes, one));
     printf("  now: %s requested, %s allocated (rounded up), %s reserved\n",
-           tell_size(facts->requested, one), tell_size(sums.active, two),
+           tell_size(facts->requested - facts->waiting_bytes, one), tell_size(sums.active, two),
            tell_size(facts->reserved, three));
+    if (facts->waiting_count > 0)
+        printf("  now: %s more were freed and wait for another stream\n",
+               tell_size(facts->waiting_bytes, one));
+    if (facts->event_count == 0)
+        printf("  no history: the file has no requests, so there is no peak and no comparison of "
+               "pools; call torch.cuda.memory._record_memory_history() before the run\n");
     for (uint32_t i = 0; i < device->moment_count; i++)
         tell_moment(report, device, &device->moments[i]);
+    tell_waiting(report, device);
     tell_holes(report, device);
     tell_pools(device);
     tell_agreement(device);
@@ -166,11 +206,12 @@ static void tell_brief(const cli_report *report) {
     for (uint32_t i = 0; i < report->device_count; i++) {
         const cli_report_device *device = &report->devices[i];
         const tn_snapshot_facts *facts = tn_snapshot_facts_of(device->lives);
-        tn_snapshot_group most;
+        tn_snapshot_group most = {0};
         char peak[TN__WORDS_MAX], reserved[TN__WORDS_MAX], size[TN__WORDS_MAX];
         uint32_t count =
             tn_snapshot_groups(device->lives, facts->peak_time, TN_SNAPSHOT_BY_LINE, &most, 1);
-        printf("device %u: peak %s requested, %s reserved", device->device,
+        printf("device %u: %s %s requested, %s reserved", device->device,
+               facts->event_count > 0 ? "peak" : "no history; now",
                tell_size(facts->peak_requested, peak), tell_size(facts->reserved_peak, reserved));
         if (count > 0) printf("; %s of it by ", tell_size(most.bytes, size));
         if (count > 0) cli_put_text(stdout, most.name);
@@ -242,6 +283,11 @@ static void json_holes(const cli_report *report, const cli_report_device *device
     json_number(text, "hole_count", count);
     json_number(text, "hole_bytes", bytes);
     json_number(text, "whole_segment_bytes", whole);
+    tn_snapshot_causes causes = tn_snapshot_hole_causes(report->snapshot, device->device);
+    tn__text_printf(text, ", \"hole_causes\": {\"hard\": %" PRIu64, causes.hard);
+    json_number(text, "soft", causes.soft);
+    json_number(text, "stream", causes.stream);
+    tn__text_put(text, "}");
     tn__text_put(text, ", \"holes\": [");
     for (uint32_t i = 0; i < count && i < report->top; i++) {
         const tn_snapshot_segment *segment = &all[holes[i].segment];
@@ -254,6 +300,24 @@ static void json_holes(const cli_report *report, const cli_report_device *device
     }
     tn__text_put(text, "]");
     free(holes);
+}
+
+static void json_waiting(const cli_report *report, const cli_report_device *device,
+                         tn__text *text) {
+    tn_snapshot_group *groups = calloc((size_t)report->top + 1, sizeof *groups);
+    uint32_t count = 0;
+    if (groups == NULL) text->failed = true;
+    if (groups != NULL) count = tn_snapshot_waiting(device->lives, groups, report->top);
+    tn__text_put(text, ", \"waiting\": [");
+    for (uint32_t i = 0; i < count && i < report->top; i++) {
+        tn__text_put(text, i == 0 ? "{\"freed_by\": " : ", {\"freed_by\": ");
+        tn__text_json(text, groups[i].name);
+        json_number(text, "bytes", groups[i].bytes);
+        json_number(text, "blocks", groups[i].count);
+        tn__text_put(text, "}");
+    }
+    tn__text_put(text, "]");
+    free(groups);
 }
 
 static void json_pools(const cli_report_device *device, tn__text *text) {
@@ -280,11 +344,18 @@ static void json_device(const cli_report *report, const cli_report_device *devic
     json_number(text, "segments", sums.segments);
     json_number(text, "before_blocks", facts->before_count);
     json_number(text, "before_bytes", facts->before_bytes);
-    json_number(text, "requested", facts->requested);
+    json_number(text, "requested", facts->requested - facts->waiting_bytes);
+    json_number(text, "waiting_bytes", facts->waiting_bytes);
+    json_number(text, "waiting_blocks", facts->waiting_count);
     json_number(text, "allocated", sums.active);
     json_number(text, "reserved", facts->reserved);
-    json_number(text, "requested_peak", facts->peak_requested);
-    json_number(text, "reserved_peak", facts->reserved_peak);
+    tn__text_printf(text, ", \"history\": %s", facts->event_count > 0 ? "true" : "false");
+    if (facts->event_count > 0) {
+        json_number(text, "requested_peak", facts->peak_requested);
+        json_number(text, "reserved_peak", facts->reserved_peak);
+    } else {
+        tn__text_put(text, ", \"requested_peak\": null, \"reserved_peak\": null");
+    }
     json_number(text, "out_of_memory", facts->oom_count);
     json_number(text, "wrong_requests", facts->wrong_requests);
     json_number(text, "wrong_blocks", facts->wrong_blocks);
@@ -298,6 +369,7 @@ static void json_device(const cli_report *report, const cli_report_device *devic
         json_moment(report, device, &device->moments[i], text);
     }
     tn__text_put(text, "]");
+    json_waiting(report, device, text);
     json_holes(report, device, text);
     json_pools(device, text);
     tn__text_put(text, "}");

@@ -1,10 +1,11 @@
 /* settle.c - what a rule decided becomes final: the file has its say, and the size is computed.
  *
- * An exact extent of a rule must be what the file states, or the error names both; unknown extents
- * and upper bounds give way to the file. Cost: O(rank).
+ * An exact extent of a rule must be what the file states, or the error names both, unless rules win
+ * (settle.h); unknown extents and upper bounds give way to the file. Cost: O(rank).
  */
 #include <stdio.h>
 
+#include "graph/settle.h"
 #include "graph/store.h"
 
 const char *tn__shape_text(uint32_t rank, const int64_t *shape, char *text, size_t size) {
@@ -21,8 +22,21 @@ const char *tn__shape_text(uint32_t rank, const int64_t *shape, char *text, size
 }
 
 static tn_status settle_contradiction(tn_infer *infer, const tn_tensor *tensor,
-                                      const tn__origin *origin) {
-    char found[100], stated[100];
+                                      tn__origin *origin) {
+    char found[100], stated[100], line[400];
+    if (infer->graph->rules_win && tensor->block == 0) {
+        const tn_context *context = &infer->graph->context;
+        snprintf(line, sizeof line,
+                 "tensor '%.80s' has shape %s by the rule of %.40s; the file states %s, which is "
+                 "ignored",
+                 tensor->name, tn__shape_text(tensor->rank, tensor->shape, found, sizeof found),
+                 infer->op->type,
+                 tn__shape_text(origin->rank, origin->shape, stated, sizeof stated));
+        if (context->log) context->log(context->self, line);
+        origin->rank = TN_RANK_UNKNOWN;
+        origin->shape = NULL;
+        return TN_OK;
+    }
     return tn__infer_fail(
         infer,
         "tensor '%.80s' has shape %s by the rule of %.40s, but the file states "
@@ -35,7 +49,7 @@ static tn_status settle_contradiction(tn_infer *infer, const tn_tensor *tensor,
  * way to it, and are exact then, unless what the file states is a bound itself. */
 static tn_status settle_extents(tn_infer *infer, tn_tensor_id id) {
     tn_tensor *tensor = &infer->graph->tensors[id];
-    const tn__origin *origin = &infer->graph->origins[id];
+    tn__origin *origin = &infer->graph->origins[id];
     const int64_t *low = tn__is_loose(infer->graph, id) ? origin->loose->low : tensor->shape;
     bool changed = false, stated_bound = origin->flags & TN_TENSOR_BOUND;
     int64_t merged[TN_RANK_MAX], least[TN_RANK_MAX];
@@ -59,7 +73,7 @@ static tn_status settle_extents(tn_infer *infer, tn_tensor_id id) {
 
 tn_status tn__settle_merge(tn_infer *infer, tn_tensor_id id) {
     tn_tensor *tensor = &infer->graph->tensors[id];
-    const tn__origin *origin = &infer->graph->origins[id];
+    tn__origin *origin = &infer->graph->origins[id];
     if (tensor->dtype == TN_UNDEFINED) tensor->dtype = origin->dtype;
     if (origin->dtype != TN_UNDEFINED && tensor->dtype != origin->dtype)
         return tn__infer_fail(
@@ -101,3 +115,5 @@ tn_status tn__settle_size(tn_graph *graph, tn_tensor_id id, tn_error *error) {
     }
     return TN_OK;
 }
+
+void tn__graph_rules_win(tn_graph *graph) { graph->rules_win = true; }

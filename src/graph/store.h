@@ -44,6 +44,7 @@ struct tn_graph {
     tn__block *blocks;
     size_t tensor_room, origin_room, op_room, rule_room, block_room;
     uint32_t tensor_count, op_count, block_count;
+    bool rules_win; /* settle.h */
     /* The last operator types looked up: models repeat a few types thousands of times. */
     struct {
         const char *domain, *type;

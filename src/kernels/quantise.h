@@ -33,4 +33,11 @@ static inline uint8_t tn__quantise_byte(float value, int32_t zero, tn_dtype dtyp
     return (uint8_t)tn__quantise(value, zero, sign ? -128 : 0, sign ? 127 : 255);
 }
 
+/* QuantizeLinear and DequantizeLinear, which ONNX Runtime's contrib domain has as well
+ * (plain/quantise.c). */
+bool tn__quantise_accepts_to(const tn_kernel_setup *setup);
+tn_status tn__quantise_run_to(tn_kernel_call *call);
+bool tn__quantise_accepts_from(const tn_kernel_setup *setup);
+tn_status tn__quantise_run_from(tn_kernel_call *call);
+
 #endif

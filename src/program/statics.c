@@ -4,6 +4,7 @@
  * kernels want in a form of their own is not known here (tn_engine_static_blocks).
  * Cost: O(instructions + operands x length of chains of views).
  */
+#include "graph/packed.h"
 #include "program/program.h"
 
 /* The tensor whose bytes `id` shows. */
@@ -23,6 +24,19 @@ static tn_tensor_id statics_base(const tn_graph *graph, tn_tensor_id id) {
     return id;
 }
 
+/* Weights that DequantizeLinear expands: read as they are stored, or beside what they expand to. */
+static void statics_pack(const tn_graph *graph, const uint8_t *how, uint8_t *needed) {
+    for (tn_op_id id = 0; id < tn_graph_op_count(graph); id++) {
+        const tn_op *op = tn_graph_op(graph, id);
+        tn_tensor_id made = op->output_count == 1 ? op->outputs[0] : TN_NONE;
+        if (made == TN_NONE || how[made] == TN__PACKED_NOT) continue;
+        if (how[made] == TN__PACKED_FUSED && !needed[made]) continue;
+        for (uint32_t i = 0; i < op->input_count; i++)
+            if (op->inputs[i] != TN_NONE) needed[op->inputs[i]] = 1;
+        if (how[made] == TN__PACKED_FUSED) needed[made] = 0;
+    }
+}
+
 static void statics_need(const tn_graph *graph, const tn_tensor_id *ids, uint32_t count,
                          uint8_t *needed) {
     for (uint32_t i = 0; i < count; i++)
@@ -38,7 +52,8 @@ tn_status tn__program_statics(const tn_program *program, tn__arena *arena, tn_st
     uint32_t tensors = tn_graph_tensor_count(graph);
     uint8_t *needed = tn__arena_array(arena, tensors, 1);
     tn_static_block *made = tn__arena_array(arena, tensors, sizeof *made);
-    if (needed == NULL || made == NULL) return tn__no_memory(error, "static memory");
+    uint8_t *how = tn__arena_array(arena, tensors, 1);
+    if (needed == NULL || made == NULL || how == NULL) return tn__no_memory(error, "static memory");
     const tn_block *block = tn_graph_block(graph, 0);
     statics_need(graph, block->outputs, block->output_count, needed);
     for (uint32_t r = 0; r < tn_program_region_count(program); r++) {
@@ -53,6 +68,8 @@ tn_status tn__program_statics(const tn_program *program, tn__arena *arena, tn_st
             statics_need(graph, &input, 1, needed);
         }
     }
+    tn__graph_packed(graph, how);
+    statics_pack(graph, how, needed);
     *blocks = made;
     *count = 0;
     for (tn_tensor_id t = 0; t < tensors; t++)

@@ -44,7 +44,12 @@ uint32_t tn_snapshot_ooms(const tn_snapshot_lives *lives, uint64_t *times, uint3
 
 /* --- groups --- */
 
-/* Categories of the file come first, then guesses. */
+/* Whether a block that lives at a time was freed by the program before it. */
+static bool groups_waits(const tn_snapshot_life *life, uint64_t time) {
+    return life->asked != 0 ? time >= life->asked : life->waiting && time + 1 >= life->last;
+}
+
+/* Categories of the file come first, then guesses, then what waits for another stream. */
 static uint32_t groups_number(const tn_snapshot_lives *lives, const tn_snapshot_life *life,
                               tn_snapshot_by by) {
     if (by == TN_SNAPSHOT_BY_LINE) return lives->stacks[life->stack].line;
@@ -54,19 +59,28 @@ static uint32_t groups_number(const tn_snapshot_lives *lives, const tn_snapshot_
 }
 
 static size_t groups_count(const tn_snapshot_lives *lives, tn_snapshot_by by) {
-    return by == TN_SNAPSHOT_BY_CATEGORY ? lives->snapshot->category_count + TN_SNAPSHOT_GUESS_COUNT
-                                         : lives->name_count;
+    return by == TN_SNAPSHOT_BY_CATEGORY
+               ? lives->snapshot->category_count + TN_SNAPSHOT_GUESS_COUNT + 1
+               : lives->name_count;
 }
 
 static const char *groups_name(const tn_snapshot_lives *lives, uint32_t number, tn_snapshot_by by) {
     size_t told = lives->snapshot->category_count;
     if (by != TN_SNAPSHOT_BY_CATEGORY) return lives->names[number];
+    if (number == told + TN_SNAPSHOT_GUESS_COUNT) return "freed, waiting for another stream";
     return number < told ? lives->snapshot->categories[number]
                          : tn_snapshot_guess_name(number - (uint32_t)told);
 }
 
 const char *tn_snapshot_group_of(const tn_snapshot_lives *lives, uint64_t life, tn_snapshot_by by) {
     return groups_name(lives, groups_number(lives, &lives->lives[life], by), by);
+}
+
+static uint32_t groups_number_at(const tn_snapshot_lives *lives, const tn_snapshot_life *life,
+                                 tn_snapshot_by by, uint64_t time) {
+    if (by == TN_SNAPSHOT_BY_CATEGORY && groups_waits(life, time))
+        return (uint32_t)lives->snapshot->category_count + TN_SNAPSHOT_GUESS_COUNT;
+    return groups_number(lives, life, by);
 }
 
 typedef struct groups_sum {
@@ -82,22 +96,18 @@ static int groups_compare(const void *a, const void *b) {
     return left->number < right->number ? -1 : 1;
 }
 
-uint32_t tn_snapshot_groups(const tn_snapshot_lives *lives, uint64_t time, tn_snapshot_by by,
-                            tn_snapshot_group *groups, uint32_t room) {
-    size_t count = groups_count(lives, by);
-    uint32_t found = 0;
-    groups_sum *sums = tn__alloc_array(&lives->context, count, sizeof *sums);
-    if (sums == NULL) return 0;
-    for (size_t i = 0; i < lives->life_count; i++) {
-        const tn_snapshot_life *life = &lives->lives[i];
-        if (life->first > time || time >= life->last) continue;
-        groups_sum *sum = &sums[groups_number(lives, life, by)];
-        if (sum->count++ == 0 || life->size > sum->largest) {
-            sum->largest = life->size;
-            sum->stack = life->stack;
-        }
-        sum->bytes += life->size;
+static void groups_add(groups_sum *sum, const tn_snapshot_life *life, uint32_t stack) {
+    if (sum->count++ == 0 || life->size > sum->largest) {
+        sum->largest = life->size;
+        sum->stack = stack;
     }
+    sum->bytes += life->size;
+}
+
+/* Sorts sums[count] and hands out the largest. */
+static uint32_t groups_take(const tn_snapshot_lives *lives, groups_sum *sums, size_t count,
+                            tn_snapshot_by by, tn_snapshot_group *groups, uint32_t room) {
+    uint32_t found = 0;
     for (size_t i = 0; i < count; i++) sums[i].number = (uint32_t)i;
     qsort(sums, count, sizeof *sums, groups_compare);
     for (; found < count && sums[found].count > 0; found++)
@@ -105,6 +115,34 @@ uint32_t tn_snapshot_groups(const tn_snapshot_lives *lives, uint64_t time, tn_sn
             groups[found] =
                 (tn_snapshot_group){groups_name(lives, sums[found].number, by), sums[found].bytes,
                                     sums[found].count, sums[found].stack};
+    return found;
+}
+
+uint32_t tn_snapshot_waiting(const tn_snapshot_lives *lives, tn_snapshot_group *groups,
+                             uint32_t room) {
+    size_t count = groups_count(lives, TN_SNAPSHOT_BY_LINE);
+    groups_sum *sums = tn__alloc_array(&lives->context, count, sizeof *sums);
+    if (sums == NULL) return 0;
+    for (size_t i = 0; i < lives->life_count; i++) {
+        const tn_snapshot_life *life = &lives->lives[i];
+        if (life->waiting) groups_add(&sums[lives->stacks[life->freed].line], life, life->freed);
+    }
+    uint32_t found = groups_take(lives, sums, count, TN_SNAPSHOT_BY_LINE, groups, room);
+    tn__free(&lives->context, sums, count * sizeof *sums);
+    return found;
+}
+
+uint32_t tn_snapshot_groups(const tn_snapshot_lives *lives, uint64_t time, tn_snapshot_by by,
+                            tn_snapshot_group *groups, uint32_t room) {
+    size_t count = groups_count(lives, by);
+    groups_sum *sums = tn__alloc_array(&lives->context, count, sizeof *sums);
+    if (sums == NULL) return 0;
+    for (size_t i = 0; i < lives->life_count; i++) {
+        const tn_snapshot_life *life = &lives->lives[i];
+        if (life->first > time || time >= life->last) continue;
+        groups_add(&sums[groups_number_at(lives, life, by, time)], life, life->stack);
+    }
+    uint32_t found = groups_take(lives, sums, count, by, groups, room);
     tn__free(&lives->context, sums, count * sizeof *sums);
     return found;
 }
@@ -139,4 +177,47 @@ uint32_t tn_snapshot_holes(const tn_snapshot *snapshot, uint32_t device, tn_snap
     if (whole != NULL) *whole = empty;
     if (bytes != NULL) *bytes = sum;
     return found;
+}
+
+/* Whether a block lives on a stream of a device. */
+static bool groups_stream_lives(const tn_snapshot *snapshot, uint32_t device, uint16_t stream) {
+    for (uint32_t s = 0; s < snapshot->segment_count; s++) {
+        const tn_snapshot_segment *segment = &snapshot->segments[s];
+        if (segment->device != device || segment->stream != stream) continue;
+        for (uint32_t b = 0; b < segment->block_count; b++)
+            if (snapshot->blocks[segment->first_block + b].state != TN_SNAPSHOT_INACTIVE)
+                return true;
+    }
+    return false;
+}
+
+tn_snapshot_causes tn_snapshot_hole_causes(const tn_snapshot *snapshot, uint32_t device) {
+    tn_snapshot_causes causes = {0};
+    uint16_t stream = 0; /* of the last whole segment, and whether a block lives on it */
+    bool known = false, lives = false;
+    for (uint32_t s = 0; s < snapshot->segment_count; s++) {
+        const tn_snapshot_segment *segment = &snapshot->segments[s];
+        uint64_t free_bytes = 0;
+        bool used = false;
+        if (segment->device != device) continue;
+        for (uint32_t b = 0; b < segment->block_count; b++) {
+            const tn_snapshot_block *block = &snapshot->blocks[segment->first_block + b];
+            if (block->state == TN_SNAPSHOT_INACTIVE)
+                free_bytes = tn__add_sat(free_bytes, block->size);
+            else
+                used = true;
+        }
+        if (used) {
+            causes.hard = tn__add_sat(causes.hard, free_bytes);
+            continue;
+        }
+        if (!known || stream != segment->stream) {
+            stream = segment->stream;
+            known = true;
+            lives = groups_stream_lives(snapshot, device, stream);
+        }
+        uint64_t *cause = lives ? &causes.soft : &causes.stream;
+        *cause = tn__add_sat(*cause, free_bytes);
+    }
+    return causes;
 }

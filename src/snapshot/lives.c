@@ -120,7 +120,10 @@ static void lives_end(lives_walk *walk, uint32_t number, const tn_snapshot_event
                       uint32_t time) {
     tn_snapshot_life *life = &walk->made->lives[number];
     life->last = time;
-    life->freed = event->action == TN_SNAPSHOT_FREE_COMPLETED ? event->stack : 0;
+    if (event->action != TN_SNAPSHOT_FREE_COMPLETED)
+        life->freed = 0;
+    else if (event->stack != 0)
+        life->freed = event->stack; /* else who asked for it */
     lives_map_remove(&walk->map, life->address);
     walk->requested -= (int64_t)life->size;
 }
@@ -168,6 +171,14 @@ static tn_status lives_free(lives_walk *walk, const tn_snapshot_event *event, ui
     return TN_OK;
 }
 
+/* From now on the block waits until no stream uses it. */
+static void lives_ask(lives_walk *walk, const tn_snapshot_event *event, uint32_t time) {
+    uint32_t number = lives_map_find(&walk->map, event->address);
+    if (number == LIVES_NONE) return; /* it was there before, and nothing is known of it */
+    walk->made->lives[number].asked = time;
+    walk->made->lives[number].freed = event->stack;
+}
+
 static tn_status lives_event(lives_walk *walk, const tn_snapshot_event *event, uint32_t time) {
     switch (event->action) {
     case TN_SNAPSHOT_ALLOC:
@@ -175,6 +186,9 @@ static tn_status lives_event(lives_walk *walk, const tn_snapshot_event *event, u
         break;
     case TN_SNAPSHOT_FREE_COMPLETED:
         TN_TRY(lives_free(walk, event, time));
+        break;
+    case TN_SNAPSHOT_FREE_REQUESTED:
+        lives_ask(walk, event, time);
         break;
     case TN_SNAPSHOT_SEGMENT_ALLOC:
     case TN_SNAPSHOT_SEGMENT_MAP:
@@ -222,6 +236,10 @@ static tn_status lives_at_end(lives_walk *walk, const tn_snapshot_segment *segme
                                block->address, block->requested, life->size);
         life->after = true;
         life->last = now + 1;
+        life->waiting = block->state == TN_SNAPSHOT_PENDING_FREE;
+        /* a file recorded with context="state" has stacks in the blocks alone */
+        if (life->stack == 0) life->stack = block->stack;
+        if (!life->waiting) life->asked = life->freed = 0;
         lives_map_remove(&walk->map, block->address);
         return TN_OK;
     }
@@ -231,7 +249,8 @@ static tn_status lives_at_end(lives_walk *walk, const tn_snapshot_segment *segme
                              .stack = block->stack,
                              .stream = segment->stream,
                              .before = true,
-                             .after = true};
+                             .after = true,
+                             .waiting = block->state == TN_SNAPSHOT_PENDING_FREE};
     return lives_add(walk, &life, &number);
 }
 
@@ -285,6 +304,8 @@ static void lives_sum(lives_walk *walk) {
         tn_snapshot_life *life = &made->lives[i];
         life->guess = (uint8_t)tn__snapshot_guess(made, life);
         facts->requested += life->after ? life->size : 0;
+        facts->waiting_bytes += life->waiting ? life->size : 0;
+        facts->waiting_count += life->waiting;
         if (!life->before) continue;
         facts->before_count++;
         facts->before_bytes += life->size;

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 
 #include "snapshot/build.h"
+#include "snapshot/gzip.h"
 
 /* --- putting in order --- */
 
@@ -180,9 +181,31 @@ static tn_status snapshot_finish(tn_snapshot *snapshot, tn__build *build,
     return TN_OK;
 }
 
-tn_status tn_snapshot_load_memory(const char *name, const void *bytes, size_t size,
-                                  const tn_context *given, tn_snapshot **snapshot,
-                                  tn_error *error) {
+/* Files that are no pickles, and what to do with them. */
+static tn_status snapshot_sort(const void *bytes, size_t size, tn_error *error) {
+    static const struct {
+        const char *begins;
+        size_t size;
+        const char *text;
+    } sorts[] = {
+        {"\x28\xb5\x2f\xfd", 4, "it is compressed by zstd; unpack it with `zstd -d` first"},
+        {"\xfd"
+         "7zXZ",
+         5, "it is compressed by xz; unpack it with `xz -d` first"},
+        {"SQLite format 3", 16,
+         "it is an SQLite database, as Nsight Systems exports; a memory snapshot of PyTorch is "
+         "needed: "
+         "torch.cuda.memory._dump_snapshot() writes one"},
+    };
+    for (size_t i = 0; i < sizeof sorts / sizeof *sorts; i++)
+        if (size >= sorts[i].size && memcmp(bytes, sorts[i].begins, sorts[i].size) == 0)
+            TN_FAIL(error, TN_E_UNSUPPORTED, "%s", sorts[i].text);
+    return TN_OK;
+}
+
+static tn_status snapshot_load_pickle(const char *name, const void *bytes, size_t size,
+                                      const tn_context *given, tn_snapshot **snapshot,
+                                      tn_error *error) {
     tn_context context = tn__context(given);
     tn_snapshot *made = tn__alloc_array(&context, 1, sizeof *made);
     if (made == NULL) return tn__no_memory(error, "a snapshot");
@@ -205,6 +228,26 @@ tn_status tn_snapshot_load_memory(const char *name, const void *bytes, size_t si
         *snapshot = made;
     else
         tn_snapshot_destroy(made);
+    return status;
+}
+
+tn_status tn_snapshot_load_memory(const char *name, const void *bytes, size_t size,
+                                  const tn_context *given, tn_snapshot **snapshot,
+                                  tn_error *error) {
+    tn_context context = tn__context(given);
+    uint8_t *unpacked = NULL;
+    size_t unpacked_size = 0, room = 0;
+    if (bytes == NULL) size = 0;
+    TN_TRY(tn__where(error, snapshot_sort(bytes, size, error), "%s", name));
+    if (!tn__gzip_is(bytes, size))
+        return snapshot_load_pickle(name, bytes, size, given, snapshot, error);
+    TN_TRY(tn__where(error,
+                     tn__gzip_read(&context, bytes, size, &unpacked, &unpacked_size, &room, error),
+                     "%s", name));
+    tn_status status = snapshot_sort(unpacked, unpacked_size, error);
+    if (status == TN_OK)
+        status = snapshot_load_pickle(name, unpacked, unpacked_size, given, snapshot, error);
+    tn__free(&context, unpacked, room);
     return status;
 }
 

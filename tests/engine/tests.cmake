@@ -24,3 +24,14 @@ tenure_test(engine.pruned NEEDS TENURE_DEBIAN_PYTHON3
 set_target_properties(test_engine_allocation PROPERTIES ENABLE_EXPORTS ON) # its malloc is oneDNN's, too
 target_compile_definitions(test_engine_swaps PRIVATE TENURE_STANDIN="$<TARGET_FILE:standin_cudart>")
 add_dependencies(test_engine_swaps standin_cudart)
+
+# The operators of 2025 and 2026 against ONNX Runtime's numbers (../shared/data/onnx-2026).
+tenure_test(engine.onnx_2026 NEEDS TENURE_DEBIAN_PYTHON3
+            COMMAND ${TENURE_DEBIAN_PYTHON3} ${CMAKE_CURRENT_SOURCE_DIR}/engine/onnx_2026.py
+                    $<TARGET_FILE:tenure_command> ${PROJECT_BINARY_DIR}/onnx_2026
+                    ${PROJECT_SOURCE_DIR}/../shared/data/onnx-2026)
+# Decoders with their caches, step by step, against ONNX Runtime itself.
+tenure_test(engine.decoders NEEDS TENURE_DEBIAN_PYTHON3 TENURE_NODE
+            COMMAND ${TENURE_DEBIAN_PYTHON3} ${CMAKE_CURRENT_SOURCE_DIR}/engine/decoders.py
+                    $<TARGET_FILE:tenure_command> ${PROJECT_BINARY_DIR}/ort
+                    ${PROJECT_SOURCE_DIR}/../shared/data/onnx-2026)

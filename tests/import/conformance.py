@@ -122,7 +122,8 @@ def check_operators(program, root, folder):
 
 
 def check_models(program, root):
-    paths = sorted(glob.glob(root + "/onnx*/*.onnx"))
+    # onnx-2026 is compared with ONNX Runtime (onnx_2026.py): it deviates from the text of the standard
+    paths = sorted(p for p in glob.glob(root + "/onnx*/*.onnx") if "/onnx-2026/" not in p)
     answers, compared, different = ask(program, paths), 0, []
     for path in paths:
         if isinstance(answers[path], str):

@@ -26,6 +26,10 @@ tenure_test(import.conformance NEEDS TENURE_DEBIAN_PYTHON3
             COMMAND ${TENURE_DEBIAN_PYTHON3} ${here}/conformance.py $<TARGET_FILE:import_shapes>
                     /usr/share/libonnx-testdata/data ${shared})
 
+tenure_test(import.onnx_2026 NEEDS TENURE_DEBIAN_PYTHON3
+            COMMAND ${TENURE_DEBIAN_PYTHON3} ${here}/onnx_2026.py $<TARGET_FILE:import_shapes>
+                    ${shared}/onnx-2026)
+
 # .tflite files against a second reader of them.
 tenure_test(import.tflite_reader NEEDS TENURE_PYTHON3
             COMMAND ${TENURE_PYTHON3} ${here}/tflite.py $<TARGET_FILE:import_sizes>

@@ -7,6 +7,9 @@ tenure_test(snapshot.oracle NEEDS TENURE_PYTHON3
 if(TARGET tenure_command)
   set(tenure $<TARGET_FILE:tenure_command>)
   tenure_test(snapshot.report COMMAND ${here}/report.sh ${tenure} ${PROJECT_SOURCE_DIR})
+  tenure_test(snapshot.cases NEEDS TENURE_PYTHON3
+              COMMAND ${TENURE_PYTHON3} ${here}/cases.py ${tenure} ${PROJECT_SOURCE_DIR}/fuzz/corpus/snapshot
+                      ${PROJECT_BINARY_DIR}/snapshot_cases)
   # as the package's own interpreter, so that PyTorch is found where it is installed
   tenure_test(snapshot.written NEEDS TENURE_PYTHON3
               COMMAND /usr/bin/python3 ${here}/written.py ${tenure} ${PROJECT_SOURCE_DIR})

@@ -549,6 +549,31 @@ static void estimate_print_brief(const estimate_arguments *arguments) {
     printf("\n");
 }
 
+/* Which of the two figures is counted, in one word. */
+static const char *estimate_counted(const cli_found *found) {
+    if (found->for_kernels) return "expanded";
+    return found->packed.apart == 0 ? "stored" : found->packed.fused == 0 ? "both" : "mixed";
+}
+
+static const char *estimate_counted_why(const cli_found *found) {
+    if (found->for_kernels) return "counted: these kernels expand them once, before the run";
+    if (found->packed.apart == 0)
+        return "not counted: a run time that reads stored weights in MatMul needs no copy";
+    return found->packed.fused == 0
+               ? "counted as well: no operator reads these weights as they are stored"
+               : "counted as well where no MatMul reads the weights as they are stored";
+}
+
+static void estimate_print_packed(const cli_found *found) {
+    char size[TN_SIZE_TEXT_MAX];
+    if (found->packed.fused + found->packed.apart == 0) return;
+    printf("  %-16s %s in DequantizeLinear, %s\n", "stored",
+           tn_size_format(found->packed.stored, size),
+           found->for_kernels ? "not counted" : "counted");
+    printf("  %-16s %s, %s\n", "expanded", tn_size_format(found->packed.expanded, size),
+           estimate_counted_why(found));
+}
+
 static void estimate_print(const estimate_arguments *arguments) {
     const tn_estimate *it = &arguments->found.estimate;
     char size[TN_SIZE_TEXT_MAX];
@@ -558,6 +583,7 @@ static void estimate_print(const estimate_arguments *arguments) {
         if (it->part[part] > 0)
             printf("  %-16s %s\n", tn_part_name((tn_part)part),
                    tn_size_format(it->part[part], size));
+    estimate_print_packed(&arguments->found);
     printf("%-18s step %u of %u, %s%s\n", "peak", it->peak_step, arguments->found.steps,
            arguments->found.peak_op, it->peak_run > 0 ? ", of a later run" : "");
     if (arguments->way.options.pool != NULL)
@@ -649,6 +675,12 @@ static void estimate_print_json(const estimate_arguments *arguments) {
                         s == 0 ? ",\"stages\":[" : ",", arguments->found.stages[s].arena,
                         arguments->found.stages[s].fixed, s + 1 == grid->pipeline ? "]" : "");
     estimate_json_rows(it, &text);
+    const tn__packed_sums *packed = &arguments->found.packed;
+    if (packed->fused + packed->apart > 0)
+        tn__text_printf(&text,
+                        ",\"packed_weights\":{\"stored\":%" PRIu64 ",\"expanded\":%" PRIu64
+                        ",\"counted\":\"%s\"}",
+                        packed->stored, packed->expanded, estimate_counted(&arguments->found));
     tn__text_printf(&text, ",\"peak\":{\"step\":%u,\"run\":%u,\"operator\":", it->peak_step,
                     it->peak_run);
     tn__text_json(&text, arguments->found.peak_op);

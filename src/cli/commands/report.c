@@ -73,7 +73,7 @@ static void report_moments(const cli_report *report, cli_report_device *device) 
     const tn_snapshot_facts *facts = tn_snapshot_facts_of(device->lives);
     const tn_snapshot_event *events = tn_snapshot_events(report->snapshot, device->device, &count);
     uint32_t ooms = tn_snapshot_ooms(device->lives, times, OOMS_MAX);
-    report_moment(device, facts->peak_time, "at the peak");
+    if (facts->event_count > 0) report_moment(device, facts->peak_time, "at the peak");
     for (uint32_t i = 0; i < ooms && i < OOMS_MAX; i++) {
         char name[48];
         snprintf(name, sizeof name, "out of memory %u of %u", i + 1, ooms);
@@ -98,7 +98,9 @@ static tn_status report_device(cli_report *report, uint32_t number) {
     *device = (cli_report_device){.device = number};
     TN_TRY(tn_snapshot_live(report->snapshot, number, &device->lives, report->error));
     report_moments(report, device);
-    if (!report->no_pools && tn_snapshot_facts_of(device->lives)->life_count > 0)
+    const tn_snapshot_facts *facts = tn_snapshot_facts_of(device->lives);
+    /* Without a history nothing is known of the order of requests: no pool can be asked. */
+    if (!report->no_pools && facts->life_count > 0 && facts->event_count > 0)
         TN_TRY(cli_report_serve(report, device));
     return TN_OK;
 }

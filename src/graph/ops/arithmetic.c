@@ -9,6 +9,7 @@
  */
 #include <math.h>
 
+#include "graph/extents.h"
 #include "graph/fold.h"
 #include "graph/gradients.h"
 #include "graph/split.h"
@@ -38,6 +39,17 @@ static tn_status arithmetic_shape_bool(tn_infer *infer) {
 static tn_status arithmetic_shape_where(tn_infer *infer) {
     tn_dtype dtype = tn__input(infer, 1)->dtype;
     return arithmetic_broadcast(infer, dtype ? dtype : tn__input(infer, 2)->dtype, 0);
+}
+
+/* SwiGLU broadcasts nothing. */
+static tn_status arithmetic_shape_alike(tn_infer *infer) {
+    const tn_tensor *a = tn__input(infer, 0), *b = tn__input(infer, 1);
+    TN_TRY(tn__set_like(infer, 0, tn__rank_known(a) ? a : b));
+    if (!tn__rank_known(a) || !tn__rank_known(b)) return TN_OK;
+    TN_TRY(tn__rank_between(infer, 1, a->rank, a->rank));
+    for (uint32_t d = 0; d < a->rank; d++)
+        TN_TRY(tn__extents_agree(infer, 0, (int32_t)d, 1, (int32_t)d));
+    return TN_OK;
 }
 
 static tn_status arithmetic_shape_prelu(tn_infer *infer) {
@@ -428,6 +440,7 @@ static const tn_op_rule arithmetic_rules[] = {
      .antitone = 2, .gradient = tn__gradient_sub},
     {ARITHMETIC_MANY(Sum), .flags = TN_RULE_ARITHMETIC | TN_RULE_IMAGES,
      .fold = arithmetic_fold_Add, .gradient = tn__gradient_add},
+    {ARITHMETIC(SwiGLU, arithmetic_shape_alike, 14)},
     {.type = "Where", .flags = TN_RULE_ARITHMETIC, .inputs_min = 3, .inputs_max = 3,
      .outputs_max = 1,
      .shape = arithmetic_shape_where, .fold = arithmetic_fold_Where, .flops_per = 1,

@@ -1,4 +1,5 @@
-/* cast.c - Cast and CastLike: another element type, element by element.
+/* cast.c - Cast and CastLike: another element type, element by element; BitCast: the same bits
+ * under another element type.
  *
  * To the same type it is a view; to one of the same width it may overwrite its input. Contents are
  * converted as C does: towards zero from floating to integer, wrapped to the width; where a number
@@ -85,11 +86,35 @@ static tn_view cast_view(tn_infer *infer, uint32_t output) {
     return to && from && to->dtype == from->dtype ? tn__view_input(infer, 0, 0) : tn__no_view;
 }
 
+/* The same bits: the element types have the same width. */
+static tn_status cast_shape_bits(tn_infer *infer) {
+    const tn_tensor *input = tn__input(infer, 0);
+    tn_dtype dtype;
+    TN_TRY(tn__attr_dtype(infer, "to", TN_UNDEFINED, &dtype));
+    if (dtype == TN_UNDEFINED) return tn__infer_fail(infer, "it has no attribute 'to'");
+    if (input->dtype != TN_UNDEFINED && tn_dtype_bits(dtype) != tn_dtype_bits(input->dtype))
+        return tn__infer_fail(infer, "%s has %u bits and %s %u; they must be equal",
+                              tn_dtype_name(input->dtype), tn_dtype_bits(input->dtype),
+                              tn_dtype_name(dtype), tn_dtype_bits(dtype));
+    return cast_like_input(infer, dtype);
+}
+
+static tn_view cast_view_bits(tn_infer *infer, uint32_t output) {
+    return output == 0 ? tn__view_input(infer, 0, 0) : tn__no_view;
+}
+
 #define CAST(name, inputs, rule)                                                                   \
     .type = #name, .inputs_min = inputs, .inputs_max = inputs, .outputs_max = 1, .shape = rule,    \
     .fold = cast_fold, .flops_per = 1, .inplace = 1, .view = cast_view, .monotone = 1,             \
     .split = tn__split_first
 static const tn_op_rule cast_rules[] = {
+    {.type = "BitCast",
+     .inputs_min = 1,
+     .inputs_max = 1,
+     .outputs_max = 1,
+     .shape = cast_shape_bits,
+     .view = cast_view_bits,
+     .split = tn__split_first},
     {CAST(Cast, 1, cast_shape), .gradient = tn__gradient_cast},
     {CAST(CastLike, 2, cast_like_shape), .no_gradient = 2, .gradient = tn__gradient_cast},
 };

@@ -5,12 +5,13 @@
  * belongs to a kernel (im2col, Winograd, none at all), not to the operator: no workspace here.
  * Source: operator texts of ONNX, opsets 1 to 22.
  */
+#include "graph/extents.h"
 #include "graph/fold.h"
 #include "graph/gradients.h"
 #include "graph/split.h"
 #include "graph/window.h"
 
-static tn_status conv_shape_of(tn_infer *infer, uint32_t data, uint32_t weights, tn_dtype dtype) {
+tn_status tn__shape_conv(tn_infer *infer, uint32_t data, uint32_t weights, tn_dtype dtype) {
     const tn_tensor *x = tn__input(infer, data), *w = tn__input(infer, weights);
     int64_t shape[TN_RANK_MAX];
     tn__window window;
@@ -33,14 +34,14 @@ static tn_status conv_shape_of(tn_infer *infer, uint32_t data, uint32_t weights,
 }
 
 static tn_status conv_shape(tn_infer *infer) {
-    return conv_shape_of(infer, 0, 1, tn__input(infer, 0)->dtype);
+    return tn__shape_conv(infer, 0, 1, tn__input(infer, 0)->dtype);
 }
 static tn_status conv_shape_integer(tn_infer *infer) {
-    return conv_shape_of(infer, 0, 1, TN_INT32);
+    return tn__shape_conv(infer, 0, 1, TN_INT32);
 }
 static tn_status conv_shape_qlinear(tn_infer *infer) {
     const tn_tensor *zero = tn__input(infer, 7);
-    return conv_shape_of(infer, 0, 3, zero != NULL ? zero->dtype : TN_UNDEFINED);
+    return tn__shape_conv(infer, 0, 3, zero != NULL ? zero->dtype : TN_UNDEFINED);
 }
 
 /* Two operations per weight and output position. */

@@ -1,10 +1,11 @@
 /* gather.c - elements by index: Gather, GatherElements, GatherND, Scatter, ScatterElements,
- * ScatterND, and one constant index of Gather as a view.
+ * ScatterND, TensorScatter, and one constant index of Gather as a view.
  *
  * Scatter operators copy their data and then write updates into the copy, so they may work in the
  * memory of the data.
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
+#include "graph/extents.h"
 #include "graph/fold.h"
 #include "graph/gradients.h"
 #include "graph/split.h"
@@ -107,6 +108,27 @@ static tn_status gather_scatter_shape(tn_infer *infer) {
     return tn__set_like(infer, 0, tn__input(infer, 0));
 }
 
+/* Rows of `update` into a cache, at an index for each entry of the batch. */
+static tn_status gather_tensor_scatter_shape(tn_infer *infer) {
+    const tn_tensor *cache = tn__input(infer, 0), *update = tn__input(infer, 1);
+    uint32_t axis;
+    TN_TRY(gather_scatter_shape(infer));
+    if (!tn__rank_known(cache)) return TN_OK;
+    TN_TRY(tn__rank_between(infer, 1, cache->rank, cache->rank));
+    TN_TRY(tn__axis(infer, tn__attr_int(infer->op, "axis", -2), cache->rank, &axis));
+    if (axis == 0) return tn__infer_fail(infer, "axis 0 is the batch; it cannot be written along");
+    TN_TRY(tn__extents_agree(infer, 0, 0, 2, 0));
+    if (!tn__rank_known(update)) return TN_OK;
+    for (uint32_t d = 0; d < cache->rank; d++)
+        if (d != axis) TN_TRY(tn__extents_agree(infer, 0, (int32_t)d, 1, (int32_t)d));
+    int64_t rows = update->shape[axis], room = cache->shape[axis];
+    bool loose = ((cache->flags | update->flags) & TN_TENSOR_BOUND) != 0;
+    if (rows != TN_DIM_UNKNOWN && room != TN_DIM_UNKNOWN && rows > room && !loose)
+        return tn__infer_fail(infer, "%lld rows do not fit in a cache of %lld", (long long)rows,
+                              (long long)room);
+    return TN_OK;
+}
+
 /* ScatterND of single elements, as exporters write `shape[i] = n`. */
 static tn_status gather_scatter_nd_fold(tn_infer *infer) {
     const tn_tensor *data = tn__input(infer, 0), *at = tn__input(infer, 1);
@@ -151,6 +173,8 @@ static const tn_op_rule gather_rules[] = {
      .gradient = tn__gradient_scatter_elements},
     {GATHER(ScatterND, 3, gather_scatter_shape), .fold = gather_scatter_nd_fold, .inplace = 1,
      .monotone = 5, .gradient = tn__gradient_scatter_nd},
+    {.type = "TensorScatter", .inputs_min = 2, .inputs_max = 3, .outputs_max = 1,
+     .shape = gather_tensor_scatter_shape, .inplace = 1, .no_gradient = 4},
 };
 /* clang-format on */
 

@@ -2,6 +2,7 @@
  *
  * Source: operator texts of ONNX, opsets 1 to 22; numpy.matmul for the shapes.
  */
+#include "graph/extents.h"
 #include "graph/fold.h"
 #include "graph/gradients.h"
 #include "graph/split.h"
@@ -18,8 +19,8 @@ static tn_status matmul_inner(tn_infer *infer, const tn_tensor *a, int64_t colum
                           (long long)columns, b->name, (long long)rows);
 }
 
-static tn_status matmul_of(tn_infer *infer, uint32_t left, uint32_t right, tn_dtype dtype) {
-    const tn_tensor *a = tn__input(infer, left), *b = tn__input(infer, right);
+tn_status tn__shape_product(tn_infer *infer, const tn_tensor *a, const tn_tensor *b,
+                            tn_dtype dtype) {
     if (!tn__rank_known(a) || !tn__rank_known(b)) return tn__set_dtype(infer, 0, dtype);
     if (a->rank == 0 || b->rank == 0)
         return tn__infer_fail(infer, "'%.60s' is a scalar", a->rank == 0 ? a->name : b->name);
@@ -40,13 +41,19 @@ static tn_status matmul_of(tn_infer *infer, uint32_t left, uint32_t right, tn_dt
     return tn__set_output(infer, 0, dtype, rank, shape);
 }
 
-static tn_status matmul_shape(tn_infer *infer) {
-    return matmul_of(infer, 0, 1, tn__input(infer, 0)->dtype);
+tn_status tn__shape_matmul(tn_infer *infer, uint32_t left, uint32_t right, tn_dtype dtype) {
+    return tn__shape_product(infer, tn__input(infer, left), tn__input(infer, right), dtype);
 }
-static tn_status matmul_shape_integer(tn_infer *infer) { return matmul_of(infer, 0, 1, TN_INT32); }
+
+static tn_status matmul_shape(tn_infer *infer) {
+    return tn__shape_matmul(infer, 0, 1, tn__input(infer, 0)->dtype);
+}
+static tn_status matmul_shape_integer(tn_infer *infer) {
+    return tn__shape_matmul(infer, 0, 1, TN_INT32);
+}
 static tn_status matmul_shape_qlinear(tn_infer *infer) {
     const tn_tensor *zero = tn__input(infer, 7);
-    return matmul_of(infer, 0, 3, zero != NULL ? zero->dtype : TN_UNDEFINED);
+    return tn__shape_matmul(infer, 0, 3, zero != NULL ? zero->dtype : TN_UNDEFINED);
 }
 
 static uint64_t matmul_flops(tn_infer *infer) {

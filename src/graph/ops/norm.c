@@ -5,6 +5,7 @@
  * training hands its input on: a view.
  * Source: operator texts of ONNX, opsets 1 to 23.
  */
+#include "graph/extents.h"
 #include "graph/fold.h"
 #include "graph/gradients.h"
 #include "graph/split.h"
@@ -35,6 +36,12 @@ static tn_status norm_shape_layer(tn_infer *infer) {
     if (dtype >= TN_DTYPE_COUNT) dtype = TN_FLOAT32;
     TN_TRY(tn__set_output(infer, 1, dtype, x->rank, shape));
     return tn__set_output(infer, 2, dtype, x->rank, shape);
+}
+
+/* ONNX Runtime's operator of the default domain: the type of the result is that of the scale. */
+static tn_status norm_shape_simplified(tn_infer *infer) {
+    TN_TRY(norm_shape_layer(infer));
+    return tn__shape_as(infer, 0, 0, tn__input(infer, 1)->dtype);
 }
 
 static bool norm_trains(const tn_infer *infer) {
@@ -88,6 +95,9 @@ static const tn_op_rule norm_rules[] = {
     {NORM(LpNormalization, 1, 4), .split = tn__split_axis_norm, .gradient = tn__gradient_lp_norm},
     {NORM(MeanVarianceNormalization, 1, 6), .gradient = tn__gradient_mean_variance},
     {NORM(RMSNormalization, 2, 5), .split = tn__split_layer_norm, .weights = 2, .gradient = tn__gradient_rms_norm},
+    {.type = "SimplifiedLayerNormalization", .weights = 2, .inputs_min = 2, .inputs_max = 2,
+     .outputs_max = 2, .shape = norm_shape_simplified, .flops_per = 5, .inplace = 1,
+     .split = tn__split_layer_norm},
     {NORM(Softmax, 1, 12), .split = tn__split_softmax, .gradient = tn__gradient_softmax},
 };
 /* clang-format on */

@@ -3,10 +3,11 @@
  * QuantizeLinear's output type follows its zero point, or (opset 21) the attribute output_dtype.
  * Source: operator texts of ONNX, opsets 10 to 23.
  */
+#include "graph/extents.h"
 #include "graph/fold.h"
 #include "graph/split.h"
 
-static tn_status quant_shape_to(tn_infer *infer) {
+tn_status tn__shape_quantize(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0), *zero = tn__input(infer, 2);
     tn_dtype dtype;
     TN_TRY(tn__attr_dtype(infer, "output_dtype", TN_UNDEFINED, &dtype));
@@ -16,7 +17,7 @@ static tn_status quant_shape_to(tn_infer *infer) {
     return tn__set_output(infer, 0, dtype, x->rank, x->shape);
 }
 
-static tn_status quant_shape_from(tn_infer *infer) {
+tn_status tn__shape_dequantize(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0), *scale = tn__input(infer, 1);
     tn_dtype dtype;
     TN_TRY(tn__attr_dtype(infer, "output_dtype", scale->dtype, &dtype));
@@ -35,11 +36,11 @@ static tn_status quant_shape_dynamic(tn_infer *infer) {
 /* clang-format off */
 static const tn_op_rule quant_rules[] = {
     {.type = "DequantizeLinear", .inputs_min = 2, .inputs_max = 3, .outputs_max = 1,
-     .shape = quant_shape_from, .flops_per = 2, .inplace = 1, .split = tn__split_quantize},
+     .shape = tn__shape_dequantize, .flops_per = 2, .inplace = 1, .split = tn__split_quantize},
     {.type = "DynamicQuantizeLinear", .inputs_min = 1, .inputs_max = 1, .outputs_max = 3,
      .shape = quant_shape_dynamic, .flops_per = 4},
     {.type = "QuantizeLinear", .inputs_min = 2, .inputs_max = 3, .outputs_max = 1,
-     .shape = quant_shape_to, .flops_per = 3, .inplace = 1, .split = tn__split_quantize},
+     .shape = tn__shape_quantize, .flops_per = 3, .inplace = 1, .split = tn__split_quantize},
 };
 /* clang-format on */
 

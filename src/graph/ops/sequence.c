@@ -116,17 +116,34 @@ static bool sequence_pieces(const tn_infer *infer, int64_t extent, uint64_t *pie
     return true;
 }
 
+/* Whether the axis is dropped. The text of the standard ignores `keepdims` where sizes are given;
+ * ONNX Runtime drops the axis for a scalar size of 1 as well, and PyTorch's exporter relies on it.
+ */
+static tn_status sequence_drops(tn_infer *infer, bool *drop) {
+    const tn_tensor *split = tn__input(infer, 1);
+    uint32_t count;
+    const int64_t *sizes = tn__value_ints(infer, 1, &count);
+    *drop = tn__attr_int(infer->op, "keepdims", 1) == 0;
+    if (split == NULL) return TN_OK;
+    bool scalar = tn__rank_known(split) && split->rank == 0 && sizes != NULL && count == 1;
+    if (scalar && sizes[0] < 1)
+        return tn__infer_fail(infer, "the size of a part is %lld", (long long)sizes[0]);
+    *drop = *drop && scalar && sizes[0] == 1;
+    return TN_OK;
+}
+
 static tn_status sequence_split(tn_infer *infer) {
     const tn_tensor *input = tn__input(infer, 0);
-    int64_t shape[TN_RANK_MAX], largest;
+    int64_t shape[TN_RANK_MAX], largest = TN_DIM_UNKNOWN;
     uint32_t axis, rank = 0;
-    uint64_t pieces;
+    uint64_t pieces = TN_SIZE_UNKNOWN;
     bool uneven;
     if (!tn__rank_known(input))
         return tn__set_sequence(infer, 0, input->dtype, TN_RANK_UNKNOWN, NULL, TN_SIZE_UNKNOWN);
     TN_TRY(tn__axis(infer, tn__attr_int(infer->op, "axis", 0), input->rank, &axis));
-    bool drop = !tn__input(infer, 1) && !tn__attr_int(infer->op, "keepdims", 1);
     bool known = sequence_pieces(infer, input->shape[axis], &pieces, &largest, &uneven);
+    bool drop;
+    TN_TRY(sequence_drops(infer, &drop));
     for (uint32_t d = 0; d < input->rank; d++) {
         if (d == axis && drop) continue;
         shape[rank++] = d != axis ? input->shape[d] : known ? largest : TN_DIM_UNKNOWN;

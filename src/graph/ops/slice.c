@@ -10,6 +10,7 @@
  * only a part that starts at 0 is a view.
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
+#include "graph/extents.h"
 #include "graph/fold.h"
 #include "graph/gradients.h"
 #include "graph/split.h"
@@ -55,7 +56,8 @@ static void slice_cut(const slice_lists *lists, uint32_t i, uint32_t axis, int64
     if (extent == TN_DIM_UNKNOWN || (lists->bounded && step < 0)) return;
     bool forward = step > 0;
     from = slice_clamp(from, extent, 0, forward ? extent : extent - 1);
-    to = slice_clamp(to, extent, forward ? 0 : -1, forward ? extent : extent - 1);
+    to = slice_clamp(tn__slice_end(to, step), extent, forward ? 0 : -1,
+                     forward ? extent : extent - 1);
     uint64_t span =
         forward ? (to > from ? (uint64_t)(to - from) : 0) : (from > to ? (uint64_t)(from - to) : 0);
     uint64_t stride = forward ? (uint64_t)step : 0 - (uint64_t)step;
@@ -205,11 +207,25 @@ static bool slice_split_extent(const tn_infer *infer, int64_t extent, uint32_t i
     return true;
 }
 
+/* Parts of one size: all but the last must begin inside. */
+static tn_status slice_split_check_equal(tn_infer *infer, int64_t extent) {
+    int64_t outputs = tn__attr_int(infer->op, "num_outputs", tn__output_count(infer)), before;
+    if (outputs < 1) return tn__infer_fail(infer, "it has %lld parts", (long long)outputs);
+    if (extent == TN_DIM_UNKNOWN || (tn__input(infer, 0)->flags & TN_TENSOR_BOUND)) return TN_OK;
+    int64_t chunk = extent / outputs + (extent % outputs != 0);
+    if (!__builtin_mul_overflow(outputs - 1, chunk, &before) && before <= extent) return TN_OK;
+    return tn__infer_fail(infer,
+                          "%lld elements do not make %lld parts of %lld: the last one would "
+                          "begin behind the end",
+                          (long long)extent, (long long)outputs, (long long)chunk);
+}
+
 static tn_status slice_split_check(tn_infer *infer, int64_t extent) {
     const int64_t *split;
     uint32_t count;
     const tn_tensor *input = tn__input(infer, 0);
-    if (!tn__list(infer, 1, "split", &split, &count) || !split) return TN_OK;
+    if (!tn__list(infer, 1, "split", &split, &count)) return TN_OK;
+    if (!split) return slice_split_check_equal(infer, extent);
     if (count < tn__output_count(infer))
         return tn__infer_fail(infer, "%u sizes for %u outputs", count, tn__output_count(infer));
     int64_t sum = 0;

@@ -6,6 +6,7 @@
  *
  * Cost: O(file without payloads); memory at most a constant times that.
  */
+#include "graph/settle.h"
 #include "import/onnx_reader.h"
 
 #define ONNX_IR_NEWEST 14
@@ -174,6 +175,7 @@ static tn_status onnx_read(tn_importer *importer) {
     tn_status status = onnx_model_read(&reader, &model);
     if (status == TN_OK) status = onnx_model_check(&reader, &model);
     if (status == TN_OK) status = onnx_read_blocks(&reader, model.graph);
+    tn__graph_rules_win(importer->graph);
     onnx_release(&reader);
     return status;
 }

@@ -1,5 +1,5 @@
-/* cumulate.c - CumSum: running sums along an axis, forwards or backwards, with or without the
- * element itself.
+/* cumulate.c - CumSum and CumProd: running sums and products along an axis, forwards or backwards,
+ * with or without the element itself.
  *
  * Floating types keep the sum in float64 and round each result once. An element is read before its
  * place is written, so the output may lie on the input.
@@ -9,7 +9,7 @@
 typedef struct cumulate_frame {
     tn_dtype dtype, load; /* load: float64, int64 or uint64 */
     uint64_t extent, stride;
-    bool exclusive, reverse;
+    bool exclusive, reverse, product;
 } cumulate_frame;
 
 /* One step along the axis for `count` neighbours: elements x to results, which may be x. */
@@ -21,11 +21,18 @@ static void cumulate_step(const cumulate_frame *frame, size_t count, tn__block_r
     if (frame->exclusive) memcpy(&before, sums, size);
     if (frame->load == TN_FLOAT64) {
         const double *from = elements;
-        for (size_t i = 0; i < count; i++) sums->doubles[i] += from[i];
+        if (frame->product)
+            for (size_t i = 0; i < count; i++) sums->doubles[i] *= from[i];
+        else
+            for (size_t i = 0; i < count; i++) sums->doubles[i] += from[i];
     } else {
         const int64_t *from = elements;
-        for (size_t i = 0; i < count; i++)
-            sums->ints[i] = (int64_t)((uint64_t)sums->ints[i] + (uint64_t)from[i]);
+        if (frame->product)
+            for (size_t i = 0; i < count; i++)
+                sums->ints[i] = (int64_t)((uint64_t)sums->ints[i] * (uint64_t)from[i]);
+        else
+            for (size_t i = 0; i < count; i++)
+                sums->ints[i] = (int64_t)((uint64_t)sums->ints[i] + (uint64_t)from[i]);
     }
     tn__convert(frame->load, frame->exclusive ? &before : sums, frame->dtype, y, count);
 }
@@ -34,6 +41,11 @@ static void cumulate_rows(const cumulate_frame *frame, const char *x, char *y, s
     const size_t size = tn__element_size(frame->dtype);
     tn__block_room sums;
     memset(&sums, 0, sizeof sums);
+    for (size_t i = 0; i < count && frame->product; i++)
+        if (frame->load == TN_FLOAT64)
+            sums.doubles[i] = 1;
+        else
+            sums.ints[i] = 1;
     for (uint64_t k = 0; k < frame->extent; k++) {
         uint64_t at = (frame->reverse ? frame->extent - 1 - k : k) * frame->stride * size;
         cumulate_step(frame, count, &sums, x + at, y + at);
@@ -54,7 +66,8 @@ static tn_status cumulate_run(tn_kernel_call *call) {
                                   .extent = (uint64_t)x->shape[axis],
                                   .stride = tn__operand_span(x, axis + 1, x->rank),
                                   .exclusive = tn__attr_int(call->op, "exclusive", 0) != 0,
-                                  .reverse = tn__attr_int(call->op, "reverse", 0) != 0};
+                                  .reverse = tn__attr_int(call->op, "reverse", 0) != 0,
+                                  .product = strcmp(call->op->type, "CumProd") == 0};
     const size_t size = tn__element_size(x->dtype);
     const uint64_t outer = tn__operand_span(x, 0, axis);
     for (uint64_t o = 0; o < outer; o++)
@@ -68,6 +81,7 @@ static tn_status cumulate_run(tn_kernel_call *call) {
 }
 
 static const tn_kernel cumulate_kernels[] = {
+    {.type = "CumProd", .accepts = tn__numeric_accepts, .run = cumulate_run},
     {.type = "CumSum", .accepts = tn__numeric_accepts, .run = cumulate_run},
 };
 

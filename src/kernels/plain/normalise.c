@@ -192,11 +192,12 @@ static tn_status normalise_layer_steps(const tn_kernel_call *call, uint32_t inde
     return TN_OK;
 }
 
-/* LayerNormalization, and RMSNormalization, which takes no mean off. */
+/* LayerNormalization, and RMSNormalization, which takes no mean off and tells none. */
 static tn_status normalise_rows(tn_kernel_call *call, bool centered) {
     const tn_operand *x = &call->inputs[0], *y = &call->outputs[0];
     const tn_operand *scale = &call->inputs[1], *addend = tn__call_input(call, 2);
-    const tn_operand *means = tn__call_output(call, 1), *inverses = tn__call_output(call, 2);
+    const tn_operand *means = centered ? tn__call_output(call, 1) : NULL;
+    const tn_operand *inverses = tn__call_output(call, centered ? 2 : 1);
     double epsilon = tn__attr_float(call->op, "epsilon", 1e-5f), values[TN__REAL_TILE];
     int64_t scale_steps[TN_RANK_MAX], addend_steps[TN_RANK_MAX];
     bool plain_scale, plain_addend;
@@ -388,6 +389,9 @@ static const tn_kernel normalise_kernels[] = {
      .accepts = normalise_accepts,
      .run = normalise_run_mean_variance},
     {.type = "RMSNormalization", .accepts = normalise_accepts_layer, .run = normalise_run_rms},
+    {.type = "SimplifiedLayerNormalization",
+     .accepts = normalise_accepts_layer,
+     .run = normalise_run_rms},
 };
 
 TN_KERNEL_FAMILY(normalise, "");

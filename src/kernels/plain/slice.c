@@ -5,6 +5,7 @@
  * Source: operator texts of ONNX, opsets 1 to 17; what was an attribute may be an input since 10
  * (Slice) and 13 (Split).
  */
+#include "graph/extents.h"
 #include "kernels/box.h"
 
 /* --- Slice --- */
@@ -41,7 +42,8 @@ static int64_t slice_cut(tn__walk *box, uint32_t axis, int64_t from, int64_t to,
     int64_t extent = box->extent[axis];
     bool forward = step > 0;
     from = slice_clamp(from, extent, 0, forward ? extent : extent - 1);
-    to = slice_clamp(to, extent, forward ? 0 : -1, forward ? extent : extent - 1);
+    to = slice_clamp(tn__slice_end(to, step), extent, forward ? 0 : -1,
+                     forward ? extent : extent - 1);
     int64_t span = forward ? to - from : from - to;
     uint64_t stride = forward ? (uint64_t)step : 0 - (uint64_t)step;
     uint64_t whole = span > 0 ? (uint64_t)span : 0;
