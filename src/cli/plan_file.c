@@ -52,7 +52,7 @@ tn_status cli_plan_file_program(const cli_plan_file *file, const tn_graph *graph
 
 #else
 
-#include <jansson.h>
+#include "base/json.h"
 
 /* --- members ----------------------------------------------------------------------------------
  */
@@ -162,9 +162,10 @@ tn_status cli_plan_file_open(const char *path, cli_plan_file *file, tn_error *er
     *file = (cli_plan_file){.path = path, .library = ""};
     if (!tn__has_suffix(path, ".json")) return TN_OK;
     TN_TRY(tn__file_map(path, &bytes, error));
-    file->document =
-        json_loadb((const char *)bytes.bytes, bytes.size, JSON_REJECT_DUPLICATES, &why);
+    tn_status status;
+    file->document = tn__json_parse(bytes.bytes, bytes.size, &why, &status);
     tn__file_unmap(&bytes);
+    if (status == TN_E_NO_MEMORY) return tn__no_memory(error, "the plan");
     return file->document != NULL ? plan_read(file, error) : TN_OK; /* plan/io says what is wrong */
 }
 

@@ -137,7 +137,8 @@ static tn_status weights_folder(tn__weights_reader *it, const char *folder) {
     tn__weights_folder found;
     TN_TRY(tn__weights_folder_read(it->to, folder, &found, it->error));
     if (found.count == 1) return weights_named(it, found.paths[0]);
-    for (size_t i = 0; i < found.count; i++) TN_TRY(weights_path(it, found.paths[i]));
+    for (size_t i = 0; i < found.count; i++)
+        TN_TRY(weights_path(it, found.paths[i], found.paths[i]));
     return TN_OK;
 }
 
