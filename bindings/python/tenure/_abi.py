@@ -172,7 +172,7 @@ class tn_setup_options(Structure):
                 ("recompute", c_void_p), ("fastest", c_bool), ("fit", c_void_p), ("costs", POINTER(tn_costs)),
                 ("memory", POINTER(tn_occupancy_options)), ("statics", c_int), ("without_reuse", c_bool),
                 ("plan", POINTER(tn_plan_options)), ("unplanned", c_bool), ("divide", c_void_p),
-                ("split", c_void_p), ("stream", c_void_p)]
+                ("split", c_void_p), ("stream", c_void_p), ("make_costs", MAKE_COSTS), ("make_costs_self", c_void_p)]
 
 
 class tn_setup_needs(Structure):

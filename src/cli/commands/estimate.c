@@ -80,8 +80,8 @@ enum {
       "arena and weights keep to it: what lives longer is computed again, as `tenure fit` does; "  \
       "how much longer that takes is predicted, by the rates of the device")                       \
     X(ESTIMATE_ALLOW, "allow", "WHAT,...",                                                         \
-      "what may be done to keep to the budget: order, recompute, swap (order,recompute; swap, "    \
-      "where a link is given)")                                                                    \
+      "what may be done to keep to the budget: order, recompute, swap, split "                     \
+      "(order,recompute,split; swap, where a link is given)")                                      \
     X(ESTIMATE_LINK, "link", "SIZE/s",                                                             \
       "to keep to the budget tensors may go to the host and back, so fast: 12GB/s")                \
     X('o', "output", "FILE",                                                                       \
@@ -319,13 +319,13 @@ static void estimate_share(struct argp_state *state, cli_way *way) {
 
 /* How to keep to a budget: by what a plan can be made of without running anything. */
 static void estimate_check_fit(struct argp_state *state, cli_way *way) {
-    const uint32_t can = TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP;
+    const uint32_t can = TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP | TN_FIT_SPLIT;
     if (way->fit == 0 && (way->allow != 0 || way->link > 0))
         cli_misuse(state, "--%s says how to keep to --budget: give that, too",
                    way->allow != 0 ? "allow" : "link");
     if ((way->allow & ~can) != 0)
-        cli_misuse(state, "--allow: an estimate knows order, recompute and swap");
-    if (way->fit > 0) way->allow = cli_allow_check(state, way->allow, way->link);
+        cli_misuse(state, "--allow: an estimate knows order, recompute, swap and split");
+    if (way->fit > 0) way->allow = cli_allow_check(state, way->allow, way->link, NULL);
 }
 
 static void estimate_check(struct argp_state *state, estimate_arguments *arguments) {
