@@ -107,11 +107,12 @@ typedef struct tn_fit_answer {
     const tn_costs *whole_costs; /* of the graph of `whole`; NULL: none were needed */
     uint32_t techniques;   /* of the set that found it; 0: the plan as it is */
     uint32_t allowed;      /* TN_FIT_* */
-    uint64_t budget;
+    uint64_t budget, host_budget; /* as they were asked for */
     tn_claim claims[TN_CLAIMS_MAX]; /* [claim_count] in the order of trying */
     tn_hint hints[TN_HINTS_MAX];    /* [hint_count] where nothing fits */
     uint32_t claim_count, hint_count;
     double costs_seconds; /* that making costs took */
+    char detail[280];     /* what the last set that found nothing says of itself, or "" */
     void *own;
 } tn_fit_answer;
 

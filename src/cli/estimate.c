@@ -205,6 +205,17 @@ static uint64_t estimate_batch(const tn_graph *graph) {
     return (uint64_t)tn_graph_tensor(graph, input)->shape[0];
 }
 
+/* What an export for inference folds away is missed by who trains it. */
+static void estimate_count(const tn_graph *model, cli_found *found) {
+    found->convolutions = 0;
+    found->normalises = false;
+    for (tn_op_id id = 0; id < tn_graph_op_count(model); id++) {
+        const char *type = tn_graph_op(model, id)->type;
+        found->convolutions += strcmp(type, "Conv") == 0;
+        found->normalises |= strstr(type, "Normalization") != NULL;
+    }
+}
+
 static void estimate_tell(const estimate_made *made, const tn_occupancy *occupancy,
                           cli_found *found) {
     const tn_program *program = tn_occupancy_program(occupancy);
@@ -214,6 +225,7 @@ static void estimate_tell(const estimate_made *made, const tn_occupancy *occupan
     found->joins = false;
     for (tn_op_id op = 0; op < tn_graph_op_count(graph) && !found->joins; op++)
         found->joins = tn_op_joins(graph, op);
+    estimate_count(made->input.graph, found);
     found->parameters = found->layer_count = 0;
     for (tn_tensor_id t = 0; t < tn_graph_tensor_count(made->input.graph); t++) {
         const tn_tensor *tensor = tn_graph_tensor(made->input.graph, t);

@@ -40,6 +40,8 @@ typedef struct cli_found { /* what one way takes; of a pipeline, its stage that 
     uint64_t batch;    /* first extent of the first input, of a rank; 0: there is none */
     bool joins;        /* it has concatenations that may be fused */
     uint64_t parameters;
+    uint32_t convolutions; /* of the model, and whether any operator normalises */
+    bool normalises;
     tn_report_kernels kernels; /* with for_kernels */
     bool for_kernels;          /* of this machine; else for the graph alone */
     char pieces[CLI_PIECES_MAX];

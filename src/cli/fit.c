@@ -50,8 +50,12 @@ static tn_status fit_load(cli_fit *fit, tn_error *error) {
 }
 
 cli_whom cli_fit_whom(const cli_fit *fit) {
-    return (cli_whom){.runner = fit->from.device != NULL ? CLI_RUNNER_NONE : CLI_RUNNER_ONEDNN,
-                      .threads = fit->choices.threads,
+    bool here = fit->from.device == NULL; /* where costs are of another device, nobody's */
+    const cli_whom *asked = &fit->kernels;
+    return (cli_whom){.runner = fit->has_kernels ? asked->runner
+                                : here           ? CLI_RUNNER_ONEDNN
+                                                 : CLI_RUNNER_NONE,
+                      .threads = asked->threads > 0 ? asked->threads : fit->choices.threads,
                       .no_rewrite = fit->choices.no_rewrite,
                       .fastest = fit->choices.fastest};
 }

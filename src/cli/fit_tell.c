@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "cli/claims.h"
 #include "cli/fit.h"
 #include "cli/holders.h"
 #include "cli/split.h"
@@ -160,6 +161,7 @@ static tn_status tell_json(const cli_fit *fit, tn_error *error) {
                         ",\"to_host_bytes\":%" PRIu64 ",\"from_host_bytes\":%" PRIu64 "}",
                         fit->usage.seconds, fit->usage.stall_seconds, fit->usage.measured_peak,
                         fit->usage.out_bytes, fit->usage.in_bytes);
+    cli_claims_json(&fit->answer, &text);
     tn__text_put(&text, "}\n");
     if (status == TN_OK && text.failed) status = tn__no_memory(error, "the answer");
     if (status == TN_OK) fwrite(text.data, 1, text.size, stdout);

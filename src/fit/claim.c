@@ -59,15 +59,27 @@ static void claim_put_hints(const tn_fit_answer *answer, tn__text *text) {
 
 static void claim_put(const tn_fit_answer *answer, bool proved, bool stopped, tn__text *text) {
     char scope[TN__SCOPE_TEXT], size[TN_SIZE_TEXT_MAX], words[TN_TECHNIQUES_TEXT];
+    char budget[TN_SIZE_TEXT_MAX];
     uint32_t tried = 0, not_tried = tn_fit_answer_not_tried(answer);
     for (uint32_t i = 0; i < answer->claim_count; i++)
         if (answer->claims[i].kind != TN_CLAIM_NOT_TRIED) tried |= answer->claims[i].techniques;
+    if (tried == 0) {
+        tn__text_printf(text, "the budget of %s is too small for the plan as it is: %s would do",
+                        tn_size_format(answer->budget, budget),
+                        tn_size_format(tn_setup_need(answer->whole).total, size));
+        return;
+    }
     tn__fit_scope(tried, scope);
     if (stopped) tn__text_put(text, "time was up, or it was stopped: ");
     tn__text_printf(text, "%s %s in %s", scope, proved ? "fits" : "was found that fits",
                     tn_size_format(answer->budget, size));
+    if (answer->host_budget > 0)
+        tn__text_printf(text, " with no more than %s on the host",
+                        tn_size_format(answer->host_budget, size));
     if (proved) tn__text_put(text, ": that is proved");
-    if (answer->least != NULL)
+    if (answer->detail[0] != '\0')
+        tn__text_printf(text, "; %s", answer->detail);
+    else if (answer->least != NULL)
         tn__text_printf(text, "; the least found takes %s",
                         tn_size_format(tn_setup_need(answer->least).total, size));
     if (not_tried != 0)

@@ -20,6 +20,7 @@
 #include "engine/setup.h"
 #include "fit/frame.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define GRAPH_WORTH 100u      /* part of the plain time: what takes less more is fast enough */
@@ -216,8 +217,14 @@ static tn_status graph_whole(graph_frame *f) {
         TN_TRY(candidate_time(f, it, &it->result.time));
         it->result.plain_time = it->result.time_bound = it->result.time;
     }
-    tn_claim *claim = graph_claim(f, 0, fits ? TN_CLAIM_FITS : TN_CLAIM_INFEASIBLE, "");
+    uint64_t bound = it->fixed + it->result.layout.lower_bound;
+    tn_claim *claim = graph_claim(f, 0,
+                                  fits                         ? TN_CLAIM_FITS
+                                  : bound > f->search.budget ? TN_CLAIM_INFEASIBLE
+                                                             : TN_CLAIM_NOT_FOUND,
+                                  "");
     claim->bytes = it->result.bytes;
+    claim->bytes_bound = bound;
     claim->time = it->result.time;
     return TN_OK;
 }
@@ -401,6 +408,8 @@ static tn_status graph_stream(graph_frame *f, uint32_t allow) {
                      : tn_setup_from(f->whole.setup, TN_SETUP_STREAM, &options, &made.setup, f->error);
     bool fails = status != TN_OK && !graph_is_none(status) && status != TN_E_STOPPED;
     if (fails) return status;
+    if (status == TN_E_EXHAUSTED) /* it names the operator that binds */
+        snprintf(f->answer->detail, sizeof f->answer->detail, "%.279s", f->error->message);
     if (made.setup != NULL) graph_read_streamed(f, &made, techniques);
     graph_tell(f, techniques, status, &made);
     if (made.setup != NULL) graph_take(f, &made);
@@ -539,13 +548,14 @@ static void graph_keep(graph_frame *f) {
             tn_costs_destroy(all[i]->costs);
 }
 
-/* What is proved of all that was allowed: the set of a program is all of it, or nothing else can be
- * tried here. */
+/* What is proved of all that was allowed. A proof for more techniques covers those for fewer, so the
+ * plan as it is counts where it is alone; what cannot be tried here is in the way of nothing. */
 static tn_status graph_verdict(const graph_frame *f) {
     const tn_fit_answer *answer = f->answer;
     bool proved = answer->claim_count > 0, stopped = false;
     for (uint32_t i = 0; i < answer->claim_count; i++) {
         const tn_claim *claim = &answer->claims[i];
+        if (claim->techniques == 0 && answer->claim_count > 1) continue;
         bool other = claim->kind == TN_CLAIM_NOT_TRIED;
         proved = proved && (claim->kind == TN_CLAIM_INFEASIBLE || other);
         stopped = stopped || claim->kind == TN_CLAIM_STOPPED;
@@ -644,6 +654,7 @@ tn_status tn_fit_graph(const tn_graph *graph, const tn_fit_request *given, tn_fi
     f.request.struct_size = sizeof f.request;
     if (f.request.storage_latency_s == 0) f.request.storage_latency_s = TN__READ_S;
     answer->budget = f.search.budget;
+    answer->host_budget = f.search.host_budget;
     answer->allowed = graph_allowed(&f.search);
     TN_TRY(graph_open(&f, error));
     tn_status status = graph_all(&f);

@@ -480,6 +480,52 @@ static void estimate_print_stages(const cli_found *found, const tn_grid *grid) {
 
 static bool estimate_fits(const estimate_arguments *arguments) { return arguments->found.fits; }
 
+#define ESTIMATE_TIGHT 0.03 /* of a limit: what a run time takes that nobody predicts */
+/* Convolutions of a network that was trained with normalisation, mostly. */
+#define ESTIMATE_FOLDED 8u
+
+/* Whether so little is left that a run may need it. */
+static bool estimate_is_tight(const estimate_arguments *arguments) {
+    double limit = (double)arguments->way.limit;
+    return estimate_fits(arguments) &&
+           (double)arguments->found.estimate.total > limit * (1 - ESTIMATE_TIGHT);
+}
+
+static const char *estimate_verdict(const estimate_arguments *arguments) {
+    if (!estimate_fits(arguments)) return "does not fit";
+    return estimate_is_tight(arguments) ? "tight" : "fits";
+}
+
+static void estimate_print_fits(const estimate_arguments *arguments) {
+    double limit = (double)arguments->way.limit;
+    double left = 100 * (1 - (double)arguments->found.estimate.total / limit);
+    printf("%-18s ", "fits");
+    if (!estimate_fits(arguments))
+        printf("no\n");
+    else if (estimate_is_tight(arguments))
+        printf("tight: %.1f %% is left, and a run time takes more than the plan\n", left);
+    else
+        printf("yes\n");
+}
+
+/* Whose training it is: numbers of two run times are not compared unawares. */
+static void estimate_print_training(const estimate_arguments *arguments) {
+    const cli_way *way = &arguments->way;
+    const cli_found *found = &arguments->found;
+    if (!way->train) return;
+    const char *whose = way->pytorch ? "as eager PyTorch runs it; without --as pytorch: in "
+                                       "Tenure's planned arena"
+                        : way->options.pool != NULL
+                            ? "from a pool; --as pytorch: as eager PyTorch runs it"
+                            : "in Tenure's planned arena, as `tenure train` runs it; --as pytorch: "
+                              "as eager PyTorch does";
+    printf("%-18s %s\n", "training", whose);
+    if (found->normalises || found->convolutions < ESTIMATE_FOLDED) return;
+    printf("%-18s %u convolutions and no normalisation: it was folded away if this was exported "
+           "for inference, and training then takes more\n",
+           "note", found->convolutions);
+}
+
 /* For whom. PyTorch is whom it was asked for. */
 static void estimate_print_whom(const estimate_arguments *arguments) {
     const cli_found *found = &arguments->found;
@@ -501,7 +547,7 @@ static void estimate_print_brief(const estimate_arguments *arguments) {
     if (arguments->max_batch)
         printf(", largest batch %" PRIu64, estimate_all(arguments, arguments->most));
     if (arguments->way.limit > 0)
-        printf(", %s", estimate_fits(arguments) ? "fits" : "does not fit");
+        printf(", %s", estimate_verdict(arguments));
     if (arguments->change_count > 0) printf(" but with %s", arguments->changes[0].text);
     printf("\n");
 }
@@ -509,6 +555,7 @@ static void estimate_print_brief(const estimate_arguments *arguments) {
 static void estimate_print(const estimate_arguments *arguments) {
     const tn_estimate *it = &arguments->found.estimate;
     char size[TN_SIZE_TEXT_MAX];
+    estimate_print_training(arguments);
     estimate_print_whom(arguments);
     printf("%-18s %s\n", "total", tn_size_format(it->total, size));
     for (uint32_t part = 0; part < TN_PART_COUNT; part++)
@@ -540,7 +587,7 @@ static void estimate_print(const estimate_arguments *arguments) {
     printf("%-18s %s%s%s\n", "device", tn_size_format(arguments->way.limit, size),
            arguments->device != NULL ? ", " : "",
            arguments->device != NULL ? arguments->device->title : "");
-    printf("%-18s %s\n", "fits", estimate_fits(arguments) ? "yes" : "no");
+    estimate_print_fits(arguments);
     if (arguments->max_batch)
         printf("%-18s %" PRIu64 "\n", "largest batch", estimate_all(arguments, arguments->most));
     if (!estimate_fits(arguments)) cli_changes_tell(arguments->changes, arguments->change_count);
@@ -569,7 +616,8 @@ static void estimate_json_fit(const estimate_arguments *arguments, tn__text *tex
         tn__text_put(text, ",\"name\":");
         tn__text_json(text, arguments->device->name);
     }
-    tn__text_printf(text, "},\"fits\":%s", estimate_fits(arguments) ? "true" : "false");
+    tn__text_printf(text, "},\"fits\":%s,\"verdict\":\"%s\"",
+                    estimate_fits(arguments) ? "true" : "false", estimate_verdict(arguments));
     if (arguments->max_batch)
         tn__text_printf(text, ",\"max_batch\":%" PRIu64, estimate_all(arguments, arguments->most));
     if (estimate_fits(arguments)) return;
@@ -585,9 +633,12 @@ static void estimate_print_json(const estimate_arguments *arguments) {
     tn__text_put(&text, ",\"kernels\":");
     tn__words_kernels(&text, arguments->found.for_kernels ? &arguments->found.kernels : NULL);
     tn__text_printf(&text,
-                    ",\"train\":%s,\"batch\":%" PRIu64 ",\"parameters\":%" PRIu64
+                    ",\"train\":%s,\"training_of\":%s,\"batch\":%" PRIu64 ",\"parameters\":%" PRIu64
                     ",\"total\":%" PRIu64 ",\"arena\":%" PRIu64 ",\"static\":%" PRIu64,
                     arguments->way.train ? "true" : "false",
+                    !arguments->way.train    ? "null"
+                    : arguments->way.pytorch ? "\"pytorch\""
+                                             : "\"tenure\"",
                     estimate_all(arguments, arguments->found.batch), arguments->found.parameters,
                     it->total, it->arena, it->fixed);
     if (arguments->way.options.pool != NULL) {
@@ -662,13 +713,11 @@ static int estimate_llm(estimate_arguments *arguments, tn_error *error) {
 
 static tn_status estimate_find(estimate_arguments *arguments, tn_error *error) {
     cli_way *way = &arguments->way;
-    if (arguments->max_batch) TN_TRY(cli_estimate_max_batch(way, &arguments->most, error));
-    tn_status status = cli_estimate(way, &arguments->found, error);
-    if (status != TN_OK && arguments->max_batch && way->batch == 0) { /* the file leaves it open */
+    if (arguments->max_batch) { /* what is told is of that batch; where not even 1 fits, of that */
+        TN_TRY(cli_estimate_max_batch(way, &arguments->most, error));
         way->batch = arguments->most > 0 ? arguments->most : 1;
-        status = cli_estimate(way, &arguments->found, error);
     }
-    TN_TRY(status);
+    TN_TRY(cli_estimate(way, &arguments->found, error));
     if (!estimate_fits(arguments))
         arguments->change_count =
             cli_estimate_changes(way, &arguments->found, arguments->changes, ESTIMATE_CHANGES_MOST);
