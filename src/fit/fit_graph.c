@@ -22,19 +22,22 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define GRAPH_WORTH 100u      /* part of the plain time: what takes less more is fast enough */
 #define GRAPH_ANY_WORK 1000.0 /* of parts that need least: whatever it takes */
 #define GRAPH_STORAGE 1e9     /* bytes a second of a file that nobody measured */
 #define GRAPH_MEASURE_S 3.0   /* of costs that nobody gave; no new round begins after so long */
 #define GRAPH_MEASURE_PART 3  /* or such a part of the limit of time */
-#define GRAPH_HINT_S 10.0     /* of one hint: it is an extra */
+#define GRAPH_HINT_S 10       /* of the processor's time, of one hint: it is an extra */
 #define GRAPH_LEAST_S 1e-6
 
 /* Lives as long as the answer: set-ups go on asking their context. */
 typedef struct graph_own {
     tn_context context, outer;
-    double deadline; /* 0: none */
+    double deadline;      /* 0: none */
+    clock_t hint_ends_at; /* of the processor's time: what is told does not depend on others; 0: no
+                           * hint is looked for */
 } graph_own;
 
 typedef struct candidate {
@@ -64,6 +67,7 @@ typedef struct graph_frame {
 static bool graph_progress(void *self, const char *stage, uint64_t done, uint64_t total) {
     const graph_own *own = self;
     if (own->deadline > 0 && tn__clock_s() >= own->deadline) return false;
+    if (own->hint_ends_at > 0 && clock() >= own->hint_ends_at) return false;
     return own->outer.progress == NULL ||
            own->outer.progress(own->outer.self, stage, done, total);
 }
@@ -475,11 +479,10 @@ static bool graph_hint(graph_frame *f, uint32_t more) {
     const uint32_t claims = answer->claim_count;
     const uint64_t before =
         least.setup != NULL ? least.result.bytes : f->whole.result.bytes;
-    double deadline = f->own->deadline, most = tn__clock_s() + GRAPH_HINT_S;
     tn_error *told = f->error, unused;
     f->least = (candidate){0};
     f->error = &unused;
-    if (deadline == 0 || most < deadline) f->own->deadline = most;
+    f->own->hint_ends_at = clock() + GRAPH_HINT_S * CLOCKS_PER_SEC;
     tn_status status = graph_hint_search(f, more);
     const candidate *it = f->best.setup != NULL ? &f->best : &f->least;
     bool fits = status == TN_OK && f->best.setup != NULL;
@@ -497,7 +500,7 @@ static bool graph_hint(graph_frame *f, uint32_t more) {
     candidate_release(&f->least);
     f->least = least;
     f->error = told;
-    f->own->deadline = deadline;
+    f->own->hint_ends_at = 0;
     answer->claim_count = claims;
     return fits;
 }
