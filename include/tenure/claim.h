@@ -1,5 +1,5 @@
-/* claim.h - a graph within a budget of bytes: the fastest way that was found, and what is claimed of
- * the others.
+/* claim.h - a graph within a budget of bytes: the fastest way that was found, and what is claimed
+ * of the others.
  *
  *     // ... graph: of tn_graph_load
  *     tn_fit_request request = TN_FIT_REQUEST_INIT;
@@ -51,8 +51,8 @@ TN_API const char *tn_claim_kind_name(tn_claim_kind kind);
 typedef struct tn_claim {
     uint32_t techniques; /* TN_FIT_*; 0: the plan as it is */
     tn_claim_kind kind;
-    uint64_t bytes;       /* of the program; of those that do not fit the least found; 0: none was */
-    uint64_t time;        /* of the program; 0: not known */
+    uint64_t bytes; /* of the program; of those that do not fit the least found; 0: none was */
+    uint64_t time;  /* of the program; 0: not known */
     uint64_t bytes_bound; /* proved of these techniques: none takes less; 0: nothing is */
     const char *why;      /* static; "" but for NOT_TRIED */
 } tn_claim;
@@ -79,11 +79,11 @@ typedef struct tn_fit_request {
                                     * are allowed by name */
     double storage_bytes_per_s;    /* of the file of weights, for STREAM; 0: 1e9 */
     double storage_latency_s;      /* of one read */
-    bool timed;    /* the time of the plan as it is is wanted, so costs are made even where it fits */
+    bool timed; /* the time of the plan as it is is wanted, so costs are made even where it fits */
     bool no_hints; /* nobody asks what else would fit */
-    /* Costs of a graph as it runs: called where there is need of them, for each graph that is tried.
-     * E_UNSUPPORTED: they are known of the graph without parts alone. NULL: measured where there
-     * are kernels, for some seconds; else modelled */
+    /* Costs of a graph as it runs: called where there is need of them, for each graph that is
+     * tried. E_UNSUPPORTED: they are known of the graph without parts alone. NULL: measured where
+     * there are kernels, for some seconds; else modelled */
     tn_status (*costs)(void *self, const tn_setup *setup, tn_costs **costs, tn_error *error);
     /* Shares of zeros for codecs, as tn_fit_options.zeros, of the graph as it runs without parts;
      * memory of the callee. NULL: not known */
@@ -104,10 +104,10 @@ typedef struct tn_fit_answer {
                             * not released by itself */
     uint64_t fixed_bytes;  /* of its bytes, outside of the arena */
     const tn_costs *costs; /* of the graph that it is of; NULL: none were needed */
-    const tn_costs *whole_costs; /* of the graph of `whole`; NULL: none were needed */
-    uint32_t techniques;   /* of the set that found it; 0: the plan as it is */
-    uint32_t allowed;      /* TN_FIT_* */
-    uint64_t budget, host_budget; /* as they were asked for */
+    const tn_costs *whole_costs;    /* of the graph of `whole`; NULL: none were needed */
+    uint32_t techniques;            /* of the set that found it; 0: the plan as it is */
+    uint32_t allowed;               /* TN_FIT_* */
+    uint64_t budget, host_budget;   /* as they were asked for */
     tn_claim claims[TN_CLAIMS_MAX]; /* [claim_count] in the order of trying */
     tn_hint hints[TN_HINTS_MAX];    /* [hint_count] where nothing fits */
     uint32_t claim_count, hint_count;

@@ -57,9 +57,9 @@ typedef struct tn_session_options {
     bool recompute_cheap; /* by cheap operators alone */
     const char *order;    /* of operators, as in tn_program_options; NULL: the graph's */
     const char *planner;  /* as in tn_plan_options; NULL: auto */
-    uint64_t budget;      /* bytes for arena and static memory: where the plan needs more, it is kept
-                           * to by tn_fit_graph (claim.h); what cannot be is refused. 0: what it
-                           * needs */
+    uint64_t budget;  /* bytes for arena and static memory: where the plan needs more, it is kept
+                       * to by tn_fit_graph (claim.h); what cannot be is refused. 0: what it
+                       * needs */
     const char *pass; /* of fit.h, for that; NULL: its own. "keep": the plan as it is, or none */
     uint64_t seed;    /* of operators that draw numbers without a seed of their own */
     bool poison;      /* as in tn_engine_options */

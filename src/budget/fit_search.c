@@ -269,8 +269,10 @@ static tn_status search_prove(tn__fit *fit, uint64_t budget, bool *proved) {
 static tn_status search_none(const tn__fit *fit, const char *asked, const char *rest) {
     char scope[TN__SCOPE_TEXT];
     if (fit->stopped)
-        TN_FAIL(fit->error, TN_E_STOPPED, "the search was ended before it found a program that "
-                "fits in %s%s", asked, rest);
+        TN_FAIL(fit->error, TN_E_STOPPED,
+                "the search was ended before it found a program that "
+                "fits in %s%s",
+                asked, rest);
     TN_FAIL(fit->error, TN_E_EXHAUSTED, "%s was found that fits in %s%s",
             tn__fit_scope(fit->options.allow, scope), asked, rest);
 }

@@ -1,5 +1,5 @@
-/* claims.h - what is known of techniques that may keep a model to a budget: told by every command that
- * has one. */
+/* claims.h - what is known of techniques that may keep a model to a budget: told by every command
+ * that has one. */
 #ifndef TN_CLI_CLAIMS_H
 #define TN_CLI_CLAIMS_H
 

@@ -293,8 +293,8 @@ static tn_status estimate_once(const cli_way *way, cli_found *found, tn_error *e
         found->for_kernels = cli_whom_told(&whom, made.setup, &found->kernels) != NULL;
         (void)cli_whom_pieces(made.setup, found->pieces);
         const tn_fit_result *fitted = &made.answer.result;
-        found->fitted = made.setup != NULL && made.setup != made.answer.whole &&
-                        fitted->plain_time > 0;
+        found->fitted =
+            made.setup != NULL && made.setup != made.answer.whole && fitted->plain_time > 0;
         if (found->fitted) {
             found->more_time = (double)fitted->time / (double)fitted->plain_time - 1;
             found->host = fitted->host != NULL ? fitted->host_layout.peak : 0;

@@ -27,7 +27,7 @@ typedef struct cli_fit {
     uint64_t runs;                /* of what was found, to see what happens; 0: none */
     const char *swap_device;      /* that keeps what is swapped out; NULL: the host */
     double link;                  /* as it was given; 0: not */
-    cli_whom kernels; /* whose run it, where `has_kernels` */
+    cli_whom kernels;             /* whose run it, where `has_kernels` */
     bool has_kernels;
     bool train, json, explain, max_batch;
     /* what was made */

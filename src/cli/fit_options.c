@@ -11,8 +11,8 @@ uint32_t cli_allow(struct argp_state *state, const char *value) {
     static const struct {
         const char *word;
         uint32_t allows;
-    } words[] = {{"order", TN_FIT_ORDER},    {"recompute", TN_FIT_RECOMPUTE},
-                 {"swap", TN_FIT_SWAP},      {"compress", TN_FIT_COMPRESS},
+    } words[] = {{"order", TN_FIT_ORDER}, {"recompute", TN_FIT_RECOMPUTE},
+                 {"swap", TN_FIT_SWAP},   {"compress", TN_FIT_COMPRESS},
                  {"split", TN_FIT_SPLIT}, {"stream", TN_FIT_STREAM}};
     const size_t count = sizeof words / sizeof *words;
     uint32_t allow = 0;

@@ -66,7 +66,6 @@ static void parts_beside(tn_fit_result *result, const tn_fit_result *whole) {
     result->time_bound = result->bytes_bound = 0;
 }
 
-
 typedef struct curve_point {
     parts_side side;
     uint64_t bytes, time;
@@ -164,7 +163,8 @@ static tn_status curve_merge(cli_fit *fit, const tn_fit_options *options, const 
     return TN_OK;
 }
 
-/* What is drawn and told at length is one of the results: its side becomes the one that is taken. */
+/* What is drawn and told at length is one of the results: its side becomes the one that is taken.
+ */
 static void curve_choose(cli_fit *fit, parts_curve *curve) {
     const tn_program *program = fit->results[fit->chosen].program;
     if (program == NULL) return;
@@ -182,8 +182,8 @@ static void curve_choose(cli_fit *fit, parts_curve *curve) {
 
 /* A budget beside the curve is answered by its fastest point that keeps to it, where that is
  * faster, or there is no other answer. */
-static tn_status curve_answer(cli_fit *fit, const tn_fit_options *options,
-                              const parts_curve *curve, tn_status status, tn_error *error) {
+static tn_status curve_answer(cli_fit *fit, const tn_fit_options *options, const parts_curve *curve,
+                              tn_status status, tn_error *error) {
     tn_fit_result *answer = &fit->results[fit->chosen];
     const tn_fit_result plain = *answer;
     uint32_t at = curve_within(curve, options->budget);

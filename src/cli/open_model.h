@@ -59,10 +59,10 @@ struct cli_session {
     tn_graph *model;        /* that is trained; NULL: as it was loaded */
     tn_training step;       /* of `training`; ids are also those of the model and of `graph` */
     tn_pruning pruning;     /* of `graph` before it was rewritten; count 0: none */
-    tn_fit_answer answer; /* of the budget; zero: there was none */
-    float *zeros;         /* shares that were counted for it */
-    tn_setup *setup;      /* the answer's, where there is one */
-    const tn_graph *graph; /* that runs */
+    tn_fit_answer answer;   /* of the budget; zero: there was none */
+    float *zeros;           /* shares that were counted for it */
+    tn_setup *setup;        /* the answer's, where there is one */
+    const tn_graph *graph;  /* that runs */
     tn_engine *engine;
 };
 

@@ -1,5 +1,5 @@
-/* open_plan.c - which plan a model gets: as it is, or within a budget (tn_fit_graph combines what may
- * be done for that).
+/* open_plan.c - which plan a model gets: as it is, or within a budget (tn_fit_graph combines what
+ * may be done for that).
  *
  * A budget that cannot be kept to still leaves a plan, so that whoever asked is told who holds the
  * memory at its peak.
@@ -93,8 +93,7 @@ static tn_status session_fit(cli_session *session, const tn_setup_options *optio
     request.storage = session_storage;
     request.self = session;
     tn_status status = tn_fit_graph(session->graph, &request, &session->answer, error);
-    session->setup =
-        session->answer.setup != NULL ? session->answer.setup : session->answer.whole;
+    session->setup = session->answer.setup != NULL ? session->answer.setup : session->answer.whole;
     return status;
 }
 

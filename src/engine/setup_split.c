@@ -13,7 +13,7 @@
 #define SPLIT_NEAR 2u /* who is predicted to need such a part more is tried as well, in drafts */
 #define SPLIT_DRAFTS 16u
 #define SPLIT_ANY 1000.0 /* share of work: whatever it takes */
-#define SPLIT_FAR 24u /* part of an arena that a careful layout hardly ever takes off a draft */
+#define SPLIT_FAR 24u    /* part of an arena that a careful layout hardly ever takes off a draft */
 
 /* --- given regions --- */
 

@@ -11,9 +11,9 @@
 static const struct {
     uint32_t technique;
     const char *word;
-} claim_words[] = {{TN_FIT_ORDER, "order"},       {TN_FIT_RECOMPUTE, "recompute"},
-                   {TN_FIT_SWAP, "swap"},         {TN_FIT_COMPRESS, "compress"},
-                   {TN_FIT_LOSSY, "lossy"},       {TN_FIT_SPLIT, "split"},
+} claim_words[] = {{TN_FIT_ORDER, "order"},  {TN_FIT_RECOMPUTE, "recompute"},
+                   {TN_FIT_SWAP, "swap"},    {TN_FIT_COMPRESS, "compress"},
+                   {TN_FIT_LOSSY, "lossy"},  {TN_FIT_SPLIT, "split"},
                    {TN_FIT_STREAM, "stream"}};
 #define CLAIM_WORDS (sizeof claim_words / sizeof *claim_words)
 

@@ -43,7 +43,7 @@ typedef struct graph_own {
 typedef struct candidate {
     tn_setup *setup; /* NULL: none */
     tn_costs *costs;
-    bool shares; /* costs are another's, of the same graph */
+    bool shares;          /* costs are another's, of the same graph */
     tn_fit_result result; /* borrowed from the set-up */
     uint64_t fixed;
     uint32_t techniques;
@@ -68,8 +68,7 @@ static bool graph_progress(void *self, const char *stage, uint64_t done, uint64_
     const graph_own *own = self;
     if (own->deadline > 0 && tn__clock_s() >= own->deadline) return false;
     if (own->hint_ends_at > 0 && clock() >= own->hint_ends_at) return false;
-    return own->outer.progress == NULL ||
-           own->outer.progress(own->outer.self, stage, done, total);
+    return own->outer.progress == NULL || own->outer.progress(own->outer.self, stage, done, total);
 }
 
 static void graph_log(void *self, const char *message) {
@@ -179,11 +178,10 @@ static tn_claim *graph_claim(graph_frame *f, uint32_t techniques, tn_claim_kind 
 static void graph_take(graph_frame *f, candidate *it) {
     bool fits = graph_fits(f, it);
     bool better = fits && (f->best.setup == NULL || it->result.time < f->best.result.time);
-    candidate *place = better ? &f->best
-                       : !fits && (f->least.setup == NULL ||
-                                   it->result.bytes < f->least.result.bytes)
-                           ? &f->least
-                           : NULL;
+    candidate *place =
+        better                                                                          ? &f->best
+        : !fits && (f->least.setup == NULL || it->result.bytes < f->least.result.bytes) ? &f->least
+                                                                                        : NULL;
     if (place != NULL) {
         candidate_release(place);
         *place = *it;
@@ -223,7 +221,7 @@ static tn_status graph_whole(graph_frame *f) {
     }
     uint64_t bound = it->fixed + it->result.layout.lower_bound;
     tn_claim *claim = graph_claim(f, 0,
-                                  fits                         ? TN_CLAIM_FITS
+                                  fits                       ? TN_CLAIM_FITS
                                   : bound > f->search.budget ? TN_CLAIM_INFEASIBLE
                                                              : TN_CLAIM_NOT_FOUND,
                                   "");
@@ -262,15 +260,16 @@ static tn_status graph_fit_on(graph_frame *f, candidate *from, uint32_t allow, c
         tn_fit_release(&result);
         made->setup = from->setup;
         from->setup = NULL;
-        made->result = (tn_fit_result){.pass = "keep", .time = told.plain_time,
-                                       .plain_time = told.plain_time};
+        made->result =
+            (tn_fit_result){.pass = "keep", .time = told.plain_time, .plain_time = told.plain_time};
         candidate_read(made);
         made->costs = from->costs;
         made->shares = true;
         made->techniques = allow;
         return TN_OK;
     }
-    tn_status taken = tn__setup_fitted_from(from->setup, &options, &result, &made->setup, &unwanted);
+    tn_status taken =
+        tn__setup_fitted_from(from->setup, &options, &result, &made->setup, &unwanted);
     if (taken != TN_OK)
         return status != TN_OK ? status : tn__fail(f->error, taken, "%s", unwanted.message);
     made->result = told;
@@ -283,10 +282,10 @@ static tn_status graph_fit_on(graph_frame *f, candidate *from, uint32_t allow, c
 }
 
 static void graph_tell(graph_frame *f, uint32_t techniques, tn_status status, const candidate *it) {
-    tn_claim_kind kind = status == TN_OK              ? TN_CLAIM_FITS
-                         : status == TN_E_INFEASIBLE  ? TN_CLAIM_INFEASIBLE
-                         : status == TN_E_STOPPED     ? TN_CLAIM_STOPPED
-                                                      : TN_CLAIM_NOT_FOUND;
+    tn_claim_kind kind = status == TN_OK             ? TN_CLAIM_FITS
+                         : status == TN_E_INFEASIBLE ? TN_CLAIM_INFEASIBLE
+                         : status == TN_E_STOPPED    ? TN_CLAIM_STOPPED
+                                                     : TN_CLAIM_NOT_FOUND;
     tn_claim *claim = graph_claim(f, techniques, kind, "");
     if (it->setup == NULL) return;
     claim->bytes = it->result.bytes;
@@ -336,9 +335,8 @@ static void graph_beside(const graph_frame *f, candidate *it) {
  * answer where there is no other one. */
 static tn_status graph_split_untimed(graph_frame *f, candidate *cut) {
     bool taken = graph_fits(f, cut) && f->best.setup == NULL;
-    tn_claim *claim =
-        graph_claim(f, TN_FIT_SPLIT, taken ? TN_CLAIM_FITS : TN_CLAIM_NOT_TRIED,
-                    taken ? "" : "the costs that were given are of the whole graph");
+    tn_claim *claim = graph_claim(f, TN_FIT_SPLIT, taken ? TN_CLAIM_FITS : TN_CLAIM_NOT_TRIED,
+                                  taken ? "" : "the costs that were given are of the whole graph");
     if (taken) claim->bytes = cut->result.bytes;
     if (taken) cut->techniques = TN_FIT_SPLIT;
     if (taken)
@@ -353,9 +351,15 @@ static tn_status graph_split_untimed(graph_frame *f, candidate *cut) {
 static tn_status graph_split(graph_frame *f, uint32_t allow) {
     candidate cut = {0}, made = {0};
     uint32_t techniques = allow & (TN__FIT_PROGRAM | TN_FIT_SPLIT);
+    bool as_they_are = tn_setup_kernels(f->whole.setup) == NULL; /* static tensors, in any parts */
+    if (as_they_are && f->whole.fixed > f->search.budget) {
+        graph_claim(f, techniques, TN_CLAIM_INFEASIBLE, "")->bytes_bound = f->whole.fixed;
+        return TN_OK;
+    }
     tn_status status = graph_cut(f, &cut);
     if (status == TN_E_UNSUPPORTED) {
-        graph_claim(f, TN_FIT_SPLIT, TN_CLAIM_NOT_TRIED, "this graph's operators do not run in parts");
+        graph_claim(f, TN_FIT_SPLIT, TN_CLAIM_NOT_TRIED,
+                    "this graph's operators do not run in parts");
         return TN_OK;
     }
     if (status == TN_OK && cut.setup == NULL) {
@@ -407,9 +411,9 @@ static tn_status graph_stream(graph_frame *f, uint32_t allow) {
     if (stream.bytes_per_s == 0) stream.bytes_per_s = GRAPH_STORAGE;
     options.stream = &stream;
     if (!stream.parts) options.costs = f->whole.costs; /* NULL: made, if there is need of them */
-    tn_status status =
-        stream.parts ? tn_setup_create(f->graph, &options, &made.setup, f->error)
-                     : tn_setup_from(f->whole.setup, TN_SETUP_STREAM, &options, &made.setup, f->error);
+    tn_status status = stream.parts ? tn_setup_create(f->graph, &options, &made.setup, f->error)
+                                    : tn_setup_from(f->whole.setup, TN_SETUP_STREAM, &options,
+                                                    &made.setup, f->error);
     bool fails = status != TN_OK && !graph_is_none(status) && status != TN_E_STOPPED;
     if (fails) return status;
     if (status == TN_E_EXHAUSTED) /* it names the operator that binds */
@@ -477,8 +481,7 @@ static bool graph_hint(graph_frame *f, uint32_t more) {
     tn_fit_answer *answer = f->answer;
     const candidate least = f->least;
     const uint32_t claims = answer->claim_count;
-    const uint64_t before =
-        least.setup != NULL ? least.result.bytes : f->whole.result.bytes;
+    const uint64_t before = least.setup != NULL ? least.result.bytes : f->whole.result.bytes;
     tn_error *told = f->error, unused;
     f->least = (candidate){0};
     f->error = &unused;
@@ -532,10 +535,10 @@ static void graph_give(tn_fit_answer *answer, const candidate *it) {
 static void graph_keep(graph_frame *f) {
     tn_fit_answer *answer = f->answer;
     bool whole = graph_fits(f, &f->whole);
-    const candidate *told = whole                      ? &f->whole
-                            : f->best.setup != NULL    ? &f->best
-                            : f->least.setup != NULL   ? &f->least
-                                                       : &f->whole;
+    const candidate *told = whole                    ? &f->whole
+                            : f->best.setup != NULL  ? &f->best
+                            : f->least.setup != NULL ? &f->least
+                                                     : &f->whole;
     if (told->setup != NULL) graph_give(answer, told);
     answer->whole = f->whole.setup;
     answer->setup = whole ? f->whole.setup : f->best.setup;
@@ -551,8 +554,9 @@ static void graph_keep(graph_frame *f) {
             tn_costs_destroy(all[i]->costs);
 }
 
-/* What is proved of all that was allowed. A proof for more techniques covers those for fewer, so the
- * plan as it is counts where it is alone; what cannot be tried here is in the way of nothing. */
+/* What is proved of all that was allowed. A proof for more techniques covers those for fewer, so
+ * the plan as it is counts where it is alone; what cannot be tried here is in the way of nothing.
+ */
 static tn_status graph_verdict(const graph_frame *f) {
     const tn_fit_answer *answer = f->answer;
     bool proved = answer->claim_count > 0, stopped = false;
@@ -584,8 +588,7 @@ static tn_status graph_divided(graph_frame *f) {
 static tn_status graph_all(graph_frame *f) {
     uint32_t allow = f->answer->allowed;
     bool keep = f->search.pass != NULL && strcmp(f->search.pass, "keep") == 0;
-    if (f->search.budget == 0)
-        TN_FAIL(f->error, TN_E_INVALID, "a budget of 0 bytes holds nothing");
+    if (f->search.budget == 0) TN_FAIL(f->error, TN_E_INVALID, "a budget of 0 bytes holds nothing");
     if (f->options.divide != NULL) return graph_divided(f);
     TN_TRY(graph_whole(f));
     if (graph_fits(f, &f->whole)) return TN_OK;
@@ -670,7 +673,8 @@ void tn_fit_answer_release(tn_fit_answer *answer) {
     if (own == NULL) return;
     tn_context outer = own->outer;
     own->deadline = 0;
-    if (answer->costs != answer->whole_costs) tn_costs_destroy((tn_costs *)(uintptr_t)answer->costs);
+    if (answer->costs != answer->whole_costs)
+        tn_costs_destroy((tn_costs *)(uintptr_t)answer->costs);
     tn_costs_destroy((tn_costs *)(uintptr_t)answer->whole_costs);
     if (answer->setup != answer->whole) tn_setup_destroy(answer->setup);
     if (answer->least != answer->setup && answer->least != answer->whole)

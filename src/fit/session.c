@@ -42,9 +42,9 @@ typedef struct session_asked {
 static void session_ask(const tn_session *session, const tn_session_options *options,
                         session_asked *asked) {
     bool trained = session_is_trained(session->given);
-    *asked = (session_asked){TN_SETUP_OPTIONS_INIT,     TN_REWRITE_OPTIONS_INIT,
-                             TN_KERNELS_OPTIONS_INIT,   TN_RECOMPUTE_OPTIONS_INIT,
-                             TN_PROGRAM_OPTIONS_INIT,   TN_PLAN_OPTIONS_INIT};
+    *asked =
+        (session_asked){TN_SETUP_OPTIONS_INIT,     TN_REWRITE_OPTIONS_INIT, TN_KERNELS_OPTIONS_INIT,
+                        TN_RECOMPUTE_OPTIONS_INIT, TN_PROGRAM_OPTIONS_INIT, TN_PLAN_OPTIONS_INIT};
     asked->rewrite.use = trained ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN;
     asked->rewrite.no_fuse = !trained && !options->fuse;
     asked->kernels.threads = options->threads;

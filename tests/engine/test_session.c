@@ -107,7 +107,8 @@ static void a_budget_is_kept_to_the_byte(void **state) {
         tn_session_close(session);
         session = NULL;
     }
-    options.budget = 1; /* operators in parts find nothing, which is no proof; without them there is */
+    options.budget =
+        1; /* operators in parts find nothing, which is no proof; without them there is */
     assert_int_equal(tn_session_open(graph, &options, &session, &failure), TN_E_EXHAUSTED);
     assert_non_null(strstr(failure.message, "reorders, recomputes and splits operators"));
     options.allow = TN_FIT_ORDER | TN_FIT_RECOMPUTE;

@@ -546,8 +546,7 @@ static void estimate_print_brief(const estimate_arguments *arguments) {
     if (found->fitted) printf(", %+.1f %% time predicted", 100 * found->more_time);
     if (arguments->max_batch)
         printf(", largest batch %" PRIu64, estimate_all(arguments, arguments->most));
-    if (arguments->way.limit > 0)
-        printf(", %s", estimate_verdict(arguments));
+    if (arguments->way.limit > 0) printf(", %s", estimate_verdict(arguments));
     if (arguments->change_count > 0) printf(" but with %s", arguments->changes[0].text);
     printf("\n");
 }

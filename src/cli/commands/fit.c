@@ -47,7 +47,7 @@ enum {
       "what may be done: order, recompute, swap, compress; split: operators in parts, where "      \
       "that is faster, or nothing else will do; stream: weights come from their file when they "   \
       "are needed "                                                                                \
-      "(order,recompute,split; with --link swap)")                                                       \
+      "(order,recompute,split; with --link swap)")                                                 \
     X(FIT_STORAGE, "storage", "SIZE/s", "with --allow stream: speed of the files of weights")      \
     X(FIT_LOSSY, "lossy", NULL, "compress with loss, too: results change")                         \
     X(FIT_CODECS, "codecs", "NAME,...",                                                            \
@@ -217,9 +217,8 @@ static void fit_check(struct argp_state *state, cli_fit *fit) {
         cli_misuse(state, "--sweep prints a curve: leave --max-batch out");
     cli_swap_link(state, fit->swap_device, fit->options.allow, &fit->options.to_host_bytes_per_s,
                   &fit->options.from_host_bytes_per_s);
-    fit->options.allow =
-        cli_allow_check(state, fit->options.allow, fit->options.to_host_bytes_per_s,
-                        fit->options.pass);
+    fit->options.allow = cli_allow_check(state, fit->options.allow,
+                                         fit->options.to_host_bytes_per_s, fit->options.pass);
     cli_host_budget_check(state, fit->options.host_budget, fit->options.allow);
     fit_check_stream(state, fit);
     if (fit->options.codecs != 0 && !(fit->options.allow & TN_FIT_COMPRESS))
