@@ -14,7 +14,8 @@
 #include "graph/batch.h"
 
 #define ESTIMATE_BATCH_MOST (UINT64_C(1) << 40)
-#define ESTIMATE_FIT_S 4.0 /* that a price may take to be found */
+#define ESTIMATE_FIT_S                                                                             \
+    60.0 /* of a change: longer than most searches, so that it gives what a call does */
 
 typedef struct estimate_made { /* of one trial; all is released behind it */
     cli_input input;
