@@ -176,8 +176,8 @@ typedef struct tn_setup_options {
     /* STREAM, behind FIT; needs `costs` as that does. Static memory then lies in the arena. Not
      * with `divide`, without reuse, or unplanned. NULL: weights stay */
     const tn_setup_stream *stream;
-    /* Makes costs of a graph as it runs, where `costs` is NULL and there is need of them. NULL: they
-     * are measured, or modelled, as said at `costs` */
+    /* Makes costs of a graph as it runs, where `costs` is NULL and there is need of them. NULL:
+     * they are measured, or modelled, as said at `costs` */
     tn_status (*make_costs)(void *self, const tn_setup *setup, tn_costs **costs, tn_error *error);
     void *make_costs_self;
 } tn_setup_options;
