@@ -74,8 +74,8 @@ bool tn__setup_recomputes(const tn_setup_options *options);
 /* setup_split.c: a set-up of which operators run in parts, as options->split asks. */
 tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options, tn_setup **setup,
                           tn_error *error);
-/* The same for a budget, beside the set-up without parts. *setup NULL: no parts need less than that.
- * E_EXHAUSTED: none keep to the budget; *setup is the least that was found, or NULL. */
+/* The same for a budget, beside the set-up without parts. *setup NULL: no parts need less than
+ * that. E_EXHAUSTED: none keep to the budget; *setup is the least that was found, or NULL. */
 tn_status tn__setup_cut(const tn_setup *whole, const tn_setup_options *options, tn_setup **setup,
                         tn_error *error);
 /* The same, of given regions: the graph of the stage REWRITE. */
