@@ -39,7 +39,10 @@ enum {                         /* tn_fit_options.allow */
        TN_FIT_RECOMPUTE = 1u << 1,
        TN_FIT_SWAP = 1u << 2,     /* over the link, whose rates are given */
        TN_FIT_COMPRESS = 1u << 3, /* kept encoded, without loss */
-       TN_FIT_LOSSY = 1u << 4     /* also with loss: the results change */
+       TN_FIT_LOSSY = 1u << 4,    /* also with loss: the results change */
+       /* Of tn_fit_graph alone (claim.h), as they change the graph or where weights are: */
+       TN_FIT_SPLIT = 1u << 5, /* operators run in parts */
+       TN_FIT_STREAM = 1u << 6 /* weights come from their file when they are needed */
 };
 
 typedef struct tn_fit_options {

@@ -30,6 +30,7 @@
 #ifndef TENURE_SESSION_H
 #define TENURE_SESSION_H
 
+#include <tenure/claim.h>
 #include <tenure/setup.h>
 
 #ifdef __cplusplus
@@ -56,8 +57,9 @@ typedef struct tn_session_options {
     bool recompute_cheap; /* by cheap operators alone */
     const char *order;    /* of operators, as in tn_program_options; NULL: the graph's */
     const char *planner;  /* as in tn_plan_options; NULL: auto */
-    uint64_t budget;      /* bytes for arena and static memory: where the plan needs more, operators
-                           * run again (fit.h); what cannot be is refused. 0: what it needs */
+    uint64_t budget;  /* bytes for arena and static memory: where the plan needs more, it is kept
+                       * to by tn_fit_graph (claim.h); what cannot be is refused. 0: what it
+                       * needs */
     const char *pass; /* of fit.h, for that; NULL: its own. "keep": the plan as it is, or none */
     uint64_t seed;    /* of operators that draw numbers without a seed of their own */
     bool poison;      /* as in tn_engine_options */
@@ -65,8 +67,8 @@ typedef struct tn_session_options {
     tn_static_place statics;     /* of weights and state of optimizers, as in tn_setup_options */
     const tn_divide *divide;     /* NULL, or as in tn_setup_options: it is one rank of several, */
     const tn_exchange *exchange; /* that talk by this one (dist.h), which outlives the session */
-    /* Weights come from their files when they are needed, where not all of them fit the budget, and
-     * no operator runs again for it. */
+    /* With `allow` 0: weights come from their files when they are needed, where not all of them fit
+     * the budget, and no operator runs again for it. */
     bool stream;
     /* As in tn_engine_options: what is in no file as it is is kept in one while it runs */
     tn_status (*where)(void *self, const tn_graph *graph, tn_tensor_id tensor, tn_file_range *range,
@@ -74,6 +76,8 @@ typedef struct tn_session_options {
     double storage_bytes_per_s; /* what it is planned for; 0: 1e9 (tn_storage_measure tells) */
     bool stream_parts; /* of `stream`: operators whose weights alone are too large for the budget
                         * run in parts, and read them in slices */
+    uint32_t allow;    /* TN_FIT_* that may keep to the budget; 0: as tn_fit_request says */
+    double timeout_s;  /* of looking for that; 0: none */
 } tn_session_options;
 #define TN_SESSION_OPTIONS_INIT                                                                    \
     TN_INIT(tn_session_options, TN_SET(struct_size, sizeof(tn_session_options)))

@@ -174,14 +174,17 @@ typedef struct tn_setup_options {
      * plan of the whole does not keep to what is asked. Joins then lie where their parts are
      * (memory->fuse_concat). Not with kernels, a program, costs, `workspaces` or `claimed` of the
      * caller's own: they are of another graph. With regions of the caller's own: tn_setup_from
-     * takes them as they are. With `fit` and a budget here: parts where FIT finds nothing, or where
-     * they are predicted to take less time than what it finds; its `costs` may be given. Where the
+     * takes them as they are. Not with `fit`: tn_fit_graph combines both (claim.h). Where the
      * context's `progress` says to stop: the least so far, which may be the whole; with a budget
      * E_STOPPED */
     const struct tn_setup_split *split; /* NULL: nothing does */
     /* STREAM, behind FIT; needs `costs` as that does. Static memory then lies in the arena. Not
      * with `divide`, without reuse, or unplanned. NULL: weights stay */
     const tn_setup_stream *stream;
+    /* Makes costs of a graph as it runs, where `costs` is NULL and there is need of them. NULL:
+     * they are measured, or modelled, as said at `costs` */
+    tn_status (*make_costs)(void *self, const tn_setup *setup, tn_costs **costs, tn_error *error);
+    void *make_costs_self;
 } tn_setup_options;
 #define TN_SETUP_OPTIONS_INIT                                                                      \
     TN_INIT(tn_setup_options, TN_SET(struct_size, sizeof(tn_setup_options)))

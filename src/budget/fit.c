@@ -66,6 +66,7 @@ static tn_status fit_find_pass(tn__fit *fit, const tn_pass **found) {
     if (pass->features & TN__PASS_SWAPS) does |= TN_FIT_SWAP;
     if (pass->features & TN__PASS_COMPRESSES) does |= TN_FIT_COMPRESS | TN_FIT_LOSSY;
     if (pass->features & TN__PASS_ORDERS) does |= TN_FIT_ORDER;
+    fit->options.allow &= ~(uint32_t)(TN_FIT_SPLIT | TN_FIT_STREAM);
     if (fit->options.allow == 0) fit->options.allow = TN_FIT_ORDER | TN_FIT_RECOMPUTE;
     if (fit_talks(fit->given)) fit->options.allow &= TN_FIT_RECOMPUTE | TN_FIT_SWAP;
     bool nothing = does != 0 && (fit->options.allow & does) == 0;

@@ -132,6 +132,10 @@ void tn__fit_take(tn_fit_result *best, tn_fit_result *next);
 /* Whether the host's pool is within its own budget, holes and all. */
 bool tn__fit_has_host(const tn__fit *fit, const tn_fit_result *result);
 
+/* fit_scope.c: "no program that reorders and recomputes whole operators", of TN_FIT_*. */
+#define TN__SCOPE_TEXT 128
+const char *tn__fit_scope(uint32_t techniques, char text[TN__SCOPE_TEXT]);
+
 /* fit_least.c: the program that needs least, or the first on the way to it that fits in `enough`.
  * `result` is the plain program. */
 tn_status tn__fit_search_least(tn__fit *fit, uint64_t enough, tn_fit_result *result);

@@ -265,28 +265,36 @@ static tn_status search_prove(tn__fit *fit, uint64_t budget, bool *proved) {
     return TN_OK;
 }
 
-static const char *search_none(const tn__fit *fit) {
-    return fit->stopped ? "the search was ended before it found a program" : "no program was found";
+/* "no program that recomputes whole operators was found", and what ended the search. */
+static tn_status search_none(const tn__fit *fit, const char *asked, const char *rest) {
+    char scope[TN__SCOPE_TEXT];
+    if (fit->stopped)
+        TN_FAIL(fit->error, TN_E_STOPPED,
+                "the search was ended before it found a program that "
+                "fits in %s%s",
+                asked, rest);
+    TN_FAIL(fit->error, TN_E_EXHAUSTED, "%s was found that fits in %s%s",
+            tn__fit_scope(fit->options.allow, scope), asked, rest);
 }
 
 tn_status tn__fit_search_fail(tn__fit *fit, uint64_t budget, const tn_fit_result *least) {
     char asked[SEARCH_TEXT], need[TN_SIZE_TEXT_MAX], bound[TN_SIZE_TEXT_MAX];
-    bool proved;
+    char scope[TN__SCOPE_TEXT], rest[2 * TN_SIZE_TEXT_MAX + 64] = "";
+    bool proved, any = least->program != NULL;
     TN_TRY(search_prove(fit, budget, &proved));
     search_tell(fit, budget, asked);
-    if (least->program == NULL && proved)
-        TN_FAIL(fit->error, TN_E_INFEASIBLE, "no program fits in %s: that is proved", asked);
-    if (least->program == NULL)
-        TN_FAIL(fit->error, fit->stopped ? TN_E_STOPPED : TN_E_EXHAUSTED, "%s that fits in %s",
-                search_none(fit), asked);
-    tn_size_format(least->bytes, need);
-    tn_size_format(tn__add_sat(fit->part->bytes_bound, fit->options.fixed_bytes), bound);
+    if (any) tn_size_format(least->bytes, need);
+    tn__fit_scope(fit->options.allow, scope);
+    if (proved && !any)
+        TN_FAIL(fit->error, TN_E_INFEASIBLE, "%s fits in %s: that is proved", scope, asked);
     if (proved)
         TN_FAIL(fit->error, TN_E_INFEASIBLE,
-                "no program fits in %s: that is proved; the least found takes %s", asked, need);
-    TN_FAIL(fit->error, fit->stopped ? TN_E_STOPPED : TN_E_EXHAUSTED,
-            "%s that fits in %s; the least found takes %s, and none takes less than %s",
-            search_none(fit), asked, need, bound);
+                "%s fits in %s: that is proved; the least found takes %s", scope, asked, need);
+    tn_size_format(tn__add_sat(fit->part->bytes_bound, fit->options.fixed_bytes), bound);
+    if (any)
+        snprintf(rest, sizeof rest, "; the least found takes %s, and none takes less than %s", need,
+                 bound);
+    return search_none(fit, asked, rest);
 }
 
 /* --- the answer --- */

@@ -16,7 +16,8 @@
 #include "graph/batch.h"
 
 #define ESTIMATE_BATCH_MOST (UINT64_C(1) << 40)
-#define ESTIMATE_FIT_S 4.0 /* that a price may take to be found */
+#define ESTIMATE_FIT_S                                                                             \
+    60.0 /* of a change: longer than most searches, so that it gives what a call does */
 
 typedef struct estimate_made { /* of one trial; all is released behind it */
     cli_input input;
@@ -24,11 +25,13 @@ typedef struct estimate_made { /* of one trial; all is released behind it */
     tn_pytorch pytorch;
     tn_graph *rewritten;
     const tn_graph *graph; /* that is set up */
-    tn_setup *setup;       /* NULL: it is the input's */
+    tn_fit_answer answer;  /* of a budget; zero: there is none */
+    tn_setup *setup;       /* the answer's, where there is one; NULL: it is the input's */
 } estimate_made;
 
 static void estimate_release(estimate_made *made) {
-    tn_setup_destroy(made->setup);
+    if (made->answer.own == NULL) tn_setup_destroy(made->setup);
+    tn_fit_answer_release(&made->answer);
     tn_graph_destroy(made->rewritten);
     if (made->training.graph != NULL) tn_training_release(&made->training);
     tn_pytorch_release(&made->pytorch);
@@ -109,30 +112,32 @@ static tn_costs_model estimate_rates(const cli_way *way) {
     return model;
 }
 
-/* The set-up again, from where a budget has a say. */
-static tn_status estimate_fit(const cli_way *way, const tn_setup_options *given,
-                              estimate_made *made, tn_error *error) {
+/* As tn_fit_request asks for them. */
+static tn_status estimate_costs(void *self, const tn_setup *setup, tn_costs **costs,
+                                tn_error *error) {
+    const cli_way *way = self;
     const tn_costs_model model = estimate_rates(way);
-    tn_fit_options fit = TN_FIT_OPTIONS_INIT;
-    tn_setup_options options = *given;
-    tn_setup *fitted = NULL;
-    tn_costs *costs = NULL;
-    if (way->fit == 0) return TN_OK;
-    bool divided = options.divide != NULL; /* as they train */
-    if (!divided) TN_TRY(tn_costs_create_model(tn_setup_graph(made->setup), &model, &costs, error));
-    fit.context = options.context;
-    fit.budget = way->fit;
-    if (way->allow != 0) fit.allow = way->allow;
-    fit.to_host_bytes_per_s = fit.from_host_bytes_per_s = way->link;
-    fit.timeout_s = divided && !way->tries ? 0 : ESTIMATE_FIT_S;
-    options.fit = &fit;
-    options.costs = costs;
-    tn_status status = tn_setup_from(made->setup, TN_SETUP_FIT, &options, &fitted, error);
-    tn_costs_destroy(costs);
-    if (status != TN_OK) return status;
-    tn_setup_destroy(made->setup);
-    made->setup = fitted;
-    return TN_OK;
+    return tn_costs_create_model(tn_setup_graph(setup), &model, costs, error);
+}
+
+/* Ranks are counted as they train: by costs that none of them has measured. */
+static tn_status estimate_fit(const cli_way *way, const tn_setup_options *options,
+                              estimate_made *made, tn_error *error) {
+    tn_fit_request request = TN_FIT_REQUEST_INIT;
+    tn_fit_options search = TN_FIT_OPTIONS_INIT;
+    search.context = options->context;
+    search.budget = way->fit;
+    search.allow = way->allow;
+    search.to_host_bytes_per_s = search.from_host_bytes_per_s = way->link;
+    search.timeout_s = way->tries ? ESTIMATE_FIT_S : 0;
+    request.setup = options;
+    request.search = &search;
+    request.costs = options->divide == NULL ? estimate_costs : NULL;
+    request.no_hints = way->tries;
+    request.self = (void *)(uintptr_t)way;
+    tn_status status = tn_fit_graph(made->graph, &request, &made->answer, error);
+    made->setup = made->answer.setup;
+    return status;
 }
 
 static tn_status estimate_set_up(const cli_way *way, estimate_made *made, tn_error *error) {
@@ -154,8 +159,8 @@ static tn_status estimate_set_up(const cli_way *way, estimate_made *made, tn_err
     options->memory = &memory;
     options->plan = &way->choices.plan;
     options->statics = made->input.statics;
-    TN_TRY(tn_setup_create(made->graph, options, &made->setup, error));
-    return estimate_fit(way, options, made, error);
+    if (way->fit > 0) return estimate_fit(way, options, made, error);
+    return tn_setup_create(made->graph, options, &made->setup, error);
 }
 
 static tn_status estimate_program(const cli_way *way, estimate_made *made, tn_error *error) {
@@ -216,6 +221,17 @@ static tn__packed_sums estimate_packed(const tn_graph *graph) {
     return sums;
 }
 
+/* What an export for inference folds away is missed by who trains it. */
+static void estimate_count(const tn_graph *model, cli_found *found) {
+    found->convolutions = 0;
+    found->normalises = false;
+    for (tn_op_id id = 0; id < tn_graph_op_count(model); id++) {
+        const char *type = tn_graph_op(model, id)->type;
+        found->convolutions += strcmp(type, "Conv") == 0;
+        found->normalises |= strstr(type, "Normalization") != NULL;
+    }
+}
+
 static void estimate_tell(const estimate_made *made, const tn_occupancy *occupancy,
                           cli_found *found) {
     const tn_program *program = tn_occupancy_program(occupancy);
@@ -226,6 +242,7 @@ static void estimate_tell(const estimate_made *made, const tn_occupancy *occupan
     for (tn_op_id op = 0; op < tn_graph_op_count(graph) && !found->joins; op++)
         found->joins = tn_op_joins(graph, op);
     found->packed = estimate_packed(made->input.graph);
+    estimate_count(made->input.graph, found);
     found->parameters = found->layer_count = 0;
     for (tn_tensor_id t = 0; t < tn_graph_tensor_count(made->input.graph); t++) {
         const tn_tensor *tensor = tn_graph_tensor(made->input.graph, t);
@@ -302,8 +319,9 @@ static tn_status estimate_once(const cli_way *way, cli_found *found, tn_error *e
         estimate_tell(&made, occupancy, found);
         found->for_kernels = cli_whom_told(&whom, made.setup, &found->kernels) != NULL;
         (void)cli_whom_pieces(made.setup, found->pieces);
-        const tn_fit_result *fitted = made.setup != NULL ? tn_setup_fitted(made.setup) : NULL;
-        found->fitted = fitted != NULL && fitted->plain_time > 0;
+        const tn_fit_result *fitted = &made.answer.result;
+        found->fitted =
+            made.setup != NULL && made.setup != made.answer.whole && fitted->plain_time > 0;
         if (found->fitted) {
             found->more_time = (double)fitted->time / (double)fitted->plain_time - 1;
             found->host = fitted->host != NULL ? fitted->host_layout.peak : 0;

@@ -1,4 +1,5 @@
-/* fit.c - from a model or problem to a program with costs, and to the one that fits. */
+/* fit.c - from a model or problem to the program that fits: of one budget by tn_fit_graph, which
+ * combines techniques; a curve, and problems that have no graph, by tn_fit. */
 #include "cli/fit.h"
 
 #include <stdlib.h>
@@ -49,8 +50,12 @@ static tn_status fit_load(cli_fit *fit, tn_error *error) {
 }
 
 cli_whom cli_fit_whom(const cli_fit *fit) {
-    return (cli_whom){.runner = fit->from.device != NULL ? CLI_RUNNER_NONE : CLI_RUNNER_ONEDNN,
-                      .threads = fit->choices.threads,
+    bool here = fit->from.device == NULL; /* where costs are of another device, nobody's */
+    const cli_whom *asked = &fit->kernels;
+    return (cli_whom){.runner = fit->has_kernels ? asked->runner
+                                : here           ? CLI_RUNNER_ONEDNN
+                                                 : CLI_RUNNER_NONE,
+                      .threads = asked->threads > 0 ? asked->threads : fit->choices.threads,
                       .no_rewrite = fit->choices.no_rewrite,
                       .fastest = fit->choices.fastest};
 }
@@ -96,11 +101,11 @@ static tn_status fit_open_model(cli_fit *fit, tn_error *error) {
     cli_input *input = &fit->input;
     const cli_whom whom = cli_fit_whom(fit);
     TN_TRY(fit_load(fit, error));
-    if (!fit->train) return fit_set_up(fit, input->graph, error);
+    if (!fit->train) return TN_OK;
     TN_TRY(cli_training_model(&fit->training, &input->graph, error));
     TN_TRY(cli_training_make(&fit->training, input->graph, cli_whom_rewrites(&whom), &fit->model,
                              &fit->step, error));
-    return fit_set_up(fit, fit->step.graph, error);
+    return TN_OK;
 }
 
 /* --- costs --- */
@@ -142,29 +147,39 @@ static tn_status fit_read(void *self, const tn_graph *graph, tn_tensor_id id, vo
 }
 
 /* For csr; inputs are made up. */
-static tn_status fit_find_zeros(cli_fit *fit, tn_error *error) {
+static tn_status fit_find_zeros(cli_fit *fit, const tn_setup *setup, tn_error *error) {
     tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
     fit_contents contents = {.fit = fit};
     bool named = fit->options.codecs == 0 || (fit->options.codecs >> TN_CODEC_CSR & 1);
-    if (!(fit->options.allow & TN_FIT_COMPRESS) || !named || tn_setup_kernels(fit->setup) == NULL)
+    if (!(fit->options.allow & TN_FIT_COMPRESS) || !named || tn_setup_kernels(setup) == NULL)
         return TN_OK;
     TN_TRY(tn_contents_generate(fit->input.path, fit->input.graph, 1, fit->input.import.context,
                                 &contents.contents, error));
     engine.context = fit->input.import.context;
     engine.read = fit_read;
     engine.self = &contents;
-    tn_status status = cli_zeros(fit->setup, &engine, NULL, &fit->zeros, error);
+    tn_status status = cli_zeros(setup, &engine, NULL, &fit->zeros, error);
     tn_contents_close(contents.contents);
     return status;
 }
 
-tn_status cli_fit_open(cli_fit *fit, tn_error *error) {
-    TN_TRY(fit->problem_path != NULL ? fit_open_problem(fit, error) : fit_open_model(fit, error));
-    if (fit->problem_path != NULL) return TN_OK;
+/* What is trained, or the model. */
+static const tn_graph *fit_graph(const cli_fit *fit) {
+    return fit->train ? fit->step.graph : fit->input.graph;
+}
+
+/* A curve is of one set-up, whose costs are found once. */
+static tn_status fit_open_curve(cli_fit *fit, tn_error *error) {
+    TN_TRY(fit_set_up(fit, fit_graph(fit), error));
     TN_TRY(cli_fit_find_costs(fit, error));
-    TN_TRY(fit_find_zeros(fit, error));
+    TN_TRY(fit_find_zeros(fit, fit->setup, error));
     if (fit->save_costs == NULL) return TN_OK;
     return tn_costs_write(fit->costs, fit->save_costs, error);
+}
+
+tn_status cli_fit_open(cli_fit *fit, tn_error *error) {
+    TN_TRY(fit->problem_path != NULL ? fit_open_problem(fit, error) : fit_open_model(fit, error));
+    return fit->problem_path == NULL && fit->sweep > 0 ? fit_open_curve(fit, error) : TN_OK;
 }
 
 /* --- the answer --- */
@@ -197,30 +212,80 @@ static tn_status fit_search(cli_fit *fit, const tn_fit_options *options, tn_erro
     return point < fit->sweep ? TN_OK : status;
 }
 
+/* As tn_fit_request asks for them. */
+static tn_status fit_costs(void *self, const tn_setup *setup, tn_costs **costs, tn_error *error) {
+    const cli_fit *fit = self;
+    if (fit->from.path != NULL && tn_setup_splits(setup) != NULL)
+        TN_FAIL(error, TN_E_UNSUPPORTED, "%s: the costs are of the graph without parts",
+                fit->from.path);
+    return cli_costs_make(&fit->from, tn_setup_graph(setup), fit->choices.threads,
+                          fit->input.import.context, costs, error);
+}
+
+static tn_status fit_zeros(void *self, const tn_setup *setup, const float **zeros,
+                           tn_error *error) {
+    cli_fit *fit = self;
+    TN_TRY(fit_find_zeros(fit, setup, error));
+    *zeros = fit->zeros;
+    return TN_OK;
+}
+
+/* What an answer has is told as any other result; it stays the answer's. */
+static void fit_take_answer(cli_fit *fit) {
+    const tn_fit_answer *answer = &fit->answer;
+    if (answer->result.program == NULL) return;
+    fit->results[0] = answer->result;
+    fit->setup = answer->setup != NULL ? answer->setup : answer->least;
+    fit->costs = (tn_costs *)(uintptr_t)answer->costs;
+    fit->options.fixed_bytes = answer->fixed_bytes;
+    if (!cli_costs_given(&fit->from)) fit->measured = answer->costs_seconds;
+}
+
+static tn_status fit_one(cli_fit *fit, const tn_fit_options *search, tn_error *error) {
+    tn_fit_request request = TN_FIT_REQUEST_INIT;
+    cli_fit_asked asked;
+    TN_TRY(cli_fit_ask(fit, &asked, error));
+    request.setup = &asked.corridor.options;
+    request.search = search;
+    request.storage_bytes_per_s = fit->storage;
+    request.timed = cli_costs_given(&fit->from) || fit->save_costs != NULL ||
+                    fit->output_count > 0 || fit->runs > 0;
+    request.no_hints = fit->max_batch;
+    request.costs = cli_costs_given(&fit->from) ? fit_costs : NULL;
+    request.zeros = fit_zeros;
+    request.self = fit;
+    tn_status status = tn_fit_graph(fit_graph(fit), &request, &fit->answer, error);
+    fit_take_answer(fit);
+    if (status != TN_OK || fit->save_costs == NULL) return status;
+    return tn_costs_write(fit->answer.whole_costs, fit->save_costs, error);
+}
+
 tn_status cli_fit_solve(cli_fit *fit, tn_error *error) {
     tn_fit_options options = fit->options;
-    bool keeps = options.pass != NULL && strcmp(options.pass, "keep") == 0;
-    bool parts = (options.allow & CLI_ALLOW_SPLIT) != 0 && fit->problem_path == NULL &&
-                 !fit->train && !keeps;
-    options.allow &= ~(CLI_ALLOW_SPLIT | CLI_ALLOW_STREAM);
     uint32_t count = fit->sweep + (fit->sweep == 0 || options.budget > 0);
     options.context = fit->input.import.context;
-    options.memory = &fit->memory;
-    options.plan = &fit->choices.plan;
     options.segments = fit->segments;
-    options.zeros = fit->zeros;
     fit->results = calloc(count, sizeof *fit->results);
     fit->budgets = calloc(count, sizeof *fit->budgets);
     if (fit->results == NULL || fit->budgets == NULL) return tn__no_memory(error, "the answer");
     fit->result_count = count;
     fit->budgets[0] = options.budget;
-    fit->deadline = options.timeout_s > 0 ? cli_clock() + options.timeout_s : 0;
-    if (cli_fit_streams(fit)) return cli_fit_stream(fit, &fit->results[0], error);
+    if (fit->problem_path == NULL && fit->sweep == 0) return fit_one(fit, &options, error);
+    bool parts = (options.allow & TN_FIT_SPLIT) != 0 && fit->problem_path == NULL && !fit->train;
+    options.memory = &fit->memory;
+    options.plan = &fit->choices.plan;
+    options.zeros = fit->zeros;
+    if (options.timeout_s > 0) fit->deadline = cli_clock() + options.timeout_s;
     tn_status status = fit_search(fit, &options, error);
-    return parts ? cli_fit_parts(fit, &options, status, error) : status;
+    return parts ? cli_fit_curve(fit, &options, status, error) : status;
 }
 
 void cli_fit_release(cli_fit *fit) {
+    if (fit->answer.own != NULL) { /* what is told of it is its own */
+        fit->setup = NULL;
+        fit->costs = NULL;
+        fit->result_count = 0;
+    }
     for (uint32_t i = 0; i < fit->result_count; i++) tn_fit_release(&fit->results[i]);
     free(fit->results);
     free(fit->budgets);
@@ -230,6 +295,7 @@ void cli_fit_release(cli_fit *fit) {
     tn_program_destroy(fit->own);
     tn_graph_destroy(fit->nodes);
     tn_setup_destroy(fit->setup);
+    tn_fit_answer_release(&fit->answer);
     for (uint32_t i = 0; i < fit->part_count; i++) tn_setup_destroy(fit->parts[i]);
     free(fit->parts);
     tn_training_release(&fit->step);

@@ -27,6 +27,8 @@ typedef struct cli_fit {
     uint64_t runs;                /* of what was found, to see what happens; 0: none */
     const char *swap_device;      /* that keeps what is swapped out; NULL: the host */
     double link;                  /* as it was given; 0: not */
+    cli_whom kernels;             /* whose run it, where `has_kernels` */
+    bool has_kernels;
     bool train, json, explain, max_batch;
     /* what was made */
     tn_graph *model; /* that is trained; NULL: as it was loaded */
@@ -41,12 +43,13 @@ typedef struct cli_fit {
     tn_costs *costs;
     float *zeros; /* shares that were counted; NULL: none were */
     tn_occupancy_options memory;
-    tn_fit_result *results;    /* [result_count] the curve, then the answer for the budget */
-    tn_stream_result streamed; /* how weights come and go; its program is a result's. Zero: stay */
+    tn_fit_answer answer;   /* for one budget, of a model; then setup, costs and the one result are
+                             * its own */
+    tn_fit_result *results; /* [result_count] the curve, then the answer for the budget */
     uint64_t *budgets;
     uint32_t result_count, chosen; /* that is told and written: of the budget */
     double measured;               /* seconds that measuring took */
-    double deadline;               /* of the answer, on cli_clock; 0: none */
+    double deadline;               /* of a curve, on cli_clock; 0: none */
     tn_trace *happened;            /* of the last run; NULL: none was asked for */
     tn_engine_usage usage;         /* the same */
 } cli_fit;
@@ -72,14 +75,11 @@ void cli_fit_close(cli_fit *fit);
  * solved in `fit`. */
 tn_status cli_fit_batches(cli_fit *fit, uint64_t *plain, uint64_t *fitted, tn_error *error);
 
-/* fit_parts.c: the same with operators in parts where that is faster, or nothing else keeps to the
- * budget. status: of the search without. Errors: that, where parts do not help either. */
-tn_status cli_fit_parts(cli_fit *fit, const tn_fit_options *options, tn_status status,
+/* fit_parts.c: the curve, and the answer beside it, with operators in parts where those are faster,
+ * or nothing else keeps to the budget. status: of that answer without them, which is returned where
+ * they do not help. */
+tn_status cli_fit_curve(cli_fit *fit, const tn_fit_options *options, tn_status status,
                         tn_error *error);
-
-/* fit_stream.c: whether weights have to come and go; the answer where they do. */
-bool cli_fit_streams(const cli_fit *fit);
-tn_status cli_fit_stream(cli_fit *fit, tn_fit_result *answer, tn_error *error);
 
 /* fit_run.c: runs what was found, on contents that are made up. */
 tn_status cli_fit_run(cli_fit *fit, tn_error *error);

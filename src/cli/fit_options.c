@@ -11,9 +11,9 @@ uint32_t cli_allow(struct argp_state *state, const char *value) {
     static const struct {
         const char *word;
         uint32_t allows;
-    } words[] = {{"order", TN_FIT_ORDER},    {"recompute", TN_FIT_RECOMPUTE},
-                 {"swap", TN_FIT_SWAP},      {"compress", TN_FIT_COMPRESS},
-                 {"split", CLI_ALLOW_SPLIT}, {"stream", CLI_ALLOW_STREAM}};
+    } words[] = {{"order", TN_FIT_ORDER}, {"recompute", TN_FIT_RECOMPUTE},
+                 {"swap", TN_FIT_SWAP},   {"compress", TN_FIT_COMPRESS},
+                 {"split", TN_FIT_SPLIT}, {"stream", TN_FIT_STREAM}};
     const size_t count = sizeof words / sizeof *words;
     uint32_t allow = 0;
     for (const char *at = value; *at != '\0';) {
@@ -59,9 +59,11 @@ void cli_swap_link(struct argp_state *state, const char *name, uint32_t allow,
     *from_bytes_per_s = link.get_bytes_per_s;
 }
 
-uint32_t cli_allow_check(struct argp_state *state, uint32_t allow, double link) {
-    if ((allow & ~(TN_FIT_LOSSY | CLI_ALLOW_SPLIT | CLI_ALLOW_STREAM)) == 0) {
-        allow |= TN_FIT_ORDER | TN_FIT_RECOMPUTE;
+uint32_t cli_allow_check(struct argp_state *state, uint32_t allow, double link, const char *pass) {
+    const uint32_t graph = TN_FIT_SPLIT | TN_FIT_STREAM;
+    bool said = (allow & ~(uint32_t)TN_FIT_LOSSY) != 0;
+    if ((allow & ~(TN_FIT_LOSSY | graph)) == 0) {
+        allow |= said || pass != NULL ? TN_FIT_USUAL & ~graph : TN_FIT_USUAL;
         if (link > 0) allow |= TN_FIT_SWAP;
     }
     if (allow & TN_FIT_LOSSY) allow |= TN_FIT_COMPRESS;

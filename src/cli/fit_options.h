@@ -4,16 +4,11 @@
 
 #include "cli/cli.h"
 
-/* Beside TN_FIT_*: operators in parts, where nothing else keeps to the budget. Of who sets the
- * graph up: programs are fitted without it. */
-#define CLI_ALLOW_SPLIT (UINT32_C(1) << 16)
-/* And weights that come from their file when they are needed. */
-#define CLI_ALLOW_STREAM (UINT32_C(1) << 17)
-/* --allow order,recompute,...: TN_FIT_*, CLI_ALLOW_*, none of them compression with loss. */
+/* --allow order,recompute,...: TN_FIT_*, none of them compression with loss. */
 uint32_t cli_allow(struct argp_state *state, const char *value);
-/* What may be done, where nothing was said of it: with a link swaps, too. A link that is needed and
- * is not there ends the command. */
-uint32_t cli_allow_check(struct argp_state *state, uint32_t allow, double link);
+/* What may be done, where nothing was said of it: with a link swaps, too; with a pass of one's own
+ * no parts. A link that is needed and is not there ends the command. */
+uint32_t cli_allow_check(struct argp_state *state, uint32_t allow, double link, const char *pass);
 /* Bytes for copies where none are allowed are a mistake; 0: nobody said. */
 void cli_host_budget_check(struct argp_state *state, uint64_t bytes, uint32_t allow);
 

@@ -1,9 +1,8 @@
-/* fit_parts.c - operators in parts as one more way to keep to a budget.
+/* fit_parts.c - the curve of `tenure fit` with operators in parts.
  *
- * The program of whole operators is searched for first, as if nobody had allowed parts: what it
- * finds is a candidate, so that no answer is worse than without. Beside it stand programs of graphs
- * whose operators run in parts; the faster one by the same kind of costs is taken. A curve has the
- * same budgets as without, and others below them that only parts keep to.
+ * It has the same budgets as without, and others below them that only parts keep to. Each point is
+ * the faster of the program of whole operators and of the one whose operators run in parts, by the
+ * same kind of costs, so none is worse than without.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -64,66 +63,6 @@ static void parts_beside(tn_fit_result *result, const tn_fit_result *whole) {
     result->plain_time = whole->plain_time;
     result->time_bound = result->bytes_bound = 0;
 }
-
-/* --- one budget --- */
-
-/* Parts that keep to the budget by themselves; else those that need least, which may keep to it
- * once they are fitted. */
-static tn_status parts_set_up(cli_fit *fit, uint64_t budget, tn_setup **made, tn_error *error) {
-    const tn_setup_split within = {.budget = budget}, least = {.share = PARTS_WORK};
-    cli_fit_asked asked;
-    TN_TRY(cli_fit_ask(fit, &asked, error));
-    asked.corridor.options.split = &within;
-    tn_status status = tn_setup_create(fit->input.graph, &asked.corridor.options, made, error);
-    if (status != TN_E_EXHAUSTED) return status;
-    asked.corridor.options.split = &least;
-    return tn_setup_create(fit->input.graph, &asked.corridor.options, made, error);
-}
-
-/* The other side goes. */
-static void parts_drop(const parts_side *side) {
-    tn_costs_destroy(side->costs);
-    tn_setup_destroy(side->setup);
-}
-
-/* `none`: there is no answer without parts. */
-static tn_status parts_one(cli_fit *fit, const tn_fit_options *options, bool none,
-                           tn_error *error) {
-    tn_fit_result *answer = &fit->results[fit->chosen], tried = {0};
-    parts_side whole = parts_now(fit), parts;
-    tn_setup *made;
-    tn_status status = parts_set_up(fit, options->budget, &made, error);
-    if (status != TN_OK) {
-        parts_turn(fit, &whole);
-        return status;
-    }
-    status = parts_take(fit, made, error);
-    if (status == TN_OK) status = parts_solve(fit, options, options->budget, &tried, error);
-    if (status == TN_E_INFEASIBLE || status == TN_E_EXHAUSTED) /* a proof is of these parts alone */
-        status = tn__fail(
-            error, TN_E_EXHAUSTED,
-            "no operators in parts were found that keep to %llu bytes, fitted or not; "
-            "the least found, as it is, takes %llu",
-            (unsigned long long)options->budget, (unsigned long long)tn_setup_need(made).total);
-    parts = parts_now(fit);
-    if (status == TN_OK && (none || tried.time < answer->time)) {
-        parts_beside(&tried, answer);
-        tn_fit_release(answer);
-        *answer = tried;
-        if (fit->parts != NULL) { /* its curve is of the other side */
-            fit->parts[fit->part_count++] = whole.setup;
-            whole.setup = NULL;
-        }
-        parts_drop(&whole);
-        return TN_OK;
-    }
-    tn_fit_release(&tried);
-    parts_turn(fit, &whole);
-    parts_drop(&parts);
-    return status;
-}
-
-/* --- a curve --- */
 
 typedef struct curve_point {
     parts_side side;
@@ -222,70 +161,70 @@ static tn_status curve_merge(cli_fit *fit, const tn_fit_options *options, const 
     return TN_OK;
 }
 
-/* What is drawn without a budget is the first point: its side becomes the one that is taken. */
-static void curve_choose_first(cli_fit *fit, parts_curve *curve) {
-    uint32_t at = curve_within(curve, fit->results[0].bytes);
-    const tn_graph *graph = tn_program_graph(fit->results[0].program);
-    if (at == TN_NONE || graph != tn_setup_graph(curve->points[at].side.setup)) return;
-    for (uint32_t i = 0; i < fit->part_count; i++)
-        if (fit->parts[i] == curve->points[at].side.setup) fit->parts[i] = fit->setup;
-    tn_costs_destroy(fit->costs);
-    parts_turn(fit, &curve->points[at].side);
-    curve->points[at].side.costs = NULL; /* the fit's */
-}
-
-static tn_status parts_sweep(cli_fit *fit, const tn_fit_options *options, tn_error *error) {
-    const tn_setup_split split = {.share = PARTS_WORK};
-    parts_curve curve = {0};
-    cli_fit_asked asked;
-    parts_side whole = parts_now(fit);
-    uint32_t most = fit->sweep;
-    fit->parts = calloc((size_t)most + 1, sizeof *fit->parts);
-    curve.points = calloc(most, sizeof *curve.points);
-    tn_status status = fit->parts != NULL && curve.points != NULL
-                           ? cli_fit_ask(fit, &asked, error)
-                           : tn__no_memory(error, "the curve");
-    if (status == TN_OK) {
-        asked.corridor.options.split = &split;
-        status = tn_setup_split_sweep(fit->input.graph, &asked.corridor.options, most, fit->parts,
-                                      &fit->part_count, error);
+/* What is drawn and told at length is one of the results: its side becomes the one that is taken.
+ */
+static void curve_choose(cli_fit *fit, parts_curve *curve) {
+    const tn_program *program = fit->results[fit->chosen].program;
+    if (program == NULL) return;
+    for (uint32_t at = 0; at < curve->count; at++) {
+        parts_side *side = &curve->points[at].side;
+        if (tn_program_graph(program) != tn_setup_graph(side->setup)) continue;
+        for (uint32_t i = 0; i < fit->part_count; i++)
+            if (fit->parts[i] == side->setup) fit->parts[i] = fit->setup;
+        tn_costs_destroy(fit->costs);
+        parts_turn(fit, side);
+        side->costs = NULL; /* the fit's */
+        return;
     }
+}
+
+/* A budget beside the curve is answered by its fastest point that keeps to it, where that is
+ * faster, or there is no other answer. */
+static tn_status curve_answer(cli_fit *fit, const tn_fit_options *options, const parts_curve *curve,
+                              tn_status status, tn_error *error) {
+    tn_fit_result *answer = &fit->results[fit->chosen];
+    const tn_fit_result plain = *answer;
+    uint32_t at = curve_within(curve, options->budget);
+    if (at == TN_NONE || (status == TN_OK && curve->points[at].time >= answer->time)) return status;
+    if (status != TN_OK) tn_fit_release(answer);
+    TN_TRY(curve_take(fit, options, &curve->points[at], options->budget, answer, error));
+    parts_beside(answer, &plain);
+    return TN_OK;
+}
+
+/* Which set-ups there are, and their points. */
+static tn_status curve_make(cli_fit *fit, const tn_fit_options *options, parts_curve *curve,
+                            tn_error *error) {
+    const tn_setup_split split = {.share = PARTS_WORK};
+    const parts_side whole = parts_now(fit);
+    cli_fit_asked asked;
+    fit->parts = calloc((size_t)fit->sweep + 1, sizeof *fit->parts);
+    curve->points = calloc(fit->sweep, sizeof *curve->points);
+    if (fit->parts == NULL || curve->points == NULL) return tn__no_memory(error, "the curve");
+    TN_TRY(cli_fit_ask(fit, &asked, error));
+    asked.corridor.options.split = &split;
+    tn_status status = tn_setup_split_sweep(fit->input.graph, &asked.corridor.options, fit->sweep,
+                                            fit->parts, &fit->part_count, error);
     parts_turn(fit, &whole);
-    if (status == TN_OK) status = curve_points(fit, options, &curve, error);
-    if (status == TN_OK) status = curve_merge(fit, options, &curve, error);
-    if (status == TN_OK && options->budget == 0) curve_choose_first(fit, &curve);
-    for (uint32_t i = 0; i < curve.count; i++) tn_costs_destroy(curve.points[i].side.costs);
-    free(curve.points);
-    return status;
+    return status == TN_OK ? curve_points(fit, options, curve, error) : status;
 }
 
-/* --- both --- */
-
-static tn_status parts_search(cli_fit *fit, const tn_fit_options *options, tn_status status,
-                              tn_error *error) {
-    bool none = status != TN_OK, curve = fit->sweep > 0;
-    tn_error unused;
-    if (curve && fit->results[0].program != NULL) TN_TRY(parts_sweep(fit, options, error));
-    if (options->budget == 0) return status;
-    const tn_fit_result *answer = &fit->results[fit->chosen];
-    bool helps = none || (!options->any && answer->time > answer->plain_time);
-    if (!helps) return status;
-    tn_status parts = parts_one(fit, options, none, none ? error : &unused);
-    return none ? parts : TN_OK;
-}
-
-/* A limit of time is for the search without and this one together: what there is then stays. */
-tn_status cli_fit_parts(cli_fit *fit, const tn_fit_options *options, tn_status status,
+/* Where time is up, the curve without parts stays. */
+tn_status cli_fit_curve(cli_fit *fit, const tn_fit_options *options, tn_status status,
                         tn_error *error) {
     bool none = status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE;
-    if ((status != TN_OK && !none) || cli_interrupted()) return status;
+    parts_curve curve = {0};
+    if ((status != TN_OK && !none) || cli_interrupted() || fit->results[0].program == NULL)
+        return status;
     cli_deadline(fit->deadline, NULL);
-    tn_status found = cli_is_late() ? TN_E_STOPPED : parts_search(fit, options, status, error);
-    bool late = found == TN_E_STOPPED && cli_is_late();
+    tn_status made = cli_is_late() ? TN_E_STOPPED : curve_make(fit, options, &curve, error);
+    if (made == TN_OK) made = curve_merge(fit, options, &curve, error);
+    if (made == TN_OK && options->budget > 0)
+        status = curve_answer(fit, options, &curve, status, error);
+    if (made == TN_OK) curve_choose(fit, &curve);
+    bool late = made == TN_E_STOPPED && cli_is_late();
     cli_deadline(0, NULL);
-    if (!late) return found;
-    if (!none) return TN_OK;
-    TN_FAIL(error, TN_E_STOPPED,
-            "time was up before operators in parts were searched for; with whole operators nothing "
-            "was found");
+    for (uint32_t i = 0; i < curve.count; i++) tn_costs_destroy(curve.points[i].side.costs);
+    free(curve.points);
+    return made == TN_OK || late ? status : made;
 }

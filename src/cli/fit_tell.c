@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "cli/claims.h"
 #include "cli/fit.h"
 #include "cli/holders.h"
 #include "cli/plan_options.h"
@@ -53,6 +54,7 @@ static void tell_run(const cli_fit *fit, const tn_fit_result *it) {
 
 static void tell_one(const cli_fit *fit, const tn_fit_result *it, uint64_t budget,
                      const tn_fate_totals *fates) {
+    const tn_stream_result *streamed = fit->setup != NULL ? tn_setup_streamed(fit->setup) : NULL;
     char size[TN_SIZE_TEXT_MAX];
     if (budget == UINT64_MAX)
         printf("%-18s no limit\n", "budget");
@@ -62,23 +64,27 @@ static void tell_one(const cli_fit *fit, const tn_fit_result *it, uint64_t budge
     if (fit->options.fixed_bytes > 0) tell_bytes("  weights, states", fit->options.fixed_bytes);
     tell_bytes(fit->options.live ? "  with addresses" : "  arena", it->layout.peak);
     tell_bytes("without fitting", it->plain_bytes);
-    tell_time(fit, "time", it->time);
-    printf(", %.4f of the unconstrained program's\n", tell_ratio(it->time, it->plain_time));
+    if (it->time > 0 || fit->problem_path != NULL) {
+        tell_time(fit, "time", it->time);
+        printf(", %.4f of the unconstrained program's\n", tell_ratio(it->time, it->plain_time));
+    } else {
+        printf("%-18s not predicted: the plan as it is fits, so nothing was measured\n", "time");
+    }
     if (it->time_bound > 0) {
         tell_time(fit, "no less than", it->time_bound);
         printf(", gap %.2f %%\n", 100 * tell_gap(it));
     }
     if (it->stall > 0) {
         tell_time(fit, "waiting", it->stall);
-        printf(fit->streamed.fetches > 0 ? " for files\n" : " for copies\n");
+        printf(streamed != NULL ? " for files\n" : " for copies\n");
     }
     for (uint32_t fate = 0; fate < TN_FATE_COUNT; fate++)
         if (fates->tensors[fate] > 0)
             printf("%-18s %" PRIu32 " tensors, %s\n", tn_fate_name((tn_fate)fate),
                    fates->tensors[fate], tn_size_format(fates->bytes[fate], size));
-    if (fit->streamed.fetches > 0) {
-        tell_bytes("streamed", fit->streamed.fetched_bytes);
-        tell_bytes("  weights that stay", fit->streamed.resident_bytes);
+    if (streamed != NULL) {
+        tell_bytes("streamed", streamed->fetched_bytes);
+        tell_bytes("  weights that stay", streamed->resident_bytes);
     }
     if (it->to_host_bytes > 0) tell_bytes("to the host", it->to_host_bytes);
     if (it->from_host_bytes > 0) tell_bytes("from the host", it->from_host_bytes);
@@ -156,6 +162,7 @@ static tn_status tell_json(const cli_fit *fit, tn_error *error) {
                         ",\"to_host_bytes\":%" PRIu64 ",\"from_host_bytes\":%" PRIu64 "}",
                         fit->usage.seconds, fit->usage.stall_seconds, fit->usage.measured_peak,
                         fit->usage.out_bytes, fit->usage.in_bytes);
+    cli_claims_json(&fit->answer, &text);
     tn__text_put(&text, "}\n");
     if (status == TN_OK && text.failed) status = tn__no_memory(error, "the answer");
     if (status == TN_OK) fwrite(text.data, 1, text.size, stdout);

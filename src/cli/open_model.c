@@ -2,6 +2,7 @@
 #include "cli/open_model.h"
 #include "cli/whom.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
@@ -272,7 +273,9 @@ tn_status cli_session_naive(const cli_session *session, cli_session *other, tn_e
 
 void cli_session_close(cli_session *session) {
     tn_engine_destroy(session->engine);
-    tn_setup_destroy(session->setup);
+    if (session->answer.own == NULL) tn_setup_destroy(session->setup);
+    tn_fit_answer_release(&session->answer);
+    free(session->zeros);
     if (session->naive) return; /* the rest belongs to the other */
     tn_pruning_release(&session->pruning);
     tn_training_release(&session->step);

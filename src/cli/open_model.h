@@ -40,6 +40,7 @@ struct cli_session {
     bool storage_cache;
     const char *forms_folder;
     uint64_t host_budget;     /* bytes for what is swapped; 0: no limit */
+    double timeout_s;         /* of looking for a program within the budget; 0: none */
     cli_costs from;           /* seconds of operators, for fitting; nobody said: measured */
     const char *weights_path; /* NULL, or weights that go before the file's */
     bool weights_made_up;
@@ -59,8 +60,10 @@ struct cli_session {
     tn_graph *model;        /* that is trained; NULL: as it was loaded */
     tn_training step;       /* of `training`; ids are also those of the model and of `graph` */
     tn_pruning pruning;     /* of `graph` before it was rewritten; count 0: none */
-    tn_setup *setup;
-    const tn_graph *graph; /* that runs */
+    tn_fit_answer answer;   /* of the budget; zero: there was none */
+    float *zeros;           /* shares that were counted for it */
+    tn_setup *setup;        /* the answer's, where there is one */
+    const tn_graph *graph;  /* that runs */
     tn_engine *engine;
 };
 

@@ -50,6 +50,7 @@ enum {
     SESSION_FORMS,
     SESSION_HOST_BUDGET,
     SESSION_COSTS,
+    SESSION_TIMEOUT,
     SESSION_SEED,
     SESSION_CHECK,
     SESSION_POISON,
@@ -76,7 +77,7 @@ enum {
     X(SESSION_ALLOW, "allow", "WHAT,...",                                                          \
       "what may be done to keep to the budget: order, recompute, swap, compress; split: "          \
       "operators in parts, where that is faster, or nothing else will do; stream: weights come "   \
-      "from their file when they are needed (order,recompute; swap, where a link is given)")       \
+      "from their file when they are needed (order,recompute,split; swap, where a link is given)") \
     X(SESSION_STORAGE, "storage", "SIZE/s",                                                        \
       "with --allow stream: speed of the files of weights, 2GB/s; reads then take no less "        \
       "(measured, and as fast as they are)")                                                       \
@@ -89,6 +90,8 @@ enum {
     X(SESSION_COSTS, "costs", "FILE|model:DEVICE",                                                 \
       "seconds of operators, for the budget: of a file of `tenure fit --save-costs`, or by the "   \
       "two rates of one of `tenure list hardware` (measured here)")                                \
+    X(SESSION_TIMEOUT, "timeout", "TIME",                                                          \
+      "the best that is found for --budget in so long, 10s, costs measured included (none)")       \
     X(SESSION_SEED, "seed", "N",                                                                   \
       "of operators that draw numbers, of dropout, of the order of samples (0)")                   \
     X(SESSION_CHECK, "check", "naive",                                                             \
@@ -115,15 +118,16 @@ static void session_check_fit(struct argp_state *state, cli_session *session) {
                        : session->swap_device != NULL    ? "swap-device"
                        : session->host_budget > 0        ? "host-budget"
                        : cli_costs_given(&session->from) ? "costs"
+                       : session->timeout_s > 0          ? "timeout"
                                                          : NULL;
     if (said != NULL && session->budget == 0)
         cli_misuse(state, "--%s says how to keep to --budget: give that, too", said);
     session->to_swap = session->from_swap = session->link;
     cli_swap_link(state, session->swap_device, session->allow, &session->to_swap,
                   &session->from_swap);
-    session->allow = cli_allow_check(state, session->allow, session->to_swap);
+    session->allow = cli_allow_check(state, session->allow, session->to_swap, session->pass);
     cli_host_budget_check(state, session->host_budget, session->allow);
-    bool streams = (session->allow & CLI_ALLOW_STREAM) != 0;
+    bool streams = (session->allow & TN_FIT_STREAM) != 0;
     const char *how = session->storage > 0            ? "storage"
                       : session->storage_cache        ? "storage-cache"
                       : session->forms_folder != NULL ? "forms"
@@ -176,6 +180,9 @@ static error_t session_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case SESSION_COSTS:
         cli_costs_parse(state, &session->from, value);
+        return 0;
+    case SESSION_TIMEOUT:
+        session->timeout_s = cli_duration(state, "timeout", value);
         return 0;
     case SESSION_SEED:
         session->seed = cli_number(state, "seed", value);

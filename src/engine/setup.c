@@ -284,24 +284,36 @@ static tn_status setup_run(tn_setup *setup, tn_setup_stage stage, const tn_setup
     return TN_OK;
 }
 
+/* An empty one, with the parts of the base that come before `end`; NULL: none. */
+static tn_status setup_begin(const tn_graph *graph, const tn_setup *base, int end,
+                             const tn_context *given, tn_setup **setup, tn_error *error) {
+    tn_context context = base != NULL ? base->context : tn__context(given);
+    tn_setup *made = tn__alloc_array(&context, 1, sizeof *made);
+    if (made == NULL) return tn__no_memory(error, "a set-up");
+    made->context = context;
+    made->given = graph;
+    *setup = made;
+    if (base == NULL) return TN_OK;
+    made->given_kernels = base->given_kernels;
+    made->given_program = base->given_program;
+    for (int kind = 0; kind < end; kind++) {
+        made->parts[kind] = base->parts[kind];
+        if (made->parts[kind] != NULL) atomic_fetch_add(&made->parts[kind]->users, 1);
+    }
+    return TN_OK;
+}
+
+tn_status tn__setup_share(const tn_setup *base, int end, tn_setup **setup, tn_error *error) {
+    return setup_begin(base->given, base, end, NULL, setup, error);
+}
+
 /* What comes before `stage` is the base's; without one there is nothing yet. */
 static tn_status setup_make(const tn_graph *graph, const tn_setup *base, tn_setup_stage stage,
                             const tn_setup_options *given, tn_setup **setup, tn_error *error) {
     tn_setup_options options = TN_SETUP_OPTIONS_INIT;
     tn__options(&options, sizeof options, given);
-    tn_context context = base != NULL ? base->context : tn__context(options.context);
-    tn_setup *made = tn__alloc_array(&context, 1, sizeof *made);
-    if (made == NULL) return tn__no_memory(error, "a set-up");
-    made->context = context;
-    made->given = graph;
-    if (base != NULL) {
-        made->given_kernels = base->given_kernels;
-        made->given_program = base->given_program;
-        for (int kind = 0; kind < setup_stages[stage].part; kind++) {
-            made->parts[kind] = base->parts[kind];
-            if (made->parts[kind] != NULL) atomic_fetch_add(&made->parts[kind]->users, 1);
-        }
-    }
+    tn_setup *made = NULL;
+    TN_TRY(setup_begin(graph, base, setup_stages[stage].part, options.context, &made, error));
     tn_status status = setup_run(made, stage, &options, error);
     if (status != TN_OK) {
         tn_setup_destroy(made);

@@ -74,10 +74,24 @@ bool tn__setup_recomputes(const tn_setup_options *options);
 /* setup_split.c: a set-up of which operators run in parts, as options->split asks. */
 tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options, tn_setup **setup,
                           tn_error *error);
+/* The same for a budget, beside the set-up without parts. *setup NULL: no parts need less than
+ * that. E_EXHAUSTED: none keep to the budget; *setup is the least that was found, or NULL. */
+tn_status tn__setup_cut(const tn_setup *whole, const tn_setup_options *options, tn_setup **setup,
+                        tn_error *error);
 /* The same, of given regions: the graph of the stage REWRITE. */
 tn_status tn__setup_regions(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 /* The stage FIT. */
 tn_status tn__setup_fit(tn_setup *setup, const tn_setup_options *options, tn_error *error);
+/* tn_fit of a program on what has been made, counted as the stages count: options->fit says how. */
+tn_status tn__setup_search(const tn_setup *setup, const tn_setup_options *options,
+                           const tn_program *program, const tn_costs *costs, tn_fit_result *result,
+                           tn_error *error);
+/* Another set-up, of a result that tn__setup_search found for the program of stage ORDER. It takes
+ * what the result has, also where it fails. */
+tn_status tn__setup_fitted_from(const tn_setup *base, const tn_setup_options *options,
+                                tn_fit_result *result, tn_setup **setup, tn_error *error);
+/* setup.c: one with the parts of another that come before `end`. */
+tn_status tn__setup_share(const tn_setup *base, int end, tn_setup **setup, tn_error *error);
 /* The same of the program of one rank, where the stage DIVIDE arranges it. */
 tn_status tn__setup_fit_divided(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 /* Costs of the graph as it runs: what the caller gave, or *made, measured. Ranks do not measure:

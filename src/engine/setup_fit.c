@@ -29,6 +29,8 @@ tn_status tn__setup_costs(const tn_setup *setup, const tn_setup_options *options
     tn_costs_model model = setup_fit_model(setup);
     *made = NULL;
     if (options->costs != NULL) return TN_OK;
+    if (options->make_costs != NULL)
+        return options->make_costs(options->make_costs_self, setup, made, error);
     measure.context = &setup->context;
     if (tn_setup_kernels(setup) == NULL || options->divide != NULL)
         return tn_costs_create_model(tn_setup_graph(setup), &model, made, error);
@@ -78,22 +80,48 @@ static tn_status setup_fit_take(tn_setup *setup, const tn_setup_options *options
     return TN_OK;
 }
 
-static tn_status setup_fit_run(tn_setup *setup, const tn_setup_options *options, int kind,
-                               const tn_costs *costs, tn_error *error) {
+tn_status tn__setup_search(const tn_setup *setup, const tn_setup_options *options,
+                           const tn_program *program, const tn_costs *costs, tn_fit_result *result,
+                           tn_error *error) {
     tn_fit_options fit = setup_fit_options(setup, options);
     tn_occupancy_options memory = tn__setup_memory(setup, options);
     tn_plan_options plan = tn__setup_plan_options(setup, options);
-    tn_fit_result result = {0};
     fit.memory = &memory;
     fit.plan = &plan;
-    tn_status status =
-        tn_fit(kind == PART_DIVIDED ? tn_setup_program(setup) : tn__setup_ordered(setup), costs,
-               &fit, &result, error);
+    return tn_fit(program, costs, &fit, result, error);
+}
+
+static tn_status setup_fit_run(tn_setup *setup, const tn_setup_options *options, int kind,
+                               const tn_costs *costs, tn_error *error) {
+    tn_fit_result result = {0};
+    tn_status status = tn__setup_search(
+        setup, options, kind == PART_DIVIDED ? tn_setup_program(setup) : tn__setup_ordered(setup),
+        costs, &result, error);
     if (status != TN_OK) {
         tn_fit_release(&result);
         return status;
     }
     return setup_fit_take(setup, options, kind, &result, error);
+}
+
+tn_status tn__setup_fitted_from(const tn_setup *base, const tn_setup_options *options,
+                                tn_fit_result *result, tn_setup **setup, tn_error *error) {
+    tn_setup *made;
+    tn_status status = tn__setup_share(base, PART_COUNT, &made, error);
+    if (status != TN_OK) {
+        tn_fit_release(result);
+        return status;
+    }
+    status = setup_fit_take(made, options, PART_FIT, result, error);
+    bool inside = options->statics != TN_STATIC_APART;
+    if (status == TN_OK && made->parts[PART_STATICS] == NULL)
+        status = tn__setup_count_statics(made, tn_setup_program(made), inside, error);
+    if (status == TN_OK) {
+        *setup = made;
+        return TN_OK;
+    }
+    tn_setup_destroy(made);
+    return status;
 }
 
 /* Whether the plan of what there is needs more than the budget; it is made for that. */

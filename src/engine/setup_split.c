@@ -7,14 +7,13 @@
  * predicted to need least is not what needs least: those near to it are laid out as drafts, too.
  * Cost: that of the search and of some set-ups.
  */
-#include <tenure/simulate.h>
-
 #include "engine/setup.h"
 
 #define SPLIT_ROUNDS 8u
 #define SPLIT_NEAR 2u /* who is predicted to need such a part more is tried as well, in drafts */
 #define SPLIT_DRAFTS 16u
 #define SPLIT_ANY 1000.0 /* share of work: whatever it takes */
+#define SPLIT_FAR 24u    /* part of an arena that a careful layout hardly ever takes off a draft */
 
 /* --- given regions --- */
 
@@ -112,14 +111,43 @@ static bool split_drops(const split_state *state, tn_status status) {
     return drops;
 }
 
-/* Keeps the smaller one; *beyond: bytes above the budget; of a choice that is dropped 1. */
-static tn_status split_try(split_state *state, const tn_split_choice *choice, uint64_t *beyond) {
+/* Plans a draft carefully, in its place. */
+static tn_status split_plan(const split_state *state, tn_setup **made) {
+    tn_setup_options options = *state->asked;
+    tn_setup *planned;
+    options.split = NULL;
+    options.fit = NULL;
+    TN_TRY(tn_setup_from(*made, TN_SETUP_PLAN, &options, &planned, state->error));
+    tn_setup_destroy(*made);
+    *made = planned;
+    return TN_OK;
+}
+
+/* Whether a careful layout matters: of a budget, where the draft is a little beyond it. */
+static bool split_is_near(const split_state *state, const tn_setup *draft) {
+    uint64_t budget = state->asked->split->budget, total = tn_setup_need(draft).total;
+    if (budget == 0) return true;
+    return total > budget && total - budget <= tn_setup_need(draft).arena / SPLIT_FAR;
+}
+
+/* Keeps the smaller one; *beyond: bytes above the budget. careful: it is told what it takes, also
+ * where that is too much. Of a choice that is dropped *beyond is 1. */
+static tn_status split_try(split_state *state, const tn_split_choice *choice, bool careful,
+                           uint64_t *beyond) {
     tn_setup *made;
     uint64_t budget = state->asked->split->budget;
-    tn_status status = split_set_up(state, choice, false, &made);
+    tn_status status = split_set_up(state, choice, true, &made);
     *beyond = budget > 0;
     if (split_drops(state, status)) return TN_OK;
     TN_TRY(status);
+    bool fits = budget > 0 && tn_setup_need(made).total <= budget;
+    if (!fits && (careful || split_is_near(state, made))) {
+        status = split_plan(state, &made);
+        if (status != TN_OK) {
+            tn_setup_destroy(made);
+            return status;
+        }
+    }
     uint64_t total = tn_setup_need(made).total;
     *beyond = budget > 0 && total > budget ? total - budget : 0;
     if (state->best != NULL && tn_setup_need(state->best).total <= total) {
@@ -193,7 +221,7 @@ static tn_status split_near(split_state *state, uint64_t least, double share) {
 static tn_status split_finish(split_state *state) {
     uint64_t beyond;
     if (state->drafted.count == 0) return TN_OK;
-    return split_try(state, &state->drafted, &beyond);
+    return split_try(state, &state->drafted, true, &beyond);
 }
 
 /* What is predicted to need least of all, and what is near to it. */
@@ -201,7 +229,7 @@ static tn_status split_fewest(split_state *state, double share) {
     tn_split_choice choice;
     uint64_t beyond;
     TN_TRY(tn_split_least(state->search, share, &choice, state->error));
-    tn_status status = choice.count > 0 ? split_try(state, &choice, &beyond) : TN_OK;
+    tn_status status = choice.count > 0 ? split_try(state, &choice, true, &beyond) : TN_OK;
     uint64_t least = choice.live_bytes;
     tn_split_choice_release(state->search, &choice);
     TN_TRY(status);
@@ -224,7 +252,7 @@ static tn_status split_within(split_state *state) {
             tn_split_choice_release(state->search, &choice);
             break;
         }
-        status = split_try(state, &choice, &beyond);
+        status = split_try(state, &choice, false, &beyond);
         uint64_t live = choice.live_bytes;
         tn_split_choice_release(state->search, &choice);
         if (status != TN_OK || beyond == 0) return status;
@@ -275,72 +303,45 @@ static tn_status split_whole(const tn_graph *graph, const tn_setup_options *opti
     return tn_setup_create(graph, &plain, whole, error);
 }
 
-/* Whether a set-up in parts takes less time, by costs like those of who was fitted. */
-static bool split_is_faster(const tn_setup *parts, const tn_setup_options *options, uint64_t time) {
-    tn_setup_options asked = *options;
-    tn_simulate_options simulate = TN_SIMULATE_OPTIONS_INIT;
-    tn_simulation simulation = {0};
-    tn_costs *costs;
-    tn_error unused; /* benign: then nobody knows, and the other one is taken */
-    asked.costs = NULL;
-    if (tn__setup_costs(parts, &asked, &costs, &unused) != TN_OK) return false;
-    simulate.context = &parts->context;
-    simulate.costs = tn_costs_list(costs);
-    simulate.again = tn_costs_again_list(costs);
-    tn_status status = tn_simulate(tn_setup_program(parts), &simulate, &simulation, &unused);
-    bool faster = status == TN_OK && simulation.total_ps < time;
-    if (status == TN_OK) tn_simulation_release(&simulation);
-    tn_costs_destroy(costs);
-    return faster;
-}
-
-/* With FIT as well: that program where it is found, unless parts are faster. Costs that were given
- * are of the whole graph: then nobody knows how fast parts are. */
-static tn_status split_beside_fit(const tn_graph *graph, const tn_setup_options *options,
-                                  tn_setup **setup, tn_error *error) {
-    tn_setup_options fitted = *options, cut = *options;
-    tn_setup *whole = NULL, *parts = NULL;
-    tn_error unused;
-    fitted.split = NULL;
-    cut.fit = NULL;
-    cut.costs = NULL;
-    tn_status status = tn_setup_create(graph, &fitted, &whole, error);
-    bool none = status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE;
-    if (none) return tn__setup_split(graph, &cut, setup, error);
-    TN_TRY(status);
-    const tn_fit_result *result = tn_setup_fitted(whole);
-    *setup = whole;
-    if (result == NULL || result->time <= result->plain_time || options->costs != NULL ||
-        tn__setup_split(graph, &cut, &parts, &unused) != TN_OK)
-        return TN_OK;
-    bool faster = split_is_faster(parts, options, result->time);
-    if (faster) *setup = parts;
-    tn_setup_destroy(faster ? whole : parts);
-    return TN_OK;
-}
-
-tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options, tn_setup **setup,
-                          tn_error *error) {
-    tn_setup *whole;
-    uint64_t budget = options->split->budget;
-    if (options->fit != NULL && budget > 0) return split_beside_fit(graph, options, setup, error);
-    if (options->split->share < 0 || (budget == 0 && options->split->share == 0))
-        TN_FAIL(error, TN_E_INVALID, "operators in parts need a budget, or a share of work");
-    TN_TRY(split_whole(graph, options, &whole, error));
+/* Of the whole, which becomes the caller's other set-up: *setup is another one, or NULL where the
+ * whole is as good. E_EXHAUSTED: *setup is the least that was found. */
+static tn_status split_from(const tn_graph *graph, const tn_setup_options *options,
+                            const tn_setup *whole, tn_setup **setup, tn_error *error) {
     split_state state = {.graph = graph, .asked = options, .whole = whole, .error = error};
-    uint64_t total = tn_setup_need(whole).total;
+    uint64_t budget = options->split->budget, total = tn_setup_need(whole).total;
     tn_status status = budget > 0 && total <= budget ? TN_OK : split_find(&state);
     if (state.search != NULL) tn_split_choice_release(state.search, &state.drafted);
     tn_split_search_destroy(state.search);
     bool better = state.best != NULL && tn_setup_need(state.best).total < total;
     if (status == TN_E_STOPPED && budget == 0) status = TN_OK; /* the least so far */
-    if (status == TN_OK) {
-        *setup = better ? state.best : whole;
-        tn_setup_destroy(better ? whole : state.best);
-        return TN_OK;
-    }
-    tn_setup_destroy(state.best);
-    tn_setup_destroy(whole);
+    bool keeps = better && (status == TN_OK || status == TN_E_EXHAUSTED);
+    *setup = keeps ? state.best : NULL;
+    if (!keeps) tn_setup_destroy(state.best);
+    return status;
+}
+
+tn_status tn__setup_cut(const tn_setup *whole, const tn_setup_options *options, tn_setup **setup,
+                        tn_error *error) {
+    *setup = NULL;
+    TN_TRY(split_check(options, error));
+    return split_from(whole->given, options, whole, setup, error);
+}
+
+tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options, tn_setup **setup,
+                          tn_error *error) {
+    tn_setup *whole, *cut;
+    uint64_t budget = options->split->budget;
+    if (options->fit != NULL && budget > 0)
+        TN_FAIL(error, TN_E_UNSUPPORTED,
+                "operators in parts and a program that is fitted, for one budget: call "
+                "tn_fit_graph");
+    if (options->split->share < 0 || (budget == 0 && options->split->share == 0))
+        TN_FAIL(error, TN_E_INVALID, "operators in parts need a budget, or a share of work");
+    TN_TRY(split_whole(graph, options, &whole, error));
+    tn_status status = split_from(graph, options, whole, &cut, error);
+    if (status == TN_OK) *setup = cut != NULL ? cut : whole;
+    if (status != TN_OK) tn_setup_destroy(cut);
+    if (status != TN_OK || cut != NULL) tn_setup_destroy(whole);
     return status;
 }
 

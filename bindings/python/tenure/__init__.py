@@ -24,12 +24,12 @@ may share bytes. Sizes may be texts such as "2GiB" where that is said. Threads: 
 threads, and changed by one at a time; long calls let other threads run, and end with Ctrl-C.
 """
 from tenure._estimate import Estimate, estimate
-from tenure._fit import Fit, Step, fit
+from tenure._fit import Claim, Fit, Hint, Step, fit
 from tenure._graph import Graph, Operator, Tensor, load
 from tenure._library import VERSION as __version__
 from tenure._library import Error, version
 from tenure._problem import Body, Conflict, Layout, Problem, plan, planners, verify
 from tenure._report import report
 
-__all__ = ["Body", "Conflict", "Error", "Estimate", "Fit", "Graph", "Layout", "Operator", "Problem", "Step", "Tensor",
+__all__ = ["Body", "Claim", "Conflict", "Error", "Estimate", "Fit", "Graph", "Hint", "Layout", "Operator", "Problem", "Step", "Tensor",
            "__version__", "estimate", "fit", "load", "plan", "planners", "report", "verify", "version"]

@@ -26,7 +26,8 @@ OPCODES = ("put", "apply", "get", "free", "drop", "swap_out", "swap_in", "encode
            "gather", "scatter", "wait", "fetch")
 
 BODY_PINNED, BODY_TIED = 1, 4  # tn_body.flags
-ALLOW = {"order": 1, "recompute": 2, "swap": 4, "compress": 8, "lossy": 16}  # TN_FIT_*
+ALLOW = {"order": 1, "recompute": 2, "swap": 4, "compress": 8, "lossy": 16, "split": 32, "stream": 64}  # TN_FIT_*
+CLAIMS = ("fits", "infeasible", "not_found", "stopped", "not_tried")
 TO_RUN, TO_TRAIN, TRAINED = 0, 1, 2  # tn_rewrite_use
 INPLACE_NONE = 1
 
@@ -165,6 +166,9 @@ class tn_rewrite_options(Structure):
                 ("pruning", POINTER(tn_pruning))]
 
 
+MAKE_COSTS = CFUNCTYPE(c_int, c_void_p, POINTER(tn_setup), POINTER(POINTER(tn_costs)), POINTER(tn_error))
+
+
 class tn_setup_options(Structure):
     _fields_ = [("struct_size", c_size_t), ("context", POINTER(tn_context)), ("rewrite", POINTER(tn_rewrite_options)),
                 ("no_kernels", c_bool), ("kernels", c_void_p), ("given_kernels", POINTER(tn_kernels)),
@@ -172,7 +176,7 @@ class tn_setup_options(Structure):
                 ("recompute", c_void_p), ("fastest", c_bool), ("fit", c_void_p), ("costs", POINTER(tn_costs)),
                 ("memory", POINTER(tn_occupancy_options)), ("statics", c_int), ("without_reuse", c_bool),
                 ("plan", POINTER(tn_plan_options)), ("unplanned", c_bool), ("divide", c_void_p),
-                ("split", c_void_p), ("stream", c_void_p)]
+                ("split", c_void_p), ("stream", c_void_p), ("make_costs", MAKE_COSTS), ("make_costs_self", c_void_p)]
 
 
 class tn_setup_needs(Structure):
@@ -267,6 +271,33 @@ class tn_fit_result(Structure):
                 ("rounds", c_uint32), ("stopped", c_bool)]
 
 
+# --- claim.h ---
+
+class tn_claim(Structure):
+    _fields_ = [("techniques", c_uint32), ("kind", c_int), ("bytes", c_uint64), ("time", c_uint64),
+                ("bytes_bound", c_uint64), ("why", c_char_p)]
+
+
+class tn_hint(Structure):
+    _fields_ = [("techniques", c_uint32), ("fits", c_bool), ("bytes", c_uint64), ("more_time", c_double)]
+
+
+class tn_fit_request(Structure):
+    _fields_ = [("struct_size", c_size_t), ("setup", POINTER(tn_setup_options)), ("search", POINTER(tn_fit_options)),
+                ("storage_bytes_per_s", c_double), ("storage_latency_s", c_double), ("timed", c_bool),
+                ("no_hints", c_bool), ("costs", MAKE_COSTS), ("zeros", c_void_p), ("storage", c_void_p),
+                ("self", c_void_p)]
+
+
+class tn_fit_answer(Structure):
+    _fields_ = [("setup", POINTER(tn_setup)), ("whole", POINTER(tn_setup)), ("least", POINTER(tn_setup)),
+                ("result", tn_fit_result), ("fixed_bytes", c_uint64), ("costs", POINTER(tn_costs)),
+                ("whole_costs", POINTER(tn_costs)), ("techniques", c_uint32), ("allowed", c_uint32),
+                ("budget", c_uint64), ("host_budget", c_uint64), ("claims", tn_claim * 8), ("hints", tn_hint * 4),
+                ("claim_count", c_uint32), ("hint_count", c_uint32), ("costs_seconds", c_double),
+                ("detail", c_char * 280), ("own", c_void_p)]
+
+
 # --- report.h ---
 
 class tn_report_fit(Structure):
@@ -354,6 +385,9 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "tn_fit": (status, [P(tn_program), P(tn_costs), P(tn_fit_options), P(tn_fit_result), E]),
     "tn_fit_least": (status, [P(tn_program), P(tn_costs), P(tn_fit_options), P(tn_fit_result), E]),
     "tn_fit_release": (None, [P(tn_fit_result)]),
+    "tn_fit_graph": (status, [P(tn_graph), P(tn_fit_request), P(tn_fit_answer), E]),
+    "tn_fit_answer_release": (None, [P(tn_fit_answer)]),
+    "tn_setup_splits": (c_void_p, [P(tn_setup)]),
     "tn_report_write": (status, [P(tn_report), c_char_p, E]),
     "tn_report_render": (status, [P(tn_report), c_char_p, P(P(c_char)), P(c_size_t), E]),
     "tn_report_release": (None, [P(c_char)]),

@@ -2,19 +2,42 @@
 import ctypes
 import json
 import os
-from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from tenure import _abi
-from tenure._abi import (ALLOW, FATES, NONE, OPCODES, tn_costs, tn_costs_model, tn_fit_options, tn_fit_result, tn_graph,
-                         tn_measure_options, tn_occupancy_options, tn_program, tn_rewrite_options)
+from tenure._abi import (ALLOW, CLAIMS, FATES, NONE, OPCODES, STATUSES, tn_costs, tn_costs_model, tn_fit_answer,
+                         tn_fit_options, tn_fit_request, tn_fit_result, tn_graph,
+                         tn_occupancy_options, tn_program, tn_program_options, tn_rewrite_options, tn_setup_options)
 from tenure._arrays import integers
 from tenure._estimate import Model, opened
-from tenure._graph import Graph, Setup, decoded
+from tenure._graph import Graph, decoded
 from tenure._library import (Context, Error, Owner, Progress, ask, call, number, options, owned, real, room_for, size,
                              text)
 from tenure._problem import Layout, Problem
 
 Costs = Union[str, "os.PathLike[str]", Sequence[int], None]
+
+
+class Claim(NamedTuple):
+    """What is known of one set of techniques."""
+    techniques: Tuple[str, ...]  # (): the plan as it is
+    verdict: str  # "fits", "infeasible" (proved), "not_found", "stopped", "not_tried"
+    bytes: int  # of the program; of those that do not fit the least found; 0: none was
+    time: int  # picoseconds; 0: not known
+    bytes_bound: int  # proved of these techniques: none takes less; 0: nothing is
+    why: str  # of "not_tried"
+
+
+class Hint(NamedTuple):
+    """Techniques more, and what a call finds that allows them."""
+    techniques: Tuple[str, ...]
+    fits: bool  # the budget that was asked for; else `bytes` is a budget that does
+    bytes: int
+    more_time: Optional[float]  # share of the plain plan's time, predicted; None: not known
+
+
+def names_of(techniques: int) -> Tuple[str, ...]:
+    return tuple(name for name, bit in ALLOW.items() if techniques & bit)
 
 
 class Step(NamedTuple):
@@ -38,10 +61,13 @@ class Fit:
     stopped      a limit ended the search early
     to_host_bytes, from_host_bytes, stall   what crosses the link, and what computing waits for it
     layout       where everything lies, verified
+    claims       of a model: what is known of each set of techniques; hints: what else would fit
     """
 
-    def __init__(self, raw: tn_fit_result, budget: int, fixed: int, abstract: bool, keeps: object, name: str) -> None:
+    def __init__(self, raw: tn_fit_result, budget: int, fixed: int, abstract: bool, keeps: object, name: str,
+                 answer: Optional[tn_fit_answer] = None) -> None:
         self._raw = raw
+        self.claims, self.hints = told(answer) if answer is not None else ([], [])
         self.budget, self.fixed_bytes = budget, fixed
         self.bytes, self.plain_bytes, self.bytes_bound = raw.bytes, raw.plain_bytes, raw.bytes_bound
         self.live_bytes = raw.live_bytes
@@ -53,7 +79,10 @@ class Fit:
         self.layout = Layout._borrow(problem, raw.layout, self)
         self.layout._occupancy = raw.occupancy
         self.layout._report = {"input": name, "fit": (raw, budget, fixed, abstract)}
-        owned(self, "tn_fit_release", ctypes.pointer(raw), keeps)
+        if answer is None:
+            owned(self, "tn_fit_release", ctypes.pointer(raw), keeps)
+        else:  # the result is the answer's
+            owned(self, "tn_fit_answer_release", ctypes.pointer(answer), keeps)
 
     @property
     def overhead(self) -> float:
@@ -112,27 +141,56 @@ def problem_search(what: Mapping[str, Any]) -> Search:
                   "problem", owner)
 
 
-def model_search(graph: Graph, costs: Costs, context: Any, order: str) -> Search:
-    measured = costs is None
+def told(answer: tn_fit_answer) -> Tuple[List[Claim], List[Hint]]:
+    claims = [Claim(names_of(it.techniques), CLAIMS[it.kind], it.bytes, it.time, it.bytes_bound, it.why.decode())
+              for it in answer.claims[:answer.claim_count]]
+    hints = [Hint(names_of(it.techniques), it.fits, it.bytes, it.more_time if it.more_time >= 0 else None)
+             for it in answer.hints[:answer.hint_count]]
+    return claims, hints
+
+
+def model_fit(graph: Graph, search: tn_fit_options, costs: Costs, kernels: bool, order: str, context: Any) -> Fit:
+    """The one function of the library that combines techniques, as the command asks it."""
     use = _abi.TRAINED if graph._is_step else _abi.TO_RUN
-    setup = Setup(graph, context=context, kernels=measured, order=order,
-                  rewrite=options(tn_rewrite_options, use=use) if measured else None)
-    memory = options(tn_occupancy_options)
-    if measured:
-        memory.workspaces = ask("tn_kernels_workspaces", setup.ask("kernels"))
-        memory.workspaces_again = ask("tn_kernels_workspaces_again", setup.ask("kernels"))
-    owner = Owner(setup)
-    found = owner.own("tn_costs_destroy", find_costs(costs, setup, context))
-    return Search(setup.ask("program"), found, memory, setup.ask("need").statics, False, graph.name, owner)
+    program = options(tn_program_options, order=text(order, "order"))
+    rewrite = options(tn_rewrite_options, use=use)
+    setup = options(tn_setup_options, context=context, no_kernels=not kernels, program=ctypes.pointer(program),
+                    rewrite=ctypes.pointer(rewrite) if kernels else None)
+    raised: List[BaseException] = []
+
+    def make(_: Any, made: Any, out: Any, error: Any) -> int:
+        try:
+            whole_alone = not (isinstance(costs, str) and ask("tn_hardware_find", text(costs, "costs")))
+            if whole_alone and ask("tn_setup_splits", made):
+                return STATUSES.index("E_UNSUPPORTED")
+            out[0] = given_costs(costs, ask("tn_setup_graph", made))
+            return 0
+        except BaseException as failure:
+            raised.append(failure)
+            error.contents.status = STATUSES.index("E_INVALID")
+            return STATUSES.index("E_INVALID")
+
+    request = options(tn_fit_request, setup=ctypes.pointer(setup), search=ctypes.pointer(search), timed=True,
+                      costs=_abi.MAKE_COSTS(make) if costs is not None else None)
+    answer, failure = room_for(tn_fit_answer), None
+    try:
+        call("tn_fit_graph", graph._handle, ctypes.byref(request), ctypes.byref(answer))
+    except Error as error:
+        failure = error
+    if raised or (failure is not None and not answer.result.program):
+        ask("tn_fit_answer_release", ctypes.byref(answer))
+        raise raised[0] if raised else failure  # type: ignore[misc]
+    found = Fit(answer.result, search.budget, answer.fixed_bytes, False, graph, graph.name, answer)
+    if failure is None:
+        return found
+    failure.least, failure.claims, failure.hints = found, found.claims, found.hints
+    raise failure
 
 
-def find_costs(costs: Costs, setup: Setup, context: Any) -> Any:
-    graph, made = setup.ask("graph"), ctypes.POINTER(tn_costs)()
-    if costs is None:
-        raw = options(tn_measure_options, context=context, occupancy=setup.ask("occupancy"),
-                      setup=setup.handle)
-        call("tn_costs_measure", setup.ask("kernels"), ctypes.byref(raw), ctypes.byref(made), None)
-    elif isinstance(costs, str) and ask("tn_hardware_find", text(costs, "costs")):
+def given_costs(costs: Costs, graph: Any) -> Any:
+    """Of a graph as it runs: by the two rates of a device, of a file, or number by number."""
+    made = ctypes.POINTER(tn_costs)()
+    if isinstance(costs, str) and ask("tn_hardware_find", text(costs, "costs")):
         device = ask("tn_hardware_find", text(costs, "costs")).contents
         model = options(tn_costs_model, flops_per_s=device.fp32, bytes_per_s=device.bytes_per_s)
         call("tn_costs_create_model", graph, ctypes.byref(model), ctypes.byref(made))
@@ -157,10 +215,11 @@ def allowed(allow: Sequence[str], link: float) -> int:
 
 
 def fit(model: Union[Model, Mapping[str, Any]], budget: Union[int, str], *, train: bool = False,
-        optimizer: str = "sgd", loss: str = "cross-entropy", batch: int = 0, dims: Optional[Mapping[str, int]] = None,
+        optimizer: str = "adam", loss: str = "cross-entropy", batch: int = 0, dims: Optional[Mapping[str, int]] = None,
         shapes: Optional[Mapping[str, Sequence[int]]] = None, costs: Costs = None,
-        allow: Sequence[str] = ("order", "recompute"), link: float = 0, host_budget: Union[int, str] = 0,
-        by: str = "joint", order: str = "auto", timeout: float = 0, work_limit: int = 0, seed: int = 0,
+        allow: Sequence[str] = (), link: float = 0, host_budget: Union[int, str] = 0,
+        by: Optional[str] = None, order: str = "file", timeout: float = 0, work_limit: int = 0, seed: int = 0,
+        kernels: Optional[bool] = None,
         progress: Progress = None) -> Fit:
     """The fastest program of a model that keeps to a budget of bytes: what is kept, computed again, swapped.
 
@@ -173,32 +232,38 @@ def fit(model: Union[Model, Mapping[str, Any]], budget: Union[int, str], *, trai
     budget  bytes on the device for everything, or text such as "2GiB"
     costs   seconds of operators: None: measured here; a device of `tenure list hardware`; a file that `tenure fit
             --save-costs` wrote; or a number for each operator
-    allow   "order", "recompute", "swap" (over a link of `link` bytes a second), "compress", "lossy"
+    allow   "order", "recompute", "swap" (over a link of `link` bytes a second), "compress", "lossy", "split",
+            "stream"; nothing: as `tenure fit`, what keeps every bit and needs to know no more (with a link swap, too)
     by      the pass that decides: `tenure list passes`
+    kernels whose scratch and packed weights count: True, this machine's; False, the graph alone. None: True, but False
+            with the costs of a device
 
     Where nothing fits: tenure.Error, E_INFEASIBLE (proved) or E_EXHAUSTED, whose `least` is the answer that needs
-    least. A module of PyTorch: tenure.torch.fit.
+    least; its `claims` and `hints` say what is known of which techniques, and what would fit. A module of PyTorch: tenure.torch.fit.
     """
     most = size(budget, "budget")
     if most == 0:
         raise ValueError("budget: 0 bytes hold nothing")
+    rate = real(link, "link")
     with Context(progress) as context:
+        asked = options(tn_fit_options, context=context, budget=most, allow=allowed(allow, rate),
+                        host_budget=size(host_budget, "host_budget"), to_host_bytes_per_s=rate,
+                        from_host_bytes_per_s=rate, seed=number(seed, "seed"),
+                        work_limit=number(work_limit, "work_limit"), timeout_s=real(timeout, "timeout"),
+                        **{"pass": text(by, "by")})
         if isinstance(model, Mapping):
-            if train or batch or dims or shapes or costs is not None:
-                raise TypeError("train, batch, dims, shapes and costs are for models; a problem has costs of its own")
+            if train or batch or dims or shapes or costs is not None or kernels is not None:
+                raise TypeError("train, batch, dims, shapes, costs and kernels are for models; a problem has costs of "
+                                "its own")
             search = problem_search(model)
-        else:
-            graph = opened(model, batch, dims, shapes)
-            if train:
-                graph = graph._step(loss, optimizer, rewrite=costs is None)
-            search = model_search(graph, costs, context, order)
-        rate = real(link, "link")
-        asked = options(tn_fit_options, context=context, budget=most, fixed_bytes=search.fixed,
-                        host_budget=size(host_budget, "host_budget"), allow=allowed(allow, rate),
-                        to_host_bytes_per_s=rate, from_host_bytes_per_s=rate, memory=ctypes.pointer(search.memory),
-                        live=search.abstract, seed=number(seed, "seed"), work_limit=number(work_limit, "work_limit"),
-                        timeout_s=real(timeout, "timeout"), **{"pass": text(by, "by")})
-        return solved(search, asked)
+            asked.memory, asked.live = ctypes.pointer(search.memory), True
+            return solved(search, asked)
+        graph = opened(model, batch, dims, shapes)
+        if kernels is None:
+            kernels = not (isinstance(costs, str) and bool(ask("tn_hardware_find", text(costs, "costs"))))
+        if train:
+            graph = graph._step(loss, optimizer, rewrite=kernels)
+        return model_fit(graph, asked, costs, kernels, order, context)
 
 
 def solved(search: Search, asked: tn_fit_options) -> Fit:

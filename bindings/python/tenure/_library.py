@@ -24,6 +24,7 @@ class Error(Exception):
     message  one sentence: what is wrong, and what to do
     where    file and line, byte or node; "" if nowhere
     least    of `fit`: the answer that needs least, where nothing fits; else None
+    claims, hints   of `fit`: what is known of which techniques, and what would fit
     conflict of `verify`: what is wrong, as a tenure.Conflict; else None
     """
 
@@ -33,6 +34,8 @@ class Error(Exception):
         super().__init__("%s: %s" % (where, message) if where else message)
         self.status, self.message, self.where = status, message, where
         self.least: Any = None
+        self.claims: Any = []
+        self.hints: Any = []
         self.conflict: Any = None
 
 

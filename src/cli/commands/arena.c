@@ -25,7 +25,9 @@ enum { ARENA_TARGET = 400, ARENA_MAX, ARENA_PLAN, ARENA_PLANNER, ARENA_TIMEOUT, 
 
 #define ARENA_OPTIONS(X)                                                                           \
     X(ARENA_TARGET, "target", "NAME", "cortex-m0 to cortex-m85, or x86-64 (cortex-m4)")            \
-    X(ARENA_MAX, "max", "SIZE", "bytes there are: exit status 1 when the arena may need more")     \
+    X(ARENA_MAX, "max", "SIZE",                                                                    \
+      "bytes there are: exit status 1 when the file as it is, or the one that -o writes, may "     \
+      "need more")                                                                                 \
     X(ARENA_PLAN, "plan", "WHOSE",                                                                 \
       "ours; inside, the one in the model; none, the run time's own (inside, where there is one, " \
       "else ours)")                                                                                \
@@ -41,6 +43,7 @@ typedef enum arena_plan { ARENA_AUTO, ARENA_OURS, ARENA_INSIDE, ARENA_NONE } are
 /* One end of the interval. */
 typedef struct arena_end {
     tn_micro_arena planned, online; /* with the plan; without any */
+    tn_micro_arena as_is;           /* of the file that was given: with the plan inside, if any */
     uint64_t lower_bound;           /* of the head, as our lives see it */
     uint64_t head_alignment;        /* bytes that rounding adds at the head's peak */
 } arena_end;
@@ -178,6 +181,8 @@ static tn_status arena_find_end(arena_arguments *arguments, bool most, uint64_t 
         offsets[id] = TN_SIZE_UNKNOWN;
     TN_TRY(tn_micro_arena_of(input->path, &input->import, input->graph, offsets, &micro,
                              &end->online, NULL, error));
+    TN_TRY(tn_micro_arena_of(input->path, &input->import, input->graph, NULL, &micro, &end->as_is,
+                             NULL, error));
     if (arguments->plan == ARENA_OURS) TN_TRY(arena_plan_ours(arguments, offsets, error));
     return tn_micro_arena_of(input->path, &input->import, input->graph,
                              arguments->plan == ARENA_INSIDE ? NULL : offsets, &micro,
@@ -225,9 +230,29 @@ done:
 
 /* --- telling ---------------------------------------------------------------------------------- */
 
+/* What is judged: the file that was given, or the one that this call writes. */
+static const tn_micro_arena *arena_judged(const arena_arguments *arguments, int end) {
+    const arena_end *it = &arguments->ends[end];
+    return arguments->output_count > 0 ? &it->planned : &it->as_is;
+}
+
 static bool arena_fits(const arena_arguments *arguments) {
     if (arguments->input.bank_count > 0) return arguments->tail_bank < arguments->layout.bank_count;
-    return arguments->max == 0 || arguments->ends[1].planned.total <= arguments->max;
+    return arguments->max == 0 || arena_judged(arguments, 1)->total <= arguments->max;
+}
+
+static const char *arena_whom(const arena_arguments *arguments) {
+    return arguments->output_count > 0 ? "with the plan that is written" : "as the file is";
+}
+
+/* What our plan would change, where the file is judged without it. */
+static void arena_print_would(const arena_arguments *arguments) {
+    const tn_micro_arena *planned = &arguments->ends[1].planned;
+    char text[TN_SIZE_TEXT_MAX];
+    if (arguments->output_count > 0 || arguments->plan != ARENA_OURS) return;
+    printf("  with our plan inside: %s, %s; -o planned.tflite writes that file\n",
+           tn_size_format(planned->total, text),
+           planned->total <= arguments->max ? "it fits" : "it does not fit either");
 }
 
 /* Without blanks at the end: tables end up in files. */
@@ -268,10 +293,11 @@ static void arena_print_binding(const arena_arguments *arguments) {
                tn_size_format(most->planned.tail, text));
         return;
     }
-    printf("\n  does not fit: %s are there; the smallest capacity that would do is ",
-           tn_size_format(arguments->max, text));
-    printf("%s\n", tn_size_format(most->planned.total, text));
-    if (arguments->ends[0].planned.total <= arguments->max)
+    printf("\n  does not fit %s: %s are there; the smallest capacity that would do is ",
+           arena_whom(arguments), tn_size_format(arguments->max, text));
+    printf("%s\n", tn_size_format(arena_judged(arguments, 1)->total, text));
+    arena_print_would(arguments);
+    if (arena_judged(arguments, 0)->total <= arguments->max)
         printf("  with the kernels that ask for least it would fit; see --kernels\n");
     printf("\n");
     cli_holders_print(&arguments->holders, ARENA_BINDING, stdout);
@@ -286,12 +312,17 @@ static const char *arena_plan_text(const arena_arguments *arguments) {
 
 /* One line. */
 static void arena_print_brief(const arena_arguments *arguments) {
-    const tn_micro_arena *low = &arguments->ends[0].planned, *high = &arguments->ends[1].planned;
+    bool banks = arguments->input.bank_count > 0;
+    bool judged = arguments->max > 0 && !banks;
+    const tn_micro_arena *low = judged ? arena_judged(arguments, 0) : &arguments->ends[0].planned;
+    const tn_micro_arena *high = judged ? arena_judged(arguments, 1) : &arguments->ends[1].planned;
     char least[TN_SIZE_TEXT_MAX], most[TN_SIZE_TEXT_MAX];
     printf("%s: %s", arguments->input.path, tn_size_format(low->total, least));
     if (high->total != low->total) printf(" to %s", tn_size_format(high->total, most));
-    if (arguments->max || arguments->input.bank_count > 0)
-        printf(", %s", arena_fits(arguments) ? "fits" : "does not fit");
+    if (judged || banks) printf(", %s", arena_fits(arguments) ? "fits" : "does not fit");
+    if (judged) printf(" %s", arena_whom(arguments));
+    if (judged && arguments->output_count == 0 && arguments->plan == ARENA_OURS)
+        printf("; with our plan inside %s", tn_size_format(arguments->ends[1].planned.total, most));
     printf("\n");
 }
 
@@ -331,7 +362,8 @@ static void arena_print(const arena_arguments *arguments) {
     if (!arena_fits(arguments))
         arena_print_binding(arguments);
     else if (arguments->max)
-        printf("\n  fits: %s are left\n", tn_size_format(arguments->max - high->total, text));
+        printf("\n  fits %s: %s are left\n", arena_whom(arguments),
+               tn_size_format(arguments->max - arena_judged(arguments, 1)->total, text));
 }
 
 /* --- as JSON --- */
@@ -401,6 +433,8 @@ static void arena_json(const arena_arguments *arguments, tn__text *text) {
     arena_json_range(text, "head_without_plan", least->online.head, most->online.head);
     tn__text_put(text, ", ");
     arena_json_range(text, "total_without_plan", least->online.total, most->online.total);
+    tn__text_put(text, ", ");
+    arena_json_range(text, "total_as_it_is", least->as_is.total, most->as_is.total);
     tn__text_put(text, ",\n ");
     arena_json_range(text, "buffers", low->planned, high->planned);
     tn__text_put(text, ", ");
@@ -411,6 +445,10 @@ static void arena_json(const arena_arguments *arguments, tn__text *text) {
     else
         tn__text_put(text, "null");
     tn__text_printf(text, ", \"fits\": %s", arena_fits(arguments) ? "true" : "false");
+    if (arguments->max)
+        tn__text_printf(text, ", \"judged\": \"%s\", \"fits_with_plan\": %s",
+                        arguments->output_count > 0 ? "written" : "as_it_is",
+                        high->total <= arguments->max ? "true" : "false");
     arena_json_binding(arguments, text);
     arena_json_banks(arguments, text);
     tn__text_put(text, "}\n");

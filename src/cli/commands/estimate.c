@@ -91,8 +91,8 @@ enum {
       "arena and weights keep to it: what lives longer is computed again, as `tenure fit` does; "  \
       "how much longer that takes is predicted, by the rates of the device")                       \
     X(ESTIMATE_ALLOW, "allow", "WHAT,...",                                                         \
-      "what may be done to keep to the budget: order, recompute, swap (order,recompute; swap, "    \
-      "where a link is given)")                                                                    \
+      "what may be done to keep to the budget: order, recompute, swap, split "                     \
+      "(order,recompute,split; swap, where a link is given)")                                      \
     X(ESTIMATE_LINK, "link", "SIZE/s",                                                             \
       "to keep to the budget tensors may go to the host and back, so fast: 12GB/s")                \
     X('o', "output", "FILE",                                                                       \
@@ -342,13 +342,13 @@ static void estimate_share(struct argp_state *state, cli_way *way) {
 
 /* How to keep to a budget: by what a plan can be made of without running anything. */
 static void estimate_check_fit(struct argp_state *state, cli_way *way) {
-    const uint32_t can = TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP;
+    const uint32_t can = TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP | TN_FIT_SPLIT;
     if (way->fit == 0 && (way->allow != 0 || way->link > 0))
         cli_misuse(state, "--%s says how to keep to --budget: give that, too",
                    way->allow != 0 ? "allow" : "link");
     if ((way->allow & ~can) != 0)
-        cli_misuse(state, "--allow: an estimate knows order, recompute and swap");
-    if (way->fit > 0) way->allow = cli_allow_check(state, way->allow, way->link);
+        cli_misuse(state, "--allow: an estimate knows order, recompute, swap and split");
+    if (way->fit > 0) way->allow = cli_allow_check(state, way->allow, way->link, NULL);
 }
 
 /* A folder is trained by its config.json. */
@@ -523,6 +523,52 @@ static void estimate_print_stages(const cli_found *found, const tn_grid *grid) {
 
 static bool estimate_fits(const estimate_arguments *arguments) { return arguments->found.fits; }
 
+#define ESTIMATE_TIGHT 0.03 /* of a limit: what a run time takes that nobody predicts */
+/* Convolutions of a network that was trained with normalisation, mostly. */
+#define ESTIMATE_FOLDED 8u
+
+/* Whether so little is left that a run may need it. */
+static bool estimate_is_tight(const estimate_arguments *arguments) {
+    double limit = (double)arguments->way.limit;
+    return estimate_fits(arguments) &&
+           (double)arguments->found.estimate.total > limit * (1 - ESTIMATE_TIGHT);
+}
+
+static const char *estimate_verdict(const estimate_arguments *arguments) {
+    if (!estimate_fits(arguments)) return "does not fit";
+    return estimate_is_tight(arguments) ? "tight" : "fits";
+}
+
+static void estimate_print_fits(const estimate_arguments *arguments) {
+    double limit = (double)arguments->way.limit;
+    double left = 100 * (1 - (double)arguments->found.estimate.total / limit);
+    printf("%-18s ", "fits");
+    if (!estimate_fits(arguments))
+        printf("no\n");
+    else if (estimate_is_tight(arguments))
+        printf("tight: %.1f %% is left, and a run time takes more than the plan\n", left);
+    else
+        printf("yes\n");
+}
+
+/* Whose training it is: numbers of two run times are not compared unawares. */
+static void estimate_print_training(const estimate_arguments *arguments) {
+    const cli_way *way = &arguments->way;
+    const cli_found *found = &arguments->found;
+    if (!way->train) return;
+    const char *whose = way->pytorch ? "as eager PyTorch runs it; without --as pytorch: in "
+                                       "Tenure's planned arena"
+                        : way->options.pool != NULL
+                            ? "from a pool; --as pytorch: as eager PyTorch runs it"
+                            : "in Tenure's planned arena, as `tenure train` runs it; --as pytorch: "
+                              "as eager PyTorch does";
+    printf("%-18s %s\n", "training", whose);
+    if (found->normalises || found->convolutions < ESTIMATE_FOLDED) return;
+    printf("%-18s %u convolutions and no normalisation: it was folded away if this was exported "
+           "for inference, and training then takes more\n",
+           "note", found->convolutions);
+}
+
 /* For whom. PyTorch is whom it was asked for. */
 static void estimate_print_whom(const estimate_arguments *arguments) {
     const cli_found *found = &arguments->found;
@@ -543,8 +589,7 @@ static void estimate_print_brief(const estimate_arguments *arguments) {
     if (found->fitted) printf(", %+.1f %% time predicted", 100 * found->more_time);
     if (arguments->max_batch)
         printf(", largest batch %" PRIu64, estimate_all(arguments, arguments->most));
-    if (arguments->way.limit > 0)
-        printf(", %s", estimate_fits(arguments) ? "fits" : "does not fit");
+    if (arguments->way.limit > 0) printf(", %s", estimate_verdict(arguments));
     if (arguments->change_count > 0) printf(" but with %s", arguments->changes[0].text);
     printf("\n");
 }
@@ -577,6 +622,7 @@ static void estimate_print_packed(const cli_found *found) {
 static void estimate_print(const estimate_arguments *arguments) {
     const tn_estimate *it = &arguments->found.estimate;
     char size[TN_SIZE_TEXT_MAX];
+    estimate_print_training(arguments);
     estimate_print_whom(arguments);
     printf("%-18s %s\n", "total", tn_size_format(it->total, size));
     for (uint32_t part = 0; part < TN_PART_COUNT; part++)
@@ -609,7 +655,7 @@ static void estimate_print(const estimate_arguments *arguments) {
     printf("%-18s %s%s%s\n", "device", tn_size_format(arguments->way.limit, size),
            arguments->device != NULL ? ", " : "",
            arguments->device != NULL ? arguments->device->title : "");
-    printf("%-18s %s\n", "fits", estimate_fits(arguments) ? "yes" : "no");
+    estimate_print_fits(arguments);
     if (arguments->max_batch)
         printf("%-18s %" PRIu64 "\n", "largest batch", estimate_all(arguments, arguments->most));
     if (!estimate_fits(arguments)) cli_changes_tell(arguments->changes, arguments->change_count);
@@ -638,7 +684,8 @@ static void estimate_json_fit(const estimate_arguments *arguments, tn__text *tex
         tn__text_put(text, ",\"name\":");
         tn__text_json(text, arguments->device->name);
     }
-    tn__text_printf(text, "},\"fits\":%s", estimate_fits(arguments) ? "true" : "false");
+    tn__text_printf(text, "},\"fits\":%s,\"verdict\":\"%s\"",
+                    estimate_fits(arguments) ? "true" : "false", estimate_verdict(arguments));
     if (arguments->max_batch)
         tn__text_printf(text, ",\"max_batch\":%" PRIu64, estimate_all(arguments, arguments->most));
     if (estimate_fits(arguments)) return;
@@ -654,9 +701,12 @@ static void estimate_print_json(const estimate_arguments *arguments) {
     tn__text_put(&text, ",\"kernels\":");
     tn__words_kernels(&text, arguments->found.for_kernels ? &arguments->found.kernels : NULL);
     tn__text_printf(&text,
-                    ",\"train\":%s,\"batch\":%" PRIu64 ",\"parameters\":%" PRIu64
+                    ",\"train\":%s,\"training_of\":%s,\"batch\":%" PRIu64 ",\"parameters\":%" PRIu64
                     ",\"total\":%" PRIu64 ",\"arena\":%" PRIu64 ",\"static\":%" PRIu64,
                     arguments->way.train ? "true" : "false",
+                    !arguments->way.train    ? "null"
+                    : arguments->way.pytorch ? "\"pytorch\""
+                                             : "\"tenure\"",
                     estimate_all(arguments, arguments->found.batch), arguments->found.parameters,
                     it->total, it->arena, it->fixed);
     if (arguments->way.options.pool != NULL) {
@@ -740,13 +790,11 @@ static int estimate_llm(estimate_arguments *arguments, tn_error *error) {
 
 static tn_status estimate_find(estimate_arguments *arguments, tn_error *error) {
     cli_way *way = &arguments->way;
-    if (arguments->max_batch) TN_TRY(cli_estimate_max_batch(way, &arguments->most, error));
-    tn_status status = cli_estimate(way, &arguments->found, error);
-    if (status != TN_OK && arguments->max_batch && way->batch == 0) { /* the file leaves it open */
+    if (arguments->max_batch) { /* what is told is of that batch; where not even 1 fits, of that */
+        TN_TRY(cli_estimate_max_batch(way, &arguments->most, error));
         way->batch = arguments->most > 0 ? arguments->most : 1;
-        status = cli_estimate(way, &arguments->found, error);
     }
-    TN_TRY(status);
+    TN_TRY(cli_estimate(way, &arguments->found, error));
     if (!estimate_fits(arguments))
         arguments->change_count =
             cli_estimate_changes(way, &arguments->found, arguments->changes, ESTIMATE_CHANGES_MOST);

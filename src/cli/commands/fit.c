@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "base/base.h"
+#include "cli/claims.h"
 #include "cli/fit.h"
 
 #define FIT_MOST (UINT64_C(1) << 40) /* of any count */
@@ -23,6 +24,7 @@ enum {
     FIT_SWAP_DEVICE,
     FIT_HOST_BUDGET,
     FIT_COSTS,
+    FIT_KERNELS,
     FIT_SAVE_COSTS,
     FIT_PROBLEM,
     FIT_SWEEP,
@@ -45,7 +47,7 @@ enum {
       "what may be done: order, recompute, swap, compress; split: operators in parts, where "      \
       "that is faster, or nothing else will do; stream: weights come from their file when they "   \
       "are needed "                                                                                \
-      "(order,recompute; with --link swap)")                                                       \
+      "(order,recompute,split; with --link swap)")                                                 \
     X(FIT_STORAGE, "storage", "SIZE/s", "with --allow stream: speed of the files of weights")      \
     X(FIT_LOSSY, "lossy", NULL, "compress with loss, too: results change")                         \
     X(FIT_CODECS, "codecs", "NAME,...",                                                            \
@@ -59,6 +61,9 @@ enum {
     X(FIT_COSTS, "costs", "FILE|model:DEVICE",                                                     \
       "seconds of operators: of a file, or by the two rates of one of `tenure list hardware` "     \
       "(measured here)")                                                                           \
+    X(FIT_KERNELS, "kernels", "LIBRARY",                                                           \
+      "whose scratch and packed weights count: onednn or plain, what `tenure run` takes here; "    \
+      "none, the graph alone (onednn; with --costs model:... none)")                               \
     X(FIT_SAVE_COSTS, "save-costs", "FILE", "keep what was measured, for --costs")                 \
     X(FIT_PROBLEM, "problem", "FILE",                                                              \
       "no model: operators with cost and bytes as .json, or a recorded run (docs/fit.md); what "   \
@@ -145,6 +150,11 @@ static error_t fit_parse_answer(int key, char *value, struct argp_state *state, 
     case FIT_COSTS:
         cli_costs_parse(state, &fit->from, value);
         return 0;
+    case FIT_KERNELS:
+        if (!cli_whom_parse(state, value, &fit->kernels))
+            cli_misuse(state, "--kernels: '%s' is none of none, plain, onednn", value);
+        fit->has_kernels = true;
+        return 0;
     case FIT_SAVE_COSTS:
         cli_check_folder(state, "--save-costs", value);
         cli_path_once(state, "--save-costs", &fit->save_costs, value);
@@ -184,7 +194,7 @@ static void fit_check_problem(struct argp_state *state, const cli_fit *fit) {
 
 /* It is a prediction of one program: `tenure run` runs it. */
 static void fit_check_stream(struct argp_state *state, const cli_fit *fit) {
-    bool streams = (fit->options.allow & CLI_ALLOW_STREAM) != 0;
+    bool streams = (fit->options.allow & TN_FIT_STREAM) != 0;
     if (!streams && fit->storage > 0) cli_misuse(state, "--storage is for --allow stream");
     if (!streams) return;
     if (!(fit->storage > 0))
@@ -207,16 +217,22 @@ static void fit_check(struct argp_state *state, cli_fit *fit) {
         cli_misuse(state, "--sweep prints a curve: leave --max-batch out");
     cli_swap_link(state, fit->swap_device, fit->options.allow, &fit->options.to_host_bytes_per_s,
                   &fit->options.from_host_bytes_per_s);
-    fit->options.allow =
-        cli_allow_check(state, fit->options.allow, fit->options.to_host_bytes_per_s);
+    fit->options.allow = cli_allow_check(state, fit->options.allow,
+                                         fit->options.to_host_bytes_per_s, fit->options.pass);
     cli_host_budget_check(state, fit->options.host_budget, fit->options.allow);
     fit_check_stream(state, fit);
     if (fit->options.codecs != 0 && !(fit->options.allow & TN_FIT_COMPRESS))
         cli_misuse(state, "--codecs is for --allow compress");
     if (cli_codecs_lose(fit->options.codecs) && !(fit->options.allow & TN_FIT_LOSSY))
         cli_misuse(state, "--codecs: float16, float10 and float8 change results: add --lossy");
-    if (fit->runs > 0 && (fit->from.device != NULL || fit->problem_path != NULL))
-        cli_misuse(state, "--run is for what runs here: measured costs, or those of a file");
+    const bool nobody = cli_fit_whom(fit).runner == CLI_RUNNER_NONE;
+    if (fit->has_kernels && fit->problem_path != NULL)
+        cli_misuse(state, "--kernels is for models: a problem has none");
+    if (nobody && fit->problem_path == NULL && !cli_costs_given(&fit->from))
+        cli_misuse(state, "--kernels none: nothing is measured then; give --costs model:DEVICE");
+    if (fit->runs > 0 && (nobody || fit->problem_path != NULL))
+        cli_misuse(state, "--run is for what runs here: measured costs, those of a file, or "
+                          "--kernels onednn");
     if (fit->runs > 0 && fit->options.budget == 0) cli_misuse(state, "--run: which? --budget");
     if (fit->from.device != NULL && fit->save_costs != NULL)
         cli_misuse(state, "--costs model:... measures nothing: leave --save-costs out");
@@ -326,7 +342,10 @@ static int fit_run(int count, char **words) {
     cli_interrupt_ends_work();
     tn_status status = fit_answer(&fit, &error);
     int code = status == TN_OK ? fit_code(&fit) : cli_fail(&error);
-    if (status == TN_E_INFEASIBLE || status == TN_E_EXHAUSTED) cli_fit_print_least(&fit);
+    if (status == TN_E_INFEASIBLE || status == TN_E_EXHAUSTED) {
+        cli_claims_refused(&fit.answer, fit.input.path, &error, fit.json);
+        cli_fit_print_least(&fit);
+    }
     cli_fit_close(&fit);
     return cli_finish(code);
 }

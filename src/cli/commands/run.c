@@ -1,4 +1,5 @@
 /* run.c - `tenure run`: the model in its planned arena, and whether the plan was true. */
+#include "cli/claims.h"
 #include "cli/cli.h"
 #include "cli/holders.h"
 #include "cli/pruned.h"
@@ -280,6 +281,7 @@ static void run_print_json(const run_arguments *arguments, const tn_engine_usage
     cli_pruned_json(session, &text);
     run_json_pieces(session, &text);
     cli_fitted_json(session->setup, &text);
+    cli_claims_json(&session->answer, &text);
     cli_split_json(session->setup, &text);
     cli_stream_json(session->setup, usage, &text);
     if (session->check) tn__text_put(&text, ",\"check\":{\"naive\":\"equal\"}");
@@ -379,10 +381,12 @@ static tn_status run_model(run_arguments *arguments, tn_error *error) {
 }
 
 /* Who holds the memory that is too small: in the plan at its peak, with a pool when it was full. */
-static void run_print_failed(const run_arguments *arguments) {
+static void run_print_failed(const run_arguments *arguments, const tn_error *error) {
     const cli_session *session = &arguments->session;
     cli_holders holders = {0};
     tn_error unused;
+    if (session->answer.setup == NULL)
+        cli_claims_refused(&session->answer, session->input->path, error, arguments->json);
     bool there = session->pool != NULL ? session->engine != NULL : session->setup != NULL;
     if (there && run_holders(session, TN_HOLDERS_FAILED, &holders, &unused) == TN_OK)
         cli_holders_print(&holders, RUN_HOLDERS_MANY, stderr);
@@ -411,7 +415,7 @@ static int run_run(int count, char **words) {
     context.follow_links = cli_follows_links();
     tn_status status = run_model(&arguments, &error);
     int code = status == TN_OK ? 0 : cli_fail(&error);
-    if (status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE) run_print_failed(&arguments);
+    if (status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE) run_print_failed(&arguments, &error);
     cli_arrays_release(&arguments.arrays);
     cli_session_close(&arguments.session);
     cli_input_release(&arguments.input);

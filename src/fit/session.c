@@ -5,8 +5,6 @@
  */
 #include <tenure/session.h>
 
-#define SESSION_STORAGE 1e9 /* bytes a second, of a file that nobody measured */
-
 #include <string.h>
 
 #include "base/base.h"
@@ -14,7 +12,8 @@
 struct tn_session {
     tn_context context;
     const tn_graph *given, *graph; /* as it was, and as it runs */
-    tn_setup *setup;
+    tn_fit_answer answer;
+    tn_setup *setup; /* the answer's */
     tn_engine *engine;
     tn__arena arena; /* the arrays and their bytes */
     tn_array *inputs, *outputs;
@@ -30,45 +29,60 @@ static bool session_is_trained(const tn_graph *graph) {
     return false;
 }
 
+/* How the graph is compiled. */
+typedef struct session_asked {
+    tn_setup_options setup;
+    tn_rewrite_options rewrite;
+    tn_kernels_options kernels;
+    tn_recompute_options again;
+    tn_program_options program;
+    tn_plan_options plan;
+} session_asked;
+
+static void session_ask(const tn_session *session, const tn_session_options *options,
+                        session_asked *asked) {
+    bool trained = session_is_trained(session->given);
+    *asked =
+        (session_asked){TN_SETUP_OPTIONS_INIT,     TN_REWRITE_OPTIONS_INIT, TN_KERNELS_OPTIONS_INIT,
+                        TN_RECOMPUTE_OPTIONS_INIT, TN_PROGRAM_OPTIONS_INIT, TN_PLAN_OPTIONS_INIT};
+    asked->rewrite.use = trained ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN;
+    asked->rewrite.no_fuse = !trained && !options->fuse;
+    asked->kernels.threads = options->threads;
+    asked->kernels.plain = options->plain;
+    asked->again.share = options->recompute;
+    asked->again.cheap = options->recompute_cheap;
+    asked->program.order = options->order;
+    asked->plan.planner = options->planner;
+    tn_setup_options *setup = &asked->setup;
+    setup->context = &session->context;
+    bool staged = options->divide != NULL && options->divide->arranges; /* by the operators given */
+    setup->rewrite = options->no_rewrite || options->plain || staged ? NULL : &asked->rewrite;
+    setup->kernels = &asked->kernels;
+    setup->recompute = &asked->again;
+    setup->program = &asked->program;
+    setup->plan = &asked->plan;
+    setup->statics = options->statics;
+    setup->without_reuse = options->naive;
+    setup->divide = options->divide;
+}
+
 static tn_status session_set_up(tn_session *session, const tn_session_options *options,
                                 tn_error *error) {
-    tn_setup_options setup = TN_SETUP_OPTIONS_INIT;
-    tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
-    tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
-    tn_recompute_options again = TN_RECOMPUTE_OPTIONS_INIT;
-    tn_program_options program = TN_PROGRAM_OPTIONS_INIT;
-    tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
-    tn_fit_options fit = TN_FIT_OPTIONS_INIT;
-    bool trained = session_is_trained(session->given);
-    rewrite.use = trained ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN;
-    rewrite.no_fuse = !trained && !options->fuse;
-    kernels.threads = options->threads;
-    kernels.plain = options->plain;
-    again.share = options->recompute;
-    again.cheap = options->recompute_cheap;
-    program.order = options->order;
-    plan.planner = options->planner;
-    fit.budget = options->budget;
-    fit.pass = options->pass;
-    bool keep = options->pass != NULL && strcmp(options->pass, "keep") == 0;
-    setup.context = &session->context;
-    bool staged = options->divide != NULL && options->divide->arranges; /* by the operators given */
-    setup.rewrite = options->no_rewrite || options->plain || staged ? NULL : &rewrite;
-    setup.kernels = &kernels;
-    setup.recompute = &again;
-    setup.program = &program;
-    setup.plan = &plan;
-    tn_setup_stream stream = {.budget = options->budget,
-                              .bytes_per_s = options->storage_bytes_per_s,
-                              .latency_s = TN__READ_S,
-                              .parts = options->stream_parts};
-    if (stream.bytes_per_s == 0) stream.bytes_per_s = SESSION_STORAGE;
-    if (options->stream && options->budget > 0) setup.stream = &stream;
-    setup.fit = keep || setup.stream != NULL ? NULL : &fit;
-    setup.statics = options->statics;
-    setup.without_reuse = options->naive;
-    setup.divide = options->divide;
-    TN_TRY(tn_setup_create(session->given, &setup, &session->setup, error));
+    session_asked asked;
+    tn_fit_request request = TN_FIT_REQUEST_INIT;
+    tn_fit_options search = TN_FIT_OPTIONS_INIT;
+    session_ask(session, options, &asked);
+    request.setup = &asked.setup;
+    request.search = &search;
+    request.storage_bytes_per_s = options->storage_bytes_per_s;
+    search.budget = options->budget > 0 && !options->naive ? options->budget : UINT64_MAX;
+    search.pass = options->pass;
+    search.timeout_s = options->timeout_s;
+    search.allow = options->allow;
+    if (search.allow == 0 && options->stream)
+        search.allow = TN_FIT_STREAM | (options->stream_parts ? TN_FIT_SPLIT : 0);
+    TN_TRY(tn_fit_graph(session->given, &request, &session->answer, error));
+    session->setup = session->answer.setup;
     session->graph = tn_setup_graph(session->setup);
     return TN_OK;
 }
@@ -170,7 +184,7 @@ void tn_session_close(tn_session *session) {
     if (session == NULL) return;
     tn_context context = session->context;
     tn_engine_destroy(session->engine);
-    tn_setup_destroy(session->setup);
+    tn_fit_answer_release(&session->answer);
     tn__arena_release(&session->arena);
     tn__free(&context, session, sizeof *session);
 }

@@ -1,0 +1,685 @@
+/* fit_graph.c - the one place that combines techniques to keep a graph to a budget.
+ *
+ *     as it is ─▶ program: order, recompute, swap, encode ─▶ parts, and the program's on top
+ *                                                                      ─▶ weights from their file
+ *
+ * Each set of techniques is a candidate: a set-up with a time. The fastest that fits is the answer.
+ * A set that costs bytes of code path or of storage more is tried only where there is no answer
+ * yet, or one that takes WORTH longer than the plan as it is: an answer of the first sets is the
+ * usual case, and is found as soon as if there were no others. What every candidate is compared by
+ * are costs of its own graph from one source (request->costs).
+ *
+ * The limit of time is for all of it. It is kept by the context: everything that takes long asks
+ * whether it may go on, so measuring costs, splitting and planning end with it, too.
+ *
+ * Cost: that of the candidates; of a budget that the plan as it is keeps to, that plan.
+ */
+#include <tenure/measure.h>
+#include <tenure/simulate.h>
+
+#include "engine/setup.h"
+#include "fit/frame.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define GRAPH_WORTH 100u      /* part of the plain time: what takes less more is fast enough */
+#define GRAPH_ANY_WORK 1000.0 /* of parts that need least: whatever it takes */
+#define GRAPH_STORAGE 1e9     /* bytes a second of a file that nobody measured */
+#define GRAPH_MEASURE_S 3.0   /* of costs that nobody gave; no new round begins after so long */
+#define GRAPH_MEASURE_PART 3  /* or such a part of the limit of time */
+#define GRAPH_HINT_S 10       /* of the processor's time, of one hint: it is an extra */
+#define GRAPH_LEAST_S 1e-6
+
+/* Lives as long as the answer: set-ups go on asking their context. */
+typedef struct graph_own {
+    tn_context context, outer;
+    double deadline;      /* 0: none */
+    clock_t hint_ends_at; /* of the processor's time: what is told does not depend on others; 0: no
+                           * hint is looked for */
+} graph_own;
+
+typedef struct candidate {
+    tn_setup *setup; /* NULL: none */
+    tn_costs *costs;
+    bool shares;          /* costs are another's, of the same graph */
+    tn_fit_result result; /* borrowed from the set-up */
+    uint64_t fixed;
+    uint32_t techniques;
+} candidate;
+
+typedef struct graph_frame {
+    const tn_graph *graph;
+    tn_fit_request request;
+    tn_setup_options options; /* of all set-ups */
+    tn_fit_options search;
+    tn_plan_options plan; /* that ends with the limit of time, too */
+    graph_own *own;
+    tn_fit_answer *answer;
+    candidate best, least, whole;
+    double costs_seconds;
+    tn_error *error;
+} graph_frame;
+
+/* --- time --- */
+
+static bool graph_progress(void *self, const char *stage, uint64_t done, uint64_t total) {
+    const graph_own *own = self;
+    if (own->deadline > 0 && tn__clock_s() >= own->deadline) return false;
+    if (own->hint_ends_at > 0 && clock() >= own->hint_ends_at) return false;
+    return own->outer.progress == NULL || own->outer.progress(own->outer.self, stage, done, total);
+}
+
+static void graph_log(void *self, const char *message) {
+    const graph_own *own = self;
+    if (own->outer.log != NULL) own->outer.log(own->outer.self, message);
+}
+
+static void graph_found(void *self, const char *stage, uint64_t best, uint64_t bound) {
+    const graph_own *own = self;
+    if (own->outer.found != NULL) own->outer.found(own->outer.self, stage, best, bound);
+}
+
+static bool graph_is_late(const graph_frame *f) {
+    return f->own->deadline > 0 && tn__clock_s() >= f->own->deadline;
+}
+
+static double graph_left(const graph_frame *f) {
+    double left = f->own->deadline - tn__clock_s();
+    return left > GRAPH_LEAST_S ? left : GRAPH_LEAST_S;
+}
+
+/* --- costs --- */
+
+static tn_status graph_measure(graph_frame *f, const tn_setup *setup, tn_costs **costs,
+                               tn_error *error) {
+    tn_measure_options measure = TN_MEASURE_OPTIONS_INIT;
+    tn_setup_options plain = f->options;
+    plain.make_costs = NULL;
+    if (tn_setup_kernels(setup) == NULL || f->options.divide != NULL)
+        return tn__setup_costs(setup, &plain, costs, error);
+    measure.context = &f->own->context;
+    measure.seconds = GRAPH_MEASURE_S;
+    if (f->own->deadline > 0 && graph_left(f) / GRAPH_MEASURE_PART < measure.seconds)
+        measure.seconds = graph_left(f) / GRAPH_MEASURE_PART;
+    measure.occupancy = tn_setup_occupancy(setup);
+    measure.setup = setup;
+    return tn_costs_measure(tn_setup_kernels(setup), &measure, costs, NULL, error);
+}
+
+/* As tn_setup_options.make_costs. */
+static tn_status graph_costs(void *self, const tn_setup *setup, tn_costs **costs, tn_error *error) {
+    graph_frame *f = self;
+    double began = tn__clock_s();
+    tn_status status = f->request.costs != NULL
+                           ? f->request.costs(f->request.self, setup, costs, error)
+                           : graph_measure(f, setup, costs, error);
+    f->costs_seconds += tn__clock_s() - began;
+    return status;
+}
+
+static tn_status candidate_costs(graph_frame *f, candidate *it) {
+    return it->costs != NULL ? TN_OK : graph_costs(f, it->setup, &it->costs, f->error);
+}
+
+/* --- candidates --- */
+
+static void candidate_release(candidate *it) {
+    if (!it->shares) tn_costs_destroy(it->costs);
+    tn_setup_destroy(it->setup);
+    *it = (candidate){0};
+}
+
+/* The set-up's program, occupancy and layout, as a result has them. */
+static void candidate_read(candidate *it) {
+    tn_fit_result *result = &it->result;
+    result->program = (tn_program *)(uintptr_t)tn_setup_program(it->setup);
+    result->occupancy = (tn_occupancy *)(uintptr_t)tn_setup_occupancy(it->setup);
+    result->layout = *tn_setup_layout(it->setup);
+    result->bytes = tn_setup_need(it->setup).total;
+    result->live_bytes = tn_occupancy_summary(result->occupancy).peak_live;
+    it->fixed = result->bytes - result->layout.peak;
+    if (result->pass == NULL) result->pass = "keep";
+}
+
+/* Runs a plan as it is, by its costs. */
+static tn_status candidate_time(graph_frame *f, candidate *it, uint64_t *time) {
+    tn_simulate_options simulate = TN_SIMULATE_OPTIONS_INIT;
+    tn_simulation simulation;
+    TN_TRY(candidate_costs(f, it));
+    simulate.context = &f->own->context;
+    simulate.costs = tn_costs_list(it->costs);
+    simulate.again = tn_costs_again_list(it->costs);
+    simulate.to_host_bytes_per_s = f->search.to_host_bytes_per_s;
+    simulate.from_host_bytes_per_s = f->search.from_host_bytes_per_s;
+    simulate.codec_bytes_per_s = tn_costs_bytes_per_s(it->costs);
+    TN_TRY(tn_simulate(tn_setup_program(it->setup), &simulate, &simulation, f->error));
+    *time = simulation.total_ps;
+    tn_simulation_release(&simulation);
+    return TN_OK;
+}
+
+static bool graph_fits(const graph_frame *f, const candidate *it) {
+    return it->setup != NULL && it->result.bytes <= f->search.budget;
+}
+
+static tn_claim *graph_claim(graph_frame *f, uint32_t techniques, tn_claim_kind kind,
+                             const char *why) {
+    static tn_claim unwanted; /* written by nobody who reads it: there is always room */
+    tn_fit_answer *answer = f->answer;
+    if (answer->claim_count == TN_CLAIMS_MAX) return &unwanted;
+    tn_claim *claim = &answer->claims[answer->claim_count++];
+    *claim = (tn_claim){.techniques = techniques, .kind = kind, .why = why};
+    return claim;
+}
+
+/* The faster of two that fit; and the smallest of all. It is `it` no longer. */
+static void graph_take(graph_frame *f, candidate *it) {
+    bool fits = graph_fits(f, it);
+    bool better = fits && (f->best.setup == NULL || it->result.time < f->best.result.time);
+    candidate *place =
+        better                                                                          ? &f->best
+        : !fits && (f->least.setup == NULL || it->result.bytes < f->least.result.bytes) ? &f->least
+                                                                                        : NULL;
+    if (place != NULL) {
+        candidate_release(place);
+        *place = *it;
+        *it = (candidate){0};
+    } else {
+        candidate_release(it);
+    }
+}
+
+static bool graph_is_none(tn_status status) {
+    return status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE;
+}
+
+/* Whether another set of techniques is worth a search. */
+static bool graph_goes_on(const graph_frame *f) {
+    const tn_fit_result *best = &f->best.result;
+    if (f->best.setup == NULL) return true;
+    return !f->search.any && best->time > best->plain_time + best->plain_time / GRAPH_WORTH;
+}
+
+/* --- as it is --- */
+
+/* It is made whatever the limit of time, as whoever asks is told of it at least. */
+static tn_status graph_whole(graph_frame *f) {
+    candidate *it = &f->whole;
+    double deadline = f->own->deadline;
+    f->own->deadline = 0;
+    tn_status status = tn_setup_create(f->graph, &f->options, &it->setup, f->error);
+    f->own->deadline = deadline;
+    TN_TRY(status);
+    candidate_read(it);
+    it->result.plain_bytes = it->result.bytes;
+    bool fits = graph_fits(f, it);
+    if (f->request.timed) {
+        TN_TRY(candidate_time(f, it, &it->result.time));
+        it->result.plain_time = it->result.time_bound = it->result.time;
+    }
+    uint64_t bound = it->fixed + it->result.layout.lower_bound;
+    tn_claim *claim = graph_claim(f, 0,
+                                  fits                       ? TN_CLAIM_FITS
+                                  : bound > f->search.budget ? TN_CLAIM_INFEASIBLE
+                                                             : TN_CLAIM_NOT_FOUND,
+                                  "");
+    claim->bytes = it->result.bytes;
+    claim->bytes_bound = bound;
+    claim->time = it->result.time;
+    return TN_OK;
+}
+
+/* --- a program of the graph that a candidate has --- */
+
+/* Puts what a program can do on top of `from`, whose costs it shares. *made may be beyond the
+ * budget: then it is the least that was found. Errors: those of tn_fit; without a program there is
+ * none. */
+static tn_status graph_fit_on(graph_frame *f, candidate *from, uint32_t allow, candidate *made) {
+    tn_setup_options options = f->options;
+    tn_fit_options search = f->search;
+    tn_fit_result result = {0};
+    search.allow = allow & TN__FIT_PROGRAM;
+    search.context = &f->own->context;
+    if (search.allow == 0) search.pass = "keep";
+    if (f->own->deadline > 0) search.timeout_s = graph_left(f);
+    if (tn_setup_splits(from->setup) != NULL) search.zeros = NULL; /* of other tensors */
+    options.fit = &search;
+    TN_TRY(candidate_costs(f, from));
+    tn_status status = tn__setup_search(from->setup, &options, tn__setup_ordered(from->setup),
+                                        from->costs, &result, f->error);
+    if (result.program == NULL) {
+        tn_fit_release(&result);
+        return status;
+    }
+    result.plain_bytes = f->whole.result.bytes;
+    tn_fit_result told = result;
+    tn_error unwanted;
+    if (status == TN_OK && graph_fits(f, from)) { /* as it is: nothing is to be done */
+        tn_fit_release(&result);
+        made->setup = from->setup;
+        from->setup = NULL;
+        made->result =
+            (tn_fit_result){.pass = "keep", .time = told.plain_time, .plain_time = told.plain_time};
+        candidate_read(made);
+        made->costs = from->costs;
+        made->shares = true;
+        made->techniques = allow;
+        return TN_OK;
+    }
+    tn_status taken =
+        tn__setup_fitted_from(from->setup, &options, &result, &made->setup, &unwanted);
+    if (taken != TN_OK)
+        return status != TN_OK ? status : tn__fail(f->error, taken, "%s", unwanted.message);
+    made->result = told;
+    made->result.host = tn_setup_fitted(made->setup)->host;
+    candidate_read(made);
+    made->costs = from->costs;
+    made->shares = true;
+    made->techniques = allow;
+    return status;
+}
+
+static void graph_tell(graph_frame *f, uint32_t techniques, tn_status status, const candidate *it) {
+    tn_claim_kind kind = status == TN_OK             ? TN_CLAIM_FITS
+                         : status == TN_E_INFEASIBLE ? TN_CLAIM_INFEASIBLE
+                         : status == TN_E_STOPPED    ? TN_CLAIM_STOPPED
+                                                     : TN_CLAIM_NOT_FOUND;
+    tn_claim *claim = graph_claim(f, techniques, kind, "");
+    if (it->setup == NULL) return;
+    claim->bytes = it->result.bytes;
+    claim->time = it->result.time;
+    claim->bytes_bound = it->result.bytes_bound;
+}
+
+/* What a program can do. */
+static tn_status graph_program(graph_frame *f, uint32_t allow) {
+    candidate made = {0};
+    uint32_t techniques = allow & TN__FIT_PROGRAM;
+    if (techniques == 0) return TN_OK;
+    if ((techniques & (TN_FIT_COMPRESS | TN_FIT_LOSSY)) != 0 && f->request.zeros != NULL)
+        TN_TRY(f->request.zeros(f->request.self, f->whole.setup, &f->search.zeros, f->error));
+    tn_status status = graph_fit_on(f, &f->whole, techniques, &made);
+    if (status != TN_OK && !graph_is_none(status) && status != TN_E_STOPPED) {
+        candidate_release(&made);
+        return status;
+    }
+    f->whole.result.plain_time = f->whole.result.time = made.result.plain_time;
+    graph_tell(f, techniques, status, &made);
+    if (made.setup != NULL) graph_take(f, &made);
+    return TN_OK;
+}
+
+/* --- operators in parts --- */
+
+/* Parts that keep to the budget by themselves; else those that need least, which may keep to it
+ * once a program does more. made->setup NULL: no parts need less than the whole. */
+static tn_status graph_cut(graph_frame *f, candidate *made) {
+    const tn_setup_split within = {.budget = f->search.budget};
+    tn_setup_options options = f->options;
+    options.split = &within;
+    tn_status status = tn__setup_cut(f->whole.setup, &options, &made->setup, f->error);
+    if (made->setup != NULL) candidate_read(made);
+    return status == TN_E_EXHAUSTED ? TN_OK : status;
+}
+
+/* Of another graph, compared with the plan of the whole one. */
+static void graph_beside(const graph_frame *f, candidate *it) {
+    it->result.plain_bytes = f->whole.result.bytes;
+    if (f->whole.result.plain_time > 0) it->result.plain_time = f->whole.result.plain_time;
+    it->result.time_bound = it->result.bytes_bound = 0; /* proved of whole operators */
+}
+
+/* Costs that were given are of the whole graph: nobody knows how fast parts are, so they are an
+ * answer where there is no other one. */
+static tn_status graph_split_untimed(graph_frame *f, candidate *cut) {
+    bool taken = graph_fits(f, cut) && f->best.setup == NULL;
+    tn_claim *claim = graph_claim(f, TN_FIT_SPLIT, taken ? TN_CLAIM_FITS : TN_CLAIM_NOT_TRIED,
+                                  taken ? "" : "the costs that were given are of the whole graph");
+    if (taken) claim->bytes = cut->result.bytes;
+    if (taken) cut->techniques = TN_FIT_SPLIT;
+    if (taken)
+        graph_take(f, cut);
+    else
+        candidate_release(cut);
+    return TN_OK;
+}
+
+/* E_UNSUPPORTED: this graph has no parts that a budget can be kept with; that is no mistake of the
+ * caller's, who allowed what is usual. */
+static tn_status graph_split(graph_frame *f, uint32_t allow) {
+    candidate cut = {0}, made = {0};
+    uint32_t techniques = allow & (TN__FIT_PROGRAM | TN_FIT_SPLIT);
+    bool as_they_are = tn_setup_kernels(f->whole.setup) == NULL; /* static tensors, in any parts */
+    if (as_they_are && f->whole.fixed > f->search.budget) {
+        graph_claim(f, techniques, TN_CLAIM_INFEASIBLE, "")->bytes_bound = f->whole.fixed;
+        return TN_OK;
+    }
+    tn_status status = graph_cut(f, &cut);
+    if (status == TN_E_UNSUPPORTED) {
+        graph_claim(f, TN_FIT_SPLIT, TN_CLAIM_NOT_TRIED,
+                    "this graph's operators do not run in parts");
+        return TN_OK;
+    }
+    if (status == TN_OK && cut.setup == NULL) {
+        graph_tell(f, techniques, TN_E_EXHAUSTED, &cut);
+        return TN_OK;
+    }
+    if (status == TN_OK && candidate_costs(f, &cut) == TN_E_UNSUPPORTED)
+        return graph_split_untimed(f, &cut);
+    if (status == TN_OK) status = graph_fit_on(f, &cut, techniques, &made);
+    if (status == TN_E_INFEASIBLE) status = TN_E_EXHAUSTED; /* proved of these parts alone */
+    bool fails = status != TN_OK && status != TN_E_EXHAUSTED && status != TN_E_STOPPED;
+    if (made.setup != NULL) {
+        graph_beside(f, &made);
+        made.shares = false; /* the other one goes */
+        cut.shares = true;
+    }
+    if (!fails) graph_tell(f, techniques, status, &made);
+    if (made.setup != NULL) graph_take(f, &made);
+    candidate_release(&cut);
+    return fails ? status : TN_OK;
+}
+
+/* --- weights that come from their file --- */
+
+static void graph_read_streamed(const graph_frame *f, candidate *it, uint32_t techniques) {
+    const tn_stream_result *streamed = tn_setup_streamed(it->setup);
+    it->techniques = techniques;
+    it->result.pass = "stream";
+    candidate_read(it);
+    if (streamed != NULL) {
+        it->result.time = streamed->time;
+        it->result.plain_time = streamed->plain_time;
+        it->result.stall = streamed->stall;
+        it->result.rounds = streamed->rounds;
+    }
+    it->result.plain_bytes = f->whole.result.bytes;
+}
+
+static tn_status graph_stream(graph_frame *f, uint32_t allow) {
+    candidate made = {0};
+    tn_setup_options options = f->options;
+    tn_setup_stream stream = {.budget = f->search.budget,
+                              .bytes_per_s = f->request.storage_bytes_per_s,
+                              .latency_s = f->request.storage_latency_s,
+                              .parts = (allow & TN_FIT_SPLIT) != 0};
+    uint32_t techniques = allow & (TN_FIT_SPLIT | TN_FIT_STREAM);
+    if (stream.bytes_per_s == 0 && f->request.storage != NULL)
+        TN_TRY(f->request.storage(f->request.self, &stream.bytes_per_s, f->error));
+    if (stream.bytes_per_s == 0) stream.bytes_per_s = GRAPH_STORAGE;
+    options.stream = &stream;
+    if (!stream.parts) options.costs = f->whole.costs; /* NULL: made, if there is need of them */
+    tn_status status = stream.parts ? tn_setup_create(f->graph, &options, &made.setup, f->error)
+                                    : tn_setup_from(f->whole.setup, TN_SETUP_STREAM, &options,
+                                                    &made.setup, f->error);
+    bool fails = status != TN_OK && !graph_is_none(status) && status != TN_E_STOPPED;
+    if (fails) return status;
+    if (status == TN_E_EXHAUSTED) /* it names the operator that binds */
+        snprintf(f->answer->detail, sizeof f->answer->detail, "%.279s", f->error->message);
+    if (made.setup != NULL) graph_read_streamed(f, &made, techniques);
+    graph_tell(f, techniques, status, &made);
+    if (made.setup != NULL) graph_take(f, &made);
+    return TN_OK;
+}
+
+/* --- which sets there are --- */
+
+/* Whether weights may come and go, and operators run in parts: not of a step of training. */
+static bool graph_is_trained(const tn_graph *graph) {
+    for (tn_tensor_id id = 0; id < tn_graph_tensor_count(graph); id++)
+        if (tn_graph_tensor(graph, id)->flags & TN_TENSOR_UPDATED) return true;
+    return false;
+}
+
+/* NULL: nothing speaks against it. */
+static const char *graph_hinders(const graph_frame *f, uint32_t technique) {
+    bool given = f->options.given_program != NULL || f->options.given_kernels != NULL;
+    if (f->options.divide != NULL) return "it is one rank of several";
+    if (given) return "a program or kernels that are given are of the whole graph";
+    if (graph_is_trained(f->graph)) return "it is a step of training";
+    if (technique == TN_FIT_STREAM && f->options.no_kernels)
+        return "weights are streamed in the form that kernels want, and there are none";
+    return NULL;
+}
+
+/* A set of techniques; what cannot be is claimed so. */
+static tn_status graph_try(graph_frame *f, uint32_t technique, uint32_t allow) {
+    const char *hinders = graph_hinders(f, technique);
+    if ((allow & technique) == 0 || !graph_goes_on(f)) return TN_OK;
+    if (hinders != NULL) {
+        graph_claim(f, technique, TN_CLAIM_NOT_TRIED, hinders);
+        return TN_OK;
+    }
+    if (graph_is_late(f)) {
+        graph_claim(f, technique, TN_CLAIM_STOPPED, "");
+        return TN_OK;
+    }
+    return technique == TN_FIT_SPLIT ? graph_split(f, allow) : graph_stream(f, allow);
+}
+
+static tn_status graph_search(graph_frame *f, uint32_t allow) {
+    TN_TRY(graph_program(f, allow));
+    TN_TRY(graph_try(f, TN_FIT_SPLIT, allow));
+    return graph_try(f, TN_FIT_STREAM, allow);
+}
+
+/* --- hints --- */
+
+/* What a call finds that allows these techniques, too: all that is allowed has been searched in
+ * vain, so it is what they find. Of it nothing but the numbers is kept, and no claim. */
+static tn_status graph_hint_search(graph_frame *f, uint32_t more) {
+    uint32_t allow = f->answer->allowed | more;
+    if (more & TN__FIT_PROGRAM) TN_TRY(graph_program(f, allow));
+    if (more & (TN__FIT_PROGRAM | TN_FIT_SPLIT)) TN_TRY(graph_try(f, TN_FIT_SPLIT, allow));
+    return graph_try(f, TN_FIT_STREAM, allow);
+}
+
+/* Whether the budget is kept to with them. */
+static bool graph_hint(graph_frame *f, uint32_t more) {
+    tn_fit_answer *answer = f->answer;
+    const candidate least = f->least;
+    const uint32_t claims = answer->claim_count;
+    const uint64_t before = least.setup != NULL ? least.result.bytes : f->whole.result.bytes;
+    tn_error *told = f->error, unused;
+    f->least = (candidate){0};
+    f->error = &unused;
+    f->own->hint_ends_at = clock() + GRAPH_HINT_S * CLOCKS_PER_SEC;
+    tn_status status = graph_hint_search(f, more);
+    const candidate *it = f->best.setup != NULL ? &f->best : &f->least;
+    bool fits = status == TN_OK && f->best.setup != NULL;
+    bool helps = fits || (status == TN_OK && it->setup != NULL && it->result.bytes < before);
+    if (helps && answer->hint_count < TN_HINTS_MAX) {
+        const tn_fit_result *found = &it->result;
+        bool timed = found->plain_time > 0 && found->time > 0;
+        answer->hints[answer->hint_count++] = (tn_hint){
+            .techniques = more,
+            .fits = fits,
+            .bytes = found->bytes,
+            .more_time = timed ? (double)found->time / (double)found->plain_time - 1 : -1};
+    }
+    candidate_release(&f->best);
+    candidate_release(&f->least);
+    f->least = least;
+    f->error = told;
+    f->own->hint_ends_at = 0;
+    answer->claim_count = claims;
+    return fits;
+}
+
+static void graph_hints(graph_frame *f) {
+    static const uint32_t more[] = {TN_FIT_ORDER | TN_FIT_RECOMPUTE, TN_FIT_SPLIT, TN_FIT_STREAM,
+                                    TN_FIT_SPLIT | TN_FIT_STREAM};
+    bool any = false;
+    for (size_t i = 0; i < sizeof more / sizeof *more && !f->request.no_hints; i++) {
+        uint32_t extra = more[i] & ~f->answer->allowed;
+        bool both = i + 1 == sizeof more / sizeof *more;
+        if (extra == 0 || (both && (any || extra != more[i]))) continue;
+        bool graph = (extra & TN__FIT_PROGRAM) == 0;
+        bool hindered = graph && graph_hinders(f, extra) != NULL;
+        if (!hindered && !graph_is_late(f)) any |= graph_hint(f, extra);
+    }
+}
+
+/* --- the answer --- */
+
+static void graph_give(tn_fit_answer *answer, const candidate *it) {
+    answer->result = it->result;
+    answer->fixed_bytes = it->fixed;
+    answer->costs = it->costs;
+    answer->techniques = it->techniques;
+}
+
+/* Candidates become the answer's; costs go with the set-up that they are of. */
+static void graph_keep(graph_frame *f) {
+    tn_fit_answer *answer = f->answer;
+    bool whole = graph_fits(f, &f->whole);
+    const candidate *told = whole                    ? &f->whole
+                            : f->best.setup != NULL  ? &f->best
+                            : f->least.setup != NULL ? &f->least
+                                                     : &f->whole;
+    if (told->setup != NULL) graph_give(answer, told);
+    answer->whole = f->whole.setup;
+    answer->setup = whole ? f->whole.setup : f->best.setup;
+    answer->least = f->best.setup != NULL    ? f->best.setup
+                    : f->least.setup != NULL ? f->least.setup
+                                             : f->whole.setup;
+    answer->whole_costs = f->whole.costs;
+    answer->costs_seconds = f->costs_seconds;
+    if (f->least.setup != NULL && answer->least != f->least.setup) tn_setup_destroy(f->least.setup);
+    candidate *all[] = {&f->whole, &f->best, &f->least};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!all[i]->shares && all[i]->costs != answer->costs && all[i] != &f->whole)
+            tn_costs_destroy(all[i]->costs);
+}
+
+/* What is proved of all that was allowed. A proof for more techniques covers those for fewer, so
+ * the plan as it is counts where it is alone; what cannot be tried here is in the way of nothing.
+ */
+static tn_status graph_verdict(const graph_frame *f) {
+    const tn_fit_answer *answer = f->answer;
+    bool proved = answer->claim_count > 0, stopped = false;
+    for (uint32_t i = 0; i < answer->claim_count; i++) {
+        const tn_claim *claim = &answer->claims[i];
+        if (claim->techniques == 0 && answer->claim_count > 1) continue;
+        bool other = claim->kind == TN_CLAIM_NOT_TRIED;
+        proved = proved && (claim->kind == TN_CLAIM_INFEASIBLE || other);
+        stopped = stopped || claim->kind == TN_CLAIM_STOPPED;
+    }
+    return stopped ? TN_E_STOPPED : proved ? TN_E_INFEASIBLE : TN_E_EXHAUSTED;
+}
+
+/* One rank of several: its program is divided behind the search, by the stages. */
+static tn_status graph_divided(graph_frame *f) {
+    tn_setup_options options = f->options;
+    tn_fit_options search = f->search;
+    candidate *it = &f->best;
+    search.allow = f->answer->allowed & TN__FIT_PROGRAM;
+    options.fit = search.pass != NULL && strcmp(search.pass, "keep") == 0 ? NULL : &search;
+    TN_TRY(tn_setup_create(f->graph, &options, &it->setup, f->error));
+    const tn_fit_result *fitted = tn_setup_fitted(it->setup);
+    if (fitted != NULL) it->result = *fitted;
+    candidate_read(it);
+    graph_claim(f, fitted != NULL ? search.allow : 0, TN_CLAIM_FITS, "")->bytes = it->result.bytes;
+    return TN_OK;
+}
+
+static tn_status graph_all(graph_frame *f) {
+    uint32_t allow = f->answer->allowed;
+    bool keep = f->search.pass != NULL && strcmp(f->search.pass, "keep") == 0;
+    if (f->search.budget == 0) TN_FAIL(f->error, TN_E_INVALID, "a budget of 0 bytes holds nothing");
+    if (f->options.divide != NULL) return graph_divided(f);
+    TN_TRY(graph_whole(f));
+    if (graph_fits(f, &f->whole)) return TN_OK;
+    if (!keep) TN_TRY(graph_search(f, allow));
+    if (f->best.setup != NULL) return TN_OK;
+    tn_status status = graph_verdict(f);
+    if (!keep && status != TN_E_STOPPED) graph_hints(f);
+    graph_keep(f);
+    *f = (graph_frame){.answer = f->answer, .own = f->own, .error = f->error};
+    return tn__claim_fail(f->answer, status, &f->own->outer, f->error);
+}
+
+/* --- the call --- */
+
+static uint32_t graph_allowed(const tn_fit_options *search) {
+    uint32_t allow = search->allow;
+    bool link = search->to_host_bytes_per_s > 0 && search->from_host_bytes_per_s > 0;
+    if (allow == 0 && search->pass != NULL) allow = TN_FIT_ORDER | TN_FIT_RECOMPUTE;
+    if (allow == 0) allow = TN_FIT_USUAL;
+    if (search->allow == 0 && link) allow |= TN_FIT_SWAP;
+    if (allow & TN_FIT_LOSSY) allow |= TN_FIT_COMPRESS;
+    return allow;
+}
+
+static tn_status graph_open(graph_frame *f, tn_error *error) {
+    tn_context outer = tn__context(f->search.context != NULL    ? f->search.context
+                                   : f->options.context != NULL ? f->options.context
+                                                                : tn_graph_context(f->graph));
+    graph_own *own = tn__alloc_array(&outer, 1, sizeof *own);
+    if (own == NULL) return tn__no_memory(error, "an answer");
+    *own = (graph_own){.context = outer, .outer = outer};
+    if (f->search.timeout_s > 0) own->deadline = tn__clock_s() + f->search.timeout_s;
+    own->context.self = own;
+    own->context.progress = graph_progress;
+    own->context.log = outer.log != NULL ? graph_log : NULL;
+    own->context.found = outer.found != NULL ? graph_found : NULL;
+    f->own = f->answer->own = own;
+    f->options.context = f->search.context = &own->context;
+    tn__options(&f->plan, sizeof f->plan, f->options.plan);
+    f->plan.struct_size = sizeof f->plan;
+    f->plan.context = &own->context;
+    f->options.plan = &f->plan;
+    f->options.fit = NULL;
+    f->options.split = NULL;
+    f->options.stream = NULL;
+    f->options.costs = NULL;
+    f->options.make_costs = graph_costs;
+    f->options.make_costs_self = f;
+    f->search.live = false;
+    f->search.zeros = NULL;
+    return TN_OK;
+}
+
+tn_status tn_fit_graph(const tn_graph *graph, const tn_fit_request *given, tn_fit_answer *answer,
+                       tn_error *error) {
+    graph_frame f = {.graph = graph,
+                     .request = TN_FIT_REQUEST_INIT,
+                     .options = TN_SETUP_OPTIONS_INIT,
+                     .search = TN_FIT_OPTIONS_INIT,
+                     .plan = TN_PLAN_OPTIONS_INIT,
+                     .answer = answer,
+                     .error = error};
+    *answer = (tn_fit_answer){0};
+    tn__options(&f.request, sizeof f.request, given);
+    tn__options(&f.options, sizeof f.options, f.request.setup);
+    tn__options(&f.search, sizeof f.search, f.request.search);
+    f.options.struct_size = sizeof f.options;
+    f.search.struct_size = sizeof f.search;
+    f.request.struct_size = sizeof f.request;
+    if (f.request.storage_latency_s == 0) f.request.storage_latency_s = TN__READ_S;
+    answer->budget = f.search.budget;
+    answer->host_budget = f.search.host_budget;
+    answer->allowed = graph_allowed(&f.search);
+    TN_TRY(graph_open(&f, error));
+    tn_status status = graph_all(&f);
+    if (f.graph != NULL) graph_keep(&f);
+    return status;
+}
+
+void tn_fit_answer_release(tn_fit_answer *answer) {
+    graph_own *own = answer->own;
+    if (own == NULL) return;
+    tn_context outer = own->outer;
+    own->deadline = 0;
+    if (answer->costs != answer->whole_costs)
+        tn_costs_destroy((tn_costs *)(uintptr_t)answer->costs);
+    tn_costs_destroy((tn_costs *)(uintptr_t)answer->whole_costs);
+    if (answer->setup != answer->whole) tn_setup_destroy(answer->setup);
+    if (answer->least != answer->setup && answer->least != answer->whole)
+        tn_setup_destroy(answer->least);
+    tn_setup_destroy(answer->whole);
+    tn__free(&outer, own, sizeof *own);
+    *answer = (tn_fit_answer){0};
+}

@@ -1,0 +1,139 @@
+"""One question, one answer: the same model, options and budget give the same bytes and time by `tenure fit`,
+`tenure run`, `tenure estimate` and Python's tenure.fit, for running and for training; a refusal says whether it is
+proved, of which techniques, and what was not tried; and every hint, when taken, fits and gives the bytes that it
+promised. Models are made here, from a seed that is printed.
+
+    claims.py TENURE SOURCE LIBRARY [SEED [COUNT]]
+"""
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+
+import train_models as onnx
+
+tenure, source, library = sys.argv[1], sys.argv[2], sys.argv[3]
+seed = int(sys.argv[4]) if len(sys.argv) > 4 else 1
+count = int(sys.argv[5]) if len(sys.argv) > 5 else 4
+os.environ["TENURE_LIBRARY"] = library
+sys.path.insert(0, os.path.join(source, "bindings/python"))
+failed = asked = taken = 0
+
+
+def check(condition, *what):
+    global failed
+    if not condition:
+        failed += 1
+        print("FAILED:", *what)
+
+
+def run(*command):
+    done = subprocess.run([tenure, *map(str, command)], capture_output=True, text=True)
+    return done.returncode, (json.loads(done.stdout) if done.stdout.startswith("{") else {}), done.stderr
+
+
+def network(path, chance):
+    """Convolutions, some of them with a second branch that is joined by a sum."""
+    nodes, weights, at, width, extent = [], [], "x", 3, chance.choice((16, 24, 32))
+    for layer in range(chance.randint(3, 5)):
+        to, name = chance.choice((8, 12, 16)), f"n{layer}"
+        weights.append(onnx.tensor(f"w{layer}", [to, width, 3, 3], [0.01 * (k % 7 - 3) for k in range(to * width * 9)]))
+        nodes += [onnx.node("Conv", f"{at},w{layer}", f"{name}c", pads=[1, 1, 1, 1], kernel_shape=[3, 3]),
+                  onnx.node("Relu", f"{name}c", name)]
+        at, width = name, to
+        if chance.random() < 0.4:
+            nodes += [onnx.node("Sigmoid", at, f"{name}s"), onnx.node("Mul", f"{at},{name}s", f"{name}m")]
+            at = f"{name}m"
+    nodes.append(onnx.node("GlobalAveragePool", at, "g"))
+    nodes.append(onnx.node("Flatten", "g", "y"))
+    onnx.model(path, nodes, [onnx.value("x", [2, 3, extent, extent])], [onnx.value("y", [2, width])], weights)
+
+
+def by_fit(model, budget, train, *options):
+    status, said, err = run("fit", model, "--budget", budget, "--costs", "model:t4", "--json",
+                            *(["--train"] if train else []), *options)
+    if status == 1:
+        return None, said, err
+    check(status == 0, "fit", model, budget, train, options, err)
+    answer = said["answers"][0]
+    return (answer["bytes"], answer["time"], answer["plain_time"]), said, err
+
+
+def one(model, budget, train, tenure_python):
+    """The command's two ways of asking, and Python, for the graph alone; a run for its kernels."""
+    global asked
+    asked += 1
+    fit, said, err = by_fit(model, budget, train)
+    what = (model.name, budget, "training" if train else "running")
+    for member in ("scope", "claims", "not_tried", "would_fit"):
+        check(member in said, *what, "has no", member)
+    status, estimate, told = run("estimate", model, "--budget", budget, "--device", "t4", "--json", *(["--train"] if train else []))
+    check((status == 0) == (fit is not None), *what, "estimate", status, told)
+    if fit is not None and status == 0:
+        check(estimate["total"] == fit[0], *what, "estimate", estimate["total"], fit[0])
+        more = fit[1] / fit[2] - 1
+        check(abs(estimate.get("more_time", 0) - more) < 1e-5, *what, "time of estimate", estimate.get("more_time"), more)
+    try:
+        found = tenure_python.fit(str(model), budget, train=train, costs="t4")
+        python = (found.bytes, found.time, found.plain_time)
+    except tenure_python.Error as error:
+        check(error.status in ("E_INFEASIBLE", "E_EXHAUSTED"), *what, error)
+        check((error.status == "E_INFEASIBLE") == said["proved"], *what, error.status, said["proved"])
+        python = None
+    check(python == fit, *what, "Python", python, fit)
+    if not train:
+        theirs, _, _ = by_fit(model, budget, False, "--kernels", "onednn") if onednn else (None, None, None)
+        status, ran, told = run("run", model, "--budget", budget, "--costs", "model:t4", "--json")
+        if onednn:
+            check((status == 0) == (theirs is not None), *what, "run", status, told)
+        if onednn and status == 0 and theirs is not None:
+            check(ran["arena"] + ran["weights"] == theirs[0], *what, "run", ran["arena"] + ran["weights"], theirs[0])
+    if fit is None:
+        hints(model, budget, train, said, err)
+    return fit
+
+
+def hints(model, budget, train, said, err):
+    """What would fit fits, with the bytes that were told; what was not tried is named."""
+    global taken
+    check("fits in" in err, model.name, "a refusal without its scope:", err)
+    check(set(said["not_tried"]) & set(said["scope"]) <= {"split"}, said)  # a step of training has no parts
+    for hint in said["would_fit"]:
+        taken += 1
+        allow = ",".join(said["scope"] + hint["with"])
+        storage = ["--storage", "1GB/s"] if "stream" in hint["with"] else []
+        if "stream" in hint["with"]:
+            continue  # of kernels: test_stream
+        within = budget if hint["within_budget"] else hint["bytes"]
+        answer, _, told = by_fit(model, within, train, "--allow", allow, *storage)
+        check(answer is not None, model.name, within, "a hint that does not fit:", hint, told)
+        if answer is not None:
+            check(answer[0] == hint["bytes"], model.name, "a hint of", hint["bytes"], "gave", answer[0])
+
+
+def main():
+    import tenure as tenure_python
+    chance = random.Random(seed)
+    print("seed", seed)
+    with tempfile.TemporaryDirectory() as name:
+        for number in range(count):
+            model = pathlib.Path(name) / f"m{number}.onnx"
+            network(model, chance)
+            for train in (False, True):
+                plain, _, _ = by_fit(model, 1 << 40, train)
+                for share in (1.0, chance.uniform(0.7, 0.98), chance.uniform(0.4, 0.7), 0.05):
+                    one(model, int(plain[0] * share), train, tenure_python)
+                if not train:  # hints are for who allows less than what is usual
+                    fit, said, err = by_fit(model, int(plain[0] * 0.6), False, "--allow", "order,recompute")
+                    if fit is None:
+                        check("proved" in err and "Not tried: swap,compress,split,stream" in err, err)
+                        hints(model, int(plain[0] * 0.6), False, said, err)
+    print(f"{asked} questions, {taken} hints")
+    sys.exit(1 if failed else 0)
+
+
+onednn = run("plan", pathlib.Path(source) / "examples/models/five_operators.onnx", "--kernels", "onednn")[0] == 0
+main()
