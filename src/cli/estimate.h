@@ -42,7 +42,7 @@ typedef struct cli_found { /* what one way takes; of a pipeline, its stage that 
     bool joins;        /* it has concatenations that may be fused */
     uint64_t parameters;
     tn__packed_sums packed; /* weights that DequantizeLinear expands; 0 results: there are none */
-    uint32_t convolutions; /* of the model, and whether any operator normalises */
+    uint32_t convolutions;  /* of the model, and whether any operator normalises */
     bool normalises;
     tn_report_kernels kernels; /* with for_kernels */
     bool for_kernels;          /* of this machine; else for the graph alone */

@@ -89,7 +89,8 @@ static void joint_is_near_the_optimum(void **state) {
     print_message("%u works that fit: %u optimal, worst %.4f, mean %.5f\n", cases, optimal, worst,
                   sum / cases);
     assert_true(worst <= 1.03 && optimal * 20 >= cases * 19);
-    assert_true(alone_none == 0 && alone_worst <= 1.03 && (alone_optimal + (cases < 100)) * 20 >= cases * 19);
+    assert_true(alone_none == 0 && alone_worst <= 1.03 &&
+                (alone_optimal + (cases < 100)) * 20 >= cases * 19);
 }
 
 static void with_a_link_it_is_never_slower(void **state) {

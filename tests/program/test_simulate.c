@@ -244,8 +244,7 @@ static uint64_t simulate_random(uint64_t seed, uint32_t streams) {
 static void it_agrees_with_a_walk_from_event_to_event(void **state) {
     uint64_t stalls = 0;
     (void)state;
-    for (uint64_t seed = 1; seed <= 1500; seed++)
-        stalls += simulate_random(seed, 0);
+    for (uint64_t seed = 1; seed <= 1500; seed++) stalls += simulate_random(seed, 0);
     assert_true(stalls > 500);
 }
 
