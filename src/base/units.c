@@ -54,7 +54,6 @@ static bool units_scale(const char *digits, size_t length, uint64_t unit, uint64
     if (unit == 1 && fraction != 0) return false;
     fraction = (uint64_t)((units_wide)fraction * unit / power);
     if (!tn__mul(whole, unit, &whole) || !tn__add(whole, fraction, &whole)) return false;
-    if (whole == TN_SIZE_UNKNOWN) return false;
     *bytes = whole;
     return true;
 }

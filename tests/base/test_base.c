@@ -41,8 +41,6 @@ static void sizes_are_read_rounded_down_or_refused(void **state) {
                                       "1.5",
                                       "0.5B",
                                       "16384PiB",
-                                      "18446744073709551615",
-                                      "16383.999999999999999999PiB",
                                       "7x",
                                       "1.2.3MiB",
                                       "18446744073709551616",

@@ -12,7 +12,7 @@ declare -A dims=([silero_16k_op15]="--dim batch=1 --dim sequence=512" [bert_base
     [char_lstm_dyn]="--dim N=4 --dim T=64" [unet64_dyn]="--dim N=1 --dim H=256 --dim W=256" [resnet50_dynN]="--dim N=8" [fashion_resnet]="--dim N=64")
 echo "| model | concatenations | fused | arena without | arena with | saved |"
 echo "|---|---:|---:|---:|---:|---:|"
-for model in "$data"/onnx*/*.onnx "$data"/onnx/*/*.onnx; do
+for model in "$data"/onnx{,-light,-train,-weightless}/*.onnx "$data"/onnx/*/*.onnx; do
     name=$(basename "$model" .onnx)
     for mode in "" --fuse-concat; do
         $tenure plan "$model" ${dims[$name]:-} $mode --json -o "$folder/plan$mode.json" >"$folder/out$mode" || { echo "FAILED: $name does not plan"; failed=1; continue 2; }

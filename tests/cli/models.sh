@@ -11,7 +11,7 @@ failed=0
 declare -A dims=([bert_base_dyn]="--dim N=4 --dim T=64" [char_lstm_dyn]="--dim N=4 --dim T=64" [unet64_dyn]="--dim N=1 --dim H=256 --dim W=256"
     [resnet50_dynN]="--dim N=8" [fashion_resnet]="--dim N=64" [silero_16k_op15]="--dim batch=1 --dim sequence=512")
 printf '%-28s %15s %13s %13s %8s %6s\n' model naive peak bound gap ms
-for model in "$data"/onnx*/*.onnx "$data"/onnx/*/*.onnx "$data"/tflite/*.tflite; do
+for model in "$data"/onnx{,-light,-train,-weightless}/*.onnx "$data"/onnx/*/*.onnx "$data"/tflite/*.tflite; do
     name=$(basename "$model" .onnx)
     options=${dims[$name]:-}
     if ! $tenure plan "$model" $options --json -o "$folder/plan.json" >"$folder/out"; then

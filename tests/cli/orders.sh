@@ -47,7 +47,7 @@ P
 }
 
 title "networks as they are"
-for model in "$data"/onnx*/*.onnx "$data"/onnx/*/*.onnx; do
+for model in "$data"/onnx{,-light,-train,-weightless}/*.onnx "$data"/onnx/*/*.onnx; do
     name=$(basename "$model" .onnx)
     row "$name" "$model" ${dims[$name]:-}
 done

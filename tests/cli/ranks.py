@@ -246,7 +246,7 @@ def pictures(begin, words, options):
 
 
 def picture_mistakes():
-    for words, options in [("no picture of ranks for", ["-o", "ranks.png"]), ("go together", ["-o", "a.svg", "--poison"]),
+    for words, options in [("does not end in .html, .svg, .json", ["-o", "ranks.png"]), ("go together", ["-o", "a.svg", "--poison"]),
                            ("among whom", ["--sequence-parallel"])]:
         done = run([*HEADS, "--steps", "2", *threads(2), *options], 2)
         if words not in done.stderr:
