@@ -109,9 +109,9 @@ typedef struct tn_setup_split {
                    * all: DBL_MIN. 0, with a budget: whatever it takes */
     const tn_split_region *regions; /* [region_count] instead: these */
     uint32_t region_count;
-    const tn_graph *graph;       /* that the regions are of, which stands for the rewritten one (of
-                                  * tn_split_choice); read during the call. NULL: the rewritten one, after
-                                  * `again` */
+    const tn_graph *graph;       /* the graph of the regions, in the place of the rewritten one (as
+                                  * in tn_split_choice); read during the call. NULL: the
+                                  * rewritten one, after `again` */
     const tn_split_again *again; /* [again_count] with regions: tensors that are recomputed first,
                                   * as tn_graph_split_again takes them */
     uint32_t again_count;

@@ -51,16 +51,19 @@ static bool fit_talks(const tn_program *program) {
     return talks;
 }
 
+tn_status tn__pass_find(const char *name, const tn_pass **pass, tn_error *error) {
+    char asked[TN__NEAR_TEXT];
+    *pass = tn__pass_named(name);
+    if (*pass != NULL) return TN_OK;
+    TN_FAIL(error, TN_E_UNKNOWN, "no pass is called '%.60s'; %s", name,
+            tn__near_of(name, tn_pass_count(), tn_pass_name, "see `tenure list passes`", asked));
+}
+
 /* A pass that cannot do what is asked is refused; what it need not do is its own affair. */
 static tn_status fit_find_pass(tn__fit *fit, const tn_pass **found) {
     const char *name = fit->options.pass != NULL ? fit->options.pass : FIT_PASS;
-    const tn_pass *pass = *found = tn__pass_named(name);
-    if (pass == NULL) {
-        char asked[TN__NEAR_TEXT];
-        TN_FAIL(
-            fit->error, TN_E_UNKNOWN, "no pass is called '%.60s'; %s", name,
-            tn__near_of(name, tn_pass_count(), tn_pass_name, "see `tenure list passes`", asked));
-    }
+    TN_TRY(tn__pass_find(name, found, fit->error));
+    const tn_pass *pass = *found;
     uint32_t does = 0;
     if (pass->features & TN__PASS_RECOMPUTES) does |= TN_FIT_RECOMPUTE;
     if (pass->features & TN__PASS_SWAPS) does |= TN_FIT_SWAP;

@@ -105,6 +105,8 @@ uint64_t tn__pass_effort(const tn__work *work);
 uint32_t tn__pass_count(void);
 const tn_pass *tn__pass_at(uint32_t index);
 const tn_pass *tn__pass_named(const char *name);
+/* The same, or E_UNKNOWN with the name that was probably meant. */
+tn_status tn__pass_find(const char *name, const tn_pass **pass, tn_error *error);
 /* Another pass on the same run (of a portfolio): what it keeps is kept. */
 tn_status tn__pass_solve(tn__pass_run *run, const tn_pass *pass);
 

@@ -659,6 +659,8 @@ tn_status tn_fit_graph(const tn_graph *graph, const tn_fit_request *given, tn_fi
     f.search.struct_size = sizeof f.search;
     f.request.struct_size = sizeof f.request;
     if (f.request.storage_latency_s == 0) f.request.storage_latency_s = TN__READ_S;
+    const tn_pass *pass; /* also where the graph fits as it is, and no pass is asked */
+    if (f.search.pass != NULL) TN_TRY(tn__pass_find(f.search.pass, &pass, error));
     answer->budget = f.search.budget;
     answer->host_budget = f.search.host_budget;
     answer->allowed = graph_allowed(&f.search);

@@ -2,7 +2,6 @@
  * by Griewank and Walther's formula, chains and residual graphs by integer programs, VGG by
  * Checkmate's authors; the same from the file of all of them, where it is; small random works by
  * trying everything; and least budgets, one byte below which there is nothing. */
-#include "count.h"
 #include "kit_judge.h"
 #include "known.h"
 
@@ -165,7 +164,7 @@ static uint64_t least_by_trying(kit *k, uint64_t most, bool free_order) {
 static void exact_is_what_trying_everything_finds(void **state) {
     (void)state;
     uint32_t cases = 0, harder = 0, infeasible = 0;
-    for (uint64_t seed = 1; seed <= case_count(500, 50); seed++) {
+    for (uint64_t seed = 1; seed <= 500; seed++) {
         kit *k = seed % 2 == 0 ? kit_random_nodes(seed, 8) : kit_random_spiced(seed, 6);
         bool orders = seed / 2 % 2 == 0;
         kit_finish(k, seed);

@@ -11,7 +11,6 @@ import csv
 import json
 import os
 import pathlib
-import re
 import random
 import shutil
 import signal
@@ -19,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from least import budget_of
 
 TENURE, MPIRUN = os.path.abspath(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None
 HERE = pathlib.Path(__file__).resolve().parent
@@ -42,21 +43,6 @@ def run(command, wanted=0, limit=1200):
     if done.returncode != wanted:
         sys.exit(f"FAILED ({done.returncode}, not {wanted}): {' '.join(command)}\n{done.stdout}{done.stderr}")
     return done
-
-
-def budget_of(command, whole, share, allowed):
-    """A share of the whole; where the least that is found on this processor is above it, halfway from there to the whole.
-
-    None: the least is the whole, as what an operator needs of scratch memory differs by processor."""
-    budget = whole * share // 100
-    done = subprocess.run([*command, "--budget", str(budget), *allowed], capture_output=True, text=True, timeout=1200)
-    least = re.search(r"the least found takes [^(]*\(([\d,]+) bytes\)", done.stderr)
-    if done.returncode == 1 and least:
-        least = int(least[1].replace(",", ""))
-        if least >= whole:
-            return None
-        budget = (least + whole) // 2
-    return ["--budget", str(budget), *allowed]
 
 
 def threads(count):

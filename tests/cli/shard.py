@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 
+from least import budget_of
 from ranks import LM, MPIRUN, SEED, TENURE, losses, mpirun, near, run, threads
 
 SHARDS = ["optimizer", "gradients", "parameters"]
@@ -57,8 +58,10 @@ def kinds():
             sys.exit(f"FAILED: {options}: other numbers")
     command = [*ADAM, *threads(2), "--steps", "3", "--shard", "gradients"]
     free = told([*command, "--log", "free.csv"])
-    budget = free["planned_peak"] + free["weights"] - 4000
-    bound = told([*command, "--log", "bound.csv", "--budget", str(budget)])
+    words = budget_of([*command, "--log", "bound.csv"], free["planned_peak"] + free["weights"], 97, [])
+    if words is None:
+        return
+    budget, bound = int(words[1]), told([*command, "--log", "bound.csv", *words])
     if bound["planned_peak"] + bound["weights"] > budget or losses("free.csv") != losses("bound.csv"):
         sys.exit(f"FAILED: within a budget: {bound}")
 
