@@ -238,7 +238,7 @@ def picture_mistakes():
         if words not in done.stderr:
             sys.exit(f"FAILED: {options}: {done.stderr}")
     done = run([*HEADS, "--steps", "2", *threads(2), "-o", "nowhere/ranks.svg"], 2)
-    if "nowhere/ranks.svg" not in done.stderr or len([w for w in done.stderr.splitlines() if "tenure: " in w]) != 1:
+    if "nowhere/ranks.svg" not in done.stderr or len([w for w in done.stderr.splitlines() if w.startswith("tenure")]) != 1:
         sys.exit(f"FAILED: {done.stderr}")
     run([*HEADS, "--steps", "1", "-o", "alone.svg"])
     run([*HEADS, "--steps", "2", *split("data=2,tensor=2"), "-o", "ranks.html", "--trace", "first.trace.json"])
