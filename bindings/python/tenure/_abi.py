@@ -232,8 +232,9 @@ class tn_estimate(Structure):
 
 
 class tn_hardware(Structure):
-    _fields_ = [("name", c_char_p), ("title", c_char_p), ("memory", c_uint64), ("bytes_per_s", c_double),
-                ("fp32", c_double), ("fp16", c_double), ("bf16", c_double), ("year", c_uint32)]
+    _fields_ = [("name", c_char_p), ("title", c_char_p), ("memory", c_uint64), ("usable", c_uint64),
+                ("measured", c_bool), ("bytes_per_s", c_double), ("fp32", c_double), ("fp16", c_double),
+                ("bf16", c_double), ("year", c_uint32)]
 
 
 # --- costs.h, measure.h, fit.h ---
