@@ -56,6 +56,9 @@ $tenure split - --extra-work 25% --json -o -.tflite <$net >piped.tflite 2>told |
 grep -q '"found":true' told && cmp piped.tflite small.tflite || { echo "FAILED: through a pipe, --json"; failed=1; }
 # What goes with what.
 expect 2 "would replace the input 'small.tflite'; write to another file, or give --overwrite" $tenure split small.tflite --extra-work 25% -o ./small.tflite
+cp $net own.tflite
+expect 0 "x less" $tenure split own.tflite --extra-work 25% -o ./own.tflite --overwrite
+cmp own.tflite small.tflite || { echo "FAILED: --overwrite writes something else"; failed=1; }
 expect 2 "is written as .tflite" $tenure split $net -o small.onnx
 expect 2 "neither a .tflite nor an .onnx" $tenure split there.txt
 expect 2 "No such file" $tenure split nowhere.tflite
