@@ -303,18 +303,14 @@ static tn_status file_check_folder(const char *output, tn_error *error) {
 }
 
 /* Before anything is computed. */
-static tn_status file_check(const char *path, const char *output, const tn_export_options *asked,
-                            tn_error *error) {
-    struct stat from, to;
+static tn_status file_check(const char *output, const tn_export_options *asked, tn_error *error) {
+    struct stat to;
     if (asked->budget == 0 && !(asked->share > 0))
         TN_FAIL(error, TN_E_INVALID, "a model in parts needs a budget, or a share of work");
     if (output == NULL) return TN_OK;
     bool exists = stat(output, &to) == 0;
     if (output[0] != '-' && (!exists || S_ISREG(to.st_mode)))
         TN_TRY(file_check_folder(output, error));
-    if (!exists || stat(path, &from) != 0) return TN_OK;
-    if (from.st_dev == to.st_dev && from.st_ino == to.st_ino)
-        TN_FAIL(error, TN_E_INVALID, "'%.200s' is the model itself; give another file", output);
     return TN_OK;
 }
 
@@ -346,7 +342,7 @@ tn_status tn_split_file(const char *path, const char *output, const tn_export_op
                         .report = &told,
                         .byte_flops = asked.byte_flops > 0 ? asked.byte_flops : FILE_BYTE_FLOPS,
                         .error = error};
-    TN_TRY(file_check(path, output, &asked, error));
+    TN_TRY(file_check(output, &asked, error));
     tn_status status = tn__export_open(&state.source, path, &state.context, &asked, error);
     if (status == TN_OK) status = tn__export_beside(&state.source, output, error);
     if (status == TN_OK) status = file_run(&state, output);

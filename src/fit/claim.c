@@ -57,7 +57,7 @@ static void claim_put_hints(const tn_fit_answer *answer, tn__text *text) {
     }
 }
 
-static void claim_put(const tn_fit_answer *answer, bool proved, bool stopped, tn__text *text) {
+static void claim_put(const tn_fit_answer *answer, bool proved, const char *ended, tn__text *text) {
     char scope[TN__SCOPE_TEXT], size[TN_SIZE_TEXT_MAX], words[TN_TECHNIQUES_TEXT];
     char budget[TN_SIZE_TEXT_MAX];
     uint32_t tried = 0, not_tried = tn_fit_answer_not_tried(answer);
@@ -70,7 +70,7 @@ static void claim_put(const tn_fit_answer *answer, bool proved, bool stopped, tn
         return;
     }
     tn__fit_scope(tried, scope);
-    if (stopped) tn__text_put(text, "time was up, or it was stopped: ");
+    if (ended != NULL) tn__text_printf(text, "%s: ", ended);
     tn__text_printf(text, "%s %s in %s", scope, proved ? "fits" : "was found that fits",
                     tn_size_format(answer->budget, size));
     if (answer->host_budget > 0)
@@ -87,11 +87,11 @@ static void claim_put(const tn_fit_answer *answer, bool proved, bool stopped, tn
     claim_put_hints(answer, text);
 }
 
-tn_status tn__claim_fail(const tn_fit_answer *answer, tn_status status, const tn_context *context,
-                         tn_error *error) {
+tn_status tn__claim_fail(const tn_fit_answer *answer, tn_status status, const char *ended,
+                         const tn_context *context, tn_error *error) {
     tn__text text;
     tn__text_init(&text, context);
-    claim_put(answer, status == TN_E_INFEASIBLE, status == TN_E_STOPPED, &text);
+    claim_put(answer, status == TN_E_INFEASIBLE, status == TN_E_STOPPED ? ended : NULL, &text);
     if (text.failed) {
         tn__text_release(&text);
         return tn__no_memory(error, "a claim");

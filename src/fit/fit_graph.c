@@ -38,6 +38,7 @@ typedef struct graph_own {
     double deadline;      /* 0: none */
     clock_t hint_ends_at; /* of the processor's time: what is told does not depend on others; 0: no
                            * hint is looked for */
+    bool interrupted;     /* the caller's progress has cancelled */
 } graph_own;
 
 typedef struct candidate {
@@ -65,10 +66,13 @@ typedef struct graph_frame {
 /* --- time --- */
 
 static bool graph_progress(void *self, const char *stage, uint64_t done, uint64_t total) {
-    const graph_own *own = self;
+    graph_own *own = self;
     if (own->deadline > 0 && tn__clock_s() >= own->deadline) return false;
     if (own->hint_ends_at > 0 && clock() >= own->hint_ends_at) return false;
-    return own->outer.progress == NULL || own->outer.progress(own->outer.self, stage, done, total);
+    if (own->outer.progress == NULL) return true;
+    bool goes_on = own->outer.progress(own->outer.self, stage, done, total);
+    own->interrupted = own->interrupted || !goes_on;
+    return goes_on;
 }
 
 static void graph_log(void *self, const char *message) {
@@ -596,9 +600,12 @@ static tn_status graph_all(graph_frame *f) {
     if (f->best.setup != NULL) return TN_OK;
     tn_status status = graph_verdict(f);
     if (!keep && status != TN_E_STOPPED) graph_hints(f);
+    const char *ended = f->own->interrupted ? "interrupted"
+                        : graph_is_late(f)  ? "time was up"
+                                            : "a limit ended the search";
     graph_keep(f);
     *f = (graph_frame){.answer = f->answer, .own = f->own, .error = f->error};
-    return tn__claim_fail(f->answer, status, &f->own->outer, f->error);
+    return tn__claim_fail(f->answer, status, ended, &f->own->outer, f->error);
 }
 
 /* --- the call --- */

@@ -11,8 +11,9 @@
 #define TN__FIT_PROGRAM                                                                            \
     (uint32_t)(TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP | TN_FIT_COMPRESS | TN_FIT_LOSSY)
 
-/* claim.c: E_INFEASIBLE, E_EXHAUSTED or E_STOPPED, in words that carry their scope. */
-tn_status tn__claim_fail(const tn_fit_answer *answer, tn_status status, const tn_context *context,
-                         tn_error *error);
+/* claim.c: E_INFEASIBLE, E_EXHAUSTED or E_STOPPED, in words that carry their scope; of the last
+ * `ended` says what ended the search. */
+tn_status tn__claim_fail(const tn_fit_answer *answer, tn_status status, const char *ended,
+                         const tn_context *context, tn_error *error);
 
 #endif

@@ -48,14 +48,17 @@ echo old >there.tflite
 expect 2 "/dev/full" $tenure split $net --extra-work 25% -o /dev/full
 [ "$(ls | grep -c there)" = 1 ] || { echo "FAILED: something is left behind"; ls; failed=1; }
 # A folder that is not there is told before any search.
-expect 2 "its folder" $tenure split $net --extra-work 25% -o no/such.tflite
+expect 2 "'no/such.tflite' cannot be written: no: No such file" $tenure split $net --extra-work 25% -o no/such.tflite
 # Standard input and output: the model alone goes there, the table to people.
 $tenure split - --extra-work 25% -o - <$net >piped.tflite 2>told || { cat told; failed=1; }
 grep -q "x less" told && cmp piped.tflite small.tflite || { echo "FAILED: through a pipe"; failed=1; }
 $tenure split - --extra-work 25% --json -o -.tflite <$net >piped.tflite 2>told || failed=1
 grep -q '"found":true' told && cmp piped.tflite small.tflite || { echo "FAILED: through a pipe, --json"; failed=1; }
 # What goes with what.
-expect 2 "the model itself" $tenure split small.tflite --extra-work 25% -o ./small.tflite
+expect 2 "would replace the input 'small.tflite'; write to another file, or give --overwrite" $tenure split small.tflite --extra-work 25% -o ./small.tflite
+cp $net own.tflite
+expect 0 "x less" $tenure split own.tflite --extra-work 25% -o ./own.tflite --overwrite
+cmp own.tflite small.tflite || { echo "FAILED: --overwrite writes something else"; failed=1; }
 expect 2 "is written as .tflite" $tenure split $net -o small.onnx
 expect 2 "neither a .tflite nor an .onnx" $tenure split there.txt
 expect 2 "No such file" $tenure split nowhere.tflite

@@ -205,10 +205,32 @@ static void what_cannot_be_done_is_said_and_nothing_is_written(void **state) {
     uint8_t *bytes = bytes_of(output, &size); /* what stood there stands there */
     assert_true(size == 3 && memcmp(bytes, "old", 3) == 0);
     free(bytes);
-    refused(output, output, options, TN_E_INVALID, "the model itself");
     refused(MODEL, in_folder("no/such/folder.tflite"), options, TN_E_IO, "its folder");
     refused(MODEL, "/dev/full", options, TN_E_IO, "");
     assert_int_equal(unlink(output), 0);
+}
+
+/* Who asks for the model's own name gets it replaced, whole: as it is written elsewhere. */
+static void a_model_is_replaced_by_what_is_made_of_it(void **state) {
+    tn_export_options options = TN_EXPORT_OPTIONS_INIT;
+    tn_export_report report;
+    char same[220], other[220];
+    size_t size, same_size, other_size;
+    (void)state;
+    snprintf(same, sizeof same, "%s", in_folder("same.tflite"));
+    snprintf(other, sizeof other, "%s", in_folder("other.tflite"));
+    options.share = 0.25;
+    uint8_t *bytes = bytes_of(MODEL, &size);
+    assert_int_equal(tn__file_write(same, bytes, size, &failure), TN_OK);
+    free(bytes);
+    assert_int_equal(tn_split_file(MODEL, other, &options, &report, &failure), TN_OK);
+    assert_int_equal(tn_split_file(same, same, &options, &report, &failure), TN_OK);
+    uint8_t *replaced = bytes_of(same, &same_size), *made = bytes_of(other, &other_size);
+    assert_true(same_size == other_size && memcmp(replaced, made, same_size) == 0);
+    free(replaced);
+    free(made);
+    assert_int_equal(unlink(same), 0);
+    assert_int_equal(unlink(other), 0);
 }
 
 static bool enough(void *self, const char *stage, uint64_t done, uint64_t of) {
@@ -335,6 +357,7 @@ int main(void) {
         cmocka_unit_test(so_do_known_networks),
         cmocka_unit_test(what_fits_is_written_as_it_is),
         cmocka_unit_test(what_cannot_be_done_is_said_and_nothing_is_written),
+        cmocka_unit_test(a_model_is_replaced_by_what_is_made_of_it),
         cmocka_unit_test(a_search_that_is_stopped_gives_its_best_or_nothing),
         cmocka_unit_test(a_search_that_is_stopped_does_not_say_that_nothing_fits),
         cmocka_unit_test(no_allocation_that_fails_does_harm),

@@ -232,8 +232,9 @@ class tn_estimate(Structure):
 
 
 class tn_hardware(Structure):
-    _fields_ = [("name", c_char_p), ("title", c_char_p), ("memory", c_uint64), ("bytes_per_s", c_double),
-                ("fp32", c_double), ("fp16", c_double), ("bf16", c_double), ("year", c_uint32)]
+    _fields_ = [("name", c_char_p), ("title", c_char_p), ("memory", c_uint64), ("usable", c_uint64),
+                ("measured", c_bool), ("bytes_per_s", c_double), ("fp32", c_double), ("fp16", c_double),
+                ("bf16", c_double), ("year", c_uint32)]
 
 
 # --- costs.h, measure.h, fit.h ---
@@ -312,7 +313,8 @@ class tn_report(Structure):
                 ("stage_count", c_uint32), ("context", POINTER(tn_context)), ("trace", POINTER(tn_trace)),
                 ("arena_total", c_uint64), ("write_plan", WRITE_PLAN), ("write_plan_self", c_void_p),
                 ("kernels", c_void_p), ("fit", POINTER(tn_report_fit)), ("columns", c_uint32), ("marks", c_void_p),
-                ("static_bytes", c_uint64), ("device_bytes", c_uint64), ("device", c_char_p), ("before", c_void_p)]
+                ("static_bytes", c_uint64), ("device_bytes", c_uint64), ("device", c_char_p), ("before", c_void_p),
+                ("options", c_void_p), ("option_count", c_uint32), ("command", c_char_p)]
 
 
 P = POINTER
