@@ -152,11 +152,13 @@ static tn_op_id slice_add(test_kit *kit, tn_tensor_id data, const tn_tensor_id *
 }
 
 /* The indices that [start:end:step] selects from `extent` elements: as in Python, except that a
- * start far below 0 is 0 with a negative step, too. */
+ * start far below 0 is 0 with a negative step, too, and that with one the ends INT32_MAX and
+ * INT64_MAX stand for the front, as in ONNX Runtime; no other end does. */
 static uint32_t slice_select(int64_t extent, int64_t start, int64_t end, int64_t step,
                              int64_t *selected) {
     uint32_t count = 0;
     int64_t low = step > 0 ? 0 : -1, high = step > 0 ? extent : extent - 1;
+    if (step < 0 && (end == INT32_MAX || end == INT64_MAX)) end = INT64_MIN;
     if (start < 0) start = start < -extent ? 0 : start + extent;
     if (end < 0) end = end < -extent ? low : end + extent;
     start = start > high ? high : start;
@@ -166,16 +168,11 @@ static uint32_t slice_select(int64_t extent, int64_t start, int64_t end, int64_t
 }
 
 static int64_t slice_limit(tn__random *random, int64_t extent) {
-    switch (tn__random_below(random, 8)) {
-    case 0:
-        return INT64_MAX;
-    case 1:
-        return INT64_MIN;
-    case 2:
-        return INT64_MAX - 1;
-    default:
-        return (int64_t)tn__random_below(random, (uint64_t)(3 * extent + 4)) - extent - 2;
-    }
+    static const int64_t far[] = {INT64_MAX,        INT64_MAX - 1, INT32_MAX, INT32_MAX - 1,
+                                  INT64_C(1) << 31, INT64_MIN,     INT32_MIN};
+    if (tn__random_below(random, 8) < 3)
+        return far[tn__random_below(random, sizeof far / sizeof *far)];
+    return (int64_t)tn__random_below(random, (uint64_t)(3 * extent + 4)) - extent - 2;
 }
 
 static void slices_select_what_the_definition_says(void **state) {
@@ -214,7 +211,65 @@ static void slices_select_what_the_definition_says(void **state) {
     }
 }
 
+/* Of 5 elements with step -1, as ONNX Runtime 1.30 selects (Slice, operator set 13). */
+static void only_two_ends_stand_for_the_front(void **state) {
+    static const struct {
+        int64_t start, end, extent;
+    } known[] = {
+        {4, INT64_MAX, 5},
+        {4, INT32_MAX, 5},
+        {-1, INT64_MIN, 5},
+        {4, INT64_MAX - 1, 0},
+        {4, INT32_MAX - 1, 0},
+        {4, INT64_C(1) << 31, 0},
+        {4, 5, 0},
+        {INT64_MAX, INT64_MAX, 5},
+        {INT32_MAX, 1, 3},
+        {INT64_MIN, INT64_MAX, 1},
+        {INT64_MAX, 4, 0},
+        {-1, -6, 5},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        test_kit kit = kit_open();
+        int64_t five = 5, axis = 0, step = -1, wanted = known[i].extent;
+        tn_tensor_id data = kit_input(&kit, "data", TN_FLOAT32, 1, &five);
+        tn_tensor_id y = kit_op(&kit, "Slice",
+                                KIT_LIST(data, kit_list(&kit, 1, &known[i].start),
+                                         kit_list(&kit, 1, &known[i].end), kit_list(&kit, 1, &axis),
+                                         kit_list(&kit, 1, &step)));
+        kit_infer(&kit);
+        kit_assert_shape(&kit, y, 1, &wanted);
+        kit_close(&kit);
+    }
+}
+
 /* --- Split, Concat --- */
+
+/* Parts of one size, ceil(extent / outputs), by the attribute: the last may be smaller, or empty,
+ * but no other; what begins behind the end ONNX Runtime refuses. */
+static void equal_parts_begin_inside(void **state) {
+    (void)state;
+    for (int64_t extent = 0; extent <= 12; extent++)
+        for (uint32_t outputs = 1; outputs <= 6; outputs++) {
+            test_kit kit = kit_open();
+            tn_tensor_id parts[6], data = kit_input(&kit, "data", TN_FLOAT32, 1, &extent);
+            int64_t chunk = 0, left = extent;
+            while (chunk * outputs < extent) chunk++;
+            for (uint32_t k = 0; k < outputs; k++) parts[k] = kit_open_tensor(&kit, "part");
+            kit.version = 18;
+            kit_attr_int(&kit, "num_outputs", outputs);
+            kit_op_to(&kit, "Split", 1, &data, outputs, parts);
+            if ((outputs - 1) * chunk > extent) {
+                kit_infer_fails(&kit, TN_E_INVALID);
+            } else {
+                kit_infer(&kit);
+                for (uint32_t k = 0; k < outputs; k++, left -= chunk)
+                    kit_assert_shape(&kit, parts[k], 1, left < chunk ? &left : &chunk);
+            }
+            kit_close(&kit);
+        }
+}
 
 static struct {
     int64_t axis, sizes[4];
@@ -244,8 +299,9 @@ static void splits_cut_where_they_should(void **state) {
         split.axis = tn__random_below(&random, 2) ? axis : (int64_t)axis - (int64_t)at.data.rank;
         split.how = (uint32_t)tn__random_below(&random, 4);
         if (split.how == 3 && extent % at.outputs) split.how = 0;
+        int64_t chunk = (extent + at.outputs - 1) / at.outputs;
+        if (split.how == 2 && (at.outputs - 1) * chunk > extent) split.how = 0; /* refused */
         for (uint32_t k = 0; k < at.outputs; k++) {
-            int64_t chunk = (extent + at.outputs - 1) / at.outputs;
             split.sizes[k] = split.how >= 2 ? (left < chunk ? left : chunk)
                              : k + 1 == at.outputs
                                  ? left
@@ -469,6 +525,8 @@ static void gathers_pick_by_index(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slices_select_what_the_definition_says),
+        cmocka_unit_test(only_two_ends_stand_for_the_front),
+        cmocka_unit_test(equal_parts_begin_inside),
         cmocka_unit_test(splits_cut_where_they_should),
         cmocka_unit_test(concat_puts_back_what_split_cut),
         cmocka_unit_test(transposes_permute),

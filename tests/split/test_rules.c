@@ -155,6 +155,19 @@ static void make_cast_like(bench *at) {
     int64_t one = 1;
     add_input(at, as_type(at, floats(at, "x", 1, &one), TN_INT32));
 }
+/* SwiGLU broadcasts nothing. */
+static void make_alike(bench *at) {
+    int64_t shape[4];
+    uint32_t rank = any_shape(at, 1, 4, shape);
+    for (uint32_t i = 0; i < 2; i++) add_input(at, floats(at, "x", rank, shape));
+}
+static void make_bit_cast(bench *at) {
+    static const int64_t from[] = {TN_FLOAT32, TN_INT8, TN_FLOAT16};
+    static const int64_t to[] = {TN_INT32, TN_UINT8, TN_BFLOAT16};
+    int64_t k = draw(at, 0, 2);
+    make_each(at, from[k]);
+    add_int(at, "to", to[k]);
+}
 
 /* A window over `spatial` axes: attributes; false: it does not fit. */
 static void add_window(bench *at, uint32_t spatial, bool kernel, const int64_t *taps,
@@ -287,6 +300,18 @@ static void make_rms_norm(bench *at) {
     make_image(at);
     add_rows(at, 1, extent_of(at, 0, 3), "row");
 }
+/* x [B, C, L], weights [C, 1, taps], bias, and the taps - 1 columns before. */
+static void make_causal(bench *at) {
+    int64_t x[3] = {draw(at, 2, 6), draw(at, 1, 5), draw(at, 1, 7)};
+    int64_t w[3] = {x[1], 1, draw(at, 2, 4)}, past[3] = {x[0], x[1], w[2] - 1};
+    add_input(at, floats(at, "x", 3, x));
+    add_input(at, whole_tensor(at->graph, fresh(at, "w"), TN_KIND_PARAMETER, 3, w));
+    if (draw(at, 0, 1))
+        add_rows(at, 1, x[1], "row");
+    else
+        add_input(at, TN_NONE);
+    if (draw(at, 0, 1)) add_input(at, floats(at, "past", 3, past));
+}
 static void make_along(bench *at) { /* attribute axis */
     make_image(at);
     add_int(at, "axis", draw(at, -4, 3));
@@ -303,6 +328,14 @@ static void make_quantize(bench *at) {
 static void make_dequantize(bench *at) {
     make_quantize(at);
     at->inputs[0] = as_type(at, at->inputs[0], TN_INT8);
+}
+/* Element by element, of 8 bits: x and y, each with scale and zero point. */
+static void make_qlinear(bench *at) {
+    make_each(at, TN_INT8);
+    for (uint32_t i = 0; i < 2; i++) {
+        add_scalar(at, i == 0 ? 0.5 : 0.05);
+        add_input(at, as_type(at, floats(at, "zero", 0, NULL), TN_INT8));
+    }
 }
 
 static void make_matmul_operands(bench *at, int64_t *a, int64_t *b, uint32_t *ranks) {
@@ -496,6 +529,7 @@ static const split_subject subjects[] = {
     {"", "And", make_bool_pair, 7},
     {"", "AveragePool", make_average_pool, 11},
     {"", "BatchNormalization", make_batch_norm, 9},
+    {"", "BitCast", make_bit_cast, 26},
     {"", "BitShift", make_shift, 11},
     {"", "BitwiseAnd", make_uint_pair, 18},
     {"", "BitwiseNot", make_int, 18},
@@ -503,6 +537,7 @@ static const split_subject subjects[] = {
     {"", "BitwiseXor", make_int_pair, 18},
     {"", "Cast", make_cast, 13},
     {"", "CastLike", make_cast_like, 15},
+    {"", "CausalConvWithState", make_causal, 27},
     {"", "Clip", make_clip, 13},
     {"", "Concat", make_concat, 13},
     {"", "Conv", make_conv_plain, 11},
@@ -559,6 +594,7 @@ static const split_subject subjects[] = {
     {"", "ReduceSumSquare", make_reduce, 18},
     {"", "Reshape", make_reshape, 13},
     {"", "Resize", make_resize, 13},
+    {"", "SimplifiedLayerNormalization", make_rms_norm, 1},
     {"", "Slice", make_slice, 13},
     {"", "Softmax", make_along, 13},
     {"", "SpaceToDepth", make_to_depth, 13},
@@ -566,11 +602,18 @@ static const split_subject subjects[] = {
     {"", "Squeeze", make_squeeze, 13},
     {"", "Sub", make_pair, 14},
     {"", "Sum", make_three, 13},
+    {"", "SwiGLU", make_alike, 28},
     {"", "Transpose", make_transpose, 13},
     {"", "Unsqueeze", make_unsqueeze, 13},
     {"", "Upsample", make_upsample, 9},
     {"", "Where", make_where, 16},
     {"", "Xor", make_bool_pair, 7},
+    {"com.microsoft", "BiasGelu", make_bias_gelu, 1},
+    {"com.microsoft", "FastGelu", make_bias_gelu, 1},
+    {"com.microsoft", "Gelu", make_float, 1},
+    {"com.microsoft", "QLinearLeakyRelu", make_qlinear, 1},
+    {"com.microsoft", "QLinearSigmoid", make_qlinear, 1},
+    {"com.microsoft", "QuickGelu", make_float, 1},
     {"tenure", "BiasGelu", make_bias_gelu, 1},
     {"tenure", "Conv", make_conv_fused, 1},
     {"tenure", "MaskedSoftmax", make_masked, 1},
