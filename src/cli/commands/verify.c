@@ -54,6 +54,7 @@ typedef struct verify_arguments {
     cli_training training;      /* of the command line */
     cli_training plan_training; /* of the plan */
     bool trains, repeats;       /* repeats: a name stands for several rows */
+    bool has_rows;              /* each row is the body of the same number: no option is missing */
     tn_program *program;        /* that the plan lists; NULL: none */
     uint32_t body_count;
     uint64_t head,
@@ -483,6 +484,7 @@ static tn_status verify_match_rows(verify_arguments *arguments, bool *valid) {
         arguments->offsets[id] = arguments->plan_offsets[id];
         arguments->banks[id] = body->flags & TN_BODY_ANY_BANK ? row->bank : body->bank;
     }
+    arguments->has_rows = true;
     TN_TRY(tn_layout_from_places(problem, arguments->offsets, arguments->banks, &layout,
                                  arguments->error));
     tn_status status = tn_layout_verify(problem, &layout, NULL, &why);
@@ -688,7 +690,7 @@ static tn_status verify_missing(const verify_arguments *arguments, tn_status sta
                           "%.120s was made for alignment %" PRIu64 ", and %" PRIu64
                           " is asked for here: give --alignment %" PRIu64,
                           path, rows, asked, rows);
-    else if (row != TN__NAMES_NONE && cli_input_is_model(&arguments->input))
+    else if (row != TN__NAMES_NONE && !arguments->has_rows && cli_input_is_model(&arguments->input))
         status =
             tn__fail(&why, TN_E_INVALID,
                      "%.120s was made with other options: '%.60s' lives in steps [%" PRId64
