@@ -149,9 +149,9 @@ static bool fuse_is_outlived(const fuse_join *join, const fuse_input *input, boo
     return any;
 }
 
-/* A rule of taste, not of validity: where the output's place is claimed, the claims have decided. */
+/* A rule of taste, not of validity: where there are claims, they have decided. */
 static void fuse_outliving(fuse_join *join) {
-    if (tn__groups_claim(join->groups->occ, join->output) != TN_SIZE_UNKNOWN) return;
+    if (join->groups->occ->options.inplace == TN_INPLACE_CLAIMED) return;
     uint64_t filled = 0;
     bool outlived[FUSE_INPUTS_MAX] = {false}, any = false;
     for (uint32_t i = 0; i < join->count; i++) {

@@ -17,9 +17,12 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from count import case_count  # noqa: E402
+
 tenure, examples, cases = (os.path.abspath(path) for path in sys.argv[1:4])
 failed = accepted = refused = 0
-seed = int(os.environ.get("TENURE_SEED", "20261128"))
+seed = 20261128
 
 
 def fail(text):
@@ -214,7 +217,7 @@ def shift_json(plan, out, rng):
 
 def try_plan(folder, command, model, options, rng, csv_options=None):
     """One command: both formats; csv_options: what `verify` is given for the .csv (None: it cannot be told)."""
-    what = f"{command} {os.path.basename(model)} {' '.join(options)} (seed {seed})"
+    what = f"{command} {os.path.basename(model)} {' '.join(options)}"
     plan, table, bad, bad_table = (os.path.join(folder, name) for name in ("p.json", "p.csv", "bad.json", "bad.csv"))
     for path in (plan, table):
         if os.path.exists(path):
@@ -250,26 +253,50 @@ TRAINING = [["--train"], ["--train", "--optimizer", "sgd", "--alignment", "16"],
             ["--train", "--micro-batches", "2", "--order", "auto"], ["--train", "--fuse-update", "--kernels", "plain"]]
 
 
+def cross_graph(folder, index):
+    model, rng = os.path.join(folder, f"g{index}.onnx"), random.Random(seed + index)
+    random_graph(model, rng)
+    for options in OPTIONS:
+        try_plan(folder, "plan", model, options, rng, options)
+    try_plan(folder, "estimate", model, [], rng)
+
+
+def cross_trained(folder, index):
+    model, rng = os.path.join(folder, f"t{index}.onnx"), random.Random(seed + index)
+    trained_graph(model, rng)
+    for options in TRAINING:
+        again = "--recompute-share" in options  # the program is one of ours: no .csv says that
+        try_plan(folder, "plan", model, options, rng, None if again else options)
+    plain = json.loads(run("fit", model, "--train", "--budget", "1GiB", "--costs", "model:t4", "--json").stdout)
+    budget = str(plain["answers"][0]["plain_bytes"] * 99 // 100)
+    fit = ["--train", "--budget", budget, "--costs", "model:t4"]
+    for more in ([], ["--link", "12GB/s"], ["--allow", "order,compress", "--lossy"]):
+        if run("fit", model, *fit, *more, "-q").returncode == 0:
+            try_plan(folder, "fit", model, fit + more, rng)
+
+
+def split_models(folder, rng):
+    """`tenure split` writes models: their plans are documents, and the plan inside one is a plan."""
+    small = os.path.join(folder, "small")
+    wake, unet = (os.path.join(examples, name) for name in ("wake_words.tflite", "unet64.onnx"))
+    for model, words in ((wake, ["--plan"]), (unet, [])):
+        path = small + os.path.splitext(model)[1]
+        said = run("split", model, "--extra-work", "25%", *words, "-q", "-o", path)
+        if said.returncode != 0:
+            fail(f"split {model}: {said.returncode}: {said.stderr}")
+        try_plan(folder, "plan", path, [], rng, [])
+    inside = run("verify", small + ".tflite")
+    if inside.returncode != 0:
+        fail(f"split: the plan inside: {inside.returncode}: {inside.stdout}{inside.stderr}")
+
+
 def cross(folder):
     rng = random.Random(seed)
-    for index in range(6):
-        model = os.path.join(folder, f"g{index}.onnx")
-        random_graph(model, rng)
-        for options in OPTIONS:
-            try_plan(folder, "plan", model, options, rng, options)
-        try_plan(folder, "estimate", model, [], rng)
-    for index in range(2):
-        model = os.path.join(folder, f"t{index}.onnx")
-        trained_graph(model, rng)
-        for options in TRAINING:
-            again = "--recompute-share" in options  # the program is one of ours: no .csv says that
-            try_plan(folder, "plan", model, options, rng, None if again else options)
-        plain = json.loads(run("fit", model, "--train", "--budget", "1GiB", "--costs", "model:t4", "--json").stdout)
-        budget = str(plain["answers"][0]["plain_bytes"] * 99 // 100)
-        fit = ["--train", "--budget", budget, "--costs", "model:t4"]
-        for more in ([], ["--link", "12GB/s"], ["--allow", "order,compress", "--lossy"]):
-            if run("fit", model, *fit, *more, "-q").returncode == 0:
-                try_plan(folder, "fit", model, fit + more, rng)
+    for index in range(case_count(18, 3)):
+        cross_graph(folder, index)
+    for index in range(case_count(6, 1)):
+        cross_trained(folder, index)
+    split_models(folder, rng)
     model = os.path.join(folder, "long.onnx")  # rows that run in parts: no .csv says so
     write(model, [node("MatMul", ["x", "w"], ["a,"]), node("Relu", ["a,"], ['r"']), node("MatMul", ['r"', "v"], ["y"])],
           [value("x", [256, 8])], [value("y", [256, 8])], [tensor("w", [8, 64], rng), tensor("v", [64, 8], rng)])
