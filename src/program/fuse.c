@@ -149,7 +149,9 @@ static bool fuse_is_outlived(const fuse_join *join, const fuse_input *input, boo
     return any;
 }
 
+/* A rule of taste, not of validity: where there are claims, they have decided. */
 static void fuse_outliving(fuse_join *join) {
+    if (join->groups->occ->options.inplace == TN_INPLACE_CLAIMED) return;
     uint64_t filled = 0;
     bool outlived[FUSE_INPUTS_MAX] = {false}, any = false;
     for (uint32_t i = 0; i < join->count; i++) {
@@ -324,8 +326,8 @@ void tn__groups_fuse(groups_state *groups, uint32_t id) {
         }
         at = tn__add_sat(at, tn__op_input_room(occ->graph, life->op, i));
     }
-    fuse_agree(&join);
     fuse_obey_claims(&join);
+    fuse_agree(&join);
     fuse_outliving(&join);
     fuse_set_start(&join);
     fuse_resolve(&join);

@@ -54,6 +54,7 @@ typedef struct verify_arguments {
     cli_training training;      /* of the command line */
     cli_training plan_training; /* of the plan */
     bool trains, repeats;       /* repeats: a name stands for several rows */
+    bool has_rows;              /* each row is the body of the same number: no option is missing */
     tn_program *program;        /* that the plan lists; NULL: none */
     uint32_t body_count;
     uint64_t head,
@@ -281,19 +282,47 @@ static tn_status verify_item_at(const verify_arguments *arguments, const cli_pla
             arguments->plan_path, item->name);
 }
 
+/* Claims are compared with each other alone: `above`[bank] keeps those of one bank from those of the
+ * next, at the same offset. False: more than 2^64 bytes. */
+static bool verify_stack_banks(const verify_arguments *arguments, uint64_t *above) {
+    uint32_t rows = tn_problem_count(arguments->plan),
+             banks = tn_problem_bank_count(arguments->plan);
+    for (uint32_t row = 0; row < rows; row++) { /* first: how far each reaches */
+        const tn_body *body = tn_problem_body(arguments->plan, row);
+        uint64_t end = tn__add_sat(arguments->plan_offsets[row], body->size);
+        if (end > above[body->bank]) above[body->bank] = end;
+    }
+    uint64_t sum = 0;
+    for (uint32_t bank = 0; bank < banks; bank++) {
+        uint64_t reach = above[bank];
+        above[bank] = sum;
+        sum = tn__add_sat(sum, reach);
+    }
+    return sum != UINT64_MAX;
+}
+
+static tn_status verify_make_claims(verify_arguments *arguments, uint64_t **above) {
+    uint32_t tensors = tn_graph_tensor_count(verify_graph(arguments));
+    arguments->claimed = calloc((size_t)tensors + 1, sizeof *arguments->claimed);
+    *above = calloc((size_t)tn_problem_bank_count(arguments->plan) + 1, sizeof **above);
+    if (arguments->claimed == NULL || *above == NULL)
+        return tn__no_memory(arguments->error, "claims");
+    for (tn_tensor_id id = 0; id < tensors; id++) arguments->claimed[id] = TN_SIZE_UNKNOWN;
+    if (verify_stack_banks(arguments, *above)) return TN_OK;
+    TN_FAIL(arguments->error, TN_E_INVALID, "%.120s: the banks together have more than 2^64 bytes",
+            arguments->plan_path);
+}
+
 /* By index. A tensor that the plan puts at several places, one after the other, claims none. */
-static tn_status verify_claim_file(verify_arguments *arguments) {
+static tn_status verify_claim_file(verify_arguments *arguments, const uint64_t *above) {
     const cli_plan_file *file = &arguments->file;
     const tn_graph *graph = verify_graph(arguments);
     uint32_t tensors = tn_graph_tensor_count(graph);
     tn_tensor_id before = TN_NONE;
-    arguments->claimed = calloc((size_t)tensors + 1, sizeof *arguments->claimed);
-    if (arguments->claimed == NULL) return tn__no_memory(arguments->error, "claims");
-    for (tn_tensor_id id = 0; id < tensors; id++) arguments->claimed[id] = TN_SIZE_UNKNOWN;
     for (uint32_t i = 0; i < file->tensor_count; i++) { /* sorted by tensor */
         const cli_plan_tensor *item = &file->tensors[i];
-        uint64_t offset = 0;
-        TN_TRY(verify_item_at(arguments, item, &offset));
+        uint64_t place = 0;
+        TN_TRY(verify_item_at(arguments, item, &place));
         if (item->tensor == TN_NONE) continue;
         if (item->tensor >= tensors)
             TN_FAIL(arguments->error, TN_E_CONFLICT,
@@ -302,18 +331,17 @@ static tn_status verify_claim_file(verify_arguments *arguments) {
         bool form =
             item->op != TN_NONE && tn_tensor_is_static(tn_graph_tensor(graph, item->tensor));
         if (form) continue; /* for one kernel: it has a place of its own */
+        place = tn__add_sat(place, above[tn_problem_body(arguments->plan, item->buffer)->bank]);
         uint64_t *claim = &arguments->claimed[item->tensor];
-        *claim = item->tensor != before || *claim == offset ? offset : TN_SIZE_UNKNOWN;
+        *claim = item->tensor != before || *claim == place ? place : TN_SIZE_UNKNOWN;
         before = item->tensor;
     }
     return TN_OK;
 }
 
-static tn_status verify_claim(verify_arguments *arguments) {
+static tn_status verify_claim_rows(verify_arguments *arguments, const uint64_t *above) {
     const tn_graph *graph = cli_input_graph(&arguments->input);
     uint32_t tensors = tn_graph_tensor_count(graph), known = 0;
-    if (arguments->plan_path == NULL) return verify_claim_inside(arguments);
-    if (arguments->file.tensor_count > 0) return verify_claim_file(arguments);
     for (uint32_t row = 0; arguments->repeats && row < tn_problem_count(arguments->plan); row++) {
         if (arguments->next[row] == TN__NAMES_NONE) continue;
         tn_status status =
@@ -324,17 +352,16 @@ static tn_status verify_claim(verify_arguments *arguments) {
                      tn_problem_body(arguments->plan, row)->name);
         return tn__where(arguments->error, status, "%s", arguments->plan_path);
     }
-    arguments->claimed = calloc((size_t)tensors + 1, sizeof *arguments->claimed);
     uint8_t *seen = calloc((size_t)tn_problem_count(arguments->plan) + 1, 1);
     tn_status status = TN_OK;
-    if (arguments->claimed == NULL || seen == NULL)
-        status = tn__no_memory(arguments->error, "claims");
+    if (seen == NULL) status = tn__no_memory(arguments->error, "claims");
     for (tn_tensor_id id = 0; id < tensors && status == TN_OK; id++) {
         const char *name = tn_graph_tensor(graph, id)->name;
         uint32_t row = tn__names_find(&arguments->rows, name, strlen(name));
-        arguments->claimed[id] =
-            row == TN__NAMES_NONE ? TN_SIZE_UNKNOWN : arguments->plan_offsets[row];
-        if (row != TN__NAMES_NONE && !seen[row]) {
+        if (row == TN__NAMES_NONE) continue;
+        arguments->claimed[id] = tn__add_sat(arguments->plan_offsets[row],
+                                             above[tn_problem_body(arguments->plan, row)->bank]);
+        if (!seen[row]) {
             seen[row] = 1;
             known++;
         }
@@ -358,6 +385,17 @@ static tn_status verify_claim(verify_arguments *arguments) {
                               verify_row_name(tn_problem_body(arguments->plan, row), row, text));
     }
     free(seen);
+    return status;
+}
+
+static tn_status verify_claim(verify_arguments *arguments) {
+    uint64_t *above;
+    if (arguments->plan_path == NULL) return verify_claim_inside(arguments);
+    tn_status status = verify_make_claims(arguments, &above);
+    if (status == TN_OK)
+        status = arguments->file.tensor_count > 0 ? verify_claim_file(arguments, above)
+                                                  : verify_claim_rows(arguments, above);
+    free(above);
     return status;
 }
 
@@ -413,19 +451,20 @@ static tn_status verify_place(verify_arguments *arguments) {
     for (uint32_t i = 0; i < tn_occupancy_life_count(input->occupancy); i++) {
         const tn_life *life = &lives[i];
         bool own = life->tensor == TN_NONE || (life->is_static && life->op != TN_NONE);
-        uint64_t claim = own ? TN_SIZE_UNKNOWN : arguments->claimed[life->tensor];
-        uint64_t *offset = &arguments->offsets[life->body];
+        uint64_t claim = TN_SIZE_UNKNOWN, *offset = &arguments->offsets[life->body];
         const char *name = own ? tn_problem_body(input->problem, life->body)->name
                                : tn_graph_tensor(graph, life->tensor)->name;
         uint32_t row = TN__NAMES_NONE;
         bool by_index = arguments->file.tensor_count > 0;
-        if (by_index) TN_TRY(verify_item(arguments, life, name, &claim, &row));
-        if (own && !by_index) { /* scratch, and a form of weights, have a row of their own */
-            uint32_t at = tn__names_find(&arguments->rows, name, strlen(name));
-            if (at != TN__NAMES_NONE) claim = arguments->plan_offsets[at];
+        if (by_index) {
+            TN_TRY(verify_item(arguments, life, name, &claim, &row));
+        } else if (arguments->plan_path == NULL) {
+            if (!own) claim = arguments->claimed[life->tensor];
+        } else { /* scratch, and a form of weights, have a row of their own */
+            row = tn__names_find(&arguments->rows, name, strlen(name));
+            if (row != TN__NAMES_NONE) claim = arguments->plan_offsets[row];
         }
         if (claim == TN_SIZE_UNKNOWN || life->whole) continue;
-        if (!by_index) row = tn__names_find(&arguments->rows, name, strlen(name));
         if (!by_index && row != TN__NAMES_NONE)
             TN_TRY(verify_check_size(arguments, name, row, life->bytes));
         if (claim < life->delta || (*offset != TN_SIZE_UNKNOWN && *offset != claim - life->delta))
@@ -483,6 +522,7 @@ static tn_status verify_match_rows(verify_arguments *arguments, bool *valid) {
         arguments->offsets[id] = arguments->plan_offsets[id];
         arguments->banks[id] = body->flags & TN_BODY_ANY_BANK ? row->bank : body->bank;
     }
+    arguments->has_rows = true;
     TN_TRY(tn_layout_from_places(problem, arguments->offsets, arguments->banks, &layout,
                                  arguments->error));
     tn_status status = tn_layout_verify(problem, &layout, NULL, &why);
@@ -688,7 +728,7 @@ static tn_status verify_missing(const verify_arguments *arguments, tn_status sta
                           "%.120s was made for alignment %" PRIu64 ", and %" PRIu64
                           " is asked for here: give --alignment %" PRIu64,
                           path, rows, asked, rows);
-    else if (row != TN__NAMES_NONE && cli_input_is_model(&arguments->input))
+    else if (row != TN__NAMES_NONE && !arguments->has_rows && cli_input_is_model(&arguments->input))
         status =
             tn__fail(&why, TN_E_INVALID,
                      "%.120s was made with other options: '%.60s' lives in steps [%" PRId64
