@@ -92,8 +92,7 @@ typedef struct tn_fit_request {
     tn_status (*storage)(void *self, double *bytes_per_s, tn_error *error);
     void *self; /* of all three */
 } tn_fit_request;
-#define TN_FIT_REQUEST_INIT                                                                        \
-    { .struct_size = sizeof(tn_fit_request) }
+#define TN_FIT_REQUEST_INIT TN_INIT(tn_fit_request, TN_SET(struct_size, sizeof(tn_fit_request)))
 
 typedef struct tn_fit_answer {
     tn_setup *setup;       /* that keeps to the budget; NULL: none was found */
