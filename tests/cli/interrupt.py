@@ -125,7 +125,7 @@ def splitting():
             files = os.listdir("out")
             assert status in (0, 3, -signal.SIGINT), (status, out, told)
             assert files in ([], [os.path.basename(words[-1])]), files
-            answered = out != "" and '"tenure-error"' not in out
+            answered = out != "" and '"format":"tenure-error"' not in out
             assert (files != []) == answered and (status != 0 or files), (status, files, out, told)
             ended += status != 0
             for name in files:
