@@ -54,31 +54,20 @@ void cli_claims_json(const tn_fit_answer *answer, tn__text *text) {
     tn__text_put(text, "]");
 }
 
-static void claims_refused_json(const tn_fit_answer *answer, const char *input,
-                                const tn_error *error) {
-    tn__text text;
-    tn__text_init(&text, NULL);
-    tn__text_put(&text, "{\"input\":");
-    tn__text_json(&text, input);
-    tn__text_printf(&text, ",\"fits\":false,\"proved\":%s,\"budget\":%" PRIu64 ",\"message\":",
-                    error->status == TN_E_INFEASIBLE ? "true" : "false", answer->budget);
-    tn__text_json(&text, error->message);
+/* Members of the object that says that a command failed. */
+static void claims_refused_json(const tn_fit_answer *answer, const char *input, bool proved,
+                                tn__text *text) {
+    tn__text_put(text, ",\"input\":");
+    tn__text_json(text, input);
+    tn__text_printf(text, ",\"fits\":false,\"proved\":%s,\"budget\":%" PRIu64,
+                    proved ? "true" : "false", answer->budget);
     if (answer->least != NULL)
-        tn__text_printf(&text, ",\"least_bytes\":%" PRIu64, tn_setup_need(answer->least).total);
-    cli_claims_json(answer, &text);
-    tn__text_put(&text, "}\n");
-    if (!text.failed) fwrite(text.data, 1, text.size, stdout);
-    tn__text_release(&text);
+        tn__text_printf(text, ",\"least_bytes\":%" PRIu64, tn_setup_need(answer->least).total);
+    cli_claims_json(answer, text);
 }
 
-void cli_claims_refused(const tn_fit_answer *answer, const char *input, const tn_error *error,
-                        bool json) {
+static void claims_put_hints(const tn_fit_answer *answer) {
     char words[TN_TECHNIQUES_TEXT];
-    if (answer->own == NULL) return;
-    if (json) {
-        claims_refused_json(answer, input, error);
-        return;
-    }
     for (uint32_t i = 0; i < answer->hint_count; i++) {
         const tn_hint *hint = &answer->hints[i];
         fprintf(stderr, "tenure: %s: --budget %" PRIu64 " --allow %s\n",
@@ -86,4 +75,16 @@ void cli_claims_refused(const tn_fit_answer *answer, const char *input, const tn
                 hint->fits ? answer->budget : hint->bytes,
                 tn_techniques_text(answer->allowed | hint->techniques, words));
     }
+}
+
+int cli_claims_fail(const tn_fit_answer *answer, const char *input, const tn_error *error) {
+    tn__text text;
+    bool refused = error->status == TN_E_INFEASIBLE || error->status == TN_E_EXHAUSTED;
+    if (!refused || answer->own == NULL) return cli_fail(error);
+    tn__text_init(&text, NULL);
+    claims_refused_json(answer, input, error->status == TN_E_INFEASIBLE, &text);
+    int code = cli_fail_with(error, text.failed ? NULL : text.data);
+    tn__text_release(&text);
+    if (!cli_tone_asked().json) claims_put_hints(answer);
+    return code;
 }

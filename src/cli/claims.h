@@ -9,9 +9,9 @@
 /* As members of a JSON object behind others: "scope", "claims", "not_tried", "would_fit"; nothing
  * where there is no answer. */
 void cli_claims_json(const tn_fit_answer *answer, tn__text *text);
-/* A budget that was not kept to: with --json one object that says so on standard output; else the
- * options that would help, a line each, on standard error. */
-void cli_claims_refused(const tn_fit_answer *answer, const char *input, const tn_error *error,
-                        bool json);
+/* cli_fail of a command that has a budget. Where the budget was not kept to: the claims as members
+ * of the object that --json prints, else the options that would help, a line each, on standard
+ * error. */
+int cli_claims_fail(const tn_fit_answer *answer, const char *input, const tn_error *error);
 
 #endif

@@ -15,9 +15,12 @@ import tempfile
 
 import train_models as onnx
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from count import case_count
+
 tenure, source, library = sys.argv[1], sys.argv[2], sys.argv[3]
 seed = int(sys.argv[4]) if len(sys.argv) > 4 else 1
-count = int(sys.argv[5]) if len(sys.argv) > 5 else 4
+count = int(sys.argv[5]) if len(sys.argv) > 5 else case_count(4, 1)
 os.environ["TENURE_LIBRARY"] = library
 sys.path.insert(0, os.path.join(source, "bindings/python"))
 failed = asked = taken = 0

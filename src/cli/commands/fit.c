@@ -341,11 +341,9 @@ static int fit_run(int count, char **words) {
     if (fit.problem_path != NULL) cli_progress_plain_costs();
     cli_interrupt_ends_work();
     tn_status status = fit_answer(&fit, &error);
-    int code = status == TN_OK ? fit_code(&fit) : cli_fail(&error);
-    if (status == TN_E_INFEASIBLE || status == TN_E_EXHAUSTED) {
-        cli_claims_refused(&fit.answer, fit.input.path, &error, fit.json);
-        cli_fit_print_least(&fit);
-    }
+    int code =
+        status == TN_OK ? fit_code(&fit) : cli_claims_fail(&fit.answer, fit.input.path, &error);
+    if (status == TN_E_INFEASIBLE || status == TN_E_EXHAUSTED) cli_fit_print_least(&fit);
     cli_fit_close(&fit);
     return cli_finish(code);
 }

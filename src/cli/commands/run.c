@@ -381,12 +381,10 @@ static tn_status run_model(run_arguments *arguments, tn_error *error) {
 }
 
 /* Who holds the memory that is too small: in the plan at its peak, with a pool when it was full. */
-static void run_print_failed(const run_arguments *arguments, const tn_error *error) {
+static void run_print_failed(const run_arguments *arguments) {
     const cli_session *session = &arguments->session;
     cli_holders holders = {0};
     tn_error unused;
-    if (session->answer.setup == NULL)
-        cli_claims_refused(&session->answer, session->input->path, error, arguments->json);
     bool there = session->pool != NULL ? session->engine != NULL : session->setup != NULL;
     if (there && run_holders(session, TN_HOLDERS_FAILED, &holders, &unused) == TN_OK)
         cli_holders_print(&holders, RUN_HOLDERS_MANY, stderr);
@@ -414,8 +412,12 @@ static int run_run(int count, char **words) {
     cli_parse(&cli_command_run, count, words, &arguments);
     context.follow_links = cli_follows_links();
     tn_status status = run_model(&arguments, &error);
-    int code = status == TN_OK ? 0 : cli_fail(&error);
-    if (status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE) run_print_failed(&arguments, &error);
+    int code = 0;
+    if (status != TN_OK && arguments.session.answer.setup == NULL)
+        code = cli_claims_fail(&arguments.session.answer, arguments.input.path, &error);
+    else if (status != TN_OK)
+        code = cli_fail(&error);
+    if (status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE) run_print_failed(&arguments);
     cli_arrays_release(&arguments.arrays);
     cli_session_close(&arguments.session);
     cli_input_release(&arguments.input);
