@@ -12,6 +12,8 @@ ifneq ($(CCACHE),)
 export CMAKE_C_COMPILER_LAUNCHER = $(CCACHE)
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR = 1
+# a miss costs no second run of the preprocessor
+export CCACHE_DEPEND = 1
 endif
 
 .PHONY: all amalgamation coverage deb site demo demo-mcu bench-arena test test-long check install fuzz compare stress stress-programs stress-pools bench bench-pools bench-results clean help
