@@ -28,7 +28,8 @@ if(TENURE_PRESET_TESTS)
   # on a machine that has nothing: one bare root, and each command finds what the one before it left
   set(root ${PROJECT_BINARY_DIR}/fresh-root)
   set(fresh ${PROJECT_SOURCE_DIR}/tools/fresh-root)
-  tenure_test(fresh.demo THREADS 2 COMMAND ${fresh} --new ${root} make demo)
+  # with the flags of this build, so that what it has compiled need not be compiled once more
+  tenure_test(fresh.demo THREADS 2 COMMAND ${fresh} --new ${root} make demo CMAKE_FLAGS=-DTENURE_WERROR=ON)
   tenure_test(fresh.install COMMAND ${fresh} --in ${root} tests/fresh/install.sh)
   tenure_test(fresh.packages THREADS 2 COMMAND ${fresh} --in ${root} tests/fresh/packages.sh)
   tenure_test(fresh.check THREADS 2 COMMAND ${fresh} --in ${root} make check)

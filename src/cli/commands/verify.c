@@ -282,8 +282,8 @@ static tn_status verify_item_at(const verify_arguments *arguments, const cli_pla
             arguments->plan_path, item->name);
 }
 
-/* Claims are compared with each other alone: `above`[bank] keeps those of one bank from those of the
- * next, at the same offset. False: more than 2^64 bytes. */
+/* Claims are compared with each other alone: `above`[bank] keeps those of one bank from those of
+ * the next, at the same offset. False: more than 2^64 bytes. */
 static bool verify_stack_banks(const verify_arguments *arguments, uint64_t *above) {
     uint32_t rows = tn_problem_count(arguments->plan),
              banks = tn_problem_bank_count(arguments->plan);
