@@ -9,7 +9,8 @@
  *     request.search = &search;
  *     tn_status status = tn_fit_graph(graph, &request, &answer, &error);
  *     if (status == TN_OK) printf("%llu bytes\n", (unsigned long long)answer.result.bytes);
- *     for (uint32_t i = 0; i < answer.hint_count; i++) ... // what else would fit
+ *     for (uint32_t i = 0; i < answer.hint_count; i++) // what else would fit
+ *         printf("%llu bytes\n", (unsigned long long)answer.hints[i].bytes);
  *     tn_fit_answer_release(&answer);
  *
  * Techniques are tried from those of least cost up: the plan as it is; what a program can do
