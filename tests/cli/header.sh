@@ -3,6 +3,7 @@
 # example firmware links with its tensors in the memories that the plan chose, and runs on the host.
 # header.sh TENURE SOURCE [FOLDER of further models]
 set -u
+. "$(dirname "$(readlink -f "$0")")/expect.sh"
 tenure=$1
 source=$2
 shift 2
@@ -29,13 +30,17 @@ compile() { # COMPILER FILE: objects of both kinds, with the arrays and without
     $name ${1#"$name"} $flags -x $language -c "$2" -o object.o 2>err || return 1
 }
 
+# The gate compiles each header with some of the compilers in turn; all of them compile several.
+kinds=$(wc -w <<<"$compilers")
+every=$(case_count "$kinds" 2)
 count=0
 for model in "$source"/examples/models/*.tflite "$source"/examples/models/five_operators.onnx "$source"/fuzz/corpus/tflite/*.tflite ${1:+"$1"/*.tflite}; do
     [ -e "$model" ] || { echo "SKIP: $model is not there"; continue; }
     for options in "" "--bank fast=32KiB@2GB/s --bank slow=none@1GB/s"; do
         # shellcheck disable=SC2086
         $tenure plan "$model" $options -o plan.h >out 2>&1 || { fail "plan $model $options"; cat out; continue; }
-        for compiler in $compilers; do
+        # shellcheck disable=SC2086
+        for compiler in $(printf '%s\n' $compilers $compilers | tail -n +$((1 + count * every % kinds)) | head -"$every"); do
             upper=$(sed -n 's/^#ifndef \(.*\)_PLAN_H$/\1/p' plan.h)
             printf '#define %s_DEFINE\n#include "plan.h"\n#include "plan.h"\n' "$upper" >one.c
             compile "${compiler//,/ }" one.c || { fail "${compiler//,/ }: $model $options"; head -5 err; }

@@ -15,6 +15,9 @@ import os
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from count import case_count  # noqa: E402
+
 try:
     import numpy
     import onnx
@@ -73,7 +76,7 @@ def check(told, before, after, dense):
 def main():
     tenure, folder = map(os.path.abspath, sys.argv[1:3])
     path = sys.argv[3] if len(sys.argv) > 3 else os.path.join(os.path.dirname(__file__), MODEL)
-    count = int(sys.argv[4]) if len(sys.argv) > 4 else 500
+    count = int(sys.argv[4]) if len(sys.argv) > 4 else case_count(500, 100)
     for needed in (DATA + "images-idx3-ubyte.gz", path):
         if not os.path.exists(needed):
             print("SKIP: %s is absent (apt-get install dataset-fashion-mnist)" % needed)

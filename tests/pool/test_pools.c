@@ -6,6 +6,7 @@
  * NAME as in pools.def, or all; OPERATIONS of the random test for each, 400,000 unless told.
  */
 #include "../support.h"
+#include "count.h"
 
 #include <tenure/pool.h>
 
@@ -666,17 +667,18 @@ static void buddy_rounds_to_powers_of_two(void **state) {
 
 static tn_status fault_work(const tn_context *context, const char *name) {
     static uint64_t sizes[300], offsets[300];
+    const uint32_t count = case_count(300, 60); /* of blocks; each request fails once */
     tn_pool_options options = TN_POOL_OPTIONS_INIT;
     tn_pool *pool = NULL;
     tn_allocation blocks[300];
     options.context = context;
     options.pool = name;
-    for (uint32_t i = 0; i < 300; i++) sizes[i] = 100 + i, offsets[i] = 512 * i;
+    for (uint32_t i = 0; i < count; i++) sizes[i] = 100 + i, offsets[i] = 512 * i;
     if (strcmp(name, "planned") == 0)
-        options.sizes = sizes, options.offsets = offsets, options.planned_count = 300;
+        options.sizes = sizes, options.offsets = offsets, options.planned_count = count;
     tn_status status = tn_pool_create(&options, &pool, NULL);
     if (status != TN_OK) assert_null(pool);
-    for (uint32_t i = 0; i < 300 && status == TN_OK; i++) {
+    for (uint32_t i = 0; i < count && status == TN_OK; i++) {
         uint32_t tag = 0;
         status =
             tn_pool_tag(pool, &(tn_pool_label){.name = "a name", .kind = "a kind"}, &tag, NULL);
@@ -698,7 +700,7 @@ static void a_failing_allocator_is_an_error_and_leaks_nothing(void **state) {
     (void)state;
     for (uint32_t p = 0; p < tn_pool_count(); p++) {
         if (!wanted(tn_pool_name(p))) continue;
-        for (uint64_t n = 1;; n++) {
+        for (uint64_t n = 1;; n += case_step()) {
             faulty memory = {.fail_at = n};
             tn_context context = faulty_context(&memory);
             tn_status status = fault_work(&context, tn_pool_name(p));
@@ -725,7 +727,8 @@ typedef struct thread_work {
 static const char *thread_wrong(thread_work *work) {
     tn__random random = {.state = work->number};
     tn_allocation held[32] = {{0}};
-    for (uint32_t i = 0; i < 20000; i++) {
+    const uint32_t turns = case_count(20000, 2000);
+    for (uint32_t i = 0; i < turns; i++) {
         tn_allocation *place = &held[tn__random_below(&random, 32)];
         for (uint64_t u = place->offset / 64; u < (place->offset + place->size) / 64; u++)
             if (work->owner[u] != work->number) return "a block was given to two threads";
@@ -734,7 +737,7 @@ static const char *thread_wrong(thread_work *work) {
         *place = (tn_allocation){0};
         tn_pool_request request = {.size = 1 + tn__random_below(&random, 4000),
                                    .stream = work->number};
-        if (i > 19900 || tn_pool_alloc(work->pool, &request, place, NULL) != TN_OK) continue;
+        if (i > turns - 100 || tn_pool_alloc(work->pool, &request, place, NULL) != TN_OK) continue;
         for (uint64_t u = place->offset / 64; u < (place->offset + place->size) / 64; u++)
             work->owner[u] = work->number;
         if (i % 256 == 0) {
