@@ -1,9 +1,9 @@
 /* count.h - how many cases a test tries that could try any number.
  *
  * TENURE_COUNT is a percentage of the full number, 100 if it is not set. `make check` and `make
- * test` set it low, `make test-long` sets it to 100. Builds with a sanitizer, whose tests run
- * several times slower, try a quarter of the others' cases. A test that calls these functions gets
- * the label "counted" (tests/register.cmake).
+ * test` set it low, `make test-long` sets it to 100. With a sanitizer a test runs several times
+ * slower: tests/register.cmake sets TENURE_SLOWER, by which the percentage is divided. A test that
+ * calls these functions gets the label "counted".
  */
 #ifndef TN_TESTS_COUNT_H
 #define TN_TESTS_COUNT_H
@@ -11,19 +11,16 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define TN_TESTS_SLOWER 4u
-#else
-#define TN_TESTS_SLOWER 1u
-#endif
+static inline uint32_t case_number(const char *variable, uint32_t otherwise) {
+    const char *text = getenv(variable);
+    unsigned long number = text == NULL ? otherwise : strtoul(text, NULL, 10);
+    return number < 1 ? 1 : number > 100 ? 100 : (uint32_t)number;
+}
 
 /* The percentage of the full number, 1 to 100. */
 static inline uint32_t case_percent(void) {
-    const char *text = getenv("TENURE_COUNT");
-    unsigned long percent = text == NULL ? 100 : strtoul(text, NULL, 10);
-    if (percent > 100) percent = 100;
-    percent /= TN_TESTS_SLOWER;
-    return percent > 0 ? (uint32_t)percent : 1;
+    uint32_t percent = case_number("TENURE_COUNT", 100) / case_number("TENURE_SLOWER", 1);
+    return percent > 0 ? percent : 1;
 }
 
 /* The number of cases out of `full`, at least `least`. */

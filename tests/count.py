@@ -3,6 +3,6 @@ import os
 
 
 def case_count(full, least):
-    """The number of cases out of `full`, at least `least`, by the percentage TENURE_COUNT (default: 100)."""
-    percent = int(os.environ.get("TENURE_COUNT", "100"))
+    """The number of cases out of `full`, at least `least`, by the percentage TENURE_COUNT (default: 100) divided by TENURE_SLOWER."""
+    percent = int(os.environ.get("TENURE_COUNT", "100")) // int(os.environ.get("TENURE_SLOWER", "1"))
     return full if percent >= 100 else min(full, max(least, full * percent // 100))

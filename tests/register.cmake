@@ -127,9 +127,13 @@ function(tenure_test name)
   if(full STREQUAL "asan.train.networks")
     string(APPEND sanitizer "max_redzone=16:")
   endif()
+  set(slower "TENURE_SLOWER=set:1") # tests/count.h
+  if(full MATCHES "^[at]san\\.")
+    set(slower "TENURE_SLOWER=set:4")
+  endif()
   # Threads of OpenMP sleep while they wait: those of a test that does not get its turn would keep others from theirs.
   set_property(TEST ${full} PROPERTY ENVIRONMENT_MODIFICATION "ASAN_OPTIONS=string_prepend:${sanitizer}"
-               "OMP_WAIT_POLICY=set:passive" "TSAN_OPTIONS=string_prepend:halt_on_error=1:") # a race may leave threads waiting
+               "${slower}" "OMP_WAIT_POLICY=set:passive" "TSAN_OPTIONS=string_prepend:halt_on_error=1:") # a race may leave threads waiting
   if(test_TIMEOUT)
     set_tests_properties(${full} PROPERTIES TIMEOUT ${test_TIMEOUT})
   endif()

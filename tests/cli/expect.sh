@@ -16,7 +16,7 @@ expect() {
 
 # case_count FULL LEAST: the number of cases by the percentage TENURE_COUNT (default: 100); tests/count.h says the same for C
 case_count() {
-    local percent=${TENURE_COUNT:-100}
+    local percent=$((${TENURE_COUNT:-100} / ${TENURE_SLOWER:-1}))
     local count=$(($1 * percent / 100))
     [ "$percent" -lt 100 ] || count=$1
     [ "$count" -ge "$2" ] || count=$2

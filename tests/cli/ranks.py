@@ -21,6 +21,9 @@ import time
 
 from least import budget_of
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from count import case_count  # noqa: E402
+
 TENURE, MPIRUN = os.path.abspath(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None
 HERE = pathlib.Path(__file__).resolve().parent
 SEED = random.randrange(1 << 30)
@@ -36,6 +39,10 @@ CUT_KINDS = [["--optimizer", "adam"], ["--optimizer", "momentum", "--lr", "0.02"
              ["--optimizer", "sgd", "--lr", "0.1", "--fuse-update"]]
 SHARDS = ["optimizer", "gradients", "parameters"]
 ENDS_S = 600  # against hanging
+
+
+def some_of(ways):
+    return random.sample(ways, case_count(len(ways), 1))
 
 
 def run(command, wanted=0, limit=1200):
@@ -133,7 +140,7 @@ def within_a_budget():
 def cut_as_one(kind):
     """Of each layer a part: losses of 20 steps, and what the test tells, as of one process."""
     one = json.loads(run([*HEADS, *kind, "--steps", "20", "--log", "one.csv", "--json"]).stdout)
-    for words in SPLITS:
+    for words in some_of(SPLITS):
         told = json.loads(run([*HEADS, *kind, *split(words), "--steps", "20", "--log", "some.csv", "--poison", "--json",
                                *random.choice([[], ["--bucket", "16KiB"], ["--check", "naive"]])]).stdout)
         far = near(losses("one.csv"), losses("some.csv"), 1e-5, f"{words}, {kind}")
@@ -166,7 +173,7 @@ def as_estimated():
 
 def cut_and_shared_out():
     """Ranks with the same part of a model divide what they keep of it: the same bits, in less memory."""
-    for what in SHARDS:
+    for what in some_of(SHARDS):
         options = [*HEADS, "--optimizer", "adam", "--steps", "8", *split("data=2,tensor=2"), "--json", "--bucket",
                    random.choice(["1KiB", "16KiB", "4MiB"]), *random.choice([[], ["--sequence-parallel"]])]
         whole = json.loads(run([*options, "--checkpoint", "all.ck", "--log", "all.csv"]).stdout)
@@ -252,7 +259,7 @@ def staged_as_one(kind):
     kind = [*kind, "--micro-batches", "4", "--steps", "20"]
     one = json.loads(run([*HEADS, *kind, "--log", "one.csv", "--json"]).stdout)
     run([*HEADS, *kind, "--log", "plain.csv", "--no-rewrite"])
-    for words in STAGES:
+    for words in some_of(STAGES):
         told = json.loads(run([*HEADS, *kind, *split(words), "--log", "some.csv", "--poison", "--json", "--schedule",
                                random.choice(["1f1b", "gpipe"]), *random.choice([[], ["--check", "naive"]])]).stdout)
         alone = words.startswith("pipeline")
@@ -327,7 +334,7 @@ def staged_and_shared():
             return json.loads(run([TENURE, "train", *options, "--data", "text:book.txt", "--weights", "random:1", "--steps", "3", *split(words),
                                    "--checkpoint", file, "--json", *more]).stdout)["ranks"]
         stays = trained("plain.ck")[0]["weights"]
-        for what in SHARDS:
+        for what in some_of(SHARDS):
             told = trained("shared.ck", "--shard", what, "--poison")
             found = json.loads(run([TENURE, "estimate", *options, "--train", "--kernels", "onednn", "--parallel", words, "--shard", what,
                                     "--json"]).stdout)["stages"]
@@ -591,12 +598,12 @@ def main():
         subprocess.run([sys.executable, HERE / "train_models.py", folder], check=True)
         os.chdir(folder)
         if MPIRUN is None:
-            for kind in KINDS:
+            for kind in some_of(KINDS):
                 as_one(kind)
             options_are_the_commands()
             resumed()
             within_a_budget()
-            for kind in CUT_KINDS:
+            for kind in some_of(CUT_KINDS):
                 cut_as_one(kind)
             as_estimated()
             cut_and_shared_out()
