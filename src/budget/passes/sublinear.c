@@ -1,16 +1,20 @@
-/* sublinear.c - training in segments: only what lies between two of them is kept, all within one is
- * made again when something behind the turn first reads of it.
+/* sublinear.c - training in segments: only the values between two segments are kept; a segment is
+ * recomputed when an operator after the turn first reads one of its values.
  *
  *     forward  a a a A b b b B c c c C turn     backward  (c c c) ... (b b b) ... (a a a) ...
  *
  * The turn is where most values wait for a reader. A segment may end where nothing but what its
  * last job made goes on before the turn. First every k-th of these ends, k the root of their
- * number; where that does not fit, ends are chosen by bytes: as soon as a segment has made more
- * than a threshold, which is sought around the root of what is kept times what one segment holds.
+ * number; then ends are chosen by bytes: as soon as a segment has made more than a threshold, which
+ * is sought around the root of what is kept times what one segment holds.
  *
- * Needs neither costs nor long; keeps to no structure within segments: `joint` is better, this is
- * what others do.
- * Cost: O(plans * (jobs + operands)), a dozen plans.
+ * A budget above the least is used up from the turn backwards: the last jobs before the turn keep
+ * all their values, as many jobs as fit (by bisection). Their values are the first to be released
+ * after the turn, so they are not live while earlier segments are recomputed.
+ *
+ * Needs no costs and little time. Values within a segment are kept or recomputed together; `joint`
+ * decides for each value and is better, this pass is what other tools do.
+ * Cost: O(plans * (jobs + operands)), a dozen divisions, each planned O(log jobs) times.
  */
 #include "budget/pass.h"
 
@@ -22,10 +26,11 @@ typedef struct sublinear {
     uint32_t turn;  /* job */
     uint32_t *ends; /* [end_count] jobs that a segment may end with */
     uint32_t end_count;
-    bool *may_end;     /* [jobs] */
-    uint32_t *segment; /* [jobs up to the turn] of the plan at hand */
-    bool *is_end;      /* [jobs] of the plan at hand */
-    bool *gone;        /* [values] */
+    uint32_t kept_from; /* job: from here to the turn all values are kept */
+    bool *may_end;      /* [jobs] */
+    uint32_t *segment;  /* [jobs up to the turn] of the plan at hand */
+    bool *is_end;       /* [jobs] of the plan at hand */
+    bool *gone;         /* [values] */
     tn__schedule schedule;
     tn__replay replay; /* of the plan at hand */
 } sublinear;
@@ -94,7 +99,7 @@ static tn_status sublinear_add(sublinear *s, uint32_t job) {
 }
 
 static bool sublinear_goes(const sublinear *s, uint32_t job) {
-    return job < s->turn && !s->is_end[job] && sublinear_repeats(s, job);
+    return job < s->kept_from && !s->is_end[job] && sublinear_repeats(s, job);
 }
 
 /* The segment of a job again. What may not run any more by now is not given up. */
@@ -133,6 +138,24 @@ static tn_status sublinear_plan(sublinear *s, bool *kept) {
     TN_TRY(tn__pass_work(s->run, s->schedule.count));
     TN_TRY(tn__replay_schedule(work, &s->schedule, &s->replay, NULL, s->run->error));
     return tn__pass_offer(s->run, &s->schedule, kept);
+}
+
+/* With `is_end` as it is, and as many jobs before the turn kept whole as the budget has room for.
+ */
+static tn_status sublinear_try(sublinear *s, bool *kept) {
+    s->kept_from = s->turn;
+    TN_TRY(sublinear_plan(s, kept));
+    if (s->replay.peak > s->run->budget) return TN_OK;
+    uint32_t above = 0, fits = s->turn; /* kept from `fits` on it fits */
+    while (above < fits) {
+        s->kept_from = above + (fits - above) / 2;
+        TN_TRY(sublinear_plan(s, kept));
+        if (s->replay.peak <= s->run->budget)
+            fits = s->kept_from;
+        else
+            above = s->kept_from + 1;
+    }
+    return TN_OK;
 }
 
 /* --- where segments end --- */
@@ -175,14 +198,14 @@ static tn_status sublinear_search(sublinear *s, bool *kept) {
     uint64_t threshold = 0, least = UINT64_MAX, saved, most;
     for (int round = 0; round <= SUBLINEAR_ROUNDS; round++) {
         sublinear_by_bytes(s, threshold, &saved, &most);
-        TN_TRY(sublinear_plan(s, kept));
+        TN_TRY(sublinear_try(s, kept));
         least = most < least ? most : least;
         threshold = sublinear_root(saved / 2) * sublinear_root(most);
     }
     uint64_t last = threshold + threshold * 2 / 5; /* the root of 2, about */
     for (uint64_t i = 0; i < SUBLINEAR_GRID && least < last; i++) {
         sublinear_by_bytes(s, least + (last - least) / SUBLINEAR_GRID * i, &saved, &most);
-        TN_TRY(sublinear_plan(s, kept));
+        TN_TRY(sublinear_try(s, kept));
     }
     return TN_OK;
 }
@@ -213,8 +236,8 @@ static tn_status sublinear_solve(tn__pass_run *run) {
     TN_TRY(sublinear_begin(&s));
     tn__schedule_init(&s.schedule, &run->context);
     sublinear_every(&s);
-    tn_status status = sublinear_plan(&s, &kept);
-    if (status == TN_OK && s.replay.peak > run->budget) status = sublinear_search(&s, &kept);
+    tn_status status = sublinear_try(&s, &kept);
+    if (status == TN_OK) status = sublinear_search(&s, &kept);
     tn__schedule_release(&s.schedule);
     if (status != TN_OK || run->has_best) return status;
     TN_FAIL(run->error, TN_E_STOPPED, "no division into segments fits");
