@@ -8,7 +8,6 @@
 #include "base/base.h"
 #include "cli/whom.h"
 
-#define FIT_BATCH_USUAL 64 /* of a model with a symbolic batch, as `train` takes it */
 
 /* --- a problem --- */
 
@@ -39,14 +38,7 @@ static tn_status fit_open_problem(cli_fit *fit, tn_error *error) {
 static tn_status fit_load(cli_fit *fit, tn_error *error) {
     cli_input *input = &fit->input;
     input->import.batch = (int64_t)fit->batch;
-    tn_status status = tn_graph_load(input->path, &input->import, &input->graph, error);
-    if (status == TN_E_UNKNOWN && fit->batch == 0) {
-        tn_error first = *error; /* names the symbols, if the batch is not all that is missing */
-        input->import.batch = FIT_BATCH_USUAL;
-        status = tn_graph_load(input->path, &input->import, &input->graph, error);
-        if (status == TN_E_UNKNOWN) *error = first;
-    }
-    return status;
+    return tn_graph_load(input->path, &input->import, &input->graph, error);
 }
 
 cli_whom cli_fit_whom(const cli_fit *fit) {

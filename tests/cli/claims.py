@@ -4,6 +4,7 @@ proved, of which techniques, and what was not tried; and every hint, when taken,
 promised. Models are made here, from a seed that is printed.
 
     claims.py TENURE SOURCE LIBRARY [SEED [COUNT]]
+    claims.py TENURE SOURCE LIBRARY --grid BUDGETS MODEL...   # these models, at so many budgets each, with a row for each question
 """
 import json
 import os
@@ -19,8 +20,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from count import case_count
 
 tenure, source, library = sys.argv[1], sys.argv[2], sys.argv[3]
-seed = int(sys.argv[4]) if len(sys.argv) > 4 else 1
-count = int(sys.argv[5]) if len(sys.argv) > 5 else case_count(4, 1)
+grid = sys.argv[4:5] == ["--grid"]
+seed = int(sys.argv[4]) if len(sys.argv) > 4 and not grid else 1
+count = int(sys.argv[5]) if len(sys.argv) > 5 and not grid else case_count(4, 1)
 os.environ["TENURE_LIBRARY"] = library
 sys.path.insert(0, os.path.join(source, "bindings/python"))
 failed = asked = taken = 0
@@ -89,7 +91,7 @@ def one(model, budget, train, tenure_python):
     check(python == fit, *what, "Python", python, fit)
     if not train:
         theirs, _, _ = by_fit(model, budget, False, "--kernels", "onednn") if onednn else (None, None, None)
-        status, ran, told = run("run", model, "--budget", budget, "--costs", "model:t4", "--json")
+        status, ran, told = run("run", model, "--budget", budget, "--costs", "model:t4", "--json", *(["--weights", "random:1"] if grid else []))
         if onednn:
             check((status == 0) == (theirs is not None), *what, "run", status, told)
         if onednn and status == 0 and theirs is not None:
@@ -117,11 +119,46 @@ def hints(model, budget, train, said, err):
             check(answer[0] == hint["bytes"], model.name, "a hint of", hint["bytes"], "gave", answer[0])
 
 
+def unknown_batch(folder, tenure_python):
+    """No entry point chooses a batch by itself: each asks for the extent by its name."""
+    model = folder / "symbol.onnx"
+    onnx.model(model, [onnx.node("Relu", "x", "y")], [onnx.value("x", ["N", 4])], [onnx.value("y", ["N", 4])], [])
+    for words in (["plan"], ["plan", "--train"], ["fit", "--budget", "1MiB"], ["estimate"], ["estimate", "--budget", "1MiB"], ["run"], ["split"]):
+        status, _, err = run(words[0], model, *words[1:])
+        check(status == 2 and "no value for 'N'" in err, words, status, err)
+    try:
+        tenure_python.fit(str(model), 1 << 20)
+        check(False, "Python chose a batch")
+    except tenure_python.Error as error:
+        check("no value for 'N'" in str(error), error)
+
+
+def over_grid(budgets, models, tenure_python):
+    """For running and, where a model can be trained, for training: static memory, and of the plain plan's arena 1, (BUDGETS - 1)/BUDGETS, ..."""
+    for model in map(pathlib.Path, models):
+        for train in (False, True):
+            status, said, err = run("fit", model, "--budget", 1 << 50, "--costs", "model:t4", "--json", *(["--train"] if train else []))
+            if status != 0:
+                print(f"{model.stem:24} {'training' if train else 'running':9} not asked: {err.strip().splitlines()[-1]}")
+                continue
+            plain = said["answers"][0]
+            for step in range(budgets):
+                budget, before = plain["fixed_bytes"] + plain["arena"] * (budgets - step) // budgets, failed
+                found = one(model, budget, train, tenure_python)
+                answer = f"{found[0]:>15,} {found[1] / found[2] - 1:+8.1%}" if found and found[2] else f"{found[0]:>15,}" if found else "none".rjust(15)
+                print(f"{model.stem:24} {'training' if train else 'running':9} {budget:>15,} {answer} {'DIFFER' if failed > before else 'agree'}", flush=True)
+    print(f"{asked} questions, {taken} hints taken, {failed} failures")
+    sys.exit(1 if failed else 0)
+
+
 def main():
     import tenure as tenure_python
+    if grid:
+        over_grid(int(sys.argv[5]), sys.argv[6:], tenure_python)
     chance = random.Random(seed)
     print("seed", seed)
     with tempfile.TemporaryDirectory() as name:
+        unknown_batch(pathlib.Path(name), tenure_python)
         for number in range(count):
             model = pathlib.Path(name) / f"m{number}.onnx"
             network(model, chance)
