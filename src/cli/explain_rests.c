@@ -11,7 +11,8 @@ static uint64_t rests_end(const tn_layout *layout, tn_body_id body, const tn_pie
     return layout->offset[body] + piece->hi;
 }
 
-/* The highest end of a piece of `below` that lies under a piece of `body` at one time; 0: none. */
+/* The highest end of a section of `below` that is under a section of `body` at the same time, or
+ * 0. */
 static uint64_t rests_reach(const tn_problem *problem, const tn_layout *layout, tn_body_id body,
                             tn_body_id below) {
     tn_piece one, other;

@@ -102,10 +102,11 @@ void cli_train_show_end(const cli_train *train) {
 /* --- in the end --- */
 
 void cli_train_print_stopped(const cli_train *train) {
-    fprintf(stderr, "tenure: stopped by a signal after step %" PRIu64 " of %" PRIu64,
-            train->state->done, train->state->total);
+    cli_prefix(CLI_WARNING);
+    fprintf(stderr, "stopped by a signal after step %" PRIu64 " of %" PRIu64, train->state->done,
+            train->state->total);
     if (train->options.checkpoint != NULL)
-        fprintf(stderr, "; --resume %s goes on", train->options.checkpoint);
+        fprintf(stderr, "; continue with --resume %s", train->options.checkpoint);
     fputs("\n", stderr);
 }
 

@@ -397,7 +397,8 @@ static int plan_objects(plan_arguments *arguments) {
 
 static int plan_curve_interrupted(void) {
     cli_progress_end();
-    fputs("tenure: interrupted: these are the points so far\n", stderr);
+    cli_prefix(CLI_WARNING);
+    fputs("interrupted; the curve has the points found so far\n", stderr);
     return tn_status_exit_code(TN_E_STOPPED);
 }
 

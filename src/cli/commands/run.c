@@ -359,9 +359,11 @@ static tn_status run_model(run_arguments *arguments, tn_error *error) {
     if (session->check) TN_TRY(run_check(arguments, error));
     TN_TRY(run_write(arguments, error));
     TN_TRY(cli_session_write_trace(session, error));
-    if (session->traces.count > 0 && tn_trace_dropped(session->trace) > 0)
-        fprintf(stderr, "tenure: %" PRIu64 " events had no room in the trace; repeat it less\n",
+    if (session->traces.count > 0 && tn_trace_dropped(session->trace) > 0) {
+        cli_prefix(CLI_WARNING);
+        fprintf(stderr, "the trace is full and misses %" PRIu64 " events; lower --repeat\n",
                 tn_trace_dropped(session->trace));
+    }
     tn_engine_usage usage;
     tn_engine_measure(session->engine, &usage);
     cli_holders holders = {0};

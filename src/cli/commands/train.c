@@ -185,10 +185,12 @@ static tn_status train_model(cli_train *train, tn_error *error) {
     TN_TRY(cli_train_open(train, error));
     cli_train_print_cut(train);
     const tn_trainer_state *state = train->state;
-    if (state->done >= state->total && !train->json && cli_train_speaks(train))
-        fprintf(stderr, "tenure: note: %s is at step %llu of %llu; nothing is left to train\n",
+    if (state->done >= state->total && !train->json && cli_train_speaks(train)) {
+        cli_prefix(CLI_NOTE);
+        fprintf(stderr, "%s is at step %llu of %llu; no steps are left to train\n",
                 train->options.resume, (unsigned long long)state->done,
                 (unsigned long long)state->total);
+    }
     TN_TRY(cli_train_all(train, error));
     TN_TRY(cli_train_measure(train, error));
     TN_TRY(cli_train_picture(train, error));
