@@ -1,7 +1,7 @@
-/* embed_replay.c - `tenure embed replay`: what each policy hits, beside the bound.
+/* embed_replay.c - `tenure embed replay`: the hits of each policy, compared with an upper bound.
  *
- * Every policy gets the rows that the given bytes leave room for when its own records are counted;
- * the bound gets the most that any of them has, so that it bounds all.
+ * A policy gets as many rows as fit in the given bytes with its own records. The bound uses the
+ * largest of these row counts, so it bounds every policy.
  */
 #include "cli/embed.h"
 

@@ -1,7 +1,7 @@
 /* estimate.c - one estimate of a model, and the largest batch that fits.
  *
- * Every trial goes through the whole corridor again: load, train, kernels, order, plan or pool. So
- * a change is offered only with the bytes that it was computed to take.
+ * Each trial runs all stages again: load, train, kernels, order, plan or pool. So a suggested
+ * change always comes with its computed bytes.
  */
 #include "cli/estimate.h"
 

@@ -19,7 +19,8 @@ typedef struct cli_large {
 void cli_large_split(struct argp_state *state, cli_large *large, tn_grid *grid, const char *value);
 tn_status cli_large_find(cli_large *large, const cli_way *way, tn_error *error);
 struct cli_cluster;
-/* After cli_cluster_find: changes that make it fit into `limit` bytes, with the time it takes. */
+/* Call after cli_cluster_find. Finds the changes that make it fit into `limit` bytes, with their
+ * times. */
 void cli_large_change(cli_large *large, const struct cli_cluster *cluster, uint64_t limit);
 void cli_large_tell(const cli_large *large, const struct cli_cluster *cluster, const char *path,
                     const tn_hardware *device, uint64_t limit, bool json);

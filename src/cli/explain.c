@@ -1,7 +1,8 @@
-/* explain.c - `tenure plan MODEL --explain=tags`: the events of tn_occupancy_tags as sentences.
+/* explain.c - `tenure plan MODEL --explain=tags`: prints the events of tn_occupancy_tags as
+ * sentences.
  *
- * One line an event, beside the step and the operator that runs there. Names come from files that
- * nobody vouched for: tn__words_cell keeps control characters away from the terminal.
+ * One line per event, with its step and operator. Names come from untrusted files; tn__words_cell
+ * keeps control characters away from the terminal.
  */
 #include "cli/explain.h"
 

@@ -1,8 +1,8 @@
-/* explain_rests.c - why a buffer lies where it does: what it rests on.
+/* explain_rests.c - why a buffer has its offset: which buffer is directly below it.
  *
- * Below a body lies whatever lives at one of its times and ends highest without passing it. From
- * the highest body of an arena down to the bottom this is a stack, and the stack is the reason for
- * the arena's size: nothing in it can move down while the others stay.
+ * That is the highest-ending buffer below it that is live at one of its times. From the highest
+ * buffer of the arena down to the bottom these form a stack. The stack explains the size of the
+ * arena: no buffer in it can move down while the others stay.
  */
 #include "cli/explain.h"
 #include "report/format.h"

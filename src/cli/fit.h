@@ -71,7 +71,7 @@ tn_status cli_fit_open(cli_fit *fit, tn_error *error);
 /* Computes the answer or the curve. Errors: those of tn_fit; the result may then be the smallest
  * found. */
 tn_status cli_fit_solve(cli_fit *fit, tn_error *error);
-void cli_fit_release(cli_fit *fit); /* results; the options stay */
+void cli_fit_release(cli_fit *fit); /* keeps the options */
 void cli_fit_close(cli_fit *fit);
 
 /* fit_batch.c: the largest batch that fits without changes, and with fitting; 0 if a batch of 1

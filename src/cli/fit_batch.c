@@ -1,8 +1,8 @@
-/* fit_batch.c - the largest batch that fits: doubled until it does not, then halved between.
+/* fit_batch.c - the largest batch that fits: doubling, then bisection.
  *
- * Whether a batch fits is asked quickly: whatever program will do. Such a search finds programs of
- * fewer bytes than the least that `tn_fit` knows of, which then has no answer for that batch; so
- * the end is looked for once more below, by answers as they are told.
+ * The search for the batch accepts any program that fits, which is quick. Such a search can find
+ * smaller programs than the smallest of `tn_fit`, which then has no answer for that batch. In that
+ * case a second search goes down from there with full answers.
  */
 #include <inttypes.h>
 #include <string.h>

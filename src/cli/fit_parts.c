@@ -1,8 +1,8 @@
-/* fit_parts.c - the curve of `tenure fit` with operators in parts.
+/* fit_parts.c - the curve of `tenure fit` with operators in tiles.
  *
- * It has the same budgets as without, and others below them that only parts keep to. Each point is
- * the faster of the program of whole operators and of the one whose operators run in parts, by the
- * same kind of costs, so none is worse than without.
+ * It has the budgets of the curve without tiles, and smaller ones that only tiles can meet. Each
+ * point is the faster of two programs, with whole operators and with tiles, by the same kind of
+ * costs. So no point is worse than without tiles.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-/* fit_run.c - a run of the program that was found: what happened, beside what was predicted.
+/* fit_run.c - runs the result and compares it with the prediction.
  *
- * Contents that the file has not are made up, and so are inputs. Every run but the last warms up
- * memory and kernels; the last is told. The link is as slow as --link says.
+ * Inputs, and data missing from the file, are generated. All runs but the last warm up memory and
+ * kernels; the last one is reported. Copies are slowed down to the speed of --link.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* stream.c - weights that come from their file when they are needed: what is said of them. */
+/* stream.c - prints the report of weight streaming. */
 #include "cli/stream.h"
 
 #include <inttypes.h>
