@@ -1,4 +1,4 @@
-/* claims.h - which techniques were tried to meet a budget, and what was proved about each. Every
+/* claims.h - the techniques that were tried to meet a budget, and the proofs about them. Every
  * command with a budget prints this. */
 #ifndef TN_CLI_CLAIMS_H
 #define TN_CLI_CLAIMS_H

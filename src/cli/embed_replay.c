@@ -242,7 +242,7 @@ static tn_status embed_print_json(const embed_arguments *arguments, const embed_
     }
     tn__text_put(&text, "]}");
     if (!text.failed) puts(text.data);
-    tn_status status = text.failed ? tn__no_memory(error, "what was found as text") : TN_OK;
+    tn_status status = text.failed ? tn__no_memory(error, "the results as text") : TN_OK;
     tn__text_release(&text);
     return status;
 }

@@ -120,7 +120,7 @@ tn_status cli_session_plan(cli_session *session, tn_error *error) {
 
 /* --- up to the engine --- */
 
-/* Reads a tensor of the model, of which a rank may have a part, or of the running graph. */
+/* Reads a tensor of the model or of the running graph; a rank may have only a part of it. */
 static bool session_is_trained(const cli_session *session, const tn_graph *graph, tn_tensor_id id) {
     const tn_graph *step = graph == session->input->graph ? session->step.graph : graph;
     return step != NULL && (tn_graph_tensor(step, id)->flags & TN_TENSOR_UPDATED) != 0;
@@ -157,7 +157,7 @@ tn_contents_of cli_session_contents(cli_session *session) {
     return (tn_contents_of){session_read, session, session->input->graph};
 }
 
-/* The same for the running graph, of which ranks may have parts. */
+/* The same for the running graph; ranks may have parts of it. */
 tn_status cli_session_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
                            uint64_t size, tn_error *error) {
     cli_session *session = self;

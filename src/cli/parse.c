@@ -47,7 +47,7 @@ void cli_end(const tn_error *error) {
     exit(parse_is_rank() ? cli_ranks_end(error) : cli_fail(error));
 }
 
-static const char *parse_file; /* the file whose options are read; NULL: the command line */
+static const char *parse_file; /* the source file of the options; NULL: the command line */
 void cli_misuse_in(const char *path) { parse_file = path; }
 
 _Noreturn static void parse_end(const char *text) {
@@ -111,7 +111,7 @@ _Noreturn static void parse_no_memory(void) {
     cli_end(&error);
 }
 
-/* Runs before argp, whose messages for unknown options suggest nothing. */
+/* Runs before argp, because argp suggests nothing for unknown options. */
 typedef struct parse_scan {
     const cli_command *command;
     const cli_options *options;

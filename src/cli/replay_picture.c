@@ -103,7 +103,7 @@ tn_status cli_replay_draw(const cli_replay_picture *picture, const char *path, t
                     "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n",
                     PICTURE_WIDTH, height, PICTURE_WIDTH, height, PICTURE_WIDTH, height);
     tn__svg_words(&text, picture_box.left, 24, "font-size=\"15\" font-weight=\"600\"",
-                  "What each pool reserves");
+                  "Bytes reserved by each pool");
     tn__svg_words(&text, picture_box.left, 42, "fill=\"#555\"", picture->title);
     picture_line(picture, 0, top, &text); /* the area, then the grid, then the lines */
     tn__svg_frame(&text, &picture_box);

@@ -164,7 +164,7 @@ static void tell_json_ranks(const cli_train *train) {
                sums.parameters, sums.cut, sums.sums, sums.bytes, sums.between);
 }
 
-/* Before the run: what each tensor rank has a part of, and why not more. */
+/* Before the run: the parts of each tensor rank, and the reason for not more. */
 void cli_train_print_cut(const cli_train *train) {
     const tn_part_sums sums = tn_training_parts(&train->session.step);
     char size[TN_SIZE_TEXT_MAX];

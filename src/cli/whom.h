@@ -30,11 +30,11 @@ tn_status cli_whom_check(const cli_whom *whom, tn_error *error);
 /* Fills and returns `told`, the kernels for a report; NULL: the graph alone. */
 const tn_report_kernels *cli_whom_told(const cli_whom *whom, const tn_setup *setup,
                                        tn_report_kernels *told);
-/* The memory saved by operators in pieces, as text; "" if there are none. */
+/* The memory saved by operators in pieces, as text, or "". */
 #define CLI_PIECES_MAX 160
 const char *cli_whom_pieces(const tn_setup *setup, char text[CLI_PIECES_MAX]);
-/* Prints the first lines of a run: the kernels, and the operators in pieces, whose cost it
- * measures. */
+/* Prints the first lines of a run: the kernels, and the operators in pieces with their measured
+ * cost. */
 void cli_whom_print(const cli_whom *whom, const tn_setup *setup);
 /* Reports how a budget was met, as a line or as an appended JSON member; nothing if no change was
  * needed. */
