@@ -101,7 +101,7 @@ static tn_status llm_check(cli_llm *llm, const char *path, tn_error *error) {
     if (llm->options.scheme != NULL && !counted) {
         tn_status status = tn__fail(error, TN_E_INVALID,
                                     "--weight-type needs a config.json of a supported family, "
-                                    "because it describes the matrices; see `tenure list llms`");
+                                    "because it describes the matrices; see `tenure list families`");
         return tn__where(error, status, "%s", path);
     }
     if (llm->has_file && llm->options.scheme == NULL)
