@@ -99,9 +99,10 @@ static tn_status llm_folder(cli_llm *llm, const char *path, const tn_context *co
 static tn_status llm_check(cli_llm *llm, const char *path, tn_error *error) {
     bool counted = llm->has_model && llm->model->weight_count > 0 && *llm->model->uncounted == '\0';
     if (llm->options.scheme != NULL && !counted) {
-        tn_status status = tn__fail(error, TN_E_INVALID,
-                                    "--weight-type needs a config.json of a supported family, "
-                                    "because it describes the matrices; see `tenure list families`");
+        tn_status status =
+            tn__fail(error, TN_E_INVALID,
+                     "--weight-type needs a config.json of a supported family, "
+                     "because it describes the matrices; see `tenure list families`");
         return tn__where(error, status, "%s", path);
     }
     if (llm->has_file && llm->options.scheme == NULL)

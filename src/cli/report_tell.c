@@ -147,7 +147,7 @@ static void tell_pools(const cli_report_device *device) {
     const tn_snapshot_facts *facts = tn_snapshot_facts_of(device->lives);
     char bytes[TN__WORDS_MAX];
     if (device->pool_count == 0) return;
-    printf("\n  the same requests in other pools  reserved bytes  of the file's\n");
+    printf("\n  same requests in other pools   reserved bytes  of the file's\n");
     printf("  %-20s %24s  %8.3f x\n", "in the file", tn__grouped(facts->reserved_peak, bytes), 1.0);
     for (uint32_t i = 0; i < device->pool_count; i++) {
         const cli_report_pool *pool = &device->pools[i];

@@ -104,7 +104,7 @@ static void completion_bash(void) {
     printf("# bash completion of tenure; made by `tenure completion bash`\n"
            "_tenure() {\n"
            "    local word=${COMP_WORDS[COMP_CWORD]} option=${COMP_WORDS[COMP_CWORD-1]}\n"
-           "    local commands='help");
+           "    local commands='help version");
     for (uint32_t i = 0; i < cli_command_count(); i++) printf(" %s", cli_command_at(i)->name);
     printf("' lists='");
     for (uint32_t i = 0; i < cli_list_count(); i++)
@@ -175,7 +175,8 @@ static void completion_zsh_option(const cli_option *option) {
 static void completion_zsh(void) {
     printf("#compdef tenure\n# zsh completion of tenure; made by `tenure completion zsh`\n"
            "_tenure() {\n    local -a commands arguments\n    commands=(\n"
-           "        'help:list the commands, or show the help of one'\n");
+           "        'help:list the commands, or show the help of one'\n"
+           "        'version:print the version and the libraries of this build'\n");
     for (uint32_t i = 0; i < cli_command_count(); i++) {
         printf("        '%s:", cli_command_at(i)->name);
         completion_quote(cli_command_at(i)->summary, ":\\");
@@ -226,9 +227,12 @@ static void completion_fish_option(const cli_command *command, const cli_option 
 }
 
 static void completion_fish(void) {
-    printf("# fish completion of tenure; made by `tenure completion fish`\n"
-           "complete -c tenure -n __fish_use_subcommand -f -a help -d 'list the commands, or show "
-           "the help of one'\n");
+    printf(
+        "# fish completion of tenure; made by `tenure completion fish`\n"
+        "complete -c tenure -n __fish_use_subcommand -f -a help -d 'list the commands, or show "
+        "the help of one'\n"
+        "complete -c tenure -n __fish_use_subcommand -f -a version -d 'print the version and the "
+        "libraries of this build'\n");
     for (uint32_t i = 0; i < cli_command_count(); i++) {
         const cli_command *command = cli_command_at(i);
         cli_options options;
