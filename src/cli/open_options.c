@@ -80,7 +80,7 @@ enum {
       "speed of copies to and from the device, such as 8GB/s, also for inputs and outputs "        \
       "(default: no limit)")                                                                       \
     X(SESSION_SWAP_DEVICE, "swap-device", "NAME", CLI_SWAP_DEVICE_HELP)                            \
-    X(SESSION_ALLOW, "allow", "WHAT,...",                                                          \
+    X(SESSION_ALLOW, "allow", "TECHNIQUE,...",                                                     \
       "techniques to meet the budget: order, recompute, swap, compress, split (operators in "      \
       "tiles, if that is faster or nothing else fits), stream (weights are read from their file "  \
       "when needed) (default: order,recompute,split, and swap with --link)")                       \

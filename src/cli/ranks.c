@@ -41,7 +41,7 @@ enum { RANKS_BUCKET = 700, RANKS_SHARD, RANKS_AHEAD, RANKS_SCHEDULE, RANKS_WHOLE
     X(RANKS_BUCKET, "bucket", "SIZE",                                                              \
       "bytes of gradients that ranks exchange together, as soon as they are computed (default: "   \
       "4MiB)")                                                                                     \
-    X(RANKS_SHARD, "shard", "WHAT",                                                                \
+    X(RANKS_SHARD, "shard", "none|optimizer|gradients|parameters",                                 \
       "state that data-parallel ranks divide among themselves: none; optimizer; gradients, and "   \
       "optimizer state; parameters, and both others (default: none)")                              \
     X(RANKS_AHEAD, "gather-ahead", "SIZE",                                                         \

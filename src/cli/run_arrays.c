@@ -106,6 +106,23 @@ tn_status cli_arrays_outputs(const tn_graph *graph, cli_arrays *arrays, tn_error
     return TN_OK;
 }
 
+#define ARRAYS_NAMES_TEXT 200
+
+/* --input names an input that does not exist: lists those that do, as many as fit. */
+static tn_status arrays_unknown(const tn_graph *graph, const char *name, tn_error *error) {
+    const tn_block *block = tn_graph_block(graph, 0);
+    char names[ARRAYS_NAMES_TEXT] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < block->input_count; i++) {
+        const tn_tensor *tensor = tn_graph_tensor(graph, block->inputs[i]);
+        if (tn_tensor_is_static(tensor) || used + strlen(tensor->name) + 3 > sizeof names) continue;
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "",
+                                 tensor->name);
+    }
+    TN_FAIL(error, TN_E_INVALID, "--input: the model has no input '%.80s'; its inputs are %s", name,
+            used > 0 ? names : "none");
+}
+
 static tn_status arrays_inputs(const tn_graph *graph, const cli_given *given, uint32_t given_count,
                                bool *used, cli_arrays *arrays, tn_error *error) {
     const tn_block *block = tn_graph_block(graph, 0);
@@ -121,11 +138,7 @@ static tn_status arrays_inputs(const tn_graph *graph, const cli_given *given, ui
         TN_TRY(arrays_input(tensor, what, &arrays->inputs[arrays->input_count++], error));
     }
     for (uint32_t g = 0; g < given_count; g++)
-        if (!used[g])
-            TN_FAIL(
-                error, TN_E_INVALID,
-                "--input: the model has no input '%.80s'; `tenure plan --holders` lists its inputs",
-                given[g].name);
+        if (!used[g]) return arrays_unknown(graph, given[g].name, error);
     return TN_OK;
 }
 

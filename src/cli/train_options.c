@@ -32,7 +32,7 @@ enum {
       "loss function: cross-entropy, mean-squared, or output for a model whose output is the "     \
       "loss (default: cross-entropy)")                                                             \
     X(TRAINING_OPTIMIZER, "optimizer", "sgd|momentum|adam|adamw",                                  \
-      "optimizer; `estimate` also accepts none (default: adam)")                                   \
+      "algorithm that updates the parameters; `estimate` also accepts none (default: adam)")       \
     X(TRAINING_MOMENTUM, "momentum", "SHARE", "momentum of --optimizer momentum (default: 0.9)")   \
     X(TRAINING_DECAY, "weight-decay", "SHARE",                                                     \
       "weight decay of the parameters in each step (default: 0)")                                  \

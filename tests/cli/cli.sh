@@ -66,7 +66,7 @@ expect 1 'does not fit|too much|more than allowed' $tenure plan "$model" --train
 expect 0 'NVIDIA T4' $tenure plan "$model" --device t4
 expect 2 'needs --train' $tenure plan "$model" --optimizer sgd
 expect 2 'cannot be combined with --form' $tenure plan "$model" --train --form objects
-expect 2 'for models' $tenure plan buffers.csv --train
+expect 2 'need a model' $tenure plan buffers.csv --train
 expect 2 'remove --train' $tenure plan "$source/examples/models/keywords.tflite" --train -o k.tflite
 expect 2 'no plan to write' $tenure estimate "$model" --pool caching -o x.html
 
@@ -127,8 +127,8 @@ expect 3 'best layout found|lower' $tenure plan tight.csv --planner naive --capa
 # input that has no end, no writer, no ids of its own; a CSV that cannot say the plan
 ln -s /dev/zero endless.csv
 expect 2 'it has a zero byte' timeout 1200 $tenure plan endless.csv --read-limit 1MiB
-expect 2 'more than 1048576 bytes .*read-limit' bash -c "yes 1,2,3,4 2>/dev/null | timeout 1200 $tenure plan - --read-limit 1MiB"
-expect 2 'more than 1048576 bytes .*read-limit' bash -c "yes 1,2,3,4 2>/dev/null | timeout 1200 $tenure plan - --read-limit 1GiB --read-l 1MiB"
+expect 2 'more than 1048576 bytes;.*read-limit' bash -c "yes 1,2,3,4 2>/dev/null | timeout 1200 $tenure plan - --read-limit 1MiB"
+expect 2 'more than 1048576 bytes;.*read-limit' bash -c "yes 1,2,3,4 2>/dev/null | timeout 1200 $tenure plan - --read-limit 1GiB --read-l 1MiB"
 mkfifo silent.csv
 expect 2 'nobody writes' timeout 1200 $tenure plan silent.csv
 cat buffers.csv >silent.csv & # waits until somebody reads
@@ -195,7 +195,7 @@ expect 2 'power of two' $tenure plan buffers.csv --alignment 3
 expect 2 'need a model' $tenure plan buffers.csv --dim N=2
 expect 2 'no planner is called' $tenure plan buffers.csv --planner nobody
 expect 2 'not a time' $tenure plan buffers.csv --timeout soon
-expect 2 'which model' $tenure plan
+expect 2 'no input given' $tenure plan
 expect 2 'no command' $tenure plant
 expect 2 'NAME=' $tenure plan "$model" --dim N
 expect 2 'not a dimension' $tenure plan "$model" --dim N=-4
@@ -207,7 +207,7 @@ expect 2 'inputs are .input' $tenure plan "$model" --value nobody=4
 expect 2 '150528 elements' $tenure plan "$model" --value input=4
 expect 0 'tenure 0' $tenure --version
 expect 0 'kernels ' $tenure --version
-expect 0 'plan.*prove' $tenure --help
+expect 0 'plan.*verify' $tenure --help
 for command in plan verify run train split simulate replay embed report list; do expect 0 'Example' $tenure $command --help; done
 
 # bad files

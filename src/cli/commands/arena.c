@@ -29,7 +29,7 @@ enum { ARENA_TARGET = 400, ARENA_MAX, ARENA_PLAN, ARENA_PLANNER, ARENA_TIMEOUT, 
     X(ARENA_MAX, "max", "SIZE",                                                                    \
       "check that the arena fits in this many bytes, for the file as it is, or for the file that " \
       "-o writes; exit status 1 if it may need more")                                              \
-    X(ARENA_PLAN, "plan", "WHOSE",                                                                 \
+    X(ARENA_PLAN, "plan", "ours|inside|none",                                                      \
       "plan to use: ours, computed now; inside, the plan in the model file; none, the one that "   \
       "the runtime makes (default: inside if the model has a plan, else ours)")                    \
     X(ARENA_PLANNER, "planner", "NAME", "planner: one of `tenure list planners` (default: auto)")  \

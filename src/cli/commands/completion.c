@@ -54,7 +54,7 @@ static void completion_values(const cli_option *option, char values[COMPLETION_V
 static bool completion_takes_file(const cli_option *option) {
     return option->argument != NULL &&
            (strstr(option->argument, "FILE") != NULL || strstr(option->argument, "DIR") != NULL ||
-            strstr(option->argument, "WHAT") != NULL);
+            strstr(option->argument, "DATA") != NULL);
 }
 
 /* --- quoting --- */

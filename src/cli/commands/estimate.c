@@ -49,10 +49,12 @@ enum {
       "with --train: estimate eager PyTorch on the CPU instead of Tenure")                         \
     X(ESTIMATE_BATCH, "batch", "N",                                                                \
       "batch size, the first dimension of the inputs (default: as in the file)")                   \
-    X(ESTIMATE_ALLOC, "alloc-policy", "WHEN",                                                      \
-      "when memory is allocated: demand, or start (default: demand)")                              \
-    X(ESTIMATE_RELEASE, "release-policy", "WHEN",                                                  \
-      "when memory is released: death (at the end of the live range), or exit (default: death)")   \
+    X(ESTIMATE_ALLOC, "alloc-policy", "demand|start",                                              \
+      "when memory is allocated: at the first write, or at the start of the run (default: "        \
+      "demand)")                                                                                   \
+    X(ESTIMATE_RELEASE, "release-policy", "death|exit",                                            \
+      "when memory is released: at the end of the live range, or at the end of the run (default: " \
+      "death)")                                                                                    \
     X(ESTIMATE_POOL, "pool", "NAME",                                                               \
       "use a memory pool instead of a plan: one of `tenure list pools`")                           \
     X(ESTIMATE_DEVICE, "device", "NAME|SIZE",                                                      \
@@ -84,9 +86,9 @@ enum {
       "(pipeline needs --micro-batches). A transformer is estimated by formulas (interleave=N: "   \
       "pieces of a stage); auto finds the fastest division that fits in --device. serial or "      \
       "safe: see `tenure plan`")                                                                   \
-    X(ESTIMATE_RECOMPUTE, "recompute", "WHAT",                                                     \
-      "recomputation of transformer layers: none, selective, full (default: none)")                \
-    X(ESTIMATE_ATTENTION, "attention", "WHAT",                                                     \
+    X(ESTIMATE_RECOMPUTE, "recompute", "none|selective|full",                                      \
+      "recomputation in the layers of a transformer (default: none)")                              \
+    X(ESTIMATE_ATTENTION, "attention", "fused|unfused",                                            \
       "attention of a transformer: fused keeps no scores, unfused keeps all, as in the formulas "  \
       "of 2022 (default: fused)")                                                                  \
     X(ESTIMATE_LOSS_CHUNK, "loss-chunk", "N",                                                      \
@@ -99,7 +101,7 @@ enum {
     X(ESTIMATE_BUDGET, "budget", "SIZE",                                                           \
       "bytes for arena and weights; activations are recomputed to meet it, as in `tenure fit`, "   \
       "and the extra time is predicted from the rates of the device (default: no limit)")          \
-    X(ESTIMATE_ALLOW, "allow", "WHAT,...",                                                         \
+    X(ESTIMATE_ALLOW, "allow", "TECHNIQUE,...",                                                    \
       "techniques to meet the budget: order, recompute, swap, split (default: "                    \
       "order,recompute,split, and swap with --link)")                                              \
     X(ESTIMATE_LINK, "link", "SIZE/s",                                                             \
@@ -792,8 +794,8 @@ static int estimate_llm(estimate_arguments *arguments, tn_error *error) {
     if (status != TN_OK) {
         code = cli_fail(error);
         if (status == TN_E_UNKNOWN)
-            fprintf(stderr, "pass the folder of the model with its .safetensors files; their sizes "
-                            "are known for any family");
+            cli_note("pass the folder of the model with its .safetensors files; their sizes "
+                     "are known for any family");
     } else {
         cli_llm_tell(llm, way->input.path, arguments->json);
         code = cli_llm_fits(llm) != CLI_LLM_NO ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
@@ -845,7 +847,8 @@ static const char estimate_doc[] =
     "optimizer\n"
     "  tenure estimate config.json --train --batch 1536 --parallel auto --devices 1536 --device "
     "a100-80\n\n"
-    "Exit status: 0 it fits (or nothing was asked); 1 it does not; 2 bad usage or input; 3 stopped "
+    "Exit status: 0 it fits (or no limit was given); 1 it does not fit; 2 bad usage or input; 3 "
+    "stopped "
     "before an answer; 4 internal error.";
 
 static const struct argp_child estimate_children[] = {

@@ -44,7 +44,7 @@ enum {
     X(FIT_TRAIN, "train", NULL, "fit a training step: forward, backward, update")                  \
     X(FIT_BATCH, "batch", "N",                                                                     \
       "batch size, the first dimension of the inputs (default: as in the file)")                   \
-    X(FIT_ALLOW, "allow", "WHAT,...",                                                              \
+    X(FIT_ALLOW, "allow", "TECHNIQUE,...",                                                         \
       "techniques to meet the budget: order, recompute, swap, compress, split (operators in "      \
       "tiles, if that is faster or nothing else fits), stream (weights are read from their file "  \
       "when needed) (default: order,recompute,split, and swap with --link)")                       \

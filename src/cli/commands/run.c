@@ -36,7 +36,7 @@ enum {
 };
 
 #define RUN_OPTIONS(X)                                                                             \
-    X(RUN_INPUT, "input", "NAME=WHAT",                                                             \
+    X(RUN_INPUT, "input", "NAME=DATA",                                                             \
       "data of an input: a .npy or .pb file, random:SEED, ones or zeros; may be repeated "         \
       "(default: random:0)")                                                                       \
     X(RUN_OUTPUT_DIR, "output-dir", "DIR", "write each output to this folder as .npy")             \

@@ -40,7 +40,7 @@ enum {
       "persistent data")                                                                           \
     X(SPLIT_FILE_TARGET, "target", "NAME",                                                         \
       "processor: cortex-m0 to cortex-m85, or x86-64 (default: cortex-m4)")                        \
-    X(SPLIT_FILE_KERNELS, "kernels", "WHOSE",                                                      \
+    X(SPLIT_FILE_KERNELS, "kernels", "reference|cmsis-nn|any",                                     \
       "for .tflite: kernels that determine the scratch memory: reference, cmsis-nn, or any for "   \
       "the larger of both (default: any)")                                                         \
     X(SPLIT_FILE_JSON, "json", NULL, "print one JSON object instead of the table")

@@ -21,7 +21,7 @@ enum {
 };
 
 #define TRAIN_OPTIONS(X)                                                                           \
-    X(TRAIN_DATA, "data", "WHAT",                                                                  \
+    X(TRAIN_DATA, "data", "DATA",                                                                  \
       "training data: fashion-mnist[:DIR], text:FILE, or X.npy,Y.npy[:XTEST.npy,YTEST.npy]")       \
     X(TRAIN_BATCH, "batch", "N",                                                                   \
       "samples per step of all ranks together (default: the size in the model for each rank, or "  \

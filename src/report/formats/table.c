@@ -140,7 +140,7 @@ static void table_all(tn__text *text, const tn_report *report) {
     table_size(text, "device", report->device_bytes);
     tn__text_put(text, "    used ");
     table_percent(text, (double)all / (double)report->device_bytes);
-    if (all > report->device_bytes) tn__text_put(text, ": too much");
+    if (all > report->device_bytes) tn__text_put(text, ": does not fit");
     if (report->device != NULL) {
         tn__text_put(text, "\n  ");
         tn__words_cell(text, "", 15, false);
@@ -250,9 +250,10 @@ static void table_kinds(tn__text *text, const tn__scene *scene) {
                       scene->summary.at_peak[kind], !scene->occurs[kind]);
     }
     if (scene->summary.bounded > 0)
-        tn__text_printf(
-            text, "  %u tensor%s whose size depends on the data: counted at the most.\n",
-            scene->summary.bounded, scene->summary.bounded == 1 ? " has a size" : "s have sizes");
+        tn__text_printf(text, "  %u tensor%s; the upper bound%s counted.\n", scene->summary.bounded,
+                        scene->summary.bounded == 1 ? " has a data-dependent size"
+                                                    : "s have data-dependent sizes",
+                        scene->summary.bounded == 1 ? " is" : "s are");
 }
 
 /* --- who holds the peak --- */
