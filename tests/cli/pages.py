@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Every command of every page runs, and prints the lines that the page shows below it.
 
-    pages.py TENURE SOURCE [PAGE...]      PAGE: README.md, docs/fit.md, ...; without any: README.md and docs/**/*.md
+    pages.py [--write] TENURE SOURCE [PAGE...]
+
+PAGE: README.md, docs/fit.md, ...; without any: README.md and docs/**/*.md. --write replaces shown lines that no longer appear by
+the most similar lines of the output; read the difference before you commit it.
 
 A command is a line `$ COMMAND` of an indented or fenced block. It runs in a folder that looks like a fresh clone, one
 folder for each page, so a command finds the files that earlier commands of its page wrote. The lines below a command,
@@ -17,6 +20,7 @@ A comment before a block says why its commands do not run here, or what they nee
 A command line of a block that lacks its `$ ` would escape: that is an error, unless the block is marked.
 """
 import collections
+import difflib
 import os
 import pathlib
 import re
@@ -31,7 +35,7 @@ MARK = re.compile(r"<!--\s*(not run|needs):\s*(.*?)\s*-->")
 BARE = re.compile(r"(tenure [a-z]+|build/[a-z]+|python3|mpirun|make) ")
 
 Block = collections.namedtuple("Block", "line mark lines")  # mark: (kind, text) or None; lines without their indent
-Command = collections.namedtuple("Command", "line text shown mark")
+Command = collections.namedtuple("Command", "line text shown mark places")  # places: the line numbers of `shown`
 
 
 def blocks(text):
@@ -72,15 +76,22 @@ def commands(text):
         current = None
         for number, line in enumerate(block.lines, block.line):
             if line.startswith("$ "):
-                current = Command(number, line[2:], [], block.mark)
+                current = Command(number, line[2:], [], block.mark, [])
                 found.append(current)
             elif current is not None and current.text.endswith("\\") and not current.shown:
                 found[-1] = current = current._replace(text=current.text[:-1] + line.strip())
             elif current is not None and line.strip():
                 current.shown.append(line.rstrip())
+                current.places.append(number)
             elif current is None and BARE.match(line) and block.mark is None:
                 bare.append((number, line))
     return found, bare
+
+
+def find(line, printed, start):
+    """Where a shown line appears from `start` on; len(printed) if it does not."""
+    wanted = re.compile(".*".join(re.escape(part) for part in line.split("...")))
+    return next((at for at in range(start, len(printed)) if wanted.search(printed[at])), len(printed))
 
 
 def missing(shown, output):
@@ -89,13 +100,27 @@ def missing(shown, output):
     for line in shown:
         if line.strip() == "...":
             continue
-        wanted = re.compile(".*".join(re.escape(part) for part in line.split("...")))
-        while at < len(printed) and not wanted.search(printed[at]):
-            at += 1
-        if at == len(printed):
+        at = find(line, printed, at) + 1
+        if at > len(printed):
             return line
-        at += 1
     return None
+
+
+def similar(command, output):
+    """For each shown line that is missing: its place, itself, and the most similar line of the output."""
+    changes, start, printed = [], 0, [line.rstrip() for line in output.split("\n")]
+    for place, line in zip(command.places, command.shown):
+        if line.strip() == "...":
+            continue
+        at = find(line, printed, start)
+        if at == len(printed) and "..." not in line:
+            likeness = {at: difflib.SequenceMatcher(None, line, printed[at]).ratio() for at in range(start, len(printed))}
+            at = max(likeness, key=likeness.get, default=len(printed))
+            if likeness.get(at, 0) < 0.5:
+                continue
+            changes.append((place, line, printed[at]))
+        start = min(at + 1, len(printed))
+    return changes
 
 
 def fault(command, status, output):
@@ -126,15 +151,17 @@ def check_itself():
     assert [c.text for c in found] == ["a", "b c", "d"] and found[0].shown == ["  one ... two", "..."], found
     assert [c.mark for c in found] == [None, None, ("not run", "long")], found
     assert [number for number, _ in bare] == [16], bare
-    a = Command(1, "a", ["x ... z", "...", "w"], None)
+    a = Command(1, "a", ["x ... z", "...", "w"], None, [3, 4, 5])
     assert fault(a, 0, "x y z\n1\nw\n") is None
     assert fault(a, 0, "w\nx y z\n") and fault(a, 2, "x y z\nw") and fault(a._replace(shown=[]), 1, "")
     assert fault(a._replace(shown=["tenure: no"]), 2, "tenure: no x") is None
+    assert similar(a._replace(shown=["peak 5 bytes", "end"]), "start\npeak 6 bytes\nend\n") == [(3, "peak 5 bytes", "peak 6 bytes")]
 
 
 def main():
-    tenure, source = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
-    pages = [source / word for word in sys.argv[3:]] or [source / "README.md", *sorted((source / "docs").rglob("*.md"))]
+    words = [word for word in sys.argv[1:] if word != "--write"]
+    tenure, source = (pathlib.Path(word).resolve() for word in words[:2])
+    pages = [source / word for word in words[2:]] or [source / "README.md", *sorted((source / "docs").rglob("*.md"))]
     check_itself()
     ran, left, failed = 0, collections.Counter(), 0
     environment = dict(os.environ, PATH="%s:%s" % (tenure.parent, os.environ["PATH"]), LC_ALL="C.UTF-8",
@@ -169,6 +196,11 @@ def main():
                     print("FAILED: %s:%d: `%s` %s\n%s" % (page.relative_to(source), command.line, command.text, why,
                                                          "\n".join("    | " + line for line in output.split("\n")[:60])))
                     failed += 1
+                if why and "--write" in sys.argv:
+                    lines = page.read_text().split("\n")
+                    for place, old, new in similar(command, output):
+                        lines[place - 1] = lines[place - 1].replace(old, new, 1)
+                    page.write_text("\n".join(lines))
     print("%d commands of %d pages ran, %d failed; not run: %d" % (ran, len(pages), failed, sum(left.values())))
     for reason, number in sorted(left.items()):
         print("%6d  %s" % (number, reason))
