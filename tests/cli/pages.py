@@ -198,8 +198,8 @@ def main():
                     failed += 1
                 if why and "--write" in sys.argv:
                     lines = page.read_text().split("\n")
-                    for place, old, new in similar(command, output):
-                        lines[place - 1] = lines[place - 1].replace(old, new, 1)
+                    for number, old, new in similar(command, output):
+                        lines[number - 1] = lines[number - 1].replace(old, new, 1)
                     page.write_text("\n".join(lines))
     print("%d commands of %d pages ran, %d failed; not run: %d" % (ran, len(pages), failed, sum(left.values())))
     for reason, number in sorted(left.items()):
