@@ -423,19 +423,6 @@ printf 'action,id,size\nfree,a,1\n' >bad.csv
 expect 2 "bad.csv:2: 'a' is freed and is not in use" $tenure replay bad.csv
 expect 2 'no pool' $tenure replay "$trace" --pool none
 
-# every "$ tenure" of these pages runs, in a folder that looks like the source, and prints the lines
-# below it
-mkdir docs.d && ln -s "$source"/{examples,docs,bench,fuzz} docs.d/
-while IFS= read -r line; do
-    case $line in
-    *'$ tenure '*)
-        ran=${line#*'$ tenure '}
-        (cd docs.d && eval "$tenure $ran") >out 2>&1 </dev/null || { echo "FAILED: docs: tenure $ran"; cat out; failed=1; }
-        ;;
-    *) grep -qF -- "${line#    }" out || { echo "FAILED: docs: 'tenure $ran' does not print '${line#    }'"; failed=1; } ;;
-    esac
-done < <(cat "$source"/docs/planners/*.md "$source"/docs/pools.md "$source"/docs/devices.md "$source"/docs/{microcontrollers,running,running-reference,estimate,tutorial}.md | awk '/^    \$ tenure /{on=1} !/^(    |$)/{on=0} on && NF')
-
 # two versions of a model or a plan, the gate
 $tenure plan "$model" -o old.json -o old.csv >out
 expect 0 'peak +\+0 bytes' $tenure diff "$model" old.json --max-increase 0
