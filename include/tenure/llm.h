@@ -172,6 +172,19 @@ TN_API tn_llm_runtime tn_llm_runtime_find(const char *name); /* TN_LLM_RUNTIME_C
 /* The bytes of a device of `capacity` bytes that this program uses by default (vllm: 90 %). */
 TN_API uint64_t tn_llm_runtime_usable(tn_llm_runtime runtime, uint64_t capacity);
 
+/* Bytes of weights by layer, as the files of a model store them. */
+#define TN_LLM_LAYERS_MAX 1024u
+typedef struct tn_llm_stored {
+    uint32_t layers;  /* one more than the largest index of a layer; 0: no name contains one */
+    uint64_t outside; /* tensors outside of the layers: embeddings, output, towers */
+    uint64_t vectors; /* tensors of one row, which every device of a tensor-parallel run holds */
+    uint64_t layer[TN_LLM_LAYERS_MAX];   /* each layer, with its experts */
+    uint64_t experts[TN_LLM_LAYERS_MAX]; /* the routed experts of each layer */
+} tn_llm_stored;
+/* Reads the layer of a tensor from its name ("blk.3.attn_q.weight", "model.layers.3.mlp.up.weight").
+ * Cost: O(tensors). */
+TN_API void tn_llm_stored_read(const tn_weights *weights, tn_llm_stored *stored);
+
 typedef struct tn_llm_options {
     size_t struct_size;
     uint64_t batch;    /* sequences at once; 0: 1 */
@@ -184,6 +197,12 @@ typedef struct tn_llm_options {
     bool keep_all;               /* layers with a window keep all tokens, as some run times do */
     bool extra;                  /* with the layers that predict further tokens */
     tn_llm_runtime runtime;
+    /* Several devices, and the host. The estimate is then that of the fullest device. */
+    uint32_t devices;      /* equal devices that share the model; 0: 1 */
+    bool by_tensor;        /* each device holds a part of every matrix; false: whole layers */
+    uint64_t host_layers;  /* the first so many layers stay in host memory with their cache */
+    uint64_t host_experts; /* of the first so many layers the routed experts stay in host memory */
+    const tn_llm_stored *stored; /* with `weight_bytes`, by layer; else the layers are counted */
 } tn_llm_options;
 #define TN_LLM_OPTIONS_INIT                                                                        \
     TN_INIT(tn_llm_options,                                                                        \
@@ -200,6 +219,8 @@ typedef struct tn_llm_estimate {
     uint64_t cache_allocated; /* the cache with the rounding of the run time */
     uint64_t context;         /* of `runtime`: the context on the device */
     const char *workspace_at; /* the step that needs the most: "attention", "inner", "output" */
+    uint32_t devices;         /* as they were taken */
+    uint64_t host_weights, host_cache; /* bytes in host memory, at most; beside `total` */
 } tn_llm_estimate;
 
 /* Workspace is the bytes that one step of a pass reads and writes at once, in numbers of 2 bytes
@@ -207,7 +228,14 @@ typedef struct tn_llm_estimate {
  * bound for every run time. The share of a run time is an upper estimate by formulas from its
  * source (docs/llm.md); with TN_LLM_RUN_NONE the total is a lower bound. Errors: E_INVALID (no
  * sequence is given and the file says none; more positions than there are; 2^64 bytes or more; a
- * size above 2^40), E_UNSUPPORTED (weights whose bytes are not known). */
+ * size above 2^40; devices that do not divide the heads), E_UNSUPPORTED (weights whose bytes are not
+ * known, or not known by layer where that is needed).
+ *
+ * With several devices or with layers on the host, `weights`, `cache`, `runtime` and `total` are of
+ * the fullest device, at most: devices hold runs of ceil(layers / devices) layers, the layers of the
+ * largest caches are taken for those of one device, tensors outside of the layers count on it, and
+ * buffers are not divided. cache_full, cache_window, cache_state and cache_cross stay those of the
+ * whole model. */
 TN_API TN_CHECKED tn_status tn_llm_estimate_make(const tn_llm *llm, const tn_llm_options *options,
                                                  tn_llm_estimate *estimate, tn_error *error);
 /* The largest batch (with longest false) or sequence (true) within `limit` bytes beside what else
