@@ -262,7 +262,7 @@ const char *tn__llm_mix_name(uint32_t mix); /* NULL: outside */
 void tn__llm_runtime_add(const tn_llm *llm, const tn_llm_options *options, tn_llm_estimate *made);
 /* Turns the estimate of the whole model into that of the fullest device. */
 tn_status tn__llm_divide(const tn_llm *llm, const tn_llm_options *options, tn_llm_estimate *made,
-                        tn_error *error);
+                         tn_error *error);
 uint64_t tn__llm_runtime_pass(const tn_llm_options *options, uint64_t tokens);
 /* Bytes of the cache with `tokens` a sequence in layers without a window. */
 uint64_t tn__llm_cache_bytes(const tn_llm_cache_group *group, tn_weight_type type, uint64_t tokens);
