@@ -5,7 +5,7 @@
  *     tn_samples clothes = {
  *         .samples = {.dtype = TN_UINT8, .rank = 2, .shape = {6, 2}, .bytes = 12, .data = pixels},
  *         .labels = {.dtype = TN_UINT8, .rank = 1, .shape = {6}, .bytes = 6, .data = sorts}};
- *     float x[2][2]; // what a model takes at once: two of them, and their sorts
+ *     float x[2][2]; // a batch of the model: two samples and their labels
  *     int64_t y[2], pairs[] = {2, 2};
  *     tn_tensor takes = {.name = "x", .dtype = TN_FLOAT32, .rank = 2, .shape = pairs, .bytes = 16};
  *     tn_tensor sort = {.name = "y", .dtype = TN_INT64, .rank = 1, .shape = pairs, .bytes = 16};
@@ -49,11 +49,11 @@ typedef struct tn_data tn_data;
 
 /* Loads a data set by name:
  *
- *   fashion-mnist[:DIR]   the four idx files of Debian's dataset-fashion-mnist, or files with these
- * names in DIR, compressed by gzip or not; ten thousand samples are held out
- *   X.npy,Y.npy           samples and labels, by their first extent; a second pair after a colon is
- * held out
- *   text:FILE             bytes, to predict the next one; the last tenth is held out
+ * fashion-mnist[:DIR]  the four idx files of Debian's dataset-fashion-mnist, or files with these
+ *                      names in DIR, compressed by gzip or not; ten thousand samples are held out
+ * X.npy,Y.npy          samples and labels, by their first extent; a second pair after a colon is
+ *                      held out
+ * text:FILE            bytes, to predict the next one; the last tenth is held out
  *
  * context  NULL, or must outlive the data
  * data     out; destroy it with tn_data_destroy
@@ -121,8 +121,8 @@ TN_API void tn_batches_destroy(tn_batches *batches); /* NULL is fine */
 /* Number of batches in which every sample is seen once; samples that do not fill the last batch are
  * left out. For text, the number of batches with as many bytes as the text. */
 TN_API uint64_t tn_batches_per_epoch(const tn_batches *batches);
-/* Number of labels per sample: 1; for text the length of a window; for segmentation the number of
- * pixels with a label. */
+/* Number of labels per sample: 1; for text the length of a window; for images with labelled pixels
+ * the number of those. */
 TN_API uint64_t tn_batches_labels(const tn_batches *batches);
 
 /* Fills batch `number`, counted from the beginning of training. The order differs in each epoch;
