@@ -55,10 +55,10 @@ typedef struct tn_world_options {
 /* Runs `rank` on every rank of a world and waits for all of them. Call it once per process. A
  * process is all ranks (threads) or one rank (mpi).
  *
- * Errors: on all ranks that of the rank that failed first, with its number; E_UNKNOWN (driver),
- * E_INVALID (the number of ranks differs from `ranks`), E_UNSUPPORTED (Open MPI is not installed),
- * E_STOPPED (a rank is silent or kept another one waiting), E_CONFLICT (ranks communicate about
- * different things), E_NO_MEMORY. */
+ * Errors: on all ranks the error of the rank that failed first, with its number; E_UNKNOWN
+ * (driver), E_INVALID (the number of ranks differs from `ranks`), E_UNSUPPORTED (Open MPI is not
+ * installed), E_STOPPED (a rank is silent or kept another one waiting), E_CONFLICT (ranks
+ * communicate about different things), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_world_run(const tn_world_options *options,
                                          tn_status (*rank)(void *self, tn_world *world,
                                                            tn_error *error),
@@ -207,8 +207,7 @@ typedef struct tn_program_shard_options {
     /* A second group with the same ranks, so that gathering parameters overlaps with reducing
      * buckets. If it equals `group`, both share one stream. */
     uint32_t gather_group;
-    uint64_t
-        ahead_bytes; /* Bytes of parameters to gather ahead; 0: the size of the largest shard. */
+    uint64_t ahead_bytes; /* of parameters to gather ahead; 0: as many as in the largest shard */
 } tn_program_shard_options;
 #define TN_PROGRAM_SHARD_OPTIONS_INIT                                                              \
     TN_INIT(tn_program_shard_options, TN_SET(struct_size, sizeof(tn_program_shard_options)))

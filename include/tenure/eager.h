@@ -240,8 +240,8 @@ typedef struct tn_eager_counts {
     tn_evict_counts evict; /* evictions, recomputations and copies; costs in nanoseconds */
 } tn_eager_counts;
 TN_API void tn_eager_count(const tn_eager *eager, tn_eager_counts *counts);
-/* With `find_least`: the least budget with which the run so far is possible if nothing is copied to
- * the host (tn_evict_least), sizes rounded up to multiples of 64. The name is an operator type or
+/* With `find_least`: a lower bound of the budget for the run so far if nothing is copied to the
+ * host (tn_evict_least), with sizes rounded up to multiples of 64. The name is an operator type or
  * the name of a put tensor, and lives as long as the interpreter. */
 TN_API void tn_eager_least(const tn_eager *eager, tn_evict_least *least);
 /* Checks all invariants and, with `poison`, that unused memory was not written to.

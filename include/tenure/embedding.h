@@ -24,8 +24,8 @@
  * those of a table that is entirely in memory.
  *
  * A checkpoint is all or nothing. If the process or the machine stops, the next `open` finds the
- * table and the note of the last checkpoint; later changes are undone with TABLE.journal. This is
- * also true for `close`.
+ * table and the note of the last checkpoint; later changes are undone with TABLE.journal. Closing a
+ * table makes no checkpoint.
  *
  * Numbers: a sum adds rows in the order of the batch, in float32. If a row occurs several times in
  * a batch, its gradients are first added in that order, and then the row is updated once.
@@ -80,8 +80,8 @@ typedef struct tn_embedding_table {
 /* Creates a table. The file needs no disk space except its first page: a row is stored when it is
  * first updated. Until then its values are computed from `seed` and its number.
  *
- * Errors: E_INVALID (shape, type), E_IO (the file exists, or a journal or note of another run
- * exists next to it). */
+ * Errors: E_INVALID (shape, type), E_IO (the file exists, or TABLE.checkpoint or TABLE.journal
+ * exists). */
 TN_API TN_CHECKED tn_status tn_embedding_create(const char *path, const tn_embedding_table *table,
                                                 const tn_context *context, tn_error *error);
 

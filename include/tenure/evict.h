@@ -4,7 +4,8 @@
  *         printf("%-10s %s\n", tn_evict_policy_name(i), tn_evict_policy_summary(i));
  *
  * If memory is full and a value must be stored, other values are evicted: dropped and recomputed on
- * demand, or swapped to the host and back. The policy chooses them from the past accesses only.
+ * demand, or swapped to the host and back. The policy decides from past operators and accesses
+ * only.
  *
  * Units: bytes. Costs have the unit of the caller (nanoseconds in logs).
  */

@@ -10,11 +10,12 @@
  *     printf("%llu bytes instead of %llu\n", (unsigned long long)report.parts,
  *            (unsigned long long)report.whole);
  *
- * The new file has ordinary operators: slices, padding, convolutions, concatenations. In those
- * runtimes they copy and need memory. So each candidate is written in memory and measured as that
- * runtime would hold it, before one is chosen. All tiles share the weights; inputs, outputs, names,
- * quantisation and metadata are unchanged. Integer results are the same bit by bit. Float results
- * are the same if the runtime sums each element in an order that does not depend on the extents.
+ * The new file has ordinary operators: slices, padding, convolutions, concatenations. They need
+ * memory for their results, also where they only copy. So each candidate is written in memory and
+ * measured as that runtime would hold it, before one is chosen. All tiles share the weights;
+ * inputs, outputs, names, quantisation and metadata are unchanged. Integer results are the same bit
+ * by bit. Float results are the same if the runtime sums each element in an order that does not
+ * depend on the extents.
  *
  * Bytes for .tflite are the whole arena of TensorFlow Lite Micro (tn_micro_arena.total), including
  * its structures per operator and tensor, or only the head. Bytes for .onnx are activations in the
