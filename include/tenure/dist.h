@@ -207,7 +207,8 @@ typedef struct tn_program_shard_options {
     /* A second group with the same ranks, so that gathering parameters overlaps with reducing
      * buckets. If it equals `group`, both share one stream. */
     uint32_t gather_group;
-    uint64_t ahead_bytes; /* of parameters to gather ahead; 0: as many as in the largest shard */
+    /* of parameters to gather ahead; 0: those of the largest gathered shard */
+    uint64_t ahead_bytes;
 } tn_program_shard_options;
 #define TN_PROGRAM_SHARD_OPTIONS_INIT                                                              \
     TN_INIT(tn_program_shard_options, TN_SET(struct_size, sizeof(tn_program_shard_options)))

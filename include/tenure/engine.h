@@ -101,10 +101,10 @@ typedef struct tn_engine_options {
  * swap device, E_INVALID (the occupancy has buffers for other static memory than these kernels
  * need; neither layout nor pool; trace together with poison), those of `read` and of kernels,
  * E_NO_MEMORY.
- * E_UNSUPPORTED for instructions that this engine does not run: communication without an exchange
- * or with types that it does not reduce, swaps of static tensors, FETCH with a pool or of constants
- * that kernels need in several forms, control flow on other streams than 0, types that a codec does
- * not accept. */
+ * E_UNSUPPORTED for a device without host kernels, and for instructions that this engine does not
+ * run: communication without an exchange or with types that it does not reduce, swaps of static
+ * tensors, FETCH with a pool or of constants that kernels need in several forms, control flow on
+ * other streams than 0, types that a codec does not accept. */
 TN_API TN_CHECKED tn_status tn_engine_create(const tn_occupancy *occupancy, const tn_layout *layout,
                                              const tn_kernels *kernels, tn_device *device,
                                              const tn_engine_options *options, tn_engine **engine,

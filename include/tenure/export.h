@@ -63,8 +63,8 @@ typedef struct tn_export_report {
     tn_micro_arena whole_arena, arena; /* of .tflite */
     uint64_t whole_flops, flops;       /* a multiply-add counts 2 */
     uint64_t moved; /* bytes written by added slices, padding and concatenations */
-    /* Additional work as a share of the model's work: operations, and 2 for each byte of `moved`.
-     * Not finite if the model has no operations. */
+    /* Additional work as a share of the model's work: operations, and `byte_flops` for each byte of
+     * `moved`. Not finite if the model has no operations. */
     double work;
     uint32_t regions; /* regions that are split; 0: the model fits without a change */
     uint32_t whole_ops, ops;

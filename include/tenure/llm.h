@@ -125,7 +125,7 @@ typedef struct tn_llm {
     uint64_t positions;       /* maximum number of tokens of the model; 0: not stated */
     tn_llm_cache cache;       /* all 0: an encoder, without cache */
     uint64_t parameters;      /* each counted once, without the extra ones */
-    uint64_t active;          /* parameters used per token, including only the chosen experts */
+    uint64_t active;          /* parameters used per token, counting only the chosen experts */
     uint64_t extra;           /* parameters of layers that predict further tokens */
     uint64_t missing;         /* layers without any tensor in a .gguf file */
     tn_llm_scheme stored;     /* the packing stated by the file */
@@ -215,8 +215,9 @@ typedef struct tn_llm_estimate {
  * writes at once, in elements of 2 bytes (logits, for one token per sequence, in 4), with attention
  * that stores no score matrix: a lower bound for every runtime. `runtime` is an upper estimate by
  * formulas from the source of the runtime (docs/llm.md); with TN_LLM_RUN_NONE the total is a lower
- * bound. Errors: E_INVALID (no sequence length in options and file; more positions than the model
- * has; 2^64 bytes or more; a size above 2^40), E_UNSUPPORTED (weights with unknown bytes). */
+ * bound. Errors: E_INVALID (no sequence length in options and file; a sequence longer than the
+ * table of learned positions; 2^64 bytes or more; a size above 2^40), E_UNSUPPORTED (weights with
+ * unknown bytes). */
 TN_API TN_CHECKED tn_status tn_llm_estimate_make(const tn_llm *llm, const tn_llm_options *options,
                                                  tn_llm_estimate *estimate, tn_error *error);
 /* The largest batch (longest false) or sequence (longest true) within `limit` bytes, with all other
