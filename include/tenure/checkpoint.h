@@ -87,6 +87,7 @@ TN_API TN_CHECKED tn_status tn_checkpoint_read(const char *name, const void *byt
                                                tn_checkpoint **checkpoint, tn_error *error);
 TN_API void tn_checkpoint_close(tn_checkpoint *checkpoint); /* NULL is fine */
 
+/* The settings and the tensors of a checkpoint; NULL for an index out of range. */
 TN_API const tn_checkpoint_run *tn_checkpoint_of_run(const tn_checkpoint *checkpoint);
 TN_API uint32_t tn_checkpoint_count(const tn_checkpoint *checkpoint);
 TN_API const tn_kept *tn_checkpoint_tensor(const tn_checkpoint *checkpoint, uint32_t index);

@@ -121,8 +121,8 @@ TN_API void tn_batches_destroy(tn_batches *batches); /* NULL is fine */
 /* Number of batches in which every sample is seen once; samples that do not fill the last batch are
  * left out. For text, the number of batches with as many bytes as the text. */
 TN_API uint64_t tn_batches_per_epoch(const tn_batches *batches);
-/* Number of labels per sample: 1; for text the length of a window; for images with labelled pixels
- * the number of those. */
+/* Number of labels per sample: 1; for text the length of a window; for images with one
+ * label per pixel the number of pixels. */
 TN_API uint64_t tn_batches_labels(const tn_batches *batches);
 
 /* Fills batch `number`, counted from the beginning of training. The order differs in each epoch;

@@ -82,6 +82,7 @@ TN_API TN_CHECKED tn_status tn_device_create(const tn_device_options *options, t
                                              tn_error *error);
 /* Closes a device and frees its memory. Destroy streams and fences first. NULL is fine. */
 TN_API void tn_device_destroy(tn_device *device);
+/* Memory and traffic so far, and the limits of a device. */
 TN_API void tn_device_measure(tn_device *device, tn_device_usage *usage);
 TN_API tn_device_limits tn_device_limits_of(const tn_device *device);
 
@@ -102,6 +103,7 @@ TN_API void *tn_device_pointer(const tn_device *device, tn_address address);
 enum {                             /* tn_stream_create flags */
        TN_STREAM_INLINE = 1u << 0, /* in the calling thread, done when the call returns */
 };
+/* Creates a stream. Errors: E_INVALID (flags), E_NO_MEMORY, and those of the device. */
 TN_API TN_CHECKED tn_status tn_stream_create(tn_device *device, uint32_t flags, tn_stream **stream,
                                              tn_error *error);
 TN_API void tn_stream_destroy(tn_stream *stream); /* waits for queued work */
@@ -126,6 +128,7 @@ TN_API TN_CHECKED tn_status tn_device_launch(tn_stream *stream,
                                              tn_status (*work)(void *self, tn_error *error),
                                              void *self, tn_error *error);
 
+/* Creates a fence, which counts as passed until it is recorded. */
 TN_API TN_CHECKED tn_status tn_fence_create(tn_device *device, tn_fence **fence, tn_error *error);
 TN_API void tn_fence_destroy(tn_fence *fence);
 /* tn_fence_record queues a fence: it passes when the stream has finished all work queued before.

@@ -109,11 +109,13 @@ typedef struct tn_grid { /* number of ranks along each axis: at least 1 */
  * that is not given is 1. Errors: E_INVALID (another word, an axis given twice, a number outside 1
  * to TN_GRID_MOST, 2^32 ranks or more). */
 TN_API TN_CHECKED tn_status tn_grid_parse(const char *text, tn_grid *grid, tn_error *error);
+/* The number of ranks of a grid. */
 TN_API uint32_t tn_grid_ranks(const tn_grid *grid);
 
 typedef struct tn_place { /* the position of a rank along each axis, from 0 */
     uint32_t tensor, data, pipeline;
 } tn_place;
+/* The place of a rank, and the rank of a place. */
 TN_API tn_place tn_grid_place(const tn_grid *grid, uint32_t rank);
 TN_API uint32_t tn_grid_rank(const tn_grid *grid, tn_place place);
 /* The number of the group of ranks that differ from `rank` only along `axis`; 0 if these are all
@@ -170,6 +172,7 @@ typedef struct tn_world_usage {
     uint64_t direct_bytes;    /* part sent to one rank (SEND), for example to another stage */
     uint64_t scratch;         /* host memory for incoming messages, outside the plan, in bytes */
 } tn_world_usage;
+/* The communication of this rank so far. */
 TN_API tn_world_usage tn_world_measure(tn_world *world);
 
 /* The registry of transports (drivers), for lists. */

@@ -239,6 +239,7 @@ typedef struct tn_eager_counts {
     uint64_t recipes;      /* different operators on different types so far */
     tn_evict_counts evict; /* evictions, recomputations and copies; costs in nanoseconds */
 } tn_eager_counts;
+/* The counters of an interpreter. */
 TN_API void tn_eager_count(const tn_eager *eager, tn_eager_counts *counts);
 /* With `find_least`: a lower bound of the budget for the run so far if nothing is copied to the
  * host (tn_evict_least), with sizes rounded up to multiples of 64. The name is an operator type or

@@ -233,6 +233,7 @@ typedef struct tn_embedding_facts {
     uint64_t written;              /* rows written back */
     double waited_s;               /* time waited for reads and writes, in seconds */
 } tn_embedding_facts;
+/* The description and the counters of an open table. */
 TN_API void tn_embedding_tell(const tn_embedding *embedding, tn_embedding_facts *facts);
 
 /* Names, one-line summaries and sources of the policies, for lists and help texts. */

@@ -172,6 +172,7 @@ typedef struct tn_engine_usage {
     double fetch_seconds;
     uint64_t forms_bytes;
 } tn_engine_usage;
+/* The memory of an engine, and the statistics of its last run. */
 TN_API void tn_engine_measure(const tn_engine *engine, tn_engine_usage *usage);
 /* The pool that is the arena, for statistics and holders; NULL without a pool. */
 TN_API struct tn_pool *tn_engine_pool(tn_engine *engine);

@@ -175,6 +175,7 @@ typedef struct tn_hardware {
     double fp32, fp16, bf16;
     uint32_t year; /* year of the device in the data sheet */
 } tn_hardware;
+/* The table of devices. */
 TN_API uint32_t tn_hardware_count(void);
 TN_API const tn_hardware *tn_hardware_at(uint32_t index); /* NULL if the index is out of range */
 /* Finds a device by name. Case, dashes and a GB after a size do not matter ("A100-80GB"). NULL: not

@@ -12,10 +12,10 @@
  *
  * The new file has ordinary operators: slices, padding, convolutions, concatenations. They need
  * memory for their results, also where they only copy. So each candidate is written in memory and
- * measured as that runtime would hold it, before one is chosen. All tiles share the weights;
- * inputs, outputs, names, quantisation and metadata are unchanged. Integer results are the same bit
- * by bit. Float results are the same if the runtime sums each element in an order that does not
- * depend on the extents.
+ * measured as that runtime would hold it, before one is chosen. All tiles (parts in the
+ * identifiers) share the weights; inputs, outputs, names, quantisation and metadata are unchanged.
+ * Integer results are the same bit by bit. Float results are the same if the runtime sums each
+ * element in an order that does not depend on the extents.
  *
  * Bytes for .tflite are the whole arena of TensorFlow Lite Micro (tn_micro_arena.total), including
  * its structures per operator and tensor, or only the head. Bytes for .onnx are activations in the

@@ -232,6 +232,8 @@ TN_API TN_CHECKED tn_status tn_graph_add_op(tn_graph *graph, const tn_op_spec *s
 /* Adds a block for a control-flow operator that is added later. */
 TN_API TN_CHECKED tn_status tn_graph_add_block(tn_graph *graph, const char *name, tn_block_id *id,
                                                tn_error *error);
+/* Sets the formal inputs and outputs of a block. Errors: E_INVALID (an unknown id),
+ * E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_graph_set_block_io(tn_graph *graph, tn_block_id block,
                                                   const tn_tensor_id *inputs, uint32_t input_count,
                                                   const tn_tensor_id *outputs,
@@ -254,6 +256,7 @@ TN_API TN_CHECKED tn_status tn_graph_infer(tn_graph *graph, tn_error *error);
 
 /* --- reading: pointers stay valid until the graph is changed or destroyed ------------------- */
 
+/* Counts, and the elements by id. The id must be less than the count. */
 TN_API uint32_t tn_graph_tensor_count(const tn_graph *graph);
 TN_API uint32_t tn_graph_op_count(const tn_graph *graph);
 TN_API uint32_t tn_graph_block_count(const tn_graph *graph);
@@ -269,6 +272,7 @@ typedef struct tn_cost {
     uint64_t flops;       /* a multiply-add counts 2; TN_SIZE_UNKNOWN without a rule */
     uint64_t bytes_moved; /* inputs read + outputs written */
 } tn_cost;
+/* The arithmetic and memory traffic of an operator. */
 TN_API tn_cost tn_op_cost(const tn_graph *graph, tn_op_id op);
 
 /* How output `output` may use the memory of an input. */
@@ -278,6 +282,7 @@ typedef struct tn_view {
     bool whole;          /* the offset is not known: the view keeps all of `source` live */
     uint64_t offset;     /* bytes from the start of source; 0 when whole */
 } tn_view;
+/* Whether output `output` can be or must be a view of an input. */
 TN_API tn_view tn_op_view(const tn_graph *graph, tn_op_id op, uint32_t output);
 
 /* Bit i: the operator may write `output` over input i (same bytes, element by element). */
@@ -313,6 +318,7 @@ typedef struct tn_op_form {
     uint64_t changes;      /* bit i: it writes into input i and returns it */
     uint64_t found;        /* bit i: it reads the operator's output i, not its input i */
 } tn_op_form;
+/* The form of the first run, or of a repeated run (again). */
 TN_API tn_op_form tn_op_form_of(const tn_graph *graph, tn_op_id op, bool again);
 /* The id of input `index` of a form; TN_NONE: omitted. */
 TN_API tn_tensor_id tn_op_form_input(const tn_op_form *form, uint32_t index);

@@ -192,7 +192,7 @@ typedef struct tn_micro_options {
 #define TN_MICRO_OPTIONS_INIT                                                                      \
     TN_INIT(tn_micro_options, TN_SET(struct_size, sizeof(tn_micro_options)))
 
-/* The categories of the tail: X(name, text). */
+/* The categories (parts) of the tail: X(name, text). */
 /* clang-format off */
 #define TN_MICRO_PART_TABLE(X)                                                                     \
     X(ALLOCATORS, "allocators")        /* for memory and options; the planner */                   \

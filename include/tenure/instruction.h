@@ -188,6 +188,7 @@ TN_API const char *tn_reduction_name(tn_reduction reduction);
 typedef struct tn_effects {
     tn_tensor_id reads, changes, defines, releases;
 } tn_effects;
+/* The tensors that an instruction reads, changes, defines and releases. */
 TN_API tn_effects tn_instruction_effects(const tn_instruction *instruction);
 
 #ifdef __cplusplus
