@@ -106,7 +106,7 @@ enum {
     X(ESTIMATE_MICRO, "micro-batch", "N",                                                          \
       "sequences in one pass through the pipeline (default: 1)")                                   \
     X(ESTIMATE_SEQUENCE_PARALLEL, "sequence-parallel", NULL,                                       \
-      "divide operators outside matrix products among tensor ranks, too")                          \
+      "also divide normalisations, dropout and residuals among tensor ranks")                      \
     X(ESTIMATE_BUDGET, "budget", "SIZE",                                                           \
       "bytes for arena and weights; activations are recomputed to meet it, as in `tenure fit`, "   \
       "and the extra time is predicted from the rates of the device (default: no limit)")          \
