@@ -135,8 +135,7 @@ typedef struct tn_setup_stream {
  * call returns. */
 typedef struct tn_setup_options {
     size_t struct_size;
-    const tn_context
-        *context; /* default of all stages; NULL, or must outlive the set-up */
+    const tn_context *context; /* default of all stages; NULL, or must outlive the set-up */
     /* REWRITE */
     const tn_rewrite_options *rewrite; /* NULL: the graph is not rewritten */
     /* KERNELS */
@@ -180,10 +179,10 @@ typedef struct tn_setup_options {
     /* Split operators, after REWRITE (split.h): a search finds regions if the plan of the unsplit
      * graph misses the budget, or for a work budget. Concatenations of parts are written in place
      * (memory->fuse_concat). A search does not accept the caller's own kernels, program, costs,
-     * `workspaces` or `claimed`, which refer to the unsplit graph. Given regions are applied without
-     * a search, also by tn_setup_from. Not with `fit`: tn_fit_graph combines both (claim.h). If the
-     * context's `progress` stops the search, the result is the smallest so far, which may be
-     * unsplit; with a budget, E_STOPPED */
+     * `workspaces` or `claimed`, which refer to the unsplit graph. Given regions are applied
+     * without a search, also by tn_setup_from. Not with `fit`: tn_fit_graph combines both
+     * (claim.h). If the context's `progress` stops the search, the result is the smallest so far,
+     * which may be unsplit; with a budget, E_STOPPED */
     const struct tn_setup_split *split; /* NULL: operators run whole */
     /* STREAM, after FIT; uses `costs` as FIT does. Static memory is then placed in the arena. Not
      * with `divide`, `without_reuse` or `unplanned`. NULL: weights stay in memory */
