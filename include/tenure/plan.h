@@ -260,8 +260,8 @@ typedef struct tn_conflict {
  *
  * Errors: E_CONFLICT. error->message names the two bodies, the bytes and the step. For bodies
  * without a known order it names the step at which the second begins in the serial order.
- * Cost: O((n + k) log n) for n pieces and k = 0 or 1 conflicts, plus O(n streams) with clocks; O(n)
- * memory. */
+ * Cost: O((n + k) log n) for n pieces and k = 0 or 1 conflicts, with clocks O(n streams) more;
+ * O(n) memory. */
 TN_API TN_CHECKED tn_status tn_layout_verify(const tn_problem *problem, const tn_layout *layout,
                                              tn_conflict *conflict, tn_error *error);
 

@@ -198,7 +198,7 @@ typedef struct tn_life {
     tn_body_id body;
     uint64_t delta; /* bytes from the body's offset; 0 if `whole` */
     uint64_t bytes; /* unaligned size of the tensor; for a view that repeats bytes (expand), of
-                           * the bytes it views */
+                     * the bytes it views */
     uint32_t first, last; /* live in steps [first, last). With copies on other streams: until the
                            * copy is known to be complete; if no interval can express that, `last`
                            * counts list order only and the clocks of the problem say the rest */

@@ -21,7 +21,7 @@ typedef enum tn_rewrite_use {
     TN_REWRITE_TO_RUN,   /* it runs as it is */
     TN_REWRITE_TO_TRAIN, /* a model for tn_train: every operator made has a gradient */
     TN_REWRITE_TRAINED /* a graph from tn_train: tensors keep their ids, tensors that are no longer
-                          * computed have 0 bytes, and trained values are not folded */
+                        * computed have 0 bytes, and trained values are not folded */
 } tn_rewrite_use;
 
 typedef struct tn_rewrite_options {

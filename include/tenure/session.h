@@ -59,8 +59,8 @@ typedef struct tn_session_options {
     const char *order;    /* of operators, as in tn_program_options; NULL: the graph's */
     const char *planner;  /* as in tn_plan_options; NULL: auto */
     uint64_t budget;      /* bytes for arena and static memory. If the plan needs more, tn_fit_graph
-                       * (claim.h) searches for a program that fits; opening fails if it finds none.
-                       * 0: no limit */
+                           * (claim.h) searches for a program that fits; opening fails if it finds
+                           * none. 0: no limit */
     const char *pass; /* the search to use, from fit.h; NULL: chosen by tn_fit_graph. "keep": only
                        * the plan as it is */
     uint64_t seed;    /* for random operators without a seed of their own */
@@ -71,7 +71,7 @@ typedef struct tn_session_options {
                                   * several */
     const tn_exchange *exchange; /* their transport (dist.h); must outlive the session */
     /* With `allow` 0: if the weights do not all fit the budget, they are read from their files when
-     * they are needed. This is then the only technique used, and nothing is recomputed. */
+     * they are needed. No other technique is then used for the budget, except `stream_parts`. */
     bool stream;
     /* As in tn_engine_options. Weights that no file has in the form needed are kept in a temporary
      * file while the session runs */

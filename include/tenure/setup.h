@@ -108,7 +108,7 @@ typedef enum tn_static_place {
 typedef struct tn_setup_split {
     uint64_t budget; /* bytes for all memory of the device (tn_setup_needs.total); 0: none */
     double share;    /* work budget: extra work allowed, as a share of the graph's work
-                   * (tn_split_choice.work). 0 with a budget: no limit. DBL_MIN: no extra work */
+                      * (tn_split_choice.work). 0 with a budget: no limit. DBL_MIN: no extra work */
     const tn_split_region *regions; /* [region_count] use these regions instead of a search */
     uint32_t region_count;
     const tn_graph *graph;       /* the graph that the regions refer to (as in tn_split_choice);

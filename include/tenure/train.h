@@ -47,9 +47,9 @@
  * variable. Three kinds of tensors only look like parameters, and stay constant unless
  * tn_train_options.train names them:
  * - one element in elementwise arithmetic, unless its name is a path of identifiers
- *   ("block.0.gamma") without the word "const" or "constant";
+ * ("block.0.gamma") without the word "const" or "constant";
  * - values per channel in arithmetic on the inputs before any parameter is applied (the mean and
- *   deviation of preprocessing), unless the model has no other parameters;
+ * deviation of preprocessing), unless the model has no other parameters;
  * - a mask that is added to scores before a Softmax.
  * PyTorch's exporter merges parameters with equal data into one, with nodes "Identity_<n>" of it;
  * each of these becomes a parameter of its own again. Any other Identity of a parameter is the same
@@ -284,9 +284,9 @@ typedef struct tn_part_sums {
     uint64_t bytes;           /* of these */
     uint32_t ranks, rank;     /* number of ranks of the cut, and this rank; 0: not cut */
     const char *whole; /* why the largest whole parameter cannot be cut; NULL: every parameter
-                               * worth cutting is cut. Valid as long as the training */
+                        * worth cutting is cut. Valid as long as the training */
     uint64_t between;  /* bytes of activations between the cut operators that are cut too,
-                               * counted whole */
+                        * counted whole */
 } tn_part_sums;
 TN_API tn_part_sums tn_training_parts(const tn_training *training);
 
