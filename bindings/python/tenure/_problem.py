@@ -269,7 +269,7 @@ def plan(what: Any, first: Optional[Integers] = None, last: Optional[Integers] =
     (1200, 'optimal')
 
     what       sizes in bytes (a list or a numpy array), with `first` and `last`: buffer i is live in steps
-               [first[i], last[i]); or a Problem; or a Graph, whose operators are ordered first
+               [first[i], last[i]); or a Problem; or a Graph, which is ordered first
     alignment  of every offset, a power of two; names: for messages and reports
     planner    a name from `tenure list planners`
     capacity   bytes, or text such as "96KiB"; a plan that needs more raises tenure.Error, E_INFEASIBLE if that is proved

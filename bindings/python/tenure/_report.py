@@ -21,7 +21,7 @@ def described(layout: Layout) -> Any:
 
 
 def report(what: Union[Layout, Fit], file: Optional[Path] = None, *, format: str = "table", columns: int = 0) -> str:
-    """Renders a plan: into `file`, whose suffix selects the format, or as text that is returned.
+    """Renders a plan: into `file` (the suffix selects the format), or as text that is returned.
 
     >>> print(tenure.report(layout))            # a table
     >>> tenure.report(layout, "plan.html")      # a page: zoom, search, the holders of memory
