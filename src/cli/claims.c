@@ -54,7 +54,7 @@ void cli_claims_json(const tn_fit_answer *answer, tn__text *text) {
     tn__text_put(text, "]");
 }
 
-/* Members of the object that says that a command failed. */
+/* The members that describe claims in the JSON object of a failed command. */
 static void claims_refused_json(const tn_fit_answer *answer, const char *input, bool proved,
                                 tn__text *text) {
     tn__text_put(text, ",\"input\":");
@@ -70,8 +70,9 @@ static void claims_put_hints(const tn_fit_answer *answer) {
     char words[TN_TECHNIQUES_TEXT];
     for (uint32_t i = 0; i < answer->hint_count; i++) {
         const tn_hint *hint = &answer->hints[i];
-        fprintf(stderr, "tenure: %s: --budget %" PRIu64 " --allow %s\n",
-                hint->fits ? "would fit" : "would fit, with more bytes",
+        cli_prefix(CLI_NOTE);
+        fprintf(stderr, "%s: --budget %" PRIu64 " --allow %s\n",
+                hint->fits ? "would fit" : "fits with a larger budget",
                 hint->fits ? answer->budget : hint->bytes,
                 tn_techniques_text(answer->allowed | hint->techniques, words));
     }

@@ -1,17 +1,17 @@
-/* claims.h - what is known of techniques that may keep a model to a budget: told by every command
- * that has one. */
+/* claims.h - the techniques that were tried to meet a budget, and the proofs about them. Every
+ * command with a budget prints this. */
 #ifndef TN_CLI_CLAIMS_H
 #define TN_CLI_CLAIMS_H
 
 #include "base/base.h"
 #include "cli/cli.h"
 
-/* As members of a JSON object behind others: "scope", "claims", "not_tried", "would_fit"; nothing
- * where there is no answer. */
+/* Appends the members "scope", "claims", "not_tried" and "would_fit" to a JSON object, or nothing
+ * if there is no answer. */
 void cli_claims_json(const tn_fit_answer *answer, tn__text *text);
-/* cli_fail of a command that has a budget. Where the budget was not kept to: the claims as members
- * of the object that --json prints, else the options that would help, a line each, on standard
- * error. */
+/* cli_fail for a command with a budget. If the budget was exceeded, the claims become members of
+ * the object of --json. Without --json the options that would help go to standard error, one per
+ * line. */
 int cli_claims_fail(const tn_fit_answer *answer, const char *input, const tn_error *error);
 
 #endif

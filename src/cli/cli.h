@@ -1,7 +1,7 @@
-/* cli.h - what the subcommands share: the table of commands, input, errors, progress.
+/* cli.h - shared by the subcommands: the table of commands, input, errors, progress.
  *
- * A command is one file in commands/ and one line in commands.def: a table of options, parsed into
- * a struct, one chain of public calls, printed.
+ * A command is one file in commands/ and one line in commands.def: it parses a table of options
+ * into a struct, makes one chain of public calls, and prints the result.
  */
 #ifndef TN_CLI_CLI_H
 #define TN_CLI_CLI_H
@@ -14,9 +14,9 @@
 typedef struct cli_command {
     const char *name;
     const char *summary;       /* one line for `tenure --help` */
-    const char *first;         /* its options that most need, "output json": up to ten */
-    const struct argp *parser; /* its options: for parsing, help and completion */
-    bool has_ranks; /* processes of mpirun run it together: what is wrong is told by one of them */
+    const char *first;         /* up to ten common options, "output json" */
+    const struct argp *parser; /* its options, for parsing, help and completion */
+    bool has_ranks; /* mpirun may start several processes; only one of them prints an error */
     int (*run)(int count, char **arguments); /* arguments[0] is "tenure NAME"; exit status */
 } cli_command;
 
@@ -27,44 +27,44 @@ typedef struct cli_command {
 uint32_t cli_command_count(void);
 const cli_command *cli_command_at(uint32_t index);
 
-/* lists.c: what this build knows, by the name of the list: "planners". */
+/* lists.c: the registries of this build, by list name: "planners". */
 typedef struct cli_list {
     const char *name, *about;
     uint32_t (*count)(void);
     const char *(*row)(uint32_t index);
-    const char *key; /* of the detail in JSON */
+    const char *key; /* JSON key of the detail */
     const char *(*detail)(uint32_t index);
-    const char *(*make)(uint32_t index, char *detail, size_t room); /* in place of `detail` */
+    const char *(*make)(uint32_t index, char *detail, size_t room); /* used instead of `detail` */
 } cli_list;
 uint32_t cli_list_count(void);
 const cli_list *cli_list_at(uint32_t index);
-const cli_list *cli_list_find(const char *name); /* NULL: there is none */
-#define CLI_LIST_TEXT 512                        /* bytes of a detail that is made */
+const cli_list *cli_list_find(const char *name); /* NULL: unknown name */
+#define CLI_LIST_TEXT 512                        /* bytes of a detail that `make` writes */
 
-/* parse.c: what every command takes is taken here; the rest goes to command->parser with `input`.
- * Ends the program with what was asked (--help), or with a usage error. */
+/* parse.c: parses the options of every command; command->parser gets the rest with `input`. Ends
+ * the program after --help and on a usage error. */
 void cli_parse(const cli_command *command, int count, char **words, void *input);
-/* Ends the program with a usage error of one line: what is wrong and what to do. */
+/* Ends the program with a usage error of one line: the problem, and how to fix it. */
 void cli_misuse(const struct argp_state *state, const char *format, ...)
     __attribute__((format(printf, 2, 3), noreturn));
-/* From here on usage errors are about the options in that file; NULL: the command line's again. */
+/* Later usage errors name this file, whose options are being read; NULL: the command line again. */
 void cli_misuse_in(const char *path);
-/* The same, of what was found out in some other way. */
+/* Ends the program with an error of the library. */
 void cli_end(const tn_error *error) __attribute__((noreturn));
-/* Prints how a command is used and its options: the first, or all of them. */
+/* Prints the usage of a command and its options: the common ones, or all. */
 void cli_help(const cli_command *command, bool all, FILE *to);
 
-/* How the user wants to be told. */
+/* How much the user wants to read. */
 typedef struct cli_tone {
-    bool quiet; /* files and the exit status alone, and errors */
+    bool quiet; /* errors only */
     bool brief; /* one line */
-    bool json;  /* one object: the command's own --json was given */
+    bool json;  /* one object; the command's own --json was given */
 } cli_tone;
 cli_tone cli_tone_asked(void);
 bool cli_follows_links(void); /* --follow-links, once the words are parsed */
 
-/* options.c: the options of a command as one list: its own, those of its children under their
- * headings, those of every command. */
+/* options.c: the options of a command in one list: its own, those of its children under their
+ * headings, and those of every command. */
 #define CLI_OPTIONS_MAX 96u
 typedef struct cli_option {
     const char *name, *argument; /* argument NULL: none */
@@ -81,78 +81,83 @@ void cli_options_list(const cli_command *command, cli_options *options);
 void cli_options_release(cli_options *options);
 extern const struct argp cli_common_argp;
 
-/* shape.c: columns of a terminal, or 80; of COLUMNS where that is set. */
+/* shape.c: columns of the terminal, else 80; the variable COLUMNS overrides both. */
 uint32_t cli_columns(FILE *to);
-/* Words that are filled into lines of so many columns, each after `indent` spaces, the first of
- * which starts at column `at`. */
+/* Prints text in lines of at most `columns`, each after `indent` spaces. The first line starts at
+ * column `at`. */
 void cli_fill(FILE *to, const char *text, uint32_t at, uint32_t indent, uint32_t columns);
 
 /* A row of a command's options: X(key, name, argument or NULL, help). Help is required. */
 #define CLI_OPTION(key, name, argument, help)                                                      \
     {name, key, argument, 0 * (int)sizeof(char[sizeof(help) > 8 ? 1 : -1]), help, 0},
 
-/* The suffixes that plans are written with (" .json .csv ..."), of every format that is registered.
+/* The suffixes of all registered formats for plans: " .json .csv ...".
  */
 #define CLI_SUFFIXES_MAX 160
 const char *cli_suffixes(char text[CLI_SUFFIXES_MAX]);
 
-/* visible.c: from here on, stdout and stderr show control characters as escapes. */
+/* visible.c: after this call stdout and stderr show control characters as escapes. */
 void cli_show_controls(void);
-FILE *cli_terminal(void);         /* standard error as it is, to move the cursor */
-int cli_descriptor(FILE *stream); /* of stdout and stderr, whatever they are */
-/* Prints text with names from files: no control character of theirs reaches the terminal. */
+FILE *cli_terminal(void);         /* the unfiltered standard error, to move the cursor */
+int cli_descriptor(FILE *stream); /* the file descriptor of stdout or stderr */
+/* Prints text that may hold names from files, with control characters shown as escapes. */
 void cli_put_text(FILE *file, const char *text);
-/* Prints "tenure: WHERE: MESSAGE" and returns the exit status. With --json an answer of status 1 or
- * 3 is an object on standard output as well, with `members` (",\"name\":...") behind its own. */
+/* shared.c: prints "tenure: error: ", "tenure: warning: " or "tenure: note: " on standard error, in
+ * colour on a terminal unless the variable NO_COLOR is set. */
+typedef enum cli_level { CLI_ERROR, CLI_WARNING, CLI_NOTE } cli_level;
+void cli_prefix(cli_level level);
+/* Prints "tenure: error: WHERE: MESSAGE" and returns the exit status. With --json and exit status 1
+ * or 3, also prints an object on standard output that ends with `members` (",\"name\":..."). */
 int cli_fail(const tn_error *error);
 int cli_fail_with(const tn_error *error, const char *members);
-/* Prints "tenure: note: MESSAGE". */
+/* Prints "tenure: note: MESSAGE", except with --quiet. */
 void cli_note(const char *message);
-/* Parses the value of an option, or ends the program with a usage error that names it. */
+/* Parses the value of an option. Ends the program with a usage error that names the option. */
 uint64_t cli_size(struct argp_state *state, const char *option, const char *text);
 uint64_t cli_number(struct argp_state *state, const char *option, const char *text);
 uint64_t cli_range(struct argp_state *state, const char *option, const char *text, uint64_t least,
                    uint64_t most);
 double cli_duration(struct argp_state *state, const char *option, const char *text);
 double cli_speed(struct argp_state *state, const char *option, const char *text); /* 0.5GB/s */
-double cli_real(struct argp_state *state, const char *option, const char *text);  /* from 0 up */
+double cli_real(struct argp_state *state, const char *option, const char *text);  /* at least 0 */
 uint64_t cli_count(struct argp_state *state, const char *option, const char *text,
-                   uint64_t most); /* from 1 up */
-/* Which of `names` (NULL at the end) it is, or a usage error that lists them. */
+                   uint64_t most); /* at least 1 */
+/* The index of `text` in `names` (NULL at the end), or a usage error that lists them. */
 uint32_t cli_choice(struct argp_state *state, const char *option, const char *text,
                     const char *const *names);
 #define CLI_CHOICE(state, option, text, ...)                                                       \
     cli_choice(state, option, text, (const char *const[]){__VA_ARGS__, NULL})
-/* A device of `tenure list hardware`, or a usage error with the nearest one. */
+/* A device of `tenure list hardware`, or a usage error that suggests the nearest name. */
 const tn_hardware *cli_hardware(const struct argp_state *state, const char *option,
                                 const char *text);
-/* A device of that list, or NULL and *limit bytes. */
+/* The same, or NULL and a size in *limit. */
 const tn_hardware *cli_device(const struct argp_state *state, const char *text, uint64_t *limit);
-/* Standard output whole or an error: flushed, and checked. Returns `status`, or 2 when it failed.
+/* Flushes standard output. Returns `status`, or 2 if any write failed.
  */
 int cli_finish(int status);
-/* version.c: all of `tenure --version`; returns the exit status. */
+/* version.c: prints `tenure version`; returns the exit status. */
 int cli_version(void);
 
-/* standard.c: `-`, standard input and output. A path "-" becomes one whose suffix tells the kind,
- * "-.csv"; other paths stay. What is read may be read again. */
+/* standard.c: `-`, standard input and output. The path "-" becomes a path with the suffix of its
+ * contents, such as "-.csv"; other paths stay. The input may be read several times. */
 bool cli_is_standard(const char *path);
 const char *cli_standard_input(struct argp_state *state, const char *path);
-const char *cli_standard_output(const char *path); /* text goes to standard error from then on */
-/* Files that are read and written: what is written must be none that is read, unless --overwrite is
- * given. cli_standard_input and cli_check_folder note theirs; cli_check_files looks at them. */
+const char *cli_standard_output(const char *path); /* later text for people goes to standard
+                                                    * error */
+/* An output file must not be an input file unless --overwrite is given. cli_standard_input and
+ * cli_check_folder record the files; cli_check_files compares them. */
 void cli_note_input(const char *path);
 void cli_note_output(const char *option, const char *path);
 void cli_check_files(void);
-/* A usage error where nobody could write such a file: before what it is for takes its time. */
+/* Ends with a usage error if this file cannot be written, before the work begins. */
 void cli_check_folder(struct argp_state *state, const char *option, const char *path);
-/* Files that one option names, each of which is written: the option may be repeated. */
+/* The output files of one option that may be repeated. */
 #define CLI_PATHS_MAX 16u
 typedef struct cli_paths {
     const char *at[CLI_PATHS_MAX];
     uint32_t count;
 } cli_paths;
-/* Adds a file whose suffix is one of `suffixes` (NULL at its end), or ends with a usage error. */
+/* Adds a file with one of the `suffixes` (NULL at the end), or ends with a usage error. */
 void cli_paths_add(struct argp_state *state, const char *option, const char *const *suffixes,
                    const char *path, cli_paths *paths);
 #define CLI_PATHS_ADD(state, option, path, paths, ...)                                             \
@@ -161,18 +166,17 @@ bool cli_paths_has(const cli_paths *paths, const char *suffix);
 tn_status cli_paths_write(const cli_paths *paths,
                           tn_status (*write)(const void *self, const char *path, tn_error *error),
                           const void *self, tn_error *error);
-void cli_paths_print(const cli_paths *paths); /* "wrote FILE", a line each */
-/* The one file of an option that cannot be repeated, or a usage error. */
+void cli_paths_print(const cli_paths *paths); /* "wrote FILE", one line per file */
+/* Stores the file of an option that must not be repeated, or ends with a usage error. */
 void cli_path_once(struct argp_state *state, const char *option, const char **slot,
                    const char *path);
-/* One more file to write, in a format that its suffix says and a folder that there is, or a usage
- * error. */
+/* Adds an output file. A usage error if its suffix has no format or its folder does not exist. */
 void cli_add_output(struct argp_state *state, const char **outputs, uint32_t *count, uint32_t most,
                     const char *path);
 
 /* --- input: a model or a problem --- */
 
-enum { /* keys of the shared options; commands use letters and numbers from 400 */
+enum { /* keys of the shared options; a command uses letters and numbers from 400 */
        CLI_DIM = 300,
        CLI_READ_LIMIT,
        CLI_INPUT_SHAPE,
@@ -190,7 +194,7 @@ enum { /* keys of the shared options; commands use letters and numbers from 400 
        CLI_KERNELS,
        CLI_NO_REWRITE,
        CLI_FASTEST,
-       CLI_BATCH, /* from here on: commands have words of their own for them, plans carry them */
+       CLI_BATCH, /* from here on: recorded in plans; commands describe them in their own way */
        CLI_TARGET,
        CLI_VARIABLES_OUTSIDE,
        CLI_SPLIT_REGION,
@@ -199,25 +203,25 @@ enum { /* keys of the shared options; commands use letters and numbers from 400 
 
 #define CLI_BANKS_MAX 16u /* memories of one device */
 
-/* Whose kernels run a .tflite model: they decide about scratch memory. */
+/* The kernel library that runs a .tflite model; it determines the scratch memory. */
 typedef enum cli_kernels { CLI_KERNELS_REFERENCE, CLI_KERNELS_CMSIS, CLI_KERNELS_ANY } cli_kernels;
 
 typedef enum cli_runner { CLI_RUNNER_NONE, CLI_RUNNER_PLAIN, CLI_RUNNER_ONEDNN } cli_runner;
-typedef struct cli_whom { /* for whose kernels memory is planned: whom.h. Zero: the graph alone */
+typedef struct cli_whom { /* the kernel library to plan for (whom.h); zero: the graph alone */
     cli_runner runner;
-    uint32_t threads; /* of theirs; 0: 1 */
-    bool no_rewrite;  /* operators as they are in the file */
-    bool staged;      /* a step in stages: rewritten before it is divided, not behind that */
-    bool fastest;     /* whatever scratch that takes */
+    uint32_t threads; /* of the kernels; 0 means 1 */
+    bool no_rewrite;  /* keep the operators of the file */
+    bool staged;      /* training with pipeline stages: rewrite before dividing, not after */
+    bool fastest;     /* fastest kernels, regardless of their scratch */
 } cli_whom;
 
-/* Whether operators run in parts (split.h). */
+/* Whether operators run in tiles (split.h). */
 typedef struct cli_split {
-    tn_split_region *regions; /* [region_count] those of a plan, with `again`; 0: none */
+    tn_split_region *regions; /* [region_count] the regions of a plan, with `again` */
     tn_split_again *again;    /* [again_count] */
     uint32_t region_count, again_count;
     bool asked, has_share;
-    bool sweeps; /* a curve is asked for */
+    bool sweeps; /* a curve was requested */
     tn_setup_split options;
 } cli_split;
 
@@ -225,36 +229,37 @@ typedef struct cli_input {
     const char *path;
     tn_import_options import;
     tn_occupancy_options occupancy_options;
-    bool has_model_options;   /* one that makes sense for models only was given */
-    uint32_t given;           /* options of the command line: bit key - CLI_DIM */
-    const char *format;       /* --format as it was given; NULL: it was not */
-    const char *target;       /* of `arena`: the microcontroller; NULL: none */
-    uint64_t alignment;       /* 0: the default of the input */
-    uint64_t read_limit;      /* bytes from a pipe; 0: the default */
-    bool wants_csv;           /* the plan will be written as a CSV, which cannot say everything */
-    bool ends_work;           /* cli_interrupt_ends_work, once it was read */
-    const char *order;        /* of operators; NULL: the file's */
-    const tn_op_id *sequence; /* a plan's own order, of verify */
+    bool has_model_options;   /* an option for models only was given */
+    uint32_t given;           /* options of the command line, as bits 1 << (key - CLI_DIM) */
+    const char *format;       /* --format as given, or NULL */
+    const char *target;       /* the microcontroller of `arena`, or NULL */
+    uint64_t alignment;       /* 0: the default */
+    uint64_t read_limit;      /* most bytes from a pipe; 0: the default */
+    bool wants_csv;           /* the plan will be written as CSV, which cannot describe every
+                               * problem */
+    bool ends_work;           /* call cli_interrupt_ends_work after reading */
+    const char *order;        /* order of operators; NULL: the order of the file */
+    const tn_op_id *sequence; /* the order of a plan, for verify */
     uint32_t sequence_count;
-    bool replays;              /* the program is a plan's own: nothing is chosen anew */
-    const tn_program *program; /* that one, once the graph is there */
-    uint64_t *scratch; /* then [operators] bytes of scratch that the plan gives each kernel; NULL:
-                        * there are no kernels */
+    bool replays;              /* the program comes from a plan; choose nothing */
+    const tn_program *program; /* that program, after the graph was made */
+    uint64_t *scratch; /* [operators] then the scratch bytes that the plan gives each kernel; NULL:
+                        * no kernels */
     tn_bank banks[CLI_BANKS_MAX];
     uint32_t bank_count;
-    cli_kernels kernels; /* of a .tflite model */
+    cli_kernels kernels; /* for a .tflite model */
     cli_whom whom;
     tn_static_place statics;
-    cli_split split;                     /* of plan and run */
-    const struct cli_training *training; /* NULL, or what is planned is a step of it */
+    cli_split split;                     /* for plan and run */
+    const struct cli_training *training; /* NULL, or plan a step of this training */
     uint64_t *workspaces;                /* [operators of a .tflite model] */
-    /* what was loaded */
+    /* loaded */
     tn_graph *graph;
-    tn_graph *rewritten; /* what of it is trained; NULL: itself */
-    tn_training step;    /* with `training` */
-    tn_setup *setup;     /* of a model; NULL: none */
+    tn_graph *rewritten; /* the part of `graph` that is trained; NULL: all of it */
+    tn_training step;    /* set with `training` */
+    tn_setup *setup;     /* set for a model; NULL: none */
     const tn_occupancy *occupancy;
-    tn_problem *own; /* when the input is a problem */
+    tn_problem *own; /* set for a problem */
     tn_layout own_layout;
     const tn_problem *problem;
     const tn_layout *layout; /* NULL: not planned */
@@ -262,67 +267,68 @@ typedef struct cli_input {
     uint32_t stage_count;
 } cli_input;
 
-/* The options that say how to read the input; a child of each command's parser. Without those that
- * mean nothing to who runs the model, or something else in `estimate`. */
+/* The options for reading the input, a child of each command's parser. The variants omit options
+ * that do not apply when a model runs, or that mean something else in `estimate`. */
 extern const struct argp cli_input_argp, cli_input_run_argp, cli_input_train_argp,
     cli_input_sizes_argp, cli_input_estimate_argp;
-/* Takes one option by its name, as plans carry it; value NULL: a switch. False: there is none. */
+/* Applies an option by name, as recorded in a plan; value NULL: a switch. False: unknown name. */
 bool cli_input_apply(cli_input *input, const char *name, const char *value);
-/* The one path that a command takes; what: "model" or "input", for who gives another. */
+/* Stores the input path of a command. `what` ("model", "input") names it in the usage error for a
+ * second path. */
 void cli_input_take(cli_input *input, struct argp_state *state, const char *what, const char *path);
 bool cli_input_is_model(const cli_input *input);
-/* The graph that is planned: the model's, or what it was rewritten to. */
+/* The graph that is planned: the model's own, or the rewritten one. */
 const tn_graph *cli_input_graph(const cli_input *input);
 tn_status cli_input_load(cli_input *input, tn_error *error); /* sets `problem` */
-/* The problem of a model anew, after its options of memory were changed. */
+/* Makes the problem of a model again after its memory options changed. */
 tn_status cli_input_again(cli_input *input, tn_error *error);
-/* The same for input->program, instead of the one that was made. */
+/* The same for input->program instead of the program that was made. */
 tn_status cli_input_replay(cli_input *input, tn_error *error);
 /* The same for kernels of these options. */
 tn_status cli_input_occupy(cli_input *input, const tn_micro_options *micro, tn_error *error);
-/* Loads and plans: sets `layout`; of several orders that were asked for the one with the smallest
- * arena. */
+/* Loads and plans; sets `layout`. With --order auto it keeps the order with the smallest arena. */
 tn_status cli_input_plan(cli_input *input, const tn_plan_options *options, tn_error *error);
-/* Loads, and plans with operators in parts: tn_setup_split_sweep. */
+/* Loads, and plans with operators in tiles: tn_setup_split_sweep. */
 tn_status cli_input_sweep(cli_input *input, const tn_plan_options *options, uint32_t count,
                           tn_setup **setups, uint32_t *found, tn_error *error);
-void cli_input_take_setup(cli_input *input, tn_setup *setup); /* it is the input's */
+void cli_input_take_setup(cli_input *input, tn_setup *setup); /* now owned by the input */
 void cli_input_release(cli_input *input);
-void cli_input_release_loaded(cli_input *input); /* what was loaded; the options stay */
+void cli_input_release_loaded(
+    cli_input *input); /* releases the loaded data and keeps the options */
 void cli_stage(cli_input *input, const char *name, double seconds);
 double cli_clock(void);
-/* A handler of SIGINT or SIGTERM that stays, and holds back both while it runs. It asks first
- * whether somebody asks again, who wants the process to end at once, as it then does when the
- * handler returns. What comes within a quarter of a second is one wish: timeout(1) signals the
- * process, then its group, and so it gets two. */
+/* A handler of SIGINT or SIGTERM calls this first. A second signal ends the process as soon as the
+ * handler returns. Signals within a quarter of a second count as one, because timeout(1) signals
+ * the process and then its group. Both signals are blocked while the handler runs. */
 void cli_on_signal(int number, void (*handler)(int));
-/* A handler: removes unfinished files, then ends the process as the signal does by default. */
+/* A signal handler that removes unfinished files, then ends the process as the signal does by
+ * default. */
 void cli_end_by_signal(int number);
 bool cli_asks_again(int number);
 
-#define CLI_TFLITE_ALIGNMENT 16u /* of plans inside .tflite models, by default */
+#define CLI_TFLITE_ALIGNMENT 16u /* default alignment for plans inside .tflite models */
 
-/* tflite.c: lets a report of the input write a .tflite model with the plan inside, where it is one.
+/* tflite.c: if the input is a .tflite model, lets its report write that model with the plan inside.
  */
 void cli_report_model(tn_report *report, cli_input *input);
 
 /* --- progress --- */
 
-/* A context that tells of long work on standard error: by a bar on a terminal, else by lines. */
+/* A context that reports progress on standard error as --progress asks. */
 tn_context cli_context(void);
 void cli_progress_end(void);
-extern const char *const cli_progress_modes[]; /* of --progress; NULL at the end */
+extern const char *const cli_progress_modes[]; /* the values of --progress; NULL at the end */
 void cli_progress_set(uint32_t mode);
-void cli_progress_plain_costs(void); /* times are costs of no unit */
-/* From here on Ctrl-C ends planning and fitting with the best answer so far; a second one ends the
- * process. */
+void cli_progress_plain_costs(void); /* costs have no unit */
+/* After this call Ctrl-C stops planning and fitting with the best answer so far; a second one ends
+ * the process. */
 void cli_interrupt_ends_work(void);
 bool cli_interrupted(void);
-/* From this time on (cli_clock) long work of the stage (NULL: of any) ends as if it was
- * interrupted; 0: no more. */
+/* After time `at` (cli_clock) the work of the stage (NULL: any) stops as if interrupted; 0: no
+ * deadline. */
 void cli_deadline(double at, const char *stage);
 bool cli_is_late(void);
-/* Says that it was, and how far the answer is from the bound (0: there is none); status 3. */
+/* Prints that the search was interrupted, and the gap to the bound (0: no bound). Returns 3. */
 int cli_tell_interrupted(uint64_t best, uint64_t bound);
 
 #endif

@@ -1,4 +1,4 @@
-/* embed.h - what the parts of `tenure embed` share. */
+/* embed.h - declarations shared by the files of `tenure embed`. */
 #ifndef TN_CLI_EMBED_H
 #define TN_CLI_EMBED_H
 
@@ -19,7 +19,7 @@ typedef struct embed_arguments {
     uint32_t policy_count;
     tn_embedding_zipf zipf;
     bool has_zipf;
-    const char *run; /* the table that lookups are really done in; NULL: none */
+    const char *run; /* a real table to run the lookups in, or NULL */
     const char *reader;
     uint64_t cache_bytes;
     uint32_t batch, sample;
@@ -27,7 +27,7 @@ typedef struct embed_arguments {
     tn_context context;
 } embed_arguments;
 
-/* Hits of every policy, and with a table how fast it was. */
+/* Prints the hits of every policy and, with a table, the speed of its lookups. */
 tn_status embed_replay(embed_arguments *arguments, tn_error *error);
 
 #endif

@@ -1,7 +1,7 @@
-/* embed_replay.c - `tenure embed replay`: what each policy hits, beside the bound.
+/* embed_replay.c - `tenure embed replay`: the hits of each policy, compared with an upper bound.
  *
- * Every policy gets the rows that the given bytes leave room for when its own records are counted;
- * the bound gets the most that any of them has, so that it bounds all.
+ * A policy gets as many rows as fit in the given bytes with its own records. The bound uses the
+ * largest of these row counts, so it bounds every policy.
  */
 #include "cli/embed.h"
 
@@ -12,18 +12,18 @@
 #include "base/base.h"
 #include "report/format.h"
 
-typedef struct embed_row { /* of the table that is printed */
+typedef struct embed_row { /* columns of the printed table */
     const char *policy;
     uint32_t slots;
     tn_embedding_replayed replayed;
-    double per_s, waited; /* lookups a second in the table, the share of time spent waiting */
+    double per_s, waited; /* lookups per second in the table, fraction of time spent waiting */
 } embed_row;
 
 typedef struct embed_found {
     embed_row rows[EMBED_POLICIES_MAX];
     tn_embedding_trace *trace;
     tn_embedding_table table;
-    uint32_t most; /* slots of the policy that has the most */
+    uint32_t most; /* the largest number of slots of any policy */
 } embed_found;
 
 static bool embed_is_bound(const char *policy) { return strcmp(policy, "belady") == 0; }
@@ -46,7 +46,7 @@ static tn_embedding_options embed_cache(const embed_arguments *arguments, const 
     return options;
 }
 
-/* --- what is replayed --- */
+/* --- the lookups --- */
 
 static tn_status embed_facts_of(const embed_arguments *arguments, tn_embedding_table *table,
                                 tn_error *error) {
@@ -80,8 +80,9 @@ static tn_status embed_load(embed_arguments *arguments, embed_found *found, tn_e
             rows = found->table.rows = (uint64_t)numbers[i] + 1;
         else
             TN_FAIL(error, TN_E_INVALID,
-                    "lookup %" PRIu64 " asks for row %u; the table has rows 0 to %" PRIu64, i,
-                    numbers[i], rows - 1);
+                    "lookup %" PRIu64 " reads row %u; the table has rows 0 to %" PRIu64
+                    "; make a larger table or check --rows",
+                    i, numbers[i], rows - 1);
     }
     if (found->table.scale < 0 || arguments->run == NULL) found->table.scale = 0;
     return TN_OK;
@@ -114,8 +115,9 @@ static tn_status embed_run_table(const embed_arguments *arguments, const embed_f
     tn_embedding_close(e);
     if (status == TN_OK && facts.hits != row->replayed.hits)
         status = tn__fail(error, TN_E_INTERNAL,
-                          "%s hits %" PRIu64 " in the table, %" PRIu64 " without it", row->policy,
-                          facts.hits, row->replayed.hits);
+                          "policy %s has %" PRIu64 " hits in the table and %" PRIu64
+                          " in the replay; please report this bug",
+                          row->policy, facts.hits, row->replayed.hits);
     return status;
 }
 
@@ -155,13 +157,13 @@ static tn_status embed_slots(const embed_arguments *arguments, embed_found *foun
         tn_embedding_options options =
             embed_cache(arguments, embed_is_bound(row->policy) ? "lru" : row->policy);
         TN_TRY(tn_embedding_bytes(&found->table, &options, 1, &least, error));
-        TN_FAIL(error, TN_E_INVALID, "--cache: no room for a row; it takes %s at least",
+        TN_FAIL(error, TN_E_INVALID, "--cache: too small for one row; give at least %s",
                 tn_size_format(least, text));
     }
     return TN_OK;
 }
 
-/* --- said --- */
+/* --- output --- */
 
 static const embed_row *embed_bound(const embed_arguments *arguments, const embed_found *found) {
     for (uint32_t i = 0; i < arguments->policy_count; i++)
@@ -192,7 +194,7 @@ static void embed_print(const embed_arguments *arguments, const embed_found *fou
            tn__grouped(count, lookups), tn__grouped(found->table.rows, rows), found->table.dim,
            tn_dtype_name(found->table.type), tn_size_format(arguments->cache_bytes, size));
     if (bound != NULL)
-        printf("  %s different rows: the first lookup of each is nobody's hit\n",
+        printf("  %s distinct rows; the first lookup of each row always misses\n",
                tn__grouped(bound->replayed.cold, rows));
     printf("\n  policy         room, rows    hits, of    of different%s%s\n",
            bound != NULL ? "   of the" : "",
@@ -240,7 +242,7 @@ static tn_status embed_print_json(const embed_arguments *arguments, const embed_
     }
     tn__text_put(&text, "]}");
     if (!text.failed) puts(text.data);
-    tn_status status = text.failed ? tn__no_memory(error, "what was found as text") : TN_OK;
+    tn_status status = text.failed ? tn__no_memory(error, "the results as text") : TN_OK;
     tn__text_release(&text);
     return status;
 }

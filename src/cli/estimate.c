@@ -1,7 +1,7 @@
 /* estimate.c - one estimate of a model, and the largest batch that fits.
  *
- * Every trial goes through the whole corridor again: load, train, kernels, order, plan or pool. So
- * a change is offered only with the bytes that it was computed to take.
+ * Each trial runs all stages again: load, train, kernels, order, plan or pool. So a suggested
+ * change always comes with its computed bytes.
  */
 #include "cli/estimate.h"
 
@@ -17,16 +17,17 @@
 
 #define ESTIMATE_BATCH_MOST (UINT64_C(1) << 40)
 #define ESTIMATE_FIT_S                                                                             \
-    60.0 /* of a change: longer than most searches, so that it gives what a call does */
+    60.0 /* for one suggestion: longer than most searches, so that a later call gives the same
+          * result */
 
-typedef struct estimate_made { /* of one trial; all is released behind it */
+typedef struct estimate_made { /* the objects of one trial; released after it */
     cli_input input;
     tn_training training;
     tn_pytorch pytorch;
     tn_graph *rewritten;
-    const tn_graph *graph; /* that is set up */
-    tn_fit_answer answer;  /* of a budget; zero: there is none */
-    tn_setup *setup;       /* the answer's, where there is one; NULL: it is the input's */
+    const tn_graph *graph; /* the graph to compile */
+    tn_fit_answer answer;  /* for a budget; zero without one */
+    tn_setup *setup;       /* owned by the answer, if there is one; NULL: owned by the input */
 } estimate_made;
 
 static void estimate_release(estimate_made *made) {
@@ -46,18 +47,19 @@ static tn_status estimate_load(const cli_way *way, estimate_made *made, tn_error
     input->graph = NULL;
     input->setup = NULL;
     input->workspaces = NULL;
-    input->training = NULL; /* that is the way's */
+    input->training = NULL; /* owned by the way */
     input->rewritten = NULL;
     input->step = (tn_training){0};
     input->stage_count = 0;
     if (way->batch > 0 && !tn__has_suffix(input->path, ".onnx"))
         TN_FAIL(error, TN_E_UNSUPPORTED,
-                "--batch and --max-batch are for .onnx models; --input-shape sets a whole shape");
+                "--batch and --max-batch need an .onnx model; use --input-shape for other formats");
     input->import.batch = (int64_t)way->batch;
     return TN_OK;
 }
 
-/* As PyTorch runs it: its modules are put together again where the exporter took them apart. */
+/* As PyTorch runs it: merges operators back into the PyTorch modules that the exporter
+ * decomposed. */
 static tn_status estimate_pytorch(const cli_way *way, estimate_made *made, tn_error *error) {
     static const uint32_t states[] = {0, 1, 2, 2, 0}, scratch[] = {0, 0, 2, 2, 0};
     tn_pytorch_options options = TN_PYTORCH_OPTIONS_INIT;
@@ -102,7 +104,7 @@ static tn_occupancy_options estimate_memory(const cli_way *way, const estimate_m
     return memory;
 }
 
-/* The device that is asked about, or one that does eight operations while a byte moves. */
+/* The requested device, or a model device with eight operations per byte moved. */
 static tn_costs_model estimate_rates(const cli_way *way) {
     tn_costs_model model = TN_COSTS_MODEL_INIT;
     const tn_hardware *device = way->device;
@@ -112,7 +114,7 @@ static tn_costs_model estimate_rates(const cli_way *way) {
     return model;
 }
 
-/* As tn_fit_request asks for them. */
+/* The callback `costs` of tn_fit_request. */
 static tn_status estimate_costs(void *self, const tn_setup *setup, tn_costs **costs,
                                 tn_error *error) {
     const cli_way *way = self;
@@ -120,7 +122,7 @@ static tn_status estimate_costs(void *self, const tn_setup *setup, tn_costs **co
     return tn_costs_create_model(tn_setup_graph(setup), &model, costs, error);
 }
 
-/* Ranks are counted as they train: by costs that none of them has measured. */
+/* Ranks are planned as they train, with costs that were not measured. */
 static tn_status estimate_fit(const cli_way *way, const tn_setup_options *options,
                               estimate_made *made, tn_error *error) {
     tn_fit_request request = TN_FIT_REQUEST_INIT;
@@ -183,8 +185,8 @@ static tn_status estimate_program(const cli_way *way, estimate_made *made, tn_er
     return estimate_set_up(way, made, error);
 }
 
-/* "layer1." of "layer1.0.conv.weight", when it is new; layer_count may be one more than there is
- * room for. */
+/* Adds "layer1." for "layer1.0.conv.weight" if it is new. layer_count may exceed the capacity by
+ * one. */
 static void estimate_layer(cli_found *found, const char *name) {
     const char *dot = strchr(name, '.');
     size_t size = dot != NULL ? (size_t)(dot - name) + 1 : 0;
@@ -197,7 +199,7 @@ static void estimate_layer(cli_found *found, const char *name) {
     found->layer_count++;
 }
 
-/* The first extent of the first input, where it is a number of samples; else 0. */
+/* The batch size of the first input, or 0 if it has no batch dimension. */
 static uint64_t estimate_batch(const tn_graph *graph) {
     tn_tensor_id input;
     bool single;
@@ -208,7 +210,7 @@ static uint64_t estimate_batch(const tn_graph *graph) {
     return (uint64_t)tn_graph_tensor(graph, input)->shape[0];
 }
 
-/* Both figures of weights that are stored in few bits. Without memory for it: none. */
+/* Stored and expanded bytes of quantised weights; zeros if out of memory. */
 static tn__packed_sums estimate_packed(const tn_graph *graph) {
     const tn_context context = tn__context(NULL);
     uint32_t count = tn_graph_tensor_count(graph);
@@ -221,7 +223,7 @@ static tn__packed_sums estimate_packed(const tn_graph *graph) {
     return sums;
 }
 
-/* What an export for inference folds away is missed by who trains it. */
+/* An export for inference folds normalisation away, which training then lacks. */
 static void estimate_count(const tn_graph *model, cli_found *found) {
     found->convolutions = 0;
     found->normalises = false;
@@ -253,7 +255,7 @@ static void estimate_tell(const estimate_made *made, const tn_occupancy *occupan
         estimate_layer(found, tensor->name);
     }
     if (found->layer_count > 0 && found->layer_count <= CLI_LAYERS_MAX)
-        found->layer_count--; /* the last one stays */
+        found->layer_count--; /* keep the last one */
     if (found->layer_count > CLI_LAYERS_MAX) found->layer_count = CLI_LAYERS_MAX;
     uint32_t step = found->estimate.peak_step;
     if (found->estimate.peak_op != TN_NONE) {
@@ -266,7 +268,7 @@ static void estimate_tell(const estimate_made *made, const tn_occupancy *occupan
     }
 }
 
-/* The plan that was estimated, as `tenure plan` writes it. */
+/* Writes the estimated plan as `tenure plan` does. */
 static tn_status estimate_write(const cli_way *way, const estimate_made *made,
                                 const tn_occupancy *occupancy, const tn_estimate *estimate,
                                 tn_error *error) {
@@ -287,7 +289,7 @@ static tn_status estimate_write(const cli_way *way, const estimate_made *made,
     input.whom = whom;
     input.training = way->train ? &way->training : NULL;
     cli_words_of(&input, made->setup, &words);
-    /* another tool's step, or a part of one, is not made again from options of ours */
+    /* our options cannot reproduce the step of PyTorch or of one rank */
     if (!way->pytorch && tn_grid_ranks(&way->ranks.grid) <= 1)
         cli_report_words(&report, "estimate", &words);
     tn_status status = words.failed ? tn__no_memory(error, "the options of the plan") : TN_OK;
@@ -331,7 +333,7 @@ static tn_status estimate_once(const cli_way *way, cli_found *found, tn_error *e
     return status;
 }
 
-/* Each stage as its first rank plans it; the one that takes most is told. */
+/* Plans each stage for its first rank and reports the stage that needs most memory. */
 static tn_status estimate_stages(const cli_way *way, cli_found *found, tn_error *error) {
     const tn_grid *grid = &way->ranks.grid;
     cli_staged stages[TN_STAGE_PARTS_MAX];
@@ -342,14 +344,15 @@ static tn_status estimate_stages(const cli_way *way, cli_found *found, tn_error 
         TN_TRY(estimate_once(&trial, &one, error));
         stages[at.pipeline] = (cli_staged){one.estimate.arena, one.estimate.fixed};
         if (at.pipeline == 0 || one.estimate.total > found->estimate.total) *found = one;
-        trial.output_count = 0; /* of the first alone */
+        trial.output_count = 0; /* write files for the first stage only */
     }
     memcpy(found->stages, stages, grid->pipeline * sizeof *stages);
     found->fits = way->limit == 0 || found->estimate.total <= way->limit;
     return TN_OK;
 }
 
-/* A pool is given the limit as its capacity: it may then take less than one without end. */
+/* A pool gets the limit as its capacity, because it may then reserve less than an unlimited
+ * pool. */
 tn_status cli_estimate_within(const cli_way *way, cli_found *found, tn_error *error) {
     cli_way trial = *way;
     if (way->train && way->ranks.grid.pipeline > 1) return estimate_stages(way, found, error);
@@ -367,7 +370,7 @@ tn_status cli_estimate_within(const cli_way *way, cli_found *found, tn_error *er
     return TN_OK;
 }
 
-/* The forward pass alone, in an arena beside what training keeps. */
+/* The forward pass alone, in an arena that exists in addition to the training state. */
 static tn_status estimate_evaluation(const cli_way *way, cli_found *found, tn_error *error) {
     cli_way model = *way;
     cli_found alone;
@@ -375,9 +378,10 @@ static tn_status estimate_evaluation(const cli_way *way, cli_found *found, tn_er
     const cli_ranks *ranks = &way->ranks;
     bool divided = ranks->grid.tensor > 1 || ranks->grid.pipeline > 1;
     if (divided || ranks->shard != TN_SHARD_NONE)
-        found->estimate.phase[TN_PHASE_CHECKPOINT] = TN_SIZE_UNKNOWN; /* not one tensor by itself */
+        found->estimate.phase[TN_PHASE_CHECKPOINT] = TN_SIZE_UNKNOWN; /* ranks gather more than one
+                                                                       * tensor */
     if (divided || ranks->shard == TN_SHARD_PARAMETERS)
-        return TN_OK; /* one of them has the whole then, beside its part */
+        return TN_OK; /* one rank then holds the whole model in addition to its shard */
     model.train = false;
     TN_TRY(estimate_once(&model, &alone, error));
     found->estimate.phase[TN_PHASE_EVALUATION] =
@@ -386,7 +390,7 @@ static tn_status estimate_evaluation(const cli_way *way, cli_found *found, tn_er
 }
 
 tn_status cli_estimate(const cli_way *way, cli_found *found, tn_error *error) {
-    cli_way trial = *way; /* writes no more */
+    cli_way trial = *way; /* writes no files */
     trial.output_count = 0;
     TN_TRY(cli_estimate_within(way, found, error));
     return estimate_evaluation(&trial, found, error);
@@ -407,13 +411,15 @@ static tn_status estimate_fits(const cli_way *way, uint64_t batch, bool *fits, t
 tn_status cli_estimate_max_batch(const cli_way *way, uint64_t *batch, tn_error *error) {
     uint64_t fits = 0, fails = 1;
     bool fine = true;
-    while (fine) { /* double until it no longer fits */
+    while (fine) { /* double until the batch does not fit */
         TN_TRY(estimate_fits(way, fails, &fine, error));
         if (!fine) break;
         fits = fails;
         fails *= 2;
         if (fails > ESTIMATE_BATCH_MOST)
-            TN_FAIL(error, TN_E_INVALID, "memory hardly depends on the batch: 2^40 fit");
+            TN_FAIL(error, TN_E_INVALID,
+                    "a batch of 2^40 fits, so memory does not depend on the batch; check that the "
+                    "first input has a batch dimension");
     }
     while (fails - fits > 1) {
         uint64_t middle = fits + (fails - fits) / 2;

@@ -1,5 +1,5 @@
-/* estimate.h - `tenure estimate`: from a way to run a model to the bytes that it takes, as often as
- * batches and changes are tried. */
+/* estimate.h - `tenure estimate`: computes the bytes of one way to run a model, also for trial
+ * batches and suggested changes. */
 #ifndef TN_CLI_ESTIMATE_H
 #define TN_CLI_ESTIMATE_H
 
@@ -8,81 +8,82 @@
 #include "cli/ranks.h"
 #include "cli/whom.h"
 
-#define CLI_LAYERS_MAX 6u /* that a line of advice can name */
+#define CLI_LAYERS_MAX 6u /* layers that a suggestion can name */
 
-/* How the model is read and run; copied and changed to try something else. */
+/* How the model is read and run; a trial changes a copy. */
 typedef struct cli_way {
     cli_input input; /* only its options are used */
-    uint64_t batch;  /* of a rank; 0: as the file says */
+    uint64_t batch;  /* per rank; 0: as in the file */
     bool train, pytorch;
     cli_training training;
-    cli_ranks ranks; /* that train it */
+    cli_ranks ranks; /* the ranks of training */
     tn_estimate_options options;
     cli_runner runner;
     cli_choices choices;
-    uint64_t limit; /* bytes that it must fit into; 0: none */
-    uint64_t fit;   /* bytes that a program is looked for that keeps to them; 0: as it is */
-    uint32_t allow; /* TN_FIT_* that may keep to it */
-    double link;    /* bytes a second to the host and back, for swaps */
-    bool tries;     /* a change is looked at: no search lasts long */
-    const char *const *outputs; /* [output_count] files for the plan of the first trial */
+    uint64_t limit;             /* limit in bytes; 0: none */
+    uint64_t fit;               /* budget in bytes for a fitted program; 0: no fitting */
+    uint32_t allow;             /* techniques (TN_FIT_*) for that budget */
+    double link;                /* bytes per second to and from the host, for swaps */
+    bool tries;                 /* a suggestion is tried: use short searches */
+    const char *const *outputs; /* [output_count] output files for the first plan */
     uint32_t output_count;
-    const tn_hardware *device; /* what the limit is of; NULL: none that is known */
+    const tn_hardware *device; /* the device of the limit, or NULL */
 } cli_way;
 
-typedef struct cli_staged { /* what a stage of a pipeline takes */
+typedef struct cli_staged { /* memory of one pipeline stage */
     uint64_t arena, fixed;  /* as in tn_estimate */
 } cli_staged;
 
-typedef struct cli_found { /* what one way takes; of a pipeline, its stage that takes most */
+typedef struct cli_found { /* the result; for a pipeline, that of its largest stage */
     tn_estimate estimate;
     uint32_t steps;
     char peak_op[160]; /* "Conv 'node_12'" */
-    uint64_t batch;    /* first extent of the first input, of a rank; 0: there is none */
-    bool joins;        /* it has concatenations that may be fused */
+    uint64_t batch;    /* batch size per rank; 0: no batch dimension */
+    bool joins;        /* it has concatenations that can be fused */
     uint64_t parameters;
-    tn__packed_sums packed; /* weights that DequantizeLinear expands; 0 results: there are none */
-    uint32_t convolutions;  /* of the model, and whether any operator normalises */
+    tn__packed_sums packed; /* weights expanded by DequantizeLinear, if any */
+    uint32_t convolutions;  /* in the model; normalises: it has a normalisation operator */
     bool normalises;
-    tn_report_kernels kernels; /* with for_kernels */
-    bool for_kernels;          /* of this machine; else for the graph alone */
+    tn_report_kernels kernels; /* set with for_kernels */
+    bool for_kernels;          /* kernels of this machine; else the graph alone */
     char pieces[CLI_PIECES_MAX];
-    bool fits;        /* into the limit: a pool, when it may take no more */
-    bool fitted;      /* to `fit`, which the plain program exceeds */
-    double more_time; /* then, as a share of the plain program's, by a model of the device */
-    uint64_t host;    /* then, bytes on the host for what is swapped */
-    /* what the names of parameters begin with, up to a dot, in order ("layer1."): what may be
-     * frozen; the last one, or what is beyond the room, is not listed */
+    bool fits;        /* within the limit, which is also a pool's capacity */
+    bool fitted;      /* a program was fitted, because the plain one exceeds `fit` */
+    double more_time; /* then the predicted extra time, relative to the plain program */
+    uint64_t host;    /* then the host bytes for swapped tensors */
+    /* the prefixes of parameter names up to the first dot ("layer1."), in order, which may be
+     * frozen. The last prefix, and any beyond the capacity, are not listed. */
     char layers[CLI_LAYERS_MAX][32];
     uint32_t layer_count;
-    cli_staged stages[TN_STAGE_PARTS_MAX]; /* [those of the pipeline; none: there is none] */
+    cli_staged stages[TN_STAGE_PARTS_MAX]; /* [pipeline stages]; unused without a pipeline */
 } cli_found;
 
 tn_status cli_estimate(const cli_way *way, cli_found *found, tn_error *error);
-/* The same without the evaluation beside training. */
+/* The same without the evaluation phase of training. */
 tn_status cli_estimate_within(const cli_way *way, cli_found *found, tn_error *error);
-/* The largest batch that fits; 0: not even 1. */
+/* The largest batch that fits; 0 if a batch of 1 does not fit. */
 tn_status cli_estimate_max_batch(const cli_way *way, uint64_t *batch, tn_error *error);
 
 typedef struct cli_change {
     char text[160];   /* "--dtype bf16 --fuse-update" */
     uint64_t total;   /* bytes with it */
-    bool priced;      /* it computes again, and takes ... */
-    double more_time; /* ... so much longer, as a share; predicted */
+    bool priced;      /* it recomputes; more_time is known */
+    double more_time; /* predicted extra time, as a fraction */
 } cli_change;
-/* "would fit with --dtype bf16: ...", a line each; where there is none, that nothing does. */
+/* Prints "would fit with --dtype bf16: ..." for each change, or that none was found. */
 void cli_changes_tell(const cli_change *changes, uint32_t count);
-/* As a member: ,"changes":[{"change":"--dtype bf16","total":N},..]. */
+/* The same as a JSON member: ,"changes":[{"change":"--dtype bf16","total":N},..]. */
 void cli_changes_json(const cli_change *changes, uint32_t count, tn__text *text);
-/* Up to `room` of the cheapest changes after which it fits; how many. */
+/* Finds up to `room` of the cheapest changes that make it fit; returns their number. */
 uint32_t cli_estimate_changes(const cli_way *way, const cli_found *found, cli_change *changes,
                               uint32_t room);
 
-/* Each change that lowers the total, by itself, the cheapest first; how many. */
+/* Finds each single change that lowers the total, cheapest first; returns their number. */
 uint32_t cli_estimate_each(const cli_way *way, const cli_found *found, cli_change *changes,
                            uint32_t room);
 
-/* Computing again to keep to a budget of all bytes, with its price; 0: not needed, or not found. */
+/* Recomputation that meets a budget for all bytes, with its predicted time. Returns 0 if it is not
+ * needed or was not found. */
 uint32_t cli_estimate_fitted(const cli_way *way, uint64_t budget, cli_change *change);
 
 #endif

@@ -1,5 +1,5 @@
-/* estimate_changes.c - what would make a model fit: what costs nothing first, then what costs time,
- * then what changes results, at last a smaller batch. */
+/* estimate_changes.c - changes that make a model fit: first those that cost nothing, then those
+ * that cost time, then those that change results, and last a smaller batch. */
 #include "cli/estimate.h"
 
 #include <inttypes.h>
@@ -52,7 +52,7 @@ static bool change_update(cli_way *way, const cli_found *found, char text[64]) {
     return true;
 }
 
-/* Computes again what pays best: the one change whose price in time is known. */
+/* Recomputation, the only change with a predicted time. */
 static bool change_fit(cli_way *way, const cli_found *found, char text[64]) {
     bool again = way->training.recompute > 0 || way->training.recompute_cheap;
     uint64_t budget = way->limit - way->options.runtime;
@@ -80,7 +80,7 @@ static bool change_share(cli_way *way, const cli_found *found, char text[64]) {
     (void)found;
     if (!way->train || way->pytorch || way->training.recompute > 0 || way->training.recompute_cheap)
         return false;
-    way->training.recompute = 0.33; /* more work, at most */
+    way->training.recompute = 0.33; /* at most this much extra work */
     snprintf(text, 64, "--recompute-share 0.33");
     return true;
 }
@@ -115,7 +115,8 @@ static bool change_sgd(cli_way *way, const cli_found *found, char text[64]) {
     return true;
 }
 
-/* Cheapest first. Of one family, but 0, a list has one: they are other values of the same thing. */
+/* Cheapest first. A list has at most one change of each family except 0: the members of a family
+ * set the same option. */
 static const struct {
     estimate_change apply;
     uint32_t family;
@@ -124,13 +125,13 @@ static const struct {
                             {change_recompute, 1}, {change_share, 1},    {change_dtype, 0},
                             {change_momentum, 2},  {change_sgd, 2}};
 #define ESTIMATE_CHANGES (sizeof estimate_cheap_first / sizeof *estimate_cheap_first)
-#define ESTIMATE_LIST_MOST 4u    /* changes of one list */
-#define ESTIMATE_LIST_TRIES 200u /* lists that are looked at */
+#define ESTIMATE_LIST_MOST 4u    /* changes in one list */
+#define ESTIMATE_LIST_TRIES 200u /* lists that are tried */
 
 static bool estimate_try(const cli_way *way, const char *text, cli_change *change) {
     cli_way trial = *way;
     cli_found found;
-    tn_error unused; /* a change that cannot be made is not offered */
+    tn_error unused; /* do not suggest an impossible change */
     trial.output_count = 0;
     trial.tries = true;
     if (cli_estimate_within(&trial, &found, &unused) != TN_OK || !found.fits) return false;
@@ -140,7 +141,7 @@ static bool estimate_try(const cli_way *way, const char *text, cli_change *chang
     return true;
 }
 
-/* As few of the first layers as it takes. */
+/* Freezes as few of the first layers as possible. */
 static bool estimate_freeze(const cli_way *way, const cli_found *found, cli_change *change) {
     char patterns[CLI_LAYERS_MAX][40], text[sizeof change->text] = "";
     cli_way trial = *way;
@@ -173,8 +174,8 @@ static bool estimate_smaller_batch(const cli_way *way, const cli_found *found, c
     return estimate_try(&trial, text, change);
 }
 
-/* The changes of a set together, a bit each; false where one of them changes nothing, or two are of
- * one family. */
+/* Applies the changes of a bit set. False if one of them changes nothing or two belong to one
+ * family. */
 static bool estimate_apply(cli_way *way, const cli_found *found, uint32_t set,
                            char text[sizeof((cli_change *)0)->text]) {
     const size_t room = sizeof((cli_change *)0)->text;
@@ -200,9 +201,9 @@ static bool estimate_try_set(const cli_way *way, const cli_found *found, uint32_
     return estimate_apply(&trial, found, set, text) && estimate_try(&trial, text, change);
 }
 
-/* Where no change alone is enough: the shortest list that is, of equals the cheapest, by trying the
- * lists of two, then of three and so on, those of cheap changes first. Fitting is not among them:
- * it is a search itself. */
+/* If no single change is enough, finds the shortest list that is; among lists of equal length, the
+ * cheapest. It tries lists of two changes, then three and so on, with cheap changes first. Fitting
+ * to a budget is excluded, because it is a search itself. */
 static bool estimate_shortest(const cli_way *way, const cli_found *found, cli_change *change) {
     uint32_t tries = 0;
     for (int length = 2; length <= (int)ESTIMATE_LIST_MOST; length++)
@@ -218,7 +219,7 @@ static bool estimate_shortest(const cli_way *way, const cli_found *found, cli_ch
     return false;
 }
 
-/* The last place is the batch's, which is always told where there is a smaller one that fits. */
+/* The last entry is a smaller batch, whenever one fits. */
 uint32_t cli_estimate_changes(const cli_way *way, const cli_found *found, cli_change *changes,
                               uint32_t room) {
     uint32_t count = 0;
@@ -233,7 +234,7 @@ uint32_t cli_estimate_changes(const cli_way *way, const cli_found *found, cli_ch
     return count;
 }
 
-/* A smaller batch, where there is one. */
+/* A smaller batch, if possible. */
 static bool change_half(cli_way *way, const cli_found *found, char text[64]) {
     if (found->batch < 2 || !tn__has_suffix(way->input.path, ".onnx")) return false;
     way->batch = found->batch / 2;
@@ -245,7 +246,7 @@ static bool change_inplace(cli_way *way, const cli_found *found, char text[64]) 
     (void)found;
     if (way->input.occupancy_options.inplace != TN_INPLACE_NONE || way->pytorch) return false;
     way->input.occupancy_options.inplace = TN_INPLACE_CHOOSE;
-    snprintf(text, 64, "no --no-inplace");
+    snprintf(text, 64, "without --no-inplace");
     return true;
 }
 
@@ -253,16 +254,16 @@ static bool change_views(cli_way *way, const cli_found *found, char text[64]) {
     (void)found;
     if (!way->input.occupancy_options.no_views) return false;
     way->input.occupancy_options.no_views = false;
-    snprintf(text, 64, "no --no-views");
+    snprintf(text, 64, "without --no-views");
     return true;
 }
 
-/* Operators in pieces, where they are not. */
+/* Lets kernels process operators in pieces. */
 static bool change_pieces(cli_way *way, const cli_found *found, char text[64]) {
     (void)found;
     if (!way->choices.fastest || way->runner == CLI_RUNNER_NONE) return false;
     way->choices.fastest = false;
-    snprintf(text, 64, "no --fastest: operators in pieces");
+    snprintf(text, 64, "without --fastest: operators in pieces");
     return true;
 }
 
@@ -278,7 +279,7 @@ uint32_t cli_estimate_each(const cli_way *way, const cli_found *found, cli_chang
         cli_way trial = *way;
         char text[64];
         if (!apply(&trial, found, text)) continue;
-        trial.limit = found->estimate.total - 1; /* what takes less is one */
+        trial.limit = found->estimate.total - 1; /* anything smaller counts */
         count += estimate_try(&trial, text, &changes[count]);
     }
     return count;
@@ -293,11 +294,11 @@ uint32_t cli_estimate_fitted(const cli_way *way, uint64_t budget, cli_change *ch
     return change->priced;
 }
 
-/* --- telling --- */
+/* --- output --- */
 
 void cli_changes_tell(const cli_change *changes, uint32_t count) {
     char size[TN_SIZE_TEXT_MAX];
-    if (count == 0) printf("%-18s nothing that is known here makes it fit\n", "");
+    if (count == 0) printf("%-18s no change that Tenure can suggest makes it fit\n", "");
     for (uint32_t i = 0; i < count; i++) {
         printf("%-18s %s: %s", i == 0 ? "would fit with" : "or with", changes[i].text,
                tn_size_format(changes[i].total, size));

@@ -1,4 +1,4 @@
-/* estimate_cluster.c - a transformer on many devices: how long, and divided how. */
+/* estimate_cluster.c - training time and parallelism of a transformer on many devices. */
 #include "cli/estimate_cluster.h"
 
 #include <inttypes.h>
@@ -11,20 +11,23 @@
 
 #define CLUSTER_DEVICES_MOST (UINT64_C(1) << 20)
 #define CLUSTER_SWEEP_MOST 10000u
-#define CLUSTER_ROWS_MOST 22u /* of --sweep: powers of two up to the most devices, and one more */
+#define CLUSTER_ROWS_MOST                                                                          \
+    22u /* rows for --sweep: powers of two up to the largest device count, and
+                               * that count */
 
 enum { CLUSTER_DEVICES = 0x500, CLUSTER_NODE, CLUSTER_FAST, CLUSTER_SLOW, CLUSTER_SWEEP };
 
 #define CLUSTER_OPTIONS(X)                                                                         \
-    X(CLUSTER_DEVICES, "devices", "N",                                                             \
-      "how many there are, where the fastest division is looked for")                              \
-    X(CLUSTER_NODE, "per-node", "N", "of them in one machine, joined by the fast link (8)")        \
+    X(CLUSTER_DEVICES, "devices", "N", "number of devices, for --parallel auto and --sweep")       \
+    X(CLUSTER_NODE, "per-node", "N",                                                               \
+      "devices in one machine, joined by the fast link (default: 8)")                              \
     X(CLUSTER_FAST, "link-fast", "SPEED",                                                          \
-      "that each sends at within its machine, as 300GB/s (300GB/s)")                               \
-    X(CLUSTER_SLOW, "link-slow", "SPEED", "and to another one (25GB/s)")                           \
+      "send rate of each device within its machine, such as 300GB/s (default: 300GB/s)")           \
+    X(CLUSTER_SLOW, "link-slow", "SPEED",                                                          \
+      "send rate of each device to other machines (default: 25GB/s)")                              \
     X(CLUSTER_SWEEP, "sweep", NULL,                                                                \
-      "the fastest division for 1, 2, 4 and so on up to all devices (10,000), as a table, "        \
-      "and with -o FILE.svg as a picture")
+      "print a table of the fastest division for 1, 2, 4, ... devices up to --devices (default: "  \
+      "10000); -o FILE.svg draws it")
 
 static const struct argp_option cluster_options[] = {CLUSTER_OPTIONS(CLI_OPTION){0}};
 
@@ -61,27 +64,27 @@ void cli_cluster_search(cli_cluster *cluster) { cluster->asked = cluster->search
 void cli_cluster_check(struct argp_state *state, const cli_cluster *it, const cli_large *large,
                        const tn_hardware *device) {
     if (it->cluster.fast <= 0 || it->cluster.slow <= 0)
-        cli_misuse(state, "--link-%s: nothing is ever sent by a link of 0",
+        cli_misuse(state, "--link-%s: the rate must be above 0",
                    it->cluster.fast <= 0 ? "fast" : "slow");
     if (!it->search) {
         if (it->cluster.devices > 0)
-            cli_misuse(state, "--devices is for --parallel auto and --sweep; ranks that are given "
-                              "say how many there are");
+            cli_misuse(state, "--devices needs --parallel auto or --sweep; otherwise --parallel "
+                              "gives the number of devices");
         return;
     }
     const tn_large *how = &large->how;
     if (how->tensor > 0 || how->pipeline > 0 || how->data > 0 || how->micro > 0 ||
         how->interleave > 0)
-        cli_misuse(state, "--parallel auto, and --sweep, choose ranks and micro-batches "
-                          "themselves: leave --parallel tensor=N and --micro-batch out");
+        cli_misuse(state, "--parallel auto and --sweep choose ranks and micro-batches; remove "
+                          "--parallel tensor=N and --micro-batch");
     if (it->cluster.devices == 0 && !it->sweep)
-        cli_misuse(state, "--parallel auto: among how many? give --devices N");
+        cli_misuse(state, "--parallel auto needs the number of devices; add --devices N");
     if (device == NULL)
-        cli_misuse(state, "--parallel auto: how fast is a device? give --device NAME, one of "
+        cli_misuse(state, "--parallel auto needs the speed of a device; add --device NAME from "
                           "`tenure list hardware`");
 }
 
-/* The device's rates for the type of the weights; false: not known. */
+/* The device's rates for the type of the weights; false if unknown. */
 static bool cluster_rates(cli_cluster *it, const tn_large *how, const tn_hardware *device) {
     if (device == NULL) return false;
     double half = device->bf16 > 0 ? device->bf16 : device->fp16;
@@ -103,7 +106,10 @@ tn_status cli_cluster_find(cli_cluster *it, cli_large *large, const tn_hardware 
                            tn_error *error) {
     it->timed = cluster_rates(it, &large->how, device);
     if (!it->timed && it->search)
-        TN_FAIL(error, TN_E_INVALID, "the rate of %s for this type is not stated", device->name);
+        TN_FAIL(
+            error, TN_E_INVALID,
+            "the data sheet of %s has no rate for this type; choose another --dtype or --device",
+            device->name);
     if (!it->timed || it->sweep) return TN_OK;
     if (it->search) {
         TN_TRY(cli_cluster_divide(it, &large->how, &it->found, error));
@@ -199,13 +205,13 @@ static void cluster_row_json(const tn_cluster_found *found, uint64_t devices, bo
     tn__text_put(text, "}");
 }
 
-typedef struct cluster_scaling { /* of --sweep */
-    tn__text text;               /* as JSON */
+typedef struct cluster_scaling { /* for --sweep */
+    tn__text text;               /* print JSON */
     tn__scaling_row rows[CLUSTER_ROWS_MOST];
     uint32_t count;
 } cluster_scaling;
 
-/* Powers of two, and the last number itself. */
+/* Powers of two, then the last count itself. */
 static uint64_t cluster_after(uint64_t devices, uint64_t most) {
     if (devices >= most) return 0;
     return devices * 2 < most ? devices * 2 : most;
@@ -223,7 +229,7 @@ static void cluster_drawn(const tn_cluster_found *found, uint64_t devices, tn__s
                              .bytes = found->memory.largest.total};
 }
 
-/* What is said of one row, and drawn of it. */
+/* Prints one row and adds it to the picture. */
 static void cluster_tell_row(const cli_cluster *it, uint64_t devices, bool json,
                              cluster_scaling *to) {
     if (json)

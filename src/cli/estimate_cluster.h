@@ -1,4 +1,5 @@
-/* estimate_cluster.h - the part of `tenure estimate` that knows how long many devices take. */
+/* estimate_cluster.h - the part of `tenure estimate` that predicts training time on many
+ * devices. */
 #ifndef TN_CLI_ESTIMATE_CLUSTER_H
 #define TN_CLI_ESTIMATE_CLUSTER_H
 
@@ -12,7 +13,7 @@ typedef struct cli_cluster {
     bool asked, search, sweep;
     tn_cluster_found found;
     tn_cluster_time time;
-    bool timed; /* the time is known: the device's rates are */
+    bool timed; /* the time is known, because the device's rates are */
 } cli_cluster;
 #define CLI_CLUSTER_INIT                                                                           \
     { .cluster = TN_CLUSTER_INIT }
@@ -22,25 +23,26 @@ extern const struct argp cli_cluster_argp;
 
 /* --parallel auto. */
 void cli_cluster_search(cli_cluster *cluster);
-/* Options that contradict each other: a usage error. */
+/* Ends with a usage error if options contradict each other. */
 void cli_cluster_check(struct argp_state *state, const cli_cluster *cluster, const cli_large *large,
                        const tn_hardware *device);
-/* After cli_large_find: the division (with search: into large) and its time. */
+/* Call after cli_large_find. Computes the time; with `search` it first finds the fastest division
+ * and stores it in `large`. */
 tn_status cli_cluster_find(cli_cluster *cluster, cli_large *large, const tn_hardware *device,
                            tn_error *error);
-/* The fastest division among the cluster's devices that fits. */
+/* Finds the fastest division among the cluster's devices that fits. */
 tn_status cli_cluster_divide(const cli_cluster *cluster, const tn_large *how,
                              tn_cluster_found *found, tn_error *error);
-/* Seconds and what they are made of. */
+/* Prints the seconds and their breakdown. */
 void cli_cluster_tell(const cli_cluster *cluster, const cli_large *large);
-/* As members of an object: ,"time":{...}. */
+/* The same as JSON members: ,"time":{...}. */
 void cli_cluster_json(const cli_cluster *cluster, const cli_large *large, tn__text *text);
 typedef struct cli_cluster_sweep {
     const char *path; /* of the model */
     const tn_hardware *device;
     const char *picture; /* NULL: none */
 } cli_cluster_sweep;
-/* The same for 1, 2, 4, ... devices. Returns the exit status. */
+/* Prints the fastest division for 1, 2, 4, ... devices. Returns the exit status. */
 int cli_cluster_scale(cli_cluster *cluster, const cli_large *large, const cli_cluster_sweep *sweep,
                       bool json);
 

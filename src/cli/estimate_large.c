@@ -40,10 +40,11 @@ tn_status cli_large_find(cli_large *large, const cli_way *way, tn_error *error) 
         tn_graph_destroy(graph);
         if (status != TN_OK) return tn__where(error, status, "%s", path);
     }
-    /* Adam keeps two numbers of 4 bytes and a copy of the weights, momentum one, SGD none. */
+    /* Adam keeps two 4-byte numbers per weight and a copy of the weights; momentum keeps one; SGD
+     * keeps nothing. */
     static const uint32_t state[] = {4, 8, 12, 12, 4};
     how->state_bytes = state[way->training.options.optimizer];
-    if (way->training.options.dtype == TN_FLOAT32) { /* no copy beside the weights */
+    if (way->training.options.dtype == TN_FLOAT32) { /* no additional copy of the weights */
         how->weight_bytes = how->gradient_bytes = 4;
         how->state_bytes -= 4;
     }
@@ -91,7 +92,7 @@ static void large_json(const cli_large *large, const cli_cluster *cluster, const
     tn__text_release(&text);
 }
 
-/* The sizes that were read, and the defaults. */
+/* Prints the sizes that were read, and the defaults. */
 static void large_print_model(const tn_large *how) {
     uint64_t kv = how->kv_heads > 0 ? how->kv_heads : how->heads;
     char digits[TN__GROUPED_MAX];

@@ -7,11 +7,11 @@
 #define CLI_LARGE_CHANGES_MAX 6u
 
 typedef struct cli_large {
-    bool asked, split;   /* by an option of it; ranks were said */
-    const char *trained; /* an option of training alone that was given */
-    tn_large how;        /* ranks and so on; sizes come from the file */
+    bool asked, split;   /* given: an option of formulas was set; has_ranks: ranks were given */
+    const char *trained; /* a given option that is for training only */
+    tn_large how;        /* options; the sizes come from the file */
     tn_large_estimate found;
-    cli_change changes[CLI_LARGE_CHANGES_MAX]; /* what would make it fit */
+    cli_change changes[CLI_LARGE_CHANGES_MAX]; /* changes that make it fit */
     uint32_t change_count;
 } cli_large;
 
@@ -19,7 +19,8 @@ typedef struct cli_large {
 void cli_large_split(struct argp_state *state, cli_large *large, tn_grid *grid, const char *value);
 tn_status cli_large_find(cli_large *large, const cli_way *way, tn_error *error);
 struct cli_cluster;
-/* After cli_cluster_find: what would make it fit into `limit` bytes, with the time it takes. */
+/* Call after cli_cluster_find. Finds the changes that make it fit into `limit` bytes, with their
+ * times. */
 void cli_large_change(cli_large *large, const struct cli_cluster *cluster, uint64_t limit);
 void cli_large_tell(const cli_large *large, const struct cli_cluster *cluster, const char *path,
                     const tn_hardware *device, uint64_t limit, bool json);

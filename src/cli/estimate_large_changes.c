@@ -1,5 +1,5 @@
-/* estimate_large_changes.c - what would make the training of a large transformer fit: what costs
- * nothing first, then what costs time, then shorter sequences, at last more devices. */
+/* estimate_large_changes.c - changes that make the training of a large transformer fit: first those
+ * that cost nothing, then those that cost time, then shorter sequences, and last more devices. */
 #include "cli/estimate_large.h"
 
 #include <inttypes.h>
@@ -28,7 +28,7 @@ static bool large_keep(const large_state *it, const char *text, uint64_t total,
     return true;
 }
 
-/* Whether it fits with `how`: then that is a line of advice. */
+/* Adds a suggestion if it fits with `how`; returns whether it does. */
 static bool large_try(const large_state *it, const tn_large *how, const char *text) {
     tn_large_estimate made;
     tn_cluster_time time;
@@ -39,7 +39,7 @@ static bool large_try(const large_state *it, const tn_large *how, const char *te
     return large_keep(it, text, made.largest.total, timed ? &time : NULL);
 }
 
-/* The longest sequence that fits; what a rank takes grows with it. */
+/* The longest sequence that fits; memory per rank grows with the sequence. */
 static bool large_try_sequence(const large_state *it, const tn_large *how, const char *before) {
     tn_large less = *how;
     tn_large_estimate made;
@@ -57,7 +57,7 @@ static bool large_try_sequence(const large_state *it, const tn_large *how, const
     return large_try(it, &less, text);
 }
 
-/* One option alone, then, where none is enough, with layers computed again. */
+/* Tries single options; `before` names an option that is already set. */
 static bool large_try_options(const large_state *it, const tn_large *how, const char *before) {
     static const char *const recomputes[] = {"", "selective", "full"};
     bool any = false;
@@ -74,7 +74,7 @@ static bool large_try_options(const large_state *it, const tn_large *how, const 
         snprintf(text, sizeof text, "%s--shard %s", before, tn_shard_name(shard));
         if (large_try(it, &divided, text)) {
             any = true;
-            break; /* what comes after it sends more */
+            break; /* later levels send more data */
         }
     }
     for (tn_recompute again = how->recompute + 1; again <= TN_RECOMPUTE_FULL; again++) {
@@ -86,7 +86,7 @@ static bool large_try_options(const large_state *it, const tn_large *how, const 
     return large_try_sequence(it, how, before) || any;
 }
 
-/* The fewest devices, by powers of two, among which some division fits. */
+/* The smallest power of two of devices for which some division fits. */
 static void large_try_devices(const large_state *it) {
     cli_cluster many = *it->cluster;
     tn_cluster_found found;

@@ -1,4 +1,4 @@
-/* estimate_llm.c - the memory of a language model that runs: found. estimate_llm_tell.c prints it.
+/* estimate_llm.c - computes the memory to run a language model; estimate_llm_tell.c prints it.
  */
 #include "cli/estimate_llm.h"
 
@@ -30,7 +30,8 @@ static tn_status llm_config(cli_llm *llm, const char *path, tn_error *error) {
     return llm_config_read(llm, path, file, error);
 }
 
-/* A config.json that is not understood leaves cache and workspace open; the weights are known. */
+/* With an unsupported config.json the weights are known, but the cache and the workspace are
+ * not. */
 static tn_status llm_leave_open(cli_llm *llm, tn_status status, const tn_error *error) {
     bool open = status == TN_E_UNKNOWN || status == TN_E_UNSUPPORTED || status == TN_E_INVALID;
     if (!open) return status;
@@ -39,7 +40,7 @@ static tn_status llm_leave_open(cli_llm *llm, tn_status status, const tn_error *
     return TN_OK;
 }
 
-/* config.json in the folder `path`, or in the folder of the file `path`, where there is one. */
+/* Finds config.json in the folder `path`, or in the folder of the file `path`. */
 static tn_status llm_config_near(cli_llm *llm, const char *path, tn_error *error) {
     const char *slash = strrchr(path, '/');
     bool folder = tn_weights_is_folder(path);
@@ -58,7 +59,7 @@ static tn_status llm_config_near(cli_llm *llm, const char *path, tn_error *error
         status = tn__file_map_beneath(text.data, "config.json", cli_follows_links(), &file, error);
         if (status == TN_OK) status = llm_config_read(llm, text.data, file, error);
     } else
-        snprintf(llm->unknown, sizeof llm->unknown, "there is no config.json with the weights");
+        snprintf(llm->unknown, sizeof llm->unknown, "the folder of the weights has no config.json");
     tn__text_release(&text);
     return status;
 }
@@ -81,7 +82,7 @@ static tn_status llm_weights(cli_llm *llm, const char *path, const tn_context *c
     return status == TN_OK ? TN_OK : llm_leave_open(llm, status, error);
 }
 
-/* A folder without weights is its config.json. */
+/* A folder without weights is estimated from its config.json. */
 static tn_status llm_folder(cli_llm *llm, const char *path, const tn_context *context,
                             tn_error *error) {
     tn_status status = llm_weights(llm, path, context, error);
@@ -89,17 +90,19 @@ static tn_status llm_folder(cli_llm *llm, const char *path, const tn_context *co
     TN_TRY(llm_config_near(llm, path, error));
     if (llm->has_model) return TN_OK;
     status = tn__fail(error, TN_E_INVALID,
-                      "the folder holds no .safetensors file, no .gguf file and no config.json");
+                      "the folder has no .safetensors file, no .gguf file and no config.json; give "
+                      "the folder of a model");
     return tn__where(error, status, "%s", path);
 }
 
-/* Weights of another kind than the file's are counted from the config.json. */
+/* For another weight type than that of the file, the config.json gives the sizes. */
 static tn_status llm_check(cli_llm *llm, const char *path, tn_error *error) {
     bool counted = llm->has_model && llm->model->weight_count > 0 && *llm->model->uncounted == '\0';
     if (llm->options.scheme != NULL && !counted) {
-        tn_status status = tn__fail(error, TN_E_INVALID,
-                                    "--weight-type needs a config.json of a family that is known; "
-                                    "it names the matrices that would be stored so");
+        tn_status status =
+            tn__fail(error, TN_E_INVALID,
+                     "--weight-type needs a config.json of a supported family, "
+                     "because it describes the matrices; see `tenure list families`");
         return tn__where(error, status, "%s", path);
     }
     if (llm->has_file && llm->options.scheme == NULL)
@@ -111,7 +114,7 @@ static tn_status llm_check(cli_llm *llm, const char *path, tn_error *error) {
     return TN_OK;
 }
 
-/* --- changes with which it would fit --- */
+/* --- changes that make it fit --- */
 
 static uint64_t llm_room(const cli_llm *llm) {
     return llm->limit > llm->runtime ? llm->limit - llm->runtime : 0;
@@ -141,7 +144,7 @@ static void llm_try_less(cli_llm *llm, const tn_llm_options *options, const char
     llm_try(llm, &less, text);
 }
 
-/* Fewer bytes for each weight, where its matrices are known. */
+/* Tries fewer bytes per weight, if the matrices are known. */
 static const char *const llm_types[] = {"int8", "int4"};
 
 static bool llm_try_types(cli_llm *llm, const tn_llm_options *options, const char *behind) {
@@ -160,7 +163,7 @@ static bool llm_try_types(cli_llm *llm, const tn_llm_options *options, const cha
     return any;
 }
 
-/* One change a line, those that change results least first; where none is enough, several. */
+/* Single changes, with the smallest effect on results first; if none is enough, combinations. */
 static void llm_changes(cli_llm *llm) {
     tn_llm_options now = llm->options, cache = now, both = now;
     tn_llm_scheme scheme;
@@ -178,7 +181,7 @@ static void llm_changes(cli_llm *llm) {
     llm_try_less(llm, &both, "--weight-type int4 --cache-type q8_0 ", true);
 }
 
-/* --- all of it --- */
+/* --- the estimate --- */
 
 static tn_status llm_estimate(cli_llm *llm, const char *path, tn_error *error) {
     tn_status status = tn_llm_estimate_make(llm->model, &llm->options, &llm->found, error);
@@ -206,7 +209,7 @@ tn_status cli_llm_find(cli_llm *llm, const char *path, const tn_context *context
     return TN_OK;
 }
 
-/* A lower bound that fits proves nothing; parts of a model that are not here may not fit. */
+/* A lower bound that fits proves nothing: missing parts of the model may still exceed the limit. */
 cli_llm_verdict cli_llm_fits(const cli_llm *llm) {
     bool bound = llm->options.runtime == TN_LLM_RUN_NONE && llm->runtime == 0;
     if (llm->limit == 0) return CLI_LLM_YES;

@@ -1,4 +1,4 @@
-/* estimate_llm_tell.c - the memory of a language model that runs, as a table or as JSON. */
+/* estimate_llm_tell.c - prints the memory to run a language model, as a table or as JSON. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -36,7 +36,7 @@ static void llm_print_model(const cli_llm *llm) {
         printf("\n");
     }
     if (it->extra > 0)
-        printf("%-18s %s more in layers that predict further tokens; not loaded\n", "",
+        printf("%-18s %s more in layers for multi-token prediction; not loaded\n", "",
                tn__grouped(it->extra, count));
 }
 
@@ -113,7 +113,7 @@ static void llm_print_fit(const cli_llm *llm) {
     printf("%-18s %s", "fits", llm_verdicts[fits]);
     if (fits == CLI_LLM_YES && llm->found.runtime > 0)
         printf(", with %s", tn_llm_runtime_name(llm->options.runtime));
-    if (fits == CLI_LLM_MAYBE) printf(": the parts that are known do");
+    if (fits == CLI_LLM_MAYBE) printf(": the known parts do");
     if (fits == CLI_LLM_NO && llm->total <= llm->limit)
         printf(": tensors of %" PRIu64 " of %" PRIu64 " layers are not in the file",
                llm->model->missing, llm->model->layers);
@@ -145,12 +145,12 @@ static void llm_print(const cli_llm *llm) {
     if (*llm->model->unread != '\0') {
         printf("%-18s ", "not read");
         cli_put_text(stdout, llm->model->unread);
-        printf(": not known; if they change the count, the change is missing\n");
+        printf(": unknown; their effect on memory, if any, is not counted\n");
     }
     llm_print_fit(llm);
 }
 
-/* The answer in one line. */
+/* Prints the answer in one line. */
 static void llm_brief(const cli_llm *llm) {
     char size[TN_SIZE_TEXT_MAX];
     static const char *const words[] = {", does not fit", ", fits", ", may fit"};

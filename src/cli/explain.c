@@ -1,7 +1,8 @@
-/* explain.c - `tenure plan MODEL --explain=tags`: the events of tn_occupancy_tags as sentences.
+/* explain.c - `tenure plan MODEL --explain=tags`: prints the events of tn_occupancy_tags as
+ * sentences.
  *
- * One line an event, beside the step and the operator that runs there. Names come from files that
- * nobody vouched for: tn__words_cell keeps control characters away from the terminal.
+ * One line per event, with its step and operator. Names come from untrusted files; tn__words_cell
+ * keeps control characters away from the terminal.
  */
 #include "cli/explain.h"
 
@@ -9,13 +10,13 @@
 
 #include "report/format.h"
 
-#define EXPLAIN_NAME 72u     /* columns, and ... */
-#define EXPLAIN_OPERATOR 14u /* ... of an operator: a line has 100 */
+#define EXPLAIN_NAME 72u     /* column widths: of the step */
+#define EXPLAIN_OPERATOR 14u /* and of the operator; a line has 100 columns */
 
 typedef struct explain {
     const tn_graph *graph;
     tn__text text;
-    uint32_t step; /* of the line that is being written; UINT32_MAX: none */
+    uint32_t step; /* step of the current line; UINT32_MAX: none */
 } explain;
 
 static void explain_name(explain *to, tn_tensor_id tensor) {
@@ -50,12 +51,12 @@ static bool explain_event(void *self, const tn_tag_event *event) {
     explain_name(to, event->tensor);
     switch (event->kind) {
     case TN_TAG_OUTSIDE:
-        tn__text_put(&to->text, " comes from outside: no tag");
+        tn__text_put(&to->text, " is an input or a weight: no tag");
         break;
     case TN_TAG_NEW:
         tn__text_printf(&to->text, " gets tag %u, a new one: ", event->tag);
         if (event->other != TN_NONE) explain_name(to, event->other);
-        tn__text_put(&to->text, event->other != TN_NONE ? " still lives" : "none is free");
+        tn__text_put(&to->text, event->other != TN_NONE ? " is still live" : "none is free");
         break;
     case TN_TAG_TAKEN:
         tn__text_printf(&to->text, " takes tag %u from the queue", event->tag);
@@ -68,11 +69,11 @@ static bool explain_event(void *self, const tn_tag_event *event) {
         if (event->tag != TN_NONE) tn__text_printf(&to->text, ", tag %u", event->tag);
         break;
     case TN_TAG_KEPT:
-        tn__text_put(&to->text, " lives on: ");
+        tn__text_put(&to->text, " stays live: ");
         explain_uses(to, event->uses);
         break;
     case TN_TAG_FREED:
-        tn__text_printf(&to->text, "'s life ends: tag %u to the queue", event->tag);
+        tn__text_printf(&to->text, " is dead: tag %u returns to the queue", event->tag);
         break;
     }
     tn__text_put(&to->text, "\n");
@@ -84,7 +85,7 @@ tn_status cli_explain_tags(const tn_occupancy *occupancy, tn_error *error) {
     tn_tag_summary summary;
     char size[TN_SIZE_TEXT_MAX];
     tn__text_init(&to.text, NULL);
-    tn__text_put(&to.text, "  step  operator       what happens\n");
+    tn__text_put(&to.text, "  step  operator       event\n");
     tn_status status = tn_occupancy_tags(occupancy, explain_event, &to, &summary, error);
     if (status == TN_OK)
         tn__text_printf(&to.text, "\n  %u tag%s end to end: %s\n\n", summary.tag_count,

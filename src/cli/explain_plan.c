@@ -1,10 +1,10 @@
-/* explain_plan.c - `tenure plan --explain`: why the plan needs what it needs.
+/* explain_plan.c - `tenure plan --explain`: explains the memory of a plan.
  *
- * Three questions. Why this peak: the step, who lives then, who made it and who reads it last. What
- * would lower it: every proposal is planned, none is guessed; first each of the largest holders
- * taken away by itself, which shows how near the next peak is, then what options would do, with the
- * time that computing again is predicted to take. Why these offsets: what each of the holders rests
- * on, and the stack from the highest buffer down to the bottom, which is the arena's size.
+ * Three questions. Why this peak: the step, the tensors live at it, their producers and their last
+ * readers. How to lower it: every proposal is planned, not guessed. First each of the largest
+ * holders is removed alone, which shows how near the next peak is; then the effect of options, with
+ * the predicted time of recomputation. Why these offsets: the buffer below each of the holders, and
+ * the stack from the highest buffer to the bottom, which gives the arena's size.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,10 +17,10 @@
 #include "cli/split.h"
 #include "report/format.h"
 
-#define EXPLAIN_HOLDERS 6u       /* that are looked at one by one */
-#define EXPLAIN_BODIES 20000u    /* more are not planned again for each of them */
+#define EXPLAIN_HOLDERS 6u       /* holders that are removed one by one */
+#define EXPLAIN_BODIES 20000u    /* larger problems are not planned again for each holder */
 #define EXPLAIN_STACK 12u        /* lines of the stack */
-#define EXPLAIN_STACK_MOST 4096u /* and bodies that are looked through for it */
+#define EXPLAIN_STACK_MOST 4096u /* buffers that are searched for it */
 #define EXPLAIN_CHANGES 12u
 
 typedef struct explain_view {
@@ -94,11 +94,9 @@ static void explain_peak(explain_view *view) {
     tn__text_printf(&view->text, ", %u buffers live: %s bytes\n", view->holder_count,
                     tn__grouped(live, exact));
     if (layout->bank_count == 1 && layout->peak > live)
-        tn__text_printf(&view->text,
-                        "  %s bytes more by alignment and holes; no plan needs less "
-                        "than %s\n",
-                        tn__grouped(layout->peak - live, exact),
-                        tn_size_format(layout->lower_bound, size));
+        tn__text_printf(
+            &view->text, "  %s bytes more by alignment and holes; no plan needs less than %s\n",
+            tn__grouped(layout->peak - live, exact), tn_size_format(layout->lower_bound, size));
     for (uint32_t i = 0; i < view->holder_count && i < EXPLAIN_HOLDERS; i++) {
         const tn__holder *row = &view->holders[i];
         tn__text_printf(&view->text, "  %15s  ", tn__grouped(row->bytes, exact));
@@ -114,14 +112,14 @@ static void explain_peak(explain_view *view) {
 
 /* --- what would lower it --- */
 
-/* The problem without one of its bodies, planned. Not of what depends on the number of a body. */
+/* Plans the problem without one of its buffers; not if other data refer to buffer numbers. */
 static tn_status explain_without(const explain_view *view, tn_body_id without, uint64_t *peak,
                                  tn_error *error) {
     const tn_problem *problem = view->report.problem;
     tn_plan_options options = *view->of->options;
     tn_problem *rest = NULL;
     tn_layout layout = {0};
-    if (options.planner == NULL) options.planner = "draft"; /* there are many */
+    if (options.planner == NULL) options.planner = "draft"; /* too many */
     tn_status status = tn_problem_create(view->report.context, &rest, error);
     for (tn_body_id b = 0; b < tn_problem_count(problem) && status == TN_OK; b++)
         if (b != without) status = tn_problem_add(rest, tn_problem_body(problem, b), NULL, error);
@@ -132,7 +130,7 @@ static tn_status explain_without(const explain_view *view, tn_body_id without, u
     return status;
 }
 
-/* Whether bodies may be taken out of the problem one by one. */
+/* Whether buffers may be removed from the problem one by one. */
 static bool explain_is_plain(const tn_problem *problem) {
     if (tn_problem_bank_count(problem) > 1 || tn_problem_streams(problem) > 1 ||
         tn_problem_count(problem) > EXPLAIN_BODIES)
@@ -158,7 +156,7 @@ static void explain_holders(explain_view *view) {
     }
 }
 
-/* How the input was read and planned, as something that can be tried with one thing changed. */
+/* The way in which the input was read and planned; a trial changes one option of it. */
 static cli_way explain_way(const cli_explained *of) {
     cli_way way = {.input = *of->input,
                    .ranks = CLI_RANKS_INIT,
@@ -188,7 +186,7 @@ static void explain_change(explain_view *view, const cli_change *change, uint64_
     tn__text_put(&view->text, "\n");
 }
 
-/* Operators in parts, for a tenth more work: the arena of that plan. False: nothing is gained. */
+/* The arena with operators in tiles, for a tenth more work. False: no gain. */
 static bool explain_parts(explain_view *view) {
     const cli_input *from = view->of->input;
     tn_error unused;
@@ -207,7 +205,7 @@ static bool explain_parts(explain_view *view) {
         cli_input_plan(&parts, view->of->options, &unused) == TN_OK && parts.layout->peak < whole;
     if (helps) {
         char exact[TN__WORDS_MAX], less[TN__WORDS_MAX];
-        tn__text_printf(&view->text, "  %15s  %15s less in the arena with operators in parts, ",
+        tn__text_printf(&view->text, "  %15s  %15s less in the arena with operators in tiles, ",
                         tn__grouped(parts.layout->peak, exact),
                         tn__grouped(whole - parts.layout->peak, less));
         cli_split_words(parts.setup, &view->text);
@@ -217,13 +215,13 @@ static bool explain_parts(explain_view *view) {
     return helps;
 }
 
-/* What options would do to arena and weights together; computing again at some budgets. */
+/* The effect of options on arena and weights together, and of recomputation at some budgets. */
 static void explain_changes(explain_view *view) {
     static const double shares[] = {0.9, 0.75, 0.5};
     cli_change changes[EXPLAIN_CHANGES];
     cli_way way = explain_way(view->of);
     cli_found found;
-    tn_error unused; /* what cannot be had is not proposed */
+    tn_error unused; /* propose only what is possible */
     bool parts = view->of->input->bank_count > 0;
     if (parts || cli_estimate_within(&way, &found, &unused) != TN_OK) return;
     uint64_t all = found.estimate.total;
@@ -239,8 +237,8 @@ static void explain_changes(explain_view *view) {
                         tn_size_format(all, size));
     for (uint32_t i = 0; i < count; i++) explain_change(view, &changes[i], all);
     if (!explain_parts(view) && count == 0)
-        tn__text_put(&view->text, "  no order, no option that there is, no parts, and no computing "
-                                  "again at 0.9, 0.75 or 0.5 of the arena\n");
+        tn__text_put(&view->text, "  no change found: no order, no option, no tiles, and no "
+                                  "recomputation at 0.9, 0.75 or 0.5 of the arena\n");
 }
 
 /* --- why these offsets --- */
@@ -281,19 +279,22 @@ static tn_status explain_offsets(explain_view *view, tn_error *error) {
         if (body->first > from) from = body->first;
         if (body->last < to) to = body->last;
     }
-    tn__text_printf(&view->text, "\nwhy these offsets: each rests on what lives beside it%s\n",
-                    layout->bank_count > 1 ? ", of the first memory" : "");
+    tn__text_printf(
+        &view->text,
+        "\nwhy these offsets: each buffer lies on a buffer that is live at the same time%s\n",
+        layout->bank_count > 1 ? ", of the first memory" : "");
     for (uint32_t i = 0; i < count && i < EXPLAIN_STACK; i++) explain_place(view, stack[i]);
     if (count > EXPLAIN_STACK)
         tn__text_printf(&view->text, "  and %u below them\n", count - EXPLAIN_STACK);
     if (count > 0 && from < to)
-        tn__text_printf(&view->text,
-                        "  all of these live at %lld: the stack is as high as what "
-                        "lives then\n",
-                        (long long)from);
+        tn__text_printf(
+            &view->text,
+            "  all of these are live at %lld, so the stack is as high as the bytes live then\n",
+            (long long)from);
     else if (count > 0)
-        tn__text_put(&view->text, "  they do not all live at once: those between keep the upper "
-                                  "ones up\n");
+        tn__text_put(
+            &view->text,
+            "  they are not all live at once: the buffers between keep the upper ones up\n");
     return TN_OK;
 }
 
@@ -310,7 +311,7 @@ static tn_status explain_make(explain_view *view, tn_error *error) {
     view->at = tn__peak_at(&view->scene, &view->curve);
     TN_TRY(tn__holders_at(&view->scene, view->at, &view->holders, &view->holder_count, error));
     explain_peak(view);
-    tn__text_put(&view->text, "\nwhat would lower it, each planned\n");
+    tn__text_put(&view->text, "\nchanges that would lower it, each planned\n");
     explain_holders(view);
     if (view->report.occupancy != NULL) explain_changes(view);
     TN_TRY(explain_offsets(view, error));

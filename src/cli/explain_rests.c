@@ -1,8 +1,8 @@
-/* explain_rests.c - why a buffer lies where it does: what it rests on.
+/* explain_rests.c - why a buffer has its offset: which buffer is directly below it.
  *
- * Below a body lies whatever lives at one of its times and ends highest without passing it. From
- * the highest body of an arena down to the bottom this is a stack, and the stack is the reason for
- * the arena's size: nothing in it can move down while the others stay.
+ * That is the highest-ending buffer below it that is live at one of its times. From the highest
+ * buffer of the arena down to the bottom these form a stack. The stack explains the size of the
+ * arena: no buffer in it can move down while the others stay.
  */
 #include "cli/explain.h"
 #include "report/format.h"
@@ -11,7 +11,8 @@ static uint64_t rests_end(const tn_layout *layout, tn_body_id body, const tn_pie
     return layout->offset[body] + piece->hi;
 }
 
-/* The highest end of a piece of `below` that lies under a piece of `body` at one time; 0: none. */
+/* The highest end of a section of `below` that is under a section of `body` at the same time, or
+ * 0. */
 static uint64_t rests_reach(const tn_problem *problem, const tn_layout *layout, tn_body_id body,
                             tn_body_id below) {
     tn_piece one, other;

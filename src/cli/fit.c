@@ -1,5 +1,5 @@
-/* fit.c - from a model or problem to the program that fits: of one budget by tn_fit_graph, which
- * combines techniques; a curve, and problems that have no graph, by tn_fit. */
+/* fit.c - from a model or problem to the program that fits. tn_fit_graph answers one budget and
+ * combines techniques; tn_fit computes curves and handles problems without a graph. */
 #include "cli/fit.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 /* --- a problem --- */
 
-/* Of values that are held from the start: nobody plans them, and they are there. */
+/* Bytes of static tensors, which are not planned. */
 static uint64_t fit_held_bytes(const tn_graph *graph) {
     uint64_t bytes = 0;
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(graph); id++) {
@@ -42,7 +42,7 @@ static tn_status fit_load(cli_fit *fit, tn_error *error) {
 }
 
 cli_whom cli_fit_whom(const cli_fit *fit) {
-    bool here = fit->from.device == NULL; /* where costs are of another device, nobody's */
+    bool here = fit->from.device == NULL; /* with the costs of another device, no kernels */
     const cli_whom *asked = &fit->kernels;
     return (cli_whom){.runner = fit->has_kernels ? asked->runner
                                 : here           ? CLI_RUNNER_ONEDNN
@@ -71,7 +71,9 @@ tn_status cli_fit_ask(cli_fit *fit, cli_fit_asked *asked, tn_error *error) {
 void cli_fit_take(cli_fit *fit, tn_setup *setup) {
     const tn_kernels *made = tn_setup_kernels(setup);
     fit->setup = setup;
-    if (tn_setup_splits(setup) != NULL) fit->memory.fuse_concat = true; /* as it is planned */
+    if (tn_setup_splits(setup) != NULL)
+        fit->memory.fuse_concat = true; /* tiles are planned with
+                                                                         * fused concatenations */
     fit->program = tn_setup_program(setup);
     if (made != NULL) {
         fit->memory.workspaces = tn_kernels_workspaces(made);
@@ -125,7 +127,7 @@ typedef struct fit_contents {
     tn_contents *contents;
 } fit_contents;
 
-/* What the file has, the rest made up; state of an optimizer is 0. */
+/* Reads data from the file and generates missing data; the state of an optimizer is 0. */
 static tn_status fit_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
                           uint64_t size, tn_error *error) {
     const fit_contents *it = self;
@@ -138,7 +140,7 @@ static tn_status fit_read(void *self, const tn_graph *graph, tn_tensor_id id, vo
     return TN_OK;
 }
 
-/* For csr; inputs are made up. */
+/* Measures the fraction of zeros for the csr codec, with generated inputs. */
 static tn_status fit_find_zeros(cli_fit *fit, const tn_setup *setup, tn_error *error) {
     tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
     fit_contents contents = {.fit = fit};
@@ -155,12 +157,12 @@ static tn_status fit_find_zeros(cli_fit *fit, const tn_setup *setup, tn_error *e
     return status;
 }
 
-/* What is trained, or the model. */
+/* The training step, or the model. */
 static const tn_graph *fit_graph(const cli_fit *fit) {
     return fit->train ? fit->step.graph : fit->input.graph;
 }
 
-/* A curve is of one set-up, whose costs are found once. */
+/* A curve uses one setup, whose costs are measured once. */
 static tn_status fit_open_curve(cli_fit *fit, tn_error *error) {
     TN_TRY(fit_set_up(fit, fit_graph(fit), error));
     TN_TRY(cli_fit_find_costs(fit, error));
@@ -176,7 +178,7 @@ tn_status cli_fit_open(cli_fit *fit, tn_error *error) {
 
 /* --- the answer --- */
 
-/* The fastest point of the curve that keeps to the budget; result_count: none does. */
+/* The fastest point of the curve within the budget, or result_count. */
 static uint32_t fit_point(const cli_fit *fit, uint64_t budget) {
     uint32_t best = fit->result_count;
     for (uint32_t i = 0; i < fit->sweep; i++)
@@ -186,8 +188,8 @@ static uint32_t fit_point(const cli_fit *fit, uint64_t budget) {
     return best;
 }
 
-/* The curve, if one is asked for, and the answer for the budget, if there is one, behind it. Who
- * stops it in between has that from the curve. */
+/* Computes the curve, if requested, then the answer for the budget, if there is one. After an
+ * interruption in between, the answer comes from the curve. */
 static tn_status fit_search(cli_fit *fit, const tn_fit_options *options, tn_error *error) {
     if (fit->sweep > 0)
         TN_TRY(tn_fit_sweep(fit->program, fit->costs, options, fit->sweep, fit->budgets,
@@ -204,11 +206,13 @@ static tn_status fit_search(cli_fit *fit, const tn_fit_options *options, tn_erro
     return point < fit->sweep ? TN_OK : status;
 }
 
-/* As tn_fit_request asks for them. */
+/* The callback `costs` of tn_fit_request. */
 static tn_status fit_costs(void *self, const tn_setup *setup, tn_costs **costs, tn_error *error) {
     const cli_fit *fit = self;
     if (fit->from.path != NULL && tn_setup_splits(setup) != NULL)
-        TN_FAIL(error, TN_E_UNSUPPORTED, "%s: the costs are of the graph without parts",
+        TN_FAIL(error, TN_E_UNSUPPORTED,
+                "%s: these costs are for operators without tiles; measure them again, or remove "
+                "split from --allow",
                 fit->from.path);
     return cli_costs_make(&fit->from, tn_setup_graph(setup), fit->choices.threads,
                           fit->input.import.context, costs, error);
@@ -222,7 +226,7 @@ static tn_status fit_zeros(void *self, const tn_setup *setup, const float **zero
     return TN_OK;
 }
 
-/* What an answer has is told as any other result; it stays the answer's. */
+/* The result of an answer is printed like any other; the answer keeps owning it. */
 static void fit_take_answer(cli_fit *fit) {
     const tn_fit_answer *answer = &fit->answer;
     if (answer->result.program == NULL) return;
@@ -273,7 +277,7 @@ tn_status cli_fit_solve(cli_fit *fit, tn_error *error) {
 }
 
 void cli_fit_release(cli_fit *fit) {
-    if (fit->answer.own != NULL) { /* what is told of it is its own */
+    if (fit->answer.own != NULL) { /* owned by the answer */
         fit->setup = NULL;
         fit->costs = NULL;
         fit->result_count = 0;

@@ -1,4 +1,4 @@
-/* fit.h - `tenure fit`: a model, or a problem, a budget, and the fastest program that keeps to it.
+/* fit.h - `tenure fit`: the fastest program of a model or problem within a budget.
  */
 #ifndef TN_CLI_FIT_H
 #define TN_CLI_FIT_H
@@ -10,7 +10,8 @@
 #define CLI_FIT_SEGMENTS_MAX 64u
 #define CLI_FIT_TEXT 160
 
-/* How it is read and fitted; what was made; copied for other batches before anything is. */
+/* The options and the results. A trial of another batch copies the options before anything is
+ * made. */
 typedef struct cli_fit {
     cli_input input;
     cli_training training;
@@ -19,74 +20,77 @@ typedef struct cli_fit {
     const char *segments[CLI_FIT_SEGMENTS_MAX];
     const char *outputs[CLI_FIT_OUTPUTS_MAX];
     uint32_t output_count, sweep; /* points of the curve; 0: one budget */
-    const char *problem_path;     /* instead of a model */
-    cli_costs from;               /* costs; nobody said: measured */
-    double storage;               /* bytes per second, of files of weights; 0: nobody said */
-    const char *save_costs;       /* where they are kept; NULL: nowhere */
-    uint64_t batch, share;        /* share: permille of the plain bytes, as a budget; 0: none */
-    uint64_t runs;                /* of what was found, to see what happens; 0: none */
-    const char *swap_device;      /* that keeps what is swapped out; NULL: the host */
-    double link;                  /* as it was given; 0: not */
-    cli_whom kernels;             /* whose run it, where `has_kernels` */
+    const char *problem_path;     /* used instead of a model */
+    cli_costs from;               /* source of costs; unset: measure them */
+    double storage;               /* bytes per second of weight files; 0: not given */
+    const char *save_costs;       /* file for measured costs, or NULL */
+    uint64_t batch, share;        /* share: budget in permille of the plain bytes; 0: none */
+    uint64_t runs;                /* runs of the result; 0: none */
+    const char *swap_device;      /* device for swapped tensors; NULL: the host */
+    double link;                  /* as given; 0: not given */
+    cli_whom kernels;             /* valid with `has_kernels` */
     bool has_kernels;
     bool train, json, explain, max_batch;
-    /* what was made */
-    tn_graph *model; /* that is trained; NULL: as it was loaded */
+    /* results */
+    tn_graph *model; /* the graph that is trained; NULL: as loaded */
     tn_training step;
-    tn_setup *setup;  /* of a model; its program is fitted */
-    tn_setup **parts; /* [part_count] others whose programs results are of, with room for one more;
-                       * NULL: none */
+    tn_setup *setup;  /* for a model; its program is fitted */
+    tn_setup **parts; /* [part_count] other setups that results belong to, with room for one more;
+                       * or NULL */
     uint32_t part_count;
-    tn_graph *nodes; /* of a problem */
-    tn_program *own; /* of a problem */
+    tn_graph *nodes; /* for a problem */
+    tn_program *own; /* for a problem */
     const tn_program *program;
     tn_costs *costs;
-    float *zeros; /* shares that were counted; NULL: none were */
+    float *zeros; /* measured fractions of zeros, or NULL */
     tn_occupancy_options memory;
-    tn_fit_answer answer;   /* for one budget, of a model; then setup, costs and the one result are
-                             * its own */
+    tn_fit_answer answer;   /* for one budget of a model; it then owns setup, costs and the
+                             * result */
     tn_fit_result *results; /* [result_count] the curve, then the answer for the budget */
     uint64_t *budgets;
-    uint32_t result_count, chosen; /* that is told and written: of the budget */
-    double measured;               /* seconds that measuring took */
-    double deadline;               /* of a curve, on cli_clock; 0: none */
-    tn_trace *happened;            /* of the last run; NULL: none was asked for */
-    tn_engine_usage usage;         /* the same */
+    uint32_t result_count, chosen; /* chosen: the printed and written result */
+    double measured;               /* seconds spent measuring */
+    double deadline;               /* deadline of a curve on cli_clock; 0: none */
+    tn_trace *happened;            /* trace of the last run, or NULL */
+    tn_engine_usage usage;         /* of the last run */
 } cli_fit;
 
-/* fit.c: whose kernels run it: those here, or nobody's where a device is a model of two rates. */
+/* fit.c: the kernels to plan for: those of this machine, or none if a device is modelled by two
+ * rates. */
 cli_whom cli_fit_whom(const cli_fit *fit);
-/* What a set-up is asked for, and who is taken as the one that is fitted. */
+/* cli_fit_ask makes the options of a setup; cli_fit_take selects the setup to fit. */
 typedef struct cli_fit_asked {
     cli_corridor corridor;
     tn_program_options order;
 } cli_fit_asked;
 tn_status cli_fit_ask(cli_fit *fit, cli_fit_asked *asked, tn_error *error);
 void cli_fit_take(cli_fit *fit, tn_setup *setup);
-tn_status cli_fit_find_costs(cli_fit *fit, tn_error *error); /* of what was taken */
+tn_status cli_fit_find_costs(cli_fit *fit, tn_error *error); /* for the selected setup */
 /* Everything up to program and costs. */
 tn_status cli_fit_open(cli_fit *fit, tn_error *error);
-/* The answer, or the curve. Errors: those of tn_fit; that of the budget may then be the least. */
+/* Computes the answer or the curve. Errors: those of tn_fit; the result may then be the smallest
+ * found. */
 tn_status cli_fit_solve(cli_fit *fit, tn_error *error);
-void cli_fit_release(cli_fit *fit); /* what was made; the options stay */
+void cli_fit_release(cli_fit *fit); /* keeps the options */
 void cli_fit_close(cli_fit *fit);
 
-/* fit_batch.c: the largest batch that fits as it is, and by fitting; 0: not even 1. The second is
- * solved in `fit`. */
+/* fit_batch.c: the largest batch that fits without changes, and with fitting; 0 if a batch of 1
+ * does not fit. `fit` then has the solution for the second. */
 tn_status cli_fit_batches(cli_fit *fit, uint64_t *plain, uint64_t *fitted, tn_error *error);
 
-/* fit_parts.c: the curve, and the answer beside it, with operators in parts where those are faster,
- * or nothing else keeps to the budget. status: of that answer without them, which is returned where
- * they do not help. */
+/* fit_parts.c: adds operators in tiles to the curve and to the answer, where they are faster or
+ * nothing else meets the budget. status: of the answer without tiles; it is returned if tiles do
+ * not help. */
 tn_status cli_fit_curve(cli_fit *fit, const tn_fit_options *options, tn_status status,
                         tn_error *error);
 
-/* fit_run.c: runs what was found, on contents that are made up. */
+/* fit_run.c: runs the result on generated data. */
 tn_status cli_fit_run(cli_fit *fit, tn_error *error);
 
 /* fit_tell.c */
 tn_status cli_fit_print(const cli_fit *fit, tn_error *error);
-void cli_fit_print_least(const cli_fit *fit); /* who binds it, to standard error */
+void cli_fit_print_least(const cli_fit *fit); /* prints the largest tensors at the peak to standard
+                                               * error */
 tn_status cli_fit_write(const cli_fit *fit, tn_error *error);
 
 #endif

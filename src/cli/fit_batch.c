@@ -1,8 +1,8 @@
-/* fit_batch.c - the largest batch that fits: doubled until it does not, then halved between.
+/* fit_batch.c - the largest batch that fits: doubling, then bisection.
  *
- * Whether a batch fits is asked quickly: whatever program will do. Such a search finds programs of
- * fewer bytes than the least that `tn_fit` knows of, which then has no answer for that batch; so
- * the end is looked for once more below, by answers as they are told.
+ * The search for the batch accepts any program that fits, which is quick. Such a search can find
+ * smaller programs than the smallest of `tn_fit`, which then has no answer for that batch. In that
+ * case a second search goes down from there with full answers.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -11,20 +11,20 @@
 #include "cli/fit.h"
 
 #define BATCH_MOST (UINT64_C(1) << 32)
-#define BATCH_GRAIN 256u /* part of it that halving ends with */
+#define BATCH_GRAIN 256u /* bisection stops at this fraction */
 
 typedef struct batch_search {
-    const cli_fit *fit; /* as it was asked for */
-    cli_fit best;       /* with the largest batch that fitted, and its answer; zero: none did */
-    bool plainly;       /* as it is, or by fitting */
-    bool carefully;     /* by the answer that is told, not by whatever fits */
+    const cli_fit *fit; /* the original options */
+    cli_fit best;       /* the largest batch that fits, with its answer; or zero */
+    bool plainly;       /* without fitting */
+    bool carefully;     /* require a full answer, not any program that fits */
 } batch_search;
 
 static bool batch_is_none(tn_status status) {
     return status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE;
 }
 
-/* Whether there is any program of a batch. What fits stays in s->best. */
+/* Whether a batch has a program that fits; stores it in s->best. */
 static tn_status batch_try(batch_search *s, uint64_t batch, bool *fits, tn_error *error) {
     cli_fit trial = *s->fit;
     trial.batch = batch;
@@ -44,7 +44,7 @@ static tn_status batch_try(batch_search *s, uint64_t batch, bool *fits, tn_error
     return none ? TN_OK : status;
 }
 
-/* Between one that fits, or 0, and one that does not. */
+/* Bisects between a batch that fits, or 0, and one that does not. */
 static tn_status batch_halve(batch_search *s, uint64_t fits, uint64_t fails, uint64_t *largest,
                              tn_error *error) {
     while (fails - fits > 1 + fits / BATCH_GRAIN && !cli_interrupted()) {
@@ -57,7 +57,7 @@ static tn_status batch_halve(batch_search *s, uint64_t fits, uint64_t fails, uin
     return TN_OK;
 }
 
-/* From a batch that is known to fit, or 0. Whoever stops it gets the largest so far. */
+/* Starts from a batch that fits, or 0. After an interruption the largest so far is the result. */
 static tn_status batch_largest(batch_search *s, uint64_t known, uint64_t *largest,
                                tn_error *error) {
     uint64_t fits = known, fails = known > 0 ? 2 * known : 1;
@@ -68,12 +68,14 @@ static tn_status batch_largest(batch_search *s, uint64_t known, uint64_t *larges
         fits = fails;
         fails *= 2;
         if (fails > BATCH_MOST)
-            TN_FAIL(error, TN_E_INVALID, "memory hardly depends on the batch: 2^32 fit");
+            TN_FAIL(error, TN_E_INVALID,
+                    "a batch of 2^32 fits, so memory does not depend on the batch; check that the "
+                    "first input has a batch dimension");
     }
     return batch_halve(s, fits, fails, largest, error);
 }
 
-/* The same below one without an answer: it is not far, so steps down begin with small ones. */
+/* Searches below a batch without an answer. The result is near, so the first steps are small. */
 static tn_status batch_below(batch_search *s, uint64_t known, uint64_t *largest, tn_error *error) {
     uint64_t fails = *largest, step = 1 + fails / BATCH_GRAIN;
     s->carefully = true;
@@ -92,7 +94,7 @@ static tn_status batch_below(batch_search *s, uint64_t known, uint64_t *largest,
 static tn_status batch_take(cli_fit *fit, batch_search *s, tn_error *error) {
     const tn_fit_options options = fit->options;
     if (s->best.result_count == 0)
-        TN_FAIL(error, TN_E_STOPPED, "stopped before any batch was known to fit");
+        TN_FAIL(error, TN_E_STOPPED, "stopped before a batch that fits was found; allow more time");
     *fit = s->best;
     fit->options.any = options.any;
     fit->options.pass = options.pass;
@@ -106,8 +108,8 @@ static tn_status batch_solve(cli_fit *fit, uint64_t batch, tn_error *error) {
     return cli_fit_solve(fit, error);
 }
 
-/* The answer for the largest: searched for as if it had been asked for; of who stopped it the one
- * that there is. */
+/* The answer for the largest batch: searched as if that batch had been requested, or the best so
+ * far after an interruption. */
 static tn_status batch_answer(cli_fit *fit, batch_search *s, uint64_t plain, uint64_t *fitted,
                               tn_error *error) {
     bool searched = false;
@@ -122,7 +124,7 @@ static tn_status batch_answer(cli_fit *fit, batch_search *s, uint64_t plain, uin
     if (cli_interrupted()) {
         TN_TRY(batch_take(fit, s, error));
         *fitted = fit->batch;
-        cli_note("stopped early: larger batches may fit");
+        cli_note("the search was stopped; larger batches may fit");
         return TN_OK;
     }
     if (*fitted == 0) return TN_OK;

@@ -1,4 +1,4 @@
-/* fit_options.c - what may be done to keep to a budget, and where costs come from. */
+/* fit_options.c - the techniques for a budget, and the source of costs. */
 #include "cli/fit_options.h"
 
 #include <stdio.h>
@@ -22,13 +22,16 @@ uint32_t cli_allow(struct argp_state *state, const char *value) {
                (strlen(words[i].word) != length || strncmp(at, words[i].word, length) != 0))
             i++;
         if (i == count)
-            cli_misuse(state,
-                       "--allow: '%.*s' is none of order, recompute, swap, compress, split, stream",
-                       (int)length, at);
+            cli_misuse(
+                state,
+                "--allow: '%.*s' is not one of order, recompute, swap, compress, split, stream",
+                (int)length, at);
         allow |= words[i].allows;
         at += length + (at[length] == ',');
     }
-    if (allow == 0) cli_misuse(state, "--allow: what may be done?");
+    if (allow == 0)
+        cli_misuse(state,
+                   "--allow: the list is empty; name at least one technique, such as recompute");
     return allow;
 }
 
@@ -49,8 +52,7 @@ void cli_swap_link(struct argp_state *state, const char *name, uint32_t allow,
     tn_device_link link = {*to_bytes_per_s, *from_bytes_per_s, 0};
     tn_error error = {0};
     if (name == NULL) return;
-    if (allow != 0 && !(allow & TN_FIT_SWAP))
-        cli_misuse(state, "--swap-device is for --allow swap");
+    if (allow != 0 && !(allow & TN_FIT_SWAP)) cli_misuse(state, "--swap-device needs --allow swap");
     bool is_given = link.put_bytes_per_s > 0;
     tn_status status =
         is_given ? tn__device_known(name, &error) : swap_measure(name, &link, &error);
@@ -68,14 +70,13 @@ uint32_t cli_allow_check(struct argp_state *state, uint32_t allow, double link, 
     }
     if (allow & TN_FIT_LOSSY) allow |= TN_FIT_COMPRESS;
     if ((allow & TN_FIT_SWAP) && !(link > 0))
-        cli_misuse(state, "--allow swap: how fast is the link? --link 12GB/s");
+        cli_misuse(state, "--allow swap needs the speed of the link; add --link 12GB/s");
     return allow;
 }
 
 void cli_host_budget_check(struct argp_state *state, uint64_t bytes, uint32_t allow) {
     if (bytes > 0 && !(allow & TN_FIT_SWAP))
-        cli_misuse(state, "--host-budget is for what is copied to the host: allow swap, and give "
-                          "its link: --link 12GB/s");
+        cli_misuse(state, "--host-budget needs swapping; add --allow swap and --link 12GB/s");
 }
 
 void cli_costs_parse(struct argp_state *state, cli_costs *costs, const char *value) {
@@ -91,13 +92,15 @@ bool cli_costs_given(const cli_costs *costs) {
     return costs->path != NULL || costs->device != NULL;
 }
 
-/* What is planned with them is right, but its seconds are not those of the run. */
+/* The plan stays valid with such costs, but its predicted seconds are for another number of
+ * threads. */
 static void costs_compare(const cli_costs *costs, uint32_t measured, uint32_t threads) {
     char text[512];
     if (measured == 0 || measured == (threads > 0 ? threads : 1)) return;
-    snprintf(text, sizeof text,
-             "%.300s: the costs were measured with %u thread%s; seconds are predicted for these",
-             costs->path, measured, measured == 1 ? "" : "s");
+    snprintf(
+        text, sizeof text,
+        "%.300s: these costs were measured with %u thread%s; predicted seconds are for that number",
+        costs->path, measured, measured == 1 ? "" : "s");
     cli_note(text);
 }
 

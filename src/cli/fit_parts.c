@@ -1,8 +1,8 @@
-/* fit_parts.c - the curve of `tenure fit` with operators in parts.
+/* fit_parts.c - the curve of `tenure fit` with operators in tiles.
  *
- * It has the same budgets as without, and others below them that only parts keep to. Each point is
- * the faster of the program of whole operators and of the one whose operators run in parts, by the
- * same kind of costs, so none is worse than without.
+ * It has the budgets of the curve without tiles, and smaller ones that only tiles can meet. Each
+ * point is the faster of two programs, with whole operators and with tiles, by the same kind of
+ * costs. So no point is worse than without tiles.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -11,11 +11,13 @@
 #include "base/base.h"
 #include "cli/fit.h"
 
-#define PARTS_WORK 1000.0 /* of a curve, times the model's: whatever it takes, as for one budget */
+#define PARTS_WORK                                                                                 \
+    1000.0 /* extra work allowed in a curve, times the model's: no limit in
+                           * practice */
 
-#define PARTS_LEAST_S 1e-6 /* of a search whose time is over */
+#define PARTS_LEAST_S 1e-6 /* time limit of a search after the deadline */
 
-/* All that belongs to one set-up. */
+/* The data of one setup. */
 typedef struct parts_side {
     tn_setup *setup;
     tn_costs *costs;
@@ -37,27 +39,27 @@ static void parts_turn(cli_fit *fit, const parts_side *side) {
     fit->options.fixed_bytes = side->fixed;
 }
 
-/* The set-up becomes the one that is fitted, with costs of its own. */
+/* Selects a setup to fit, with its own costs. */
 static tn_status parts_take(cli_fit *fit, tn_setup *setup, tn_error *error) {
     cli_fit_take(fit, setup);
     fit->costs = NULL;
     return cli_fit_find_costs(fit, error);
 }
 
-/* What is taken now, for a budget. It is compared with the program without. */
+/* Fits the selected setup to a budget. */
 static tn_status parts_solve(const cli_fit *fit, const tn_fit_options *asked, uint64_t budget,
                              tn_fit_result *result, tn_error *error) {
     tn_fit_options options = *asked;
     options.budget = budget;
     options.memory = &fit->memory;
     options.fixed_bytes = fit->options.fixed_bytes;
-    options.zeros = NULL; /* of other tensors */
+    options.zeros = NULL; /* these belong to other tensors */
     if (fit->deadline > 0) options.timeout_s = fmax(fit->deadline - cli_clock(), PARTS_LEAST_S);
     *result = (tn_fit_result){0};
     return tn_fit(fit->program, fit->costs, &options, result, error);
 }
 
-/* Bounds are of programs of whole operators. */
+/* Bounds hold only for programs of whole operators, so they are dropped. */
 static void parts_beside(tn_fit_result *result, const tn_fit_result *whole) {
     result->plain_bytes = whole->plain_bytes;
     result->plain_time = whole->plain_time;
@@ -74,7 +76,7 @@ typedef struct parts_curve {
     uint32_t count;
 } parts_curve;
 
-/* A point for each set-up, of those that take less time than all before it. */
+/* Adds a point for each setup that is faster than all before it. */
 static tn_status curve_points(cli_fit *fit, const tn_fit_options *options, parts_curve *curve,
                               tn_error *error) {
     const parts_side whole = parts_now(fit);
@@ -97,14 +99,14 @@ static tn_status curve_points(cli_fit *fit, const tn_fit_options *options, parts
     return status;
 }
 
-/* The fastest of parts within a budget: the last one; TN_NONE: none. */
+/* The fastest point within a budget, which is the last one, or TN_NONE. */
 static uint32_t curve_within(const parts_curve *curve, uint64_t budget) {
     uint32_t best = TN_NONE;
     for (uint32_t i = 0; i < curve->count && curve->points[i].bytes <= budget; i++) best = i;
     return best;
 }
 
-/* The answer of a point for a budget, in the place of what there is. */
+/* Replaces the result by that of a point, if it is faster. */
 static tn_status curve_take(cli_fit *fit, const tn_fit_options *options, const curve_point *point,
                             uint64_t budget, tn_fit_result *result, tn_error *error) {
     const parts_side whole = parts_now(fit);
@@ -121,7 +123,7 @@ static tn_status curve_take(cli_fit *fit, const tn_fit_options *options, const c
     return status;
 }
 
-/* Room in front of what there is, for budgets that only parts keep to. */
+/* Makes room in front for budgets that only tiles can meet. */
 static tn_status curve_room(cli_fit *fit, uint32_t below, tn_error *error) {
     uint32_t count = below + fit->result_count;
     tn_fit_result *results = calloc(count, sizeof *results);
@@ -161,7 +163,7 @@ static tn_status curve_merge(cli_fit *fit, const tn_fit_options *options, const 
     return TN_OK;
 }
 
-/* What is drawn and told at length is one of the results: its side becomes the one that is taken.
+/* Selects the setup of the result that is printed and drawn.
  */
 static void curve_choose(cli_fit *fit, parts_curve *curve) {
     const tn_program *program = fit->results[fit->chosen].program;
@@ -173,13 +175,13 @@ static void curve_choose(cli_fit *fit, parts_curve *curve) {
             if (fit->parts[i] == side->setup) fit->parts[i] = fit->setup;
         tn_costs_destroy(fit->costs);
         parts_turn(fit, side);
-        side->costs = NULL; /* the fit's */
+        side->costs = NULL; /* now owned by `fit` */
         return;
     }
 }
 
-/* A budget beside the curve is answered by its fastest point that keeps to it, where that is
- * faster, or there is no other answer. */
+/* The answer for --budget becomes the fastest point within it, if that is faster or there was no
+ * answer. */
 static tn_status curve_answer(cli_fit *fit, const tn_fit_options *options, const parts_curve *curve,
                               tn_status status, tn_error *error) {
     tn_fit_result *answer = &fit->results[fit->chosen];
@@ -192,7 +194,7 @@ static tn_status curve_answer(cli_fit *fit, const tn_fit_options *options, const
     return TN_OK;
 }
 
-/* Which set-ups there are, and their points. */
+/* Makes the setups with tiles and their points. */
 static tn_status curve_make(cli_fit *fit, const tn_fit_options *options, parts_curve *curve,
                             tn_error *error) {
     const tn_setup_split split = {.share = PARTS_WORK};
@@ -209,7 +211,7 @@ static tn_status curve_make(cli_fit *fit, const tn_fit_options *options, parts_c
     return status == TN_OK ? curve_points(fit, options, curve, error) : status;
 }
 
-/* Where time is up, the curve without parts stays. */
+/* After the deadline the curve without tiles stays. */
 tn_status cli_fit_curve(cli_fit *fit, const tn_fit_options *options, tn_status status,
                         tn_error *error) {
     bool none = status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE;

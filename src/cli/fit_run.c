@@ -1,7 +1,7 @@
-/* fit_run.c - a run of the program that was found: what happened, beside what was predicted.
+/* fit_run.c - runs the result and compares it with the prediction.
  *
- * Contents that the file has not are made up, and so are inputs. Every run but the last warms up
- * memory and kernels; the last is told. The link is as slow as --link says.
+ * Inputs, and data missing from the file, are generated. All runs but the last warm up memory and
+ * kernels; the last one is reported. Copies are slowed down to the speed of --link.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 typedef struct run_state {
     cli_fit *fit;
-    const tn_graph *trained; /* the training step's first tensors are its; NULL: nothing is */
+    const tn_graph *trained; /* the training step begins with its tensors; NULL: no training */
     tn_contents *contents;
     tn_setup *setup;
     tn_engine *engine;
@@ -19,7 +19,7 @@ typedef struct run_state {
     uint32_t input_count, output_count;
 } run_state;
 
-/* Weights; state of the optimizer begins at 0. */
+/* Reads weights; the state of the optimizer begins at 0. */
 static tn_status run_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
                           uint64_t size, tn_error *error) {
     const run_state *run = self;
@@ -32,7 +32,7 @@ static tn_status run_read(void *self, const tn_graph *graph, tn_tensor_id id, vo
     return TN_OK;
 }
 
-/* Numbers between -1 and 1; indices, labels and the learning rate are 0. */
+/* Fills an array with numbers between -1 and 1; indices, labels and the learning rate are 0. */
 static bool run_array(tn_array *array, const tn_tensor *tensor, bool numbers) {
     tn__random random = {1};
     *array = (tn_array){.dtype = tensor->dtype, .rank = tensor->rank, .bytes = tensor->bytes};
@@ -72,13 +72,13 @@ static tn_status run_open(run_state *run, tn_error *error) {
     tn_device_options device = TN_DEVICE_OPTIONS_INIT;
     tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
     tn_occupancy_options memory = fit->memory;
-    memory.workspaces = memory.workspaces_again = NULL; /* those of its kernels */
+    memory.workspaces = memory.workspaces_again = NULL; /* the costs of its kernels */
     options.given_program = program;
     options.memory = &memory;
-    plan.enough = fit->results[fit->chosen].layout.peak; /* planned anew, it may take more */
+    plan.enough = fit->results[fit->chosen].layout.peak; /* a new plan may be larger */
     options.plan = &plan;
     options.context = fit->input.import.context;
-    device.link_bytes_per_s = fit->link; /* where nothing was said, as fast as it goes */
+    device.link_bytes_per_s = fit->link; /* without --link there is no limit */
     engine.read = run_read;
     engine.self = run;
     TN_TRY(tn_trace_create(options.context, 64 * (uint64_t)tn_program_count(program) + 64,

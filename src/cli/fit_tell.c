@@ -1,4 +1,4 @@
-/* fit_tell.c - the answer of `tenure fit` in words, as JSON, as files. */
+/* fit_tell.c - prints the answer of `tenure fit` as text or JSON, and writes files. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static double tell_ratio(uint64_t part, uint64_t whole) {
     return whole > 0 ? (double)part / (double)whole : 1;
 }
 
-/* How far above the bound; 0: proved to be the fastest. */
+/* The gap to the lower bound of the time; 0: proved to be the fastest. */
 static double tell_gap(const tn_fit_result *it) {
     return it->time_bound > 0 ? tell_ratio(it->time, it->time_bound) - 1 : 0;
 }
@@ -40,11 +40,11 @@ static void tell_bytes(const char *label, uint64_t bytes) {
     printf("%-18s %s\n", label, tn_size_format(bytes, size));
 }
 
-/* What a run took, beside what was said before it. */
+/* The measured time of a run compared with its prediction. */
 static void tell_run(const cli_fit *fit, const tn_fit_result *it) {
     char peak[TN_SIZE_TEXT_MAX];
     double said = tell_seconds(it->time), took = fit->usage.seconds;
-    printf("%-18s %.6g s, %.4f of what was predicted", "a run took", took,
+    printf("%-18s %.6g s, %.4f of the prediction", "measured run", took,
            said > 0 ? took / said : 0);
     if (it->stall > 0 || fit->usage.out_bytes > 0)
         printf("; %.3g s waiting for copies", fit->usage.stall_seconds);
@@ -68,10 +68,10 @@ static void tell_one(const cli_fit *fit, const tn_fit_result *it, uint64_t budge
         tell_time(fit, "time", it->time);
         printf(", %.4f of the unconstrained program's\n", tell_ratio(it->time, it->plain_time));
     } else {
-        printf("%-18s not predicted: the plan as it is fits, so nothing was measured\n", "time");
+        printf("%-18s not predicted: the unchanged plan fits, so no costs were measured\n", "time");
     }
     if (it->time_bound > 0) {
-        tell_time(fit, "no less than", it->time_bound);
+        tell_time(fit, "lower bound", it->time_bound);
         printf(", gap %.2f %%\n", 100 * tell_gap(it));
     }
     if (it->stall > 0) {
@@ -84,7 +84,7 @@ static void tell_one(const cli_fit *fit, const tn_fit_result *it, uint64_t budge
                    fates->tensors[fate], tn_size_format(fates->bytes[fate], size));
     if (streamed != NULL) {
         tell_bytes("streamed", streamed->fetched_bytes);
-        tell_bytes("  weights that stay", streamed->resident_bytes);
+        tell_bytes("  resident weights", streamed->resident_bytes);
     }
     if (it->to_host_bytes > 0) tell_bytes("to the host", it->to_host_bytes);
     if (it->from_host_bytes > 0) tell_bytes("from the host", it->from_host_bytes);
@@ -211,7 +211,7 @@ void cli_fit_print_least(const cli_fit *fit) {
 
 /* --- files --- */
 
-/* The curve as the report takes it. NULL: no memory. */
+/* The curve for the report; NULL: out of memory. */
 static tn_report_point *tell_points(const cli_fit *fit) {
     tn_report_point *points = calloc((size_t)fit->sweep + 1, sizeof *points);
     for (uint32_t i = 0; i < fit->sweep && points != NULL; i++) {
@@ -221,11 +221,11 @@ static tn_report_point *tell_points(const cli_fit *fit) {
     return points;
 }
 
-/* The options that make the graph of the result again; of a problem none. */
+/* The options that reproduce the graph of the result; none for a problem. */
 static tn_status tell_words(const cli_fit *fit, const tn_fit_result *it, cli_words *words,
                             tn_error *error) {
     cli_input input = fit->input;
-    const tn_setup *of = fit->setup; /* whose program it is: the whole graph, or one in parts */
+    const tn_setup *of = fit->setup; /* the setup of the program: whole operators or tiles */
     *words = (cli_words){0};
     if (fit->problem_path != NULL) return TN_OK;
     for (uint32_t i = 0; i < fit->part_count; i++)

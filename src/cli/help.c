@@ -1,13 +1,13 @@
-/* help.c - `tenure COMMAND --help`: how it is used, the options that most need, examples; with
- * --help=all every option. */
+/* help.c - `tenure COMMAND --help`: usage, the common options, and examples; --help=all prints
+ * every option. */
 #include "cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define HELP_AT 30u /* the column of what an option does */
+#define HELP_AT 30u /* the column of the description */
 
-/* The word of a list of words, whole. */
+/* Whether `name` is a whole word of the list. */
 static bool help_names(const char *words, const char *name) {
     size_t length = strlen(name);
     for (const char *at = words; (at = strstr(at, name)) != NULL; at += length)
@@ -34,7 +34,7 @@ static void help_option(const cli_option *option, FILE *to) {
     cli_fill(to, option->help != NULL ? option->help : "", HELP_AT, HELP_AT, columns);
 }
 
-/* In the order of the list, which is that of need. */
+/* In the order of the list: the most useful first. */
 static void help_first(const cli_command *command, const cli_options *options, FILE *to) {
     const char *words = command->first;
     while (*words != '\0') {
@@ -58,14 +58,14 @@ static uint32_t help_rest(const cli_command *command, const cli_options *options
         count++;
         if (!print) continue;
         if (heading == NULL || strcmp(heading, option->heading) != 0)
-            fprintf(to, "\n%s\n", option->heading[0] != '\0' ? option->heading : "Also:");
+            fprintf(to, "\n%s\n", option->heading[0] != '\0' ? option->heading : "Other options:");
         heading = option->heading;
         help_option(option, to);
     }
     return count;
 }
 
-/* Line by line: examples stay as they are, what is longer than a line is filled. */
+/* Line by line: examples stay as written, longer lines are filled. */
 static void help_after(const char *text, FILE *to) {
     uint32_t columns = cli_columns(to);
     while (*text != '\0') {
@@ -92,10 +92,10 @@ void cli_help(const cli_command *command, bool all, FILE *to) {
             parser->args_doc != NULL ? parser->args_doc : "");
     cli_fill(to, about != NULL ? about : "", 0, 0, cli_columns(to));
     bool most = command->first[0] != '\0';
-    if (most) fputs("\nUsed most:\n", to);
+    if (most) fputs("\nCommon options:\n", to);
     help_first(command, &options, to);
     uint32_t rest = help_rest(command, &options, all || !most, to);
-    if (!all && most) fprintf(to, "\n%u more: tenure %s --help=all\n", rest, command->name);
+    if (!all && most) fprintf(to, "\n%u more options: tenure %s --help=all\n", rest, command->name);
     fputs("\n", to);
     help_after(doc[before] == '\v' ? doc + before + 1 : "", to);
     cli_options_release(&options);

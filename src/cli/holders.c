@@ -1,7 +1,8 @@
-/* holders.c - who holds the memory: one table and one JSON array, of a plan, a run and a replay.
+/* holders.c - the tensors and blocks that hold the memory, as one table and one JSON array, for a
+ * plan, a run or a replay.
  *
- * A row is a tensor, a workspace, a buffer or a block of a pool: bytes, kind, operator, name. Sums
- * by kind and by operator are of all rows, not of those shown.
+ * A row is a tensor, a workspace, a buffer or a block of a pool, with its bytes, kind, operator and
+ * name. Sums by kind and by operator include all rows, not only those shown.
  */
 #include "cli/cli.h"
 #include "cli/holders.h"
@@ -10,10 +11,10 @@
 
 #include "report/format.h"
 
-#define HOLDERS_BESIDE 19u /* columns beside a name ... */
-#define HOLDERS_USES 37u   /* ... and of what it is for */
+#define HOLDERS_BESIDE 19u /* columns next to a name */
+#define HOLDERS_USES 37u   /* and columns of kind and operator */
 #define HOLDERS_NAME_FEWEST 12u
-#define HOLDERS_SUMS 6u /* of operators that are listed by name */
+#define HOLDERS_SUMS 6u /* operators listed by name */
 
 /* --- gathering --- */
 
@@ -82,7 +83,7 @@ static uint64_t holders_live(const tn_body *body, int64_t step) {
     return live;
 }
 
-/* Whether no bank that the body may lie in has room for it by itself. */
+/* Whether the buffer is larger than every bank that it may be placed in. */
 static bool holders_too_large(const tn_problem *problem, const tn_body *body) {
     bool any = (body->flags & TN_BODY_ANY_BANK) != 0;
     for (tn_bank_id id = 0; id < tn_problem_bank_count(problem); id++) {
@@ -99,8 +100,8 @@ static void holders_add_body(cli_holders *holders, const tn_body *body, tn_body_
         .label = label, .requested = bytes, .allocated = bytes, .birth = (uint64_t)id + 1};
 }
 
-/* With several banks: the buffers that are too large for any of them; where there are none, those
- * that live when most bytes live, whatever bank they are in. */
+/* With several banks: the buffers that are too large for any bank. If there are no such buffers,
+ * those live at the time of most live bytes, in any bank. */
 static tn_status holders_of_banks(cli_holders *holders, const tn_problem *problem,
                                   tn_error *error) {
     tn__curve curve;
@@ -160,9 +161,9 @@ tn_status cli_holders_of_pool(cli_holders *holders, tn_pool *pool, const char *n
     return TN_OK;
 }
 
-/* --- saying it --- */
+/* --- output --- */
 
-/* What a row without a name is called. */
+/* The name of a row without a name. */
 static const char *holders_name(const tn_holder *row, char number[40]) {
     if (row->label.name[0] != '\0' || row->birth == 0) return row->label.name;
     snprintf(number, 40, "allocation %" PRIu64, row->birth);
@@ -185,11 +186,11 @@ static int holders_word_order(const void *a, const void *b) {
     return strcmp(x->word, y->word);
 }
 
-/* "  by kind      activation 6,021,120, output 4,032"; nothing when no row has the word. */
+/* "  by kind      activation 6,021,120, output 4,032"; or nothing. */
 static void holders_print_sums(const cli_holders *holders, bool by_op, tn__text *text) {
     uint32_t count = 0;
     holders_sum *sums = calloc((size_t)holders->count + 1, sizeof *sums);
-    if (sums == NULL) return; /* benign: the rows say it all */
+    if (sums == NULL) return; /* benign: the rows have the information */
     for (uint32_t i = 0; i < holders->count; i++) {
         const tn_pool_label *label = &holders->rows[i].label;
         sums[i] = (holders_sum){by_op ? label->op : label->kind, holders->rows[i].allocated};
@@ -216,7 +217,7 @@ static void holders_print_sums(const cli_holders *holders, bool by_op, tn__text 
     free(sums);
 }
 
-/* Whether any row says what it is for; bare buffers do not. */
+/* Whether any row has a kind or an operator; plain buffers have none. */
 static bool holders_have_uses(const cli_holders *holders) {
     for (uint32_t i = 0; i < holders->count; i++)
         if (holders->rows[i].label.kind[0] != '\0' || holders->rows[i].label.op[0] != '\0')

@@ -1,4 +1,5 @@
-/* holders.h - who holds the memory: one table and one JSON array, of a plan, a run and a replay. */
+/* holders.h - the tensors and blocks that hold the memory, as one table and one JSON array, for a
+ * plan, a run or a replay. */
 #ifndef TN_CLI_HOLDERS_H
 #define TN_CLI_HOLDERS_H
 
@@ -14,19 +15,19 @@ typedef struct cli_holders {
     tn__arena arena;
 } cli_holders;
 
-/* At the step of a model's plan, TN_NONE: of its peak. Release in any case, as with the others. */
+/* The holders at a step of a model's plan; TN_NONE: at its peak. Release also after an error. */
 tn_status cli_holders_of_model(cli_holders *holders, const tn_occupancy *occupancy, uint32_t step,
                                tn_error *error);
-/* At the first time of the most live bytes. */
+/* The holders at the first time of most live bytes. */
 tn_status cli_holders_of_problem(cli_holders *holders, const tn_problem *problem, tn_error *error);
-/* The pool must live as long. */
+/* The pool must outlive the holders. */
 tn_status cli_holders_of_pool(cli_holders *holders, tn_pool *pool, const char *name,
                               tn_holders_when when, tn_error *error);
 void cli_holders_release(cli_holders *holders);
 
-/* The `shown` largest, and sums of all by kind and by operator. */
+/* Prints the `shown` largest, and the sums of all by kind and by operator. */
 void cli_holders_print(const cli_holders *holders, uint32_t shown, FILE *file);
-/* Adds "holder_count": N, "holders": [...], without a comma before or behind. */
+/* Adds "holder_count": N, "holders": [...], without a comma before or after. */
 void cli_holders_json(const cli_holders *holders, uint32_t shown, tn__text *text);
 
 #endif

@@ -1,4 +1,5 @@
-/* input.c - the input of plan and verify: a model through the corridor, or a problem as it is. */
+/* input.c - the input of plan and verify: a model, which passes through all stages, or a
+ * problem. */
 #include "cli/micro.h"
 #include "cli/split.h"
 #include "cli/train_options.h"
@@ -15,11 +16,12 @@
 
 void cli_input_take(cli_input *input, struct argp_state *state, const char *what,
                     const char *path) {
-    if (input->path != NULL) cli_misuse(state, "one %s, not '%s' too", what, path);
+    if (input->path != NULL)
+        cli_misuse(state, "give only one %s; '%s' is a second one", what, path);
     input->path = cli_standard_input(state, path);
 }
 
-/* Of what nobody here reads as a model, import says how it is exported. */
+/* Files that no importer reads also count as models if import can explain how to export them. */
 bool cli_input_is_model(const cli_input *input) {
     const char *path = input->path;
     return tn_import_recognises(path) || tn_weights_how_to_export(path) != NULL ||
@@ -31,7 +33,7 @@ void cli_stage(cli_input *input, const char *name, double seconds) {
         input->stages[input->stage_count++] = (tn_stage){name, seconds};
 }
 
-/* Scratch of the kernels that will run a .tflite model. */
+/* The scratch memory of the kernels for a .tflite model. */
 static tn_status input_workspaces(cli_input *input, const tn_micro_options *micro,
                                   tn_error *error) {
     bool theirs = tn__has_suffix(input->path, ".tflite") && input->training == NULL;
@@ -44,7 +46,7 @@ static tn_status input_workspaces(cli_input *input, const tn_micro_options *micr
                                error);
 }
 
-/* What is planned in the model's place: a step of its training. */
+/* With --train, replaces the model by a step of its training. */
 static tn_status input_step(cli_input *input, tn_error *error) {
     const cli_training *training = input->training;
     double start = cli_clock();
@@ -85,12 +87,12 @@ void cli_input_take_setup(cli_input *input, tn_setup *made) {
     input->layout = tn_setup_layout(made);
 }
 
-/* What a set-up is asked for; `plan` NULL: no layout. */
+/* The options of a setup; `plan` NULL: no layout. */
 typedef struct input_asked {
     cli_corridor corridor;
     tn_program_options program;
     tn_recompute_options again;
-    tn_plan_options whole; /* the limit is for what is in parts */
+    tn_plan_options whole; /* the limit applies to the plan with tiles */
     tn_setup_split parts;
     tn_occupancy_options memory;
 } input_asked;
@@ -106,7 +108,7 @@ static const tn_graph *input_ask(cli_input *input, const tn_plan_options *plan,
     cli_whom_corridor(&input->whom, trains ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN,
                       &asked->corridor);
     tn_setup_options *options = &asked->corridor.options;
-    if (input->scratch != NULL) { /* the ways that the plan has room for, and no others */
+    if (input->scratch != NULL) { /* only kernels whose scratch fits in the plan */
         asked->corridor.kernels.scratch = input->scratch;
         options->fastest = true;
     }
@@ -118,13 +120,13 @@ static const tn_graph *input_ask(cli_input *input, const tn_plan_options *plan,
     options->statics = input->statics;
     options->plan = plan;
     options->unplanned = plan == NULL;
-    if (input->split.region_count > 0) { /* those of a plan */
+    if (input->split.region_count > 0) { /* the regions of a plan */
         asked->parts = (tn_setup_split){.regions = input->split.regions,
                                         .region_count = input->split.region_count,
                                         .again = input->split.again,
                                         .again_count = input->split.again_count};
         asked->memory = input->occupancy_options;
-        asked->memory.fuse_concat = true; /* as operators in parts are planned */
+        asked->memory.fuse_concat = true; /* operators in tiles are planned like this */
         options->split = &asked->parts;
         options->memory = &asked->memory;
     }
@@ -137,8 +139,8 @@ static const tn_graph *input_ask(cli_input *input, const tn_plan_options *plan,
     return trains ? input->step.graph : input->graph;
 }
 
-/* From a stage on, or all of it; `plan` NULL: up to the problem. Where there are no kernels,
- * scratch is that of the operators' rules, or as it was found. */
+/* Runs the stages from `stage` on; `plan` NULL: up to the problem. Without kernels the operators'
+ * rules, or the given workspaces, determine the scratch. */
 static tn_status input_set_up(cli_input *input, tn_setup_stage stage, const tn_plan_options *plan,
                               tn_error *error) {
     input_asked asked;
@@ -165,9 +167,7 @@ static tn_status input_load_problem(cli_input *input, tn_error *error) {
         snprintf(error->message, sizeof error->message,
                  "--dim, --input-shape, --value, --parameter, --format, --order, --parallel, "
                  "--no-inplace, --no-views, --static, --kernels, --no-rewrite, --batch, --train "
-                 "and --fuse-concat "
-                 "are for models; "
-                 "the input is a problem");
+                 "and --fuse-concat need a model, but the input is a problem; remove them");
         return TN_E_INVALID;
     }
     double start = cli_clock();
@@ -203,12 +203,12 @@ tn_status cli_input_occupy(cli_input *input, const tn_micro_options *micro, tn_e
     return cli_input_again(input, error);
 }
 
-/* An order was asked for: the plan decides which of the candidates it is. */
+/* With --order the smallest plan decides between the candidate orders. */
 static tn_status input_plan_orders(cli_input *input, const tn_plan_options *options,
                                    tn_error *error) {
     TN_TRY(input_import(input, error));
     tn_status status = input_set_up(input, TN_SETUP_REWRITE, options, error);
-    tn_error unused; /* what does not fit is shown for the order of least live bytes */
+    tn_error unused; /* if nothing fits, show the order with the fewest live bytes */
     if (status == TN_E_INFEASIBLE) (void)!input_set_up(input, TN_SETUP_REWRITE, NULL, &unused);
     if (status == TN_OK) cli_stage(input, "order", tn_setup_seconds(input->setup, TN_SETUP_ORDER));
     return status;

@@ -1,4 +1,4 @@
-/* input_options.c - the options that say how to read the input, and what memory is asked about. */
+/* input_options.c - the options for reading the input and for the memory model. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,51 +9,59 @@
 #include "cli/whom.h"
 
 #define INPUT_SIZES(X)                                                                             \
-    X(CLI_DIM, "dim", "NAME=SIZE", "value of a symbolic dimension; may be repeated")               \
-    X(CLI_INPUT_SHAPE, "input-shape", "NAME=N,N,...", "shape of a graph input; may be repeated")
+    X(CLI_DIM, "dim", "NAME=SIZE", "set a symbolic dimension to SIZE; may be repeated")            \
+    X(CLI_INPUT_SHAPE, "input-shape", "NAME=N,N,...",                                              \
+      "set the shape of a graph input; may be repeated")
 #define INPUT_OPTIONS(X)                                                                           \
     INPUT_SIZES(X)                                                                                 \
     X(CLI_VALUE, "value", "NAME=N,N,...",                                                          \
-      "contents of a graph input that shapes depend on, known ahead: it becomes a parameter; may " \
+      "set the data of a graph input that shapes depend on; the input becomes a parameter; may "   \
       "be repeated")                                                                               \
     X(CLI_PARAMETER, "parameter", "PATTERN",                                                       \
-      "graph inputs of these names (* and ?) are parameters: outside the arena")                   \
+      "treat graph inputs that match this pattern (* and ?) as parameters, which are outside the " \
+      "arena; may be repeated")                                                                    \
     X(CLI_FORMAT, "format", "FORMAT",                                                              \
-      "of activations of rank 4 and 5: nchw, nhwc, nChw8c, nChw16c, ...")                          \
+      "layout of activations of rank 4 and 5: nchw, nhwc, nChw8c, nChw16c, ... (default: as in "   \
+      "the file)")                                                                                 \
     X(CLI_ALIGNMENT, "alignment", "SIZE",                                                          \
-      "of every buffer that has none of its own (64 for models, 1 for problems)")                  \
+      "alignment in bytes of every buffer without its own (default: 64 for models, 1 for "         \
+      "problems)")                                                                                 \
     X(CLI_ORDER, "order", "NAME",                                                                  \
-      "operators of a model: one of `tenure list orders`, or auto, the best of them (file)")       \
-    X(CLI_NO_INPLACE, "no-inplace", NULL, "operators never write over their inputs")               \
-    X(CLI_NO_VIEWS, "no-views", NULL, "reshapes and slices get memory of their own")               \
+      "order of the operators: one of `tenure list orders`, or auto for the one with the "         \
+      "smallest arena (default: file)")                                                            \
+    X(CLI_NO_INPLACE, "no-inplace", NULL, "never let an operator overwrite its input")             \
+    X(CLI_NO_VIEWS, "no-views", NULL,                                                              \
+      "give reshapes and slices their own memory instead of sharing it")                           \
     X(CLI_FUSE_CONCAT, "fuse-concat", NULL,                                                        \
-      "inputs of a concatenation lie inside its output: no copies, where that can be")
+      "place the inputs of a concatenation inside its output where possible, which saves the "     \
+      "copy")
 #define INPUT_STATIC(X)                                                                            \
     X(CLI_STATIC, "static", "apart|arena|first",                                                   \
-      "weights and state of optimizers: apart, beside the arena; arena, planned in it with all "   \
-      "else; first, in it from its start on (apart)")
+      "place of weights and optimizer state: apart, in blocks outside the arena; arena, planned "  \
+      "with all other buffers; first, at the start of the arena (default: apart)")
 #define INPUT_READ(X)                                                                              \
     X(CLI_READ_LIMIT, "read-limit", "SIZE",                                                        \
-      "of a problem that comes from a pipe or a device, which may have no end (1 GiB)")
+      "most bytes to read from a pipe or a device (default: 1GiB; 4GiB for the input `-`)")
 #define INPUT_BANK(X)                                                                              \
     X(CLI_BANK, "bank", "NAME=SIZE[@SIZE/s]",                                                      \
-      "a memory of this capacity (none: without end) and speed; repeated, buffers choose")
+      "a memory with this capacity (default: unlimited) and speed; repeat it for a device with "   \
+      "several memories, and each buffer gets one of them")
 #define INPUT_PARALLEL(X)                                                                          \
     X(CLI_PARALLEL, "parallel", "serial|safe",                                                     \
-      "operators of a model: serial, one after the other; safe, whatever the graph allows at "     \
-      "once, and no plan adds a dependency (serial)")
+      "operators that may run at the same time: serial, one after the other; safe, all that the "  \
+      "graph allows, so that the plan adds no dependencies (default: serial)")
 #define INPUT_KERNELS(X)                                                                           \
     X(CLI_KERNELS, "kernels", "LIBRARY",                                                           \
-      "whose scratch and weights count: none, the graph alone; onednn or plain, what `tenure "     \
-      "run` "                                                                                      \
-      "takes here, with :N those of N threads; of a .tflite model reference, cmsis-nn or any, "    \
-      "the "                                                                                       \
-      "most (none; reference)")                                                                    \
-    X(CLI_NO_REWRITE, "no-rewrite", NULL, "with --kernels: operators as the file has them")        \
+      "count scratch memory and packed weights of a kernel library: onednn or plain, as in "       \
+      "`tenure run` on this machine, with :N for N threads, or none; for .tflite reference, "      \
+      "cmsis-nn, or any for the larger of both (default: none; reference for .tflite)")            \
+    X(CLI_NO_REWRITE, "no-rewrite", NULL,                                                          \
+      "with --kernels: keep the operators of the file, fuse nothing")                              \
     X(CLI_FASTEST, "fastest", NULL,                                                                \
-      "with --kernels: each operator by the fastest, however much scratch that takes")
+      "with --kernels: use the fastest kernel for each operator, even if it needs more scratch "   \
+      "memory")
 
-/* Plans carry these; on the command line some commands have words of their own for them. */
+/* Recorded in plans; on the command line some commands describe them in their own way. */
 #define INPUT_PLAN(X)                                                                              \
     X("batch", CLI_BATCH, "N")                                                                     \
     X("target", CLI_TARGET, "NAME")                                                                \
@@ -65,17 +73,17 @@
 static const struct argp_option input_options[] = {
     INPUT_OPTIONS(CLI_OPTION) INPUT_READ(CLI_OPTION) INPUT_BANK(CLI_OPTION) INPUT_STATIC(CLI_OPTION)
         INPUT_PARALLEL(CLI_OPTION) INPUT_KERNELS(CLI_OPTION) INPUT_PLAN(INPUT_HIDDEN){0}};
-/* Who runs the model has one memory, and kernels of its own. */
+/* A command that runs the model has one memory and its own kernels. */
 static const struct argp_option input_run_options[] = {
     INPUT_OPTIONS(CLI_OPTION) INPUT_STATIC(CLI_OPTION) INPUT_PARALLEL(CLI_OPTION){0}};
-/* `train` has another word for "parallel" as well. */
+/* In `train` --parallel has another meaning as well. */
 static const struct argp_option input_train_options[] = {INPUT_OPTIONS(CLI_OPTION)
                                                              INPUT_STATIC(CLI_OPTION){0}};
-/* `estimate` has words of its own for the others. */
+/* `estimate` describes the others itself. */
 static const struct argp_option input_estimate_options[] = {INPUT_OPTIONS(CLI_OPTION)
                                                                 INPUT_BANK(CLI_OPTION){0}};
 
-/* `split` reads a model for others. */
+/* `split` reads a model to write it again. */
 static const struct argp_option input_sizes_options[] = {INPUT_SIZES(CLI_OPTION){0}};
 
 static void *input_grow(struct argp_state *state, const void *array, size_t count, size_t item) {
@@ -89,17 +97,17 @@ static int64_t input_extent(struct argp_state *state, const char *option, const 
     errno = 0;
     long long value = strtoll(text, end, 10);
     if (errno != 0 || *end == text || value < 0)
-        cli_misuse(state, "--%s: '%s' is not an extent; it must be a whole number from 0 up",
-                   option, text);
+        cli_misuse(state, "--%s: '%s' is not a dimension; use a whole number of at least 0", option,
+                   text);
     return value;
 }
 
-/* The name before the last '=', as a string of its own. */
+/* Copies the name before the last '='. */
 static char *input_name(struct argp_state *state, const char *option, const char *text,
                         const char **value) {
     const char *equals = strrchr(text, '=');
     if (equals == NULL || equals == text)
-        cli_misuse(state, "--%s: '%s' should read NAME=...", option, text);
+        cli_misuse(state, "--%s: '%s' has no name; write NAME=...", option, text);
     char *name = strndup(text, (size_t)(equals - text));
     if (name == NULL) argp_failure(state, 4, 0, "out of memory");
     *value = equals + 1;
@@ -111,7 +119,9 @@ static void input_add_dim(struct argp_state *state, cli_input *input, const char
     char *end;
     tn_dim dim = {.name = input_name(state, "dim", text, &value)};
     dim.value = input_extent(state, "dim", value, &end);
-    if (*end != '\0') cli_misuse(state, "--dim: '%s' is not an extent", value);
+    if (*end != '\0')
+        cli_misuse(state, "--dim: '%s' is not a dimension; use a whole number of at least 0",
+                   value);
     tn_dim *dims = input_grow(state, input->import.dims, input->import.dim_count, sizeof *dims);
     dims[input->import.dim_count++] = dim;
     input->import.dims = dims;
@@ -126,7 +136,7 @@ static void input_add_shape(struct argp_state *state, cli_input *input, const ch
         extents = input_grow(state, extents, shape.rank, sizeof *extents);
         extents[shape.rank++] = input_extent(state, "input-shape", at, &end);
         if (*end != '\0' && (*end != ',' || end[1] == '\0'))
-            cli_misuse(state, "--input-shape: '%s' should read N,N,...", text);
+            cli_misuse(state, "--input-shape: '%s' is not a shape; write N,N,...", text);
         at = *end == ',' ? end + 1 : end;
     }
     shape.shape = extents;
@@ -146,7 +156,7 @@ static void input_add_value(struct argp_state *state, cli_input *input, const ch
         numbers[value.count++] = strtod(at, &end);
         more = *end == ',';
         if (end == at || (*end != '\0' && !more))
-            cli_misuse(state, "--value: '%s' should read NAME=N,N,...", text);
+            cli_misuse(state, "--value: '%s' is not a list of numbers; write NAME=N,N,...", text);
     }
     value.numbers = numbers;
     tn_input_value *values =
@@ -162,17 +172,18 @@ static void input_add_parameter(struct argp_state *state, cli_input *input, cons
     input->import.parameters = patterns;
 }
 
-/* NAME=CAPACITY@SPEED/s; either may be left out. */
+/* NAME=CAPACITY@SPEED/s; capacity and speed are optional. */
 static void input_add_bank(struct argp_state *state, cli_input *input, const char *text) {
     const char *value;
-    if (input->bank_count == CLI_BANKS_MAX) cli_misuse(state, "--bank: more than 16");
+    if (input->bank_count == CLI_BANKS_MAX)
+        cli_misuse(state, "--bank: at most 16 memories are supported");
     tn_bank bank = {.name = input_name(state, "bank", text, &value)};
     const char *at = strchr(value, '@');
     char *capacity = strndup(value, at != NULL ? (size_t)(at - value) : strlen(value));
     if (capacity == NULL) argp_failure(state, 4, 0, "out of memory");
     if (*capacity != '\0' && strcmp(capacity, "none") != 0) {
         bank.capacity = cli_size(state, "bank", capacity);
-        if (bank.capacity == 0) cli_misuse(state, "--bank: 0 bytes hold nothing");
+        if (bank.capacity == 0) cli_misuse(state, "--bank: the capacity must be above 0");
     }
     free(capacity);
     if (at != NULL) bank.bytes_per_s = cli_speed(state, "bank", at + 1);
@@ -187,7 +198,8 @@ static void input_numbers(struct argp_state *state, const char *option, const ch
         char *end;
         unsigned long long number = strtoull(at, &end, 10);
         if (end == at || *at == '-' || number >= UINT32_MAX || *end != (i + 1 < count ? ',' : '\0'))
-            cli_misuse(state, "--%s: '%s' should be %u numbers", option, text, count);
+            cli_misuse(state, "--%s: '%s' needs %u numbers separated by commas", option, text,
+                       count);
         numbers[i] = (uint32_t)number;
         at = end + 1;
     }
@@ -256,7 +268,8 @@ static error_t input_parse(int key, char *value, struct argp_state *state) {
     case CLI_ALIGNMENT:
         input->alignment = cli_size(state, "alignment", value);
         if (input->alignment == 0 || (input->alignment & (input->alignment - 1)) != 0)
-            cli_misuse(state, "--alignment: '%s' is not a power of two", value);
+            cli_misuse(state, "--alignment: '%s' is not a power of two; use 1, 2, 4, 8, ...",
+                       value);
         return 0;
     case CLI_READ_LIMIT:
         input->read_limit = cli_size(state, "read-limit", value);

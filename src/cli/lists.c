@@ -1,5 +1,4 @@
-/* lists.c - what this build knows, list by list: a row here, what is in it from the registry
- * itself.
+/* lists.c - the lists of `tenure list`: one row per list; each registry supplies its entries.
  */
 #include "cli/cli.h"
 
@@ -8,9 +7,9 @@
 
 #include "kernels/kernel.h"
 
-/* --- rows that are put together --- */
+/* --- details that are composed --- */
 
-/* "80 GiB, 2039 GB/s, ...": a row of the table that estimates compare with. */
+/* "80 GiB, 2039 GB/s, ...": a row of the hardware table of estimates. */
 static uint32_t lists_model_count(void) {
     uint32_t count = 0;
     while (tn_llm_family(count) != NULL) count++;
@@ -46,7 +45,7 @@ static const char *lists_domain(uint32_t index, char *detail, size_t room) {
     return domain[0] == '\0' ? "ai.onnx" : domain;
 }
 
-/* Families of kernels: the types that each computes, as many as there is room for. */
+/* Kernel families with the types that each computes, as many as fit in the text. */
 static const char *lists_family_name(uint32_t index) { return tn__kernel_family_at(index)->name; }
 static const char *lists_family(uint32_t index, char *detail, size_t room) {
     const tn_kernel_family *family = tn__kernel_family_at(index);
@@ -55,7 +54,7 @@ static const char *lists_family(uint32_t index, char *detail, size_t room) {
     detail[0] = '\0';
     for (uint32_t i = 0; i < family->kernel_count; i++) {
         const char *type = family->kernels[i].type;
-        if (strcmp(type, last) == 0) continue; /* several ways to compute one type stand together */
+        if (strcmp(type, last) == 0) continue; /* several kernels for one type are adjacent */
         size_t length = strlen(type) + (used > 0);
         if (used + length + sizeof " ..." > room) {
             memcpy(detail + used, " ...", sizeof " ...");
@@ -68,7 +67,7 @@ static const char *lists_family(uint32_t index, char *detail, size_t room) {
     return detail;
 }
 
-/* Formats: those that are read, then those that are written. */
+/* Formats: first those that can be read, then those that can be written. */
 static uint32_t lists_format_count(void) {
     return tn_import_format_count() + tn_report_format_count();
 }
@@ -81,13 +80,13 @@ static const char *lists_format_summary(uint32_t index) {
     return index < read ? tn_import_format_summary(index) : tn_report_format_summary(index - read);
 }
 
-/* Links: measured now, over what the process asks of the machine for that. */
+/* Links: measured now, with buffers allocated for the measurement. */
 #define LISTS_LINK_BYTES (UINT64_C(32) << 20)
 
 static const char *lists_link_told(char *detail, size_t room, const tn_error *error) {
     snprintf(detail, room, "not here: %s", error->message);
     for (char *at = detail; *at != '\0'; at++)
-        if (*at == '"' || *at == '\\') *at = '\''; /* a path may have any; details have none */
+        if (*at == '"' || *at == '\\') *at = '\''; /* a path may contain them; details must not */
     return detail;
 }
 
@@ -107,7 +106,7 @@ static const char *lists_link(uint32_t index, char *detail, size_t room) {
     if (status != TN_OK) return lists_link_told(detail, room, &error);
     snprintf(detail, room, "put %.1f GB/s, get %.1f GB/s, both at once %.1f GB/s; %s",
              link.put_bytes_per_s / 1e9, link.get_bytes_per_s / 1e9, link.both_bytes_per_s / 1e9,
-             has == TN_SIZE_UNKNOWN ? "as much as there is" : tn_size_format(has, capacity));
+             has == TN_SIZE_UNKNOWN ? "no limit" : tn_size_format(has, capacity));
     return detail;
 }
 
@@ -120,32 +119,32 @@ static const cli_list lists_table[] = {
      tn_object_strategy_name, "summary", tn_object_strategy_summary, NULL},
     {"orders", "the orders of operators (plan --order)", tn_order_count, tn_order_name, "summary",
      tn_order_summary, NULL},
-    {"passes", "the passes that fit a program into a budget (fit --pass)", tn_pass_count,
+    {"passes", "the passes that reduce a program to a budget (fit --pass)", tn_pass_count,
      tn_pass_name, "summary", tn_pass_summary, NULL},
-    {"policies", "the policies that evict (simulate --policy)", tn_evict_policy_count,
-     tn_evict_policy_name, "summary", tn_evict_policy_summary, NULL},
-    {"row-policies", "who goes when a cache of embedding rows is full (embed replay --policy)",
+    {"policies", "the eviction policies of recorded runs (simulate --policy)",
+     tn_evict_policy_count, tn_evict_policy_name, "summary", tn_evict_policy_summary, NULL},
+    {"row-policies", "the eviction policies of caches of embedding rows (embed replay --policy)",
      tn_embedding_policy_count, tn_embedding_policy_name, "summary", tn_embedding_policy_summary,
      NULL},
-    {"pools", "the pools (replay --pool)", tn_pool_count, tn_pool_name, "summary", tn_pool_summary,
-     NULL},
+    {"pools", "the memory pools (replay --pool)", tn_pool_count, tn_pool_name, "summary",
+     tn_pool_summary, NULL},
     {"devices", "the devices that programs run on", tn_device_count, tn_device_name, "summary",
      tn_device_summary, NULL},
-    {"links", "the speed of copies to the devices that are here, measured now", tn_device_count,
+    {"links", "the copy speed of the devices of this machine, measured now", tn_device_count,
      tn_device_name, "speed", NULL, lists_link},
-    {"carriers", "what carries messages between ranks", tn_world_driver_count, tn_world_driver_name,
-     "summary", tn_world_driver_summary, NULL},
-    {"hardware", "the hardware that estimates compare with", tn_hardware_count, lists_hardware_name,
-     "summary", NULL, lists_hardware},
-    {"families", "the language models that estimates know by their config.json", lists_model_count,
+    {"carriers", "the transports of messages between ranks", tn_world_driver_count,
+     tn_world_driver_name, "summary", tn_world_driver_summary, NULL},
+    {"hardware", "the devices that estimates know, with memory and speed", tn_hardware_count,
+     lists_hardware_name, "summary", NULL, lists_hardware},
+    {"families", "the language model families that estimates know", lists_model_count,
      tn_llm_family, "summary", lists_model, NULL},
-    {"rewrites", "what is done to graphs before they run", tn_rewrite_count, tn_rewrite_name,
+    {"rewrites", "the rewrites of graphs before they run", tn_rewrite_count, tn_rewrite_name,
      "summary", tn_rewrite_summary, NULL},
-    {"kernels", "the families of kernels, in the order in which they are asked",
-     tn__kernel_family_count, lists_family_name, "types", NULL, lists_family},
-    {"operators", "the operators with rules", tn_op_rule_count, tn_op_rule_type, "domain", NULL,
-     lists_domain},
-    {"formats", "the formats that are read and written", lists_format_count, lists_format_name,
+    {"kernels", "the kernel families, in the order of preference", tn__kernel_family_count,
+     lists_family_name, "types", NULL, lists_family},
+    {"operators", "the operators with shape rules", tn_op_rule_count, tn_op_rule_type, "domain",
+     NULL, lists_domain},
+    {"formats", "the formats that can be read and written", lists_format_count, lists_format_name,
      "summary", lists_format_summary, NULL},
 };
 

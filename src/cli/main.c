@@ -1,4 +1,4 @@
-/* main.c - the command `tenure`: finds the subcommand and hands over. */
+/* main.c - the command `tenure`: finds the subcommand and calls it. */
 #include "cli/cli.h"
 
 #include <signal.h>
@@ -19,17 +19,20 @@ const cli_command *cli_command_at(uint32_t index) { return commands[index]; }
 
 static void main_help(FILE *to) {
     fputs("Usage: tenure COMMAND [OPTION...] [ARGUMENT...]\n"
-          "The memory system of neural networks: plan, prove, draw.\n\nCommands:\n",
+          "Plans, proves and draws the memory of neural networks.\n\nCommands:\n",
           to);
     for (uint32_t i = 0; i < cli_command_count(); i++) {
         fprintf(to, "  %-11s", commands[i]->name);
         cli_fill(to, commands[i]->summary, 13, 13, cli_columns(to));
     }
+    fputs("  help       list the commands, or show the help of one\n"
+          "  version    print the version, the libraries of this build, and the licence\n",
+          to);
     fputs("\nExamples:\n"
-          "  tenure plan model.onnx -o plan.html     how much memory, and a picture of it\n"
+          "  tenure plan model.onnx -o plan.html     plan, and draw the plan\n"
           "  tenure plan buffers.csv --capacity 1MiB -o plan.csv\n"
           "  tenure verify model.onnx --plan plan.json\n"
-          "\n`tenure help COMMAND` tells more.\n",
+          "\n`tenure help COMMAND` shows the options of a command.\n",
           to);
 }
 
@@ -39,15 +42,16 @@ static const cli_command *main_find(const char *name) {
     return NULL;
 }
 
-/* Who gives a file or an option where a command should be is told how it reads. */
+/* A file or an option in place of the command gets a hint. */
 static int main_refuse(const char *name) {
     char asked[TN__NEAR_TEXT];
     tn__near near = tn__near_begin(name);
     bool file = tn_import_recognises(name) || tn__has_suffix(name, ".csv");
     for (uint32_t i = 0; i < cli_command_count(); i++) tn__near_try(&near, commands[i]->name);
     tn__near_try(&near, "help");
-    fputs(name[0] == '-' ? "tenure: a command comes first, before '"
-                         : "tenure: there is no command '",
+    tn__near_try(&near, "version");
+    cli_prefix(CLI_ERROR);
+    fputs(name[0] == '-' ? "the command must come first, before '" : "there is no command '",
           stderr);
     cli_put_text(stderr, name);
     const char *otherwise = file ? "to plan a file: tenure plan FILE" : "`tenure help` lists them";
@@ -58,8 +62,22 @@ static int main_refuse(const char *name) {
 static int main_command(const cli_command *command, int count, char **words) {
     char title[64];
     snprintf(title, sizeof title, "tenure %s", command->name);
-    words[0] = title; /* what usage messages call us */
+    words[0] = title; /* the program name in usage messages */
     return command->run(count, words);
+}
+
+/* Help for the two commands that have no options. False: another name. */
+static bool main_help_word(const char *name) {
+    if (strcmp(name, "help") == 0)
+        puts("Usage: tenure help [COMMAND [all]]\n"
+             "Lists the commands, or prints the usage, common options and examples of COMMAND;\n"
+             "with `all`, every option.");
+    else if (strcmp(name, "version") == 0)
+        puts("Usage: tenure version\n"
+             "Prints the version, the libraries of this build, and the licence.");
+    else
+        return false;
+    return true;
 }
 
 /* help, help COMMAND, help COMMAND all */
@@ -68,17 +86,18 @@ static int main_tell(int count, char **words) {
         main_help(stdout);
         return cli_finish(0);
     }
+    if (main_help_word(words[1][0] == '-' ? "help" : words[1])) return cli_finish(0);
     const cli_command *command = main_find(words[1]);
     if (command == NULL) return main_refuse(words[1]);
     cli_help(command, count > 2 && strcmp(words[2], "all") == 0, stdout);
     return cli_finish(0);
 }
 
-/* Contents of a model are read where the system maps them: behind a file's new end, or on a disk
- * that fails, there is nothing. */
+/* Tensor data are read through mmap. Reading past the new end of a truncated file, or from a
+ * failing disk, raises SIGBUS. */
 static void main_no_page(int number, siginfo_t *facts, void *unused) {
-    static const char message[] =
-        "tenure: a file that is being read became shorter, or its disk failed; run again\n";
+    static const char message[] = "tenure: error: an input file was truncated while it was read, "
+                                  "or its disk failed; run the command again\n";
     (void)unused;
     if (facts->si_code == BUS_ADRERR) {
         tn__new_file_abandon();
@@ -89,11 +108,11 @@ static void main_no_page(int number, siginfo_t *facts, void *unused) {
     signal(number, SIG_DFL); /* the same access again */
 }
 
-/* oneDNN and other libraries in C++ end the process when their memory is out. */
+/* oneDNN and other C++ libraries abort when they run out of memory. */
 static void main_aborted(int number) {
     static const char message[] =
-        "tenure: a library ended the process; most likely memory was out, which oneDNN does not "
-        "report\n";
+        "tenure: error: a library aborted; probably out of memory, which oneDNN does not report; "
+        "use a smaller batch or a machine with more memory\n";
     (void)number;
     ssize_t unheard = write(2, message, sizeof message - 1);
     (void)unheard;
@@ -107,9 +126,8 @@ static void main_watch_files(void) {
     (void)sigaction(SIGBUS, &action, NULL);
 }
 
-/* Signals that end a process by default: no unfinished file is left behind. A signal that is
- * ignored already (nohup) stays ignored. A file that reaches its limit of size is an error of
- * writing. */
+/* Signals that end a process by default also remove unfinished files. A signal that is already
+ * ignored (nohup) stays ignored. A file that reaches its size limit is a write error. */
 static void main_watch_signals(void) {
     static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGALRM, SIGUSR1};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -122,15 +140,15 @@ int main(int count, char **words) {
     cli_show_controls();
     main_watch_files();
     main_watch_signals();
-    signal(SIGPIPE, SIG_IGN); /* a reader that leaves is met at the end: cli_finish */
+    signal(SIGPIPE, SIG_IGN); /* cli_finish detects a closed pipe */
     const char *name = count > 1 ? words[1] : "";
     const cli_command *command = main_find(name);
     if (command != NULL) return main_command(command, count - 1, words + 1);
     if (strcmp(name, "help") == 0) return main_tell(count - 1, words + 1);
     if (strncmp(name, "--help", 6) == 0 || strcmp(name, "-h") == 0) return main_tell(1, words);
-    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
+    if (strcmp(name, "version") == 0 && count > 2) return main_tell(2, words);
+    if (strcmp(name, "version") == 0 || strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
         return cli_version();
-    }
     if (count > 1) return main_refuse(name);
     main_help(stderr);
     return 2;

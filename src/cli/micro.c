@@ -1,4 +1,4 @@
-/* micro.c - the microcontroller that a .tflite model is for. */
+/* micro.c - the target microcontroller of a .tflite model. */
 #include "cli/micro.h"
 
 #include <string.h>

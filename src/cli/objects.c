@@ -1,8 +1,7 @@
-/* objects.c - `tenure plan --form objects`: which buffers share an object instead of where they
- * lie.
+/* objects.c - `tenure plan --form objects`: assigns buffers to shared objects instead of offsets.
  *
- * Input is a model, a problem, or a CSV whose sizes may be vectors (2x8, 1x16x16x3). What is
- * printed and written is small, so it is made here and not in the room of reports.
+ * The input is a model, a problem, or a CSV whose sizes may be vectors (2x8, 1x16x16x3). The output
+ * is small, so this file writes it, not src/report.
  */
 #include "cli/objects.h"
 #include "plan/io/rows.h"
@@ -140,7 +139,7 @@ static void objects_print(const objects_job *job) {
     const tn_objects *objects = &job->objects;
     double naive = job->naive > 0 ? (double)job->naive : 1;
     printf("%s\n  strategy %s; %s\n\n", job->asked->input->path, objects->strategy,
-           objects->verdict == TN_VERDICT_OPTIMAL ? "optimal: no objects need less"
+           objects->verdict == TN_VERDICT_OPTIMAL ? "optimal: no other choice of objects needs less"
                                                   : "valid; a smaller choice may exist");
     printf("  %-16s %u for %u buffers\n", "objects", objects->object_count, job->from.count);
     objects_row(job, "without sharing", job->naive);
@@ -156,10 +155,11 @@ static tn_status objects_check_capacity(const objects_job *job, tn_error *error)
     if (capacity == 0 || job->objects.total <= capacity) return TN_OK;
     if (job->objects.lower_bound > capacity)
         return tn__fail(error, TN_E_INFEASIBLE,
-                        "no objects need less than %" PRIu64 ", the capacity is %" PRIu64,
+                        "every choice of objects needs at least %" PRIu64
+                        ", but the capacity is %" PRIu64,
                         job->objects.lower_bound, capacity);
     return tn__fail(error, TN_E_STOPPED,
-                    "the best objects found need %" PRIu64 ", the capacity is %" PRIu64,
+                    "the best objects found need %" PRIu64 ", but the capacity is %" PRIu64,
                     job->objects.total, capacity);
 }
 
@@ -194,7 +194,7 @@ static tn_status objects_refuse(const cli_objects *asked, tn_error *error) {
         if (!tn__has_suffix(asked->outputs[i], ".csv") &&
             !tn__has_suffix(asked->outputs[i], ".json"))
             return tn__fail(error, TN_E_UNSUPPORTED,
-                            "-o %.80s: shared objects are written as .csv or .json",
+                            "-o %.80s: shared objects can be written as .csv or .json only",
                             asked->outputs[i]);
     return TN_OK;
 }

@@ -4,18 +4,19 @@
 
 #include "cli/cli.h"
 
-/* What is to be given objects: the rows of a CSV of vectors, or the bodies of a problem or model.
+/* The buffers to assign: the rows of a CSV of vectors, or the buffers of a problem or model.
  */
 typedef struct cli_records {
     tn_object_record *records;
-    char **names; /* of a CSV of vectors; NULL: the problem's */
+    char **names; /* names in a CSV of vectors; NULL: those of the problem */
     const tn_problem *problem;
     uint32_t count;
     tn_size_kind kind;
-    tn_edges reallocation; /* who may follow whom; vertex_count 0: whenever lives do not meet */
+    tn_edges reallocation; /* allowed reuse; vertex_count 0: buffers with disjoint live ranges */
 } cli_records;
 tn_status cli_records_load(cli_input *input, cli_records *records, tn_error *error);
-void cli_records_release(cli_records *records, const tn_context *context); /* zeroed is fine */
+void cli_records_release(cli_records *records, const tn_context *context); /* accepts zeroed
+                                                                            * records */
 const char *cli_records_name(const cli_records *records, uint32_t id, char number[16]);
 
 typedef struct cli_objects {
@@ -26,12 +27,13 @@ typedef struct cli_objects {
     bool json;
 } cli_objects;
 
-/* --form: whether it says objects, not offsets. */
+/* --form: true for objects, false for offsets. */
 bool cli_objects_form(struct argp_state *state, const char *value);
 /* Loads, assigns, writes, prints. */
 tn_status cli_objects_run(const cli_objects *asked, tn_error *error);
 
-/* Whether the objects of a CSV (columns id, object; rows matched by name) are valid. Prints. */
+/* Checks the objects of a CSV (columns id and object, rows matched by name) and prints the
+ * result. */
 tn_status cli_objects_verify(cli_input *input, const char *plan, bool json, tn_error *error);
 
 #endif

@@ -1,7 +1,7 @@
-/* objects_verify.c - `tenure verify --form objects`: are anybody's shared objects valid?
+/* objects_verify.c - `tenure verify --form objects`: checks shared objects from any tool.
  *
- * The plan is a CSV with the columns `id` and `object`; its rows are matched by name, object
- * numbers are names too and need not be dense. An object is as large as the buffers in it ask for.
+ * The plan is a CSV with the columns `id` and `object`, whose rows are matched by name. Object
+ * numbers are names too and may have gaps. An object is as large as its largest buffer.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,8 +15,8 @@
 typedef struct check {
     cli_records from;
     tn__names rows;      /* name -> record */
-    char (*numbers)[16]; /* [count], names of buffers that have none */
-    uint64_t *given;     /* [count], object as written + 1; 0: no row yet */
+    char (*numbers)[16]; /* [count], names for buffers without one */
+    uint64_t *given;     /* [count], object number + 1; 0: no row yet */
     tn_objects objects;
     const char *path;
     uint32_t line;
@@ -43,10 +43,10 @@ static tn_status check_row(check *state, const tn__csv_rows *rows, const uint32_
     char name[81] = "";
     memcpy(name, id.at, id.size < 80 ? id.size : 80);
     uint32_t row = tn__names_find(&state->rows, id.at, id.size);
-    if (row == TN__NAMES_NONE) return check_fail(state, "there is no buffer", name);
-    if (state->given[row] != 0) return check_fail(state, "there are two rows for", name);
+    if (row == TN__NAMES_NONE) return check_fail(state, "the input has no buffer", name);
+    if (state->given[row] != 0) return check_fail(state, "the plan has two rows for", name);
     if (!check_number(number.at, number.size, &object))
-        return check_fail(state, "'object' is no number in the row of", name);
+        return check_fail(state, "'object' is not a number in the row of", name);
     state->given[row] = object + 1;
     return TN_OK;
 }
@@ -88,7 +88,7 @@ static tn_status check_names(check *state) {
         uint32_t existing;
         if (!tn__names_add(&state->rows, name, strlen(name), i, &existing))
             return tn__no_memory(state->error, "names");
-        if (existing != TN__NAMES_NONE) return check_fail(state, "two buffers are called", name);
+        if (existing != TN__NAMES_NONE) return check_fail(state, "two buffers have the name", name);
     }
     return TN_OK;
 }
@@ -98,7 +98,7 @@ static int check_order(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Numbers as written become 0, 1, 2, ...; each object as large as what it holds. */
+/* Renumbers objects as 0, 1, 2, ... and sets each size to that of its largest buffer. */
 static tn_status check_objects(check *state) {
     tn_objects *objects = &state->objects;
     uint32_t count = state->from.count;
@@ -148,7 +148,7 @@ static tn_status check_run(check *state, cli_input *input) {
     if (status != TN_OK) return status;
     for (uint32_t i = 0; i < state->from.count; i++) {
         if (state->given[i] == 0)
-            return check_fail(state, "no object for",
+            return check_fail(state, "the plan has no object for",
                               cli_records_name(&state->from, i, state->numbers[i]));
     }
     TN_TRY(check_objects(state));

@@ -1,4 +1,4 @@
-/* open_model.c - load, train, set up, open: from the file to an engine. */
+/* open_model.c - load, train, compile, open: from the file to an engine. */
 #include "cli/open_model.h"
 #include "cli/whom.h"
 
@@ -11,7 +11,7 @@
 
 /* --- up to the plan --- */
 
-/* Weights of a file of weights go in the place of the model's. */
+/* The weights of a weights file replace those of the model. */
 static tn_status session_weights(cli_session *session, tn_error *error) {
     const char *path = session->weights_path;
     TN_TRY(tn_weights_open(path, session->input->import.context, &session->weights, error));
@@ -20,7 +20,7 @@ static tn_status session_weights(cli_session *session, tn_error *error) {
     return status == TN_OK ? TN_OK : tn__where(error, status, "%s", path);
 }
 
-/* The model, with nothing known of what others' weights or training will fill. */
+/* Loads the model and forgets the values of weights that another file or training will supply. */
 static tn_status session_model(cli_session *session, tn_error *error) {
     cli_input *input = session->input;
     if (input->graph == NULL)
@@ -39,7 +39,7 @@ static tn_status session_model(cli_session *session, tn_error *error) {
     return cli_training_model(session->training, &input->graph, error);
 }
 
-/* Of a run, what the file has not is made up; of training, all that is trained. */
+/* For a run, data missing from the file are generated; for training, all trained weights. */
 static tn_status session_contents(cli_session *session, tn_error *error) {
     const cli_input *input = session->input;
     const tn_context *context = input->import.context;
@@ -55,7 +55,7 @@ static tn_status session_contents(cli_session *session, tn_error *error) {
     return tn_contents_open(input->path, context, &session->contents, error);
 }
 
-/* The graph that is set up: the model, or a step of its training. */
+/* The graph to compile: the model, or a step of its training. */
 static tn_status session_graph(cli_session *session, tn_error *error) {
     const cli_whom whom = cli_session_whom(session);
     session->graph = session->input->graph;
@@ -120,13 +120,13 @@ tn_status cli_session_plan(cli_session *session, tn_error *error) {
 
 /* --- up to the engine --- */
 
-/* Of the model, of which a rank may have a part, or of the graph that runs. */
+/* Reads a tensor of the model or of the running graph; a rank may have only a part of it. */
 static bool session_is_trained(const cli_session *session, const tn_graph *graph, tn_tensor_id id) {
     const tn_graph *step = graph == session->input->graph ? session->step.graph : graph;
     return step != NULL && (tn_graph_tensor(step, id)->flags & TN_TENSOR_UPDATED) != 0;
 }
 
-/* In a shard it is no memory of its own, but what is read for the shard. */
+/* In a shard the whole tensor has no memory; it is read to fill the shard. */
 static bool session_is_parameter(const tn_tensor *tensor) {
     bool shared = tensor->kind == TN_KIND_ACTIVATION && (tensor->flags & TN_TENSOR_UPDATED) != 0;
     return tensor->kind == TN_KIND_PARAMETER || shared;
@@ -157,7 +157,7 @@ tn_contents_of cli_session_contents(cli_session *session) {
     return (tn_contents_of){session_read, session, session->input->graph};
 }
 
-/* The same of the graph that runs, of which ranks may have parts. */
+/* The same for the running graph; ranks may have parts of it. */
 tn_status cli_session_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
                            uint64_t size, tn_error *error) {
     cli_session *session = self;
@@ -166,7 +166,8 @@ tn_status cli_session_read(void *self, const tn_graph *graph, tn_tensor_id id, v
     return tn_training_read(&session->step, id, &whole, bytes, size, error);
 }
 
-/* Where that is in a file just so. What was trained or pruned is in none. */
+/* The place of a tensor in a file, if it has the same bytes there. Trained or pruned weights have
+ * none. */
 tn_status cli_session_where(void *self, const tn_graph *graph, tn_tensor_id id,
                             tn_file_range *range, bool *found, tn_error *error) {
     const cli_session *session = self;
@@ -184,7 +185,7 @@ tn_status cli_session_where(void *self, const tn_graph *graph, tn_tensor_id id,
     return tn_contents_where(session->contents, graph, id, range, found, error);
 }
 
-/* Without a budget a pool may take what no pool here exceeds: it is reserved, not touched. */
+/* Without a budget a pool gets more room than any pool needs: it is reserved, not touched. */
 static uint64_t session_pool_room(const cli_session *session) {
     uint64_t naive = tn_occupancy_summary(tn_setup_occupancy(session->setup)).naive;
     uint64_t all = tn__add_sat(naive, tn_setup_need(session->setup).statics);
@@ -215,10 +216,10 @@ tn_status cli_session_open(cli_session *session, tn_error *error) {
     return tn_setup_open(session->setup, &device, &options, &session->engine, error);
 }
 
-/* --- what happened --- */
+/* --- the trace --- */
 
-/* Steps, and for each block its beginning and end. Loops may tell more; what has no room is
- * counted. */
+/* Room for the steps and for the begin and end of each block. Loops may produce more events; those
+ * without room are counted. */
 tn_status cli_session_open_trace(cli_session *session, uint64_t runs, tn_error *error) {
     if (session->traces.count == 0 && !session->traced) return TN_OK;
     const tn_program *program = tn_setup_program(session->setup);
@@ -246,7 +247,7 @@ tn_status cli_session_write_trace(const cli_session *session, tn_error *error) {
     return cli_paths_write(&session->traces, session_write_trace, session, error);
 }
 
-/* --- memory of its own for everything --- */
+/* --- separate memory for each tensor --- */
 
 tn_status cli_session_naive(const cli_session *session, cli_session *other, tn_error *error) {
     other->input = session->input;
@@ -276,7 +277,7 @@ void cli_session_close(cli_session *session) {
     if (session->answer.own == NULL) tn_setup_destroy(session->setup);
     tn_fit_answer_release(&session->answer);
     free(session->zeros);
-    if (session->naive) return; /* the rest belongs to the other */
+    if (session->naive) return; /* the rest belongs to the other session */
     tn_pruning_release(&session->pruning);
     tn_training_release(&session->step);
     tn_graph_destroy(session->model);

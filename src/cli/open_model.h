@@ -1,4 +1,4 @@
-/* open_model.h - from a model file to an engine that can run it: what `tenure run` does, in steps.
+/* open_model.h - from a model file to an engine that can run it, as the steps of `tenure run`.
  */
 #ifndef TN_CLI_OPEN_MODEL_H
 #define TN_CLI_OPEN_MODEL_H
@@ -7,91 +7,94 @@
 #include "cli/train_options.h"
 #include "cli/zeros.h"
 
-typedef struct cli_choices { /* of kernels and plan */
+typedef struct cli_choices { /* choices of kernels and plan */
     tn_plan_options plan;
     uint32_t threads;
-    bool no_rewrite; /* operators as they are in the file */
-    bool fastest;    /* kernels, whatever scratch they take */
+    bool no_rewrite; /* keep the operators of the file */
+    bool fastest;    /* fastest kernels, regardless of their scratch */
 } cli_choices;
 #define CLI_CHOICES_INIT                                                                           \
     { .plan = TN_PLAN_OPTIONS_INIT, .threads = 1 }
 
 typedef struct cli_session cli_session;
 struct cli_session {
-    cli_input *input; /* how to read the model; its graph is the file's, and may be loaded before */
-    const cli_training *training; /* NULL, or one run is one step of training */
-    tn_trainer *trained;          /* NULL, or where parameters come from that it has trained */
+    cli_input *input;             /* how to read the model; its graph may already be loaded */
+    const cli_training *training; /* NULL, or each run is a training step */
+    tn_trainer *trained;          /* NULL, or the trainer that supplies trained parameters */
     cli_choices choices;
     bool plain;         /* no oneDNN */
-    bool check;         /* against memory of its own for every tensor: cli_session_naive */
-    bool poison, naive; /* naive: it has that */
+    bool check;         /* compare with separate memory for every tensor: cli_session_naive */
+    bool poison, naive; /* naive: every tensor has separate memory */
     const char *pool;
-    cli_paths traces;          /* files of the trace, all of the same run */
-    bool traced;               /* somebody reads the trace beside its file */
-    uint64_t budget;           /* bytes, of arena and weights; 0: what is needed */
-    const char *pass;          /* that makes it fit them; NULL: fit's own. "keep": nobody does */
-    uint32_t codecs;           /* bit 1 << tn_codec: tensors may be kept so to fit; 0: none */
-    cli_samples samples;       /* what zeros are counted on; zeroed: what is made up */
-    double link;               /* bytes per second, to the device and back; 0: as fast as it goes */
-    double to_swap, from_swap; /* bytes per second of what keeps what is swapped out; 0: nothing */
-    const char *swap_device;   /* its name; NULL: the host */
-    uint32_t allow;            /* TN_FIT_*, to fit; 0: fit's own, and with a link swaps */
-    double storage;            /* bytes per second, of files of weights; 0: measured */
+    cli_paths traces;          /* output files of the trace of one run */
+    bool traced;               /* the trace is also read in memory */
+    uint64_t budget;           /* bytes for arena and weights; 0: as needed */
+    const char *pass;          /* the pass that meets the budget; NULL: default; "keep": none */
+    uint32_t codecs;           /* allowed codecs, as bits 1 << tn_codec */
+    cli_samples samples;       /* inputs for counting zeros; zeroed: generated inputs */
+    double link;               /* bytes per second to and from the device; 0: no limit */
+    double to_swap, from_swap; /* bytes per second of the swap device; 0: none */
+    const char *swap_device;   /* name of the swap device; NULL: the host */
+    uint32_t allow;            /* techniques (TN_FIT_*); 0: the default, and with a link also
+                                * swapping */
+    double storage;            /* bytes per second of weight files; 0: measure */
     bool storage_cache;
     const char *forms_folder;
-    uint64_t host_budget;     /* bytes for what is swapped; 0: no limit */
-    double timeout_s;         /* of looking for a program within the budget; 0: none */
-    cli_costs from;           /* seconds of operators, for fitting; nobody said: measured */
-    const char *weights_path; /* NULL, or weights that go before the file's */
+    uint64_t host_budget;     /* host bytes for swapped tensors; 0: no limit */
+    double timeout_s;         /* time limit of the search for a program within the budget; 0:
+                               * none */
+    cli_costs from;           /* source of operator times for fitting; unset: measure */
+    const char *weights_path; /* NULL, or a weights file that replaces weights of the model */
     bool weights_made_up;
     uint64_t weights_seed, seed;
-    tn_dtype weights_dtype; /* of the model's weights while it runs; UNDEFINED: as they are */
-    double prune; /* share of the model's weights that become zero while it runs; 0: none */
+    tn_dtype weights_dtype; /* type of the weights while it runs; UNDEFINED: as in the file */
+    double prune;           /* fraction of the weights to prune; 0: none */
     tn_prune_scope prune_scope;
-    const tn_divide *divide;     /* NULL, or it is one rank of several, */
-    const tn_exchange *exchange; /* that talk by this one */
-    /* what was made */
+    const tn_divide *divide;     /* NULL, or the division among several ranks */
+    const tn_exchange *exchange; /* that communicate through this world */
+    /* results */
     tn_trace *trace;
-    tn_contents *contents, *fresh; /* of the file; made up, for what is trained */
+    tn_contents *contents, *fresh; /* of the model file; generated for trained weights */
     bool own_contents;
     tn_checkpoint *kept; /* of weights_path; or */
     tn_weights *weights;
-    uint32_t weights_taken; /* how many of them */
-    tn_graph *model;        /* that is trained; NULL: as it was loaded */
-    tn_training step;       /* of `training`; ids are also those of the model and of `graph` */
-    tn_pruning pruning;     /* of `graph` before it was rewritten; count 0: none */
-    tn_fit_answer answer;   /* of the budget; zero: there was none */
-    float *zeros;           /* shares that were counted for it */
-    tn_setup *setup;        /* the answer's, where there is one */
-    const tn_graph *graph;  /* that runs */
+    uint32_t weights_taken; /* number of trained weights */
+    tn_graph *model;        /* the graph that is trained; NULL: as loaded */
+    tn_training step;       /* of `training`; tensor ids are the same in the model and in `graph` */
+    tn_pruning pruning;     /* of `graph` before rewriting; count 0: none */
+    tn_fit_answer answer;   /* for the budget; zero without one */
+    float *zeros;           /* measured fractions of zeros */
+    tn_setup *setup;        /* owned by the answer, if there is one */
+    const tn_graph *graph;  /* the running graph */
     tn_engine *engine;
 };
 
-/* Children of parsers; their inputs are a cli_choices and a cli_session, which has the first. */
+/* Children of parsers. Their inputs are a cli_choices and a cli_session, which contains a
+ * cli_choices. */
 extern const struct argp cli_choices_argp, cli_session_argp;
 
-/* Whose kernels run it: whom.h. */
+/* The kernel library that runs it (whom.h). */
 cli_whom cli_session_whom(const cli_session *session);
 /* Everything up to the plan. */
 tn_status cli_session_plan(cli_session *session, tn_error *error);
-/* What parameters begin with, for a trainer; `session` outlives it. */
+/* The initial parameters for a trainer; `session` outlives it. */
 tn_contents_of cli_session_contents(cli_session *session);
-/* Room for what so many runs will tell, where anybody reads it, and the file of it; nothing without
- * `traces`. */
+/* Makes room for the events of `runs` runs, and opens the files. Does nothing without `traces`. */
 tn_status cli_session_open_trace(cli_session *session, uint64_t runs, tn_error *error);
 tn_status cli_session_write_trace(const cli_session *session, tn_error *error);
-/* Device and engine. Errors: E_EXHAUSTED when the budget is too small. */
+/* Opens the device and the engine. Errors: E_EXHAUSTED if the budget is too small. */
 tn_status cli_session_open(cli_session *session, tn_error *error);
-/* Another engine for the same program, every tensor in memory of its own. `other` starts zeroed. */
+/* A second engine for the same program with separate memory for every tensor. `other` starts
+ * zeroed. */
 tn_status cli_session_naive(const cli_session *session, cli_session *other, tn_error *error);
 void cli_session_close(cli_session *session);
 
 /* --- between open_model.c and open_plan.c --- */
 
-/* The set-up of session->graph, which becomes that which runs. */
+/* Compiles session->graph, which becomes the running graph. */
 tn_status cli_session_set_up(cli_session *session, tn_error *error);
 tn_occupancy_options cli_session_memory(const cli_session *session);
-/* Contents as tn_engine_options asks for them; `self` is the session. */
+/* The callback `read` of tn_engine_options; `self` is the session. */
 tn_status cli_session_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
                            uint64_t size, tn_error *error);
 tn_status cli_session_where(void *self, const tn_graph *graph, tn_tensor_id id,

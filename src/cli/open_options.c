@@ -1,4 +1,5 @@
-/* open_options.c - options of who runs a model: shared by `run` and `train`, some by `estimate`.
+/* open_options.c - options for running a model, shared by `run` and `train`; some also by
+ * `estimate`.
  */
 #include <string.h>
 
@@ -8,11 +9,14 @@
 enum { CHOICES_PLANNER = 1100, CHOICES_THREADS, CHOICES_NO_REWRITE, CHOICES_FASTEST };
 
 #define CHOICES_OPTIONS(X)                                                                         \
-    X(CHOICES_PLANNER, "planner", "NAME", "one of `tenure list planners` (auto)")                  \
-    X(CHOICES_THREADS, "threads", "N", "of the kernels; the same number gives the same bits (1)")  \
-    X(CHOICES_NO_REWRITE, "no-rewrite", NULL, "operators as the file has them, nothing fused")     \
+    X(CHOICES_PLANNER, "planner", "NAME",                                                          \
+      "planner: one of `tenure list planners` (default: auto)")                                    \
+    X(CHOICES_THREADS, "threads", "N",                                                             \
+      "number of threads of the kernels; results are bit-identical for the same number (default: " \
+      "1)")                                                                                        \
+    X(CHOICES_NO_REWRITE, "no-rewrite", NULL, "keep the operators of the file, fuse nothing")      \
     X(CHOICES_FASTEST, "fastest", NULL,                                                            \
-      "each operator by its fastest kernel, however much scratch that takes")
+      "use the fastest kernel for each operator, even if it needs more scratch memory")
 
 static error_t choices_parse(int key, char *value, struct argp_state *state) {
     cli_choices *choices = state->input;
@@ -60,49 +64,56 @@ enum {
 
 #define SESSION_OPTIONS(X)                                                                         \
     X(SESSION_WEIGHTS, "weights", "random:SEED|FILE",                                              \
-      "random: make up the weights that are not in the model file, of training all that are "      \
-      "trained; FILE: those of a .safetensors or .gguf file, by name, or of a checkpoint of "      \
-      "`tenure train`, the rest of the model file (read them)")                                    \
+      "source of weights. random: generate those missing from the model file, in training all "    \
+      "trained ones; FILE: take weights by name from a .safetensors, .gguf or `tenure train` "     \
+      "checkpoint file, the others from the model file (default: the model file)")                 \
     X(SESSION_BUDGET, "budget", "SIZE",                                                            \
-      "bytes for arena and weights: where the plan needs more, operators run again; with "         \
-      "--link tensors go to the host and back. What cannot be is refused (what it needs)")         \
+      "bytes for arena and weights; if the plan needs more, recompute operators, and with --link " \
+      "also swap tensors to the host; exit status 1 if nothing fits (default: no limit)")          \
     X(SESSION_PASS, "pass", "NAME",                                                                \
-      "that makes it keep to the budget, one of `tenure list passes`; keep: none does (joint)")    \
+      "pass that meets the budget: one of `tenure list passes`; keep changes nothing (default: "   \
+      "joint)")                                                                                    \
     X(SESSION_CODECS, "codecs", "NAME,...",                                                        \
-      "to keep to the budget tensors may be kept encoded, too: bits, csr (the same results), "     \
-      "float16, float10, float8 (others) (none)")                                                  \
+      "encodings of stored tensors that may be used to meet the budget: bits and csr (lossless), " \
+      "float16, float10 and float8 (results change) (default: none)")                              \
     X(SESSION_LINK, "link", "SIZE/s",                                                              \
-      "speed of copies to the device and back, 8GB/s: inputs and outputs (as fast as it goes)")    \
+      "speed of copies to and from the device, such as 8GB/s, also for inputs and outputs "        \
+      "(default: no limit)")                                                                       \
     X(SESSION_SWAP_DEVICE, "swap-device", "NAME", CLI_SWAP_DEVICE_HELP)                            \
-    X(SESSION_ALLOW, "allow", "WHAT,...",                                                          \
-      "what may be done to keep to the budget: order, recompute, swap, compress; split: "          \
-      "operators in parts, where that is faster, or nothing else will do; stream: weights come "   \
-      "from their file when they are needed (order,recompute,split; swap, where a link is given)") \
+    X(SESSION_ALLOW, "allow", "TECHNIQUE,...",                                                     \
+      "techniques to meet the budget: order, recompute, swap, compress, split (operators in "      \
+      "tiles, if that is faster or nothing else fits), stream (weights are read from their file "  \
+      "when needed) (default: order,recompute,split, and swap with --link)")                       \
     X(SESSION_STORAGE, "storage", "SIZE/s",                                                        \
-      "with --allow stream: speed of the files of weights, 2GB/s; reads then take no less "        \
-      "(measured, and as fast as they are)")                                                       \
+      "with --allow stream: limit the read speed of weight files, such as 2GB/s (default: no "     \
+      "limit; the speed is measured)")                                                             \
     X(SESSION_STORAGE_CACHE, "storage-cache", NULL,                                                \
-      "what was read of them may stay in the system's cache (all of it is read anew in each run)") \
+      "with --allow stream: let the system cache weight files (default: every run reads them "     \
+      "from storage)")                                                                             \
     X(SESSION_FORMS, "forms", "DIR",                                                               \
-      "with --allow stream: where weights are kept while it runs in the form that kernels want, "  \
-      "if no file has them so ($TMPDIR, else /tmp)")                                               \
-    X(SESSION_HOST_BUDGET, "host-budget", "SIZE", "bytes on the host for what is copied there")    \
+      "with --allow stream: folder for temporary files of weights in the layout of the kernels "   \
+      "(default: $TMPDIR, else /tmp)")                                                             \
+    X(SESSION_HOST_BUDGET, "host-budget", "SIZE",                                                  \
+      "bytes of host memory for swapped tensors (default: no limit)")                              \
     X(SESSION_COSTS, "costs", "FILE|model:DEVICE",                                                 \
-      "seconds of operators, for the budget: of a file of `tenure fit --save-costs`, or by the "   \
-      "two rates of one of `tenure list hardware` (measured here)")                                \
+      "operator times for the search: a file of `tenure fit --save-costs`, or a model of one of "  \
+      "`tenure list hardware` (default: measured on this machine)")                                \
     X(SESSION_TIMEOUT, "timeout", "TIME",                                                          \
-      "the best that is found for --budget in so long, 10s, costs measured included (none)")       \
+      "stop the search for --budget after this time, such as 10s, including the measurement of "   \
+      "costs, and use the best program found (default: no limit)")                                 \
     X(SESSION_SEED, "seed", "N",                                                                   \
-      "of operators that draw numbers, of dropout, of the order of samples (0)")                   \
+      "seed of random operators, dropout and the order of samples (default: 0)")                   \
     X(SESSION_CHECK, "check", "naive",                                                             \
-      "run it without any reuse as well: every bit must be the same")                              \
+      "run it again with separate memory for every tensor; every output bit must be equal")        \
     X(SESSION_POISON, "poison", NULL,                                                              \
-      "bytes that nothing holds are NaNs, and are looked at: who writes there is found")           \
+      "fill unused bytes with NaNs and check them, which finds operators that write outside "      \
+      "their buffers")                                                                             \
     X(SESSION_TRACE, "trace", "FILE",                                                              \
-      "what ran when, and who held memory: .trace.json (Chrome, Perfetto) or .trace.csv "          \
-      "(replay) or .pickle (PyTorch's memory viewer, `tenure report`); of training, in its first " \
-      "step; may be repeated")                                                                     \
-    X(SESSION_PLAIN, "plain", NULL, "our own loops alone, without oneDNN: slow, the reference")
+      "write a trace of operators and memory: .trace.json (Chrome, Perfetto), .trace.csv "         \
+      "(`tenure replay`) or .pickle (PyTorch's memory viewer, `tenure report`); in training of "   \
+      "the first step; may be repeated")                                                           \
+    X(SESSION_PLAIN, "plain", NULL,                                                                \
+      "use only Tenure's own kernels, without oneDNN: slow, for reference")
 
 static void session_set_weights(struct argp_state *state, cli_session *session, const char *text) {
     session->weights_made_up = strncmp(text, "random", 6) == 0 && strchr(":", text[6]) != NULL;
@@ -112,7 +123,7 @@ static void session_set_weights(struct argp_state *state, cli_session *session, 
         session->weights_seed = cli_number(state, "weights", text + 7);
 }
 
-/* How to keep to a budget, of whom has none, is a mistake. */
+/* Options about a budget without --budget are a usage error. */
 static void session_check_fit(struct argp_state *state, cli_session *session) {
     const char *said = session->allow != 0               ? "allow"
                        : session->swap_device != NULL    ? "swap-device"
@@ -121,7 +132,7 @@ static void session_check_fit(struct argp_state *state, cli_session *session) {
                        : session->timeout_s > 0          ? "timeout"
                                                          : NULL;
     if (said != NULL && session->budget == 0)
-        cli_misuse(state, "--%s says how to keep to --budget: give that, too", said);
+        cli_misuse(state, "--%s needs a budget; add --budget SIZE", said);
     session->to_swap = session->from_swap = session->link;
     cli_swap_link(state, session->swap_device, session->allow, &session->to_swap,
                   &session->from_swap);
@@ -132,9 +143,9 @@ static void session_check_fit(struct argp_state *state, cli_session *session) {
                       : session->storage_cache        ? "storage-cache"
                       : session->forms_folder != NULL ? "forms"
                                                       : NULL;
-    if (!streams && how != NULL) cli_misuse(state, "--%s is for --allow stream", how);
+    if (!streams && how != NULL) cli_misuse(state, "--%s needs --allow stream", how);
     if (streams && session->pool != NULL)
-        cli_misuse(state, "--allow stream needs a plan: not with --pool");
+        cli_misuse(state, "--allow stream needs a plan; remove --pool");
 }
 
 static error_t session_parse(int key, char *value, struct argp_state *state) {
@@ -148,7 +159,7 @@ static error_t session_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case SESSION_BUDGET:
         session->budget = cli_size(state, "budget", value);
-        if (session->budget == 0) cli_misuse(state, "--budget: 0 bytes hold nothing");
+        if (session->budget == 0) cli_misuse(state, "--budget: the size must be above 0");
         return 0;
     case SESSION_PASS:
         session->pass = value;
@@ -176,7 +187,7 @@ static error_t session_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case SESSION_HOST_BUDGET:
         session->host_budget = cli_size(state, "host-budget", value);
-        if (session->host_budget == 0) cli_misuse(state, "--host-budget: 0 bytes hold nothing");
+        if (session->host_budget == 0) cli_misuse(state, "--host-budget: the size must be above 0");
         return 0;
     case SESSION_COSTS:
         cli_costs_parse(state, &session->from, value);
@@ -189,7 +200,7 @@ static error_t session_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case SESSION_CHECK:
         if (strcmp(value, "naive") != 0)
-            cli_misuse(state, "--check: '%s' is not naive, the only check there is", value);
+            cli_misuse(state, "--check: '%s' is unknown; write --check=naive", value);
         session->check = true;
         return 0;
     case SESSION_POISON:
@@ -205,7 +216,8 @@ static error_t session_parse(int key, char *value, struct argp_state *state) {
     case ARGP_KEY_END:
         session_check_fit(state, session);
         if (session->traces.count > 0 && session->poison)
-            cli_misuse(state, "--trace and --poison do not go together: run it once for each");
+            cli_misuse(state,
+                       "--trace and --poison cannot be combined; run the command once with each");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -1,8 +1,6 @@
-/* open_plan.c - which plan a model gets: as it is, or within a budget (tn_fit_graph combines what
- * may be done for that).
- *
- * A budget that cannot be kept to still leaves a plan, so that whoever asked is told who holds the
- * memory at its peak.
+/* open_plan.c - plans a model, without changes or within a budget (tn_fit_graph combines the
+ * techniques). If the budget cannot be met, a plan without changes remains, so that the command can
+ * list the largest tensors at its peak.
  */
 #include "cli/open_model.h"
 #include "cli/split.h"
@@ -31,12 +29,14 @@ static tn_fit_options session_search(const cli_session *session) {
     return fit;
 }
 
-/* As tn_fit_request asks for them. */
+/* The callback `costs` of tn_fit_request. */
 static tn_status session_costs(void *self, const tn_setup *setup, tn_costs **costs,
                                tn_error *error) {
     const cli_session *session = self;
     if (session->from.path != NULL && tn_setup_splits(setup) != NULL)
-        TN_FAIL(error, TN_E_UNSUPPORTED, "%s: the costs are of the graph without parts",
+        TN_FAIL(error, TN_E_UNSUPPORTED,
+                "%s: these costs are for operators without tiles; measure them again, or remove "
+                "split from --allow",
                 session->from.path);
     return cli_costs_make(&session->from, tn_setup_graph(setup), session->choices.threads,
                           session->input->import.context, costs, error);
@@ -50,7 +50,7 @@ static tn_status session_zeros(void *self, const tn_setup *setup, const float **
     engine.read = cli_session_read;
     engine.self = session;
     engine.context = session->input->import.context;
-    /* what is read is of the graph as it runs */
+    /* reads refer to the running graph */
     const tn_graph *graph = session->graph;
     session->graph = tn_setup_graph(setup);
     tn_status status = cli_zeros(setup, &engine, &session->samples, &session->zeros, error);
@@ -59,13 +59,13 @@ static tn_status session_zeros(void *self, const tn_setup *setup, const float **
     return status;
 }
 
-/* How fast weights come: of the file with the largest that is read from where it is, or of the
- * folder where they will be kept. */
+/* The read speed of weights: of the file with the largest weight that can be read in place, or of
+ * the folder for converted weights. */
 static tn_status session_storage(void *self, double *bytes_per_s, tn_error *error) {
     cli_session *session = self;
     const tn_graph *graph = session->graph;
     const char *path = session->forms_folder != NULL ? session->forms_folder : getenv("TMPDIR");
-    uint64_t most = SESSION_SAMPLE; /* less tells no speed */
+    uint64_t most = SESSION_SAMPLE; /* smaller samples are too noisy */
     if (path == NULL || *path == '\0') path = "/tmp";
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(graph); id++) {
         tn_file_range range;
@@ -80,7 +80,8 @@ static tn_status session_storage(void *self, double *bytes_per_s, tn_error *erro
     return tn_storage_measure(path, bytes_per_s, error);
 }
 
-/* Within the budget; what cannot be leaves the plan as it is, so that its holders can be told. */
+/* Plans within the budget. If nothing fits, keeps the plan without changes, so that its holders can
+ * be listed. */
 static tn_status session_fit(cli_session *session, const tn_setup_options *options,
                              tn_error *error) {
     const tn_fit_options search = session_search(session);
@@ -97,7 +98,7 @@ static tn_status session_fit(cli_session *session, const tn_setup_options *optio
     return status;
 }
 
-/* Without a budget, for a pool, or without reuse there is nothing to search for. */
+/* No search is needed without a budget, for a pool, or with separate memory for every tensor. */
 static tn_status session_make(cli_session *session, tn_setup_options *options, tn_error *error) {
     bool keep = session->pool != NULL || session->naive ||
                 (session->pass != NULL && strcmp(session->pass, "keep") == 0);

@@ -1,11 +1,11 @@
-/* options.c - the options of a command in one list, from the tables that argp parses by. Help,
- * completion and the manual are made of it, so that none of them can say anything else. */
+/* options.c - all options of a command in one list, from the tables that argp parses. Help,
+ * completion and the man pages are generated from this list, so they cannot differ. */
 #include "cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A command may have other words for an option that it shares: its filter has the last one. */
+/* A command may describe a shared option in its own words: its help filter decides. */
 static char *options_help(const struct argp *argp, const struct argp_option *row) {
     const char *help = row->doc != NULL ? row->doc : "";
     char *told = argp->help_filter != NULL ? argp->help_filter(row->key, help, NULL) : NULL;
@@ -24,7 +24,7 @@ static void options_add(cli_options *options, const struct argp *command,
                      .help = options_help(command, row)};
 }
 
-/* Children lie three deep at most: they are our own tables. */
+/* Recursion is at most three levels deep: the tables are our own. */
 static void options_walk(cli_options *options, const struct argp *command, const struct argp *argp,
                          const char *heading) {
     for (const struct argp_option *row = argp->options; row != NULL && row->name != NULL; row++)
@@ -35,7 +35,7 @@ static void options_walk(cli_options *options, const struct argp *command, const
                      child->header != NULL ? child->header : heading);
 }
 
-/* By heading as they come, in each by name. */
+/* Headings stay in their order; options are sorted by name under each. */
 static void options_sort(cli_options *options) {
     for (uint32_t i = 1; i < options->count; i++) {
         cli_option moved = options->rows[i];
@@ -52,7 +52,7 @@ static void options_sort(cli_options *options) {
 void cli_options_list(const cli_command *command, cli_options *options) {
     options->count = 0;
     options_walk(options, command->parser, command->parser, "");
-    options_walk(options, command->parser, &cli_common_argp, "Of every command:");
+    options_walk(options, command->parser, &cli_common_argp, "Options of every command:");
     options_sort(options);
 }
 

@@ -1,4 +1,4 @@
-/* parse.c - words to options: what every command takes, and names of options that are none. */
+/* parse.c - from words to options: the options of every command, and errors for unknown names. */
 #include "cli/cli.h"
 
 #include <stdarg.h>
@@ -15,7 +15,7 @@ typedef struct parse_call {
     void *input;
 } parse_call;
 
-static const cli_command *parse_command; /* the one that this process runs */
+static const cli_command *parse_command; /* the command of this process */
 static cli_tone parse_tone;
 static bool parse_follow_links, parse_overwrites;
 cli_tone cli_tone_asked(void) { return parse_tone; }
@@ -24,21 +24,21 @@ bool cli_follows_links(void) { return parse_follow_links; }
 enum { PARSE_BRIEF = 2000, PARSE_PROGRESS, PARSE_FOLLOW, PARSE_OVERWRITE };
 
 #define COMMON_OPTIONS(X)                                                                          \
-    X('q', "quiet", NULL, "print nothing but errors: files and the exit status tell")              \
-    X(PARSE_BRIEF, "brief", NULL, "print the answer in one line")                                  \
+    X('q', "quiet", NULL, "print errors only; the exit status and the files show the result")      \
+    X(PARSE_BRIEF, "brief", NULL, "print the result in one line")                                  \
     X(PARSE_OVERWRITE, "overwrite", NULL,                                                          \
-      "files that are written may replace those that are read")                                    \
+      "allow an output file to replace an input file (default: this is an error)")                 \
     X(PARSE_PROGRESS, "progress", "auto|bar|lines|none",                                           \
-      "how long work tells how far it is, on standard error: auto is a bar on a terminal, else a " \
-      "line now and then (auto)")                                                                  \
+      "show the progress of long work on standard error: a bar, or lines, or none; auto is a bar " \
+      "on a terminal and none elsewhere (default: auto)")                                          \
     X(PARSE_FOLLOW, "follow-links", NULL,                                                          \
-      "follow symbolic links out of the folder of the file that names another file (external "     \
-      "data, shards, checkpoints), as caches of models need it (default: such a link is an "       \
-      "error)")
+      "read external data, shards and checkpoints through symbolic links that leave the folder "   \
+      "of the file that names them, as in model caches (default: such a link is an error)")
 
 static const struct argp_option common_options[] = {
     COMMON_OPTIONS(CLI_OPTION){"help", 'h', "all", OPTION_ARG_OPTIONAL,
-                               "what is used most and examples; =all: every option", 0},
+                               "print the common options and examples; =all prints every option",
+                               0},
     {0}};
 
 static bool parse_is_rank(void) { return parse_command->has_ranks && cli_ranks_started(); }
@@ -47,14 +47,14 @@ void cli_end(const tn_error *error) {
     exit(parse_is_rank() ? cli_ranks_end(error) : cli_fail(error));
 }
 
-static const char *parse_file; /* whose options are read; NULL: those of the command line */
+static const char *parse_file; /* the source file of the options; NULL: the command line */
 void cli_misuse_in(const char *path) { parse_file = path; }
 
 _Noreturn static void parse_end(const char *text) {
     tn_error error = {.status = TN_E_INVALID};
     snprintf(error.message, sizeof error.message, "%s", text);
     if (parse_is_rank()) cli_end(&error);
-    fprintf(stderr, "tenure %s: ", parse_command->name);
+    cli_prefix(CLI_ERROR);
     if (parse_file != NULL) {
         cli_put_text(stderr, parse_file);
         fputs(": ", stderr);
@@ -67,7 +67,7 @@ _Noreturn static void parse_end(const char *text) {
 static void parse_show_help(const struct argp_state *state, const cli_command *command,
                             const char *value) {
     if (value != NULL && strcmp(value, "all") != 0)
-        cli_misuse(state, "--help=%s: it is --help or --help=all", value);
+        cli_misuse(state, "--help=%s: write --help or --help=all", value);
     cli_help(command, value != NULL, stdout);
     exit(cli_finish(0));
 }
@@ -103,7 +103,7 @@ static error_t common_parse(int key, char *value, struct argp_state *state) {
 
 const struct argp cli_common_argp = {.options = common_options, .parser = common_parse};
 
-/* --- names that are none --- */
+/* --- unknown names --- */
 
 _Noreturn static void parse_no_memory(void) {
     tn_error error;
@@ -111,7 +111,7 @@ _Noreturn static void parse_no_memory(void) {
     cli_end(&error);
 }
 
-/* Before argp, which would say no more than that there is no such option. */
+/* Runs before argp, because argp suggests nothing for unknown options. */
 typedef struct parse_scan {
     const cli_command *command;
     const cli_options *options;
@@ -136,7 +136,7 @@ static void parse_refuse_name(const parse_scan *scan, const char *name) {
                  scan->command->name);
 }
 
-/* A beginning will do where only one option begins so. */
+/* An unambiguous prefix of a name is enough. */
 static const cli_option *parse_find(const parse_scan *scan, const char *name) {
     const cli_option *found = NULL, *other = NULL;
     for (uint32_t i = 0; i < scan->options->count; i++) {
@@ -147,13 +147,13 @@ static const cli_option *parse_find(const parse_scan *scan, const char *name) {
         if (found == NULL) found = option;
     }
     if (other != NULL)
-        parse_refuse("--%s could mean --%s or --%s; write more of it", name, found->name,
+        parse_refuse("--%s could mean --%s or --%s; write the full name", name, found->name,
                      other->name);
     if (found == NULL) parse_refuse_name(scan, name);
     return found;
 }
 
-/* Both say whether the next word is the option's value. */
+/* Both functions return whether the next word is the value of the option. */
 static bool parse_scan_name(const parse_scan *scan, const char *word, bool is_last) {
     const char *equals = strchr(word, '=');
     char *name = strndup(word, equals != NULL ? (size_t)(equals - word) : strlen(word));
@@ -162,7 +162,7 @@ static bool parse_scan_name(const parse_scan *scan, const char *word, bool is_la
     free(name);
     parse_tone.json |= strcmp(option->name, "json") == 0;
     if (equals != NULL && option->argument == NULL)
-        parse_refuse("--%s takes no value, and is given '%.80s'", option->name, equals + 1);
+        parse_refuse("--%s takes no value; remove '=%.80s'", option->name, equals + 1);
     if (equals != NULL || option->argument == NULL || option->argument_may_lack) return false;
     if (is_last) parse_refuse("--%s needs a value: %s", option->name, option->argument);
     return true;
@@ -210,7 +210,7 @@ void cli_misuse(const struct argp_state *state, const char *format, ...) {
     parse_end(text);
 }
 
-/* Text for people goes elsewhere; files that are written to standard output do not. */
+/* Text for people goes to `path`; files written to standard output still go there. */
 static void parse_send_text(const char *path) {
     FILE *file = fopen(path, "w");
     if (file != NULL) stdout = file; /* glibc's streams are variables */

@@ -1,9 +1,10 @@
 /* plan_file.c - a .json plan as a document: options, tensors by index, program.
  *
- * Our plans say how they were made, so that they can be checked with the model and nothing else.
- * Tensors and operators are indices in the graph that was planned, which the options make again
- * from the model: names may be empty, repeated or changed. Every index is checked before it is
- * used. Cost: O(bytes), and O(n log n) for n tensors.
+ * Our plans record their options, so that a plan and its model are enough to check it. Tensors and
+ * operators are indices into the planned graph, which the options reproduce from the model. So
+ * names may be empty, repeated or changed. Every index is checked before use.
+ *
+ *  Cost: O(bytes), and O(n log n) for n tensors.
  */
 #include "cli/plan_file.h"
 
@@ -47,7 +48,8 @@ void cli_plan_file_whom(const cli_plan_file *file, cli_whom *whom) { (void)file,
 tn_status cli_plan_file_program(const cli_plan_file *file, const tn_graph *graph,
                                 tn_program **program, tn_error *error) {
     (void)file, (void)graph, (void)program;
-    TN_FAIL(error, TN_E_UNSUPPORTED, "this minimal build reads no JSON");
+    TN_FAIL(error, TN_E_UNSUPPORTED,
+            "this minimal build cannot read JSON; use a build with jansson");
 }
 
 #else
@@ -75,7 +77,7 @@ static bool plan_index(const json_t *object, const char *member, uint32_t *value
     return true;
 }
 
-/* A number of a step that is 0 where it is absent. */
+/* A number of a step; 0 if it is absent. */
 static bool plan_small(const json_t *object, const char *member, uint32_t *value) {
     const json_t *found = json_object_get(object, member);
     uint64_t number = 0;
@@ -98,7 +100,7 @@ static tn_status plan_fail(const cli_plan_file *file, const char *list, size_t i
 /* --- reading ----------------------------------------------------------------------------------
  */
 
-/* Plans of before had names alone: these have no "delta". */
+/* Older plans identify tensors by name only; they have no "delta". */
 static tn_status plan_tensors(cli_plan_file *file, tn_error *error) {
     const json_t *list = json_object_get(file->document, "tensors");
     size_t count = json_array_size(list), index;
@@ -116,11 +118,10 @@ static tn_status plan_tensors(cli_plan_file *file, tn_error *error) {
             !plan_number(item, "delta", &tensor->delta) ||
             !plan_number(item, "offset", &tensor->offset) ||
             !plan_number(item, "size", &tensor->bytes) || !json_is_integer(first))
-            return plan_fail(
-                file, "tensors", index,
-                "\"tensor\", \"node\", \"buffer\", \"delta\", \"offset\", \"size\" and "
-                "\"first\" must be numbers from 0 up",
-                error);
+            return plan_fail(file, "tensors", index,
+                             "\"tensor\", \"node\", \"buffer\", \"delta\", \"offset\", \"size\" "
+                             "and \"first\" must be numbers of at least 0",
+                             error);
         tensor->first = json_integer_value(first);
         tensor->name = plan_text(item, "name");
     }
@@ -139,7 +140,8 @@ static tn_status plan_steps(cli_plan_file *file, tn_error *error) {
     json_array_foreach(list, index, step) {
         tn_op_id node;
         if (!plan_index(step, "node", &node))
-            return plan_fail(file, "steps", index, "\"node\" is no number of an operator", error);
+            return plan_fail(file, "steps", index, "\"node\" is not the number of an operator",
+                             error);
         if (node != TN_NONE) file->steps[file->step_count++] = node;
     }
     return TN_OK;
@@ -166,7 +168,7 @@ tn_status cli_plan_file_open(const char *path, cli_plan_file *file, tn_error *er
     file->document = tn__json_parse(bytes.bytes, bytes.size, &why, &status);
     tn__file_unmap(&bytes);
     if (status == TN_E_NO_MEMORY) return tn__no_memory(error, "the plan");
-    return file->document != NULL ? plan_read(file, error) : TN_OK; /* plan/io says what is wrong */
+    return file->document != NULL ? plan_read(file, error) : TN_OK; /* plan/io reports the error */
 }
 
 void cli_plan_file_close(cli_plan_file *file) {
@@ -198,8 +200,8 @@ static tn_status plan_option(const cli_plan_file *file, cli_input *input, cli_tr
         return TN_OK;
     tn_status status =
         tn__fail(error, TN_E_INVALID,
-                 "option '%.60s' is not known, or has no such value: the plan was made by "
-                 "version '%.20s' of the library, and this is %s",
+                 "option '%.60s' or its value is unknown: version '%.20s' of the library made the "
+                 "plan, and this is version %s; use the same version",
                  name, file->library, tn_version());
     return tn__where(error, status, "%s", file->path);
 }
@@ -254,21 +256,21 @@ static tn_reduction plan_reduction(const char *text) {
     return TN_REDUCTION_SUM;
 }
 
-/* tensors: with the encoded forms. */
+/* tensors: number of tensors, encoded forms included. */
 static tn_status plan_instruction(const cli_plan_file *file, const tn_graph *graph,
                                   uint32_t tensors, size_t index, tn_instruction *it,
                                   tn_error *error) {
     const json_t *step = json_array_get(json_object_get(file->document, "steps"), index);
     *it = (tn_instruction)TN_INSTRUCTION_INIT;
     if (!plan_opcode(plan_text(step, "opcode"), &it->opcode))
-        return plan_fail(file, "steps", index, "\"opcode\" is not known", error);
+        return plan_fail(file, "steps", index, "\"opcode\" is unknown", error);
     if (!plan_index(step, "node", &it->op) || !plan_index(step, "tensor_id", &it->tensor) ||
         !plan_index(step, "other_id", &it->other) || !plan_small(step, "stream", &it->stream) ||
         !plan_small(step, "wait", &it->wait) || !plan_small(step, "signal", &it->signal) ||
         !plan_small(step, "slot", &it->slot) || !plan_small(step, "group", &it->group) ||
         !plan_small(step, "peer", &it->peer) || !plan_small(step, "tag", &it->tag) ||
         !plan_small(step, "part", &it->part) || !plan_small(step, "parts", &it->parts))
-        return plan_fail(file, "steps", index, "a member is no number from 0 up", error);
+        return plan_fail(file, "steps", index, "a member is not a number of at least 0", error);
     it->again = json_is_true(json_object_get(step, "again"));
     it->codec = plan_codec(plan_text(step, "codec"));
     it->reduction = plan_reduction(plan_text(step, "reduction"));
@@ -308,7 +310,7 @@ tn_status cli_plan_file_program(const cli_plan_file *file, const tn_graph *graph
     size_t forms = json_array_size(json_object_get(file->document, "encoded"));
     uint32_t tensors = tn_graph_tensor_count(graph);
     if (steps >= TN_NONE || regions >= TN_NONE || forms >= TN_NONE - tensors)
-        return plan_fail(file, "steps", 0, "there are too many", error);
+        return plan_fail(file, "steps", 0, "too many entries", error);
     tn_instruction *list = calloc(steps + 1, sizeof *list);
     tn_region *blocks = calloc(regions + 1, sizeof *blocks);
     tn_encoded *encoded = calloc(forms + 1, sizeof *encoded);

@@ -1,53 +1,55 @@
-/* plan_file.h - a .json plan as a document: the options that made it, its tensors by index, and its
- * program. The buffers and their offsets are read by plan/io.
+/* plan_file.h - a .json plan as a document: its options, its tensors by index, and its program.
+ *
+ * plan/io reads the buffers and their offsets.
  */
 #ifndef TN_CLI_PLAN_FILE_H
 #define TN_CLI_PLAN_FILE_H
 
 #include "cli/train_options.h"
 
-/* One live range of a tensor, or the workspace of an operator, and where the plan puts it. Indices
- * are those of the graph that was planned; nobody has checked them. */
+/* One live range of a tensor, or the workspace of an operator, and its place in the plan. Indices
+ * refer to the planned graph and are not checked yet. */
 typedef struct cli_plan_tensor {
     tn_tensor_id tensor; /* TN_NONE: the workspace of `op` */
-    tn_op_id op;         /* that defines it; TN_NONE: none does */
+    tn_op_id op;         /* the operator that defines it, or TN_NONE */
     uint32_t buffer;     /* row of the plan */
     uint64_t delta;      /* bytes from the start of the buffer */
-    uint64_t offset;     /* as the plan writes it, too */
+    uint64_t offset;     /* as written in the plan */
     uint64_t bytes;
     int64_t first;
-    const char *name; /* for people; never NULL */
+    const char *name; /* for messages; never NULL */
 } cli_plan_tensor;
 
 typedef struct cli_plan_file {
     const char *path;
-    void *document;             /* jansson's; NULL: it is no JSON, or none that can be read */
-    bool has_options;           /* it says how it was made */
-    const char *library;        /* the version of the library that made it; "": not known */
+    void *document;             /* of jansson; NULL: not JSON, or not readable */
+    bool has_options;           /* the plan records its options */
+    const char *library;        /* the version of the library that made it, or "" */
     cli_plan_tensor *tensors;   /* [tensor_count] sorted by tensor, op, first */
-    uint32_t tensor_count;      /* 0: it identifies no tensors, as other tools' plans */
-    bool has_program, has_peak; /* has_program: its steps name tensors by index */
+    uint32_t tensor_count;      /* 0: it identifies no tensors, like plans of other tools */
+    bool has_program, has_peak; /* has_program: its steps refer to tensors by index */
     uint64_t peak;
-    tn_op_id *steps; /* [step_count] the operators in order; NULL: it does not say */
+    tn_op_id *steps; /* [step_count] the operators in order, or NULL */
     uint32_t step_count;
 } cli_plan_file;
 
-/* Reads all of it but the buffers. What is no JSON has nothing, and that is no error.
- * Errors: E_INVALID (a member that cannot be), E_NO_MEMORY. Close it in any case. */
+/* Reads everything except the buffers. A file that is not JSON gives an empty document, without an
+ * error. Errors: E_INVALID (an invalid member), E_NO_MEMORY. Close it also after an error. */
 tn_status cli_plan_file_open(const char *path, cli_plan_file *file, tn_error *error);
 void cli_plan_file_close(cli_plan_file *file);
 
-/* Exchanges the options in `input`, those of the command line, for those of the plan; strings stay
- * the file's. An option that contradicts the plan ends the program with a usage error. */
+/* Replaces the options of the command line in `input` by those of the plan; the file keeps owning
+ * the strings. An option that contradicts the plan ends the program with a usage error. */
 tn_status cli_plan_file_options(const cli_plan_file *file, cli_input *input, cli_training *training,
                                 tn_error *error);
-/* For whose kernels an old plan, without options, says that it was made, where `whom` does not. */
+/* Sets `whom` to the kernels recorded in an old plan without options, unless the user chose
+ * them. */
 void cli_plan_file_whom(const cli_plan_file *file, cli_whom *whom);
-/* The program that it lists, of the graph that was planned. Errors: E_INVALID (an index that the
- * graph does not have, those of tn_program_from), E_NO_MEMORY. */
+/* Makes the listed program for the planned graph. Errors: E_INVALID (an index out of range, or
+ * those of tn_program_from), E_NO_MEMORY. */
 tn_status cli_plan_file_program(const cli_plan_file *file, const tn_graph *graph,
                                 tn_program **program, tn_error *error);
-/* Where it puts a live range; NULL: it does not say. */
+/* The place of a live range, or NULL if the plan has none. */
 const cli_plan_tensor *cli_plan_file_find(const cli_plan_file *file, tn_tensor_id tensor,
                                           tn_op_id op, int64_t first);
 

@@ -1,8 +1,8 @@
-/* plan_options.c - the options that made a plan, as words.
+/* plan_options.c - the options of a plan, as words.
  *
- * One function spells out each option from what was parsed, so that `64` and `64B`, or a default
- * and the same value given, are one word. The plan is written with these words, and the command
- * line of `verify` is compared with them.
+ * One function writes each option in normal form from its parsed value. So `64` and `64B`, or a
+ * default and the same value given, become the same word. Plans record these words, and `verify`
+ * compares its command line with them.
  */
 #include "cli/plan_options.h"
 
@@ -15,7 +15,7 @@
 #include "base/base.h"
 #include "cli/whom.h"
 
-#define OPTIONS_ALIGNMENT 64u /* of models, where none is given */
+#define OPTIONS_ALIGNMENT 64u /* the default for models */
 
 /* --- a list --- */
 
@@ -105,7 +105,7 @@ static void options_switch(bool on, const char *name, cli_words *words) {
     if (on) cli_words_add(words, name, NULL);
 }
 
-/* The words of one option; none where it was not asked for and has no default to spell out. */
+/* Adds the words of one option, unless it was not given and has no default to record. */
 static void options_word(const cli_input *input, int key, const char *name, cli_words *words) {
     static const char *const statics[] = {"apart", "arena", "first"};
     bool model = cli_input_is_model(input);
@@ -209,7 +209,7 @@ void cli_report_words(tn_report *report, const char *command, const cli_words *w
     report->option_count = words->count;
 }
 
-/* --- what contradicts --- */
+/* --- contradictions --- */
 
 static bool options_same(const cli_words *a, const cli_words *b) {
     if (a->count != b->count) return false;
@@ -238,8 +238,8 @@ static void options_check(const char *name, const cli_words *given, const cli_wo
     if (options_same(given, of_plan)) return;
     options_say(given, name, here);
     options_say(of_plan, name, there);
-    cli_misuse(NULL, "%s contradicts %.100s, which was made with %s; leave the option out", here,
-               path, there);
+    cli_misuse(NULL, "%s contradicts %.100s, which was made with %s; remove the option", here, path,
+               there);
 }
 
 static void options_check_training(const cli_input *given, const cli_input *of_plan,
@@ -247,7 +247,9 @@ static void options_check_training(const cli_input *given, const cli_input *of_p
     cli_words here = {0}, there = {0};
     if (given->training == NULL) return;
     if (of_plan->training == NULL)
-        cli_misuse(NULL, "--train contradicts %.100s, which is a plan of inference", path);
+        cli_misuse(NULL,
+                   "--train contradicts %.100s, which is a plan for inference; remove --train",
+                   path);
     cli_training_words(given->training, &here);
     cli_training_words(of_plan->training, &there);
     for (uint32_t i = 0; i < here.count; i++) {
@@ -260,9 +262,7 @@ static void options_check_training(const cli_input *given, const cli_input *of_p
                     (value == other || (value && other && strcmp(value, other) == 0));
         }
         if (!found)
-            cli_misuse(NULL,
-                       "--%s%s%s contradicts %.100s, which was made otherwise; leave the "
-                       "option out",
+            cli_misuse(NULL, "--%s%s%s contradicts the options of %.100s; remove the option",
                        here.rows[i].name, value != NULL ? " " : "", value != NULL ? value : "",
                        path);
     }
@@ -283,7 +283,7 @@ void cli_words_check(const cli_input *given, const cli_input *of_plan, const cha
     options_check_training(given, of_plan, path);
 }
 
-/* --- taking them --- */
+/* --- reading them back --- */
 
 bool cli_words_apply(cli_input *input, cli_training *training, const char *name,
                      const char *value) {

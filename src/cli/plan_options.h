@@ -1,12 +1,12 @@
-/* plan_options.h - the options that made a plan, as words: written into the plan, read back from
- * it, and compared with those of the command line.
+/* plan_options.h - the options of a plan, as words: written into the plan, read back, and compared
+ * with the command line.
  */
 #ifndef TN_CLI_PLAN_OPTIONS_H
 #define TN_CLI_PLAN_OPTIONS_H
 
 #include "cli/train_options.h"
 
-/* A list of options; a value is a string of its own. */
+/* A list of options; the value is a separate string. */
 typedef struct cli_words cli_words;
 struct cli_words {
     tn_report_option *rows; /* [count] */
@@ -15,25 +15,24 @@ struct cli_words {
     bool failed; /* out of memory */
 };
 
-/* Adds `name` with a value in printf's form; format NULL: a switch. */
+/* Adds `name` with a printf-formatted value; format NULL: a switch. */
 void cli_words_add(cli_words *words, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void cli_words_release(cli_words *words);
 
-/* Every option that decided about the plan of this input, with its defaults spelled out: those of
- * reading the model, order, memory, kernels, training, and of the set-up (NULL: none) what runs in
- * parts. */
+/* Adds every option that affects the plan of this input, with defaults spelled out: reading the
+ * model, order, memory, kernels, training, and the tiles of the setup (NULL: none). */
 void cli_words_of(const cli_input *input, const tn_setup *setup, cli_words *words);
 
-/* Lets a report carry the words; they live as long as the report. */
+/* Adds the words to a report; they must outlive the report. */
 void cli_report_words(tn_report *report, const char *command, const cli_words *words);
 
-/* Whether an option that was given on the command line (`given`) says something else than the plan
- * does; then the program ends with a usage error that names both. */
+/* Ends the program with a usage error if an option of the command line (`given`) differs from the
+ * plan; the message names both. */
 void cli_words_check(const cli_input *given, const cli_input *of_plan, const char *path);
 
-/* Takes one option of a plan; value NULL: a switch. False: there is no such option, or it takes a
- * value and has none, or the other way round. A bad value ends the program with a usage error. */
+/* Applies one option of a plan; value NULL: a switch. False: the option is unknown, or its value is
+ * missing or unexpected. An invalid value ends the program with a usage error. */
 bool cli_words_apply(cli_input *input, cli_training *training, const char *name, const char *value);
 
 #endif

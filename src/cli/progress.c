@@ -1,5 +1,5 @@
-/* progress.c - what long work tells: a bar on a terminal, a line now and then in a pipe; and
- * Ctrl-C, which ends it with the best answer so far. */
+/* progress.c - the progress of long work: a bar on a terminal, or lines with --progress=lines. Also
+ * Ctrl-C, which stops a search with the best answer so far. */
 #include "cli/cli.h"
 
 #include <inttypes.h>
@@ -14,19 +14,19 @@
 #define PROGRESS_BAR_AFTER_S 0.5
 #define PROGRESS_BAR_EVERY_S 0.1
 #define PROGRESS_LINE_AFTER_S 2.0
-#define PROGRESS_LINE_MOST_S 60.0 /* between two lines; before that each waits half as long again */
+#define PROGRESS_LINE_MOST_S 60.0 /* most between two lines; each wait is 1.5 times the last */
 #define PROGRESS_WIDTH 24
 #define PROGRESS_TEXT 200
 
-static struct progress_state { /* of the one command that this process runs */
-    uint32_t mode;             /* of cli_progress_modes */
+static struct progress_state { /* of the command of this process */
+    uint32_t mode;             /* an index of cli_progress_modes */
     double start, next;
     bool drawn, plain_costs;
-    char note[400];       /* the last: a search reads the same file again and again */
-    const char *stage;    /* that told of them; NULL: none did */
-    uint64_t best, bound; /* UINT64_MAX, 0: none */
+    char note[400];       /* the last note: a search reads the same file several times */
+    const char *stage;    /* the stage that reported `best` and `bound`; NULL: none yet */
+    uint64_t best, bound; /* UINT64_MAX and 0: none */
     double deadline;      /* 0: none */
-    const char *hurried;  /* the stage that it is for; NULL: all */
+    const char *hurried;  /* the stage of the deadline; NULL: all */
 } progress = {.best = UINT64_MAX};
 
 static volatile sig_atomic_t progress_interrupts;
@@ -40,12 +40,12 @@ void cli_progress_plain_costs(void) { progress.plain_costs = true; }
 /* --- Ctrl-C --- */
 
 static void progress_interrupt(int number) {
-    static const char text[] =
-        "\ntenure: ending with the best so far; Ctrl-C again leaves at once\n";
+    static const char text[] = "\ntenure: note: stopping with the best result so far; press Ctrl-C "
+                               "again to quit at once\n";
     if (cli_asks_again(number) || progress_interrupts != 0) return;
     progress_interrupts = 1;
     if (progress.mode != PROGRESS_NONE && write(STDERR_FILENO, text, sizeof text - 1) < 0)
-        progress_interrupts = 1; /* benign: nobody reads it */
+        progress_interrupts = 1; /* benign: standard error is closed */
 }
 
 void cli_interrupt_ends_work(void) { cli_on_signal(SIGINT, progress_interrupt); }
@@ -60,16 +60,16 @@ bool cli_is_late(void) { return progress.deadline > 0 && cli_clock() >= progress
 
 int cli_tell_interrupted(uint64_t best, uint64_t bound) {
     cli_progress_end();
-    fputs("tenure: interrupted: this is the best so far, verified; ", stderr);
+    cli_prefix(CLI_WARNING);
+    fputs("interrupted; this is the best result so far (verified), ", stderr);
     if (bound > 0)
-        fprintf(stderr, "%.2f %% above what is proved to be least\n",
-                100 * tn__words_gap(best, bound));
+        fprintf(stderr, "%.2f %% above the lower bound\n", 100 * tn__words_gap(best, bound));
     else
-        fputs("no bound is known\n", stderr);
+        fputs("with no known lower bound\n", stderr);
     return tn_status_exit_code(TN_E_STOPPED);
 }
 
-/* --- what is told --- */
+/* --- output --- */
 
 static void progress_amount(const char *stage, uint64_t amount, char text[TN__WORDS_MAX]) {
     if (strcmp(stage, "fit") != 0)
@@ -80,7 +80,7 @@ static void progress_amount(const char *stage, uint64_t amount, char text[TN__WO
         snprintf(text, TN__WORDS_MAX, "%.4g s", (double)amount / (double)TN_COSTS_PER_S);
 }
 
-/* ", best 10.6 MiB, bound 10.1 MiB, gap 4.9 %", as far as it is known. */
+/* ", best 10.6 MiB, bound 10.1 MiB, gap 4.9 %", with the parts that are known. */
 static void progress_answer(const char *stage, char text[PROGRESS_TEXT]) {
     char best[TN__WORDS_MAX], bound[TN__WORDS_MAX];
     text[0] = '\0';
@@ -116,13 +116,13 @@ static void progress_print_line(const char *stage, uint64_t done, uint64_t total
 }
 
 static bool progress_has_bar(void) {
-    if (progress.mode == PROGRESS_AUTO) return isatty(STDERR_FILENO);
-    return progress.mode == PROGRESS_BAR;
+    return progress.mode == PROGRESS_AUTO || progress.mode == PROGRESS_BAR;
 }
 
 static bool progress_step(void *self, const char *stage, uint64_t done, uint64_t total) {
     (void)self;
-    bool silent = progress.mode == PROGRESS_NONE || cli_tone_asked().quiet;
+    bool silent = progress.mode == PROGRESS_NONE || cli_tone_asked().quiet ||
+                  (progress.mode == PROGRESS_AUTO && !isatty(STDERR_FILENO));
     bool hurried = progress.hurried == NULL || strcmp(stage, progress.hurried) == 0;
     if (cli_interrupted() || (hurried && cli_is_late())) return false;
     if (silent) return true;

@@ -1,4 +1,4 @@
-/* pruned.c - what pruning did to the weights of a model. */
+/* pruned.c - the effect of pruning on the weights of a model. */
 #include "cli/pruned.h"
 
 #include <inttypes.h>
@@ -9,17 +9,19 @@ enum { PRUNED_SHARE = 1700, PRUNED_SCOPE };
 
 #define PRUNED_OPTIONS(X)                                                                          \
     X(PRUNED_SHARE, "prune", "SHARE",                                                              \
-      "this share of the weights of convolutions and products becomes zero, the smallest first; "  \
-      "they are stored sparse and run so; results change (0)")                                     \
+      "set this fraction of the weights of convolutions and matrix products to zero, the "         \
+      "smallest first, and store and run them sparse; results change (default: 0)")                \
     X(PRUNED_SCOPE, "prune-scope", "SCOPE",                                                        \
-      "global: one threshold for all; tensor: the same share of each (global)")
+      "pruning threshold: global, one for all weights; tensor, the same fraction of each tensor "  \
+      "(default: global)")
 
 static error_t pruned_parse(int key, char *value, struct argp_state *state) {
     cli_session *session = state->input;
     switch (key) {
     case PRUNED_SHARE:
         session->prune = cli_real(state, "prune", value);
-        if (!(session->prune < 1)) cli_misuse(state, "--prune: from 0 up, below 1");
+        if (!(session->prune < 1))
+            cli_misuse(state, "--prune: the fraction must be at least 0 and below 1");
         return 0;
     case PRUNED_SCOPE:
         session->prune_scope = CLI_CHOICE(state, "prune-scope", value, "global", "tensor")
@@ -34,7 +36,7 @@ static error_t pruned_parse(int key, char *value, struct argp_state *state) {
 static const struct argp_option pruned_options[] = {PRUNED_OPTIONS(CLI_OPTION){0}};
 const struct argp cli_pruned_argp = {.options = pruned_options, .parser = pruned_parse};
 
-/* All weights that are pruned, as one. */
+/* The sums over all pruned weights. */
 static tn_pruned pruned_total(const tn_pruning *pruning) {
     tn_pruned all = {0};
     for (uint32_t i = 0; i < pruning->count; i++) {

@@ -1,4 +1,4 @@
-/* pruned.h - what pruning did to the weights of a model, told. */
+/* pruned.h - prints the effect of pruning on the weights of a model. */
 #ifndef TN_CLI_PRUNED_H
 #define TN_CLI_PRUNED_H
 
@@ -8,7 +8,7 @@
 /* A child of parsers: --prune, --prune-scope; its input is a cli_session. */
 extern const struct argp cli_pruned_argp;
 
-/* A summary, and a line for each weight. Nothing when nothing was pruned. */
+/* Prints a summary and a line per weight, or nothing without pruning. */
 void cli_pruned_print(const cli_session *session);
 /* A member `pruned` with a comma before it. */
 void cli_pruned_json(const cli_session *session, tn__text *text);

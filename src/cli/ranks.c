@@ -1,4 +1,4 @@
-/* ranks.c - the step and the program of one of several ranks. */
+/* ranks.c - the training step and the program of one of several ranks. */
 #include "cli/ranks.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static tn_status ranks_end(void *self, tn_world *world, tn_error *error) {
     return tn_world_agree(world, why->status, error);
 }
 
-/* Without MPI they know nothing of each other: then what is wrong is what was found here. */
+/* Without MPI the processes cannot communicate; each one then reports its own error. */
 static int ranks_end_tell(void *self, tn_status status, const tn_error *error) {
     return cli_fail(status == TN_E_UNSUPPORTED ? self : error);
 }
@@ -39,19 +39,20 @@ enum { RANKS_BUCKET = 700, RANKS_SHARD, RANKS_AHEAD, RANKS_SCHEDULE, RANKS_WHOLE
 
 #define RANKS_OPTIONS(X)                                                                           \
     X(RANKS_BUCKET, "bucket", "SIZE",                                                              \
-      "gradients that travel together to other ranks, as soon as they are there (4MiB)")           \
-    X(RANKS_SHARD, "shard", "WHAT",                                                                \
-      "what data ranks divide, instead of each keeping all of it: none, optimizer (its state), "   \
-      "gradients too, parameters too (none)")                                                      \
+      "bytes of gradients that ranks exchange together, as soon as they are computed (default: "   \
+      "4MiB)")                                                                                     \
+    X(RANKS_SHARD, "shard", "none|optimizer|gradients|parameters",                                 \
+      "state that data-parallel ranks divide among themselves: none; optimizer; gradients, and "   \
+      "optimizer state; parameters, and both others (default: none)")                              \
     X(RANKS_AHEAD, "gather-ahead", "SIZE",                                                         \
-      "with --shard parameters: of them, brought together before they are needed (as the largest " \
-      "bucket)")                                                                                   \
+      "with --shard parameters: bytes of parameters that are gathered ahead of their use "         \
+      "(default: the largest bucket)")                                                             \
     X(RANKS_SCHEDULE, "schedule", "NAME",                                                          \
-      "with --parallel pipeline=N: 1f1b (a backward pass as soon as there is one), or gpipe (all " \
-      "forward passes first) (1f1b)")                                                              \
+      "with --parallel pipeline=N: order of micro-batches, 1f1b (a backward pass as soon as "      \
+      "possible) or gpipe (all forward passes first) (default: 1f1b)")                             \
     X(RANKS_WHOLE, "whole-sends", NULL,                                                            \
-      "with --parallel tensor=N,pipeline=N: what all ranks of a stage have alike each of them "    \
-      "sends, all of it, instead of a part that is put together with the others'")
+      "with --parallel tensor=N,pipeline=N: each rank of a stage sends identical tensors whole "   \
+      "(default: each sends a part, and the receivers combine the parts)")
 
 static const struct argp_option ranks_options[] = {RANKS_OPTIONS(CLI_OPTION){0}};
 
@@ -65,7 +66,7 @@ static error_t ranks_parse(int key, char *value, struct argp_state *state) {
     switch (key) {
     case RANKS_BUCKET:
         ranks->bucket = cli_size(state, "bucket", value);
-        if (ranks->bucket == 0) cli_misuse(state, "--bucket: it holds at least a byte");
+        if (ranks->bucket == 0) cli_misuse(state, "--bucket: the size must be above 0");
         return 0;
     case RANKS_SHARD:
         ranks->shard = (tn_shard)cli_choice(state, "shard", value, ranks_shards);
@@ -79,7 +80,7 @@ static error_t ranks_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case RANKS_AHEAD:
         ranks->ahead = cli_size(state, "gather-ahead", value);
-        if (ranks->ahead == 0) cli_misuse(state, "--gather-ahead: 0 bytes are nothing ahead");
+        if (ranks->ahead == 0) cli_misuse(state, "--gather-ahead: the size must be above 0");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -91,22 +92,21 @@ const struct argp cli_ranks_argp = {.options = ranks_options, .parser = ranks_pa
 static void ranks_check_pipeline(struct argp_state *state, const cli_ranks *ranks) {
     const tn_grid *grid = &ranks->grid;
     if (grid->pipeline == 1 && grid->interleave > 1)
-        cli_misuse(state, "--parallel interleave=%u: of which stages? give pipeline=N",
+        cli_misuse(state, "--parallel interleave=%u needs pipeline stages; add pipeline=N",
                    grid->interleave);
     if (grid->pipeline == 1 && ranks->scheduled)
-        cli_misuse(state, "--schedule is for --parallel pipeline=N");
+        cli_misuse(state, "--schedule needs --parallel pipeline=N");
     if (ranks->whole_sends && (grid->pipeline == 1 || grid->tensor == 1))
-        cli_misuse(state, "--whole-sends is for --parallel tensor=N,pipeline=N");
+        cli_misuse(state, "--whole-sends needs --parallel tensor=N,pipeline=N");
 }
 
 void cli_ranks_check(struct argp_state *state, const cli_ranks *ranks, uint64_t budget) {
     ranks_check_pipeline(state, ranks);
     if (ranks->ahead > 0 && ranks->shard != TN_SHARD_PARAMETERS)
-        cli_misuse(state, "--gather-ahead is for --shard parameters");
+        cli_misuse(state, "--gather-ahead needs --shard parameters");
     if (ranks->shard == TN_SHARD_PARAMETERS && budget > 0 && ranks->grid.pipeline == 1)
-        cli_misuse(state, "--shard parameters and --budget: a program that is made to fit is not "
-                          "divided by parameters; by gradients it is, and beside --parallel "
-                          "pipeline=N by parameters, too");
+        cli_misuse(state, "--shard parameters and --budget cannot be combined without pipeline "
+                          "stages; use --shard gradients, or add --parallel pipeline=N");
 }
 
 /* --- groups --- */
@@ -115,7 +115,8 @@ uint32_t cli_ranks_group(const cli_ranks *ranks, tn_grid_axis axis) {
     return tn_grid_group(&ranks->grid, axis, ranks->rank);
 }
 
-/* Parameters are gathered beside gradients: the same ranks by another number. */
+/* The group for gathering parameters, concurrent with that of gradients: the same ranks under
+ * another number. */
 static uint32_t ranks_gather_group(const cli_ranks *ranks) {
     return cli_ranks_group(ranks, TN_GRID_AXES) + cli_ranks_group(ranks, TN_GRID_DATA);
 }
@@ -152,17 +153,19 @@ tn_status cli_ranks_step(const cli_ranks *ranks, tn_train_options *options, tn_e
     options->shard_index = at.data;
     if (ranks->sequence && grid->tensor == 1)
         TN_FAIL(error, TN_E_INVALID,
-                "--sequence-parallel: ranks that have parts of every layer divide what lies "
-                "between, and there is one (tensor=1); give --parallel tensor=N");
+                "--sequence-parallel needs several tensor ranks, but tensor=1; add --parallel "
+                "tensor=N");
     uint64_t parts = (uint64_t)grid->pipeline * grid->interleave;
     if (parts > TN_STAGE_PARTS_MAX)
-        TN_FAIL(error, TN_E_INVALID, "pipeline=%u,interleave=%u: a model has at most %u parts",
-                grid->pipeline, grid->interleave, TN_STAGE_PARTS_MAX);
+        TN_FAIL(
+            error, TN_E_INVALID,
+            "pipeline=%u,interleave=%u: at most %u stage parts are supported; use smaller numbers",
+            grid->pipeline, grid->interleave, TN_STAGE_PARTS_MAX);
     if (grid->pipeline > 1) options->pipeline_parts = (uint32_t)parts;
     if (ranks->shard != TN_SHARD_NONE && grid->data == 1)
         TN_FAIL(error, TN_E_INVALID,
-                "--shard %s: ranks with other parts of a batch divide that, and there is one "
-                "(data=1); give --parallel data=N, or no --shard",
+                "--shard %s needs several data-parallel ranks, but data=1; add --parallel data=N, "
+                "or remove --shard",
                 tn_shard_name(ranks->shard));
     return TN_OK;
 }
@@ -177,7 +180,7 @@ static tn_status ranks_divide_state(const cli_ranks *ranks, const tn_program *pr
     return tn_program_shard(program, &options, divided, error);
 }
 
-/* The program of a stage of one replica of the model, and of a part of that. */
+/* The program of one pipeline stage of a replica, or of a part of it. */
 static tn_status ranks_stage(const cli_ranks *ranks, const tn_program *program, tn_program **staged,
                              tn_error *error) {
     tn_program_pipeline_options options = TN_PROGRAM_PIPELINE_OPTIONS_INIT;
@@ -197,7 +200,7 @@ static tn_status ranks_stage(const cli_ranks *ranks, const tn_program *program, 
     return tn_program_pipeline(program, &options, staged, error);
 }
 
-/* First into stages, or within layers, or both; then the mean of gradients. */
+/* First divides into stages or within layers or both, then averages gradients. */
 tn_status cli_ranks_divide(void *self, const tn_program *program, tn_program **divided,
                            tn_error *error) {
     const cli_ranks *ranks = self;

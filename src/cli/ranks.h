@@ -1,5 +1,5 @@
-/* ranks.h - one of several ranks that train a model: what its step is, and what ranks tell each
- * other; for who trains and for who estimates that. */
+/* ranks.h - one of several ranks that train a model: its step and its communication, for `train`
+ * and `estimate`. */
 #ifndef TN_CLI_RANKS_H
 #define TN_CLI_RANKS_H
 
@@ -13,38 +13,38 @@
 typedef struct cli_ranks {
     tn_grid grid;
     uint32_t rank;
-    tn_shard shard;  /* what those of `data` divide */
-    uint64_t bucket; /* bytes of gradients that travel together; 0: as usual */
-    bool sequence;   /* what lies between the parts of `tensor` is divided among them, too */
-    uint64_t ahead;  /* of parameters that are gathered ahead of need; 0: as the largest bucket */
+    tn_shard shard;  /* state divided among data ranks */
+    uint64_t bucket; /* bytes of gradients exchanged together; 0: the default */
+    bool sequence;   /* sequence parallelism between tensor ranks */
+    uint64_t ahead;  /* bytes of parameters gathered ahead; 0: the largest bucket */
     tn_pipeline schedule;
-    bool scheduled;          /* somebody said which */
-    bool whole_sends;        /* between stages, of what ranks of `tensor` have alike */
-    const tn_training *step; /* NULL, or what is divided: for stages of a pipeline */
+    bool scheduled;          /* --schedule was given */
+    bool whole_sends;        /* --whole-sends */
+    const tn_training *step; /* NULL, or the step that is divided into pipeline stages */
 } cli_ranks;
 #define CLI_RANKS_INIT                                                                             \
     { .grid = TN_GRID_INIT }
 
-/* Whether mpirun has started several of this process. */
+/* Whether mpirun has started several processes. */
 bool cli_ranks_started(void);
-/* Such a process cannot begin: all agree on that before anything else, one tells it. Returns the
- * exit status, which is the same on all. */
+/* Ends a process that cannot begin: all processes agree on the error, and one prints it. Returns
+ * the exit status, which is equal on all. */
 int cli_ranks_end(const tn_error *error);
 
-/* A child of the parsers of both, for all but the grid; its input is a cli_ranks. */
+/* A child of both parsers, for all options except the grid; its input is a cli_ranks. */
 extern const struct argp cli_ranks_argp;
 
-/* Misuse where what is asked cannot be; budget: of a rank, 0: none. */
+/* Ends with a usage error if the options are impossible. budget: per rank; 0: none. */
 void cli_ranks_check(struct argp_state *state, const cli_ranks *ranks, uint64_t budget);
 
-/* The group of those along an axis. */
+/* The group of this rank along an axis. */
 uint32_t cli_ranks_group(const cli_ranks *ranks, tn_grid_axis axis);
 /* The step of this rank. Errors: E_UNSUPPORTED. */
 tn_status cli_ranks_step(const cli_ranks *ranks, tn_train_options *options, tn_error *error);
-/* What it takes beside tn_world_grid to run the program of cli_ranks_divide. */
+/* Joins the groups that cli_ranks_divide needs in addition to those of tn_world_grid. */
 tn_status cli_ranks_join(const cli_ranks *ranks, tn_world *world, const tn_context *context,
                          tn_error *error);
-/* For tn_divide.divide, with the ranks; where there is more than one. */
+/* The callback tn_divide.divide, for more than one rank. */
 tn_status cli_ranks_divide(void *ranks, const tn_program *program, tn_program **divided,
                            tn_error *error);
 

@@ -1,5 +1,5 @@
-/* replay.h - what `tenure replay` found, and how it is told: tables and JSON, the picture of the
- * bytes that each pool has reserved after each event, a memory snapshot. */
+/* replay.h - the results of `tenure replay` and their output: tables, JSON, a picture of the bytes
+ * reserved after each event, and a memory snapshot. */
 #ifndef TN_CLI_REPLAY_H
 #define TN_CLI_REPLAY_H
 
@@ -15,7 +15,7 @@ typedef struct cli_replay_line {
     const char *name;
     bool fits;
     uint64_t peak;
-    uint64_t most[CLI_REPLAY_COLUMNS]; /* in the events of a column; UINT64_MAX: not reached */
+    uint64_t most[CLI_REPLAY_COLUMNS]; /* the largest value in a column; UINT64_MAX: not reached */
 } cli_replay_line;
 
 typedef struct cli_replay_picture {
@@ -30,7 +30,7 @@ typedef struct cli_replay_result {
     bool fits;
     tn_pool_usage usage;
     tn_pool_lesson lesson;
-    tn_error failure; /* when it does not fit */
+    tn_error failure; /* if it does not fit */
     cli_holders holders;
     tn_pool *pool; /* owns the labels of the holders */
     bool was_played;
@@ -42,17 +42,17 @@ typedef struct cli_replay {
     cli_paths outputs;
     const char *pools[CLI_REPLAY_POOLS_MAX];
     uint32_t pool_count;
-    uint64_t capacity, alignment, pages; /* 0: not told */
+    uint64_t capacity, alignment, pages; /* 0: unknown */
     tn_plan_options plan_options;
     bool json;
     tn_context context;
     tn_pool_trace *trace;
-    uint32_t device;          /* of a snapshot; UINT32_MAX: who has the highest peak */
-    tn_snapshot *snapshot;    /* NULL: the trace is none */
-    tn_snapshot_lives *lives; /* own the words of its trace */
+    uint32_t device;          /* of a snapshot; UINT32_MAX: the one with the highest peak */
+    tn_snapshot *snapshot;    /* NULL: the input is a CSV */
+    tn_snapshot_lives *lives; /* own the strings of its trace */
     const tn_pool_event *events;
     uint64_t event_count;
-    const char *play_on; /* the name of a device; NULL: it is not played */
+    const char *play_on; /* the device that executes the trace, or NULL */
     tn_device *play_device;
     bool plays_own; /* also without a pool */
     tn_play_answer own;
@@ -64,26 +64,27 @@ typedef struct cli_replay {
     tn_error *error;
 } cli_replay;
 
-/* replay_tell.c: bytes requested and not freed, the most, and with `live` after each event. */
+/* replay_tell.c: the largest number of requested and not freed bytes; with `live` also after each
+ * event. */
 uint64_t cli_replay_live_peak(const cli_replay *arguments, uint64_t *live);
-/* All of it in one line, as tables, and as JSON. */
+/* The result in one line, as tables, and as JSON. */
 void cli_replay_print_brief(const cli_replay *arguments);
 void cli_replay_print_text(const cli_replay *arguments);
 tn_status cli_replay_print_json(const cli_replay *arguments);
-/* replay_play.c: what was played on a device; nothing where nothing was. */
+/* replay_play.c: the result of executing the trace on a device, if that was done. */
 void cli_replay_print_played(const cli_replay *arguments);
 void cli_replay_json_played(const tn_play_answer *played, tn__text *text);
 
-/* Adds a line; the first one is drawn as an area. bytes[event_count]; UINT64_MAX from the event on
- * that was not reached. `name` must outlive the picture. */
+/* Adds a line; the first one is drawn as an area. bytes[event_count] is UINT64_MAX from the first
+ * event that was not reached. `name` must outlive the picture. */
 void cli_replay_curve(cli_replay_picture *picture, const char *name, bool fits,
                       const uint64_t *bytes);
-/* replay_snapshot.c: the trace once more, served by one pool, as a memory snapshot. */
+/* replay_snapshot.c: writes the trace as a memory snapshot of one pool. */
 tn_status cli_replay_snapshot(const tn_pool_trace *trace, const tn_pool_options *options,
                               const char *path, tn_error *error);
 tn_status cli_replay_draw(const cli_replay_picture *picture, const char *path, tn_error *error);
 
-/* Nothing when the pool has learned nothing. */
+/* Prints nothing if the pool has learned no plan. */
 void cli_replay_print_lesson(const tn_pool_lesson *lesson, uint32_t blocks);
 void cli_replay_json_lesson(const tn_pool_lesson *lesson, tn__text *text);
 

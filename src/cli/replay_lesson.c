@@ -1,4 +1,5 @@
-/* replay_lesson.c - what a pool learned from a recorded run, below its row and in JSON. */
+/* replay_lesson.c - prints the plan that a pool learned from a recorded run, below its row and in
+ * JSON. */
 #include "cli/replay.h"
 
 #include <inttypes.h>

@@ -1,8 +1,9 @@
-/* replay_picture.c - what each pool has reserved after each event, as lines over one time axis.
+/* replay_picture.c - draws the bytes that each pool has reserved after each event, as lines over
+ * one time axis.
  *
- * A trace of a million events has a thousand for each column of the drawing: a column shows the
- * most of its events, so that no peak is lost. The requested bytes are an area below the lines:
- * what lies between it and a line is memory that the pool holds and nobody asked for.
+ * A trace of a million events has a thousand for each column of the drawing. A column shows the
+ * largest value of its events, so no peak is lost. The requested bytes are an area below the lines:
+ * the gap to a line is memory that the pool reserved without a request.
  */
 #include <stdio.h>
 
@@ -13,7 +14,7 @@
 enum { PICTURE_WIDTH = 1000, PICTURE_HEIGHT = 480, PICTURE_LEGEND = 824 };
 static const tn__svg_box picture_box = {84, 84 + CLI_REPLAY_COLUMNS, 54, 430};
 
-/* Okabe and Ito's colours, which most people tell apart; dashes from the second round on. */
+/* Okabe and Ito's colours, which most people can distinguish; dashes from the second round on. */
 static const char *const picture_colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                               "#e69f00", "#000000", "#56b4e9"};
 enum { PICTURE_COLOURS = sizeof picture_colours / sizeof *picture_colours };
@@ -82,7 +83,8 @@ static void picture_legend(const cli_replay_picture *picture, uint32_t number, t
     tn__svg_attribute(text, "y", y - (number == 0 ? 9 : 5));
     tn__text_put(text, "/>\n");
     tn__svg_words(text, PICTURE_LEGEND + 24, y, "class=\"name\"", line->name);
-    snprintf(words, sizeof words, "%s%s", line->fits ? "at most " : "does not fit; had ", size);
+    snprintf(words, sizeof words, "%s%s", line->fits ? "at most " : "does not fit; reserved ",
+             size);
     tn__svg_words(text, PICTURE_LEGEND + 24, y + 14, "class=\"peak\"", words);
 }
 
@@ -91,7 +93,7 @@ tn_status cli_replay_draw(const cli_replay_picture *picture, const char *path, t
     double top = 1;
     for (uint32_t i = 0; i < picture->line_count; i++)
         if ((double)picture->lines[i].peak > top) top = (double)picture->lines[i].peak;
-    top *= 1.04; /* so that the highest line is not the frame */
+    top *= 1.04; /* keeps the highest line off the frame */
     double legend_end = picture_box.top + 34 * (picture->line_count + 1);
     int height = legend_end > PICTURE_HEIGHT ? (int)legend_end : PICTURE_HEIGHT;
     tn__text_init(&text, NULL);
@@ -101,7 +103,7 @@ tn_status cli_replay_draw(const cli_replay_picture *picture, const char *path, t
                     "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n",
                     PICTURE_WIDTH, height, PICTURE_WIDTH, height, PICTURE_WIDTH, height);
     tn__svg_words(&text, picture_box.left, 24, "font-size=\"15\" font-weight=\"600\"",
-                  "What each pool reserves");
+                  "Bytes reserved by each pool");
     tn__svg_words(&text, picture_box.left, 42, "fill=\"#555\"", picture->title);
     picture_line(picture, 0, top, &text); /* the area, then the grid, then the lines */
     tn__svg_frame(&text, &picture_box);

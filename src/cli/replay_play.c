@@ -1,4 +1,4 @@
-/* replay_play.c - what a device did with a trace, as a table and in JSON. */
+/* replay_play.c - prints the execution of a trace on a device, as a table and in JSON. */
 #include "cli/replay.h"
 
 #include <inttypes.h>
@@ -17,7 +17,7 @@ static void play_print_row(const char *name, const tn_play_answer *played) {
            1e9 * played->request_s, tn__grouped(played->waits, waits));
 }
 
-/* Of those that fit; NULL: none. */
+/* The result of a pool that fits, or NULL. */
 static const tn_play_answer *play_one(const cli_replay *arguments) {
     if (arguments->plays_own && arguments->own.fits) return &arguments->own;
     for (uint32_t i = 0; i < arguments->pool_count; i++)

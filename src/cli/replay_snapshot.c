@@ -1,4 +1,5 @@
-/* replay_snapshot.c - a replay as a memory snapshot: each block where a pool put it. */
+/* replay_snapshot.c - writes a replay as a memory snapshot, with each block at the address that a
+ * pool chose. */
 #include <stdlib.h>
 
 #include "base/base.h"
@@ -12,12 +13,12 @@ typedef struct snapshot_replay {
     const tn_pool_trace *trace;
     tn_snapshot_use *uses; /* [events] */
     uint64_t *ids;         /* [blocks] */
-    uint64_t end;          /* of the highest block of the lower half of the range */
+    uint64_t end;          /* end of the highest block in the lower half of the range */
     uint64_t high,
-        high_end; /* of the blocks of the upper half, which two-ended gives from the end */
+        high_end; /* the lowest block in the upper half, which two-ended fills from the end */
 } snapshot_replay;
 
-/* Time is the number of the event, in microseconds: traces tell no other. */
+/* The time is the event number in microseconds, because traces have no other time. */
 static tn_status snapshot_event(snapshot_replay *replay, const tn_pool_event *event,
                                 uint64_t number, tn_error *error) {
     tn_snapshot_use *use = &replay->uses[number];
@@ -50,7 +51,7 @@ static tn_status snapshot_event(snapshot_replay *replay, const tn_pool_event *ev
     return TN_OK;
 }
 
-/* A range without end has 2^61 bytes between its halves: they are moved together. */
+/* An unlimited range has 2^61 bytes between its halves, which are removed. */
 static void snapshot_close(snapshot_replay *replay, uint64_t count) {
     if (replay->high_end == 0) return;
     uint64_t base = (replay->end + SNAPSHOT_GAP) / SNAPSHOT_GAP * SNAPSHOT_GAP;

@@ -1,4 +1,4 @@
-/* replay_tell.c - a replay in one line, as tables, and as JSON. */
+/* replay_tell.c - prints a replay in one line, as tables, and as JSON. */
 #include "cli/replay.h"
 
 #include <inttypes.h>
@@ -19,13 +19,13 @@ uint64_t cli_replay_live_peak(const cli_replay *arguments, uint64_t *live) {
     return peak;
 }
 
-/* The part of what was reserved at most that nobody asked for at any one time. */
+/* The fraction of the reserved peak above the requested peak. */
 static double tell_lost(const cli_replay_result *result) {
     uint64_t reserved = result->usage.reserved_peak;
     return reserved == 0 ? 0 : 1 - (double)result->usage.requested_peak / (double)reserved;
 }
 
-/* One line: the plan made ahead, and each pool beside it. */
+/* One line: the offline plan, then each pool. */
 void cli_replay_print_brief(const cli_replay *arguments) {
     char size[TN_SIZE_TEXT_MAX];
     printf("planned %s", tn_size_format(arguments->layout.peak, size));
@@ -45,7 +45,8 @@ void cli_replay_print_text(const cli_replay *arguments) {
            tn_pool_trace_block_count(arguments->trace),
            tn_size_format(cli_replay_live_peak(arguments, NULL), live));
     if (tn_pool_trace_skipped(arguments->trace) != 0)
-        printf("  %" PRIu64 " rows skipped: failed, of 0 bytes, or frees of what is not known\n",
+        printf("  %" PRIu64
+               " rows skipped: failed requests, requests of 0 bytes, or frees of unknown blocks\n",
                tn_pool_trace_skipped(arguments->trace));
     printf("  planned ahead: %s, planner %s, %s\n\n", tn_size_format(layout->peak, height),
            layout->planner, tn_verdict_name(layout->verdict));

@@ -1,9 +1,9 @@
-/* report_picture.c - the lives of a device over time, at their addresses, as a plan that formats
- * draw: each stretch of addresses that segments ever had is a bank, so that the gaps between them,
- * which are terabytes, are not drawn, and holes within them are.
+/* report_picture.c - the blocks of a device over time at their addresses, as a plan that the report
+ * formats draw.
  *
- * A page of millions of bars helps nobody and opens nowhere: of more lives than --bars the smallest
- * are left out, and how many is told.
+ * Each contiguous address range of segments becomes a bank. So the gaps between segments, which are
+ * terabytes, are not drawn, and holes within segments are. A browser cannot open millions of bars:
+ * beyond --bars the smallest blocks are left out, and their number is printed.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 enum { PICTURE_BANKS_MAX = 256, PICTURE_FRAMES = 64 };
 
 typedef struct picture_range {
-    uint64_t first, last, base; /* base: where it is drawn */
+    uint64_t first, last, base; /* base: its offset in the drawing */
 } picture_range;
 
 typedef struct picture {
@@ -31,7 +31,7 @@ typedef struct picture {
     uint64_t *offsets;
     tn_bank_id *banks;
     tn_report_mark *marks;
-    const char **notes; /* [stacks], made when first needed */
+    const char **notes; /* [stacks], made at first use */
     tn__arena arena;
 } picture;
 
@@ -53,7 +53,7 @@ static tn_status picture_add(picture *drawing, uint64_t first, uint64_t size) {
     return TN_OK;
 }
 
-/* Ranges that meet become one. */
+/* Merges adjacent and overlapping ranges. */
 static void picture_join(picture *drawing) {
     size_t kept = 0;
     qsort(drawing->ranges, drawing->range_count, sizeof *drawing->ranges, picture_compare);
@@ -68,8 +68,8 @@ static void picture_join(picture *drawing) {
     drawing->range_count = kept;
 }
 
-/* All addresses that the device ever gave: segments of now, those that events name, and lives, for
- * a ring that begins in the middle. */
+/* All address ranges of the device: its current segments, those in events, and those of blocks,
+ * because a ring buffer may miss early events. */
 static tn_status picture_ranges(picture *drawing) {
     uint32_t segments = 0;
     uint64_t events = 0, base = 0;
@@ -105,9 +105,9 @@ static uint32_t picture_range_of(const picture *drawing, uint64_t address) {
     return (uint32_t)low;
 }
 
-/* --- lives --- */
+/* --- blocks --- */
 
-/* The largest lives, by size and then by number, in the order of their numbers. */
+/* The largest blocks, in the order of their numbers. */
 static tn_status picture_choose(picture *drawing) {
     const tn_context *context = &drawing->report->context;
     size_t count = (size_t)drawing->life_count;
@@ -144,7 +144,7 @@ static const char *picture_note(picture *drawing, uint32_t stack) {
     return drawing->notes[stack];
 }
 
-/* What the file says, in the words of our own runs and of PyTorch's profiler; else the guess. */
+/* The category in the file (of our runs or PyTorch's profiler), else the guess. */
 static uint32_t picture_kind(const picture *drawing, const tn_snapshot_life *life) {
     const char *told = tn_snapshot_category(drawing->report->snapshot, life->category);
     uint32_t guess = life->guess;

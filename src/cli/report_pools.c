@@ -1,5 +1,5 @@
-/* report_pools.c - what other pools, and a plan of all lives, would have reserved for the requests
- * of a snapshot. */
+/* report_pools.c - the bytes that other pools, and a plan of all live ranges, would have reserved
+ * for the requests of a snapshot. */
 #include "cli/report.h"
 
 static tn_status pools_plan(const cli_report *report, const cli_report_device *device,

@@ -1,4 +1,4 @@
-/* report_tell.c - the answers of `tenure report` as tables and as one JSON object. */
+/* report_tell.c - prints the results of `tenure report` as tables and as one JSON object. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 static const char *const tell_by[] = {"line", "module", "category"};
 
-/* The largest groups; *count: how many there are in all. NULL: no memory. */
+/* The largest groups; *count is the number of all groups. NULL: out of memory. */
 static tn_snapshot_group *tell_groups(const cli_report *report, const cli_report_device *device,
                                       uint64_t time, tn_snapshot_by by, uint32_t *count) {
     tn_snapshot_group *groups = calloc((size_t)report->top + 1, sizeof *groups);
@@ -34,7 +34,7 @@ static void tell_table(const cli_report *report, const cli_report_device *device
         return;
     }
     printf("\n  %14s  share  blocks  %s\n", "bytes",
-           by == TN_SNAPSHOT_BY_CATEGORY ? "category, guessed from stacks unless the file says"
+           by == TN_SNAPSHOT_BY_CATEGORY ? "category (from the file, else guessed from stacks)"
                                          : tell_by[by]);
     for (uint32_t i = 0; i < count && i < report->top; i++) {
         double share = whole == 0 ? 0 : 100 * (double)groups[i].bytes / (double)whole;
@@ -53,11 +53,11 @@ static void tell_moment(const cli_report *report, const cli_report_device *devic
     char wanted[TN__WORDS_MAX], left[TN__WORDS_MAX], own[TN_SIZE_TEXT_MAX], held[TN__WORDS_MAX];
     tn_snapshot_bytes_at(device->lives, moment->time, &requested, &reserved);
     printf("\n  %s%s (event %" PRIu64 " of %" PRIu64 "): %s requested, %s reserved\n",
-           strcmp(moment->name, "now") == 0 ? "who holds the memory " : "", moment->name,
-           moment->time, tn_snapshot_facts_of(device->lives)->event_count,
-           tn_size_format(requested, own), tell_size(reserved, held));
+           strcmp(moment->name, "now") == 0 ? "memory " : "", moment->name, moment->time,
+           tn_snapshot_facts_of(device->lives)->event_count, tn_size_format(requested, own),
+           tell_size(reserved, held));
     if (moment->oom != NULL)
-        printf("  %s was wanted; the device had %s left, %s were reserved and not in use\n",
+        printf("  %s was requested; the device had %s free, %s were reserved and not in use\n",
                tell_size(moment->oom->size, wanted), tell_size(moment->oom->address, left),
                tell_size(reserved > requested ? reserved - requested : 0, held));
     tell_table(report, device, moment, TN_SNAPSHOT_BY_LINE, requested);
@@ -65,7 +65,7 @@ static void tell_moment(const cli_report *report, const cli_report_device *devic
     tell_table(report, device, moment, TN_SNAPSHOT_BY_CATEGORY, requested);
 }
 
-/* What this device's segments add up to. */
+/* The sums over this device's segments. */
 typedef struct tell_sums {
     uint32_t segments;
     uint64_t reserved, allocated, active;
@@ -89,8 +89,8 @@ static void tell_causes(const cli_report *report, const cli_report_device *devic
     tn_snapshot_causes causes = tn_snapshot_hole_causes(report->snapshot, device->device);
     char hard[TN__WORDS_MAX], soft[TN__WORDS_MAX], stream[TN__WORDS_MAX];
     if (causes.hard + causes.soft + causes.stream == 0) return;
-    printf("  causes: hard %s (between live blocks), soft %s (whole segments, which do not join), "
-           "stream %s (segments of a stream without live blocks)\n",
+    printf("  causes: hard %s (between live blocks), soft %s (whole free segments, which cannot be "
+           "merged), stream %s (segments of a stream without live blocks)\n",
            tell_size(causes.hard, hard), tell_size(causes.soft, soft),
            tell_size(causes.stream, stream));
 }
@@ -147,7 +147,7 @@ static void tell_pools(const cli_report_device *device) {
     const tn_snapshot_facts *facts = tn_snapshot_facts_of(device->lives);
     char bytes[TN__WORDS_MAX];
     if (device->pool_count == 0) return;
-    printf("\n  what the same requests need     reserved bytes  of the file's\n");
+    printf("\n  same requests in other pools   reserved bytes  of the file's\n");
     printf("  %-20s %24s  %8.3f x\n", "in the file", tn__grouped(facts->reserved_peak, bytes), 1.0);
     for (uint32_t i = 0; i < device->pool_count; i++) {
         const cli_report_pool *pool = &device->pools[i];
@@ -170,9 +170,10 @@ static void tell_agreement(const cli_report_device *device) {
     if (wrong == 0 && facts->event_count == 0)
         printf("\n  the segments agree with their blocks\n");
     else if (wrong == 0)
-        printf("\n  the ring and the segments agree: every block and every segment is explained\n");
+        printf("\n  the events and the segments agree: events explain every block and every "
+               "segment\n");
     else
-        printf("\n  the ring and the segments do not agree in %" PRIu64 " things; the first: %s\n",
+        printf("\n  the events and the segments disagree in %" PRIu64 " places; the first: %s\n",
                wrong, facts->first_wrong);
 }
 
@@ -183,7 +184,7 @@ static void tell_device(const cli_report *report, const cli_report_device *devic
     printf("  device %u: %" PRIu64 " events, %" PRIu64 " blocks over time, %u segments\n",
            device->device, facts->event_count, facts->life_count, sums.segments);
     if (facts->before_count > 0 && facts->event_count > 0)
-        printf("  the ring begins in the middle: %" PRIu64 " blocks, %s, were there before\n",
+        printf("  the history begins late: %" PRIu64 " blocks, %s, were allocated before it\n",
                facts->before_count, tell_size(facts->before_bytes, one));
     printf("  now: %s requested, %s allocated (rounded up), %s reserved\n",
            tell_size(facts->requested - facts->waiting_bytes, one), tell_size(sums.active, two),
@@ -192,8 +193,8 @@ static void tell_device(const cli_report *report, const cli_report_device *devic
         printf("  now: %s more were freed and wait for another stream\n",
                tell_size(facts->waiting_bytes, one));
     if (facts->event_count == 0)
-        printf("  no history: the file has no requests, so there is no peak and no comparison of "
-               "pools; call torch.cuda.memory._record_memory_history() before the run\n");
+        printf("  no history: the file has no requests, so no peak and no comparison of pools can "
+               "be shown; call torch.cuda.memory._record_memory_history() before the run\n");
     for (uint32_t i = 0; i < device->moment_count; i++)
         tell_moment(report, device, &device->moments[i]);
     tell_waiting(report, device);

@@ -1,4 +1,4 @@
-/* run_arrays.c - the inputs of a run as they are given, and room for its outputs. */
+/* run_arrays.c - prepares the inputs of a run and buffers for its outputs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static tn_status arrays_make(const tn_tensor *tensor, tn_array *array, tn_error 
     return array->data != NULL ? TN_OK : tn__no_memory(error, "an input or an output");
 }
 
-/* Numbers that any model can take: reals in [-1, 1), integers and bools 0 or 1. */
+/* Numbers that any model accepts: reals in [-1, 1), integers and bools 0 or 1. */
 static void arrays_draw(tn_array *array, const char *name, uint64_t seed) {
     tn__random random = {.state = seed};
     for (const char *at = name; *at != '\0'; at++) random.state = random.state * 31 + (uint8_t)*at;
@@ -66,9 +66,10 @@ static tn_status arrays_from_file(const tn_tensor *tensor, const char *path, tn_
         for (uint32_t d = 0; d < tensor->rank && used + 24 < sizeof shape; d++)
             used += (size_t)snprintf(shape + used, sizeof shape - used, "%s%lld", d ? "," : "",
                                      (long long)tensor->shape[d]);
-        status =
-            tn__fail(error, TN_E_INVALID, "%.100s does not hold %s [%s], which input '%.60s' needs",
-                     path, tn_dtype_name(tensor->dtype), shape, tensor->name);
+        status = tn__fail(
+            error, TN_E_INVALID,
+            "%.100s: not %s [%s], which input '%.60s' needs; give an array of that type and shape",
+            path, tn_dtype_name(tensor->dtype), shape, tensor->name);
     }
     tn_array_release(&loaded, NULL);
     return status;
@@ -89,7 +90,7 @@ static tn_status arrays_input(const tn_tensor *tensor, const char *what, tn_arra
     if (what[6] == ':') {
         seed = strtoull(what + 7, &end, 10);
         if (what[7] == '\0' || *end != '\0')
-            TN_FAIL(error, TN_E_INVALID, "'%.80s' should read random:SEED", what);
+            TN_FAIL(error, TN_E_INVALID, "'%.80s' has no valid seed; write random:SEED", what);
     }
     arrays_draw(array, tensor->name, seed);
     return TN_OK;
@@ -103,6 +104,23 @@ tn_status cli_arrays_outputs(const tn_graph *graph, cli_arrays *arrays, tn_error
     for (uint32_t k = 0; k < block->output_count; k++)
         TN_TRY(arrays_make(tn_graph_tensor(graph, block->outputs[k]), &arrays->outputs[k], error));
     return TN_OK;
+}
+
+#define ARRAYS_NAMES_TEXT 200
+
+/* --input names an input that does not exist: lists those that do, as many as fit. */
+static tn_status arrays_unknown(const tn_graph *graph, const char *name, tn_error *error) {
+    const tn_block *block = tn_graph_block(graph, 0);
+    char names[ARRAYS_NAMES_TEXT] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < block->input_count; i++) {
+        const tn_tensor *tensor = tn_graph_tensor(graph, block->inputs[i]);
+        if (tn_tensor_is_static(tensor) || used + strlen(tensor->name) + 3 > sizeof names) continue;
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "",
+                                 tensor->name);
+    }
+    TN_FAIL(error, TN_E_INVALID, "--input: the model has no input '%.80s'; its inputs are %s", name,
+            used > 0 ? names : "none");
 }
 
 static tn_status arrays_inputs(const tn_graph *graph, const cli_given *given, uint32_t given_count,
@@ -120,8 +138,7 @@ static tn_status arrays_inputs(const tn_graph *graph, const cli_given *given, ui
         TN_TRY(arrays_input(tensor, what, &arrays->inputs[arrays->input_count++], error));
     }
     for (uint32_t g = 0; g < given_count; g++)
-        if (!used[g])
-            TN_FAIL(error, TN_E_INVALID, "--input: the model has no input '%.80s'", given[g].name);
+        if (!used[g]) return arrays_unknown(graph, given[g].name, error);
     return TN_OK;
 }
 

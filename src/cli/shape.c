@@ -1,4 +1,4 @@
-/* shape.c - how wide text for people is, and filling it into lines. */
+/* shape.c - the width of text for people, and filling it into lines. */
 #include "cli/cli.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define SHAPE_COLUMNS 80u /* where there is no terminal that says otherwise */
+#define SHAPE_COLUMNS 80u /* without a terminal */
 #define SHAPE_FEWEST 40u
 #define SHAPE_MOST 4096u
 

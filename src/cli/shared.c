@@ -1,4 +1,4 @@
-/* shared.c - errors, values of options, the end of output. */
+/* shared.c - messages, values of options, the end of output. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -15,9 +15,9 @@
 #include "base/base.h"
 #include "report/format.h"
 
-#define SHARED_SAME_WISH_S 0.25 /* signals so close are one */
+#define SHARED_SAME_WISH_S 0.25 /* closer signals count as one */
 
-/* Controls are those below a space, DEL, and U+0080 to U+009F: two bytes in UTF-8. */
+/* Control characters are those below a space, DEL, and U+0080 to U+009F (two bytes in UTF-8). */
 void cli_put_text(FILE *file, const char *text) {
     for (const unsigned char *at = (const unsigned char *)text; *at != '\0'; at++) {
         if (at[0] == 0xc2 && at[1] >= 0x80 && at[1] <= 0x9f)
@@ -29,19 +29,34 @@ void cli_put_text(FILE *file, const char *text) {
     }
 }
 
-/* A pipe whose reader has left; whatever failed, or failed to fail, before. */
+static bool shared_has_colour(void) {
+    const char *no_colour = getenv("NO_COLOR"), *terminal = getenv("TERM");
+    if (no_colour != NULL && no_colour[0] != '\0') return false;
+    return isatty(STDERR_FILENO) && terminal != NULL && strcmp(terminal, "dumb") != 0;
+}
+
+void cli_prefix(cli_level level) {
+    static const char *const words[] = {"error: ", "warning: ", "note: "};
+    static const char *const colours[] = {"31", "35", "36"};
+    if (!shared_has_colour())
+        fprintf(stderr, "tenure: %s", words[level]);
+    else /* the filtered stream would escape the colour */
+        fprintf(cli_terminal(), "tenure: \033[1;%sm%s\033[0m", colours[level], words[level]);
+}
+
+/* Whether the reader of the output pipe has exited, also if no write has failed yet. */
 static bool shared_reader_left(void) {
     struct pollfd pipe = {.fd = STDOUT_FILENO};
     return poll(&pipe, 1, 0) == 1 && (pipe.revents & POLLERR) != 0;
 }
 
-/* `tenure ... | head -1` ends as all commands do in a pipe, by the signal and without a word. */
+/* `tenure ... | head -1` ends like other commands in a pipe: by SIGPIPE, without a message. */
 static void shared_end_by_signal(void) {
     signal(SIGPIPE, SIG_DFL);
     raise(SIGPIPE);
 }
 
-/* For machines, where the command was asked for JSON and has not answered yet. */
+/* With --json, if no answer was printed yet, the error is also a JSON object. */
 static void shared_fail_json(const tn_error *error, const char *members) {
     int code = tn_status_exit_code(error->status);
     tn__text text;
@@ -67,10 +82,11 @@ int cli_fail_with(const tn_error *error, const char *members) {
     shared_fail_json(error, members);
     if (error->status == TN_E_IO && shared_reader_left()) shared_end_by_signal();
     if (error->status == TN_E_STOPPED && cli_interrupted()) {
-        fputs("tenure: interrupted before there was any answer\n", stderr);
+        cli_prefix(CLI_ERROR);
+        fputs("interrupted before any result was found\n", stderr);
         return tn_status_exit_code(error->status);
     }
-    fputs("tenure: ", stderr);
+    cli_prefix(CLI_ERROR);
     cli_put_text(stderr, error->where);
     if (error->where[0] != '\0') fputs(": ", stderr);
     cli_put_text(stderr, error->message);
@@ -82,7 +98,7 @@ int cli_fail_with(const tn_error *error, const char *members) {
 void cli_note(const char *message) {
     if (cli_tone_asked().quiet) return;
     cli_progress_end();
-    fputs("tenure: note: ", stderr);
+    cli_prefix(CLI_NOTE);
     cli_put_text(stderr, message);
     fputc('\n', stderr);
 }
@@ -104,7 +120,7 @@ uint64_t cli_range(struct argp_state *state, const char *option, const char *tex
     if (end == text || *end != '\0' || !digits)
         cli_misuse(state, "--%s: '%.60s' is not a whole number", option, text);
     if (errno != 0 || *text == '-' || value < least || value > most)
-        cli_misuse(state, "--%s: %.60s is out of range; it is from %s to %s", option, text,
+        cli_misuse(state, "--%s: %.60s is out of range; use a number from %s to %s", option, text,
                    tn__grouped(least, from), tn__grouped(most, to));
     return value;
 }
@@ -119,9 +135,9 @@ double cli_speed(struct argp_state *state, const char *option, const char *text)
     size_t length = strlen(unit);
     if (unit == text || length < 3 || length + 2 > sizeof whole ||
         strcmp(unit + length - 2, "/s") != 0)
-        cli_misuse(state, "--%s: '%.60s' is not a speed; write it as 0.5GB/s", option, text);
+        cli_misuse(state, "--%s: '%.60s' is not a speed; write it like 0.5GB/s", option, text);
     if (!(factor > 0 && factor < 1e18))
-        cli_misuse(state, "--%s: %.60s is out of range; a speed is above 0", option, text);
+        cli_misuse(state, "--%s: %.60s is out of range; a speed must be above 0", option, text);
     snprintf(whole, sizeof whole, "1%.*s", (int)length - 2, unit);
     return factor * (double)cli_size(state, option, whole);
 }
@@ -132,7 +148,7 @@ double cli_real(struct argp_state *state, const char *option, const char *text) 
     if (end == text || *end != '\0')
         cli_misuse(state, "--%s: '%.60s' is not a number", option, text);
     if (!(value >= 0) || value > 1e9)
-        cli_misuse(state, "--%s: %.60s is out of range; it is from 0 to 1e9", option, text);
+        cli_misuse(state, "--%s: %.60s is out of range; use a number from 0 to 1e9", option, text);
     return value;
 }
 
@@ -150,13 +166,13 @@ uint32_t cli_choice(struct argp_state *state, const char *option, const char *te
         tn__near_try(&near, names[i]);
         snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", names[i]);
     }
-    cli_misuse(state, "--%s: '%.60s' is none of %s%s%s", option, text, list,
+    cli_misuse(state, "--%s: '%.60s' is not one of %s%s%s", option, text, list,
                near.name != NULL ? "; " : "", tn__near_ask(&near, "", asked));
 }
 
 static const char *shared_hardware_name(uint32_t index) { return tn_hardware_at(index)->name; }
 
-/* "a100-40, a100-80": those whose names go on where `text` ends; false: not several. */
+/* "a100-40, a100-80": the names that begin with `text`; false: fewer than two. */
 static bool shared_hardware_begun(const char *text, char names[160]) {
     size_t used = 0, length = strlen(text);
     uint32_t count = 0;
@@ -173,7 +189,7 @@ const tn_hardware *cli_hardware(const struct argp_state *state, const char *opti
     char asked[TN__NEAR_TEXT], names[160];
     const tn_hardware *found = tn_hardware_find(text);
     if (found == NULL && shared_hardware_begun(text, names))
-        cli_misuse(state, "--%s: '%.60s' may be %s", option, text, names);
+        cli_misuse(state, "--%s: '%.60s' is ambiguous; write one of %s", option, text, names);
     if (found == NULL)
         cli_misuse(state, "--%s: no device is called '%.60s'; %s", option, text,
                    tn__near_of(text, tn_hardware_count(), shared_hardware_name,
@@ -181,15 +197,15 @@ const tn_hardware *cli_hardware(const struct argp_state *state, const char *opti
     return found;
 }
 
-/* A bare number that is part of a device's name is more likely that than so many bytes. */
+/* A bare number that is part of a device's name is probably that device, not a size in bytes. */
 static void shared_check_number(const struct argp_state *state, const char *text) {
     if (strspn(text, "0123456789") != strlen(text)) return;
     for (uint32_t i = 0; i < tn_hardware_count(); i++) {
         const char *name = tn_hardware_at(i)->name;
         if (strstr(name, text) != NULL)
             cli_misuse(state,
-                       "--device: '%.60s' is no name of a device; did you mean '%s'? So many bytes "
-                       "are '%.60sB'",
+                       "--device: '%.60s' is not the name of a device; did you mean '%s'? Write "
+                       "bytes as '%.60sB'",
                        text, name, text);
     }
 }
@@ -204,7 +220,7 @@ const tn_hardware *cli_device(const struct argp_state *state, const char *text, 
     if (text[0] < '0' || text[0] > '9') (void)cli_hardware(state, "device", text);
     if (tn_size_parse(text, limit, &error) != TN_OK)
         cli_misuse(state, "--device: %s", error.message);
-    if (*limit == 0) cli_misuse(state, "--device: 0 bytes hold nothing");
+    if (*limit == 0) cli_misuse(state, "--device: the size must be above 0");
     shared_check_number(state, text);
     return NULL;
 }
@@ -219,9 +235,10 @@ double cli_duration(struct argp_state *state, const char *option, const char *te
     else if (strcmp(end, "s") != 0 && *end != '\0')
         end = (char *)text;
     if (end == text)
-        cli_misuse(state, "--%s: '%.60s' is not a time; write 10s, 500ms or 2m", option, text);
+        cli_misuse(state, "--%s: '%.60s' is not a time; write it like 10s, 500ms or 2m", option,
+                   text);
     if (!(value > 0) || value > 1e9)
-        cli_misuse(state, "--%s: %.60s is out of range; a time is above 0 and up to 1e9", option,
+        cli_misuse(state, "--%s: %.60s is out of range; use a time above 0 and up to 1e9", option,
                    text);
     return value * unit;
 }
@@ -231,7 +248,8 @@ int cli_finish(int status) {
     if (fflush(stdout) == 0 && !ferror(stdout)) return status;
     int reason = errno;
     if (shared_reader_left()) shared_end_by_signal();
-    fprintf(stderr, "tenure: cannot write to standard output: %s\n", strerror(reason));
+    cli_prefix(CLI_ERROR);
+    fprintf(stderr, "cannot write to standard output: %s\n", strerror(reason));
     return 2;
 }
 
@@ -253,12 +271,13 @@ bool cli_asks_again(int number) {
 void cli_end_by_signal(int number) {
     tn__new_file_abandon();
     signal(number, SIG_DFL);
-    raise(number); /* waits until the handler has returned */
+    raise(number); /* blocked until the handler returns */
 }
 
 void cli_on_signal(int number, void (*handler)(int)) {
     struct sigaction action = {.sa_handler = handler}, before;
-    bool by_shell = number == SIGINT || number == SIGQUIT; /* ignored in the background */
+    bool by_shell = number == SIGINT || number == SIGQUIT; /* a shell ignores these for background
+                                                            * jobs */
     if (sigaction(number, NULL, &before) == 0 && before.sa_handler == SIG_IGN &&
         !(by_shell && handler != cli_end_by_signal))
         return;

@@ -1,4 +1,4 @@
-/* simulate.h - what `tenure simulate` found, for those who print and draw it. */
+/* simulate.h - the results of `tenure simulate`, for printing and drawing. */
 #ifndef TN_CLI_SIMULATE_H
 #define TN_CLI_SIMULATE_H
 
@@ -33,7 +33,7 @@ const char *simulate_end_name(tn_evict_end end); /* "done", "full", "over" */
 
 void simulate_print_text(const simulate_found *found);
 tn_status simulate_print_json(const simulate_found *found, tn_error *error);
-/* .html, .svg or .csv, by the path's end. */
+/* .html, .svg or .csv, by the suffix of the path. */
 tn_status simulate_write(const simulate_found *found, const char *path, tn_error *error);
 
 #endif

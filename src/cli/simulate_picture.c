@@ -1,7 +1,7 @@
-/* simulate_picture.c - overhead against budget, one line a policy: as SVG, as a page, as CSV.
+/* simulate_picture.c - overhead against budget, one line per policy, as SVG, HTML or CSV.
  *
- * A policy's line is drawn where it got to the end; it begins at the smallest budget in which it
- * did, and a gap says that in between it did not. The lowest line at a budget is the one to take.
+ * The line of a policy covers the budgets in which it finished the run; a gap is a budget in which
+ * it did not. The lowest line at a budget is the best policy there.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,13 +12,13 @@
 enum { PICTURE_WIDTH = 1000, PICTURE_HEIGHT = 500, PICTURE_LEGEND = 836 };
 static const tn__svg_box picture_box = {70, 810, 54, 430};
 
-/* Okabe and Ito's colours, which most people tell apart; dashes from the second round on. */
+/* Okabe and Ito's colours, which most people can distinguish; dashes from the second round on. */
 static const char *const picture_colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                               "#e69f00", "#000000", "#56b4e9"};
 enum { PICTURE_COLOURS = sizeof picture_colours / sizeof *picture_colours };
 
 typedef struct picture_scale {
-    double budget_first, budget_last, most; /* overheads from 1 up to `most` */
+    double budget_first, budget_last, most; /* overheads from 1 to `most` */
 } picture_scale;
 
 static picture_scale picture_measure(const simulate_found *found) {
@@ -31,7 +31,7 @@ static picture_scale picture_measure(const simulate_found *found) {
                 scale.most = outcome->overhead;
         }
     scale.most += (scale.most - 1) * 0.04;
-    if (scale.budget_last <= scale.budget_first) { /* one budget: in the middle */
+    if (scale.budget_last <= scale.budget_first) { /* a single budget is drawn in the middle */
         scale.budget_first *= 0.9;
         scale.budget_last = scale.budget_last * 1.1 + 1;
     }
@@ -48,7 +48,7 @@ static double picture_y(const picture_scale *scale, double overhead) {
            (picture_box.bottom - picture_box.top) * (overhead - 1) / (scale->most - 1);
 }
 
-/* 1, 2 or 5 times a power of ten, so that there are some five of them. */
+/* 1, 2 or 5 times a power of ten, for about five grid lines. */
 static double picture_step(double span) {
     double step = 0.001;
     while (step * 6 < span) {
@@ -117,7 +117,7 @@ static void picture_line(const simulate_found *found, const picture_scale *scale
 
 static void picture_legend(const simulate_found *found, uint32_t policy, tn__text *text) {
     double y = picture_box.top + 12 + 30 * policy;
-    char words[96] = "never got to the end";
+    char words[96] = "did not finish in any budget";
     for (uint32_t b = 0; b < found->budget_count; b++) {
         const simulate_run *run = simulate_at(found, policy, b);
         if (run->outcome.end != TN_EVICT_DONE) continue;
@@ -151,9 +151,10 @@ static void picture_svg(const simulate_found *found, tn__text *text) {
     picture_axes(found, &scale, text);
     for (uint32_t p = 0; p < found->policy_count; p++) picture_line(found, &scale, p, text);
     for (uint32_t p = 0; p < found->policy_count; p++) picture_legend(found, p, text);
-    tn__svg_words(text, (picture_box.left + picture_box.right) / 2, picture_box.bottom + 52,
-                  "fill=\"#555\" text-anchor=\"middle\"",
-                  "budget, and its share of the plain peak; times are of the plain run's");
+    tn__svg_words(
+        text, (picture_box.left + picture_box.right) / 2, picture_box.bottom + 52,
+        "fill=\"#555\" text-anchor=\"middle\"",
+        "budget, and its fraction of the plain peak; times are relative to the plain run");
     tn__text_put(text, "</svg>\n");
 }
 
@@ -192,9 +193,9 @@ static void picture_page(const simulate_found *found, tn__text *text) {
     picture_svg(found, text);
     page_table(found, text);
     tn__text_printf(text,
-                    "<p>%u operators, %.6f s, %" PRIu64 " bytes at the most, of which %" PRIu64
-                    " are constants. <i>full</i>: nothing was left that could go; <i>over</i>: "
-                    "given up, as it took too long.</p>\n</html>\n",
+                    "<p>%u operators, %.6f s, peak %" PRIu64 " bytes, of which %" PRIu64
+                    " are constants. <i>full</i>: no tensor was left to evict; <i>over</i>: "
+                    "stopped because it took too long.</p>\n</html>\n",
                     found->facts->op_count, (double)found->facts->plain_cost / 1e9,
                     found->plain_peak, found->facts->constant_bytes);
 }

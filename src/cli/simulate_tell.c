@@ -1,4 +1,4 @@
-/* simulate_tell.c - what `tenure simulate` found, in words and as JSON. */
+/* simulate_tell.c - prints the results of `tenure simulate` as text and JSON. */
 #include "cli/simulate.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@ const char *simulate_end_name(tn_evict_end end) {
     return end == TN_EVICT_DONE ? "done" : end == TN_EVICT_FULL ? "full" : "over";
 }
 
-/* --- words --- */
+/* --- text --- */
 
 static void tell_bytes(const char *name, uint64_t bytes) {
     char text[TN_SIZE_TEXT_MAX];
@@ -30,7 +30,8 @@ static void tell_evictions(const tn_evict_counts *counts) {
         printf("%-18s %" PRIu64 ", %s\n", "moved", counts->move_count,
                tn_size_format(counts->moved_bytes, text));
     if (counts->hole_count > 0)
-        printf("%-18s %" PRIu64 " times free bytes would have done and no place; %s went for it\n",
+        printf("%-18s %" PRIu64
+               " times enough bytes were free but not contiguous; %s evicted for it\n",
                "holes", counts->hole_count, tn_size_format(counts->hole_bytes, text));
     printf("%-18s %" PRIu64 " times, %" PRIu64 " candidates, %" PRIu64 " records, %.6f s\n",
            "searched", counts->search_count, counts->evaluation_count, counts->access_count,
@@ -43,17 +44,17 @@ static void tell_run(const simulate_found *found, uint32_t policy, uint32_t budg
     const tn_evict_counts *counts = &outcome->counts;
     printf("policy             %s\n", found->policies[policy]);
     if (outcome->end == TN_EVICT_FULL) {
-        printf("does not do        line %u: %s\n", outcome->line, outcome->message);
+        printf("does not fit       line %u: %s\n", outcome->line, outcome->message);
         return;
     }
     if (outcome->end == TN_EVICT_OVER) {
-        printf("given up           line %u: after %.4f of the plain time\n", outcome->line,
+        printf("stopped            line %u: after %.4f of the plain time\n", outcome->line,
                outcome->overhead);
         return;
     }
     printf("time               %.6f s, %.4f of the plain run's\n", (double)outcome->cost / 1e9,
            outcome->overhead);
-    printf("made again         %" PRIu64 " operators, %.6f s\n", counts->remade_ops,
+    printf("recomputed         %" PRIu64 " operators, %.6f s\n", counts->remade_ops,
            (double)counts->remade_cost / 1e9);
     tell_bytes("peak", counts->peak_bytes);
     if (found->addresses) tell_bytes("highest byte", counts->reach_bytes);
@@ -78,7 +79,7 @@ static void tell_table(const simulate_found *found) {
     }
 }
 
-/* One line: the smallest budget in which somebody gets to the end, and who is fastest there. */
+/* One line: the smallest budget in which any policy finishes, and its fastest policy. */
 static void tell_briefly(const simulate_found *found) {
     for (uint32_t b = 0; b < found->budget_count; b++) {
         uint32_t best = UINT32_MAX;
@@ -94,13 +95,13 @@ static void tell_briefly(const simulate_found *found) {
                found->policies[best]);
         return;
     }
-    printf("no budget does; %" PRIu64 " bytes at the most\n", found->plain_peak);
+    printf("no budget is enough; the plain peak is %" PRIu64 " bytes\n", found->plain_peak);
 }
 
-/* Below this nobody could, as long as nothing is copied to the host. */
+/* No policy can finish below this size without copies to the host. */
 static void tell_least(const tn_evict_least *least) {
     char sizes[4][TN_SIZE_TEXT_MAX];
-    printf("no less than       %s: constants %s, not made again %s, %s %s\n",
+    printf("lower bound        %s: constants %s, not recomputable %s, %s %s\n",
            tn_size_format(least->bytes, sizes[0]), tn_size_format(least->pinned, sizes[1]),
            tn_size_format(least->held, sizes[2]), least->name != NULL ? least->name : "the end",
            tn_size_format(least->working, sizes[3]));
@@ -112,7 +113,7 @@ void simulate_print_text(const simulate_found *found) {
         tell_briefly(found);
         return;
     }
-    printf("run                %u operators, %.6f s, %s at the most\n", found->facts->op_count,
+    printf("run                %u operators, %.6f s, peak %s\n", found->facts->op_count,
            (double)found->facts->plain_cost / 1e9, tn_size_format(found->plain_peak, text));
     tell_bytes("  of it constants", found->facts->constant_bytes);
     tell_least(&found->least);

@@ -1,4 +1,4 @@
-/* split.c - `--split` and `--extra-work`, and how a set-up in parts is told. */
+/* split.c - `--split` and `--extra-work`, and the report of a setup with operators in tiles. */
 #include "cli/split.h"
 
 #include <float.h>
@@ -8,19 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPLIT_SHARE 0.25     /* of work, where nobody says how much */
-#define SPLIT_SHARE_MOST 0.5 /* the same of a curve */
+#define SPLIT_SHARE 0.25     /* the default extra work */
+#define SPLIT_SHARE_MOST 0.5 /* the default for a curve */
 
 enum { SPLIT_SPLIT = 1500, SPLIT_WORK };
 
 #define SPLIT_OPTIONS(X)                                                                           \
     X(SPLIT_SPLIT, "split", NULL,                                                                  \
-      "run operators in parts, so that what is between them never exists whole: for the budget, "  \
-      "or as little memory as --extra-work lets")                                                  \
+      "run operators in tiles, so that tensors between them never exist as a whole: to meet the "  \
+      "budget, or to use as little memory as --extra-work allows")                                 \
     X(SPLIT_WORK, "extra-work", "SHARE",                                                           \
-      "with --split: work beyond the model's, 10% or 0.1; a byte that is copied or that a part "   \
-      "reads again counts as eight operations (25%, of a curve 50%; with a budget whatever it "    \
-      "takes)")
+      "with --split: most additional work, such as 10% or 0.1 of the model's; a byte that is "     \
+      "copied or read twice counts as eight operations (default: 25%, for a curve 50%, with a "    \
+      "budget no limit)")
 
 double cli_share(struct argp_state *state, const char *option, const char *text) {
     size_t length = strlen(text);
@@ -30,7 +30,8 @@ double cli_share(struct argp_state *state, const char *option, const char *text)
     double share = cli_real(state, option, number) / (percent ? 100 : 1);
     free(number);
     if (share > 1000)
-        cli_misuse(state, "--%s: '%s' is more than 1000 times the work", option, text);
+        cli_misuse(state, "--%s: '%s' is more than 1000 times the work; use a smaller value",
+                   option, text);
     return share;
 }
 
@@ -46,7 +47,7 @@ static error_t split_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case ARGP_KEY_END:
         if (split->has_share && !split->asked)
-            cli_misuse(state, "--extra-work says how far to go with --split: give that, too");
+            cli_misuse(state, "--extra-work needs --split; add it");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -80,7 +81,7 @@ void cli_split_words(const tn_setup *setup, tn__text *text) {
     if (report == NULL) return;
     tn__text_printf(text, "%u region%s", report->count, report->count == 1 ? "" : "s");
     if (report->again_count > 0)
-        tn__text_printf(text, ", %u tensor%s computed again", report->again_count,
+        tn__text_printf(text, ", %u tensor%s recomputed", report->again_count,
                         report->again_count == 1 ? "" : "s");
     tn__text_printf(text, ": %+.1f %% operations, %s more moved", 100 * cli_split_extra(report),
                     tn_size_format(cli_split_moved(report), moved));

@@ -1,5 +1,5 @@
-/* split_curve.c - the curve of memory against work, of operators in parts: as a table, as JSON, and
- * drawn behind the plan of one of its points.
+/* split_curve.c - the curve of memory against work for operators in tiles: as a table, as JSON, and
+ * drawn after the plan of one of its points.
  */
 #include "cli/split_curve.h"
 
@@ -15,7 +15,7 @@
 
 typedef struct curve_job {
     const cli_split_curve *asked;
-    tn_setup **setups; /* [count], the last one is whole */
+    tn_setup **setups; /* [count], the last one without tiles */
     uint32_t count, chosen;
     uint64_t flops; /* of the model */
 } curve_job;
@@ -25,7 +25,7 @@ static double curve_work(const tn_setup *setup) {
     return report != NULL ? report->work : 0;
 }
 
-/* --- in words --- */
+/* --- text --- */
 
 static void curve_line(const curve_job *job, const tn_setup *setup) {
     const tn_split_report *report = tn_setup_splits(setup);
@@ -69,9 +69,9 @@ static tn_status curve_json(const curve_job *job, tn_error *error) {
     return status;
 }
 
-/* --- drawn --- */
+/* --- picture --- */
 
-/* Work of a point, of all that the model does. */
+/* The work of a point, relative to the model's. */
 static uint64_t curve_operations(const curve_job *job, const tn_setup *setup) {
     return (uint64_t)((1 + curve_work(setup)) * (double)job->flops);
 }
@@ -113,8 +113,8 @@ static tn_status curve_write(const curve_job *job, const tn_report_point *points
     return status;
 }
 
-/* The plan that is drawn: the most bytes within the capacity, which is least work; without one the
- * fewest bytes. */
+/* The plan to draw: the largest within the capacity, which has the least work; without a capacity
+ * the smallest. */
 static tn_status curve_choose(curve_job *job, tn_error *error) {
     uint64_t capacity = job->asked->options->capacity;
     job->chosen = 0;
@@ -123,8 +123,7 @@ static tn_status curve_choose(curve_job *job, tn_error *error) {
     uint64_t least = tn_setup_need(job->setups[0]).total;
     if (capacity == 0 || least <= capacity) return TN_OK;
     TN_FAIL(error, TN_E_EXHAUSTED,
-            "no operators in parts were found that keep to %" PRIu64 " bytes; the least found is "
-            "%" PRIu64,
+            "no tiling was found that fits in %" PRIu64 " bytes; the smallest found needs %" PRIu64,
             capacity, least);
 }
 

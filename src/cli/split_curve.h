@@ -8,16 +8,16 @@
 
 typedef struct cli_split_curve {
     cli_input *input;
-    const tn_plan_options *options; /* its capacity: the plan that is drawn keeps to it; 0: the one
-                                     * of fewest bytes */
+    const tn_plan_options *options; /* its capacity limits the plan that is drawn; 0: draw the
+                                     * smallest */
     uint32_t count;
     const char *const *outputs;
     uint32_t output_count;
     bool json;
 } cli_split_curve;
 
-/* Prints it, and writes the outputs. Errors: E_EXHAUSTED, no point keeps to the capacity; those of
- * tn_setup_split_sweep and tn_report_write. */
+/* Prints the curve and writes the outputs. Errors: E_EXHAUSTED (no point fits in the capacity), and
+ * those of tn_setup_split_sweep and tn_report_write. */
 tn_status cli_split_curve_run(const cli_split_curve *asked, tn_error *error);
 
 #endif

@@ -1,6 +1,6 @@
-/* standard.c - `-` for standard input and output: what kind of file it is, and room to read it as
- * often as a file is read. Inside, it is called "-.csv" and the like: the suffix says the kind, as
- * it does of files. */
+/* standard.c - `-` for standard input and output. The kind of file is detected from its first
+ * bytes, and a pipe is stored so that it can be read several times. Inside the command its path is
+ * "-.csv" and the like, because the suffix of a path gives its kind. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -12,12 +12,12 @@
 
 #include "base/base.h"
 
-#define STANDARD_MOST (UINT64_C(4) << 30) /* bytes of a pipe */
-#define STANDARD_LOOK 512                 /* bytes that tell the kind */
+#define STANDARD_MOST (UINT64_C(4) << 30) /* most bytes of a pipe */
+#define STANDARD_LOOK 512                 /* bytes used to detect the kind */
 #define STANDARD_STEP 65536
 
-/* --read-limit, which may stand behind the `-`: the last, and short as the parser takes it, which
- * itself refuses what is too short. */
+/* Finds --read-limit, which may follow the `-`. The last one counts, and abbreviations are accepted
+ * as in the parser, which rejects ambiguous ones. */
 static uint64_t standard_most(struct argp_state *state) {
     static const char option[] = "--read-limit";
     const char *value = NULL;
@@ -33,12 +33,13 @@ static uint64_t standard_most(struct argp_state *state) {
     return value != NULL ? cli_size(state, option + 2, value) : STANDARD_MOST;
 }
 
-/* The pipe's bytes in a file without a name, which takes the place of the pipe. */
+/* Copies the pipe to an unnamed file, which then replaces the pipe as standard input. */
 static void standard_spool(struct argp_state *state) {
     static char step[STANDARD_STEP];
     uint64_t all = 0, most = standard_most(state);
-    if (isatty(STDIN_FILENO)) cli_misuse(state, "-: standard input is a terminal; pipe a file in");
-    if (lseek(STDIN_FILENO, 0, SEEK_CUR) >= 0) return; /* a file already */
+    if (isatty(STDIN_FILENO))
+        cli_misuse(state, "<stdin>: standard input is a terminal; pipe a file in");
+    if (lseek(STDIN_FILENO, 0, SEEK_CUR) >= 0) return; /* already a file */
     FILE *file = tmpfile();
     ssize_t count = 1;
     while (file != NULL && count > 0 && all <= most) {
@@ -51,10 +52,11 @@ static void standard_spool(struct argp_state *state) {
         if (count > 0) all += (uint64_t)count;
     }
     if (all > most)
-        cli_misuse(state, "-: more than %" PRIu64 " bytes come from standard input; %s", most,
-                   most == STANDARD_MOST ? "put them into a file" : "--read-limit raises it");
+        cli_misuse(state, "<stdin>: more than %" PRIu64 " bytes; %s", most,
+                   most == STANDARD_MOST ? "store them in a file"
+                                         : "raise the limit with --read-limit");
     if (file == NULL || count < 0 || fflush(file) != 0 || dup2(fileno(file), STDIN_FILENO) < 0)
-        cli_misuse(state, "-: cannot read standard input: %s", strerror(errno));
+        cli_misuse(state, "<stdin>: cannot read: %s", strerror(errno));
     fclose(file);
 }
 
@@ -70,7 +72,7 @@ static const char *standard_kind(const char *bytes, size_t count) {
 
 /* --- files of the command line --- */
 
-#define STANDARD_FILES_MAX 64u /* more than commands take; what is beyond is not looked at */
+#define STANDARD_FILES_MAX 64u /* more than any command accepts; files beyond it are not checked */
 
 typedef struct standard_files {
     const char *option[STANDARD_FILES_MAX], *path[STANDARD_FILES_MAX];
@@ -91,7 +93,7 @@ void cli_note_output(const char *option, const char *path) {
     standard_note(&standard_outputs, option, path);
 }
 
-/* By what they are, not by name: links and other spellings of a path are the same file. */
+/* Compares device and inode, not names: a link and its target are the same file. */
 static bool standard_is_same(const char *a, const char *b) {
     struct stat x, y;
     return stat(a, &x) == 0 && stat(b, &y) == 0 && S_ISREG(x.st_mode) && x.st_dev == y.st_dev &&
@@ -122,13 +124,13 @@ const char *cli_standard_input(struct argp_state *state, const char *path) {
     standard_spool(state);
     if (path[1] != '\0') return path;
     ssize_t count = pread(STDIN_FILENO, bytes, sizeof bytes, 0);
-    if (count <= 0) cli_misuse(state, "-: standard input is empty");
+    if (count <= 0) cli_misuse(state, "<stdin>: standard input is empty");
     return standard_kind(bytes, (size_t)count);
 }
 
 const char *cli_standard_output(const char *path) {
     if (!cli_is_standard(path)) return path;
-    stdout = stderr; /* text for people does not mix with the file */
+    stdout = stderr; /* keep text for people out of the file */
     return path[1] == '\0' ? "-.json" : path;
 }
 
@@ -156,9 +158,9 @@ void cli_check_folder(struct argp_state *state, const char *option, const char *
         cli_misuse(state, "%s: '%s' cannot be written: %s: %s", option, path, folder,
                    strerror(errno));
     if (!S_ISDIR(facts.st_mode))
-        cli_misuse(state, "%s: '%s' cannot be written: %s is no folder", option, path, folder);
+        cli_misuse(state, "%s: '%s' cannot be written: %s is not a folder", option, path, folder);
     if (stat(path, &facts) == 0 && S_ISDIR(facts.st_mode))
-        cli_misuse(state, "%s: '%s' is a folder; name a file", option, path);
+        cli_misuse(state, "%s: '%s' is a folder; give the path of a file", option, path);
     free(folder);
 }
 
@@ -174,7 +176,7 @@ void cli_paths_add(struct argp_state *state, const char *option, const char *con
     }
     if (!found) cli_misuse(state, "%s: '%s' does not end in %s", option, path, all);
     if (paths->count == CLI_PATHS_MAX)
-        cli_misuse(state, "%s: more than %u files", option, CLI_PATHS_MAX);
+        cli_misuse(state, "%s: at most %u files are accepted", option, CLI_PATHS_MAX);
     cli_check_folder(state, option, path);
     paths->at[paths->count++] = path;
 }
@@ -202,7 +204,7 @@ void cli_paths_print(const cli_paths *paths) {
 
 void cli_path_once(struct argp_state *state, const char *option, const char **slot,
                    const char *path) {
-    if (*slot != NULL) cli_misuse(state, "%s: one file to write, not two", option);
+    if (*slot != NULL) cli_misuse(state, "%s: give this option only once", option);
     cli_check_folder(state, option, path);
     *slot = path;
 }
@@ -212,8 +214,8 @@ void cli_add_output(struct argp_state *state, const char **outputs, uint32_t *co
     char all[CLI_SUFFIXES_MAX];
     path = cli_standard_output(path);
     if (!standard_has_format(path))
-        cli_misuse(state, "-o: no format for '%s'; there are %s", path, cli_suffixes(all));
-    if (*count == most) cli_misuse(state, "-o: more than %u files", most);
+        cli_misuse(state, "-o: no format for '%s'; use one of %s", path, cli_suffixes(all));
+    if (*count == most) cli_misuse(state, "-o: at most %u files are accepted", most);
     cli_check_folder(state, "-o", path);
     outputs[(*count)++] = path;
 }

@@ -1,4 +1,4 @@
-/* stream.c - weights that come from their file when they are needed: what is said of them. */
+/* stream.c - prints the report of weight streaming. */
 #include "cli/stream.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@ void cli_stream_print(const tn_setup *setup, const tn_engine_usage *usage) {
            tn_size_format(streamed->fetched_bytes, fetched), streamed->fetches,
            tn_size_format(streamed->resident_bytes, stay), streamed->residents);
     if (usage != NULL && usage->forms_bytes > 0)
-        printf("%-15s %s in a file of their own while it runs\n", "packed, folded",
+        printf("%-15s %s in a temporary file during the run\n", "packed, folded",
                tn_size_format(usage->forms_bytes, forms));
     printf("%-15s %.2f GB/s\n", "storage", streamed->bytes_per_s / 1e9);
     printf("%-15s %.3f ms, of which %.3f ms wait for files; %.3f ms if all weights stayed\n",

@@ -1,4 +1,4 @@
-/* stream.h - weights that come from their file when they are needed, told. */
+/* stream.h - the report of weight streaming (weights are read from their file when needed). */
 #ifndef TN_CLI_STREAM_H
 #define TN_CLI_STREAM_H
 
@@ -6,7 +6,7 @@
 
 #include "base/base.h"
 
-/* Where nothing is streamed, both do nothing. usage: NULL: it has not run. */
+/* Both do nothing without streaming. usage NULL: the model has not run. */
 void cli_stream_print(const tn_setup *setup, const tn_engine_usage *usage);
 void cli_stream_json(const tn_setup *setup, const tn_engine_usage *usage, tn__text *text);
 

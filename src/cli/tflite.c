@@ -1,4 +1,4 @@
-/* tflite.c - how reports get a plan into the .tflite file that was read. */
+/* tflite.c - lets a report write a plan into the .tflite file that was read. */
 #include "cli/cli.h"
 
 #include "base/base.h"

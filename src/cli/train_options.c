@@ -9,7 +9,7 @@
 
 #include "base/base.h"
 
-#define TRAINING_ALL 1e3 /* no bound on what is computed again: each a few times at most */
+#define TRAINING_ALL 1e3 /* no limit in practice: each operator is recomputed a few times at most */
 
 enum {
     TRAINING_LOSS = 1000,
@@ -24,33 +24,45 @@ enum {
     TRAINING_SCALE,
     TRAINING_AGAIN,
     TRAINING_CHEAP,
-    TRAINING_SWITCH /* and the rows of TRAINING_SWITCHES from here on */
+    TRAINING_SWITCH /* the rows of TRAINING_SWITCHES use the keys from here on */
 };
 
 #define TRAINING_OPTIONS(X)                                                                        \
-    X(TRAINING_LOSS, "loss", "NAME", "cross-entropy, mean-squared or output (cross-entropy)")      \
+    X(TRAINING_LOSS, "loss", "NAME",                                                               \
+      "loss function: cross-entropy, mean-squared, or output for a model whose output is the "     \
+      "loss (default: cross-entropy)")                                                             \
     X(TRAINING_OPTIMIZER, "optimizer", "sgd|momentum|adam|adamw",                                  \
-      "who updates the parameters; of an estimate, none, too (adam)")                              \
-    X(TRAINING_MOMENTUM, "momentum", "SHARE", "of the momentum optimizer (0.9)")                   \
-    X(TRAINING_DECAY, "weight-decay", "SHARE", "of parameters, each step (0)")                     \
-    X(TRAINING_FREEZE, "freeze", "PATTERN", "parameters of these names stay; may be repeated")     \
+      "algorithm that updates the parameters; `estimate` also accepts none (default: adam)")       \
+    X(TRAINING_MOMENTUM, "momentum", "SHARE", "momentum of --optimizer momentum (default: 0.9)")   \
+    X(TRAINING_DECAY, "weight-decay", "SHARE",                                                     \
+      "weight decay of the parameters in each step (default: 0)")                                  \
+    X(TRAINING_FREEZE, "freeze", "PATTERN",                                                        \
+      "do not train parameters that match this pattern (* and ?); may be repeated")                \
     X(TRAINING_TRAIN, "trainable", "PATTERN",                                                      \
-      "what looks like a constant is trained, too; may be repeated")                               \
-    X(TRAINING_MICRO, "micro-batches", "N", "runs whose gradients are summed for one update (1)")  \
+      "also train constants that match this pattern (* and ?); may be repeated")                   \
+    X(TRAINING_MICRO, "micro-batches", "N",                                                        \
+      "number of runs whose gradients are summed for one update (default: 1)")                     \
     X(TRAINING_PARTS, "loss-parts", "N",                                                           \
-      "the last product and the loss for a part of the samples at a time (1)")                     \
-    X(TRAINING_DTYPE, "dtype", "f32|bf16|f16", "of activations and gradients (as it is)")          \
+      "number of parts of the batch for the last matrix product and the loss, computed one after " \
+      "the other (default: 1)")                                                                    \
+    X(TRAINING_DTYPE, "dtype", "f32|bf16|f16",                                                     \
+      "type of activations and gradients (default: as in the model)")                              \
     X(TRAINING_SCALE, "loss-scale", "NUMBER",                                                      \
-      "times the loss in the backward pass, for f16; or dynamic: as large as it may be (1)")       \
+      "factor of the loss in the backward pass, for f16; dynamic: as large as possible (default: " \
+      "1)")                                                                                        \
     X(TRAINING_AGAIN, "recompute-share", "SHARE",                                                  \
-      "compute again instead of keeping, for at most so much more work: 0.1 is a tenth (0)")       \
+      "recompute activations instead of keeping them, with at most this fraction of additional "   \
+      "work, such as 0.1 (default: 0)")                                                            \
     X(TRAINING_CHEAP, "recompute-cheap", NULL,                                                     \
-      "compute normalisations, activations and the like again instead of keeping them")
+      "recompute the outputs of cheap operators such as normalisations and activation functions")
 
 /* X(member of tn_train_options, option, help): a bool each. */
 #define TRAINING_SWITCHES(X)                                                                       \
-    X(fuse_update, "fuse-update", "update a parameter as soon as its gradient is there")           \
-    X(dropout_bits, "dropout-bits", "dropout keeps its mask, a bit per element, drawn once")
+    X(fuse_update, "fuse-update",                                                                  \
+      "update each parameter as soon as its gradient is computed, which frees the gradient early") \
+    X(dropout_bits, "dropout-bits",                                                                \
+      "keep the mask of dropout, one bit per element (default: draw it again in the backward "     \
+      "pass)")
 
 enum { /* 0, 1, ... */
 #define TRAINING_INDEX(member, name, help) TRAINING_INDEX_##member,
@@ -79,16 +91,16 @@ static void training_set_scale(struct argp_state *state, tn_train_options *optio
     if (options->dynamic_loss_scale) return;
     options->loss_scale = cli_real(state, "loss-scale", text);
     if (!(options->loss_scale > 0))
-        cli_misuse(state, "--loss-scale: '%s' is neither dynamic nor above 0", text);
+        cli_misuse(state, "--loss-scale: '%s' is invalid; use a number above 0, or dynamic", text);
 }
 
 static void training_check(struct argp_state *state, const cli_training *training) {
     bool momentum = training->given >> (TRAINING_MOMENTUM - TRAINING_LOSS) & 1;
     if (momentum && training->options.optimizer != TN_OPTIMIZER_MOMENTUM)
-        cli_misuse(state, "--momentum is for --optimizer momentum, not %s",
+        cli_misuse(state, "--momentum needs --optimizer momentum, not %s",
                    tn_optimizer_name(training->options.optimizer));
     if (momentum && training->options.momentum == 0)
-        cli_misuse(state, "--momentum 0 is --optimizer sgd");
+        cli_misuse(state, "--momentum: 0 is not supported; use --optimizer sgd");
 }
 
 static error_t training_parse(int key, char *value, struct argp_state *state) {
@@ -112,11 +124,13 @@ static error_t training_parse(int key, char *value, struct argp_state *state) {
         options->weight_decay = cli_real(state, "weight-decay", value);
         break;
     case TRAINING_FREEZE:
-        if (options->freeze_count == CLI_FREEZE_MAX) cli_misuse(state, "--freeze: more than 64");
+        if (options->freeze_count == CLI_FREEZE_MAX)
+            cli_misuse(state, "--freeze: at most 64 patterns are supported");
         training->freeze[options->freeze_count++] = value;
         break;
     case TRAINING_TRAIN:
-        if (options->train_count == CLI_FREEZE_MAX) cli_misuse(state, "--trainable: more than 64");
+        if (options->train_count == CLI_FREEZE_MAX)
+            cli_misuse(state, "--trainable: at most 64 patterns are supported");
         training->train[options->train_count++] = value;
         break;
     case TRAINING_MICRO:
@@ -240,7 +254,7 @@ static tn_train_options training_options_of(const cli_training *training) {
     tn_train_options options = training->options;
     options.freeze = training->freeze;
     options.train = training->train;
-    if (options.dtype == TN_FLOAT32) options.dtype = TN_UNDEFINED; /* as it is */
+    if (options.dtype == TN_FLOAT32) options.dtype = TN_UNDEFINED; /* as in the model */
     return options;
 }
 

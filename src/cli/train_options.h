@@ -1,4 +1,4 @@
-/* train_options.h - what `train` and `estimate --train` share: options, and the graph of a step.
+/* train_options.h - shared by `train` and `estimate --train`: options, and the graph of a step.
  *
  * A switch of tn_train_options is one row of TRAINING_SWITCHES in train_options.c.
  */
@@ -12,39 +12,39 @@
 typedef struct cli_training {
     tn_train_options options; /* `freeze` and `train` are set by cli_training_make */
     const char *freeze[CLI_FREEZE_MAX], *train[CLI_FREEZE_MAX];
-    double recompute;     /* share of work; 0: none */
-    bool recompute_cheap; /* with `recompute` 0: all that is cheap */
-    uint32_t given;       /* options, a bit each: cli_training_given */
+    double recompute;     /* fraction of additional work; 0: none */
+    bool recompute_cheap; /* with `recompute` 0: recompute all cheap operators */
+    uint32_t given;       /* given options, one bit each: cli_training_given */
 } cli_training;
 #define CLI_TRAINING_INIT                                                                          \
     {                                                                                              \
         .options = {.struct_size = sizeof(tn_train_options), .optimizer = TN_OPTIMIZER_ADAM }      \
     }
 
-/* A child of the parsers of both; its input is a cli_training. */
+/* A child of both parsers; its input is a cli_training. */
 extern const struct argp cli_training_argp;
 
-/* The first option that was given and is none of `taken` (NULL at its end), or NULL. */
+/* The first given option that is not in `taken` (NULL at its end), or NULL. */
 const char *cli_training_given(const cli_training *training, const char *const *taken);
 
-/* Whether an option of that name was given. */
+/* Whether this option was given. */
 bool cli_training_is_given(const cli_training *training, const char *name);
-/* Takes one option by its name, as plans carry it; value NULL: a switch. False: there is none. */
+/* Applies an option by name, as recorded in a plan; value NULL: a switch. False: unknown name. */
 bool cli_training_apply(cli_training *training, const char *name, const char *value);
-/* Adds every option that decided about the step, defaults spelled out (plan_options.h). */
+/* Adds every option that affects the step, with defaults spelled out (plan_options.h). */
 struct cli_words;
 void cli_training_words(const cli_training *training, struct cli_words *words);
 
-/* Exchanges the model for the one with the parameters of its training (tn_train_model). */
+/* Replaces the model by the one with the parameters of its training (tn_train_model). */
 tn_status cli_training_model(const cli_training *training, tn_graph **model, tn_error *error);
 
-/* The graph of a step, before it is set up. `rewrite`: of what the engine makes of the model before
- * it is trained (then *rewritten is the model that was trained, else NULL); the step, too, may then
- * be rewritten (TN_REWRITE_TRAINED). */
+/* Makes the graph of a step, before it is compiled. With `rewrite` the model is first rewritten for
+ * the engine; *rewritten is then that model, else NULL. The step may then be rewritten too
+ * (TN_REWRITE_TRAINED). */
 tn_status cli_training_make(const cli_training *training, const tn_graph *model, bool rewrite,
                             tn_graph **rewritten, tn_training *made, tn_error *error);
 
-/* What is computed again; nothing without training. */
+/* The options of recomputation; disabled without training. */
 tn_recompute_options cli_training_again(const cli_training *training);
 
 #endif

@@ -1,16 +1,16 @@
-/* train_picture.c - `tenure train -o FILE`: a step of all ranks as one picture, what was predicted
- * above what was measured.
+/* train_picture.c - `tenure train -o FILE`: draws a step of all ranks, the prediction above the
+ * measurement.
  *
- * The step is the third, when caches and threads are warm, or the last before it. Operators are
- * measured on all ranks at once, as they run; each rank simulates its own program, and the first
- * one has all of them wait for each other.
+ * It is the third step, when caches and threads are warm, or the last one of a shorter run. All
+ * ranks measure their operators at the same time, as in the run. Each rank simulates its own
+ * program, and the first rank combines them, including the waits between ranks.
  */
 #include "cli/train.h"
 
 #include "base/base.h"
 
 #define PICTURE_RUN 2u      /* the third */
-#define PICTURE_SECONDS 0.5 /* of measuring, after the first round */
+#define PICTURE_SECONDS 0.5 /* time limit of measuring, after the first round */
 #define PICTURE_TAG 0x706963u
 
 uint64_t cli_train_picture_runs(const cli_train *train) {
@@ -34,8 +34,8 @@ static void picture_label(const cli_train *train, char *text, size_t size) {
                              axes[i].name, axes[i].mine);
 }
 
-/* The last run that is whole, up to the one that is shown: where there was no room for all events,
- * the last that has any may have more. */
+/* The last complete run up to the shown one: if the trace overflowed, the last run in it may be cut
+ * off. */
 static uint32_t picture_run(const tn_trace *trace, uint64_t runs) {
     uint64_t count;
     const tn_event *events = tn_trace_events(trace, &count);
@@ -44,7 +44,7 @@ static uint32_t picture_run(const tn_trace *trace, uint64_t runs) {
     return events[count - 1].run > 0 ? events[count - 1].run - 1 : 0;
 }
 
-/* The same on all ranks: the earliest of theirs. */
+/* The earliest choice of all ranks, so that all draw the same step. */
 static tn_status picture_same(const cli_train *train, uint32_t *run, tn_error *error) {
     const tn_exchange *to = tn_world_exchange(train->world);
     double before = PICTURE_RUN - *run;
@@ -53,7 +53,7 @@ static tn_status picture_same(const cli_train *train, uint32_t *run, tn_error *e
     return TN_OK;
 }
 
-/* --- what is predicted --- */
+/* --- prediction --- */
 
 static tn_status picture_costs(const cli_train *train, tn_costs **costs, tn_error *error) {
     const cli_session *session = &train->session;
@@ -116,7 +116,7 @@ static tn_status picture_take(const cli_train *train, tn_timeline *line, uint32_
     uint64_t size = 0;
     TN_TRY(to->recv(to->self, rank, PICTURE_TAG, &size, sizeof size, error));
     void *bytes = tn__alloc(context, size);
-    if (bytes == NULL) return tn__no_memory(error, "what a rank did");
+    if (bytes == NULL) return tn__no_memory(error, "the events of a rank");
     tn_status status = to->recv(to->self, rank, PICTURE_TAG, bytes, size, error);
     if (status == TN_OK) status = tn_timeline_unpack(line, rank, bytes, size, error);
     tn__free(context, bytes, size);
@@ -185,7 +185,8 @@ tn_status cli_train_picture(cli_train *train, tn_error *error) {
     if (train->pictures.count == 0) return TN_OK;
     tn_engine_measure(train->session.engine, &usage);
     if (usage.run_count == 0)
-        TN_FAIL(error, TN_E_INVALID, "%s: there was no step to be drawn", train->pictures.at[0]);
+        TN_FAIL(error, TN_E_INVALID, "%s: the run had no steps to draw; raise --steps or --epochs",
+                train->pictures.at[0]);
     TN_TRY(tn_timeline_create(train->input.import.context, train->input.path,
                               cli_train_ranks(train), &line, error));
     tn_status status =

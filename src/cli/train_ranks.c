@@ -1,10 +1,9 @@
 /* train_ranks.c - `tenure train --parallel data=N,tensor=N,pipeline=N`: a run on several ranks,
  * each with a part of every batch (data), of every layer (tensor), or of the layers (pipeline).
  *
- * All ranks do what one does; only rank 0 writes, draws and tests. What is divided (ranks.c) are
- * steps between the same stages: the options of the step, the program. Whether
- * one can begin is agreed on twice, before anybody waits for another: a mistake is then told once,
- * and all end alike.
+ * All ranks do the same as a single one; only rank 0 prints, draws and tests. ranks.c divides the
+ * options of the step and the program. Before any rank waits for another, all agree twice that they
+ * can begin. So an error is printed once, and all ranks end with the same status.
  */
 #include "cli/train.h"
 
@@ -23,7 +22,8 @@ uint32_t cli_train_ranks(const cli_train *train) {
 
 uint32_t cli_train_parts(const cli_train *train) { return train->at.grid.data; }
 
-/* Ranks draw other numbers where their samples are others; parts of one model draw the same. */
+/* Ranks with different samples use different random numbers; ranks with parts of one model use the
+ * same. */
 #define RANKS_SEED UINT64_C(0x9e3779b97f4a7c15)
 
 tn_status cli_train_join(cli_train *train, tn_error *error) {
@@ -52,14 +52,14 @@ tn_status cli_train_agree(cli_train *train, tn_status status, tn_error *error) {
 }
 
 tn_status cli_train_alike(cli_train *train, tn_error *error) {
-    const tn_world_same same = {"wish for a picture (-o)", train->pictures.count > 0};
+    const tn_world_same same = {"picture (-o)", train->pictures.count > 0};
     if (train->world == NULL) return TN_OK;
     TN_TRY(tn_world_compare(train->world, &same, 1, error));
     return tn_world_alike(train->world, tn_setup_program(train->session.setup), train->session.seed,
                           error);
 }
 
-/* --- what ranks were measured with, at the end --- */
+/* --- measurements of the ranks, at the end --- */
 
 tn_status cli_train_measure(cli_train *train, tn_error *error) {
     if (train->world == NULL) return TN_OK;
@@ -67,7 +67,7 @@ tn_status cli_train_measure(cli_train *train, tn_error *error) {
     uint32_t ranks = cli_train_ranks(train);
     cli_rank *all = tn__alloc_array(train->input.import.context, ranks, sizeof *all);
     tn_engine_usage usage;
-    if (all == NULL) return tn__no_memory(error, "what ranks have measured");
+    if (all == NULL) return tn__no_memory(error, "the measurements of ranks");
     tn_engine_measure(train->session.engine, &usage);
     const tn_world_usage sent = tn_world_measure(train->world);
     all[to->rank] = (cli_rank){.planned = usage.planned_peak,
@@ -126,8 +126,8 @@ int cli_train_world(cli_train *train) {
     options.tell = ranks_tell;
     if (!train->threads_as_ranks && getenv("OMPI_COMM_WORLD_SIZE") == NULL && options.ranks > 1) {
         tn__fail(&error, TN_E_INVALID,
-                 "there is one rank, and %u are asked for: start them by `mpirun -n %u tenure "
-                 "...`, or add --ranks-as-threads",
+                 "%u ranks are requested, but only one process runs; start them with `mpirun -n %u "
+                 "tenure ...`, or add --ranks-as-threads",
                  options.ranks, options.ranks);
         return cli_fail(&error);
     }

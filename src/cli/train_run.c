@@ -1,4 +1,4 @@
-/* train_run.c - from options to a training run, through it, and to its end. */
+/* train_run.c - a training run: setup, updates, end. */
 #include "cli/train.h"
 
 #include <signal.h>
@@ -7,25 +7,26 @@
 
 /* --- set-up --- */
 
-/* What a rank takes of the samples of a step. */
+/* The number of samples per step of a rank. */
 static tn_status run_share(const cli_train *train, uint64_t batch, int64_t *share,
                            tn_error *error) {
     uint32_t parts = cli_train_parts(train);
     *share = (int64_t)(batch / parts);
     if (batch % parts == 0) return TN_OK;
-    TN_FAIL(error, TN_E_INVALID, "a batch of %llu does not divide into %u equal parts",
+    TN_FAIL(error, TN_E_INVALID,
+            "a batch of %llu cannot be divided equally among %u ranks; choose a multiple",
             (unsigned long long)batch, parts);
 }
 
-/* The batch is the first extent of the inputs: as asked for, divided among the ranks; else the
- * model's own, for each rank, or 64 where it has only a symbol for it. */
+/* The batch is the first dimension of the inputs: --batch divided among the ranks, else the size in
+ * the model for each rank, or 64 if the model has a symbol. */
 static tn_status run_load(cli_train *train, tn_error *error) {
     cli_input *input = &train->input;
     TN_TRY(run_share(train, train->batch, &input->import.batch, error));
     int64_t share = input->import.batch;
     tn_status status = tn_graph_load(input->path, &input->import, &input->graph, error);
     if (status == TN_E_UNKNOWN && train->batch == 0) {
-        tn_error first = *error; /* names the symbols, if the batch is not all that is missing */
+        tn_error first = *error; /* names the unknown symbols if the batch is not the only one */
         TN_TRY(run_share(train, CLI_BATCH_USUAL, &input->import.batch, error));
         status = tn_graph_load(input->path, &input->import, &input->graph, error);
         if (status == TN_E_UNKNOWN) *error = first;
@@ -35,10 +36,10 @@ static tn_status run_load(cli_train *train, tn_error *error) {
     const tn_tensor *first =
         block->input_count > 0 ? tn_graph_tensor(input->graph, block->inputs[0]) : NULL;
     if (first == NULL || first->rank == 0 || first->shape[0] < 1)
-        TN_FAIL(error, TN_E_INVALID, "the model has no input of samples");
+        TN_FAIL(error, TN_E_INVALID, "the model has no input for samples");
     if (train->batch > 0 && first->shape[0] != share)
         TN_FAIL(error, TN_E_INVALID,
-                "the model takes %lld samples at once, not %lld; export it with a symbolic batch",
+                "the model has a fixed batch of %lld, not %lld; export it with a symbolic batch",
                 (long long)first->shape[0], (long long)share);
     train->batch = (uint64_t)first->shape[0];
     return TN_OK;
@@ -51,7 +52,7 @@ static tn_status run_trace(void *self, tn_engine *engine, tn_error *error) {
     return usage.run_count == 1 ? cli_session_write_trace(&train->session, error) : TN_OK;
 }
 
-static volatile sig_atomic_t run_signal; /* that came; of the one run in this process */
+static volatile sig_atomic_t run_signal; /* the received signal, of the one run in this process */
 
 static bool run_step(void *self, const tn_trainer_state *state) {
     cli_train *train = self;
@@ -80,7 +81,7 @@ static tn_status run_trainer(cli_train *train, tn_error *error) {
     return TN_OK;
 }
 
-/* The first batch, for counting zeros: all other inputs stay 0. */
+/* Fills in the first batch for counting zeros; all other inputs stay 0. */
 static tn_status run_samples(void *self, const tn_graph *graph, tn_array *inputs, uint32_t count,
                              tn_error *error) {
     const cli_train *train = self;
@@ -128,7 +129,7 @@ tn_status cli_train_open(cli_train *train, tn_error *error) {
     TN_TRY(cli_train_agree(train, run_plan(train, error), error));
     TN_TRY(cli_train_alike(train, error));
     TN_TRY(cli_train_agree(train, run_engine(train, error), error));
-    TN_TRY(run_trainer(train, error)); /* it talks itself, and all fail alike */
+    TN_TRY(run_trainer(train, error)); /* it communicates, so all ranks fail together */
     if (train->world != NULL) train->begun = tn_world_measure(train->world);
     return cli_train_open_log(train, error);
 }
@@ -142,7 +143,7 @@ void cli_train_close(cli_train *train) {
     if (train->ranks != NULL)
         tn__free(train->input.import.context, train->ranks,
                  tn_world_ranks(train->world) * sizeof *train->ranks);
-    /* one of several ranks has a copy: what options have made is the command's */
+    /* ranks have copies; the command owns the objects of the options */
     (train->world != NULL ? cli_input_release_loaded : cli_input_release)(&train->input);
 }
 
@@ -152,21 +153,21 @@ static void run_stop(int signal) {
     if (!cli_asks_again(signal)) run_signal = signal;
 }
 
-/* The first one waits for the step; one that comes later ends the process at once. */
+/* The first signal stops after the step; a later one ends the process at once. */
 static void run_listen(void) {
     cli_on_signal(SIGINT, run_stop);
     cli_on_signal(SIGTERM, run_stop);
-    cli_on_signal(SIGHUP, run_stop);  /* of a terminal that was closed */
-    cli_on_signal(SIGXCPU, run_stop); /* a limit of time; a second, higher one kills */
-    cli_on_signal(SIGUSR2, run_stop); /* that schedulers send, and mpirun hands on */
+    cli_on_signal(SIGHUP, run_stop);  /* the terminal was closed */
+    cli_on_signal(SIGXCPU, run_stop); /* a CPU time limit; the higher hard limit kills */
+    cli_on_signal(SIGUSR2, run_stop); /* sent by schedulers and forwarded by mpirun */
 }
 
 tn_status cli_train_all(cli_train *train, tn_error *error) {
     run_listen();
     TN_TRY(tn_trainer_run(train->trainer, error));
-    if (!train->state->stopped) train->signal = 0; /* it came behind the last step */
+    if (!train->state->stopped) train->signal = 0; /* it came after the last step */
     if (train->state->stopped && train->signal == 0)
-        train->signal = run_signal != 0 ? run_signal : SIGTERM; /* another rank's */
+        train->signal = run_signal != 0 ? run_signal : SIGTERM; /* received by another rank */
     cli_train_show_end(train);
     return TN_OK;
 }
@@ -177,7 +178,8 @@ tn_status cli_train_test(cli_train *train, tn_error *error) {
     if (!cli_train_speaks(train)) return TN_OK;
     cli_session session = {.input = &train->input,
                            .trained = train->trainer,
-                           .contents = train->session.contents, /* and what is not trained */
+                           .contents = train->session.contents, /* and tensors that are not
+                                                                 * trained */
                            .kept = train->session.kept,
                            .choices = train->session.choices,
                            .plain = train->session.plain};

@@ -1,4 +1,4 @@
-/* train_tell.c - what is shown of a training run while it runs, and in the end. */
+/* train_tell.c - the output of a training run, while it runs and at the end. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -15,7 +15,7 @@
 
 /* --- the log --- */
 
-/* Begins anew; of a run that goes on, the rows before the checkpoint stay. */
+/* Starts a new log; a resumed run keeps the rows before its checkpoint. */
 tn_status cli_train_open_log(cli_train *train, tn_error *error) {
     char row[128];
     tn__text rows;
@@ -35,7 +35,8 @@ tn_status cli_train_open_log(cli_train *train, tn_error *error) {
     train->log = fopen(train->log_path, "a");
     if (train->log == NULL)
         TN_FAIL(error, TN_E_IO, "cannot write %.200s: %s", train->log_path, strerror(errno));
-    setvbuf(train->log, NULL, _IOLBF, 0); /* a row is there before its checkpoint, whoever kills */
+    setvbuf(train->log, NULL, _IOLBF, 0); /* a row is written before its checkpoint, even if the
+                                           * process is killed */
     return TN_OK;
 }
 
@@ -71,7 +72,7 @@ static int tell_columns(void) {
     return known && size.ws_col < TELL_LINE ? size.ws_col - 1 : 79;
 }
 
-/* One line, drawn over itself, ten times a second; what does not fit is cut off. */
+/* One line, overwritten ten times per second and cut at the width of the terminal. */
 void cli_train_show(cli_train *train) {
     const tn_trainer_state *state = train->state;
     char line[TELL_LINE], right[32] = "";
@@ -99,13 +100,14 @@ void cli_train_show_end(const cli_train *train) {
     if (tell_shows(train)) fputs("\r\033[K", cli_terminal());
 }
 
-/* --- in the end --- */
+/* --- at the end --- */
 
 void cli_train_print_stopped(const cli_train *train) {
-    fprintf(stderr, "tenure: stopped by a signal after step %" PRIu64 " of %" PRIu64,
-            train->state->done, train->state->total);
+    cli_prefix(CLI_WARNING);
+    fprintf(stderr, "stopped by a signal after step %" PRIu64 " of %" PRIu64, train->state->done,
+            train->state->total);
     if (train->options.checkpoint != NULL)
-        fprintf(stderr, "; --resume %s goes on", train->options.checkpoint);
+        fprintf(stderr, "; continue with --resume %s", train->options.checkpoint);
     fputs("\n", stderr);
 }
 
@@ -130,7 +132,7 @@ static void tell_json_fitted(const cli_train *train) {
 
 /* --- several ranks --- */
 
-/* Seconds of the last run in which a rank was in calls of others and did not stand still for them.
+/* Seconds of communication in the last run that overlapped with computing.
  */
 static double tell_hidden(const cli_rank *rank) {
     double hidden = rank->talk_s > 0 ? 1 - rank->stall_s / rank->talk_s : 0;
@@ -162,7 +164,7 @@ static void tell_json_ranks(const cli_train *train) {
                sums.parameters, sums.cut, sums.sums, sums.bytes, sums.between);
 }
 
-/* What each rank of a model has a part of, and why no more of it: before anything runs. */
+/* Before the run: the parts of each tensor rank, and the reason for not more. */
 void cli_train_print_cut(const cli_train *train) {
     const tn_part_sums sums = tn_training_parts(&train->session.step);
     char size[TN_SIZE_TEXT_MAX];
@@ -180,7 +182,7 @@ void cli_train_print_cut(const cli_train *train) {
     fflush(stdout);
 }
 
-/* Who has which operators, and in what turns. */
+/* The stages and the schedule of the micro-batches. */
 static void tell_text_stages(const cli_train *train) {
     const tn_grid *grid = &train->at.grid;
     if (grid->pipeline < 2) return;
@@ -197,14 +199,14 @@ static void tell_text_ranks(const cli_train *train) {
     if (train->ranks == NULL || ranks == 1) return;
     for (uint32_t r = 1; r < ranks; r++)
         if (train->ranks[r].measured > train->ranks[most].measured) most = r;
-    printf("%-15s %u, of which rank %u takes most: %s\n", "ranks", ranks, most,
+    printf("%-15s %u, of which rank %u needs most: %s\n", "ranks", ranks, most,
            tn_size_format(train->ranks[most].measured, size));
-    printf("%-15s %s a step of each rank, %.0f %% of that time behind the computing\n", "sent",
+    printf("%-15s %s per step and rank, %.0f %% of that time overlapped with computing\n", "sent",
            tn_size_format(steps > 0 ? train->ranks[0].step_bytes / steps : 0, size),
            100 * tell_hidden(&train->ranks[0]));
 }
 
-/* Of the step that is drawn, in the mean of all ranks. */
+/* Idle time in the drawn step, as the mean of all ranks. */
 static void tell_text_idle(const cli_train *train) {
     uint32_t ranks = cli_train_ranks(train);
     double sums[TN_TIMELINE_KINDS] = {0};
@@ -255,8 +257,8 @@ static void tell_text(const cli_train *train, const tn_engine_usage *usage) {
     printf("%-15s %s\n", "measured peak", tn_size_format(usage->measured_peak, size));
     printf("%-15s %s\n", "static memory", tn_size_format(usage->static_bytes, size));
     if (usage->spill_bytes > 0)
-        printf("%-15s %s of the host, for what is less sparse than was planned: %" PRIu64
-               " tensor%s of the last step\n",
+        printf("%-15s %s of the host, because %" PRIu64
+               " tensor%s of the last step had fewer zeros than planned\n",
                "spilled", tn_size_format(usage->spill_bytes, size), usage->spill_count,
                usage->spill_count == 1 ? "" : "s");
     printf("%-15s %" PRIu64 ", %.0f samples/s, %u thread%s\n", "steps", state->done,

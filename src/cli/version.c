@@ -1,4 +1,5 @@
-/* version.c - what this is: version and revision, what it was built with, and what it finds here.
+/* version.c - prints version and revision, the libraries of this build, and the kernel library
+ * found on this machine.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@ int cli_version(void) {
     else
         printf("\nkernels   plain loops; %s\n", missing.message);
 #ifdef TENURE_MINIMAL
-    puts("built     with the C library alone: no JSON, no packed data sets");
+    puts("built     with the C library only: no JSON, no packed data sets");
 #else
     puts("built     with JSON (jansson) and packed data sets (zlib)");
 #endif

@@ -1,10 +1,10 @@
 /* visible.c - no control character of a name in a file reaches the terminal.
  *
- * Everything for people goes through stdout and stderr, which glibc has as variables. Here both are
- * replaced by streams that write an escape (\x1b, \u009b) for every control character but the end
- * of a line and a tab. So no place that prints a name has to think of it. What moves the cursor on
- * purpose (the progress bar) has the terminal's own stream, cli_terminal. Files that are written to
- * standard output do not go through streams.
+ * All text for people goes through stdout and stderr, which are variables in glibc. This file
+ * replaces both by streams that write an escape (\x1b, \u009b) for every control character except
+ * newline and tab. So code that prints a name needs no check. Code that moves the cursor (the
+ * progress bar) uses the terminal's own stream, cli_terminal. Files that are written to standard
+ * output bypass these streams.
  */
 #define _GNU_SOURCE /* fopencookie */
 #include "cli/cli.h"
@@ -16,7 +16,7 @@
 
 typedef struct visible_stream {
     int descriptor;
-    bool after_c2; /* the first byte of U+0080 to U+00BF came, and was not written yet */
+    bool after_c2; /* the first byte of U+0080 to U+00BF was read and not written yet */
 } visible_stream;
 
 static visible_stream visible_out = {.descriptor = STDOUT_FILENO};
@@ -34,7 +34,7 @@ static bool visible_write(int descriptor, const char *bytes, size_t size) {
     return true;
 }
 
-/* One byte as it is shown; returns how many bytes that takes. */
+/* Writes the visible form of one byte to `to`; returns its length. */
 static size_t visible_show(visible_stream *stream, unsigned char byte, char *to) {
     bool after = stream->after_c2, second = byte >= 0x80 && byte <= 0x9f;
     size_t size = 0;
@@ -63,7 +63,7 @@ static ssize_t visible_put(void *self, const char *bytes, size_t size) {
 static FILE *visible_open(visible_stream *stream, int buffering) {
     FILE *made = fopencookie(stream, "w", (cookie_io_functions_t){.write = visible_put});
     if (made != NULL && setvbuf(made, NULL, buffering, BUFSIZ) == 0) return made;
-    static const char text[] = "tenure: no memory for standard output\n";
+    static const char text[] = "tenure: error: out of memory for standard output\n";
     (void)visible_write(STDERR_FILENO, text, sizeof text - 1);
     _exit(tn_status_exit_code(TN_E_NO_MEMORY));
 }

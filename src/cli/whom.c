@@ -1,4 +1,4 @@
-/* whom.c - from a choice of kernels to the options of a set-up, and to words. */
+/* whom.c - from a choice of kernels to the options of a setup, and to text. */
 #include "cli/whom.h"
 
 #include <inttypes.h>
@@ -83,7 +83,7 @@ void cli_whom_print(const cli_whom *whom, const tn_setup *setup) {
     tn_report_kernels told;
     char pieces[CLI_PIECES_MAX];
     double cost;
-    tn_error error; /* a machine without room to measure both ways: then it is not told */
+    tn_error error; /* not printed if the machine has no room to measure both variants */
     tn__text text;
     tn__text_init(&text, NULL);
     tn__words_whom(&text, cli_whom_told(whom, setup, &told));
@@ -96,7 +96,7 @@ void cli_whom_print(const cli_whom *whom, const tn_setup *setup) {
     printf("\n");
 }
 
-/* Runs of operators beyond their first, but of views. */
+/* The number of recomputed operators, without views. */
 static uint32_t fitted_repeats(const tn_fit_result *fitted) {
     const tn_graph *graph = tn_program_graph(fitted->program);
     const tn_instruction *list = tn_program_instructions(fitted->program);

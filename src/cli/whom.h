@@ -1,10 +1,9 @@
-/* whom.h - for whose kernels memory is planned: the one notion that plan, verify, estimate, run and
- * train have of it.
+/* whom.h - the kernel library to plan for, shared by plan, verify, estimate, run and train.
  *
- * For the graph alone: operators and tensors as they are in the file, scratch by the operators'
- * rules. The answer is the same on every machine. For this machine's kernels: the graph rewritten
- * for them, their scratch, weights in their forms, chosen for a number of threads and the
- * instruction set that there is. That is what a run takes, to the byte.
+ * For the graph alone, operators and tensors stay as in the file, and rules of the operators give
+ * the scratch. The answer is the same on every machine. For this machine's kernels, the graph is
+ * rewritten for them, with their scratch and weight layouts for a number of threads and the
+ * available instruction set. That is the memory of a run, to the byte.
  */
 #ifndef TN_CLI_WHOM_H
 #define TN_CLI_WHOM_H
@@ -12,32 +11,33 @@
 #include "base/base.h"
 #include "cli/cli.h"
 
-typedef struct cli_corridor { /* what options of a set-up point to: where it is, it stays */
+typedef struct cli_corridor { /* holds objects that the options of a setup point to; do not move
+                               * it */
     tn_setup_options options;
     tn_rewrite_options rewrite;
     tn_kernels_options kernels;
 } cli_corridor;
 
-/* "none", "plain", "onednn", the last two with ":THREADS" behind them where they are wanted; false:
- * another word. */
+/* Parses "none", "plain" or "onednn", the last two with an optional ":THREADS". False: another
+ * word. */
 bool cli_whom_parse(struct argp_state *state, const char *text, cli_whom *whom);
-/* Whether the graph is rewritten for them. */
+/* Whether the graph is rewritten for the kernels. */
 bool cli_whom_rewrites(const cli_whom *whom);
-/* The options of the stages REWRITE, KERNELS and SCRATCH; of the others the defaults. */
+/* Sets the options of the stages REWRITE, KERNELS and SCRATCH; the others keep their defaults. */
 void cli_whom_corridor(const cli_whom *whom, tn_rewrite_use use, cli_corridor *corridor);
-/* E_UNSUPPORTED, with what to install: oneDNN's kernels are asked for by name and not there. */
+/* E_UNSUPPORTED, with the package to install, if oneDNN is requested and missing. */
 tn_status cli_whom_check(const cli_whom *whom, tn_error *error);
-/* What was made in words of a report; NULL: the graph alone. `told` is filled. */
+/* Fills and returns `told`, the kernels for a report; NULL: the graph alone. */
 const tn_report_kernels *cli_whom_told(const cli_whom *whom, const tn_setup *setup,
                                        tn_report_kernels *told);
-/* How much less memory operators in pieces need; "" where there are none. */
+/* The memory saved by operators in pieces, as text, or "". */
 #define CLI_PIECES_MAX 160
 const char *cli_whom_pieces(const tn_setup *setup, char text[CLI_PIECES_MAX]);
-/* The first lines of a run's answer: for whom it was planned; what runs in pieces, which is
- * measured for it. */
+/* Prints the first lines of a run: the kernels, and the operators in pieces with their measured
+ * cost. */
 void cli_whom_print(const cli_whom *whom, const tn_setup *setup);
-/* How a budget was met, as a line, or as a member of a JSON object behind others; nothing where
- * nobody had to. */
+/* Reports how a budget was met, as a line or as an appended JSON member; nothing if no change was
+ * needed. */
 void cli_fitted_print(const tn_setup *setup);
 void cli_fitted_json(const tn_setup *setup, tn__text *text);
 

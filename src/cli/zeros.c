@@ -1,4 +1,4 @@
-/* zeros.c - shares of zeros of one run, counted before a program is fitted. */
+/* zeros.c - counts the fractions of zeros in one run, before a program is fitted. */
 #include "cli/zeros.h"
 
 #include <stdlib.h>
@@ -16,12 +16,13 @@ uint32_t cli_codecs(struct argp_state *state, const char *value) {
                                           strncmp(tn_codec_name((tn_codec)codec), at, length) != 0))
             codec++;
         if (codec == TN_CODEC_COUNT)
-            cli_misuse(state, "--codecs: '%.*s' is none of bits, csr, float16, float10, float8",
+            cli_misuse(state, "--codecs: '%.*s' is not one of bits, csr, float16, float10, float8",
                        (int)length, at);
         codecs |= 1u << codec;
         at += length + (at[length] == ',');
     }
-    if (codecs == 0) cli_misuse(state, "--codecs: which?");
+    if (codecs == 0)
+        cli_misuse(state, "--codecs: the list is empty; name at least one codec, such as csr");
     return codecs;
 }
 
@@ -79,7 +80,7 @@ tn_status cli_zeros(const tn_setup *setup, const tn_engine_options *engine,
     *zeros = NULL;
     if (tn_setup_kernels(setup) == NULL) return TN_OK;
     *zeros = malloc(((size_t)count + 1) * sizeof **zeros);
-    if (*zeros == NULL) return tn__no_memory(error, "shares of zeros");
+    if (*zeros == NULL) return tn__no_memory(error, "the fractions of zeros");
     for (uint32_t i = 0; i < count; i++) (*zeros)[i] = -1;
     tn_status status = zeros_run(setup, engine, samples, *zeros, error);
     if (status == TN_OK) return TN_OK;

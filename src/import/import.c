@@ -261,8 +261,8 @@ static tn_status import_infer(const tn_importer *importer) {
     if (status == TN_E_INVALID) import_explain_batch(importer);
     if (status == TN_OK && rebatch.changed > 0)
         tn__import_log(importer,
-                       "a batch of %lld is written into %u shape%s (%s%s); there it becomes the "
-                       "one that is asked for",
+                       "a batch of %lld is hard-coded in %u shape%s (%s%s); it was replaced by the "
+                       "requested batch",
                        (long long)rebatch.from, rebatch.changed, rebatch.changed == 1 ? "" : "s",
                        rebatch.changed == 1 ? "" : "the first is ", rebatch.first);
     tn_graph_destroy(reference);

@@ -238,9 +238,9 @@ void tn__words_whom(tn__text *text, const tn_report_kernels *kernels) {
         return;
     }
     bool isa = kernels->isa[0] != '\0';
-    tn__text_printf(
-        text, "this machine's kernels: %s%s%s%s, %u thread%s%s%s",
-        strcmp(kernels->library, "onednn") == 0 ? "oneDNN" : "our own loops", isa ? " (" : "",
-        kernels->isa, isa ? ")" : "", kernels->threads, kernels->threads == 1 ? "" : "s",
-        kernels->rewritten ? "" : ", nothing rewritten", kernels->fastest ? ", the fastest" : "");
+    tn__text_printf(text, "this machine's kernels: %s%s%s%s, %u thread%s%s%s",
+                    strcmp(kernels->library, "onednn") == 0 ? "oneDNN" : "Tenure's own kernels",
+                    isa ? " (" : "", kernels->isa, isa ? ")" : "", kernels->threads,
+                    kernels->threads == 1 ? "" : "s", kernels->rewritten ? "" : ", not rewritten",
+                    kernels->fastest ? ", fastest kernels" : "");
 }

@@ -15,9 +15,9 @@ expect 0 "row 99999999: -?0\.[0-9]" $tenure embed show t.rows --row 99999999
 expect 0 "\"undone\": 0" $tenure embed undo t.rows --json
 expect 2 "row 100000000; the table has rows 0 to 99999999" $tenure embed show t.rows --row 1e8
 expect 2 "there is such a file" $tenure embed create t.rows --rows 5
-expect 2 "how many rows" $tenure embed create other.rows
+expect 2 "needs the number of rows" $tenure embed create other.rows
 expect 2 "No such file" $tenure embed show other.rows
-expect 2 "is none of create, show, undo, replay; did you mean 'create'" $tenure embed creat x
+expect 2 "is not one of create, show, undo, replay; did you mean 'create'" $tenure embed creat x
 expect 2 "not a whole number" $tenure embed create x --rows 1.5e0
 [ ! -e x ] && [ ! -e other.rows ] || { echo "FAILED: a file was left"; failed=1; }
 truncate -s -1 t.rows
@@ -35,13 +35,13 @@ for policy in lru lfu clock sampled; do
 done
 expect 0 "60 lookups in a table of 121 rows of 64 float32" $tenure embed replay trace.txt --cache 64KiB
 expect 0 "lookups/s" $tenure embed replay --zipf 1.1 --lookups 2e4 --cache 20KiB --batch 64 --table t.rows --reader threads
-expect 2 "asks for row 101; the table has rows 0 to 99" $tenure embed replay trace.txt --cache 64KiB --rows 100
+expect 2 "reads row 101; the table has rows 0 to 99" $tenure embed replay trace.txt --cache 64KiB --rows 100
 echo 7x >bad.txt
 expect 2 "bad.txt:1: a line is a row number" $tenure embed replay bad.txt --cache 64KiB
-expect 2 "it takes .* at least" $tenure embed replay trace.txt --cache 1KiB
+expect 2 "give at least" $tenure embed replay trace.txt --cache 1KiB
 expect 2 "did you mean 'lru'" $tenure embed replay trace.txt --cache 64KiB --policy lrv
-expect 2 "give --rows" $tenure embed replay --zipf 1 --cache 1MiB
-expect 2 "or --zipf" $tenure embed replay --cache 1MiB
+expect 2 "add --rows" $tenure embed replay --zipf 1 --cache 1MiB
+expect 2 "or add --zipf" $tenure embed replay --cache 1MiB
 expect 1 "more different rows than" $tenure embed replay --zipf 0 --rows 1e6 --lookups 4000 --batch 2000 --cache 96KiB --dim 16
 expect 0 "^lfu " $tenure list row-policies
 expect 0 "Example" $tenure embed --help

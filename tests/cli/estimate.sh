@@ -19,12 +19,12 @@ expect 1 'fits +no' $tenure estimate "$model" --device 1MiB
 expect 2 'list hardware' $tenure estimate "$model" --device abacus
 expect 2 '0 bytes' $tenure estimate "$model" --device 0
 expect 2 'pool' $tenure estimate "$model" --pool puddle
-expect 2 'is none of demand, start' $tenure estimate "$model" --alloc-policy never
-expect 2 'what must it fit into' $tenure estimate "$model" --max-batch
-expect 2 'for --train' $tenure estimate "$model" --dtype bf16
-expect 2 'none of sgd' $tenure estimate "$model" --train --optimizer magic
+expect 2 'is not one of demand, start' $tenure estimate "$model" --alloc-policy never
+expect 2 '--max-batch needs a limit' $tenure estimate "$model" --max-batch
+expect 2 'needs --train' $tenure estimate "$model" --dtype bf16
+expect 2 'not one of sgd' $tenure estimate "$model" --train --optimizer magic
 expect 2 'from 1' $tenure estimate "$model" --batch 0
-expect 2 'onnx models' $tenure estimate "$source/examples/models/wake_words.tflite" --batch 2
+expect 2 'needs an .onnx model' $tenure estimate "$source/examples/models/wake_words.tflite" --batch 2
 expect 0 'total' $tenure estimate "$source/examples/models/wake_words.tflite" --kernels cmsis-nn
 expect 2 '' $tenure estimate nowhere.onnx
 expect 0 'A100' $tenure list hardware
@@ -43,7 +43,7 @@ fuse-update --train
 recompute-cheap --train
 J
 for optimizer in sgd adam adamw none; do
-    expect 2 "--momentum is for --optimizer momentum, not $optimizer" \
+    expect 2 "--momentum needs --optimizer momentum, not $optimizer" \
         $tenure estimate "$model" --train --optimizer $optimizer --momentum 0.5
 done
 expect 0 'total' $tenure estimate "$model" --train --optimizer momentum --momentum 0.5
@@ -51,7 +51,7 @@ expect 0 'total' $tenure estimate "$model" --train --micro-batches 2 --loss cros
 
 # what cannot be trained
 expect 2 'no parameter' $tenure estimate "$source/examples/models/five_operators.onnx" --train
-expect 2 'goes with' $tenure estimate "$model" --as pytorch --freeze '*'
+expect 2 'can be combined with' $tenure estimate "$model" --as pytorch --freeze '*'
 expect 0 'optimizer_state' $tenure estimate "$model" --as pytorch --optimizer adam
 
 # the policies order themselves: what is kept longer is never less
@@ -121,11 +121,11 @@ grep -q '"ranks":1024' out || { echo "FAILED: ranks"; failed=1; }
 for option in freeze=7 loss=output micro-batches=2 fuse-update kernels=plain kernels=any pool=bfc max-batch \
     parallel=safe parallel=serial runtime=1MiB alloc-policy=start release-policy=exit as=pytorch planner=greedy \
     threads=2 no-rewrite alignment=64 bank=a=none order=memory; do
-    expect 2 "--${option%%=*} .*nothing to an estimate by formulas" \
+    expect 2 "--${option%%=*} .*no effect on an estimate by formulas" \
         $tenure estimate config.json --train --$option --device 1GiB
 done
-expect 2 'do nothing to a config.json' $tenure estimate config.json --train --dim N=2
-expect 2 'do nothing to a config.json' $tenure estimate config.json --dim N=2
+expect 2 'have no effect on a config.json' $tenure estimate config.json --train --dim N=2
+expect 2 'have no effect on a config.json' $tenure estimate config.json --dim N=2
 expect 0 'parameters' $tenure estimate config.json --train --optimizer sgd --dtype f32 --batch 8 --sequence 512 \
     --micro-batch 2 --parallel tensor=2 --sequence-parallel
 expect 2 'cannot be divided by pipeline 5' $tenure estimate config.json --train --parallel pipeline=5
@@ -146,11 +146,11 @@ rows=$(grep -c '^ *[0-9]\+ \+[0-9]\+ ' out)
 expect 2 'is one .svg' $tenure estimate config.json $cluster --sweep -o scaling.html
 expect 2 'is one .svg' $tenure estimate config.json $cluster --sweep -o a.svg -o b.svg
 expect 1 'no division among 1 devices fits' $tenure estimate config.json $cluster --parallel auto --devices 1
-expect 2 'among how many' $tenure estimate config.json $cluster --parallel auto
-expect 2 'how fast is a device' $tenure estimate config.json --train --parallel auto --devices 8 --device 80GiB
-expect 2 'a speed is above 0' $tenure estimate config.json $cluster --parallel auto --devices 8 --link-fast 0GB/s
+expect 2 'needs the number of devices' $tenure estimate config.json $cluster --parallel auto
+expect 2 'needs the speed of a device' $tenure estimate config.json --train --parallel auto --devices 8 --device 80GiB
+expect 2 'a speed must be above 0' $tenure estimate config.json $cluster --parallel auto --devices 8 --link-fast 0GB/s
 expect 2 'choose ranks' $tenure estimate config.json $cluster --sweep --micro-batch 2
-expect 2 'is for --parallel auto' $tenure estimate config.json $cluster --devices 8
+expect 2 'needs --parallel auto' $tenure estimate config.json $cluster --devices 8
 expect 2 'cannot be divided by interleave 3' $tenure estimate config.json $cluster --parallel pipeline=4,interleave=3
 # to run: without --train
 expect 0 'parameters +6,738,415,616' $tenure estimate config.json
@@ -161,18 +161,18 @@ expect 1 "^1[45].[0-9] GiB \\([0-9,]* bytes\\), does not fit$" $tenure estimate 
 expect 0 "^13.7 GiB \\([0-9,]* bytes\\), may fit$" $tenure estimate config.json --brief --device t4 --runtime none
 expect 0 'as q4_k_m' $tenure estimate config.json --weight-type Q4_K_M
 expect 2 "'q9'; known are f32" $tenure estimate config.json --weight-type q9
-expect 2 'none of f32' $tenure estimate config.json --cache-type q9
-expect 2 'weight-type.* are for a language model' $tenure estimate config.json --train --weight-type int4
-expect 2 'weight-type.* are for a language model' $tenure estimate "$model" --cache-type q8_0
+expect 2 'not one of f32' $tenure estimate config.json --cache-type q9
+expect 2 'weight-type.* are only for running a language model' $tenure estimate config.json --train --weight-type int4
+expect 2 'weight-type.* are only for running a language model' $tenure estimate "$model" --cache-type q8_0
 for option in shard=optimizer recompute=full micro-batch=2 sequence-parallel parallel=tensor=2 optimizer=adam dtype=bf16; do
-    expect 2 "--${option%%=*}.* is of training: add --train" $tenure estimate config.json --$option
+    expect 2 "--${option%%=*}.* needs --train" $tenure estimate config.json --$option
 done
 for option in kernels=plain pool=bfc parallel=safe alloc-policy=start planner=greedy threads=2 order=memory; do
-    expect 2 "--${option%%=*} .*does nothing to an estimate from a config.json" $tenure estimate config.json --$option
+    expect 2 "--${option%%=*} .*has no effect on an estimate from a config.json" $tenure estimate config.json --$option
 done
 expect 1 'would fit with.*--weight-type int4' $tenure estimate config.json --device 6GiB --sequence 256
-expect 1 'nothing that is known here makes it fit' $tenure estimate config.json --device 1GiB
-expect 2 'what must it fit into' $tenure estimate config.json --max-batch
+expect 1 'no change that Tenure can suggest makes it fit' $tenure estimate config.json --device 1GiB
+expect 2 '--max-batch needs a limit' $tenure estimate config.json --max-batch
 python3 - "$tenure" <<'P' || failed=1
 import json, subprocess, sys
 def ask(*more):
@@ -228,8 +228,8 @@ expect 0 'weights file +4 tensors' $tenure estimate "$corpus/llama.gguf"
 expect 0 'as q4_0' $tenure estimate "$corpus/llama.gguf"
 expect 0 'cache .*\(16,384 bytes\)' $tenure estimate "$corpus/llama.gguf"
 expect 2 'weight-type' $tenure estimate "$corpus/llama.gguf" --weight-type int4
-expect 2 'what is trained' $tenure estimate "$corpus/llama.gguf" --train
-expect 0 'cache +unknown: there is no config.json' $tenure estimate "$corpus/plain.safetensors"
+expect 2 'does not describe the network' $tenure estimate "$corpus/llama.gguf" --train
+expect 0 'cache +unknown: the folder of the weights has no config.json' $tenure estimate "$corpus/plain.safetensors"
 cp "$corpus/plain.safetensors" model.safetensors
 expect 0 'cache ' $tenure estimate model.safetensors
 expect 0 'as in the file' $tenure estimate model.safetensors
@@ -260,17 +260,17 @@ expect 0 '"weights":384,"cache":null,"workspace":null.*"total":null,"at_least":3
 expect 0 '3 tensors of 192 numbers in 2 files' $tenure estimate parts
 expect 2 'download all parts' $tenure estimate missing
 expect 2 'several models.*a.safetensors.*b.safetensors' $tenure estimate two
-expect 2 'the folder holds no .safetensors file, no .gguf file and no config.json' $tenure estimate empty
+expect 2 'the folder has no .safetensors file, no .gguf file and no config.json' $tenure estimate empty
 expect 2 'pass the folder' $tenure estimate index/config.json
 mkdir known && cp config.json known
 expect 0 'parameters +6,738,415,616' $tenure estimate known
 expect 0 'parameters +6,738,415,616' $tenure estimate known --train
 expect 0 'runtime .*: vllm' $tenure estimate known --runtime vllm
 expect 0 'fits +not known' $tenure estimate known --runtime none --device 80GiB
-expect 2 'names are for a language model to run' $tenure estimate known --train --runtime vllm
+expect 2 'is only for running a language model' $tenure estimate known --train --runtime vllm
 expect 0 'fused' $tenure estimate config.json --train --recompute full --loss-chunk 512
 expect 0 'unfused' $tenure estimate config.json --train --attention unfused
-expect 2 'attention is of training: add --train' $tenure estimate config.json --attention unfused
+expect 2 'attention needs --train' $tenure estimate config.json --attention unfused
 # a part of a model is not said to fit
 expect 1 'tensors of 59 of 60 layers are not in the file' $tenure estimate "$corpus/gemma4_31b.gguf" --sequence 262144 --cache-type f16 --device 24GiB
 expect 0 'cache .*\(22,313,697,280 bytes\)' $tenure estimate "$corpus/gemma4_31b.gguf" --sequence 262144 --cache-type f16
@@ -308,7 +308,7 @@ head -c 1000000 /dev/zero | tr '\0' '[' >nonsense.json
 expect 2 'nonsense.json:1.*depth' $tenure estimate nonsense.json
 echo 'nonsense' >nonsense.json
 expect 2 'nonsense.json:1' $tenure estimate nonsense.json
-expect 2 'does not divide into 2' $tenure estimate "$model" --train --batch 3 --parallel data=2
+expect 2 'cannot be divided equally among 2' $tenure estimate "$model" --train --batch 3 --parallel data=2
 expect 2 'no transformer' $tenure estimate "$model" --parallel tensor=2
 
 # advice that can be taken: each line, given as options, fits; none twice; a list only where no change alone is enough, and

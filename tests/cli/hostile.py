@@ -94,8 +94,8 @@ def outputs():
     traces = ["t.svg", "t.html", "t.trace.json", "t.trace.csv"]
     tenure("train", "lm.onnx", *text, *("-o t.svg -o t.html --trace t.trace.json --trace t.trace.csv".split()))
     assert all(os.path.getsize(file) > 0 for file in traces)
-    assert "--log: one file to write, not two" in tenure("train", "lm.onnx", *text, "--log", "a.csv", "--log", "b.csv", status=2)
-    assert "one folder, not two" in tenure("run", model, "--output-dir", "out", "--output-dir", "in", status=2)
+    assert "--log: give this option only once" in tenure("train", "lm.onnx", *text, "--log", "a.csv", "--log", "b.csv", status=2)
+    assert "give this option only once" in tenure("run", model, "--output-dir", "out", "--output-dir", "in", status=2)
 
 
 def parts(folder="."):
@@ -140,7 +140,7 @@ def training():
             time.sleep(0.01)
         process.send_signal(number)
         told = process.communicate(timeout=60)[1]
-        assert "stopped by a signal" in told and "--resume run.ck goes on" in told, told
+        assert "stopped by a signal" in told and "continue with --resume run.ck" in told, told
         assert os.path.getsize("run.ck") > 0
         dead = subprocess.Popen(["true"])
         dead.wait()

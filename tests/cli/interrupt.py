@@ -68,7 +68,7 @@ def measuring():
     process = start(["fit", f"{MODELS}/mobilenet_v2.onnx", "--train", "--batch", "16", "--budget", "300MB", "--progress=lines",
                      "--save-costs", SINK])
     status, out, told = ends(process, says(process, ["measure"]))
-    assert status == 3 and out == "" and "interrupted before there was any answer" in told, (status, out, told)
+    assert status == 3 and out == "" and "interrupted before any result was found" in told, (status, out, told)
     assert os.listdir("out") == [], "costs of half a measurement were kept"
 
 
@@ -83,7 +83,7 @@ def least():
         assert status in (1, 3, -signal.SIGINT), (status, out, told)
         assert out == "" or json.loads(out)["exit_status"] == status, (status, out, told)
         assert out == "" or status != 3 or json.loads(out)["message"].startswith("interrupted"), out
-        assert "interrupted before there was any answer" in told or status != 3, told
+        assert "interrupted before any result was found" in told or status != 3, told
         assert os.listdir("out") == [], "something was written"
         ended += status == 3
     assert ended > 0, "nothing was ended"
@@ -109,7 +109,7 @@ def writing():
     readable, _, _ = select.select([pipe], [], [], 120)
     assert readable, "nothing was written"
     process.send_signal(signal.SIGINT)
-    assert "Ctrl-C again leaves at once" in process.stderr.readline() + process.stderr.readline()
+    assert "press Ctrl-C again to quit at once" in process.stderr.readline() + process.stderr.readline()
     time.sleep(0.3)  # from a quarter of a second on it is another wish
     status, out, told = ends(process)
     assert status == -signal.SIGINT, (status, out, told)

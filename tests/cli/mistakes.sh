@@ -22,7 +22,7 @@ judge() { # judge STATUS GOT PATTERN COMMAND: what is in `err` is one line, ours
     [ -z "$show" ] || { echo "\$ $4"; sed 's/^/    /' err; echo "    = $2"; }
     [ "$2" -eq "$1" ] || { echo "FAILED: $4: status $2, not $1"; failed=1; }
     [ "$lines" -eq 1 ] || { echo "FAILED: $4: $lines lines, not one"; failed=1; }
-    grep -q '^tenure' err || { echo "FAILED: $4: does not say who speaks"; failed=1; }
+    grep -qE '^tenure: (error|warning): ' err || { echo "FAILED: $4: does not say who speaks"; failed=1; }
     [ "$(wc -c <err)" -le 320 ] || { echo "FAILED: $4: too long to be read"; failed=1; }
     grep -qE -- "$3" err || { echo "FAILED: $4: no '$3' in: $(head -1 err)"; failed=1; }
 }
@@ -36,7 +36,7 @@ wrong() { # wrong STATUS PATTERN WORDS...
 # a word misspelt
 wrong 2 "no command 'plna'; did you mean 'plan'" plna buffers.csv
 wrong 2 'no command .five_operators.onnx.; to plan a file' five_operators.onnx
-wrong 2 "a command comes first" --json plan buffers.csv
+wrong 2 "the command must come first" --json plan buffers.csv
 wrong 2 'no option --capcity; did you mean --capacity' plan buffers.csv --capcity 4KiB
 wrong 2 'no option --zebra; .*help=all' plan buffers.csv --zebra
 wrong 2 '--no could mean --no-[a-z]+ or --no-[a-z]+' plan five_operators.onnx --no
@@ -44,32 +44,32 @@ wrong 2 'no option -z' plan buffers.csv -z
 wrong 2 "no planner is called 'greddy'; did you mean 'greedy-by" plan buffers.csv --planner greddy
 wrong 2 "no planner is called 'simulated'; see .tenure list planners" plan buffers.csv --planner simulated
 wrong 2 "no device is called 'a10o'; did you mean 'a100|did you mean 'a10" estimate five_operators.onnx --device a10o
-wrong 2 "'A100' may be a100-40, a100-80" estimate five_operators.onnx --device A100
+wrong 2 "'A100' is ambiguous; write one of a100-40, a100-80" estimate five_operators.onnx --device A100
 wrong 2 "did you mean 'memory'" plan five_operators.onnx --order memroy
 wrong 2 "no pass is called 'jiont'; did you mean 'joint'" fit five_operators.onnx --budget 1KiB --pass jiont --costs model:a100-40
 wrong 2 "no list 'hardwear'; did you mean 'hardware'" list hardwear
-wrong 2 "'adan' is none of .*did you mean 'adam'" train five_operators.onnx --data x.npy --optimizer adan
-wrong 2 "none of offsets, objects; did you mean 'objects'" plan buffers.csv --form object
-wrong 2 "is none of auto, bar, lines, none" plan buffers.csv --progress loud
+wrong 2 "'adan' is not one of .*did you mean 'adam'" train five_operators.onnx --data x.npy --optimizer adan
+wrong 2 "not one of offsets, objects; did you mean 'objects'" plan buffers.csv --form object
+wrong 2 "is not one of auto, bar, lines, none" plan buffers.csv --progress loud
 
 # a number that cannot be
 wrong 2 '--capacity: .*could mean 10MB or 10MiB|could mean MB or MiB' plan buffers.csv --capacity 10M
-wrong 2 '--threads: 0 is out of range; it is from 1 to 64' plan buffers.csv --threads 0
-wrong 2 '--threads: 9999999999999999999999 is out of range; it is from 1 to 64' plan buffers.csv --threads 9999999999999999999999
-wrong 2 '--batch: -4 is out of range; it is from 1' estimate five_operators.onnx --batch -4
+wrong 2 '--threads: 0 is out of range; use a number from 1 to 64' plan buffers.csv --threads 0
+wrong 2 '--threads: 9999999999999999999999 is out of range; use a number from 1 to 64' plan buffers.csv --threads 9999999999999999999999
+wrong 2 '--batch: -4 is out of range; use a number from 1' estimate five_operators.onnx --batch -4
 wrong 2 "--batch: 'many' is not a whole number" estimate five_operators.onnx --batch many
-wrong 2 '--sweep: 1 is out of range; it is from 2 to 10,000' fit five_operators.onnx --sweep 1
-wrong 2 "--timeout: 'soon' is not a time; write 10s" plan buffers.csv --timeout soon
+wrong 2 '--sweep: 1 is out of range; use a number from 2 to 10,000' fit five_operators.onnx --sweep 1
+wrong 2 "--timeout: 'soon' is not a time; write it like 10s" plan buffers.csv --timeout soon
 wrong 2 '--timeout: -3s is out of range' plan buffers.csv --timeout=-3s
 wrong 2 "'6' is not a power of two|not a power" plan buffers.csv --alignment 6
 wrong 2 '--capacity needs a value: SIZE' plan buffers.csv --capacity
 wrong 2 '--json takes no value' plan buffers.csv --json=yes
 
 # something left out, or too much
-wrong 2 'which model or problem' plan
-wrong 2 'which plan.*--plan FILE' verify buffers.csv
-wrong 2 'how many bytes.*--budget' fit five_operators.onnx
-wrong 2 "one input, not 'five_operators.onnx' too" plan buffers.csv five_operators.onnx
+wrong 2 'no input given; pass the file of a model or problem' plan
+wrong 2 'no plan given.*--plan FILE' verify buffers.csv
+wrong 2 'no budget given.*--budget' fit five_operators.onnx
+wrong 2 "only one input; 'five_operators.onnx' is a second one" plan buffers.csv five_operators.onnx
 
 # a file that is not there, is another one, or is broken
 wrong 2 'no-such.onnx: cannot open: No such file' plan no-such.onnx
@@ -84,9 +84,9 @@ printf 'id,lower,upper,size\na,0,3,600\nb,1,many,500\n' >bad.csv
 wrong 2 "bad.csv:3: .*'upper'" plan bad.csv
 wrong 2 "mobilenet.json is a plan for another model" verify five_operators.onnx --plan mobilenet.json
 timeout 1200 $tenure verify five_operators.onnx --plan buffers_plan.csv >err 2>/dev/null </dev/null
-sed -i 's/^not valid/tenure: not valid/' err
+sed -i 's/^not valid/tenure: error: not valid/' err
 judge 1 1 'plan for another model: 0 of its 3 rows' 'tenure verify five_operators.onnx --plan buffers_plan.csv'
-wrong 2 'no format for .*plan.xyz.; there are .json' plan buffers.csv -o plan.xyz
+wrong 2 'no format for .*plan.xyz.; use one of .json' plan buffers.csv -o plan.xyz
 wrong 2 'no-folder/plan.csv' plan buffers.csv -o no-folder/plan.csv
 wrong 2 'not a .tflite model' arena five_operators.onnx
 wrong 2 'standard input is empty' plan -
@@ -111,11 +111,11 @@ awk 'BEGIN { srand(7); print "id,lower,upper,size"; for (i = 0; i < 120000; i++)
     printf "%d,%d,%d,%d\n", i, a, a + 1 + int(rand() * 300), 64 * (1 + int(rand() * 1000)) } }' >hard.csv
 timeout --preserve-status -s INT 3 $tenure plan hard.csv --planner auto --progress=none -o best.csv >out 2>err </dev/null
 status=$?
-if [ $status -eq 3 ] && ! grep -q 'before there was any answer' err; then
-    judge 3 $status 'interrupted: this is the best so far, verified; [0-9.]+ % above' 'tenure plan hard.csv, Ctrl-C after 3 s'
+if [ $status -eq 3 ] && ! grep -q 'before any result was found' err; then
+    judge 3 $status 'interrupted; this is the best result so far .verified., [0-9.]+ % above' 'tenure plan hard.csv, Ctrl-C after 3 s'
     $tenure verify hard.csv --plan best.csv >out || { echo "FAILED: what was left by Ctrl-C is not valid"; failed=1; }
 elif [ $status -ne 0 ]; then
-    judge 3 $status 'interrupted before there was any answer' 'tenure plan hard.csv, Ctrl-C after 3 s'
+    judge 3 $status 'interrupted before any result was found' 'tenure plan hard.csv, Ctrl-C after 3 s'
 fi
 
 timeout --preserve-status -s INT 3 $tenure fit mobilenet_v2.onnx --train --batch 16 --budget 600MiB --costs model:a100-40 \

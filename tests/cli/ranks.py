@@ -239,8 +239,8 @@ def pictures(begin, words, options):
 
 
 def picture_mistakes():
-    for words, options in [("does not end in .html, .svg, .json", ["-o", "ranks.png"]), ("go together", ["-o", "a.svg", "--poison"]),
-                           ("among whom", ["--sequence-parallel"])]:
+    for words, options in [("does not end in .html, .svg, .json", ["-o", "ranks.png"]), ("cannot be combined", ["-o", "a.svg", "--poison"]),
+                           ("needs several tensor ranks", ["--sequence-parallel"])]:
         done = run([*HEADS, "--steps", "2", *threads(2), *options], 2)
         if words not in done.stderr:
             sys.exit(f"FAILED: {options}: {done.stderr}")
@@ -427,7 +427,7 @@ def cannot_be_cut(begin):
 def mistakes(begin):
     """One rank tells; all end alike."""
     for words, count, options in [
-            ("does not divide into 3 equal parts", 3, []),
+            ("cannot be divided equally among 3 ranks", 3, []),
             ("cannot open", 2, ["--data", "text:nothing.txt"]),
             ("cannot open", 2, ["--resume", "nothing.ck"]),
             ("budget is too small", 2, ["--budget", "1KiB", "--pass", "keep"])]:
@@ -459,13 +459,13 @@ def misused():
     """What is wrong with the command itself: all of them would say it."""
     plain = [*HEADS, "--steps", "2"]
     for words, options in [("3 ranks, and mpirun has started 4", ["--parallel", "data=3"]),
-                           ("does not divide into 4 equal parts", ["--parallel", "data=4", "--batch", "9"]),
+                           ("cannot be divided equally among 4 ranks", ["--parallel", "data=4", "--batch", "9"]),
                            ("more than the model's", ["--parallel", "pipeline=4,interleave=16", "--micro-batches", "4"]),
                            ("rank 0: --link: '0' is not a speed", ["--parallel", "data=4", "--link", "0", "--budget", "1MiB"]),
                            ("rank 0: --link: 0B/s is out of range", ["--parallel", "data=4", "--link", "0B/s", "--budget", "1MiB"]),
                            ("rank 0: --parallel: 'data=0'", ["--parallel", "data=0"]),
                            ("rank 0: there is no option --parallell", ["--parallell", "data=4"]),
-                           ("rank 0: --ranks-as-threads is for one process", ["--parallel", "data=4", "--ranks-as-threads"])]:
+                           ("rank 0: --ranks-as-threads needs a single process", ["--parallel", "data=4", "--ranks-as-threads"])]:
         ends_alike([(4, [*plain, *options])], words)
     ends_alike([(4, [TENURE, "train", "none.onnx", *HEADS[3:]])], "rank 0, none.onnx: cannot open")
     ends_alike([(2, plain), (1, [*plain, "--bucket", "0"]), (1, plain)], "rank 2: --bucket")
@@ -474,10 +474,10 @@ def misused():
 def alone():
     for words, options in [("mpirun -n 4", ["--parallel", "data=4"]), ("or serial, or safe", ["--parallel", "layers=2"]), ("there twice", ["--parallel", "data=2,data=2"]),
                            ("--bucket", [*threads(2), "--bucket", "0"]), ("--parallel", ["--parallel", "data=0"]),
-                           ("of which stages", split("interleave=2")),
-                           ("--schedule is for", [*threads(2), "--schedule", "gpipe"]),
-                           ("none of 1f1b, gpipe", [*split("pipeline=2"), "--schedule", "2f2b"]),
-                           ("--whole-sends is for", [*split("pipeline=2"), "--whole-sends"])]:
+                           ("needs pipeline stages", split("interleave=2")),
+                           ("--schedule needs", [*threads(2), "--schedule", "gpipe"]),
+                           ("not one of 1f1b, gpipe", [*split("pipeline=2"), "--schedule", "2f2b"]),
+                           ("--whole-sends needs", [*split("pipeline=2"), "--whole-sends"])]:
         done = run([*LM, "--steps", "2", *options], 2)
         if words not in done.stderr:
             sys.exit(f"FAILED: {options}: {done.stderr}")

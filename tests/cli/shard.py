@@ -144,19 +144,19 @@ def damaged():
 def refused():
     two = threads(2)
     for words, options in [
-            ("among whom", ["--shard", "optimizer"]), ("'state' is none of", [*two, "--shard", "state"]),
-            ("is for --shard parameters", [*two, "--shard", "gradients", "--gather-ahead", "1KiB"]),
-            ("is not divided by parameters", [*two, "--shard", "parameters", "--budget", "1GiB"]),
+            ("needs several data-parallel ranks", ["--shard", "optimizer"]), ("'state' is not one of", [*two, "--shard", "state"]),
+            ("needs --shard parameters", [*two, "--shard", "gradients", "--gather-ahead", "1KiB"]),
+            ("cannot be combined without pipeline stages", [*two, "--shard", "parameters", "--budget", "1GiB"]),
             ("a loss scale that adapts", [*two, "--shard", "optimizer", "--loss-scale", "dynamic"]),
-            ("there is one (data=1)", ["--parallel", "tensor=2", "--ranks-as-threads", "--shard", "optimizer"])]:
+            ("needs several data-parallel ranks", ["--parallel", "tensor=2", "--ranks-as-threads", "--shard", "optimizer"])]:
         done = run([*LM, "--steps", "2", *options], 2)
         if words not in done.stderr:
             sys.exit(f"FAILED: {options}: {done.stderr}")
     for words, options in [
-            ("--bucket is for several ranks", ["--train", "--bucket", "1KiB"]),
-            ("is for --shard parameters", ["--train", "--parallel", "data=2", "--gather-ahead", "1KiB"]),
-            ("is not divided by parameters", ["--train", "--parallel", "data=2", "--shard", "parameters", "--budget", "1MiB"]),
-            ("there is one (data=1)", ["--train", "--parallel", "tensor=2", "--shard", "gradients"])]:
+            ("--bucket needs several ranks", ["--train", "--bucket", "1KiB"]),
+            ("needs --shard parameters", ["--train", "--parallel", "data=2", "--gather-ahead", "1KiB"]),
+            ("cannot be combined without pipeline stages", ["--train", "--parallel", "data=2", "--shard", "parameters", "--budget", "1MiB"]),
+            ("needs several data-parallel ranks", ["--train", "--parallel", "tensor=2", "--shard", "gradients"])]:
         done = run([TENURE, "estimate", "lm.onnx", "--batch", "16", *options], 2)
         if words not in done.stderr:
             sys.exit(f"FAILED: estimate {options}: {done.stderr}")

@@ -43,8 +43,8 @@ expect 1 "no program that reorders, recomputes and splits operators was found th
 # A limit of time is one for the search with parts and without.
 expect 3 "time was up: no program" $tenure fit $mobile --budget 16MiB --costs model:a100-40 --allow split --timeout 1ms
 expect 0 "time " $tenure fit $mobile --budget 1GiB --costs model:a100-40 --allow split --timeout 1ms
-expect 0 "time was up before operators in parts" $tenure plan $mobile --split --timeout 1ms
-expect 0 "time was up: there may be more" $tenure plan $mobile --split --sweep 8 --timeout 1ms
+expect 0 "time limit was reached before tiles" $tenure plan $mobile --split --timeout 1ms
+expect 0 "may have more points" $tenure plan $mobile --split --sweep 8 --timeout 1ms
 # The curve: rising in bytes, falling in work, the last point as it is; drawn with its smallest plan, or with one for a capacity.
 $tenure plan $little --split --sweep 6 --json -o curve.json -o curve.csv -o curve.html -o curve.svg >points.json || failed=1
 python3 - <<'P' || failed=1
@@ -66,9 +66,9 @@ expect 0 "lower by" $small
 middle=$(awk 'NR == 2 { gsub(",", ""); print $2 }' out)
 expect 0 "wrote middle.json" $small --capacity "$middle" -o middle.json
 grep -q "\"bytes\":$middle," middle.json || { echo "FAILED: another plan is drawn"; failed=1; }
-expect 1 "the least found is" $small --capacity 64KiB
-expect 2 "give --split, too" $tenure plan $net --sweep 3
-expect 2 "leave --explain" $tenure plan $net --split --sweep 3 --explain
+expect 1 "the smallest found needs" $small --capacity 64KiB
+expect 2 "needs --split" $tenure plan $net --sweep 3
+expect 2 "remove --explain" $tenure plan $net --split --sweep 3 --explain
 # Beside what fit finds: no budget of the curve without parts is answered worse, and there are others below.
 for allow in order,recompute order,recompute,split; do
     $tenure fit $mobile --costs model:a100-40 --sweep 4 --allow $allow --json -o $allow.json >$allow || failed=1
@@ -100,8 +100,8 @@ P
 else
     echo "SKIP: python3-onnx is not installed: no such networks"
 fi
-expect 2 "none of order, recompute, swap, compress, split" $tenure fit $mobile --budget 8MiB --allow parts
-expect 2 "give that, too" $tenure plan $net --extra-work 10%
+expect 2 "not one of order, recompute, swap, compress, split" $tenure fit $mobile --budget 8MiB --allow parts
+expect 2 "needs --split" $tenure plan $net --extra-work 10%
 expect 2 "extra-work" $tenure plan $net --split --extra-work lots
-expect 2 "split is for offsets" $tenure plan $net --split --form objects
+expect 2 "split cannot be combined with --form" $tenure plan $net --split --form objects
 exit $failed

@@ -13,7 +13,7 @@ expect 0 "x less, [0-9]+ region" $tenure split $net --extra-work 25% -o small.tf
 expect 0 "of [0-9]+ bytes, [0-9]+ region" $tenure split $net --budget 56KiB --plan -o planned.tflite --brief
 expect 0 "fits" $tenure arena planned.tflite --max 56KiB
 expect 0 "valid" $tenure verify planned.tflite
-expect 0 "as it is: no operator" $tenure split $net --budget 1MiB
+expect 0 "it fits without tiles" $tenure split $net --budget 1MiB
 $tenure split $net --extra-work 0.25 --json >told.json || failed=1
 $tenure arena small.tflite --plan none --json >arena.json || failed=1
 python3 - <<'P' || failed=1
@@ -59,16 +59,16 @@ expect 2 "would replace the input 'small.tflite'; write to another file, or give
 cp $net own.tflite
 expect 0 "x less" $tenure split own.tflite --extra-work 25% -o ./own.tflite --overwrite
 cmp own.tflite small.tflite || { echo "FAILED: --overwrite writes something else"; failed=1; }
-expect 2 "is written as .tflite" $tenure split $net -o small.onnx
-expect 2 "neither a .tflite nor an .onnx" $tenure split there.txt
+expect 2 "must end in .tflite" $tenure split $net -o small.onnx
+expect 2 "is not a .tflite or .onnx model" $tenure split there.txt
 expect 2 "No such file" $tenure split nowhere.tflite
 expect 2 "only a .tflite file" $tenure split $models/unet64.onnx --plan
 expect 2 "has a head" $tenure split $models/unet64.onnx --head
 expect 0 "x less" $tenure split $net --head --extra-work 25%
 expect 2 "which model" $tenure split
-expect 2 "hold nothing" $tenure split $net --budget 0
+expect 2 "must be above 0" $tenure split $net --budget 0
 expect 2 "extra-work" $tenure split $net --extra-work lots
-expect 2 "one file to write" $tenure split $net -o a.tflite -o b.tflite
+expect 2 "give this option only once" $tenure split $net -o a.tflite -o b.tflite
 head -c 3000 $net >half.tflite
 expect 2 "half.tflite" $tenure split half.tflite --extra-work 25% -o none.tflite
 exit $failed

@@ -128,7 +128,7 @@ def check_inference(devices):
 def check_what_is_refused():
     words = ["run", "skip.onnx", "--budget", "1GiB"]
     for extra, message in ((["--swap-device", "opncl"], "did you mean"),
-                           (["--swap-device", "cuda", "--allow", "recompute"], "--swap-device is for --allow swap")):
+                           (["--swap-device", "cuda", "--allow", "recompute"], "--swap-device needs --allow swap")):
         done = run([*words, *extra], (2,))
         assert message in done.stderr, done
     nowhere = {"TENURE_CUDART": "nowhere.so"}  # nothing is swapped, and its speed is said: nobody asks for it

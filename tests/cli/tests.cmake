@@ -25,6 +25,10 @@ if(TARGET tenure_command)
   tenure_test(cli.estimate_runs NEEDS TENURE_PYTHON3
               COMMAND ${TENURE_PYTHON3} ${here}/estimate_runs.py ${tenure} ${models} ${shared})
   tenure_test(cli.weights NEEDS TENURE_PYTHON3 COMMAND ${TENURE_PYTHON3} ${here}/weights.py ${tenure})
+  if(NOT TENURE_TEST_PREFIX) # one build is enough: the pages show what the release build prints
+    tenure_test(cli.pages NEEDS TENURE_PYTHON3
+                COMMAND ${TENURE_PYTHON3} ${here}/pages.py ${tenure} ${PROJECT_SOURCE_DIR})
+  endif()
   tenure_test(cli.documents NEEDS TENURE_PYTHON3
               COMMAND ${TENURE_PYTHON3} ${here}/documents.py ${tenure} ${models} ${here}/cases)
   tenure_test(cli.planners NEEDS TENURE_PYTHON3

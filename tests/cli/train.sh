@@ -65,7 +65,7 @@ P
     expect 0 '"fitted":' $train --steps 2 --loss-parts 4 --budget "$(cat less_parts)" --check naive --checkpoint fit.ck --json
     check "run['arena'] + run['weights'] <= $(cat less_parts) and run['measured_peak'] == run['planned_peak']"
     cmp -s parts.ck fit.ck || { echo "FAILED: --budget changes the bits of a loss in parts"; failed=1; }
-    expect 2 'none of bits, csr' $train --steps 1 --codecs bits,zip
+    expect 2 'not one of bits, csr' $train --steps 1 --codecs bits,zip
     expect 1 'would do' $train --budget "$(cat less)" --pass keep
     expect 2 '' $train --steps 1 --recompute-share x
     for switch in --no-rewrite --plain "--order memory" "--threads 2" "--dtype f32" "--recompute-share 0.3"; do
@@ -90,9 +90,9 @@ P
     expect 0 '' $rates --steps 2 --lr 0.01 --resume first.ck --checkpoint half.ck
     expect 0 '' $rates --steps 2 --lr 0.01 --warmup 1 --checkpoint fall.ck
     cmp -s half.ck fall.ck || { echo "FAILED: --warmup has another rate"; failed=1; }
-    expect 2 'none of constant' $train --steps 1 --lr-schedule steep
-    expect 2 'neither dynamic nor' $train --steps 1 --loss-scale 0
-    expect 2 'none of' $train --steps 1 --dtype f8
+    expect 2 'not one of constant' $train --steps 1 --lr-schedule steep
+    expect 2 'use a number above 0, or dynamic' $train --steps 1 --loss-scale 0
+    expect 2 'not one of' $train --steps 1 --dtype f8
     expect 0 '"format":"tenure-train"' $train --steps 2 --json
     check 'run["planned_peak"] == run["measured_peak"] == run["arena"] > 0 and run["steps"] == 2'
     expect 1 'least found takes' $train --budget 1KiB
@@ -135,7 +135,7 @@ expect 0 'loss' $train --steps 4 --checkpoint part.ck --log part.csv
 echo '5,0,0' >>part.csv
 expect 0 'loss' $train --steps 7 --resume part.ck --log part.csv
 cmp whole.csv part.csv || failed=1
-expect 0 'is at step 4 of 2; nothing is left' $train --steps 2 --resume part.ck
+expect 0 'is at step 4 of 2; no steps are left' $train --steps 2 --resume part.ck
 grep -q loss out && { echo "FAILED: the loss of no step"; failed=1; }
 expect 0 '' $train --steps 2 --resume part.ck --json
 check '"loss" not in run and run["steps"] == 4'

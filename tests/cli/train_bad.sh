@@ -20,9 +20,9 @@ expect 2 "'z' is another" $tenure train two.onnx --data x.npy,y.npy
 expect 0 'loss' $tenure train fixed.onnx --data x.npy,y.npy
 expect 0 'loss' $tenure train fixed.onnx --data x.npy,y.npy --batch 8
 expect 2 "no parameter matches|pattern" $good --freeze 'nothing*'
-expect 2 'trains nothing' $good --optimizer none
+expect 2 'cannot train a model' $good --optimizer none
 expect 2 '' $tenure train x.npy --data x.npy,y.npy
-expect 2 'no input of samples' $tenure train nothing.onnx --data x.npy,y.npy
+expect 2 'no input for samples' $tenure train nothing.onnx --data x.npy,y.npy
 head -c 900 cnn.onnx >cut.onnx
 expect 2 '' $tenure train cut.onnx --data x.npy,y.npy
 
@@ -40,8 +40,8 @@ expect 0 'steps +2,' $tenure train scaled.onnx --data x.npy,y.npy --freeze scale
     --checkpoint two.ck
 cmp new.ck two.ck || { echo "FAILED: the checkpoint before the numbers went is another"; failed=1; }
 
-expect 2 '--momentum is for --optimizer momentum, not adam' $good --momentum 0.5
-expect 2 '--momentum 0 is --optimizer sgd' $good --optimizer momentum --momentum 0
+expect 2 '--momentum needs --optimizer momentum, not adam' $good --momentum 0.5
+expect 2 '--momentum: 0 is not supported; use --optimizer sgd' $good --optimizer momentum --momentum 0
 expect 0 'loss' $good --steps 1 --momentum 0.5 --optimizer momentum
 
 # names in a file do not steer the terminal; letters of other languages stay

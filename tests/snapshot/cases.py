@@ -57,7 +57,7 @@ def check_no_history():
     for word in ("_record_memory_history", "no history"):
         if word not in text:
             wrong.append("no history: the text lacks %s" % word)
-    for word in ("at the peak", "what the same requests need"):
+    for word in ("at the peak", "same requests in other pools"):
         if word in text:
             wrong.append("no history: the text has '%s'" % word)
 

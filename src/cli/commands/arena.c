@@ -1,8 +1,8 @@
-/* arena.c - `tenure arena`: how large the tensor arena of a microcontroller must be.
+/* arena.c - `tenure arena`: the size of the tensor arena of a microcontroller.
  *
- * The head comes from a plan (ours, or the one inside the model), the rest from what TensorFlow
- * Lite Micro is known to allocate (tn_micro_arena_of). Everything is computed twice: with the least
- * that the kernels may ask for, and with the most.
+ * The head comes from a plan (ours, or the one inside the model), the rest from the known
+ * allocations of TensorFlow Lite Micro (tn_micro_arena_of). Every number is computed twice, with
+ * the smallest and with the largest scratch that the kernels may need.
  */
 #include "cli/cli.h"
 #include "cli/holders.h"
@@ -17,25 +17,28 @@
 #include "base/base.h"
 #include "report/format.h"
 
-#define ARENA_ROUND 16u       /* totals are multiples of it */
+#define ARENA_ROUND 16u       /* totals are multiples of this */
 #define ARENA_OUTPUTS_MAX 16u /* more than there are formats */
-#define ARENA_BINDING 8u      /* tensors that are named when it does not fit */
+#define ARENA_BINDING 8u      /* tensors listed if it does not fit */
 
 enum { ARENA_TARGET = 400, ARENA_MAX, ARENA_PLAN, ARENA_PLANNER, ARENA_TIMEOUT, ARENA_JSON };
 
 #define ARENA_OPTIONS(X)                                                                           \
-    X(ARENA_TARGET, "target", "NAME", "cortex-m0 to cortex-m85, or x86-64 (cortex-m4)")            \
+    X(ARENA_TARGET, "target", "NAME",                                                              \
+      "processor: cortex-m0 to cortex-m85, or x86-64 (default: cortex-m4)")                        \
     X(ARENA_MAX, "max", "SIZE",                                                                    \
-      "bytes there are: exit status 1 when the file as it is, or the one that -o writes, may "     \
-      "need more")                                                                                 \
-    X(ARENA_PLAN, "plan", "WHOSE",                                                                 \
-      "ours; inside, the one in the model; none, the run time's own (inside, where there is one, " \
-      "else ours)")                                                                                \
-    X(ARENA_PLANNER, "planner", "NAME", "one of `tenure list planners` (auto)")                    \
-    X(ARENA_TIMEOUT, "timeout", "TIME", "plan for 10s, 500ms, 2m at most (no limit)")              \
+      "check that the arena fits in this many bytes, for the file as it is, or for the file that " \
+      "-o writes; exit status 1 if it may need more")                                              \
+    X(ARENA_PLAN, "plan", "ours|inside|none",                                                      \
+      "plan to use: ours, computed now; inside, the plan in the model file; none, the one that "   \
+      "the runtime makes (default: inside if the model has a plan, else ours)")                    \
+    X(ARENA_PLANNER, "planner", "NAME", "planner: one of `tenure list planners` (default: auto)")  \
+    X(ARENA_TIMEOUT, "timeout", "TIME",                                                            \
+      "stop planning after this time, such as 10s, 500ms or 2m, with the best plan so far "        \
+      "(default: no limit)")                                                                       \
     X('o', "output", "FILE",                                                                       \
-      "write the plan with the most that kernels ask for: .h with the whole arena, .tflite with "  \
-      "the plan inside, .json .csv .html .svg; may be repeated")                                   \
+      "write the plan for the largest scratch that kernels may need: .h with the whole arena, "    \
+      ".tflite with the plan inside, .json .csv .html .svg; may be repeated")                      \
     X(ARENA_JSON, "json", NULL, "print one JSON object instead of the table")
 
 typedef enum arena_plan { ARENA_AUTO, ARENA_OURS, ARENA_INSIDE, ARENA_NONE } arena_plan;
@@ -43,9 +46,9 @@ typedef enum arena_plan { ARENA_AUTO, ARENA_OURS, ARENA_INSIDE, ARENA_NONE } are
 /* One end of the interval. */
 typedef struct arena_end {
     tn_micro_arena planned, online; /* with the plan; without any */
-    tn_micro_arena as_is;           /* of the file that was given: with the plan inside, if any */
-    uint64_t lower_bound;           /* of the head, as our lives see it */
-    uint64_t head_alignment;        /* bytes that rounding adds at the head's peak */
+    tn_micro_arena as_is;           /* the given file, with the plan inside if it has one */
+    uint64_t lower_bound;           /* of the head, by our live ranges */
+    uint64_t head_alignment;        /* bytes that alignment adds at the head's peak */
 } arena_end;
 
 typedef struct arena_arguments {
@@ -57,11 +60,11 @@ typedef struct arena_arguments {
     const char *outputs[ARENA_OUTPUTS_MAX];
     uint32_t output_count;
     bool json;
-    /* what was found */
-    arena_end ends[2];   /* the least, the most */
-    tn_layout layout;    /* of the most */
-    uint32_t tail_bank;  /* with banks: where the tail has room; bank_count: nowhere */
-    cli_holders holders; /* at the head's peak, of the most */
+    /* results */
+    arena_end ends[2];   /* smallest and largest */
+    tn_layout layout;    /* of the largest */
+    uint32_t tail_bank;  /* with banks: the bank of the tail; bank_count: none has room */
+    cli_holders holders; /* at the peak of the largest head */
     tn_verdict verdict;
 } arena_arguments;
 
@@ -87,7 +90,7 @@ static error_t arena_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case ARENA_MAX:
         arguments->max = cli_size(state, "max", value);
-        if (arguments->max == 0) cli_misuse(state, "--max: 0 bytes hold nothing");
+        if (arguments->max == 0) cli_misuse(state, "--max: the size must be above 0");
         return 0;
     case ARENA_PLAN:
         arguments->plan = arena_whose(state, value);
@@ -109,18 +112,21 @@ static error_t arena_parse(int key, char *value, struct argp_state *state) {
         cli_input_take(&arguments->input, state, "input", value);
         return 0;
     case ARGP_KEY_END:
-        if (arguments->input.path == NULL) cli_misuse(state, "which model?");
+        if (arguments->input.path == NULL) cli_misuse(state, "no model given; pass a .tflite file");
         if (!tn__has_suffix(arguments->input.path, ".tflite"))
-            cli_misuse(state, "'%s' is not a .tflite model", arguments->input.path);
+            cli_misuse(state, "'%s' is not a .tflite model; use `tenure plan` for other models",
+                       arguments->input.path);
         if (arguments->input.whom.runner != CLI_RUNNER_NONE)
-            cli_misuse(state, "--kernels: of a microcontroller: reference, cmsis-nn or any");
+            cli_misuse(state, "--kernels: for a microcontroller use reference, cmsis-nn or any");
         if (arguments->input.statics != TN_STATIC_APART)
-            cli_misuse(state, "--static: a microcontroller keeps weights in the model's file");
+            cli_misuse(
+                state,
+                "--static: a microcontroller keeps weights in the model file; remove the option");
         if (arguments->input.bank_count > 0 && arguments->max > 0)
-            cli_misuse(state, "--max is for one memory; banks have capacities: --bank NAME=SIZE");
+            cli_misuse(state, "--max cannot be combined with --bank; give each bank a capacity, "
+                              "--bank NAME=SIZE");
         if (arguments->output_count > 0 && arguments->plan > ARENA_OURS)
-            cli_misuse(state, "-o writes our plan; leave --plan %s out",
-                       arena_plans[arguments->plan]);
+            cli_misuse(state, "-o writes our plan; remove --plan %s", arena_plans[arguments->plan]);
         if (arguments->output_count > 0) arguments->plan = ARENA_OURS;
         if (arguments->input.alignment == 0) arguments->input.alignment = CLI_TFLITE_ALIGNMENT;
         return 0;
@@ -129,9 +135,9 @@ static error_t arena_parse(int key, char *value, struct argp_state *state) {
     }
 }
 
-/* --- finding out ------------------------------------------------------------------------------ */
+/* --- computing -------------------------------------------------------------------------------- */
 
-/* Without a wish: the plan inside, when there is one. */
+/* Without --plan, uses the plan inside if the model has one. */
 static tn_status arena_choose_plan(arena_arguments *arguments, uint64_t *offsets, tn_error *error) {
     const cli_input *input = &arguments->input;
     if (arguments->plan != ARENA_AUTO && arguments->plan != ARENA_INSIDE) return TN_OK;
@@ -154,7 +160,7 @@ static tn_status arena_plan_ours(arena_arguments *arguments, uint64_t *offsets, 
     return tn__report_offsets(input->occupancy, &arguments->layout, offsets, error);
 }
 
-/* What lives at the head's peak, and what alignment adds to it. */
+/* The tensors live at the head's peak, and the bytes that alignment adds. */
 static tn_status arena_bind(arena_arguments *arguments, arena_end *end, tn_error *error) {
     const tn_problem *problem = arguments->input.problem;
     int64_t step;
@@ -189,7 +195,7 @@ static tn_status arena_find_end(arena_arguments *arguments, bool most, uint64_t 
                              &end->planned, NULL, error);
 }
 
-/* The tail goes where it leaves most room: banks that are larger are slower. */
+/* The tail goes to the bank that then has most room left, because larger banks are slower. */
 static void arena_place_tail(arena_arguments *arguments) {
     uint64_t tail = arguments->ends[1].planned.tail, best = 0;
     arguments->tail_bank = arguments->layout.bank_count;
@@ -202,7 +208,8 @@ static void arena_place_tail(arena_arguments *arguments) {
     }
 }
 
-/* Around control flow our lives are longer, for other run times; then no plan may be the best one.
+/* Around control flow our live ranges are longer, as other runtimes need; then the runtime's own
+ * plan may be smaller.
  */
 static void arena_do_without(arena_arguments *arguments) {
     if (arguments->ends[1].planned.total <= arguments->ends[1].online.total) return;
@@ -228,9 +235,9 @@ done:
     return status;
 }
 
-/* --- telling ---------------------------------------------------------------------------------- */
+/* --- output ----------------------------------------------------------------------------------- */
 
-/* What is judged: the file that was given, or the one that this call writes. */
+/* The arena to judge: of the given file, or of the file that this call writes. */
 static const tn_micro_arena *arena_judged(const arena_arguments *arguments, int end) {
     const arena_end *it = &arguments->ends[end];
     return arguments->output_count > 0 ? &it->planned : &it->as_is;
@@ -242,10 +249,10 @@ static bool arena_fits(const arena_arguments *arguments) {
 }
 
 static const char *arena_whom(const arena_arguments *arguments) {
-    return arguments->output_count > 0 ? "with the plan that is written" : "as the file is";
+    return arguments->output_count > 0 ? "with the written plan" : "without changes";
 }
 
-/* What our plan would change, where the file is judged without it. */
+/* Prints the size with our plan, if the file is judged without it. */
 static void arena_print_would(const arena_arguments *arguments) {
     const tn_micro_arena *planned = &arguments->ends[1].planned;
     char text[TN_SIZE_TEXT_MAX];
@@ -255,7 +262,7 @@ static void arena_print_would(const arena_arguments *arguments) {
            planned->total <= arguments->max ? "it fits" : "it does not fit either");
 }
 
-/* Without blanks at the end: tables end up in files. */
+/* Removes trailing blanks. */
 static void arena_line(char *line) {
     size_t length = strlen(line);
     while (length > 0 && line[length - 1] == ' ') line[--length] = '\0';
@@ -293,21 +300,21 @@ static void arena_print_binding(const arena_arguments *arguments) {
                tn_size_format(most->planned.tail, text));
         return;
     }
-    printf("\n  does not fit %s: %s are there; the smallest capacity that would do is ",
-           arena_whom(arguments), tn_size_format(arguments->max, text));
+    printf("\n  does not fit %s in %s; the smallest sufficient capacity is ", arena_whom(arguments),
+           tn_size_format(arguments->max, text));
     printf("%s\n", tn_size_format(arena_judged(arguments, 1)->total, text));
     arena_print_would(arguments);
     if (arena_judged(arguments, 0)->total <= arguments->max)
-        printf("  with the kernels that ask for least it would fit; see --kernels\n");
+        printf("  with the kernels that need least scratch it would fit; see --kernels\n");
     printf("\n");
     cli_holders_print(&arguments->holders, ARENA_BINDING, stdout);
 }
 
 static const char *arena_plan_text(const arena_arguments *arguments) {
     if (arguments->plan == ARENA_INSIDE) return "the plan inside the model";
-    if (arguments->plan == ARENA_NONE) return "no plan: the run time decides";
-    return arguments->verdict == TN_VERDICT_OPTIMAL ? "planned here, no plan needs less"
-                                                    : "planned here";
+    if (arguments->plan == ARENA_NONE) return "planned by the runtime";
+    return arguments->verdict == TN_VERDICT_OPTIMAL ? "planned by Tenure; no plan needs less"
+                                                    : "planned by Tenure";
 }
 
 /* One line. */
@@ -335,7 +342,7 @@ static void arena_print(const arena_arguments *arguments) {
     printf("  %-30s %14s %14s\n", "bytes", "at least", "at most");
     arena_row("head: tensors and scratch", low->head, high->head,
               arguments->plan == ARENA_OURS ? arguments->holders.title : "");
-    arena_row("tail: what stays", low->tail, high->tail, "");
+    arena_row("tail: persistent data", low->tail, high->tail, "");
     for (uint32_t part = 0; part < TN_MICRO_PART_COUNT; part++) {
         char name[48];
         snprintf(name, sizeof name, "  %s", tn_micro_part_name(part));
@@ -343,8 +350,8 @@ static void arena_print(const arena_arguments *arguments) {
     }
     arena_row("  alignment", low->tail_alignment, high->tail_alignment, "");
     arena_row("temporary, before the head", low->temporary, high->temporary,
-              "while the interpreter prepares");
-    arena_row("total", low->total, high->total, "the arena, at a multiple of 16");
+              "during setup of the interpreter");
+    arena_row("total", low->total, high->total, "the arena, a multiple of 16");
     if (low->total >= low->used + ARENA_ROUND)
         printf("  %-30s %14s %14s  the temporary part decides\n", "", "", "");
     printf("\n");
@@ -352,28 +359,28 @@ static void arena_print(const arena_arguments *arguments) {
     arena_row("lower bound of the head", least->lower_bound, most->lower_bound, "");
     if (arguments->plan != ARENA_NONE)
         arena_row("total without a plan", least->online.total, most->online.total,
-                  "as TensorFlow Lite Micro plans");
+                  "planned by TensorFlow Lite Micro");
     if (high->unknown_ops)
-        printf("\n  %u operators have kernels that are not known here (custom ones, too): 0 to 256 "
-               "bytes each\n",
+        printf("\n  %u operators have unknown kernels (such as custom ones); each is counted with "
+               "0 to 256 bytes\n",
                high->unknown_ops);
     if (arguments->input.bank_count > 0) arena_print_banks(arguments);
     char text[TN_SIZE_TEXT_MAX];
     if (!arena_fits(arguments))
         arena_print_binding(arguments);
     else if (arguments->max)
-        printf("\n  fits %s: %s are left\n", arena_whom(arguments),
+        printf("\n  fits %s: %s left\n", arena_whom(arguments),
                tn_size_format(arguments->max - arena_judged(arguments, 1)->total, text));
 }
 
-/* --- as JSON --- */
+/* --- JSON --- */
 
 static void arena_json_range(tn__text *text, const char *name, uint64_t low, uint64_t high) {
     tn__text_printf(text, "\"%s\": {\"least\": %" PRIu64 ", \"most\": %" PRIu64 "}", name, low,
                     high);
 }
 
-/* What would have to go. */
+/* The tensors at the peak. */
 static void arena_json_binding(const arena_arguments *arguments, tn__text *text) {
     if (arena_fits(arguments)) return;
     tn__text_put(text, ", ");
@@ -491,11 +498,9 @@ static tn_status arena_write(arena_arguments *arguments, tn_error *error) {
 }
 
 static const char arena_doc[] =
-    "Tells how large the arena of TensorFlow Lite Micro must be for MODEL (.tflite), from the file "
-    "alone: "
-    "the head, the tail and what is needed for a moment. Where kernels, cores or versions differ "
-    "there are two numbers, the least and the most; docs/microcontrollers.md says where each comes "
-    "from.\v"
+    "Prints the size of the TensorFlow Lite Micro arena for MODEL (.tflite), from the file alone: "
+    "the head, the tail and temporary memory. If kernels, cores or versions differ, it prints the "
+    "smallest and the largest number. docs/microcontrollers.md explains each number.\v"
     "Examples:\n"
     "  tenure arena person.tflite --target cortex-m4 --max 96KiB\n"
     "  tenure arena person.tflite --kernels cmsis-nn --json\n"
@@ -504,20 +509,21 @@ static const char arena_doc[] =
     "Exit status: 0 it fits, 1 it does not, 2 bad usage or input, 3 stopped before an answer, 4 "
     "internal error.";
 
-/* What shared options mean here. */
+/* The meaning of shared options in this command. */
 static char *arena_help(int key, const char *text, void *input) {
     (void)input;
     switch (key) {
     case CLI_ALIGNMENT:
-        return strdup("of every buffer that has none of its own (16)");
+        return strdup("alignment in bytes of every buffer without its own (default: 16)");
     case CLI_KERNELS:
-        return strdup(
-            "of the kernels that ask for scratch: reference, cmsis-nn or any, the most (any)");
+        return strdup("kernels that determine the scratch memory: reference, cmsis-nn, or any for "
+                      "the larger of both (default: any)");
     case CLI_ORDER:
-        return strdup("one of `tenure list orders`, or auto (file); the run time keeps the order "
-                      "of the file");
+        return strdup("order of the operators: one of `tenure list orders`, or auto; the runtime "
+                      "keeps the order of the file (default: file)");
     case CLI_STATIC:
-        return strdup("apart is all there is: a microcontroller keeps weights in the model's file");
+        return strdup("only apart is supported, because a microcontroller keeps weights in the "
+                      "model file (default: apart)");
     default:
         return (char *)(uintptr_t)text;
     }
@@ -550,7 +556,7 @@ static int arena_run(int count, char **words) {
 
 const cli_command cli_command_arena = {
     .name = "arena",
-    .summary = "how large the tensor arena of a microcontroller must be",
+    .summary = "compute the size of a microcontroller's tensor arena",
     .first = "output max target kernels plan bank json",
     .parser = &arena_parser,
     .run = arena_run,

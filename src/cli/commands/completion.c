@@ -1,12 +1,13 @@
-/* completion.c - `tenure completion`: what bash, zsh or fish complete words by, made of the tables
- * that words are parsed by. The build writes the three files and installs them where shells look.
+/* completion.c - `tenure completion`: the completion scripts of bash, zsh and fish, generated from
+ * the option tables. The build writes the three files and installs them in the folders of the
+ * shells.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
 
-#define COMPLETION_VALUES 4096u /* bytes of the words that may stand behind an option */
+#define COMPLETION_VALUES 4096u /* bytes of the values of an option */
 
 typedef enum completion_shell { COMPLETION_BASH, COMPLETION_ZSH, COMPLETION_FISH } completion_shell;
 
@@ -15,7 +16,7 @@ typedef struct completion_arguments {
     bool given;
 } completion_arguments;
 
-/* --- what may stand behind an option --- */
+/* --- values of options --- */
 
 /* Options whose value is a name of a list. */
 static const struct {
@@ -33,7 +34,7 @@ static void completion_list(const char *name, char values[COMPLETION_VALUES]) {
     }
 }
 
-/* "a b c" of an argument that is told as "a|b|c"; "" where it is told by a kind, "SIZE". */
+/* "a b c" for an argument "a|b|c"; "" for a kind of value, such as "SIZE". */
 static void completion_choices(const char *argument, char values[COMPLETION_VALUES]) {
     if (argument == NULL || argument[strcspn(argument, "=,[@/:ABCDEFGHIJKLMNOPQRSTUVWXYZ")] != '\0')
         return;
@@ -53,12 +54,12 @@ static void completion_values(const cli_option *option, char values[COMPLETION_V
 static bool completion_takes_file(const cli_option *option) {
     return option->argument != NULL &&
            (strstr(option->argument, "FILE") != NULL || strstr(option->argument, "DIR") != NULL ||
-            strstr(option->argument, "WHAT") != NULL);
+            strstr(option->argument, "DATA") != NULL);
 }
 
-/* --- words in quotes --- */
+/* --- quoting --- */
 
-/* Inside single quotes of any of the three shells: as far as the first sentence goes. */
+/* Writes the first sentence for use inside single quotes, in any of the three shells. */
 static void completion_quote(const char *text, const char *escaped) {
     for (; *text != '\0' && *text != ';' && strncmp(text, ". ", 2) != 0; text++) {
         if (*text == '\'' || *text == '`')
@@ -103,7 +104,7 @@ static void completion_bash(void) {
     printf("# bash completion of tenure; made by `tenure completion bash`\n"
            "_tenure() {\n"
            "    local word=${COMP_WORDS[COMP_CWORD]} option=${COMP_WORDS[COMP_CWORD-1]}\n"
-           "    local commands='help");
+           "    local commands='help version");
     for (uint32_t i = 0; i < cli_command_count(); i++) printf(" %s", cli_command_at(i)->name);
     printf("' lists='");
     for (uint32_t i = 0; i < cli_list_count(); i++)
@@ -174,7 +175,8 @@ static void completion_zsh_option(const cli_option *option) {
 static void completion_zsh(void) {
     printf("#compdef tenure\n# zsh completion of tenure; made by `tenure completion zsh`\n"
            "_tenure() {\n    local -a commands arguments\n    commands=(\n"
-           "        'help:what commands and options there are'\n");
+           "        'help:list the commands, or show the help of one'\n"
+           "        'version:print the version and the libraries of this build'\n");
     for (uint32_t i = 0; i < cli_command_count(); i++) {
         printf("        '%s:", cli_command_at(i)->name);
         completion_quote(cli_command_at(i)->summary, ":\\");
@@ -225,8 +227,12 @@ static void completion_fish_option(const cli_command *command, const cli_option 
 }
 
 static void completion_fish(void) {
-    printf("# fish completion of tenure; made by `tenure completion fish`\n"
-           "complete -c tenure -n __fish_use_subcommand -f -a help -d 'what there is'\n");
+    printf(
+        "# fish completion of tenure; made by `tenure completion fish`\n"
+        "complete -c tenure -n __fish_use_subcommand -f -a help -d 'list the commands, or show "
+        "the help of one'\n"
+        "complete -c tenure -n __fish_use_subcommand -f -a version -d 'print the version and the "
+        "libraries of this build'\n");
     for (uint32_t i = 0; i < cli_command_count(); i++) {
         const cli_command *command = cli_command_at(i);
         cli_options options;
@@ -254,16 +260,17 @@ static error_t completion_parse(int key, char *value, struct argp_state *state) 
     completion_arguments *arguments = state->input;
     switch (key) {
     case ARGP_KEY_ARG:
-        if (arguments->given) cli_misuse(state, "one shell, not '%.60s' too", value);
+        if (arguments->given)
+            cli_misuse(state, "give only one shell; '%.60s' is a second one", value);
         while (completion_shells[arguments->shell] != NULL &&
                strcmp(completion_shells[arguments->shell], value) != 0)
             arguments->shell++;
         if (completion_shells[arguments->shell] == NULL)
-            cli_misuse(state, "'%.60s' is not a shell known here: bash, zsh or fish", value);
+            cli_misuse(state, "'%.60s' is not a supported shell; use bash, zsh or fish", value);
         arguments->given = true;
         return 0;
     case ARGP_KEY_END:
-        if (!arguments->given) cli_misuse(state, "which shell? bash, zsh or fish");
+        if (!arguments->given) cli_misuse(state, "no shell given; write bash, zsh or fish");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -271,8 +278,8 @@ static error_t completion_parse(int key, char *value, struct argp_state *state) 
 }
 
 static const char completion_doc[] =
-    "Prints the script by which SHELL completes words of this command: commands, options, names of "
-    "planners and the like, files. An installed tenure has brought it along.\v"
+    "Prints the completion script of a shell. It completes commands, options, names such as "
+    "planners, and files. An installed tenure has already installed it.\v"
     "Examples:\n"
     "  eval \"$(tenure completion bash)\"\n"
     "  tenure completion zsh > ~/.zfunc/_tenure\n"
@@ -293,7 +300,7 @@ static int completion_run(int count, char **words) {
 
 const cli_command cli_command_completion = {
     .name = "completion",
-    .summary = "the script by which bash, zsh or fish complete words of this command",
+    .summary = "print the completion script for bash, zsh or fish",
     .first = "",
     .parser = &completion_parser,
     .run = completion_run,

@@ -1,9 +1,9 @@
-/* diff.c - `tenure diff`: how far the peak moved between two models or plans, and who moved it.
+/* diff.c - `tenure diff`: compares the peaks of two models or plans, tensor by tensor.
  *
- * The bytes that live at the peak are compared tensor by tensor: those of one name, then of what is
- * left those of one operator and shape (a renamed layer), then those of one operator and size. What
- * finds no partner is new or gone. So the changes add up to the change of the live bytes; what the
- * arenas differ by beyond that is alignment and holes.
+ * Tensors that are live at the peaks are paired by name. The rest are paired by operator and shape
+ * (a renamed layer), then by operator and size. A tensor without a partner is new or gone. So the
+ * changes add up to the change in live bytes; any further difference of the arenas is alignment and
+ * holes.
  */
 #include "cli/cli.h"
 #include "cli/holders.h"
@@ -17,25 +17,28 @@
 #include "report/format.h"
 
 #define DIFF_OUTPUTS_MAX 4u
-#define DIFF_SHOWN 12u /* the largest; --json has all */
+#define DIFF_SHOWN 12u /* the largest rows; --json has all */
 
 enum { DIFF_MAX = 400, DIFF_PLANNER, DIFF_TIMEOUT, DIFF_JSON };
 
 #define DIFF_OPTIONS(X)                                                                            \
     X(DIFF_MAX, "max-increase", "SIZE",                                                            \
-      "2%, or bytes: exit status 1 when the peak grows by more (no limit)")                        \
-    X(DIFF_PLANNER, "planner", "NAME", "one of `tenure list planners` (auto)")                     \
-    X(DIFF_TIMEOUT, "timeout", "TIME", "plan each for 10s, 500ms, 2m at most (no limit)")          \
+      "exit status 1 if the peak grows by more than this, in percent (2%) or bytes (default: no "  \
+      "limit)")                                                                                    \
+    X(DIFF_PLANNER, "planner", "NAME", "planner: one of `tenure list planners` (default: auto)")   \
+    X(DIFF_TIMEOUT, "timeout", "TIME",                                                             \
+      "stop planning each input after this time, such as 10s, 500ms or 2m, with the best plan so " \
+      "far (default: no limit)")                                                                   \
     X('o', "output", "FILE",                                                                       \
-      "write both plans beside each other, to look at: a page, .html; may be repeated")            \
+      "write a page that shows both plans side by side, .html; may be repeated")                   \
     X(DIFF_JSON, "json", NULL, "print one JSON object instead of the table")
 
-/* Something that lives at the peak. */
+/* A tensor that is live at the peak. */
 typedef struct diff_item {
     const char *name, *op;
-    const tn_tensor *tensor; /* NULL: not known */
+    const tn_tensor *tensor; /* NULL: unknown */
     uint64_t bytes;
-    uint32_t partner; /* of the other side; TN_NONE: none */
+    uint32_t partner; /* index in the other side, or TN_NONE */
 } diff_item;
 
 typedef struct diff_side {
@@ -97,17 +100,19 @@ static error_t diff_parse(int key, char *value, struct argp_state *state) {
         cli_add_output(state, arguments->outputs, &arguments->output_count, DIFF_OUTPUTS_MAX,
                        value);
         if (!tn__has_suffix(arguments->outputs[arguments->output_count - 1], ".html"))
-            cli_misuse(state, "-o %s: two plans beside each other are a page, .html", value);
+            cli_misuse(state, "-o %s: the comparison can be written as .html only", value);
         return 0;
     case DIFF_JSON:
         arguments->json = true;
         return 0;
     case ARGP_KEY_ARG:
-        if (state->arg_num > 1) cli_misuse(state, "two inputs, not '%s' too", value);
+        if (state->arg_num > 1)
+            cli_misuse(state, "give only two inputs; '%s' is a third one", value);
         arguments->paths[state->arg_num] = cli_standard_input(state, value);
         return 0;
     case ARGP_KEY_END:
-        if (arguments->paths[1] == NULL) cli_misuse(state, "which two models or plans?");
+        if (arguments->paths[1] == NULL)
+            cli_misuse(state, "two inputs are needed; pass two models or plans");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -116,7 +121,8 @@ static error_t diff_parse(int key, char *value, struct argp_state *state) {
 
 /* --- one side --------------------------------------------------------------------------------- */
 
-/* A file with offsets is a plan and counts as it is; problems without, and models, are planned. */
+/* A file with offsets is a plan and is not planned again; models and problems without offsets are
+ * planned. */
 static tn_status diff_plan(diff_arguments *arguments, diff_side *side, tn_error *error) {
     cli_input *input = &side->input;
     uint64_t *offsets = NULL;
@@ -183,8 +189,8 @@ static bool diff_same_size(const diff_item *a, const diff_item *b) {
     return a->bytes == b->bytes && strcmp(a->op, b->op) == 0;
 }
 
-/* Pairs what is alike, the largest first. At the peak of a network live tens of tensors, of a
- * training step thousands: the square of that is fine. */
+/* Pairs equal tensors, the largest first. Tens of tensors are live at the peak of a network,
+ * thousands in a training step, so quadratic time is fine. */
 static void diff_match(diff_side *sides, diff_alike *alike) {
     for (uint32_t i = 0; i < sides[0].count; i++) {
         diff_item *before = &sides[0].items[i];
@@ -234,7 +240,7 @@ static tn_status diff_compare(diff_arguments *arguments, tn_error *error) {
     return TN_OK;
 }
 
-/* --- telling ---------------------------------------------------------------------------------- */
+/* --- output ----------------------------------------------------------------------------------- */
 
 static bool diff_is_within(const diff_arguments *arguments) {
     uint64_t before = arguments->sides[0].layout->peak, after = arguments->sides[1].layout->peak;
@@ -270,7 +276,7 @@ static void diff_print(const diff_arguments *arguments) {
     uint64_t before = sides[0].layout->peak, after = sides[1].layout->peak;
     if (cli_tone_asked().brief) {
         printf("%s: %s, %+.2f %%%s\n", arguments->paths[1], tn_size_format(after, text),
-               100 * diff_ratio(arguments), diff_is_within(arguments) ? "" : ", too much");
+               100 * diff_ratio(arguments), diff_is_within(arguments) ? "" : ", more than allowed");
         return;
     }
     for (int i = 0; i < 2; i++)
@@ -388,11 +394,10 @@ static void diff_release(diff_arguments *arguments) {
 }
 
 static const char diff_doc[] =
-    "Compares OLD and NEW, models (.onnx, .tflite) or plans (.csv, .json): how the peak changed, "
-    "and "
-    "which tensors that live at it are to blame, matched by name, then by operator and shape. A "
-    "gate "
-    "for continuous integration: the same files always give the same answer.\v"
+    "Compares the peaks of OLD and NEW, models (.onnx, .tflite) or plans (.csv, .json), and lists "
+    "the tensors that changed it. Tensors are matched by name, then by operator and shape. The "
+    "same files always give the same answer, so the command can be a gate in continuous "
+    "integration.\v"
     "Examples:\n"
     "  tenure diff main.json branch.json --max-increase 2%\n"
     "  tenure diff main.json branch.json -o both.html\n"
@@ -425,7 +430,7 @@ static int diff_run(int count, char **words) {
 
 const cli_command cli_command_diff = {
     .name = "diff",
-    .summary = "how far the peak moved between two models or plans, and who moved it",
+    .summary = "compare the peaks of two models or plans, tensor by tensor",
     .first = "output max-increase dim kernels json",
     .parser = &diff_parser,
     .run = diff_run,

@@ -1,5 +1,5 @@
-/* embed.c - `tenure embed`: tables of rows that are larger than memory: makes one, shows one, and
- * tells what a cache of its rows would hit. */
+/* embed.c - `tenure embed`: tables of embedding rows that are larger than memory: makes one, shows
+ * one, and computes the hits of a cache. */
 #include "cli/embed.h"
 
 #include <inttypes.h>
@@ -36,27 +36,32 @@ enum { EMBED_CREATE, EMBED_SHOW, EMBED_UNDO, EMBED_REPLAY };
 #define EMBED_SHOW_CACHE ((uint64_t)32 << 20) /* bytes; enough for the widest row */
 
 #define EMBED_OPTIONS(X)                                                                           \
-    X(EMBED_ROWS, "rows", "N", "rows of the table: 1000000 or 1e6")                                \
-    X(EMBED_DIM, "dim", "N", "numbers of a row (64)")                                              \
-    X(EMBED_TYPE, "type", "float32|float16|bfloat16", "of the numbers (float32)")                  \
+    X(EMBED_ROWS, "rows", "N", "number of rows of the table, such as 1000000 or 1e6")              \
+    X(EMBED_DIM, "dim", "N", "numbers per row (default: 64)")                                      \
+    X(EMBED_TYPE, "type", "float32|float16|bfloat16", "type of the numbers (default: float32)")    \
     X(EMBED_RULE, "optimizer", "sgd|adagrad|rowwise-adagrad",                                      \
-      "how rows are updated; what it keeps stands beside each row (sgd)")                          \
+      "optimizer of the rows; its state is stored with each row (default: sgd)")                   \
     X(EMBED_SCALE, "scale", "NUMBER",                                                              \
-      "first values lie evenly between -NUMBER and NUMBER (1 / sqrt(rows)); 0: zeros")             \
-    X(EMBED_SEED, "seed", "N", "of first values, and of what is drawn at random (0)")              \
+      "draw initial values uniformly between -NUMBER and NUMBER; 0 means zeros (default: 1 / "     \
+      "sqrt(rows))")                                                                               \
+    X(EMBED_SEED, "seed", "N", "seed of initial values and of random lookups (default: 0)")        \
     X(EMBED_ROW, "row", "N", "with show: print this row; may be repeated")                         \
-    X(EMBED_CACHE, "cache", "SIZE", "with replay: bytes of the cache, all of it counted")          \
+    X(EMBED_CACHE, "cache", "SIZE",                                                                \
+      "with replay: total size of the cache in bytes, bookkeeping included")                       \
     X(EMBED_POLICY, "policy", "NAME|all",                                                          \
-      "with replay: one of `tenure list row-policies`; may be repeated (all)")                     \
-    X(EMBED_BATCH, "batch", "N", "with replay: lookups whose rows are locked together (1)")        \
+      "with replay: eviction policy, one of `tenure list row-policies`; may be repeated "          \
+      "(default: all)")                                                                            \
+    X(EMBED_BATCH, "batch", "N",                                                                   \
+      "with replay: number of lookups whose rows are locked together (default: 1)")                \
     X(EMBED_ZIPF, "zipf", "EXPONENT",                                                              \
-      "with replay: draw lookups by Zipf's law, in place of TRACE")                                \
-    X(EMBED_LOOKUPS, "lookups", "N", "with --zipf: how many (1e6)")                                \
+      "with replay: draw random lookups by Zipf's law instead of reading TRACE")                   \
+    X(EMBED_LOOKUPS, "lookups", "N", "with --zipf: number of lookups (default: 1e6)")              \
     X(EMBED_TABLE, "table", "FILE",                                                                \
-      "with replay: do the lookups in this table, too, and tell how fast that was")                \
+      "with replay: also run the lookups in this table and print their speed")                     \
     X(EMBED_READER, "reader", "uring|threads|plain",                                               \
-      "with --table: what reads rows (uring where this process may use it, else threads)")         \
-    X(EMBED_SAMPLE, "sample", "N", "with replay: residents that policy sampled looks at (16)")     \
+      "with --table: how rows are read (default: uring if the system allows it, else threads)")    \
+    X(EMBED_SAMPLE, "sample", "N",                                                                 \
+      "with replay: number of rows that policy sampled compares (default: 16)")                    \
     X(EMBED_JSON, "json", NULL, "print one JSON object instead of the text")
 
 static const struct argp_option embed_options[] = {EMBED_OPTIONS(CLI_OPTION){0}};
@@ -86,7 +91,7 @@ static void embed_add_policy(embed_arguments *arguments, const char *name,
     }
     while (known < count && strcmp(name, tn_embedding_policy_name(known)) != 0) known++;
     if (known == count)
-        cli_misuse(state, "--policy: there is no policy '%.60s' for rows; %s", name,
+        cli_misuse(state, "--policy: there is no row policy '%.60s'; %s", name,
                    tn__near_of(name, count, tn_embedding_policy_name,
                                "see `tenure list row-policies`", asked));
     for (uint32_t i = 0; i < arguments->policy_count; i++)
@@ -98,7 +103,7 @@ static void embed_add_policy(embed_arguments *arguments, const char *name,
 static void embed_add_row(embed_arguments *arguments, const char *value, struct argp_state *state) {
     uint64_t row = embed_whole(state, "row", value, 0, TN_EMBEDDING_ROWS_MAX - 1);
     if (arguments->row_count == EMBED_ROWS_MAX)
-        cli_misuse(state, "--row: at most %u rows are shown at once", EMBED_ROWS_MAX);
+        cli_misuse(state, "--row: at most %u rows can be shown at once", EMBED_ROWS_MAX);
     arguments->rows[arguments->row_count++] = (uint32_t)row;
 }
 
@@ -106,7 +111,8 @@ static void embed_take(embed_arguments *arguments, const char *word, struct argp
     static const char *const actions[] = {EMBED_ACTIONS, NULL};
     char asked[TN__NEAR_TEXT];
     if (arguments->has_action) {
-        if (arguments->path != NULL) cli_misuse(state, "one file, not '%s' too", word);
+        if (arguments->path != NULL)
+            cli_misuse(state, "give only one file; '%s' is a second one", word);
         arguments->path = word;
         return;
     }
@@ -118,27 +124,29 @@ static void embed_take(embed_arguments *arguments, const char *word, struct argp
         arguments->has_action = true;
         return;
     }
-    cli_misuse(state, "'%.60s' is none of create, show, undo, replay%s%s", word,
+    cli_misuse(state, "'%.60s' is not one of create, show, undo, replay%s%s", word,
                near.name != NULL ? "; " : "", tn__near_ask(&near, "", asked));
 }
 
-/* What must be given, of each action. */
+/* Checks the required options of each action. */
 static void embed_check(embed_arguments *arguments, struct argp_state *state) {
     bool replays = arguments->action == EMBED_REPLAY;
     if (!arguments->has_action)
-        cli_misuse(state, "what is to be done? create, show, undo or replay");
-    if (!replays && arguments->path == NULL) cli_misuse(state, "which table? give a file");
+        cli_misuse(state, "no action given; write create, show, undo or replay");
+    if (!replays && arguments->path == NULL) cli_misuse(state, "no table given; pass its file");
     if (arguments->action == EMBED_CREATE && arguments->table.rows == 0)
-        cli_misuse(state, "create: how many rows? give --rows N");
+        cli_misuse(state, "create needs the number of rows; add --rows N");
     if (!replays) return;
     arguments->path = arguments->path != NULL ? cli_standard_input(state, arguments->path) : NULL;
     if ((arguments->path != NULL) == arguments->has_zipf)
-        cli_misuse(state, "replay: give a file of row numbers, or --zipf EXPONENT");
+        cli_misuse(state,
+                   "replay needs lookups; pass a file of row numbers, or add --zipf EXPONENT");
     if (arguments->has_zipf && arguments->table.rows == 0 && arguments->run == NULL)
-        cli_misuse(state, "--zipf: of how many rows? give --rows N");
-    if (arguments->cache_bytes == 0) cli_misuse(state, "replay: how large a cache? give --cache");
+        cli_misuse(state, "--zipf needs the number of rows; add --rows N");
+    if (arguments->cache_bytes == 0)
+        cli_misuse(state, "replay needs the size of the cache; add --cache SIZE");
     if (arguments->reader != NULL && arguments->run == NULL)
-        cli_misuse(state, "--reader reads a table; give --table, too");
+        cli_misuse(state, "--reader needs a table; add --table FILE");
     if (arguments->policy_count == 0) embed_add_policy(arguments, "all", state);
 }
 
@@ -226,9 +234,9 @@ static void embed_print_table(const char *path, const tn_embedding_facts *facts)
     char rows[TN__WORDS_MAX], size[TN_SIZE_TEXT_MAX];
     printf("  %s: %s rows of %u %s, %s\n", path, tn__grouped(table->rows, rows), table->dim,
            tn_dtype_name(table->type), tn_embedding_rule_name(table->rule));
-    printf("  %" PRIu64 " bytes a row with what the optimizer keeps, in all %s\n", facts->row_bytes,
+    printf("  %" PRIu64 " bytes per row with optimizer state, in total %s\n", facts->row_bytes,
            tn_size_format(tn__table_at(table, table->rows), size));
-    printf("  first values between -%g and %g, seed %" PRIu64 "\n", table->scale, table->scale,
+    printf("  initial values between -%g and %g, seed %" PRIu64 "\n", table->scale, table->scale,
            table->seed);
     printf("  %" PRIu64 " checkpoints\n", facts->checkpoints);
 }
@@ -287,7 +295,7 @@ static tn_status embed_show(const embed_arguments *arguments, tn_error *error) {
     return status;
 }
 
-/* Tells of the table after something was done with it. */
+/* Prints the table after an action. */
 static tn_status embed_told(const embed_arguments *arguments, const char *what, bool read_only,
                             tn_error *error) {
     tn_embedding *e = NULL;
@@ -334,10 +342,10 @@ static tn_status embed_work(embed_arguments *arguments, tn_error *error) {
 }
 
 static const char embed_doc[] =
-    "Tables of embedding rows that are larger than memory: `create` makes one in a file, `show` "
-    "tells of it, `undo` takes it back to its last checkpoint, `replay` tells what caches of its "
-    "rows hit in recorded lookups (TRACE: a row number on each line) or drawn ones, beside "
-    "Belady's bound.\v"
+    "Handles tables of embedding rows that are larger than memory. `create` makes one in a file, "
+    "`show` prints it, and `undo` restores its last checkpoint. `replay` computes the hits of "
+    "caches for recorded lookups (TRACE, one row number per line) or random ones, and compares "
+    "them with Belady's bound.\v"
     "Examples:\n"
     "  tenure embed create users.rows --rows 1e8 --dim 64 --optimizer adagrad\n"
     "  tenure embed show users.rows --row 7\n"
@@ -366,7 +374,7 @@ static int embed_run(int count, char **words) {
 
 const cli_command cli_command_embed = {
     .name = "embed",
-    .summary = "embedding tables larger than memory: make one, and see what a cache of it hits",
+    .summary = "make and show embedding tables larger than memory, and simulate their caches",
     .first = "rows dim optimizer cache policy batch zipf lookups table json",
     .parser = &embed_parser,
     .run = embed_run,

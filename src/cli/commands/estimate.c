@@ -1,4 +1,4 @@
-/* estimate.c - `tenure estimate`: how much memory, and does it fit? */
+/* estimate.c - `tenure estimate`: the memory of a model, and whether it fits. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,61 +44,70 @@ enum {
 };
 
 #define ESTIMATE_OPTIONS(X)                                                                        \
-    X(ESTIMATE_TRAIN, "train", NULL, "of a training step: forward, backward, update")              \
-    X(ESTIMATE_AS, "as", "pytorch", "of --train: as eager PyTorch runs it on the CPU")             \
-    X(ESTIMATE_BATCH, "batch", "N", "first extent of the inputs (as the file says)")               \
-    X(ESTIMATE_ALLOC, "alloc-policy", "WHEN",                                                      \
-      "memory is taken on demand, or at the start (demand)")                                       \
-    X(ESTIMATE_RELEASE, "release-policy", "WHEN", "and given back on death, or on exit (death)")   \
-    X(ESTIMATE_POOL, "pool", "NAME", "no plan: a pool serves it, one of `tenure list pools`")      \
+    X(ESTIMATE_TRAIN, "train", NULL, "estimate a training step: forward, backward, update")        \
+    X(ESTIMATE_AS, "as", "pytorch",                                                                \
+      "with --train: estimate eager PyTorch on the CPU instead of Tenure")                         \
+    X(ESTIMATE_BATCH, "batch", "N",                                                                \
+      "batch size, the first dimension of the inputs (default: as in the file)")                   \
+    X(ESTIMATE_ALLOC, "alloc-policy", "demand|start",                                              \
+      "when memory is allocated: at the first write, or at the start of the run (default: "        \
+      "demand)")                                                                                   \
+    X(ESTIMATE_RELEASE, "release-policy", "death|exit",                                            \
+      "when memory is released: at the end of the live range, or at the end of the run (default: " \
+      "death)")                                                                                    \
+    X(ESTIMATE_POOL, "pool", "NAME",                                                               \
+      "use a memory pool instead of a plan: one of `tenure list pools`")                           \
     X(ESTIMATE_DEVICE, "device", "NAME|SIZE",                                                      \
-      "must fit into it: one of `tenure list hardware`, or bytes; exit status 1 when it does not") \
+      "check that it fits in this device: one of `tenure list hardware`, or bytes; exit status 1 " \
+      "if it does not fit")                                                                        \
     X(ESTIMATE_RUNTIME, "runtime", "SIZE|NAME",                                                    \
-      "bytes that the run time keeps for itself (default: 0); for a language model to run also "   \
+      "bytes that the runtime needs for itself (default: 0); for running a language model also "   \
       "llama.cpp, vllm, transformers, or none for a lower bound (default: llama.cpp for .gguf, "   \
       "else transformers)")                                                                        \
-    X(ESTIMATE_MAX_BATCH, "max-batch", NULL, "the largest batch that fits --device")               \
+    X(ESTIMATE_MAX_BATCH, "max-batch", NULL, "find the largest batch that fits in --device")       \
     X(ESTIMATE_KERNELS, "kernels", "LIBRARY",                                                      \
-      "whose scratch and packed weights count: none, the graph alone; onednn or plain, what "      \
-      "`tenure run` and `tenure train` take here; of .tflite: reference, cmsis-nn, any (none; "    \
-      "reference)")                                                                                \
+      "count scratch memory and packed weights of a kernel library: onednn or plain, as in "       \
+      "`tenure run` and `tenure train` on this machine, or none; for .tflite reference, cmsis-nn " \
+      "or any (default: none; reference for .tflite)")                                             \
     X(ESTIMATE_WEIGHT_TYPE, "weight-type", "TYPE",                                                 \
-      "of a language model to run: how its weights are stored, f32, bf16, f8, int8, int4, nf4, "   \
-      "gptq, awq, mxfp4, or a mix of llama.cpp as q4_k_m (as the file says)")                      \
+      "for running a language model: type of its weights, f32, bf16, f8, int8, int4, nf4, gptq, "  \
+      "awq, mxfp4, or a llama.cpp mix such as q4_k_m (default: as in the file)")                   \
     X(ESTIMATE_CACHE_TYPE, "cache-type", "TYPE",                                                   \
-      "and its keys and values: f32, bf16, f16, f8_e4m3, i8, q8_0, q4_0 (bf16)")                   \
+      "for running a language model: type of its KV cache, f32, bf16, f16, f8_e4m3, i8, q8_0, "    \
+      "q4_0 (default: bf16)")                                                                      \
     X(ESTIMATE_PREFILL, "prefill", "N",                                                            \
-      "tokens that go through its layers at once, of all sequences (default: as the run time: "    \
-      "llama.cpp 512, vllm 8192, transformers all)")                                               \
+      "for running a language model: tokens of all sequences in one forward pass (default: as in " \
+      "the runtime: llama.cpp 512, vllm 8192, transformers all)")                                  \
     X(ESTIMATE_FULL_CACHE, "full-cache", NULL,                                                     \
-      "layers that look at a window of tokens keep all others, too, as some run times do")         \
+      "keep the keys and values of all tokens in layers with sliding-window attention, as some "   \
+      "runtimes do")                                                                               \
     X(ESTIMATE_PARALLEL, "parallel", "tensor=N,pipeline=N,data=N|auto",                            \
-      "ranks that share its training: with --train of an .onnx file what each plans (pipeline "    \
-      "with --micro-batches); of a "                                                               \
-      "transformer by formulas (interleave=N: pieces of a stage), or auto, the fastest that fits " \
-      "--device; serial or safe: see `tenure plan`")                                               \
-    X(ESTIMATE_RECOMPUTE, "recompute", "WHAT", "of layers: none, selective, full (none)")          \
-    X(ESTIMATE_ATTENTION, "attention", "WHAT",                                                     \
-      "how a transformer is trained: fused keeps no scores, unfused keeps them all, as the "       \
-      "formulas of 2022 (default: fused)")                                                         \
+      "ranks that share the training. With --train of an .onnx file each rank is planned "         \
+      "(pipeline needs --micro-batches). A transformer is estimated by formulas (interleave=N: "   \
+      "pieces of a stage); auto finds the fastest division that fits in --device. serial or "      \
+      "safe: see `tenure plan`")                                                                   \
+    X(ESTIMATE_RECOMPUTE, "recompute", "none|selective|full",                                      \
+      "recomputation in the layers of a transformer (default: none)")                              \
+    X(ESTIMATE_ATTENTION, "attention", "fused|unfused",                                            \
+      "attention of a transformer: fused keeps no scores, unfused keeps all, as in the formulas "  \
+      "of 2022 (default: fused)")                                                                  \
     X(ESTIMATE_LOSS_CHUNK, "loss-chunk", "N",                                                      \
-      "tokens for which its logits and loss are computed at a time (default: all)")                \
-    X(ESTIMATE_SEQUENCE, "sequence", "N", "tokens of a sequence (as many as there are positions)") \
-    X(ESTIMATE_MICRO, "micro-batch", "N", "sequences in one pass through the pipeline (1)")        \
+      "number of tokens whose logits and loss are computed at a time (default: all)")              \
+    X(ESTIMATE_SEQUENCE, "sequence", "N", "tokens per sequence (default: the model's maximum)")    \
+    X(ESTIMATE_MICRO, "micro-batch", "N",                                                          \
+      "sequences in one pass through the pipeline (default: 1)")                                   \
     X(ESTIMATE_SEQUENCE_PARALLEL, "sequence-parallel", NULL,                                       \
-      "tensor ranks divide what is outside of products, too")                                      \
+      "divide operators outside matrix products among tensor ranks, too")                          \
     X(ESTIMATE_BUDGET, "budget", "SIZE",                                                           \
-      "arena and weights keep to it: what lives longer is computed again, as `tenure fit` does; "  \
-      "how much longer that takes is predicted, by the rates of the device")                       \
-    X(ESTIMATE_ALLOW, "allow", "WHAT,...",                                                         \
-      "what may be done to keep to the budget: order, recompute, swap, split "                     \
-      "(order,recompute,split; swap, where a link is given)")                                      \
+      "bytes for arena and weights; activations are recomputed to meet it, as in `tenure fit`, "   \
+      "and the extra time is predicted from the rates of the device (default: no limit)")          \
+    X(ESTIMATE_ALLOW, "allow", "TECHNIQUE,...",                                                    \
+      "techniques to meet the budget: order, recompute, swap, split (default: "                    \
+      "order,recompute,split, and swap with --link)")                                              \
     X(ESTIMATE_LINK, "link", "SIZE/s",                                                             \
-      "to keep to the budget tensors may go to the host and back, so fast: 12GB/s")                \
+      "allow swapping to the host to meet the budget, at this speed, such as 12GB/s")              \
     X('o', "output", "FILE",                                                                       \
-      "write the plan that is estimated: a picture as .html, or what `tenure plan` writes; may "   \
-      "be "                                                                                        \
-      "repeated")                                                                                  \
+      "write the estimated plan, as .html or any other format of `tenure plan`; may be repeated")  \
     X(ESTIMATE_JSON, "json", NULL, "print one JSON object instead of the table")
 
 #define ESTIMATE_OUTPUTS_MAX 16u
@@ -108,12 +117,12 @@ typedef struct estimate_arguments {
     cli_large large;
     cli_cluster cluster;
     cli_llm llm;
-    bool to_run;       /* a language model, and not its training */
-    char config[4096]; /* of a folder that is trained */
+    bool to_run;       /* run a language model, not train it */
+    char config[4096]; /* path of config.json for a folder that is trained */
     const tn_hardware *device;
     const char *outputs[ESTIMATE_OUTPUTS_MAX];
-    bool max_batch, json, arranged; /* the last: --parallel serial or safe */
-    /* what was found */
+    bool max_batch, json, arranged; /* arranged: --parallel serial or safe */
+    /* results */
     cli_found found;
     uint64_t most; /* the largest batch */
     cli_change changes[ESTIMATE_CHANGES_MOST];
@@ -194,8 +203,8 @@ static error_t estimate_parse_llm(int key, char *value, struct argp_state *state
         llm->options.cache_type = tn_weight_type_find(value);
         if (llm->options.cache_type == TN_WEIGHT_TYPE_COUNT)
             cli_misuse(state,
-                       "--cache-type: '%s' is none of f32, bf16, f16, f8_e4m3, i8, q8_0, "
-                       "q4_0 (or another type of .gguf files)",
+                       "--cache-type: '%s' is not one of f32, bf16, f16, f8_e4m3, i8, q8_0, q4_0 "
+                       "(or another type of .gguf files)",
                        value);
         break;
     case ESTIMATE_PREFILL:
@@ -211,7 +220,7 @@ static error_t estimate_parse_llm(int key, char *value, struct argp_state *state
     return 0;
 }
 
-typedef struct estimate_rule { /* an option that would do nothing */
+typedef struct estimate_rule { /* an option that has no effect */
     bool given;
     const char *option;
 } estimate_rule;
@@ -224,7 +233,7 @@ static void estimate_refuse(struct argp_state *state, const estimate_rule *rules
 #define ESTIMATE_REFUSE(state, rules, why)                                                         \
     estimate_refuse(state, rules, sizeof(rules) / sizeof *(rules), why)
 
-/* Formulas know layers, ranks and numbers of bytes; no operators, no kernels, no plan. */
+/* Formulas use layers, ranks and byte counts, not operators, kernels or plans. */
 static void estimate_check_formulas(struct argp_state *state, const estimate_arguments *arguments) {
     const cli_way *way = &arguments->way;
     const char *training =
@@ -249,11 +258,13 @@ static void estimate_check_formulas(struct argp_state *state, const estimate_arg
         {way->ranks.bucket > 0, "bucket"},
         {way->ranks.ahead > 0, "gather-ahead"},
     };
-    ESTIMATE_REFUSE(state, rules,
-                    "does nothing to an estimate by formulas (config.json, --parallel tensor=N, "
-                    "--shard, --recompute); it needs a model file without them");
+    ESTIMATE_REFUSE(
+        state, rules,
+        "has no effect on an estimate by formulas (config.json, --parallel tensor=N, --shard, "
+        "--recompute); remove it, or estimate a model file without these options");
     if (way->input.has_model_options && tn__has_suffix(way->input.path, ".json"))
-        cli_misuse(state, "options of reading a model do nothing to a config.json");
+        cli_misuse(state,
+                   "options for reading a model have no effect on a config.json; remove them");
     cli_cluster_check(state, &arguments->cluster, &arguments->large, arguments->device);
 }
 
@@ -266,18 +277,18 @@ static void estimate_check_graph(struct argp_state *state, const estimate_argume
         {large->micro > 0, "micro-batch"},
         {arguments->large.trained != NULL, arguments->large.trained},
         {large->sequence_parallel && way->ranks.grid.tensor == 1, "sequence-parallel"},
-        {arguments->cluster.asked, "devices, or of the links between them,"},
+        {arguments->cluster.asked, "devices (or an option of their links)"},
     };
     ESTIMATE_REFUSE(state, formulas,
-                    "is for transformers by formulas: it needs --parallel tensor=N, --shard or "
-                    "--recompute, or a config.json");
-    if (training != NULL && !way->train) cli_misuse(state, "--%s is for --train", training);
+                    "needs an estimate by formulas; pass a config.json, or add --parallel "
+                    "tensor=N, --shard or --recompute");
+    if (training != NULL && !way->train) cli_misuse(state, "--%s needs --train", training);
     if (way->ranks.bucket > 0 && way->ranks.grid.data == 1)
-        cli_misuse(state, "--bucket is for several ranks: --train --parallel data=N");
+        cli_misuse(state, "--bucket needs several ranks; add --train --parallel data=N");
     cli_ranks_check(state, &way->ranks, way->fit);
 }
 
-/* Of a language model that runs: what is of training, or of operators, does nothing. */
+/* For running a language model: options about training or operators have no effect. */
 static void estimate_check_llm(struct argp_state *state, const estimate_arguments *arguments) {
     const cli_way *way = &arguments->way;
     const tn_large *large = &arguments->large.how;
@@ -290,7 +301,7 @@ static void estimate_check_llm(struct argp_state *state, const estimate_argument
         {large->sequence_parallel, "sequence-parallel"},
         {arguments->large.trained != NULL, arguments->large.trained},
         {arguments->large.asked, "parallel tensor=N"},
-        {arguments->cluster.asked, "devices, or of the links between them,"},
+        {arguments->cluster.asked, "devices (or an option of their links)"},
     };
     const estimate_rule graphs[] = {
         {way->options.alloc != TN_ALLOC_ON_DEMAND, "alloc-policy"},
@@ -306,12 +317,13 @@ static void estimate_check_llm(struct argp_state *state, const estimate_argument
         {way->input.bank_count > 0, "bank"},
         {way->input.order != NULL, "order"},
     };
-    ESTIMATE_REFUSE(state, trains, "is of training: add --train");
+    ESTIMATE_REFUSE(state, trains, "needs --train");
     ESTIMATE_REFUSE(state, graphs,
-                    "does nothing to an estimate from a config.json or a file of weights; it needs "
-                    "a model file, as .onnx");
+                    "has no effect on an estimate from a config.json or a weights file; remove it, "
+                    "or pass a model file such as .onnx");
     if (way->input.has_model_options)
-        cli_misuse(state, "options of reading a model do nothing to a config.json");
+        cli_misuse(state,
+                   "options for reading a model have no effect on a config.json; remove them");
 }
 
 static bool estimate_asks_llm(const estimate_arguments *arguments) {
@@ -320,7 +332,7 @@ static bool estimate_asks_llm(const estimate_arguments *arguments) {
     return weights || (cli_llm_recognises(way->input.path) && !way->train);
 }
 
-/* Ranks that are said may be planned each as `tenure train` does it, or be counted by formulas. */
+/* Whether each rank is planned as in `tenure train`, not estimated by formulas. */
 static bool estimate_plans_ranks(const estimate_arguments *arguments) {
     const cli_way *way = &arguments->way;
     const tn_large *large = &arguments->large.how;
@@ -331,41 +343,44 @@ static bool estimate_plans_ranks(const estimate_arguments *arguments) {
            !formulas && tn__has_suffix(way->input.path, ".onnx");
 }
 
-/* A rank has a part of the batch. */
+/* Divides the batch among the data-parallel ranks. */
 static void estimate_share(struct argp_state *state, cli_way *way) {
     uint32_t data = way->ranks.grid.data;
     if (way->batch % data != 0)
-        cli_misuse(state, "a batch of %" PRIu64 " does not divide into %u equal parts", way->batch,
-                   data);
+        cli_misuse(state,
+                   "a batch of %" PRIu64
+                   " cannot be divided equally among %u ranks; choose a multiple",
+                   way->batch, data);
     way->batch /= data;
 }
 
-/* How to keep to a budget: by what a plan can be made of without running anything. */
+/* Checks the options of --budget: only techniques that need no run are allowed. */
 static void estimate_check_fit(struct argp_state *state, cli_way *way) {
     const uint32_t can = TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP | TN_FIT_SPLIT;
     if (way->fit == 0 && (way->allow != 0 || way->link > 0))
-        cli_misuse(state, "--%s says how to keep to --budget: give that, too",
+        cli_misuse(state, "--%s needs a budget; add --budget SIZE",
                    way->allow != 0 ? "allow" : "link");
     if ((way->allow & ~can) != 0)
-        cli_misuse(state, "--allow: an estimate knows order, recompute, swap and split");
+        cli_misuse(state, "--allow: `estimate` supports order, recompute, swap and split only");
     if (way->fit > 0) way->allow = cli_allow_check(state, way->allow, way->link, NULL);
 }
 
-/* A folder is trained by its config.json. */
+/* The training of a folder is estimated from its config.json. */
 static void estimate_train_folder(struct argp_state *state, estimate_arguments *arguments) {
     cli_way *way = &arguments->way;
     if (!tn_weights_is_folder(way->input.path)) return;
     int length =
         snprintf(arguments->config, sizeof arguments->config, "%s/config.json", way->input.path);
     if (length < 0 || (size_t)length >= sizeof arguments->config)
-        cli_misuse(state, "the path of the folder is longer than %zu bytes",
+        cli_misuse(state, "the path of the folder is longer than %zu bytes; use a shorter one",
                    sizeof arguments->config - 13);
     way->input.path = arguments->config;
 }
 
 static void estimate_check(struct argp_state *state, estimate_arguments *arguments) {
     cli_way *way = &arguments->way;
-    if (way->input.path == NULL) cli_misuse(state, "which model?");
+    if (way->input.path == NULL)
+        cli_misuse(state, "no model given; pass a model file or the folder of a language model");
     if (way->train) estimate_train_folder(state, arguments);
     if (estimate_plans_ranks(arguments))
         estimate_share(state, way);
@@ -375,15 +390,17 @@ static void estimate_check(struct argp_state *state, estimate_arguments *argumen
     bool formulas = arguments->large.asked || tn__has_suffix(way->input.path, ".json");
     arguments->to_run = estimate_asks_llm(arguments);
     if (arguments->to_run && way->train)
-        cli_misuse(state, "--train: a file of weights does not say what is trained; give its "
+        cli_misuse(state, "--train: a weights file does not describe the network; pass its "
                           "config.json, or the network as .onnx");
     if (arguments->llm.runtime_named && !arguments->to_run)
-        cli_misuse(state, "--runtime takes bytes here; names are for a language model to run: its "
-                          "folder, config.json, .safetensors or .gguf file, without --train");
+        cli_misuse(state,
+                   "--runtime NAME is only for running a language model (its folder, config.json, "
+                   ".safetensors or .gguf file, without --train); give bytes here");
     if (arguments->llm.asked && !arguments->to_run)
-        cli_misuse(state, "--weight-type, --cache-type, --prefill and --full-cache are for a "
-                          "language model that runs: a config.json, .safetensors or .gguf file, "
-                          "without --train");
+        cli_misuse(
+            state,
+            "--weight-type, --cache-type, --prefill and --full-cache are only for running a "
+            "language model: a folder, config.json, .safetensors or .gguf file, without --train");
     (arguments->to_run ? estimate_check_llm
      : formulas        ? estimate_check_formulas
                        : estimate_check_graph)(state, arguments);
@@ -393,24 +410,24 @@ static void estimate_check(struct argp_state *state, estimate_arguments *argumen
     bool scales = arguments->cluster.sweep && formulas;
     if (scales && (way->output_count > 1 ||
                    (way->output_count == 1 && !tn__has_suffix(way->outputs[0], ".svg"))))
-        cli_misuse(state, "--sweep -o FILE: the picture of it is one .svg");
+        cli_misuse(state, "--sweep -o FILE: give a single .svg file");
     if (way->output_count > 0 && !plans && !scales)
         cli_misuse(state,
-                   "-o %s: this is estimated without a plan; it needs a model file, and no "
-                   "--pool, --alloc-policy, --release-policy or --parallel tensor=N",
+                   "-o %s: this estimate has no plan to write; pass a model file, and remove "
+                   "--pool, --alloc-policy, --release-policy and --parallel tensor=N",
                    way->outputs[0]);
     if (way->fit > 0 && (!plans || way->pytorch || tn__has_suffix(way->input.path, ".tflite")))
-        cli_misuse(state, "--budget: a program is fitted that is planned; it needs an .onnx model, "
-                          "and no --pool, --as, --alloc-policy, --release-policy or formulas");
+        cli_misuse(state, "--budget needs a plan of an .onnx model; remove --pool, --as, "
+                          "--alloc-policy, --release-policy and options of formulas");
     estimate_check_fit(state, &arguments->way);
     if (arguments->max_batch && arguments->way.limit == 0)
-        cli_misuse(state, "--max-batch: what must it fit into? --device NAME|SIZE");
+        cli_misuse(state, "--max-batch needs a limit; add --device NAME or --device SIZE");
     bool tricks =
         cli_training_given(&way->training, (const char *const[]){"optimizer", NULL}) != NULL ||
         way->runner != CLI_RUNNER_NONE || way->input.occupancy_options.fuse_concat;
     if (way->pytorch && tricks)
-        cli_misuse(state,
-                   "--as pytorch goes with --batch, --optimizer, policies, pools and devices");
+        cli_misuse(state, "--as pytorch can be combined with --batch, --optimizer, --alloc-policy, "
+                          "--release-policy, --pool and --device only");
     arguments->large.asked = formulas;
 }
 
@@ -471,7 +488,7 @@ static error_t estimate_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case ESTIMATE_BUDGET:
         way->fit = cli_size(state, "budget", value);
-        if (way->fit == 0) cli_misuse(state, "--budget: 0 bytes hold nothing");
+        if (way->fit == 0) cli_misuse(state, "--budget: the size must be above 0");
         return 0;
     case ESTIMATE_ALLOW:
         way->allow = cli_allow(state, value);
@@ -493,9 +510,9 @@ static error_t estimate_parse(int key, char *value, struct argp_state *state) {
     }
 }
 
-/* --- telling --- */
+/* --- output --- */
 
-/* Samples of all ranks. */
+/* The batch of all ranks together. */
 static uint64_t estimate_all(const estimate_arguments *arguments, uint64_t batch) {
     return tn__mul_sat(batch, arguments->way.ranks.grid.data);
 }
@@ -504,17 +521,17 @@ static void estimate_print_ranks(const cli_ranks *ranks) {
     const tn_grid *grid = &ranks->grid;
     tn_shard shard = ranks->shard;
     if (tn_grid_ranks(grid) == 1) return;
-    printf("%-18s %u, data=%u, tensor=%u%s%s: so much for each\n", "ranks", tn_grid_ranks(grid),
+    printf("%-18s %u, data=%u, tensor=%u%s%s: sizes are per rank\n", "ranks", tn_grid_ranks(grid),
            grid->data, grid->tensor, shard != TN_SHARD_NONE ? ", shard " : "",
            shard != TN_SHARD_NONE ? tn_shard_name(shard) : "");
 }
 
 static void estimate_print_stages(const cli_found *found, const tn_grid *grid) {
     char arena[TN_SIZE_TEXT_MAX], fixed[TN_SIZE_TEXT_MAX];
-    printf(
-        "%-18s %u, data=%u, tensor=%u, pipeline=%u, interleave=%u: so much for each of the stage "
-        "that takes most\n",
-        "ranks", tn_grid_ranks(grid), grid->data, grid->tensor, grid->pipeline, grid->interleave);
+    printf("%-18s %u, data=%u, tensor=%u, pipeline=%u, interleave=%u: sizes are per rank of the "
+           "largest stage\n",
+           "ranks", tn_grid_ranks(grid), grid->data, grid->tensor, grid->pipeline,
+           grid->interleave);
     for (uint32_t s = 0; s < grid->pipeline; s++)
         printf("  stage %-10u arena %s, static memory %s\n", s,
                tn_size_format(found->stages[s].arena, arena),
@@ -523,11 +540,11 @@ static void estimate_print_stages(const cli_found *found, const tn_grid *grid) {
 
 static bool estimate_fits(const estimate_arguments *arguments) { return arguments->found.fits; }
 
-#define ESTIMATE_TIGHT 0.03 /* of a limit: what a run time takes that nobody predicts */
-/* Convolutions of a network that was trained with normalisation, mostly. */
+#define ESTIMATE_TIGHT 0.03 /* fraction of a limit that a runtime may need in addition */
+/* with so many convolutions, a network was usually trained with normalisation */
 #define ESTIMATE_FOLDED 8u
 
-/* Whether so little is left that a run may need it. */
+/* Whether the rest of the limit is so small that a run may exceed it. */
 static bool estimate_is_tight(const estimate_arguments *arguments) {
     double limit = (double)arguments->way.limit;
     return estimate_fits(arguments) &&
@@ -546,30 +563,29 @@ static void estimate_print_fits(const estimate_arguments *arguments) {
     if (!estimate_fits(arguments))
         printf("no\n");
     else if (estimate_is_tight(arguments))
-        printf("tight: %.1f %% is left, and a run time takes more than the plan\n", left);
+        printf("tight: %.1f %% is left, and a runtime needs more than the plan\n", left);
     else
         printf("yes\n");
 }
 
-/* Whose training it is: numbers of two run times are not compared unawares. */
+/* Names the runtime, so that numbers of different runtimes are not compared by mistake. */
 static void estimate_print_training(const estimate_arguments *arguments) {
     const cli_way *way = &arguments->way;
     const cli_found *found = &arguments->found;
     if (!way->train) return;
-    const char *whose = way->pytorch ? "as eager PyTorch runs it; without --as pytorch: in "
-                                       "Tenure's planned arena"
-                        : way->options.pool != NULL
-                            ? "from a pool; --as pytorch: as eager PyTorch runs it"
-                            : "in Tenure's planned arena, as `tenure train` runs it; --as pytorch: "
-                              "as eager PyTorch does";
+    const char *whose =
+        way->pytorch ? "eager PyTorch; without --as pytorch: Tenure's planned arena"
+        : way->options.pool != NULL
+            ? "from a pool; with --as pytorch: eager PyTorch"
+            : "in Tenure's planned arena, as in `tenure train`; with --as pytorch: eager PyTorch";
     printf("%-18s %s\n", "training", whose);
     if (found->normalises || found->convolutions < ESTIMATE_FOLDED) return;
-    printf("%-18s %u convolutions and no normalisation: it was folded away if this was exported "
-           "for inference, and training then takes more\n",
+    printf("%-18s %u convolutions but no normalisation: an export for inference folds it away, and "
+           "real training then needs more memory; export in training mode\n",
            "note", found->convolutions);
 }
 
-/* For whom. PyTorch is whom it was asked for. */
+/* The kernels; for --as pytorch they are not printed. */
 static void estimate_print_whom(const estimate_arguments *arguments) {
     const cli_found *found = &arguments->found;
     tn__text text;
@@ -581,7 +597,7 @@ static void estimate_print_whom(const estimate_arguments *arguments) {
     if (found->pieces[0] != '\0') printf("%-18s %s\n", "in pieces", found->pieces);
 }
 
-/* One line. */
+/* Prints one line. */
 static void estimate_print_brief(const estimate_arguments *arguments) {
     const cli_found *found = &arguments->found;
     char size[TN_SIZE_TEXT_MAX];
@@ -594,19 +610,19 @@ static void estimate_print_brief(const estimate_arguments *arguments) {
     printf("\n");
 }
 
-/* Which of the two figures is counted, in one word. */
+/* Which figure of quantised weights is counted, in one word. */
 static const char *estimate_counted(const cli_found *found) {
     if (found->for_kernels) return "expanded";
     return found->packed.apart == 0 ? "stored" : found->packed.fused == 0 ? "both" : "mixed";
 }
 
 static const char *estimate_counted_why(const cli_found *found) {
-    if (found->for_kernels) return "counted: these kernels expand them once, before the run";
+    if (found->for_kernels) return "counted: these kernels expand the weights once, before the run";
     if (found->packed.apart == 0)
-        return "not counted: a run time that reads stored weights in MatMul needs no copy";
+        return "not counted: a runtime whose MatMul reads stored weights needs no copy";
     return found->packed.fused == 0
-               ? "counted as well: no operator reads these weights as they are stored"
-               : "counted as well where no MatMul reads the weights as they are stored";
+               ? "also counted: no operator reads these weights in their stored form"
+               : "also counted for weights that no MatMul reads in their stored form";
 }
 
 static void estimate_print_packed(const cli_found *found) {
@@ -643,7 +659,7 @@ static void estimate_print(const estimate_arguments *arguments) {
     if (arguments->found.fitted)
         printf("%-18s %+.1f %% time predicted\n", "fitted", 100 * arguments->found.more_time);
     if (arguments->found.host > 0)
-        printf("%-18s %s, for what is swapped\n", "host",
+        printf("%-18s %s, for swapped tensors\n", "host",
                tn_size_format(arguments->found.host, size));
     if (arguments->found.batch > 0)
         printf("%-18s %" PRIu64 "\n", "batch", estimate_all(arguments, arguments->found.batch));
@@ -744,7 +760,7 @@ static void estimate_print_json(const estimate_arguments *arguments) {
     tn__text_release(&text);
 }
 
-/* --- all of it --- */
+/* --- the command --- */
 
 static int estimate_formulas(estimate_arguments *arguments, tn_error *error) {
     cli_large *large = &arguments->large;
@@ -778,8 +794,8 @@ static int estimate_llm(estimate_arguments *arguments, tn_error *error) {
     if (status != TN_OK) {
         code = cli_fail(error);
         if (status == TN_E_UNKNOWN)
-            fprintf(stderr, "note: pass the folder of the model with its .safetensors files; their "
-                            "bytes are known without the family\n");
+            cli_note("pass the folder of the model with its .safetensors files; their sizes "
+                     "are known for any family");
     } else {
         cli_llm_tell(llm, way->input.path, arguments->json);
         code = cli_llm_fits(llm) != CLI_LLM_NO ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
@@ -790,7 +806,7 @@ static int estimate_llm(estimate_arguments *arguments, tn_error *error) {
 
 static tn_status estimate_find(estimate_arguments *arguments, tn_error *error) {
     cli_way *way = &arguments->way;
-    if (arguments->max_batch) { /* what is told is of that batch; where not even 1 fits, of that */
+    if (arguments->max_batch) { /* report that batch; if not even 1 fits, report a batch of 1 */
         TN_TRY(cli_estimate_max_batch(way, &arguments->most, error));
         way->batch = arguments->most > 0 ? arguments->most : 1;
     }
@@ -816,9 +832,10 @@ static int estimate_answer(estimate_arguments *arguments, tn_error *error) {
 }
 
 static const char estimate_doc[] =
-    "Estimates the memory that MODEL needs before anything runs, by kind and by phase, and checks "
-    "whether it fits. MODEL is a model file; for a language model it is a folder, its config.json "
-    "or its weights (.safetensors, .gguf), estimated to run, or to be trained with --train.\v"
+    "Estimates the memory of MODEL by kind and by phase, without running it, and checks whether it "
+    "fits. MODEL is a model file, or for a language model a folder, its config.json or its weights "
+    "(.safetensors, .gguf). The estimate is for running the model, or with --train for training "
+    "it.\v"
     "Examples:\n"
     "  tenure estimate resnet50.onnx --train --batch 64 --optimizer adam --device t4\n"
     "  tenure estimate resnet50.onnx --train --device 8GiB --max-batch\n"
@@ -830,7 +847,8 @@ static const char estimate_doc[] =
     "optimizer\n"
     "  tenure estimate config.json --train --batch 1536 --parallel auto --devices 1536 --device "
     "a100-80\n\n"
-    "Exit status: 0 it fits (or nothing was asked); 1 it does not; 2 bad usage or input; 3 stopped "
+    "Exit status: 0 it fits (or no limit was given); 1 it does not fit; 2 bad usage or input; 3 "
+    "stopped "
     "before an answer; 4 internal error.";
 
 static const struct argp_child estimate_children[] = {
@@ -864,7 +882,7 @@ static int estimate_run(int count, char **words) {
 
 const cli_command cli_command_estimate = {
     .name = "estimate",
-    .summary = "how much memory a model will need, and whether it fits",
+    .summary = "estimate the memory of a model, and check whether it fits",
     .first = "train batch device max-batch optimizer dtype kernels pool dim json",
     .parser = &estimate_parser,
     .run = estimate_run,

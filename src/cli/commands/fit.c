@@ -1,4 +1,4 @@
-/* fit.c - `tenure fit`: a budget of bytes, and the fastest program whose every byte fits. */
+/* fit.c - `tenure fit`: the fastest program of a model within a budget of bytes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,48 +39,59 @@ enum {
 
 #define FIT_OPTIONS(X)                                                                             \
     X(FIT_BUDGET, "budget", "SIZE",                                                                \
-      "bytes on the device for everything: weights, gradients, "                                   \
-      "optimizer state, activations, scratch")                                                     \
-    X(FIT_TRAIN, "train", NULL, "a training step: forward, backward, update")                      \
-    X(FIT_BATCH, "batch", "N", "first extent of the inputs (as the file says)")                    \
-    X(FIT_ALLOW, "allow", "WHAT,...",                                                              \
-      "what may be done: order, recompute, swap, compress; split: operators in parts, where "      \
-      "that is faster, or nothing else will do; stream: weights come from their file when they "   \
-      "are needed "                                                                                \
-      "(order,recompute,split; with --link swap)")                                                 \
-    X(FIT_STORAGE, "storage", "SIZE/s", "with --allow stream: speed of the files of weights")      \
-    X(FIT_LOSSY, "lossy", NULL, "compress with loss, too: results change")                         \
+      "bytes of device memory for weights, gradients, optimizer state, activations and scratch "   \
+      "together")                                                                                  \
+    X(FIT_TRAIN, "train", NULL, "fit a training step: forward, backward, update")                  \
+    X(FIT_BATCH, "batch", "N",                                                                     \
+      "batch size, the first dimension of the inputs (default: as in the file)")                   \
+    X(FIT_ALLOW, "allow", "TECHNIQUE,...",                                                         \
+      "techniques to meet the budget: order, recompute, swap, compress, split (operators in "      \
+      "tiles, if that is faster or nothing else fits), stream (weights are read from their file "  \
+      "when needed) (default: order,recompute,split, and swap with --link)")                       \
+    X(FIT_STORAGE, "storage", "SIZE/s",                                                            \
+      "with --allow stream: read speed of the weight files, such as 2GB/s")                        \
+    X(FIT_LOSSY, "lossy", NULL, "also allow lossy compression; results change")                    \
     X(FIT_CODECS, "codecs", "NAME,...",                                                            \
-      "compress by these alone: bits, csr, with --lossy float16, float10, float8 (all of them)")   \
-    X(FIT_PASS, "pass", "NAME", "who decides: one of `tenure list passes` (joint)")                \
+      "codecs for compression: bits, csr, and with --lossy float16, float10, float8 (default: "    \
+      "all)")                                                                                      \
+    X(FIT_PASS, "pass", "NAME",                                                                    \
+      "pass that chooses the changes: one of `tenure list passes` (default: joint)")               \
     X(FIT_SEGMENT, "segment", "PATTERN",                                                           \
-      "operators of these names are computed again as one; may be repeated (pass segments)")       \
-    X(FIT_LINK, "link", "SIZE/s", "speed of copies to the host and back, each way: 12GB/s")        \
+      "recompute the operators that match this pattern as one segment; may be repeated (for pass " \
+      "segments)")                                                                                 \
+    X(FIT_LINK, "link", "SIZE/s",                                                                  \
+      "allow swapping to the host, at this speed in each direction, such as 12GB/s")               \
     X(FIT_SWAP_DEVICE, "swap-device", "NAME", CLI_SWAP_DEVICE_HELP)                                \
-    X(FIT_HOST_BUDGET, "host-budget", "SIZE", "bytes on the host for what is copied there")        \
+    X(FIT_HOST_BUDGET, "host-budget", "SIZE",                                                      \
+      "bytes of host memory for swapped tensors (default: no limit)")                              \
     X(FIT_COSTS, "costs", "FILE|model:DEVICE",                                                     \
-      "seconds of operators: of a file, or by the two rates of one of `tenure list hardware` "     \
-      "(measured here)")                                                                           \
+      "operator times: a file of --save-costs, or a model of one of `tenure list hardware` "       \
+      "(default: measured on this machine)")                                                       \
     X(FIT_KERNELS, "kernels", "LIBRARY",                                                           \
-      "whose scratch and packed weights count: onednn or plain, what `tenure run` takes here; "    \
-      "none, the graph alone (onednn; with --costs model:... none)")                               \
-    X(FIT_SAVE_COSTS, "save-costs", "FILE", "keep what was measured, for --costs")                 \
+      "count scratch memory and packed weights of a kernel library: onednn or plain, as in "       \
+      "`tenure run` on this machine, or none (default: onednn; none with --costs model:DEVICE)")   \
+    X(FIT_SAVE_COSTS, "save-costs", "FILE",                                                        \
+      "write the measured operator times to this file, for --costs")                               \
     X(FIT_PROBLEM, "problem", "FILE",                                                              \
-      "no model: operators with cost and bytes as .json, or a recorded run (docs/fit.md); what "   \
-      "lives counts")                                                                              \
+      "fit operators with costs and bytes from a .json file, or a recorded run, instead of a "     \
+      "model (docs/fit.md); the budget then limits live bytes")                                    \
     X(FIT_SWEEP, "sweep", "N",                                                                     \
-      "N budgets from the least to what it takes plainly: the curve; -o draws it with the "        \
-      "program "                                                                                   \
-      "for --budget, or the one that needs least")                                                 \
-    X(FIT_MAX_BATCH, "max-batch", NULL, "the largest batch that fits --budget")                    \
+      "print a curve of N budgets between the smallest possible and the unchanged program; -o "    \
+      "draws it with the program for --budget, or with the smallest")                              \
+    X(FIT_MAX_BATCH, "max-batch", NULL, "find the largest batch that fits in --budget")            \
     X(FIT_RUN, "run", "N",                                                                         \
-      "run what was found N times on contents that are made up: what the last took is told, and "  \
-      "drawn by -o below what was predicted")                                                      \
-    X(FIT_SEED, "seed", "N", "of the search (0)")                                                  \
-    X(FIT_TIMEOUT, "timeout", "TIME", "the best that is found in so long, 10s (none)")             \
-    X(FIT_WORK, "work-limit", "N", "the same, by work: the same answer on every machine (none)")   \
-    X('o', "output", "FILE", "write the program's plan; the suffix says how; may be repeated")     \
-    X(FIT_EXPLAIN, "explain", NULL, "tell why each tensor was kept or not")                        \
+      "run the result N times on generated data and print the time of the last run; -o draws it "  \
+      "below the prediction")                                                                      \
+    X(FIT_SEED, "seed", "N", "seed of the search (default: 0)")                                    \
+    X(FIT_TIMEOUT, "timeout", "TIME",                                                              \
+      "stop the search after this time, such as 10s, with the best program so far (default: no "   \
+      "limit)")                                                                                    \
+    X(FIT_WORK, "work-limit", "N",                                                                 \
+      "stop the search after N units of work; the result is the same on every machine (default: "  \
+      "no limit)")                                                                                 \
+    X('o', "output", "FILE",                                                                       \
+      "write the plan of the program; the suffix chooses the format; may be repeated")             \
+    X(FIT_EXPLAIN, "explain", NULL, "print for each tensor why it was kept or not")                \
     X(FIT_JSON, "json", NULL, "print one JSON object instead of the table")
 
 static const struct argp_option fit_options[] = {FIT_OPTIONS(CLI_OPTION){0}};
@@ -107,7 +118,7 @@ static error_t fit_parse_search(int key, char *value, struct argp_state *state, 
         return 0;
     case FIT_SEGMENT:
         if (options->segment_count == CLI_FIT_SEGMENTS_MAX)
-            cli_misuse(state, "--segment: more than %u", CLI_FIT_SEGMENTS_MAX);
+            cli_misuse(state, "--segment: at most %u patterns are supported", CLI_FIT_SEGMENTS_MAX);
         fit->segments[options->segment_count++] = value;
         return 0;
     case FIT_LINK:
@@ -119,7 +130,7 @@ static error_t fit_parse_search(int key, char *value, struct argp_state *state, 
         return 0;
     case FIT_HOST_BUDGET:
         options->host_budget = cli_size(state, "host-budget", value);
-        if (options->host_budget == 0) cli_misuse(state, "--host-budget: 0 bytes hold nothing");
+        if (options->host_budget == 0) cli_misuse(state, "--host-budget: the size must be above 0");
         return 0;
     case FIT_SEED:
         options->seed = cli_number(state, "seed", value);
@@ -139,7 +150,7 @@ static error_t fit_parse_answer(int key, char *value, struct argp_state *state, 
     switch (key) {
     case FIT_BUDGET:
         fit->options.budget = cli_size(state, "budget", value);
-        if (fit->options.budget == 0) cli_misuse(state, "--budget: 0 bytes hold nothing");
+        if (fit->options.budget == 0) cli_misuse(state, "--budget: the size must be above 0");
         return 0;
     case FIT_TRAIN:
         fit->train = true;
@@ -152,7 +163,7 @@ static error_t fit_parse_answer(int key, char *value, struct argp_state *state, 
         return 0;
     case FIT_KERNELS:
         if (!cli_whom_parse(state, value, &fit->kernels))
-            cli_misuse(state, "--kernels: '%s' is none of none, plain, onednn", value);
+            cli_misuse(state, "--kernels: '%s' is not one of none, plain, onednn", value);
         fit->has_kernels = true;
         return 0;
     case FIT_SAVE_COSTS:
@@ -188,33 +199,37 @@ static error_t fit_parse_answer(int key, char *value, struct argp_state *state, 
 static void fit_check_problem(struct argp_state *state, const cli_fit *fit) {
     bool model = fit->input.path != NULL || fit->train || fit->batch > 0 || fit->max_batch;
     bool costs = cli_costs_given(&fit->from) || fit->save_costs != NULL;
-    if (model) cli_misuse(state, "--problem stands for a model: leave MODEL, --train, --batch out");
-    if (costs) cli_misuse(state, "--problem has costs of its own");
+    if (model)
+        cli_misuse(state,
+                   "--problem replaces the model; remove MODEL, --train, --batch and --max-batch");
+    if (costs)
+        cli_misuse(state, "--problem: the file has its own costs; remove --costs and --save-costs");
 }
 
-/* It is a prediction of one program: `tenure run` runs it. */
+/* With --allow stream, `fit` only predicts one program; `tenure run` runs it. */
 static void fit_check_stream(struct argp_state *state, const cli_fit *fit) {
     bool streams = (fit->options.allow & TN_FIT_STREAM) != 0;
-    if (!streams && fit->storage > 0) cli_misuse(state, "--storage is for --allow stream");
+    if (!streams && fit->storage > 0) cli_misuse(state, "--storage needs --allow stream");
     if (!streams) return;
     if (!(fit->storage > 0))
-        cli_misuse(state, "--allow stream: how fast are files of weights? --storage 2GB/s");
+        cli_misuse(state,
+                   "--allow stream needs the read speed of weight files; add --storage 2GB/s");
     if (fit->sweep > 0 || fit->max_batch || fit->runs > 0 || fit->train ||
         fit->problem_path != NULL || fit->output_count > 0)
-        cli_misuse(state, "--allow stream tells what one budget takes: leave --sweep, --max-batch, "
-                          "--run, --train, --problem and -o out; `tenure run` runs it");
+        cli_misuse(state, "--allow stream answers one budget only; remove --sweep, --max-batch, "
+                          "--run, --train, --problem and -o, or use `tenure run`");
 }
 
 static void fit_check(struct argp_state *state, cli_fit *fit) {
     const char *training = cli_training_given(&fit->training, (const char *const[]){NULL});
     if (fit->input.path == NULL && fit->problem_path == NULL)
-        cli_misuse(state, "which model, or --problem?");
+        cli_misuse(state, "no model given; pass a model file, or add --problem FILE");
     if (fit->problem_path != NULL) fit_check_problem(state, fit);
-    if (training != NULL && !fit->train) cli_misuse(state, "--%s is for --train", training);
+    if (training != NULL && !fit->train) cli_misuse(state, "--%s needs --train", training);
     if (fit->options.budget == 0 && fit->sweep == 0)
-        cli_misuse(state, "how many bytes? give --budget SIZE");
+        cli_misuse(state, "no budget given; add --budget SIZE");
     if (fit->sweep > 0 && fit->max_batch)
-        cli_misuse(state, "--sweep prints a curve: leave --max-batch out");
+        cli_misuse(state, "--sweep and --max-batch cannot be combined; remove one");
     cli_swap_link(state, fit->swap_device, fit->options.allow, &fit->options.to_host_bytes_per_s,
                   &fit->options.from_host_bytes_per_s);
     fit->options.allow = cli_allow_check(state, fit->options.allow,
@@ -222,20 +237,25 @@ static void fit_check(struct argp_state *state, cli_fit *fit) {
     cli_host_budget_check(state, fit->options.host_budget, fit->options.allow);
     fit_check_stream(state, fit);
     if (fit->options.codecs != 0 && !(fit->options.allow & TN_FIT_COMPRESS))
-        cli_misuse(state, "--codecs is for --allow compress");
+        cli_misuse(state, "--codecs needs --allow compress");
     if (cli_codecs_lose(fit->options.codecs) && !(fit->options.allow & TN_FIT_LOSSY))
-        cli_misuse(state, "--codecs: float16, float10 and float8 change results: add --lossy");
+        cli_misuse(
+            state,
+            "--codecs: float16, float10 and float8 change results; add --lossy to allow that");
     const bool nobody = cli_fit_whom(fit).runner == CLI_RUNNER_NONE;
     if (fit->has_kernels && fit->problem_path != NULL)
-        cli_misuse(state, "--kernels is for models: a problem has none");
+        cli_misuse(state, "--kernels needs a model; remove it for --problem");
     if (nobody && fit->problem_path == NULL && !cli_costs_given(&fit->from))
-        cli_misuse(state, "--kernels none: nothing is measured then; give --costs model:DEVICE");
+        cli_misuse(state, "--kernels none: operators cannot be measured; add --costs model:DEVICE");
     if (fit->runs > 0 && (nobody || fit->problem_path != NULL))
-        cli_misuse(state, "--run is for what runs here: measured costs, those of a file, or "
-                          "--kernels onednn");
-    if (fit->runs > 0 && fit->options.budget == 0) cli_misuse(state, "--run: which? --budget");
+        cli_misuse(state, "--run needs kernels of this machine; use measured costs or those of a "
+                          "file, or add --kernels onednn");
+    if (fit->runs > 0 && fit->options.budget == 0)
+        cli_misuse(state, "--run needs a budget; add --budget SIZE");
     if (fit->from.device != NULL && fit->save_costs != NULL)
-        cli_misuse(state, "--costs model:... measures nothing: leave --save-costs out");
+        cli_misuse(
+            state,
+            "--save-costs: no costs are measured with --costs model:DEVICE; remove one of the two");
 }
 
 static error_t fit_parse(int key, char *value, struct argp_state *state) {
@@ -260,15 +280,16 @@ static error_t fit_parse(int key, char *value, struct argp_state *state) {
 }
 
 static const char fit_doc[] =
-    "Finds the fastest program of MODEL whose every byte fits in a budget: what is kept, computed "
-    "again, copied to the host, compressed.\v"
+    "Finds the fastest program of MODEL within a budget of bytes, and decides which tensors are "
+    "kept, recomputed, swapped to the host or compressed.\v"
     "Examples:\n"
     "  tenure fit resnet50.onnx --train --batch 32 --budget 2GiB\n"
     "  tenure fit gpt2.onnx --train --batch 8 --budget 16GiB --costs model:a100-40 --link 12GB/s\n"
     "  tenure fit unet.onnx --train --batch 4 --sweep 20\n"
     "  tenure fit --problem chain.json --budget 34 --pass exact\n\n"
-    "Exit status: 0 it fits; 1 proved that nothing fits, or nothing found: with the least that was "
-    "found and who binds it; 2 bad usage or input; 3 stopped before an answer; 4 internal error.";
+    "Exit status: 0 it fits; 1 proved that nothing fits, or nothing was found, with the smallest "
+    "size found and its largest tensors; 2 bad usage or input; 3 stopped before an answer; 4 "
+    "internal error.";
 
 /* --- the command --- */
 
@@ -281,16 +302,18 @@ static void fit_line(void *self, const char *line) {
 static tn_status fit_batches(cli_fit *fit, tn_error *error) {
     uint64_t plain, fitted;
     TN_TRY(cli_fit_batches(fit, &plain, &fitted, error));
-    if (fitted == 0) TN_FAIL(error, TN_E_EXHAUSTED, "not even a batch of 1 was made to fit");
+    if (fitted == 0)
+        TN_FAIL(error, TN_E_EXHAUSTED,
+                "no program for a batch of 1 fits; raise --budget or allow more techniques");
     if (fit->json) return TN_OK;
-    printf("%-18s %llu\n", "largest as it is", (unsigned long long)plain);
-    printf("%-18s %llu", "largest by fitting", (unsigned long long)fitted);
+    printf("%-18s %llu\n", "without fitting", (unsigned long long)plain);
+    printf("%-18s %llu", "with fitting", (unsigned long long)fitted);
     if (plain > 0) printf(", %.2f times", (double)fitted / (double)plain);
     printf("\n");
     return TN_OK;
 }
 
-/* There is a curve, but no point of it keeps to the budget, and time was up before one was found.
+/* Prints the curve if no point of it meets the budget and the time limit came first.
  */
 static tn_status fit_curve(cli_fit *fit, tn_error *error) {
     tn_error unwanted;
@@ -350,7 +373,7 @@ static int fit_run(int count, char **words) {
 
 const cli_command cli_command_fit = {
     .name = "fit",
-    .summary = "the fastest program of a model that keeps to a budget of bytes",
+    .summary = "find the fastest program of a model within a budget of bytes",
     .first = "budget train batch optimizer sweep max-batch link costs output json",
     .parser = &fit_parser,
     .run = fit_run,

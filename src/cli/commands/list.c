@@ -1,4 +1,5 @@
-/* list.c - `tenure list`: what this build knows; alone, which lists there are. */
+/* list.c - `tenure list`: the registries of this build; without an argument, the names of the
+ * lists. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -6,7 +7,7 @@
 #include "base/base.h"
 #include "cli/cli.h"
 
-#define LIST_AT 18u /* the column of what stands beside a name, at least */
+#define LIST_AT 18u /* the smallest column of the details */
 #define LIST_GAP 2u
 
 enum { LIST_JSON = 400 };
@@ -20,7 +21,7 @@ typedef struct list_arguments {
 
 static const struct argp_option list_options[] = {LIST_OPTIONS(CLI_OPTION){0}};
 
-/* The lists are a list themselves. */
+/* The list of the lists. */
 static const char *list_name(uint32_t index) { return cli_list_at(index)->name; }
 static const char *list_about(uint32_t index) { return cli_list_at(index)->about; }
 static const cli_list list_of_lists = {
@@ -28,9 +29,9 @@ static const cli_list list_of_lists = {
 
 static void list_refuse(const struct argp_state *state, const char *name) {
     char asked[TN__NEAR_TEXT];
-    cli_misuse(state, "there is no list '%.60s'; %s", name,
-               tn__near_of(name, cli_list_count(), list_name, "`tenure list` shows which there are",
-                           asked));
+    cli_misuse(
+        state, "there is no list '%.60s'; %s", name,
+        tn__near_of(name, cli_list_count(), list_name, "`tenure list` shows the names", asked));
 }
 
 static error_t list_parse(int key, char *value, struct argp_state *state) {
@@ -40,7 +41,8 @@ static error_t list_parse(int key, char *value, struct argp_state *state) {
         arguments->json = true;
         return 0;
     case ARGP_KEY_ARG:
-        if (arguments->what != NULL) cli_misuse(state, "one list, not '%s' too", value);
+        if (arguments->what != NULL)
+            cli_misuse(state, "give only one list; '%s' is a second one", value);
         if (cli_list_find(value) == NULL) list_refuse(state, value);
         arguments->what = value;
         return 0;
@@ -53,7 +55,7 @@ static const char *list_detail(const cli_list *what, uint32_t index, char made[C
     return what->make != NULL ? what->make(index, made, CLI_LIST_TEXT) : what->detail(index);
 }
 
-/* The words are ours: names and details without quotes or backslashes. */
+/* Names and details are our own text, without quotes or backslashes. */
 static void list_print_json(const cli_list *what) {
     char made[CLI_LIST_TEXT];
     printf("[");
@@ -63,7 +65,7 @@ static void list_print_json(const cli_list *what) {
     printf("\n]\n");
 }
 
-/* In a pipe a row is a line, however long: for grep and awk. */
+/* In a pipe each row is one line of any length, for grep and awk. */
 static void list_print(const cli_list *what) {
     uint32_t columns = isatty(STDOUT_FILENO) ? cli_columns(stdout) : UINT32_MAX;
     char made[CLI_LIST_TEXT];
@@ -81,8 +83,8 @@ static void list_print_brief(const cli_list *what) {
     printf("\n");
 }
 
-static const char list_doc[] = "Lists what this build knows: LIST is planners, orders, passes, "
-                               "hardware and the like. Without LIST: which lists there are.\v"
+static const char list_doc[] = "Prints a list of this build, such as planners, orders, passes or "
+                               "hardware. Without LIST it prints the names of the lists.\v"
                                "Examples:\n"
                                "  tenure list\n"
                                "  tenure list planners\n"
@@ -105,7 +107,7 @@ static int list_run(int count, char **words) {
 
 const cli_command cli_command_list = {
     .name = "list",
-    .summary = "what this build knows: planners, passes, pools, hardware, operators, formats",
+    .summary = "list planners, passes, pools, hardware, operators and formats of this build",
     .first = "",
     .parser = &list_parser,
     .run = list_run,

@@ -1,4 +1,4 @@
-/* plan.c - `tenure plan`: how much memory, with and without reuse; the plan, proved and drawn. */
+/* plan.c - `tenure plan`: plans the memory of a model or problem, proves the plan, and draws it. */
 #include "cli/cli.h"
 #include "cli/explain.h"
 #include "cli/holders.h"
@@ -18,7 +18,7 @@
 #include "report/format.h"
 
 #define PLAN_OUTPUTS_MAX 16u /* more than there are formats */
-#define PLAN_HOLDERS_FEW 5u  /* when nothing fits */
+#define PLAN_HOLDERS_FEW 5u  /* rows if nothing fits */
 #define PLAN_HOLDERS_MANY 20u
 
 enum {
@@ -39,27 +39,32 @@ enum {
 };
 
 #define PLAN_OPTIONS(X)                                                                            \
-    X(PLAN_PLANNER, "planner", "NAME", "one of `tenure list planners` (auto)")                     \
+    X(PLAN_PLANNER, "planner", "NAME", "planner: one of `tenure list planners` (default: auto)")   \
     X(PLAN_FORM, "form", "offsets|objects",                                                        \
-      "offsets, or objects: who shares a whole object; planners: `tenure list objects` (offsets)") \
+      "form of the plan: offsets in an arena, or objects that buffers share as a whole, with the " \
+      "planners of `tenure list objects` (default: offsets)")                                      \
     X(PLAN_CAPACITY, "capacity", "SIZE",                                                           \
-      "bytes there are: ask whether it fits (as little as can be)")                                \
-    X(PLAN_THREADS, "threads", "N", "threads to use; they never change the answer (1)")            \
-    X(PLAN_SEED, "seed", "N", "seed of planners that draw lots (0)")                               \
+      "find a plan within this many bytes; exit status 1 if none exists (default: the smallest "   \
+      "plan)")                                                                                     \
+    X(PLAN_THREADS, "threads", "N",                                                                \
+      "number of threads; they never change the answer (default: 1)")                              \
+    X(PLAN_SEED, "seed", "N", "seed of randomised planners (default: 0)")                          \
     X(PLAN_TIMEOUT, "timeout", "TIME",                                                             \
-      "stop after 10s, 500ms, 2m with the best plan so far (never)")                               \
-    X(PLAN_WORK, "work-limit", "N", "stop after N units of work: repeatable (no limit)")           \
-    X(PLAN_TRAIN, "train", NULL, "a step of the model's training: forward, backward, update")      \
-    X(PLAN_BATCH, "batch", "N", "first extent of the inputs of an .onnx model (as the file says)") \
+      "stop after this time, such as 10s, 500ms or 2m, with the best plan so far (default: no "    \
+      "limit)")                                                                                    \
+    X(PLAN_WORK, "work-limit", "N",                                                                \
+      "stop after N units of work; the result is the same on every machine (default: no limit)")   \
+    X(PLAN_TRAIN, "train", NULL, "plan a training step: forward, backward, update")                \
+    X(PLAN_BATCH, "batch", "N",                                                                    \
+      "batch size of an .onnx model, the first dimension of its inputs (default: as in the file)") \
     X(PLAN_DEVICE, "device", "NAME|SIZE",                                                          \
-      "must have room for arena and weights: one of `tenure list hardware`, or bytes; exit "       \
-      "status "                                                                                    \
-      "1 when it has not")                                                                         \
+      "check that arena and weights fit in this device: one of `tenure list hardware`, or bytes; " \
+      "exit status 1 if they do not fit")                                                          \
     X(PLAN_SWEEP, "sweep", "N",                                                                    \
-      "of operators in parts the curve of memory against work: at most N plans, from the fewest "  \
-      "bytes to the whole; -o draws it with the plan of least work for the capacity, or the "      \
-      "smallest")                                                                                  \
-    X('o', "output", "FILE", "write the plan: SUFFIXES; may be repeated")                          \
+      "with --split: print the curve of memory against work, at most N plans from the smallest "   \
+      "to the one without tiles; -o draws it with the plan of least work for --capacity, or with " \
+      "the smallest")                                                                              \
+    X('o', "output", "FILE", "write the plan as SUFFIXES; may be repeated")                        \
     X(PLAN_JSON, "json", NULL, "print one JSON object instead of the table")
 
 typedef struct plan_arguments {
@@ -73,15 +78,15 @@ typedef struct plan_arguments {
     cli_training training;
     bool trains;
     const tn_hardware *device;
-    uint64_t device_bytes; /* 0: none was named */
+    uint64_t device_bytes; /* 0: no device was named */
 } plan_arguments;
 
 static const struct argp_option plan_options[] = {
     PLAN_OPTIONS(CLI_OPTION){"holders", PLAN_HOLDERS, "N", OPTION_ARG_OPTIONAL,
-                             "list the N largest of those that hold the peak (20)", 0},
+                             "list the N largest tensors at the peak (default: 20)", 0},
     {"explain", PLAN_EXPLAIN, "tags", OPTION_ARG_OPTIONAL,
-     "first tell why this peak, what would lower it (each planned) and why "
-     "these offsets; =tags: step by step how memory tags would serve it",
+     "first explain the peak, list changes that would lower it (each one is planned), and explain "
+     "the offsets; =tags shows step by step how memory tags would serve the program",
      0},
     {0}};
 
@@ -89,15 +94,17 @@ static void plan_check_training(struct argp_state *state, plan_arguments *argume
     cli_input *input = &arguments->input;
     const char *given = cli_training_given(&arguments->training, (const char *const[]){NULL});
     if (input->import.batch > 0 && !tn__has_suffix(input->path, ".onnx"))
-        cli_misuse(state, "--batch is for .onnx models; --input-shape sets a whole shape");
-    if (given != NULL && !arguments->trains) cli_misuse(state, "--%s is for --train", given);
+        cli_misuse(state, "--batch needs an .onnx model; use --input-shape for other formats");
+    if (given != NULL && !arguments->trains) cli_misuse(state, "--%s needs --train", given);
     if (!arguments->trains) return;
-    if (arguments->objects) cli_misuse(state, "--train is for offsets; leave --form out");
+    if (arguments->objects)
+        cli_misuse(state, "--train cannot be combined with --form objects; remove one");
     input->training = &arguments->training;
     input->has_model_options = true;
 }
 
-/* Plans for microcontrollers: of the model as it is, aligned as its run time aligns. */
+/* Checks the options of plans for microcontrollers, which use the model of the file and the
+ * alignment of its runtime. */
 static void plan_check_outputs(struct argp_state *state, plan_arguments *arguments) {
     cli_input *input = &arguments->input;
     for (uint32_t i = 0; i < arguments->output_count; i++) {
@@ -107,21 +114,23 @@ static void plan_check_outputs(struct argp_state *state, plan_arguments *argumen
         input->wants_csv |= tn__has_suffix(output, ".csv");
         if (!header && !inside) continue;
         if (input->whom.runner != CLI_RUNNER_NONE)
-            cli_misuse(state, "-o %s: for the graph alone; leave --kernels out", output);
+            cli_misuse(state, "-o %s: such a plan is for the graph alone; remove --kernels",
+                       output);
         if (arguments->trains)
-            cli_misuse(state, "-o %s: for the model as it runs; leave --train out", output);
+            cli_misuse(state, "-o %s: such a plan is for inference; remove --train", output);
         if (inside) input->import.variables_outside = true;
-        if (arguments->objects) cli_misuse(state, "-o %s: shared objects have no offsets", output);
+        if (arguments->objects)
+            cli_misuse(state, "-o %s: shared objects have no offsets; remove --form objects",
+                       output);
         if (input->alignment == 0) input->alignment = CLI_TFLITE_ALIGNMENT;
     }
 }
 
 static void plan_check_sweep(struct argp_state *state, const plan_arguments *arguments) {
     if (arguments->sweep == 0) return;
-    if (!arguments->input.split.asked)
-        cli_misuse(state, "--sweep draws what operators in parts take: give --split, too");
+    if (!arguments->input.split.asked) cli_misuse(state, "--sweep needs --split; add it");
     if (arguments->explain || arguments->holders > 0 || arguments->device_bytes > 0)
-        cli_misuse(state, "--sweep prints a curve: leave --explain, --holders and --device out");
+        cli_misuse(state, "--sweep prints a curve; remove --explain, --holders and --device");
 }
 
 static error_t plan_parse(int key, char *value, struct argp_state *state) {
@@ -155,7 +164,7 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case PLAN_CAPACITY:
         options->capacity = cli_size(state, "capacity", value);
-        if (options->capacity == 0) cli_misuse(state, "--capacity: 0 bytes hold nothing");
+        if (options->capacity == 0) cli_misuse(state, "--capacity: the size must be above 0");
         return 0;
     case PLAN_THREADS:
         options->threads = (uint32_t)cli_count(state, "threads", value, 64);
@@ -190,15 +199,16 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case ARGP_KEY_END:
         if (arguments->input.path == NULL)
-            cli_misuse(state, "which model or problem? give its file");
+            cli_misuse(state, "no input given; pass the file of a model or problem");
         if (arguments->explain && (arguments->json || arguments->objects))
-            cli_misuse(state, "--explain tells a story in text; leave --json and --form out");
+            cli_misuse(state,
+                       "--explain prints text for offsets only; remove --json and --form objects");
         if (arguments->input.split.asked && arguments->objects)
-            cli_misuse(state, "--split is for offsets; leave --form out");
+            cli_misuse(state, "--split cannot be combined with --form objects; remove one");
         if (arguments->input.split.asked && arguments->trains)
-            cli_misuse(state, "--split is for inference; leave --train out");
+            cli_misuse(state, "--split supports inference only; remove --train");
         if (arguments->holders > 0 && arguments->objects)
-            cli_misuse(state, "--holders is for offsets; leave --form out");
+            cli_misuse(state, "--holders cannot be combined with --form objects; remove one");
         plan_check_sweep(state, arguments);
         plan_check_training(state, arguments);
         plan_check_outputs(state, arguments);
@@ -208,20 +218,20 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
     }
 }
 
-/* The formats are those of the registry. */
+/* Lists the registered formats. */
 static char *plan_help(int key, const char *text, void *input) {
     (void)input;
     if (key != 'o') return (char *)text;
     char all[CLI_SUFFIXES_MAX], *told = malloc(CLI_SUFFIXES_MAX + 64);
     if (told == NULL) return (char *)text;
-    snprintf(told, CLI_SUFFIXES_MAX + 64, "write the plan: %s; may be repeated", cli_suffixes(all));
+    snprintf(told, CLI_SUFFIXES_MAX + 64, "write the plan as %s; may be repeated",
+             cli_suffixes(all));
     return told;
 }
 
 static const char plan_doc[] =
-    "Plans the memory of INPUT, a model (.onnx, .tflite) or a problem (.csv, .json), proves the "
-    "plan and "
-    "prints what it costs with and without reuse.\v"
+    "Plans the memory of INPUT, a model (.onnx, .tflite) or a problem (.csv, .json), verifies the "
+    "plan, and prints its size with and without reuse of memory.\v"
     "Examples:\n"
     "  tenure plan resnet50.onnx -o plan.html\n"
     "  tenure plan unet.onnx --dim N=4 --dim H=256 --dim W=256 --json\n"
@@ -242,7 +252,7 @@ static tn_status plan_holders(const cli_input *input, cli_holders *holders, tn_e
                : cli_holders_of_problem(holders, input->problem, error);
 }
 
-/* What does not fit is told with the buffers that live at the step that decides. */
+/* If the problem does not fit, lists the buffers that are live at the decisive step. */
 static int plan_fail(const cli_input *input, const tn_error *error) {
     cli_holders holders = {0};
     tn__text text;
@@ -258,7 +268,7 @@ static int plan_fail(const cli_input *input, const tn_error *error) {
     return code;
 }
 
-/* Offsets of a problem that are constraints: who reads them as a plan is told so. */
+/* Offsets in a problem are constraints; a note says so, because a user may expect a plan. */
 static void plan_note_pins(const cli_input *input) {
     uint32_t pins = 0, count = input->own != NULL ? tn_problem_count(input->own) : 0;
     char text[160];
@@ -270,7 +280,7 @@ static void plan_note_pins(const cli_input *input) {
     cli_note(text);
 }
 
-/* The answer, with the holders inside or below. */
+/* Prints the answer with the holders. */
 static tn_status plan_print(const plan_arguments *arguments, const char *answer, size_t size,
                             tn_error *error) {
     cli_holders holders = {0};
@@ -311,14 +321,14 @@ static void plan_print_brief(const cli_input *input) {
            100 * tn__words_gap(layout->peak, layout->lower_bound));
 }
 
-/* Bytes that a device must have beside the arena. */
+/* Bytes that a device needs in addition to the arena. */
 static uint64_t plan_beside(const cli_input *input) {
     if (input->setup == NULL) return 0;
     tn_setup_needs needs = tn_setup_need(input->setup);
     return needs.total - needs.arena;
 }
 
-/* Whether all of it has room. */
+/* Whether arena and weights fit. */
 static bool plan_has_room(const plan_arguments *arguments) {
     const cli_input *input = &arguments->input;
     if (arguments->device_bytes == 0) return true;
@@ -375,7 +385,7 @@ static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
     return status;
 }
 
-/* 0; 3 where Ctrl-C ended the search before it would have ended itself; 1 where it does not fit. */
+/* 0; or 3 if Ctrl-C stopped the search early; or 1 if it does not fit. */
 static int plan_code(const plan_arguments *arguments) {
     const tn_layout *layout = arguments->input.layout;
     int code = plan_has_room(arguments) ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
@@ -397,7 +407,8 @@ static int plan_objects(plan_arguments *arguments) {
 
 static int plan_curve_interrupted(void) {
     cli_progress_end();
-    fputs("tenure: interrupted: these are the points so far\n", stderr);
+    cli_prefix(CLI_WARNING);
+    fputs("interrupted; the curve has the points found so far\n", stderr);
     return tn_status_exit_code(TN_E_STOPPED);
 }
 
@@ -412,7 +423,8 @@ static int plan_curve(plan_arguments *arguments) {
     if (arguments->options.timeout_s > 0)
         cli_deadline(cli_clock() + arguments->options.timeout_s, "split");
     int code = cli_split_curve_run(&asked, &error) == TN_OK ? 0 : cli_fail(&error);
-    if (cli_is_late() && code == 0) cli_note("time was up: there may be more points");
+    if (cli_is_late() && code == 0)
+        cli_note("the time limit was reached; the curve may have more points");
     cli_deadline(0, NULL);
     if (cli_interrupted() && code == 0) code = plan_curve_interrupted();
     cli_input_release(&arguments->input);
@@ -430,18 +442,18 @@ static tn_status plan_explain(const plan_arguments *arguments, tn_error *error) 
         return cli_explain_tags(arguments->input.occupancy, error);
     *error = (tn_error){.status = TN_E_INVALID};
     snprintf(error->message, sizeof error->message,
-             "--explain=tags is for models; the input is a problem, which has no operators");
+             "--explain=tags needs a model; the input is a problem, which has no operators");
     return TN_E_INVALID;
 }
 
 static const struct argp_child plan_children[] = {{&cli_input_argp, 0, "Reading the input:", 0},
                                                   {&cli_training_argp, 0, "Training:", 0},
-                                                  {&cli_split_argp, 0, "Operators in parts:", 0},
+                                                  {&cli_split_argp, 0, "Operators in tiles:", 0},
                                                   {0}};
 static const struct argp plan_parser = {plan_options,  plan_parse, "INPUT", plan_doc,
                                         plan_children, plan_help,  0};
 
-/* A limit of time is one for the plan of the whole and the search for parts, where there is one. */
+/* A time limit covers the plan without tiles and the search for tiles. */
 static tn_status plan_within(plan_arguments *arguments, tn_error *error) {
     bool limited = arguments->input.split.asked && arguments->options.timeout_s > 0;
     if (limited) cli_deadline(cli_clock() + arguments->options.timeout_s, "split");
@@ -449,7 +461,7 @@ static tn_status plan_within(plan_arguments *arguments, tn_error *error) {
     bool late = cli_is_late();
     cli_deadline(0, NULL);
     if (status == TN_OK && late && tn_setup_splits(arguments->input.setup) == NULL)
-        cli_note("time was up before operators in parts were found: this is the whole");
+        cli_note("the time limit was reached before tiles were found; this plan has none");
     return status;
 }
 
@@ -475,7 +487,7 @@ static int plan_run(int count, char **words) {
 
 const cli_command cli_command_plan = {
     .name = "plan",
-    .summary = "plan the memory of a model or of buffers, prove it, draw it",
+    .summary = "plan the memory of a model or of buffers, verify the plan, draw it",
     .first = "output train batch device capacity dim order kernels holders explain json",
     .parser = &plan_parser,
     .run = plan_run,

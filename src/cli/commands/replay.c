@@ -1,9 +1,9 @@
-/* replay.c - `tenure replay`: what would other pools have reserved for a recorded run?
+/* replay.c - `tenure replay`: the bytes that other pools would have reserved for a recorded run.
  *
- * Each pool runs the trace from the start in a range of its own. Beside them stands the ideal: the
- * lives are known now, so they are planned, and the plan is replayed by the pool `planned`, which
- * checks it. The holders are those at the peak of the first pool that fits, or, where one does not,
- * those when its allocation failed.
+ * Each pool replays the trace from the start in its own address range. The ideal for comparison is
+ * an offline plan, because all live ranges are known now; the pool `planned` replays and checks it.
+ * The holders are those at the peak of the first pool that fits, or those at the failed request of
+ * a pool that does not.
  */
 #include "cli/cli.h"
 #include "cli/holders.h"
@@ -27,22 +27,26 @@ enum {
 };
 
 #define REPLAY_OPTIONS(X)                                                                          \
-    X(REPLAY_POOL, "pool", "NAME", "one of `tenure list pools`; may be repeated (all)")            \
-    X(REPLAY_CAPACITY, "capacity", "SIZE", "of the range that each pool divides (without end)")    \
-    X(REPLAY_ALIGNMENT, "alignment", "SIZE", "of every block, at least (64)")                      \
+    X(REPLAY_POOL, "pool", "NAME",                                                                 \
+      "pool to replay: one of `tenure list pools`; may be repeated (default: all)")                \
+    X(REPLAY_CAPACITY, "capacity", "SIZE",                                                         \
+      "size of the address range of each pool (default: unlimited)")                               \
+    X(REPLAY_ALIGNMENT, "alignment", "SIZE",                                                       \
+      "smallest alignment of blocks in bytes (default: 64)")                                       \
     X(REPLAY_PAGES, "pages", "SIZE",                                                               \
-      "memory comes and goes in pages of so many bytes, and so do blocks: pool iteration gives "   \
-      "back what lies free, as under libtenure_preload.so")                                        \
-    X(REPLAY_PLANNER, "planner", "NAME", "for the ideal: one of `tenure list planners` (auto)")    \
-    X(REPLAY_TIMEOUT, "timeout", "TIME", "for planning: 10s, 500ms, 2m (10s)")                     \
+      "reserve and release memory in pages of this size; pool iteration then returns free pages, " \
+      "as in libtenure_preload.so (default: no pages)")                                            \
+    X(REPLAY_PLANNER, "planner", "NAME",                                                           \
+      "planner of the offline plan: one of `tenure list planners` (default: auto)")                \
+    X(REPLAY_TIMEOUT, "timeout", "TIME",                                                           \
+      "stop planning after this time, such as 500ms or 2m (default: 10s)")                         \
     X(REPLAY_DEVICE, "device", "DEVICE",                                                           \
-      "also play it on this one of `tenure list devices`, as cuda or opencl:1: its memory, its "   \
-      "streams, time per request; a number: the device of a memory snapshot (the one with the "    \
-      "highest peak)")                                                                             \
+      "also execute the trace on this device, one of `tenure list devices` such as cuda or "       \
+      "opencl:1, and measure the time per request; a number selects the device of a memory "       \
+      "snapshot (default: the one with the highest peak)")                                         \
     X('o', "output", "FILE",                                                                       \
-      "a picture of what each pool has reserved after each event: .svg; or what the first one "    \
-      "that "                                                                                      \
-      "fits did, as a memory snapshot: .pickle; may be repeated")                                  \
+      "write a picture of the bytes that each pool reserves over time, .svg, or the first pool "   \
+      "that fits as a memory snapshot, .pickle; may be repeated")                                  \
     X(REPLAY_JSON, "json", NULL, "print one JSON object instead of the table")
 
 static const struct argp_option replay_options[] = {REPLAY_OPTIONS(CLI_OPTION){0}};
@@ -95,14 +99,16 @@ static error_t replay_parse(int key, char *value, struct argp_state *state) {
         arguments->json = true;
         return 0;
     case ARGP_KEY_ARG:
-        if (arguments->path != NULL) cli_misuse(state, "one trace, not '%s' too", value);
+        if (arguments->path != NULL)
+            cli_misuse(state, "give only one trace; '%s' is a second one", value);
         arguments->path = cli_standard_input(state, value);
         return 0;
     case ARGP_KEY_END:
-        if (arguments->path == NULL) cli_misuse(state, "which trace? give a .csv");
+        if (arguments->path == NULL)
+            cli_misuse(state, "no trace given; pass a .csv or .pickle file");
         if (arguments->pages != 0 && arguments->play_on != NULL)
-            cli_misuse(state, "--pages: on a device a pool divides one block, of which nothing "
-                              "goes back; not with --device");
+            cli_misuse(state, "--pages cannot be combined with --device, where a pool uses one "
+                              "block of fixed size; remove one");
         if (arguments->alignment < arguments->pages) arguments->alignment = arguments->pages;
         arguments->plays_own = arguments->play_on != NULL && arguments->pool_count == 0;
         for (uint32_t i = 0; arguments->pool_count == 0 && i < tn_pool_count(); i++)
@@ -114,9 +120,9 @@ static error_t replay_parse(int key, char *value, struct argp_state *state) {
     }
 }
 
-/* --- the trace: a CSV, or a snapshot, which begins with a byte that no text has --- */
+/* --- the trace: a CSV, or a snapshot, which begins with a non-text byte --- */
 
-/* The lives of the device that was asked for, or of the one with the highest peak. */
+/* The blocks of the requested device, or of the one with the highest peak. */
 static tn_status replay_snapshot_device(cli_replay *arguments) {
     uint32_t count = tn_snapshot_device_count(arguments->snapshot);
     bool one = arguments->device != UINT32_MAX;
@@ -132,7 +138,7 @@ static tn_status replay_snapshot_device(cli_replay *arguments) {
         tn_snapshot_lives_destroy(less);
     }
     if (arguments->lives == NULL)
-        TN_FAIL(arguments->error, TN_E_INVALID, "no device has any memory in this snapshot");
+        TN_FAIL(arguments->error, TN_E_INVALID, "this snapshot has no device with memory");
     return tn_snapshot_trace(arguments->lives, &arguments->trace, arguments->error);
 }
 
@@ -150,8 +156,8 @@ static tn_status replay_load(cli_replay *arguments) {
     if (status == TN_OK && !is_snapshot && arguments->device != UINT32_MAX)
         status =
             tn__fail(arguments->error, TN_E_INVALID,
-                     "--device %u is of a memory snapshot, and this is a trace, which has one; "
-                     "to play it on a device give one of `tenure list devices`, as host",
+                     "--device %u selects a device of a memory snapshot, but this is a trace; to "
+                     "execute it on a device, give a name of `tenure list devices`, such as host",
                      arguments->device);
     if (status != TN_OK || !is_snapshot) return status;
     return tn__where(arguments->error, replay_snapshot_device(arguments), "%s", arguments->path);
@@ -159,7 +165,7 @@ static tn_status replay_load(cli_replay *arguments) {
 
 /* --- the ideal --- */
 
-/* A body per block, with the numbers of its events as its life. */
+/* One buffer per block, with the numbers of its events as its live range. */
 static tn_status replay_add_bodies(cli_replay *arguments, tn_problem *problem, tn_body *bodies) {
     uint32_t count = tn_pool_trace_block_count(arguments->trace);
     for (uint64_t i = 0; i < arguments->event_count; i++) {
@@ -186,7 +192,7 @@ static tn_status replay_plan(cli_replay *arguments) {
     tn_problem *problem = NULL;
     tn_status status = TN_OK;
     if (bodies == NULL || arguments->sizes == NULL) {
-        status = tn__no_memory(arguments->error, "the lives of a trace");
+        status = tn__no_memory(arguments->error, "the live ranges of a trace");
         goto done;
     }
     TN_TRY_DONE(tn_problem_create(&arguments->context, &problem, arguments->error));
@@ -234,7 +240,7 @@ static tn_status replay_pool(cli_replay *arguments, cli_replay_result *result) {
         *arguments->error = result->failure;
         return status;
     }
-    if (result->pool == NULL) return TN_OK; /* the plan itself is too high */
+    if (result->pool == NULL) return TN_OK; /* the plan itself exceeds the capacity */
     tn_pool_measure(result->pool, &result->usage);
     tn_pool_learned(result->pool, &result->lesson);
     if (arguments->reserved != NULL)
@@ -265,7 +271,7 @@ static tn_status replay_play_on(const cli_replay *arguments, const tn_pool_optio
     return tn_play(arguments->play_device, arguments->trace, &options, answer, arguments->error);
 }
 
-/* The device by itself, and each pool that fits in some memory. */
+/* Executes the trace with the device's own allocator and with each pool that fits. */
 static tn_status replay_play(cli_replay *arguments) {
     if (arguments->play_on == NULL) return TN_OK;
     if (arguments->plays_own) TN_TRY(replay_play_on(arguments, NULL, &arguments->own));
@@ -282,7 +288,7 @@ static tn_status replay_play(cli_replay *arguments) {
     return TN_OK;
 }
 
-/* --- the whole --- */
+/* --- the command --- */
 
 static tn_status replay_begin_picture(cli_replay *arguments) {
     arguments->reserved = calloc(arguments->event_count, sizeof *arguments->reserved);
@@ -294,7 +300,7 @@ static tn_status replay_begin_picture(cli_replay *arguments) {
     return TN_OK;
 }
 
-/* The picture, or what the first pool that fits did. */
+/* Writes the picture, or a snapshot of the first pool that fits. */
 static tn_status replay_write(const void *self, const char *path, tn_error *error) {
     const cli_replay *arguments = self;
     if (tn__has_suffix(path, ".svg")) return cli_replay_draw(&arguments->picture, path, error);
@@ -303,7 +309,8 @@ static tn_status replay_write(const void *self, const char *path, tn_error *erro
         tn_pool_options options = replay_pool_options(arguments, arguments->pools[i]);
         return cli_replay_snapshot(arguments->trace, &options, path, error);
     }
-    TN_FAIL(error, TN_E_INVALID, "-o %s: no pool fits, so there is nothing to write", path);
+    TN_FAIL(error, TN_E_INVALID,
+            "-o %s: no pool fits, so no snapshot can be written; raise --capacity", path);
 }
 
 static tn_status replay_work(cli_replay *arguments) {
@@ -312,7 +319,7 @@ static tn_status replay_work(cli_replay *arguments) {
     arguments->events = tn_pool_trace_events(arguments->trace, &arguments->event_count);
     if (tn_pool_trace_block_count(arguments->trace) == 0)
         return tn__where(arguments->error,
-                         tn__fail(arguments->error, TN_E_INVALID, "the trace allocates nothing"),
+                         tn__fail(arguments->error, TN_E_INVALID, "the trace has no allocations"),
                          "%s", arguments->path);
     TN_TRY(replay_plan(arguments));
     if (arguments->outputs.count > 0) TN_TRY(replay_begin_picture(arguments));
@@ -324,7 +331,7 @@ static tn_status replay_work(cli_replay *arguments) {
     return cli_paths_write(&arguments->outputs, replay_write, arguments, arguments->error);
 }
 
-/* Whether every pool fits, and everything that was played. */
+/* Whether every pool and every execution fits. */
 static bool replay_all_fit(const cli_replay *arguments) {
     bool fit = !arguments->plays_own || arguments->own.fits;
     for (uint32_t i = 0; i < arguments->pool_count; i++) {
@@ -364,10 +371,9 @@ static void replay_release(cli_replay *arguments) {
 }
 
 static const char replay_doc[] =
-    "Replays TRACE, a recorded run of allocations and frees (.csv: ours, or the log of RMM; "
-    ".pickle: a "
-    "memory snapshot of PyTorch), under several pools and tells what each would have reserved, "
-    "beside what a plan made ahead needs.\v"
+    "Replays TRACE, a recorded run of allocations and frees, in several memory pools, and compares "
+    "the bytes that each reserves with an offline plan. TRACE is a .csv file of Tenure or RMM, or "
+    "a .pickle memory snapshot of PyTorch.\v"
     "Examples:\n"
     "  tenure replay trace.csv -o pools.svg\n"
     "  tenure replay rmm_log.csv --pool caching --pool best-fit --capacity 24GB\n"
@@ -395,7 +401,7 @@ static int replay_run(int count, char **words) {
 
 const cli_command cli_command_replay = {
     .name = "replay",
-    .summary = "replay a recorded run under other pools: what each would have reserved",
+    .summary = "replay recorded allocations in several memory pools, and compare them",
     .first = "pool capacity device output json",
     .parser = &replay_parser,
     .run = replay_run,

@@ -1,7 +1,7 @@
-/* report.c - `tenure report`: who holds the memory in a snapshot of PyTorch's allocator?
+/* report.c - `tenure report`: reports the memory in a snapshot of PyTorch's allocator.
  *
- * The file is read by src/snapshot, which runs nothing that is in it. For each device that has
- * anything: the peak, now, each time that memory ran out; holes; other pools and a plan.
+ * src/snapshot reads the file and never executes its contents. For each device with memory it
+ * reports the peak, the end, each out-of-memory event, holes, other pools, and a plan.
  */
 #include "cli/report.h"
 
@@ -11,15 +11,17 @@
 enum { REPORT_TOP = 400, REPORT_DEVICE, REPORT_NO_POOLS, REPORT_BARS, REPORT_TIMEOUT, REPORT_JSON };
 
 #define REPORT_OPTIONS(X)                                                                          \
-    X(REPORT_TOP, "top", "N", "lines, modules and holes that are shown (10)")                      \
+    X(REPORT_TOP, "top", "N", "number of source lines, modules and holes to print (default: 10)")  \
     X('o', "output", "FILE",                                                                       \
-      "lives over time at their addresses, with stacks: .html, or .svg .csv .json; may be "        \
-      "repeated")                                                                                  \
-    X(REPORT_DEVICE, "device", "N", "one device alone (all that have memory)")                     \
+      "draw the blocks over time at their addresses, with call stacks: .html, .svg, .csv or "      \
+      ".json; may be repeated")                                                                    \
+    X(REPORT_DEVICE, "device", "N", "report this device only (default: all devices with memory)")  \
     X(REPORT_JSON, "json", NULL, "print one JSON object instead of the tables")                    \
-    X(REPORT_NO_POOLS, "no-pools", NULL, "do not ask what other pools and a plan would reserve")   \
-    X(REPORT_BARS, "bars", "N", "most lives in a picture, the largest ones (100000)")              \
-    X(REPORT_TIMEOUT, "timeout", "TIME", "for planning: 10s, 500ms, 2m (2s)")
+    X(REPORT_NO_POOLS, "no-pools", NULL, "do not simulate other pools and a plan")                 \
+    X(REPORT_BARS, "bars", "N",                                                                    \
+      "largest number of blocks in a picture; smaller blocks are left out (default: 100000)")      \
+    X(REPORT_TIMEOUT, "timeout", "TIME",                                                           \
+      "stop planning after this time, such as 500ms or 10s (default: 2s)")
 
 static const struct argp_option report_options[] = {REPORT_OPTIONS(CLI_OPTION){0}};
 
@@ -48,18 +50,19 @@ static error_t report_parse(int key, char *value, struct argp_state *state) {
         cli_add_output(state, report->outputs, &report->output_count, CLI_REPORT_OUTPUTS, value);
         return 0;
     case ARGP_KEY_ARG:
-        if (report->path != NULL) cli_misuse(state, "one snapshot, not '%s' too", value);
+        if (report->path != NULL)
+            cli_misuse(state, "give only one snapshot; '%s' is a second one", value);
         report->path = cli_standard_input(state, value);
         return 0;
     case ARGP_KEY_END:
-        if (report->path == NULL) cli_misuse(state, "which snapshot? give a .pickle");
+        if (report->path == NULL) cli_misuse(state, "no snapshot given; pass a .pickle file");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
-/* --- what is looked at --- */
+/* --- moments --- */
 
 static void report_moment(cli_report_device *device, uint64_t time, const char *name) {
     cli_report_moment *moment = &device->moments[device->moment_count++];
@@ -99,7 +102,7 @@ static tn_status report_device(cli_report *report, uint32_t number) {
     TN_TRY(tn_snapshot_live(report->snapshot, number, &device->lives, report->error));
     report_moments(report, device);
     const tn_snapshot_facts *facts = tn_snapshot_facts_of(device->lives);
-    /* Without a history nothing is known of the order of requests: no pool can be asked. */
+    /* Pools can only be simulated with a history, which has the order of requests. */
     if (!report->no_pools && facts->life_count > 0 && facts->event_count > 0)
         TN_TRY(cli_report_serve(report, device));
     return TN_OK;
@@ -111,7 +114,8 @@ static tn_status report_work(cli_report *report) {
     if (report->device != UINT32_MAX && report->device >= count)
         return tn__where(report->error,
                          tn__fail(report->error, TN_E_INVALID,
-                                  "--device: there is no device %u, of %u", report->device, count),
+                                  "--device: there is no device %u; the snapshot has %u",
+                                  report->device, count),
                          "%s", report->path);
     report->devices = calloc((size_t)count + 1, sizeof *report->devices);
     if (report->devices == NULL) return tn__no_memory(report->error, "a report");
@@ -126,7 +130,7 @@ static tn_status report_work(cli_report *report) {
 
 /* --- files --- */
 
-/* Of several devices the one with the highest peak is drawn; --device asks for another. */
+/* Draws the device with the highest peak, unless --device selects another. */
 static tn_status report_draw(const cli_report *report) {
     const cli_report_device *drawn = NULL;
     uint64_t most = 0, left_out = 0;
@@ -142,9 +146,9 @@ static tn_status report_draw(const cli_report *report) {
     printf("\n");
     for (uint32_t i = 0; i < report->output_count; i++) printf("  wrote %s\n", report->outputs[i]);
     if (report->device_count > 1)
-        printf("  of device %u alone; --device N draws another\n", drawn->device);
+        printf("  shows device %u only; --device N draws another\n", drawn->device);
     if (left_out > 0)
-        printf("  the %" PRIu64 " smallest lives are not drawn; --bars N draws more\n", left_out);
+        printf("  the %" PRIu64 " smallest blocks are not drawn; --bars N draws more\n", left_out);
     return TN_OK;
 }
 
@@ -163,16 +167,14 @@ static void report_release(cli_report *report) {
 }
 
 static const char report_doc[] =
-    "Reads SNAPSHOT, what torch.cuda.memory._dump_snapshot() wrote, and tells who held the memory "
-    "at "
-    "the peak, whenever it ran out, and at the end: by line, by module, by category (guessed from "
-    "the stacks); what was reserved and not in use; what other pools and a plan would have "
-    "reserved. "
-    "Nothing in the file is run.\v"
+    "Reads SNAPSHOT, a file of torch.cuda.memory._dump_snapshot(), without executing its contents. "
+    "Reports memory by source line, module and category (guessed from the stacks) at the peak, at "
+    "each out-of-memory event, and at the end. Also reports fragmentation, and the bytes that "
+    "other pools and a plan would have reserved.\v"
     "Examples:\n"
     "  tenure report snapshot.pickle -o oom.html\n"
     "  tenure report snapshot.pickle --top 30 --device 1\n\n"
-    "Exit status: 0 told, 2 bad usage or input, 4 internal error.";
+    "Exit status: 0 done, 2 bad usage or input, 4 internal error.";
 
 static const struct argp report_parser = {
     report_options, report_parse, "SNAPSHOT", report_doc, NULL, 0, 0};
@@ -193,7 +195,7 @@ static int report_run(int count, char **words) {
 
 const cli_command cli_command_report = {
     .name = "report",
-    .summary = "read a memory snapshot of PyTorch: who held the memory, and what was lost",
+    .summary = "report the memory in a PyTorch snapshot by line, module and category",
     .first = "top output device json",
     .parser = &report_parser,
     .run = report_run,

@@ -1,4 +1,4 @@
-/* run.c - `tenure run`: the model in its planned arena, and whether the plan was true. */
+/* run.c - `tenure run`: runs a model in its planned arena, and checks the plan. */
 #include "cli/claims.h"
 #include "cli/cli.h"
 #include "cli/holders.h"
@@ -23,7 +23,7 @@
 
 #define RUN_HOLDERS_MANY 10u
 #define RUN_REPEAT_MOST (UINT64_C(1) << 40)
-#define RUN_INPUTS_MAX 256u /* files given for one run */
+#define RUN_INPUTS_MAX 256u /* output files of one run */
 
 enum {
     RUN_INPUT = 400,
@@ -36,15 +36,17 @@ enum {
 };
 
 #define RUN_OPTIONS(X)                                                                             \
-    X(RUN_INPUT, "input", "NAME=WHAT",                                                             \
-      "a .npy or .pb file, random:SEED, ones or zeros; may be repeated (random:0)")                \
-    X(RUN_OUTPUT_DIR, "output-dir", "DIR", "write each output there as .npy")                      \
+    X(RUN_INPUT, "input", "NAME=DATA",                                                             \
+      "data of an input: a .npy or .pb file, random:SEED, ones or zeros; may be repeated "         \
+      "(default: random:0)")                                                                       \
+    X(RUN_OUTPUT_DIR, "output-dir", "DIR", "write each output to this folder as .npy")             \
     X(RUN_POOL, "pool", "NAME",                                                                    \
-      "no plan: weights and buffers from a pool, one of `tenure list pools`; --budget is its "     \
-      "size")                                                                                      \
-    X(RUN_REPEAT, "repeat", "N", "run so often, and tell the fastest (1)")                         \
+      "allocate weights and buffers from a pool instead of a plan: one of `tenure list pools`; "   \
+      "--budget is its size")                                                                      \
+    X(RUN_REPEAT, "repeat", "N", "run N times and print the fastest time (default: 1)")            \
     X(RUN_WEIGHTS_DTYPE, "weights-dtype", "TYPE",                                                  \
-      "int8: of convolutions and products, with a scale per channel; results change (f32)")        \
+      "type of the weights of convolutions and matrix products: f32, or int8 with a scale per "    \
+      "channel; results change (default: f32)")                                                    \
     X(RUN_JSON, "json", NULL, "print one JSON object instead of the table")
 
 typedef struct run_arguments {
@@ -61,18 +63,20 @@ typedef struct run_arguments {
 } run_arguments;
 
 static const struct argp_option run_options[] = {
-    RUN_OPTIONS(CLI_OPTION){"holders", RUN_HOLDERS, "N", OPTION_ARG_OPTIONAL,
-                            "then list who holds the arena, or the pool, at the peak: the N "
-                            "largest (10)",
-                            0},
+    RUN_OPTIONS(CLI_OPTION){
+        "holders", RUN_HOLDERS, "N", OPTION_ARG_OPTIONAL,
+        "list the N largest tensors in the arena, or blocks in the pool, at the peak (default: 10)",
+        0},
     {0}};
 
 static void run_add_input(struct argp_state *state, run_arguments *arguments, char *text) {
     char *equals = strrchr(text, '=');
     if (equals == NULL || equals == text)
-        cli_misuse(state, "--input: '%s' should read NAME=file.npy, NAME=random:SEED or NAME=ones",
+        cli_misuse(state,
+                   "--input: '%s' is invalid; write NAME=file.npy, NAME=random:SEED or NAME=ones",
                    text);
-    if (arguments->given_count == RUN_INPUTS_MAX) cli_misuse(state, "--input: more than 256");
+    if (arguments->given_count == RUN_INPUTS_MAX)
+        cli_misuse(state, "--input: at most 256 inputs are supported");
     *equals = '\0';
     arguments->given[arguments->given_count++] = (cli_given){.name = text, .what = equals + 1};
 }
@@ -91,7 +95,8 @@ static error_t run_parse(int key, char *value, struct argp_state *state) {
         run_add_input(state, arguments, value);
         return 0;
     case RUN_OUTPUT_DIR:
-        if (arguments->output_dir != NULL) cli_misuse(state, "--output-dir: one folder, not two");
+        if (arguments->output_dir != NULL)
+            cli_misuse(state, "--output-dir: give this option only once");
         arguments->output_dir = value;
         return 0;
     case RUN_POOL:
@@ -124,7 +129,8 @@ static error_t run_parse(int key, char *value, struct argp_state *state) {
 }
 
 static const char run_doc[] =
-    "Runs MODEL in one arena of exactly the planned size, every tensor at its planned place.\v"
+    "Runs MODEL in one arena of exactly the planned size, with every tensor at its planned "
+    "address.\v"
     "Examples:\n"
     "  tenure run mobilenet.onnx --input image=cat.npy --output-dir out\n"
     "  tenure run resnet50.onnx --weights random:1 --threads 2 --repeat 10\n"
@@ -132,7 +138,8 @@ static const char run_doc[] =
     "  tenure run model.onnx --budget 96MiB --trace run.trace.json\n"
     "  tenure run model.onnx --pool best-fit --trace run.trace.csv && tenure replay "
     "run.trace.csv\n\n"
-    "Exit status: 0 done; 1 the budget is too small, or the plan was broken; 2 bad usage or input; "
+    "Exit status: 0 done; 1 the budget is too small, or the run violated the plan; 2 bad usage or "
+    "input; "
     "3 stopped before a plan, 4 internal error.";
 
 /* --- running --- */
@@ -161,8 +168,8 @@ static tn_status run_compare(const cli_session *session, const cli_arrays *plann
         while (same && at < a->bytes && ((uint8_t *)a->data)[at] == ((uint8_t *)b->data)[at]) at++;
         if (same && at == a->bytes) continue;
         TN_FAIL(error, TN_E_CONFLICT,
-                "output '%.80s' differs from byte %llu on: the plan lets buffers meet that must "
-                "not; please report it",
+                "output '%.80s' differs from byte %llu on, so the plan lets conflicting buffers "
+                "overlap; please report this bug",
                 cli_output_name(session, k), (unsigned long long)at);
     }
     return TN_OK;
@@ -186,7 +193,7 @@ static tn_status run_check(run_arguments *arguments, tn_error *error) {
     return status;
 }
 
-/* --- telling --- */
+/* --- output --- */
 
 static tn_status run_holders(const cli_session *session, tn_holders_when when, cli_holders *holders,
                              tn_error *error) {
@@ -196,7 +203,8 @@ static tn_status run_holders(const cli_session *session, tn_holders_when when, c
                                error);
 }
 
-/* A name as a file name: what is neither letter, digit, dot, dash nor underscore becomes one. */
+/* Makes a file name: characters except letters, digits, dots, dashes and underscores become
+ * underscores. */
 static void run_file_name(const char *name, char *text, size_t room) {
     size_t used = 0;
     for (; *name != '\0' && used + 1 < room; name++) {
@@ -209,11 +217,12 @@ static void run_file_name(const char *name, char *text, size_t room) {
 
 static tn_status run_write(const run_arguments *arguments, tn_error *error) {
     if (arguments->output_dir == NULL) return TN_OK;
-    (void)mkdir(arguments->output_dir, 0777); /* what matters is whether files can be written */
+    (void)mkdir(arguments->output_dir, 0777); /* ignore errors here; writing the files reports
+                                               * them */
     for (uint32_t k = 0; k < arguments->arrays.output_count; k++) {
         char name[128], path[4096];
         run_file_name(cli_output_name(&arguments->session, k), name, sizeof name);
-        bool taken = false; /* another output came to the same name: its number tells them apart */
+        bool taken = false; /* a second output with this file name gets its number appended */
         for (uint32_t other = 0; other < k && !taken; other++) {
             char before[sizeof name];
             run_file_name(cli_output_name(&arguments->session, other), before, sizeof before);
@@ -222,7 +231,8 @@ static tn_status run_write(const run_arguments *arguments, tn_error *error) {
         int length =
             taken ? snprintf(path, sizeof path, "%s/%s-%u.npy", arguments->output_dir, name, k)
                   : snprintf(path, sizeof path, "%s/%s.npy", arguments->output_dir, name);
-        if (length >= (int)sizeof path) TN_FAIL(error, TN_E_INVALID, "--output-dir: too long");
+        if (length >= (int)sizeof path)
+            TN_FAIL(error, TN_E_INVALID, "--output-dir: the path is too long; use a shorter one");
         TN_TRY(tn_array_save(path, &arguments->arrays.outputs[k], NULL, error));
     }
     return TN_OK;
@@ -308,7 +318,7 @@ static void run_print_json(const run_arguments *arguments, const tn_engine_usage
     tn__text_release(&text);
 }
 
-/* One line. */
+/* Prints one line. */
 static void run_print_brief(const run_arguments *arguments, const tn_engine_usage *usage) {
     const cli_session *session = &arguments->session;
     char size[TN_SIZE_TEXT_MAX];
@@ -359,9 +369,11 @@ static tn_status run_model(run_arguments *arguments, tn_error *error) {
     if (session->check) TN_TRY(run_check(arguments, error));
     TN_TRY(run_write(arguments, error));
     TN_TRY(cli_session_write_trace(session, error));
-    if (session->traces.count > 0 && tn_trace_dropped(session->trace) > 0)
-        fprintf(stderr, "tenure: %" PRIu64 " events had no room in the trace; repeat it less\n",
+    if (session->traces.count > 0 && tn_trace_dropped(session->trace) > 0) {
+        cli_prefix(CLI_WARNING);
+        fprintf(stderr, "the trace is full and misses %" PRIu64 " events; lower --repeat\n",
                 tn_trace_dropped(session->trace));
+    }
     tn_engine_usage usage;
     tn_engine_measure(session->engine, &usage);
     cli_holders holders = {0};
@@ -380,7 +392,8 @@ static tn_status run_model(run_arguments *arguments, tn_error *error) {
     return TN_OK;
 }
 
-/* Who holds the memory that is too small: in the plan at its peak, with a pool when it was full. */
+/* If memory was too small, lists the holders: at the peak of the plan, or when the pool was
+ * full. */
 static void run_print_failed(const run_arguments *arguments) {
     const cli_session *session = &arguments->session;
     cli_holders holders = {0};
@@ -393,7 +406,7 @@ static void run_print_failed(const run_arguments *arguments) {
 
 static const struct argp_child run_children[] = {{&cli_input_run_argp, 0, "Reading the model:", 0},
                                                  {&cli_session_argp, 0, "Running it:", 0},
-                                                 {&cli_split_argp, 0, "Operators in parts:", 0},
+                                                 {&cli_split_argp, 0, "Operators in tiles:", 0},
                                                  {&cli_pruned_argp, 0, "Pruning its weights:", 0},
                                                  {0}};
 static const struct argp run_parser = {run_options,  run_parse, "MODEL", run_doc,
@@ -426,7 +439,7 @@ static int run_run(int count, char **words) {
 
 const cli_command cli_command_run = {
     .name = "run",
-    .summary = "run a model inside its plan, and prove the plan by it",
+    .summary = "run a model in its planned arena, and check the plan",
     .first = "input output-dir weights budget dim threads check trace holders json",
     .parser = &run_parser,
     .run = run_run,

@@ -1,4 +1,5 @@
-/* simulate.c - `tenure simulate`: what a recorded run would cost in less memory, by what policy. */
+/* simulate.c - `tenure simulate`: replays a recorded run of operators in less memory, by several
+ * policies. */
 #include "cli/simulate.h"
 
 #include <stdio.h>
@@ -21,20 +22,25 @@ enum {
 
 #define SIMULATE_OPTIONS(X)                                                                        \
     X(SIMULATE_POLICY, "policy", "NAME,...",                                                       \
-      "who decides what goes: names of `tenure list policies`, or all (the first of them)")        \
+      "eviction policy: names of `tenure list policies`, or all (default: the first)")             \
     X(SIMULATE_BUDGET, "budget", "SIZE",                                                           \
-      "bytes that there are, or a share of the plain peak: 0.5; may be a list (0.5)")              \
-    X(SIMULATE_SWEEP, "sweep", NULL, "budgets of 0.1, 0.2 ... 1.0 of the plain peak")              \
+      "memory in bytes, or as a fraction of the plain peak such as 0.5; may be a list (default: "  \
+      "0.5)")                                                                                      \
+    X(SIMULATE_SWEEP, "sweep", NULL, "use budgets of 0.1, 0.2, ..., 1.0 of the plain peak")        \
     X(SIMULATE_ADDRESSES, "addresses", NULL,                                                       \
-      "in one arena of the budget: what goes must leave a place in one piece")                     \
-    X(SIMULATE_ALIGNMENT, "alignment", "SIZE", "of places, with --addresses (64)")                 \
-    X(SIMULATE_LINK, "link", "SIZE/s", "speed of copies to the host and back, each way (none)")    \
-    X(SIMULATE_HOST, "host", "SIZE", "room for copies on the host (without end)")                  \
-    X(SIMULATE_MOVES, "moves", "SIZE/s", "speed of moves within the arena (100GB/s)")              \
-    X(SIMULATE_MOST, "overhead-max", "TIMES", "give up beyond so many times the plain time (2)")   \
-    X(SIMULATE_SAMPLE, "sample", NULL, "look at sqrt(n) candidates of n, drawn at random")         \
-    X(SIMULATE_SEED, "seed", "N", "of what is drawn at random (0)")                                \
-    X('o', "output", "FILE", "a picture or a table: .html, .svg or .csv; may be repeated")         \
+      "place tensors at addresses in one arena: evictions must free a contiguous range")           \
+    X(SIMULATE_ALIGNMENT, "alignment", "SIZE",                                                     \
+      "with --addresses: alignment of tensors in bytes (default: 64)")                             \
+    X(SIMULATE_LINK, "link", "SIZE/s",                                                             \
+      "allow swapping to the host, at this speed in each direction (default: no swapping)")        \
+    X(SIMULATE_HOST, "host", "SIZE",                                                               \
+      "bytes of host memory for swapped tensors (default: no limit)")                              \
+    X(SIMULATE_MOVES, "moves", "SIZE/s", "speed of moves within the arena (default: 100GB/s)")     \
+    X(SIMULATE_MOST, "overhead-max", "TIMES",                                                      \
+      "stop if the run takes more than N times the plain time (default: 2)")                       \
+    X(SIMULATE_SAMPLE, "sample", NULL, "compare only sqrt(n) random candidates of n")              \
+    X(SIMULATE_SEED, "seed", "N", "seed of random choices (default: 0)")                           \
+    X('o', "output", "FILE", "write a picture or a table, .html, .svg or .csv; may be repeated")   \
     X(SIMULATE_JSON, "json", NULL, "print one JSON object instead of the table")
 
 typedef struct simulate_arguments {
@@ -122,14 +128,16 @@ static error_t simulate_parse(int key, char *value, struct argp_state *state) {
         arguments->json = true;
         return 0;
     case ARGP_KEY_ARG:
-        if (arguments->found.path != NULL) cli_misuse(state, "one log, not '%s' too", value);
+        if (arguments->found.path != NULL)
+            cli_misuse(state, "give only one log; '%s' is a second one", value);
         arguments->found.path = value;
         cli_note_input(value);
         return 0;
     case ARGP_KEY_END:
-        if (arguments->found.path == NULL) cli_misuse(state, "which log? give a recorded run");
+        if (arguments->found.path == NULL)
+            cli_misuse(state, "no log given; pass the file of a recorded run");
         if (arguments->sweep && arguments->budgets != NULL)
-            cli_misuse(state, "--sweep has budgets of its own: not --budget too");
+            cli_misuse(state, "--sweep sets the budgets; remove --budget");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -147,17 +155,17 @@ static void simulate_add_budget(simulate_found *found, uint64_t budget) {
     found->budget_count++;
 }
 
-/* A plain number up to 8 with a point in it is a share; everything else is bytes. */
+/* A number up to 8 with a decimal point is a fraction; everything else is bytes. */
 static tn_status simulate_take_budget(simulate_found *found, const char *word, tn_error *error) {
     char *end;
     uint64_t bytes;
     double share = strtod(word, &end);
     if (strchr(word, '.') != NULL && *end == '\0' && end != word) {
         if (!(share > 0 && share <= 8))
-            TN_FAIL(error, TN_E_INVALID,
-                    "--budget: a share of the plain peak is above 0, at most "
-                    "8, not %.40s",
-                    word);
+            TN_FAIL(
+                error, TN_E_INVALID,
+                "--budget: a fraction of the plain peak must be above 0 and at most 8, not %.40s",
+                word);
         simulate_add_budget(found, (uint64_t)((double)found->plain_peak * share));
         return TN_OK;
     }
@@ -201,7 +209,7 @@ static tn_status simulate_work(simulate_arguments *arguments, tn_evict_log **log
     return TN_OK;
 }
 
-/* 1 when none of a budget's policies can do it. */
+/* 1 if no policy can finish in some budget. */
 static int simulate_code(const simulate_arguments *arguments) {
     const simulate_found *found = &arguments->found;
     for (uint32_t b = 0; !arguments->sweep && b < found->budget_count; b++) {
@@ -229,14 +237,14 @@ static int simulate_tell(const simulate_arguments *arguments, tn_error *error) {
 }
 
 static const char simulate_doc[] =
-    "Replays LOG, a recorded run of operators (in the line format of DTR's simulator, or of "
-    "`python3 -m tenure.record`), in less memory than it took: what has to go is computed again "
-    "when it is asked for.\v"
+    "Replays LOG, a recorded run of operators, in less memory than it used. Evicted tensors are "
+    "recomputed when they are needed again. LOG has the line format of DTR's simulator, or comes "
+    "from `python3 -m tenure.record`.\v"
     "Examples:\n"
     "  tenure simulate run.log --budget 0.5\n"
     "  tenure simulate run.log --policy all --sweep -o sweep.html\n"
     "  tenure simulate run.log --policy window,dte,dtr --budget 4GiB --addresses\n\n"
-    "Exit status: 0 done, 1 no policy can do it in a budget, 2 bad usage or input, 4 internal "
+    "Exit status: 0 done, 1 no policy can finish in some budget, 2 bad usage or input, 4 internal "
     "error.";
 
 static const struct argp simulate_parser = {
@@ -263,7 +271,7 @@ static int simulate_run_command(int count, char **words) {
 
 const cli_command cli_command_simulate = {
     .name = "simulate",
-    .summary = "replay a recorded run of operators in less memory: what a policy makes of it",
+    .summary = "replay recorded operators in less memory, and compare eviction policies",
     .first = "policy budget sweep addresses output json",
     .parser = &simulate_parser,
     .run = simulate_run_command,

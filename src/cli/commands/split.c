@@ -1,4 +1,4 @@
-/* split.c - `tenure split`: a model written back in parts, for run times that know nothing of it.
+/* split.c - `tenure split`: writes a model with its operators in tiles, for unmodified runtimes.
  */
 #include "cli/split.h"
 
@@ -11,7 +11,7 @@
 #include "base/base.h"
 #include "cli/micro.h"
 
-#define SPLIT_FILE_SHARE 0.25 /* of work, where neither budget nor work is given */
+#define SPLIT_FILE_SHARE 0.25 /* default extra work without --budget */
 
 enum {
     SPLIT_FILE_BUDGET = 400,
@@ -25,19 +25,24 @@ enum {
 
 #define SPLIT_FILE_OPTIONS(X)                                                                      \
     X(SPLIT_FILE_BUDGET, "budget", "SIZE",                                                         \
-      "bytes there are: the least work that keeps to them. Of .tflite the whole arena, of .onnx "  \
-      "activations")                                                                               \
+      "find the tiling with least work within this many bytes; for .tflite of the whole arena, "   \
+      "for .onnx of the activations")                                                              \
     X(SPLIT_FILE_WORK, "extra-work", "SHARE",                                                      \
-      "work beyond the model's, 10% or 0.1; without a budget, as little memory as that lets; a "   \
-      "byte that is copied counts as two operations (25%; with a budget whatever it takes)")       \
-    X('o', "output", "FILE", "the model in parts, .tflite or .onnx as the input (only told)")      \
+      "most additional work, such as 10% or 0.1 of the model's; a copied byte counts as two "      \
+      "operations; without --budget, minimize memory within it (default: 25%; no limit with "      \
+      "--budget)")                                                                                 \
+    X('o', "output", "FILE",                                                                       \
+      "write the tiled model, .tflite or .onnx like the input (default: only print the result)")   \
     X(SPLIT_FILE_PLAN, "plan", NULL,                                                               \
-      "of .tflite: lay its tensors out, and write that plan into the file")                        \
+      "for .tflite: plan the tensors, and write the plan into the file")                           \
     X(SPLIT_FILE_HEAD, "head", NULL,                                                               \
-      "of .tflite: count tensors and scratch alone, as what stays has an arena of its own")        \
-    X(SPLIT_FILE_TARGET, "target", "NAME", "cortex-m0 to cortex-m85, or x86-64 (cortex-m4)")       \
-    X(SPLIT_FILE_KERNELS, "kernels", "WHOSE",                                                      \
-      "of .tflite: reference, cmsis-nn or any, the most (any)")                                    \
+      "for .tflite: count only tensors and scratch, for a runtime with a separate arena for "      \
+      "persistent data")                                                                           \
+    X(SPLIT_FILE_TARGET, "target", "NAME",                                                         \
+      "processor: cortex-m0 to cortex-m85, or x86-64 (default: cortex-m4)")                        \
+    X(SPLIT_FILE_KERNELS, "kernels", "reference|cmsis-nn|any",                                     \
+      "for .tflite: kernels that determine the scratch memory: reference, cmsis-nn, or any for "   \
+      "the larger of both (default: any)")                                                         \
     X(SPLIT_FILE_JSON, "json", NULL, "print one JSON object instead of the table")
 
 typedef struct split_file_arguments {
@@ -50,27 +55,29 @@ typedef struct split_file_arguments {
 
 static const struct argp_option split_file_options[] = {SPLIT_FILE_OPTIONS(CLI_OPTION){0}};
 
-/* What goes with what. */
+/* Checks which options can be combined. */
 static void split_file_check(split_file_arguments *arguments, struct argp_state *state) {
     if (arguments->input == NULL) cli_misuse(state, "which model?");
     bool tflite = tn__has_suffix(arguments->input, ".tflite");
     if (!tflite && !tn__has_suffix(arguments->input, ".onnx"))
-        cli_misuse(state, "'%s' is neither a .tflite nor an .onnx model", arguments->input);
+        cli_misuse(state, "'%s' is not a .tflite or .onnx model", arguments->input);
     if (arguments->output != NULL && strcmp(arguments->output, "-") == 0)
         arguments->output = tflite ? "-.tflite" : "-.onnx";
     if (arguments->output != NULL &&
         !tn__has_suffix(arguments->output, tflite ? ".tflite" : ".onnx"))
-        cli_misuse(state, "-o %s: the model is written as %s", arguments->output,
+        cli_misuse(state, "-o %s: the output must end in %s, like the input", arguments->output,
                    tflite ? ".tflite" : ".onnx");
     if (!tflite && arguments->options.plan)
-        cli_misuse(state, "--plan: only a .tflite file has a place for a plan");
+        cli_misuse(state, "--plan: only a .tflite file can contain a plan; remove the option");
     if (!tflite && arguments->options.head)
-        cli_misuse(state, "--head: only the arena of a .tflite model has a head");
+        cli_misuse(state,
+                   "--head: only the arena of a .tflite model has a head; remove the option");
     if (arguments->options.budget == 0 && !(arguments->options.share > 0))
         arguments->options.share = SPLIT_FILE_SHARE;
     const tn_import_options *sizes = &arguments->sizes.import;
     if (tflite && (sizes->dim_count > 0 || sizes->input_shape_count > 0))
-        cli_misuse(state, "--dim, --input-shape: a .tflite model is written with its own sizes");
+        cli_misuse(state,
+                   "--dim and --input-shape need an .onnx model; a .tflite model has fixed sizes");
     arguments->options.dims = sizes->dims;
     arguments->options.dim_count = sizes->dim_count;
     arguments->options.input_shapes = sizes->input_shapes;
@@ -87,12 +94,12 @@ static error_t split_file_parse(int key, char *value, struct argp_state *state) 
         return 0;
     case SPLIT_FILE_BUDGET:
         arguments->options.budget = cli_size(state, "budget", value);
-        if (arguments->options.budget == 0) cli_misuse(state, "--budget: 0 bytes hold nothing");
+        if (arguments->options.budget == 0) cli_misuse(state, "--budget: the size must be above 0");
         return 0;
     case SPLIT_FILE_WORK:
         arguments->options.share = cli_share(state, "extra-work", value);
         if (!(arguments->options.share > 0))
-            cli_misuse(state, "--extra-work: parts take some work");
+            cli_misuse(state, "--extra-work: tiles need some extra work; give more than 0");
         return 0;
     case SPLIT_FILE_PLAN:
         arguments->options.plan = true;
@@ -115,7 +122,8 @@ static error_t split_file_parse(int key, char *value, struct argp_state *state) 
         cli_path_once(state, "-o", &arguments->output, value);
         return 0;
     case ARGP_KEY_ARG:
-        if (arguments->input != NULL) cli_misuse(state, "one model, not '%s' too", value);
+        if (arguments->input != NULL)
+            cli_misuse(state, "give only one model; '%s' is a second one", value);
         arguments->input = cli_standard_input(state, value);
         return 0;
     case ARGP_KEY_END:
@@ -126,7 +134,7 @@ static error_t split_file_parse(int key, char *value, struct argp_state *state) 
     }
 }
 
-/* --- telling --- */
+/* --- output --- */
 
 static double split_file_extra(uint64_t parts, uint64_t whole) {
     return whole > 0 ? (double)parts / (double)whole - 1 : 0;
@@ -137,9 +145,9 @@ static void split_file_size(const char *name, uint64_t whole, uint64_t parts) {
     printf("  %-22s %-28s %s\n", name, tn_size_format(whole, before), tn_size_format(parts, after));
 }
 
-/* Of a model without operations no share is known. */
+/* A model without operations has no known fraction. */
 static const char *split_file_work(double work, char text[static 32]) {
-    if (!isfinite(work)) return "an unknown share of";
+    if (!isfinite(work)) return "an unknown fraction of";
     snprintf(text, 32, "%+.1f %%", 100 * work);
     return text;
 }
@@ -159,12 +167,12 @@ static void split_file_print(const split_file_arguments *arguments,
     if (tflite) {
         split_file_size("arena", report->whole_arena.total, report->arena.total);
         split_file_size("  tensors and scratch", report->whole_arena.head, report->arena.head);
-        split_file_size("  what stays", report->whole_arena.tail, report->arena.tail);
+        split_file_size("  persistent data", report->whole_arena.tail, report->arena.tail);
     }
     split_file_size("file", report->whole_bytes, report->file_bytes);
     printf("  %-22s %-28u %u\n", "operators", report->whole_ops, report->ops);
     if (report->regions == 0) {
-        printf("\n  it fits as it is: no operator runs in parts\n");
+        printf("\n  it fits without tiles\n");
     } else {
         printf("\n  %.2f x less, %u region%s; %+.1f %% operations, %s copied: %s work\n",
                report->parts > 0 ? (double)report->whole / (double)report->parts : 0,
@@ -199,21 +207,23 @@ static void split_file_print_json(const split_file_arguments *arguments,
 }
 
 static void split_file_print_binding(const tn_export_report *report) {
-    fputs("  what is there at the peak of the least found:\n", stderr);
+    fputs("  the tensors at the peak of the smallest tiling found:\n", stderr);
     for (uint32_t i = 0; i < TN_EXPORT_BINDING && report->binding[i][0] != '\0'; i++)
         fprintf(stderr, "    %s\n", report->binding[i]);
 }
 
 static const char split_file_doc[] =
-    "Writes MODEL (.tflite, .onnx) with operators in parts, so that TensorFlow Lite Micro or ONNX "
-    "Runtime, as they are, execute it in less memory: ordinary slices, padding, convolutions and "
-    "concatenations, the same results, weights once. What those copies take is counted.\v"
+    "Writes MODEL (.tflite, .onnx) with its operators in tiles, so that unmodified TensorFlow Lite "
+    "Micro or ONNX Runtime execute it in less memory. The result has ordinary slices, padding, "
+    "convolutions and concatenations; outputs are the same, and weights are stored once. The "
+    "memory of the copies is counted.\v"
     "Examples:\n"
     "  tenure split person.tflite --budget 48KiB -o small.tflite\n"
     "  tenure split person.tflite --extra-work 10% --plan -o small.tflite\n"
     "  tenure split model.onnx --extra-work 25% -o small.onnx\n"
     "  tenure split model.onnx --dim N=1 --budget 8MiB -o small.onnx\n\n"
-    "Exit status: 0 done, 1 nothing keeps to the budget, 2 bad usage or input, 3 stopped before an "
+    "Exit status: 0 done, 1 no tiling was found within the budget, 2 bad usage or input, 3 stopped "
+    "before an "
     "answer, 4 internal error.";
 
 static const struct argp_child split_file_children[] = {
@@ -247,7 +257,7 @@ static int split_file_run(int count, char **words) {
 
 const cli_command cli_command_split = {
     .name = "split",
-    .summary = "write a model in parts, for run times that execute it in less memory",
+    .summary = "write a model with its operators in tiles, which runs in less memory",
     .first = "output budget extra-work plan head target kernels json",
     .parser = &split_file_parser,
     .run = split_file_run,

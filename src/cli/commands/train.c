@@ -1,4 +1,4 @@
-/* train.c - `tenure train`: a model trained in its planned arena. */
+/* train.c - `tenure train`: trains a model in its planned arena. */
 #include "base/base.h"
 #include "cli/train.h"
 
@@ -21,31 +21,35 @@ enum {
 };
 
 #define TRAIN_OPTIONS(X)                                                                           \
-    X(TRAIN_DATA, "data", "WHAT",                                                                  \
-      "fashion-mnist[:DIR], text:FILE, or X.npy,Y.npy[:XTEST.npy,YTEST.npy]")                      \
+    X(TRAIN_DATA, "data", "DATA",                                                                  \
+      "training data: fashion-mnist[:DIR], text:FILE, or X.npy,Y.npy[:XTEST.npy,YTEST.npy]")       \
     X(TRAIN_BATCH, "batch", "N",                                                                   \
-      "samples of a step, of all ranks together (what the model says, for each; or 64)")           \
-    X(TRAIN_EPOCHS, "epochs", "N", "how often all samples are seen (1)")                           \
-    X(TRAIN_STEPS, "steps", "N", "updates in all, instead of epochs")                              \
-    X(TRAIN_LR, "lr", "RATE", "learning rate (1e-3)")                                              \
+      "samples per step of all ranks together (default: the size in the model for each rank, or "  \
+      "64)")                                                                                       \
+    X(TRAIN_EPOCHS, "epochs", "N", "number of passes over all samples (default: 1)")               \
+    X(TRAIN_STEPS, "steps", "N", "total number of updates, instead of --epochs")                   \
+    X(TRAIN_LR, "lr", "RATE", "learning rate (default: 1e-3)")                                     \
     X(TRAIN_FALL, "lr-schedule", "NAME",                                                           \
-      "how it falls to 0 by the last step: constant, linear or cosine (constant)")                 \
-    X(TRAIN_WARMUP, "warmup", "N", "steps in which it rises to --lr (0)")                          \
-    X(TRAIN_CHECKPOINT, "checkpoint", "FILE", "keep the run there, so that it can go on")          \
-    X(TRAIN_EVERY, "checkpoint-every", "N", "steps between checkpoints (100)")                     \
-    X(TRAIN_RESUME, "resume", "FILE", "go on from a checkpoint, bit for bit")                      \
-    X(TRAIN_LOG, "log", "FILE", "loss and correct answers of each step as .csv")                   \
+      "course of the learning rate: constant, or linear or cosine decay to 0 at the last step "    \
+      "(default: constant)")                                                                       \
+    X(TRAIN_WARMUP, "warmup", "N",                                                                 \
+      "number of steps in which the learning rate rises to --lr (default: 0)")                     \
+    X(TRAIN_CHECKPOINT, "checkpoint", "FILE",                                                      \
+      "save the run to this file, so that --resume can continue it")                               \
+    X(TRAIN_EVERY, "checkpoint-every", "N", "number of steps between checkpoints (default: 100)")  \
+    X(TRAIN_RESUME, "resume", "FILE", "continue from a checkpoint, with bit-identical results")    \
+    X(TRAIN_LOG, "log", "FILE", "write the loss and the correct answers of each step as .csv")     \
     X(TRAIN_PARALLEL, "parallel", "data=N,tensor=N,pipeline=N",                                    \
-      "several ranks (mpirun -n N): data, each with an equal part of every batch (as many as "     \
-      "there are), tensor, each with a part of every layer, pipeline, each with some of the "      \
-      "layers, or interleave=N pieces of them, for --micro-batches in turn; 1 where nothing is "   \
-      "said; serial or safe: see `tenure plan`")                                                   \
+      "division among ranks (mpirun -n N): data, each rank has an equal part of every batch; "     \
+      "tensor, a part of every layer; pipeline, some of the layers, or interleave=N pieces of "    \
+      "them, for --micro-batches in turn (default: all ranks for data, the others 1); serial or "  \
+      "safe: see `tenure plan`")                                                                   \
     X(TRAIN_SEQUENCE, "sequence-parallel", NULL,                                                   \
-      "tensor ranks divide what is outside of products, too")                                      \
+      "divide operators outside matrix products among tensor ranks, too")                          \
     X(TRAIN_THREADS, "ranks-as-threads", NULL,                                                     \
-      "ranks are threads of this process, without mpirun")                                         \
+      "run the ranks as threads of this process, without mpirun")                                  \
     X('o', "output", "FILE",                                                                       \
-      "a step of all ranks over time as one picture, predicted above measured: .html, .svg or "    \
+      "draw a step of all ranks over time, the prediction above the measurement: .html, .svg or "  \
       ".json; may be repeated")                                                                    \
     X(TRAIN_JSON, "json", NULL, "print one JSON object at the end")
 
@@ -66,13 +70,14 @@ static void train_parse_parallel(cli_train *train, const char *value, struct arg
 static void train_check_ranks(const cli_train *train, struct argp_state *state) {
     cli_ranks_check(state, &train->at, train->session.budget);
     if (train->threads_as_ranks && cli_ranks_started())
-        cli_misuse(state, "--ranks-as-threads is for one process, and mpirun has started several: "
-                          "leave one of the two out");
+        cli_misuse(state, "--ranks-as-threads needs a single process, but mpirun has started "
+                          "several; use one of the two");
     if (train->at.shard != TN_SHARD_NONE && !cli_train_has_ranks(train))
-        cli_misuse(state, "--shard %s: among whom? give --parallel data=N",
+        cli_misuse(state, "--shard %s needs several data-parallel ranks; add --parallel data=N",
                    tn_shard_name(train->at.shard));
     if (train->at.sequence && train->at.grid.tensor == 1)
-        cli_misuse(state, "--sequence-parallel: among whom? give --parallel tensor=N");
+        cli_misuse(state,
+                   "--sequence-parallel needs several tensor ranks; add --parallel tensor=N");
 }
 
 static error_t train_parse_run(int key, char *value, struct argp_state *state) {
@@ -147,12 +152,13 @@ static error_t train_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case ARGP_KEY_END:
         if (train->input.path == NULL) cli_misuse(state, "which model?");
-        if (train->data_path == NULL) cli_misuse(state, "which data? give --data");
+        if (train->data_path == NULL) cli_misuse(state, "no training data given; add --data");
         if (train->training.options.optimizer == TN_OPTIMIZER_NONE)
-            cli_misuse(state, "--optimizer: 'none' trains nothing");
+            cli_misuse(state,
+                       "--optimizer: none cannot train a model; use sgd, momentum, adam or adamw");
         train_check_ranks(train, state);
         if (train->pictures.count > 0 && train->session.poison)
-            cli_misuse(state, "-o and --poison do not go together: run it once for each");
+            cli_misuse(state, "-o and --poison cannot be combined; run the command once with each");
         return 0;
     default:
         return train_parse_run(key, value, state);
@@ -160,7 +166,7 @@ static error_t train_parse(int key, char *value, struct argp_state *state) {
 }
 
 static const char train_doc[] =
-    "Trains MODEL, an ordinary .onnx, in one arena of exactly the planned size.\v"
+    "Trains MODEL, an ordinary .onnx file, in one arena of exactly the planned size.\v"
     "Examples:\n"
     "  tenure train cnn.onnx --data fashion-mnist --batch 64 --epochs 2 --optimizer adam --lr "
     "1e-3\n"
@@ -177,18 +183,20 @@ static const char train_doc[] =
     "--parallel data=2,pipeline=2\n"
     "  tenure train lm.onnx --data text:book.txt --parallel data=2,tensor=2 --ranks-as-threads -o "
     "ranks.html\n\n"
-    "Exit status: 0 trained; 1 the budget is too small, or the plan was broken; 2 bad usage or "
-    "input, or a loss that is no number; 4 internal error; 129, 130, 140, 143, 152 stopped by "
+    "Exit status: 0 trained; 1 the budget is too small, or the run violated the plan; 2 bad usage "
+    "or input, or the loss is not a number; 4 internal error; 129, 130, 140, 143, 152 stopped by "
     "SIGHUP, SIGINT, SIGUSR2, SIGTERM or SIGXCPU, after a step and its checkpoint.";
 
 static tn_status train_model(cli_train *train, tn_error *error) {
     TN_TRY(cli_train_open(train, error));
     cli_train_print_cut(train);
     const tn_trainer_state *state = train->state;
-    if (state->done >= state->total && !train->json && cli_train_speaks(train))
-        fprintf(stderr, "tenure: note: %s is at step %llu of %llu; nothing is left to train\n",
+    if (state->done >= state->total && !train->json && cli_train_speaks(train)) {
+        cli_prefix(CLI_NOTE);
+        fprintf(stderr, "%s is at step %llu of %llu; no steps are left to train\n",
                 train->options.resume, (unsigned long long)state->done,
                 (unsigned long long)state->total);
+    }
     TN_TRY(cli_train_all(train, error));
     TN_TRY(cli_train_measure(train, error));
     TN_TRY(cli_train_picture(train, error));
@@ -230,7 +238,9 @@ static int train_run(int count, char **words) {
         code = cli_train_world(&train);
     else
         code = train_model(&train, &error) == TN_OK ? 0 : cli_fail(&error);
-    if (code == 0 && train.signal != 0) code = 128 + train.signal; /* as a shell tells it */
+    if (code == 0 && train.signal != 0)
+        code = 128 + train.signal; /* the exit status of a shell
+                                                                    * after this signal */
     cli_train_close(&train);
     return cli_finish(code);
 }

@@ -1,14 +1,16 @@
-/* verify.c - `tenure verify`: is anybody's plan valid for this model or problem?
+/* verify.c - `tenure verify`: checks a plan of any tool for a model or problem.
  *
- * A .json plan of ours stands on its own (plan_file.h): the options that made it are read from it,
- * the graph and the program are made again from the model, and each live range is found by the
- * index of its tensor. Then the layout is judged, and the document must agree with itself.
+ * A .json plan of Tenure needs no other information (plan_file.h). Its options are read from it,
+ * they reproduce the graph and the program from the model, and each live range is found by the
+ * index of its tensor. Then the layout is verified, and the document must be consistent.
  *
  * The rows of any other plan are matched by name, for the order and the options of the command
- * line. A row may name any tensor: operators may then work in place, and reshapes be views,
- * wherever the rows put both at one place and the operator's rule allows it; a tensor without a row
- * must share the memory of one that has. A .csv plan carries no options: one that is not valid, and
- * whose rows show that it was made with other options, is bad usage, which names the option.
+ * line. A row may name any tensor. Operators may then work in place, and reshapes may be views,
+ * wherever the rows place both tensors together and the operator's rule allows it. A tensor without
+ * a row must share the memory of one with a row.
+ *
+ * A .csv plan has no options. If it is not valid, and the rows of the plan show that it was made
+ * with other options, the result is a usage error that names the option.
  */
 #include "cli/cli.h"
 #include "cli/objects.h"
@@ -27,40 +29,43 @@ enum { VERIFY_PLAN = 400, VERIFY_FORM, VERIFY_TRAIN, VERIFY_BATCH, VERIFY_JSON }
 
 #define VERIFY_OPTIONS(X)                                                                          \
     X(VERIFY_PLAN, "plan", "FILE",                                                                 \
-      "the plan: .csv with offsets or .json; without it the one inside a .tflite model, written "  \
-      "by any tool")                                                                               \
+      "the plan: .json, or .csv with offsets (default: the plan inside a .tflite model, written "  \
+      "by any tool)")                                                                              \
     X(VERIFY_FORM, "form", "offsets|objects",                                                      \
-      "offsets, or objects: the plan is a .csv with objects (offsets)")                            \
+      "form of the plan: offsets, or objects for a .csv with shared objects (default: offsets)")   \
     X(VERIFY_TRAIN, "train", NULL,                                                                 \
-      "the plan is for a training step of the model; a .json plan says so by itself")              \
+      "the plan is for a training step of the model; a .json plan records this")                   \
     X(VERIFY_BATCH, "batch", "N",                                                                  \
-      "first extent of the inputs of an .onnx model; a .json plan says it by itself (default: as " \
-      "the file says)")                                                                            \
+      "batch size of an .onnx model, the first dimension of its inputs; a .json plan records it "  \
+      "(default: as in the file)")                                                                 \
     X(VERIFY_JSON, "json", NULL, "print one JSON object instead of a sentence")
 
 typedef struct verify_arguments {
     cli_input input;
     const char *plan_path;
     bool json, objects;
-    tn_problem *plan; /* its rows */
+    tn_problem *plan; /* the rows of the plan */
     uint64_t *plan_offsets;
     tn__names rows;    /* name -> row of the plan, the first of that name */
-    uint32_t *next;    /* [rows], the next one of the same name; TN__NAMES_NONE: none */
-    uint32_t *turn;    /* [rows], by the first of a name: the row to match next, or NONE */
+    uint32_t *next;    /* [rows], the next row of the same name, or TN__NAMES_NONE */
+    uint32_t *turn;    /* [rows], indexed by the first row of a name: the row to match next, or
+                        * NONE */
     uint64_t *offsets; /* [bodies] */
-    tn_bank_id *banks; /* [bodies]: those of the rows, where bodies may choose */
+    tn_bank_id *banks; /* [buffers]: banks from the rows, where buffers may choose */
     uint64_t *claimed; /* [tensors] */
     cli_plan_file file;
     cli_training training;      /* of the command line */
     cli_training plan_training; /* of the plan */
-    bool trains, repeats;       /* repeats: a name stands for several rows */
-    bool has_rows;              /* each row is the body of the same number: no option is missing */
-    tn_program *program;        /* that the plan lists; NULL: none */
+    bool trains, repeats;       /* repeats: a name has several rows */
+    bool has_rows;              /* each row is the buffer of the same number: no option is
+                                 * missing */
+    tn_program *program;        /* the program in the plan, or NULL */
     uint32_t body_count;
     uint64_t head,
-        tail; /* of a plan inside: its end, and where what is not in it is thought to be */
+        tail; /* for a plan inside a model: its end, where tensors without an offset are placed */
     uint32_t tail_count;
-    bool is_partial; /* a plan inside that leaves something to the run time: bounds say nothing */
+    bool is_partial; /* a plan inside a model that leaves tensors to the runtime: bounds do not
+                      * apply */
     tn_error *error;
 } verify_arguments;
 
@@ -68,7 +73,7 @@ static const struct argp_option verify_options[] = {VERIFY_OPTIONS(CLI_OPTION){0
 
 static void verify_check_training(struct argp_state *state, verify_arguments *arguments) {
     const char *given = cli_training_given(&arguments->training, (const char *const[]){NULL});
-    if (given != NULL && !arguments->trains) cli_misuse(state, "--%s is for --train", given);
+    if (given != NULL && !arguments->trains) cli_misuse(state, "--%s needs --train", given);
     if (!arguments->trains) return;
     arguments->input.training = &arguments->training;
     arguments->input.has_model_options = true;
@@ -101,10 +106,10 @@ static error_t verify_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case ARGP_KEY_END:
         if (arguments->input.path == NULL)
-            cli_misuse(state, "which model or problem? give its file");
+            cli_misuse(state, "no input given; pass the file of a model or problem");
         if (arguments->plan_path == NULL &&
             (arguments->objects || !tn__has_suffix(arguments->input.path, ".tflite")))
-            cli_misuse(state, "which plan? give --plan FILE");
+            cli_misuse(state, "no plan given; add --plan FILE");
         verify_check_training(state, arguments);
         return 0;
     default:
@@ -120,8 +125,8 @@ static const char *verify_row_name(const tn_body *body, uint32_t row, char text[
     return text;
 }
 
-/* Ids need not differ, nor be there: rows of one id are taken in order, in plan and problem alike.
- * `rows` leads to the first of them, turn[] from there to the one whose turn it is. */
+/* Ids may be missing or repeated: rows with the same id are matched in order, in plan and problem.
+ * `rows` gives the first of them, and turn[] the next one to match. */
 static tn_status verify_name_rows(verify_arguments *arguments) {
     uint32_t count = tn_problem_count(arguments->plan), first;
     arguments->next = calloc((size_t)count + 1, sizeof *arguments->next);
@@ -131,7 +136,7 @@ static tn_status verify_name_rows(verify_arguments *arguments) {
     for (uint32_t row = 0; row < count; row++) {
         const char *name = tn_problem_body(arguments->plan, row)->name;
         arguments->next[row] = TN__NAMES_NONE;
-        arguments->turn[row] = row; /* the last of its id, as long as they are read */
+        arguments->turn[row] = row; /* the last row of its id so far */
         if (name == NULL) continue;
         if (!tn__names_add(&arguments->rows, name, strlen(name), row, &first))
             return tn__no_memory(arguments->error, "the plan");
@@ -144,7 +149,7 @@ static tn_status verify_name_rows(verify_arguments *arguments) {
     return TN_OK;
 }
 
-/* The row for a buffer of this name, which is used up by that. */
+/* Finds the next unmatched row for a buffer name and marks it as matched. */
 static uint32_t verify_take_row(verify_arguments *arguments, const char *name) {
     uint32_t first = tn__names_find(&arguments->rows, name, strlen(name));
     if (first == TN__NAMES_NONE || arguments->turn[first] == TN__NAMES_NONE) return TN__NAMES_NONE;
@@ -158,8 +163,11 @@ static tn_status verify_read_plan(verify_arguments *arguments) {
     TN_TRY(tn_problem_load(arguments->plan_path, arguments->input.import.context, &arguments->plan,
                            &arguments->plan_offsets, error));
     if (arguments->plan_offsets == NULL && tn_problem_count(arguments->plan) > 0)
-        return tn__where(error, tn__fail(error, TN_E_INVALID, "the plan has no offsets"), "%s",
-                         arguments->plan_path);
+        return tn__where(
+            error,
+            tn__fail(error, TN_E_INVALID,
+                     "the plan has no offsets; pass a .csv with a column offset, or a .json plan"),
+            "%s", arguments->plan_path);
     return verify_name_rows(arguments);
 }
 
@@ -168,13 +176,13 @@ static tn_status verify_check_size(const verify_arguments *arguments, const char
     uint64_t given = tn_problem_body(arguments->plan, row)->size;
     if (given >= needed) return TN_OK;
     char has[TN__WORDS_MAX], needs[TN__WORDS_MAX];
-    TN_FAIL(arguments->error, TN_E_CONFLICT, "'%.80s' has %s bytes in the plan and needs %s", name,
+    TN_FAIL(arguments->error, TN_E_CONFLICT, "'%.80s' has %s bytes in the plan but needs %s", name,
             tn__grouped(given, has), tn__grouped(needed, needs));
 }
 
-/* --- problems: a row per body --- */
+/* --- problems: a row per buffer --- */
 
-/* A plan that knows hardly any of them is a plan for something else. */
+/* A plan with few of the buffers is for another problem. */
 static tn_status verify_refuse_other(const verify_arguments *arguments, uint32_t first,
                                      uint32_t known, const char *name) {
     uint32_t count = arguments->body_count;
@@ -214,9 +222,9 @@ static tn_status verify_match_bodies(verify_arguments *arguments) {
 
 /* --- models: rows name tensors --- */
 
-/* The plan inside the model: an offset for each tensor, without rows. What it leaves to the run
- * time is where that would put it; variables that it leaves out, in the tail. Scratch is always
- * fitted around the rest, so it is not looked at. */
+/* The plan inside a model has an offset for each tensor, without rows. Tensors that it leaves to
+ * the runtime get the runtime's place; variables without an offset go to the tail. The runtime
+ * always places scratch around the rest, so scratch is not checked. */
 static tn_status verify_claim_inside(verify_arguments *arguments) {
     cli_input *input = &arguments->input;
     uint32_t tensors = tn_graph_tensor_count(input->graph);
@@ -227,7 +235,7 @@ static tn_status verify_claim_inside(verify_arguments *arguments) {
     arguments->claimed = calloc((size_t)tensors + 1, sizeof *arguments->claimed);
     if (arguments->claimed == NULL) return tn__no_memory(arguments->error, "claims");
     TN_TRY(tn_tflite_read_plan(input->path, &input->import, input->graph, arguments->claimed,
-                               arguments->error)); /* there must be one */
+                               arguments->error)); /* a plan is required */
     TN_TRY(tn_micro_arena_of(input->path, &input->import, input->graph, NULL, &micro, &arena,
                              arguments->claimed, arguments->error));
     input->occupancy_options.workspaces = NULL;
@@ -238,8 +246,8 @@ static tn_status verify_claim_inside(verify_arguments *arguments) {
     return TN_OK;
 }
 
-/* Rows of an operator's scratch are named after it; whether it has any is seen when they are
- * placed. */
+/* Rows of scratch memory are named after their operator; the placement checks whether it has
+ * scratch. */
 static bool verify_is_scratch(const verify_arguments *arguments, uint32_t row) {
     static const char suffix[] = ":workspace";
     char text[16];
@@ -249,7 +257,7 @@ static bool verify_is_scratch(const verify_arguments *arguments, uint32_t row) {
            strcmp(name + length - end, suffix) == 0;
 }
 
-/* Rows of weights in the form that an operator's kernel wants are named after both, as bodies are.
+/* Rows of weights in a kernel's layout are named after the weight and the operator, like buffers.
  */
 static bool verify_is_form(const verify_arguments *arguments, uint32_t row) {
     char text[16];
@@ -257,7 +265,7 @@ static bool verify_is_form(const verify_arguments *arguments, uint32_t row) {
     return arguments->input.whom.runner != CLI_RUNNER_NONE && strstr(name, " for ") != NULL;
 }
 
-/* Plans of tools that know no scratch say nothing about it. */
+/* Plans of tools without scratch memory have no rows for it. */
 static bool verify_has_scratch(const verify_arguments *arguments) {
     uint32_t rows = arguments->plan != NULL ? tn_problem_count(arguments->plan) : 0;
     for (uint32_t row = 0; row < rows; row++)
@@ -265,13 +273,13 @@ static bool verify_has_scratch(const verify_arguments *arguments) {
     return false;
 }
 
-/* The tensors of the program: those of its graph, and the encoded forms that it owns. */
+/* The tensors of the program: those of its graph, and its encoded forms. */
 static const tn_graph *verify_graph(const verify_arguments *arguments) {
     return arguments->program != NULL ? tn_program_graph(arguments->program)
                                       : cli_input_graph(&arguments->input);
 }
 
-/* Where the plan puts a tensor of the document: its buffer's offset, and the distance from there.
+/* The place of a tensor: the offset of its buffer plus its distance from there.
  */
 static tn_status verify_item_at(const verify_arguments *arguments, const cli_plan_tensor *item,
                                 uint64_t *offset) {
@@ -282,12 +290,12 @@ static tn_status verify_item_at(const verify_arguments *arguments, const cli_pla
             arguments->plan_path, item->name);
 }
 
-/* Claims are compared with each other alone: `above`[bank] keeps those of one bank from those of
- * the next, at the same offset. False: more than 2^64 bytes. */
+/* Claims are only compared with each other. `above`[bank] separates equal offsets in different
+ * banks. False: more than 2^64 bytes. */
 static bool verify_stack_banks(const verify_arguments *arguments, uint64_t *above) {
     uint32_t rows = tn_problem_count(arguments->plan),
              banks = tn_problem_bank_count(arguments->plan);
-    for (uint32_t row = 0; row < rows; row++) { /* first: how far each reaches */
+    for (uint32_t row = 0; row < rows; row++) { /* first the end of each bank */
         const tn_body *body = tn_problem_body(arguments->plan, row);
         uint64_t end = tn__add_sat(arguments->plan_offsets[row], body->size);
         if (end > above[body->bank]) above[body->bank] = end;
@@ -313,7 +321,7 @@ static tn_status verify_make_claims(verify_arguments *arguments, uint64_t **abov
             arguments->plan_path);
 }
 
-/* By index. A tensor that the plan puts at several places, one after the other, claims none. */
+/* By index. A tensor with several places over time has no claim. */
 static tn_status verify_claim_file(verify_arguments *arguments, const uint64_t *above) {
     const cli_plan_file *file = &arguments->file;
     const tn_graph *graph = verify_graph(arguments);
@@ -326,11 +334,11 @@ static tn_status verify_claim_file(verify_arguments *arguments, const uint64_t *
         if (item->tensor == TN_NONE) continue;
         if (item->tensor >= tensors)
             TN_FAIL(arguments->error, TN_E_CONFLICT,
-                    "the plan places tensor %u ('%.80s'), and the model has %u", item->tensor,
-                    item->name, tensors);
+                    "the plan places tensor %u ('%.80s'), but the model has only %u tensors",
+                    item->tensor, item->name, tensors);
         bool form =
             item->op != TN_NONE && tn_tensor_is_static(tn_graph_tensor(graph, item->tensor));
-        if (form) continue; /* for one kernel: it has a place of its own */
+        if (form) continue; /* for one kernel, with a separate place */
         place = tn__add_sat(place, above[tn_problem_body(arguments->plan, item->buffer)->bank]);
         uint64_t *claim = &arguments->claimed[item->tensor];
         *claim = item->tensor != before || *claim == place ? place : TN_SIZE_UNKNOWN;
@@ -344,12 +352,11 @@ static tn_status verify_claim_rows(verify_arguments *arguments, const uint64_t *
     uint32_t tensors = tn_graph_tensor_count(graph), known = 0;
     for (uint32_t row = 0; arguments->repeats && row < tn_problem_count(arguments->plan); row++) {
         if (arguments->next[row] == TN__NAMES_NONE) continue;
-        tn_status status =
-            tn__fail(arguments->error, TN_E_INVALID,
-                     "the plan has '%.80s' twice, and only the options that made it tell which is "
-                     "which: give those, such as --train, --order or --kernels; a .json plan "
-                     "carries them",
-                     tn_problem_body(arguments->plan, row)->name);
+        tn_status status = tn__fail(arguments->error, TN_E_INVALID,
+                                    "the plan has '%.80s' twice, and only the options of the plan "
+                                    "can distinguish them; add those, such as --train, --order or "
+                                    "--kernels, or use a .json plan, which records them",
+                                    tn_problem_body(arguments->plan, row)->name);
         return tn__where(arguments->error, status, "%s", arguments->plan_path);
     }
     uint8_t *seen = calloc((size_t)tn_problem_count(arguments->plan) + 1, 1);
@@ -399,8 +406,8 @@ static tn_status verify_claim(verify_arguments *arguments) {
     return status;
 }
 
-/* A plan with places for parameters, of which one may be off: all of them are looked at. (Inside a
- * model a place of a tensor that is folded here is that of the run time, which computes it.) */
+/* Whether the plan places parameters, so that all of them must be checked. A plan inside a model
+ * may place a tensor that Tenure folds and the runtime computes; it does not count. */
 static bool verify_claims_static(const verify_arguments *arguments) {
     const tn_graph *graph = cli_input_graph(&arguments->input);
     if (arguments->plan_path == NULL || arguments->file.has_options) return false;
@@ -413,7 +420,7 @@ static bool verify_claims_static(const verify_arguments *arguments) {
     return false;
 }
 
-/* Beside the head, where nothing else is. */
+/* Places a variable after the head, away from all other buffers. */
 static void verify_put_in_tail(verify_arguments *arguments, tn_body_id id) {
     const tn_body *body = tn_problem_body(arguments->input.problem, id);
     uint64_t size = body->size;
@@ -424,7 +431,7 @@ static void verify_put_in_tail(verify_arguments *arguments, tn_body_id id) {
     arguments->is_partial = true;
 }
 
-/* What the document says about one live range. *claim: TN_SIZE_UNKNOWN where it says nothing. */
+/* The place of one live range in the document. *claim is TN_SIZE_UNKNOWN if it has none. */
 static tn_status verify_item(verify_arguments *arguments, const tn_life *life, const char *name,
                              uint64_t *claim, uint32_t *row) {
     const cli_plan_tensor *item =
@@ -434,14 +441,14 @@ static tn_status verify_item(verify_arguments *arguments, const tn_life *life, c
     if (item == NULL) return TN_OK;
     if (item->bytes < life->bytes) {
         char has[TN__WORDS_MAX], needs[TN__WORDS_MAX];
-        TN_FAIL(arguments->error, TN_E_CONFLICT, "'%.80s' has %s bytes in the plan and needs %s",
+        TN_FAIL(arguments->error, TN_E_CONFLICT, "'%.80s' has %s bytes in the plan but needs %s",
                 name, tn__grouped(item->bytes, has), tn__grouped(life->bytes, needs));
     }
     *row = item->buffer;
     return verify_item_at(arguments, item, claim);
 }
 
-/* Offsets of bodies from the claims of their lives, which must agree. */
+/* Computes the offsets of buffers from the claims of their live ranges, which must agree. */
 static tn_status verify_place(verify_arguments *arguments) {
     const tn_graph *graph = verify_graph(arguments);
     const cli_input *input = &arguments->input;
@@ -460,7 +467,7 @@ static tn_status verify_place(verify_arguments *arguments) {
             TN_TRY(verify_item(arguments, life, name, &claim, &row));
         } else if (arguments->plan_path == NULL) {
             if (!own) claim = arguments->claimed[life->tensor];
-        } else { /* scratch, and a form of weights, have a row of their own */
+        } else { /* scratch and converted weights have separate rows */
             row = tn__names_find(&arguments->rows, name, strlen(name));
             if (row != TN__NAMES_NONE) claim = arguments->plan_offsets[row];
         }
@@ -485,7 +492,8 @@ static tn_status verify_place(verify_arguments *arguments) {
     return TN_OK;
 }
 
-/* Steps that are none of the model's, in a plan whose rows hardly name its tensors. */
+/* Loads the input. Invalid steps in a plan with few of the model's tensor names mean that the plan
+ * is for another model. */
 static tn_status verify_load_input(verify_arguments *arguments) {
     cli_input *input = &arguments->input;
     uint32_t known = 0, rows = arguments->plan != NULL ? tn_problem_count(arguments->plan) : 0;
@@ -496,7 +504,7 @@ static tn_status verify_load_input(verify_arguments *arguments) {
         known += tn__names_find(&arguments->rows, name, strlen(name)) != TN__NAMES_NONE;
     }
     if (2 * (uint64_t)known >= rows)
-        return tn__where(arguments->error, status, "%.120s (or is it for another model?)",
+        return tn__where(arguments->error, status, "%.120s (the plan may be for another model)",
                          arguments->plan_path);
     *arguments->error = (tn_error){0};
     TN_FAIL(arguments->error, TN_E_INVALID,
@@ -504,8 +512,9 @@ static tn_status verify_load_input(verify_arguments *arguments) {
             arguments->plan_path, known, rows, input->path);
 }
 
-/* Rows that are the bodies of this model in their order, as our .csv plans are: names may be empty
- * or repeated. *valid: and they do not meet. Whatever is wrong with them is found out by name. */
+/* Matches rows that are the buffers of this model in order, as in our .csv plans, whose names may
+ * be empty or repeated. *valid: the rows match and do not overlap. Otherwise matching by name finds
+ * the error. */
 static tn_status verify_match_rows(verify_arguments *arguments, bool *valid) {
     const tn_problem *problem = arguments->input.problem, *plan = arguments->plan;
     uint32_t count = tn_problem_count(problem);
@@ -529,11 +538,11 @@ static tn_status verify_match_rows(verify_arguments *arguments, bool *valid) {
     tn_layout_release(&layout);
     *valid = status == TN_OK;
     if (*valid || !arguments->repeats) return TN_OK;
-    *arguments->error = why; /* names could not tell which is which */
+    *arguments->error = why; /* names are ambiguous */
     return status;
 }
 
-/* Room for a place of each body of the problem as it is now. */
+/* Allocates the places of the buffers of the current problem. */
 static tn_status verify_make_room(verify_arguments *arguments) {
     arguments->body_count = tn_problem_count(arguments->input.problem);
     free(arguments->offsets);
@@ -545,7 +554,8 @@ static tn_status verify_make_room(verify_arguments *arguments) {
     return TN_OK;
 }
 
-/* Kernels have slower ways with less scratch: those that the document has room for are asked for.
+/* Kernels have slower variants with less scratch: requests those that fit in the document's
+ * scratch.
  */
 static tn_status verify_find_scratch(verify_arguments *arguments) {
     cli_input *input = &arguments->input;
@@ -562,7 +572,7 @@ static tn_status verify_find_scratch(verify_arguments *arguments) {
     return TN_OK;
 }
 
-/* The graph and the program that the plan is for: of a document its own. */
+/* Makes the graph and the program of the plan; a document has its own. */
 static tn_status verify_load_program(verify_arguments *arguments) {
     cli_input *input = &arguments->input;
     input->replays = arguments->file.has_program;
@@ -584,7 +594,7 @@ static tn_status verify_load_model(verify_arguments *arguments) {
     bool valid = false;
     TN_TRY(verify_load_program(arguments));
     if (input->whom.runner != CLI_RUNNER_NONE &&
-        !input->replays) /* whose scratch counts, whatever is said here */
+        !input->replays) /* the plan decides about scratch, not the command line */
         input->occupancy_options.workspaces = tn_kernels_workspaces(tn_setup_kernels(input->setup));
     TN_TRY(verify_make_room(arguments));
     if (arguments->file.tensor_count == 0) TN_TRY(verify_match_rows(arguments, &valid));
@@ -596,7 +606,7 @@ static tn_status verify_load_model(verify_arguments *arguments) {
     options->claimed = arguments->claimed;
     if (options->inplace == TN_INPLACE_CHOOSE) {
         options->inplace = TN_INPLACE_CLAIMED;
-        options->fuse_concat = true; /* where the claims say so */
+        options->fuse_concat = true; /* if the claims require it */
     }
     if (verify_claims_static(arguments)) input->statics = TN_STATIC_ARENA;
     TN_TRY(cli_input_again(input, arguments->error));
@@ -604,7 +614,7 @@ static tn_status verify_load_model(verify_arguments *arguments) {
     return verify_place(arguments);
 }
 
-/* What is wrong with a document whose tensors hardly have the model's names: it is for another. */
+/* Reports a plan for another model if the document has few of the model's tensor names. */
 static tn_status verify_other_model(const verify_arguments *arguments, tn_status status) {
     const cli_plan_file *file = &arguments->file;
     const tn_graph *graph = cli_input_graph(&arguments->input);
@@ -639,15 +649,16 @@ static tn_status verify_load(verify_arguments *arguments) {
         cli_plan_file_whom(&arguments->file, &input->whom);
     if (cli_input_is_model(input))
         return verify_other_model(arguments, verify_load_model(arguments));
-    input->has_model_options &= !arguments->file.has_options; /* of the model that it was made of */
+    input->has_model_options &= !arguments->file.has_options; /* of the model that the plan was made
+                                                               * from */
     TN_TRY(cli_input_load(input, arguments->error));
     TN_TRY(verify_make_room(arguments));
     return verify_match_bodies(arguments);
 }
 
-/* --- what the document says beside its offsets --- */
+/* --- consistency of the document --- */
 
-/* The two places of a tensor, and the peak, must be those of the buffers. */
+/* The recorded places of tensors, and the peak, must agree with the buffers. */
 static tn_status verify_agree(const verify_arguments *arguments, const tn_layout *layout) {
     const cli_plan_file *file = &arguments->file;
     char said[TN__WORDS_MAX], is[TN__WORDS_MAX];
@@ -657,18 +668,18 @@ static tn_status verify_agree(const verify_arguments *arguments, const tn_layout
         TN_TRY(verify_item_at(arguments, item, &offset));
         if (offset != item->offset)
             TN_FAIL(arguments->error, TN_E_CONFLICT,
-                    "the plan contradicts itself: tensor '%.80s' is at %s, and by its buffer at %s",
+                    "the plan contradicts itself: tensor '%.80s' is at %s, but its buffer places "
+                    "it at %s",
                     item->name, tn__grouped(item->offset, said), tn__grouped(offset, is));
     }
     if (file->has_options && file->has_peak && file->peak != layout->peak)
         TN_FAIL(arguments->error, TN_E_CONFLICT,
-                "the plan contradicts itself: it says that its peak is %s, and its buffers reach "
-                "%s",
+                "the plan contradicts itself: its peak is %s, but its buffers end at %s",
                 tn__grouped(file->peak, said), tn__grouped(layout->peak, is));
     return TN_OK;
 }
 
-/* --- what a plan without options was made with --- */
+/* --- the options of a plan without options --- */
 
 static uint64_t verify_alignment(const tn_problem *problem) {
     uint64_t most = 1;
@@ -678,7 +689,7 @@ static uint64_t verify_alignment(const tn_problem *problem) {
     return most;
 }
 
-/* A row that lives in other steps than the body of its name; TN__NAMES_NONE: none. */
+/* A row with other steps than the buffer of its name, or TN__NAMES_NONE. */
 static uint32_t verify_other_steps(const verify_arguments *arguments, tn_body_id *body) {
     for (tn_body_id id = 0; id < arguments->body_count; id++) {
         char text[16];
@@ -693,7 +704,7 @@ static uint32_t verify_other_steps(const verify_arguments *arguments, tn_body_id
     return TN__NAMES_NONE;
 }
 
-/* Whether at least half of the rows have names of this model or problem. */
+/* Whether at least half of the row names belong to this model or problem. */
 static bool verify_knows_rows(const verify_arguments *arguments) {
     uint32_t known = 0, rows = tn_problem_count(arguments->plan);
     for (tn_body_id id = 0; id < tn_problem_count(arguments->input.problem); id++) {
@@ -704,7 +715,7 @@ static bool verify_knows_rows(const verify_arguments *arguments) {
     return 2 * (uint64_t)known >= rows;
 }
 
-/* Replaces "not valid" by the option that is missing, where the rows show that one is. */
+/* Replaces "not valid" by the missing option, if the rows show one. */
 static tn_status verify_missing(const verify_arguments *arguments, tn_status status) {
     tn_error *error = arguments->error;
     const tn_problem *problem = arguments->input.problem, *plan = arguments->plan;
@@ -714,27 +725,27 @@ static tn_status verify_missing(const verify_arguments *arguments, tn_status sta
     const char *path = arguments->plan_path;
     uint32_t banks = tn_problem_bank_count(plan), row = verify_other_steps(arguments, &body);
     uint64_t asked = verify_alignment(problem), rows = verify_alignment(plan);
-    bool packed = false; /* closer than is asked for here */
+    bool packed = false; /* smaller alignment than requested */
     for (uint32_t i = 0; i < tn_problem_count(plan) && rows < asked; i++)
         packed |= arguments->plan_offsets[i] % asked != 0;
     tn_error why = {0};
     if (banks > tn_problem_bank_count(problem))
-        status = tn__fail(&why, TN_E_INVALID,
-                          "%.120s has rows in %u banks: give each of them, --bank NAME=SIZE, in "
-                          "the same order",
-                          path, banks);
+        status = tn__fail(
+            &why, TN_E_INVALID,
+            "%.120s has rows in %u banks; add --bank NAME=SIZE for each of them, in the same order",
+            path, banks);
     else if (packed && cli_input_is_model(&arguments->input))
         status = tn__fail(&why, TN_E_INVALID,
-                          "%.120s was made for alignment %" PRIu64 ", and %" PRIu64
-                          " is asked for here: give --alignment %" PRIu64,
+                          "%.120s was made for alignment %" PRIu64 ", but %" PRIu64
+                          " is used here; add --alignment %" PRIu64,
                           path, rows, asked, rows);
     else if (row != TN__NAMES_NONE && !arguments->has_rows && cli_input_is_model(&arguments->input))
         status =
             tn__fail(&why, TN_E_INVALID,
                      "%.120s was made with other options: '%.60s' lives in steps [%" PRId64
-                     ", %" PRId64 ") there and [%" PRId64 ", %" PRId64
-                     ") here. Give those options, such as --order, --train or --kernels; a "
-                     ".json plan carries them",
+                     ", %" PRId64 ") in the plan and [%" PRId64 ", %" PRId64
+                     ") here; add its options, such as --order, --train or --kernels, or use a "
+                     ".json plan, which records them",
                      path, tn_problem_body(problem, body)->name, tn_problem_body(plan, row)->first,
                      tn_problem_body(plan, row)->last, tn_problem_body(problem, body)->first,
                      tn_problem_body(problem, body)->last);
@@ -742,7 +753,7 @@ static tn_status verify_missing(const verify_arguments *arguments, tn_status sta
     return status;
 }
 
-/* --- saying it --- */
+/* --- output --- */
 
 static double verify_gap(const tn_layout *layout) {
     return layout->lower_bound == 0 ? 0 : (double)layout->peak / (double)layout->lower_bound - 1;
@@ -781,7 +792,7 @@ static void verify_print_json(const verify_arguments *arguments, tn_status statu
     tn__text_release(&text);
 }
 
-/* What a model's plan was held against. */
+/* The model that a plan was checked against. */
 static void verify_print_whom(const verify_arguments *arguments) {
     const cli_input *input = &arguments->input;
     tn_report_kernels told;
@@ -803,7 +814,7 @@ static int verify_print(const verify_arguments *arguments, tn_status status,
         printf("valid: %u buffers in a head of %s, scratch included",
                layout->body_count - arguments->tail_count, tn_size_format(arguments->head, peak));
         if (arguments->tail_count > 0)
-            printf("; %u variable tensors are left to the tail", arguments->tail_count);
+            printf("; %u variable tensors are placed in the tail", arguments->tail_count);
         printf("\n");
     } else if (status == TN_OK) {
         printf("valid: %u buffers in %s; the lower bound is %s, the gap %.2f %%\n",
@@ -817,8 +828,8 @@ static int verify_print(const verify_arguments *arguments, tn_status status,
 }
 
 static const char verify_doc[] =
-    "Checks a plan, ours or another tool's, against INPUT, a model (.onnx, .tflite) or a problem "
-    "(.csv, .json), and names the first conflict: both buffers, the bytes, the step.\v"
+    "Checks a plan of any tool against INPUT, a model (.onnx, .tflite) or a problem (.csv, .json). "
+    "Prints the first conflict with both buffers, their bytes and the step.\v"
     "Examples:\n"
     "  tenure verify resnet50.onnx --plan plan.json\n"
     "  tenure verify buffers.csv --plan theirs.csv\n"
@@ -837,17 +848,16 @@ static int verify_objects(verify_arguments *arguments) {
     return cli_finish(code);
 }
 
-/* What shared options mean here. */
+/* The meaning of shared options in this command. */
 static char *verify_help(int key, const char *text, void *input) {
     (void)input;
     switch (key) {
     case CLI_ORDER:
-        return strdup(
-            "operators of a model: the order that the plan is for, one of `tenure list orders` or "
-            "auto (file). A .json plan of ours says itself, and need not be told");
+        return strdup("order of the operators that the plan was made for: one of `tenure list "
+                      "orders`, or auto; a .json plan of Tenure records it (default: file)");
     case CLI_FUSE_CONCAT:
-        return strdup("plan with fused concatenations for what the plan does not place; where it "
-                      "places both, its places decide");
+        return strdup("assume fused concatenations for tensors that the plan does not place; if it "
+                      "places both tensors, their places decide");
     default:
         return (char *)(uintptr_t)text;
     }
@@ -902,7 +912,7 @@ static int verify_run(int count, char **words) {
 
 const cli_command cli_command_verify = {
     .name = "verify",
-    .summary = "check anybody's plan and name the first conflict",
+    .summary = "check a plan of any tool, and print the first conflict",
     .first = "plan dim kernels form json",
     .parser = &verify_parser,
     .run = verify_run,

@@ -125,10 +125,12 @@ static tn_status onnx_model_check(onnx_reader *reader, const onnx_model *model) 
         TN_FAIL(importer->error, TN_E_INVALID,
                 "there is no graph in it: not an ONNX model, or cut off");
     if (model->ir_version < 1 || model->ir_version > ONNX_IR_NEWEST)
-        tn__import_log(importer, "IR version %lld; this reader knows 1 to %d and goes on",
-                       (long long)model->ir_version, ONNX_IR_NEWEST);
+        tn__import_log(
+            importer,
+            "IR version %lld is outside the supported versions 1 to %d; the file is read anyway",
+            (long long)model->ir_version, ONNX_IR_NEWEST);
     if (model->has_training)
-        tn__import_log(importer, "training_info is ignored: the inference graph is read");
+        tn__import_log(importer, "training_info is ignored; only the inference graph is read");
     /* Before IR version 3 there was one operator set, and no list of them. */
     if (!reader->model_opset_count && model->ir_version < 3)
         return onnx_opset_add(reader, (onnx_opset){.version = 1});

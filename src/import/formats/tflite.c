@@ -178,10 +178,11 @@ static tn_status tflite_log(tflite_reader *reader) {
         run[subgraph] = true;
     }
     if (left)
-        tn__import_log(importer, "%u subgraph%s that the main one does not run %s left out", left,
-                       left == 1 ? "" : "s", left == 1 ? "is" : "are");
+        tn__import_log(importer, "%u subgraph%s that the main subgraph does not run %s left out",
+                       left, left == 1 ? "" : "s", left == 1 ? "is" : "are");
     if (reader->has_signatures && !importer->options->input_shape_count)
-        tn__import_log(importer, "inputs may be of another size; the file's own is planned");
+        tn__import_log(importer,
+                       "this model accepts other input sizes; the size in the file is used");
     return TN_OK;
 }
 

@@ -602,8 +602,8 @@ tn_status tn__run_answer(tn_run *run, const uint64_t *first) {
     if (run->best_peak == UINT64_MAX) return status;
     const tn_context *context = &prepared->context;
     if (context->log != NULL)
-        context->log(context->self, "the limit came before the planner had a layout; this is the "
-                                    "first one, made in order of time");
+        context->log(context->self, "the limit was reached before the planner had a layout; this "
+                                    "one places buffers in order of time");
     if (run->error != NULL) *run->error = (tn_error){.status = TN_OK};
     return TN_OK;
 }

@@ -124,13 +124,13 @@ static void table_answer(tn__text *text, const tn__scene *scene) {
     tn__text_put(text, "\n");
 }
 
-/* Arena plus memory outside it, and the device that must hold both. */
+/* The arena with the static memory outside it, and the device that must hold both. */
 static void table_all(tn__text *text, const tn_report *report) {
     uint64_t all = tn__add_sat(report->layout->peak, report->static_bytes);
     char iec[TN__WORDS_MAX];
     if (report->static_bytes > 0) {
         table_size(text, "with weights", all);
-        tn__text_printf(text, "    beside it %s\n", tn__words_iec(report->static_bytes, iec));
+        tn__text_printf(text, "    outside it %s\n", tn__words_iec(report->static_bytes, iec));
     }
     uint64_t pool = tn__caching_pool(report);
     if (pool > 0) {
@@ -141,7 +141,7 @@ static void table_all(tn__text *text, const tn_report *report) {
     table_size(text, "device", report->device_bytes);
     tn__text_put(text, "    used ");
     table_percent(text, (double)all / (double)report->device_bytes);
-    if (all > report->device_bytes) tn__text_put(text, ": too much");
+    if (all > report->device_bytes) tn__text_put(text, ": does not fit");
     if (report->device != NULL) {
         tn__text_put(text, "\n  ");
         tn__words_cell(text, "", 15, false);
@@ -208,9 +208,9 @@ static void table_dependencies(tn__text *text, const tn_report *report) {
     tn_error error;
     if (report->occupancy == NULL ||
         tn_plan_dependencies(report->occupancy, report->layout, NULL, &count, &error) != TN_OK)
-        return; /* the graph is too wide to compute it: no line */
+        return; /* leave the line out for a graph that is too wide to count */
     char exact[TN__WORDS_MAX];
-    tn__text_printf(text, "  waits added     %11s  %s of operators that could run at once\n",
+    tn__text_printf(text, "  dependencies    %11s  %s of operators added that could run at once\n",
                     tn__grouped(count, exact), count == 1 ? "pair" : "pairs");
 }
 
@@ -251,9 +251,10 @@ static void table_kinds(tn__text *text, const tn__scene *scene) {
                       scene->summary.at_peak[kind], !scene->occurs[kind]);
     }
     if (scene->summary.bounded > 0)
-        tn__text_printf(
-            text, "  %u tensor%s whose size depends on the data: counted at the most.\n",
-            scene->summary.bounded, scene->summary.bounded == 1 ? " has a size" : "s have sizes");
+        tn__text_printf(text, "  %u tensor%s; the upper bound%s counted.\n", scene->summary.bounded,
+                        scene->summary.bounded == 1 ? " has a data-dependent size"
+                                                    : "s have data-dependent sizes",
+                        scene->summary.bounded == 1 ? " is" : "s are");
 }
 
 /* --- holders at the peak --- */
