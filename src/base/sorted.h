@@ -4,8 +4,7 @@
 
 #include "base/base.h"
 
-/* The index of the first item whose key is at least `key`; count if there is none. Cost: O(log
- * n). */
+/* The index of the first item with a key of at least `key`, or count. Cost: O(log n). */
 static inline size_t tn__sorted_find(const tn__sort_item *items, size_t count, uint64_t key) {
     size_t low = 0;
     while (low < count) {

@@ -112,7 +112,8 @@ bool tn__cuts_looks(const tn__cuts *it, tn_op_id op);
 tn_status tn__cuts_classes(tn__cuts *it);
 /* choose.c: cuts. */
 tn_status tn__cuts_choose(tn__cuts *it);
-/* strip.c: fills in strips, stripped, between. Errors: E_INVALID (there are none). */
+/* strip.c: fills in strips, stripped, between. Errors: E_INVALID (no tensor can be cut this
+ * way). */
 tn_status tn__cuts_strip(tn__cuts *it);
 /* make.c */
 tn_status tn__cuts_make(tn__cuts *it);

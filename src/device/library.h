@@ -21,8 +21,8 @@ typedef struct tn__library {
 } tn__library;
 
 /* Fills in the pointers of `table`. A library that the process has loaded already is preferred to a
- * file on disk, so that there are not two runtimes. It is never unloaded, because its threads may
- * outlive us.
+ * file on disk, which avoids two runtimes in one process. It is never unloaded, because its threads
+ * may outlive us.
  * Errors: E_UNSUPPORTED (no file, or one that lacks a function; the message says which, and the
  * remedy). */
 tn_status tn__library_load(const tn__library *wanted, void *table, tn_error *error);

@@ -19,7 +19,7 @@
 
 #define FILE_ALIGNMENT 4096u             /* a page: blocks share no page */
 #define FILE_START ((tn_address)1 << 20) /* so that no address is 0 */
-#define FILE_PIECE ((uint64_t)1 << 20)   /* written before the disk is told to begin */
+#define FILE_PIECE ((uint64_t)1 << 20)   /* written before the disk starts writing it */
 #define FILE_AHEAD ((uint64_t)4 << 20)   /* may be on its way to the disk */
 #define FILE_BUFFER ((uint64_t)32 << 10) /* buffer for a copy within the file */
 
