@@ -73,7 +73,7 @@ static void lfu_halve(lfu_state *state, uint32_t slots) {
 }
 
 /* The count of a slot after the halvings that it missed. After 256 halvings without a use the
- * number of missed ones wraps round; the slot then keeps its count. */
+ * number of missed ones wraps round to 0, and the slot gets its old count back. */
 static uint32_t lfu_count(const lfu_state *state, uint32_t slot) {
     uint8_t missed = (uint8_t)(state->epoch - state->epochs[slot]);
     return missed < 8 ? (uint32_t)state->counts[slot] >> missed : 0;
