@@ -47,7 +47,7 @@ static int beneath_folder(const char *path) {
 typedef struct beneath_walk {
     int folders[BENEATH_DEPTH]; /* from the first, which is not the walk's own */
     int depth, links;
-    char rest[PATH_MAX]; /* of the name */
+    char rest[PATH_MAX]; /* rest of the name */
 } beneath_walk;
 
 static int beneath_fail(int reason) {
@@ -55,7 +55,7 @@ static int beneath_fail(int reason) {
     return -1;
 }
 
-/* The first component of the rest, taken off it. */
+/* Removes the first component from the rest. */
 static bool beneath_take(beneath_walk *walk, char component[NAME_MAX + 1]) {
     const char *at = walk->rest + strspn(walk->rest, "/");
     size_t length = strcspn(at, "/");
@@ -68,7 +68,7 @@ static bool beneath_take(beneath_walk *walk, char component[NAME_MAX + 1]) {
     return true;
 }
 
-/* The target of a link takes the place of the link. */
+/* Replaces a link by its target. */
 static int beneath_link(beneath_walk *walk, int link) {
     char target[PATH_MAX], joined[PATH_MAX];
     ssize_t length = readlinkat(link, "", target, sizeof target - 1);
@@ -89,7 +89,7 @@ static int beneath_up(beneath_walk *walk) {
     return 0;
 }
 
-/* One component: 0 to go on, else what open returns, in *opened. */
+/* One component: 0 to continue, otherwise the result of open in *opened. */
 static bool beneath_step(beneath_walk *walk, int flags, int *opened) {
     char component[NAME_MAX + 1];
     struct stat facts;

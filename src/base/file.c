@@ -17,17 +17,17 @@
 #include <unistd.h>
 
 #define FILE_READ_STEP ((size_t)1 << 16)
-#define FILE_LOOK_MS 100  /* between two looks for somebody who writes into a pipe ... */
-#define FILE_WAIT_MS 5000 /* ... for so long */
+#define FILE_LOOK_MS 100  /* between two checks whether a pipe has a writer ... */
+#define FILE_WAIT_MS 5000 /* ... in total */
 
-typedef struct file_owner { /* how the bytes are to be given back */
+typedef struct file_owner { /* how the bytes are freed */
     void *bytes;
     size_t size;
     bool mapped;
-    char *path; /* of what is mapped; NULL: not known */
+    char *path; /* path of a mapped file; NULL: unknown */
 } file_owner;
 
-/* "-", or "-.csv" where the suffix says what kind of file comes or goes. */
+/* "-", or "-.csv", whose suffix gives the format. */
 static bool file_is_standard(const char *path) {
     return path[0] == '-' && (path[1] == '\0' || path[1] == '.');
 }
@@ -47,8 +47,8 @@ static tn_status file_refuse_length(const char *path, uint64_t most, tn_error *e
     return tn__where(error, status, "%s", path);
 }
 
-/* A named pipe is opened without waiting for its writer, and a device without waiting for what it
- * gives: either might never come, and would hang us in silence. False: nothing came for
+/* A named pipe is opened without waiting for its writer, and a device without waiting for data:
+ * either might never come, and the process would hang without a message. False: nothing came for
  * FILE_WAIT_MS. */
 static bool file_await(int descriptor, int *waited_ms) {
     struct pollfd pipe = {.fd = descriptor, .events = POLLIN};
@@ -70,8 +70,8 @@ static bool file_make_room(file_owner *owner, size_t *room) {
 }
 
 typedef struct file_reading {
-    uint64_t most; /* bytes of what has no size of its own */
-    bool text;     /* a zero byte ends it: it is none, and /dev/zero has no end */
+    uint64_t most; /* limit in bytes for files without a size */
+    bool text;     /* a zero byte is an error: not a text, and /dev/zero has no end */
     bool pipe;     /* a named one */
 } file_reading;
 
@@ -79,7 +79,7 @@ static tn_status file_refuse(const char *path, const char *what, tn_error *error
     return tn__where(error, tn__fail(error, TN_E_IO, "%s", what), "%s", path);
 }
 
-/* Nothing is there now: a pipe's writer is waited for without a limit, a device is not. */
+/* No data now: waits for a pipe's writer without a limit, but not for a device. */
 static tn_status file_wait(int descriptor, const char *path, bool pipe, int *waited_ms,
                            tn_error *error) {
     if (pipe || descriptor == STDIN_FILENO) {
@@ -145,8 +145,8 @@ static tn_status file_open(const char *path, int descriptor, file_reading how, f
     return file_read_all(descriptor, path, &how, owner, error);
 }
 
-/* The file behind an open descriptor, which is closed unless it is standard input. `path` is what
- * the file is called in errors. */
+/* Maps the file of an open descriptor, which is closed unless it is standard input. `path` is the
+ * file's name in errors. */
 static tn_status file_map(const char *path, int descriptor, file_reading how, tn__file *file,
                           tn_error *error) {
     file_owner found = {0};
@@ -256,7 +256,7 @@ static tn_status file_write_through(const char *path, const void *bytes, size_t 
     return status;
 }
 
-/* `replaced` is the mode of the file that stands at `path`, 0 when there is none. */
+/* `replaced` is the mode of the existing file at `path`, 0 if there is no file. */
 static tn_status file_write_part(const char *path, mode_t replaced, const void *bytes, size_t size,
                                  tn_error *error) {
     tn__new_file part;
@@ -273,12 +273,12 @@ static tn_status file_write_part(const char *path, mode_t replaced, const void *
     return tn__new_file_keep(&part, true) ? TN_OK : file_fail(error, path, "rename onto it");
 }
 
-/* A link stays one: what it leads to is written, which need not be there yet. */
+/* A symbolic link is kept: its target is written, which need not exist yet. */
 static tn_status file_write_target(const char *path, mode_t replaced, const void *bytes,
                                    size_t size, tn_error *error) {
     char *target = realpath(path, NULL);
     if (target == NULL && errno != ENOENT) return file_fail(error, path, "follow the link");
-    if (target == NULL) { /* nothing stands there that a failure could harm */
+    if (target == NULL) { /* no file exists that a failure could harm */
         int descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
         if (descriptor < 0) return file_fail(error, path, "open for writing");
         close(descriptor);

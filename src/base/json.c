@@ -1,12 +1,13 @@
-/* json.c - JSON text parsed within a bound on memory.
+/* json.c - parses JSON text within a bound on memory.
  *
- * jansson does not tell "out of memory" from "invalid token": its lexer ignores some failed
- * allocations. Its allocation functions are therefore wrapped, once in a process: the wrapper calls
- * the function that was set before, and during a parse of ours it notes a failure and counts bytes.
- * Parses of others in the same process are not touched.
+ * jansson cannot distinguish "out of memory" from "invalid token", because its lexer ignores some
+ * failed allocations. So its allocation functions are wrapped once per process. The wrapper calls
+ * the function that was set before; during one of our parses it also notes failures and counts
+ * bytes. Other parses in the same process are not affected.
  *
- * The bound: three bytes ("{},") can become an object of 240. All that is asked for during a parse
- * counts, freed or not. An array of small numbers takes 28 bytes for each byte of text.
+ * The bound is needed because three bytes ("{},") can become an object of 240. All bytes allocated
+ * during a parse count, freed or not. An array of small numbers takes 28 bytes for each byte of
+ * text.
  */
 #include "base/json.h"
 
@@ -54,7 +55,7 @@ json_t *tn__json_parse(const void *bytes, size_t size, json_error_t *why, tn_sta
     json_parse_now.parses = false;
     bool failed = root == NULL || json_parse_now.no_memory || json_parse_now.too_much;
     if (!failed) return root;
-    json_decref(root); /* NULL is fine; an incomplete value is not used */
+    json_decref(root); /* accepts NULL; an incomplete value is not used */
     bool no_memory = json_parse_now.no_memory || *status != TN_OK;
     *status = no_memory ? TN_E_NO_MEMORY : TN_E_INVALID;
     if (no_memory) snprintf(why->text, sizeof why->text, "no memory for its values");

@@ -1,4 +1,4 @@
-/* json.h - how JSON text becomes jansson's values. Not in the minimal build. */
+/* json.h - parses JSON text into jansson's values. Not in the minimal build. */
 #ifndef TN_BASE_JSON_H
 #define TN_BASE_JSON_H
 
@@ -10,7 +10,7 @@
  * E_INVALID (the text is wrong, or takes more than TN__JSON_RATIO bytes of memory for each of its
  * own), E_NO_MEMORY. Objects with two equal keys are refused. */
 #define TN__JSON_RATIO 32u
-#define TN__JSON_FREE ((size_t)16 << 20) /* bytes of memory that any text may take */
+#define TN__JSON_FREE ((size_t)16 << 20) /* memory that is allowed for any text */
 json_t *tn__json_parse(const void *bytes, size_t size, json_error_t *why, tn_status *status);
 
 #endif

@@ -9,13 +9,14 @@
 #include <unistd.h>
 
 #define MEMORY_ALIGNMENT 16u
-#define MEMORY_LARGE ((size_t)8 << 20) /* from here on pages of megabytes are asked for */
+#define MEMORY_LARGE ((size_t)8 << 20) /* blocks from here on get large pages */
 #define ARENA_CHUNK_MIN ((size_t)4 << 10)
 #define ARENA_CHUNK_MAX ((size_t)32 << 20)
 
-/* Arrays of 10^7 items that are visited at random spend half their time on pages of 4 KiB: being
- * given them, and finding them. To ask for larger ones is a wish; that it fails does no harm. Whole
- * pages around the block, so that it stays one mapping, which can grow without a copy. */
+/* For arrays of 10^7 items that are visited at random, page faults and address translation of 4 KiB
+ * pages take half the time. Large pages are only requested; a failure does no harm. The request
+ * covers whole pages around the block, so that it stays one mapping, which can grow without a
+ * copy. */
 static void memory_advise(void *pointer, size_t size) {
 #ifdef MADV_HUGEPAGE
     if (pointer == NULL || size < MEMORY_LARGE) return;

@@ -1,8 +1,9 @@
-/* near.c - the name that somebody meant who wrote another: the fewest letters wrong.
+/* near.c - finds the name that a mistyped word was meant to be: the one with the fewest wrong
+ * letters.
  *
- * Optimal string alignment: a letter put in, left out, replaced, or two neighbours swapped count
- * one each. Case makes no difference, nor what joins words. Near is what has at most a third of
- * its letters wrong; more than that would be a guess.
+ * The distance is optimal string alignment: inserting, deleting or replacing a letter, or swapping
+ * two neighbours, counts one each. Case and the characters between words do not count. A name is
+ * near if at most a third of its letters is wrong; more than that would be a guess.
  * Cost: O(letters of both).
  * Source: Damerau, "A technique for computer detection and correction of spelling errors" (1964).
  */
@@ -11,7 +12,7 @@
 #include <ctype.h>
 #include <stdio.h>
 
-#define NEAR_LETTERS 48u /* longer words are nobody's slip */
+#define NEAR_LETTERS 48u /* longer words are not corrected */
 
 static char near_letter(char letter) {
     if (letter == '_' || letter == ' ') return '-';

@@ -1,14 +1,14 @@
-/* new_file.c - a file that gets its name when it is whole.
+/* new_file.c - writes files that get their name only when they are complete.
  *
- * Where the file system can (O_TMPFILE), the file has no name until then: nothing is left behind,
- * whatever ends the process. Elsewhere, and for the moment in which a file takes the place of
- * another one, its name is "<path>.<process>-<try>.part". Such names stand in a table, so that a
- * signal handler can remove them (tn__new_file_abandon); a process that was killed (SIGKILL) leaves
- * its name, which tn__new_file_sweep removes: the process is gone, and the file is not locked by
- * another one (of another machine or container, where process numbers mean nothing).
+ * If the file system supports it (O_TMPFILE), the file has no name until then, so nothing is left
+ * if the process ends. Otherwise, and for the moment in which a file replaces another one, its name
+ * is "<path>.<process>-<try>.part". A table lists these names, so that a signal handler can remove
+ * them (tn__new_file_abandon). A killed process (SIGKILL) leaves its file; tn__new_file_sweep
+ * removes it once the process has ended and no other process holds a lock on the file. The lock
+ * matters for processes of another machine or container, where process numbers mean nothing.
  *
- * The table is state of the process because a signal handler has no argument. It is written before
- * the file is made and cleared after it is gone.
+ * The table is state of the process because a signal handler has no argument. A name is entered
+ * before the file is made and cleared after it is gone.
  */
 #define _GNU_SOURCE /* O_TMPFILE */
 #include "base/base.h"
@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #define PART_TRIES 100
-#define PART_NAMES 64 /* at once; files beyond that are not removed by a handler */
+#define PART_NAMES 64 /* at a time; a handler does not remove further files */
 
 typedef struct part_name {
     atomic_int state; /* PART_FREE, PART_TAKEN: is being written, PART_NAMED */
@@ -78,8 +78,8 @@ static int part_open_nameless(const char *path) {
 #endif
 }
 
-/* The next name that is free of those that belong to this process; *descriptor -1: gives `from`
- * that name, else creates a file. */
+/* Takes the next unused name of this process. *descriptor -1: links `from` to that name, otherwise
+ * creates a file. */
 static bool part_name_it(tn__new_file *part, const char *from) {
     for (int attempt = 0; attempt < PART_TRIES; attempt++) {
         snprintf(part->beside, part->room, "%s.%ld-%d.part", part->path, (long)getpid(), attempt);
@@ -122,7 +122,7 @@ bool tn__new_file_open(tn__new_file *part, const char *path) {
 
 /* --- its name --- */
 
-/* True when it has its name already: there was no such file. */
+/* True: the file has its final name, because no other file had it. */
 static bool part_link(tn__new_file *part, bool replace, bool *failed) {
     char self[64];
     *failed = false;
@@ -141,7 +141,7 @@ bool tn__new_file_keep(tn__new_file *part, bool replace) {
         kept = link(part->beside, part->path) == 0;
         if (kept)
             (void)unlink(part->beside);
-        else if (errno == EPERM || errno == EOPNOTSUPP) /* no second names here */
+        else if (errno == EPERM || errno == EOPNOTSUPP) /* no hard links here */
             kept = rename(part->beside, part->path) == 0;
     }
     if (kept) {
@@ -163,9 +163,9 @@ void tn__new_file_drop(tn__new_file *part) {
     *part = (tn__new_file){.descriptor = -1, .slot = -1};
 }
 
-/* --- those of processes that are gone --- */
+/* --- files of ended processes --- */
 
-/* "<base>.<process>-<try>.part": the process, or 0. */
+/* "<base>.<process>-<try>.part": returns the process, or 0. */
 static long part_process(const char *name, const char *base) {
     size_t length = strlen(base);
     long process = 0;

@@ -1,9 +1,9 @@
-/* sort.c - many keys of 64 bits in order, in time linear in their number.
+/* sort.c - sorts items by keys of 64 bits, in time linear in their number.
  *
- * From the lowest digit up, each pass stable; the least key is taken off first and digits are as
- * wide as the rest needs, so that steps of a trace or offsets of an arena take two or three passes.
- * Few items are inserted one by one.
- * Cost: O(count) a pass of 11 bits; twice the memory of the items while it runs.
+ * Radix sort from the lowest digit up; each pass is stable. The least key is subtracted first, and
+ * digits are only as wide as the remaining range needs, so steps of a trace or offsets of an arena
+ * take two or three passes. Few items are sorted by insertion.
+ * Cost: O(count) per pass of 11 bits; twice the memory of the items while it runs.
  */
 #include "base/base.h"
 

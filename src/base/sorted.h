@@ -1,10 +1,10 @@
-/* sorted.h - where a key is in what tn__sort_items has sorted. */
+/* sorted.h - searches in items sorted by tn__sort_items. */
 #ifndef TN_BASE_SORTED_H
 #define TN_BASE_SORTED_H
 
 #include "base/base.h"
 
-/* The first of items[count] whose key is not below `key`; count: there is none. Cost: O(log n). */
+/* The index of the first item with a key of at least `key`, or count. Cost: O(log n). */
 static inline size_t tn__sorted_find(const tn__sort_item *items, size_t count, uint64_t key) {
     size_t low = 0;
     while (low < count) {

@@ -1,4 +1,4 @@
-/* status.c - names, sentences and exit codes, all from the one table; how an error is filled. */
+/* status.c - names, sentences and exit codes of statuses, from one table; fills in errors. */
 #include "base/base.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
-/* text.c - a growing string, and the escapes that let any bytes stand in JSON, HTML and SVG.
+/* text.c - a growing string, and the escapes that make any bytes valid in JSON, HTML and SVG.
  *
- * The first failure sticks: callers build a whole document and ask once.
+ * The first failure is remembered: callers build a whole document and check once.
  */
 #include "base/base.h"
 
@@ -114,7 +114,7 @@ static const char *text_entity(unsigned char c) {
         return "&quot;";
     case '\'':
         return "&#39;";
-    default: /* controls have no place in XML 1.0, not even escaped */
+    default: /* control characters are not allowed in XML 1.0, not even escaped */
         return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f ? TEXT_REPLACEMENT
                                                                               : NULL;
     }
@@ -124,7 +124,7 @@ void tn__text_xml(tn__text *text, const char *string) {
     const unsigned char *plain = (const unsigned char *)string, *at = plain;
     while (*at != '\0') {
         size_t length = text_utf8(at);
-        /* U+FFFE and U+FFFF are no characters of XML 1.0 */
+        /* U+FFFE and U+FFFF are not characters of XML 1.0 */
         if (length == 3 && at[0] == 0xef && at[1] == 0xbf && at[2] >= 0xbe) length = 0;
         const char *entity = length == 1 ? text_entity(*at) : length == 0 ? TEXT_REPLACEMENT : NULL;
         if (entity == NULL) {

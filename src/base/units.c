@@ -1,4 +1,4 @@
-/* units.c - sizes as people write and read them: IEC and SI units, the exact bytes beside. */
+/* units.c - parses and formats sizes in IEC and SI units, with the exact bytes added. */
 #include "base/base.h"
 
 #include <ctype.h>
@@ -35,9 +35,9 @@ static const units_row *units_find(const char *text) {
 
 __extension__ typedef unsigned __int128 units_wide;
 
-/* "1.5" x unit without floating point: whole part and a fraction of at most 18 digits. What is not
- * a whole number of bytes is rounded down, so that a limit is never more than what was written; of
- * bytes there is no fraction. */
+/* "1.5" x unit without floating point: whole part and a fraction of at most 18 digits. A fraction
+ * of a byte is rounded down, so that a limit never exceeds the number written; plain bytes have no
+ * fraction. */
 static bool units_scale(const char *digits, size_t length, uint64_t unit, uint64_t *bytes) {
     uint64_t whole = 0, fraction = 0, power = 1;
     bool point = false;
@@ -147,6 +147,6 @@ void tn__clock_sleep_until(double time_s) {
     for (double left = time_s - tn__clock_s(); left > 0; left = time_s - tn__clock_s()) {
         struct timespec nap = {.tv_sec = (time_t)left};
         nap.tv_nsec = (long)((left - (double)nap.tv_sec) * 1e9);
-        (void)nanosleep(&nap, NULL); /* a signal that ends it early is made up for */
+        (void)nanosleep(&nap, NULL); /* a signal ends it early: the loop sleeps for the rest */
     }
 }

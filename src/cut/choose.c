@@ -1,10 +1,10 @@
-/* choose.c - which classes of cuts are taken.
+/* choose.c - chooses which classes of cuts are applied.
  *
- * A class is worth the bytes that a rank does not hold, parameters with their gradients and what
- * optimizers keep, less those that ranks make one in a step; one that is worth nothing is left
- * whole. Two classes meet where both cut a tensor, or an operator; then one of them is taken. The
- * one that is worth most goes first; then whoever stands in the way of others that are worth more
- * together makes room for them. What nothing is taken for stays whole on all ranks.
+ * The value of a class is the bytes that a rank does not hold (parameters with their gradients and
+ * optimizer state), less the bytes that ranks communicate for it in a step. A class without value
+ * is not applied. Two classes conflict if both cut a tensor or an operator; then only one can be
+ * applied. Classes are chosen greedily by value. Then a chosen class is removed if the classes it
+ * excludes are worth more together. Tensors outside all chosen classes stay whole on all ranks.
  *
  * Cost: O(classes x operators).
  */
@@ -12,7 +12,7 @@
 
 #include "cut/cut.h"
 
-/* Above 0: it spares more bytes than ranks send for it. */
+/* Above 0: it saves more bytes than ranks send for it. */
 static uint64_t choose_worth(const tn__class *class) {
     return class->why[0] == '\0' && class->saved > class->sent ? class->saved - class->sent : 0;
 }
@@ -26,12 +26,12 @@ static int choose_compare(const void *a, const void *b) {
 
 typedef struct choose_state {
     tn__cuts *it;
-    uint32_t *of_tensor, *of_op; /* the class that has it, from 1; 0: none */
+    uint32_t *of_tensor, *of_op; /* number of the class that cuts it, from 1; 0: none */
     bool *taken;                 /* [classes] */
 } choose_state;
 
-/* The classes that stand in the way of this one, each once, at most `most` of them; returns what
- * they are worth together, and more than anything where there are more. */
+/* The chosen classes that conflict with this one, each once, at most `most` of them. Returns their
+ * total value, or the largest number if there are more. */
 static uint64_t choose_in_the_way(choose_state *state, const tn__class *class, uint32_t *others,
                                   uint32_t most, uint32_t *count) {
     uint64_t worth = 0;
@@ -57,10 +57,10 @@ static void choose_set(choose_state *state, uint32_t index, bool take) {
     for (uint32_t i = 0; i < class->op_count; i++) state->of_op[class->ops[i]] = mark;
 }
 
-#define CHOOSE_MEET 64u /* classes that one may meet, to be looked at */
+#define CHOOSE_MEET 64u /* conflicts of one class that are examined */
 
-/* Takes those that nobody stands in the way of. Returns what they are worth; `list`, when not NULL,
- * gets their numbers. */
+/* Adds the classes without conflicts. Returns their value; `list`, if not NULL, gets their
+ * numbers. */
 static uint64_t choose_fill(choose_state *state, uint32_t *list, uint32_t *count) {
     uint32_t others[CHOOSE_MEET], meets;
     uint64_t worth = 0;
@@ -76,7 +76,7 @@ static uint64_t choose_fill(choose_state *state, uint32_t *list, uint32_t *count
     return worth;
 }
 
-/* One class less, if those that fit then are worth more. */
+/* Removes a chosen class, if the classes that fit then are worth more. */
 static bool choose_improve(choose_state *state, uint32_t index, uint32_t *list) {
     uint64_t worth = choose_worth(&state->it->found[index]);
     uint32_t count = 0;
@@ -90,7 +90,7 @@ static bool choose_improve(choose_state *state, uint32_t index, uint32_t *list) 
     return false;
 }
 
-/* Why nothing was: of the class with the most parameters. */
+/* Why no class was chosen: the reason of the class with the most parameters. */
 static tn_status choose_nothing(const tn__cuts *it) {
     const tn__class *best = NULL;
     for (size_t c = 0; c < it->found_count; c++)
@@ -119,7 +119,7 @@ static uint64_t choose_left(const tn__cuts *it, const tn__class *class) {
     return whole;
 }
 
-/* Why this one was not taken. */
+/* Why this class was not chosen. */
 static void choose_words(const tn__class *class, const char *name, char *words, size_t room) {
     if (class->why[0] != '\0')
         snprintf(words, room, "%s", class->why);
@@ -131,8 +131,8 @@ static void choose_words(const tn__class *class, const char *name, char *words, 
         snprintf(words, room, "'%.80s' would be cut where something is that is worth more", name);
 }
 
-/* Why what stays whole does, for the most bytes. A way that could be tells more than one that
- * cannot: nearly every parameter has an axis that nobody would cut. */
+/* Explains the largest part that stays whole. A class that could be applied explains more than one
+ * that cannot: nearly every parameter has an axis that is never worth cutting. */
 static tn_status choose_whole(tn__cuts *it) {
     const tn__class *most = NULL;
     uint64_t bytes = 0;

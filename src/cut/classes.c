@@ -1,11 +1,11 @@
-/* classes.c - cuts that only go together.
+/* classes.c - finds classes: cuts of tensors that must be applied together.
  *
- * A class begins with one axis of one tensor, cut into equal parts, and follows it through all
- * operators that the tensor is an operand of, and from their other operands on, until nothing is
- * left to follow: where an operator sums over the axis, and where all of something is read. It
- * cannot be when an operator needs whole what is cut, when a tensor would be cut in two ways, or
- * when the ranks do not divide an extent. Heads of attention, a hidden layer, a vocabulary, the
- * channels between two convolutions are classes, each found from any of its tensors.
+ * A class begins with one axis of one tensor, cut into equal parts. It follows the tensor through
+ * all operators that read or make it and on to their other operands, until nothing is left to
+ * follow: at operators that sum over the axis, and at operands that are read whole. A class is
+ * impossible if an operator needs a cut tensor whole, if a tensor would be cut in two ways, or if
+ * the number of ranks does not divide an extent. Heads of attention, a hidden layer, a vocabulary,
+ * and the channels between two convolutions are classes; each is found from any of its tensors.
  *
  * Cost: each axis of each tensor begins at most one class, and a class costs its operators.
  */
@@ -14,9 +14,9 @@
 
 #include "cut/cut.h"
 
-#define CLASSES_STATE 4u /* a parameter, its gradient, and two moments of it */
+#define CLASSES_STATE 4u /* copies: a parameter, its gradient, two moments */
 
-/* --- who reads what --- */
+/* --- readers --- */
 
 static tn_status classes_readers(tn__cuts *it) {
     uint32_t tensors = tn_graph_tensor_count(it->graph), ops = tn_graph_op_count(it->graph);
@@ -44,7 +44,7 @@ static tn_status classes_readers(tn__cuts *it) {
     return TN_OK;
 }
 
-/* What must stay whole: outputs that are needed, and what blocks of control flow reach. */
+/* Marks tensors that must stay whole: required outputs, and operands of control flow. */
 static void classes_pin(tn__cuts *it) {
     for (tn_block_id b = 0; b < tn_graph_block_count(it->graph); b++) {
         const tn_block *block = tn_graph_block(it->graph, b);
@@ -91,7 +91,7 @@ static tn_status classes_begin(tn__cuts *it) {
 typedef struct classes_state {
     tn__cuts *it;
     tn__class made;
-    uint32_t number; /* of it, from 1 */
+    uint32_t number; /* number of the class, from 1 */
     size_t tensor_room, op_room;
 } classes_state;
 
@@ -157,7 +157,8 @@ static tn_status classes_add_op(classes_state *state, tn_op_id id) {
     return TN_OK;
 }
 
-/* What ranks have to make one for this operator: its result, and backward what all of them read. */
+/* Counts the bytes that ranks combine for this operator: its result, and in the backward pass the
+ * gradient of operands that all ranks read. */
 static void classes_count_sent(classes_state *state, const tn_op *op) {
     tn__cuts *it = state->it;
     const tn__link *link = &it->link;
@@ -224,7 +225,7 @@ static tn_status classes_follow_all(classes_state *state, tn_tensor_id id) {
     return TN_OK;
 }
 
-/* What it is worth; the cuts leave the scratch. */
+/* Computes its value; moves the cuts out of the scratch arrays. */
 static tn_status classes_end(classes_state *state) {
     tn__cuts *it = state->it;
     tn__class *made = &state->made;

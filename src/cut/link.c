@@ -1,14 +1,14 @@
-/* link.c - one operator of which each rank computes a part: which part of each operand that takes.
+/* link.c - the part of each operand that a rank needs to compute its part of one operator.
  *
  *     MatMul  [.., n, k] [k, m]      columns m: x whole, w cut, y cut
  *                                    rows n:    x cut, w whole, y cut
- *                                    sum k:     x cut, w cut, y a summand
- *     Reshape [.., 3 h d] -> [.., 3, h, d]      h cut, which is 3 blocks of the other's axis
- *     Split   [.., q + k + v]        q, k and v cut: a block each
+ *                                    sum k:     x cut, w cut, y a partial sum
+ *     Reshape [.., 3 h d] -> [.., 3, h, d]      h cut: 3 blocks of the other's axis
+ *     Split   [.., q + k + v]        q, k and v cut: one block each
  *
- * Axes and sums are what operators say of their parts, with single elements asked for: only where
- * the element at one place makes the element at the same place (no halo, nothing scaled) does any
- * cut of the one hold for the other.
+ * Axes and sums follow from the operators' rules for parts, which are asked about single elements:
+ * only if an element depends on exactly the element at the same place (no halo, no scaling) does
+ * any cut of one tensor apply to the other.
  */
 #include "cut/cut.h"
 
@@ -59,7 +59,8 @@ static bool link_flat(const tn_tensor *tensor) {
     return count < INT64_MAX;
 }
 
-/* The axis of `to` whose parts lie where those of the cut axis do: as many pieces before it. */
+/* The axis of `to` whose parts have the same elements as those of the cut axis: the same number of
+ * pieces precedes it. */
 static bool link_reshape(const tn_tensor *from, const tn__cut *cut, const tn_tensor *to,
                          tn__cut *other) {
     int64_t outer = cut->blocks, before = 1;
@@ -87,7 +88,7 @@ static bool link_reshapes(tn__cuts *it, const tn_op *op, bool output, uint32_t i
 
 /* --- side by side: Split and Concat along their own axis --- */
 
-/* Extents of the pieces along the axis; NULL: no memory, or they are none. */
+/* Extents of the pieces along the axis; NULL: out of memory, or extents are unknown. */
 static int64_t *link_sizes(tn__cuts *it, const tn_tensor_id *pieces, uint32_t count, uint32_t axis,
                            bool *equal) {
     int64_t *sizes = tn__arena_array(it->arena, count, sizeof *sizes);
@@ -100,7 +101,7 @@ static int64_t *link_sizes(tn__cuts *it, const tn_tensor_id *pieces, uint32_t co
     return sizes;
 }
 
-/* The whole has a block for each piece. */
+/* The whole has one block for each piece. */
 static bool link_beside(tn__cuts *it, const tn_tensor_id *pieces, uint32_t count, tn__cut *parts,
                         tn__cut *whole, bool from_whole, const tn__cut *cut) {
     bool equal;
@@ -113,7 +114,7 @@ static bool link_beside(tn__cuts *it, const tn_tensor_id *pieces, uint32_t count
     return true;
 }
 
-/* Whether `cut` is along the axis that the operator divides or joins. */
+/* Is `cut` along the axis that the operator divides or joins? */
 static bool link_is_beside(const tn__cuts *it, const tn_op *op, const tn__cut *cut) {
     const tn_tensor *x = link_input(it, op, 0);
     bool splits = tn__op_is(op, "Split");
@@ -132,7 +133,7 @@ static bool link_pieces(tn__cuts *it, const tn_op *op, bool output, const tn__cu
 
 /* --- along an axis of the result --- */
 
-/* Whether a part of one element is made of the element of the input at the same place. */
+/* Is one element of the result made from the element of the input at the same place? */
 static bool link_is_place(const tn__cuts *it, tn_op_id id, uint32_t axis, int64_t at,
                           uint32_t input) {
     tn__part part = {axis, at, at + 1};
@@ -142,7 +143,8 @@ static bool link_is_place(const tn__cuts *it, tn_op_id id, uint32_t axis, int64_
            need.before == 0 && need.after == 0 && need.extra == 0;
 }
 
-/* The axis of an input that goes with an axis of the result; TN_NONE: all of it is needed. */
+/* The axis of an input that corresponds to an axis of the result; TN_NONE: all of the input is
+ * needed. */
 static bool link_needs(const tn__cuts *it, tn_op_id id, uint32_t axis, uint32_t input,
                        uint32_t *own) {
     const tn_op *op = tn_graph_op(it->graph, id);
@@ -170,7 +172,7 @@ static bool link_axis(tn__cuts *it, tn_op_id id, uint32_t axis, const tn__cut *c
     return true;
 }
 
-/* The axis of the result that an axis of an input becomes. */
+/* The axis of the result that corresponds to an axis of an input. */
 static bool link_from_input(tn__cuts *it, tn_op_id id, uint32_t input, const tn__cut *cut) {
     const tn_op *op = tn_graph_op(it->graph, id);
     const tn_tensor *y = tn_graph_tensor(it->graph, op->outputs[0]);
@@ -189,7 +191,8 @@ static bool link_sums(tn__cuts *it, tn_op_id id, uint32_t input, const tn__cut *
     const tn_op_rule *rule = tn__rule_of(it->graph, id);
     tn__cut to = *cut;
     if (!tn__op_sums(it->graph, id, input, &to.axis) || to.axis != cut->axis) return false;
-    if (rule->sums_as != NULL && cut->blocks != 1) return false; /* it counts from one place on */
+    /* its result depends on the position in the whole */
+    if (rule->sums_as != NULL && cut->blocks != 1) return false;
     int64_t extent = link_input(it, op, input)->shape[cut->axis];
     for (uint32_t i = 0; i < op->input_count; i++) {
         if (!tn__op_sums(it->graph, id, i, &to.axis)) return false;

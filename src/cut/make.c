@@ -1,9 +1,9 @@
-/* make.c - the graph of one rank.
+/* make.c - makes the graph of one rank.
  *
- * Tensors keep their ids; cut ones have the extents of a part. Operators on parts are make_part.c's
- * matter; all others stay. What looks at extents alone keeps what it saw of the whole. Operators
- * that nobody needs for the loss are left out where they read what is cut; their tensors stay as
- * ones of no bytes.
+ * Tensors keep their ids; cut ones have the extents of a part. make_part.c handles operators on
+ * parts; other operators are copied. An operator that only reads extents keeps the values of the
+ * whole model. Operators that the loss does not need are removed if they read cut tensors; their
+ * tensors remain, with no bytes.
  */
 #include <stdio.h>
 
@@ -20,8 +20,8 @@ static bool make_touches(const tn__make *state, const tn_op *op) {
     return cut;
 }
 
-/* Operators that are left out: of those that nobody needs, what reads parts, or what is left out;
- * and what looked at a part's extents. */
+/* Should the operator be removed? Yes if the loss does not need it and it reads parts or results of
+ * removed operators; or if it read extents of a cut tensor. */
 static bool make_leaves(tn__make *state, tn_op_id id) {
     const tn_op *op = tn_graph_op(state->it->graph, id);
     bool touches = make_touches(state, op), reads = false;
@@ -36,7 +36,8 @@ static bool make_leaves(tn__make *state, tn_op_id id) {
     return true;
 }
 
-/* A tensor as its part is; what is left out is nothing, and what looked at extents is constant. */
+/* Cut tensors get the shape of their part, results of removed operators no bytes, and results of
+ * operators that read extents become constants. */
 static tn_status make_tensors(tn__make *state, const bool *leaves) {
     static const int64_t nothing[] = {0};
     tn__cuts *it = state->it;
@@ -69,7 +70,7 @@ static tn_status make_tensors(tn__make *state, const bool *leaves) {
     return TN_OK;
 }
 
-/* Scores that are cut stand for the output that is made of them alone. */
+/* Cut scores replace the output that is made from them alone. */
 static tn_status make_io(tn__make *state) {
     tn__cuts *it = state->it;
     for (tn_block_id b = 0; b < tn_graph_block_count(it->graph); b++) {
@@ -105,7 +106,7 @@ static tn_status make_ops(tn__make *state, const bool *leaves) {
     return TN_OK;
 }
 
-/* Every tensor has the extents that its cut leaves. */
+/* Every tensor must have the extents that its cut requires. */
 static tn_status make_check(const tn__make *state) {
     const tn__cuts *it = state->it;
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(it->graph); id++) {

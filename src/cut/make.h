@@ -1,4 +1,4 @@
-/* make.h - what the files that make a rank's graph share. */
+/* make.h - shared state of the files that make a rank's graph. */
 #ifndef TN_CUT_MAKE_H
 #define TN_CUT_MAKE_H
 
@@ -7,12 +7,12 @@
 typedef struct tn__make {
     tn__cuts *it;
     tn_graph *graph;
-    tn_tensor_id *copies;    /* [tensors] what a RankCopy hands out; TN_NONE */
-    tn_tensor_id *wholes[2]; /* [tensors] what a RankGather puts together, for who has a part; for
-                              * who does the same on all ranks; TN_NONE */
-    tn_tensor_id *slices;    /* [tensors] the part of a whole one; TN_NONE; */
+    tn_tensor_id *copies;    /* [tensors] result of its RankCopy; TN_NONE */
+    tn_tensor_id *wholes[2]; /* [tensors] result of its RankGather, for operators on parts; for
+                              * operators that are the same on all ranks; TN_NONE */
+    tn_tensor_id *slices;    /* [tensors] the last part sliced from it; TN_NONE */
     tn__cut *sliced;         /* and which */
-    bool *gone;              /* [tensors] nobody defines it any more */
+    bool *gone;              /* [tensors] its operator was removed */
     tn_op_id *origin;
     size_t origin_room;
     tn_error *error;
@@ -25,19 +25,19 @@ static inline bool tn__make_is_cut(const tn__make *state, tn_tensor_id id) {
 static inline bool tn__make_is_strip(const tn__make *state, tn_tensor_id id) {
     return id != TN_NONE && state->it->strips[id].blocks > 0;
 }
-/* How a tensor is, of which a rank has less than the whole; else of no blocks. */
+/* The cut of a tensor that a rank holds only in part; otherwise a cut without blocks. */
 static inline const tn__cut *tn__make_cut_of(const tn__make *state, tn_tensor_id id) {
     return tn__make_is_cut(state, id) ? &state->it->cuts[id] : &state->it->strips[id];
 }
 
-/* make_part.c: an operator as it is; origin: which one of the model, or TN_NONE. */
+/* make_part.c: adds an operator; origin: the operator of the model it comes from, or TN_NONE. */
 tn_status tn__make_add(tn__make *state, const tn_op_spec *spec, tn_op_id origin);
-/* What a rank has of an axis of a tensor that is cut so. */
+/* The rank's extent along an axis of a tensor with this cut. */
 int64_t tn__make_extent(const tn__make *state, const tn_tensor *tensor, const tn__cut *cut,
                         uint32_t axis);
-/* One that works on parts, with what stands around it. */
+/* Adds an operator that works on parts, with the operators around it. */
 tn_status tn__make_part(tn__make *state, tn_op_id id);
-/* One that works on parts of what lies between; and one that works on the whole of them. */
+/* Adds an operator that works on sequence-parallel parts; adds one that works on whole tensors. */
 tn_status tn__make_strip(tn__make *state, tn_op_id id);
 tn_status tn__make_whole(tn__make *state, tn_op_id id);
 

@@ -1,15 +1,16 @@
-/* make_part.c - one operator on parts.
+/* make_part.c - makes one operator that works on parts.
  *
- * It is what it was, but where extents are operands or attributes of it. Around it:
+ * The operator itself is unchanged, except that extents in its operands or attributes are adjusted.
+ * Around it are added:
  *
- *     whole and differentiated   RankCopy before it: the ranks' gradients are summed up
- *     whole, a part is needed    Slice
- *     a summand                  RankSum behind it, then what is to be added once
+ *     operand whole, differentiated     RankCopy before it: sums the ranks' gradients
+ *     operand whole, a part is needed   Slice
+ *     result a partial sum              RankSum after it, then the operand that is added once
  *
- * and where what lies between is in parts (strip.c)
+ * and for sequence parallelism (strip.c)
  *
- *     such a part, all is needed    RankGather
- *     a summand                     RankScatter in the place of RankSum
+ *     operand cut, all is needed        RankGather
+ *     result a partial sum              RankScatter instead of RankSum
  */
 #include <stdio.h>
 
@@ -47,7 +48,7 @@ static tn_status make_list(tn__make *state, const int64_t *values, uint32_t coun
     return tn_graph_add_tensor(state->graph, &spec, id, state->error);
 }
 
-/* An operator of one output that is given. */
+/* Adds an operator with one output, which exists already. */
 static tn_status make_op_with(tn__make *state, const char *domain, const char *type,
                               const tn_tensor_id *inputs, uint32_t count, const tn_attr *attrs,
                               uint32_t attr_count, tn_tensor_id output) {
@@ -69,7 +70,7 @@ static tn_status make_op(tn__make *state, const char *domain, const char *type,
     return make_op_with(state, domain, type, inputs, count, attr, attr != NULL, output);
 }
 
-/* RankScatter or RankGather of parts that are cut so. */
+/* RankScatter or RankGather for parts of this cut. */
 static tn_status make_rank(tn__make *state, const char *type, tn_tensor_id from, const tn__cut *cut,
                            bool alike, tn_tensor_id to) {
     const tn__cuts *it = state->it;
@@ -92,8 +93,8 @@ static tn_status make_copy(tn__make *state, tn_tensor_id id, tn_tensor_id *made)
     return TN_OK;
 }
 
-/* All of what ranks have parts of: for an operator of which each has a part, or for one that is the
- * same on all. */
+/* Gathers the parts of all ranks: for an operator that works on a part on each rank, or, if
+ * `alike`, for one that is the same on all ranks. */
 static tn_status make_all(tn__make *state, tn_tensor_id id, bool alike, tn_tensor_id *made) {
     tn_tensor_id *whole = &state->wholes[alike][id];
     if (*whole == TN_NONE) {
@@ -117,7 +118,7 @@ static tn_status make_piece(tn__make *state, tn_tensor_id id, tn_tensor_id from,
     return make_op(state, "", "Slice", inputs, 4, NULL, *piece);
 }
 
-/* The rank's part of what is whole. */
+/* Slices the rank's part from a whole tensor. */
 static tn_status make_slice(tn__make *state, tn_tensor_id id, tn_tensor_id from, const tn__cut *cut,
                             tn_tensor_id *made) {
     const tn__cuts *it = state->it;
@@ -163,7 +164,7 @@ int64_t tn__make_extent(const tn__make *state, const tn_tensor *tensor, const tn
     return tensor->shape[axis] / (part ? state->it->ranks : 1);
 }
 
-/* The extents of the result, where they are an operand. */
+/* The extents of the result, if they are an operand. */
 static tn_status make_extents(tn__make *state, const tn_op *op, const tn__cut *cut,
                               tn_tensor_id *list) {
     const tn_tensor *y = tn_graph_tensor(state->it->graph, op->outputs[0]);
@@ -172,7 +173,7 @@ static tn_status make_extents(tn__make *state, const tn_op *op, const tn__cut *c
     return make_list(state, shape, y->rank, list);
 }
 
-/* Sizes of the pieces of Split, where they are stated. */
+/* The sizes of the pieces of a Split, if they are given. */
 static tn_status make_sizes(tn__make *state, const tn_op *op, const tn__link *link,
                             tn_op_spec *spec, tn_tensor_id *inputs) {
     tn__cuts *it = state->it;
@@ -190,7 +191,7 @@ static tn_status make_sizes(tn__make *state, const tn_op *op, const tn__link *li
     return make_list(state, sizes, op->output_count, &inputs[1]);
 }
 
-/* The operator that computes a part of a sum, where that is another one. */
+/* The operator that computes a part of a sum, if it is a different one. */
 static tn_status make_sums_as(tn__make *state, const tn_op *op, const char *type,
                               const tn__link *link, tn_op_spec *spec) {
     tn__cuts *it = state->it;
@@ -212,8 +213,8 @@ static tn_status make_sums_as(tn__make *state, const tn_op *op, const char *type
     return TN_OK;
 }
 
-/* What has to be added once, `model` of the model, in a shape that broadcasts: a bias of channels
- * has its axis second. */
+/* Reshapes the operand that is added once, `model` in the model's graph, so that it broadcasts: a
+ * bias of channels belongs to the second axis. */
 static tn_status make_bias(tn__make *state, tn_op_id id, tn_tensor_id model, tn_tensor_id bias,
                            tn_tensor_id *made) {
     const tn_op *op = tn_graph_op(state->it->graph, id);
@@ -229,7 +230,7 @@ static tn_status make_bias(tn__make *state, tn_op_id id, tn_tensor_id model, tn_
     return make_op(state, "", "Reshape", inputs, 2, NULL, *made);
 }
 
-/* Behind an operator whose result, `part`, is a summand of `whole`. */
+/* Combines the partial sums `part` into `whole`. */
 static tn_status make_sum(tn__make *state, tn_op_id id, const tn__link *link, tn_tensor_id part,
                           tn_tensor_id whole) {
     const tn_op *op = tn_graph_op(state->it->graph, id);
@@ -243,14 +244,14 @@ static tn_status make_sum(tn__make *state, tn_op_id id, const tn__link *link, tn
     else
         TN_TRY(make_op(state, "tenure", "RankSum", &part, 1, NULL, sum));
     if (bias == TN_NONE) return TN_OK;
-    tn_tensor_id own = bias; /* of the model; of a part, each rank sees what it adds to */
+    tn_tensor_id own = bias; /* bias in the model; with a strip, each rank adds it to its part */
     if (strip && state->it->depends[bias]) TN_TRY(make_copy(state, own, &bias));
     TN_TRY(make_bias(state, id, own, bias, &bias));
     const tn_tensor_id terms[] = {sum, bias};
     return make_op(state, "", "Add", terms, 2, NULL, whole);
 }
 
-/* Asks how the operator takes the cuts that its operands have. */
+/* Asks link.c how the operator works with the cuts of its operands. */
 static bool make_link(tn__cuts *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->graph, id);
     for (uint32_t k = 0; k < op->output_count; k++)
@@ -270,7 +271,7 @@ static bool make_link_strip(tn__cuts *it, tn_op_id id) {
     return false;
 }
 
-/* The operator as `link` has it, on operands that are there. */
+/* Adjusts extents among the operands and attributes of the operator, as `link` requires. */
 static tn_status make_form(tn__make *state, tn_op_id id, tn_op_spec *spec, tn_tensor_id *inputs) {
     const tn_op *op = tn_graph_op(state->it->graph, id);
     const tn__link *link = &state->it->link;
@@ -307,7 +308,7 @@ tn_status tn__make_part(tn__make *state, tn_op_id id) {
     return make_sum(state, id, link, part, op->outputs[0]);
 }
 
-/* Its other operands are whole, and each rank sees of them what it works on. */
+/* Its other operands are whole, and each rank slices the part that it needs. */
 tn_status tn__make_strip(tn__make *state, tn_op_id id) {
     tn__cuts *it = state->it;
     const tn_op *op = tn_graph_op(it->graph, id);

@@ -1,7 +1,7 @@
-/* parts.c - contents of cut tensors: the part of a rank out of the whole, and into it. */
+/* parts.c - copies a rank's part of a cut tensor's data out of the whole, and into it. */
 #include "cut/cut.h"
 
-typedef struct parts_rows { /* bytes of the whole: `outer` times what lies along the axis */
+typedef struct parts_rows { /* the whole as `outer` rows; each holds the bytes along the axis */
     uint64_t outer, inner, run;
 } parts_rows;
 

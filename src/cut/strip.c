@@ -1,17 +1,18 @@
-/* strip.c - what lies between the parts of a model, in parts as well: sequence parallel.
+/* strip.c - sequence parallelism: also cuts the tensors between the tensor-parallel parts of a
+ * model.
  *
- * Where ranks would make a sum of theirs one, each takes a part of the sum instead, along the first
- * axis that has an extent: samples, or of one sample its sequence. From there it goes forward
- * through all operators that work on such parts one by one (normalisations, dropout, residuals), up
- * to who needs all of it: an operator of which each rank has a part, or one that does not take such
- * parts. There the ranks' parts come together. As much is sent as before, but what lies between is
- * computed, and kept for the backward pass, once for all ranks and not by each.
+ * Where ranks would sum their partial results, each takes only a part of the sum, along the first
+ * axis with an extent above 1: samples, or the sequence of one sample. The cut is followed forward
+ * through all operators that work on such parts separately (normalisations, dropout, residuals), up
+ * to an operator that needs all of it: a tensor-parallel operator, or one that does not accept such
+ * parts. There the parts are gathered. As many bytes are sent as before. But tensors in between are
+ * computed, and kept for the backward pass, once for all ranks instead of on each.
  *
  *     whole   parts of heads     sum              whole    parts of the hidden layer      sum
  *     x ────▶ ▒▒▒ ──────────▶ RankSum ─▶ norm ─▶ RankCopy ─▶ ▒▒▒ ──────────────────▶ RankSum
  *             ▒▒▒ ──────▶ RankScatter ─▶ ▒norm ─▶ RankGather ─▶ ▒▒▒
  *
- * Nothing goes backward from there: what was computed before the first sum stays whole.
+ * The cut is not followed backward: tensors computed before the first sum stay whole.
  * Source: Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models"
  * (2022), section 4.2.
  *
@@ -26,7 +27,7 @@ static bool strip_has(const tn__cuts *it, tn_tensor_id id) {
     return id != TN_NONE && it->strips[id].blocks > 0;
 }
 
-/* Parts of it lie one behind the other, as many as there are ranks. */
+/* Its parts are contiguous, and the ranks divide it. */
 static bool strip_takes(const tn__cuts *it, tn_tensor_id id, const tn__cut *cut) {
     const tn_tensor *tensor = tn_graph_tensor(it->graph, id);
     if (tensor->block != 0 || it->pinned[id] || id == it->scores || id == it->shaped ||
@@ -37,9 +38,10 @@ static bool strip_takes(const tn__cuts *it, tn_tensor_id id, const tn__cut *cut)
     return tensor->shape[cut->axis] > 0 && tn__cuts_divides(it, tensor, cut);
 }
 
-/* --- where one begins --- */
+/* --- beginning of a cut --- */
 
-/* What is added to a sum once must not reach the axis: it is added to the part. */
+/* An operand that is added once to a sum must not have the cut axis, because it is added to each
+ * part. */
 static bool strip_adds(const tn__cuts *it, const tn_op *op, const tn__cut *cut) {
     const tn_tensor *y = tn_graph_tensor(it->graph, op->outputs[0]);
     for (uint32_t i = 0; i < op->input_count; i++) {
@@ -47,14 +49,14 @@ static bool strip_adds(const tn__cuts *it, const tn_op *op, const tn__cut *cut) 
         if (strip_has(it, op->inputs[i])) return false;
         const tn_tensor *x = tn_graph_tensor(it->graph, op->inputs[i]);
         if (x->rank > y->rank) return false;
-        uint32_t behind = y->rank - cut->axis; /* axes from there on */
+        uint32_t behind = y->rank - cut->axis; /* number of axes from there on */
         if (x->rank >= behind && x->shape[x->rank - behind] != 1 && x->rank > 1) return false;
         if (x->rank == 1 && behind == 1) return false;
     }
     return true;
 }
 
-/* The sum of an operator of which each rank has a part. */
+/* Begins a cut at the sum of a tensor-parallel operator. */
 static void strip_begin(tn__cuts *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->graph, id);
     tn_tensor_id y = op->outputs[0];
@@ -73,8 +75,8 @@ static void strip_begin(tn__cuts *it, tn_op_id id) {
 
 /* --- operators that work on parts --- */
 
-/* Statistics are of all samples, and numbers are drawn by their places, which Dropout alone knows
- * of parts. */
+/* Statistics are over all samples, and random numbers depend on positions; of random operators only
+ * Dropout handles parts. */
 static bool strip_may(const tn__cuts *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->graph, id);
     bool draws = tn__op_has(it->graph, id, TN_RULE_RANDOM) && !tn__op_is(op, "Dropout");
@@ -121,7 +123,8 @@ static bool strip_touches_cut(const tn__cuts *it, const tn_op *op) {
     return cut;
 }
 
-/* A sum whose part nobody works on would be put together at once. */
+/* A sum whose parts are not used by any operator would be gathered at once, so its cut is
+ * removed. */
 static void strip_end(tn__cuts *it) {
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(it->graph); id++) {
         const tn_tensor *tensor = tn_graph_tensor(it->graph, id);

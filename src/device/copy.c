@@ -1,13 +1,13 @@
-/* copy.c - copies of what is swapped, by stores that go past the caches.
+/* copy.c - copies swapped data with stores that bypass the caches.
  *
- * memcpy writes so only from sizes on that the turns of a link do not reach, and one page after the
- * other; here lines of several pages go in turns, which keeps several of the processor's
- * prefetchers and of the memory's banks at work: 11 GB/s of one core's time where memcpy reaches 7
- * (Xeon, turns of 1 to 64 MiB). When not to use: for what is read at once and fits into a cache.
+ * memcpy uses such stores only above sizes that a link's transfers do not reach, and one page after
+ * the other. Here lines of several pages are copied in turn, which keeps several of the processor's
+ * prefetchers and memory banks busy: 11 GB/s on one core where memcpy reaches 7 (Xeon, pieces of 1
+ * to 64 MiB). When not to use: for data that is read at once and fits a cache.
  */
 #include "device/copy.h"
 
-/* Sanitizers look at plain stores alone. */
+/* Sanitizers only check plain stores. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define COPY_IS_WATCHED
@@ -19,13 +19,13 @@
 #if defined(__SSE2__) && !defined(COPY_IS_WATCHED)
 #include <emmintrin.h>
 
-#define COPY_LEAST ((uint64_t)1 << 18) /* less is read while it is in a cache */
+#define COPY_LEAST ((uint64_t)1 << 18) /* smaller copies are faster through the cache */
 #define COPY_LINE 64u
 #define COPY_PAGE 4096u
 #define COPY_PAGES 4u   /* in turns */
-#define COPY_AHEAD 512u /* bytes of a page that are asked for before they are read */
+#define COPY_AHEAD 512u /* bytes of a page that are prefetched before they are read */
 
-/* `to` at a multiple of 16. */
+/* `to` must be a multiple of 16. */
 static void copy_line(uint8_t *to, const uint8_t *from) {
     const __m128i *source = (const void *)from;
     __m128i *target = (void *)to;

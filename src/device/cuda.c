@@ -1,6 +1,7 @@
-/* cuda.c - finds the CUDA runtime at run time.
- * Source: CUDA Runtime API, error handling and device management; names without versions in them,
- * which stay the same from 11 to 13; CUDA Driver API, virtual memory management. */
+/* cuda.c - loads the CUDA runtime at run time.
+ *
+ * Source: CUDA Runtime API, error handling and device management; only functions without a version
+ * in their names, which are the same from 11 to 13; CUDA Driver API, virtual memory management. */
 #include "device/cuda.h"
 
 #include "device/library.h"
@@ -81,7 +82,7 @@ tn_status tn__cuda_load(tn__cuda *cuda, tn_error *error) {
 int tn__cuda_enter(const tn__cuda *cuda, int device, int *before) {
     *before = device;
     int status = cuda->cudaGetDevice(before);
-    if (status != TN__CUDA_OK) *before = device; /* nothing is changed, nothing put back */
+    if (status != TN__CUDA_OK) *before = device; /* nothing was changed, so nothing is restored */
     if (status == TN__CUDA_OK && *before != device) status = cuda->cudaSetDevice(device);
     if (status != TN__CUDA_OK) (void)cuda->cudaGetLastError();
     return status;

@@ -1,8 +1,8 @@
-/* cuda.h - the CUDA runtime as a table of functions; there is no header of NVIDIA's to build by.
+/* cuda.h - the CUDA runtime as a table of functions; building needs no header of NVIDIA's.
  *
- * The runtime and not the driver below it, wherever it can do a thing: it is what frameworks have
- * loaded, and so its streams, events and addresses are theirs. TENURE_CUDART names a file to load
- * instead of the usual ones.
+ * The runtime is used instead of the driver wherever possible: frameworks have loaded it already,
+ * so its streams, events and addresses are theirs. TENURE_CUDART names a file to load instead of
+ * the usual ones.
  */
 #ifndef TN_DEVICE_CUDA_H
 #define TN_DEVICE_CUDA_H
@@ -18,7 +18,7 @@ enum {
     TN__CUDA_ON_DEVICE = 3,
     TN__CUDA_STREAM_ALONE = 1, /* does not wait for the default stream */
     TN__CUDA_EVENT_UNTIMED = 2,
-    TN__CUDA_ALIGNMENT = 256, /* of what cudaMalloc gives */
+    TN__CUDA_ALIGNMENT = 256, /* of addresses from cudaMalloc */
 };
 
 typedef struct tn__cuda {
@@ -27,18 +27,18 @@ typedef struct tn__cuda {
 #undef TN_SYMBOL
 } tn__cuda;
 
-/* --- memory and addresses apart: the driver, which the runtime has loaded --- */
+/* --- separate memory and addresses: the driver, which the runtime has loaded --- */
 
 enum {
     TN__CUDA_HAS_PAGES = 102, /* attributes: virtual memory management */
-    TN__CUDA_HAS_RDMA = 110,  /* ... whose memory a network may read */
+    TN__CUDA_HAS_RDMA = 110,  /* ... memory that a network card may read */
     TN__CUDA_PINNED = 1,      /* type of memory */
     TN__CUDA_AT_DEVICE = 1,
     TN__CUDA_READ_WRITE = 3,
 };
 
 typedef struct tn__cuda_place { /* CUmemAllocationProp */
-    int type, handles;          /* TN__CUDA_PINNED; 0: it is not shared with another process */
+    int type, handles;          /* TN__CUDA_PINNED; 0: not shared with other processes */
     int where, device;          /* TN__CUDA_AT_DEVICE */
     void *none;
     uint8_t compression, is_rdma, usage[2], reserved[4];
@@ -59,19 +59,19 @@ tn_status tn__cuda_load_pages(tn__cuda_pages *pages, tn_error *error);
 
 /* Errors: E_UNSUPPORTED (the library, as tn__library_load; older than 11.0; no device). */
 tn_status tn__cuda_load(tn__cuda *cuda, tn_error *error);
-/* How many devices there are, and whether `device` is one. Errors: E_UNSUPPORTED. */
+/* Checks that `device` exists. Errors: E_UNSUPPORTED. */
 tn_status tn__cuda_check_device(const tn__cuda *cuda, int device, tn_error *error);
 
-/* Makes a device the current one of this thread; *before receives what was. A status of CUDA, which
- * the runtime forgets: where it is not OK another device may be current, and nothing may be asked
- * of this one. */
+/* Makes a device the current one of this thread; *before receives the previous one. Returns a
+ * status of CUDA, and clears it in the runtime. If it is not OK another device may be current, and
+ * no call for this device is allowed. */
 int tn__cuda_enter(const tn__cuda *cuda, int device, int *before);
-/* Puts back what was, after tn__cuda_enter of any outcome. What fails here the runtime keeps, and
- * tells to who asks it next. */
+/* Restores the previous device, after any result of tn__cuda_enter. A failure here stays in the
+ * runtime, which reports it to the next caller that asks for it. */
 void tn__cuda_leave(const tn__cuda *cuda, int device, int before);
 
-/* What a call's status means: OK, E_NO_MEMORY, E_IO for a device that failed. `what` was tried. The
- * runtime forgets it, so that a later call does not tell it again. */
+/* The meaning of a call's status: OK, E_NO_MEMORY, or E_IO for a device that failed. `what` names
+ * the call. The error is cleared in the runtime, so that a later call does not report it again. */
 tn_status tn__cuda_status(const tn__cuda *cuda, int status, const char *what, tn_error *error);
 
 #endif

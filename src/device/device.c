@@ -1,11 +1,11 @@
-/* device.c - the frame around every device: checks arguments, bounds and counts bytes, knows the
+/* device.c - the frame around every device: checks arguments, limits and counts bytes, tracks the
  * blocks.
  *
- * Blocks lie in an array sorted by address, so that the block of an address is found by bisection
- * and a range outside any block is refused before a driver sees it. Taking and giving back moves
- * the tail of the array: devices have few blocks (an arena, weights), of long lives.
+ * Blocks are in an array sorted by address, so the block of an address is found by bisection, and a
+ * range outside any block is refused before a driver sees it. Allocating and freeing moves the tail
+ * of the array: devices have few blocks (an arena, weights), with long lives.
  *
- * Cost: O(log n) per range with n blocks, O(n) per block taken or given back.
+ * Cost: O(log n) per range with n blocks, O(n) per block allocated or freed.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -34,8 +34,8 @@ struct tn_device {
     const tn__driver *driver;
     void *state;
     tn_device_limits limits;
-    pthread_mutex_t lock; /* of all below */
-    device_block *blocks; /* by address; they do not overlap */
+    pthread_mutex_t lock; /* protects all fields below */
+    device_block *blocks; /* by address, without overlap */
     size_t block_count, block_room;
     tn_device_usage usage;
     uint64_t handle_count; /* streams and fences */
@@ -61,7 +61,7 @@ const char *tn_device_summary(uint32_t index) {
 
 /* --- the device --- */
 
-/* The number behind "cuda:"; false: it is none. */
+/* The number in "cuda:N"; false: not a number. */
 static bool device_number(const char *text, uint32_t *index) {
     *index = 0;
     for (const char *at = text; *at != '\0'; at++) {
@@ -246,7 +246,7 @@ void tn_device_free(tn_device *device, tn_address address) {
 
 void *tn_device_pointer(const tn_device *device, tn_address address) {
     if (device->driver->pointer == NULL) return NULL;
-    /* the lock is not part of what is const about a device */
+    /* const does not include the lock */
     if (!device_holds((tn_device *)(uintptr_t)device, address, 0)) return NULL;
     return device->driver->pointer(device->state, address);
 }

@@ -1,4 +1,4 @@
-/* library.c - dlopen and dlsym with errors that tell what to do. */
+/* library.c - dlopen and dlsym with errors that say what to do. */
 #include "device/library.h"
 
 #include <dlfcn.h>

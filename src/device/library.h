@@ -1,4 +1,4 @@
-/* library.h - the library of a driver, found when a device is opened: a file, and functions by
+/* library.h - loads the library of a driver when a device is opened, and finds its functions by
  * name.
  */
 #ifndef TN_DEVICE_LIBRARY_H
@@ -13,16 +13,18 @@ typedef struct tn__library_symbol {
 
 typedef struct tn__library {
     const char *what;         /* "the CUDA runtime" */
-    const char *variable;     /* of the environment: the one file to load instead of `files` */
-    const char *const *files; /* tried in order, ended by NULL */
+    const char *variable;     /* environment variable: the one file to load instead of `files` */
+    const char *const *files; /* tried in order; ends with NULL */
     const char *remedy;       /* "install ..." */
     const tn__library_symbol *symbols;
     size_t symbol_count;
 } tn__library;
 
-/* Fills the pointers of `table`. What the process has loaded already is taken before what lies on
- * disk, so that there are not two runtimes; and it stays loaded, since its threads outlive us.
- * Errors: E_UNSUPPORTED (no file, or one that lacks a function; says which, and the remedy). */
+/* Fills in the pointers of `table`. A library that the process has loaded already is preferred to a
+ * file on disk, which avoids two runtimes in one process. It is never unloaded, because its threads
+ * may outlive us.
+ * Errors: E_UNSUPPORTED (no file, or one that lacks a function; the message says which, and the
+ * remedy). */
 tn_status tn__library_load(const tn__library *wanted, void *table, tn_error *error);
 
 #endif

@@ -1,14 +1,15 @@
-/* link.c - how fast a device's link is: copies of one block, timed.
+/* link.c - measures the speed of a device's link by timing copies of one block.
  *
- * Each way alone, then both at once on two streams: a device may have one engine for both. The best
- * of a few rounds counts, as what a machine is busy with otherwise only makes them slower.
- * Cost: a few copies of `bytes` each way.
+ * Each direction alone, then both at once on two streams, because a device may have one copy engine
+ * for both. The best of a few rounds counts, since other work of the machine only makes them
+ * slower.
+ * Cost: a few copies of `bytes` in each direction.
  */
 #include <tenure/device.h>
 
 #include "base/base.h"
 
-enum { LINK_ROUNDS = 4 }; /* the first warms up what the driver does once */
+enum { LINK_ROUNDS = 4 }; /* the first is a warm-up */
 
 typedef struct link_case {
     const tn_context *context;
@@ -22,7 +23,7 @@ typedef struct link_case {
 static tn_status link_open(link_case *it, tn_error *error) {
     it->here = it->bytes <= SIZE_MAX / 2 ? tn__alloc(it->context, 2 * (size_t)it->bytes) : NULL;
     if (it->here == NULL) return tn__no_memory(error, "what is copied over a link");
-    memset(it->here, 1, 2 * (size_t)it->bytes); /* no page is to come while time is taken */
+    memset(it->here, 1, 2 * (size_t)it->bytes); /* so that no page fault is timed */
     for (uint32_t i = 0; i < 2; i++) {
         TN_TRY(tn_stream_create(it->device, 0, &it->streams[i], error));
         TN_TRY(tn_device_alloc(it->device, it->bytes, &it->blocks[i], error));

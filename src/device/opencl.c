@@ -1,4 +1,5 @@
-/* opencl.c - finds OpenCL's loader at run time, and the devices of all its platforms.
+/* opencl.c - loads OpenCL at run time, and finds the devices of all its platforms.
+ *
  * Source: OpenCL 1.2, chapter 4. */
 #include "device/opencl.h"
 
@@ -6,9 +7,9 @@
 
 #include "device/library.h"
 
-enum { OPENCL_PLATFORMS = 32, OPENCL_DEVICES = 64 }; /* that are looked at */
+enum { OPENCL_PLATFORMS = 32, OPENCL_DEVICES = 64 }; /* that are examined */
 
-enum { /* words of the standard's header */
+enum { /* constants of the standard's header */
        OPENCL_NO_BUFFER_MEMORY = -4,
        OPENCL_NO_RESOURCES = -5,
        OPENCL_NO_HOST_MEMORY = -6,
@@ -53,11 +54,11 @@ tn_status tn__opencl_choose(const tn__opencl *cl, uint32_t index, void **device,
     void *platforms[OPENCL_PLATFORMS], *devices[OPENCL_DEVICES];
     unsigned platform_count = 0, seen = 0;
     int status = cl->clGetPlatformIDs(OPENCL_PLATFORMS, platforms, &platform_count);
-    if (status != 0) platform_count = 0; /* without a driver the loader says -1001 */
+    if (status != 0) platform_count = 0; /* without a driver the loader returns -1001 */
     for (unsigned p = 0; p < platform_count && p < OPENCL_PLATFORMS; p++) {
         unsigned count = 0;
         status = cl->clGetDeviceIDs(platforms[p], OPENCL_ANY_TYPE, OPENCL_DEVICES, devices, &count);
-        if (status != 0) continue; /* a platform without devices says -1 */
+        if (status != 0) continue; /* a platform without devices returns -1 */
         if (count > OPENCL_DEVICES) count = OPENCL_DEVICES;
         if (index - seen < count) {
             *device = devices[index - seen];

@@ -1,10 +1,9 @@
-/* ranges.c - parts of a file, read to where they are wanted and written from there: no mapping, no
- * copy of the file.
+/* ranges.c - reads parts of a file directly into the caller's memory, and writes them from there,
+ * without mapping or copying the file.
  *
- * A file that is read over and over while it is used may change, end or fail in between. Each read
- * looks afterwards whether the file is what it was when it was opened: what came before a change
- * was seen is then refused with the rest. Replacing a file by renaming another onto it does no
- * harm: the old one stays open.
+ * A file that is read repeatedly may change, end or fail in between. Each read checks afterwards
+ * whether the file is still the one that was opened: if not, the bytes that were read are refused.
+ * Renaming another file onto it does no harm, because the old one stays open.
  */
 #define _GNU_SOURCE /* sync_file_range, fallocate */
 #include "device/ranges.h"
@@ -16,9 +15,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define RANGES_PAST ((uint64_t)1 << 20) /* of the system's cache, while something is read */
+#define RANGES_PAST ((uint64_t)1 << 20) /* bytes of the page cache that a read may occupy */
 #define RANGES_END ((uint64_t)INT64_MAX)
-#define RANGES_AT_ONCE ((size_t)1 << 30) /* a read takes a little less than 2 GiB at most */
+#define RANGES_AT_ONCE ((size_t)1 << 30) /* one read call is limited to a little less than 2 GiB */
 
 static tn_status ranges_fail(const tn__ranges *file, const char *what, uint64_t at,
                              tn_error *error) {
@@ -42,7 +41,7 @@ static tn_status ranges_look(tn__ranges *file, tn_error *error) {
 tn_status tn__ranges_open(const char *path, tn__ranges *file, tn_error *error) {
     tn__ranges made = {.descriptor = -1, .path = strdup(path)};
     if (made.path == NULL) return tn__no_memory(error, path);
-    made.descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is no wait */
+    made.descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* does not wait for a pipe */
     tn_status status =
         made.descriptor >= 0 ? ranges_look(&made, error) : ranges_fail(&made, "open", 0, error);
     if (status == TN_OK)
@@ -52,7 +51,7 @@ tn_status tn__ranges_open(const char *path, tn__ranges *file, tn_error *error) {
     return status;
 }
 
-/* It has its name for a moment only: whatever ends us, nothing is left behind. */
+/* The file has a name only for a moment, so nothing is left however the process ends. */
 static int ranges_create(const char *folder) {
     char path[4096];
     errno = ENAMETOOLONG;
@@ -94,7 +93,7 @@ tn_status tn__ranges_take(tn__ranges *file, uint64_t offset, uint64_t size, tn_e
 void tn__ranges_give(const tn__ranges *file, uint64_t offset, uint64_t size) {
 #ifdef FALLOC_FL_PUNCH_HOLE
     (void)fallocate(file->descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
-                    (off_t)size); /* benign: it goes with the file */
+                    (off_t)size); /* benign: freed with the file */
 #else
     (void)file, (void)offset, (void)size;
 #endif
@@ -170,7 +169,7 @@ void tn__ranges_begin(const tn__ranges *file, uint64_t offset, uint64_t size) {
 #endif
 }
 
-/* Pages that are still to be written cannot be forgotten. */
+/* Pages that are still to be written cannot be dropped. */
 tn_status tn__ranges_settle(const tn__ranges *file, tn_error *error) {
 #ifdef SYNC_FILE_RANGE_WRITE
     const unsigned all =
@@ -188,9 +187,10 @@ void tn__ranges_forget(const tn__ranges *file, uint64_t offset, uint64_t size) {
     (void)posix_fadvise(file->descriptor, (off_t)offset, (off_t)size, POSIX_FADV_DONTNEED);
 }
 
-/* Pieces end where pages do, so that none is left behind between two. Read as if at random: else
- * the system reads megabytes beyond, in large pages, and gives back none of those that a piece ends
- * in (of 252 MiB in pieces 244 stayed; so 0.3 do). That costs speed, a fifth of the disk's at hand.
+/* Pieces end at page boundaries, so that no page between two stays in the cache. The file is
+ * advised as random: otherwise the system reads megabytes ahead, in large pages, and drops none of
+ * those in which a piece ends (of 252 MiB read in pieces 244 stayed; with the advice 0.3). That
+ * costs a fifth of the speed of the disk that was measured.
  */
 tn_status tn__ranges_read_past_cache(const tn__ranges *file, uint64_t offset, void *bytes,
                                      uint64_t size, tn_error *error) {

@@ -1,20 +1,20 @@
-/* threads.c - streams that the processor serves, and a link of a given speed.
+/* threads.c - streams that the processor executes, and a link of a given speed.
  *
- * Streams. A stream is a lane: a queue of work and the thread that does it, one after the other.
- * `queued` and `done` only ever grow, so that a point in a lane is a number, and a fence is a lane
- * and a number: passed when done >= number. Lanes stay until the device closes and are used again
- * by later streams, whose numbers go on: a wait for a stream that is gone finds its point passed.
- * A wait names a point that was queued before it, hence waits cannot go in a circle.
+ * Streams. A stream is a lane: a queue of operations and the thread that executes them in order.
+ * `queued` and `done` only grow, so a point in a lane is a number, and a fence is a lane and a
+ * number: passed when done >= number. Lanes exist until the device closes and are reused by later
+ * streams, whose numbers continue: a wait for a destroyed stream finds its point passed. A wait
+ * names a point that was queued before it, so waits cannot form a cycle.
  *
- * Link. Both directions have a clock that says until when the link is taken. A copy takes it for
- * about a millisecond's worth of bytes at a time and sleeps to the end of its turn, so that copies
- * of several streams share it. A turn follows the one before it without a gap even if the thread
- * woke up late, else a busy machine would look like a slower link; for the same reason a copy that
- * was queued while its lane was busy begins when the one before it ended by the clock of the link.
+ * Link. Each direction has a clock that says until when the link is occupied. A copy occupies it
+ * for about a millisecond's worth of bytes at a time and sleeps to the end of that slot, so copies
+ * of several streams share the link. A slot follows the previous one without a gap even if the
+ * thread woke up late, because otherwise a busy machine would look like a slower link. For the same
+ * reason a copy that was queued while its lane was busy begins when the previous one ended by the
+ * clock of the link.
  *
- * Cost: O(1) per piece of work, two locks and a wake-up.
- * Source: streams and events as CUDA has them (waits for the record that was last when they were
- * called).
+ * Cost: O(1) per operation, two locks and a wake-up.
+ * Source: streams and events as in CUDA (a wait is for the latest record at the time of the call).
  */
 #include "device/threads.h"
 
@@ -24,7 +24,7 @@
 #endif
 #include <time.h>
 
-#define THREADS_TURN_S 1e-3 /* of a copy on the link */
+#define THREADS_TURN_S 1e-3 /* length of a slot of the link */
 
 typedef enum threads_kind {
     THREADS_PUT,
@@ -36,15 +36,15 @@ typedef enum threads_kind {
 
 typedef struct threads_work {
     threads_kind kind;
-    tn_address to, from; /* of the device */
-    void *into;          /* GET: memory of the host */
+    tn_address to, from; /* device addresses */
+    void *into;          /* GET: host memory */
     const void *of;      /* PUT */
     uint64_t size;
     tn_status (*work)(void *self, tn_error *error);
     void *self;
     struct threads_lane *lane; /* WAIT: until this lane has done `point` */
     uint64_t point;
-    uint64_t queued_at; /* ns on the monotonic clock; 0: there is no link to take */
+    uint64_t queued_at; /* ns on the monotonic clock; 0: needs no link */
 } threads_work;
 
 typedef struct threads_lane {
@@ -52,13 +52,13 @@ typedef struct threads_lane {
     struct threads_lane *next, *next_vacant;
     bool is_inline;
     pthread_t thread;
-    pthread_mutex_t lock;        /* of all below */
-    pthread_cond_t more, passed; /* work was queued; `done` grew */
-    threads_work *ring;          /* [room], work i at i % room */
+    pthread_mutex_t lock;        /* protects all fields below */
+    pthread_cond_t more, passed; /* an operation was queued; `done` grew */
+    threads_work *ring;          /* [room], operation i at i % room */
     size_t room;                 /* a power of two */
     uint64_t queued, done;
-    uint64_t ended;   /* ns: when the last that is done ended, by the clock of the link */
-    bool stops;       /* the thread ends when all is done */
+    uint64_t ended;   /* ns: end of the last completed operation, by the clock of the link */
+    bool stops;       /* the thread ends when the queue is empty */
     tn_error failure; /* the first since the last wait */
 } threads_lane;
 
@@ -83,7 +83,7 @@ static void threads_sleep_until(uint64_t at) {
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) != 0) continue;
 }
 
-/* Takes the link for `size` bytes from `ready` on at the earliest; returns when the turn ends. */
+/* Occupies the link for `size` bytes, from `ready` at the earliest; returns when the slot ends. */
 static uint64_t threads_take_turn(tn__threads_link *link, uint64_t ready, uint64_t size,
                                   double rate) {
     uint64_t spent = (uint64_t)((double)size / rate * 1e9) + 1;
@@ -101,7 +101,7 @@ static tn_status threads_move(tn__threads *device, const threads_work *work, uin
     return device->ways->get(device, (char *)work->into + at, work->from + at, part, error);
 }
 
-/* A copy that may begin at `ready`, which becomes when it ended by the link's clock. */
+/* A copy that may begin at `ready`; stores its end by the link's clock there. */
 static tn_status threads_cross(tn__threads *device, const threads_work *work, uint64_t *ready,
                                tn_error *error) {
     double rate = device->bytes_per_s;
@@ -126,7 +126,7 @@ static bool threads_condition(pthread_cond_t *condition) {
     return pthread_cond_init(condition, NULL) == 0;
 }
 
-/* Until the lane has come to its point; returns when that was by the clock of the link. */
+/* Waits until the lane has reached the point; returns when that was by the clock of the link. */
 static uint64_t threads_wait_point(threads_lane *lane, uint64_t point) {
     pthread_mutex_lock(&lane->lock);
     while (lane->done < point) pthread_cond_wait(&lane->passed, &lane->lock);
@@ -135,7 +135,8 @@ static uint64_t threads_wait_point(threads_lane *lane, uint64_t point) {
     return ended;
 }
 
-/* What takes as long as it takes; by the link's clock it began at `ready`, not late. */
+/* An operation that takes its own time; by the link's clock it began at `ready`, even if the thread
+ * was late. */
 static tn_status threads_do_here(tn__threads *device, const threads_work *work, uint64_t *ready,
                                  tn_error *error) {
     uint64_t start = threads_now();
@@ -146,7 +147,7 @@ static tn_status threads_do_here(tn__threads *device, const threads_work *work, 
     return status;
 }
 
-/* ready  when it may begin by the link's clock; becomes when it ended */
+/* ready  when it may begin by the link's clock; receives its end */
 static tn_status threads_do(tn__threads *device, const threads_work *work, uint64_t *ready,
                             tn_error *error) {
     switch (work->kind) {
@@ -168,7 +169,7 @@ static tn_status threads_do(tn__threads *device, const threads_work *work, uint6
 /* The thread of a lane. */
 static void *threads_serve(void *self) {
     threads_lane *lane = self;
-    uint64_t ready = 0; /* when its last work ended */
+    uint64_t ready = 0; /* end of the last operation */
 #ifdef __linux__
     (void)prctl(PR_SET_TIMERSLACK, 1000ul, 0ul, 0ul, 0ul); /* ns; benign if it stays at 50 us */
 #endif
@@ -196,7 +197,7 @@ static void *threads_serve(void *self) {
     return NULL;
 }
 
-/* Room for so much more work; under the lane's lock. */
+/* Room for `more` operations; under the lane's lock. */
 static bool lane_room(threads_lane *lane, uint64_t more) {
     uint64_t need = tn__add_sat(lane->queued - lane->done, more);
     size_t room = lane->room == 0 ? 16 : lane->room;
@@ -243,7 +244,7 @@ static threads_lane *lane_new(tn__threads *device) {
     return NULL;
 }
 
-/* A lane without a stream, a new one when there is none. */
+/* A lane without a stream; a new one if all are in use. */
 static threads_lane *lane_take(tn__threads *device) {
     pthread_mutex_lock(&device->lock);
     threads_lane *lane = device->vacant;
@@ -264,7 +265,7 @@ static void lane_give(threads_lane *lane) {
     pthread_mutex_unlock(&lane->device->lock);
 }
 
-/* Signals are for the threads of the caller. */
+/* Blocks signals: they are for the threads of the caller. */
 static bool lane_start(threads_lane *lane) {
     sigset_t all, before;
     sigfillset(&all);

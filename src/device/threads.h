@@ -1,8 +1,9 @@
-/* threads.h - what a driver needs beside its memory where the processor serves it: streams, fences
- * and a link of a given speed.
+/* threads.h - streams, fences and a link of a given speed, for drivers whose work the processor
+ * does.
  *
- * The state of such a driver begins with a tn__threads, and these functions stand in its table as
- * they are. It says how bytes get into its memory, out of it, and within it.
+ * The state of such a driver begins with a tn__threads, and these functions are entries of its
+ * driver table. The driver provides functions that move bytes into its memory, out of it, and
+ * within it.
  */
 #ifndef TN_DEVICE_THREADS_H
 #define TN_DEVICE_THREADS_H
@@ -11,7 +12,7 @@
 
 #include "device/driver.h"
 
-/* In whatever thread, several at once; the addresses are those of the driver. */
+/* Called in any thread, several at once; the addresses are those of the driver. */
 typedef struct tn__threads_ways {
     tn_status (*put)(void *device, tn_address to, const void *from, uint64_t size, tn_error *error);
     tn_status (*get)(void *device, void *to, tn_address from, uint64_t size, tn_error *error);
@@ -26,17 +27,17 @@ typedef struct tn__threads_link { /* one direction */
 typedef struct tn__threads {
     tn_context context;
     const tn__threads_ways *ways;
-    double bytes_per_s;          /* of each link; 0: no limit */
+    double bytes_per_s;          /* of each direction; 0: no limit */
     tn__threads_link links[2];   /* host to device, device to host */
-    pthread_mutex_t lock;        /* of the lists of lanes, and of all fences */
-    struct threads_lane *lanes;  /* all there ever were */
+    pthread_mutex_t lock;        /* protects the lists of lanes, and all fences */
+    struct threads_lane *lanes;  /* all lanes that were created */
     struct threads_lane *vacant; /* those without a stream */
 } tn__threads;
 
-/* device  zeroed. Errors: E_NO_MEMORY: it need not be closed. */
+/* device  zeroed. Errors: E_NO_MEMORY: then it need not be closed. */
 tn_status tn__threads_open(tn__threads *device, const tn_context *context,
                            const tn__threads_ways *ways, double bytes_per_s, tn_error *error);
-void tn__threads_close(tn__threads *device); /* its streams are gone */
+void tn__threads_close(tn__threads *device); /* its streams must be destroyed */
 
 tn_status tn__threads_stream_create(void *device, uint32_t flags, void **stream, tn_error *error);
 void tn__threads_stream_destroy(void *stream);
@@ -55,7 +56,8 @@ tn_status tn__threads_fence_record(void *fence, void *stream, tn_error *error);
 tn_status tn__threads_fence_wait(void *fence, void *stream, tn_error *error);
 bool tn__threads_fence_passed(const void *fence);
 
-/* These in the table of a driver, but `launch`, which is for memory that kernels reach. */
+/* The entries for a driver's table, without `launch`, which needs memory that kernels can
+ * access. */
 #define TN__THREADS_DRIVER                                                                         \
     .stream_create = tn__threads_stream_create, .stream_destroy = tn__threads_stream_destroy,      \
     .stream_wait = tn__threads_stream_wait, .stream_reserve = tn__threads_stream_reserve,          \

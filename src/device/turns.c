@@ -1,21 +1,25 @@
-/* turns.c - ranges of freed bytes and the events that end their use.
- * Source: the idea of an event with each freed block is that of PyTorch's and RMM's allocators,
- * which keep it for blocks that crossed streams. */
+/* turns.c - stream fences for freed memory: ranges of freed bytes, and the events that end their
+ * use.
+ *
+ * Source: an event for each freed block is the idea of PyTorch's and RMM's allocators, which use it
+ * for blocks that were used on several streams. */
 #include "device/turns.h"
 
 #define TURNS_NONE UINT32_MAX
 
 typedef struct turns_range {
     uint64_t low, high;
-    uint32_t end; /* of the work that used it */
+    uint32_t end; /* number of the turns_end that ends its use */
 } turns_range;
 
-/* What ends a use: an event on each stream. Several ranges may share it, parts of one. */
+/* The end of a use: an event on each stream. Several ranges may share it, if they are parts of
+ * one. */
 typedef struct turns_end {
-    uint32_t references; /* ranges that have it */
+    uint32_t references; /* number of ranges that use it */
     uint32_t count;      /* streams */
-    uint32_t events;     /* that exist: at least `count`, unless it is being made */
-    uint32_t next;       /* vacant: the next such */
+    /* number of events that exist: at least `count`, unless it is being made */
+    uint32_t events;
+    uint32_t next; /* vacant: the next vacant one */
     void *stream[TN__TURNS_STREAMS];
     void *event[TN__TURNS_STREAMS];
 } turns_end;
@@ -43,7 +47,7 @@ static void turns_drop(tn__turns *turns, uint32_t end) {
     turns->vacant = end;
 }
 
-/* One with a reference; NONE: no memory. */
+/* A new end with one reference; NONE: out of memory. */
 static uint32_t turns_new_end(tn__turns *turns) {
     uint32_t end = turns->vacant;
     if (end == TURNS_NONE) {
@@ -60,20 +64,21 @@ static uint32_t turns_new_end(tn__turns *turns) {
     return end;
 }
 
-/* Records where a stream is now; where that fails, waits for it, and then it has no event. */
+/* Records the current point of a stream. If that fails it waits for the stream, and no event is
+ * needed. */
 static bool turns_record(tn__turns *turns, turns_end *end, void *stream) {
     const tn__turns_ways *ways = turns->ways;
     uint32_t at = end->count;
     bool made = at < end->events || ways->create(turns->self, &end->event[at]);
     if (made && at == end->events) end->events++;
     if (!made || !ways->record(turns->self, end->event[at], stream))
-        return ways->finish(turns->self, stream); /* told to nobody: it is got around */
+        return ways->finish(turns->self, stream); /* not an error: waiting replaces the event */
     end->stream[at] = stream;
     end->count++;
     return true;
 }
 
-/* NONE: it cannot be had. */
+/* NONE: out of memory. */
 static uint32_t turns_record_all(tn__turns *turns, void *const *streams, uint32_t count) {
     uint32_t end = turns_new_end(turns);
     if (end == TURNS_NONE) return TURNS_NONE;
@@ -100,7 +105,7 @@ static size_t turns_find(const tn__turns *turns, uint64_t low) {
     return first;
 }
 
-/* Puts `count` ranges in the place of those in [from, to). There must be room. */
+/* Replaces the ranges [from, to) by `count` others. There must be room. */
 static void turns_replace(tn__turns *turns, size_t from, size_t to, const turns_range *with,
                           size_t count) {
     turns_range *ranges = turns->ranges;
@@ -109,8 +114,8 @@ static void turns_replace(tn__turns *turns, size_t from, size_t to, const turns_
     turns->range_count = turns->range_count - (to - from) + count;
 }
 
-/* Forgets what is known of [low, high); returns where a range of it would be. There must be room
- * for one more. */
+/* Removes [low, high) from all ranges; returns the index where a range for it belongs. There must
+ * be room for one more range. */
 static size_t turns_cut(tn__turns *turns, uint64_t low, uint64_t high) {
     size_t from = turns_find(turns, low), to = from, count = 0;
     turns_range rest[2];
@@ -141,13 +146,13 @@ tn_status tn__turns_settle(tn__turns *turns, tn_error *error) {
 
 /* --- taking and giving --- */
 
-/* Whether a range is ended by that stream alone, so that a later event of it is enough. */
+/* Does only that stream end the range? Then a later event of it suffices. */
 static bool turns_is_only(const tn__turns *turns, size_t at, void *stream) {
     const turns_end *end = &turns->ends[turns->ranges[at].end];
     return end->count == 1 && end->stream[0] == stream;
 }
 
-/* A range in a place that was cut out, one with its neighbours where it may be. */
+/* Inserts a range at a free place, and merges it with its neighbours if possible. */
 static void turns_insert(tn__turns *turns, size_t at, turns_range range) {
     size_t from = at, to = at;
     const turns_end *end = &turns->ends[range.end];
@@ -163,8 +168,8 @@ static void turns_insert(tn__turns *turns, size_t at, turns_range range) {
     turns_replace(turns, from, to, &range, 1);
 }
 
-/* [low, high) was used last on these streams, up to now. What cannot be known is owed: nothing is
- * handed out before the whole device was waited for. */
+/* Notes that [low, high) was last used on these streams, up to now. If an event cannot be recorded,
+ * the wait is owed: no memory is handed out before the whole device was waited for. */
 static void turns_note(tn__turns *turns, uint64_t low, uint64_t high, void *const *streams,
                        uint32_t count) {
     if (turns->owes) return;
@@ -180,7 +185,8 @@ static void turns_note(tn__turns *turns, uint64_t low, uint64_t high, void *cons
         turns_drop(turns, end);
 }
 
-/* The first other stream: up to here, all that is free was the default stream's. */
+/* The first stream other than the default: until now, all free memory was used on the default
+ * stream only. */
 static void turns_wake(tn__turns *turns) {
     void *only[] = {NULL};
     if (turns->has_others) return;
@@ -192,7 +198,8 @@ static tn_status turns_wait(tn__turns *turns, const turns_end *end, void *stream
     const tn__turns_ways *ways = turns->ways;
     for (uint32_t i = 0; i < end->count; i++) {
         if (end->stream[i] == stream || ways->wait(turns->self, end->event[i], stream)) continue;
-        TN_TRY(ways->reach(turns->self, end->event[i], error)); /* then we wait ourselves */
+        /* the stream cannot wait, so this thread does */
+        TN_TRY(ways->reach(turns->self, end->event[i], error));
     }
     return TN_OK;
 }

@@ -1,34 +1,37 @@
-/* turns.h - who has to wait for whom before freed bytes of a device are used again.
+/* turns.h - determines which stream must wait for which before freed bytes of a device are used
+ * again.
  *
- * Work is queued on streams, and a block is freed when what uses it is queued, not when it is done.
- * On its own stream the bytes may be used again at once, since what is queued later is done later.
- * On another one that work has to wait for an event, recorded when they were freed. So freed bytes
- * are known as ranges, disjoint and in order of address, each with the events that end its use;
- * neighbours that one stream freed are one range with the later event.
+ * Operations are queued on streams, and a block is freed when its last use is queued, not when it
+ * is done. On the same stream the bytes may be reused at once, because later operations run later.
+ * Another stream must wait for an event that was recorded when the bytes were freed. So freed bytes
+ * are stored as disjoint ranges in order of address, each with the events that end its use.
+ * Neighbouring ranges that one stream freed are merged, with the later event.
  *
- * While nobody has used another stream than the default one nothing is recorded at all.
+ * As long as only the default stream was used, nothing is recorded at all.
  *
  * Threads: the caller holds a lock, and has made the device the current one.
- * Cost: O(log n) and the ranges that are met, which are moved in an array. Where an event cannot be
- * had, the stream or the whole device is waited for instead.
+ * Cost: O(log n), plus the ranges that are affected, which are moved in an array. If an event
+ * cannot be created, the stream or the whole device is waited for instead.
  */
 #ifndef TN_DEVICE_TURNS_H
 #define TN_DEVICE_TURNS_H
 
 #include "base/base.h"
 
-enum { TN__TURNS_STREAMS = 4 }; /* that may have used a block, its own among them */
+enum { TN__TURNS_STREAMS = 4 }; /* streams that a block remembers, including its own */
 
-/* Streams and events as somebody has them: handles that are only handed through; NULL is the
- * default stream. False: it did not work, and whoever is called has forgotten it again. */
+/* Functions for the streams and events of a library; handles are only passed through, and NULL is
+ * the default stream. False: the call failed, and the error was cleared. */
 typedef struct tn__turns_ways {
     bool (*create)(void *self, void **event);
     void (*destroy)(void *self, void *event);
     bool (*record)(void *self, void *event, void *stream);
-    bool (*wait)(void *self, void *event, void *stream); /* what `stream` is given from now on */
+    bool (*wait)(void *self, void *event, void *stream); /* delays later operations of `stream` */
     bool (*finish)(void *self, void *stream);            /* this thread waits for a stream */
-    tn_status (*reach)(void *self, void *event, tn_error *error); /* this thread, for an event */
-    tn_status (*settle)(void *self, tn_error *error);             /* this thread, for them all */
+    /* this thread waits for an event */
+    tn_status (*reach)(void *self, void *event, tn_error *error);
+    /* this thread waits for the device */
+    tn_status (*settle)(void *self, tn_error *error);
 } tn__turns_ways;
 
 typedef struct tn__turns {
@@ -38,28 +41,28 @@ typedef struct tn__turns {
     struct turns_range *ranges;
     struct turns_end *ends;
     size_t range_count, range_room, end_count, end_room;
-    uint32_t vacant; /* list of ends that no range has; their events are used again */
+    uint32_t vacant; /* list of unused ends; their events are reused */
     bool has_others; /* a stream other than the default one was seen */
-    bool has_freed;  /* the default one freed something before that */
-    bool owes;       /* something is not known: the device is waited for before the next take */
+    bool has_freed;  /* the default stream freed something before that */
+    bool owes;       /* unknown uses exist: the next take waits for the device */
 } tn__turns;
 
-/* `context`, `ways` and `self`, which they are called with, outlive it. */
+/* `context`, `ways` and `self`, their argument, outlive it. */
 void tn__turns_init(tn__turns *turns, const tn_context *context, const tn__turns_ways *ways,
                     void *self);
 /* Destroys its events. */
 void tn__turns_release(tn__turns *turns);
 
-/* Before bytes [low, high) are handed to `stream`: makes it wait for whoever had them. Errors: E_IO
- * (the device failed); they must not be handed out then. */
+/* Before bytes [low, high) are handed to `stream`: makes it wait for the streams that used them.
+ * Errors: E_IO (the device failed); then they must not be handed out. */
 tn_status tn__turns_take(tn__turns *turns, uint64_t low, uint64_t high, void *stream,
                          tn_error *error);
 /* [low, high) are free, and were used on streams[0..count), 1 <= count <= TN__TURNS_STREAMS. */
 void tn__turns_give(tn__turns *turns, uint64_t low, uint64_t high, void *const *streams,
                     uint32_t count);
-/* Waits for all that was queued on the device; then nobody has to wait for anything. */
+/* Waits for everything queued on the device; afterwards no stream needs to wait. */
 tn_status tn__turns_settle(tn__turns *turns, tn_error *error);
-/* The same later, before anything is handed out: something was used nobody knows where. */
+/* Does the same later, before any memory is handed out: memory was used on unknown streams. */
 void tn__turns_owe(tn__turns *turns);
 
 #endif

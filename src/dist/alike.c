@@ -1,9 +1,9 @@
-/* alike.c - whether ranks are about to run the same: hashes of what they have made ready.
+/* alike.c - checks that all ranks are about to run the same computation, by comparing hashes of it.
  *
- * Of the graph operators, types and extents count, and attributes but for seeds and those that say
- * which part a rank has; of the program what is said to others, in its order, a group being told by
- * how many it has and by when it is first called: its number may be another one on every rank. What
- * a rank does to keep within its memory is its own affair.
+ * From the graph the hash covers operators, types and extents, and attributes except seeds and
+ * those that name a rank's part. From the program it covers the communication in its order. A group
+ * is described by its size and by when it is first called, because its number may differ from rank
+ * to rank. How a rank stays within its memory is not compared.
  * Cost: O(graph + instructions x groups). Source of the hash: FNV-1a.
  */
 #include "dist/world.h"
@@ -57,9 +57,9 @@ static uint64_t alike_graph(const tn_graph *graph) {
     return hash;
 }
 
-#define ALIKE_GROUPS 32u /* that are told apart */
+#define ALIKE_GROUPS 32u /* groups that the hash distinguishes */
 
-/* Its members, and the how manieth group it is to be called. */
+/* Hashes its size and its index in the order of first use. */
 static uint64_t alike_group(uint64_t hash, tn_world *world, uint32_t group, uint32_t *seen,
                             uint32_t *count) {
     const tn__group *found = tn__world_find(world, group);
@@ -69,7 +69,7 @@ static uint64_t alike_group(uint64_t hash, tn_world *world, uint32_t group, uint
     return alike_number(alike_number(hash, at), found != NULL ? found->count : 0);
 }
 
-/* Stages of a pipeline say other things: tn_programs_verify has seen them all. */
+/* Stages of a pipeline communicate differently; tn_programs_verify has checked them together. */
 static bool alike_is_stage(const tn_program *program) {
     bool stage = false;
     for (uint32_t s = 0; s < tn_program_count(program); s++) {

@@ -1,17 +1,20 @@
-/* average.c - programs that train the same on other samples: buckets become means over all of them.
+/* average.c - makes programs for data-parallel training: gradient buckets are averaged over all
+ * ranks.
  *
  *     stream 0   ... APPLY bucket.0   APPLY ...   APPLY bucket.1   updates by bucket.0   ...
  *     stream 1              REDUCE bucket.0 ─────────▶ REDUCE bucket.1 ────▶
  *
- * Of a step whose state is divided (train/shard.c) a rank needs the mean of its part alone: SCATTER
- * in place, or, where gradients are divided, into the part, so that the bucket goes. What it has
- * updated of a whole shard goes to all others by a GATHER in place.
+ * If the state of a step is divided (train/shard.c), a rank needs only the mean of its part. Then a
+ * SCATTER replaces the REDUCE: in place, or into the part if gradients are divided, so that the
+ * bucket is freed. The rank's updated part of a whole shard goes to all others by a GATHER in
+ * place.
  *
- * A REDUCE begins when its bucket is there, and whoever touches the bucket behind it, on whatever
- * stream, waits for it. Instructions that need what it gives are held back until the next bucket is
- * on its way, so that a bucket has the time in which the next one is computed; with them whatever
- * must stay behind them. Their order among each other stays. Where streams copy as well (a program
- * of tn_fit), nothing is held back: signals would have to be followed.
+ * A REDUCE begins when its bucket is complete. Later instructions that touch the bucket, on any
+ * stream, wait for it. Instructions that need its result are held back until the next bucket's
+ * REDUCE was issued, so that a transfer has the time in which the next bucket is computed.
+ * Instructions that depend on a held one are held too; their order among each other does not
+ * change. If a program has further streams (a program of tn_fit copies on them), no instruction is
+ * held back, because signals between the streams would have to be followed.
  *
  * Cost: O(instructions + operands), memory O(tensors).
  */
@@ -23,9 +26,10 @@ typedef struct average_state {
     const tn_program *program;
     const tn_graph *graph;
     const tn_instruction *from;
-    uint32_t count, group, stream, signal; /* the stream of its own; the last number given */
+    /* the stream for transfers; the last signal number used */
+    uint32_t count, group, stream, signal;
     tn_shard shard;
-    tn_tensor_id *part; /* [tensors] of a bucket, that this rank keeps; TN_NONE */
+    tn_tensor_id *part; /* [tensors] of a bucket: the part this rank keeps; TN_NONE */
     bool holds;         /* instructions may be held back */
     tn__arena arena;
     tn_error *error;
@@ -33,10 +37,11 @@ typedef struct average_state {
     uint32_t made;
     tn_instruction *held;
     uint32_t held_count;
-    uint32_t *at;    /* [count + 1] where an instruction has come to; with holds not kept */
-    uint32_t *given; /* [tensors] the signal of the REDUCE of a bucket; 0: it is none */
-    uint64_t *told;  /* [tensors] bit s: stream s has waited for that */
-    uint8_t *reads, *defines; /* [tensors] what is held back reads, or defines and changes */
+    uint32_t *at;    /* [count + 1] new index of each instruction; unused with `holds` */
+    uint32_t *given; /* [tensors] the signal of a bucket's REDUCE; 0: not a bucket */
+    uint64_t *told;  /* [tensors] bit s: stream s has waited for that signal */
+    /* [tensors] read by a held instruction; defined or changed by one. */
+    uint8_t *reads, *defines;
 } average_state;
 
 static bool average_is_bucket(const average_state *it, const tn_instruction *in) {
@@ -49,7 +54,7 @@ static bool average_is(const average_state *it, const tn_instruction *in, const 
     return strcmp(op->type, type) == 0 && strcmp(op->domain, "tenure") == 0;
 }
 
-/* Whether this rank updates a stretch of what others have as well. */
+/* Does this rank update only its range of a tensor that other ranks update too? */
 static bool average_is_update(const average_state *it, const tn_instruction *in) {
     return in->opcode == TN_APPLY && tn__attr(tn_graph_op(it->graph, in->op), "from") != NULL &&
            (tn_op_changes(it->graph, in->op) & 1) != 0;
@@ -59,7 +64,7 @@ static void average_put(average_state *it, const tn_instruction *in) { it->to[it
 
 /* --- what an instruction touches --- */
 
-/* Calls `see` for each tensor; writes: it is defined, changed or released there. */
+/* Calls `see` for each tensor; writes: the instruction defines, changes or releases it. */
 static bool average_touch(average_state *it, const tn_instruction *in,
                           bool (*see)(average_state *it, tn_tensor_id id, bool writes)) {
     bool any = false;
@@ -108,7 +113,7 @@ static void average_wait(average_state *it, tn_instruction *in, uint32_t signal)
     average_put(it, &wait);
 }
 
-/* Buckets that an instruction touches, and its stream does not know to be done. */
+/* Waits for a bucket that the instruction touches, if its stream has not waited for it yet. */
 static void average_wait_for(average_state *it, tn_instruction *in, tn_tensor_id id) {
     uint64_t mine = UINT64_C(1) << in->stream;
     if (id == TN_NONE || it->given[id] == 0 || (it->told[id] & mine)) return;
@@ -116,7 +121,7 @@ static void average_wait_for(average_state *it, tn_instruction *in, tn_tensor_id
     average_wait(it, in, it->given[id]);
 }
 
-/* What was updated here goes to all. */
+/* Sends the updated range to all ranks. */
 static void average_spread(average_state *it, const tn_instruction *update) {
     tn_instruction gather = TN_INSTRUCTION_INIT;
     gather.opcode = TN_GATHER;
@@ -177,7 +182,8 @@ static void average_bucket(average_state *it, const tn_instruction *from) {
     it->told[mean] = UINT64_C(1) << it->stream;
 }
 
-/* SCATTER gives the part: who waited for who took it from the bucket waits for that. */
+/* The SCATTER makes the part, so a stream that waited for the operator that took it from the bucket
+ * waits for the SCATTER. */
 static void average_part(average_state *it, const tn_instruction *in) {
     tn_instruction wait = TN_INSTRUCTION_INIT;
     tn_tensor_id part = tn_graph_op(it->graph, in->op)->outputs[0];
@@ -212,7 +218,7 @@ static void average_walk(average_state *it) {
 
 /* --- the whole --- */
 
-/* Blocks of control flow have moved with their instructions. */
+/* Updates the regions of control flow to the new positions of their instructions. */
 static tn_status average_regions(average_state *it, tn_region **regions) {
     uint32_t count = tn_program_region_count(it->program);
     *regions =
@@ -225,7 +231,8 @@ static tn_status average_regions(average_state *it, tn_region **regions) {
     return TN_OK;
 }
 
-/* Which part of each bucket this rank keeps; every bucket has one where anything is divided. */
+/* Finds the part of each bucket that this rank keeps. If anything is divided, every bucket must
+ * have one. */
 static tn_status average_parts(average_state *it, uint32_t buckets) {
     uint32_t tensors = tn_graph_tensor_count(it->graph), found = 0;
     it->part = tn__arena_array(&it->arena, tensors, sizeof *it->part);
@@ -257,7 +264,7 @@ static tn_status average_begin(average_state *it, uint32_t *buckets) {
     }
     it->stream = last + 1;
     it->holds = last == 0 && tn_program_region_count(it->program) == 0;
-    if (*buckets == 0 && !talks) /* a stage of a pipeline may have nothing that is trained */
+    if (*buckets == 0 && !talks) /* a stage of a pipeline may train nothing */
         TN_FAIL(it->error, TN_E_INVALID,
                 "there is nothing to be averaged: gradients lie in no buckets "
                 "(tn_train_options.bucket_bytes)");

@@ -1,15 +1,15 @@
-/* collectives.c - what messages are made into: sums, parts of all to all, one's own to all.
+/* collectives.c - turns collective operations into messages: reduce, scatter, gather, broadcast.
  *
- * A reduction: each member owns a slice, gets the others' contributions to it, adds them up in the
- * order of reduce.c, and hands the sum to all. So every byte crosses a link twice at most, no
- * member does more than another, and what arrives needs room for a part of it alone: longer tensors
- * are done a room at a time.
+ * In a reduction each member owns a slice. It receives the others' contributions to the slice, adds
+ * them in the order of reduce.c, and sends the sum to all. So every byte crosses a link at most
+ * twice, all members do the same amount of work, and received data needs a buffer for only a part
+ * of the tensor: longer tensors are processed one buffer at a time.
  *
  *     member 0   [a0|b0|c0]  ─┐   [A |  |  ]  ─┐   [A|B|C]
  *     member 1   [a1|b1|c1]   ├▶  [  |B |  ]   ├▶  [A|B|C]
  *     member 2   [a2|b2|c2]  ─┘   [  |  |C ]  ─┘   [A|B|C]
  *
- * Cost: 2 (n - 1) messages a room, 2 (n - 1) / n of its bytes sent by each.
+ * Cost: 2 (n - 1) messages per buffer; each member sends 2 (n - 1) / n of its bytes.
  * Source: Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in
  * MPICH" (2005): reduce-scatter and all-gather, here directly between all pairs.
  */
@@ -55,19 +55,20 @@ static tn_status collective_end(collective *it, tn_status status) {
 
 /* --- reduce --- */
 
-/* Element where slice `member` of `count` begins. */
+/* The element at which slice `member` of `count` begins. */
 static uint64_t collective_slice(const collective *it, uint64_t count, uint32_t member) {
     uint64_t each = count / it->group->count, more = count % it->group->count;
     return each * member + (member < more ? member : more);
 }
 
-/* How many elements a room has space for, of `width` bytes: all but one's own slice arrive. */
+/* How many elements of `width` bytes fit a buffer: every slice but the member's own arrives. */
 static uint64_t collective_most(const collective *it, uint64_t width) {
     uint64_t slices = it->group->count > 1 ? it->group->count - 1 : 1;
     return TN__ROOM_BYTES / slices / width;
 }
 
-/* Contributions of all members to `mine` [count], one's own of which is there: the result there. */
+/* Adds the contributions of all members to `mine` [count], which holds its own contribution; the
+ * result is stored there. */
 static void collective_sum(collective *it, void *mine, uint64_t count, tn_dtype dtype,
                            tn_reduction reduction) {
     uint64_t bytes = count * (tn_dtype_bits(dtype) / 8);
@@ -125,7 +126,7 @@ static tn_status collective_reduce(void *self, uint32_t group, void *data, uint6
 
 /* --- scatter: the first half of it --- */
 
-/* `part` has this rank's own contribution, and gets the result: `all` stays what it is. */
+/* `part` holds this rank's contribution and receives the result; `all` is not changed. */
 static tn_status collective_scatter_some(collective *it, uint8_t *all, uint8_t *part, uint64_t at,
                                          uint64_t some, uint64_t count, tn_dtype dtype,
                                          tn_reduction reduction, tn_error *error) {
@@ -185,7 +186,8 @@ static tn_status collective_gather(void *self, uint32_t group, const void *part,
 
 /* --- broadcast --- */
 
-/* A tree from the root: member r, counted from the root on, has it from r without its lowest bit.
+/* A tree from the root: with members numbered from the root, member r receives from r without its
+ * lowest bit.
  */
 static tn_status collective_spread(collective *it, uint32_t root, uint8_t *data, uint64_t bytes,
                                    tn_error *error) {

@@ -1,14 +1,16 @@
-/* gather.c - parameters of which a rank keeps a part come together where they are read.
+/* gather.c - changes a program so that parameters of which each rank keeps a part are gathered only
+ * while they are read.
  *
  *     stream 0   reads u, v              reads v, w                 ...   reads v      reads u
  *     stream 1   GATHER v                GATHER w      (u is gone)        GATHER u
  *                ◀── ahead ──▶
  *
- * A unit is a shard: what GATHER gives (`whole`), the model's parameters in it, and views of those.
- * Its readers make stretches: it stays from one to the next where, in between, not more than `most`
- * bytes of units are read, it and them; so never more than that are there, as the last-used ones of
- * a cache of that size are. Each stretch begins with a GATHER, as early as there is room in `most`,
- * but not before that of an earlier one: all ranks come to them in one order.
+ * A unit is a shard: the result of its GATHER (`whole`), the model's parameters in it, and views of
+ * those. The reads of a unit are divided into intervals, called stretches here. A unit stays
+ * resident between two reads if at most `most` bytes of units, its own included, are read from the
+ * first to the second. So at most that many bytes are resident, as in a least-recently-used cache
+ * of that size. Each stretch begins with a GATHER, issued as early as `most` allows but not before
+ * that of an earlier stretch: all ranks issue them in the same order.
  *
  * Cost: O(instructions + reads x units), memory O(instructions + tensors).
  */
@@ -16,15 +18,15 @@
 #include "graph/op.h"
 
 typedef struct gather_unit {
-    tn_tensor_id part, whole; /* whole: TN_NONE, this is none */
+    tn_tensor_id part, whole;
     uint64_t bytes;
     uint32_t update;   /* instruction that changes the part */
-    uint32_t stretch;  /* its latest */
-    tn_tensor_id here; /* what is there of it, the newest first; TN_NONE */
-    uint32_t signal;   /* of its latest GATHER, while nobody on stream 0 has waited for it */
+    uint32_t stretch;  /* number of its latest stretch; GATHER_NONE */
+    tn_tensor_id here; /* its resident tensors as a list, the newest first; TN_NONE */
+    uint32_t signal;   /* of its latest GATHER, until stream 0 has waited for it */
 } gather_unit;
 
-typedef struct gather_stretch { /* instructions of the old list */
+typedef struct gather_stretch { /* positions in the old list */
     uint32_t unit, start, first, last;
 } gather_stretch;
 
@@ -37,20 +39,20 @@ typedef struct gather_state {
     tn_error *error;
     tn__arena arena;
     uint32_t tensors;
-    uint32_t *unit_of;   /* [tensors] TN_NONE: of none */
-    bool *here;          /* [tensors] of a unit */
-    tn_tensor_id *older; /* [tensors] that is there, the next in its unit's list */
+    uint32_t *unit_of;   /* [tensors] GATHER_NONE: in no unit */
+    bool *here;          /* [tensors] is a resident tensor of a unit */
+    tn_tensor_id *older; /* [tensors] next older resident tensor of the same unit */
     gather_unit *units;
     uint32_t unit_count;
-    uint32_t *recent; /* [unit_count] those that were read, the last one first */
+    uint32_t *recent; /* [unit_count] units by their last read, the latest first */
     uint32_t recent_count;
     gather_stretch *stretches;
     size_t stretch_count, stretch_room;
-    uint64_t *used; /* [count] bytes of units at an instruction */
+    uint64_t *used; /* [count] bytes of units that are resident at an instruction */
     uint64_t most;
     tn_instruction *to;
     size_t made, room;
-    uint32_t last; /* of stream 0 in the new list, that can give a signal; TN_NONE */
+    uint32_t last; /* last instruction of stream 0 in the new list that can signal; TN_NONE */
 } gather_state;
 
 #define GATHER_NONE UINT32_MAX
@@ -63,7 +65,7 @@ static bool gather_is_join(const gather_state *it, const tn_instruction *in) {
     return strcmp(op->type, "ShardWhole") == 0 && strcmp(op->domain, "tenure") == 0;
 }
 
-/* Whether an operator gives nothing but views of one unit, and the unit. */
+/* Does the operator make only views of one unit? Also returns the unit. */
 static bool gather_is_view(const gather_state *it, tn_op_id id, uint32_t *unit) {
     const tn_op *op = tn_graph_op(it->graph, id);
     *unit = GATHER_NONE;
@@ -78,7 +80,7 @@ static bool gather_is_view(const gather_state *it, tn_op_id id, uint32_t *unit) 
     return *unit != GATHER_NONE;
 }
 
-/* Whether the instruction is left out: what it gives is given where it is needed. */
+/* Is the instruction omitted? Its results are made again at each place that needs them. */
 static bool gather_is_given(const gather_state *it, const tn_instruction *in) {
     uint32_t unit;
     return gather_is_join(it, in) || (in->opcode == TN_APPLY && gather_is_view(it, in->op, &unit));
@@ -101,7 +103,7 @@ static tn_status gather_add_unit(gather_state *it, const tn_op *op) {
     return TN_OK;
 }
 
-/* Views stand behind what they are of, so one walk finds all. */
+/* Views come after their sources, so one walk finds all. */
 static tn_status gather_find(gather_state *it) {
     for (uint32_t s = 0; s < it->count; s++) {
         const tn_instruction *in = &it->from[s];
@@ -133,7 +135,7 @@ static void gather_note_update(gather_state *it, uint32_t step) {
 
 typedef tn_status (*gather_see)(gather_state *it, uint32_t step, tn_tensor_id id);
 
-/* Calls `see` for what an instruction takes of units. */
+/* Calls `see` for each tensor of a unit that an instruction reads. */
 static tn_status gather_reads(gather_state *it, uint32_t step, gather_see see) {
     const tn_instruction *in = &it->from[step];
     if (in->opcode == TN_APPLY) {
@@ -158,7 +160,8 @@ static tn_status gather_reads(gather_state *it, uint32_t step, gather_see see) {
                : TN_OK;
 }
 
-/* Bytes of the units that one instruction reads; `recent` marks them by the step. */
+/* Sums the bytes of units that one instruction reads; `recent` holds step + 1 for a unit already
+ * counted. */
 static tn_status gather_see_bytes(gather_state *it, uint32_t step, tn_tensor_id id) {
     uint32_t unit = it->unit_of[id];
     if (it->recent[unit] == step + 1) return TN_OK;
@@ -183,7 +186,8 @@ static tn_status gather_find_most(gather_state *it) {
 
 /* --- stretches --- */
 
-/* The unit is the one that was read last; bytes: of those that were since it was, with its own. */
+/* Marks the unit as the most recently read one. Returns the bytes of all units read since its last
+ * read, plus its own. */
 static uint64_t gather_touch(gather_state *it, uint32_t unit) {
     uint64_t bytes = it->units[unit].bytes;
     uint32_t at = 0;
@@ -204,8 +208,8 @@ static tn_status gather_see_stretch(gather_state *it, uint32_t step, tn_tensor_i
                 "'%.80s' is read on a stream of its own: such a program is not divided by "
                 "parameters; by gradients it is (--shard gradients)",
                 tn_graph_tensor(it->graph, id)->name);
-    bool updated = unit->update != GATHER_NONE && step > unit->update; /* the part is another */
-    if (updated && unit->stretch == GATHER_NONE) /* stretches begin in one order */
+    bool updated = unit->update != GATHER_NONE && step > unit->update; /* its part has changed */
+    if (updated && unit->stretch == GATHER_NONE) /* the order of GATHERs would differ */
         TN_FAIL(it->error, TN_E_UNSUPPORTED,
                 "'%.80s' is read behind its update alone, as by a rank that is sent it, or where "
                 "updates stand among a pipeline's passes: such a program is not divided by "
@@ -223,7 +227,7 @@ static tn_status gather_see_stretch(gather_state *it, uint32_t step, tn_tensor_i
     return TN_OK;
 }
 
-/* How early each may begin, with the bytes that are there then. */
+/* Moves the start of each stretch as early as the resident bytes allow. */
 static void gather_ahead(gather_state *it) {
     for (size_t g = 0; g < it->stretch_count; g++)
         for (uint32_t s = it->stretches[g].start; s <= it->stretches[g].last; s++)
@@ -253,7 +257,7 @@ static tn_status gather_put(gather_state *it, tn_instruction in) {
     return it->made < TN_NONE ? TN_OK : tn__fail(it->error, TN_E_EXHAUSTED, "2^32 instructions");
 }
 
-/* Views go before what they are of. */
+/* Drops views before their sources. */
 static tn_status gather_drop(gather_state *it, gather_unit *unit) {
     for (; unit->here != TN_NONE; unit->here = it->older[unit->here]) {
         tn_instruction drop = TN_INSTRUCTION_INIT;
@@ -272,7 +276,7 @@ static void gather_is_here(gather_state *it, gather_unit *unit, tn_tensor_id id)
     unit->here = id;
 }
 
-/* It starts when what stands before it on stream 0 has ended. */
+/* The GATHER waits for the previous instruction of stream 0. */
 static tn_status gather_begin(gather_state *it, uint32_t number) {
     gather_unit *unit = &it->units[number];
     tn_instruction gather = TN_INSTRUCTION_INIT;
@@ -289,7 +293,7 @@ static tn_status gather_begin(gather_state *it, uint32_t number) {
     return gather_put(it, gather);
 }
 
-/* What is read is there: views that are not, from the inside out. */
+/* Makes the tensor resident if it is not: its views are made from the source outwards. */
 static tn_status gather_see_need(gather_state *it, uint32_t step, tn_tensor_id id) {
     gather_unit *unit = &it->units[it->unit_of[id]];
     (void)step;

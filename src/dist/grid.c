@@ -1,6 +1,7 @@
-/* grid.c - ranks by axes: who shares a layer, who has other samples, who has other layers.
+/* grid.c - arranges ranks along the axes data, tensor and pipeline, and makes the groups along each
+ * axis.
  *
- * Ranks are numbered as Megatron-LM does it: along `tensor` first, then `data`, then `pipeline`.
+ * Ranks are numbered as in Megatron-LM: along `tensor` first, then `data`, then `pipeline`.
  */
 #include <stdio.h>
 
@@ -18,7 +19,7 @@ static const grid_word grid_words[] = {{"data=", offsetof(tn_grid, data)},
                                        {"interleave=", offsetof(tn_grid, interleave)}};
 #define GRID_WORDS (sizeof grid_words / sizeof *grid_words)
 
-/* The number that `text` begins with, and where it ends; 0: none that can be. */
+/* Parses a number and advances `text`; 0: not a valid number. */
 static uint32_t grid_number(const char **text) {
     uint64_t number = 0;
     const char *at = *text;
@@ -64,7 +65,7 @@ tn_status tn_grid_parse(const char *text, tn_grid *grid, tn_error *error) {
     return TN_OK;
 }
 
-/* --- who is where --- */
+/* --- positions --- */
 
 uint32_t tn_grid_ranks(const tn_grid *grid) { return (uint32_t)grid_product(grid); }
 
@@ -84,7 +85,7 @@ static uint32_t grid_count(const tn_grid *grid, tn_grid_axis axis) {
                                   : grid->pipeline;
 }
 
-/* The member of the rank's group that is `number`-th along the axis. */
+/* The rank at position `number` along the axis, in the group of `rank`. */
 static uint32_t grid_member(const tn_grid *grid, tn_grid_axis axis, uint32_t rank,
                             uint32_t number) {
     tn_place place = tn_grid_place(grid, rank);

@@ -1,16 +1,16 @@
-/* join.c - programs of ranks that have parts of one model: what is to become one over them does,
- * right behind the operator that says so.
+/* join.c - adds communication to programs of tensor-parallel ranks: each operator that combines
+ * data of the ranks becomes, or is followed by, a collective.
  *
  *     stream 0   ... APPLY MatMul   APPLY RankSum   REDUCE (sum)   APPLY Add ...
  *
- * RankScatter and RankGather are SCATTER and GATHER themselves. The next operator nearly always
- * needs it, so it is a matter of the same stream; a signal of the operator is given by what stands
- * behind it instead.
+ * RankScatter and RankGather are replaced by SCATTER and GATHER. The next operator nearly always
+ * needs the result, so the collective stays on the same stream, and gives the signal of the
+ * operator it replaces.
  *
- * What a RankGather has put together goes again as soon as ranks have said anything else, and is
- * put together once more for who needs it then: backward, the rank's part is kept, not the whole.
- * A view of it that is still to be read keeps it. What another stream touches stays, and all of it
- * in blocks of control flow.
+ * The result of a RankGather is dropped once the ranks have communicated again, and gathered once
+ * more for later readers: for the backward pass the rank's part is kept, not the whole. A view of
+ * it that is still to be read keeps it. A tensor that another stream touches is kept, and so is
+ * every tensor of a program with control flow.
  * Cost: O(instructions + operands).
  */
 #include "dist/world.h"
@@ -22,13 +22,14 @@ typedef struct join_state {
     uint32_t count, group;
     size_t made, room;
     tn_instruction *to;
-    uint32_t *at; /* [count + 1] where an instruction has come to */
-    /* What is put together; NULL: it stays. */
-    uint32_t *talks;     /* [tensors] that had been when it was read last, or put together */
-    uint32_t *last;      /* [tensors] instruction that reads it last */
-    tn_tensor_id *whole; /* [tensors] that it is, or is a view of; TN_NONE */
-    uint32_t *viewed;    /* [tensors] the last instruction that reads a view of it that was made */
-    uint32_t talked;     /* how often ranks have said something */
+    uint32_t *at; /* [count + 1] new index of each instruction */
+    /* The following arrays describe gathered tensors; NULL: every tensor is kept. */
+    uint32_t *talks;     /* [tensors] value of `talked` when it was last read or gathered */
+    uint32_t *last;      /* [tensors] the last instruction that reads it */
+    tn_tensor_id *whole; /* [tensors] the gathered tensor that it is, or views; TN_NONE */
+    /* [tensors] the last instruction that reads one of its views made so far */
+    uint32_t *viewed;
+    uint32_t talked; /* number of collectives so far */
     tn__arena arena;
     tn_error *error;
 } join_state;
@@ -48,7 +49,7 @@ static tn_status join_put(join_state *it, tn_instruction in) {
     return it->made < TN_NONE ? TN_OK : tn__fail(it->error, TN_E_EXHAUSTED, "2^32 instructions");
 }
 
-/* --- who reads what was put together --- */
+/* --- readers of gathered tensors --- */
 
 typedef tn_status (*join_seer)(join_state *it, uint32_t step, tn_tensor_id id);
 
@@ -71,7 +72,7 @@ static tn_status join_note_last(join_state *it, uint32_t step, tn_tensor_id id) 
     return TN_OK;
 }
 
-/* What is put together in the forward pass, and views of it; those stand behind it. */
+/* Finds tensors gathered in the forward pass, and their views, which come after them. */
 static void join_find(join_state *it, uint32_t step) {
     const tn_instruction *in = &it->from[step];
     if (in->opcode != TN_APPLY) return;
@@ -92,8 +93,8 @@ static void join_stays(join_state *it, tn_tensor_id id) {
     it->whole[id] = TN_NONE;
 }
 
-/* Whoever says something else of such a tensor than reading it, or reads it in a stream of another
- * pace, has its reasons: it stays. */
+/* If an instruction other than an operator changes, defines or releases the tensor, an operator
+ * changes it, or another stream touches it, the tensor is kept. */
 static void join_leave(join_state *it, uint32_t step) {
     const tn_instruction *in = &it->from[step];
     tn_effects does = tn_instruction_effects(in);
@@ -151,7 +152,7 @@ static tn_status join_gather(join_state *it, const tn_instruction *in, tn_op_id 
     return join_put(it, gather);
 }
 
-/* Ranks have said something since it was read: it comes again. */
+/* If ranks have communicated since it was last read, it is dropped and gathered again. */
 static tn_status join_see(join_state *it, uint32_t step, tn_tensor_id id) {
     const tn_instruction plain = TN_INSTRUCTION_INIT;
     if (it->whole[id] != id) return TN_OK;
@@ -166,7 +167,7 @@ static tn_status join_see(join_state *it, uint32_t step, tn_tensor_id id) {
     return TN_OK;
 }
 
-/* A view that an operator makes of it. */
+/* Notes the last reader of each view that the operator makes. */
 static void join_view(join_state *it, const tn_instruction *in) {
     if (in->opcode != TN_APPLY) return;
     const tn_op *op = tn_graph_op(it->graph, in->op);

@@ -1,11 +1,12 @@
-/* link.h - what carries messages between ranks: one table of functions.
+/* link.h - the interface of a transport, which carries messages between ranks: one table of
+ * functions.
  *
- * A carrier is one file in drivers/ that fills in one tn__link_driver, plus one line in
- * drivers.def. It starts ranks, moves bytes from one to another, and ends all of them when one
- * fails; sums and groups are no business of its (collectives.c).
+ * A transport is one file in drivers/ that fills in one tn__link_driver, plus one line in
+ * drivers.def. It starts ranks, moves bytes from one to another, and ends all ranks when one fails.
+ * It knows nothing of sums and groups (collectives.c).
  *
- * Messages from one rank to another with the same number (and of the same kind) arrive in the order
- * in which they were posted; both ends must say the same size.
+ * Messages from one rank to another with the same number and of the same kind arrive in the order
+ * in which they were posted. Both ends must state the same size.
  */
 #ifndef TN_DIST_LINK_H
 #define TN_DIST_LINK_H
@@ -18,7 +19,7 @@
 
 typedef enum tn__kind_of_message {
     TN__MESSAGE_TAGGED, /* SEND and RECV; number: the tag */
-    TN__MESSAGE_GROUP   /* of a collective; number: the group */
+    TN__MESSAGE_GROUP   /* part of a collective; number: the group */
 } tn__kind_of_message;
 
 typedef enum tn__transfer_state {
@@ -27,7 +28,7 @@ typedef enum tn__transfer_state {
     TN__TRANSFER_DONE
 } tn__transfer_state;
 
-/* A message, from where it is posted until it was waited for; memory of the caller. */
+/* A message, from its post until its wait has returned; the memory is the caller's. */
 typedef struct tn__transfer {
     bool sends;
     tn__kind_of_message kind;
@@ -43,7 +44,7 @@ typedef struct tn__transfer {
 } tn__transfer;
 #define TN__TRANSFER_MOST (UINT64_C(1) << 30)
 
-/* What `run` is to do on every rank. */
+/* What `run` calls on every rank. */
 typedef struct tn__world_job {
     tn_status (*rank)(void *self, tn_world *world, tn_error *error);
     void *self;
@@ -52,28 +53,28 @@ typedef struct tn__world_job {
 } tn__world_job;
 
 typedef struct tn__link_driver {
-    const char *name;    /* what people type: [a-z0-9-]+ */
+    const char *name;    /* the name users type: [a-z0-9-]+ */
     const char *summary; /* one line, no full stop */
     /* Starts the ranks of this process and calls tn__world_rank for each, which calls back through
-     * `link`; returns when all are over. options: complete. began: out, whether there were any, so
-     * that it has told of a failure by itself. */
+     * `link`. Returns when all ranks have ended. options: complete. began: set to true if any rank
+     * started; then the transport has reported a failure itself. */
     tn_status (*run)(const tn_world_options *options, const tn__world_job *job, bool *began,
                      tn_error *error);
-    /* Begins to move them. Threads: called by several. */
+    /* Starts the transfers. Threads: called by several. */
     tn_status (*post)(void *link, tn__transfer *transfers, uint32_t count, tn_error *error);
-    /* Until all are done. Errors: nobody of the world can go on; whoever waits is told why. No
-     * transfer is touched any more then. */
+    /* Waits until all transfers are done. Errors: no rank of the world can continue, and each
+     * waiting rank gets the reason. The transfers are no longer used then. */
     tn_status (*wait)(void *link, tn__transfer *transfers, uint32_t count, tn_error *error);
 } tn__link_driver;
 
-/* world.c: one rank, from its world to the end of its job. */
+/* world.c: runs one rank, from creating its world to the end of its job. */
 tn_status tn__world_rank(const tn__world_job *job, void *link, uint32_t rank, uint32_t ranks,
                          tn_error *error);
 
-/* The time, by the monotonic clock, in so many seconds: who waits on a condition wants it so. */
+/* The monotonic time in `seconds` from now, as a deadline for waiting on a condition variable. */
 struct timespec tn__link_until(double seconds);
 
-/* The words of a run that failed: those of the rank, with its number before them. */
+/* The message of a failed run: that of the rank, with its number in front. */
 void tn__world_words(uint32_t rank, const tn_error *from, tn_error *error);
 
 #endif

@@ -1,13 +1,14 @@
-/* pipeline.c - programs of a pipeline: what each stage runs, in which pass, and what it is sent.
+/* pipeline.c - makes programs of a pipeline: which operators each stage runs, in which pass, and
+ * which tensors it receives.
  *
  *     stage 0   F0 F1 B0 F2 B1 .. U        F, B: forward and backward of a micro-batch
  *     stage 1      F0 B0 F1 B1 .. U        U: updates
  *
- * All stages have one graph, of all micro-batches, and each runs some of its operators. Where they
- * belong is told by homes (tenure/stages.h) of the tensors that they make; an operator that a
- * rewrite has made goes with the first that reads it. Whatever one makes and another reads is sent,
- * once to each, and kept there. The rest follows: what crosses, skips stages or goes back is
- * nobody's special case.
+ * All stages share one graph, which contains all micro-batches, and each runs some of its
+ * operators. The homes (tenure/stages.h) of its results say where an operator belongs; an operator
+ * made by a rewrite belongs to the first stage that reads its results. A tensor that one stage
+ * makes and another reads is sent, once to each reader, and kept there. So tensors that skip stages
+ * or go backwards need no special case.
  *
  * Cost: O(stages x operands + messages).
  */
@@ -18,7 +19,7 @@
 
 /* --- homes of operators --- */
 
-/* Whether a pass comes before another, as far as all stages agree. */
+/* Does a pass come before another on every stage? */
 static bool pipe_is_before(const tn_home *a, const tn_home *b) {
     if (a->way != b->way) return a->way < b->way;
     if (a->round != b->round) return a->round < b->round;
@@ -32,7 +33,7 @@ static const tn_home *pipe_told(const tn__pipe *pipe, const tn_op *op) {
     return NULL;
 }
 
-/* Readers stand behind: from the last to the first. */
+/* From the last operator to the first, because an operator's readers come after it. */
 static tn_status pipe_homes(tn__pipe *pipe) {
     const tn_instruction *list = tn_program_instructions(pipe->program);
     uint32_t tensors = tn_graph_tensor_count(pipe->graph);
@@ -71,8 +72,9 @@ static uint64_t pipe_stages_of(const tn__pipe *pipe, const tn_home *home) {
     return on;
 }
 
-/* What is static and changes is updated where the model reads it. An operator that reads it
- * anywhere else, as one that was put together across a cut, would have what it began with for ever.
+/* A static tensor that changes is updated on the stages where the model reads it. On any other
+ * stage an operator would read its initial contents for ever, for example one that a rewrite merged
+ * across a cut.
  */
 static tn_status pipe_check_kept(const tn__pipe *pipe, tn_op_id id) {
     const tn_op *op = tn_graph_op(pipe->graph, id);
@@ -84,7 +86,8 @@ static tn_status pipe_check_kept(const tn__pipe *pipe, tn_op_id id) {
         tn_home kept = {.of = in};
         bool read = in < pipe->stages->tensors && pipe->stages->homes[in].readers != 0;
         bool there = read ? (pipe->on[id] & ~pipe_stages_of(pipe, &kept)) == 0
-                          : pipe->homes[id].of != TN_NONE; /* state, with its parameter */
+                          /* the optimizer's state, next to its parameter */
+                          : pipe->homes[id].of != TN_NONE;
         if (!there)
             TN_FAIL(pipe->error, TN_E_UNSUPPORTED,
                     "operator '%.80s' (%.40s) reads '%.80s' on a stage that does not update it, as "
@@ -103,7 +106,7 @@ uint32_t tn__pipe_sender(const tn__pipe *pipe, tn_op_id id) {
 
 /* --- passes --- */
 
-/* number: [parts x rounds x 2] of each pass on its stage. */
+/* number: [parts x rounds x 2] the position of each pass on its stage. */
 static void pipe_number(const tn__pipe *pipe, uint32_t *number) {
     for (uint32_t s = 0; s < pipe->count; s++)
         for (uint32_t k = 0; k + 1 < pipe->pass_count; k++) {
@@ -118,7 +121,8 @@ static int pipe_order(const void *a, const void *b) {
     return (x->step > y->step) - (x->step < y->step);
 }
 
-/* What a stage runs. None before what it reads of its own, whatever a rewrite has put together. */
+/* Lists the operators of a stage. None comes before an operator of the same stage that it reads,
+ * even after a rewrite. */
 static tn_status pipe_stage(tn__pipe *pipe, uint32_t stage, const uint32_t *number,
                             uint32_t *pass_of) {
     const tn_instruction *list = tn_program_instructions(pipe->program);
@@ -162,7 +166,7 @@ static tn_status pipe_passes(tn__pipe *pipe) {
 
 /* --- messages --- */
 
-/* Stages that read a tensor which they do not make: [tensors] bit s. */
+/* The stages that read a tensor they do not make: [tensors] bit s. */
 static tn_status pipe_wanted(tn__pipe *pipe, uint64_t *wanted, size_t *count) {
     const tn_instruction *list = tn_program_instructions(pipe->program);
     for (uint32_t s = 0; s < tn_program_count(pipe->program); s++) {
@@ -205,8 +209,8 @@ static tn__message *pipe_find(tn__pipe *pipe, tn_tensor_id tensor, uint32_t to) 
     return NULL;
 }
 
-/* Two stages see what goes from one to the other in one order: what is sent earlier is there
- * earlier. */
+/* Between two stages, messages in one direction are received in the order in which they are sent.
+ * So a message is needed no later than those sent after it. */
 static tn_status pipe_needs(tn__pipe *pipe) {
     const tn_instruction *list = tn_program_instructions(pipe->program);
     for (uint32_t s = 0; s < pipe->count; s++)
@@ -315,7 +319,7 @@ bool tn__pipe_in_parts(const tn__pipe *pipe, tn_tensor_id id) {
            tensor->bytes % pipe->tensor == 0;
 }
 
-/* The program of a stage; of a model that is cut, with what its ranks make one. */
+/* The program of one rank of a stage; if stages are cut, with the collectives among its ranks. */
 static tn_status pipe_make(tn__pipe *pipe, uint32_t stage, uint32_t part, uint32_t group,
                            tn_program **made) {
     tn_program *plain;
@@ -328,8 +332,8 @@ static tn_status pipe_make(tn__pipe *pipe, uint32_t stage, uint32_t part, uint32
     return status;
 }
 
-/* Whether programs of all ranks hold together: of every stage, and there of each part of it. Parts
- * are alike in all that is said. */
+/* Do the programs of all ranks fit together? Makes one for each part of every stage; parts
+ * communicate alike. */
 static tn_status pipe_verify_once(tn__pipe *pipe, tn_program **all, uint32_t *ranks) {
     uint32_t made = 0, count = pipe->count * pipe->tensor;
     tn_status status = TN_OK;
@@ -346,7 +350,8 @@ static tn_status pipe_verify_once(tn__pipe *pipe, tn_program **all, uint32_t *ra
     return status;
 }
 
-/* Who waits for what it has sent may keep others from ever taking it: then it waits later. */
+/* A stage that waits for its SEND may block the receiver; then the wait is moved to a later
+ * pass. */
 static tn_status pipe_verify(tn__pipe *pipe) {
     const uint32_t *given = pipe->ranks;
     size_t count = (size_t)pipe->count * pipe->tensor;

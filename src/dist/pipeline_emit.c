@@ -1,15 +1,15 @@
-/* pipeline_emit.c - the program of one stage of a pipeline.
+/* pipeline_emit.c - makes the program of one stage of a pipeline.
  *
  *     stream 0   F0 ─────▶ F1 ──────────▶ B0 ...
  *     to next     └▶ SEND ─────▶ SEND
  *     from next          RECV ──────────┘
  *
- * Messages have a stream for each neighbour, direction and way (forward, backward), since a call
- * lasts until the other end is there. What a pass reads of others is received while the pass before
- * it computes, not earlier, so that it takes no more memory; and two passes behind a SEND its
- * memory is known to be free. What ranks of a stage have alike goes in parts, one from each to the
- * rank with the same part of the model, and is put together where it is read first (a GATHER of
- * those of the stage): over the link between stages it goes once.
+ * There is a stream for each neighbour, direction and way (forward, backward), because a call lasts
+ * until the other end is ready. The tensors that a pass needs from other stages are received during
+ * the previous pass, not earlier, to save memory. Two passes after a SEND the stage waits for it,
+ * and its memory is free. A tensor that all ranks of a stage have in common is sent in parts: each
+ * rank sends one to the rank with the same part of the model. The receivers gather it when it is
+ * first read. So it crosses the link between stages once.
  * Source of that: Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters
  * Using Megatron-LM" (2021), section 4.1, scatter/gather.
  * Cost: O(instructions + operands).
@@ -19,12 +19,12 @@
 typedef struct emit_lane { /* a stream */
     uint32_t peer;
     bool takes, back;
-    uint32_t over; /* a signal of a SEND that is to be waited for now; 0: none */
+    uint32_t over; /* signal of a SEND to wait for now; 0: none */
 } emit_lane;
 
 typedef struct emit_sent {
     uint32_t lane, pass, signal;
-    tn_tensor_id of; /* what is static, of which it is a view; TN_NONE */
+    tn_tensor_id of; /* the static tensor of which it is a view; TN_NONE */
 } emit_sent;
 
 typedef struct emit_state {
@@ -35,12 +35,13 @@ typedef struct emit_state {
     uint32_t last; /* the last operator so far; TN_NONE: none */
     emit_lane lanes[TN_STREAM_MAX];
     uint32_t lane_count;
-    uint32_t *given;  /* [tensors] the signal of its RECV; 0: it is not received, or waited for */
+    uint32_t *given;  /* [tensors] the signal of its RECV; 0: not received, or already waited for */
     uint8_t *there;   /* [tensors] inputs of the graph that were PUT */
     uint8_t *fetched; /* [tensors] outputs of the graph */
-    uint32_t *takes;  /* [take_count] messages to this stage, by need, then as they are sent */
+    /* [take_count] messages to this stage, by `need`, then in the order of sending */
+    uint32_t *takes;
     uint32_t take_count, taken;
-    emit_sent *sent; /* [sent_count] messages that are waited for, of which `over` have been */
+    emit_sent *sent; /* [sent_count] SENDs to wait for; the first `over` are done */
     uint32_t sent_count, over;
 } emit_state;
 
@@ -76,8 +77,8 @@ static uint32_t emit_signal_of(emit_state *it, uint32_t step) {
     return it->to[step].signal;
 }
 
-/* The static tensor that one is a view of, as what ranks read of a parameter; or the whole of what
- * they keep parts of. */
+/* The static tensor of which this is a view, such as a rank's part of a parameter; or the gathered
+ * whole of a shard. */
 static tn_tensor_id emit_static_of(const tn__pipe *pipe, tn_tensor_id id) {
     const tn_graph *graph = pipe->graph;
     while (id != TN_NONE && !tn_tensor_is_static(tn_graph_tensor(graph, id))) {
@@ -124,7 +125,7 @@ static tn_status emit_send(emit_state *it, tn_tensor_id tensor, uint32_t step) {
     uint32_t lane, m = pipe->first_of[tensor];
     for (; m < pipe->message_count && pipe->list[m].tensor == tensor; m++) {
         const tn__message *one = &pipe->list[m];
-        if (one->from != it->stage) return TN_OK; /* another one has it, too, and sends it */
+        if (one->from != it->stage) return TN_OK; /* another stage has it too, and sends it */
         TN_TRY(emit_find_lane(it, one->to, false, one->back, &lane));
         uint32_t wait = emit_signal_of(it, step);
         tn_instruction *made = emit_add(it, TN_SEND, tensor);
@@ -134,7 +135,8 @@ static tn_status emit_send(emit_state *it, tn_tensor_id tensor, uint32_t step) {
         emit_part(it, made);
         made->wait = wait;
         made->signal = ++it->signal;
-        bool last = one->need == pipe->pass_count - 1; /* its reader may be the last of all */
+        /* its reader may be the very last operator */
+        bool last = one->need == pipe->pass_count - 1;
         if (last) continue;
         it->sent[it->sent_count++] =
             (emit_sent){lane, it->pass, made->signal, emit_static_of(pipe, tensor)};
@@ -142,8 +144,9 @@ static tn_status emit_send(emit_state *it, tn_tensor_id tensor, uint32_t step) {
     return TN_OK;
 }
 
-/* Before a pass: what the next one reads comes, and what was sent some passes ago is over; in this
- * order, since behind a WAIT nothing starts: the other end may send only when it has been taken. */
+/* Before a pass: first receives the tensors of the next pass, then waits for SENDs of some passes
+ * ago. The order matters: instructions after a WAIT do not start, and the other end may be unable
+ * to send before this stage has received. */
 static tn_status emit_begin(emit_state *it) {
     const tn__pipe *pipe = it->pipe;
     for (; it->over < it->sent_count; it->over++) {
@@ -165,7 +168,8 @@ static tn_status emit_begin(emit_state *it) {
 
 /* --- operators --- */
 
-/* What it reads of others is there, with the parts that came to others of its stage. */
+/* Waits for a tensor from another stage; gathers the parts that arrived at the other ranks of this
+ * stage. */
 static void emit_there(emit_state *it, tn_tensor_id id) {
     if (it->given[id] == 0) return;
     emit_wait(it, it->given[id]);
@@ -173,7 +177,7 @@ static void emit_there(emit_state *it, tn_tensor_id id) {
     if (tn__pipe_in_parts(it->pipe, id)) emit_add(it, TN_GATHER, id)->group = it->pipe->group;
 }
 
-/* And what it reads of the caller is put. */
+/* Also issues a PUT for each input of the graph that is read for the first time. */
 static void emit_inputs(emit_state *it, const tn_op *op) {
     const tn_graph *graph = it->pipe->graph;
     for (uint32_t i = 0; i < op->input_count; i++) {
@@ -187,7 +191,8 @@ static void emit_inputs(emit_state *it, const tn_op *op) {
     }
 }
 
-/* What it changes may still be on its way to others: an update that follows the pass at once. */
+/* A tensor that the operator changes may still be being sent, for example by an update right after
+ * the pass: waits for those SENDs. */
 static void emit_changes(emit_state *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->pipe->graph, id);
     uint64_t changes = tn_op_changes(it->pipe->graph, id);
@@ -200,8 +205,8 @@ static void emit_changes(emit_state *it, tn_op_id id) {
         }
 }
 
-/* Whether it does nothing: what it gives are views of what is static, as parameters in a shard are.
- * Who makes programs for those that share it out gives them elsewhere. */
+/* Does the operator do nothing, because its results are views of static tensors? Parameters in a
+ * shard are such views; programs for ranks that divide the shard make them elsewhere. */
 static bool emit_is_given(const tn__pipe *pipe, const tn_op *op) {
     bool given = op->output_count > 0;
     for (uint32_t k = 0; k < op->output_count && given; k++)
@@ -247,7 +252,7 @@ static int emit_order(const void *a, const void *b) {
     return (*x > *y) - (*x < *y);
 }
 
-/* Messages to this stage, by the pass that needs them. */
+/* Sorts the messages to this stage by the pass that needs them. */
 static tn_status emit_takes(emit_state *it, tn__arena *arena) {
     const tn__pipe *pipe = it->pipe;
     uint64_t *keys = tn__arena_array(arena, (size_t)pipe->message_count + 1, sizeof *keys);

@@ -1,8 +1,8 @@
-/* reduce.c - elements of several ranks to one.
+/* reduce.c - reduces the elements of several ranks to one.
  *
- * The order is a tree over the ranks: neighbours first, then pairs of them. It is the same for each
- * element, wherever in a message it lies, so sums do not depend on how tensors are put together to
- * messages, nor on who is fast.
+ * The order of additions is a tree over the ranks: neighbours first, then pairs of them. It is the
+ * same for each element, wherever it lies in a message. So sums depend neither on how tensors are
+ * packed into messages nor on which rank is fast.
  *
  *     0   1   2   3   4
  *     └─+─┘   └─+─┘   │
@@ -22,7 +22,7 @@
         type *a = to;                                                                              \
         const type *b = from;                                                                      \
         for (uint64_t i = 0; i < count; i++)                                                       \
-            if (!(b[i] <= a[i]) && a[i] == a[i]) a[i] = b[i]; /* what is no number wins */         \
+            if (!(b[i] <= a[i]) && a[i] == a[i]) a[i] = b[i]; /* NaN wins */                       \
     }
 REDUCE_SUM(reduce_float, float)
 REDUCE_SUM(reduce_double, double)

@@ -1,10 +1,10 @@
-/* world.c - from options to ranks; groups; what all have to agree on. */
+/* world.c - creates a world from its options, makes groups, and checks that all ranks agree. */
 #include "dist/world.h"
 
 #include <math.h>
 #include <stdio.h>
 
-#define WORLD_TELL_S 2 /* for who tells that there will be no ranks */
+#define WORLD_TELL_S 2 /* time for the rank that reports that the world failed to start */
 
 #define TN_LINK(name) extern const tn__link_driver tn__link_##name;
 #include "dist/drivers.def"
@@ -35,9 +35,9 @@ struct timespec tn__link_until(double seconds) {
     return until;
 }
 
-/* --- a rank's world --- */
+/* --- one rank --- */
 
-/* As tn_world_group; the number is not looked at. */
+/* Like tn_world_group, but the number is not checked. */
 static tn_status world_add(tn_world *world, uint32_t group, const uint32_t *ranks, uint32_t count,
                            tn_error *error) {
     tn__group *made = tn__alloc_array(&world->context, 1, sizeof *made);
@@ -186,7 +186,7 @@ tn_status tn_world_group(tn_world *world, uint32_t group, const uint32_t *ranks,
     return world_add(world, group, ranks, count, error);
 }
 
-/* --- what all agree on --- */
+/* --- agreement --- */
 
 void tn__world_words(uint32_t rank, const tn_error *from, tn_error *error) {
     if (error == NULL) return;
@@ -239,7 +239,7 @@ tn_status tn_world_compare(tn_world *world, const tn_world_same *same, uint32_t 
     return status;
 }
 
-/* --- starting one --- */
+/* --- starting a world --- */
 
 static const tn__link_driver *world_driver(const char *name) {
     for (size_t i = 0; i < WORLD_DRIVERS; i++)
@@ -262,8 +262,8 @@ static tn_status world_options(const tn_world_options *given, tn_world_options *
     return TN_OK;
 }
 
-/* It failed before there were ranks: of processes that mpirun has started, the first one tells. The
- * others let it: mpirun ends all when one ends badly. */
+/* The world failed before it had ranks. Of processes that mpirun started, rank 0 reports the error.
+ * The others give it time, because mpirun ends all processes when one exits with an error. */
 static tn_status world_tell(const tn_world_options *options, tn_status status, tn_error *error) {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");
     struct timespec grace = {.tv_sec = WORLD_TELL_S};

@@ -1,8 +1,8 @@
-/* batch.c - batches: locked, summed, updated, let go.
+/* batch.c - the operations of a batch: lock its rows, sum them, update them, release them.
  *
- * Places of a batch that name the same row are chained, in order, when it is updated: gradients are
- * added along the chain into one row of scratch, and the row changes once. That takes one number
- * for each place, whatever the gradients' size.
+ * For an update the places of a batch that name the same row are chained, in order. Their gradients
+ * are added along the chain into one row of scratch, and the row changes once. This takes one
+ * number per place, for gradients of any size.
  */
 #include "embedding/cache.h"
 
@@ -11,7 +11,7 @@
 
 #include "kernels/convert.h"
 
-#define BATCH_AHEAD 4u /* rows whose memory is asked for before it is their turn */
+#define BATCH_AHEAD 4u /* rows that are prefetched before they are needed */
 
 /* --- tickets --- */
 
@@ -51,7 +51,7 @@ static tn_status batch_check(const tn_embedding *e, const tn_embedding_batch *ba
     return TN_OK;
 }
 
-/* --- beginning and ending --- */
+/* --- beginning and ending a batch --- */
 
 static tn_status batch_going(void *self, uint32_t slot, tn_error *error) {
     tn_embedding *e = self;
@@ -59,7 +59,7 @@ static tn_status batch_going(void *self, uint32_t slot, tn_error *error) {
     return tn__move_out(e, slot, error);
 }
 
-/* The different rows of the batch, counted by sorting them in its own memory. */
+/* Counts the distinct rows of the batch, by sorting them in its own memory. */
 static void batch_sift(uint32_t *heap, uint32_t root, uint32_t count) {
     for (uint64_t child; (child = 2 * (uint64_t)root + 1) < count; root = (uint32_t)child) {
         if (child + 1 < count && heap[child + 1] > heap[child]) child++;
@@ -83,7 +83,7 @@ static uint32_t batch_distinct(const tn_embedding_batch *batch, uint32_t *heap) 
     return distinct;
 }
 
-/* Which cache would do, told to who gave a smaller one. */
+/* The error for a cache that is too small names the size that would suffice. */
 static tn_status batch_refuse(tn_embedding *e, const tn_embedding_batch *batch, uint32_t *scratch,
                               tn_error *error) {
     tn_embedding_options options = TN_EMBEDDING_OPTIONS_INIT;
@@ -136,7 +136,7 @@ tn_status tn_embedding_begin(tn_embedding *e, const tn_embedding_batch *batch, u
     e->tickets[number].batch = *batch;
     tn_status status = batch_hold(e, number, error);
     if (status != TN_OK) {
-        if (tn__feed_is_busy(&e->io)) tn__feed_start(&e->io); /* what was to make room */
+        if (tn__feed_is_busy(&e->io)) tn__feed_start(&e->io); /* writes that make room */
         return status;
     }
     batch_read(e, &e->tickets[number].hold);
@@ -148,7 +148,8 @@ tn_status tn_embedding_end(tn_embedding *e, uint32_t number, tn_error *error) {
     if (number >= e->batch_count || !e->tickets[number].is_open)
         TN_FAIL(error, TN_E_INVALID, "no open batch has the ticket %u", number);
     tn__ticket *ticket = &e->tickets[number];
-    (void)tn__move_await(e, ticket, NULL); /* benign: its failure was told to who asked for sums */
+    /* benign: the failure was reported to the caller that asked for sums */
+    (void)tn__move_await(e, ticket, NULL);
     tn__residents_let(&e->r, number, &ticket->hold, NULL);
     ticket->is_open = false;
     return TN_OK;
@@ -174,7 +175,7 @@ static uint32_t batch_bag_of(const tn_embedding_batch *batch, uint32_t place) {
     return low;
 }
 
-/* What a row counts for in the sum of its bag. */
+/* The weight of a row in the sum of its bag. */
 static float batch_factor(const tn_embedding_batch *batch, uint32_t place, uint32_t bag) {
     float factor = batch->weights != NULL ? batch->weights[place] : 1;
     if (!batch->mean || batch->bags == NULL) return factor;
@@ -183,7 +184,7 @@ static float batch_factor(const tn_embedding_batch *batch, uint32_t place, uint3
 
 /* --- sums --- */
 
-/* The row as float32: itself, or converted into `room`. */
+/* The row as float32: in place, or converted into `room`. */
 static const float *batch_floats(const tn_embedding *e, uint32_t slot, float *room) {
     const char *row = tn__cache_row(e, slot);
     if (e->table.type == TN_FLOAT32) return (const float *)(const void *)row;
@@ -241,7 +242,7 @@ tn_status tn_embedding_lookup(tn_embedding *e, const tn_embedding_batch *batch, 
 
 /* --- updates --- */
 
-/* Before the first change of a row: the journal has what the file has. */
+/* Called before the first change of a row: saves the file's version in the journal. */
 static tn_status batch_touch(tn_embedding *e, uint32_t slot, tn_error *error) {
     if (e->r.slots[slot].flags & TN__SLOT_DIRTY) return TN_OK;
     TN_TRY(tn__journal_add(e, slot, error));

@@ -1,8 +1,9 @@
-/* checkpoint.c - TABLE.checkpoint: which state of the table is the one that counts, and a note.
+/* checkpoint.c - TABLE.checkpoint: the number of the valid state of the table, and a note of the
+ * caller.
  *
- * A number that grows by one, with bytes of the caller's, in a file that is renamed into its place:
- * that is the moment at which a checkpoint is there. Before, the journal of the old number undoes
- * all of it; after, that journal is of the past.
+ * The file holds a number that grows by one, and bytes of the caller. A rename puts it into place,
+ * and at that moment the checkpoint exists. Before, the journal with the old number undoes all
+ * changes; afterwards that journal is obsolete.
  */
 #include "embedding/cache.h"
 
@@ -14,7 +15,8 @@
 
 typedef struct checkpoint_head {
     char magic[8];
-    uint64_t identity, generation, size, hash; /* of the note; of all with a hash of 0 */
+    /* size of the note; hash of everything, computed with hash 0 */
+    uint64_t identity, generation, size, hash;
 } checkpoint_head;
 
 static uint64_t checkpoint_hash(checkpoint_head head, const void *note) {
@@ -27,7 +29,7 @@ static tn_status checkpoint_refuse(const tn_embedding *e, tn_error *error, const
                      e->checkpoint_path);
 }
 
-/* The file, which is to be unmapped; without bytes where there is none. */
+/* Maps the file, which the caller must unmap; without bytes if it does not exist. */
 static tn_status checkpoint_map(const tn_embedding *e, tn__file *file, checkpoint_head *head,
                                 tn_error *error) {
     struct stat facts;
@@ -76,7 +78,7 @@ tn_status tn_embedding_note(const tn_embedding *e, void *bytes, size_t room, siz
     return status;
 }
 
-/* --- making one --- */
+/* --- making a checkpoint --- */
 
 static tn_status checkpoint_commit(tn_embedding *e, const void *note, size_t size,
                                    tn_error *error) {
@@ -116,7 +118,7 @@ tn_status tn_embedding_checkpoint(tn_embedding *e, const void *note, size_t size
     TN_TRY(checkpoint_write_rows(e, error));
     TN_TRY(checkpoint_commit(e, note, size, error));
     if (!e->journal.unsynced) {
-        /* Its journal must outlive a name that the folder may yet forget. */
+        /* the journal must survive until the name is durable */
         tn_error why = {.where = ""};
         tn_status status = tn__folder_sync(e->path, &why);
         if (status != TN_OK) {

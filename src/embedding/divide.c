@@ -1,17 +1,18 @@
-/* divide.c - the slab: how many bytes each part of an open table gets.
+/* divide.c - divides the slab: the bytes of each part of an open table.
  *
  *     | table | slots | index | policy | transfers | reader | batches | chain | scratch |
  *     | journal | copies | rows |
  *
- * All but the rows, the slots, the index and the policy's part is small: queues get a thirty-second
- * of the slab at most, open batches what is asked for. The number of slots is the largest that
+ * All parts other than rows, slots, index and policy are small: queues get at most a thirty-second
+ * of the slab, open batches as much as the options say. The number of slots is the largest that
  * fits.
  */
 #include <inttypes.h>
 
 #include "embedding/cache.h"
 
-#define DIVIDE_SHARE 32u /* of the slab: the most for transfers, and for the journal's buffer */
+/* transfers, and the journal's buffer, get at most 1 / SHARE of the slab */
+#define DIVIDE_SHARE 32u
 #define DIVIDE_JOURNAL ((uint64_t)1 << 20) /* bytes of its buffer at most */
 #define DIVIDE_BATCH 65536u
 #define DIVIDE_BATCH_SHARE 8u
@@ -44,7 +45,7 @@ static uint64_t divide_limit(uint64_t bytes, uint64_t item, uint64_t most) {
     return count < 1 ? 1 : count > most ? most : count;
 }
 
-/* The next part: where it begins. */
+/* The beginning of the next part. */
 static uint64_t divide_part(uint64_t *at, uint64_t count, uint64_t item) {
     uint64_t start = *at, end = tn__add_sat(start, tn__mul_sat(count, item));
     if (!tn__align_up(end, 16, at)) *at = UINT64_MAX - 15;
@@ -88,7 +89,7 @@ tn__division tn__divide(const tn_embedding_table *table, const tn__cache_wish *w
                               ? options->batch_rows
                               : (uint32_t)divide_limit(bytes / DIVIDE_BATCH_SHARE,
                                                        8 * options->batch_count + 4, DIVIDE_BATCH);
-    uint32_t few = 0, many = divide_slots(table->rows); /* fit; may be too many */
+    uint32_t few = 0, many = divide_slots(table->rows); /* few slots fit; many may not fit */
     while (few < many) {
         uint32_t slots = few + (many - few) / 2 + 1;
         if (divide_for(table, wish, division, slots).total <= bytes)
@@ -108,7 +109,7 @@ tn_status tn_embedding_bytes(const tn_embedding_table *given, const tn_embedding
     if (rows == 0 || rows > table.rows)
         TN_FAIL(error, TN_E_INVALID, "the table has %" PRIu64 " rows; room for %u was asked for",
                 table.rows, rows);
-    uint64_t low = 0, high = 4096; /* too few; may be enough */
+    uint64_t low = 0, high = 4096; /* low bytes do not suffice; high may */
     for (;; low = high, high *= 2) {
         wish.options.cache_bytes = high;
         if (tn__divide(&table, &wish).slot_count >= divide_slots(rows)) break;

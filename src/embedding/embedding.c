@@ -1,4 +1,5 @@
-/* embedding.c - opens a table: its file, its slab, its way back to the last checkpoint. */
+/* embedding.c - opens a table: its file, its slab, and the restored state of the last
+ * checkpoint. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -23,7 +24,7 @@ static tn_status embedding_open_file(const char *path, bool read_only, int *file
         close(made);
         return status;
     }
-    /* Rows lie anywhere: what stands beside one is not wanted. */
+    /* rows are read at random, so neighbours are not prefetched */
     (void)posix_fadvise(made, 0, 0, POSIX_FADV_RANDOM); /* benign */
     *file = made;
     return TN_OK;
@@ -72,7 +73,7 @@ static tn_status embedding_refuse_size(const tn_embedding_table *table, const tn
             tn_size_format(wish->options.cache_bytes, given), tn_size_format(least, text));
 }
 
-/* The slab, laid out, without a file. */
+/* Allocates and lays out the slab; the file is not opened yet. */
 static tn_status embedding_make(const char *path, const tn_embedding_table *table,
                                 const tn__cache_wish *wish, tn_embedding **embedding,
                                 tn_error *error) {
@@ -109,7 +110,7 @@ static void embedding_free_path(const tn_embedding *e, char *path) {
 static tn_status embedding_start(tn_embedding *e, const tn__cache_wish *wish, tn_error *error) {
     TN_TRY(tn__checkpoint_generation(e, &e->journal.generation, error));
     TN_TRY(e->read_only ? tn__journal_look(e, error) : tn__journal_open(e, error));
-    memset(e->rows, 0, e->row_bytes); /* what undoing has used */
+    memset(e->rows, 0, e->row_bytes); /* used by the undo */
     tn__residents_open(&e->r);
     e->facts.table = e->table;
     e->facts.policy = wish->policy->name;
@@ -129,12 +130,12 @@ static tn_status embedding_open(const char *path, int file, const tn__cache_wish
     tn_embedding_table table;
     tn_embedding *e = NULL;
     TN_TRY(tn__table_read(file, path, &table, error));
-    (void)fcntl(file, F_SETFL, 0); /* it is no pipe; with O_NONBLOCK io_uring gives up early */
+    (void)fcntl(file, F_SETFL, 0); /* not a pipe; with O_NONBLOCK io_uring returns early */
     tn_status status = embedding_make(path, &table, wish, &e, error);
     if (status == TN_OK) {
         e->file = file;
         status = embedding_start(e, wish, error);
-        e->file = status == TN_OK ? file : -1; /* else the caller's still */
+        e->file = status == TN_OK ? file : -1; /* on failure the caller still owns it */
     }
     if (status == TN_OK)
         *embedding = e;

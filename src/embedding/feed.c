@@ -1,4 +1,5 @@
-/* feed.c - transfers and who carries them out (feed.h); the reader "plain", which does so at once.
+/* feed.c - manages transfers and their readers (feed.h); contains the reader "plain", which runs
+ * each transfer at once.
  */
 #include "embedding/feed.h"
 
@@ -7,7 +8,7 @@
 
 /* --- one transfer --- */
 
-/* Counts what a call has done; a count of 0 is the end of the file, or of the disk. */
+/* Counts the result of a call; a count of 0 is the end of the file, or a full disk. */
 bool tn__haul_goes_on(tn__haul *it, ssize_t count, int reason) {
     if (count < 0 && (reason == EINTR || reason == EAGAIN)) return true;
     if (count < 0)

@@ -1,7 +1,7 @@
-/* feed_threads.c - some threads that read and write, each one row at a time.
+/* feed_threads.c - a reader with several threads, each of which reads or writes one row at a time.
  *
- * For kernels and containers without io_uring. One lock, two queues: what is to be done, and what
- * was. The bytes of a transfer are the thread's from `begin` until `finish`.
+ * For kernels and containers without io_uring. One lock protects two queues: pending and finished
+ * transfers. A thread owns the bytes of a transfer from `begin` until `finish`.
  */
 #include <pthread.h>
 
@@ -10,7 +10,7 @@
 #define THREADS_MOST 64u
 #define THREADS_STACK ((size_t)64 << 10)
 
-typedef struct threads_queue { /* lists through the transfers, first in, first out */
+typedef struct threads_queue { /* first-in-first-out lists through the transfers */
     uint32_t first, last;
 } threads_queue;
 
@@ -68,7 +68,7 @@ static tn_status threads_start(tn__feed *io, uint32_t count, tn_error *error) {
     threads_state *state = io->state;
     pthread_attr_t attributes;
     if (pthread_attr_init(&attributes) != 0) return tn__no_memory(error, "a thread that reads");
-    (void)pthread_attr_setstacksize(&attributes, THREADS_STACK); /* benign: a larger one */
+    (void)pthread_attr_setstacksize(&attributes, THREADS_STACK); /* benign: the stack is larger */
     int failure = 0;
     while (failure == 0 && state->count < count) {
         failure = pthread_create(&state->threads[state->count], &attributes, threads_work, io);

@@ -1,7 +1,8 @@
-/* feed_uring.c - rows read and written by the kernel's queue, a system call for many of them.
+/* feed_uring.c - a reader that uses the kernel's queue io_uring, with one system call for many
+ * rows.
  *
- * liburing is loaded when it is there to be run; to be built, its header must be. Containers often
- * forbid io_uring: then threads read (feed_threads.c). The queue's own memory is the kernel's.
+ * liburing is loaded if it is installed; building needs its header. Containers often forbid
+ * io_uring; then threads are used (feed_threads.c). The kernel owns the memory of the queue.
  */
 #include "embedding/feed.h"
 
@@ -30,7 +31,8 @@ static const struct {
                      {"io_uring_submit_and_wait", offsetof(uring_state, submit_and_wait)},
                      {"io_uring_register_probe", offsetof(uring_state, register_probe)}};
 
-/* Reading and writing came later than the queue, with the means to ask for them (Linux 5.6). */
+/* Reading and writing came later than the queue, together with a way to ask for them (Linux
+ * 5.6). */
 static bool uring_reads(uring_state *state) {
     enum { OPS = IORING_OP_WRITE + 1 };
     union {
@@ -85,7 +87,7 @@ static tn_status uring_open(tn__feed *io, uint32_t threads, tn_error *error) {
     return TN_OK;
 }
 
-/* There is room for each transfer, since each is in the queue once. */
+/* The queue has room, because each transfer is in it at most once. */
 static void uring_begin(tn__feed *io, uint32_t transfer) {
     uring_state *state = io->state;
     tn__haul *it = &io->transfers[transfer];
@@ -105,7 +107,8 @@ static void uring_start(tn__feed *io) {
     (void)state->submit_and_wait(&state->ring, 0); /* benign: `finish` tries again */
 }
 
-/* What has finished already, without a call; what did only a part of its bytes goes on. */
+/* A transfer that has finished already, without a system call. A transfer that moved only part of
+ * its bytes is continued. */
 static bool uring_peek(tn__feed *io, uint32_t *transfer) {
     uring_state *state = io->state;
     struct io_uring_cqe *cqe;

@@ -1,15 +1,15 @@
-/* journal.c - TABLE.journal: the way back to the last checkpoint.
+/* journal.c - TABLE.journal: undoes all changes since the last checkpoint.
  *
- * A row is written in place when it makes room for another, so the file is a mixture of times.
- * Before a row changes for the first time since it was read, what the file has of it is added here;
- * and before any row is written in place, all that was added is on the disk. So at every moment the
- * file and this undo each other: whoever opens the table writes the old rows back, the last added
- * first, and is where the checkpoint was. A row may be here several times; the first, which is
- * written back last, is the one that counts. To do so twice, or half and then from the start, is
- * the same.
+ * A row is written in place when it makes room for another, so the file mixes states of different
+ * times. Before a row changes for the first time since it was read, its version in the file is
+ * added here. Before any row is written in place, all added records are made durable. So at every
+ * moment the file together with the journal gives the state of the checkpoint: opening the table
+ * writes the old rows back, the last added first. A row may be recorded several times; the first
+ * record, which is written back last, is the right one. Undoing twice, or stopping half-way and
+ * starting again, gives the same result.
  *
- * The checkpoint's number is in the head and in the hash of every record. When the next one is
- * there, all of this is of the past, be it removed or not.
+ * The checkpoint's number is in the head and in the hash of every record. Once the next checkpoint
+ * exists, this file is obsolete, even if it was not removed.
  *
  *     | head | row, check, bytes | row, check, bytes | ...
  */
@@ -26,7 +26,7 @@ typedef struct journal_head {
     uint64_t identity, generation, row_bytes, hash;
 } journal_head;
 
-typedef struct journal_record { /* and row_bytes behind it */
+typedef struct journal_record { /* followed by row_bytes bytes */
     uint32_t row, check;
 } journal_record;
 
@@ -92,7 +92,7 @@ tn_status tn__journal_add(tn_embedding *e, uint32_t slot, tn_error *error) {
     return TN_OK;
 }
 
-/* Its bytes, and once after an `open`, which may have made it, its name. */
+/* Syncs its bytes, and after an `open` that may have created it, its name. */
 static tn_status journal_sync(tn__journal *journal, tn_error *error) {
     if (fdatasync(journal->file) != 0)
         return tn__file_reason(journal->path, "write it to the disk", error);
@@ -129,19 +129,20 @@ tn_status tn__journal_restart(tn_embedding *e, tn_error *error) {
 
 /* --- undoing --- */
 
-/* Whether it leads back to this table's last checkpoint. */
+/* Does it restore this table's last checkpoint? */
 static tn_status journal_read_head(const tn_embedding *e, uint64_t size, bool *leads_back,
                                    tn_error *error) {
     const tn__journal *journal = &e->journal;
     journal_head head, wanted = journal_head_of(e);
     *leads_back = false;
-    if (size < sizeof head) return TN_OK; /* nothing was written in place without it */
+    if (size < sizeof head) return TN_OK; /* no row was written in place before the head */
     TN_TRY(tn__file_get(journal->file, journal->path, &head, sizeof head, 0, error));
     bool whole = memcmp(head.magic, wanted.magic, sizeof head.magic) == 0 &&
                  head.hash == tn__hash(1, &head, offsetof(journal_head, hash));
     const char *what = NULL;
     if (!whole) {
-        bool never_written = true; /* by the end of the machine: its place was made, not filled */
+        /* a crash of the machine left allocated space without contents */
+        bool never_written = true;
         for (size_t i = 0; i < sizeof head; i++) never_written &= ((const char *)&head)[i] == 0;
         what = never_written ? NULL : "is damaged, or no journal of a table: bytes 0 to 39";
     } else if (head.identity != wanted.identity || head.row_bytes != wanted.row_bytes) {
@@ -160,7 +161,7 @@ static tn_status journal_read_head(const tn_embedding *e, uint64_t size, bool *l
     return TN_OK;
 }
 
-/* Records from `first` on, as many as the buffer holds. */
+/* Reads records from `first` on, as many as the buffer holds. */
 static tn_status journal_read(tn_embedding *e, uint64_t first, uint64_t count, tn_error *error) {
     size_t size = journal_record_size(e);
     return tn__file_get(e->journal.file, e->journal.path, e->journal.buffer, (size_t)count * size,
@@ -173,7 +174,8 @@ static const char *journal_at(const tn_embedding *e, uint64_t index, journal_rec
     return at + sizeof *record;
 }
 
-/* Whole records at the start: what comes after the first that is not had not been relied on. */
+/* Counts the valid records at the start: those after the first invalid one were not durable, so no
+ * row was written in place because of them. */
 static tn_status journal_count(tn_embedding *e, uint64_t size, uint64_t *count, tn_error *error) {
     uint64_t most = (size - sizeof(journal_head)) / journal_record_size(e), whole = 0;
     for (uint64_t first = 0; first < most && whole == first; first += e->journal.room) {
@@ -190,7 +192,7 @@ static tn_status journal_count(tn_embedding *e, uint64_t size, uint64_t *count, 
     return TN_OK;
 }
 
-/* What is as it was is not written, so that holes of the file stay holes. */
+/* A row that is unchanged is not written, so that holes of the file stay holes. */
 static tn_status journal_undo_row(tn_embedding *e, uint32_t row, const char *bytes,
                                   tn_error *error) {
     char *now = tn__cache_row(e, 0);
@@ -249,7 +251,8 @@ tn_status tn__journal_open(tn_embedding *e, tn_error *error) {
         TN_TRY(journal_undo(e, count, error));
     }
     if (ftruncate(journal->file, 0) != 0) return tn__file_reason(journal->path, "empty it", error);
-    /* Else new records might come to lie over the first of the old ones, which count like them. */
+    /* otherwise new records could overwrite the first of the old ones, which would still be
+     * valid */
     if (leads_back && !journal->unsynced && fdatasync(journal->file) != 0)
         return tn__file_reason(journal->path, "write it to the disk", error);
     return TN_OK;
@@ -273,7 +276,7 @@ tn_status tn__journal_look(tn_embedding *e, tn_error *error) {
         "%s", e->path);
 }
 
-/* One that has nothing to undo is not left behind. */
+/* Removes the file if it has nothing to undo. */
 void tn__journal_close(tn_embedding *e) {
     struct stat facts;
     int file = e->journal.file;

@@ -1,11 +1,11 @@
-/* move.c - rows between the file and their slots.
+/* move.c - moves rows between the file and their slots.
  *
- * A row that goes and has changed is copied, and its slot is free at once; the copy is on its way
- * while the next row is read into the slot. Nobody can ask for it in between: a batch waits first
- * for what the batches before it have written (by then it has long arrived).
+ * A changed row that is evicted is copied, and its slot is free at once. The copy is written while
+ * the next row is read into the slot. The evicted row cannot be requested in between, because a
+ * batch first waits for the writes of earlier batches, which have usually finished by then.
  *
- * A row that cannot be read fails the batches that want it, and no other; one that cannot be
- * written fails the table, since what was promised after it would be a lie.
+ * A row that cannot be read only fails the batches that need it. A row that cannot be written fails
+ * the table, because later promises would not hold.
  */
 #include "embedding/cache.h"
 
@@ -19,7 +19,7 @@ tn_status tn__cache_break(tn_embedding *e, tn_status status, const tn_error *err
     return status;
 }
 
-/* --- what has finished --- */
+/* --- finished transfers --- */
 
 static void move_arrived(tn_embedding *e, const tn__haul *it) {
     tn__slot *slot = &e->r.slots[it->slot];

@@ -1,14 +1,14 @@
-/* replay.c - what a policy would hit in a recorded run: the residents without their rows.
+/* replay.c - counts the hits of a policy in a recorded run, using the residents without their rows.
  *
- * Policies that see the future are told, for each lookup, the number of the next one of its row:
- * found from the end, with the last number seen of each row of the run.
+ * Policies that see the future get, for each lookup, the number of the next lookup of its row.
+ * These numbers are found from the end, with a table of the last number of each row.
  */
 #include <inttypes.h>
 
 #include "embedding/policy.h"
 #include "embedding/trace.h"
 
-#define REPLAY_SHOWS ((uint64_t)1 << 20) /* lookups between two words of progress */
+#define REPLAY_SHOWS ((uint64_t)1 << 20) /* lookups between progress reports */
 
 typedef struct replay {
     tn_context context;
@@ -16,9 +16,9 @@ typedef struct replay {
     uint32_t batch;
     tn__residents r;
     tn__hold hold;
-    uint64_t *next;       /* [lookups] of the row of each, or NULL */
-    uint64_t *next_of;    /* [batch], of its distinct rows */
-    uint64_t state_bytes; /* of the policy */
+    uint64_t *next;       /* [lookups] next lookup of each one's row, or NULL */
+    uint64_t *next_of;    /* [batch], for its distinct rows */
+    uint64_t state_bytes; /* for the policy */
     tn_error *error;
 } replay;
 
@@ -62,7 +62,7 @@ static replay_last *replay_find(replay_last *table, uint64_t count, uint32_t row
     return &table[place];
 }
 
-/* Fills `next`, and counts the rows of the run. */
+/* Fills in `next`, and counts the distinct rows of the run. */
 static tn_status replay_look_ahead(replay *it, uint64_t *cold) {
     uint64_t count = it->trace->count, room = 16;
     while (room < count + count / 2) room *= 2;
@@ -79,7 +79,7 @@ static tn_status replay_look_ahead(replay *it, uint64_t *cold) {
     return it->next != NULL ? TN_OK : tn__no_memory(it->error, "the future of a recorded run");
 }
 
-/* Of a row that stands in the batch several times the last one knows what comes after. */
+/* If a row occurs several times in the batch, its last place has the right number. */
 static void replay_tell_next(replay *it, uint64_t first) {
     for (uint32_t k = 0; k < it->hold.distinct_count; k++)
         it->r.slots[it->hold.distinct[k]].mark = k;
@@ -139,7 +139,7 @@ tn_status tn_embedding_replay(const tn_embedding_trace *trace,
                        .sample = options.sample != 0 ? options.sample : 16,
                        .random = {options.seed}},
                  .error = error};
-    /* More rows than lookups never come. */
+    /* a run cannot have more rows than lookups */
     if (it.r.slot_count > trace->count) it.r.slot_count = (uint32_t)trace->count;
     if (it.r.slot_count > TN__SLOTS_MAX) it.r.slot_count = TN__SLOTS_MAX;
     if (it.batch > trace->count) it.batch = (uint32_t)trace->count;

@@ -1,12 +1,12 @@
-/* residents.c - the index of rows, and the locks of batches (residents.h).
+/* residents.c - the index of resident rows, and the locks of batches (residents.h).
  *
- * The index probes linearly from a place that the row's hash gives, at most two of three places are
- * taken, and removing shifts back what follows: no tombstones, so that it is as fast after a
- * billion rows as after the first. Row and slot stand side by side: a hit costs one line of memory.
+ * The index uses linear probing from the row's hash, at most two thirds full. Removing an entry
+ * shifts back the following ones, so there are no tombstones and the index stays as fast after a
+ * billion rows. Row and slot are adjacent: a hit costs one cache line.
  *
- * A batch is locked in two rounds: first what is there, so that none of it is chosen to go; then
- * what is not. A row that goes for a batch that turns out to be too large is gone: the next batch
- * reads it again, which costs time and changes nothing.
+ * A batch is locked in two rounds: first the resident rows, so that none of them is evicted; then
+ * the others. If the batch turns out to be too large, rows evicted for it stay evicted: the next
+ * batch reads them again, which costs time but changes no result.
  */
 #include "embedding/policy.h"
 
@@ -59,8 +59,8 @@ void tn__residents_open(tn__residents *r) {
     if (r->policy->open != NULL) r->policy->open(r);
 }
 
-/* Fibonacci hashing: neighbours in the table, which many traces ask for together, come to lie far
- * from each other, so that runs of places stay short. */
+/* Fibonacci hashing: neighbouring rows, which many traces request together, get distant places, so
+ * that runs of used places stay short. */
 static uint32_t residents_home(const tn__residents *r, uint32_t row) {
     uint64_t hash = (row + UINT64_C(1)) * UINT64_C(0x9e3779b97f4a7c15);
     hash = (hash ^ hash >> 32) * UINT64_C(0xd6e8feb86659fd93);
@@ -71,7 +71,7 @@ static uint32_t residents_after(const tn__residents *r, uint32_t place) {
     return place + 1 < r->index_count ? place + 1 : 0;
 }
 
-/* Where the row is, or the free place where it would be. */
+/* The place of the row, or the free place where it belongs. */
 static uint32_t residents_place(const tn__residents *r, uint32_t row) {
     uint32_t place = residents_home(r, row);
     while (r->index[place].row != row && r->index[place].row != TN__ROW_NONE)
@@ -113,7 +113,7 @@ static bool residents_has_room(const tn__residents *r) {
     return r->used < r->slot_count || r->vacant != TN__SLOT_NONE || r->resident > r->locked;
 }
 
-/* A slot without a row. */
+/* Takes a slot without a row. */
 static tn_status residents_take(tn__residents *r, const tn__movers *movers, uint32_t *slot,
                                 tn_error *error) {
     if (r->vacant == TN__SLOT_NONE && r->used < r->slot_count) {
@@ -141,7 +141,7 @@ static void residents_lock(tn__residents *r, uint32_t slot, uint8_t mask, tn__ho
 
 /* --- batches --- */
 
-/* Rows that are there; the others get no slot. */
+/* Locks the resident rows; the others get no slot. */
 static void residents_hold_hits(tn__residents *r, uint8_t mask, const uint32_t *rows,
                                 tn__hold *hold) {
     for (uint32_t i = 0; i < hold->row_count; i++) {
@@ -158,7 +158,7 @@ static void residents_hold_hits(tn__residents *r, uint8_t mask, const uint32_t *
 static tn_status residents_hold_miss(tn__residents *r, uint8_t mask, uint32_t row, tn__hold *hold,
                                      const tn__movers *movers, uint32_t *slot, tn_error *error) {
     *slot = tn__residents_find(r, row);
-    if (*slot != TN__SLOT_NONE) return TN_OK; /* it was in this batch before */
+    if (*slot != TN__SLOT_NONE) return TN_OK; /* an earlier place of this batch has the same row */
     if (!residents_has_room(r)) return TN_E_EXHAUSTED;
     TN_TRY(residents_take(r, movers, slot, error));
     r->slots[*slot] = (tn__slot){.row = row, .flags = TN__SLOT_READING | TN__SLOT_FRESH};
@@ -168,7 +168,7 @@ static tn_status residents_hold_miss(tn__residents *r, uint8_t mask, uint32_t ro
     return TN_OK;
 }
 
-/* What is there stays, as if it had been used; what was to come is taken out again. */
+/* Resident rows stay, as if they had been used; rows to be read are removed again. */
 static void residents_undo(tn__residents *r, uint8_t mask, const tn__hold *hold) {
     for (uint32_t i = 0; i < hold->distinct_count; i++) {
         uint32_t slot = hold->distinct[i];

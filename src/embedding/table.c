@@ -1,12 +1,12 @@
 /* table.c - the file of a table.
  *
- * A page with the head, then row after row, each with what the rule keeps of it. A row is stored as
- * the bits in which it differs from its first values, which a counter makes of the seed, the row
- * and the column: so a row that was never updated is a hole of the file and takes no disk, no list
- * says which rows those are, and reading needs no case for them. With a scale of 0 the first values
- * are zeros, and the file has the rows as they are.
+ * A page with the head, then row after row, each with its optimizer state. A row is stored as the
+ * bits in which it differs from its initial values, which are computed from the seed, the row and
+ * the column. So a row that was never updated is a hole in the file and takes no disk space, no
+ * list of such rows is needed, and reading has no special case. With a scale of 0 the initial
+ * values are zeros, and the file has the rows as they are.
  *
- * Numbers are in the order of bytes of little-endian machines, as are all that this runs on.
+ * Numbers are little endian, as on all machines that this runs on.
  */
 #include "embedding/table.h"
 
@@ -30,7 +30,7 @@ typedef struct table_head {
     uint32_t type, rule;
     uint64_t seed;
     double scale;
-    uint64_t hash; /* of what stands before it */
+    uint64_t hash; /* of the bytes before it */
 } table_head;
 
 static const char *const table_rules[] = {
@@ -94,7 +94,7 @@ static table_head table_head_of(const tn_embedding_table *table) {
 
 uint64_t tn__table_identity(const tn_embedding_table *table) { return table_head_of(table).hash; }
 
-/* --- first values --- */
+/* --- initial values --- */
 
 /* Two numbers of 32 bits for two neighbours of a row: splitmix64's mixing of a counter. */
 static uint64_t table_draw(uint64_t key, uint64_t counter) {
@@ -199,7 +199,7 @@ tn_status tn__folder_sync(const char *path, tn_error *error) {
     int file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (file < 0) return tn__file_reason(folder, "open it", error);
     tn_status status = TN_OK;
-    if (fsync(file) != 0 && errno != EINVAL) /* some file systems have no such thing */
+    if (fsync(file) != 0 && errno != EINVAL) /* not supported by some file systems */
         status = tn__file_reason(folder, "write it to the disk", error);
     close(file);
     return status;
@@ -268,7 +268,7 @@ static tn_status table_is_free(const char *path, const tn_context *context, tn_e
     return TN_OK;
 }
 
-/* The whole file gets its name, unless there is one of that name meanwhile. */
+/* Names the complete file, unless a file of that name exists by now. */
 static tn_status table_write(const char *path, const tn_embedding_table *table, tn_error *error) {
     table_head head = table_head_of(table);
     tn__new_file part;

@@ -1,9 +1,9 @@
 /* trace.c - recorded lookups: read from text, or drawn by popularity.
  *
  * Ranks are drawn by rejection-inversion: the area below the density is inverted in closed form,
- * and the little by which the histogram differs is rejected, so that it takes no table and O(1) a
- * draw for any number of rows. Ranks are then spread over the rows by a multiplication modulo their
- * number, so that popular rows do not lie side by side.
+ * and the small difference to the histogram is rejected. So it needs no table, and O(1) per draw
+ * for any number of rows. Ranks are then spread over the rows by a multiplication modulo their
+ * number, so that popular rows are not neighbours.
  * Source: Hormann, Derflinger: Rejection-inversion to generate variates from monotone discrete
  * distributions, 1996.
  */
@@ -87,7 +87,7 @@ tn_status tn_embedding_trace_load(const char *path, const tn_context *context,
 
 /* --- drawn --- */
 
-/* The area below x^-s from 1 to x, and its inverse; both are exact enough near s = 1. */
+/* The area below x^-s from 1 to x, and its inverse; both are accurate also near s = 1. */
 static double trace_area(const tn__zipf *zipf, double x) {
     double power = 1 - zipf->exponent, log_x = log(x), t = power * log_x;
     return fabs(t) > 1e-8 ? log_x * expm1(t) / t : log_x * (1 + t / 2);

@@ -1,4 +1,4 @@
-/* trace.h - recorded lookups inside, and Zipf's law one draw at a time. */
+/* trace.h - the internals of recorded lookups, and Zipf's law one draw at a time. */
 #ifndef TN_EMBEDDING_TRACE_H
 #define TN_EMBEDDING_TRACE_H
 
@@ -14,8 +14,8 @@ struct tn_embedding_trace {
 
 typedef struct tn__zipf {
     double exponent;
-    double first, last; /* the areas that draws lie between */
-    double near;        /* so far above where it was drawn a rank is taken without a look */
+    double first, last; /* draws lie between these areas */
+    double near;        /* a rank this close above its draw is accepted at once */
     uint64_t rows, factor;
     tn__random random;
 } tn__zipf;

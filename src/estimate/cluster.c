@@ -1,20 +1,20 @@
-/* cluster.c - the time of an iteration: micro-batches through the stages, then gradients and
- * updates.
+/* cluster.c - computes the time of an iteration: micro-batches through the stages, then gradients
+ * and updates.
  */
 #include <math.h>
 
 #include "base/base.h"
 #include "estimate/cluster.h"
 
-#define CLUSTER_PASSES (UINT64_C(1) << 22) /* that are followed one by one */
+#define CLUSTER_PASSES (UINT64_C(1) << 22) /* passes that are simulated one by one */
 
 typedef struct cluster_run {
     const tn_cluster *cluster;
     const tn_large *large;
     tn__cluster_parts parts;
-    uint64_t rounds, count; /* micro-batches; pieces of layers of all stages */
+    uint64_t rounds, count; /* micro-batches; pieces of layers over all stages */
     double *time[TN__WAY_COUNT];
-    tn__cluster_work busy; /* of the stage that works longest, in the whole iteration */
+    tn__cluster_work busy; /* of the stage that works longest, over the whole iteration */
     double longest;
     tn_cluster_time made;
 } cluster_run;
@@ -46,8 +46,9 @@ static void cluster_stage(cluster_run *run, uint64_t stage) {
     run->busy = busy;
 }
 
-/* What a stage hands to the next, on each tensor rank: its share alone crosses the slow link, and
- * the fast one puts it together again, unless what lies between layers is divided anyway. */
+/* The time of passing activations to the next stage, on each tensor rank. Only its part crosses the
+ * slow link and is gathered over the fast one, unless activations between layers are divided
+ * anyway. */
 static double cluster_send(const cluster_run *run, double *slow) {
     const tn_large *large = run->large;
     double t = (double)large->tensor, bytes = (double)large->sequence * (double)large->micro;
@@ -77,8 +78,9 @@ static tn_status cluster_pass(cluster_run *run, tn_error *error) {
     return TN_OK;
 }
 
-/* Rings over the data ranks. With gradients divided each micro-batch's are sent, as nobody keeps
- * their sum whole; parameters divided are gathered for each forward and each backward pass. */
+/* Ring collectives over the data ranks. With divided gradients each micro-batch's are sent, because
+ * no rank keeps their whole sum. Divided parameters are gathered for each forward and each backward
+ * pass. */
 static void cluster_data(cluster_run *run, const tn_large_stage *stage) {
     const tn_large *large = run->large;
     double d = (double)large->data, count = (double)stage->parameters, rounds = (double)run->rounds;
@@ -104,7 +106,8 @@ static void cluster_total(cluster_run *run, const tn_large_estimate *estimate) {
     made->seconds = made->pass + made->data + made->update;
     made->bubble = 1 - run->longest / made->pass;
     double operations = estimate->flops;
-    if (run->large->recompute != TN_RECOMPUTE_FULL) { /* F has each layer's forward pass twice */
+    /* F contains the forward pass of each layer twice */
+    if (run->large->recompute != TN_RECOMPUTE_FULL) {
         double logits = 6 * (double)run->large->batch * (double)run->large->sequence *
                         (double)run->large->hidden * (double)run->large->vocabulary;
         operations = (operations - logits) * 3 / 4 + logits;

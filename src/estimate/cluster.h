@@ -1,9 +1,9 @@
-/* cluster.h - what the time of an iteration on many devices is made of.
+/* cluster.h - the parts of the time of an iteration on many devices.
  *
- *   cluster_work.c      a layer and what stands before and behind them, on one rank
- *   cluster_schedule.c  micro-batches through stages, in turn
- *   cluster.c           both together, and what follows the last backward pass
- *   cluster_search.c    the division that takes the least
+ *   cluster_work.c      a layer, and the operators before and after the layers, on one rank
+ *   cluster_schedule.c  micro-batches through stages, in the order of the schedule
+ *   cluster.c           both together, and the work after the last backward pass
+ *   cluster_search.c    the division that takes the least time
  */
 #ifndef TN_ESTIMATE_CLUSTER_H
 #define TN_ESTIMATE_CLUSTER_H
@@ -17,7 +17,7 @@ typedef struct tn__cluster_work {
 
 typedef enum tn__cluster_way { TN__FORWARD, TN__BACKWARD, TN__WAY_COUNT } tn__cluster_way;
 
-typedef struct tn__cluster_parts { /* by direction; what is run again counts as backward */
+typedef struct tn__cluster_parts { /* by direction; recomputation counts as backward */
     tn__cluster_work layer[TN__WAY_COUNT], first[TN__WAY_COUNT], last[TN__WAY_COUNT];
 } tn__cluster_parts;
 
@@ -27,15 +27,15 @@ static inline double tn__cluster_sum(const tn__cluster_work *work) {
     return work->products + work->other + work->tensor;
 }
 
-/* The link by which `ranks` neighbours, `apart` devices from one to the next, reach each other. */
+/* The link between `ranks` ranks that are `apart` devices from one another. */
 double tn__cluster_link(const tn_cluster *cluster, uint64_t ranks, uint64_t apart);
 
 /* Stages times pieces, stage p of piece v at [v * stages + p]. */
 typedef struct tn__schedule_job {
     uint64_t stages, pieces, rounds; /* micro-batches; a multiple of stages if pieces > 1 */
     const double *time[TN__WAY_COUNT];
-    /* stages x pieces x rounds: what a caller has bounded */
-    double send; /* from one stage to the next, beside what they compute */
+    /* stages x pieces x rounds: bounded by the caller */
+    double send; /* seconds to pass activations to the next stage */
 } tn__schedule_job;
 
 /* Seconds from the first forward to the last backward pass, 1F1B. Cost: stages x pieces x rounds.
@@ -43,10 +43,10 @@ typedef struct tn__schedule_job {
 TN_CHECKED tn_status tn__schedule_run(const tn__schedule_job *job, double *seconds,
                                       tn_error *error);
 
-/* Errors: E_INVALID (rates that are no positive numbers, no devices). */
+/* Errors: E_INVALID (a rate is not positive and finite, or no devices). */
 TN_CHECKED tn_status tn__cluster_check(const tn_cluster *cluster, tn_error *error);
 
-/* The caller's with its defaults. Errors: as tn_large_estimate_make. */
+/* The caller's description with defaults filled in. Errors: as tn_large_estimate_make. */
 TN_CHECKED tn_status tn__large_complete(const tn_large *given, tn_large *large, tn_error *error);
 
 #endif

@@ -1,7 +1,9 @@
-/* cluster_schedule.c - micro-batches through the stages of a pipeline, 1F1B, interleaved or not.
+/* cluster_schedule.c - simulates micro-batches through the stages of a pipeline, 1F1B, interleaved
+ * or not.
  *
  * A stage has a list of passes in a fixed order (program/passes.h). A pass begins when its stage is
- * free and what it reads has come from the part before it (behind it, on the way back).
+ * free and its input has arrived: from the part before it, or in the backward direction from the
+ * part after it.
  */
 #include "base/base.h"
 #include "estimate/cluster.h"
@@ -9,30 +11,30 @@
 
 typedef struct schedule_state {
     const tn__schedule_job *job;
-    double *done[TN__WAY_COUNT]; /* [part x rounds + round]: when; negative: not yet */
-    uint64_t *next;              /* [stage]: how many of its passes are done */
-    double *free;                /* [stage]: since when it waits */
+    double *done[TN__WAY_COUNT]; /* [part x rounds + round]: end of each pass; negative: not yet */
+    uint64_t *next;              /* [stage]: number of its passes that are done */
+    double *free;                /* [stage]: time from which it is free */
 } schedule_state;
 
 static tn__cluster_way schedule_way(const tn__pass *pass) {
     return pass->backward ? TN__BACKWARD : TN__FORWARD;
 }
 
-/* When what the pass reads is there; negative: not known yet. */
+/* When the input of the pass arrives; negative: not known yet. */
 static double schedule_ready(const schedule_state *state, const tn__pass *pass) {
     const tn__schedule_job *job = state->job;
     uint64_t parts = job->stages * job->pieces;
     bool forward = !pass->backward;
     if (forward && pass->part == 0) return 0;
     uint64_t from = forward ? pass->part - 1 : pass->part + 1;
-    if (!forward && from == parts) /* the loss: its own forward pass */
+    if (!forward && from == parts) /* the loss reads its own forward pass */
         return state->done[TN__FORWARD][pass->part * job->rounds + pass->round];
     double done = state->done[schedule_way(pass)][from * job->rounds + pass->round];
     bool crosses = job->stages > 1;
     return done < 0 ? done : done + (crosses ? job->send : 0);
 }
 
-/* Runs what can run on a stage. */
+/* Runs the passes of a stage that can run now. */
 static bool schedule_go_on(schedule_state *state, uint64_t stage) {
     const tn__schedule_job *job = state->job;
     const tn__passes passes = {job->stages, job->pieces, job->rounds, false};
@@ -50,7 +52,8 @@ static bool schedule_go_on(schedule_state *state, uint64_t stage) {
     return state->next[stage] > before;
 }
 
-/* Waves down and up: a pass reads from the stage beside it, so each wave takes many on. */
+/* Sweeps over the stages in both directions: a pass reads from a neighbouring stage, so each sweep
+ * advances many passes. */
 static double schedule_finish(schedule_state *state) {
     uint64_t stages = state->job->stages;
     bool moved = true;

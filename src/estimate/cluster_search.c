@@ -1,7 +1,7 @@
-/* cluster_search.c - the division of a transformer among devices that takes the least time.
+/* cluster_search.c - finds the division of a transformer among devices that takes the least time.
  *
- * All divisions are looked at: what does not fit costs a sum, what fits is timed unless a bound
- * already says that it is no faster: the operations of a rank at the device's rate.
+ * All divisions are examined. A division that does not fit costs one sum. One that fits is timed,
+ * unless a lower bound shows that it is no faster: the operations of a rank at the device's rate.
  */
 #include "base/base.h"
 #include "estimate/cluster.h"
@@ -11,11 +11,11 @@ typedef struct search_state {
     const tn_cluster_free *choices;
     tn_cluster_found best;
     bool any;
-    uint64_t least; /* memory, of what was tried */
+    uint64_t least; /* least memory of all tried divisions */
     tn_error *error;
 } search_state;
 
-/* No iteration is faster than its operations; with nothing computed again they are the fewest. */
+/* No iteration is faster than its operations, and their number is least without recomputation. */
 static double search_bound(const search_state *state, const tn_large_estimate *estimate) {
     return 0.75 * estimate->flops / ((double)state->cluster->devices * state->cluster->flops);
 }
@@ -31,7 +31,7 @@ static tn_status search_try(search_state *state, const tn_large *large) {
     tn_large_estimate memory;
     tn_cluster_time time;
     tn_status status = tn_large_estimate_make(large, &memory, NULL);
-    if (status == TN_E_INVALID) return TN_OK; /* what does not divide is no division */
+    if (status == TN_E_INVALID) return TN_OK; /* not divisible, so no valid division */
     TN_TRY(status);
     state->best.tried++;
     if (memory.largest.total < state->least) state->least = memory.largest.total;
@@ -121,7 +121,7 @@ static tn_status search_all(search_state *state, const tn_large *large, tn_error
             tn_size_format(state->cluster->memory, memory), tn_size_format(state->least, least));
 }
 
-/* Whatever divides nothing must make sense before anything is divided. */
+/* All values that are not divided must be valid before anything is divided. */
 static tn_status search_begin(const tn_large *large, tn_large *whole, tn_error *error) {
     tn_large it = *large;
     it.tensor = it.pipeline = it.data = it.micro = it.interleave = 1;

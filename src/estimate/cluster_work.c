@@ -1,14 +1,15 @@
-/* cluster_work.c - what a micro-batch takes on one rank: layers, embedding, loss.
+/* cluster_work.c - computes the time of a micro-batch on one rank: layers, embedding, loss.
  *
- * Products: 2 m n k operations, or the bytes of three matrices. All else moves bytes, of numbers
- * of `weight_bytes`, masks of one byte; operators that follow each other element by element are
- * one (bias + GELU, scale + mask + softmax, bias + dropout + add), as the published runs had them.
- * Backward: each product twice (by its input and by its weights), and twice the bytes of the rest.
+ * A matrix product takes 2 m n k operations, or the bytes of three matrices. All other operators
+ * move bytes: numbers of `weight_bytes`, masks of one byte. Elementwise operators that follow each
+ * other count as one (bias + GELU, scale + mask + softmax, bias + dropout + add), as in the
+ * published runs. Backward: each product twice (by its input and by its weights), and twice the
+ * bytes of the rest.
  */
 #include "base/base.h"
 #include "estimate/cluster.h"
 
-typedef struct work_rank { /* of one rank, tokens of one micro-batch */
+typedef struct work_rank { /* one rank, with the tokens of one micro-batch */
     const tn_cluster *cluster;
     const tn_large *large;
     double tokens, hidden, width, kv, inner, heads, outside;
@@ -32,7 +33,7 @@ static work_rank work_rank_of(const tn_cluster *cluster, const tn_large *large) 
     };
 }
 
-/* times: of as many products of that size. */
+/* times: the number of products of that size. */
 static void work_product(const work_rank *rank, tn__cluster_work *work, double times, double m,
                          double n, double k) {
     double size = rank->large->weight_bytes, operations = 2 * m * n * k / rank->cluster->flops;
@@ -40,13 +41,14 @@ static void work_product(const work_rank *rank, tn__cluster_work *work, double t
     work->products += times * (operations > bytes ? operations : bytes);
 }
 
-/* `numbers` that are read or written, `masks` bytes beside them. */
+/* `numbers` are read or written, and in addition `masks` bytes. */
 static void work_move(const work_rank *rank, tn__cluster_work *work, double numbers, double masks) {
     double bytes = numbers * rank->large->weight_bytes + (rank->masks ? masks : 0);
     work->other += bytes / rank->cluster->bytes_per_s;
 }
 
-/* Scores, softmax, values: what selective recomputation runs again. Each head by itself. */
+/* Scores, softmax, values: the operators that selective recomputation repeats. Each head
+ * separately. */
 static void work_attention(const work_rank *rank, tn__cluster_work *work, double times) {
     double s = (double)rank->large->sequence, head = (double)rank->large->head_size;
     double heads = rank->heads * (double)rank->large->micro, scores = heads * s * s;
@@ -74,8 +76,8 @@ double tn__cluster_link(const tn_cluster *cluster, uint64_t ranks, uint64_t apar
     return tn__mul_sat(ranks, apart) <= cluster->per_node ? cluster->fast : cluster->slow;
 }
 
-/* Two sums of all tokens in each direction; with sequence parallelism a gather and a scattered sum
- * each, of the same bytes. */
+/* Two sums over all tokens in each direction. With sequence parallelism each is a gather and a
+ * reduce-scatter of the same bytes. */
 static double work_sums(const work_rank *rank) {
     double t = (double)rank->large->tensor;
     double bytes = rank->tokens * rank->hidden * rank->large->weight_bytes;
@@ -93,7 +95,7 @@ static void work_layers(const work_rank *rank, tn__cluster_parts *parts) {
     back->tensor += work_sums(rank);
 }
 
-/* Rows of the table; behind the layers a normalisation, logits, and the loss in fp32. */
+/* Rows of the embedding table; after the layers a normalisation, logits, and the loss in fp32. */
 static void work_ends(const work_rank *rank, tn__cluster_parts *parts) {
     const tn_large *large = rank->large;
     double columns = (double)((large->vocabulary + large->tensor - 1) / large->tensor);
@@ -106,7 +108,7 @@ static void work_ends(const work_rank *rank, tn__cluster_parts *parts) {
         work_product(rank, last, times, rows, columns, rank->hidden);
         last->other += 2 * 4 * rows * columns / rank->cluster->bytes_per_s;
     }
-    /* one sum each: rows that other ranks have, and what the logits' input is blamed for */
+    /* one sum each: rows on other ranks, and the gradient of the logits' input */
     parts->first[TN__FORWARD].tensor = parts->last[TN__BACKWARD].tensor = work_sums(rank) / 2;
 }
 

@@ -1,8 +1,8 @@
-/* config.c - the sizes of a transformer for training, from a config.json of Hugging Face.
+/* config.c - reads the sizes of a transformer for training from a config.json of Hugging Face.
  *
- * What the file says is read as for running (llm_config.c). The formulas of large.c know fewer
- * kinds; where they would count other parameters than the matrices that are there, the family is
- * refused.
+ * The file is read by the same code as for running (llm_config.c). The formulas of large.c know
+ * fewer kinds of transformers. If they would count a different number of parameters than the
+ * matrices have, the family is an error.
  */
 #include <stdio.h>
 
@@ -57,7 +57,7 @@ static tn_status config_sequence(const tn__llm_reading *it, tn_large *large, tn_
     return TN_OK;
 }
 
-/* Whether the formulas count what is there. */
+/* Do the formulas count the parameters that exist? */
 static tn_status config_compare(const tn_large *large, const tn_llm *llm, tn_error *error) {
     tn_large alone = *large;
     tn_large_estimate estimate = {0};

@@ -1,10 +1,11 @@
-/* estimate.c - what a program will take: static memory, an arena or a pool, by part and by phase.
+/* estimate.c - estimates the memory of a program: static memory, an arena or a pool, by category
+ * and by phase.
  *
  * The arena is not estimated but planned, by the planners that plan a run; a pool is not modelled
- * but asked (serve.c). What is left to this file is bookkeeping: which static tensors are kept, who
- * lives under which policy, which instruction belongs to which phase.
+ * but run (serve.c). This file does the bookkeeping: which static tensors are kept, the live ranges
+ * under each policy, the phase of each instruction.
  *
- * Cost: planning, O(operands + lives log lives) beside it.
+ * Cost: planning, plus O(operands + lives log lives).
  */
 #include "estimate/estimator.h"
 #include "estimate/phases.h"
@@ -68,7 +69,7 @@ void tn__estimator_seen(tn__estimator *it, tn_phase phase, uint64_t total,
 
 /* --- static memory --- */
 
-/* Those that the occupancy has bodies for. */
+/* Static memory that the occupancy has bodies for. */
 static tn_status estimate_inside(tn__estimator *it) {
     uint32_t count = tn_occupancy_life_count(it->occupancy);
     const tn_life *lives = tn_occupancy_lives(it->occupancy);
@@ -169,7 +170,7 @@ static tn_status estimate_live(tn__estimator *it, uint64_t (*live)[TN_PART_COUNT
     return TN_OK;
 }
 
-/* The same bodies with the lives that the policies give them. */
+/* Plans the same bodies with the live ranges under the policies. */
 static tn_status estimate_plan_again(tn__estimator *it, uint64_t *arena) {
     tn_problem *problem = NULL;
     tn_layout layout = {0};
@@ -211,7 +212,7 @@ static tn_status estimate_plan(tn__estimator *it) {
     if (live == NULL) return tn__no_memory(it->error, "live bytes");
     TN_TRY(estimate_arena(it, &made->arena));
     TN_TRY(estimate_live(it, live));
-    uint64_t loaded = it->inside ? it->loaded : 0; /* above the base, before anything runs */
+    uint64_t loaded = it->inside ? it->loaded : 0; /* above the base, before any instruction runs */
     const uint64_t none[TN_PART_COUNT] = {0};
     tn__estimator_seen(it, TN_PHASE_LOAD, tn__add_sat(base, loaded), it->inside ? it->fixed : none,
                        0, 0);
@@ -228,7 +229,7 @@ static tn_status estimate_plan(tn__estimator *it) {
         listed = tn__add_sat(listed, made->part[part]);
     }
     made->part[TN_PART_RUNTIME] = it->options.runtime;
-    made->total = tn__add_sat(base, made->arena); /* the arena is taken whole */
+    made->total = tn__add_sat(base, made->arena); /* the arena is allocated whole */
     made->part[TN_PART_OVERHEAD] += made->total - listed;
     made->phase[TN_PHASE_CHECKPOINT] = tn__add_sat(tn__add_sat(base, loaded), made->largest_static);
     tn_assert(made->total >= most);

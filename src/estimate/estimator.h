@@ -1,7 +1,7 @@
-/* estimator.h - one estimate in the making: what its files share.
+/* estimator.h - the state of one estimate, shared by its files.
  *
  *   estimate.c   options, static memory, phases; the planned arena
- *   serve.c      a pool, asked as a run asks it
+ *   serve.c      a pool, which gets the requests of a run
  */
 #ifndef TN_ESTIMATE_ESTIMATOR_H
 #define TN_ESTIMATE_ESTIMATOR_H
@@ -10,10 +10,10 @@
 
 #include "base/base.h"
 
-typedef struct estimate_body { /* a body of the problem under the policies */
+typedef struct estimate_body { /* a body of the problem, under the policies */
     uint64_t bytes;
     uint32_t first, last; /* held in steps [first, last); last == steps: until the end */
-    tn_part part;         /* of its first life */
+    tn_part part;         /* of its first live range */
 } estimate_body;
 
 typedef struct tn__estimator {
@@ -29,15 +29,15 @@ typedef struct tn__estimator {
     uint8_t *phase; /* [steps] tn_phase of the first run */
     estimate_body *bodies;
     tn_static_block *statics;      /* [static_count] */
-    uint64_t fixed[TN_PART_COUNT]; /* static memory as it is asked for, by part */
+    uint64_t fixed[TN_PART_COUNT]; /* requested static memory, by category */
     uint64_t loaded;               /* all of it, aligned */
-    bool inside;                   /* it lies in the arena: bodies of the problem */
+    bool inside;                   /* static memory lies in the arena: bodies of the problem */
     tn_estimate made;
 } tn__estimator;
 
-/* What a kind of tensor counts as. */
+/* The category of a kind of tensors. */
 tn_part tn__part_of(tn_kind kind);
-/* Takes `total` into a phase, and as the whole estimate when it is the most so far. */
+/* Records `total` for a phase, and as the whole estimate if it is the maximum so far. */
 void tn__estimator_seen(tn__estimator *it, tn_phase phase, uint64_t total,
                         const uint64_t part[TN_PART_COUNT], uint32_t step, uint32_t run);
 tn_status tn__estimator_serve(tn__estimator *it); /* serve.c */

@@ -10,7 +10,7 @@
 
 #define HARDWARE_NAME_MOST 32
 
-/* In MiB, or as thousandths of the memory with a minus. */
+/* In MiB; if `mib` is negative, thousandths of the memory. */
 #define HARDWARE_USABLE(gib, mib)                                                                  \
     ((mib) > 0 ? (uint64_t)(mib) << 20 : ((uint64_t)(gib) << 30) / 1000 * (uint64_t)(-(mib)))
 #define HARDWARE_RATE(tera) ((tera) < 0 ? TN_RATE_UNKNOWN : (tera)*1e12)
@@ -39,7 +39,7 @@ const tn_hardware *tn_hardware_at(uint32_t index) {
     return index < tn_hardware_count() ? &hardware_table[index] : NULL;
 }
 
-/* "A100-80GB" as "A100-80": people write the unit behind the size. */
+/* "A100-80GB" as "A100-80": users may add the unit to the size. */
 static void hardware_without_unit(const char *name, char text[HARDWARE_NAME_MOST]) {
     size_t length = strlen(name);
     bool has_unit = length > 2 && isdigit((unsigned char)name[length - 3]) &&

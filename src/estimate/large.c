@@ -1,28 +1,29 @@
-/* large.c - transformers too large to draw as a graph: formulas, counted matrix by matrix.
+/* large.c - formulas for transformers that are too large to be built as a graph, counted matrix by
+ * matrix.
  *
- * They leave out the memory of a run time, fragmentation, and buffers of communication. Activations
- * are kept in numbers of 2 bytes. Per token and layer, with hidden size h, inner size f, q and v
+ * They leave out the memory of a run time, fragmentation, and communication buffers. Activations
+ * are stored in numbers of 2 bytes. Per token and layer, with hidden size h, inner size f, q and v
  * numbers of a query and of a key or value, a heads, divided by t tensor-parallel ranks:
  *
  *     fused attention    16 h  +  (4 q + 4 v + 4 a + 8 f) / t       (4 f without a gate)
  *     unfused            8 h  +  (4 q + 4 v + 8 f + 2 a s) / t
  *
- * Fused attention keeps no scores: query, key, value, output and a sum for each head. The 16 h are
- * two normalisations that compute in float32 (4 h each), their result and their output. Normalised
- * queries and keys keep 6 (q + v) more. Dropout keeps masks: 2 h, and unfused 3 a s. Unfused are
- * the formulas of Korthikanti et al. (2022), generalised to an inner layer of any width; for f = 4
- * h they are the published s b h (10 + 24/t + 5 a s / (h t)). Keys and values of fewer heads than
- * ranks are on more than one.
+ * Fused attention stores no scores, but query, key, value, output and a sum for each head. The 16 h
+ * are two normalisations that compute in float32 (4 h each), their result and their output.
+ * Normalised queries and keys need 6 (q + v) more. Dropout stores masks: 2 h, and unfused 3 a s.
+ * The unfused formulas are those of Korthikanti et al. (2022), generalised to an inner layer of any
+ * width; for f = 4 h they are the published s b h (10 + 24/t + 5 a s / (h t)). If there are fewer
+ * heads of keys and values than ranks, they are stored on several ranks.
  *
- * Selective recomputation keeps all but the core of attention (its output and sums, or its scores),
- * full recomputation the input of each layer, 2 h. At the peak one layer is there whole with the
- * gradients of its inner layer, 6 f. Logits and loss of cross-entropy in float32 keep 14 V of each
- * token (2 of the product, 4 of its copy, 4 of the gradient, 4 of a softmax), for as many tokens as
- * are computed at a time.
+ * Selective recomputation stores all but the core of attention (its output and sums, or its
+ * scores), full recomputation only the input of each layer, 2 h. At the peak one layer is stored
+ * whole with the gradients of its inner layer, 6 f. Logits and cross-entropy loss in float32 need
+ * 14 V for each token (2 of the product, 4 of its copy, 4 of the gradient, 4 of a softmax), for the
+ * number of tokens that are computed at a time.
  *
  * The first stage of p works on p micro-batches at once under 1F1B, stage i on p - i; interleaved
- * in v pieces a stage keeps 2 (p - i - 1) + (v - 1) p + 1 of them. ZeRO (Rajbhandari et al. 2020)
- * divides the state of the optimizer, then gradients, then parameters by the data-parallel ranks.
+ * in v pieces a stage stores 2 (p - i - 1) + (v - 1) p + 1 of them. ZeRO (Rajbhandari et al. 2020)
+ * divides the optimizer state, then gradients, then parameters by the data-parallel ranks.
  */
 #include <math.h>
 
@@ -30,13 +31,14 @@
 
 #include "estimate/cluster.h"
 
-#define LARGE_MOST (UINT64_C(1) << 40) /* of any member: products of a few fit a double exactly */
+/* limit of each member: products of a few fit a double exactly */
+#define LARGE_MOST (UINT64_C(1) << 40)
 
 static uint64_t large_or(uint64_t value, uint64_t otherwise) {
     return value != 0 ? value : otherwise;
 }
 
-/* The caller's, with defaults in place. */
+/* The caller's description with defaults filled in. */
 static tn_large large_complete(const tn_large *given) {
     tn_large it = *given;
     it.ffn = large_or(it.ffn, tn__mul_sat(4, it.hidden));
@@ -85,7 +87,7 @@ static tn_status large_check(const tn_large *it, tn_error *error) {
         if (members[i].value > LARGE_MOST || (members[i].needed && members[i].value == 0))
             TN_FAIL(error, TN_E_INVALID, "%s: %llu makes no sense", members[i].name,
                     (unsigned long long)members[i].value);
-    bool spread = it->kv_heads < it->tensor; /* each of them on several ranks */
+    bool spread = it->kv_heads < it->tensor; /* each head is on several ranks */
     const struct {
         const char *whole, *part;
         uint64_t a, b;
@@ -110,7 +112,7 @@ static tn_status large_check(const tn_large *it, tn_error *error) {
 
 static uint64_t large_width(const tn_large *it) { return tn__mul_sat(it->heads, it->head_size); }
 
-/* Of keys, or of values, on one of `tensor` ranks: a rank has at least one head. */
+/* The width of keys, or of values, on one of `tensor` ranks: a rank has at least one head. */
 static uint64_t large_kv_width(const tn_large *it, uint64_t tensor) {
     uint64_t heads = it->kv_heads / tensor;
     return tn__mul_sat(heads > 0 ? heads : 1, it->head_size);
@@ -118,13 +120,13 @@ static uint64_t large_kv_width(const tn_large *it, uint64_t tensor) {
 
 static uint64_t large_norm(const tn_large *it) { return (it->rms_norm ? 1 : 2) * it->hidden; }
 
-/* rows x columns, and a bias of `columns` unless there is none. */
+/* rows x columns, and a bias of `columns` unless `no_bias`. */
 static uint64_t large_product(uint64_t rows, uint64_t columns, bool no_bias) {
     return tn__add_sat(tn__mul_sat(rows, columns), no_bias ? 0 : columns);
 }
 
-/* Of one layer on one of `tensor` ranks: rows or columns of products are divided, normalisations
- * and the shifts behind a row-divided product are not. */
+/* Parameters of one layer on one of `tensor` ranks. Rows or columns of products are divided;
+ * normalisations and the biases after a row-divided product are not. */
 static uint64_t large_layer(const tn_large *it, uint64_t tensor) {
     uint64_t h = it->hidden, f = it->ffn / tensor, width = large_width(it) / tensor;
     uint64_t read = tn__add_sat(width, tn__mul_sat(2, large_kv_width(it, tensor)));
@@ -141,7 +143,7 @@ static uint64_t large_vocabulary(const tn_large *it, uint64_t tensor) {
     return tn__mul_sat((it->vocabulary + tensor - 1) / tensor, it->hidden);
 }
 
-/* What stands before the first layer, and behind the last. */
+/* Parameters before the first layer, and after the last. */
 static uint64_t large_first(const tn_large *it, uint64_t tensor) {
     uint64_t others = tn__mul_sat(tn__add_sat(it->positions, it->types), it->hidden);
     if (it->embedding_norm) others = tn__add_sat(others, large_norm(it));
@@ -162,9 +164,9 @@ static uint64_t large_saturate(double bytes) {
 
 typedef struct large_kept { /* bytes of one layer */
     double all;             /* without recomputation */
-    double core;            /* of them: the core of attention */
-    double input;           /* of the layer */
-    double backward;        /* gradients that are there while the layer runs back */
+    double core;            /* of which the core of attention */
+    double input;           /* input of the layer */
+    double backward;        /* gradients that exist during the layer's backward pass */
 } large_kept;
 
 static large_kept large_layer_unfused(const tn_large *it) {
@@ -172,7 +174,7 @@ static large_kept large_layer_unfused(const tn_large *it) {
     double h = (double)it->hidden, f = (double)it->ffn, outside = it->sequence_parallel ? t : 1;
     double core = (it->no_dropout ? 2.0 : 5.0) * (double)it->heads * (double)it->sequence * tokens;
     double kv = (double)large_kv_width(it, it->tensor), width = (double)large_width(it);
-    /* query 2, key and value 2 each, their result 2: 8h with as many of them as of queries */
+    /* query 2, key and value 2 each, their result 2: 8h if there are equally many heads of each */
     double inside = (4 * width / t + 4 * kv) * tokens;
     inside += ((it->gated ? 8 : 4) * tokens * f + core) / t;
     return (large_kept){.all = (it->no_dropout ? 8 : 10) * tokens * h / outside + inside,
@@ -199,23 +201,24 @@ static large_kept large_layer_kept(const tn_large *it) {
     return it->attention == TN_ATTENTION_UNFUSED ? large_layer_unfused(it) : large_layer_fused(it);
 }
 
-/* Pieces of a stage's layers whose forward pass is done and backward pass is not, at most. */
+/* The largest number of pieces of a stage's layers that are between their forward and backward
+ * pass. */
 static uint64_t large_flight(const tn_large *it, uint32_t stage) {
     uint64_t behind = it->pipeline - stage - 1, pieces = it->interleave;
     uint64_t rounds = tn__mul_sat(it->batch / it->data / it->micro, pieces);
     uint64_t flight = pieces == 1 ? behind + 1 : 2 * behind + (pieces - 1) * it->pipeline + 1;
-    return flight < rounds ? flight : rounds; /* no more than there are */
+    return flight < rounds ? flight : rounds; /* not more than exist */
 }
 
-/* Bytes of `layers` layers, of which `flight` micro-batches are kept: those kept from forward to
- * backward, and those that are there at the peak in addition. */
+/* Bytes of `layers` layers with `flight` micro-batches in flight: those stored from forward to
+ * backward, and those that exist only at the peak. */
 static void large_layers_kept(const tn_large *it, double layers, double *kept, double *more) {
     large_kept one = large_layer_kept(it);
     double selective = layers * (one.all - one.core) + one.core + one.backward;
     double full = layers * one.input + one.all + one.backward;
     tn_recompute recompute = it->recompute;
     if (recompute == TN_RECOMPUTE_FULL && full > selective)
-        recompute = TN_RECOMPUTE_SELECTIVE; /* a single layer: its input is kept anyway */
+        recompute = TN_RECOMPUTE_SELECTIVE; /* a single layer: its input is stored anyway */
     *kept = layers * (recompute == TN_RECOMPUTE_FULL        ? one.input
                       : recompute == TN_RECOMPUTE_SELECTIVE ? one.all - one.core
                                                             : one.all);
@@ -299,7 +302,7 @@ tn_status tn_large_estimate_make(const tn_large *large, tn_large_estimate *estim
     if (made.exact_parameters == UINT64_MAX)
         TN_FAIL(error, TN_E_INVALID, "2^64 parameters or more");
     made.ranks = tn__mul_sat(tn__mul_sat(it.tensor, it.pipeline), it.data);
-    /* Stages between the first and the last only shrink: later ones have less in flight. */
+    /* Stages between the first and the last need less: later ones have fewer in flight. */
     uint64_t looked[] = {0, 1, it.pipeline - 1};
     for (size_t i = 0; i < sizeof looked / sizeof *looked; i++) {
         tn_large_stage stage;

@@ -1,17 +1,18 @@
-/* llm.h - families of transformers: what a config.json says, and what matrices follow.
+/* llm.h - families of transformers: the meaning of a config.json, and the matrices that follow from
+ * it.
  *
  *   llm_config.c    a config.json: its fields, by name
- *   llm_fields.c    those fields, and what they decide
+ *   llm_fields.c    those fields, and their effects
  *   llm_families.c  the families: parts of each, and the defaults of its class
  *   llm_layers.c    the kind of each layer: attention in full or in a window, a state, experts
  *   llm_towers.c    the towers that read images: parameters of each kind
- *   llm_rows.c      the matrices of each kind of layer, and when they are there
+ *   llm_rows.c      the matrices of each kind of layer, and their conditions
  *   llm_count.c     sizes that follow from those of a file; parameters, cache
- *   llm_schemes.c   how matrices are stored, and the bytes of that
- *   llm_mix.c       llama.cpp's rules for that, tensor by tensor
+ *   llm_schemes.c   how matrices are stored, and their bytes
+ *   llm_mix.c       llama.cpp's rules for storage types, tensor by tensor
  *   llm_estimate.c  weights, cache, workspace
- *   llm_runtime.c   the share of the program that runs the model
  *   llm_place.c     several devices, and parts of the model in host memory
+ *   llm_runtime.c   the memory of the program that runs the model
  *   llm_gguf.c      the same sizes from a .gguf file
  */
 #ifndef TN_ESTIMATE_LLM_H
@@ -21,7 +22,7 @@
 
 #include "base/base.h"
 
-#define TN__LLM_MOST (UINT64_C(1) << 40) /* of any size in a file */
+#define TN__LLM_MOST (UINT64_C(1) << 40) /* limit of any size in a file */
 #define TN__LLM_LAYERS_MOST 8192u
 
 /* Sizes that a file says (llm_config.c has their names). */
@@ -81,9 +82,9 @@ typedef enum tn__llm_size {
     X(PROJECTS)       /* embeddings may be narrower than layers */                                 \
     X(NARROWED)       /* and are */                                                                \
     X(EXPERT)         /* a mixture of experts */                                                   \
-    X(NARROW)         /* whose width has a field of its own */                                     \
-    X(SHARING)        /* some of which every token takes */                                        \
-    X(SHARED_GATE)    /* or one, behind a gate */                                                  \
+    X(NARROW)         /* experts have a field for their width */                                   \
+    X(SHARING)        /* shared experts: every token uses them */                                  \
+    X(SHARED_GATE)    /* or one shared expert with a gate */                                       \
     X(ROUTER_BIAS) X(EXPERT_BIAS)                                                                  \
     X(CORRECTED)      /* a correction for each expert */                                           \
     X(MLA)            /* keys and values are compressed */                                         \
@@ -102,7 +103,7 @@ typedef enum tn__llm_size {
     X(OUTPUT_GATE)    /* queries are twice as wide: a gate of the output of attention */           \
     X(MTP)            /* layers that predict further tokens, with embeddings of their own */       \
     X(MTP_BARE)       /* or without */                                                             \
-    /* layers that keep a state; which layers do is told by llm_layers.c */                        \
+    /* layers that keep a state; llm_layers.c finds which */                                       \
     X(GDN) X(KDA) X(LIGHTNING) X(MAMBA) X(MAMBA2) X(CONV) X(RWKV)                                  \
     X(BOTH)           /* each layer has attention and a state */                                   \
     X(PURE)           /* no attention at all */                                                    \
@@ -150,69 +151,71 @@ typedef enum tn__llm_tower {
 typedef struct tn__llm_family {
     const char *type;
     uint64_t traits;
-    uint32_t pattern; /* of a window: 1 every layer, n all but each n-th */
-    struct {          /* defaults of the class, for fields that are not in the file */
+    uint32_t pattern; /* window pattern: 1 every layer, n all but each n-th */
+    struct {          /* defaults of the class, for missing fields */
         uint8_t field;
         uint64_t size;
     } otherwise[12]; /* size 0: no more */
-    struct {         /* names that this family alone gives to a size */
+    struct {         /* names of a size that only this family uses */
         uint8_t field;
         const char *name;
     } own[6];
-    const char *text; /* a wrapper: the family of the text, where the file does not name it */
+    const char *text; /* a wrapper: the family of its text, if the file does not name it */
     tn__llm_tower tower;
 } tn__llm_family;
 const tn__llm_family *tn__llm_family_find(const char *type); /* NULL: not known */
 
-/* Whether a family has this name for a size. */
+/* Does a family use this name for a size? */
 bool tn__llm_family_names(const char *key);
 
 #define TN__LLM_NAMES 8
 typedef struct tn__llm_field { /* a size */
-    uint64_t belongs;  /* families with none of these traits refuse it; 0: it is every family's */
-    uint64_t required; /* families with one of these need it */
+    uint64_t belongs;  /* families without these traits refuse it; 0: valid for every family */
+    uint64_t required; /* families with one of these traits require it */
     const char *names[TN__LLM_NAMES];
 } tn__llm_field;
 extern const tn__llm_field tn__llm_fields[TN__LLM_FIELD_COUNT];
 
 typedef struct tn__llm_flag { /* true or false */
     const char *name;
-    uint64_t sets;    /* traits that are there when it is true, and not when it is false */
-    uint64_t clears;  /* and the other way round */
-    uint64_t belongs; /* as of a size, but it is passed over */
+    uint64_t sets;    /* traits that exist if the flag is true, and not if it is false */
+    uint64_t clears;  /* traits that exist if it is false, and not if it is true */
+    uint64_t belongs; /* as for a size, but the flag is ignored */
     const char *only; /* model types, separated by blanks; NULL: all */
 } tn__llm_flag;
-extern const tn__llm_flag tn__llm_flags[]; /* to one without a name */
+extern const tn__llm_flag tn__llm_flags[]; /* ends with an entry without a name */
 
-/* Parts that no family here has; a flag that is false, or a number of at most `most`, means none.
+/* Parts that no family here supports; a false flag, or a number of at most `most`, means that the
+ * part is absent.
  */
 typedef struct tn__llm_part {
     const char *name, *why;
     int64_t most;
-    uint64_t unless; /* traits of families that do have it */
+    uint64_t unless; /* traits of families that support it */
 } tn__llm_part;
-extern const tn__llm_part tn__llm_parts[]; /* to one without a name */
+extern const tn__llm_part tn__llm_parts[]; /* ends with an entry without a name */
 
-/* Whether a field is one of these, or known to change nothing here. */
+/* Is the field one of these, or known to have no effect here? */
 bool tn__llm_is_known(const char *key);
 
-typedef struct tn__llm_reading {   /* of one file */
-    const tn__llm_family *family;  /* of the text */
-    const tn__llm_family *wrapper; /* around it; else the same */
+typedef struct tn__llm_reading {   /* the state of reading one file */
+    const tn__llm_family *family;  /* family of the text */
+    const tn__llm_family *wrapper; /* family of the wrapper; without one, the same */
     uint64_t traits;
     uint64_t size[TN__LLM_SIZE_COUNT]; /* 0: not there */
-    uint8_t kind[TN__LLM_LAYERS_MOST]; /* of each layer */
+    uint8_t kind[TN__LLM_LAYERS_MOST]; /* kind of each layer */
     bool shares_keys;                  /* keys are values: no matrix of values (gemma4) */
-    bool scaled_width;                 /* of lfm2: the width is two thirds, rounded up */
+    bool scaled_width;                 /* lfm2: the width is two thirds, rounded up */
     bool double_width;                 /* gemma4: layers that borrow a cache are twice as wide */
     bool mixed;                        /* experts next to an inner layer (gemma4) */
     uint64_t vision_layers;
     bool drops; /* dropout, in training */
 } tn__llm_reading;
 
-/* Sizes that follow from those of the file, and traits. E_INVALID: they do not fit together. */
+/* Computes sizes and traits that follow from those of the file. E_INVALID: they are
+ * inconsistent. */
 tn_status tn__llm_derive(tn__llm_reading *it, tn_error *error);
-typedef enum tn__llm_place { /* where matrices are; X in the table of rows */
+typedef enum tn__llm_place { /* where matrices occur; X in the table of rows */
                              TN__LLM_ONCE,
                              TN__LLM_LAYER,
                              TN__LLM_ATTENDS, /* layers with attention, in full or in a window */
@@ -235,18 +238,18 @@ typedef struct tn__llm_row {
     tn_llm_role role;
     tn__llm_place place;
     tn__llm_size rows, columns, each;
-    uint64_t with, without; /* traits: all of the first, none of the second */
+    uint64_t with, without; /* traits: it needs all of the first and none of the second */
 } tn__llm_row;
 /* The rows of this kind of transformer. */
 const tn__llm_row *tn__llm_rows(uint64_t traits, size_t *count);
 
 /* Matrices, counts, cache. */
 tn_status tn__llm_count(const tn__llm_reading *it, tn_llm *llm, tn_error *error);
-/* Adds layers to the group of the cache that keeps the same; with too many groups, to one that
- * keeps at least as much. */
+/* Adds layers to the group of the cache with the same sizes; if there are too many groups, to one
+ * with at least these sizes. */
 void tn__llm_cache_add(tn_llm_cache *cache, uint64_t layers, uint64_t window, uint64_t key,
                        uint64_t value);
-/* Bytes of a matrix of `index` in layer `layer` under a mix. */
+/* Bytes of a matrix in layer `layer` under a mix. */
 uint64_t tn__llm_mix_bytes(const tn_llm *llm, const tn_llm_weight *weight, uint32_t mix,
                            uint64_t layer);
 bool tn__llm_mix_varies(const tn_llm_weight *weight); /* from layer to layer */
@@ -258,18 +261,18 @@ uint64_t tn__llm_weight_in(const tn_llm *llm, uint32_t index, const tn_llm_schem
 uint32_t tn__llm_mix_find(const char *name);
 const char *tn__llm_mix_name(uint32_t mix); /* NULL: outside */
 
-/* Fills the share of the run time of an estimate that has weights, cache and workspace. */
+/* Fills in the run time's memory of an estimate that has weights, cache and workspace. */
 void tn__llm_runtime_add(const tn_llm *llm, const tn_llm_options *options, tn_llm_estimate *made);
 /* Turns the estimate of the whole model into that of the fullest device. */
 tn_status tn__llm_divide(const tn_llm *llm, const tn_llm_options *options, tn_llm_estimate *made,
                          tn_error *error);
 uint64_t tn__llm_runtime_pass(const tn_llm_options *options, uint64_t tokens);
-/* Bytes of the cache with `tokens` a sequence in layers without a window. */
+/* Bytes of the cache with `tokens` per sequence in layers without a window. */
 uint64_t tn__llm_cache_bytes(const tn_llm_cache_group *group, tn_weight_type type, uint64_t tokens);
 
 #ifndef TENURE_MINIMAL
 #include "base/json.h"
-/* tn_llm_config, and what it read. */
+/* tn_llm_config, and the values that it read. */
 tn_status tn__llm_config_read(const char *name, const void *bytes, size_t size,
                               tn__llm_reading *reading, tn_llm *llm, tn_error *error);
 /* "quantization_config", "dtype". */
@@ -277,7 +280,7 @@ tn_status tn__llm_stored(const json_t *root, const json_t *inner, tn_llm *llm, t
 /* The kinds of all layers, from the fields of `inner` (else `root`). */
 tn_status tn__llm_layers(tn__llm_reading *it, const json_t *inner, const json_t *root, tn_llm *llm,
                          tn_error *error);
-/* Parameters of the tower; E_UNSUPPORTED: its parts are not known. */
+/* Parameters of the tower; E_UNSUPPORTED: its parts are unknown. */
 tn_status tn__llm_tower_count(tn__llm_reading *it, const json_t *vision, tn_error *error);
 #endif
 

@@ -1,8 +1,8 @@
-/* llm_config.c - a config.json of Hugging Face: every field is read, refused, known to change
- * nothing here, or named as not known.
+/* llm_config.c - reads a config.json of Hugging Face: every field is used, refused, known to have
+ * no effect here, or reported as unknown.
  *
- * Families name the same things differently, so a size has several names. Text may be an object of
- * its own inside ("text_config"), where "vision_config" stands beside it.
+ * Families have different names for the same sizes, so a size has several names. The fields of the
+ * text may be in an inner object ("text_config"), next to "vision_config".
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +62,7 @@ static const char *config_name(const config_reading *it, uint32_t field, const j
     return NULL;
 }
 
-/* Sizes that a file cannot leave out by saying 0. */
+/* Sizes that a file cannot omit by saying 0. */
 static bool config_is_basic(uint32_t field) {
     return field == TN__LLM_HIDDEN || field == TN__LLM_LAYERS || field == TN__LLM_HEADS ||
            field == TN__LLM_VOCABULARY;
@@ -74,7 +74,7 @@ static bool config_may_be_list(uint32_t field) {
            field == TN__LLM_EXPERTS || field == TN__LLM_SHARED || field == TN__LLM_SHARED_INNER;
 }
 
-/* The number of a field; -1: it makes no sense. 0, false, [] and "auto" mean none. */
+/* The number of a field; -1: invalid. 0, false, [] and "auto" mean none. */
 static json_int_t config_number(uint32_t field, const json_t *value) {
     if (json_is_integer(value)) return json_integer_value(value);
     bool automatic = json_is_string(value) &&
@@ -91,7 +91,7 @@ static json_int_t config_number(uint32_t field, const json_t *value) {
     return json_array_size(value) == 0 || config_may_be_list(field) ? most : -1;
 }
 
-/* A list whose items differ is counted at its largest: said, and safe. */
+/* A list with different items is counted at its largest, an upper bound; a note says so. */
 static void config_note_list(const config_reading *it, const char *name, const json_t *value) {
     for (size_t i = 1; i < json_array_size(value); i++)
         if (!json_equal(json_array_get(value, 0), json_array_get(value, i))) {
@@ -133,7 +133,7 @@ static tn_status config_field(const config_reading *it, uint32_t field) {
 
 static bool config_asks(uint64_t required, uint64_t traits) { return (required & traits) != 0; }
 
-/* All that are missing, at once. */
+/* All missing sizes, in one message. */
 static tn_status config_missing(const config_reading *it) {
     char list[360] = "";
     size_t used = 0;
@@ -213,7 +213,7 @@ static void config_falcon(const config_reading *it) {
         it->to->traits &= ~HAS(SINGLE);
         if (it->to->size[TN__LLM_PARALLEL_NORMS] != 1) it->to->traits &= ~HAS(ONE_NORM);
     } else if ((it->to->traits & HAS(SINGLE)) == 0)
-        it->to->size[TN__LLM_KV_HEADS] = 0; /* as many as of queries, whatever the field says */
+        it->to->size[TN__LLM_KV_HEADS] = 0; /* as many as for queries, whatever the field says */
 }
 
 static tn_status config_positions(const config_reading *it) {
@@ -225,7 +225,7 @@ static tn_status config_positions(const config_reading *it) {
     return TN_OK;
 }
 
-/* A tower whose parts are not known leaves the parameters open, and the cache known. */
+/* A tower with unknown parts leaves the parameters unknown, but the cache known. */
 static tn_status config_tower(const config_reading *it, const json_t *vision) {
     const json_t *audio = json_object_get(it->root, "audio_config");
     tn_error why;
@@ -293,7 +293,7 @@ static void config_unread(const config_reading *it, const json_t *object) {
     }
 }
 
-/* Masks of dropout are kept by training unless every key about it says 0. */
+/* Training stores masks of dropout unless every field about it says 0. */
 static tn_status config_drops(const config_reading *it) {
     static const char *const keys[] = {"attention_dropout",
                                        "attn_pdrop",
@@ -318,7 +318,7 @@ static tn_status config_drops(const config_reading *it) {
 
 /* --- all of it --- */
 
-/* Without a "model_type" the keys tell LLaMA's kind, BERT's and GPT-2's. */
+/* Without a "model_type" the fields identify LLaMA's kind, BERT's and GPT-2's. */
 static const char *config_guess(const config_reading *it) {
     it->llm->guessed = true;
     return config_get(it, "rms_norm_eps") != NULL      ? "llama"
@@ -326,7 +326,7 @@ static const char *config_guess(const config_reading *it) {
                                                        : "gpt2";
 }
 
-/* The text of a wrapper is a family of its own, which the file names or the wrapper implies. */
+/* The text of a wrapper has a family of its own, which the file names or the wrapper implies. */
 static const tn__llm_family *config_text(const config_reading *it, const tn__llm_family *wrapper) {
     const char *type = json_string_value(json_object_get(it->inner, "model_type"));
     const tn__llm_family *text = NULL;
@@ -361,7 +361,7 @@ static tn_status config_type(config_reading *it) {
     return TN_OK;
 }
 
-/* A field that is null is off: the default of the class is for one that is not there. */
+/* A field that is null is off: the default of the class is only for missing fields. */
 static void config_otherwise(const config_reading *it) {
     for (uint32_t i = 0; i < 12 && it->to->family->otherwise[i].size > 0; i++) {
         uint32_t field = it->to->family->otherwise[i].field;
@@ -374,7 +374,7 @@ static void config_otherwise(const config_reading *it) {
     }
 }
 
-/* Layers may be counted by a list or a string of them alone. */
+/* The number of layers may be given only by the length of a list or a string. */
 static void config_layer_count(const config_reading *it) {
     const json_t *list = config_get(it, "layers_block_type");
     const json_t *text = config_get(it, "hybrid_override_pattern");
@@ -383,13 +383,13 @@ static void config_layer_count(const config_reading *it) {
     *layers = json_is_array(list) ? json_array_size(list) : json_string_length(text);
 }
 
-/* Small objects and flags that decide about sizes. */
+/* Small objects and flags that affect sizes. */
 static void config_switches(const config_reading *it) {
     uint64_t *size = it->to->size;
     uint64_t experts = HAS(EXPERT) | HAS(NARROW) | HAS(CORRECTED);
     bool hybrid = (it->to->traits & TN__LLM_STATES) != 0;
     if (hybrid && (it->to->traits & HAS(EXPERT)) != 0 && size[TN__LLM_EXPERTS] <= 1) {
-        it->to->traits &= ~experts; /* the dense members of a family of mixtures */
+        it->to->traits &= ~experts; /* the dense models of a family of mixtures */
         if ((it->to->traits & HAS(PARTS)) == 0 && size[TN__LLM_SHARED_INNER] > 0)
             size[TN__LLM_INNER] = size[TN__LLM_SHARED_INNER];
     }
@@ -415,7 +415,7 @@ static void config_gated(const config_reading *it) {
         it->to->traits |= HAS(GATED);
 }
 
-/* Of a classifier: as many names as it tells apart. */
+/* The number of classes of a classifier: the number of its names. */
 static void config_labels(const config_reading *it) {
     const json_t *labels = config_get(it, "id2label");
     uint64_t *size = it->to->size;
@@ -452,8 +452,7 @@ static tn_status config_read(config_reading *it) {
     return tn__llm_count(it->to, it->llm, it->error);
 }
 
-/* Python writes Infinity and NaN, which are no JSON: numbers of the same length take their place.
- */
+/* Python writes Infinity and NaN, which are not JSON: numbers of the same length replace them. */
 static void config_numbers(char *text, size_t size) {
     bool inside = false;
     for (size_t i = 0; i < size; i++) {

@@ -1,4 +1,4 @@
-/* llm_count.c - from the sizes of a file to matrices, parameters and the cache of a token. */
+/* llm_count.c - computes matrices, parameters and the cache of a token from the sizes of a file. */
 #include <stdio.h>
 
 #include "estimate/llm.h"
@@ -14,7 +14,7 @@ static void count_widths(tn__llm_reading *it) {
     if (SIZE(it, WINDOW_HEADS) == 0) SIZE(it, WINDOW_HEADS) = heads;
     if (SIZE(it, WINDOW_KV_HEADS) == 0) SIZE(it, WINDOW_KV_HEADS) = SIZE(it, KV_HEADS);
     if (SIZE(it, WINDOW_HEAD_SIZE) == 0) SIZE(it, WINDOW_HEAD_SIZE) = SIZE(it, HEAD_SIZE);
-    if (HAS(it, GEMMA4)) { /* the plain fields are those of windows, others of layers in full */
+    if (HAS(it, GEMMA4)) { /* the plain fields describe windows, others describe full attention */
         if (SIZE(it, GLOBAL_KV_HEADS) > 0) SIZE(it, KV_HEADS) = SIZE(it, GLOBAL_KV_HEADS);
         if (SIZE(it, GLOBAL_HEAD_SIZE) > 0) SIZE(it, HEAD_SIZE) = SIZE(it, GLOBAL_HEAD_SIZE);
     }
@@ -201,7 +201,7 @@ typedef struct count_span { /* layers of a place */
     bool scattered;
 } count_span;
 
-/* The kinds of the layers of a place, any of them; 0: it is no place of layers over tokens. */
+/* The kinds of the layers at a place; 0: the place is not in layers over tokens. */
 static const uint8_t count_kinds[TN__LLM_PLACES] = {
     [TN__LLM_LAYER] = UINT8_MAX,
     [TN__LLM_ATTENDS] = TN__LLM_KIND_FULL | TN__LLM_KIND_WINDOW,
@@ -229,7 +229,7 @@ static count_span count_span_of(const tn__llm_reading *it, tn__llm_place place) 
     return span;
 }
 
-/* A layer that predicts a further token attends in full. */
+/* A layer that predicts a further token has full attention. */
 static count_span count_span_ahead(const tn__llm_reading *it, tn__llm_place place) {
     uint8_t kind = TN__LLM_KIND_FULL;
     kind |= HAS(it, EXPERT) ? TN__LLM_KIND_SPARSE : TN__LLM_KIND_DENSE;
@@ -368,7 +368,7 @@ static void count_sizes(const tn__llm_reading *it, tn_llm *llm) {
                                     : count_widest(SIZE(it, QUERY), SIZE(it, WINDOW_QUERY));
     llm->key_width =
         HAS(it, MLA) ? SIZE(it, DOWN) : count_widest(SIZE(it, KEY), SIZE(it, WINDOW_KEY));
-    if (state) { /* what a state's product makes of a token: as wide as queries and keys */
+    if (state) { /* output of a state's projection: as wide as queries and keys */
         uint64_t in = count_widest(SIZE(it, GDN_IN), SIZE(it, STATE_IN));
         llm->query_width = count_widest(llm->query_width, in);
         llm->query_width = count_widest(llm->query_width, SIZE(it, KDA_WIDTH));

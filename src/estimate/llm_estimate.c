@@ -1,4 +1,5 @@
-/* llm_estimate.c - the bytes of a transformer that runs: weights, cache, workspace, run time. */
+/* llm_estimate.c - estimates the bytes of running a transformer: weights, cache, workspace, run
+ * time. */
 #include <stdio.h>
 
 #include "estimate/llm.h"
@@ -131,7 +132,7 @@ tn_status tn_llm_estimate_make(const tn_llm *llm, const tn_llm_options *options,
     return TN_OK;
 }
 
-/* --- the most that fits --- */
+/* --- the largest configuration that fits --- */
 
 static bool estimate_fits(const tn_llm *llm, const tn_llm_options *options, uint64_t limit,
                           bool longest, uint64_t count) {
@@ -150,7 +151,7 @@ uint64_t tn_llm_most(const tn_llm *llm, const tn_llm_options *options, uint64_t 
         high *= 2;
     }
     if (high > most + 1) high = most + 1;
-    while (high - low > 1) { /* low fits, high does not or is not asked */
+    while (high - low > 1) { /* low fits; high does not fit, or is not wanted */
         uint64_t middle = low + (high - low) / 2;
         if (estimate_fits(llm, options, limit, longest, middle))
             low = middle;

@@ -1,8 +1,8 @@
 /* llm_families.c - the parts of each family of transformers, by its "model_type".
  *
- * A row is everything that is known of a family: its parts (traits), the kinds of its layers, the
- * defaults of its class, and the names that it alone gives to a size. A new family of known parts
- * is a new row. tests/estimate/test_families.c holds the rows against published counts.
+ * A row describes a family completely: its parts (traits), the kinds of its layers, the defaults of
+ * its class, and the names of sizes that only it uses. A new family of known parts is a new row.
+ * tests/estimate/test_families.c compares the rows with published counts.
  */
 #include "estimate/llm.h"
 

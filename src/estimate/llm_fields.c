@@ -1,5 +1,5 @@
-/* llm_fields.c - the fields of a config.json: sizes, flags, parts that no family here has, and what
- * changes neither parameters nor cache.
+/* llm_fields.c - the fields of a config.json: sizes, flags, parts that no family here supports, and
+ * fields that affect neither parameters nor cache.
  */
 #include "estimate/llm.h"
 
@@ -166,7 +166,7 @@ const tn__llm_part tn__llm_parts[] = {
     {NULL, NULL, 0, 0},
 };
 
-/* Fields that change neither parameters nor cache. */
+/* Fields that affect neither parameters nor cache. */
 static const char *const fields_harmless[] = {
     "*_alpha",
     "*_chunk_size",

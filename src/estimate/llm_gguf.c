@@ -1,11 +1,11 @@
-/* llm_gguf.c - sizes and cache of a transformer from the keys of a .gguf file, as llama.cpp reads
- * them.
+/* llm_gguf.c - reads sizes and cache of a transformer from the keys of a .gguf file, as llama.cpp
+ * does.
  *
- * The windows and states of an architecture are compiled into llama.cpp, and a file need not repeat
- * them: gguf_archs is that knowledge, a row for each architecture. An architecture without a row
- * has all its layers in full, which is what llama.cpp does and the safe side; the answer says so
- * unless the architecture is known to be plain. One without a row whose keys speak of states is
- * refused: its cache is not known.
+ * The windows and states of an architecture are compiled into llama.cpp and need not be in the
+ * file: the table gguf_archs contains them, a row for each architecture. For an architecture
+ * without a row all layers count as full attention, as in llama.cpp; this is an upper bound, and
+ * the result says so unless the architecture is known to be plain. An architecture without a row
+ * but with keys about states is an error, because its cache is unknown.
  * Source: llama.cpp b10256 (llama-model.cpp, llama-hparams.cpp, llama-kv-cache.cpp,
  * llama-memory-recurrent.cpp); its own context sizes for 28 files are in
  * tests/estimate/test_gguf_cache.c.
@@ -14,19 +14,19 @@
 
 #include "estimate/llm.h"
 
-typedef enum gguf_state { /* layers that keep a state of a constant size */
+typedef enum gguf_state { /* which layers keep a state of a constant size */
                           GGUF_NONE,
-                          GGUF_ALL,      /* every layer, and none has attention */
-                          GGUF_BOTH,     /* every layer, and every one has attention */
+                          GGUF_ALL,      /* every layer, without attention */
+                          GGUF_BOTH,     /* every layer, in addition to attention */
                           GGUF_NO_HEADS, /* layers with 0 heads of keys */
                           GGUF_NO_PARTS, /* layers with neither heads of keys nor an inner layer */
                           GGUF_INTERVAL  /* all but each full_attention_interval-th */
 } gguf_state;
 
 typedef enum gguf_list {                /* what sliding_window_pattern decides */
-                         GGUF_COMPILED, /* nothing: the compiled pattern stands */
+                         GGUF_COMPILED, /* ignored: the compiled pattern counts */
                          GGUF_LISTED,   /* a list replaces the compiled pattern */
-                         GGUF_ONLY      /* there is no compiled pattern */
+                         GGUF_ONLY      /* only the list: there is no compiled pattern */
 } gguf_list;
 
 typedef enum gguf_index {
@@ -38,10 +38,10 @@ typedef enum gguf_index {
 
 typedef struct gguf_arch {
     const char *name;
-    uint32_t window; /* without a key; 0: none */
-    uint32_t period; /* of layers in full; 1: every layer has a window */
-    bool first;      /* in full is the first of a period, else the last */
-    bool fixed;      /* the compiled window counts, whatever the key says (but 0: none) */
+    uint32_t window; /* used without a key; 0: no window */
+    uint32_t period; /* of full attention; 1: every layer has a window */
+    bool first;      /* full attention is first in a period, else last */
+    bool fixed;      /* the compiled window counts, not the key (except 0: none) */
     gguf_list list;
     gguf_state state;
     gguf_index index;
@@ -100,7 +100,7 @@ static const gguf_arch gguf_archs[] = {
     {"step35", .list = GGUF_ONLY, .not_further = true},
 };
 
-/* Architectures whose layers all attend in full, so that there is nothing to say. */
+/* Architectures with full attention in all layers, for which no note is needed. */
 static const char *const gguf_plain[] = {
     "apertus",     "arcee",     "arctic",     "baichuan",   "bailingmoe", "bailingmoe2",
     "bloom",       "chatglm",   "codeshell",  "cogvlm",     "command-r",  "dbrx",
@@ -118,7 +118,7 @@ static const char *const gguf_plain[] = {
 typedef struct gguf_reading {
     const tn_weights *weights;
     const char *type;
-    const gguf_arch *arch; /* NULL: it has no row */
+    const gguf_arch *arch; /* NULL: no row */
     uint64_t cached;       /* layers that may have a cache */
     uint64_t window, interval, borrowed;
     tn_error *error;
@@ -137,7 +137,7 @@ static bool gguf_find(const gguf_reading *it, const char *name, uint64_t *number
     return tn_weights_number(it->weights, key, number);
 }
 
-/* A key that must be there. */
+/* A key that must exist. */
 static tn_status gguf_need(const gguf_reading *it, const char *name, uint64_t *number) {
     if (gguf_find(it, name, number) && *number >= 1 && *number <= TN__LLM_MOST) return TN_OK;
     TN_FAIL(it->error, TN_E_INVALID, "the file has no key %.39s.%s with a number above 0", it->type,
@@ -175,7 +175,7 @@ static bool gguf_is(const gguf_reading *it, const char *type) {
 
 /* --- windows --- */
 
-/* The window of layers that have one; 0: none has. */
+/* The window of the layers that have one; 0: no layer has one. */
 static uint64_t gguf_window(const gguf_reading *it, uint64_t layers) {
     const gguf_arch *arch = it->arch;
     uint64_t window = 0;
@@ -199,7 +199,8 @@ static tn_status gguf_is_windowed(const gguf_reading *it, uint64_t layer, bool *
         *windowed = value != 0;
         return TN_OK;
     }
-    if (arch->list == GGUF_ONLY) { /* a number: all or none; no key: in full, which is safe */
+    /* a number: all or none; without a key full attention, an upper bound */
+    if (arch->list == GGUF_ONLY) {
         *windowed = gguf_find(it, name, &value) && value != 0;
         return TN_OK;
     }
@@ -262,7 +263,7 @@ static tn_status gguf_state_size(const gguf_reading *it, const tn_llm *llm, uint
     return TN_OK;
 }
 
-/* Keys of states in a file whose architecture has no row. */
+/* The first key about states in a file without a row for its architecture. */
 static const char *gguf_unknown_state(const gguf_reading *it) {
     static const char *const names[] = {"ssm.state_size", "ssm.conv_kernel",
                                         "wkv.head_size",  "shortconv.l_cache",
@@ -277,7 +278,7 @@ static const char *gguf_unknown_state(const gguf_reading *it) {
 
 typedef struct gguf_widths { /* of one head */
     uint64_t key, value, window_key, window_value;
-    bool compressed; /* the cache holds keys alone */
+    bool compressed; /* the cache only holds keys */
 } gguf_widths;
 
 static tn_status gguf_read_widths(const gguf_reading *it, const tn_llm *llm, gguf_widths *to) {
@@ -317,7 +318,7 @@ static tn_status gguf_add_index(const gguf_reading *it, uint64_t layer, tn_llm_c
     return TN_OK;
 }
 
-/* One layer: attention in full or in a window, a state, or neither. */
+/* One layer: full attention or a window, a state, or neither. */
 static tn_status gguf_add_layer(const gguf_reading *it, const gguf_widths *widths, uint64_t layer,
                                 tn_llm *llm) {
     uint64_t heads = 0, query_heads = 0;
@@ -339,7 +340,8 @@ static tn_status gguf_add_layer(const gguf_reading *it, const gguf_widths *width
     return gguf_add_index(it, layer, &llm->cache);
 }
 
-/* Layers that may have a cache: further ones are not run, and mostly have one all the same. */
+/* Layers that may have a cache: layers for further tokens are not run, but most have a cache all
+ * the same. */
 static tn_status gguf_layers(gguf_reading *it, const tn_llm *llm) {
     uint64_t further = 0, loops = 1;
     gguf_find(it, "nextn_predict_layers", &further);
@@ -444,7 +446,7 @@ static tn_status gguf_heads(const gguf_reading *it, tn_llm *llm) {
             "the file has no key %.39s.attention.head_count with a number above 0", it->type);
 }
 
-/* Layers without a tensor: the file is a part of its model. */
+/* The number of layers without a tensor: then the file is only a part of its model. */
 static uint64_t gguf_missing(const tn_weights *weights, uint64_t layers) {
     bool seen[TN__LLM_LAYERS_MOST] = {false};
     uint64_t missing = 0;
@@ -479,7 +481,7 @@ tn_status tn_llm_gguf(const tn_weights *weights, tn_llm *llm, tn_error *error) {
     if (table != NULL && table->rank == 2) llm->vocabulary = (uint64_t)table->shape[0];
     if (llm->vocabulary == 0) gguf_find(&it, "vocab_size", &llm->vocabulary);
     if (llm->vocabulary > TN__LLM_MOST) TN_FAIL(error, TN_E_INVALID, "a vocabulary above 2^40");
-    llm->gated = true; /* not less than without a gate, where the first layer is of another kind */
+    llm->gated = true; /* not less than without a gate, if the first layer is of another kind */
     TN_TRY(gguf_inner(&it, llm));
     TN_TRY(gguf_cache(&it, llm));
     llm->missing = gguf_missing(weights, llm->layers);

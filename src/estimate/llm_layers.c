@@ -1,9 +1,9 @@
-/* llm_layers.c - the kind of each layer: attention in full or in a window, a state of a constant
- * size, an inner layer or experts, a cache of its own or that of another layer.
+/* llm_layers.c - finds the kind of each layer: full attention or a window, a state of a constant
+ * size, an inner layer or experts, its own cache or that of another layer.
  *
- * Files say it in some fifteen ways: lists of words, strings of letters, lists of numbers, periods.
- * Each way is a function that sets the kinds where its field is there; the first that finds its
- * field decides. A word that is not known counts as attention in full and is named.
+ * Files describe this in some fifteen ways: lists of words, strings of letters, lists of numbers,
+ * periods. Each way has a function that sets the kinds if its field exists; the first that finds
+ * its field decides. An unknown word counts as full attention and is reported.
  */
 #include <stdio.h>
 
@@ -33,7 +33,7 @@ static const json_t *layers_get(const layers_reading *it, const char *key) {
     return value != NULL && !json_is_null(value) ? value : NULL;
 }
 
-/* A list with an item for each layer; NULL: there is none. */
+/* A list with an item for each layer; NULL: not present. */
 static tn_status layers_list(const layers_reading *it, const char *key, const json_t **list) {
     *list = layers_get(it, key);
     if (*list == NULL || (json_is_array(*list) && json_array_size(*list) == 0)) {
@@ -57,7 +57,7 @@ static void layers_name(const layers_reading *it, const char *word) {
 
 typedef struct layers_word {
     const char *word;
-    uint8_t kind; /* 0: refused, where the family has no such part */
+    uint8_t kind; /* 0: an error, if the family has no such part */
     bool state, expert;
 } layers_word;
 

@@ -1,8 +1,9 @@
-/* llm_mix.c - llama.cpp's mixes: the type of each tensor of a .gguf file.
+/* llm_mix.c - llama.cpp's mixes: the storage type of each tensor of a .gguf file.
  *
- * Vectors, the router and tables of positions stay in 32 bits. Of the rest each mix has a type, and
- * others for what suffers most: the output matrix, values, the way down, in some layers or all. A
- * row that is no whole number of blocks gets a type of smaller blocks.
+ * Vectors, the router and tables of positions stay in 32 bits. For the rest each mix has a main
+ * type, and other types for tensors that lose most from quantisation: the output matrix, values,
+ * the down projection, in some layers or all. A row that is not a whole number of blocks gets a
+ * type of smaller blocks.
  * Source: the rules of llama-quant.cpp, without an importance matrix; tests/estimate/test_llm.c has
  * the published sizes.
  */
@@ -13,13 +14,13 @@
 typedef enum mix_when {
     NEVER,
     ALWAYS,
-    MORE,    /* an eighth of the layers at both ends, and every third between */
+    MORE,    /* an eighth of the layers at both ends, and every third in between */
     FIRST_4, /* layers */
-    EIGHTH,  /* of the layers, the first */
-    SHARED   /* four heads of queries or more use one of values */
+    EIGHTH,  /* the first eighth of the layers */
+    SHARED   /* four or more heads of queries share one of values */
 } mix_when;
 
-/* A layer whose number is not known: each rule that may hold does, which takes the most bytes. */
+/* A layer with an unknown number: every rule that may apply does, which takes the most bytes. */
 #define MIX_ANY UINT64_MAX
 
 typedef struct mix_rule {
@@ -30,9 +31,10 @@ typedef struct mix_rule {
 typedef struct mix_row {
     const char *name;
     tn_weight_type type, head;
-    mix_rule value, down, output; /* of attention's value, of the way back, of attention's output */
-    tn_weight_type otherwise;     /* of values, where its rule does not hold */
-    bool few;                     /* 2 to 4 bits: rules for 8 experts and 80 layers */
+    /* of attention's value, of the down projection, of attention's output */
+    mix_rule value, down, output;
+    tn_weight_type otherwise; /* of values, if its rule does not apply */
+    bool few;                 /* 2 to 4 bits: rules for 8 experts and 80 layers */
     tn_weight_type experts;
 } mix_row;
 
@@ -153,7 +155,7 @@ static bool mix_is_tied(const tn_llm *llm) {
     return true;
 }
 
-/* Whether some mix has another type for it in other layers. */
+/* Does some mix store it in different types in different layers? */
 bool tn__llm_mix_varies(const tn_llm_weight *weight) {
     return !weight->scattered && (mix_is(weight, "v_proj") || mix_is(weight, "kv_b_proj") ||
                                   mix_is(weight, "o_proj") || mix_is(weight, "down_proj"));
@@ -176,7 +178,7 @@ static tn_weight_type mix_type(const tn_llm *llm, const tn_llm_weight *weight, c
     return mix_is(weight, "down_proj") ? mix_of(llm, mix->down, layer, base) : base;
 }
 
-/* A type whose blocks fit into a row. */
+/* A type whose blocks divide a row. */
 static tn_weight_type mix_fitting(tn_weight_type type, uint64_t columns) {
     if (columns % tn_weight_type_block(type) == 0) return type;
     switch (type) {

@@ -1,6 +1,8 @@
-/* llm_rows.c - the matrices of transformers: one row each, with the kind of layers that have it and
- * the traits of the families that do. A row with a size of 0 is not there, so an optional part
- * needs no trait of its own. Parameters, bytes and cache of a family follow from its rows.
+/* llm_rows.c - the matrices of transformers: one row each, with the kind of layers and the traits
+ * of families that have it.
+ *
+ * A row with a size of 0 does not exist, so an optional part needs no trait of its own. Parameters,
+ * bytes and cache of a family follow from its rows.
  */
 #include "estimate/llm.h"
 
@@ -10,10 +12,10 @@
     { name, TN_LLM_##role, TN__LLM_##place, S(rows), S(columns), S(ONE), with, without }
 #define EXPERTS_OF(name, rows, columns, with)                                                      \
     { name, TN_LLM_EXPERTS, TN__LLM_SPARSE, S(rows), S(columns), S(EXPERTS), HAS(EXPERT) | with, 0 }
-/* A small matrix that no packing touches: the taps of a convolution. */
+/* A small matrix that is never quantised: the taps of a convolution. */
 #define TAPS(name, place, rows, columns, with)                                                     \
     { name, TN_LLM_VECTOR, TN__LLM_##place, S(rows), S(columns), S(ONE), with, 0 }
-/* A vector is one row; a normalisation as many as it has vectors. */
+/* A vector is one row; a normalisation as many rows as it has vectors. */
 #define VECTOR(name, place, length, with, without)                                                 \
     { name, TN_LLM_VECTOR, TN__LLM_##place, S(ONE), S(length), S(ONE), with, without }
 #define NORM_OF(name, place, length, with, without)                                                \
@@ -150,14 +152,14 @@ static const tn__llm_row rows_text[] = {
     NORM_OF("post_attention_norm", LAYER, HIDDEN, 0, HAS(ONE_NORM)),
     NORM_OF("pre_inner_norm", LAYER, HIDDEN, HAS(FOUR_NORMS), 0),
     NORM_OF("post_inner_norm", LAYER, HIDDEN, HAS(FOUR_NORMS), 0),
-    /* behind the layers */
+    /* after the layers */
     MATRIX("project_out", ATTENTION, ONCE, EMBEDDED, HIDDEN, HAS(NARROWED), 0),
     NORM_OF("final_norm", ONCE, HIDDEN, 0, HAS(NO_FINAL_NORM)),
     MATRIX("lm_head", HEAD, ONCE, VOCABULARY, EMBEDDED, HAS(UNTIED), 0),
     VECTOR("lm_head_bias", ONCE, VOCABULARY, HAS(HEAD_BIAS), 0),
     MATRIX("pooler", ATTENTION, ONCE, HIDDEN, HIDDEN, HAS(POOLED), 0),
     VECTOR("pooler_bias", ONCE, HIDDEN, HAS(POOLED), 0),
-    /* a layer that predicts one token further has these beside a layer's own */
+    /* a layer that predicts a further token has these in addition to a layer's own */
     MATRIX("further_proj", HEAD, AHEAD, HIDDEN, TWICE_HIDDEN, 0, 0),
     MATRIX("further_embed", EMBEDDING, AHEAD, VOCABULARY, HIDDEN, HAS(MTP), 0),
     MATRIX("further_head", HEAD, AHEAD, VOCABULARY, HIDDEN, HAS(MTP), 0),

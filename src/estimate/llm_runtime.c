@@ -1,4 +1,4 @@
-/* llm_runtime.c - the share of the program that runs a model: bytes beyond weights, cache and the
+/* llm_runtime.c - the memory of the program that runs a model: bytes beyond weights, cache and the
  * workspace that every run time needs.
  *
  * Each is an upper estimate, by formulas from the program's source or from published logs
@@ -7,13 +7,13 @@
  *
  *   llama.cpp     one graph of u tokens (n_ubatch) is laid out for the worst case. Logits of all of
  *                 them, 4 u (V + 2 d + 1), or the widest layer with the mask of attention,
- *                 4 u (3 f + 4 d + 6) + 2 u cells; experts 10 % more; compressed attention the
- *                 queries as wide as the cache, too. Cells are rounded up to 256, windows have u
+ *                 4 u (3 f + 4 d + 6) + 2 u cells; experts 10 % more; with compressed attention
+ *                 also queries as wide as the cache. Cells are rounded up to 256, windows have u
  *                 cells more.
- *   vLLM          uses 90 % of a device. Pages of 16 tokens; windows keep the tokens of a pass
- * more; the profile run computes logits of 256 sequences in float32, three times. transformers
- * eager: normalisation in float32, gate, activation, product; keys and values are repeated for each
- * head and copied as a layer's cache grows.
+ *   vLLM          uses 90 % of a device. Pages of 16 tokens; windows also keep the tokens of a
+ *                 pass; the profile run computes logits of 256 sequences in float32, three times.
+ *   transformers  eager: normalisation in float32, gate, activation, product; keys and values are
+ *                 repeated for each head and copied when a layer's cache grows.
  */
 #include <strings.h>
 
@@ -55,7 +55,7 @@ static uint64_t runtime_up(uint64_t count, uint64_t to) {
 
 static uint64_t runtime_most(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* The cache with the tokens of each group as the run time rounds them; states as they are. */
+/* The cache with the tokens of each group rounded as the run time does; states are not rounded. */
 static uint64_t runtime_cache(const tn_llm *llm, const tn_llm_options *it,
                               const tn_llm_estimate *made, uint64_t page, uint64_t more) {
     uint64_t sum = tn__add_sat(made->cache_state, made->cache_cross);
@@ -77,7 +77,7 @@ static uint64_t runtime_llama_cpp(const tn_llm *llm, const tn_llm_options *it) {
     uint64_t wide = tn__add_sat(tn__mul_sat(llm->gated ? 3 : 2, llm->inner), 4 * d + 6);
     uint64_t queries = tn__add_sat(tn__mul_sat(3, llm->query_width), 4 * d + 6);
     bool compressed = llm->cache.group_count > 0 && llm->cache.groups[0].value == 0;
-    if (compressed) /* queries turned into the space of the cache, and back */
+    if (compressed) /* queries mapped into the space of the cache, and back */
         queries = tn__add_sat(queries, tn__mul_sat(2 * llm->heads, llm->cache.groups[0].key));
     uint64_t layer = tn__mul_sat(4 * u, runtime_most(wide, queries));
     if (llm->experts > 0) layer = tn__add_sat(layer, layer / 10);

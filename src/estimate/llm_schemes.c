@@ -1,10 +1,10 @@
-/* llm_schemes.c - how weights are stored: which matrices are packed, and what that takes.
+/* llm_schemes.c - quantisation schemes: which matrices are packed, and their bytes.
  *
- * Packed are the products of layers; embeddings, output matrix, router, normalisations and biases
- * stay as they are. Bits of scales: GPTQ and AWQ keep a 16-bit scale and a zero point of as many
- * bits as a weight for each group, GPTQ a 32-bit number for each input; NF4 a 32-bit scale of 64
- * (or one of 8 bits, with 32 for 256 of those); LLM.int8 a 32-bit scale for each row; DeepSeek's
- * 8 bits one for each tile of 128 x 128; MXFP4 one of 8 bits for 32.
+ * Products of layers are packed; embeddings, output matrix, router, normalisations and biases are
+ * not. Bits of scales: GPTQ and AWQ have a 16-bit scale for each group, and a zero point with as
+ * many bits as a weight; GPTQ also a 32-bit number for each input. NF4 has a 32-bit scale for 64
+ * weights (or one of 8 bits, with 32 bits for 256 of those). LLM.int8 has a 32-bit scale for each
+ * row; DeepSeek's 8 bits have one for each tile of 128 x 128; MXFP4 has one of 8 bits for 32.
  */
 #include <stdio.h>
 #include <strings.h>
@@ -74,7 +74,7 @@ static uint64_t schemes_tiles(uint64_t rows, uint64_t columns) {
     return tn__add_sat(tn__mul_sat(rows, columns), tn__mul_sat(4, tiles));
 }
 
-/* Of one matrix, but under a mix. */
+/* Bytes of one matrix, except under a mix. */
 static uint64_t schemes_one(const tn_llm_weight *weight, const tn_llm_scheme *scheme) {
     uint64_t rows = weight->rows, columns = weight->columns;
     bool product = schemes_is_product(weight);
@@ -119,7 +119,7 @@ uint64_t tn__llm_weight_in(const tn_llm *llm, uint32_t index, const tn_llm_schem
     return tn__mul_sat(weight->each, one);
 }
 
-/* --- as a file says --- */
+/* --- as stated in a file --- */
 
 #ifndef TENURE_MINIMAL
 
@@ -188,7 +188,7 @@ static tn_status schemes_quantised(const json_t *quantised, tn_llm *llm, tn_erro
     else if (schemes_is_f8(quantised, method)) {
         schemes_take(llm, "int8"); /* 8 bits; at most a scale of 4 bytes for a row */
         snprintf(llm->stored.name, sizeof llm->stored.name, "f8, scales of rows");
-    } else if (*llm->note == '\0') /* as they are before packing: not less than after it */
+    } else if (*llm->note == '\0') /* unpacked: an upper bound */
         snprintf(llm->note, sizeof llm->note,
                  "the packing '%.40s' is not known; weights are counted before packing", method);
     return TN_OK;

@@ -1,9 +1,9 @@
-/* llm_towers.c - towers that read images: the parameters of each kind, counted from its sizes.
+/* llm_towers.c - counts the parameters of towers that read images, from the sizes of each kind.
  *
- * A tower is a row of sizes with the names that files give them and the defaults of its class, and
- * a function that adds up its matrices. D is its width, F its inner width, L its layers, p the edge
- * of a patch, O the width of the text.
- * Source: the published totals in docs/llm-evidence.md, which the sums reach to the last parameter.
+ * A tower is a row of sizes with their names in files and the defaults of its class, and a function
+ * that sums its matrices. D is its width, F its inner width, L its layers, p the edge of a patch, O
+ * the width of the text.
+ * Source: the published totals in docs/llm-evidence.md, which the sums match exactly.
  */
 #include <stdio.h>
 
@@ -27,9 +27,9 @@ typedef enum towers_size {
 
 #define TOWERS_NAMES 3
 typedef struct towers_row {
-    const char *model; /* "model_type" of a vision_config that names it, wherever it stands */
+    const char *model; /* "model_type" of a vision_config that identifies it, in any wrapper */
     const char *names[TOWERS_SIZES][TOWERS_NAMES];
-    uint64_t otherwise[TOWERS_SIZES]; /* 0: the file must say it */
+    uint64_t otherwise[TOWERS_SIZES]; /* 0: the file must state it */
     uint64_t (*count)(const uint64_t size[TOWERS_SIZES], uint64_t text);
 } towers_row;
 

@@ -1,9 +1,9 @@
-/* pytorch.c - a training step as eager PyTorch runs it, as a Graph for the same machinery.
+/* pytorch.c - builds a training step as eager PyTorch runs it, as a Graph for the same estimators.
  *
- * Nothing works in place but the summing of gradients, every tensor is released after its last use,
- * and what an operator's backward function saved in the forward pass is an operand of its backward
- * operator, so that lifetimes follow by themselves. Views are no operators: what reads a view reads
- * the bytes that it shows. Gradients of parameters are outputs: they stay to the end.
+ * Only the summing of gradients works in place, every tensor is released after its last use, and
+ * tensors that an operator saves for its backward function are operands of the backward operator.
+ * So live ranges follow from the graph. Views are not operators: an operator that reads a view
+ * reads the bytes that the view shows. Gradients of parameters are outputs: they live to the end.
  *
  *     x ──▶ Conv ──▶ Relu ──▶ ... loss           saved:  Conv: x, weights    Relu: its output
  *            ▲ x       ▲ y                                Add, Flatten: nothing
@@ -72,7 +72,7 @@ tn_status tn__pytorch_contiguous(tn__pytorch *it, tn_tensor_id like, tn_kind kin
     return TN_OK;
 }
 
-/* --- what there is --- */
+/* --- preparation --- */
 
 static bool pytorch_is_float(tn_dtype dtype) {
     return dtype == TN_FLOAT32 || dtype == TN_FLOAT64 || dtype == TN_FLOAT16 ||
@@ -105,7 +105,7 @@ static void pytorch_want(tn__pytorch *it) {
     for (uint32_t i = 0; i < block->output_count; i++) it->readers[block->outputs[i]]++;
 }
 
-/* The Pad that exporters write in front of AveragePool for the padding of its own; or TN_NONE. */
+/* The Pad that exporters insert before an AveragePool for its own padding; or TN_NONE. */
 static tn_op_id pytorch_padding(const tn__pytorch *it, const tn_op *op) {
     if (!tn__op_is(op, "AveragePool") || op->input_count == 0 || op->inputs[0] == TN_NONE)
         return TN_NONE;
@@ -114,7 +114,8 @@ static tn_op_id pytorch_padding(const tn__pytorch *it, const tn_op *op) {
     return only && tn__op_is(tn_graph_op(it->model, pad), "Pad") ? pad : TN_NONE;
 }
 
-/* Slices of one tensor, the latest first; factors that are part of an activation, padding. */
+/* Links slices of one tensor, the latest first; finds factors that are part of an activation, and
+ * padding. */
 static void pytorch_link(tn__pytorch *it) {
     const tn_block *block = tn_graph_block(it->model, 0);
     for (uint32_t i = 0; i < block->op_count; i++) {
@@ -156,7 +157,7 @@ static tn_status pytorch_copy_tensors(tn__pytorch *it) {
 
 /* --- loss --- */
 
-/* Softmax cross-entropy of the first output: keeps the logarithms of the probabilities. */
+/* Softmax cross-entropy of the first output: saves the log-probabilities. */
 static tn_status pytorch_loss(tn__pytorch *it) {
     tn_tensor_id scores = tn_graph_block(it->model, 0)->outputs[0], logs, gradient;
     const tn_tensor *tensor = tn__pytorch_tensor(it, scores);
@@ -180,7 +181,7 @@ static tn_status pytorch_update(tn__pytorch *it, tn_tensor_id parameter) {
     tn_op_id id;
     inputs[count++] = parameter;
     tn_tensor_id gradient = it->given[parameter].id, seen;
-    if (it->given[parameter].part) { /* of one operator's gradient of several parameters */
+    if (it->given[parameter].part) { /* part of one operator's gradient for several parameters */
         TN_TRY(tn__pytorch_like(it, parameter, tn__pytorch_tensor(it, parameter)->dtype,
                                 TN_KIND_GRADIENT, "part", &seen));
         TN_TRY(tn__pytorch_emit(it, "part", "view.default", &gradient, 1, &seen, 1, 0));
@@ -211,7 +212,7 @@ static tn_status pytorch_update(tn__pytorch *it, tn_tensor_id parameter) {
                      sizeof *it->workspaces))
         return tn__no_memory(it->error, "workspaces");
     it->workspaces[id] = tn__mul_sat(bytes, it->options->scratch_count);
-    if (it->options->scratch_count > 0) { /* one of the update before is only now let go */
+    if (it->options->scratch_count > 0) { /* scratch of the previous update is released only now */
         it->workspaces[id] = tn__add_sat(it->workspaces[id], it->scratch_before);
         it->scratch_before = bytes;
     }
@@ -230,7 +231,7 @@ static tn_status pytorch_finish(tn__pytorch *it) {
     for (uint32_t i = 0; i < block->input_count; i++)
         if (!tn_tensor_is_static(tn__pytorch_tensor(it, block->inputs[i])))
             list[inputs++] = block->inputs[i];
-    size_t data = inputs; /* the caller keeps them: they are outputs as well */
+    size_t data = inputs; /* the caller keeps them: they are also outputs */
     list[inputs++] = it->rate;
     list[inputs++] = it->step;
     outputs = inputs;

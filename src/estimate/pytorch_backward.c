@@ -1,4 +1,4 @@
-/* pytorch_backward.c - gradients in PyTorch's order: the operators backwards, each as soon as the
+/* pytorch_backward.c - adds gradients in PyTorch's order: operators in reverse, each as soon as the
  * gradient of its result is complete. */
 #include "estimate/pytorch.h"
 
@@ -15,7 +15,8 @@ bool tn__pytorch_selects(const tn__pytorch *it, const tn_op *op) {
 
 /* --- sums --- */
 
-/* Of a view of a parameter it has the parameter's shape, of what a pool pads itself the one before.
+/* The gradient of a view of a parameter has the parameter's shape; that of a tensor padded by its
+ * pool has the shape before padding.
  */
 tn_status tn__pytorch_gradient(tn__pytorch *it, tn_tensor_id of, tn_tensor_id *id) {
     tn_op_id by = tn__pytorch_tensor(it, of)->producer;
@@ -29,7 +30,8 @@ tn_status tn__pytorch_gradient(tn__pytorch *it, tn_tensor_id of, tn_tensor_id *i
                             id);
 }
 
-/* In place where nobody else holds those bytes, and they are not a part of others. */
+/* Adds in place if the bytes are not shared with another gradient and are not a part of a
+ * tensor. */
 tn_status tn__pytorch_give(tn__pytorch *it, tn_tensor_id of, pytorch_place gradient) {
     pytorch_place *so_far = &it->given[of];
     if (so_far->id == TN_NONE) {
@@ -50,9 +52,9 @@ tn_status tn__pytorch_give(tn__pytorch *it, tn_tensor_id of, pytorch_place gradi
 
 /* --- operators --- */
 
-typedef struct pytorch_call { /* a backward operator in the making */
+typedef struct pytorch_call { /* a backward operator being built */
     tn_tensor_id inputs[8], outputs[16];
-    tn_tensor_id of[16]; /* whose gradients the outputs are */
+    tn_tensor_id of[16]; /* the tensors whose gradients are the outputs */
     uint32_t input_count, output_count;
 } pytorch_call;
 
@@ -105,14 +107,15 @@ static tn_status pytorch_backward_view(tn__pytorch *it, const tn_op *op, const p
     bool seen = rule->how == PYTORCH_TURN ? tn__pytorch_permute(it, op, true, &gradient)
                                           : tn__pytorch_regroup(it, to, from, &gradient);
     if (!seen) {
-        gradient.part = true; /* copied in any case */
+        gradient.part = true; /* so that it is copied */
         TN_TRY(tn__pytorch_contiguous(it, x, TN_KIND_GRADIENT, &gradient));
     }
     return tn__pytorch_give(it, x, gradient);
 }
 
-/* Parts of one tensor: all outputs of a Split, all Slices when nobody reads it otherwise. PyTorch
- * joins their gradients in one; else each makes a gradient of the whole, zero but for its part. */
+/* Parts of one tensor: all outputs of a Split, or all Slices if it has no other readers. PyTorch
+ * joins their gradients in one operator. Otherwise each makes a gradient of the whole tensor, zero
+ * except for its part. */
 static tn_status pytorch_backward_part(tn__pytorch *it, tn_op_id id, const tn_op *op,
                                        const pytorch_rule *rule) {
     tn_tensor_id x = op->inputs[0], whole;
@@ -131,7 +134,8 @@ static tn_status pytorch_backward_part(tn__pytorch *it, tn_op_id id, const tn_op
         if (y != TN_NONE && it->given[y].id != TN_NONE) parts[count++] = it->given[y].id;
     }
     if (count == 0) return TN_OK;
-    bool joined = tn__pytorch_tensor(it, x)->kind == TN_KIND_PARAMETER; /* gates in an order */
+    /* the gates of a parameter in another order */
+    bool joined = tn__pytorch_tensor(it, x)->kind == TN_KIND_PARAMETER;
     for (uint32_t i = 1; i < count; i++) joined = joined && parts[i] == parts[0];
     if (joined && all && count > 1)
         return tn__pytorch_give(it, x, (pytorch_place){.id = parts[0], .part = true});
@@ -144,7 +148,7 @@ static void pytorch_saved(const tn__pytorch *it, tn_op_id id, const tn_op *op,
                           const pytorch_rule *rule, pytorch_call *call) {
     bool product = rule->how == PYTORCH_PRODUCT;
     bool matrices = rule->how == PYTORCH_MATMUL || rule->how == PYTORCH_LSTM;
-    bool gated = tn__pytorch_gate(it, op) != TN_NONE; /* keeps what it is an activation of */
+    bool gated = tn__pytorch_gate(it, op) != TN_NONE; /* saves the argument of its activation */
     for (uint32_t k = 0; k < 2 && k < op->input_count; k++) {
         tn_tensor_id x = op->inputs[k];
         if (!(rule->saves & (k == 0 ? SAVES_0 : SAVES_1)) || x == TN_NONE) continue;
@@ -156,8 +160,8 @@ static void pytorch_saved(const tn__pytorch *it, tn_op_id id, const tn_op *op,
 }
 
 /* While it goes back through the steps there are three gradients of R: of this step, the sum so far
- * and the next sum; those of x and W come at the end, when what the steps have kept (7) has become
- * their products' gradients, in pieces and joined (8). */
+ * and the next sum. Those of x and W are computed at the end, when the saved tensors of the steps
+ * (7) have become the gradients of their products, in pieces and joined (8). */
 static uint64_t pytorch_scratch_lstm(const tn__pytorch *it, const tn_op *op) {
     uint64_t steps = tn__pytorch_tensor(it, op->outputs[0])->bytes;
     uint64_t sums = tn__mul_sat(2, tn__pytorch_tensor(it, op->inputs[2])->bytes), later = 0;
@@ -226,7 +230,7 @@ static tn_status pytorch_backward_one(tn__pytorch *it, tn_op_id id, const tn_op 
                      "what PyTorch keeps for the gradient of %.60s is not known here", op->type);
         return tn__where(it->error, status, "node '%.80s'", op->name);
     }
-    if (it->fused[id]) /* padding of a pool, which has made the gradient of what it pads */
+    if (it->fused[id]) /* padding of a pool: the pool made the gradient of its operand */
         return gradient.id != TN_NONE ? tn__pytorch_give(it, op->inputs[0], gradient) : TN_OK;
     if (rule->how == PYTORCH_PART || rule->how == PYTORCH_SLICE || tn__pytorch_selects(it, op))
         return pytorch_backward_part(it, id, op, rule);

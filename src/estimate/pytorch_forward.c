@@ -1,14 +1,16 @@
-/* pytorch_forward.c - the forward pass: views, operators with results of their own, their copies.
+/* pytorch_forward.c - adds the forward pass: views, operators with results of their own, their
+ * copies.
  *
- * On the CPU convolutions go through oneDNN, which works in blocked formats: input, weights and
- * output are copied into those, and back. Those copies are PyTorch allocations and count as
- * workspace here: forward max(x + w, y), backward x + gy. Blocked formats round channels up to 16;
- * an input of fewer channels is read as it is.
+ * On the CPU convolutions use oneDNN, which works in blocked formats: input, weights and output are
+ * copied to those, and back. These copies are PyTorch allocations and count as workspace here:
+ * forward max(x + w, y), backward x + gy. Blocked formats round channels up to 16; an input with
+ * fewer channels is read unchanged.
  */
 #include "estimate/pytorch.h"
 
-#define PYTORCH_CHANNELS 16u /* of a block */
-#define PYTORCH_LSTM_KEEPS 7 /* of a cell: four gates, its state, the tanh of that, its output */
+#define PYTORCH_CHANNELS 16u /* channels of a block */
+/* numbers saved per cell: four gates, its state, the tanh of the state, its output */
+#define PYTORCH_LSTM_KEEPS 7
 
 /* --- convolutions --- */
 
@@ -22,7 +24,7 @@ static uint64_t pytorch_blocked(const tn_tensor *tensor, bool both) {
     return bytes;
 }
 
-typedef struct pytorch_copies { /* of a convolution's operands in blocked formats */
+typedef struct pytorch_copies { /* bytes of a convolution's operands in blocked formats */
     uint64_t x, w, y;
 } pytorch_copies;
 
@@ -48,7 +50,7 @@ uint64_t tn__pytorch_conv_scratch(const tn__pytorch *it, const tn_op *op, bool b
     bool depthwise = weights->rank > 1 && weights->shape[1] == 1;
     if (depthwise && permuted) /* a block of 16 x 16 for each channel */
         copies.w = tn__mul_sat(weights->bytes, (uint64_t)PYTORCH_CHANNELS * PYTORCH_CHANNELS);
-    uint64_t w = weights->bytes; /* made when the copies are gone */
+    uint64_t w = weights->bytes; /* made after the copies were freed */
     uint64_t scratch = tn__add_sat(copies.x, copies.y);
     return copies.w > w ? tn__add_sat(scratch, copies.w - w) : scratch;
 }
@@ -70,7 +72,7 @@ tn_tensor_id tn__pytorch_gate(const tn__pytorch *it, const tn_op *op) {
     return TN_NONE;
 }
 
-/* The result of a product of matrices that this addition only adds a bias to, or TN_NONE. */
+/* The result of a matrix product to which this addition only adds a bias, or TN_NONE. */
 static tn_tensor_id pytorch_biased(const tn__pytorch *it, const tn_op *op) {
     if (!tn__op_is(op, "Add") || op->input_count != 2) return TN_NONE;
     for (uint32_t k = 0; k < 2; k++) {
@@ -83,7 +85,8 @@ static tn_tensor_id pytorch_biased(const tn__pytorch *it, const tn_op *op) {
     return TN_NONE;
 }
 
-/* Where the operands of an operator lie, each once; how many. `ids` has room for its inputs. */
+/* The locations of an operator's operands, each once; returns their number. `ids` has room for its
+ * inputs. */
 static uint32_t pytorch_operands(const tn__pytorch *it, const tn_op *op, tn_tensor_id *ids) {
     uint32_t count = 0;
     for (uint32_t k = 0; k < op->input_count; k++)
@@ -92,7 +95,7 @@ static uint32_t pytorch_operands(const tn__pytorch *it, const tn_op *op, tn_tens
     return count;
 }
 
-/* An operator with results of its own, and one more that is kept for the gradient. */
+/* An operator with its own results, and one more that is saved for the gradient. */
 static tn_status pytorch_run(tn__pytorch *it, tn_op_id id, tn_tensor_id extra, uint64_t workspace) {
     const tn_op *op = tn_graph_op(it->model, id);
     size_t room = (size_t)op->input_count + op->output_count + 2;
@@ -110,7 +113,7 @@ static tn_status pytorch_run(tn__pytorch *it, tn_op_id id, tn_tensor_id extra, u
     return tn__pytorch_emit(it, op->name, op->type, ids, inputs, ids + inputs, outputs, workspace);
 }
 
-/* Element by element results have the strides of the first operand of their shape. */
+/* Elementwise results have the strides of the first operand of their shape. */
 static void pytorch_keep_strides(tn__pytorch *it, const tn_op *op) {
     const tn_tensor *y = tn__pytorch_tensor(it, op->outputs[0]);
     for (uint32_t k = 0; k < op->input_count; k++) {
@@ -123,7 +126,7 @@ static void pytorch_keep_strides(tn__pytorch *it, const tn_op *op) {
     }
 }
 
-/* A product of matrices sees the dimensions in front as one, or copies. */
+/* A matrix product views the leading dimensions as one, or copies. */
 static tn_status pytorch_matmul(tn__pytorch *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->model, id);
     tn_tensor_id b = op->inputs[1], y = op->outputs[0], ids[2];
@@ -140,7 +143,7 @@ static tn_status pytorch_matmul(tn__pytorch *it, tn_op_id id) {
     return tn__pytorch_emit(it, op->name, op->type, ids, 2, &y, 1, 0);
 }
 
-/* One view, or a copy where there is none. */
+/* Makes a view, or a copy if no view is possible. */
 static tn_status pytorch_view(tn__pytorch *it, const tn_op *op, const pytorch_rule *rule,
                               uint32_t output) {
     tn_tensor_id x = op->inputs[0], y = op->outputs[output];
@@ -163,7 +166,7 @@ static tn_status pytorch_forward_lstm(tn__pytorch *it, tn_op_id id) {
         .name = "cells", .dtype = y->dtype, .flags = TN_TENSOR_STATED, .rank = 2, .shape = shape};
     tn_tensor_id extra;
     TN_TRY(tn__pytorch_new(it, &kept, &extra));
-    pytorch_place x = it->place[op->inputs[0]]; /* all steps' products of it are made at once */
+    pytorch_place x = it->place[op->inputs[0]]; /* its products for all steps are made at once */
     TN_TRY(tn__pytorch_contiguous(it, op->inputs[0], TN_KIND_ACTIVATION, &x));
     it->operands[2 * (size_t)id] = x.id;
     it->operands[2 * (size_t)id + 1] = it->place[op->inputs[1]].id;
@@ -189,8 +192,8 @@ static tn_status pytorch_compute(tn__pytorch *it, tn_op_id id, const pytorch_rul
     return TN_OK;
 }
 
-/* Parts of parameters joined, as exporters write gates in another order: PyTorch has the
- * parameters themselves. */
+/* Parts of parameters that are joined, as when exporters write gates in another order: PyTorch has
+ * the parameters themselves. */
 static bool pytorch_rearranged(const tn__pytorch *it, const tn_op *op) {
     for (uint32_t k = 0; k < op->input_count; k++) {
         tn_tensor_id base = op->inputs[k] != TN_NONE ? it->place[op->inputs[k]].id : TN_NONE;
@@ -209,7 +212,7 @@ tn_status tn__pytorch_forward(tn__pytorch *it, tn_op_id id) {
     for (uint32_t k = 0; k < op->output_count; k++)
         flows = flows || (op->outputs[k] != TN_NONE && it->wanted[op->outputs[k]]);
     if (!flows || rule == NULL || op->outputs[0] == TN_NONE) return pytorch_run(it, id, TN_NONE, 0);
-    if (it->fused[id]) { /* what reads it makes it */
+    if (it->fused[id]) { /* its reader computes it */
         if (tn__op_is(op, "Pad")) it->place[op->outputs[0]] = it->place[op->inputs[0]];
         return TN_OK;
     }

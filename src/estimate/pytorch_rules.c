@@ -1,4 +1,4 @@
-/* pytorch_rules.c - what PyTorch keeps of each operator for its gradient.
+/* pytorch_rules.c - the table of tensors that PyTorch saves of each operator for its gradient.
  * Source: PyTorch 1.13, tools/autograd/derivatives.yaml. */
 #include "estimate/pytorch.h"
 
@@ -66,7 +66,7 @@ static const pytorch_rule pytorch_rules[] = {
 
 static const pytorch_rule pytorch_nothing = {"Identity", PYTORCH_VIEW, SAVES_NOTHING};
 
-/* A dropout that drops nothing: PyTorch hands its input on. */
+/* A dropout with probability 0: PyTorch returns its input. */
 static bool pytorch_drops(const tn_graph *graph, const tn_op *op) {
     if (op->input_count > 1 && op->inputs[1] != TN_NONE) {
         const tn_value *ratio = tn_graph_tensor(graph, op->inputs[1])->value;
@@ -75,7 +75,7 @@ static bool pytorch_drops(const tn_graph *graph, const tn_op *op) {
     return tn__attr_float(op, "ratio", 0.5) != 0;
 }
 
-/* Inputs that an operator cannot be without. */
+/* Inputs that an operator must have. */
 static uint32_t pytorch_needs(pytorch_how how) {
     bool two = how == PYTORCH_CONV || how == PYTORCH_MATMUL || how == PYTORCH_GATHER;
     return how == PYTORCH_LSTM ? 3 : two ? 2 : 1;

@@ -1,11 +1,11 @@
-/* pytorch_view.c - strides, as PyTorch keeps them for tensors.
+/* pytorch_view.c - computes strides as PyTorch does for tensors.
  *
- * Transposing, slicing and most reshaping move nothing there: the result is another view of the
- * same bytes, which live as long as one of their views. A copy is made where a shape cannot be seen
- * in the strides, and that is what decides about the memory of attention:
+ * Transposing, slicing and most reshaping move no data in PyTorch: the result is another view of
+ * the same bytes, which live as long as any of their views. A copy is made if the strides cannot
+ * express a shape. This determines the memory of attention:
  *
  *     [b, t, 3 c] ──Split──▶ [b, t, c] ──Reshape──▶ [b, t, h, d] ──Transpose──▶ [b, h, t, d] views
- *                            ──▶ product of b x h matrices: b and h are no single stride: a copy
+ *                            ──▶ product of b x h matrices: b and h have no single stride: a copy
  *
  * A dimension of extent 1 may have any stride.
  * Cost: O(rank).
@@ -14,12 +14,12 @@
 
 #include "graph/attr.h"
 
-typedef struct view_runs { /* dimensions that lie one behind the other, merged; innermost first */
+typedef struct view_runs { /* runs of contiguous dimensions, merged; innermost first */
     int64_t size[TN_RANK_MAX], stride[TN_RANK_MAX];
     uint32_t count;
 } view_runs;
 
-/* Strides of a tensor in `place`; false: its shape is not known, or it is empty. */
+/* Strides of a tensor in `place`; false: its shape is unknown, or it is empty. */
 static bool view_strides(const tn_tensor *tensor, const pytorch_place *place, int64_t *strides) {
     int64_t next = 1;
     if (tensor->rank == TN_RANK_UNKNOWN) return false;
@@ -46,7 +46,7 @@ static void view_merge(const int64_t *shape, const int64_t *strides, uint32_t ra
     }
 }
 
-/* Keeps them, or NULL where they are those of elements one behind the other. */
+/* Stores them, or NULL if they are those of a contiguous tensor. */
 static bool view_keep(tn__pytorch *it, const tn_tensor *tensor, const int64_t *strides,
                       pytorch_place *place) {
     view_runs runs;
@@ -118,7 +118,7 @@ bool tn__pytorch_part(tn__pytorch *it, const tn_tensor *x, const tn_tensor *y,
                       pytorch_place *place) {
     int64_t strides[TN_RANK_MAX], made[TN_RANK_MAX];
     if (y->rank == TN_RANK_UNKNOWN || !view_strides(x, place, strides)) return false;
-    for (uint32_t d = 0; d < y->rank; d++) { /* dimensions in front are new ones of Expand */
+    for (uint32_t d = 0; d < y->rank; d++) { /* leading dimensions are added by Expand */
         uint32_t behind = y->rank - d;
         bool is_new = behind > x->rank;
         int64_t extent = is_new ? 1 : x->shape[x->rank - behind];

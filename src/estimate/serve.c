@@ -1,10 +1,10 @@
-/* serve.c - a pool, asked for a program's blocks as a run asks for them.
+/* serve.c - runs a pool on the requests of a program, to estimate what a run would reserve.
  *
  * The requests are those of the engine: static memory first, one long-lived block each; then at
  * each step the buffers that ended are freed and those that begin are allocated, in the order of
- * the problem's bodies; at the end of a run what is left is freed. Techniques decide by what came
- * before alone, so the same requests give the same blocks, and the estimate is what a run reserves.
- * Two runs are done: the second one meets a pool that the first has left behind.
+ * the problem's bodies; at the end of a run the remaining buffers are freed. A pool decides only by
+ * earlier requests, so the same requests give the same blocks, and the estimate equals what a run
+ * reserves. There are two runs, because the second begins with a used pool.
  * Cost: O(steps x blocks) for the measuring, O(log n) a request.
  */
 #include <tenure/pool.h>
@@ -20,12 +20,12 @@ typedef struct serve_state {
     uint64_t part[TN_PART_COUNT]; /* requested now */
 } serve_state;
 
-/* Bodies by a step of theirs, those of one step by number. */
+/* Bodies by their first or last step, those of one step by number. */
 static void serve_index(const tn__estimator *it, bool by_end, uint32_t *at, uint32_t *list) {
     for (uint32_t b = 0; b < it->body_count; b++)
         at[(by_end ? it->bodies[b].last : it->bodies[b].first) + 1]++;
     for (uint32_t s = 0; s <= it->steps; s++) at[s + 1] += at[s];
-    uint32_t *next = list + it->body_count; /* scratch behind the list */
+    uint32_t *next = list + it->body_count; /* scratch after the list */
     memcpy(next, at, ((size_t)it->steps + 1) * sizeof *at);
     for (uint32_t b = 0; b < it->body_count; b++)
         list[next[by_end ? it->bodies[b].last : it->bodies[b].first]++] = b;
@@ -52,7 +52,7 @@ static void serve_seen(serve_state *state, tn_phase phase, uint32_t step, uint32
     tn__estimator_seen(state->it, phase, total, part, step, run);
 }
 
-/* Static memory; of late optimizer state, only that (or only the rest). */
+/* Static memory; with late optimizer state, only that or only the rest. */
 static tn_status serve_statics(serve_state *state, bool late) {
     tn__estimator *it = state->it;
     for (uint32_t i = 0; i < it->static_count; i++) {
@@ -83,7 +83,7 @@ static tn_status serve_run(serve_state *state, uint32_t run) {
         }
         for (uint32_t i = state->begin_at[s]; i < state->begin_at[s + 1]; i++) {
             uint32_t b = state->begin[i];
-            if (state->held[b]) continue; /* of an earlier run, and never released */
+            if (state->held[b]) continue; /* from an earlier run, and never released */
             TN_TRY(
                 serve_take(state, it->bodies[b].bytes, 0, it->bodies[b].part, &state->blocks[b]));
             state->held[b] = 1;

@@ -1,14 +1,14 @@
-/* transformer.c - the sizes of a transformer, read off its graph.
+/* transformer.c - finds the sizes of a transformer in its graph.
  *
- * Exporters write attention in many ways; what all of them have is one Softmax over [batch, heads,
- * tokens, tokens] in each layer, and a table of embeddings that is gathered from. So
+ * Exporters write attention in many ways. All have one Softmax over [batch, heads, tokens, tokens]
+ * in each layer, and a Gather from a table of embeddings. So
  *
  *     layers, heads, sequence   from those Softmax
  *     vocabulary, hidden        the largest table that a Gather reads
- *     inner size                the widest product of the hidden size but the vocabulary's, and
- *                               but query, key and value in one (3 hidden)
+ *     inner size                the widest product of the hidden size, except the vocabulary's and
+ *                               query, key and value in one (3 hidden)
  *
- * Anything else is no transformer that the formulas are for, and refused.
+ * For any other graph the formulas do not apply, and the result is an error.
  */
 #include <tenure/estimate.h>
 
@@ -66,7 +66,7 @@ tn_status tn_large_from_graph(const tn_graph *graph, tn_large *large, tn_error *
                 "no transformer is recognised in it (%s): the formulas do not apply",
                 made.layers == 0 ? "no Softmax over [batch, heads, tokens, tokens]"
                                  : "no table of embeddings");
-    if (made.ffn <= made.hidden) made.ffn = 0; /* not found: 4 hidden */
+    if (made.ffn <= made.hidden) made.ffn = 0; /* not found: 4 hidden is used */
     if (sequence > 0) made.sequence = sequence;
     made.positions = TN_SIZE_UNKNOWN;
     *large = made;

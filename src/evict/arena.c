@@ -1,9 +1,9 @@
-/* arena.c - the budget as a range of addresses: blocks that tile it, in use or free.
+/* arena.c - the budget as a range of addresses, tiled by blocks that are in use or free.
  *
- * Free blocks are in lists by powers of two, with a word of bits for those that are not empty. A
- * search takes the smallest of its own power that fits, or of the next that has any: best fit. No
- * two free blocks are neighbours.
- * Cost: O(blocks free of one power of two) a search, O(1) the rest.
+ * Free blocks are in lists by powers of two; a word of bits says which lists are not empty. A
+ * search takes the smallest block that fits from the list of its own power, or else from the next
+ * list that is not empty: best fit. No two free blocks are neighbours.
+ * Cost: O(free blocks of one power of two) per search, O(1) for the rest.
  */
 #include "evict/policy.h"
 
@@ -116,7 +116,7 @@ static void arena_retire(tn__evict *e, uint32_t block) {
     e->block_vacant = block;
 }
 
-/* Takes in the one after it; both are in no list. */
+/* Merges the block with the one after it; neither is in a list. */
 static void arena_join(tn__evict *e, uint32_t block) {
     tn__evict_block *low = &e->blocks[block];
     uint32_t gone = low->after;
@@ -150,7 +150,7 @@ void tn__arena_discard(tn__evict *e, uint32_t block) {
 uint32_t tn__arena_gap(tn__evict *e, uint32_t before, uint64_t first, uint64_t end,
                        uint32_t after) {
     if (first == end) return TN__NONE;
-    uint32_t block = arena_new(e); /* there are no more gaps than there were */
+    uint32_t block = arena_new(e); /* cannot fail: there are no more gaps than before */
     e->blocks[block] =
         (tn__evict_block){.at = first, .size = end - first, .before = before, .after = after};
     if (before != TN__NONE)

@@ -1,7 +1,8 @@
-/* candidates.c - which storages could go now, in the order in which they came to be such.
+/* candidates.c - the storages that could be evicted now, in the order in which they became
+ * candidates.
  *
- * One that leaves the list leaves a gap, and gaps are closed when they are half of it: joining and
- * leaving are O(1), the order is kept, and a search reads memory from front to back.
+ * A storage that leaves the list leaves a gap. The gaps are closed when they are half of the list.
+ * So joining and leaving are O(1), the order is kept, and a search reads memory from front to back.
  */
 #include "evict/policy.h"
 

@@ -1,4 +1,4 @@
-/* check.c - everything that must hold between calls, from plain sums over the records. */
+/* check.c - checks the invariants that hold between calls, by plain sums over the records. */
 #include "evict/policy.h"
 
 static const char *check_tensors(const tn__evict *e) {

@@ -1,17 +1,17 @@
-/* compact.c - what lies in the arena is moved together, so that free bytes are in one piece.
+/* compact.c - moves blocks of the arena together, so that the free bytes are contiguous.
  *
- * Blocks slide towards one end, in the order in which they lie, the one nearest to it first, so
- * nothing is written over before it was moved. What is pinned, and what a caller wants where it is,
- * stays. Operands of operators that wait to run are moved as all others: where they lie is asked
- * when they run.
+ * Blocks slide towards one end in the order of their addresses, the nearest first, so no block is
+ * overwritten before it was moved. Pinned blocks and blocks locked by a caller stay. Operands of
+ * operators that wait to run may move, because their addresses are looked up when the operator
+ * runs.
  *
- * Usually a part will do: the run of blocks whose free bytes are enough and whose other bytes are
- * the fewest.
+ * Usually it is enough to move part of the arena: the run of blocks whose free bytes suffice and
+ * whose used bytes are the fewest.
  *
- * What will stay where it is put divides what is behind from what is before it for good, so it is
- * put beside others that stay, or at an end of the arena, and what lies there slides away from it.
+ * A block that will never move divides the arena for good. So it is placed next to another fixed
+ * block, or at an end of the arena, and the blocks in that place slide away from it.
  *
- * Cost: a copy of all that moves, O(blocks).
+ * Cost: a copy of every byte that moves, and O(blocks).
  */
 #include "evict/policy.h"
 
@@ -30,7 +30,7 @@ static void compact_pay(tn__evict *e, uint64_t bytes) {
     e->counts.move_cost = tn__add_sat(e->counts.move_cost, compact_cost(e, bytes));
 }
 
-/* What holds no contents yet has nothing to copy. */
+/* A block without contents is not copied. */
 static void compact_move(tn__evict *e, uint32_t block, uint64_t to) {
     tn__evict_block *record = &e->blocks[block];
     uint32_t owner = record->owner;
@@ -47,7 +47,7 @@ static void compact_move(tn__evict *e, uint32_t block, uint64_t to) {
 
 /* --- sliding --- */
 
-/* `low` comes before `high` in the order of addresses; NONE: the end of it. */
+/* Makes `low` and `high` neighbours; NONE stands for the end of the arena. */
 static void compact_link(tn__evict *e, uint32_t low, uint32_t high) {
     if (low != TN__NONE)
         e->blocks[low].after = high;
@@ -75,7 +75,8 @@ uint32_t tn__arena_slide_down(tn__evict *e, uint32_t first, uint32_t behind) {
     return tn__arena_gap(e, last, end, stop, behind);
 }
 
-/* The same towards the high end, from the first up to the last: the gap is at the low end. */
+/* The same towards the high end, for the blocks from `first` to `last`: the gap is at the low
+ * end. */
 static uint32_t compact_slide_up(tn__evict *e, uint32_t first, uint32_t last) {
     uint32_t before = e->blocks[first].before, high = e->blocks[last].after, next;
     uint64_t start = e->blocks[first].at, end = e->blocks[last].at + e->blocks[last].size;
@@ -94,10 +95,10 @@ static uint32_t compact_slide_up(tn__evict *e, uint32_t first, uint32_t last) {
     return tn__arena_gap(e, before, start, end, high);
 }
 
-/* --- as little as will do --- */
+/* --- a part of the arena --- */
 
-/* The run of blocks without one that stays, whose free bytes do, and whose others are the fewest
- * bytes: its first block and the one behind it, and those bytes. False: there is none. */
+/* Among runs of movable blocks with enough free bytes, finds the one with the fewest used bytes:
+ * its first block, the block after it, and those bytes. False: no such run. */
 static bool compact_find(const tn__evict *e, uint64_t size, uint32_t *first, uint32_t *behind,
                          uint64_t *moves) {
     uint64_t free = 0, used = 0, least = UINT64_MAX;
@@ -109,7 +110,7 @@ static bool compact_find(const tn__evict *e, uint64_t size, uint32_t *first, uin
             continue;
         }
         *(compact_is_free(e, b) ? &free : &used) += e->blocks[b].size;
-        for (;; low = e->blocks[low].after) { /* what is not needed at its low end */
+        for (;; low = e->blocks[low].after) { /* skip blocks at the low end that are not needed */
             bool is_free = compact_is_free(e, low);
             if (low == b || (is_free && free - e->blocks[low].size < size)) break;
             *(is_free ? &free : &used) -= e->blocks[low].size;
@@ -137,15 +138,15 @@ bool tn__arena_make_gap(tn__evict *e, uint64_t size) {
     return true;
 }
 
-/* --- beside what stays --- */
+/* --- next to fixed blocks --- */
 
-typedef struct compact_side { /* of a run of blocks that may be moved: what lies at one end of it */
+typedef struct compact_side { /* one end of a run of movable blocks */
     uint32_t first, last;
     uint64_t moves; /* bytes */
     bool is_high;
 } compact_side;
 
-/* From an end of a run towards the other, until there are free bytes enough. */
+/* Walks from one end of a run towards the other until there are enough free bytes. */
 static void compact_look(const tn__evict *e, uint32_t from, bool is_high, uint64_t size,
                          compact_side *least) {
     uint64_t free = 0, used = 0;
@@ -159,7 +160,7 @@ static void compact_look(const tn__evict *e, uint32_t from, bool is_high, uint64
     }
 }
 
-/* The end of a run that it takes the fewest moves to make room at. */
+/* The end of a run at which making room moves the fewest bytes. */
 static compact_side compact_least_side(const tn__evict *e, uint64_t size) {
     compact_side least = {.first = TN__NONE, .moves = UINT64_MAX};
     uint32_t before = TN__NONE;

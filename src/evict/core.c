@@ -1,6 +1,8 @@
-/* core.c - the core's front: options, values from outside, operators, references, wishes.
+/* core.c - the entry points of the core: options, values from outside, operators, references,
+ * locks.
  *
- * See evict.h. Cost of a call: that of what it makes, and of searches for room.
+ * See evict.h.
+ * Cost: a call costs as much as the operators it runs and its searches for room.
  */
 #include "evict/policy.h"
 
@@ -27,14 +29,14 @@ const tn__policy *tn__policy_find(const char *name) {
     return NULL;
 }
 
-/* num / den with 64 bits of quotient, the last of which says whether there was a rest: rounding
- * that to 53 bits is rounding the true quotient once. */
+/* num / den with 64 bits of quotient. Its last bit says whether there was a remainder, so rounding
+ * the 64 bits to 53 bits rounds the true quotient once. */
 double tn__ratio(uint64_t num, tn__wide den) {
     const uint64_t exact = (uint64_t)1 << 53;
     if (num < exact && den < exact) return (double)num / (double)(uint64_t)den;
     if (num == 0) return 0;
     int shift = 0;
-    while (den >> 64 != 0) { /* bits that are cut off matter to nothing but a tie */
+    while (den >> 64 != 0) { /* the bits that are cut off matter only for a tie */
         bool rest = (den & 1) != 0;
         den = den >> 1 | rest;
         shift--;
@@ -134,7 +136,7 @@ void tn__evict_destroy(tn__evict *e) {
 
 /* --- operators --- */
 
-/* After a failure: the records go, and nobody outside knows of them. */
+/* After a failure: frees the records; the caller never saw their ids. */
 static void core_take_back(tn__evict *e, uint32_t op) {
     tn__evict_op *record = &e->ops[op];
     record->what = NULL;
@@ -145,7 +147,7 @@ static void core_take_back(tn__evict *e, uint32_t op) {
         tensor->outside = 0;
         tn__spent_list(e, tensor->storage);
     }
-    if (!e->options.exact) tn__records_forget(e, op); /* there it ends, and is counted up to here */
+    if (!e->options.exact) tn__records_forget(e, op); /* without records, the chain ends here */
 }
 
 static tn_status core_check_call(const tn__evict *e, const tn__evict_call *call, tn_error *error) {
@@ -223,8 +225,8 @@ void tn__evict_retain(tn__evict *e, uint32_t tensor) {
     e->ops[record->op].refs++;
 }
 
-/* Nobody outside refers to it: its bytes are free at once, if it can be had again or nothing was
- * made from it. */
+/* The last outside reference is gone: the bytes are free at once, if the value can be recomputed or
+ * nothing was made from it. */
 static void core_leave(tn__evict *e, uint32_t storage) {
     const tn__evict_storage *record = &e->storages[storage];
     if (record->outside > 0 || record->is_pinned || record->locks > 0) return;
@@ -234,7 +236,7 @@ static void core_leave(tn__evict *e, uint32_t storage) {
     }
     if (record->state == TN__RESIDENT) tn__space_evict(e, storage);
     if (record->state == TN__ON_HOST) tn__space_forget_copy(e, storage);
-    e->failed = false; /* benign: a neighbourhood is known less well */
+    e->failed = false; /* benign: a neighbourhood is known less precisely */
 }
 
 void tn__evict_release(tn__evict *e, uint32_t tensor) {
@@ -256,7 +258,7 @@ tn_status tn__evict_want(tn__evict *e, uint32_t tensor, tn_error *error) {
     TN_TRY(tn__make_tensor(e, tensor, error));
     tn__lock(e, e->tensors[tensor].storage);
     e->storages[e->tensors[tensor].storage].wants++;
-    tn__evict_retain(e, tensor); /* it may be released before it is unlocked */
+    tn__evict_retain(e, tensor); /* the caller may release it before it unlocks it */
     return TN_OK;
 }
 

@@ -1,11 +1,11 @@
-/* doom.c - operators that can never run again once some storages are no more.
+/* doom.c - finds the operators that can never run again once some storages are gone.
  *
  * An operator is *doomed* when it reads such a storage (is_going), or a result of a doomed operator
- * that will not be there. Results that somebody refers to must be there when it happens: afterwards
- * nothing makes them again, so they stay. Results that nobody refers to go, with the history that
- * led to them. Found by walking from every operator to those that made its operands, with a stack
- * of its own, each once.
- * Cost: O(operators and operands) a walk.
+ * that will not be resident. A result of a doomed operator with outside references must be resident
+ * when this happens, and stays: afterwards nothing can recompute it. Its other results are evicted,
+ * together with the history that led to them. The search walks from every operator to the producers
+ * of its operands, with a stack of its own, and visits each operator once.
+ * Cost: O(operators and operands) per walk.
  */
 #include "evict/policy.h"
 
@@ -15,7 +15,7 @@ static bool doom_ends(const tn__evict_op *op) {
     return (op->flags & (TN__OP_VACANT | TN__OP_LOST)) != 0;
 }
 
-/* Will the operand not be there afterwards, but for being made again? */
+/* Will the operand have to be recomputed afterwards? */
 static bool doom_is_absent(const tn__evict *e, uint32_t tensor) {
     const tn__evict_tensor *record = &e->tensors[tensor];
     const tn__evict_storage *storage = &e->storages[record->storage];
@@ -24,7 +24,8 @@ static bool doom_is_absent(const tn__evict *e, uint32_t tensor) {
     return !record->is_defined || !stays;
 }
 
-/* The first operand whose operator is to be looked at before this one; NONE. Sets the verdict. */
+/* The first operand whose producer must be examined before this operator; or NONE, and then the
+ * verdict on this operator is set. */
 static uint32_t doom_look(tn__evict *e, uint32_t op) {
     tn__evict_op *record = &e->ops[op];
     record->mark = DOOM_OPEN;
@@ -67,7 +68,7 @@ bool tn__doom_walk(tn__evict *e, uint32_t except) {
     return true;
 }
 
-/* Must it be able to run again, by itself? */
+/* Has it a dropped result with outside references, so that it must be able to run again? */
 static bool doom_is_wanted(const tn__evict *e, uint32_t op) {
     for (uint32_t o = 0; o < e->ops[op].output_count; o++) {
         uint32_t tensor = tn__op_outputs(&e->ops[op])[o];
@@ -79,7 +80,7 @@ static bool doom_is_wanted(const tn__evict *e, uint32_t op) {
 bool tn__doom_tie(tn__evict *e) {
     if (!tn__doom_walk(e, TN__NONE)) return false;
     for (size_t f = 0; f < e->frame_count; f++) e->ops[e->frames[f].op].mark = DOOM_TIED;
-    while (e->doom_count > 0) { /* readers before those who made what they read */
+    while (e->doom_count > 0) { /* consumers before producers */
         uint32_t op = e->doom_order[--e->doom_count];
         if (e->ops[op].mark != DOOM_TIED && !doom_is_wanted(e, op)) continue;
         for (uint32_t i = 0; i < e->ops[op].input_count; i++) {
@@ -109,7 +110,7 @@ static void doom_drop_results(tn__evict *e, uint32_t op) {
         if (storage->state == TN__RESIDENT) tn__space_evict(e, e->tensors[tensor].storage);
         if (storage->state == TN__ON_HOST) tn__space_forget_copy(e, e->tensors[tensor].storage);
     }
-    e->failed = false; /* benign: a neighbourhood is known less well */
+    e->failed = false; /* benign: a neighbourhood is known less precisely */
 }
 
 void tn__doom_finish(tn__evict *e) {

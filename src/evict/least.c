@@ -1,10 +1,10 @@
-/* least.c - what must be there at once, whatever is evicted: the least budget that a run could
- * have.
+/* least.c - the bytes that must be resident at once under any eviction policy: a lower bound on the
+ * budget of a run.
  *
- * While an operator runs for the first time there are, in every run of the same commands in which
- * nothing goes to the host: what is pinned; what somebody refers to and nothing can make again; the
- * operator's own operands, results and scratch.
- * Cost: O(storages) an operator.
+ * While an operator runs for the first time, every run of the same commands that copies nothing to
+ * the host holds these bytes: pinned values; values with outside references that cannot be
+ * recomputed; the operator's own operands, results and scratch.
+ * Cost: O(storages) per operator.
  */
 #include "evict/policy.h"
 
@@ -18,7 +18,7 @@ static bool least_is_held(const tn__evict_storage *storage) {
            (storage->is_pinned || (storage->stuck > 0 && storage->outside > 0));
 }
 
-/* Of operands or results, what is not among those that are held; each storage once. */
+/* Bytes of these operands or results that are not counted as held; each storage once. */
 static uint64_t least_sum(tn__evict *e, const uint32_t *tensors, uint32_t count) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < count; i++) {

@@ -1,6 +1,7 @@
-/* log.c - reads recorded runs: the line format that DTR's authors published, and fields of ours.
+/* log.c - reads recorded runs: the line format that DTR's authors published, with additional fields
+ * of ours.
  *
- * One JSON object a line. What stands before a line that says START is skipped.
+ * Each line is one JSON object. Lines before a line START are skipped.
  *
  *     {"INSTRUCTION":"CONSTANT","NAME":x}, then {"INSTRUCTION":"MEMORY","NAME":x,"MEMORY":"bytes"}
  *     {"INSTRUCTION":"CALL","NAME":op,"ARGS":[..],"RESULT":[..],"TIME":"ns"}, then for each result
@@ -9,15 +10,15 @@
  *     COPY {DST,SRC}: another reference; COPY_FROM {DST,SRC}: DST refers to what SRC does; RELEASE
  *     {NAME}; ANNOTATE {ANNOTATION}
  *
- * Ours, which others ignore: CALL and MUTATE may have "SCRATCH":"bytes" and "ONCE":1 (may not run
- * again), MUTATE "IN_PLACE":1 (no new storage), ALIAS "SHIFT":"bytes" from the argument's first.
- * Any other member is refused.
+ * Our additions, which other readers ignore: CALL and MUTATE may have "SCRATCH":"bytes" and
+ * "ONCE":1 (may not run again), MUTATE "IN_PLACE":1 (no new storage), ALIAS "SHIFT":"bytes" from
+ * the argument's first byte. Any other member is an error.
  *
- * An argument is always a name that stands above, so a log has no cycles; what refers to a name
- * that does not is refused. An ALIAS has no bytes of its own; a MUTATE makes new storages as large
- * as those that it writes to, and the old ones lose a reference.
+ * An argument is always a name from an earlier line, so a log has no cycles; an unknown name is an
+ * error. An ALIAS has no bytes of its own. A MUTATE makes new storages as large as those that it
+ * writes to, and the old ones lose a reference.
  * Cost: O(bytes).
- * Source: uwsampl/dtr-prototype, simrd (what a line means, not its text).
+ * Source: uwsampl/dtr-prototype, simrd (the meaning of a line, not its code).
  */
 #include "evict/log.h"
 
@@ -40,8 +41,8 @@ typedef struct log_reader {
     tn_evict_log *log;
     const char *at, *end;
     uint64_t line;    /* that is read */
-    uint64_t command; /* at which the command began */
-    tn__names names;  /* to the index in `bindings` */
+    uint64_t command; /* byte at which the command began */
+    tn__names names;  /* index in `bindings` by name */
     struct log_binding {
         uint32_t tensor;
     } * bindings; /* names, in the order in which they appeared */
@@ -94,7 +95,7 @@ static tn_status log_need_text(log_reader *r, const char *member, const char **t
     return *text != NULL ? TN_OK : log_fail(r, "it has no text", member);
 }
 
-/* An integer, or a text that is one. */
+/* Accepts an integer, or a string that is one. */
 static bool log_integer(const json_t *value, int64_t *number) {
     if (json_is_integer(value)) {
         *number = json_integer_value(value);
@@ -129,8 +130,8 @@ static bool log_has_word(const char *words, const char *word) {
     return false;
 }
 
-/* A member that no line of this kind has may be one of ours that was misspelt: what it says would
- * be left out in silence. */
+/* A member that this kind of line does not have may be a misspelt field of ours; ignoring it would
+ * change the result without notice. */
 static tn_status log_check_members(log_reader *r, const char *members) {
     const char *name;
     json_t *value;
@@ -160,7 +161,7 @@ static const char *log_copy(log_reader *r, const char *name) {
     return tn__arena_string(&r->log->arena, name, strlen(name));
 }
 
-/* A name that is new refers to the tensor. */
+/* Binds a new name to the tensor. */
 static tn_status log_bind(log_reader *r, const char *name, size_t tensor) {
     uint32_t known;
     const char *copy = log_copy(r, name);
@@ -196,7 +197,7 @@ static tn_status log_release(log_reader *r, uint32_t tensor) {
     return log_command(r, TN__LOG_RELEASE, tensor);
 }
 
-/* MEMORY, which follows a name's line. */
+/* Reads the MEMORY line that follows a name's line. */
 static tn_status log_memory(log_reader *r, const char *name, uint64_t *bytes) {
     bool is_end;
     TN_TRY(log_next(r, &is_end));
@@ -207,7 +208,7 @@ static tn_status log_memory(log_reader *r, const char *name, uint64_t *bytes) {
     return log_amount(r, "MEMORY", true, bytes);
 }
 
-/* ALIAS, which follows that. */
+/* Reads the ALIAS line that follows the MEMORY line. */
 static tn_status log_alias(log_reader *r, const char *name, const tn__log_op *op,
                            tn__log_tensor *tensor) {
     bool is_end;
@@ -253,7 +254,7 @@ static tn_status log_constant(log_reader *r) {
     return log_command(r, TN__LOG_CONSTANT, log->op_count - 1);
 }
 
-/* What CALL and MUTATE have in common. */
+/* The common part of CALL and MUTATE. */
 static tn_status log_begin_op(log_reader *r, tn__log_op *op) {
     tn_evict_log *log = r->log;
     const char *name;
@@ -408,7 +409,7 @@ static tn_status log_line(log_reader *r) {
     return log_release(r, r->bindings[known].tensor);
 }
 
-/* Behind the line that says START, if there is one. */
+/* Skips to the line after START, if there is one. */
 static tn_status log_skip_start(log_reader *r) {
     bool is_end = false;
     log_reader begin = *r;
@@ -431,7 +432,8 @@ static tn_status log_all(log_reader *r) {
         r->command = r->line;
         TN_TRY(log_line(r));
     }
-    for (size_t i = 0; i < r->binding_count; i++) { /* what is referred to at the end is kept */
+    /* tensors with references at the end are kept */
+    for (size_t i = 0; i < r->binding_count; i++) {
         uint32_t tensor = r->bindings[i].tensor;
         if (r->log->tensors[tensor].refs > 0) TN_TRY(log_command(r, TN__LOG_KEEP, tensor));
     }

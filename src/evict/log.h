@@ -1,5 +1,5 @@
-/* log.h - a recorded run as commands on numbers: what a reader made of a log, for those who replay
- * it. Names are gone but for messages. */
+/* log.h - a recorded run as commands on numbers, which a reader made from a log and a simulator
+ * replays. Names are kept for messages only. */
 #ifndef TN_EVICT_LOG_H
 #define TN_EVICT_LOG_H
 
@@ -10,7 +10,7 @@ typedef enum tn__log_what {
     TN__LOG_APPLY,    /* op */
     TN__LOG_RETAIN,   /* tensor */
     TN__LOG_RELEASE,  /* tensor */
-    TN__LOG_KEEP      /* tensor: there at the end, and for good */
+    TN__LOG_KEEP      /* tensor: resident at the end, and from then on */
 } tn__log_what;
 
 typedef struct tn__log_command {
@@ -28,13 +28,13 @@ typedef struct tn__log_op {
 } tn__log_op;
 
 typedef struct tn__log_tensor {
-    uint64_t bytes; /* of a fresh storage; a view: 0 */
+    uint64_t bytes; /* size of a new storage; 0 for a view */
     uint64_t storage_bytes;
     uint64_t shift;
-    uint32_t alias; /* operand whose storage it shares, or TN__EVICT_NONE */
+    uint32_t alias; /* operand that shares its storage, or TN__EVICT_NONE */
     bool overwrites;
     const char *name;
-    int64_t refs; /* while it is read: of names */
+    int64_t refs; /* while reading: number of names that refer to it */
 } tn__log_tensor;
 
 struct tn_evict_log {
@@ -50,7 +50,7 @@ struct tn_evict_log {
     uint32_t *inputs;
     size_t input_count, input_room;
     tn_evict_log_facts facts;
-    bool is_ours; /* has what DTR's own logs cannot say, and its simulator does not model */
+    bool is_ours; /* uses fields that DTR's own logs lack and its simulator does not model */
 };
 
 #endif

@@ -1,31 +1,32 @@
-/* make.c - runs an operator, and before it whatever its operands need, with a stack of its own.
+/* make.c - runs an operator, after recomputing the operands that it lacks, with a stack of its own.
  *
- * What is there is locked first, in the order of the operands; then what is not is made, one after
- * the other, each locked as soon as it is there. A chain of any length is made with
- * one frame a link in an array: the C stack is not used.
+ * The resident operands are locked first, in order. Then the missing ones are made one after the
+ * other, and each is locked as soon as it is resident. A chain of any length uses one frame per
+ * operator in an array, not the C stack.
  *
- * An operator makes all of its results. Those that are there already are written again in their own
- * places, as the bits are the same (`exact`: beside them, and the new ones given back, as DTR's
- * simulator does); those that nobody needs any more go to a place that is given back at once.
+ * An operator makes all of its results. Results that are resident already are written again in
+ * place, because the bits are the same. (With `exact` they are written to new bytes, which are
+ * freed afterwards, as DTR's simulator does.) Results that are no longer needed are written to
+ * temporary bytes.
  *
- * Operators that wait hold what they have of their operands, and in a tight budget that may be all
- * there is. Then the one that waits longest gives up what it holds, and asks for it anew when it is
- * its turn: the operator that runs needs no more than its own operands, results and scratch. Two
- * operands that only ever displace each other would go on for ever, so that has a limit.
+ * Waiting operators hold locks on their operands, and these may fill a tight budget. Then the
+ * operator that waits longest releases its locks and acquires them again when it is its turn. So
+ * the running operator needs only its own operands, results and scratch. Two operands that keep
+ * displacing each other would go on for ever; a limit on the number of restarts prevents that.
  */
 #include "evict/policy.h"
 
 #include <inttypes.h>
 
-#define MAKE_RESTARTS_MOST 256u /* of one wish */
+#define MAKE_RESTARTS_MOST 256u /* per call */
 
 /* --- one run --- */
 
-typedef enum make_kind {             /* of a result */
+typedef enum make_kind {             /* how a result gets its bytes */
                          MAKE_VIEW,  /* in the storage of an operand */
-                         MAKE_FRESH, /* its storage is not there: gets a place */
-                         MAKE_AGAIN, /* is there: written again where it is */
-                         MAKE_BESIDE /* needs bytes for the time of the run alone */
+                         MAKE_FRESH, /* its storage is not resident: gets a block */
+                         MAKE_AGAIN, /* resident: written again in place */
+                         MAKE_BESIDE /* gets bytes only while the operator runs */
 } make_kind;
 
 static make_kind make_kind_of(const tn__evict *e, uint32_t tensor) {
@@ -34,7 +35,8 @@ static make_kind make_kind_of(const tn__evict *e, uint32_t tensor) {
     if (record->is_lost) return MAKE_BESIDE;
     if (e->tensors[storage->first].op != record->op) return MAKE_VIEW;
     if (!e->options.exact && !tn__is_needed(record)) return MAKE_BESIDE;
-    if (storage->state == TN__ON_HOST) return MAKE_BESIDE; /* it is there, and views of it */
+    /* its value and its views exist already */
+    if (storage->state == TN__ON_HOST) return MAKE_BESIDE;
     if (storage->state != TN__RESIDENT) return MAKE_FRESH;
     return e->options.exact ? MAKE_BESIDE : MAKE_AGAIN;
 }
@@ -60,7 +62,7 @@ static bool make_reserve(tn__evict *e, const tn__evict_op *op) {
                        sizeof *e->run_kinds);
 }
 
-/* Gives back places of this run, or those alone that were for its time. */
+/* Frees the blocks of this run, or only the temporary ones. */
 static void make_give_places(tn__evict *e, uint32_t count, bool temporary_alone) {
     for (uint32_t i = 0; i < count; i++) {
         uint32_t block = e->run_blocks[i];
@@ -75,7 +77,7 @@ static void make_give_places(tn__evict *e, uint32_t count, bool temporary_alone)
     }
 }
 
-/* Places of results and scratch, in run_blocks; NONE where none is needed. */
+/* Takes blocks for results and scratch into run_blocks; NONE where none is needed. */
 static tn_status make_take_places(tn__evict *e, uint32_t op, tn_error *error) {
     uint32_t count = e->ops[op].output_count;
     for (uint32_t o = 0; o <= count; o++) {
@@ -104,7 +106,7 @@ static uint64_t make_block_at(const tn__evict *e, uint32_t block) {
     return block != TN__NONE ? e->blocks[block].at : 0;
 }
 
-/* Where everything lies, for the hook. */
+/* Fills in the offsets for the hook. */
 static void make_lay_out(tn__evict *e, uint32_t op, tn__evict_run *run) {
     const tn__evict_op *record = &e->ops[op];
     for (uint32_t i = 0; i < record->input_count; i++)
@@ -157,7 +159,7 @@ static tn_status make_compute(tn__evict *e, uint32_t op, bool again, tn_error *e
     return TN_OK;
 }
 
-/* The tensor is there from now on; true: so is its storage, which was not. */
+/* The tensor is defined from now on. True: its storage became resident too. */
 static bool make_define(tn__evict *e, uint32_t tensor, uint32_t block) {
     tn__evict_tensor *record = &e->tensors[tensor];
     tn__evict_storage *storage = &e->storages[record->storage];
@@ -170,9 +172,9 @@ static bool make_define(tn__evict *e, uint32_t tensor, uint32_t block) {
     return true;
 }
 
-/* Results are there: first those beside the target, the target last (the order of candidates).
- * What ran for the first time is not undone, as it may have written over an operand: without host
- * memory a neighbourhood is known less well then. */
+/* The results exist: updates the records, the target last, because that decides the order of
+ * candidates. A first run is not undone, since it may have overwritten an operand: if host memory
+ * runs out, a neighbourhood is known less precisely. */
 static tn_status make_settle(tn__evict *e, const tn__evict_frame *frame, tn_error *error) {
     uint32_t op = frame->op, target = frame->target;
     const tn__evict_op *record = &e->ops[op];
@@ -207,8 +209,9 @@ static void make_lock(tn__evict *e, uint32_t storage) {
     e->locked[e->locked_count++] = storage;
 }
 
-/* What results are is decided once: while room is made, others may cease to need one. What is there
- * and will be written again stays where it is: it would need its place anyhow. */
+/* The kind of each result is decided once, because evictions that make room may change which
+ * results are needed. A resident result that will be written again is locked: it would need its
+ * bytes anyway. */
 static void make_begin_results(tn__evict *e, uint32_t op) {
     for (uint32_t o = 0; o < e->ops[op].output_count; o++) {
         uint32_t tensor = tn__op_outputs(&e->ops[op])[o];
@@ -222,7 +225,8 @@ static void make_begin_results(tn__evict *e, uint32_t op) {
 static tn_status make_in_bytes(tn__evict *e, const tn__evict_frame *frame, tn_error *error) {
     uint64_t bytes = make_bytes(e, frame->op, false);
     TN_TRY(tn__space_room(e, bytes, error));
-    if (e->options.exact) make_begin_results(e, frame->op); /* one may just have been evicted */
+    /* a result may just have been evicted */
+    if (e->options.exact) make_begin_results(e, frame->op);
     uint64_t beside = make_bytes(e, frame->op, true);
     TN_TRY(make_compute(e, frame->op, frame->again, error));
     tn__space_used(e, bytes);
@@ -266,8 +270,8 @@ static tn_status make_push(tn__evict *e, uint32_t op, uint32_t target, bool agai
     return TN_OK;
 }
 
-/* Older ones first: what is made of them is newer, so it finds them there, and locked. DTR's order
- * is that of the operands. */
+/* Sorts by age: newer tensors are made from older ones, and find them resident and locked. DTR uses
+ * the order of the operands. */
 static void make_sort(tn__evict *e, uint32_t *pending, size_t count) {
     for (size_t i = 1; i < count; i++) {
         uint32_t tensor = pending[i];
@@ -279,7 +283,7 @@ static void make_sort(tn__evict *e, uint32_t *pending, size_t count) {
     }
 }
 
-/* Locks what is there, and lists what is not. */
+/* Locks the resident operands and lists the others. */
 static tn_status make_start(tn__evict *e, tn__evict_frame *frame, tn_error *error) {
     const tn__evict_op *op = &e->ops[frame->op];
     const uint32_t *inputs = tn__op_inputs(op);
@@ -304,8 +308,8 @@ static tn_status make_start(tn__evict *e, tn__evict_frame *frame, tn_error *erro
     return TN_OK;
 }
 
-/* Locks the next operand, or puts a frame on the stack that makes it. The locks of frames above
- * were given back when it comes to the next, so there is room for one more of its own. */
+/* Locks the next operand, or pushes a frame that makes it. Frames above have released their locks
+ * by the time this one locks its next operand, so one more entry fits. */
 static tn_status make_next(tn__evict *e, tn__evict_frame *frame, tn_error *error) {
     uint32_t tensor = e->pending[frame->next];
     const tn__evict_tensor *record = &e->tensors[tensor];
@@ -319,7 +323,7 @@ static tn_status make_next(tn__evict *e, tn__evict_frame *frame, tn_error *error
 
 static tn_status make_finish(tn__evict *e, tn_error *error) {
     tn__evict_frame frame = e->frames[e->frame_count - 1];
-    size_t results = e->locked_count; /* operands are locked, results that are there come next */
+    size_t results = e->locked_count; /* locks on operands end here; those on results follow */
     tn_status status = make_run(e, &frame, error);
     const tn__evict_op *op = &e->ops[frame.op];
     for (uint32_t i = 0; i < op->input_count; i++)
@@ -376,7 +380,8 @@ tn_status tn__make(tn__evict *e, uint32_t op, uint32_t target, bool again, tn_er
     if (frames == 0) e->restarts = 0;
     tn_status status = make_push(e, op, target, again, error);
     while (status == TN_OK && e->frame_count > frames) status = make_step(e, error);
-    make_unwind(e, frames, locked, pending); /* or what frames that gave up have left */
+    /* also removes entries left by frames that released their locks */
+    make_unwind(e, frames, locked, pending);
     return status;
 }
 

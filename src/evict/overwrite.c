@@ -1,9 +1,9 @@
-/* overwrite.c - a storage's contents change in place: what needs the old ones, and what becomes of
- * it.
+/* overwrite.c - an operator writes new contents into a storage in place: saves the values that
+ * still need the old contents, and retires the old tensors.
  *
- * Operators that read it are doomed, and others with them (doom.c). Results of theirs that somebody
- * refers to are made first, where they are not there, and locked. When nobody else reads the
- * storage, which is how a step of training ends, nothing is walked.
+ * Operators that read the storage are doomed, and others with them (doom.c). Their results with
+ * outside references are made first if they are missing, and locked. A training step usually ends
+ * with updates of storages that no other operator reads; then no walk is needed.
  */
 #include "evict/policy.h"
 
@@ -15,8 +15,8 @@ static bool overwrite_keep(tn__evict *e, uint32_t storage) {
     return true;
 }
 
-/* Locks results of doomed operators that somebody refers to: those that are there, or makes the
- * others. */
+/* Locks results of doomed operators that have outside references. First the resident ones; with
+ * `make` it recomputes and locks the others. */
 static tn_status overwrite_keep_all(tn__evict *e, bool make, tn_error *error) {
     for (uint32_t op = 0; op < e->op_count; op++) {
         if (!tn__doom_is(e, op)) continue;
@@ -25,7 +25,7 @@ static tn_status overwrite_keep_all(tn__evict *e, bool make, tn_error *error) {
             if (!tn__doom_stays(e, tensor)) continue;
             bool is_there = tn__is_there(e, tensor);
             if (!is_there && (!make || e->tensors[tensor].is_defined))
-                continue; /* or on the host */
+                continue; /* also if the value is on the host */
             if (make) TN_TRY(tn__make_tensor(e, tensor, error));
             if (!overwrite_keep(e, e->tensors[tensor].storage))
                 return tn__no_memory(error, "values whose operands are overwritten");
@@ -40,7 +40,7 @@ static void overwrite_mark(tn__evict *e, const tn__evict_call *call, bool mark) 
             e->storages[e->tensors[call->inputs[call->outputs[o].alias]].storage].is_going = mark;
 }
 
-/* Does anybody but the operator itself read what it overwrites? */
+/* Does another operator read a storage that this one overwrites? */
 static bool overwrite_has_readers(const tn__evict *e, const tn__evict_call *call) {
     for (uint32_t o = 0; o < call->output_count; o++) {
         if (!call->outputs[o].overwrites) continue;
@@ -66,7 +66,7 @@ tn_status tn__overwrite_prepare(tn__evict *e, const tn__evict_call *call, uint32
     return status;
 }
 
-/* Its tensors but those of the operator that wrote it are lost. */
+/* Marks all its tensors as lost, except those of the operator that wrote it. */
 static void overwrite_lose_tensors(tn__evict *e, uint32_t storage, uint32_t op) {
     for (uint32_t t = e->storages[storage].first; t != TN__NONE; t = e->tensors[t].next) {
         tn__evict_tensor *tensor = &e->tensors[t];

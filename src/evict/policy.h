@@ -1,12 +1,12 @@
-/* policy.h - what a policy is, and the words it is written in.
+/* policy.h - the interface of an eviction policy, and the functions for writing one.
  *
- * A policy is one file in policies/ that fills in one tn__policy, plus one line in policies.def. It
- * gives a candidate a score, and the frame (space.c) drops the one with the least; or it names the
- * candidates to be dropped itself. What is a candidate, locks, making again, room, addresses and
- * counters are the frame's.
+ * A policy is one file in policies/ that fills in one tn__policy, plus one line in policies.def.
+ * Either it gives each candidate a score, and the frame (space.c) drops the candidate with the
+ * least score; or it names the candidates to drop itself. The frame decides which storages are
+ * candidates; it does the locking, recomputing, address assignment and counting.
  *
- * Candidates are looked at in the order in which they became candidates; of equal scores the last
- * one goes, and a score of 0 ends the search: so DTR's simulator does it.
+ * Candidates are examined in the order in which they became candidates. Of equal scores the last
+ * one is evicted, and a score of 0 ends the search: DTR's simulator does the same.
  */
 #ifndef TN_EVICT_POLICY_H
 #define TN_EVICT_POLICY_H
@@ -16,37 +16,37 @@
 enum {                                 /* tn__policy.features */
        TN__POLICY_LINKS = 1u << 0,     /* reads parents and children of storages */
        TN__POLICY_SWAPS = 1u << 1,     /* may have storages copied to the host */
-       TN__POLICY_WINDOW = 1u << 2,    /* with addresses: a run of neighbours goes at once */
-       TN__POLICY_PUBLISHED = 1u << 3, /* by bytes alone it is simulated as its authors did */
-       TN__POLICY_MOVES =
-           1u << 4 /* with addresses: stretches, of which some go and some are moved */
+       TN__POLICY_WINDOW = 1u << 2,    /* with addresses: evicts a run of neighbours at once */
+       TN__POLICY_PUBLISHED = 1u << 3, /* counting bytes only, it is simulated as its authors did */
+       TN__POLICY_MOVES = 1u << 4 /* with addresses: evicts some blocks of a region, moves others */
 };
 
 typedef struct tn__policy {
-    const char *name;    /* what people type: [a-z0-9-]+ */
+    const char *name;    /* the name users type: [a-z0-9-]+ */
     const char *summary; /* one line for --help, no full stop */
-    const char *source;  /* paper, book or peer the idea comes from */
+    const char *source;  /* paper, book or project that the idea comes from */
     uint32_t features;   /* TN__POLICY_* */
     size_t state_size;   /* of evict->state, zeroed */
     /* NULL: nothing to do. False: out of host memory. */
     bool (*added)(tn__evict *e, uint32_t op);        /* records of an operator, before it runs */
     bool (*evicted)(tn__evict *e, uint32_t storage); /* just now */
     bool (*made)(tn__evict *e, const uint32_t *storages, uint32_t count); /* just now */
-    void (*released)(tn__evict *e, uint32_t storage); /* dropped, and nobody outside refers to it */
-    void (*forgotten)(tn__evict *e, uint32_t op);     /* its links are about to go */
-    void (*vanished)(tn__evict *e, uint32_t storage); /* its record is about to be used anew */
+    void (*released)(tn__evict *e, uint32_t storage); /* dropped, without outside references */
+    void (*forgotten)(tn__evict *e, uint32_t op);     /* its links are about to be removed */
+    void (*vanished)(tn__evict *e, uint32_t storage); /* its record is about to be reused */
     void (*close)(tn__evict *e);
     /* The least is dropped. May be asked of any candidate. */
     double (*score)(tn__evict *e, uint32_t storage);
-    /* Of making it again, with what else must be or will have to be; NULL: its own cost. */
+    /* Cost of recomputing it, with all else that must or will have to be recomputed; NULL: its own
+     * cost. */
     uint64_t (*cost)(tn__evict *e, uint32_t storage);
-    /* Of policies that move: the score is cost_within / weight, and infinite where that is x / 0.
-     * Once the cost is seen to be more than the limit, any number above the limit may be told. */
+    /* For policies that move: the score is cost_within / weight, and infinite for x / 0. If the
+     * cost exceeds the limit, cost_within may return any number above the limit. */
     double (*weight)(tn__evict *e, uint32_t storage);
     double (*cost_within)(tn__evict *e, uint32_t storage, double limit);
-    /* Instead of scores: a candidate, or NONE for none. `bytes` are wanted. */
+    /* Used instead of scores: returns a candidate, or NONE. `bytes` are wanted. */
     uint32_t (*choose)(tn__evict *e, uint64_t bytes);
-    /* Dropped or copied to the host? Asked when both can be done. */
+    /* True: copy to the host; false: drop. Called when both are possible. */
     bool (*swaps)(tn__evict *e, uint32_t storage);
 } tn__policy;
 
@@ -58,6 +58,6 @@ static inline tn__wide tn__stale_bytes(const tn__evict *e, const tn__evict_stora
     return (tn__wide)storage->size * (e->clock - storage->last_access);
 }
 
-const tn__policy *tn__policy_find(const char *name); /* NULL: none; a name of NULL: the default */
+const tn__policy *tn__policy_find(const char *name); /* NULL if unknown; name NULL: the default */
 
 #endif

@@ -1,13 +1,14 @@
-/* records.c - operators, tensors and storages: how they come and how their history goes.
+/* records.c - creates and frees the records of operators, tensors and storages.
  *
- * A record of an operator lives while somebody outside refers to a result of it, or another
- * operator with a record reads one: a plain count, as operators never form a cycle. When it falls
- * to 0 the operator is forgotten with its results, and what only it read is looked at next; a list
- * through the records themselves is the stack, so a chain of any length needs no memory.
+ * A record of an operator lives while one of its results has an outside reference, or while another
+ * operator with a record reads one. A plain reference count suffices, because operators never form
+ * a cycle. When it falls to 0 the operator and its results are forgotten, and then its operands are
+ * examined. The stack for this is a list through the records themselves, so a chain of any length
+ * needs no memory.
  */
 #include "evict/policy.h"
 
-/* --- links: who is made from whom, by storage --- */
+/* --- links between storages: parents and children --- */
 
 static tn__link *links_items(tn__links *links) {
     return links->room > 0 ? links->of.many : links->of.few;
@@ -15,7 +16,7 @@ static tn__link *links_items(tn__links *links) {
 
 static tn__link *links_find(tn__links *links, uint32_t storage) {
     tn__link *items = links_items(links);
-    for (uint32_t i = links->count; i-- > 0;) /* what came last is asked for most */
+    for (uint32_t i = links->count; i-- > 0;) /* the newest link is looked up most often */
         if (items[i].storage == storage) return &items[i];
     return NULL;
 }
@@ -57,7 +58,8 @@ void tn__links_free(tn__evict *e, tn__links *links) {
 static bool records_has_links(const tn__evict *e) {
     return (e->policy->features & TN__POLICY_LINKS) != 0;
 }
-/* Children of what is never dropped are walked by nobody, but to count as DTR's authors do. */
+/* Children of a storage that is never dropped are needed only to count accesses as DTR's authors
+ * do. */
 static bool records_has_children(const tn__evict *e, uint32_t storage) {
     return e->options.exact || !e->storages[storage].is_pinned;
 }
@@ -92,7 +94,7 @@ static void records_unlink(tn__evict *e, uint32_t op, size_t pair_count) {
     }
 }
 
-/* False: out of host memory, and as it was. */
+/* False: out of host memory; the links are unchanged. */
 static bool records_link(tn__evict *e, uint32_t op) {
     for (size_t pair = 0; pair < records_pair_count(e, op); pair++) {
         uint32_t from, to;
@@ -104,7 +106,7 @@ static bool records_link(tn__evict *e, uint32_t op) {
     return true;
 }
 
-/* Its neighbours, and the policy's records of them. */
+/* Adds its links, and the policy's records of them. */
 static bool records_introduce(tn__evict *e, uint32_t op) {
     if (!records_link(e, op)) return false;
     if (e->policy->added == NULL || e->policy->added(e, op)) return true;
@@ -114,7 +116,7 @@ static bool records_introduce(tn__evict *e, uint32_t op) {
 
 /* --- making --- */
 
-/* Room for one record more of what is vacant or at the end. */
+/* Room for more records, counting vacant ones. */
 static bool records_room(tn__evict *e, void *data, size_t *room, uint32_t count, uint32_t more,
                          size_t item) {
     size_t need = (size_t)count + more;
@@ -219,7 +221,7 @@ tn_status tn__records_add(tn__evict *e, const tn__evict_call *call, uint32_t *op
     if (!records_introduce(e, id)) {
         e->failed = false;
         e->ops[id].flags |= TN__OP_STRANGE;
-        return tn__no_memory(error, "the neighbours of a value"); /* the caller forgets it */
+        return tn__no_memory(error, "the neighbours of a value"); /* the caller frees it */
     }
     return TN_OK;
 }
@@ -242,7 +244,7 @@ static void records_drop_storage(tn__evict *e, uint32_t storage) {
     e->storage_vacant = storage;
 }
 
-/* Another result of its operator may be needed still. */
+/* Another result of its operator may still be needed. */
 void tn__records_leave(tn__evict *e, uint32_t storage) {
     const tn__evict_storage *record = &e->storages[storage];
     if (record->stuck == 0 || record->uses > 0 || record->outside > 0 || record->locks > 0 ||
@@ -250,7 +252,7 @@ void tn__records_leave(tn__evict *e, uint32_t storage) {
         return;
     if (record->state == TN__RESIDENT) tn__space_evict(e, storage);
     if (record->state == TN__ON_HOST) tn__space_forget_copy(e, storage);
-    e->failed = false; /* benign: a neighbourhood is known less well */
+    e->failed = false; /* benign: a neighbourhood is known less precisely */
 }
 
 static void records_drop_tensor(tn__evict *e, uint32_t tensor) {
@@ -280,7 +282,7 @@ static void records_drop_tensor(tn__evict *e, uint32_t tensor) {
     tn__records_leave(e, of);
 }
 
-/* Gives up one reference to an operator; the first of the list of those to be forgotten. */
+/* Releases one reference to an operator; `dying` is the head of the list of operators to forget. */
 static void records_deref(tn__evict *e, uint32_t op, uint32_t *dying) {
     tn__evict_op *record = &e->ops[op];
     if (--record->refs > 0 || (record->flags & TN__OP_DYING)) return;
@@ -343,7 +345,7 @@ void tn__records_lose(tn__evict *e, uint32_t op) {
         if (tensor->is_lost) continue;
         if (!(record->flags & TN__OP_ONCE)) e->storages[tensor->storage].stuck++;
         if (tensor->is_defined) continue;
-        tensor->is_lost = true; /* nobody will ever see it */
+        tensor->is_lost = true; /* no operator and no caller will read it */
         e->storages[tensor->storage].stuck--;
     }
     record->flags |= TN__OP_LOST;

@@ -1,11 +1,11 @@
-/* regions.c - evicted neighbourhoods, step by step: see regions.h.
+/* regions.c - keeps evicted neighbourhoods up to date step by step: see regions.h.
  *
- * When a storage is dropped, those at its edge take it and its interior in; when one is made again,
- * its own regions and those that held it are found anew by walking. Every edge that is walked and
- * every storage that is taken in counts as one access, as DTR's authors count.
- * In histories that are forgotten (not so in their simulator) a region is marked stale instead, and
- * found anew when it is asked for.
- * Cost: O(dropped storages around and their edges) for each storage dropped or made.
+ * When a storage is dropped, the regions at whose edge it lies absorb it and its interior. When one
+ * is recomputed, its own regions and those that contained it are found again by walking. Every edge
+ * that is walked and every storage that is absorbed counts as one access, as in DTR's simulator.
+ * When a history is forgotten (DTR's simulator never does), a region is only marked stale, and is
+ * recomputed when it is read.
+ * Cost: O(dropped storages around and their edges) for each storage dropped or recomputed.
  * Source: Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021, and their simulator simrd.
  */
 #include "evict/regions.h"
@@ -21,7 +21,7 @@ static void ids_release(tn__evict *e, tn__ids *ids) {
     tn__free(&e->context, ids->items, ids->room * sizeof *ids->items);
 }
 
-/* A number that no storage bears. */
+/* A number that no storage carries as its stamp. */
 static uint32_t regions_stamp(tn__regions *regions) {
     if (++regions->stamp == 0) {
         memset(regions->stamps, 0, regions->stamp_known * sizeof *regions->stamps);
@@ -54,7 +54,7 @@ static bool regions_is_there(const tn__evict *e, uint32_t storage) {
     return e->storages[storage].state != TN__DROPPED;
 }
 
-/* Walks from the storage, through what was dropped, and lists what it meets. */
+/* Walks from the storage through dropped ones, and lists the storages it reaches. */
 static bool regions_find(tn__evict *e, uint32_t base, int way) {
     tn__regions *regions = e->state;
     tn__region *region = &regions->of[base][way];
@@ -62,7 +62,7 @@ static bool regions_find(tn__evict *e, uint32_t base, int way) {
     uint32_t stamp = regions_stamp(regions);
     region->interior.count = region->frontier.count = stack->count = 0;
     region->cost = 0;
-    region->is_stale = true; /* until it is whole */
+    region->is_stale = true; /* until the walk is complete */
     regions->stamps[base] = stamp;
     if (!ids_add(e, stack, base)) return false;
     while (stack->count > 0) {
@@ -84,7 +84,8 @@ static bool regions_find(tn__evict *e, uint32_t base, int way) {
     return true;
 }
 
-/* What is not in the set yet is added, but for `except`; *cost (may be NULL) grows by theirs. */
+/* Adds the storages that are not in the set yet, except `except`; *cost (may be NULL) grows by
+ * their cost. */
 static bool regions_unite(tn__evict *e, tn__ids *set, const tn__ids *more, uint32_t except,
                           uint64_t *cost) {
     tn__regions *regions = e->state;
@@ -122,7 +123,7 @@ static bool regions_absorb(tn__evict *e, tn__region *region, uint32_t storage, i
         !regions_unite(e, &region->interior, &other->interior, storage, &region->cost) ||
         !regions_unite(e, &region->interior, &(tn__ids){self, 1, 1}, TN__NONE, NULL))
         return false;
-    e->counts.access_count++; /* itself counts, even where views make it its own neighbour */
+    e->counts.access_count++; /* it counts itself, even if a view makes it its own neighbour */
     region->cost = tn__add_sat(region->cost, e->storages[storage].cost);
     region->is_stale = false;
     return true;
@@ -133,7 +134,7 @@ bool tn__regions_evicted(tn__evict *e, uint32_t storage) {
     tn__region *of = regions->of[storage];
     for (int way = 0; way < 2; way++)
         if (of[way].is_stale && !regions_find(e, storage, way)) return false;
-    for (int way = 0; way < 2; way++) { /* those on the other side see it in this direction */
+    for (int way = 0; way < 2; way++) { /* storages on the opposite side see it in this direction */
         const tn__ids *edge = &of[1 - way].frontier;
         for (size_t i = 0; i < edge->count; i++)
             if (!regions_absorb(e, &regions->of[edge->items[i]][way], storage, way)) return false;
@@ -160,14 +161,14 @@ bool tn__regions_made(tn__evict *e, const uint32_t *storages, uint32_t count) {
     return true;
 }
 
-/* Its results leave the neighbourhoods that they are in; links are still there. */
+/* Removes its results from the neighbourhoods that contain them; the links still exist. */
 void tn__regions_forgotten(tn__evict *e, uint32_t op) {
     tn__regions *regions = e->state;
     const tn__evict_op *record = &e->ops[op];
     for (uint32_t o = 0; o < record->output_count; o++) {
         uint32_t storage = e->tensors[tn__op_outputs(record)[o]].storage;
         for (int way = 0; way < 2; way++) {
-            if (!regions_find(e, storage, way)) continue; /* benign: known less well */
+            if (!regions_find(e, storage, way)) continue; /* benign: known less precisely */
             const tn__ids *edge = &regions->of[storage][way].frontier;
             for (size_t i = 0; i < edge->count; i++)
                 regions->of[edge->items[i]][1 - way].is_stale = true;
@@ -202,7 +203,8 @@ void tn__regions_close(tn__evict *e) {
 uint64_t tn__regions_cost(tn__evict *e, uint32_t storage, int way) {
     tn__regions *regions = e->state;
     tn__region *region = &regions->of[storage][way];
-    if (region->is_stale && !regions_find(e, storage, way)) return 0; /* benign: known less well */
+    /* benign: known less precisely */
+    if (region->is_stale && !regions_find(e, storage, way)) return 0;
     return region->cost;
 }
 

@@ -1,6 +1,6 @@
-/* simulate.c - replays a log on the core: no memory, costs as the log says.
+/* simulate.c - replays a log on the core without memory; costs come from the log.
  *
- * Cost: that of the core's calls, one a line or two.
+ * Cost: that of the core's calls, about one for each line.
  */
 #include "evict/log.h"
 #include "evict/policy.h"
@@ -9,7 +9,7 @@ typedef struct simulate_run {
     const tn_evict_log *log;
     const tn_context *context;
     tn__evict *evict;
-    uint32_t *tensors; /* of the core, by number in the log */
+    uint32_t *tensors; /* the core's ids, by number in the log */
     tn__evict_output *outputs;
     uint32_t *inputs;
     size_t most_outputs, most_inputs;
@@ -116,7 +116,7 @@ static tn_status simulate_all(simulate_run *run, tn_evict_outcome *outcome, tn_e
     return TN_OK;
 }
 
-/* int(plain * (most - 1)) of nanoseconds, as the authors of DTR limit them. */
+/* int(plain * (most - 1)) of nanoseconds: the limit of DTR's authors. */
 static uint64_t simulate_limit(const tn_evict_log *log, double overhead_max) {
     double limit = (double)log->facts.plain_cost * (overhead_max - 1);
     if (!(overhead_max > 0)) return 0;
@@ -180,10 +180,10 @@ tn_status tn_evict_simulate(const tn_evict_log *log, const tn_evict_options *giv
     return simulate(log, &options, outcome, error);
 }
 
-/* Everything that somebody refers to, constants too. */
+/* A run without eviction: keeps every value with references, constants too. */
 typedef struct plain_run {
     uint32_t *roots; /* [tensor]: the first tensor of its storage */
-    uint64_t *refs;  /* [tensor]: of a root, references to its storage */
+    uint64_t *refs;  /* [tensor]: for a root, the references to its storage */
     uint64_t bytes, peak;
 } plain_run;
 

@@ -1,11 +1,13 @@
-/* space.c - room for what is to be made: who goes, how, and what is told when nobody can.
+/* space.c - makes room: chooses what to evict, drops or copies it, and reports an error when
+ * nothing is left to evict.
  *
- * By bytes alone (as DTR's simulator counts) candidates go one by one, the least score first, until
- * the sum is within the budget. With addresses they go until one free stretch is long enough; or a
- * policy has a whole run of neighbours go at once, the cheapest that is long enough. Where
- * free bytes would do and addresses do not, what is left is moved together (compact.c): when what
- * went in vain takes as long to be made again as moving takes, or nobody is left to go. A policy
- * that weighs moves has some go and others moved, in one stretch (stretch.c).
+ * When only bytes are counted (as in DTR's simulator), candidates are evicted one by one, the least
+ * score first, until the sum is within the budget. With addresses they are evicted until one free
+ * region is long enough; some policies evict a whole run of neighbours at once, the cheapest that
+ * is long enough. If enough bytes are free but not contiguous, more candidates are evicted until
+ * recomputing them would take as long as compacting the arena; then, or when no candidate is left,
+ * the arena is compacted (compact.c). A policy that weighs moves evicts some blocks of a region and
+ * moves the others (stretch.c).
  */
 #include "evict/policy.h"
 
@@ -13,8 +15,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#define SPACE_GONE 4u  /* one by one for a wish, before a stretch is thought of, */
-#define SPACE_MANY 16u /* where so many like them would be needed */
+#define SPACE_GONE 4u  /* evictions for one request before a stretch is tried, */
+#define SPACE_MANY 16u /* if about this many more like them would be needed */
 
 static uint64_t space_taken(const tn__evict *e, uint32_t storage) {
     uint64_t size = e->storages[storage].size;
@@ -26,7 +28,7 @@ void tn__space_used(tn__evict *e, uint64_t bytes) {
     if (e->counts.bytes > e->counts.peak_bytes) e->counts.peak_bytes = e->counts.bytes;
 }
 
-/* --- the time of it --- */
+/* --- timing --- */
 
 double tn__search_begin(tn__evict *e) {
     if (!e->options.time_search || e->is_choosing) return 0;
@@ -156,7 +158,7 @@ tn_status tn__space_fetch(tn__evict *e, uint32_t storage, tn_error *error) {
     return TN_OK;
 }
 
-/* Dropped or copied: what can be done, or what the policy says. */
+/* Copy or drop? Copies if that is possible and the policy does not prefer to drop. */
 static bool space_is_copied(tn__evict *e, uint32_t storage) {
     if (!tn__space_swaps(e, storage)) return false;
     if (e->storages[storage].stuck > 0) return true;
@@ -174,7 +176,7 @@ tn_status tn__space_give_up(tn__evict *e, uint32_t storage, tn_error *error) {
     return tn__no_memory(error, "the neighbours of a value");
 }
 
-/* --- who goes --- */
+/* --- what is evicted --- */
 
 static uint32_t space_least(tn__evict *e, uint64_t small) {
     double best_score = (double)INFINITY;
@@ -190,7 +192,7 @@ static uint32_t space_least(tn__evict *e, uint64_t small) {
             best_score = score;
             best = storage;
         }
-        if (score == 0) break; /* whatever went before: so DTR's simulator does it */
+        if (score == 0) break; /* ends the search, as in DTR's simulator */
     }
     return best;
 }
@@ -218,8 +220,8 @@ static bool space_would_do(const tn__evict *e, uint64_t bytes) {
     return tn__add_sat(free, e->candidate_bytes) >= bytes;
 }
 
-/* Those below 1 % of the mean free little and cost a search each: first without them, and not at
- * all where all of them together would not do. */
+/* Storages below 1 % of the mean free few bytes and cost a search each. They are tried last, and
+ * only if evicting everything could free enough. */
 static uint32_t space_search(tn__evict *e, uint64_t bytes) {
     uint64_t small = 0;
     if (e->candidate_count == 0) return TN__NONE;
@@ -248,7 +250,7 @@ static bool space_let_go(tn__evict *e, bool last) {
     return done;
 }
 
-/* --- nobody can --- */
+/* --- nothing is left to evict --- */
 
 uint64_t tn__evict_held(const tn__evict *e) {
     uint64_t free_able = 0;
@@ -307,7 +309,7 @@ tn_status tn__space_room(tn__evict *e, uint64_t bytes, tn_error *error) {
     return TN_OK;
 }
 
-/* Everything in the cheapest run of neighbours goes. *done: there was one. */
+/* Evicts the cheapest run of neighbours that is long enough. *done: there was one. */
 static tn_status space_clear_window(tn__evict *e, uint64_t size, bool *done, tn_error *error) {
     double since = tn__search_begin(e);
     uint32_t block = tn__window_find(e, size), next;
@@ -320,7 +322,7 @@ static tn_status space_clear_window(tn__evict *e, uint64_t size, bool *done, tn_
         cleared += e->blocks[block].size;
         next = e->blocks[block].after;
         if (owner == TN__BLOCK_FREE) continue;
-        if (next != TN__NONE && e->blocks[next].owner == TN__BLOCK_FREE) { /* it will be joined */
+        if (next != TN__NONE && e->blocks[next].owner == TN__BLOCK_FREE) { /* it will be merged */
             cleared += e->blocks[next].size;
             next = e->blocks[next].after;
         }
@@ -329,22 +331,22 @@ static tn_status space_clear_window(tn__evict *e, uint64_t size, bool *done, tn_
     return TN_OK;
 }
 
-/* --- a place --- */
+/* --- an address --- */
 
 typedef struct space_wish {
     uint64_t size;
-    uint64_t in_vain;          /* cost of what went though free bytes would have done */
+    uint64_t in_vain;          /* cost of evictions although enough bytes were free */
     uint64_t gone, gone_bytes; /* one by one */
     bool was_hole, is_compact;
 } space_wish;
 
-/* Of making it again, if somebody asks for it. */
+/* The cost of recomputing it; 0 if it has no outside reference. */
 static uint64_t space_again(tn__evict *e, uint32_t storage) {
     if (e->storages[storage].outside == 0) return 0;
     return e->policy->cost != NULL ? e->policy->cost(e, storage) : e->storages[storage].cost;
 }
 
-/* Would have gone in vain, with this one, what takes longer than moving? */
+/* Does the cost of evictions, including this one, reach the cost of moving blocks? */
 static bool space_is_dearer(tn__evict *e, space_wish *wish, uint32_t storage) {
     double since = tn__search_begin(e);
     wish->in_vain = tn__add_sat(wish->in_vain, space_again(e, storage));
@@ -353,7 +355,7 @@ static bool space_is_dearer(tn__evict *e, space_wish *wish, uint32_t storage) {
     return is_dearer;
 }
 
-/* Nobody is left to go. */
+/* No candidate is left. */
 static tn_status space_stuck(tn__evict *e, space_wish *wish, bool is_hole, tn_error *error) {
     if (is_hole && !wish->is_compact) {
         tn__arena_compact(e);
@@ -365,16 +367,18 @@ static tn_status space_stuck(tn__evict *e, space_wish *wish, bool is_hole, tn_er
     return space_exhausted(e, wish->size, is_hole, error);
 }
 
-/* Is a long stretch made free at once? Where less is wanted; or so much that those who went for it
- * so far are many, and yet a small part of it. */
+/* Should more bytes be freed than are wanted? Yes if the request is smaller than that; or if it
+ * needs many evictions: SPACE_GONE candidates were evicted for it, and they are a small part of
+ * it. */
 static bool space_is_ahead(const tn__evict *e, const space_wish *wish) {
     if (!e->options.sample) return false;
     return wish->size < tn__stretch_ahead(e) ||
            (wish->gone >= SPACE_GONE && wish->gone_bytes < wish->size / SPACE_MANY * wish->gone);
 }
 
-/* Of a policy that chooses whole stretches. With a sample first a longer one; then single ones go,
- * which is quicker, unless bytes are not what is wanted. *done: it need not look further. */
+/* For a policy that chooses whole stretches. With sampling it first tries a longer stretch; then
+ * candidates are evicted singly, which is faster, unless the free bytes suffice and are only
+ * scattered. *done: this step made progress or failed. */
 static tn_status space_in_stretch(tn__evict *e, space_wish *wish, bool is_hole, bool *done,
                                   tn_error *error) {
     uint64_t ahead = tn__stretch_ahead(e);
@@ -388,8 +392,9 @@ static tn_status space_in_stretch(tn__evict *e, space_wish *wish, bool is_hole, 
     return space_stuck(e, wish, is_hole, error);
 }
 
-/* Towards a free stretch that is long enough. Where free bytes would do and addresses do not,
- * others go in vain until that has cost as much as moving: at most twice the less of the two. */
+/* One step towards a free region that is long enough. If the free bytes suffice but are scattered,
+ * more candidates are evicted until that has cost as much as moving: the total is at most twice the
+ * cheaper of the two. */
 static tn_status space_step(tn__evict *e, space_wish *wish, tn_error *error) {
     bool is_hole = e->free_bytes >= wish->size, is_done;
     e->counts.hole_count += is_hole && !wish->was_hole;

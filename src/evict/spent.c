@@ -1,25 +1,27 @@
-/* spent.c - values that nobody refers to any more and nothing can make again, but that others were
- * made from: what was put, ran once, or was written in place.
+/* spent.c - evicts *spent* values: they have no outside reference and cannot be recomputed, but
+ * other values were made from them. Such a value is a constant, ran once, or was written in place.
  *
- * They keep their bytes so that those others may be made again. When bytes are wanted, they may be
- * let go all the same. Operators that read them can never run again then (doom.c): what somebody
- * refers to of their results must be there, and stays until it is released. A value is *tied* as
- * long as it leads to such a result that is not there, or to an operator that is being made ready.
+ * Spent values stay resident so that values made from them can be recomputed. When bytes are
+ * wanted, a spent value may be evicted all the same. Then operators that read it can never run
+ * again (doom.c): their results with outside references must be resident, and stay until they are
+ * released. A spent value is *tied* as long as a dropped result with outside references needs it,
+ * or an operator in preparation does.
  *
- * As long as nothing that somebody refers to was ever evicted, spent values go first. So a budget
- * that is enough without any eviction is enough here, and nothing is made again. Later they go when
- * what would stay because of them has no more bytes than they have, all together or one by itself:
- * whoever kept them would hold as much or more from then on, whatever was evicted. And where nobody
- * else is left to go, all that can.
+ * As long as no value with outside references was ever evicted, spent values are evicted first. So
+ * a budget that suffices without any eviction suffices here too, and nothing is recomputed.
+ * Afterwards spent values are evicted if the results that must stay because of them have at most as
+ * many bytes, either all spent values together or one alone: keeping them would hold as many bytes
+ * or more from then on, under any policy. If nothing else can be evicted, all spent values that can
+ * be evicted are.
  *
- * Cost: O(those that may be spent) a look, they are listed; and O(operators and operands) when
- * there are any. Those below a hundredth of the budget are no question while others may go; looks
- * are one in SPENT_SHARE operators of the history, but when one has come to be spent.
+ * Cost: O(spent values) per look, since they are listed; O(operators and operands) if there are
+ * any. Values below a hundredth of the budget are ignored while others can be evicted. A look
+ * happens once in SPENT_SHARE operators of the history, or when a value has become spent.
  */
 #include "evict/policy.h"
 
 #define SPENT_SHARE 32u
-#define SPENT_TRIES 4u /* one by itself, at one look */
+#define SPENT_TRIES 4u /* storages tried one at a time, per look */
 
 static uint64_t spent_least(const tn__evict *e) { return e->options.budget / 100; }
 
@@ -57,7 +59,7 @@ static bool spent_is(const tn__evict_storage *storage, uint64_t least) {
            storage->size >= least && storage->size > 0;
 }
 
-/* Marks those that could go, and are not tied, as going: their bytes. */
+/* Sets is_going for spent storages that are not tied; returns their bytes. */
 static uint64_t spent_mark(tn__evict *e, uint64_t least) {
     uint64_t bytes = 0;
     for (uint32_t s = 0; s < e->storage_count; s++) {
@@ -73,7 +75,8 @@ static void spent_unmark(tn__evict *e) {
     for (uint32_t s = 0; s < e->storage_count; s++) e->storages[s].is_going = false;
 }
 
-/* Those that are none any more leave the list. */
+/* Removes storages that are no longer spent from the list. True: one of at least `least` bytes is
+ * left. */
 static bool spent_any(tn__evict *e, uint64_t least) {
     for (uint32_t i = e->spent_count; i-- > 0;) {
         const tn__evict_storage *storage = &e->storages[e->spent[i]];
@@ -85,7 +88,7 @@ static bool spent_any(tn__evict *e, uint64_t least) {
     return false;
 }
 
-/* Results of a doomed operator that could be evicted no more; each storage once. */
+/* Bytes of results of a doomed operator that could no longer be evicted; each storage once. */
 static uint64_t spent_results(tn__evict *e, uint32_t op, bool mark) {
     uint64_t bytes = 0;
     for (uint32_t o = 0; o < e->ops[op].output_count; o++) {
@@ -99,7 +102,7 @@ static uint64_t spent_results(tn__evict *e, uint32_t op, bool mark) {
     return bytes;
 }
 
-/* Bytes that would stay because of those that are going. */
+/* Bytes that would have to stay if the storages with is_going were evicted. */
 static uint64_t spent_stays(tn__evict *e) {
     uint64_t bytes = 0;
     if (!tn__doom_walk(e, TN__NONE)) return UINT64_MAX;
@@ -110,7 +113,8 @@ static uint64_t spent_stays(tn__evict *e) {
     return bytes;
 }
 
-/* The largest of those marked that comes behind another in the order of sizes; NONE. */
+/* In order of decreasing size, the next marked storage after `behind` (NONE: the first); or
+ * NONE. */
 static uint32_t spent_next(const tn__evict *e, uint32_t behind) {
     uint32_t found = TN__NONE;
     for (uint32_t s = 0; s < e->storage_count; s++) {
@@ -124,10 +128,10 @@ static uint32_t spent_next(const tn__evict *e, uint32_t behind) {
     return found;
 }
 
-/* One of those that are going goes by itself, if that pays. */
+/* Keeps is_going for one storage alone, if evicting that one saves bytes. */
 static bool spent_one(tn__evict *e) {
     bool done = false;
-    for (uint32_t s = 0; s < e->storage_count; s++) { /* kept in mind meanwhile */
+    for (uint32_t s = 0; s < e->storage_count; s++) { /* is_tied serves as a copy of the marks */
         e->storages[s].is_tied = e->storages[s].is_going;
         e->storages[s].is_going = false;
     }
@@ -152,7 +156,7 @@ static bool spent_try(tn__evict *e, bool any, uint64_t least) {
             e->counts.spent_count += e->storages[s].is_going;
             if (e->storages[s].is_going) e->counts.spent_bytes += e->storages[s].size;
         }
-        tn__doom_finish(e); /* nobody reads them any more, so they go */
+        tn__doom_finish(e); /* evicts them too: no operator reads them now */
     }
     spent_unmark(e);
     return pays;

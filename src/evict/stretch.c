@@ -1,69 +1,72 @@
-/* stretch.c - room in one piece: in the cheapest stretch of the arena some go, the others move up.
+/* stretch.c - frees contiguous bytes: in the cheapest stretch of the arena some blocks are evicted
+ * and the others move together.
  *
- * Of a stretch of neighbours each is either dropped or moved together with the others of it,
- * whichever takes less time; the stretch that takes the least, and leaves enough in one piece, is
- * made free.
+ * In a stretch, a sequence of neighbouring blocks, each block is either evicted or moved together
+ * with the others, whichever takes less time. The stretch that takes the least time and leaves
+ * enough contiguous bytes is freed.
  *
- * To drop a value takes the time of making it again (the policy's), less what it is worth that its
- * bytes are free then: others will want them. Bytes have a price, the score up to which values
- * would go by bytes alone; who is at or below that would go anyhow, and costs nothing:
+ * Evicting a value costs the time to recompute it (as the policy estimates), less the value of its
+ * freed bytes, which later requests will use. Bytes have a price: the score up to which values
+ * would be evicted if only bytes were counted. A value with a score at or below the price would be
+ * evicted anyway, and costs nothing:
  *
- *     cost of dropping = cost of making it again * (1 - price / score)
+ *     cost of evicting = cost of recomputing * (1 - price / score)
  *
- * What is wanted at that price is a tenth of the arena, or the wish, if that is larger. Where so
- * much is free already, the price is 0: what lies in pieces is not made more by dropping others in
- * vain. A moved byte counts three times, since it leaves no byte more free, and holes remain.
+ * The price is found for a tenth of the arena, or for the request if that is larger. If that many
+ * bytes are free already, the price is 0: evicting more would not help against fragmentation. A
+ * moved byte counts three times, since moving frees no bytes and leaves holes.
  *
  * Tried on the eight traces of DTR and 36 synthetic ones at 0.25 to 0.7 of their peaks: shares of
- * an eighth to a sixteenth and weights of 2 to 6 differ by less than chance does. Without a price
- * too much is moved (1.2 to 1.3 times); where all up to the wish costs nothing, whatever is free,
- * some never end.
+ * an eighth to a sixteenth and weights of 2 to 6 differ by less than the noise. Without a price too
+ * much is moved (1.2 to 1.3 times the time). If every value up to the size of the request costs
+ * nothing, regardless of free bytes, some runs never end.
  *
- * Scores are found only as far as they matter: for the price up to the best so far, for a block up
- * to where moving it is cheaper, which changes no decision.
+ * A score is computed only as far as needed: for the price up to the best so far, for a block up to
+ * the point where moving is cheaper. This changes no decision.
  *
- * With a sample the price is remembered between searches: each sample alone is a draw of few, and
- * who goes at a price that is too high by chance is computed again. What the price rose to because
- * too few were at it is not remembered: with it some runs end no more.
+ * With sampling the price is remembered between searches: a sample is small, and a price that is
+ * too high by chance evicts values that are then recomputed. A price that rose because too few
+ * values were at or below it is not remembered: with it some runs never end.
  *
- * Cost: O(blocks), a score for each candidate that is not moved for its own cost alone, and a heap
- * of candidates. With a sample O(sqrt(candidates)) scores for the price, and STRETCH_STARTS
- * stretches that begin somewhere, or as many as it takes to look at STRETCH_LOOKS blocks; and as it
- * costs no more to make a long one free, it is a sixteenth of the arena, for what comes next too.
+ * Cost: O(blocks), one score for each candidate that is not moved because of its own cost alone,
+ * and a heap of candidates. With sampling O(sqrt(candidates)) scores for the price, and
+ * STRETCH_STARTS stretches from random candidates, or fewer once STRETCH_LOOKS blocks were examined
+ * and a stretch was found. There a longer stretch costs no more, so a sixteenth of the arena is
+ * freed at once for later requests.
  * Source: ours; the run of neighbours is from Zhang et al.: Coop, NeurIPS 2023.
  */
 #include <math.h>
 
 #include "evict/policy.h"
 
-#define STRETCH_SHARE 10u   /* of the arena */
-#define STRETCH_MOVE_COST 3 /* times the time that it takes */
-#define STRETCH_STARTS 4u   /* of a sample, */
-#define STRETCH_LOOKS 64u   /* unless one was found, and so many blocks were looked at */
-#define STRETCH_AHEAD 16u   /* with a sample: such a part of the arena is made free at once */
-#define STRETCH_MEMORY 2u   /* and the price is forgotten within such a part of the arena */
+#define STRETCH_SHARE 10u   /* the price is for 1 / SHARE of the arena */
+#define STRETCH_MOVE_COST 3 /* weight of the time to move */
+#define STRETCH_STARTS 4u   /* with sampling: stretches that are tried, */
+#define STRETCH_LOOKS 64u   /* fewer if this many blocks were examined */
+#define STRETCH_AHEAD 16u   /* with sampling: 1 / AHEAD of the arena is freed at once, */
+#define STRETCH_MEMORY 2u   /* and requests for 1 / MEMORY of it renew the price */
 
-typedef struct stretch_sum { /* of the parts of a stretch */
+typedef struct stretch_sum { /* of the blocks of a stretch */
     double cost;
-    double loss;    /* score * bytes of who is dropped: between stretches that cost nothing */
+    double loss;    /* score * bytes of evicted blocks; breaks ties of cost */
     uint64_t freed; /* bytes */
 } stretch_sum;
 
 typedef struct stretch_search {
     uint64_t size;
     uint32_t asked; /* for the price, */
-    double share;   /* such a part of all */
+    double share;   /* part of all candidate bytes that these have */
     double price;
-    double move_cost; /* of a byte */
-    bool all;         /* everybody goes who can */
-    uint32_t looked;  /* at blocks, by a sample */
+    double move_cost; /* per byte */
+    bool all;         /* evict every candidate */
+    uint32_t looked;  /* number of blocks that a sample examined */
     stretch_sum least;
     uint32_t first, behind;
 } stretch_search;
 
 /* --- a score, as far as it matters --- */
 
-/* No more than the limit is the score; anything above it is more. */
+/* The exact score up to the limit; above it, any larger number. */
 static double stretch_score(tn__evict *e, uint32_t storage, double limit) {
     double weight = e->policy->weight(e, storage);
     double cost = e->policy->cost_within(e, storage, weight > 0 ? weight * limit : 0);
@@ -73,19 +76,20 @@ static double stretch_score(tn__evict *e, uint32_t storage, double limit) {
 
 /* --- the price of bytes --- */
 
-/* A candidate: the number `i` of the list, or where a sample does, any. NONE: nobody is there. */
+/* With sampling a random candidate, else number `i` of the list. NONE: a gap, or it may not be
+ * evicted. */
 static uint32_t stretch_candidate(tn__evict *e, uint32_t i) {
     uint32_t at = e->options.sample ? (uint32_t)tn__random_below(&e->random, e->candidate_end) : i;
     uint32_t storage = e->candidates[at];
     return storage != TN__NONE && tn__space_may_go(e, storage) ? storage : TN__NONE;
 }
 
-/* Candidates that are looked at: at all, or at the square root of those there are. */
+/* How many candidates are examined: all, or the square root of their number. */
 static uint32_t stretch_looks(const tn__evict *e) {
     return e->options.sample ? (uint32_t)sqrt((double)e->candidate_count) + 1 : e->candidate_end;
 }
 
-/* Those who are asked: all or a sample. */
+/* Collects all candidates, or a sample. */
 static void stretch_ask(tn__evict *e, stretch_search *search) {
     uint64_t bytes = 0;
     uint32_t looks = stretch_looks(e);
@@ -99,7 +103,7 @@ static void stretch_ask(tn__evict *e, stretch_search *search) {
     search->share = e->candidate_bytes > 0 ? (double)bytes / (double)e->candidate_bytes : 0;
 }
 
-/* A heap, the largest score first: the one at `at` sinks to its place. */
+/* A heap with the largest score on top: the entry at `at` sinks to its place. */
 static void stretch_sink(tn__evict_offer *heap, uint32_t count, uint32_t at) {
     tn__evict_offer moved = heap[at];
     for (uint32_t child; (child = 2 * at + 1) < count; at = child) {
@@ -117,8 +121,9 @@ static void stretch_rise(tn__evict_offer *heap, uint32_t at) {
     heap[at] = moved;
 }
 
-/* The least score so that those up to it have so many bytes together; the largest, if all have not.
- * They are kept in a heap, and of others no more is found out than that they are above it. */
+/* The least score such that the candidates up to it have that many bytes together; the largest if
+ * all together have fewer. Those candidates are kept in a heap. The scores of others are computed
+ * only until they exceed its largest. */
 static double stretch_least(tn__evict *e, const stretch_search *search, uint64_t bytes) {
     tn__evict_offer *heap = e->cheap;
     uint64_t sum = 0;
@@ -141,8 +146,8 @@ static double stretch_least(tn__evict *e, const stretch_search *search, uint64_t
     return count > 0 ? heap[0].score : 0;
 }
 
-/* What a sample tells is rough: it moves the price that the ones before have told, the further the
- * more bytes have been wanted meanwhile. */
+/* The price from one sample is rough. So it only moves the remembered price, and it moves it
+ * further the more bytes were requested. */
 static double stretch_remember(tn__evict *e, const stretch_search *search, double told) {
     double fresh = (double)STRETCH_MEMORY * (double)search->size / (double)e->capacity;
     if (!e->options.sample || !(told > 0) || !isfinite(told)) return told;
@@ -150,7 +155,7 @@ static double stretch_remember(tn__evict *e, const stretch_search *search, doubl
     return e->price;
 }
 
-/* Of so many bytes more than are free. */
+/* The price of `bytes` more than are free. */
 static double stretch_price(tn__evict *e, stretch_search *search, uint64_t bytes) {
     if (bytes == 0) return 0;
     if (search->asked == 0) stretch_ask(e, search);
@@ -163,11 +168,11 @@ static double stretch_move_cost(const tn__evict *e, const stretch_search *search
     uint32_t owner = e->blocks[block].owner;
     if (owner == TN__BLOCK_TEMPORARY || e->storages[owner].state != TN__RESIDENT ||
         e->storages[owner].block != block)
-        return 0; /* it holds nothing yet */
+        return 0; /* it has no contents yet */
     return search->move_cost * (double)e->blocks[block].size;
 }
 
-/* What is done with somebody who could go: cost * (1 - price / score) is cost - price * weight. */
+/* Evict this candidate or move it? cost * (1 - price / score) is cost - price * weight. */
 static tn__evict_part stretch_choose(tn__evict *e, const stretch_search *search, uint32_t owner,
                                      double move) {
     double weight = e->policy->weight(e, owner), worth = search->price * weight;
@@ -196,8 +201,8 @@ static tn__evict_part stretch_find_part(tn__evict *e, const stretch_search *sear
     return part;
 }
 
-/* Each block is asked once. In whole units: what is added and taken again leaves no rest, by which
- * chance would choose among those that cost the same. */
+/* Each block is examined once. Costs are whole numbers: adding and subtracting them leaves no
+ * rounding error, which would choose at random between stretches of equal cost. */
 static const tn__evict_part *stretch_of(tn__evict *e, const stretch_search *search,
                                         uint32_t block) {
     tn__evict_part *part = &e->parts[block];
@@ -227,8 +232,8 @@ static bool stretch_is_less(const stretch_sum *a, const stretch_sum *b) {
     return a->cost < b->cost || (a->cost == b->cost && a->loss < b->loss);
 }
 
-/* Blocks from `low` to `high`: the best so far? Those at its low end that are not needed do not
- * count. */
+/* Are the blocks from `low` to `high` the best stretch so far? Skips blocks at its low end that are
+ * not needed. */
 static uint32_t stretch_end(tn__evict *e, stretch_search *search, stretch_sum *sum, uint32_t low,
                             uint32_t high) {
     for (; low != high; low = e->blocks[low].after) {
@@ -243,7 +248,7 @@ static uint32_t stretch_end(tn__evict *e, stretch_search *search, stretch_sum *s
     return low;
 }
 
-/* Two ends walk through the blocks in the order of addresses; what stays ends a stretch. */
+/* Two pointers walk through the blocks by address; a fixed block ends a stretch. */
 static void stretch_find(tn__evict *e, stretch_search *search) {
     stretch_sum sum = {0};
     uint32_t low = e->block_first;
@@ -258,7 +263,7 @@ static void stretch_find(tn__evict *e, stretch_search *search) {
     }
 }
 
-/* The one that begins at a candidate, or at what is free before it. */
+/* The stretch that begins at a candidate, or at the free block before it. */
 static void stretch_from(tn__evict *e, stretch_search *search, uint32_t low) {
     stretch_sum sum = {0};
     uint32_t before = e->blocks[low].before;
@@ -274,7 +279,7 @@ static void stretch_from(tn__evict *e, stretch_search *search, uint32_t low) {
     }
 }
 
-/* Where a sample does: those that begin at some. */
+/* With sampling: stretches that begin at random candidates. */
 static void stretch_sample(tn__evict *e, stretch_search *search) {
     for (uint32_t s = 0; s < STRETCH_STARTS && e->candidate_count > 0; s++) {
         uint32_t storage = stretch_candidate(e, 0);
@@ -284,7 +289,7 @@ static void stretch_sample(tn__evict *e, stretch_search *search) {
     }
 }
 
-/* By a sample, where one does and finds any; or among all. */
+/* By a sample if the option is set and one is found; else among all. */
 static bool stretch_try(tn__evict *e, stretch_search *search) {
     e->part_search++;
     if (e->options.sample) stretch_sample(e, search);
@@ -292,7 +297,7 @@ static bool stretch_try(tn__evict *e, stretch_search *search) {
     return isfinite(search->least.cost);
 }
 
-/* The price of twice as many bytes, until it is another; false: it is that of all. */
+/* Doubles the bytes until the price changes; false: it is the price of all candidates. */
 static bool stretch_raise(tn__evict *e, stretch_search *search, uint64_t *bytes) {
     double price = search->price;
     while (search->price <= price) {
@@ -303,8 +308,9 @@ static bool stretch_raise(tn__evict *e, stretch_search *search, uint64_t *bytes)
     return true;
 }
 
-/* Where values are small it is always cheaper to move than to drop who is above the price, and
- * those up to it may be too few: then it rises. With all going who can, where it can no more. */
+/* If values are small, moving is always cheaper than evicting a value above the price, and those at
+ * or below the price may be too few. Then the price rises. If it cannot rise further, every
+ * candidate is evicted. */
 static bool stretch_search_all(tn__evict *e, stretch_search *search) {
     uint64_t wanted = e->capacity / STRETCH_SHARE;
     if (wanted < search->size) wanted = search->size;
@@ -318,7 +324,7 @@ static bool stretch_search_all(tn__evict *e, stretch_search *search) {
     return isfinite(search->least.cost);
 }
 
-/* --- those who go --- */
+/* --- eviction --- */
 
 static int stretch_by_score(const void *left, const void *right) {
     const tn__evict_offer *a = left, *b = right;
@@ -326,7 +332,8 @@ static int stretch_by_score(const void *left, const void *right) {
     return (a->storage > b->storage) - (a->storage < b->storage);
 }
 
-/* Who of the stretch could go, the least score first if any may stay; *free: what lies free in it.
+/* Lists the candidates of the stretch, the least score first if some may stay; *free: its free
+ * bytes.
  */
 static uint32_t stretch_list(tn__evict *e, const stretch_search *search, uint64_t *free) {
     uint32_t count = 0;
@@ -355,10 +362,10 @@ static uint32_t stretch_used(const tn__evict *e, uint32_t block, bool upwards) {
     return block;
 }
 
-/* The first of `count` who could go until there are enough bytes with what is free. */
+/* Evicts the first of `count` candidates until they and the free bytes suffice. */
 static tn_status stretch_make_free(tn__evict *e, const stretch_search *search, uint32_t count,
                                    uint64_t free, tn_error *error) {
-    /* free blocks will be joined: */
+    /* free blocks will be merged: */
     uint32_t below = stretch_used(e, e->blocks[search->first].before, false);
     uint32_t above = stretch_used(e, search->behind, true);
     for (uint32_t i = 0; i < count && free < search->size; i++) {

@@ -1,8 +1,8 @@
-/* window.c - the cheapest run of blocks, free or of candidates, that is long enough.
+/* window.c - finds the cheapest run of free blocks and candidates that is long enough.
  *
- * Two ends walk through the blocks in the order of addresses; what cannot go ends a run. The cost
- * of a run is the sum of score * bytes; one that holds what has no finite score is taken only when
- * there is no other.
+ * Two pointers walk through the blocks by address; a block that cannot be evicted ends a run. The
+ * cost of a run is the sum of score * bytes. A run that contains a value without a finite score is
+ * taken only when there is no other.
  * Cost: O(blocks), one score for each candidate and one more when it leaves the run.
  * Source: Zhang et al.: Coop, NeurIPS 2023.
  */
@@ -13,7 +13,7 @@
 typedef struct window_sum {
     uint64_t bytes;
     double cost;
-    uint32_t endless; /* of its candidates, those without a finite score */
+    uint32_t endless; /* number of its candidates without a finite score */
 } window_sum;
 
 static bool window_may_go(const tn__evict *e, uint32_t block) {

@@ -1,5 +1,7 @@
-/* flat_write.c - FlatBuffers in front of an old one; see flat_write.h. Every field takes four
- * bytes, so that nothing but contents needs more alignment. Cost: O(bytes). */
+/* flat_write.c - writes FlatBuffers in front of an old one; see flat_write.h.
+ *
+ * Every field takes four bytes, so that only tensor data needs a larger alignment.
+ * Cost: O(bytes). */
 #include "export/flat_write.h"
 
 #define FLAT_FIELDS 16u
@@ -72,7 +74,7 @@ void tn__flat_table_put(flat_writer *writer, uint32_t label, const flat_slot *sl
         at += 4;
     }
     tn__flat_align(writer, 4);
-    if (vtable % 4 != 0) flat_u16(writer, 0); /* the table begins right behind its vtable */
+    if (vtable % 4 != 0) flat_u16(writer, 0); /* so that the table begins right after its vtable */
     flat_u16(writer, vtable);
     flat_u16(writer, at);
     for (uint32_t i = 0; i < count; i++) flat_u16(writer, offsets[i]);

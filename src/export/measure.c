@@ -1,6 +1,9 @@
-/* measure.c - a candidate of tn_split_file: the graph in parts, the file of it, and what a run time
- * needs for that file. The file is read again from memory, as any other would be: one that our
- * own reader refuses, or that has other inputs or outputs, is never written. Cost: O(file). */
+/* measure.c - makes a candidate of tn_split_file: the split graph, its file, and the memory that a
+ * run time needs for that file.
+ *
+ * The file is read again from memory like any other file. A file that our own reader refuses, or
+ * that has other inputs or outputs, is never written.
+ * Cost: O(file). */
 #include "export/measure.h"
 
 #include <math.h>
@@ -12,7 +15,7 @@
 #include "import/tflite_micro.h"
 #include "report/format.h"
 
-#define MEASURE_PLAN_WORK 200000u /* placements: the same plan again, whenever it is asked for */
+#define MEASURE_PLAN_WORK 200000u /* in placements, not time, so that plans can be reproduced */
 
 /* --- the model --- */
 
@@ -28,7 +31,7 @@ static tn_status source_scratch(export_source *source, const tn_export_options *
                              &source->move_kept);
 }
 
-/* The sizes that are asked for, where the file leaves them open. */
+/* The extents that the caller gave, for dimensions that the file leaves open. */
 static void source_sizes(const tn_export_options *asked, tn_import_options *import) {
     import->dims = asked->dims;
     import->dim_count = asked->dim_count;
@@ -72,7 +75,7 @@ void tn__export_close(export_source *source) {
         tn__free(&source->context, source->workspaces, ops * sizeof *source->workspaces);
     if (source->kept != NULL) tn__free(&source->context, source->kept, ops * sizeof *source->kept);
     if (source->is_tflite && source->plan.bytes.bytes != NULL)
-        tn__tflite_plan_close(&source->plan); /* of memory: it unmaps nothing */
+        tn__tflite_plan_close(&source->plan); /* it is in memory: nothing is unmapped */
     tn_graph_destroy(source->graph);
     tn__file_unmap(&source->mapped);
 }
@@ -104,7 +107,7 @@ tn_status tn__export_beside(const export_source *source, const char *output, tn_
             source->path);
 }
 
-/* --- who holds the peak --- */
+/* --- tensors at the peak --- */
 
 static void measure_binding(const tn_occupancy *occupancy, export_candidate *to) {
     const tn_graph *graph = tn_program_graph(tn_occupancy_program(occupancy));
@@ -122,7 +125,7 @@ static void measure_binding(const tn_occupancy *occupancy, export_candidate *to)
     }
 }
 
-/* Laid out in the order of the file. offsets: NULL, or [tensors]. */
+/* Plans the arena in the order of the file. offsets: NULL, or [tensors]. */
 static tn_status measure_plan(const tn_graph *graph, const uint64_t *workspaces, uint64_t alignment,
                               uint64_t *offsets, export_candidate *to, tn_error *error) {
     tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
@@ -151,12 +154,12 @@ static tn_status measure_plan(const tn_graph *graph, const uint64_t *workspaces,
 
 /* --- .tflite --- */
 
-/* The bytes that count. */
+/* The bytes to be minimised. */
 static uint64_t measure_count(const tn_export_options *asked, const tn_micro_arena *arena) {
     return asked->head ? arena->head : arena->total;
 }
 
-/* The plan goes in where it is no worse than what the run time does by itself. */
+/* Stores the plan in the file if it is no worse than the run time's own. */
 static tn_status measure_planned(const tflite_plan *file, const tn_graph *graph,
                                  const tn_export_options *asked, const uint64_t *offsets,
                                  export_candidate *to) {
@@ -172,7 +175,7 @@ static tn_status measure_planned(const tflite_plan *file, const tn_graph *graph,
         tn__text_release(&image);
         return status;
     }
-    tn__text old = to->image; /* `file` reads it no more */
+    tn__text old = to->image; /* `file` no longer reads it */
     to->image = image;
     tn__text_release(&old);
     return TN_OK;
@@ -215,7 +218,7 @@ static uint64_t measure_bytes(const tn_graph *graph, tn_tensor_id id) {
     return bytes == TN_SIZE_UNKNOWN ? 0 : bytes;
 }
 
-/* What was added and only moves elements. */
+/* Work that was added, and bytes of added operators that only move elements. */
 static void measure_work(const export_source *source, const export_split *split,
                          uint32_t byte_flops, export_candidate *to) {
     uint64_t whole = tn_graph_work(source->graph).flops;
@@ -243,7 +246,7 @@ static bool measure_same_list(const tn_graph *a, const tn_tensor_id *x, uint32_t
     return true;
 }
 
-/* What the file is called with is what it was. */
+/* Does the file have the same inputs and outputs as before? */
 static tn_status measure_same(const tn_graph *whole, const tn_graph *again, tn_error *error) {
     const tn_block *a = tn_graph_block(whole, 0), *b = tn_graph_block(again, 0);
     if (measure_same_list(whole, a->inputs, a->input_count, again, b->inputs, b->input_count) &&
@@ -268,9 +271,9 @@ static tn_status measure_image(const export_source *source, const export_split *
     tn_import_options import = TN_IMPORT_OPTIONS_INIT;
     tn_graph *again = NULL;
     tn_context quiet = source->context;
-    quiet.log = NULL; /* told when it was first read */
+    quiet.log = NULL; /* notes were logged when it was first read */
     import.context = &quiet;
-    if (split->graph == NULL) source_sizes(asked, &import); /* parts have them in the file */
+    if (split->graph == NULL) source_sizes(asked, &import); /* split files contain the extents */
     TN_TRY(measure_write(source, split, to, error));
     tn_status status =
         tn_graph_load_memory(source->path, to->image.data, to->image.size, &import, &again, error);

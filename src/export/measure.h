@@ -10,10 +10,10 @@ typedef struct export_source {
     tn__file mapped;
     tn__span file;
     tn_graph *graph;
-    bool is_tflite, has_external; /* contents lie in files beside the model */
+    bool is_tflite, has_external; /* tensor data lies in files next to the model */
     tflite_plan plan;             /* of .tflite */
-    uint64_t *workspaces;         /* [operators] of .tflite; NULL: by their rules */
-    uint64_t *kept;               /* [operators] of .tflite: bytes for good; NULL: none */
+    uint64_t *workspaces;         /* [operators] of .tflite; NULL: by Tenure's own rules */
+    uint64_t *kept;               /* [operators] of .tflite: persistent bytes; NULL: none */
     uint64_t move_kept;
 } export_source;
 
@@ -30,10 +30,10 @@ typedef struct export_candidate {
 tn_status tn__export_open(export_source *source, const char *path, const tn_context *context,
                           const tn_export_options *asked, tn_error *error);
 void tn__export_close(export_source *source);
-/* The folder that a file is in. False: its name is too long. */
+/* The folder that contains a file. False: its name is too long. */
 #define EXPORT_FOLDER_MAX 4096
 bool tn__export_folder(const char *path, char folder[EXPORT_FOLDER_MAX]);
-/* Whether the files beside the model that it names are beside `output` as well (NULL: yes). */
+/* Are the model's external data files also next to `output`? (output NULL: yes) */
 tn_status tn__export_beside(const export_source *source, const char *output, tn_error *error);
 
 /* choice->count 0: the model as it is. candidate: out, to be released. */

@@ -1,14 +1,14 @@
-/* onnx.c - a split graph as an .onnx file.
+/* onnx.c - writes a split graph as an .onnx file.
  *
  *     tenure.Part   Slice: of inputs from opset 10 on, of attributes before
  *     Concat        Concat
- *     a part        the node of the file with other operands and name; `pads` are what the part
- *                   owes, so that auto_pad and ceil_mode have nothing to do
+ *     a part        the node of the file with other operands and name; `pads` are those of the
+ *                   part, so that auto_pad and ceil_mode have no effect
  *
- * Every other byte of the file is copied as it stands: initializers, places of external data,
- * metadata, functions, fields that we do not know. Constants are Constant nodes, which need no
- * input in old versions. What is known of shapes of tensors that are gone is left out; where others
- * have symbols, the sizes that the parts were made for stand instead.
+ * Every other byte of the file is copied unchanged: initializers, locations of external data,
+ * metadata, functions, unknown fields. Constants are Constant nodes, because old versions require
+ * initializers to be inputs too. Shape information of removed tensors is left out; in other shapes,
+ * symbols are replaced by the extents that the parts were made for.
  * Cost: O(file + operators).
  * Source: onnx.proto, Operators.md.
  */
@@ -25,14 +25,14 @@ typedef struct onnx_image {
     const export_split *split;
     tn_context context;
     tn__arena arena;
-    tn__names makers;   /* names of tensors of the main graph -> operator of the whole that makes
-                         * them */
-    tn__names taken;    /* all names there are */
-    const char **names; /* [tensors of the split graph] in the new file; NULL: none yet */
-    bool *written;      /* [tensors] a constant that stands in the file */
+    tn__names makers;   /* names of tensors of the main graph -> the operator of the whole graph
+                         * that makes them */
+    tn__names taken;    /* all names in use */
+    const char **names; /* [tensors of the split graph] name in the new file; NULL: none yet */
+    bool *written;      /* [tensors] a constant that was written to the file */
     bool *stays;        /* [operators of the whole graph] */
-    tn__span *nodes;    /* [operators of the whole graph] that run in parts: as they stand */
-    uint32_t gone, met; /* operators in parts, and those found in the file */
+    tn__span *nodes;    /* [operators of the whole graph] that run in parts: old bytes */
+    uint32_t gone, met; /* number of operators in parts, and of those found in the file */
     int64_t opset;
     tn_error *error;
 } onnx_image;
@@ -70,7 +70,7 @@ static tn_status onnx_name(onnx_image *image, tn_tensor_id id, const char **name
     return TN_OK;
 }
 
-/* --- pieces of nodes --- */
+/* --- parts of nodes --- */
 
 static void onnx_put_ints(tn__text *to, const char *name, const int64_t *ints, uint32_t count,
                           bool list) {
@@ -100,7 +100,7 @@ static void onnx_put_attr(tn__text *to, const tn_attr *attr) {
     tn__text_release(&text);
 }
 
-/* A constant vector of integers, once, as a node right here. */
+/* A constant vector of integers: a node at this place, written once. */
 static tn_status onnx_constant(onnx_image *image, tn__text *graph, const char *name,
                                const int64_t *ints, uint32_t count) {
     tn__text raw, tensor, attr, node;
@@ -145,7 +145,7 @@ static tn_status onnx_operands(onnx_image *image, const tn_op *op, tn__text *nod
     return TN_OK;
 }
 
-/* Starts, ends and axes as inputs, constants before the node. */
+/* Starts, ends and axes as inputs; their constants precede the node. */
 static tn_status onnx_slice_inputs(onnx_image *image, const tn_op *op, tn__text *graph,
                                    tn__text *node) {
     static const char *const lists[] = {"starts", "ends", "axes"};
@@ -184,7 +184,7 @@ static tn_status onnx_put_slice(onnx_image *image, const tn_op *op, tn__text *gr
     return TN_OK;
 }
 
-/* Whether the part says this attribute itself: where that differs from the whole operator. */
+/* The attribute if it differs from that of the whole operator; then the part writes it itself. */
 static const tn_attr *onnx_changed(const tn_op *part, const tn_op *whole, const char *name) {
     const tn_attr *now = tn__attr(part, name), *was = tn__attr(whole, name);
     if (now == NULL ||
@@ -233,7 +233,7 @@ static tn_status onnx_put_part(onnx_image *image, const tn_op *op, tn_op_id sour
     return bad ? onnx_bad(image) : TN_OK;
 }
 
-/* Constants that the parts of a Reshape brought with them. */
+/* Constants that belong to parts of a Reshape. */
 static tn_status onnx_put_constants(onnx_image *image, const tn_op *op, tn__text *graph) {
     for (uint32_t i = 0; i < op->input_count; i++) {
         tn_tensor_id id = op->inputs[i];
@@ -274,7 +274,7 @@ static tn_status onnx_put_new(onnx_image *image, tn_op_id id, tn__text *graph) {
     return status;
 }
 
-/* The operators in the place of the region that ended with `last`. */
+/* The operators that replace the region that ended with `last`. */
 static tn_status onnx_put_region(onnx_image *image, tn_op_id last, tn__text *graph) {
     const tn_block *main = tn_graph_block(image->split->graph, 0);
     for (uint32_t i = 0; i < main->op_count; i++)
@@ -286,7 +286,8 @@ static tn_status onnx_put_region(onnx_image *image, tn_op_id last, tn__text *gra
 
 /* --- the graph --- */
 
-/* The operator of the whole graph that is a node: by the first name that it gives. */
+/* The operator of the whole graph that a node stands for, found by the first output that has a
+ * name. */
 static tn_op_id onnx_op_of(const onnx_image *image, tn__span node) {
     proto_field field;
     bool bad = false;
@@ -305,7 +306,7 @@ static bool onnx_is_type(tn__span node, const char *type) {
     return false;
 }
 
-/* The nodes of all operators that run in parts. */
+/* Finds the nodes of all operators that run in parts. */
 static tn_status onnx_find_nodes(onnx_image *image, tn__span graph) {
     proto_field field;
     bool bad = false;
@@ -323,7 +324,7 @@ static tn_status onnx_find_nodes(onnx_image *image, tn__span graph) {
             "operators that stand inside of functions cannot be written in parts");
 }
 
-/* A name in a message of the graph: of a tensor that is no more? */
+/* Does this message describe a tensor that no longer exists? */
 static bool onnx_is_gone(const onnx_image *image, tn__span info) {
     proto_field field;
     bool bad = false;
@@ -344,7 +345,7 @@ static bool onnx_dim_is_open(tn__span dim) {
     return true;
 }
 
-/* One message within another: `field` of `from` as `put` has it, all else as it stands. */
+/* One message within another: replaces `field` of `from` as `put` does, and copies the rest. */
 typedef struct onnx_nest {
     uint32_t field;
     const struct onnx_nest *inner; /* NULL: it is a dimension */
@@ -375,7 +376,7 @@ static void onnx_put_nested(const onnx_nest *nest, tn__span from, const tn_tenso
     }
 }
 
-/* What is said of an input, an output or a tensor in between, with sizes for symbols. */
+/* The description of an input, an output or an inner tensor, with extents in place of symbols. */
 static void onnx_put_info(const onnx_image *image, const proto_field *info, tn__text *graph) {
     static const onnx_nest dims = {ONNX_SHAPE_DIM, NULL};
     static const onnx_nest shape = {ONNX_TENSOR_TYPE_SHAPE, &dims};

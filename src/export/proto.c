@@ -1,4 +1,4 @@
-/* proto.c - see proto.h. Cost: O(bytes). */
+/* proto.c - writes and copies protobuf fields; see proto.h. Cost: O(bytes). */
 #include "export/proto.h"
 
 enum { PROTO_VARINT = 0, PROTO_FIXED64 = 1, PROTO_BYTES = 2, PROTO_FIXED32 = 5 };

@@ -1,7 +1,7 @@
-/* proto.h - protobuf written, and fields of a message as they stand in a file, to be copied.
+/* proto.h - writes protobuf, and iterates over the fields of a message so that they can be copied.
  *
- * The importer has read the whole file before: what is copied here is well formed where it matters,
- * and bounds are checked all the same. */
+ * The importer has read the whole file before, so the fields copied here are well formed. Bounds
+ * are checked all the same. */
 #ifndef TN_EXPORT_PROTO_H
 #define TN_EXPORT_PROTO_H
 
@@ -10,12 +10,12 @@
 
 typedef struct proto_field {
     uint32_t number, wire;
-    uint64_t value;  /* of a varint */
+    uint64_t value;  /* value of a varint */
     tn__span inside; /* of bytes */
     tn__span raw;    /* with its tag */
 } proto_field;
 
-/* The next field, and steps over it. False: the end; *bad: not a message. */
+/* Reads the next field and steps over it. False: the end; *bad: not a valid message. */
 bool tn__proto_next(tn__span *left, proto_field *field, bool *bad);
 
 void tn__proto_varint(tn__text *to, uint32_t number, uint64_t value);

@@ -1,11 +1,12 @@
-/* split_file.c - tn_split_file: which regions of a model run in parts, as another run time would
- * hold it.
+/* split_file.c - tn_split_file: chooses the regions of a model that run in parts, by the memory
+ * that another run time needs.
  *
- * The search (tn_split_search) predicts live bytes, of copies, and what more operators take for
- * good: the least work for less and less memory, with what is kept weighing little or much. These
- * are the candidates. In the order of what they promise they are written in memory, read again and
- * measured, for TensorFlow Lite Micro the whole arena. For a budget the first that keeps to it is
- * taken, by work; for a share of work the smallest. One that cannot be written is not a candidate.
+ * The search (tn_split_search) predicts live bytes, moved bytes and persistent bytes of operators.
+ * It finds the least work for less and less memory, with several weights for persistent bytes. Its
+ * answers are the candidates. They are written in memory, read again and measured, the most
+ * promising first; for TensorFlow Lite Micro the whole arena is measured. With a budget, the first
+ * candidate by work that keeps to the budget is taken. With a limit on work, the smallest is taken.
+ * A candidate that cannot be written is skipped.
  * Cost: that of the search, and 2 FILE_TRIES files.
  */
 #include "export/export.h"
@@ -22,15 +23,15 @@
 
 #define FILE_CANDIDATES 2000u
 #define FILE_TRIES                                                                                 \
-    100u /* files in memory, and so many that cannot be written; twice, for a budget */
-#define FILE_STEP 256u     /* at least such a share less memory from one answer to the next */
-#define FILE_BYTE_FLOPS 2u /* without a wish: small integers are what is moved */
-#define FILE_DOUBT 0.25    /* what is predicted may be wrong by so much */
+    100u /* limit for files that are measured, and for candidates that cannot be written */
+#define FILE_STEP 256u     /* each answer of the search needs 1 / STEP less memory than the last */
+#define FILE_BYTE_FLOPS 2u /* default work per moved byte, for models of small integers */
+#define FILE_DOUBT 0.25    /* predictions may be wrong by this fraction */
 
 typedef struct file_candidate {
     tn_split_choice choice;
     uint64_t promised; /* bytes */
-    size_t place;      /* in the order in which they were found: among equals */
+    size_t place;      /* order of discovery, to break ties */
 } file_candidate;
 
 typedef struct file_state {
@@ -40,10 +41,10 @@ typedef struct file_state {
     tn_split_search *search;
     file_candidate *candidates;
     size_t count, room;
-    export_candidate whole, best; /* best.regions 0: none that will do */
+    export_candidate whole, best; /* best.regions 0: none is acceptable yet */
     tn_export_report *report;
-    uint64_t least; /* bytes of the smallest that was measured */
-    uint64_t apart; /* of the whole: bytes beside what is live */
+    uint64_t least; /* bytes of the smallest measured candidate */
+    uint64_t apart; /* bytes of the whole model's arena that are not live tensors */
     uint32_t byte_flops, tried, refused;
     tn_error refusal; /* the first */
     bool stopped;
@@ -56,7 +57,7 @@ static double file_most_work(const file_state *state) {
 
 /* --- candidates --- */
 
-/* False: the caller has had enough. */
+/* Reports progress. False: the caller asks to stop. */
 static bool file_go_on(const file_state *state) {
     const tn_context *context = &state->context;
     if (context->found != NULL)
@@ -75,7 +76,7 @@ static bool file_is_known(const file_state *state, const tn_split_choice *choice
     return false;
 }
 
-/* Whether what operators take for good counts. */
+/* Do persistent bytes of operators count? */
 static bool file_keeps(const file_state *state) {
     return state->source.kept != NULL && !state->asked->head;
 }
@@ -99,7 +100,7 @@ static tn_status file_add(file_state *state, tn_split_choice *choice) {
     return TN_OK;
 }
 
-/* Answers of the search from much memory to little. */
+/* Adds the answers of the search from much memory to little. */
 static tn_status file_walk(file_state *state, double weight) {
     uint64_t live = tn_split_whole(state->search);
     while (live > 0 && state->count < FILE_CANDIDATES) {
@@ -118,7 +119,7 @@ static tn_status file_walk(file_state *state, double weight) {
     return TN_OK;
 }
 
-/* Bytes for good weigh nothing, as much as work, and more. */
+/* Searches with persistent bytes that weigh nothing, as much as work, and more. */
 static tn_status file_candidates(file_state *state) {
     double even =
         state->whole.bytes > 0 ? (double)state->whole.flops / (double)state->whole.bytes : 0;
@@ -129,7 +130,7 @@ static tn_status file_candidates(file_state *state) {
     return TN_OK;
 }
 
-/* --- trying them --- */
+/* --- measuring candidates --- */
 
 static bool file_will_do(const file_state *state, const export_candidate *candidate) {
     return candidate->work <= file_most_work(state) &&
@@ -154,7 +155,7 @@ static void file_keep(file_state *state, export_candidate *candidate) {
     tn__export_release(candidate);
 }
 
-/* Stopped while it is laid out, or not to be written: as if it had not been tried. */
+/* A candidate that cannot be written, or during which the caller stopped, counts as not tried. */
 static tn_status file_try(file_state *state, const tn_split_choice *choice) {
     export_candidate candidate;
     tn_status status = tn__export_measure(&state->source, choice, state->asked, state->byte_flops,
@@ -184,7 +185,7 @@ static int file_by_bytes(const void *left, const void *right) {
     return a->place < b->place ? -1 : a->place > b->place;
 }
 
-/* Whether it may do, as far as is predicted. */
+/* Is it acceptable according to the prediction? */
 static bool file_may_do(const file_state *state, const file_candidate *candidate) {
     uint64_t budget = state->asked->budget;
     double doubt = 1 + FILE_DOUBT;
@@ -192,7 +193,8 @@ static bool file_may_do(const file_state *state, const file_candidate *candidate
            (budget == 0 || (double)candidate->promised <= doubt * (double)budget);
 }
 
-/* For a budget by work, until one keeps to it; else by bytes, until no other may be smaller. */
+/* With a budget: by work, until one keeps to it. Otherwise by bytes, until no other can be
+ * smaller. */
 static tn_status file_try_all(file_state *state) {
     bool budget = state->asked->budget > 0;
     if (state->count > 0)
@@ -213,7 +215,7 @@ static tn_status file_try_all(file_state *state) {
     return TN_OK;
 }
 
-/* What is told of a budget that nothing keeps to: the smallest there is, as without a budget. */
+/* If no candidate keeps to the budget, finds the smallest for the error message. */
 static tn_status file_try_least(file_state *state) {
     uint32_t most = state->tried + state->refused + FILE_TRIES;
     if (state->best.regions > 0 || state->stopped || state->count == 0) return TN_OK;
@@ -294,15 +296,15 @@ static tn_status file_fail(file_state *state) {
 
 /* --- files --- */
 
-/* Whether a file can be made in the folder of `output`: it is written there and renamed. */
+/* Can a file be made in the folder of `output`? It is written there and renamed. */
 static tn_status file_check_folder(const char *output, tn_error *error) {
     char folder[EXPORT_FOLDER_MAX];
-    if (!tn__export_folder(output, folder)) return TN_OK; /* told when it is written */
+    if (!tn__export_folder(output, folder)) return TN_OK; /* reported when the file is written */
     if (access(folder, W_OK | X_OK) == 0) return TN_OK;
     TN_FAIL(error, TN_E_IO, "cannot write '%.200s': its folder: %s", output, strerror(errno));
 }
 
-/* Before anything is computed. */
+/* Checks that run before any computation. */
 static tn_status file_check(const char *output, const tn_export_options *asked, tn_error *error) {
     struct stat to;
     if (asked->budget == 0 && !(asked->share > 0))

@@ -1,16 +1,16 @@
-/* tflite.c - a split graph as a .tflite file, of operators that every run time has.
+/* tflite.c - writes a split graph as a .tflite file that uses only standard operators.
  *
  *     tenure.Part   SLICE, begin and size as constants
  *     Concat        CONCATENATION
  *     PAD           PAD, of the tensor's zero point
  *     a part        the operator of the file with other operands, and VALID where it is padded
  *
- * Weights are operands by number, so all parts share them, and quantisation is the table of the
- * tensor that was cut. What stays keeps its number: inputs, outputs, signatures and operators that
- * were not touched are used as they stand in the file. Numbers of tensors that are gone are given
- * to new ones, as a tensor that nobody uses takes memory all the same; there are always more new
- * ones. A plan inside is left out: it is of other tensors.
- * Cost: O(file + operators x constants), as equal constants are looked for.
+ * Weights are operands by number, so all parts share them; a part has the quantisation table of the
+ * tensor that was cut. An unchanged tensor keeps its number: inputs, outputs, signatures and
+ * unchanged operators are used as they are in the file. Numbers of removed tensors are given to new
+ * ones, because even an unused tensor takes memory; there are always more new tensors than removed
+ * ones. A plan in the file is removed, because it describes other tensors.
+ * Cost: O(file + operators x constants), because equal constants are searched for.
  * Source: TensorFlow Lite's schema, op_version.cc.
  */
 #include "export/export.h"
@@ -31,12 +31,12 @@ typedef struct tflite_constant {
 } tflite_constant;
 
 typedef struct tflite_new { /* a tensor of the new file */
-    uint32_t label;         /* of its table; 0: as it is in the file */
-    tn_tensor_id id;        /* of the split graph; TN_NONE: a constant */
+    uint32_t label;         /* of its table; 0: unchanged from the old file */
+    tn_tensor_id id;        /* in the split graph; TN_NONE: a constant */
     uint32_t constant;
 } tflite_new;
 
-typedef struct tflite_codes { /* operator codes behind those of the file */
+typedef struct tflite_codes { /* operator codes added after those of the file */
     uint32_t builtin[8], version[8], count, old;
 } tflite_codes;
 
@@ -54,10 +54,10 @@ typedef struct tflite_image {
     tflite_constant *constants;
     size_t constant_room, made_room;
     uint32_t constant_count;
-    uint32_t *free_numbers; /* of tensors that are gone */
+    uint32_t *free_numbers; /* numbers of removed tensors */
     uint32_t free_count, free_next;
     tflite_codes codes;
-    uint32_t buffers; /* of the file; constants follow */
+    uint32_t buffers; /* number of buffers in the file; constants follow */
     tn_error *error;
 } tflite_image;
 
@@ -80,7 +80,8 @@ static tn_status image_number(tflite_image *image, uint32_t *number) {
     return TN_OK;
 }
 
-/* Who keeps a number: what the split graph still has, and what no operator makes. */
+/* Tensors that the split graph still has keep their numbers; so do tensors that no operator
+ * makes. */
 static tn_status image_keep(tflite_image *image) {
     const tn_graph *whole = image->split->whole;
     const tn__split_trace *trace = &image->split->trace;
@@ -148,7 +149,7 @@ static uint32_t image_version(uint32_t builtin, tn_dtype dtype) {
     return builtin == CODE_SLICE ? 4 : 3;
 }
 
-/* The code of an operator in this version, of the file or behind those. */
+/* The operator's code in this version, from the file or added to it. */
 static tn_status image_code(tflite_image *image, uint32_t builtin, tn_dtype dtype, uint32_t *code) {
     tn__flat_vector codes = tn__flat_list(&image->plan->model, TFLITE_MODEL_CODES);
     tflite_codes *ours = &image->codes;
@@ -174,7 +175,7 @@ static tn_status image_code(tflite_image *image, uint32_t builtin, tn_dtype dtyp
 
 /* --- operators --- */
 
-/* An operator of the new file: tables are written behind all lists. */
+/* An operator of the new file; its table is written after all lists. */
 typedef struct image_op {
     uint32_t label;
     uint32_t code;
@@ -239,7 +240,7 @@ static void image_option(const tn__flat_table *from, image_op *made, uint32_t fi
     if (field >= made->option_count) made->option_count = field + 1;
 }
 
-/* The options of a convolution, VALID. */
+/* The options of a convolution, with padding VALID. */
 static void image_valid(const tn__flat_table *op, image_op *made) {
     tn__flat_table from = tn__flat_child(op, TFLITE_OP_OPTIONS);
     bool depthwise = made->options_type == OPTIONS_DEPTHWISE;
@@ -311,7 +312,7 @@ static void image_put_op(tflite_image *image, const image_op *op) {
     if (op->option_count > 0) tn__flat_table_put(writer, options, op->options, op->option_count);
 }
 
-/* The table of a tensor of the file that another is a part of. */
+/* The table of the file's tensor that this one is a part of. */
 static tn__flat_table image_like(const tflite_image *image, tn_tensor_id id) {
     tn_tensor_id from = image->split->trace.tensors[id];
     if (from == TN_NONE || image->number[from] == TN_NONE) return (tn__flat_table){0};
@@ -379,8 +380,8 @@ static void image_put_code(tflite_image *image, uint32_t label, uint32_t at) {
     tn__flat_table_put(&image->writer, label, slots, TFLITE_CODE_BUILTIN + 1);
 }
 
-/* A list of what the file has, and behind that of `more` new tables, whose labels follow `*first`.
- */
+/* A list of the file's entries, followed by `more` new tables; the label of the first is
+ * `*first`. */
 static void image_put_list(tflite_image *image, uint32_t label, const tn__flat_vector *old,
                            uint32_t more, uint32_t *first) {
     flat_writer *writer = &image->writer;
@@ -424,7 +425,7 @@ static void image_put_subgraph(tflite_image *image, uint32_t label, const image_
             tn__flat_lead_old(writer, ops[i].source.bytes);
 }
 
-/* All metadata but plans. */
+/* All metadata except plans. */
 static void image_put_metadata(tflite_image *image, uint32_t label) {
     const tflite_plan *plan = image->plan;
     flat_writer *writer = &image->writer;
@@ -500,7 +501,8 @@ static tn_status image_begin(tflite_image *image) {
     return image_keep(image);
 }
 
-/* Operators of the file by those of the whole graph: those of block 0 in the order of their ids. */
+/* The position in the file of each operator of the whole graph: those of block 0 in the order of
+ * ids. */
 static tn_status image_places(tflite_image *image, uint32_t **places) {
     const tn_graph *whole = image->split->whole;
     uint32_t count = tn_graph_op_count(whole), next = 0;
@@ -521,9 +523,9 @@ static tn_status image_make(tflite_image *image, tn__text *text) {
     TN_TRY(image_places(image, &places));
     for (uint32_t i = 0; i < main->op_count; i++)
         TN_TRY(image_make_op(image, main->ops[i], places, &ops[i]));
-    if (image->free_next < image->free_count) /* a tensor that nobody uses takes memory */
+    if (image->free_next < image->free_count) /* an unused tensor takes memory */
         TN_FAIL(image->error, TN_E_INTERNAL, "fewer tensors than before");
-    if (image->writer.failed) return image_no_memory(image); /* labels that there are not */
+    if (image->writer.failed) return image_no_memory(image); /* the labels could not be allocated */
     image_put_model(image, ops, main->op_count);
     TN_TRY(tn__flat_finish(&image->writer, image->error));
     tn__text_add(text, image->writer.text.data, image->writer.text.size);

@@ -1,4 +1,4 @@
-/* array.c - array files: which format, and the life of an array's data. */
+/* array.c - recognises the format of array files, and frees an array's data. */
 #include "import/array.h"
 
 #include <stdio.h>

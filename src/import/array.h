@@ -1,4 +1,5 @@
-/* array.h - the formats of array files. Each fills an array whose data is of the context. */
+/* array.h - the formats of array files. Each fills in an array; its data is allocated from the
+ * context. */
 #ifndef TN_IMPORT_ARRAY_H
 #define TN_IMPORT_ARRAY_H
 
@@ -13,10 +14,10 @@ tn_status tn__npy_read(tn__span file, const tn_context *context, tn_array *array
 /* pb.c */
 tn_status tn__pb_read(tn__span file, const tn_context *context, tn_array *array, tn_error *error);
 
-/* array.c: whatever it is; `name` is for messages. */
+/* array.c: reads any of the formats; `name` is for messages. */
 tn_status tn__array_read(const char *name, tn__span file, const tn_context *context,
                          tn_array *array, tn_error *error);
-/* Memory for the data of an array whose type and shape are set. A byte at least. */
+/* Allocates the data of an array with type and shape set. At least one byte. */
 tn_status tn__array_alloc(const tn_context *context, tn_array *array, tn_error *error);
 
 #endif

@@ -1,13 +1,13 @@
-/* contents.c - the contents of parameters and constants, read when a program is set up.
+/* contents.c - reads the tensor data of parameters and constants when a program is prepared.
  *
  * The graph remembers where its file holds each tensor (tn_payload); the format decodes that range.
- * Files beside the model are mapped when they are first needed and stay mapped, so reading a
- * network of gigabytes costs one copy of each weight and no memory of ours. A file is told by its
- * path in the model, compared byte by byte: models have one or a few of them.
+ * External data files are mapped when they are first needed and stay mapped. So reading a network
+ * of gigabytes costs one copy of each weight and no further memory. An external file is identified
+ * by its path in the model, compared byte by byte: models have one or a few.
  *
- * A tensor is looked for in this order: its payload; its known small value; what is made up, where
- * the caller wants that. With contents made up, external data is not opened at all: the same call
- * gives the same bytes whether the file is there or not.
+ * Data is taken from the first of these that exists: the tensor's payload; its known small value;
+ * generated data, if the caller wants it. With generated data, external files are not opened at
+ * all: the same call gives the same bytes whether or not the file exists.
  *
  * Cost: O(bytes read).
  */
@@ -15,9 +15,9 @@
 
 #include "import/contents.h"
 
-typedef struct contents_external { /* a file beside the model */
+typedef struct contents_external { /* an external data file of the model */
     struct contents_external *next;
-    char *location; /* as the model gives it */
+    char *location; /* as written in the model */
     size_t length;
     tn__file file;
 } contents_external;
@@ -26,11 +26,11 @@ struct tn_contents {
     tn_context context;
     const tn_import_format *format; /* NULL: no file */
     char *path;
-    bool in_memory; /* nothing beside it */
+    bool in_memory; /* external data is not available */
     tn__span model;
     tn__file file;
     contents_external *externals;
-    tn__generator *generator; /* NULL: nothing is made up */
+    tn__generator *generator; /* NULL: no data is generated */
 };
 
 const tn_context *tn__contents_context(const tn_contents *contents) { return &contents->context; }
@@ -127,9 +127,9 @@ void tn_contents_close(tn_contents *contents) {
     tn__free(&context, contents, sizeof *contents);
 }
 
-/* --- files beside the model --- */
+/* --- external data files --- */
 
-#define CONTENTS_SHOWN 120 /* of a path, in a message */
+#define CONTENTS_SHOWN 120 /* characters of a path in a message */
 
 static const char *contents_tail(const char *path) {
     size_t length = strlen(path);
@@ -238,7 +238,7 @@ static tn_status contents_read(tn_contents *contents, tn__wanted *wanted) {
             "the model does not hold its contents; --weights random:SEED makes some up");
 }
 
-/* Which of the files that are mapped has these bytes. */
+/* Finds the mapped file that contains these bytes. */
 static bool contents_find(const tn_contents *contents, tn__span bytes, tn_file_range *range) {
     tn_file_range made = {.size = bytes.size};
     bool found = tn__file_where(&contents->file, bytes.bytes, bytes.size, &made.path, &made.offset);

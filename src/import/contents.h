@@ -1,4 +1,4 @@
-/* contents.h - what the files that give contents of tensors share. */
+/* contents.h - shared by the files that provide tensor data. */
 #ifndef TN_IMPORT_CONTENTS_H
 #define TN_IMPORT_CONTENTS_H
 
@@ -14,7 +14,7 @@ static inline uint64_t tn__element_get(const void *array, uint32_t bits, uint64_
     return tn__little(bytes + index * (bits / 8), bits / 8);
 }
 
-/* --- generate.c: contents that are made up --- */
+/* --- generate.c: generated tensor data --- */
 
 typedef struct tn__generator tn__generator;
 tn_status tn__generator_create(const tn_graph *graph, uint64_t seed, const tn_context *context,

@@ -23,7 +23,7 @@ void tn__dims_release(tn__dims *dims) {
     tn__arena_release(&dims->arena);
 }
 
-/* The entry of a text, made when there is none; NULL when memory is out. */
+/* The entry of a text, created if it does not exist; NULL: out of memory. */
 static dims_entry *dims_entry_of(tn__dims *dims, tn__span symbol) {
     const char *text = symbol.size ? (const char *)symbol.bytes : "";
     uint32_t at = tn__names_find(&dims->index, text, symbol.size);
@@ -89,7 +89,7 @@ tn_status tn__dims_bind(tn__dims *dims, tn__span symbol, int64_t value, const ch
 
 typedef struct dims_sum {
     tn__dims *dims;
-    bool assume; /* names of inputs count as 1: asks whether they would do */
+    bool assume; /* input names count as 1, to check whether they would suffice */
     const char *next, *end;
     int64_t values[DIMS_STACK];
     char operators[DIMS_STACK]; /* ( + - * / % and d for // */
@@ -228,7 +228,7 @@ int64_t tn__dims_value(tn__dims *dims, tn__span symbol) {
     return dims->count ? dims_compute(dims, text, symbol.size, false) : TN_DIM_UNKNOWN;
 }
 
-/* --- what is needed --- */
+/* --- required values --- */
 
 bool tn__dims_need(tn__dims *dims, tn__span symbol) {
     dims_entry *entry = dims_entry_of(dims, symbol);
@@ -264,7 +264,7 @@ static tn_status dims_check_used(tn__dims *dims, tn_error *error) {
             stray->text, tn__list_end(&list));
 }
 
-/* Whether values for the plain names that are listed anyway would settle this expression too. */
+/* Would values for the plain names, which are listed anyway, also determine this expression? */
 static bool dims_follows(tn__dims *dims, const dims_entry *entry) {
     size_t size = strlen(entry->text);
     bool plain = true;
@@ -279,7 +279,7 @@ static bool dims_is_missing(tn__dims *dims, size_t i) {
            !dims_follows(dims, entry);
 }
 
-/* "input 'x' dimensions 0,2 (unnamed)": the entries of one input, which stand together. */
+/* "input 'x' dimensions 0,2 (unnamed)": the entries of one input, which are adjacent. */
 static size_t dims_list_open(const tn__dims *dims, size_t first, tn__list *list) {
     const dims_open *open = dims->open;
     size_t end = first + 1;

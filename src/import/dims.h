@@ -1,10 +1,11 @@
-/* dims.h - symbolic dimensions: values from --dim and --input-shape, and what still lacks one.
+/* dims.h - symbolic dimensions: values from --dim and --input-shape, and the list of missing
+ * values.
  *
  * A symbol is a text in the file: "batch", "seq", or an expression over others as exporters write
- * them, "past_sequence_length + 1". The text itself may be given a value; else an expression is
- * computed from its names (+ - * / // %, parentheses; `/` only where it is exact).
+ * them, "past_sequence_length + 1". The text itself may be given a value; otherwise an expression
+ * is computed from its names (+ - * / // %, parentheses; `/` only if it is exact).
  *
- * Nothing is refused while the file is read: tn__dims_check names all that is wrong at once.
+ * No value is refused while the file is read: tn__dims_check reports all problems at once.
  */
 #ifndef TN_IMPORT_DIMS_H
 #define TN_IMPORT_DIMS_H
@@ -20,7 +21,7 @@ typedef struct tn__dims {
     tn__names index;            /* text -> entry */
     struct dims_entry *entries; /* those of --dim first */
     size_t room, count;
-    struct dims_open *open; /* inputs that --dim cannot help */
+    struct dims_open *open; /* inputs for which --dim does not help */
     size_t open_room, open_count;
 } tn__dims;
 
@@ -39,7 +40,7 @@ int64_t tn__dims_value(tn__dims *dims, tn__span symbol);
 
 /* An input has this symbol: it is listed when it has no value. False: out of memory. */
 bool tn__dims_need(tn__dims *dims, tn__span symbol);
-/* An input whose dimension has no name; axis TN_RANK_UNKNOWN: not even its rank is stated. */
+/* An input has a dimension without a name; axis TN_RANK_UNKNOWN: even its rank is unknown. */
 bool tn__dims_need_shape(tn__dims *dims, const char *input, uint32_t axis);
 
 /* Errors: E_INVALID for a --dim that occurs nowhere, with the names that do; E_UNKNOWN with
@@ -56,10 +57,10 @@ tn__list tn__list_begin(char *text, size_t room);
 void tn__list_add(tn__list *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *tn__list_end(tn__list *list); /* the text */
 
-/* A span as text for people and for the graph: bytes that are not UTF-8 (and NUL and control
- * characters, which would cut it or reach a terminal) become U+FFFD. */
+/* Appends a span as text for people and for the graph: bytes that are not UTF-8, and NUL and
+ * control characters (they would end the text or reach a terminal), become U+FFFD. */
 void tn__span_text(tn__text *text, tn__span span);
-void tn__mend(char *text); /* what was cut inside a character, or is none, becomes '?' */
-char *tn__span_copy(tn__arena *arena, tn__span span); /* NULL when out of memory */
+void tn__mend(char *text); /* replaces incomplete or invalid characters by '?' */
+char *tn__span_copy(tn__arena *arena, tn__span span); /* NULL: out of memory */
 
 #endif

@@ -1,20 +1,20 @@
-/* flat.c - the FlatBuffers wire format; see flat.h.
+/* flat.c - reads the FlatBuffers wire format; see flat.h.
  *
  * The walk keeps one frame for every table that it is inside of. The schema has no cycle, so there
- * are at most TN_FLAT_DEPTH of them, whatever the file says.
- * Cost: O(bytes of tables, offsets and strings), vectors of scalars O(1); FLAT_SHARING times the
- * file at most.
+ * are at most TN_FLAT_DEPTH frames for any file.
+ * Cost: O(bytes of tables, offsets and strings), vectors of scalars O(1); at most FLAT_SHARING
+ * times the file.
  */
 #include "import/flat.h"
 
 #define FLAT_SHARING 8u
 #define FLAT_SHARING_MIN ((uint64_t)1 << 20)
 
-typedef struct flat_frame { /* a table under way, or a vector of tables */
+typedef struct flat_frame { /* a table that is being verified, or a vector of tables */
     const tn__flat_schema *schema;
     tn__flat_table table;
     uint32_t field;        /* to come */
-    tn__flat_vector items; /* of `items_schema`, from `item` on; count 0: none under way */
+    tn__flat_vector items; /* vector of `items_schema`, from `item` on; count 0: none */
     const tn__flat_schema *items_schema;
     uint32_t item;
 } flat_frame;
@@ -34,7 +34,7 @@ static tn_status flat_fail(const flat_walk *walk, size_t at, const char *what) {
     return tn__where(walk->error, status, "byte %zu", at);
 }
 
-/* `size` bytes at `at` are used. */
+/* Accounts for the use of `size` bytes at `at`. */
 static tn_status flat_take(flat_walk *walk, size_t at, uint64_t size, uint64_t work) {
     if (at > walk->file.size || size > walk->file.size - at)
         return flat_fail(walk, at < walk->file.size ? at : walk->file.size,
@@ -94,7 +94,7 @@ static size_t flat_at(const flat_walk *walk, const uint8_t *bytes) {
     return (size_t)(bytes - walk->file.bytes);
 }
 
-/* Where an offset that stands at `at` leads. */
+/* The target of the offset at `at`. */
 static tn_status flat_follow(flat_walk *walk, const uint8_t *at, size_t *target) {
     uint32_t offset = flat_u32(at);
     size_t place = flat_at(walk, at);
@@ -142,7 +142,7 @@ static tn_status flat_check_field(flat_walk *walk, flat_frame *frame, uint32_t i
     switch (field->kind) {
     case TN_FLAT_STRING:
         return flat_check_string(walk, target);
-    case TN_FLAT_SCALARS: /* of bytes are payloads, which nobody reads */
+    case TN_FLAT_SCALARS: /* vectors of bytes are payloads, which are not read here */
         return flat_check_list(walk, target, field->width, field->width > 1, &list);
     case TN_FLAT_TABLES:
         TN_TRY(flat_check_list(walk, target, 4, true, &list));
@@ -197,7 +197,7 @@ bool tn__flat_has(const tn__flat_table *table, uint32_t field) {
 uint64_t tn__flat_uint(const tn__flat_table *table, uint32_t field, uint32_t width,
                        uint64_t otherwise) {
     uint32_t slot = flat_slot(table, field);
-    /* members of a union are verified as tables only, so the field's place is looked at here */
+    /* members of a union are verified as tables only, so the field's position is checked here */
     if (slot < 4 || slot + width > table->size) return otherwise;
     return tn__little(table->bytes + slot, width);
 }

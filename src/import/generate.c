@@ -1,14 +1,15 @@
-/* generate.c - contents for models that come without: deterministic, and such that numbers neither
- * vanish nor grow without bound on their way through a network.
+/* generate.c - generates tensor data for models without it: deterministic, and chosen so that
+ * numbers neither vanish nor grow without bound in a network.
  *
  * Element i of a tensor is a function of seed, name and i alone (splitmix64 in counter mode), so
- * tensors can be made in any order and by any tool. What range it falls into depends on what the
- * graph uses the tensor for: a weight whose outputs sum `fan_in` products is uniform in
- * +- sqrt(3 / fan_in), which keeps the variance; a scale or a divisor stays away from 0; a bias is
- * small. Uses are looked up once, by name, since rewriting a graph changes its operators.
+ * tensors can be made in any order and by any tool. The range depends on how the graph uses the
+ * tensor. A weight with `fan_in` products per output is uniform in +- sqrt(3 / fan_in), which keeps
+ * the variance. A scale or a divisor is far from 0. A bias is small. Uses are looked up once, by
+ * name, because rewriting a graph changes its operators.
  *
- * The rule is written out in docs/contents.md and again in tools/fill-weights; a test compares both
- * programs. Every expression rounds once, so that contraction by a compiler changes nothing.
+ * The rule is documented in docs/contents.md and implemented again in tools/fill-weights; a test
+ * compares both programs. Every expression rounds once, so that contraction by a compiler changes
+ * nothing.
  *
  * Cost: O(operands) once, O(elements) for a tensor.
  * Source: LeCun and others, "Efficient BackProp" (1998), for the variance.
@@ -17,9 +18,9 @@
 
 #include "import/contents.h"
 
-enum { /* what a tensor is for; several at once are possible */
+enum { /* uses of a tensor, as bits */
        GENERATE_POSITIVE = 1u << 0,
-       GENERATE_SCALE = 1u << 1, /* positive when it has at most one dimension */
+       GENERATE_SCALE = 1u << 1, /* positive if it has at most one dimension */
        GENERATE_INNER = 1u << 2, /* of [.., in, out]: sums over the last but one */
        GENERATE_LAST = 1u << 3   /* sums over the last */
 };
@@ -51,11 +52,11 @@ struct tn__generator {
     uint64_t seed;
     tn__arena arena; /* texts of the names */
     tn__names index;
-    uint32_t *roles; /* by value of the index */
+    uint32_t *roles; /* indexed by the value in `names` */
     size_t role_room, role_count;
 };
 
-/* --- what tensors are for --- */
+/* --- uses of tensors --- */
 
 static uint32_t generate_role(const tn_op *op, uint32_t input) {
     if (input >= 32 || op->domain[0] != 0) return 0;
@@ -123,7 +124,7 @@ void tn__generator_destroy(tn__generator *generator) {
 
 /* --- numbers --- */
 
-/* Where a tensor's numbers begin: FNV-1a of its name, and the seed. */
+/* The start of a tensor's sequence: FNV-1a of its name, and the seed. */
 static tn__random generate_start(uint64_t seed, const char *name) {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     for (; *name != 0; name++) hash = (hash ^ (uint8_t)*name) * UINT64_C(0x100000001b3);
@@ -159,8 +160,8 @@ static void generate_floats(const tn__wanted *wanted, uint32_t role, tn__random 
     }
 }
 
-/* 0 or 1, which every index, flag and count may be; wider ranges for types that hold quantised
- * weights. */
+/* 0 or 1, which are valid for every index, flag and count; wider ranges for types that hold
+ * quantised weights. */
 static void generate_ints(const tn__wanted *wanted, tn__random random, uint64_t count) {
     uint64_t below = 2;
     int64_t least = 0;
@@ -218,7 +219,7 @@ tn_status tn__generate(const tn__generator *generator, const tn__wanted *wanted)
     uint32_t at = tn__names_find(&generator->index, tensor->name, strlen(tensor->name));
     uint32_t role = at != TN__NAMES_NONE ? generator->roles[at] : 0;
     tn__random random = generate_start(generator->seed, tensor->name);
-    uint64_t count = 1; /* the extents' product fits, as the bytes do, which are not 0 */
+    uint64_t count = 1; /* the product fits, because the bytes do and are not 0 */
     for (uint32_t d = 0; d < tensor->rank; d++) count *= (uint64_t)tensor->shape[d];
     switch (tensor->dtype) {
     case TN_FLOAT16:

@@ -1,7 +1,8 @@
-/* import.c - the frame around every model format: recognise, read, apply options, infer.
+/* import.c - the frame around every model format: recognises the format, reads, applies options,
+ * infers shapes.
  *
- * A format is chosen by the suffix of the name, else by content. What every format shares is here:
- * the options, the format of activations, and errors that name the file.
+ * A format is chosen by the suffix of the name, otherwise by content. The parts that all formats
+ * share are here: the options, the format of activations, and errors that name the file.
  */
 #include "graph/batch.h"
 #include "graph/rebatch.h"
@@ -36,9 +37,9 @@ static const tn_import_format *import_by_suffix(const char *name) {
 
 bool tn_import_recognises(const char *path) { return import_by_suffix(path) != NULL; }
 
-/* --- what a file is --- */
+/* --- recognising files --- */
 
-/* Files that stand where a model was expected, as downloads go wrong. */
+/* Files that are found in place of a model after failed downloads. */
 static const struct {
     const char *begin, *what;
 } import_impostors[] = {
@@ -127,7 +128,7 @@ static tn_status import_check_options(const tn_import_options *options, tn_error
     return TN_OK;
 }
 
-/* An option that met no input is a typo, which would go unnoticed otherwise. */
+/* An option that matched no input is a typo, and would otherwise go unnoticed. */
 static tn_status import_check_used(const tn_importer *importer) {
     const tn_import_options *options = importer->options;
     const char *stray = NULL, *what = "--input-shape";
@@ -172,7 +173,7 @@ static tn_status import_set_format(const tn_importer *importer) {
 
 /* --- the frame --- */
 
-/* The name as it fits into messages: a long path by its last part. */
+/* The name shortened for messages: the last part of a long path. */
 static const char *import_short_name(const char *name) {
     const char *slash = strrchr(name, '/');
     return strlen(name) > 100 && slash && slash[1] ? slash + 1 : name;
@@ -195,7 +196,7 @@ static void import_name_file(const tn_importer *importer) {
     if (!error) return;
     char where[sizeof error->where];
     memcpy(where, error->where, sizeof where);
-    where[160] = 0; /* some room for the name whatever the rest */
+    where[160] = 0; /* leaves room for the name */
     size_t room = sizeof where - strlen(where) - 3;
     snprintf(error->where, sizeof error->where, "%.*s%s%.160s", (int)room, importer->name,
              where[0] ? ": " : "", where);
@@ -203,8 +204,7 @@ static void import_name_file(const tn_importer *importer) {
     tn__mend(error->message);
 }
 
-/* A batch was asked for, of a model that takes one sample: that is told before what follows of it.
- */
+/* A batch was requested for a model that takes one sample: reported before its consequences. */
 static tn_status import_check_batch(const tn_importer *importer) {
     tn_tensor_id input;
     bool single;
@@ -217,8 +217,7 @@ static tn_status import_check_batch(const tn_importer *importer) {
             tn_graph_tensor(importer->graph, input)->name);
 }
 
-/* The same model with the batch that it was exported with, where that is a number and another.
- * NULL: it is not. */
+/* The same model with its original batch, if that is a different number; otherwise NULL. */
 static tn_graph *import_reference(const tn_importer *importer, int64_t *from) {
     tn_import_options own = *importer->options;
     tn_graph *reference = NULL;
@@ -239,7 +238,7 @@ static tn_graph *import_reference(const tn_importer *importer, int64_t *from) {
     return NULL;
 }
 
-/* What follows from a batch that is written down, and what to do about it. */
+/* Explains an error that follows from a fixed batch, and what to do about it. */
 static void import_explain_batch(const tn_importer *importer) {
     tn_error *error = importer->error;
     char was[sizeof error->message];
@@ -251,7 +250,7 @@ static void import_explain_batch(const tn_importer *importer) {
              (long long)importer->options->batch, was);
 }
 
-/* Shapes; where constants have the file's batch, they are given the one that was asked for. */
+/* Infers shapes. Constants that contain the file's batch get the requested one. */
 static tn_status import_infer(const tn_importer *importer) {
     tn__rebatch rebatch = {.to = importer->options->batch};
     tn_graph *reference = import_reference(importer, &rebatch.from);
@@ -285,7 +284,7 @@ static tn_status import_run(tn_importer *importer, const char *name) {
     return import_set_format(importer);
 }
 
-/* Copies what the caller's version of the options has. */
+/* Copies the fields that the caller's version of the options has. */
 void tn__import_options(const tn_import_options *from, tn_import_options *options) {
     *options = (tn_import_options)TN_IMPORT_OPTIONS_INIT;
     tn__options(options, sizeof *options, from);

@@ -1,13 +1,13 @@
-/* npy.c - numpy's file of one array.
+/* npy.c - reads and writes numpy's file of one array.
  *
  * "\x93NUMPY", version, length of the header, the header: a Python dictionary with the keys descr,
- * fortran_order and shape, in whatever order, padded with blanks. Then the elements. Versions
- * differ in the width of the length (2 bytes in version 1, then 4) and in the encoding of field
- * names, which a plain array has none of.
+ * fortran_order and shape, in any order, padded with blanks. Then the elements. Versions differ in
+ * the width of the length (2 bytes in version 1, then 4) and in the encoding of field names, which
+ * a plain array does not have.
  *
- * Read: little-endian numbers and bools, both orders; Fortran's is turned around. Anything else is
- * refused with what to do in numpy. A file with bytes left over is refused, too: it holds several
- * arrays, or a wrong shape.
+ * Read are little-endian numbers and bools in both orders; Fortran order is converted. For anything
+ * else the error says what to do in numpy. A file with bytes left over is an error too: it holds
+ * several arrays, or a wrong shape.
  *
  * Source: numpy's documentation of numpy.lib.format.
  */
@@ -106,7 +106,7 @@ static tn_status npy_type(npy_header *header) {
         TN_FAIL(header->error, TN_E_UNSUPPORTED,
                 "it is an array of structs; save its fields one by one");
     TN_TRY(npy_text(header, &type));
-    bool one = type.size == 3 && type.bytes[2] == '1'; /* a byte has no order */
+    bool one = type.size == 3 && type.bytes[2] == '1'; /* a single byte has no byte order */
     if (type.size < 3 || (type.bytes[0] != '<' && !(one && memchr("|>=", type.bytes[0], 3))))
         return npy_fail_type(header, type);
     tn__span kind = {type.bytes + 1, type.size - 1};
@@ -172,7 +172,7 @@ static tn_status npy_dictionary(npy_header *header) {
     return TN_OK;
 }
 
-/* The header's text and the elements behind it. */
+/* The header's text and the elements after it. */
 static tn_status npy_split(tn__span file, npy_header *header, tn__span *elements) {
     size_t width, start;
     if (file.size < NPY_MAGIC_SIZE + 4)
@@ -195,8 +195,8 @@ static tn_status npy_split(tn__span file, npy_header *header, tn__span *elements
 
 /* --- elements --- */
 
-/* From Fortran's order, where the first index runs fastest: for each place of C's order, where it
- * is there. */
+/* Converts from Fortran's order, in which the first index runs fastest: walks C's order and
+ * computes each source position. */
 static void npy_turn(tn_array *array, const uint8_t *from) {
     uint32_t width = tn_dtype_bits(array->dtype) / 8;
     uint64_t stride[TN_RANK_MAX], index[TN_RANK_MAX] = {0}, at = 0, step = 1;

@@ -1,10 +1,10 @@
-/* onnx_attr.c - AttributeProto: the attributes of a node.
+/* onnx_attr.c - reads AttributeProto: the attributes of a node.
  *
- * Numbers, strings, tensors and graphs become attributes of the operator; a graph becomes a block
- * that is read later (the queue of formats/onnx.c), a tensor a constant of the node's block. Lists
- * of tensors or graphs, which no operator of ONNX has, become one attribute per element. Type
- * attributes, and strings so long that they are a payload (a compiled engine in a node), are left
- * out: no rule asks for them.
+ * Numbers, strings, tensors and graphs become attributes of the operator. A graph becomes a block
+ * that is read later (the queue of formats/onnx.c), a tensor becomes a constant of the node's
+ * block. Lists of tensors or graphs, which no operator of ONNX has, become one attribute per
+ * element. Two kinds are left out, because no rule needs them: type attributes, and strings long
+ * enough to be a payload (a compiled engine in a node).
  */
 #include "import/onnx_reader.h"
 
@@ -28,7 +28,7 @@ typedef struct onnx_attr {
     tn__span s, t, g, sparse;
 } onnx_attr;
 
-/* Files before IR version 2 have no `type`: the field that is there tells. */
+/* Files before IR version 2 have no `type`: the field that is present determines it. */
 static uint64_t onnx_attr_guess(uint32_t number) {
     switch (number) {
     case ONNX_ATTR_F:
@@ -284,7 +284,7 @@ static tn_status onnx_attr_convert(onnx_reader *reader, const onnx_scope *scope,
     return onnx_push_attr(reader, count, attr);
 }
 
-/* One attribute as it stands, or what it refers to in the calls around it. */
+/* Adds one attribute, or the one that it refers to in the calls around it. */
 static tn_status onnx_attr_add(onnx_reader *reader, onnx_scope *scope, const onnx_node *node,
                                const onnx_attr *from, uint32_t *count) {
     onnx_attr meant = *from;

@@ -1,14 +1,14 @@
-/* onnx_contents.c - the elements of a TensorProto or SparseTensorProto as a plain array.
+/* onnx_contents.c - reads the elements of a TensorProto or SparseTensorProto as a plain array.
  *
- * Elements are in raw_data (plain already), in external data (the same), or in the field of their
- * type: fixed-size numbers, which are plain but may come one by one, or varints. The narrow types
- * take the low bits of an int32 each; those below a byte come packed, a byte per int32.
+ * Elements are in raw_data (already plain), in external data (the same), or in the field of their
+ * type: fixed-size numbers, which are plain but may come one by one, or varints. Each element of a
+ * narrow type is the low bits of an int32; types below a byte come packed, a byte per int32.
  *
- * Which of the two messages it is tells field 2: data_type, a number, which a TensorProto must
- * have; indices, a message, in a SparseTensorProto.
+ * Field 2 distinguishes the two messages: data_type, a number, which a TensorProto must have;
+ * indices, a message, in a SparseTensorProto.
  *
- * Sizes were checked when the model was loaded, but for long packed varints; and the file may have
- * changed since. So everything is measured again, and nothing is written beyond the array.
+ * Sizes were checked when the model was loaded, except those of long packed varints, and the file
+ * may have changed since. So everything is measured again, and no byte is written beyond the array.
  *
  * Source: the comments of onnx.proto.
  */
@@ -17,7 +17,7 @@
 
 /* --- typed fields --- */
 
-/* Bits of the array that one number of a varint field stands for. */
+/* The number of bits in the array for one number of a varint field. */
 static uint32_t onnx_number_bits(tn_dtype dtype) {
     uint32_t bits = tn_dtype_bits(dtype);
     return bits < 8 ? 8 : bits;
@@ -82,7 +82,7 @@ static tn_status onnx_typed_contents(onnx_reader *reader, const onnx_tensor *ten
 
 /* --- dense --- */
 
-/* Plain bytes; what is true is 1. */
+/* Copies plain bytes; in a bool array every true value becomes 1. */
 static void onnx_copy_contents(const onnx_tensor *tensor, const uint8_t *from,
                                const onnx_array *array) {
     if (array->plain != NULL) {
@@ -126,14 +126,15 @@ static tn_status onnx_bytes(onnx_reader *reader, const onnx_tensor *tensor, uint
                           reader->importer->error);
 }
 
-/* A tensor of a sparse one, in memory of its own: `array` is given back by the caller. */
+/* A tensor that is part of a sparse one, in its own memory: the caller frees `array`. */
 static tn_status onnx_part(onnx_reader *reader, tn_contents *contents, tn__span message,
                            onnx_tensor *tensor, onnx_array *array, bool *found) {
     TN_TRY(tn__onnx_tensor(reader, message, false, tensor));
     TN_TRY(onnx_bytes(reader, tensor, &array->size));
     *found = tensor->elements == 0;
     if (*found) return TN_OK;
-    /* What the file declares it must hold: no allocation beyond a multiple of the file. */
+    /* The file must contain the declared bytes: no allocation exceeds a multiple of the file's
+     * size. */
     if (tensor->segmented)
         TN_FAIL(reader->importer->error, TN_E_UNSUPPORTED, "contents in segments are not read");
     if (!tensor->payload && !tensor->is_external) return TN_OK;
@@ -245,7 +246,7 @@ done:
 
 /* --- either --- */
 
-/* See the head of the file. */
+/* See the comment at the top of the file. */
 static bool onnx_message_is_dense(tn__span file, tn__span message) {
     static const tn__message any = {"TensorProto",
                                     {[ONNX_TENSOR_TYPE] = TN_WIRE_VARINT | TN_WIRE_BYTES}};

@@ -11,7 +11,7 @@
  */
 #include "import/onnx_reader.h"
 
-#define ONNX_CALL_COST 64u   /* of a call whose body is empty: its scope */
+#define ONNX_CALL_COST 64u   /* cost of a call with an empty body: its scope */
 #define ONNX_PREFIX_MAX 256u /* beyond that, inner names are not made longer */
 
 /* Takes from the allowance for expansion. */
@@ -197,8 +197,8 @@ tn_status tn__onnx_call_open(onnx_reader *reader, onnx_scope *caller, const onnx
     return tn__onnx_declare_nodes(reader, *body);
 }
 
-/* A result that the body does not compute by itself (an input handed through, one value for two
- * outputs) is copied by an Identity, since the caller's tensor needs a producer. */
+/* A result that the body does not compute itself (an input passed through, one value for two
+ * outputs) is copied by an Identity, because the caller's tensor needs a producer. */
 static tn_status onnx_call_result(onnx_reader *reader, const onnx_scope *body, tn__span name,
                                   tn_tensor_id result) {
     const onnx_local *local = tn__onnx_resolve(body, name);
@@ -234,7 +234,7 @@ tn_status tn__onnx_call_close(onnx_reader *reader, onnx_scope *body) {
 
 /* --- attribute references --- */
 
-/* Name and reference of an attribute, without its contents. */
+/* Name and reference of an attribute, without its value. */
 static tn_status onnx_attribute_head(onnx_reader *reader, tn__span message, tn__span *name,
                                      tn__span *reference) {
     tn__wire wire = tn__onnx_open(reader, message, &tn__onnx_attribute_schema);
@@ -247,7 +247,7 @@ static tn_status onnx_attribute_head(onnx_reader *reader, tn__span message, tn__
     return tn__wire_close(&wire, reader->importer->error);
 }
 
-/* The attribute of that name among the fields `number` of a message; size 0: there is none. */
+/* The attribute with that name among the fields `number` of a message; size 0: not found. */
 static tn_status onnx_attribute_find(onnx_reader *reader, tn__wire wire, uint32_t number,
                                      tn__span name, tn__span *found, tn__span *reference) {
     tn__field field;

@@ -1,6 +1,6 @@
-/* onnx_graph.c - GraphProto: a block's names, its tensors, and the walk over its nodes.
+/* onnx_graph.c - reads GraphProto: a block's names, its tensors, and its nodes.
  *
- * A block is read in passes over its fields, each of which skips what it does not want:
+ * A block is read in several passes over its fields; each skips the fields that it does not need:
  *
  *   1. value_info and outputs: which names have a stated shape
  *   2. initializers and inputs  \  every name gets its tensor before any use is resolved,
@@ -9,17 +9,17 @@
  *   5. inputs and outputs of the block
  *
  * Names: a block sees its own names and those of the blocks around it; its own come first, in the
- * whole block. ONNX wants one producer per name and forbids that a node hides a visible name of an
- * outer graph; the first is checked, the second is harmless here and occurs in files.
+ * whole block. ONNX requires one producer per name and forbids that a node hides a visible name of
+ * an outer graph; the first is checked, the second is harmless here and occurs in files.
  *
- * Cost: O(fields), one hash look-up per name. Payloads are stepped over.
+ * Cost: O(fields), one hash look-up per name. Payloads are skipped.
  */
 #include "import/onnx_reader.h"
 
 /* --- scopes --- */
 
-/* A scope lives while something can still look a name up in it: so a file of many small subgraphs
- * does not keep a table for each. */
+/* A scope lives while a name may still be looked up in it. So a file of many small subgraphs does
+ * not keep a table for each. */
 tn_status tn__onnx_scope_create(onnx_reader *reader, const onnx_scope *from, onnx_scope **scope) {
     onnx_scope *made = tn__alloc(reader->importer->context, sizeof *made);
     if (!made) {
@@ -85,8 +85,8 @@ static tn__wire onnx_body(const onnx_reader *reader, const onnx_scope *scope) {
 
 /* --- 1: stated shapes --- */
 
-/* value_info goes before the list of outputs: where both state a name, exporters that know more
- * put it there; a shape that is stated twice is the same in both. */
+/* value_info has precedence over the list of outputs: exporters that know more about a name put it
+ * there, and otherwise both state the same shape. */
 tn_status tn__onnx_index_stated(onnx_reader *reader, onnx_scope *scope) {
     uint32_t stated =
         scope->is_function ? (uint32_t)ONNX_FUNCTION_VALUE_INFO : (uint32_t)ONNX_GRAPH_VALUE_INFO;
@@ -380,8 +380,8 @@ tn_status tn__onnx_read_block(onnx_reader *reader, const onnx_pending *pending) 
     bool is_main = scope->block == 0;
     if (is_main) TN_TRY(tn__onnx_bind_inputs(reader, scope->body));
     TN_TRY(tn__onnx_index_stated(reader, scope));
-    /* An input of the main graph that has a default is a parameter; that of a subgraph stays what
-     * its position says. */
+    /* An input of the main graph with a default is a parameter; an input of a subgraph keeps the
+     * role of its position. */
     TN_TRY((is_main ? onnx_read_initializers : onnx_read_inputs)(reader, scope));
     TN_TRY((is_main ? onnx_read_inputs : onnx_read_initializers)(reader, scope));
     TN_TRY(tn__onnx_declare_nodes(reader, scope));

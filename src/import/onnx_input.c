@@ -1,7 +1,7 @@
-/* onnx_input.c - the inputs of the main graph under --dim, --input-shape and --parameters.
+/* onnx_input.c - applies --dim, --input-shape and --parameters to the inputs of the main graph.
  *
- * --input-shape may contradict the file. The shapes that the file states for everything computed
- * then belong to another model and are dropped, so that the rules decide alone. A symbol of the
+ * --input-shape may contradict the file. Then the shapes that the file states for computed tensors
+ * belong to another model; they are dropped, and shape inference alone decides. A symbol of the
  * input gets its value everywhere, as if by --dim, and contradicts nothing.
  */
 #include "import/onnx_reader.h"
@@ -42,7 +42,7 @@ tn_status tn__onnx_bind_inputs(onnx_reader *reader, tn__span graph) {
     return tn__wire_close(&wire, reader->importer->error);
 }
 
-/* Registers what the shape leaves open. */
+/* Registers the dimensions that the shape leaves open. */
 static bool onnx_need(onnx_reader *reader, const char *name, const onnx_type *type) {
     tn__dims *dims = &reader->importer->dims;
     bool is_tensor = type->dtype != TN_UNDEFINED && !type->flags;

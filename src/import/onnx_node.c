@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#define ONNX_NAME_SHOWN 80u /* of a long name, its end: that tells it from its neighbours */
+#define ONNX_NAME_SHOWN 80u /* characters shown of a long name, from its end, which differs most */
 
 tn_status tn__onnx_node(onnx_reader *reader, tn__span message, onnx_node *node) {
     tn__wire wire = tn__onnx_open(reader, message, &tn__onnx_node_schema);
@@ -44,7 +44,7 @@ tn_status tn__onnx_node(onnx_reader *reader, tn__span message, onnx_node *node) 
     return TN_OK;
 }
 
-/* "what 'prefix/name' (type)"; an error about an error (no memory for this text) is benign. */
+/* "what 'prefix/name' (type)"; if memory for this text is lacking, that is benign. */
 static tn_status onnx_say_where(const onnx_reader *reader, tn_status status, const char *what,
                                 const char *prefix, tn__span name, const tn__span *type) {
     tn_error *error = reader->importer->error;

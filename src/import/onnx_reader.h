@@ -1,21 +1,21 @@
-/* onnx_reader.h - what the files of the ONNX reader share.
+/* onnx_reader.h - shared definitions of the files of the ONNX reader.
  *
- * Reading goes over byte ranges of the mapped file and never builds a second tree of the model:
+ * The reader works on byte ranges of the mapped file and never builds a second tree of the model:
  *
  *   formats/onnx.c   ModelProto: versions, functions, the list of blocks still to be read
  *   onnx_graph.c     GraphProto: names, initializers, the walk over its nodes
  *   onnx_input.c     the main graph's inputs, under the options
  *   onnx_node.c      NodeProto: operands by name
  *   onnx_attr.c      AttributeProto
- *   onnx_function.c  FunctionProto: calls are inlined where they stand
+ *   onnx_function.c  FunctionProto: calls are inlined
  *   onnx_tensor.c    TensorProto: size, check of the payload
- *   onnx_value.c     small contents
+ *   onnx_value.c     small tensor data
  *   onnx_type.c      ValueInfoProto: element type and stated shape
- *   onnx_contents.c  contents, when somebody asks for them
+ *   onnx_contents.c  tensor data, when it is requested
  *   onnx_schema.c    field numbers and wire types
  *
  * Two things nest in a file, and neither uses the C stack. Subgraphs go to a queue and are read
- * when the block around them is done. Functions must stand where they are called, so their bodies
+ * when the block around them is done. Functions must be read where they are called, so their bodies
  * are frames of an explicit stack.
  */
 #ifndef TN_IMPORT_ONNX_READER_H
@@ -23,10 +23,10 @@
 
 #include "import/importer.h"
 
-#define ONNX_DEPTH_MAX 64u  /* of subgraphs and calls within each other */
-#define ONNX_ATTRS_MAX 256u /* of one node */
-#define ONNX_OPSETS_MAX 64u /* of the model, of one function: they are searched for every node */
-#define ONNX_EXPANSION_MIN (UINT64_C(1) << 20) /* bytes of functions read again, see */
+#define ONNX_DEPTH_MAX 64u  /* nesting of subgraphs and calls */
+#define ONNX_ATTRS_MAX 256u /* per node */
+#define ONNX_OPSETS_MAX 64u /* per model, per function: the list is searched for every node */
+#define ONNX_EXPANSION_MIN (UINT64_C(1) << 20) /* bytes of functions read repeatedly, see */
 #define ONNX_EXPANSION_FACTOR 64u              /* onnx_function.c */
 #define ONNX_FLOATS_MAX (2 * TN_RANK_MAX)      /* see onnx_value.c */
 
@@ -73,16 +73,16 @@ typedef struct onnx_type {
     uint32_t flags; /* TN_TENSOR_SEQUENCE */
     uint32_t rank;  /* or TN_RANK_UNKNOWN */
     int64_t shape[TN_RANK_MAX];
-    tn__span symbols[TN_RANK_MAX]; /* dim_param; size 0 where there is none */
+    tn__span symbols[TN_RANK_MAX]; /* dim_param; size 0: not present */
 } onnx_type;
 
-typedef struct onnx_external { /* where a payload outside of the file is; see contents.c */
+typedef struct onnx_external { /* location of a payload outside the file; see contents.c */
     tn__span location;
     uint64_t offset, length;
     bool has_length;
 } onnx_external;
 
-/* What a TensorProto says, without its elements. */
+/* The fields of a TensorProto without its elements. */
 typedef struct onnx_tensor {
     tn__span name;
     tn__span message;
@@ -98,7 +98,7 @@ typedef struct onnx_tensor {
 
 /* --- scopes --- */
 
-/* What defines a name. A name that is only stated (value_info) is defined by nothing. */
+/* How a name is defined. A name that is only stated (value_info) is not defined. */
 typedef enum onnx_origin {
     ONNX_BY_NOTHING,
     ONNX_BY_INPUT,
@@ -108,9 +108,9 @@ typedef enum onnx_origin {
 
 typedef struct onnx_local {
     tn_tensor_id tensor; /* TN_NONE: not defined, or an omitted argument of a function */
-    tn_tensor_id target; /* the result of a call that this name is to be; else TN_NONE */
+    tn_tensor_id target; /* the result of a call that gets this name; else TN_NONE */
     onnx_origin origin;
-    tn__span stated; /* its ValueInfoProto; size 0 when there is none */
+    tn__span stated; /* its ValueInfoProto; size 0: not present */
 } onnx_local;
 
 typedef struct onnx_function {
@@ -120,7 +120,7 @@ typedef struct onnx_function {
     size_t opset_first, opset_count; /* of reader->opsets */
 } onnx_function;
 
-/* A call of a function: what its formal names and attribute references stand for. */
+/* A call of a function: the values of its formal names and attribute references. */
 typedef struct onnx_call {
     const onnx_function *function;
     tn__span node; /* the calling NodeProto */
@@ -129,7 +129,7 @@ typedef struct onnx_call {
 } onnx_call;
 
 typedef struct onnx_scope {
-    struct onnx_scope *parent; /* whose names are seen too; NULL: main graph, function */
+    struct onnx_scope *parent; /* its names are visible too; NULL: main graph, function */
     const onnx_call *call;     /* NULL outside of functions */
     tn__span body;             /* of a graph or, directly in a call, a function */
     bool is_function;
@@ -138,10 +138,10 @@ typedef struct onnx_scope {
     size_t local_room, local_count;
     tn_block_id block;
     uint32_t depth;
-    const char *prefix;       /* of new names: "" or "layer1/" */
+    const char *prefix;       /* prefix of new names: "" or "layer1/" */
     struct onnx_scope *holds; /* kept alive by this one: the parent or the caller */
     uint32_t users;           /* scopes and waiting subgraphs that need this one, and its reading */
-    struct onnx_scope *before, *after; /* of all scopes, for release */
+    struct onnx_scope *before, *after; /* list of all scopes, for release */
 } onnx_scope;
 
 /* A subgraph that waits to be read. */
@@ -158,11 +158,11 @@ typedef struct onnx_opset {
     uint32_t version;
 } onnx_opset;
 
-/* A node as it stands in the file. */
+/* A node as it is in the file. */
 typedef struct onnx_node {
     tn__span message;
     tn__span name, type, domain, overload;
-    tn__span output; /* the first one that has a name: names the node where it has none */
+    tn__span output; /* its first named output: the name of a node without one */
     uint32_t input_count, output_count, attribute_count;
 } onnx_node;
 
@@ -181,10 +181,10 @@ typedef struct onnx_reader {
     size_t pending_room, pending_count;
     uint64_t expansion; /* bytes of functions that may still be read, see onnx_function.c */
     bool drop_stated;   /* an --input-shape contradicts the file: its other shapes are stale */
-    bool batch_known;   /* the input that `batch` goes by has been met: its first extent was */
+    bool batch_known;   /* the input that determines `batch` was read: its first extent was */
     tn__span batch_symbol;
     int64_t batch_extent;
-    /* Scratch of one node or tensor, kept to spare allocations. */
+    /* Scratch of one node or tensor, reused to save allocations. */
     tn_tensor_id *ids;
     size_t id_room;
     tn_attr *attrs;
@@ -194,23 +194,23 @@ typedef struct onnx_reader {
     double floats[ONNX_FLOATS_MAX];
 } onnx_reader;
 
-/* --- words all files use --- */
+/* --- functions for all files of the reader --- */
 
 static inline tn__wire tn__onnx_open(const onnx_reader *reader, tn__span message,
                                      const tn__message *schema) {
     return tn__wire_open(reader->importer->bytes, message, schema);
 }
 
-/* Says where: "initializer 'w'". Keeps what is said already; returns status. */
+/* Sets where the error is: "initializer 'w'". Keeps a place that is set already; returns status. */
 tn_status tn__onnx_where(const onnx_reader *reader, tn_status status, const char *what,
                          tn__span name);
 tn_status tn__onnx_no_memory(const onnx_reader *reader);
 /* Counts of what stands in one message fit 32 bits. */
 tn_status tn__onnx_check_size(const onnx_reader *reader, tn__span message);
-/* Prefix and name as clean text in scratch slot 0 to 2; NULL when memory is out. */
+/* Prefix and name as clean text in scratch slot 0 to 2; NULL: out of memory. */
 const char *tn__onnx_text(onnx_reader *reader, uint32_t slot, const char *prefix, tn__span name);
 tn_status tn__onnx_opset(onnx_reader *reader, tn__span message, onnx_opset *opset);
-/* The version of a domain for nodes of this scope; 0 when the file gives none. */
+/* The version of a domain for nodes of this scope; 0 if the file gives none. */
 uint32_t tn__onnx_version(const onnx_reader *reader, const onnx_scope *scope, tn__span domain);
 /* "ai.onnx" is the long name of the default domain. */
 tn__span tn__onnx_domain(tn__span domain);
@@ -224,10 +224,10 @@ void tn__onnx_type_settle(onnx_reader *reader, onnx_type *type);
 /* onnx_tensor.c */
 tn_status tn__onnx_tensor(onnx_reader *reader, tn__span message, bool sparse, onnx_tensor *tensor);
 tn__span tn__onnx_tensor_name(const onnx_reader *reader, tn__span message, bool sparse);
-/* Extents of a dims field behind those that there are. */
+/* Appends the extents of a dims field. */
 tn_status tn__onnx_dims(onnx_reader *reader, tn__wire *wire, const tn__field *field, uint32_t *rank,
                         int64_t *shape);
-/* Where a message stands in the file. */
+/* The position of a message in the file. */
 static inline tn_payload tn__onnx_payload(const onnx_reader *reader, tn__span message) {
     return (tn_payload){(uint64_t)(message.bytes - reader->importer->bytes), message.size};
 }
@@ -252,9 +252,9 @@ tn_status tn__onnx_value(onnx_reader *reader, const onnx_tensor *tensor, tn_valu
 /* A scope like `from`, with one user. It takes over the caller's claim on `from->holds`. */
 tn_status tn__onnx_scope_create(onnx_reader *reader, const onnx_scope *from, onnx_scope **scope);
 void tn__onnx_scope_drop(onnx_reader *reader, onnx_scope *scope); /* NULL is fine */
-/* The local of a name, made when there is none. */
+/* The local of a name, created if it does not exist. */
 tn_status tn__onnx_local(onnx_reader *reader, onnx_scope *scope, tn__span name, onnx_local **local);
-/* What a name means here or in the scopes around; NULL when nothing defines it. */
+/* The definition of a name in this scope or the scopes around it; NULL: not defined. */
 const onnx_local *tn__onnx_resolve(const onnx_scope *scope, tn__span name);
 /* The first passes over a body: which names have a stated shape; a tensor for every output. */
 tn_status tn__onnx_index_stated(onnx_reader *reader, onnx_scope *scope);
@@ -262,7 +262,7 @@ tn_status tn__onnx_declare_nodes(onnx_reader *reader, onnx_scope *scope);
 /* The main graph, or a subgraph of the queue, with everything but its own subgraphs. */
 tn_status tn__onnx_read_block(onnx_reader *reader, const onnx_pending *pending);
 
-/* onnx_input.c: what the options make of the main graph's inputs. */
+/* onnx_input.c: applies the options to the main graph's inputs. */
 tn_status tn__onnx_bind_inputs(onnx_reader *reader, tn__span graph);
 tn_status tn__onnx_main_input(onnx_reader *reader, tn__span name, onnx_type *type, tn_kind *kind);
 

@@ -1,7 +1,7 @@
-/* onnx_schema.c - which fields of ONNX's messages are read, and their wire types.
+/* onnx_schema.c - the fields of ONNX's messages that are read, and their wire types.
  *
  * A field that is absent here is skipped as unknown: documentation, metadata, quantisation
- * annotations and whatever later versions add.
+ * annotations, and fields of later versions.
  * Source: onnx.proto of IR versions 8 (Debian's python3-onnx) and 14 (upstream).
  */
 #include "import/onnx_reader.h"

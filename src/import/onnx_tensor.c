@@ -1,11 +1,12 @@
-/* onnx_tensor.c - TensorProto: size and consistency of a payload that is not read.
+/* onnx_tensor.c - reads TensorProto: the size of a payload and its consistency, without reading the
+ * payload.
  *
- * A weight is its dims and data_type. Its payload is measured (a length in the file, or the
- * declared length of an external one) and must fit them; a payload that is absent is fine, since
- * models are shipped without weights. An external file is not opened here.
+ * A weight is described by its dims and data_type. Its payload is measured (a length in the file,
+ * or the declared length of an external one) and must match them; a missing payload is allowed,
+ * because models are shipped without weights. An external file is not opened here.
  *
- * Cost: O(fields); a packed varint payload is counted only up to ONNX_COUNT_MAX bytes, beyond
- * that the least and the largest possible count are compared.
+ * Cost: O(fields); a packed varint payload is counted only up to ONNX_COUNT_MAX bytes, beyond that
+ * the least and the largest possible count are compared.
  */
 #include "import/onnx_reader.h"
 
@@ -19,7 +20,7 @@ tn_status tn__onnx_dtype(onnx_reader *reader, uint64_t number, tn_dtype *dtype) 
     return TN_OK;
 }
 
-/* What a payload declares: how many elements it can hold at least and at most. */
+/* How many elements a payload can hold at least and at most. */
 typedef struct onnx_payload {
     uint64_t least, most;
 } onnx_payload;
@@ -27,7 +28,7 @@ typedef struct onnx_payload {
 static bool onnx_is_complex(tn_dtype dtype) {
     return dtype == TN_COMPLEX64 || dtype == TN_COMPLEX128;
 }
-/* The field that holds elements of this type when raw_data does not. */
+/* The field that holds elements of this type if raw_data does not. */
 static uint32_t onnx_payload_field(tn_dtype dtype) {
     switch (dtype) {
     case TN_FLOAT32:
@@ -61,7 +62,7 @@ static bool onnx_decimal(tn__span text, uint64_t *value) {
     return text.size > 0;
 }
 
-/* Relative and without `..`, as the specification demands, whatever the separator. */
+/* Relative and without `..`, as the specification requires, with either separator. */
 static bool onnx_path_is_safe(tn__span path) {
     size_t first = 0;
     bool drive = path.size > 1 && path.bytes[1] == ':';
@@ -176,7 +177,7 @@ static tn_status onnx_measure(onnx_reader *reader, const tn__field *field, onnx_
                               onnx_payload *payload) {
     tn_error *error = reader->importer->error;
     if (field->type == TN_WIRE_BYTES && !field->span.size && field->number != ONNX_TENSOR_STRINGS)
-        return TN_OK; /* as good as absent */
+        return TN_OK; /* counts as absent */
     if (tensor->payload && tensor->payload != field->number)
         TN_FAIL(error, TN_E_INVALID, "its elements are stored twice, in two fields");
     tensor->payload = field->number;
@@ -237,7 +238,7 @@ static tn_status onnx_tensor_read(onnx_reader *reader, tn__span message, onnx_te
         !importer->met(importer->met_self, 0, TN__MET_EXTERNAL, TN_NONE))
         return tn__onnx_no_memory(reader);
     if (tensor->is_external) return onnx_check_external(reader, tensor, bytes);
-    /* A segment is a part of a tensor whose other parts are elsewhere. */
+    /* A segment is a part of a tensor; the other parts are elsewhere. */
     if (!tensor->payload || tensor->segmented) return TN_OK;
     return onnx_check_payload(reader, tensor, &payload, bytes);
 }
@@ -262,7 +263,7 @@ static tn_status onnx_sparse_read(onnx_reader *reader, tn__span message, onnx_te
     return onnx_tensor_size(reader, tensor, &bytes);
 }
 
-/* The name stands after the dims, which may be what is wrong. */
+/* The name comes after the dims, which may be the wrong part. */
 tn__span tn__onnx_tensor_name(const onnx_reader *reader, tn__span message, bool sparse) {
     tn__wire wire =
         tn__onnx_open(reader, message, sparse ? &tn__onnx_sparse_schema : &tn__onnx_tensor_schema);

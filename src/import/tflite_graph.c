@@ -1,13 +1,13 @@
-/* tflite_graph.c - a subgraph of a .tflite file becomes a block: roles, tensors, operators.
+/* tflite_graph.c - turns a subgraph of a .tflite file into a block: roles, tensors, operators.
  *
- * A subgraph is read in passes over its operators: who reads and who computes which tensor; then a
- * tensor of the graph for each that anybody needs, in the order of the file; then the operators. An
- * operator that names subgraphs (IF, WHILE, CALL_ONCE, CALL) owns a block for each, also where
- * several operators name the same one: the run time has its tensors once, the plan once for each.
- * Such blocks wait in a queue, so nothing recurses.
+ * A subgraph is read in several passes over its operators: first the readers and the producer of
+ * each tensor; then a tensor of the graph for each one that is used, in the order of the file; then
+ * the operators. An operator that names subgraphs (IF, WHILE, CALL_ONCE, CALL) owns a block for
+ * each, even if several operators name the same one: the run time has its tensors once, the plan
+ * once for each operator. Such blocks wait in a queue, so there is no recursion.
  *
- * WHILE has its body before its condition: what the body returns is then alive while the condition
- * runs, as some run times need (they copy it after that).
+ * WHILE has its body before its condition, so that the results of the body are live while the
+ * condition runs, as some run times need (they copy them after that).
  *
  * Cost: O(tensors + operands).
  */
@@ -20,9 +20,9 @@
 typedef struct graph_call { /* how an operator names its subgraphs */
     const char *type;
     uint32_t options;        /* number in the union of options */
-    bool second;             /* of the second union */
+    bool second;             /* in the second union */
     uint32_t count, skipped; /* blocks; inputs that are not passed on */
-    uint32_t field[2];       /* of the options */
+    uint32_t field[2];       /* fields of the options */
     const char *attribute[2];
     bool passes; /* inputs and outputs are those of the subgraph */
 } graph_call;
@@ -42,7 +42,7 @@ static const graph_call *graph_call_of(const char *type) {
     return NULL;
 }
 
-/* What the operator passes must be what the subgraph takes. A condition returns one truth value. */
+/* The operator's operands must match the subgraph's inputs. A condition returns one truth value. */
 static tn_status graph_check_call(const tflite_reader *reader, const graph_call *call,
                                   const tn__flat_table *op, uint32_t subgraph, uint32_t which) {
     tn__flat_table graph = tn__flat_item(&reader->subgraphs, subgraph);
@@ -107,7 +107,7 @@ static tn_status graph_blocks(tflite_reader *reader, const tflite_pending *block
 
 /* --- operators ------------------------------------------------------------------------------ */
 
-/* Ids of a list of tensors behind the `*count` that are there. */
+/* Appends the ids of a list of tensors after the first `*count`. */
 static tn_status graph_operands(tflite_reader *reader, const tn__flat_vector *list, size_t *count) {
     if (!tn__reserve(reader->importer->context, &reader->operands, &reader->operand_room,
                      *count + list->count + 1, sizeof *reader->operands))
@@ -119,7 +119,7 @@ static tn_status graph_operands(tflite_reader *reader, const tn__flat_vector *li
     return TN_OK;
 }
 
-/* Operators have no names: each goes by its first output. */
+/* Operators have no names: each gets that of its first output. */
 static const char *graph_op_name(const tflite_reader *reader, const tn_op_spec *spec) {
     for (uint32_t i = 0; i < spec->output_count; i++)
         if (spec->outputs[i] != TN_NONE)
@@ -179,7 +179,7 @@ static tn_status graph_add_ops(tflite_reader *reader, const tflite_pending *bloc
 
 /* --- roles ---------------------------------------------------------------------------------- */
 
-/* Adds a role to all tensors of a list; -1 stands for an operand that is left out. */
+/* Adds a role to all tensors of a list; -1 stands for an omitted operand. */
 static tn_status graph_mark(tflite_reader *reader, const tn__flat_vector *list, uint8_t role) {
     for (uint32_t i = 0; i < list->count; i++) {
         int32_t index = tn__flat_int32(list, i);
@@ -191,7 +191,8 @@ static tn_status graph_mark(tflite_reader *reader, const tn__flat_vector *list, 
     return TN_OK;
 }
 
-/* Operators whose results have dimensions: a shape of [] says that the file states no shapes. */
+/* Operators with results that have dimensions: a shape of [] then means that the file states no
+ * shapes. */
 static bool graph_never_scalar(const char *type) {
     static const char *const types[] = {
         "AVERAGE_POOL_2D", "CONV_2D",       "DEPTHWISE_CONV_2D", "DEPTH_TO_SPACE",
@@ -245,8 +246,8 @@ static tn_status graph_mark_ops(tflite_reader *reader, const tflite_pending *blo
 
 /* --- the block ------------------------------------------------------------------------------ */
 
-/* Inputs of the main block that a caller fills: not those that --parameter names. Variable tensors
- * join the list once all blocks are read, whether or not it has them. */
+/* Is it an input of the main block that a caller fills, and not a parameter by --parameter?
+ * Variable tensors join the list once all blocks are read, whether or not it contains them. */
 static bool graph_is_input(const tflite_reader *reader, const tn__flat_vector *inputs,
                            uint32_t at) {
     int32_t index = tn__flat_int32(inputs, at);

@@ -1,16 +1,16 @@
-/* tflite_kernels.c - the memory that TensorFlow Lite Micro's kernels ask for.
+/* tflite_kernels.c - the memory that TensorFlow Lite Micro's kernels request.
  *
- * Three kinds: the builtin options as a C struct, buffers for good (the kernel's own data, the
- * multipliers of each channel), scratch while it runs. Structs are written down by their fields, so
- * that one table serves every target; what the compiler makes of them follows from the ABI.
+ * Three kinds: the builtin options as a C struct, persistent buffers (the kernel's own data, the
+ * multipliers of each channel), scratch while the kernel runs. Structs are described by their
+ * fields, so that one table serves every target; the ABI determines their layout.
  *
- * A kernel library may replace a kernel: CMSIS-NN's ask for 16 bytes more of their own (measured:
- * 80 bytes for six operators) and for scratch that depends on the core (counted with the most,
- * not with the least). Operators that no table lists, and custom ones, ask for nothing here, or,
- * when the most is wanted, for MICRO_UNKNOWN bytes of their own.
+ * A kernel library may replace a kernel: CMSIS-NN's request 16 more persistent bytes (measured: 80
+ * bytes for six operators), and scratch that depends on the core (counted for the upper estimate,
+ * not for the lower one). Operators in no table, and custom ones, count 0 bytes here, or
+ * MICRO_UNKNOWN persistent bytes in the upper estimate.
  *
- * Source: builtin_op_data.h and kernels/ of tflite-micro, 2022 to 2026; CMSIS-NN's
- * get_buffer_size functions. docs/microcontrollers.md compares with figures that were measured.
+ * Source: builtin_op_data.h and kernels/ of tflite-micro, 2022 to 2026; CMSIS-NN's get_buffer_size
+ * functions. docs/microcontrollers.md compares with measured figures.
  */
 #include "import/tflite_micro.h"
 
@@ -60,9 +60,9 @@ uint64_t tn__micro_struct(tn_micro_target target, const char *fields, uint64_t *
 
 typedef struct kernels_row {
     const char *type;
-    const char *options; /* fields of its builtin options; "" when there are none */
-    const char *data;    /* fields of its own data; "" when there are none */
-    const char *most;    /* when versions differ: the largest; NULL: `data` */
+    const char *options; /* fields of its builtin options; "": none */
+    const char *data;    /* fields of its own data; "": none */
+    const char *most;    /* if versions differ: the largest; NULL: `data` */
     bool has_cmsis;      /* CMSIS-NN has a kernel of its own */
 } kernels_row;
 
@@ -227,7 +227,7 @@ static void kernels_scratch(micro_need *need, uint64_t bytes) {
     if (need->scratch_count < MICRO_SCRATCH_MAX) need->scratch[need->scratch_count++] = bytes;
 }
 
-/* --- kernels for good --- */
+/* --- persistent buffers --- */
 
 /* A multiplier and a shift for each channel. */
 static void kernels_channels(const micro_model *model, const micro_op *op, micro_need *need) {
@@ -293,7 +293,7 @@ static bool kernels_is_pointwise(const micro_model *model, const micro_op *op) {
            kernels_extent(in, 2) == kernels_extent(out, 2);
 }
 
-/* Only where every channel has its own filter does a faster kernel with scratch take over. */
+/* A faster kernel with scratch is used only if every channel has its own filter. */
 static uint64_t kernels_cmsis_depthwise(const micro_model *model, const micro_op *op,
                                         uint64_t window) {
     uint64_t channels = kernels_extent(tn__micro_input(model, op, 0), 3);

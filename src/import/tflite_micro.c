@@ -1,15 +1,15 @@
-/* tflite_micro.c - the arena of TensorFlow Lite Micro as a whole.
+/* tflite_micro.c - the whole arena of TensorFlow Lite Micro.
  *
- *     | head: tensors, scratch | ... free ... | tail: what stays, growing downwards |
+ *     | head: tensors, scratch | ... free ... | tail: persistent, growing downwards |
  *
- * The tail is added up in the order in which the interpreter allocates, with each allocation's
- * alignment, so that what alignment loses comes out by itself. While it grows, AllocateTensors()
- * needs temporary memory above the start of the arena: requests for scratch, tensor structures
- * while a kernel prepares, then the planner's own lists. The arena must be large enough at every
- * moment, so its size is the maximum over those moments and the end, when the head is in place.
+ * The tail is summed in the order in which the interpreter allocates, with each allocation's
+ * alignment, so the losses by alignment are exact. While it grows, AllocateTensors() needs
+ * temporary memory above the start of the arena: requests for scratch, tensor structures while a
+ * kernel prepares, then the planner's own lists. The arena must be large enough at every moment, so
+ * its size is the maximum over those moments and the end, when the head is in place.
  *
- * What is exact: the order, the counts, the structs (their fields, by ABI), the head. What differs
- * between versions and kernel libraries: tflite_kernels.c.
+ * Exact are the order, the counts, the structs (their fields, by ABI) and the head. The parts that
+ * differ between versions and kernel libraries are in tflite_kernels.c.
  * Source: tflite-micro's micro_allocator.cc, micro_interpreter.cc,
  * single_arena_buffer_allocator.cc.
  */
@@ -48,7 +48,7 @@ static tn_status micro_tensor_read(micro_model *model, const tn__flat_table *tab
     return TN_OK;
 }
 
-/* The graph knows better where --input-shape made the file's shapes stale. */
+/* If --input-shape made the file's shapes stale, the graph has the right ones. */
 static void micro_tensor_take(micro_tensor *tensor, const tn_tensor *known) {
     if (known->rank == TN_RANK_UNKNOWN || known->bytes == TN_SIZE_UNKNOWN) return;
     tensor->shape = known->shape;
@@ -86,7 +86,7 @@ static tn_status micro_read_tensors(micro_model *model, const tn_graph *graph) {
     return TN_OK;
 }
 
-/* Operands of subgraphs that nothing runs were not looked at by the importer. */
+/* The importer did not check operands of subgraphs that are never run. */
 static tn_status micro_check_list(const micro_model *model, uint32_t subgraph,
                                   const tn__flat_vector *list) {
     uint64_t count = model->plan->first[subgraph + 1] - model->plan->first[subgraph];
@@ -171,7 +171,7 @@ static void micro_take_struct(micro_tail *tail, tn_micro_part part, const char *
     micro_take(tail, part, tn__mul_sat(size, count), alignment);
 }
 
-/* Temporary memory stands on the requests for scratch, at the bottom of the arena. */
+/* Temporary memory lies above the requests for scratch, at the bottom of the arena. */
 static void micro_moment(micro_tail *tail, uint64_t temporary) {
     uint64_t request = micro_size(tail, "z2i");
     uint64_t bottom = tn__mul_sat(request, tail->requests + MICRO_REQUESTS_MAX);
@@ -195,7 +195,7 @@ static uint64_t micro_prepare_structs(const micro_tail *tail, const micro_op *op
         sum = tn__add_sat(sum, micro_tensor_struct(tail, tn__micro_input(tail->model, op, i)));
     for (uint32_t i = 0; i < op->outputs.count; i++)
         sum = tn__add_sat(sum, micro_tensor_struct(tail, tn__micro_output(tail->model, op, i)));
-    /* several kernels ask for each of them twice before they give any back */
+    /* several kernels request each of them twice before they release any */
     return tail->model->options->most ? tn__mul_sat(2, sum) : sum;
 }
 
@@ -243,8 +243,7 @@ static void micro_variables(micro_tail *tail, const int64_t *offsets) {
                        MICRO_ALIGNMENT);
 }
 
-/* The planner's lists: what is known of each tensor and request, then of each buffer that it
- * places. */
+/* The planner's lists: records of each tensor and request, then of each buffer that it places. */
 static void micro_planner_moment(micro_tail *tail) {
     const tflite_plan *plan = tail->model->plan;
     uint64_t tensors = plan->first[plan->subgraphs.count] + tail->model->scratch_count;
@@ -254,7 +253,7 @@ static void micro_planner_moment(micro_tail *tail) {
     micro_moment(tail, tn__add_sat(temporary, tn__add_sat(lists, MICRO_ALIGNMENT)));
 }
 
-/* Inputs and outputs of the main subgraph, for who calls the interpreter. */
+/* Inputs and outputs of the main subgraph, for the code that calls the interpreter. */
 static void micro_io(micro_tail *tail, uint32_t field) {
     const micro_model *model = tail->model;
     tn__flat_table graph = tn__flat_item(&model->plan->subgraphs, 0);

@@ -1,6 +1,7 @@
-/* tflite_micro.h - what TensorFlow Lite Micro does with a model, told from the file alone.
+/* tflite_micro.h - predicts the memory that TensorFlow Lite Micro uses for a model, from the file
+ * alone.
  *
- *   tflite_kernels.c  memory that each kernel asks for: options, own data, scratch
+ *   tflite_kernels.c  memory that each kernel requests: options, own data, scratch
  *   tflite_online.c   its planner: lifetimes, then online buffers around offline ones
  *   tflite_micro.c    the arena as a whole: head, tail, temporary
  */
@@ -10,7 +11,7 @@
 #include "import/tflite_plan.h"
 
 #define MICRO_ALIGNMENT 16u      /* of tensors, scratch and kernels' buffers */
-#define MICRO_SCRATCH_MAX 8u     /* requests of one operator that we know of */
+#define MICRO_SCRATCH_MAX 8u     /* known requests of one operator */
 #define MICRO_BUFFERS_MAX 4u     /* persistent buffers of one kernel */
 #define MICRO_PLANNED_MAX 20000u /* buffers; the planner's time grows with their square */
 
@@ -25,7 +26,7 @@ typedef struct micro_tensor {
     uint64_t bytes; /* as the run time counts them: 4-bit elements take a byte each */
 } micro_tensor;
 
-/* An operator, with what its kernel asks for. */
+/* An operator, with the requests of its kernel. */
 typedef struct micro_op {
     const tflite_code *code; /* type and number */
     tn__flat_table table;
@@ -41,17 +42,17 @@ typedef struct micro_model {
     micro_tensor *tensors; /* [plan->first[subgraphs]] */
     tflite_code *codes;
     uint32_t code_count;
-    micro_op *ops;      /* of all subgraphs in a row */
+    micro_op *ops;      /* of all subgraphs, one after the other */
     uint64_t *first_op; /* [subgraphs + 1] */
     uint64_t *scratch;  /* [scratch_count] bytes, in the order in which kernels ask */
     size_t scratch_count, scratch_room;
     tn_error *error;
 } micro_model;
 
-/* What a kernel asks for. */
+/* The memory that a kernel requests. */
 typedef struct micro_need {
     uint64_t options, options_alignment; /* its builtin options, as a struct */
-    uint64_t buffers[MICRO_BUFFERS_MAX]; /* its own data, for good */
+    uint64_t buffers[MICRO_BUFFERS_MAX]; /* its own data, persistent */
     uint32_t buffer_count;
     uint64_t scratch[MICRO_SCRATCH_MAX]; /* while it runs */
     uint32_t scratch_count;
@@ -80,13 +81,13 @@ tn_status tn__micro_arena_at(const tflite_plan *plan, const tn_graph *graph,
 tn_status tn__micro_workspaces_of(const tflite_plan *plan, const tn_graph *graph,
                                   const tn_micro_options *options, uint64_t *workspaces);
 
-/* What each operator of the graph takes for good: its structures, options, its kernel's data, a
- * tensor. *move: the same of a slice, a pad or a join. */
+/* The persistent bytes of each operator of the graph: its structures, options, its kernel's data, a
+ * tensor. *move: the same for a slice, a pad or a join. */
 tn_status tn__micro_kept_of(const tflite_plan *plan, const tn_graph *graph,
                             const tn_micro_options *options, uint64_t *kept, uint64_t *move);
 
-/* The head: offsets[t] of every tensor of the file, -1 where none is fixed; filled in with where
- * the run time's planner puts it. *head: bytes; *planned: buffers in it.
+/* The head. offsets: [tensors of the file], -1 if not fixed; receives where the run time's planner
+ * places each tensor. *head: bytes; *planned: buffers in it.
  * Errors: E_UNSUPPORTED (too many), E_NO_MEMORY. Cost: O(buffers^2). */
 tn_status tn__micro_online(micro_model *model, int64_t *offsets, uint64_t *head, uint64_t *planned);
 

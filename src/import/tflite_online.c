@@ -1,18 +1,19 @@
-/* tflite_online.c - the planner inside of TensorFlow Lite Micro, told again.
+/* tflite_online.c - reimplements the planner inside TensorFlow Lite Micro.
  *
- * Every tensor without contents, and every scratch buffer, gets a life in scopes: one for the start
- * of a subgraph, one for each operator. Both ends count. What an operator names in IF, WHILE and
- * CALL_ONCE runs in scopes of its own within it. Inputs live from the subgraph's start, outputs to
- * its end; a tensor that nobody uses lives "before the start" and takes memory there.
+ * Every tensor without constant data, and every scratch buffer, gets a live range in scopes: one
+ * scope for the start of a subgraph, one for each operator. Both ends are included. The subgraphs
+ * that an operator names in IF, WHILE and CALL_ONCE have scopes of their own within the operator's.
+ * Inputs live from the subgraph's start, outputs to its end; an unused tensor lives "before the
+ * start" and takes memory there.
  *
- * Then buffers are placed: those with an offset in the plan inside the model where it says, the
- * others largest first, of equals the later one first, each in the lowest gap between what lives at
- * the same time. Sizes are rounded up to 16. This is what decides whether a planned model runs in
- * the arena that its plan promises, so it is written from the run time's rules, and shares no code
- * with our planners; tests compare it with the planner `tflm-greedy` and with a third one in
- * Python.
+ * Then buffers are placed. Those with an offset in the model's plan are placed there. The others
+ * follow, the largest first, of equal ones the later first, each in the lowest gap between buffers
+ * that live at the same time. Sizes are rounded up to 16. This decides whether a planned model runs
+ * in the arena that its plan promises. So it follows the run time's rules and shares no code with
+ * our planners; tests compare it with the planner `tflm-greedy` and with a third one in Python.
  *
- * Cost: O(operators + buffers^2), as there; above MICRO_PLANNED_MAX buffers it is refused.
+ * Cost: O(operators + buffers^2), as in the run time; more than MICRO_PLANNED_MAX buffers are an
+ * error.
  * Source: tflite-micro's micro_allocation_info.cc, greedy_memory_planner.cc.
  */
 #include "import/tflite_micro.h"
@@ -22,8 +23,8 @@
 typedef struct online_buffer {
     uint64_t bytes; /* rounded up */
     int64_t first, last, offset;
-    uint64_t tensor; /* of the file; behind them: scratch */
-    uint32_t index;  /* in the order in which the run time adds buffers */
+    uint64_t tensor; /* tensor of the file; larger numbers: scratch */
+    uint32_t index;  /* order in which the run time adds buffers */
 } online_buffer;
 
 typedef struct online_life {
@@ -37,8 +38,8 @@ typedef struct online_frame {
     uint32_t subgraph;
     uint64_t op, op_end;
     uint32_t calls[2];
-    uint32_t call_count, call; /* of the operator in hand */
-    bool is_inside;            /* the operator in hand has begun */
+    uint32_t call_count, call; /* subgraphs of the current operator */
+    bool is_inside;            /* the current operator has begun */
     int64_t start;             /* scope in which it began */
 } online_frame;
 
@@ -106,8 +107,8 @@ static void online_leave_op(online_walk *walk, online_frame *frame) {
     frame->op++;
 }
 
-/* One step: into an operator, into one of its subgraphs, out of either. The subgraphs of a model
- * that was read do not call themselves, and what they make was bounded there. */
+/* One step: into an operator, into one of its subgraphs, or out of either. The subgraphs of an
+ * imported model do not call themselves, and the importer has bounded their number. */
 static void online_step(online_walk *walk) {
     online_frame *frame = &walk->frames[walk->depth - 1];
     if (frame->op == frame->op_end) {
@@ -143,7 +144,8 @@ static int online_largest_first(const void *a, const void *b) {
     return x->index > y->index ? -1 : x->index < y->index;
 }
 
-/* The lowest gap between the placed buffers (by offset, ties as placed) that live beside it. */
+/* The lowest gap between the placed buffers that live at the same time (by offset, ties as
+ * placed). */
 static int64_t online_gap(const online_buffer *const *placed, size_t count,
                           const online_buffer *wanted) {
     int64_t candidate = 0;

@@ -1,7 +1,8 @@
-/* tflite_options.c - the builtin options of operators as attributes, where shapes depend on them.
+/* tflite_options.c - the builtin options of operators as attributes, as far as shapes depend on
+ * them.
  *
- * Members of a union are verified as tables alone (flat.h): scalars are read where they lie inside,
- * and lists are checked here. Names are the schema's.
+ * Members of a union are verified only as tables (flat.h): scalars are read if they lie inside, and
+ * lists are checked here. Names are the schema's.
  */
 #include "import/tflite_reader.h"
 

@@ -1,19 +1,19 @@
-/* tflite_plan.c - offline plans inside .tflite files, read and written.
+/* tflite_plan.c - reads and writes offline plans inside .tflite files.
  *
- * A plan is a metadata entry "OfflineMemoryAllocation" whose buffer holds int32 numbers: version,
+ * A plan is a metadata entry "OfflineMemoryAllocation" with a buffer of int32 numbers: version,
  * number of subgraphs, number of tensors n, and an offset for each tensor of all subgraphs in the
- * order of the file, -1 where the run time decides (constants too). Versions and subgraphs are
- * written as they should be and not looked at, as the run time does not; n must be right.
+ * order of the file, or -1 if the run time decides (constants too). Version and number of subgraphs
+ * are written correctly but not checked, because the run time does not check them; n must be right.
  *
- * Writing. Offsets of a FlatBuffer lead forward only, so the new objects go in front: a new head,
- * root table, list of buffers and list of metadata lead into the old file, which follows byte for
- * byte, its old head and root being dead. It moves by a multiple of 16, so every alignment holds.
+ * Writing. Offsets of a FlatBuffer only point forward, so the new objects go in front: a new head,
+ * root table, list of buffers and list of metadata point into the old file, which follows byte for
+ * byte; its old head and root are unused. It moves by a multiple of 16, so every alignment holds.
  *
  *     | root offset, TFL3 | Model | [buffers] | [metadata] | Metadata, name | Buffer, plan |
  *     | old file |
  *
- * Which tensor of the file is which of the graph is found by reading the model again: with the same
- * options that gives the same graph.
+ * The tensors of file and graph are matched by reading the model again: with the same options that
+ * gives the same graph.
  * Cost: O(file).
  * Source: tflite-micro's micro_allocation_info.cc and memory_management.md.
  */
@@ -32,7 +32,7 @@ void tn__tflite_plan_close(tflite_plan *plan) {
     tn__file_unmap(&plan->file);
 }
 
-/* --- which tensor is which -------------------------------------------------------------------- */
+/* --- matching tensors -------------------------------------------------------------------- */
 
 typedef struct plan_met {
     uint32_t subgraph, index;
@@ -103,7 +103,7 @@ tn_status tn__tflite_plan_from(tflite_plan *plan, const char *name, tn__span byt
     tn_graph *again = NULL;
     *plan = (tflite_plan){.context = *tn_graph_context(graph), .bytes = bytes, .error = error};
     plan_meetings all = {.context = &plan->context};
-    tn_import_options quiet; /* its notes were given when it was first read */
+    tn_import_options quiet; /* its notes were logged when it was first read */
     tn__import_options(options, &quiet);
     quiet.context = &plan->context;
     plan->context.log = NULL;
@@ -223,7 +223,7 @@ bool tn__tflite_plan_takes(const tn_graph *graph, tn_tensor_id id) {
     return bits == 0 || bits >= 8;
 }
 
-/* The offset of each tensor of the file, -1 where there is none. */
+/* The offset of each tensor of the file, -1 for tensors without one. */
 static tn_status plan_offsets(const tflite_plan *plan, const tn_graph *graph,
                               const uint64_t *offsets, int32_t *numbers) {
     for (size_t i = 0; i < plan->place_count; i++) {
@@ -264,11 +264,11 @@ static void plan_pad(tn__text *to, size_t target) {
     while (!to->failed && to->size < target) plan_put(to, "", 1);
 }
 
-/* Where everything of the new head stands, from the file's start. */
+/* The positions of all parts of the new head, from the file's start. */
 typedef struct plan_layout {
     size_t model, buffers, metadata, entry, name, buffer, data, end;
     uint32_t buffer_count, metadata_count;
-    uint32_t buffer_index, metadata_index; /* of the plan */
+    uint32_t buffer_index, metadata_index; /* indices of the plan's entries */
 } plan_layout;
 
 #define PLAN_VTABLE (4u + 2 * TFLITE_MODEL_KNOWN)
@@ -313,12 +313,12 @@ static plan_layout plan_arrange(const tflite_plan *plan, uint64_t tensors) {
     return to;
 }
 
-/* The place in the new file of what stood at `bytes`. */
+/* The position in the new file of the object at `bytes`. */
 static size_t plan_moved(const tflite_plan *plan, const plan_layout *to, const uint8_t *bytes) {
     return to->end + (size_t)(bytes - plan->bytes.bytes);
 }
 
-/* An offset at the end of the text that leads to `target`. */
+/* An offset at the end of the text that points to `target`. */
 static void plan_lead(tn__text *text, size_t target) { plan_u32(text, target - text->size); }
 
 static void plan_put_model(const tflite_plan *plan, const plan_layout *to, tn__text *text) {
@@ -330,7 +330,7 @@ static void plan_put_model(const tflite_plan *plan, const plan_layout *to, tn__t
         if (ours || tn__flat_has(&plan->model, field)) slots[2 + field] = (uint16_t)(4 + 4 * field);
     }
     plan_u16s(text, slots, TFLITE_MODEL_KNOWN + 2);
-    plan_u32(text, PLAN_VTABLE); /* the vtable stands right before the table */
+    plan_u32(text, PLAN_VTABLE); /* the vtable is right before the table */
     for (uint32_t field = 0; field < TFLITE_MODEL_KNOWN; field++) {
         if (field == TFLITE_MODEL_BUFFERS)
             plan_lead(text, to->buffers);
@@ -340,7 +340,7 @@ static void plan_put_model(const tflite_plan *plan, const plan_layout *to, tn__t
             plan_u32(text, 0);
         else if (field == TFLITE_MODEL_VERSION)
             plan_u32(text, tn__flat_uint(&plan->model, field, 4, 0));
-        else /* texts and lists alike: their count stands before them */
+        else /* texts and lists alike: their count precedes them */
             plan_lead(text, plan_moved(plan, to, tn__flat_list(&plan->model, field).items - 4));
     }
 }

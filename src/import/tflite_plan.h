@@ -1,11 +1,12 @@
-/* tflite_plan.h - a .tflite file that is open for its plan: which tensor is which of the graph. */
+/* tflite_plan.h - a .tflite file that is open for its plan, with the mapping between its tensors
+ * and the graph's. */
 #ifndef TN_IMPORT_TFLITE_PLAN_H
 #define TN_IMPORT_TFLITE_PLAN_H
 
 #include "import/tflite_reader.h"
 
 typedef struct tflite_place {
-    uint64_t tensor; /* of all subgraphs in a row */
+    uint64_t tensor; /* number among the tensors of all subgraphs */
     tn_tensor_id id;
 } tflite_place;
 
@@ -33,12 +34,12 @@ tn_status tn__tflite_plan_open(tflite_plan *plan, const char *path,
                                tn_error *error);
 void tn__tflite_plan_close(tflite_plan *plan);
 
-/* Whether a plan inside may place a tensor: not those of 4-bit elements, which the run time keeps
- * in whole bytes, so that our sizes are too small for it. It places them by itself. */
+/* May a plan inside the file place this tensor? Not if it has 4-bit elements: the run time keeps
+ * those in whole bytes, so our sizes would be too small. It places such tensors on its own. */
 bool tn__tflite_plan_takes(const tn_graph *graph, tn_tensor_id id);
 
-/* Whether new objects may go in front of the file: places that count from its start would move.
- * Errors: E_UNSUPPORTED (contents or options behind the FlatBuffer, parts of a later schema). */
+/* May new objects go in front of the file? Positions that count from its start would change.
+ * Errors: E_UNSUPPORTED (contents or options after the FlatBuffer, parts of a later schema). */
 tn_status tn__tflite_plan_check(const tflite_plan *plan);
 
 /* The file with a plan inside, as tn_tflite_write_plan writes it, to an empty text. */

@@ -1,10 +1,10 @@
-/* tflite_reader.h - reading a .tflite file: what its files share.
+/* tflite_reader.h - shared definitions of the files of the .tflite reader.
  *
  *   formats/tflite.c  the model: verification, versions, operator codes, subgraphs in a queue
  *   tflite_graph.c    a subgraph: roles of its tensors, its operators, the blocks that they own
- *   tflite_tensor.c   a tensor: type, shape, contents
+ *   tflite_tensor.c   a tensor: type, shape, data
  *   tflite_options.c  builtin options that shapes depend on
- *   tflite_plan.c     offline plans inside of files, read and written
+ *   tflite_plan.c     offline plans inside files, read and written
  *   tflite_schema.c   field numbers, names of operators
  *   flat.c            the wire format
  */
@@ -17,9 +17,9 @@
 #define TFLITE_DEPTH_MAX 64u /* subgraphs that call each other */
 
 extern const tn__flat_schema tn__tflite_model_schema;
-const char *tn__tflite_operator(uint32_t builtin); /* NULL: of a later version */
+const char *tn__tflite_operator(uint32_t builtin); /* NULL: from a later version */
 uint32_t tn__tflite_builtin(const tn__flat_table *code);
-tn_dtype tn__tflite_dtype(int64_t type); /* TN_UNDEFINED: of a later version */
+tn_dtype tn__tflite_dtype(int64_t type); /* TN_UNDEFINED: from a later version */
 /* Whether a tensor has contents in the file: a constant. */
 bool tn__tflite_has_contents(const tn__flat_vector *buffers, const tn__flat_table *tensor);
 
@@ -52,7 +52,7 @@ typedef struct tflite_pending {
     const char *prefix; /* of its tensors' names */
 } tflite_pending;
 
-/* What a tensor is to its subgraph: a bit each. */
+/* The roles of a tensor in its subgraph, one bit each. */
 enum {
     TFLITE_IS_INPUT = 1u << 0,    /* listed as one */
     TFLITE_IS_READ = 1u << 1,     /* by an operator, or listed as an output */
@@ -67,7 +67,7 @@ typedef struct tflite_reader {
     tn__flat_vector subgraphs, buffers;
     tflite_code *codes;
     uint32_t code_count;
-    size_t end;          /* behind the last byte that the model uses */
+    size_t end;          /* after the last byte that the model uses */
     uint64_t allowance;  /* tensors, operators, operands and text that may still be made */
     bool drop_stated;    /* an --input-shape contradicts the file: its other shapes are stale */
     bool has_signatures; /* some input may be of another size */
@@ -76,7 +76,7 @@ typedef struct tflite_reader {
     size_t pending_room, pending_count;
     tn_tensor_id *states; /* variable tensors, of whatever subgraph */
     size_t state_room, state_count;
-    /* Of the subgraph in hand. */
+    /* State of the current subgraph. */
     tn__flat_vector tensors;
     uint8_t *roles; /* [tensors.count] */
     tn_tensor_id *ids;

@@ -1,6 +1,6 @@
 /* tflite_schema.c - the tables of a .tflite file by field number, and the names of its operators.
  *
- * Source: TensorFlow Lite's schema, version 3c (numbers are never used again, only added).
+ * Source: TensorFlow Lite's schema, version 3c (numbers are only added, never reused).
  */
 #include "import/tflite_reader.h"
 

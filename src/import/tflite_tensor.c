@@ -1,11 +1,11 @@
-/* tflite_tensor.c - a tensor of a .tflite file: type, shape, role.
+/* tflite_tensor.c - reads a tensor of a .tflite file: type, shape, role.
  *
- * Constant is what has contents: a buffer that is not empty, or bytes outside of the FlatBuffer
- * (models above 2 GiB). A tensor of no elements that nobody computes is one as well: it needs no
- * buffer. Variable tensors keep their contents from run to run, so they are inputs and outputs of
- * the whole program, whatever subgraph they stand in.
+ * A tensor with data is a constant: its buffer is not empty, or its bytes lie outside the
+ * FlatBuffer (models above 2 GiB). A tensor without elements that no operator computes is one as
+ * well: it needs no buffer. Variable tensors keep their values from run to run, so they are inputs
+ * and outputs of the whole program, in whichever subgraph they are.
  *
- * The run time plans with `shape`; -1 in `shape_signature` says only that a caller may resize. So
+ * The run time plans with `shape`; -1 in `shape_signature` only says that a caller may resize. So
  * `shape` counts, until an --input-shape contradicts it.
  */
 #include "import/tflite_reader.h"
@@ -197,8 +197,8 @@ static tn_status tensor_add_state(tflite_reader *reader, tn_tensor_id id) {
     return TN_OK;
 }
 
-/* Plans find tensors by name, so a name that is taken gets the tensor's number in the graph behind
- * it: names in a file may occur twice, and a subgraph may be run by two operators. */
+/* Plans find tensors by name. If a name is taken, the tensor's number in the graph is appended:
+ * names in a file may occur twice, and a subgraph may be run by two operators. */
 static tn_status tensor_name(tflite_reader *reader, const tflite_pending *block,
                              const tn__flat_table *tensor, uint32_t index, const char **name) {
     tn__span given = tn__flat_string(tensor, TFLITE_TENSOR_NAME);
@@ -273,7 +273,7 @@ static tn_status tensor_add(tflite_reader *reader, const tflite_pending *block, 
 tn_status tn__tflite_tensor(tflite_reader *reader, const tflite_pending *block, uint32_t index) {
     tn__flat_table tensor = tn__flat_item(&reader->tensors, index);
     reader->ids[index] = TN_NONE;
-    if (reader->roles[index] == 0) return TN_OK; /* nobody needs it */
+    if (reader->roles[index] == 0) return TN_OK; /* it is not used */
     tn_status status = tensor_add(reader, block, index, &tensor);
     if (status == TN_OK) return TN_OK;
     return tn__tflite_tensor_where(reader, status, block->subgraph, index);

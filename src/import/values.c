@@ -1,9 +1,9 @@
-/* values.c - inputs whose contents are known before the run: --value.
+/* values.c - inputs with values that are known before the run: --value.
  *
- * Where a shape depends on what an input holds, no plan can be made until that is known. Such an
- * input becomes a parameter with a small value, and the rules of shapes and folding do the rest,
- * whatever the format of the model. It is no input of the program any more: a run cannot change
- * what was planned for.
+ * If a shape depends on the value of an input, the value must be known before planning. Such an
+ * input becomes a parameter with a small value; shape inference and constant folding do the rest,
+ * for every model format. It is no longer an input of the program: a run cannot change the value
+ * that was planned for.
  */
 #include "import/importer.h"
 
@@ -42,7 +42,7 @@ static tn_status values_check(const tn_importer *importer, const tn_input_value 
     return TN_OK;
 }
 
-/* Least and most of an integer type; false: it is none. */
+/* The range of an integer type; false: not an integer type. */
 static bool values_range(tn_dtype dtype, double *least, double *most) {
     uint32_t bits = tn_dtype_bits(dtype);
     switch (dtype) {

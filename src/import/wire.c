@@ -1,4 +1,4 @@
-/* wire.c - the walk over protobuf's wire format. See wire.h. Cost: O(bytes of headers). */
+/* wire.c - walks over protobuf's wire format. See wire.h. Cost: O(bytes of headers). */
 #include "import/wire.h"
 
 #define WIRE_GROUP_DEPTH 64u
@@ -17,7 +17,8 @@ static bool wire_fault(tn__wire *wire, const uint8_t *at, const char *why) {
     return false;
 }
 
-/* A varint from *next, moving it. Ten bytes hold 64 bits, of which the last gives one. */
+/* Reads a varint at *next and moves *next after it. Ten bytes hold 64 bits; the last of them
+ * provides one bit. */
 static bool wire_long_varint(const uint8_t **next, const uint8_t *end, uint64_t *value) {
     const uint8_t *at = *next;
     uint64_t result = 0;
@@ -83,7 +84,7 @@ static bool wire_field(tn__wire *wire, tn__field *field) {
     }
 }
 
-/* Skips to the end of a group whose start was read; groups nest. */
+/* Skips the rest of a group after its start; groups nest. */
 static bool wire_skip_group(tn__wire *wire, uint32_t number, const uint8_t *at) {
     uint32_t open[WIRE_GROUP_DEPTH] = {number};
     uint32_t depth = 1;

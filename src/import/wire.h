@@ -1,12 +1,12 @@
 /* wire.h - a bounded reader of protobuf's wire format: no copy, no recursion, no allocation.
  *
- * A message is a run of fields in a byte range; a nested message is a byte range again, which the
- * caller opens when it wants to. So a payload that nobody opens (a weight of 500 MB) costs the
- * reading of its length, and its pages are never touched; and depth is the caller's to bound.
+ * A message is a sequence of fields in a byte range; a nested message is a byte range again, which
+ * the caller opens if needed. So an unopened payload (a weight of 500 MB) only costs the reading of
+ * its length, and its pages are never touched. The caller limits the depth of nesting.
  *
- * What is refused: a length or a number that runs past the end of its message, a varint of more
- * than 64 bits, field number 0, groups that do not close, and a field that the schema knows with
- * another wire type. Unknown fields are skipped. The fault remembers the byte in the file.
+ * These are errors: a length or a number that runs past the end of its message, a varint of more
+ * than 64 bits, field number 0, groups that do not close, and a field of the schema with another
+ * wire type. Unknown fields are skipped. The fault records the byte in the file.
  *
  * Source: the encoding page of the Protocol Buffers documentation.
  */
@@ -29,7 +29,7 @@ enum {
 };
 #define TN_WIRE_FIELDS 32u
 
-/* What a message may hold: allowed wire types by field number; 0 is an unknown field. */
+/* The fields of a message: allowed wire types by field number; 0 is an unknown field. */
 typedef struct tn__message {
     const char *name; /* as the schema calls it: "NodeProto" */
     uint8_t types[TN_WIRE_FIELDS];

@@ -1,7 +1,8 @@
-/* play.c - requests of a trace, served from one block of a device by a pool, or by the device.
+/* play.c - replays the requests of a trace on a device, from one block that a pool divides or from
+ * the device's own allocator.
  *
- * A pool is first tried without the device, for the range that it needs: some reserve what they
- * reserve only where they are free to choose, and want a little more in a range of that size.
+ * The pool first runs without the device, to find the range that it needs. Some pools reserve their
+ * least only if they may choose the range, and need a little more in a range of that size.
  */
 #include <tenure/play.h>
 
@@ -10,39 +11,39 @@
 #include "play/streams.h"
 
 enum {
-    PLAY_ROUNDS = 10, /* that are timed, fewer of a long trace */
+    PLAY_ROUNDS = 10, /* timed rounds; fewer for a long trace */
     PLAY_EVENTS = 1000000,
-    PLAY_TRIES = 24, /* of a range, each an eighth more than the last */
+    PLAY_TRIES = 24, /* of a range, each an eighth larger than the last */
     PLAY_LEAST = 4096,
     PLAY_MARK = sizeof(uint64_t),
 };
-#define PLAY_SECONDS 2.0 /* no round is begun later, unless so many were asked for */
+#define PLAY_SECONDS 2.0 /* no round begins later, unless the number of rounds was given */
 
 typedef struct play_block {
-    uint64_t id;             /* of the pool */
-    tn_address address;      /* of the device */
-    uint64_t size, given;    /* bytes that were asked for, and that the pool gave */
-    uint64_t marks[2];       /* what is written at the start, and at the end */
-    uint64_t back[2];        /* what was read there */
+    uint64_t id;             /* from the pool */
+    tn_address address;      /* on the device */
+    uint64_t size, given;    /* bytes that were requested, and that the pool allocated */
+    uint64_t marks[2];       /* written to the first and last bytes */
+    uint64_t back[2];        /* read back from there */
     uint32_t stream;         /* its place */
-    bool is_had, was_marked; /* now; in a round with work */
+    bool is_had, was_marked; /* allocated now; marked in a round with work */
 } play_block;
 
 typedef struct play {
     tn_context context;
     tn_device *device;
-    tn_pool_options options; /* of the pool */
+    tn_pool_options options; /* for the pool */
     const tn_pool_event *events;
     uint64_t event_count;
     uint32_t block_count;
-    bool has_pool, is_dry, has_work; /* dry: the device is not asked; work: blocks are marked */
-    bool is_refused;                 /* what failed last is that memory does not fit */
+    bool has_pool, is_dry, has_work; /* dry: without the device; work: blocks are marked */
+    bool is_refused;                 /* the last failure was for lack of memory */
     tn_pool *pool;
     tn_address base; /* of the pool's range */
     play_block *blocks;
     tn__play_streams streams;
     tn__turns turns;
-    uint64_t now, taken; /* bytes of the device: now, and at most */
+    uint64_t now, taken; /* device bytes: now, and at the peak */
 } play;
 
 /* --- the bytes of a block --- */
@@ -64,7 +65,8 @@ static tn_status play_write(play *it, play_block *block, tn_error *error) {
     return tn_device_put(stream, end, &block->marks[1], PLAY_MARK, error);
 }
 
-/* By the stream that frees: where it is another one, the program has made it wait for the first. */
+/* Read on the stream that frees; if it is another one, the program has made it wait for the
+ * first. */
 static tn_status play_read(play *it, play_block *block, uint32_t place, tn_error *error) {
     tn_stream *stream = it->streams.streams[place];
     if (place != block->stream)
@@ -75,7 +77,7 @@ static tn_status play_read(play *it, play_block *block, uint32_t place, tn_error
     return tn_device_get(stream, &block->back[1], end, PLAY_MARK, error);
 }
 
-/* After all streams are done. */
+/* Called after all streams are done. */
 static tn_status play_compare(const play *it, uint64_t *marked, tn_error *error) {
     uint64_t wrong = 0, first = 0;
     *marked = 0;
@@ -153,12 +155,12 @@ static tn_status play_give_part(play *it, play_block *block, uint32_t stream, tn
     return tn_pool_free(it->pool, block->id, error);
 }
 
-/* What is still queued may use the block: a device does not wait by itself. */
+/* Queued work may still use the block, and a device does not wait on its own. */
 static tn_status play_give_own(play *it, play_block *block, uint32_t stream, tn_error *error) {
     tn_status status = tn_stream_wait(it->streams.streams[block->stream], error);
     if (status == TN_OK && stream != block->stream)
         status = tn_stream_wait(it->streams.streams[stream], error);
-    if (status != TN_OK) return status; /* it is still had */
+    if (status != TN_OK) return status; /* it is still allocated */
     tn_device_free(it->device, block->address);
     block->is_had = false;
     it->now -= block->size;
@@ -171,7 +173,8 @@ static tn_status play_give(play *it, play_block *block, uint32_t stream, tn_erro
                         : play_give_own(it, block, stream, error);
 }
 
-/* What is never freed is freed at the end. `requests` receives how many there were. */
+/* Blocks that the trace never frees are freed at the end. `requests` receives the number of
+ * requests. */
 static tn_status play_round(play *it, uint64_t *requests, tn_error *error) {
     *requests = it->event_count;
     for (uint64_t i = 0; i < it->event_count; i++) {
@@ -198,8 +201,8 @@ static tn_status play_make_pool(play *it, uint64_t capacity, tn_error *error) {
     return play_refuse(it, status, status == TN_E_EXHAUSTED);
 }
 
-/* All rounds by the pool alone, the one with work, too; *reserved receives what it reserved at
- * most. */
+/* All rounds with the pool but without the device, including the one with work; *reserved receives
+ * the peak of the pool's reserved bytes. */
 static tn_status play_try(play *it, uint64_t capacity, uint32_t rounds, uint64_t *reserved,
                           tn_error *error) {
     uint64_t requests;
@@ -220,7 +223,7 @@ static tn_status play_try(play *it, uint64_t capacity, uint32_t rounds, uint64_t
     return status;
 }
 
-/* The least that it does with; it is known to do with `bound`, if there is one. */
+/* The smallest range that suffices. `bound`, if not 0, is known to suffice. */
 static tn_status play_find_range(play *it, uint32_t rounds, uint64_t *range, tn_error *error) {
     uint64_t bound = it->options.capacity, again;
     TN_TRY(play_try(it, bound, rounds, range, error));
@@ -237,7 +240,7 @@ static tn_status play_find_range(play *it, uint32_t rounds, uint64_t *range, tn_
 static tn_status play_take_range(play *it, uint32_t rounds, tn_error *error) {
     uint64_t range = 0;
     TN_TRY(play_find_range(it, rounds, &range, error));
-    it->is_refused = false; /* as smaller ones may have been */
+    it->is_refused = false; /* smaller ones may have been refused */
     tn_status status = tn_device_alloc(it->device, range, &it->base, error);
     if (status != TN_OK)
         return play_refuse(it, status, status == TN_E_EXHAUSTED || status == TN_E_NO_MEMORY);
@@ -317,7 +320,7 @@ tn_status tn_play(tn_device *device, const tn_pool_trace *trace, const tn_play_o
     it.has_pool = options.pool != NULL;
     tn__options(&it.options, sizeof it.options, options.pool);
     it.options.context = &it.context;
-    it.options.settle = NULL; /* turns know who waits for whom */
+    it.options.settle = NULL; /* turns know which stream waits for which */
     it.events = tn_pool_trace_events(trace, &it.event_count);
     it.block_count = tn_pool_trace_block_count(trace);
     it.streams.context = &it.context;

@@ -1,7 +1,7 @@
-/* streams.c - each way of turns is a call of the device. */
+/* streams.c - implements the functions of tn__turns with a device's streams and fences. */
 #include "play/streams.h"
 
-/* Where a number is, or would be. */
+/* The index of a number, or where it belongs. */
 static uint32_t streams_find(const tn__play_streams *streams, uint32_t number) {
     uint32_t low = 0, high = streams->count;
     while (low < high) {

@@ -1,5 +1,7 @@
-/* family.c - finding the allocator below, and memory until it is found. The store is a static array
- * and a counter: no lock, no call, so that it works before anything else does. */
+/* family.c - finds the next allocator, and provides memory until it is found.
+ *
+ * The early store is a static array and a counter. It takes no lock and calls nothing, so that it
+ * works before any other code has run. */
 #include "preload/family.h"
 
 #include <dlfcn.h>
@@ -13,7 +15,8 @@ static bool family_is_ready;
 
 static void family_find(void *function, const char *name) {
     void *symbol = dlsym(RTLD_NEXT, name);
-    memcpy(function, &symbol, sizeof symbol); /* ISO C has no cast between the two */
+    /* ISO C has no cast from object to function pointer */
+    memcpy(function, &symbol, sizeof symbol);
 }
 
 const tn__family *tn__family_below(void) {
@@ -26,7 +29,7 @@ const tn__family *tn__family_below(void) {
     family_find(&found.posix_memalign, "posix_memalign");
     family_find(&found.aligned_alloc, "aligned_alloc");
     family_find(&found.malloc_usable_size, "malloc_usable_size");
-    family_below = found; /* two threads that find it both find the same */
+    family_below = found; /* two threads that search at once find the same */
     __atomic_store_n(&family_is_ready, true, __ATOMIC_RELEASE);
     return &family_below;
 }

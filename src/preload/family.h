@@ -1,4 +1,4 @@
-/* family.h - the allocator that is below: libc's, or another preloaded one. */
+/* family.h - the next allocator below this library: libc's, or another preloaded one. */
 #ifndef TN_PRELOAD_FAMILY_H
 #define TN_PRELOAD_FAMILY_H
 
@@ -15,14 +15,14 @@ typedef struct tn__family {
     size_t (*malloc_usable_size)(void *);
 } tn__family;
 
-/* Found at the first call. dlsym may itself ask for memory while it looks: tn__family_ready says
- * whether it is done, and until then memory comes from tn__family_early. */
+/* Found at the first call. dlsym may itself allocate memory meanwhile: tn__family_ready returns
+ * false until the search is done, and until then memory comes from tn__family_early. */
 const tn__family *tn__family_below(void);
 bool tn__family_ready(void);
-/* Zeroed bytes of a small store that is never given back; NULL: it is used up. */
+/* Zeroed bytes of a small store that is never freed; NULL: the store is used up. */
 void *tn__family_early(size_t size, size_t alignment);
 bool tn__family_is_early(const void *pointer);
-/* Of a block of that store: the bytes behind it, which may be more than it has. */
+/* The bytes from a block of that store to the end of the store; the block itself may be smaller. */
 size_t tn__family_early_rest(const void *pointer);
 
 #endif

@@ -1,9 +1,10 @@
-/* large.c - a range of address space, a pool that divides it, and who is where.
+/* large.c - a range of addresses, a pool that divides it, and a table of its blocks.
  *
- * The range is reserved and not backed: the system gives pages when they are touched, and has them
- * back when the pool has no use for them. Blocks are whole pages, as the allocator below would map
- * them too, so that a table by page tells the block of an address. The pool and the planner ask for
- * memory of their own; `large_busy` says that a thread is inside, and its requests go below.
+ * The range is reserved without memory: the system provides pages when they are touched, and gets
+ * them back when the pool does not need them. Blocks are whole pages, as the allocator below would
+ * map them too, so a table with one entry per page finds the block at an address. The pool and its
+ * planner allocate memory themselves; `large_busy` marks a thread inside them, and its requests go
+ * to the allocator below.
  */
 #include "preload/large.h"
 
@@ -23,12 +24,12 @@
 
 #define LARGE_PAGE 4096u
 #define LARGE_LEAST (64u << 10)
-#define LARGE_ALIGNMENT (1ull << 30) /* of the range, and so the most that is asked for */
-#define LARGE_RANGE (256ull << 30)   /* without a budget; halved until the system has it */
+#define LARGE_ALIGNMENT (1ull << 30) /* of the range; so also the largest possible request */
+#define LARGE_RANGE (256ull << 30)   /* without a budget; halved until the system accepts it */
 #define LARGE_RANGE_LEAST (1ull << 30)
 
 typedef struct large_block {
-    uint64_t id;   /* of the pool; 0: no block begins at this page */
+    uint64_t id;   /* the pool's id; 0: no block begins at this page */
     uint64_t name; /* in the trace */
     size_t size;
 } large_block;
@@ -38,7 +39,7 @@ static struct large {
     tn_pool *pool;
     char *base;
     large_block *blocks;      /* [capacity / LARGE_PAGE] */
-    uint64_t capacity, fresh; /* from `fresh` on nothing was ever used, and all is 0 */
+    uint64_t capacity, fresh; /* bytes from `fresh` on were never used and are 0 */
     uint64_t count;
     size_t least;
     bool is_bound, tells, has_told;
@@ -47,7 +48,7 @@ static tn__trace large_trace = {.file = -1};
 
 static __thread bool large_busy __attribute__((tls_model("initial-exec")));
 
-/* Memory for the pool itself, from below. */
+/* Memory for the pool itself, from the allocator below. */
 static void *large_own(void *self, void *pointer, size_t old_size, size_t new_size,
                        size_t alignment) {
     (void)self, (void)old_size, (void)alignment;
@@ -64,7 +65,7 @@ static void *large_map(uint64_t bytes) {
     return mapped == MAP_FAILED ? NULL : mapped;
 }
 
-/* The pool aligns offsets: addresses are as well aligned as the range is. */
+/* The pool aligns offsets, so addresses can be aligned only as far as the start of the range is. */
 static char *large_map_aligned(uint64_t bytes) {
     char *all = large_map(bytes + LARGE_ALIGNMENT);
     if (all == NULL) return NULL;
@@ -86,7 +87,7 @@ static bool large_reserve(uint64_t bytes) {
     return false;
 }
 
-/* The system has its pages back; they are zero when they are touched again. */
+/* Returns the pages to the system; they are zero when they are touched again. */
 static void large_release(void *self, uint64_t offset, uint64_t size) {
     (void)self;
     (void)madvise(large.base + offset, size, MADV_DONTNEED);
@@ -121,7 +122,7 @@ static void large_unlock(void) {
 static void large_before_fork(void) { large_lock(); }
 static void large_after_fork(void) { large_unlock(); }
 
-/* The parent goes on writing the trace. */
+/* The parent continues to write the trace. */
 static void large_in_child(void) {
     tn__trace_leave(&large_trace);
     large.tells = false;
@@ -129,8 +130,9 @@ static void large_in_child(void) {
     large_busy = false;
 }
 
-/* Whether we are the process that was started with these settings: its number is left to those that
- * it starts, however late it comes to its own first block. Whoever takes its place (exec) keeps it.
+/* Is this the process that was started with these settings? It puts its process number into the
+ * environment of the processes it starts, so it stays the first even if its first block comes late.
+ * A program started by exec keeps the number.
  */
 static bool large_is_first(void) {
     const char *first = getenv("TENURE_TRACE_FIRST");
@@ -180,13 +182,13 @@ static large_block *large_at(const void *pointer) {
     return &large.blocks[((uintptr_t)pointer - (uintptr_t)large.base) / LARGE_PAGE];
 }
 
-/* Once: a program that meets its budget may try again and again. */
+/* Printed once, because a program at its budget may try again and again. */
 static void large_tell_failure(const tn_error *error) {
     if (large.is_bound && !large.has_told) tn__say("TENURE_BUDGET", error->message);
     large.has_told = true;
 }
 
-/* `used` receives the bytes from the start of the block that somebody had before. */
+/* `used`: receives how many bytes at the start of the block were in use before and may not be 0. */
 static void *large_take(size_t size, size_t alignment, size_t *used) {
     tn_allocation got;
     tn_error error = {0};

@@ -1,11 +1,11 @@
-/* preload.c - the functions by which a process asks for memory, for LD_PRELOAD.
+/* preload.c - replaces the allocation functions of a process, for LD_PRELOAD.
  *
  *     LD_PRELOAD=libtenure_preload.so TENURE_TRACE=run.csv TENURE_BUDGET=2GiB python3 train.py
  *
- * Large blocks come from a pool (large.h), all others from the allocator below (family.h). A
- * pointer tells by its address whose it is, so that each is freed where it came from.
- * Source: the interface is that of ISO C and POSIX; what libraries in this place must mind is from
- * glibc's manual, "Replacing malloc".
+ * Large blocks come from a pool (large.h), all others from the allocator below (family.h). The
+ * address of a block says which of the two it came from, so it is freed there.
+ * Source: the interface is that of ISO C and POSIX; glibc's manual, "Replacing malloc", lists what
+ * a replacement must observe.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -17,7 +17,7 @@
 
 #define PRELOAD_EXPORT __attribute__((visibility("default")))
 
-/* Declared here and not by <stdlib.h>, whose attributes are for callers. */
+/* Declared here instead of by <stdlib.h>: its attributes are meant for callers. */
 PRELOAD_EXPORT void *malloc(size_t size);
 PRELOAD_EXPORT void *calloc(size_t count, size_t size);
 PRELOAD_EXPORT void *realloc(void *pointer, size_t size);
@@ -32,7 +32,7 @@ PRELOAD_EXPORT size_t malloc_usable_size(void *pointer);
 
 static __thread bool preload_finding __attribute__((tls_model("initial-exec")));
 
-/* NULL: it is being looked for, by this very thread. */
+/* NULL while this thread is looking for it. */
 static const tn__family *preload_below(void) {
     if (tn__family_ready()) return tn__family_below();
     if (preload_finding) return NULL;
@@ -47,7 +47,7 @@ static void *preload_refused(void) {
     return NULL;
 }
 
-/* From the pool if it is one for the pool. False: from below. */
+/* Serves a request that belongs to the pool. False: the allocator below must serve it. */
 static bool preload_large(size_t size, size_t alignment, void **block) {
     bool is_bound;
     if (!tn__large_wants(size) || alignment > 1u << 30) return false;
@@ -84,7 +84,7 @@ void free(void *pointer) {
     if (below != NULL) below->free(pointer);
 }
 
-/* A new block with what fits of the old. */
+/* Moves to a new block, and copies as many bytes as fit. */
 static void *preload_move(void *pointer, size_t old_size, size_t size) {
     void *block = malloc(size);
     if (block == NULL) return NULL;
@@ -109,7 +109,7 @@ void *realloc(void *pointer, size_t size) {
         int kept = errno;
         void *moved = preload_move(pointer, old_size, size);
         if (moved != NULL || size > old_size) return moved;
-        errno = kept; /* what is smaller fits where it is, whatever the budget */
+        errno = kept; /* a smaller size fits the old block under any budget */
         return pointer;
     }
     const tn__family *below = preload_below();
@@ -152,7 +152,7 @@ void *aligned_alloc(size_t alignment, size_t size) {
 }
 
 void *memalign(size_t alignment, size_t size) {
-    size_t power = sizeof(void *); /* any alignment is taken, and raised to a power of two */
+    size_t power = sizeof(void *); /* any alignment is accepted, and raised to a power of two */
     while (power < alignment && power <= SIZE_MAX / 4) power *= 2;
     return aligned_alloc(power, size);
 }

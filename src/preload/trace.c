@@ -1,5 +1,5 @@
-/* trace.c - rows gather in the trace itself and are written when it is full: no memory is asked
- * for, and a process that is killed leaves whole rows. */
+/* trace.c - writes requests as rows of a file. Rows are collected in the trace itself and written
+ * when it is full. So it allocates no memory, and a process that is killed leaves whole rows. */
 #define _GNU_SOURCE /* memrchr */
 #include "preload/trace.h"
 
@@ -13,7 +13,7 @@
 
 enum { TRACE_ROW_MAX = 256, TRACE_WHO_MAX = 120, TRACE_FILE = 512, TRACE_PATH_MAX = 4096 };
 
-/* Whether the file is ours still; else it is left alone. */
+/* Does our file number still refer to the trace? If not, it is left alone. */
 static bool trace_is_ours(tn__trace *trace) {
     struct stat now;
     if (trace->file >= 0 && fstat(trace->file, &now) == 0 && now.st_dev == trace->which.st_dev &&
@@ -31,8 +31,9 @@ static uint64_t trace_count(const char *rows, size_t size) {
     return count;
 }
 
-/* The disk is full, or fails: the file ends after its last whole row, which a pipe cannot; no
- * further row is written, and that is printed once. `done` bytes of the rows are in the file. */
+/* The disk is full, or fails. The file is cut after its last whole row, unless it is a pipe. No
+ * further row is written, and a message is printed once. `done` bytes of the rows are in the
+ * file. */
 static void trace_end(tn__trace *trace, size_t done, int reason) {
     const char *last = done > 0 ? memrchr(trace->rows, '\n', done) : NULL;
     size_t whole = last != NULL ? (size_t)(last - trace->rows) + 1 : 0;
@@ -64,7 +65,8 @@ static void trace_flush(tn__trace *trace) {
     trace->used = 0;
 }
 
-/* The path with "%p" as our number, and no name of another process. */
+/* The path, with "%p" replaced by our process number. If the plain name belongs to another process,
+ * the number is appended. */
 static void trace_name(const tn__trace *trace, char *name, size_t room) {
     const char *path = trace->path, *mark = strstr(path, "%p");
     int before = mark != NULL ? (int)(mark - path) : (int)strlen(path);
@@ -76,7 +78,7 @@ static void trace_name(const tn__trace *trace, char *name, size_t room) {
         snprintf(name, room, "%s", path);
 }
 
-/* Open and locked; -1: somebody has it, or it cannot be written. */
+/* Opens and locks the file; -1: another process has it, or it cannot be written. */
 static int trace_claim(tn__trace *trace, const char *name) {
     int file = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (file < 0) return file;
@@ -85,14 +87,14 @@ static int trace_claim(tn__trace *trace, const char *name) {
         close(file);
         return -1;
     }
-    int high = fcntl(file, F_DUPFD_CLOEXEC, TRACE_FILE); /* away from the numbers that shells use */
+    int high = fcntl(file, F_DUPFD_CLOEXEC, TRACE_FILE); /* a number that shells do not use */
     if (high < 0) return file;
     close(file);
     return high;
 }
 
-/* At the first row, so that a process without large blocks (a shell, env) leaves no file. The name
- * is made where rows will be: stacks of threads may be small. */
+/* Runs at the first row, so that a process without large blocks (a shell, env) leaves no file. The
+ * name is built in the buffer for rows, because stacks of threads may be small. */
 static void trace_begin(tn__trace *trace) {
     const char *path = trace->path;
     trace_name(trace, trace->rows, TRACE_PATH_MAX);
@@ -128,7 +130,7 @@ static char *trace_row(tn__trace *trace) {
     return trace->file >= 0 ? trace->rows + trace->used : NULL;
 }
 
-/* A name as one field of a row, whatever is in the name of a file of Python. */
+/* Makes a name fit one field of a row; the name of a Python file may contain any character. */
 static void trace_show(const char *who, char shown[TRACE_WHO_MAX + 1]) {
     size_t length = who != NULL ? strnlen(who, TRACE_WHO_MAX) : 0;
     for (size_t i = 0; i < length; i++) {

@@ -1,4 +1,4 @@
-/* words.c - one voice for what is preloaded and what a framework loads. */
+/* words.c - settings and messages shared by the preloaded library and the PyTorch allocator. */
 #include "preload/words.h"
 
 #include <inttypes.h>

@@ -1,9 +1,9 @@
-/* curve.c - live bytes over time, and who holds them at one instant.
+/* curve.c - computes live bytes over time, and the holders of memory at one instant.
  *
- * Every piece gives its bytes at `first` and takes them back at `last`; sorted by time, the running
- * sum is the curve. Pieces of one body do not overlap (the problem normalises them), so the sum
- * counts no byte twice. The sum is kept in 128 bits: a report may be about bodies that no
- * planner has placed yet, and must not wrap around.
+ * Every piece adds its bytes at `first` and subtracts them at `last`; the running sum in order of
+ * time is the curve. Pieces of one body do not overlap (the problem normalises them), so the sum
+ * counts no byte twice. The sum has 128 bits: a report may describe bodies that no planner has
+ * placed yet, and must not overflow.
  *
  * Cost: O(n log n) time, O(n) memory for n pieces.
  */
@@ -13,8 +13,8 @@
 __extension__ typedef unsigned __int128 curve_sum128;
 
 typedef struct curve_events {
-    tn__sort_item *order; /* by time; id: of the bytes below */
-    uint64_t *bytes;      /* [count], at even places what begins, at odd ones what ends */
+    tn__sort_item *order; /* by time; id: index in `bytes` */
+    uint64_t *bytes;      /* [count], even indices are beginnings, odd ones are ends */
     size_t count, order_room, bytes_room;
 } curve_events;
 
@@ -26,7 +26,7 @@ const tn_piece *tn__body_pieces(const tn_body *body, tn_piece *one, uint32_t *co
     return one;
 }
 
-/* Bodies that are tied together count as one: what they share lives once. */
+/* Bodies that are tied together count once, because they share their bytes. */
 static tn_status curve_gather(const tn__wholes *wholes, const tn_context *context,
                               curve_events *events, tn_error *error) {
     for (tn_body_id b = 0; b < tn_problem_count(wholes->problem); b++) {
@@ -129,8 +129,8 @@ static uint64_t curve_body_bytes(const tn_body *body, int64_t at) {
     return bytes;
 }
 
-/* Names each row by the item that was written into its body last, whose bytes they are: views only
- * look at them. rows[body], bytes 0 where the body is not live. */
+/* Names each row by the item that was last written into its body: the bytes are that item's, views
+ * only read them. rows[body]; bytes is 0 if the body is not live. */
 static void curve_name_rows(const tn__scene *scene, int64_t at, tn__holder *rows) {
     for (uint32_t i = 0; i < scene->item_count; i++) {
         const tn__item *item = &scene->items[i];

@@ -1,7 +1,7 @@
-/* events.c - what the events of a run are called. */
+/* events.c - names for the events of a run. */
 #include "report/format.h"
 
-/* An operator by its name, which may be "", or by its type. */
+/* An operator's name, which may be "", or its type. */
 static const char *event_op(const tn_graph *graph, tn_op_id id) {
     if (id >= tn_graph_op_count(graph)) return "";
     const tn_op *op = tn_graph_op(graph, id);

@@ -1,4 +1,4 @@
-/* fit_facts.c - the answer of a fit by name, and as an object in the plan as JSON.
+/* fit_facts.c - the result of a fit as named numbers, and as an object in the plan as JSON.
  *
  * Names are those of `tenure fit --json`.
  */

@@ -1,8 +1,8 @@
-/* format.h - what a format is, and the parts that formats share.
+/* format.h - the interface of a report format, and the functions that formats share.
  *
  * A format is one file in formats/ that fills in one tn_report_format, plus one line in
- * formats.def. It reads the report and adds to a text; report.c checks the report before and
- * writes the file after. Nothing here plans, reads a clock or knows a machine.
+ * formats.def. It reads the report and adds to a text; report.c checks the report before and writes
+ * the file after. Nothing here plans, reads a clock or depends on the machine.
  */
 #ifndef TN_REPORT_FORMAT_H
 #define TN_REPORT_FORMAT_H
@@ -13,29 +13,30 @@
 #include "base/base.h"
 
 typedef struct tn_report_format {
-    const char *name;    /* what people type: [a-z]+ */
-    const char *suffix;  /* ".json"; "" for what is printed, not written */
+    const char *name;    /* the name users type: [a-z]+ */
+    const char *suffix;  /* ".json"; "" if the output is printed, not written */
     const char *summary; /* one line for --help, no full stop */
-    bool of_run;         /* it tells of the trace: that and the occupancy are there, no more */
+    bool of_run;         /* reports a run: only the trace and the occupancy exist */
     /* Adds the whole output to `text`. The report is complete and consistent: input, problem and
-     * layout are there, the layout has an offset per body. text->failed is looked at after. */
+     * layout exist, the layout has an offset per body. The caller checks text->failed
+     * afterwards. */
     tn_status (*render)(const tn_report *report, tn__text *text, tn_error *error);
-    /* In place of `render`: writes the file by itself, whole or not at all. */
+    /* Used instead of `render`: writes the file itself, whole or not at all. */
     tn_status (*write)(const tn_report *report, const char *path, tn_error *error);
 } tn_report_format;
 
-/* tflite.c: where each tensor of the graph lies, TN_SIZE_UNKNOWN: not in the arena.
- * Errors: E_UNSUPPORTED for a tensor at two places. offsets: out, [tensors of the graph]. */
+/* tflite.c: the offset of each tensor of the graph, TN_SIZE_UNKNOWN: not in the arena. Errors:
+ * E_UNSUPPORTED for a tensor with two offsets. offsets: out, [tensors of the graph]. */
 tn_status tn__report_offsets(const tn_occupancy *occupancy, const tn_layout *layout,
                              uint64_t *offsets, tn_error *error);
 
-/* --- scene.c: what is drawn and listed --- */
+/* --- scene.c: items of pictures and lists --- */
 
-#define TN__KIND_BUFFER TN_KIND_COUNT /* a body of a problem, about whose use nothing is known */
+#define TN__KIND_BUFFER TN_KIND_COUNT /* a body of a problem; its use is unknown */
 #define TN__KIND_COUNT (TN_KIND_COUNT + 1)
 const char *tn__kind_text(uint32_t kind); /* of tn_kind, and "buffer" */
 
-/* What memory of a training step is for. X(NAME, name, words) */
+/* The purposes of memory in a training step. X(NAME, name, words) */
 /* clang-format off */
 #define TN__ROLE_TABLE(X)                                                                          \
     X(PARAMETER, "parameter", "parameter")                                                         \
@@ -55,23 +56,23 @@ typedef enum tn__role {
         TN__ROLE_COUNT
 } tn__role;
 
-/* A thing with a name: one life of a tensor of a model; a body where no model is known. */
+/* A named item: one live range of a tensor; without a model, a body. */
 typedef struct tn__item {
     const char *name;        /* never NULL */
-    const char *note;        /* of marks; NULL: there are none */
+    const char *note;        /* from marks; NULL: no marks */
     const tn_tensor *tensor; /* NULL: a body without a tensor */
     tn_body_id body;
     uint32_t kind;       /* tn_kind or TN__KIND_BUFFER */
-    uint64_t bytes;      /* of the tensor or body, unaligned */
-    uint64_t lo, hi;     /* the window of the body that it is drawn in */
+    uint64_t bytes;      /* size of the tensor or body, unaligned */
+    uint64_t lo, hi;     /* the range of the body in which it is drawn */
     int64_t first, last; /* live in [first, last) */
     uint32_t step;       /* the instruction that defines it, or TN_NONE */
-    uint32_t source;     /* VIEW, INPLACE: item whose memory it took; else TN_NONE */
+    uint32_t source;     /* VIEW, INPLACE: item that owns its memory; else TN_NONE */
     tn_share share;
-    bool whole;    /* a view somewhere in its window */
-    bool alias;    /* by definition of its operator: memory of its own is not possible */
+    bool whole;    /* a view that may lie anywhere in its range */
+    bool alias;    /* its operator requires sharing: it cannot have its own memory */
     tn__role role; /* with phases */
-    tn_fate fate;  /* of a fit; an encoded form has that of what it is a form of. Else KEPT */
+    tn_fate fate;  /* decision of a fit; an encoded form has that of its tensor. Else KEPT */
 } tn__item;
 
 typedef struct tn__scene_piece {
@@ -82,18 +83,18 @@ typedef struct tn__scene_piece {
 typedef struct tn__scene {
     const tn_report *report;
     tn__arena arena;
-    tn__item *items; /* models: by first; problems: item i is body i */
+    tn__item *items; /* models: by `first`; problems: item i is body i */
     uint32_t item_count;
-    int64_t first, last;         /* all time that is drawn; models: [0, number of instructions) */
+    int64_t first, last;         /* range of the time axis; models: [0, number of instructions) */
     uint64_t naive;              /* bytes without reuse */
     tn_memory_summary summary;   /* models; zeroes for problems */
     bool occurs[TN__KIND_COUNT]; /* kinds with an item */
     uint64_t total[TN__KIND_COUNT];
     tn_fate_totals fates; /* of a fit; else zeroes */
-    uint8_t *phases; /* [steps] of tn_phase, of a training step: FORWARD, BACKWARD, FIRST_STEP (the
-                      * update); NULL: it is none */
-    uint64_t role_total[TN__ROLE_COUNT];   /* with phases: of all tensors, each on its own */
-    uint64_t role_at_peak[TN__ROLE_COUNT]; /* of what lives at the peak; it adds up to that */
+    uint8_t *phases;      /* [steps] tn_phase of a training step: FORWARD, BACKWARD, FIRST_STEP (the
+                      * update); NULL: no training step */
+    uint64_t role_total[TN__ROLE_COUNT];   /* with phases: sum over all tensors */
+    uint64_t role_at_peak[TN__ROLE_COUNT]; /* of tensors live at the peak; the sum is the peak */
     tn__scene_piece *pieces;               /* after tn__scene_pieces */
     size_t piece_count;
 } tn__scene;
@@ -102,29 +103,29 @@ typedef struct tn__scene {
 tn_status tn__scene_make(tn__scene *scene, const tn_report *report, tn_error *error);
 void tn__scene_release(tn__scene *scene);
 
-/* --- roles.c: a step of training --- */
+/* --- roles.c: purposes of memory in a training step --- */
 
 const char *tn__role_name(tn__role role);  /* "saved": for machines */
 const char *tn__role_words(tn__role role); /* "activation kept for backward" */
 /* "forward", "backward" or "update". */
 const char *tn__phase_words(uint8_t phase);
-/* Phases, and the role of every item; nothing of a program without gradients. */
+/* Fills in phases and the role of every item; nothing for a program without gradients. */
 tn_status tn__scene_roles(tn__scene *scene, tn_error *error);
 
-/* --- uses.c: who reads what --- */
+/* --- uses.c: readers of each item --- */
 
-/* steps[start[i]] ... steps[start[i + 1] - 1] read item i, rising; a step counts once. */
+/* steps[start[i]] ... steps[start[i + 1] - 1] read item i, in ascending order; each step once. */
 typedef struct tn__uses {
     uint32_t *start; /* [items + 1] */
     uint32_t *steps;
 } tn__uses;
-/* Of a model. Memory is the scene's arena. Cost: O(lives + operands). */
+/* For a model. Memory is from the scene's arena. Cost: O(lives + operands). */
 tn_status tn__uses_make(tn__scene *scene, tn__uses *uses, tn_error *error);
 
 /* --- scene.c again --- */
 
-/* Lists the pieces, body by body, of the bodies that are not just the one rectangle of their one
- * item: of several items, of several pieces, or live beyond what their item explains. */
+/* Lists the pieces, body by body, of bodies that differ from the rectangle of a single item: bodies
+ * with several items or several pieces, or live longer than their item. */
 tn_status tn__scene_pieces(tn__scene *scene, tn_error *error);
 
 /* The operator of a step: type ("Conv", or "put"), and name, which may be "". */
@@ -134,11 +135,11 @@ typedef struct tn__step {
 tn__step tn__step_of(const tn_report *report, uint32_t step);
 uint32_t tn__step_count(const tn_report *report); /* 0 without a model */
 
-/* Pieces of a body as they are planned; one full piece is written into *one when the body has none
- * listed. A body of size 0 has no pieces. */
+/* Pieces of a body as planned. If the body lists none, one piece of its full size is written into
+ * *one. A body of size 0 has no pieces. */
 const tn_piece *tn__body_pieces(const tn_body *body, tn_piece *one, uint32_t *count);
 
-/* For whose kernels memory is planned: NULL is the graph alone. */
+/* The kernel library for which memory is planned; NULL: the graph alone. */
 void tn__words_whom(tn__text *text, const tn_report_kernels *kernels);    /* for people */
 void tn__words_kernels(tn__text *text, const tn_report_kernels *kernels); /* as JSON */
 
@@ -149,22 +150,22 @@ typedef struct tn__curve {
     size_t count, room;
     int64_t *at;    /* [count], rising */
     uint64_t *live; /* [count], bytes in [at[i], at[i + 1]); the last is 0; saturates */
-    uint64_t peak;  /* the most, first reached at peak_at */
+    uint64_t peak;  /* the maximum, first reached at peak_at */
     int64_t peak_at;
 } tn__curve;
 /* Cost: O(n log n) for n pieces. Release in any case. */
 tn_status tn__curve_make(tn__curve *curve, const tn_problem *problem, const tn_context *context,
                          tn_error *error);
 void tn__curve_release(tn__curve *curve);
-/* The step that a report calls the peak: of a model the one that its summary is about (where the
- * lower bound is reached, alignment counted), else the first with the most live bytes. */
+/* The step that a report calls the peak. For a model it is the step of its summary (where the lower
+ * bound is reached, with alignment), otherwise the first step with the most live bytes. */
 int64_t tn__peak_at(const tn__scene *scene, const tn__curve *curve);
 
-/* Who holds the memory at one instant: a row per live body, most bytes first, ties by body. */
+/* A holder of memory at one instant: one row per live body, most bytes first, ties by body. */
 typedef struct tn__holder {
     tn_body_id body;
-    uint32_t item;    /* the one written into it last */
-    uint32_t sharing; /* live items in it */
+    uint32_t item;    /* the item last written into it */
+    uint32_t sharing; /* number of live items in it */
     uint64_t bytes;
 } tn__holder;
 /* `holders` lies in the scene's arena. */
@@ -173,12 +174,12 @@ tn_status tn__holders_at(tn__scene *scene, int64_t at, const tn__holder **holder
 
 /* --- pool.c --- */
 
-/* What the pool "caching" would have reserved for the report's program, weights and all: its blocks
- * in its order, twice, as a run asks for them (tn_estimate_make). 0: it cannot be told (a problem,
- * loops, static memory in the arena), or is too long to ask. */
+/* The bytes that the pool "caching" would reserve for the report's program and its weights. Its
+ * blocks are requested in program order, twice, as a run does (tn_estimate_make). 0: unknown (a
+ * problem, loops, static memory in the arena), or too slow to compute. */
 uint64_t tn__caching_pool(const tn_report *report);
 
-/* --- link.c: the link of a fit's program, and who waits for it --- */
+/* --- link.c: transfers of a fit's program, and waiting for them --- */
 
 typedef struct tn__copy { /* picoseconds from the start of the run */
     uint32_t step;
@@ -186,32 +187,32 @@ typedef struct tn__copy { /* picoseconds from the start of the run */
     uint64_t bytes, start, end;
 } tn__copy;
 
-typedef struct tn__wait { /* the walk could have gone on and did not */
+typedef struct tn__wait { /* time in which the main stream was stalled */
     uint32_t step;
     uint64_t start, duration;
 } tn__wait;
 
-/* What one run of a program's walk and copies did, by a trace. */
+/* Times of the main stream and of copies in one run, from a trace. */
 typedef struct tn__link {
-    uint64_t *reach; /* [steps + 1] when the walk comes to a step; the last: when all has ended */
+    uint64_t *reach; /* [steps + 1] when each step begins; the last: when all has ended */
     tn__copy *copies;
     tn__wait *waits;
     uint32_t copy_count, wait_count;
     uint64_t waited; /* all of waits */
 } tn__link;
-/* Reads the last run of the trace; SWAP_OUT and SWAP_IN alone are copies. A simulation tells
- * waiting as the time before a step; a run also spends time of its own there, so that `measured`
- * asks only of steps that wait. Memory is the scene's arena. Errors: E_NO_MEMORY. */
+/* Reads the last run of the trace; only SWAP_OUT and SWAP_IN are copies. A simulation shows waiting
+ * as the time before a step. A real run also spends other time there, so with `measured` only steps
+ * that wait for a signal are counted. Memory is from the scene's arena. Errors: E_NO_MEMORY. */
 tn_status tn__link_make(tn__scene *scene, const tn_trace *trace, bool measured, tn__link *link,
                         tn_error *error);
 
-/* --- events.c: what an event of a run is called --- */
+/* --- events.c: names of events --- */
 
 typedef struct tn__event_words { /* never NULL */
-    const char *name;            /* of the operator; without one, of what is moved or held */
+    const char *name;            /* of the operator; without one, of the tensor or block */
     const char *category;        /* type of the operator, opcode, "alloc" or "free" */
     const char *tensor, *kind;
-    const char *op, *type; /* of the operator: its name, or its type; its type */
+    const char *op, *type; /* the operator's name, or its type if it is unnamed; its type */
 } tn__event_words;
 tn__event_words tn__event_words_of(const tn_report *report, const tn_event *event);
 
@@ -221,28 +222,29 @@ tn__event_words tn__event_words_of(const tn_report *report, const tn_event *even
 const char *tn__words_iec(uint64_t bytes, char text[TN__WORDS_MAX]); /* "9.2 MiB" */
 void tn__words_integer(tn__text *text, uint64_t value);              /* "9633792", fast */
 void tn__words_signed(tn__text *text, int64_t value);
-/* The shortest decimal that reads back the same, with a point in every locale; null when it is no
- * finite number. */
+/* The shortest decimal that reads back the same, with a point in every locale; null if it is not
+ * finite. */
 void tn__words_number(tn__text *text, double value);
-/* peak / lower_bound - 1; 0 when they are equal; infinite when only the bound is 0. */
+/* peak / lower_bound - 1; 0 if they are equal; infinite if only the bound is 0. */
 double tn__words_gap(uint64_t peak, uint64_t lower_bound);
 /* "1x64x112x112", "scalar", "? x 3" with unknown extents as "?"; "" without a tensor. */
 void tn__words_shape(tn__text *text, const tn_tensor *tensor);
 /* `string` in exactly `width` terminal columns: control characters and bad UTF-8 as "?", shortened
- * in the middle (the end of a path tells most), padded on the right (left when `right_aligned`). */
+ * in the middle (the end of a path is its most useful part), padded on the right (left if
+ * `right_aligned`). */
 void tn__words_cell(tn__text *text, const char *string, size_t width, bool right_aligned);
 /* The colour of a kind as "#rrggbb", from the same palette as the page. */
 const char *tn__words_colour(uint32_t kind);
 const char *tn__words_role_colour(tn__role role);
-/* The same for what became of a tensor. */
+/* The same for the decision about a tensor. */
 const char *tn__words_fate_colour(tn_fate fate);
 /* "0.0478 s", or the bare cost of a problem. */
 void tn__words_time(tn__text *text, const tn_report_fit *fit, uint64_t time);
 
-/* --- html_fit.c: what a fit adds to the page's data; nothing without one --- */
+/* --- html_fit.c: the data of a fit on the page; nothing without a fit --- */
 tn_status tn__html_fit(tn__scene *scene, tn__text *text, tn_error *error);
 
-/* --- fit_facts.c: the answer of a fit --- */
+/* --- fit_facts.c: the result of a fit --- */
 
 #define TN__FIT_FACTS 12
 typedef struct tn__fit_fact {
@@ -255,7 +257,7 @@ void tn__fit_json(tn__text *text, const tn__scene *scene);
 
 /* --- sha256.c --- */
 
-/* "sha256-" and the digest in base64: how a policy names the one script that may run. */
+/* "sha256-" and the digest in base64, which a content security policy uses to allow one script. */
 #define TN__SHA256_SOURCE_MAX 52
 const char *tn__sha256_source(const void *bytes, size_t size, char text[TN__SHA256_SOURCE_MAX]);
 

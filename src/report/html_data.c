@@ -1,7 +1,7 @@
-/* html_data.c - a plan as columns of JSON, which page/data.js decodes.
+/* html_data.c - writes a plan as columns of JSON, which page/data.js decodes.
  *
- * A column whose rows are all equal is one value; an integer that a JavaScript number cannot hold
- * exactly is a string; times count from the first. Equal strings are stored once.
+ * If all rows of a column are equal, it is one value; an integer that a JavaScript number cannot
+ * hold exactly is a string; times count from the first. Equal strings are stored once.
  */
 #include "report/html.h"
 
@@ -20,7 +20,7 @@ static uint64_t html_time(const tn__html_page *page, int64_t at) {
     return (uint64_t)at - (uint64_t)page->scene.first;
 }
 
-/* What a column gives where it has nothing; no such value is a number of an item or a step. */
+/* The value of a column without an entry; no index of an item or a step has it. */
 #define HTML_NONE ((uint64_t)TN_NONE)
 
 static void html_value(tn__text *text, uint64_t value, bool optional) {
@@ -153,7 +153,7 @@ static void html_open(const tn__html_page *page, const char *name, size_t count)
 }
 static void html_close(const tn__html_page *page) { tn__text_put(page->text, "}"); }
 
-/* Without a model and without marks the bodies are the items, and nothing more is known of them. */
+/* Without a model and without marks the bodies are the items, and nothing else is known of them. */
 static bool html_has_items(const tn__html_page *page) {
     return page->scene.report->occupancy != NULL || page->scene.report->marks != NULL;
 }

@@ -1,5 +1,5 @@
-/* html_fit.c - what a fit adds to the data of the page: fates, what was done to tensors and when,
- * the link, the curve of memory against time. page/fit.js and page/link.js read it.
+/* html_fit.c - writes the data of a fit for the page: decisions, actions on tensors with their
+ * steps, transfers, the curve of memory against time. page/fit.js and page/link.js read it.
  *
  * Cost: O(items + instructions + operands + events).
  */
@@ -52,7 +52,7 @@ static void html_fates(const tn__scene *scene, tn__text *text) {
     tn__text_put(text, "]");
 }
 
-/* --- what was done --- */
+/* --- actions --- */
 
 static void html_act(tn__text *text, bool *first, int what, uint32_t step, tn_tensor_id tensor) {
     if (tensor == TN_NONE) return;
@@ -67,7 +67,7 @@ static void html_made(tn__text *text, bool *first, const tn_graph *graph, uint32
         html_act(text, first, HTML_MADE, step, op->outputs[k]);
 }
 
-/* Rows [what, step, tensor]. */
+/* Rows [action, step, tensor]. */
 static void html_acts(const tn__scene *scene, tn__text *text) {
     const tn_program *program = tn_occupancy_program(scene->report->occupancy);
     bool first = true;
@@ -83,7 +83,7 @@ static void html_acts(const tn__scene *scene, tn__text *text) {
     tn__text_put(text, "]");
 }
 
-/* --- the link --- */
+/* --- transfers --- */
 
 static tn_status html_link(tn__scene *scene, tn__text *text, const tn_trace *trace, bool measured,
                            tn_error *error) {
@@ -121,7 +121,7 @@ static tn_status html_links(tn__scene *scene, tn__text *text, tn_error *error) {
     return TN_OK;
 }
 
-/* --- the answer --- */
+/* --- the result --- */
 
 static void html_answer(tn__text *text, const tn_report_fit *fit) {
     const tn_fit_result *it = fit->result;

@@ -1,5 +1,6 @@
-/* html_step.c - what steps add to the page's data: what each tensor of a training step is for, the
- * phases of that, who reads what, when a run came to each step, and what lies beside the arena.
+/* html_step.c - writes the data of steps for the page: the purpose of each tensor of a training
+ * step, its phases, readers, the time at which a run reached each step, and memory outside the
+ * arena.
  */
 #include "report/html.h"
 
@@ -25,7 +26,7 @@ static uint64_t step_reads(const tn__html_page *page, size_t row) {
 static uint64_t step_reader(const tn__html_page *page, size_t row) { return page->uses.steps[row]; }
 static uint64_t step_reach(const tn__html_page *page, size_t row) { return page->run.reach[row]; }
 
-/* Those that occur; the last field says: not in the arena. */
+/* The roles that occur; the last field says: not in the arena. */
 void tn__html_roles(tn__html_page *page) {
     const tn__scene *scene = &page->scene;
     uint32_t number = 0;
@@ -52,7 +53,7 @@ void tn__html_item_steps(const tn__html_page *page, size_t count) {
     if (page->scene.phases != NULL) tn__html_column(page, "role", count, step_role, false);
 }
 
-/* Where each phase begins: [step, name] as often as it changes. */
+/* The beginnings of phases: [step, name] at each change. */
 static void step_phases(const tn__html_page *page) {
     const uint8_t *phases = page->scene.phases;
     if (phases == NULL) {
@@ -75,7 +76,7 @@ static void step_uses(const tn__html_page *page) {
     tn__text_put(page->text, "}");
 }
 
-/* Picoseconds from the start of the run; an array even where all are equal. */
+/* Picoseconds from the start of the run; an array even if all are equal. */
 static void step_clock(const tn__html_page *page) {
     tn__text_printf(page->text, ",\n\"clock\":{\"name\":\"%s\",\"reach\":[",
                     page->measured ? "measured" : "predicted");

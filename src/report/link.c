@@ -1,7 +1,8 @@
-/* link.c - copies to the host and back, and the walk that waits for them, out of a trace.
+/* link.c - finds in a trace the copies to and from the host, and the times at which the main stream
+ * waits for them.
  *
- * What stands on stream 0 is done by the walk; copies on streams of their own go on beside it. A
- * step that ran several times (a loop) is known by its last turn.
+ * Instructions on stream 0 are executed by the walk over the program; copies on other streams run
+ * at the same time. For a step that ran several times (a loop) the last time counts.
  * Cost: O(events + steps).
  */
 #include <math.h>
@@ -15,7 +16,7 @@ static uint64_t link_ps(double seconds) {
     return ps > 0 ? (ps < 1.8e19 ? (uint64_t)ps : UINT64_MAX) : 0;
 }
 
-/* The steps of the last run in the trace, and when that began. */
+/* The steps of the last run in the trace, and when that run began. */
 static const tn_event *link_events(const tn_trace *trace, uint64_t *count, double *began) {
     uint64_t all, first = 0;
     const tn_event *events = tn_trace_events(trace, &all);
@@ -38,12 +39,13 @@ static tn_status link_room(tn__scene *scene, uint64_t events, tn__link *link, tn
 
 static bool link_is_swap(tn_opcode opcode) { return opcode == TN_SWAP_OUT || opcode == TN_SWAP_IN; }
 
-/* Whether the walk does it: where not, it hands it to a stream and goes on. */
+/* Does the walk execute it itself? Otherwise it hands it to a stream and continues. */
 static bool link_inline(const tn_event *event) {
     return event->stream == 0 || tn_opcode_facts_of(event->opcode)->blocks == TN_BLOCKS_CALLER;
 }
 
-/* Time from the end of the step before to this one is waiting; in a run, only of who waits. */
+/* The time from the end of the previous step to this one is waiting; in a real run only if the step
+ * waits for a signal. */
 static void link_walk(tn__link *link, const tn_event *event, const tn_instruction *it,
                       bool measured, uint64_t start, uint64_t end, uint64_t *clock) {
     uint64_t since = *clock < start ? *clock : start, until = start;

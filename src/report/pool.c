@@ -1,13 +1,13 @@
-/* pool.c - what the same run would have taken without a plan: a caching pool, as PyTorch has one,
- * serves every block as it is asked for. */
+/* pool.c - the memory that the same run would take without a plan: a caching pool like PyTorch's
+ * serves every block when it is requested. */
 #include "report/format.h"
 
-#define POOL_MOST UINT64_C(40000000) /* steps times blocks: what asking costs grows as that */
+#define POOL_MOST UINT64_C(40000000) /* steps times blocks: the cost grows with this product */
 
 uint64_t tn__caching_pool(const tn_report *report) {
     tn_estimate_options options = TN_ESTIMATE_OPTIONS_INIT;
     tn_estimate estimate;
-    tn_error unused; /* a program that no pool can be asked about has no such line */
+    tn_error unused; /* if the pool cannot run the program, the line is omitted */
     if (report->occupancy == NULL || report->fit != NULL) return 0;
     uint64_t steps = tn__step_count(report);
     if (steps * tn_problem_count(report->problem) > POOL_MOST) return 0;

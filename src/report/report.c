@@ -1,8 +1,8 @@
-/* report.c - the frame around the formats: looks the format up, checks the report, renders into one
- * text, writes it whole or not at all.
+/* report.c - the frame around the formats: looks the format up, checks the report, renders it into
+ * one text, and writes that whole or not at all.
  *
- * A rendered text is handed to the caller without its context, so the allocator that frees it
- * lies in front of the text.
+ * A rendered text is handed to the caller without its context, so the allocator that frees it is
+ * stored in front of the text.
  */
 #include <stdio.h>
 
@@ -67,7 +67,7 @@ static tn_status report_check_plan(const tn_report *report, tn_error *error) {
     return TN_OK;
 }
 
-/* A complete report from one that may be of an older size. */
+/* Completes a report; its struct may have an older size. */
 static tn_status report_one(const tn_report_format *format, const tn_report *given,
                             tn_report *report, tn_error *error) {
     if (given == NULL) TN_FAIL(error, TN_E_INVALID, "no report is given");
@@ -78,7 +78,7 @@ static tn_status report_one(const tn_report_format *format, const tn_report *giv
                           : report_check_plan(report, error);
 }
 
-/* The same with the one before it, which is the second. */
+/* The same for a report and an earlier one to compare with, which is the second. */
 static tn_status report_complete(const tn_report_format *format, const tn_report *given,
                                  tn_report reports[2], tn_error *error) {
     TN_TRY(report_one(format, given, &reports[0], error));
@@ -89,7 +89,7 @@ static tn_status report_complete(const tn_report_format *format, const tn_report
     return TN_OK;
 }
 
-/* Renders behind `lead` zero bytes; on success the text is the caller's to release. */
+/* Renders after `lead` zero bytes; on success the caller releases the text. */
 static tn_status report_render(const tn_report_format *format, const tn_report *given, size_t lead,
                                tn__text *text, tn_error *error) {
     static const char zeros[REPORT_OWNER_SIZE];

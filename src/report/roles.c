@@ -1,9 +1,9 @@
-/* roles.c - a step of training: which phase a step belongs to, and what each tensor is for.
+/* roles.c - finds for a training step the phase of each step, and the purpose of each tensor.
  *
- * Kinds say what is a parameter, a gradient, state of the optimizer. What they do not tell apart is
- * what decides about the memory of training: an activation that the backward pass will read lives
- * through everything between, one that it does not read is gone after a few steps. So an activation
- * that is made in the forward pass and still lives when the backward pass begins is kept for it.
+ * Kinds distinguish parameters, gradients and optimizer state. They do not show which activations
+ * determine the memory of training: an activation that the backward pass reads is live throughout
+ * the steps in between, another one is freed after a few steps. So an activation that is made in
+ * the forward pass and is live when the backward pass begins counts as kept for it.
  * Cost: O(lives + instructions + operands).
  */
 #include "estimate/phases.h"
@@ -46,14 +46,14 @@ static tn__role roles_of_kind(uint32_t kind) {
     }
 }
 
-/* `back`: the first step that is not of the forward pass. */
+/* `back`: the first step after the forward pass. */
 static tn__role roles_of(const tn__item *item, int64_t back) {
     tn__role role = roles_of_kind(item->kind);
     bool across = item->first < back && item->last > back;
     return role == TN__ROLE_PASSING && across ? TN__ROLE_SAVED : role;
 }
 
-/* What each role holds at the peak; what several items share is told for one of them. */
+/* The bytes of each role at the peak; bytes shared by several items count for one of them. */
 static tn_status roles_at_peak(tn__scene *scene, tn_error *error) {
     tn_occupant *rows = tn__arena_array(&scene->arena, (size_t)scene->item_count + 1, sizeof *rows);
     if (rows == NULL) return tn__no_memory(error, "who holds the peak");
@@ -78,7 +78,7 @@ tn_status tn__scene_roles(tn__scene *scene, tn_error *error) {
         if (!item->alias)
             scene->role_total[item->role] = tn__add_sat(scene->role_total[item->role], item->bytes);
     }
-    for (uint32_t kind = 0; kind < TN_KIND_COUNT; kind++) /* what is outside the arena */
+    for (uint32_t kind = 0; kind < TN_KIND_COUNT; kind++) /* memory outside the arena */
         if (!scene->occurs[kind]) scene->role_total[roles_of_kind(kind)] = scene->total[kind];
     return roles_at_peak(scene, error);
 }

@@ -1,10 +1,10 @@
-/* scaling.c - three curves above each other over the number of devices, and what divides the model
- * below them.
+/* scaling.c - draws three curves above each other over the number of devices, and below them how
+ * the model is divided.
  *
- *     seconds   |*.            both axes by powers; dashed: as many times faster as there are more
+ *     seconds   |*.            both axes logarithmic; dashed: ideal speed-up
  *               |  ''*..
- *     share     |**--*----*    of the devices' rate
- *     bytes     |-----------   dashed: what a device has
+ *     share     |**--*----*    of the devices' peak rate
+ *     bytes     |-----------   dashed: the memory of a device
  *               |**--*----*
  *     devices    64 128  256
  *     tensor      4   4    8
@@ -22,19 +22,19 @@ enum {
     SCALING_RIGHT = 890,
     SCALING_TOP = 84,
     SCALING_HIGH = 230, /* the seconds */
-    SCALING_LOW = 120,  /* each of the others */
+    SCALING_LOW = 120,  /* height of each of the others */
     SCALING_BETWEEN = 34,
     SCALING_LINE = 15,
-    SCALING_ROOM = 44, /* that a column of numbers wants */
-    SCALING_INSET = 26 /* of the first and the last point */
+    SCALING_ROOM = 44, /* width of a column of numbers */
+    SCALING_INSET = 26 /* distance of the first and the last point from the edges */
 };
 
 typedef struct scaling_picture {
     const tn__scaling *it;
     tn__text *text;
-    tn__svg_box box;        /* of the curve that is drawn */
+    tn__svg_box box;        /* of the current curve */
     double lowest, highest; /* values at its bottom and at its top */
-    bool powers;            /* it grows by powers of ten */
+    bool powers;            /* logarithmic scale */
     double (*of)(const tn__scaling *, const tn__scaling_row *);
 } scaling_picture;
 
@@ -53,7 +53,7 @@ static double scaling_bytes(const tn__scaling *it, const tn__scaling_row *row) {
     return (double)row->bytes;
 }
 
-/* As fast as the first row says that one device is. */
+/* The time with ideal speed-up over the first row. */
 static double scaling_ideal(const tn__scaling *it, const tn__scaling_row *row) {
     return it->rows[0].seconds * (double)it->rows[0].devices / (double)row->devices;
 }
@@ -113,14 +113,14 @@ static void scaling_tick(const scaling_picture *picture, double value, const cha
     tn__svg_words(picture->text, picture->box.left - 7, y + 3.5, "text-anchor=\"end\"", label);
 }
 
-/* Moves the box below what was drawn last. */
+/* Moves the box below the previous drawing. */
 static void scaling_next(scaling_picture *picture, double height) {
     picture->box.top = picture->box.bottom + SCALING_BETWEEN;
     picture->box.bottom = picture->box.top + height;
     picture->powers = false;
 }
 
-/* --- the three --- */
+/* --- the three curves --- */
 
 static void scaling_draw_seconds(scaling_picture *picture) {
     const tn__scaling *it = picture->it;
@@ -180,9 +180,10 @@ static void scaling_draw_bytes(scaling_picture *picture) {
     scaling_points(picture, "#d55e00");
 }
 
-/* --- below them, and above --- */
+/* --- text below and above --- */
 
-/* A column for each row, unless the next one stands where its numbers would; the last has one. */
+/* One column per row, unless the next one would overlap its numbers; the last row always has
+ * one. */
 static void scaling_columns(const scaling_picture *picture) {
     static const char *const names[] = {"devices", "tensor", "pipeline", "data", "pieces"};
     const tn__scaling *it = picture->it;

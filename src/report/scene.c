@@ -1,8 +1,8 @@
-/* scene.c - the things with a name that pictures and lists show.
+/* scene.c - makes the named items that pictures and lists show.
  *
- * With a model these are the lives of its tensors, each in its window of a body; the scratch
- * memory of an operator is a life without a tensor and goes by the name of its body. Without a
- * model the bodies themselves are listed, all of kind "buffer".
+ * With a model, an item is a live range of a tensor, at its range of bytes in a body. The scratch
+ * memory of an operator is an item without a tensor and has the name of its body. Without a model
+ * the bodies are the items, all of kind "buffer".
  *
  * Cost: O(lives + bodies + outputs of the operators that define them).
  */
@@ -28,7 +28,8 @@ tn__step tn__step_of(const tn_report *report, uint32_t step) {
     return (tn__step){op->type, op->name};
 }
 
-/* Whether a life shares memory by definition of its operator, not by our choice. */
+/* Does it share memory because its operator requires it, rather than by a decision of the
+ * planner? */
 static bool scene_is_alias(const tn_graph *graph, const tn_life *life) {
     if (life->share == TN_SHARE_OWN || life->op == TN_NONE) return false;
     const tn_op *op = tn_graph_op(graph, life->op);
@@ -48,7 +49,7 @@ static tn_status scene_body_name(tn__scene *scene, tn_body_id id, const char **n
     return *name ? TN_OK : tn__no_memory(error, "the names of buffers");
 }
 
-/* The last step of each operator; TN_NONE for those that no instruction runs. */
+/* The last step of each operator; TN_NONE for operators that no instruction runs. */
 static uint32_t *scene_op_steps(tn__scene *scene) {
     const tn_program *program = tn_occupancy_program(scene->report->occupancy);
     uint32_t ops = tn_graph_op_count(tn_program_graph(program));
@@ -62,11 +63,11 @@ static uint32_t *scene_op_steps(tn__scene *scene) {
     return steps;
 }
 
-/* The instruction that defines a life: mostly that of its first step, but the output of an If is
- * live from the end of a branch on, and formal inputs of a block have none. */
+/* The instruction that defines an item: usually that of its first step. But the output of an If is
+ * live from the end of a branch on, and formal inputs of a block are defined by no instruction. */
 static uint32_t scene_step(const tn__scene *scene, const tn_life *life, const uint32_t *op_steps) {
     const tn_program *program = tn_occupancy_program(scene->report->occupancy);
-    if (life->is_static) return TN_NONE; /* it is there before any */
+    if (life->is_static) return TN_NONE; /* it exists before any instruction */
     const tn_instruction *first = &tn_program_instructions(program)[life->first];
     if (life->op == TN_NONE)
         return first->op == TN_NONE && first->tensor == life->tensor ? life->first : TN_NONE;
@@ -99,7 +100,7 @@ static tn_status scene_add_life(tn__scene *scene, const tn_life *life, const uin
     return TN_OK;
 }
 
-/* Turns the source of each life from a tensor into the item that is its latest life before. */
+/* Replaces the source tensor of each live range by the latest item of that tensor before it. */
 static tn_status scene_link(tn__scene *scene, const tn_life *lives, tn_error *error) {
     const tn_graph *graph = tn_program_graph(tn_occupancy_program(scene->report->occupancy));
     uint32_t tensors = tn_graph_tensor_count(graph);
@@ -113,7 +114,7 @@ static tn_status scene_link(tn__scene *scene, const tn_life *lives, tn_error *er
     return TN_OK;
 }
 
-/* What became of each item's tensor, in a fit. */
+/* The decision of a fit about each item's tensor. */
 static tn_status scene_fates(tn__scene *scene, tn_error *error) {
     const tn_occupancy *occupancy = scene->report->occupancy;
     const tn_program *program = tn_occupancy_program(occupancy);

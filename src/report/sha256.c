@@ -1,7 +1,7 @@
-/* sha256.c - the digest by which the page's policy names its own script.
+/* sha256.c - the digest that the page's content security policy uses to allow its own script.
  *
- * Names in a plan come from files that nobody vouched for. Should an escape ever be wrong, a
- * browser that honours the policy still runs no script but the one whose digest is named.
+ * Names in a plan come from untrusted files. If escaping them ever fails, a browser that enforces
+ * the policy still runs no script except the one with this digest.
  *
  * Cost: O(size); the page's script takes about 0.2 ms.
  * Source: FIPS 180-4 (2015), sections 4.1.2, 4.2.2, 5.3.3 and 6.2; RFC 4648 for base64.
@@ -68,7 +68,7 @@ static void sha256_digest(const uint8_t *bytes, size_t size, uint8_t digest[32])
 const char *tn__sha256_source(const void *bytes, size_t size, char text[TN__SHA256_SOURCE_MAX]) {
     static const char letters[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    uint8_t digest[33] = {0}; /* one more: 33 is a multiple of three */
+    uint8_t digest[33] = {0}; /* 33 is a multiple of three */
     sha256_digest(bytes, size, digest);
     char *at = text + sizeof "sha256-" - 1;
     memcpy(text, "sha256-", sizeof "sha256-" - 1);

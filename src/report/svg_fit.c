@@ -1,6 +1,5 @@
-/* svg_fit.c - a fit in the picture: fills that tell fates apart without colour, and the curve of
- * memory against time, whose axes are bytes and the share of the time of the program without
- * fitting.
+/* svg_fit.c - draws a fit: fills that distinguish decisions without colour, and the curve of memory
+ * against time. The axes are bytes, and time relative to the program before fitting.
  */
 #include "report/svg_fit.h"
 
@@ -109,7 +108,7 @@ static double svg_time(const svg_trade *trade, double time) {
 
 /* --- drawing --- */
 
-/* The next of 1, 2, 5 times a power of ten that is no less. */
+/* The least of 1, 2, 5 times a power of ten that is at least `value`. */
 static double svg_round(double value) {
     static const double steps[] = {1, 2, 5, 10};
     double unit = pow(10, floor(log10(value)));
@@ -140,7 +139,7 @@ static void svg_trade_axes(const svg_trade *trade) {
     }
 }
 
-/* As stairs: what was found for fewer bytes holds until the next point. */
+/* Draws stairs: the result for fewer bytes holds until the next point. */
 static void svg_stairs(const svg_trade *trade, bool bound) {
     tn__text_printf(trade->text, "<path fill=\"none\" stroke=\"%s\"%s d=\"",
                     bound ? "#00694b" : "#0b5cad", bound ? " stroke-dasharray=\"5 4\"" : "");

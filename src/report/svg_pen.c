@@ -1,4 +1,4 @@
-/* svg_pen.c - lines, words and axes in SVG. */
+/* svg_pen.c - draws lines, words and axes in SVG. */
 #include <math.h>
 #include <stdio.h>
 
@@ -57,11 +57,12 @@ double tn__svg_time(const tn__svg_box *box, int64_t first, int64_t last, int64_t
     return box->left + (span > 0 ? since / span : 0) * (box->right - box->left);
 }
 
-/* The least of 1, 2, 5, 10, 20, ... whose labels have `room`, where `span` is `width` wide. */
+/* The least of 1, 2, 5, 10, 20, ... that leaves `room` for each label, if `span` is `width`
+ * wide. */
 static uint64_t svg_pen_step(uint64_t span, double width, double room) {
     uint64_t step = 1;
     for (int i = 0; step < span && (double)step / (double)span * width < room; i++)
-        step = i % 3 == 1 ? step / 2 * 5 : step * 2; /* below 2^64, as span is */
+        step = i % 3 == 1 ? step / 2 * 5 : step * 2; /* below 2^64, because span is */
     return step;
 }
 
@@ -72,7 +73,7 @@ void tn__svg_time_axis(tn__text *text, const tn__svg_box *box, int64_t first, in
     double room = (width > other ? width : other) * 6.5 + 30;
     uint64_t span = (uint64_t)last - (uint64_t)first;
     uint64_t step = svg_pen_step(span, box->right - box->left, room);
-    /* the first multiple of step: first modulo step in uint64_t, whatever the sign of first */
+    /* first modulo step in uint64_t, for either sign of first: gives the first multiple of step */
     uint64_t below = first >= 0 ? (uint64_t)first % step : (step - -(uint64_t)first % step) % step;
     for (uint64_t at = below ? step - below : 0; at <= span; at += step) {
         int64_t time = (int64_t)((uint64_t)first + at);
@@ -87,7 +88,7 @@ void tn__svg_time_axis(tn__text *text, const tn__svg_box *box, int64_t first, in
 
 /* --- bytes --- */
 
-/* "1.5 MiB"; exact, as ticks are few binary digits long. */
+/* "1.5 MiB"; exact, because ticks have few binary digits. */
 static void svg_pen_bytes(double bytes, char text[TN__WORDS_MAX]) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     int unit = 0;
@@ -107,7 +108,7 @@ void tn__svg_byte_axis(tn__text *text, const tn__svg_box *box, double base, doub
                        double whole) {
     double scale = (box->bottom - box->top) / whole;
     double step = exp2(fmax(0, ceil(log2(34 / scale))));
-    if (base > 0 && size * scale < 14) return; /* no room beside the bank below */
+    if (base > 0 && size * scale < 14) return; /* it would overlap the label of the bank below */
     for (double tick = 0; tick <= size; tick += step) {
         char label[TN__WORDS_MAX];
         double y = box->bottom - (base + tick) * scale;

@@ -1,8 +1,9 @@
-/* timeline.c - what several ranks did: their runs as spans, and what these add up to.
+/* timeline.c - collects the runs of several ranks as spans, and computes their totals.
  *
- * A span is an instruction that takes time: an operator, a call of other ranks, a copy. A phase is
- * that of its operator, not of its place in the list, as the passes of a pipeline lie between each
- * other: what is made of gradients is backward, what changes parameters by them is the update.
+ * A span is an instruction that takes time: an operator, a call of other ranks, a copy. Its phase
+ * follows from its operator, not from its position, because the passes of a pipeline alternate: an
+ * operator that depends on gradients is backward, one that changes parameters by them is the
+ * update.
  */
 #include "report/timeline.h"
 
@@ -24,7 +25,7 @@ const char *tn__line_kind(tn_timeline_kind kind) {
     return kind == TN_TIMELINE_PREDICTED ? "predicted" : "measured";
 }
 
-/* --- the line --- */
+/* --- creating a time line --- */
 
 tn_status tn_timeline_create(const tn_context *given, const char *input, uint32_t ranks,
                              tn_timeline **line, tn_error *error) {
@@ -89,7 +90,7 @@ typedef struct line_adding {
     uint32_t run;
     double shift_s;
     uint8_t *phases;   /* [operators] */
-    uint8_t *backward; /* [tensors] made of gradients */
+    uint8_t *backward; /* [tensors] depends on gradients */
     tn__line_run made;
     const tn_context *context;
     tn__arena arena;
@@ -129,7 +130,7 @@ static tn_status line_phases(line_adding *it) {
     return TN_OK;
 }
 
-/* False: it takes no time, or is nothing but waiting. */
+/* False: it takes no time, or only waits. */
 static bool line_lane(tn_opcode opcode, uint8_t *lane) {
     const tn_opcode_facts *facts = tn_opcode_facts_of(opcode);
     switch (facts->link) {
@@ -189,7 +190,7 @@ static uint8_t line_talk(tn_link link) {
                                        : TN__STEP_ALONE;
 }
 
-/* What is waited for, where each instruction runs once. */
+/* Records signals and waits, if each instruction runs once. */
 static tn_status line_steps(line_adding *it) {
     uint32_t count = tn_program_count(it->program);
     if (tn_program_region_count(it->program) > 0 || count == 0) return TN_OK;
@@ -228,7 +229,7 @@ static tn_status line_events(line_adding *it) {
     return tn__line_run_sort(it->context, &it->made, it->error);
 }
 
-/* Doubles that are not negative have the order of their bits. */
+/* The bits of non-negative doubles sort like the doubles. */
 tn_status tn__line_run_sort(const tn_context *context, tn__line_run *run, tn_error *error) {
     tn__sort_item *items = tn__alloc_array(context, run->count + 1, sizeof *items);
     tn__span *sorted = tn__alloc_array(context, run->count + 1, sizeof *sorted);
@@ -274,7 +275,7 @@ tn_status tn_timeline_add(tn_timeline *line, uint32_t rank, tn_timeline_kind kin
     return status;
 }
 
-/* --- what it adds up to --- */
+/* --- totals --- */
 
 bool tn__line_span(const tn_timeline *line, tn_timeline_kind kind, double *start_s,
                    double *span_s) {
@@ -291,12 +292,12 @@ bool tn__line_span(const tn_timeline *line, tn_timeline_kind kind, double *start
     return last >= first;
 }
 
-/* Goes through one lane's spans, which may lie over each other, as stretches that do not. */
+/* Splits one lane's spans, which may overlap, into ranges that do not. */
 typedef struct line_stretch {
     const tn__line_run *run;
     tn__lane lane;
     size_t next;
-    double from, to; /* to < from: there is none left */
+    double from, to; /* to < from: no range is left */
 } line_stretch;
 
 static void line_step(line_stretch *it) {

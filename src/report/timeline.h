@@ -1,12 +1,12 @@
-/* timeline.h - what several ranks did, inside.
+/* timeline.h - the internals of a time line of several ranks.
  *
- *   timeline.c        ranks, runs of them, sums
+ *   timeline.c        ranks, their runs, totals
  *   timeline_pack.c   a rank as bytes
- *   timeline_meet.c   what was predicted of each rank by itself, with ranks that wait for each
+ *   timeline_meet.c   combines predictions of single ranks into one in which ranks wait for each
  *                     other
- *   timeline_lanes.c  what is drawn where: lanes of a rank, and its live bytes over time
+ *   timeline_lanes.c  the lanes of a rank
  *   timeline_svg.c    the picture
- *   timeline_page.c   the same as JSON, and as a page that shows that (page/ranks.js)
+ *   timeline_page.c   the same as JSON, and as a page that shows the JSON (page/ranks.js)
  */
 #ifndef TN_REPORT_TIMELINE_H
 #define TN_REPORT_TIMELINE_H
@@ -30,7 +30,7 @@ typedef enum tn__lane {
 } tn__lane;
 const char *tn__lane_name(tn__lane lane);
 
-typedef enum tn__span_phase { /* of what computes */
+typedef enum tn__span_phase { /* phase of an operator */
                               TN__SPAN_FORWARD,
                               TN__SPAN_BACKWARD,
                               TN__SPAN_UPDATE,
@@ -39,8 +39,8 @@ typedef enum tn__span_phase { /* of what computes */
 
 typedef struct tn__span {
     double start_s, duration_s;
-    uint64_t bytes, live;        /* that moved; of the arena meanwhile */
-    uint32_t stream, name, type; /* the latter: where in the strings */
+    uint64_t bytes, live;        /* bytes moved; live bytes of the arena meanwhile */
+    uint32_t stream, name, type; /* name and type: offsets in `strings` */
     uint32_t step;               /* of tn__line_run.steps; TN_NONE */
     uint8_t lane, phase;
 } tn__span;
@@ -53,20 +53,20 @@ typedef enum tn__step_talk {
     TN__STEP_TALKS
 } tn__step_talk;
 
-typedef struct tn__line_step { /* an instruction of what was predicted, in the order of the list */
+typedef struct tn__line_step { /* an instruction of a prediction, in program order */
     double duration_s;
     uint32_t stream, wait, signal, peer, tag, group; /* of tn_instruction */
     uint8_t talk;
-    uint8_t walks; /* the walk itself does it */
+    uint8_t walks; /* executed by the walk, not by a stream */
 } tn__line_step;
 
 typedef struct tn__line_run {
     tn__span *spans; /* [count], by start */
     size_t count, room;
-    tn__line_step *steps; /* [step_count]; 0: what ranks wait for is not known */
+    tn__line_step *steps; /* [step_count]; 0: dependencies between ranks are unknown */
     size_t step_count;
     tn__text strings; /* each with its NUL */
-    uint32_t number;  /* of the run that it was */
+    uint32_t number;  /* number of the run in its trace */
 } tn__line_run;
 
 typedef struct tn__line_rank {
@@ -92,8 +92,8 @@ void tn__line_run_release(const tn_context *context, tn__line_run *run);
 tn_status tn__line_run_sort(const tn_context *context, tn__line_run *run, tn_error *error);
 tn_status tn__line_find(const tn_timeline *line, uint32_t rank, tn_error *error);
 const char *tn__line_kind(tn_timeline_kind kind);
-/* When the first rank began with it, and how long it took until the last one had ended; false:
- * there is nothing of that kind. */
+/* When the first rank began, and how long it took until the last one ended; false: no run of that
+ * kind. */
 bool tn__line_span(const tn_timeline *line, tn_timeline_kind kind, double *start_s, double *span_s);
 
 /* --- timeline_lanes.c --- */
@@ -102,8 +102,8 @@ typedef struct tn__line_lane { /* of one rank */
     tn__lane lane;
     uint32_t stream;
 } tn__line_lane;
-#define TN__LINE_LANES_MOST 12u /* more share the last one */
-/* Those that occur, by kind and stream. */
+#define TN__LINE_LANES_MOST 12u /* further ones share the last */
+/* The lanes that occur, by kind and stream. */
 uint32_t tn__line_lanes(const tn__line_run *run, tn__line_lane lanes[TN__LINE_LANES_MOST]);
 uint32_t tn__line_lane_of(const tn__line_lane *lanes, uint32_t count, const tn__span *span);
 

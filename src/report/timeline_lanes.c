@@ -1,4 +1,4 @@
-/* timeline_lanes.c - which lanes a rank has. */
+/* timeline_lanes.c - finds the lanes of a rank. */
 #include "report/timeline.h"
 
 static bool lanes_same(const tn__line_lane *lane, const tn__span *span) {
@@ -16,7 +16,7 @@ uint32_t tn__line_lane_of(const tn__line_lane *lanes, uint32_t count, const tn__
     return at;
 }
 
-/* Put in where they belong; those that have no room any more lie in the last one. */
+/* Inserts each lane in order; lanes beyond the limit are merged into the last one. */
 uint32_t tn__line_lanes(const tn__line_run *run, tn__line_lane lanes[TN__LINE_LANES_MOST]) {
     uint32_t count = 0;
     for (size_t i = 0; i < run->count; i++) {

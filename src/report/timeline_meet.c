@@ -1,10 +1,12 @@
-/* timeline_meet.c - what was predicted of each rank by itself, with ranks that wait for each other.
+/* timeline_meet.c - combines the predictions of single ranks into one in which ranks wait for each
+ * other.
  *
- * A simulation of one rank has the others always ready. Here all of them go through their lists at
- * once: the walk hands what stands on other streams over and goes on, streams do what they were
- * given one after the other, signals are waited for, and a call begins when all who take part in it
- * have come: the k-th of a group, or the k-th message of a tag from one rank to another. Its span
- * is told from where a rank came to it, as a run tells it. Lists that never meet stay as they were.
+ * The simulation of one rank assumes that the others are always ready. Here all ranks go through
+ * their lists at the same time. The walk hands instructions of other streams over and continues,
+ * each stream executes its instructions one after the other, and signals are waited for. A call
+ * begins when all its members have reached it: the k-th call of a group, or the k-th message with a
+ * tag from one rank to another. Its span begins when a rank reached it, as in a real run. If calls
+ * never match, the lists are left unchanged.
  *
  * Cost: O(calls x ranks x streams + instructions log instructions).
  */
@@ -16,24 +18,24 @@
 
 #define MEET_NONE UINT32_MAX
 
-typedef struct meet_call { /* that several ranks make together */
+typedef struct meet_call { /* one call of several ranks */
     uint32_t members, came;
-    double at, duration; /* when the last of them came; the longest that one of them takes */
+    double at, duration; /* when the last member came; the longest duration of a member */
 } meet_call;
 
 typedef struct meet_stream {
-    uint32_t first; /* step that it has to do next; MEET_NONE */
+    uint32_t first; /* its next step; MEET_NONE */
     uint32_t last;
     double end;
 } meet_stream;
 
 typedef struct meet_rank {
     tn__line_run *run;
-    uint32_t next;   /* step of the walk */
-    double *came;    /* [steps] when it was come to; below 0: not yet */
-    double *end;     /* [steps] below 0: not yet */
-    double *handed;  /* [steps] to its stream */
-    uint32_t *after; /* [steps] the next of its stream */
+    uint32_t next;   /* next step of the walk */
+    double *came;    /* [steps] when it was reached; below 0: not yet */
+    double *end;     /* [steps] when it ended; below 0: not yet */
+    double *handed;  /* [steps] when its stream got it */
+    uint32_t *after; /* [steps] the next step of its stream */
     uint32_t *call;  /* [steps] MEET_NONE: none */
     meet_stream streams[TN_STREAM_MAX];
     tn__sort_item *signals; /* by number; id: step */
@@ -49,11 +51,11 @@ typedef struct meet_state {
     tn_error *error;
 } meet_state;
 
-/* --- who makes which call together --- */
+/* --- matching the calls of ranks --- */
 
-typedef struct meet_place { /* of a step that is one */
+typedef struct meet_place { /* a step that is part of a call */
     uint64_t key[3];
-    uint32_t rank, step, turn; /* how manieth of the rank's of that key */
+    uint32_t rank, step, turn; /* turn: its number among the rank's steps with that key */
 } meet_place;
 
 static int meet_order(const void *a, const void *b) {
@@ -76,7 +78,7 @@ static bool meet_same(const meet_place *a, const meet_place *b) {
     return memcmp(a->key, b->key, sizeof a->key) == 0;
 }
 
-/* A group by its number; a message by who sends it to whom, and its tag. */
+/* The key of a group is its number; that of a message is sender, receiver and tag. */
 static meet_place meet_place_of(const tn__line_step *step, uint32_t rank, uint32_t number) {
     uint64_t self = rank, peer = step->peer;
     meet_place place = {.rank = rank, .step = number};
@@ -121,16 +123,17 @@ static tn_status meet_calls(meet_state *it) {
     return TN_OK;
 }
 
-/* --- going on --- */
+/* --- advancing --- */
 
-/* When a signal was given; below 0: not yet. One that nobody gives is given at the beginning. */
+/* When a signal was given; below 0: not yet. A signal that no step gives counts as given at the
+ * start. */
 static double meet_signal(const meet_rank *rank, uint32_t signal) {
     size_t low = tn__sorted_find(rank->signals, rank->signal_count, signal);
     bool found = low < rank->signal_count && rank->signals[low].key == signal;
     return found ? rank->end[rank->signals[low].id] : 0;
 }
 
-/* Comes to a step that nothing of its own stands before; true: it has an end. */
+/* Reaches a step after all earlier ones of its stream; true: it has ended. */
 static bool meet_do(meet_state *it, meet_rank *rank, uint32_t s, double from) {
     const tn__line_step *step = &rank->run->steps[s];
     meet_stream *stream = &rank->streams[step->stream];
@@ -165,7 +168,7 @@ static void meet_hand(meet_rank *rank, uint32_t s, double at) {
     stream->last = s;
 }
 
-/* As far as the walk and the streams of one rank go; true: any went on. */
+/* Advances the walk and the streams of one rank as far as possible; true: any advanced. */
 static bool meet_go(meet_state *it, meet_rank *rank) {
     bool any = false;
     for (; rank->next < rank->run->step_count; rank->next++) {

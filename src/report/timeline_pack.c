@@ -1,7 +1,7 @@
-/* timeline_pack.c - what a rank did, as bytes: for a process that draws it beside others.
+/* timeline_pack.c - packs the spans of a rank as bytes, for the process that draws all ranks.
  *
- * Numbers are as this machine has them. What comes back is looked at before it is believed: sizes
- * add up, places in the strings are in them, times are numbers.
+ * Numbers are in the byte order of this machine. Received bytes are checked before they are used:
+ * sizes add up, offsets lie within the strings, times are finite.
  */
 #include <math.h>
 
@@ -55,7 +55,7 @@ void tn_timeline_release(const tn_timeline *line, void *bytes, uint64_t size) {
     tn__free(&line->context, bytes, size);
 }
 
-#define PACK_LONGEST 1e12 /* seconds: a clock that counts from 1970 is a part of it */
+#define PACK_LONGEST 1e12 /* seconds: allows clocks that count from 1970 */
 
 static bool pack_is_span(const tn__span *span, uint64_t strings) {
     return fabs(span->start_s) <= PACK_LONGEST && span->duration_s <= PACK_LONGEST &&
@@ -69,7 +69,7 @@ static bool pack_is_step(const tn__line_step *step) {
            step->stream < TN_STREAM_MAX && step->talk < TN__STEP_TALKS;
 }
 
-/* One run out of what is left; steps over it. */
+/* Reads one run from the remaining bytes and steps over it. */
 static tn_status pack_run(const tn_context *context, uint64_t count, uint64_t steps,
                           uint64_t strings, const uint8_t **at, tn__line_run *run,
                           tn_error *error) {
@@ -97,7 +97,7 @@ static tn_status pack_run(const tn_context *context, uint64_t count, uint64_t st
     return tn__line_run_sort(context, run, error);
 }
 
-/* Whether the sizes that the head tells are those of the bytes. */
+/* Do the sizes in the head add up to the number of bytes? */
 static bool pack_fits(const pack_head *head, uint64_t size) {
     uint64_t all = sizeof *head;
     for (int kind = 0; kind < TN_TIMELINE_KINDS; kind++)

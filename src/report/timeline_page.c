@@ -1,7 +1,8 @@
-/* timeline_page.c - what several ranks did, as JSON, and as a page that opens without a network.
+/* timeline_page.c - writes a time line of several ranks as JSON, and as a page that opens without a
+ * network.
  *
- * Columns, as in the data of a plan; times are whole nanoseconds from where the first rank began
- * with that kind. The page shows the JSON and nothing else.
+ * The data is in columns, like the data of a plan. Times are whole nanoseconds from the time at
+ * which the first rank began with a run of that kind. The page shows only the JSON.
  */
 #include <math.h>
 
@@ -27,7 +28,7 @@ static uint64_t page_ns(double seconds) {
     return ns > 0 ? (ns < 9e15 ? (uint64_t)llround(ns) : UINT64_C(9000000000000000)) : 0;
 }
 
-/* Both ends are rounded alike: what did not overlap does not. */
+/* Both ends are rounded in the same way, so spans that did not overlap do not overlap here. */
 static uint64_t page_start(const page_run *it, const tn__span *span) {
     return page_ns(span->start_s - it->origin_s);
 }
@@ -136,7 +137,7 @@ static void page_file(tn__text *text, const unsigned char *bytes, size_t size) {
     tn__text_add(text, (const char *)bytes, size);
 }
 
-/* Nothing may be loaded, and no script may run but this one. */
+/* Nothing may be loaded, and no script but this one may run. */
 static void page_policy(tn__text *text) {
     char source[TN__SHA256_SOURCE_MAX];
     tn__text_printf(text,

@@ -1,12 +1,12 @@
-/* timeline_svg.c - what several ranks did, as a picture for papers.
+/* timeline_svg.c - draws a time line of several ranks, as a picture for papers.
  *
  *     rank 0    predicted   compute  ▇▇▇▇▇▇▇▇▇▇▇
  *     data 0                talk           ▇▇▇▇
  *                           live     ▁▃▅▇▅▃▁
  *               measured    ...
  *
- * What lies less than half a unit behind another of its lane and colour is drawn with it: a step
- * has thousands of operators, and a unit is all that a screen or a page shows.
+ * A span that begins less than half a unit after another one of its lane and colour is drawn with
+ * it: a step has thousands of operators, and a screen or page shows nothing smaller than a unit.
  *
  * Cost: O(spans).
  */
@@ -35,9 +35,9 @@ static const char *const line_lane_colours[TN__LANE_COUNT] = {"#56b4e9", "#009e7
 typedef struct line_picture {
     const tn_timeline *line;
     tn__text *text;
-    double longest;                   /* seconds that the width is */
-    double origin[TN_TIMELINE_KINDS]; /* when what was done of a kind began */
-    uint64_t most;                    /* bytes that the height of a curve is */
+    double longest;                   /* seconds that the width shows */
+    double origin[TN_TIMELINE_KINDS]; /* when the first rank began with a run of each kind */
+    uint64_t most;                    /* bytes that the height of a curve shows */
 } line_picture;
 
 static double line_x(const line_picture *picture, tn_timeline_kind kind, double at_s) {
@@ -52,7 +52,7 @@ static const char *line_colour(const tn__span *span) {
 
 /* --- one lane --- */
 
-typedef struct line_box { /* what is drawn at once */
+typedef struct line_box { /* spans that are drawn as one box */
     double from, to;
     uint32_t count;
     const tn__span *first;
@@ -112,7 +112,7 @@ static void line_lane_name(const line_picture *picture, const tn__line_lane *lan
 
 /* --- live bytes --- */
 
-/* What stands on stream 0 comes in the order of the list: each until the next. */
+/* Steps on stream 0 are in the order of the list; each lasts until the next. */
 static void line_live(const line_picture *picture, tn_timeline_kind kind, const tn__line_run *run,
                       double y) {
     double bottom = y + LINE_LIVE, last = LINE_LEFT, drawn = -1;
@@ -156,7 +156,7 @@ static void line_live_words(const line_picture *picture, const tn__line_rank *ra
 
 /* --- ranks --- */
 
-/* Returns where the next one begins. */
+/* Returns where the next drawing begins. */
 static double line_run_draw(const line_picture *picture, uint32_t number, tn_timeline_kind kind,
                             double y) {
     const tn__line_rank *rank = &picture->line->ranks[number];
@@ -201,7 +201,7 @@ static double line_height(const tn_timeline *line) {
 
 /* --- head --- */
 
-/* Whole numbers of a unit in which the longest has two to four digits. */
+/* Labels in whole numbers of a unit in which the longest label has two to four digits. */
 static void line_axis(const line_picture *picture, double bottom) {
     static const struct {
         double seconds;
@@ -236,7 +236,7 @@ static void line_legend(const line_picture *picture) {
     }
 }
 
-/* Behind what words[size] say, as far as there is room. */
+/* Appends to words[size] as far as it fits. */
 static void line_say(char *words, size_t size, const char *what, double seconds) {
     size_t used = strlen(words);
     snprintf(words + used, size - used, ", %s %.3f ms", what, 1e3 * seconds);

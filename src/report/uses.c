@@ -1,19 +1,19 @@
-/* uses.c - which steps read an item: the other half of "made by".
+/* uses.c - finds the steps that read an item.
  *
- * An instruction reads tensors; a tensor that was swapped or computed again has several lives. The
- * one that is read is the last that began no later than the instruction. Two passes over the
+ * An instruction reads tensors; a tensor that was swapped or recomputed has several live ranges.
+ * The one that is read is the latest that began before the instruction. Two passes over the
  * program, each from its first step on: the first counts, the second writes, so that the steps of
- * an item rise.
+ * an item are in ascending order.
  */
 #include "report/format.h"
 
 typedef struct uses_walk {
     const tn_graph *graph;
     const tn_life *lives;
-    uint32_t life_count, next; /* the first life that has not begun */
-    uint32_t *life_of;         /* [tensors] the latest life that began, or TN_NONE */
+    uint32_t life_count, next; /* the first live range that has not begun */
+    uint32_t *life_of;         /* [tensors] the latest live range that began, or TN_NONE */
     uint32_t *seen;            /* [lives] the last step that was noted, or TN_NONE */
-    uint32_t *count;           /* [lives + 1] how many; then where the next is written */
+    uint32_t *count;           /* [lives + 1] how many steps; then where the next is written */
     uint32_t *steps;           /* NULL: counting */
 } uses_walk;
 
@@ -37,8 +37,7 @@ static void uses_step(uses_walk *walk, const tn_instruction *it, uint32_t step) 
         uses_note(walk, tn_op_form_input(&form, i), step);
 }
 
-/* A step reads what was there before it, but for static memory and what it is first of all given.
- */
+/* A step reads live ranges that began at an earlier step. */
 static void uses_program(uses_walk *walk, const tn_program *program) {
     uint32_t tensors = tn_graph_tensor_count(walk->graph);
     walk->next = 0;

@@ -1,9 +1,9 @@
-/* words.c - numbers and names as people and machines read them.
+/* words.c - formats numbers and names for people and machines.
  *
- * Names come from files that nobody vouched for: what goes to a terminal has no control
- * characters, no text-direction marks and a known width. Columns are counted per code point, two
- * for East Asian wide forms, none for combining marks: right for the names that occur, and at
- * worst a table that is a little ragged.
+ * Names come from untrusted files: text for a terminal has no control characters, no text-direction
+ * marks and a known width. Columns are counted per code point: two for East Asian wide forms, none
+ * for combining marks. This is right for names that occur; otherwise the columns of a table are
+ * slightly misaligned.
  */
 #include <locale.h>
 #include <math.h>
@@ -88,7 +88,7 @@ const char *tn__words_colour(uint32_t kind) {
         [TN__KIND_BUFFER] = "#56b4e9",
     };
     const char *colour = kind < TN__KIND_COUNT ? colours[kind] : NULL;
-    return colour ? colour : "#8a93a0"; /* kinds that a later table adds */
+    return colour ? colour : "#8a93a0"; /* for kinds that are added later */
 }
 
 const char *tn__words_role_colour(tn__role role) {
@@ -121,7 +121,7 @@ void tn__words_time(tn__text *text, const tn_report_fit *fit, uint64_t time) {
 
 typedef struct words_glyph {
     uint32_t code;
-    uint8_t bytes;   /* of the string; 0 at its end */
+    uint8_t bytes;   /* bytes of the string; 0 at its end */
     uint8_t columns; /* on a terminal */
 } words_glyph;
 
@@ -147,7 +147,7 @@ static uint8_t words_columns(uint32_t code) {
     return words_in(code, wide, sizeof wide / sizeof *wide) ? 2 : 1;
 }
 
-/* Controls, and the marks that reorder or hide what follows. */
+/* Control characters, and marks that reorder or hide the following text. */
 static bool words_unprintable(uint32_t code) {
     static const words_range bad[] = {{0, 0x1f},        {0x7f, 0x9f},     {0x200b, 0x200f},
                                       {0x2028, 0x202e}, {0x2060, 0x206f}, {0xd800, 0xdfff},
@@ -155,7 +155,8 @@ static bool words_unprintable(uint32_t code) {
     return words_in(code, bad, sizeof bad / sizeof *bad);
 }
 
-/* The next code point; what is no UTF-8 or no text is '?', a byte at a time. */
+/* The next code point; a byte that is not UTF-8, or a code point that is not printable, becomes
+ * '?'. */
 static words_glyph words_next(const char *string) {
     const uint8_t *s = (const uint8_t *)string;
     if (s[0] == 0) return (words_glyph){0, 0, 0};
@@ -210,7 +211,7 @@ void tn__words_cell(tn__text *text, const char *string, size_t width, bool right
         if (!right_aligned) words_spaces(text, width - columns);
         return;
     }
-    /* the end of a path tells more than its start */
+    /* the end of a path is more useful than its start */
     size_t dots = width < 5 ? 0 : 2, head = (width - dots) / 3, tail = width - dots - head;
     size_t added = words_slice(text, string, 0, head);
     tn__text_add(text, "..", dots);

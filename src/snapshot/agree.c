@@ -1,9 +1,9 @@
-/* agree.c - do the ring and the segments tell the same? Each is checked by the other.
+/* agree.c - checks the ring of events and the list of segments of a snapshot against each other.
  *
- * Segments: blocks lie end to end and fill them, and their sums are the numbers that the file
- * gives. The device: from the segments of now backwards, what was taken must be there to be given
- * back, and what was given back must not be there. A file that agrees is one whose ring explains
- * its segments.
+ * Segments: blocks lie end to end and fill their segment, and their sums equal the numbers in the
+ * file. The device: going backwards from the final segments, a range that an event allocated must
+ * be present, and a range that it freed must not be. If a file passes, its events explain its
+ * segments.
  */
 #include "snapshot/snapshot.h"
 
@@ -53,7 +53,7 @@ static void agree_segment(tn_snapshot_lives *lives, const tn_snapshot_segment *s
 
 /* --- the device: ranges that do not overlap, by address --- */
 
-/* A hostile file could make each step slow by many ranges; no allocator holds so many. */
+/* A hostile file could make each step slow with many ranges; no real allocator holds this many. */
 enum { AGREE_RANGES_MAX = 1 << 14 };
 
 typedef struct agree_range {
@@ -65,7 +65,7 @@ typedef struct agree_ranges {
     size_t count, room;
 } agree_ranges;
 
-/* The first range that ends behind an address. */
+/* The first range that ends after an address. */
 static size_t agree_find(const agree_ranges *all, uint64_t address) {
     size_t low = 0, high = all->count;
     while (low < high) {
@@ -92,7 +92,7 @@ static bool agree_open(const tn_context *context, agree_ranges *all, size_t at, 
     return true;
 }
 
-/* Puts a range in; *fits is false when some of it is there. False: no memory. */
+/* Adds a range; *fits is false if some of it is present already. False: out of memory. */
 static bool agree_add(const tn_context *context, agree_ranges *all, agree_range range, bool *fits) {
     size_t at = agree_find(all, range.first);
     *fits = range.first < range.last && (at == all->count || all->ranges[at].first >= range.last);
@@ -108,7 +108,7 @@ static bool agree_add(const tn_context *context, agree_ranges *all, agree_range 
     return joins_before || joins_after || agree_open(context, all, at, range);
 }
 
-/* Takes a range out; *fits is false when some of it is not there. False: no memory. */
+/* Removes a range; *fits is false if some of it is not present. False: out of memory. */
 static bool agree_remove(const tn_context *context, agree_ranges *all, agree_range range,
                          bool *fits) {
     size_t at = agree_find(all, range.first);
@@ -173,7 +173,7 @@ tn_status tn__snapshot_agree(tn_snapshot_lives *lives, int64_t reserved, tn_erro
     if (status == TN_OK && has_segments) status = agree_device(lives, &all, error);
     tn__free(&lives->context, all.ranges, all.room * sizeof *all.ranges);
     int64_t first = (int64_t)lives->facts.reserved - reserved;
-    if (!has_segments) { /* the ring alone: as if it began with nothing */
+    if (!has_segments) { /* events only: assume that nothing existed before them */
         lives->facts.reserved = reserved > 0 ? (uint64_t)reserved : 0;
         first = 0;
     } else if (first < 0) {

@@ -1,8 +1,8 @@
-/* build.c - dicts and lists of a snapshot as rows of tables: who they are, and what they hold.
+/* build.c - turns the dicts and lists of a snapshot into rows of tables, by recognising their keys.
  *
- * A list of frames is stored as a stack when it is given to an event, and its items, mostly the
- * last of all items, are forgotten. So ten million events take their rows, and a few thousand
- * stacks.
+ * A list of frames is stored as a stack when it is assigned to an event. Its items, which are
+ * usually the last of all items, are then discarded. So ten million events need only their own rows
+ * and a few thousand stacks.
  */
 #include "snapshot/build.h"
 
@@ -13,13 +13,13 @@ static tn_status build_no_memory(tn__build *build) {
     return tn__no_memory(build->error, "a snapshot");
 }
 
-/* --- dicts: who is it? --- */
+/* --- dicts: their kind --- */
 
 static tn__row_kind build_kind(const tn__build *build, uint64_t dict) {
     return (tn__row_kind)(build->dicts[dict] & 15);
 }
 
-/* What a set of keys (bits) is. A dict of several kinds is what comes first here. */
+/* The kind that a set of keys (bits) indicates. If several fit, the first one here is taken. */
 static tn__row_kind build_judge(uint64_t keys) {
 #define BUILD_HAS(name) ((keys >> TN__WORD_##name & 1) != 0)
     if (BUILD_HAS(ACTION)) return TN__ROW_EVENT;
@@ -48,7 +48,7 @@ static tn_status build_set_all(tn__build *build, tn__row_kind kind, size_t row,
     return TN_OK;
 }
 
-/* A frame has its three fields at once, or it is none yet. */
+/* A frame must have its three fields at once; otherwise its kind is not known yet. */
 static tn_status build_frame(tn__build *build, const tn__pickle_value *pairs, size_t count,
                              size_t *row) {
     tn__frame frame = {0};
@@ -76,7 +76,7 @@ static tn_status build_frame(tn__build *build, const tn__pickle_value *pairs, si
     return TN_OK;
 }
 
-/* A dict is known: its pairs go into a row. */
+/* The kind of a dict is known: its pairs go into a row. */
 static tn_status build_settle(tn__build *build, uint64_t dict, tn__row_kind kind,
                               const tn__pickle_value *pairs, size_t count) {
     size_t row = 0;
@@ -90,7 +90,7 @@ static tn_status build_settle(tn__build *build, uint64_t dict, tn__row_kind kind
     return TN_OK;
 }
 
-/* --- dicts that are not known yet: few, as picklers write small dicts at once --- */
+/* --- dicts of unknown kind: few, because picklers write small dicts at once --- */
 
 static tn_status build_keep(tn__build *build, uint64_t dict, const tn__pickle_value *pairs,
                             size_t count) {
@@ -115,8 +115,8 @@ static tn_status build_keep(tn__build *build, uint64_t dict, const tn__pickle_va
     return TN_OK;
 }
 
-/* The pairs that wait, in the order in which they came; frees them. More than any known dict has
- * fields: *count is 0, and the dict is none of ours. */
+/* Returns the stored pairs in the order in which they came, and frees them. If there are more pairs
+ * than any known dict has fields, *count is 0: it is no dict of a snapshot. */
 static void build_recall(tn__build *build, uint64_t dict,
                          tn__pickle_value pairs[2 * BUILD_PAIRS_MAX], size_t *count) {
     uint32_t first = (uint32_t)(build->dicts[dict] >> 4), waiting = 0;
@@ -162,7 +162,7 @@ static tn_status build_add_pairs(tn__build *build, uint64_t dict, const tn__pick
 
 /* --- lists --- */
 
-/* What an item is for a list, and its number; OTHER: nothing that is kept. */
+/* The kind of a list's item, and its number; OTHER: the item is not stored. */
 static tn__row_kind build_item(const tn__build *build, const tn__pickle_value *value,
                                uint32_t *number) {
     *number = (uint32_t)value->word;
@@ -174,7 +174,8 @@ static tn__row_kind build_item(const tn__build *build, const tn__pickle_value *v
     return kind == TN__ROW_NEW || kind == TN__ROW_WAITS ? TN__ROW_OTHER : kind;
 }
 
-/* Room for `more` items behind those of a list: in place where it is the last one, else it moves.
+/* Room for `more` items at the end of a list: in place if the list is the last one; otherwise it is
+ * moved.
  */
 static tn_status build_room(tn__build *build, tn__list *list, size_t more) {
     uint64_t need = (uint64_t)list->count + more;
@@ -210,7 +211,8 @@ static tn_status build_add_items(tn__build *build, uint64_t number, const tn__pi
     TN_TRY(build_room(build, list, count));
     for (size_t i = 0; i < count; i++) {
         if (build_item(build, &items[i], &item) != list->kind)
-            return list->kind = TN__ROW_OTHER, TN_OK; /* of several kinds: none of ours */
+            /* items of several kinds: no list of a snapshot */
+            return list->kind = TN__ROW_OTHER, TN_OK;
         build->items[list->start + list->count++] = item;
     }
     return TN_OK;
@@ -234,7 +236,7 @@ tn_status tn__build_stack(tn__build *build, const tn__pickle_value *value, uint3
     return TN_OK;
 }
 
-/* --- the maker --- */
+/* --- callbacks of the pickle reader --- */
 
 static tn_status build_make_list(tn__build *build, const tn__pickle_value *items, size_t count,
                                  uint64_t *number) {

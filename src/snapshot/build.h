@@ -1,9 +1,10 @@
-/* build.h - what a snapshot is made of while it is read: dicts and lists as rows of tables.
+/* build.h - builds the tables of a snapshot while its pickle is read.
  *
- * A pickle makes an empty dict, numbers it, and gives it its pairs later, up to a thousand at once.
- * By the keys of the first pairs a dict is known: a frame, an event, a block, a segment, the whole.
- * From then on it is a row of the table of its kind, and nothing else of it is kept. A list is
- * known by its first item. What is neither keeps its kind "other", and no memory.
+ * A pickle makes an empty dict, numbers it, and adds pairs to it later, up to a thousand at once.
+ * The keys of the first pairs identify the dict as a frame, an event, a block, a segment, or the
+ * whole snapshot. From then on it is a row in the table of that kind, and nothing else of it is
+ * stored. A list is identified by its first item. Other dicts and lists have the kind "other" and
+ * use no memory.
  */
 #ifndef TN_SNAPSHOT_BUILD_H
 #define TN_SNAPSHOT_BUILD_H
@@ -13,7 +14,7 @@
 #include "snapshot/pickle.h"
 #include "snapshot/stacks.h"
 
-/* Keys of dicts, and words that are values: their numbers as texts are these. */
+/* Keys of dicts, and words that are values. Their text numbers equal their positions here. */
 #define TN__SNAPSHOT_WORDS(X)                                                                      \
     X(ACTION, "action")                                                                            \
     X(ADDR, "addr")                                                                                \
@@ -42,7 +43,8 @@
     X(TRACES, "device_traces")                                                                     \
     X(KEY_COUNT, "") /* keys are above */                                                          \
     X(ALLOC, "alloc")                                                                              \
-    X(FREE, "free") /* of the earliest versions: requested and completed at once */                \
+    /* in the earliest versions: requested and completed in one event */                           \
+    X(FREE, "free")                                                                                \
     X(FREE_REQUESTED, "free_requested")                                                            \
     X(FREE_COMPLETED, "free_completed")                                                            \
     X(SEGMENT_ALLOC, "segment_alloc")                                                              \
@@ -63,7 +65,7 @@ enum {
 
 typedef enum tn__row_kind {
     TN__ROW_NEW,   /* empty so far */
-    TN__ROW_WAITS, /* a dict whose keys say nothing yet; its pairs are kept */
+    TN__ROW_WAITS, /* a dict of unknown kind; its pairs are stored */
     TN__ROW_OTHER,
     TN__ROW_FRAME,
     TN__ROW_EVENT,
@@ -71,22 +73,22 @@ typedef enum tn__row_kind {
     TN__ROW_SEGMENT,
     TN__ROW_PAST, /* an item of a block's history */
     TN__ROW_WHOLE,
-    TN__ROW_LIST,  /* of lists alone: lists */
-    TN__ROW_STACK, /* of lists alone: frames, stored; `start` is the stack */
+    TN__ROW_LIST,  /* only for lists: a list of lists */
+    TN__ROW_STACK, /* only for lists: frames stored as a stack; `start` is its number */
 } tn__row_kind;
 
 typedef struct tn__pair {
-    uint32_t key, next; /* next pair of the same dict; UINT32_MAX: none */
+    uint32_t key, next; /* index of the next pair of the same dict; UINT32_MAX: none */
     tn__pickle_value value;
 } tn__pair;
 
 typedef struct tn__list {
-    uint64_t start; /* of `count` items in build.items */
+    uint64_t start; /* the items are build.items[start, start + count) */
     uint32_t count;
     uint8_t kind, room_log; /* tn__row_kind of the items; room for 2^room_log */
 } tn__list;
 
-/* A block as it is read; where its dict has no frames, a history tells. */
+/* A block as it is read. If its dict has no frames, the history supplies them. */
 typedef struct tn__past {
     uint64_t requested;
     uint32_t stack;
@@ -98,7 +100,7 @@ typedef struct tn__build {
     tn__stacks stacks;
     uint64_t *dicts; /* row << 4 | kind */
     size_t dict_count, dict_room;
-    tn__list *lists; /* number 0: any list or tuple of what is not kept */
+    tn__list *lists; /* number 0: any list or tuple that is not stored */
     size_t list_count, list_room;
     uint32_t *items; /* rows, or numbers of lists */
     size_t item_count, item_room;
@@ -125,12 +127,12 @@ bool tn__build_init(tn__build *build, const tn_context *context);
 void tn__build_release(tn__build *build);
 tn__pickle_maker tn__build_maker(tn__build *build);
 
-/* fields.c: gives a row one pair. */
+/* fields.c: stores one pair in a row. */
 tn_status tn__build_set(tn__build *build, tn__row_kind kind, size_t row, uint32_t key,
                         const tn__pickle_value *value);
 /* A new row of a kind, with defaults. */
 tn_status tn__build_row(tn__build *build, tn__row_kind kind, size_t *row);
-/* The stack that a list of frames is, which it becomes for good. */
+/* Stores a list of frames as a stack; the list refers to the stack from then on. */
 tn_status tn__build_stack(tn__build *build, const tn__pickle_value *value, uint32_t *stack);
 
 #endif

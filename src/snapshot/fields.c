@@ -1,7 +1,7 @@
-/* fields.c - what each field of a snapshot's dicts means. Fields that are not here are left out. */
+/* fields.c - the meaning of each field of a snapshot's dicts. Other fields are ignored. */
 #include "snapshot/build.h"
 
-/* PyTorch has 32 streams of a priority on each device. */
+/* PyTorch has 32 streams for each priority on each device. */
 enum { FIELDS_STREAMS_MAX = 4096, FIELDS_CATEGORIES_MAX = 255 };
 
 static const char *fields_name(uint32_t key) {
@@ -119,7 +119,7 @@ static tn_status fields_state(tn__build *build, const tn__pickle_value *value, u
     return TN_OK;
 }
 
-/* Old files: what the block was given to, the last one first. */
+/* Old files: the requests that the block served, the latest first. */
 static tn_status fields_history(tn__build *build, tn_snapshot_block *block,
                                 const tn__pickle_value *value) {
     if (value->kind != TN__PICKLE_LIST) return TN_OK;
@@ -231,7 +231,7 @@ tn_status tn__build_set(tn__build *build, tn__row_kind kind, size_t row, uint32_
     }
 }
 
-/* One more row of a table; zero is the default of every field. */
+/* One more row of a table; the default of every field is zero. */
 #define FIELDS_GROW(build, what, row)                                                              \
     (*(row) = (build)->what##_count,                                                               \
      (build)->what##_count < UINT32_MAX - 1 &&                                                     \

@@ -1,22 +1,24 @@
-/* guess.c - what a stack tells: the line and the module that asked, and what it asked for.
+/* guess.c - infers from stacks the line and the module that allocated a block, and its category.
  *
- * PyTorch's profiler follows data: what optimizers change is a parameter, what backward makes for a
- * parameter is its gradient. A snapshot has stacks alone. But they say in which part of a step a
- * block was made and in which it was freed, and this tells most: what forward makes and does not
- * free is an activation. It is a guess, and reports call it so.
+ * PyTorch's profiler follows data: a tensor that an optimizer changes is a parameter, a tensor that
+ * the backward pass makes for a parameter is its gradient. A snapshot contains only stacks. But a
+ * stack shows in which part of a training step a block was allocated and freed, and that usually
+ * suffices: a block that the forward pass allocates and does not free is an activation. It is a
+ * guess, and reports call it that.
  *
- * Python's frames say most. Stacks may have C++ frames between them, or nothing else: the threads
- * that run backward have no Python at all, so that no stack, where others have one, is backward's.
+ * Python's frames are the most useful. Stacks may have C++ frames in between, or only those: the
+ * threads that run the backward pass have no Python frames. So if other blocks in a file have
+ * Python stacks, a block without one comes from the backward pass.
  */
 #include "snapshot/snapshot.h"
 
 #include <inttypes.h>
 
-enum {             /* where in a step: of tn__stack_facts.place */
+enum {             /* part of a training step: values of tn__stack_facts.place */
        PLACE_NONE, /* no frames at all */
        PLACE_OTHER,
-       PLACE_SETUP, /* a module is made, or moved to the device */
-       PLACE_INPUT, /* something is moved to the device by the program itself */
+       PLACE_SETUP, /* a module is created, or moved to the device */
+       PLACE_INPUT, /* the program itself moves data to the device */
        PLACE_FORWARD,
        PLACE_BACKWARD,
        PLACE_GRADIENT, /* a gradient is stored */
@@ -32,7 +34,7 @@ const char *tn_snapshot_guess_name(uint32_t guess) {
     return guess < TN_SNAPSHOT_GUESS_COUNT ? names[guess] : "";
 }
 
-#define GUESS_MODULE_MOST 8192u /* characters: a file may name one frame many times */
+#define GUESS_MODULE_MOST 8192u /* characters: a file may repeat one frame many times */
 #define GUESS_GENERATED "torch::autograd::generated::"
 
 /* --- frames --- */
@@ -58,7 +60,7 @@ static bool guess_is_torch(const char *file) {
            strncmp(file, "torch/", 6) == 0;
 }
 
-/* What one frame says of all stacks that have it; OTHER: nothing. */
+/* The place that one frame implies for all stacks that contain it; OTHER: none. */
 static int guess_place(const tn_snapshot_frame *frame) {
     const char *function = frame->function, *file = frame->file;
     if (!guess_is_python(frame)) {
@@ -88,7 +90,7 @@ static const char *guess_short(const char *file) {
     return last;
 }
 
-/* The number of a name, which is copied if it is new. */
+/* The number of a name; a new name is copied. */
 static bool guess_name(tn_snapshot_lives *lives, tn__names *known, const tn__text *text,
                        uint32_t *number) {
     const char *words = text->size > 0 ? text->data : "";
@@ -104,8 +106,8 @@ static bool guess_name(tn_snapshot_lives *lives, tn__names *known, const tn__tex
     return true;
 }
 
-/* Without Python: what autograd or a kernel is called, or the innermost that does not just get
- * memory. */
+/* For a stack without Python: a frame of autograd or of a kernel, otherwise the innermost frame
+ * that is not part of an allocator. */
 static const tn_snapshot_frame *guess_native(const tn_snapshot_frame *frames, uint32_t count) {
     const tn_snapshot_frame *kernel = NULL, *any = NULL;
     for (uint32_t i = 0; i < count; i++) {
@@ -120,8 +122,8 @@ static const tn_snapshot_frame *guess_native(const tn_snapshot_frame *frames, ui
     return kernel != NULL ? kernel : any != NULL ? any : count > 0 ? &frames[0] : NULL;
 }
 
-/* The frame that a line is about: the innermost of Python that is not PyTorch's, else of Python,
- * else a function of C++. */
+/* The frame for the line: the innermost Python frame outside PyTorch, else any Python frame, else a
+ * function of C++. */
 static const tn_snapshot_frame *guess_frame(const tn_snapshot_frame *frames, uint32_t count) {
     const tn_snapshot_frame *python = NULL;
     for (uint32_t i = 0; i < count; i++) {
@@ -132,7 +134,7 @@ static const tn_snapshot_frame *guess_frame(const tn_snapshot_frame *frames, uin
     return python != NULL ? python : guess_native(frames, count);
 }
 
-/* "ConvolutionBackward0::apply" of a function of C++ with its types. */
+/* Shortens a C++ function with its types, for example to "ConvolutionBackward0::apply". */
 static void guess_function(const char *function, tn__text *text) {
     const char *generated = strstr(function, GUESS_GENERATED);
     if (generated != NULL) function = generated + sizeof GUESS_GENERATED - 1;
@@ -152,7 +154,7 @@ static void guess_line(const tn_snapshot_frame *frame, tn__text *text) {
         guess_function(frame->function, text);
 }
 
-/* The forward functions that are open, from outside; where there is none, the file of the line. */
+/* The forward functions on the stack, from the outermost; without any, the file of the line. */
 static void guess_module(const tn_snapshot_frame *frames, uint32_t count,
                          const tn_snapshot_frame *line, tn__text *text) {
     text->size = 0;

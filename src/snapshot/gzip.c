@@ -1,10 +1,11 @@
-/* gzip.c - unpacks gzip (RFC 1952) and deflate (RFC 1951): some tools compress memory snapshots.
+/* gzip.c - unpacks gzip (RFC 1952) and deflate (RFC 1951), because some tools compress memory
+ * snapshots.
  *
- * Codes of each length are consecutive, so a symbol is decoded from the counts of codes by length
- * alone, bit by bit: no table that a file could make large. Every read and every copy is bounded;
- * the sum and the length at the end are checked. Snapshots of a gigabyte unpack in tens of seconds,
- * which is rare enough to do without a library. Source: RFC 1951, RFC 1952; the method of decoding
- * is that of M. Adler's puff.c (zlib).
+ * Codes of each length are consecutive, so a symbol is decoded bit by bit from the number of codes
+ * of each length. So no table is needed that a file could make large. Every read and every copy is
+ * bounded; checksum and length are verified at the end. A snapshot of a gigabyte takes tens of
+ * seconds, which is rare enough to do without a library.
+ * Source: RFC 1951, RFC 1952; the method of decoding is that of M. Adler's puff.c (zlib).
  */
 #include "snapshot/gzip.h"
 
@@ -16,9 +17,9 @@ typedef struct gzip_state {
     const tn_context *context;
     const uint8_t *from;
     size_t size, at;
-    uint32_t bits, bit_count; /* read and not yet used */
+    uint32_t bits, bit_count; /* bits that were read and not used yet */
     uint8_t *to;
-    size_t made, room, member; /* member: where the output of this one begins */
+    size_t made, room, member; /* member: where the output of the current member begins */
     tn_error *error;
 } gzip_state;
 
@@ -51,13 +52,13 @@ static tn_status gzip_put(gzip_state *it, uint8_t byte) {
 
 /* --- codes --- */
 
-/* From lengths [count]; incomplete codes are allowed of one symbol alone. */
+/* From lengths [count]; a code may be incomplete only if it has a single symbol. */
 static bool gzip_code_make(gzip_code *code, const uint8_t *lengths, uint32_t count) {
     uint16_t offset[GZIP_BITS_MOST + 1] = {0};
     int32_t left = 1;
     memset(code, 0, sizeof *code);
     for (uint32_t i = 0; i < count; i++) code->count[lengths[i]]++;
-    if (code->count[0] == count) return true; /* no codes: used nowhere */
+    if (code->count[0] == count) return true; /* no codes: never used */
     for (uint32_t bits = 1; bits <= GZIP_BITS_MOST; bits++) {
         left = 2 * left - code->count[bits];
         if (left < 0) return false;
@@ -133,11 +134,12 @@ static tn_status gzip_fixed(gzip_state *it) {
         lengths[i] = i < 144 ? 8 : i < 256 ? 9 : i < 280 ? 7 : 8;
     (void)gzip_code_make(&letters, lengths, GZIP_SYMBOLS);
     memset(lengths, 5, GZIP_DISTANCES);
-    (void)gzip_code_make(&distances, lengths, GZIP_DISTANCES); /* incomplete, by the standard */
+    /* incomplete, as the standard says */
+    (void)gzip_code_make(&distances, lengths, GZIP_DISTANCES);
     return gzip_compressed(it, &letters, &distances);
 }
 
-/* Lengths of both codes, themselves in a code. */
+/* The lengths of both codes, which are themselves coded. */
 static tn_status gzip_lengths(gzip_state *it, const gzip_code *code, uint8_t *lengths,
                               uint32_t count) {
     for (uint32_t i = 0; i < count;) {
@@ -274,7 +276,7 @@ tn_status tn__gzip_read(const tn_context *context, const void *bytes, size_t siz
     gzip_state it = {.context = context, .from = bytes, .size = size, .error = error};
     tn_status status = TN_OK;
     while (status == TN_OK && it.at < size) {
-        bool padding = it.at > 0 && it.from[it.at] == 0; /* tapes fill up with zeros */
+        bool padding = it.at > 0 && it.from[it.at] == 0; /* tapes are padded with zeros */
         if (padding) it.at++;
         if (!padding) status = gzip_member(&it);
     }

@@ -1,4 +1,4 @@
-/* gzip.h - files that are compressed by gzip, unpacked in memory. */
+/* gzip.h - unpacks files compressed by gzip, in memory. */
 #ifndef TN_SNAPSHOT_GZIP_H
 #define TN_SNAPSHOT_GZIP_H
 
@@ -7,8 +7,8 @@
 bool tn__gzip_is(const void *bytes, size_t size);
 
 /* Unpacks all members. `*made` [*made_room] belongs to the caller: tn__free(context, *made,
- * *made_room). Errors: E_INVALID with the byte (truncated, damaged, another sum than the file's),
- * E_NO_MEMORY. On failure nothing is made. Cost: O(size + made); made is at most 1032 times size.
+ * *made_room). Errors: E_INVALID with the byte (truncated, damaged, wrong checksum), E_NO_MEMORY.
+ * On failure nothing is allocated. Cost: O(size + made); made is at most 1032 times size.
  */
 tn_status tn__gzip_read(const tn_context *context, const void *bytes, size_t size, uint8_t **made,
                         size_t *made_size, size_t *made_room, tn_error *error);

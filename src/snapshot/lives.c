@@ -1,16 +1,18 @@
-/* lives.c - from requests to lives: who had which bytes from when to when.
+/* lives.c - computes live ranges from allocation events: the bytes of each block, and from when to
+ * when it was in use.
  *
- * One walk over the ring with a map from addresses to the blocks that live there. What is freed and
- * not in the map was there before the ring began; so was what the segments call in use at the end
- * and nobody asked for. With it the sums of all times are known: the walk counts from 0, and the
- * bytes that were there before are added at the end.
+ * One walk over the ring of events keeps a map from addresses to live blocks. A block that is freed
+ * but is not in the map existed before the ring began. So did a block that the segments list as in
+ * use at the end but that no event allocated. Once these are known the total at each time is known:
+ * the walk counts from 0, and the bytes that existed before are added at the end.
  */
 #include "snapshot/snapshot.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Addresses to lives, open addressing; the hash is keyed, so that a file cannot choose it. */
+/* Addresses to lives, by open addressing. The hash is keyed, so that a file cannot cause
+ * collisions. */
 typedef struct lives_map {
     uint64_t *addresses;
     uint32_t *lives; /* LIVES_NONE: the slot is empty */
@@ -22,7 +24,7 @@ typedef struct lives_map {
 typedef struct lives_walk {
     tn_snapshot_lives *made;
     lives_map map;
-    int64_t requested, most; /* since the ring began */
+    int64_t requested, most; /* relative to the beginning of the ring */
     int64_t reserved, reserved_most;
     tn_error *error;
 } lives_walk;
@@ -40,7 +42,7 @@ void tn__snapshot_wrong(tn_snapshot_lives *lives, uint64_t *count, const char *f
 /* --- the map --- */
 
 static size_t lives_slot(const lives_map *map, uint64_t address) {
-    uint64_t hash = address ^ map->key; /* high bits must reach the low ones before a product */
+    uint64_t hash = address ^ map->key; /* brings high bits down before the multiplication */
     hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93u;
     hash = (hash ^ hash >> 29) * 0x9e3779b97f4a7c15u;
     return (size_t)((hash ^ hash >> 32) & (map->room - 1));
@@ -87,7 +89,8 @@ static bool lives_map_add(const tn_context *context, lives_map *map, uint64_t ad
     return true;
 }
 
-/* Takes an address out; what was pushed on by it moves back, so that no marks are left. */
+/* Removes an address. Entries that were displaced by it move back, so no deletion marks are
+ * needed. */
 static void lives_map_remove(lives_map *map, uint64_t address) {
     size_t hole = lives_slot(map, address), mask = map->room - 1;
     while (map->addresses[hole] != address || map->lives[hole] == LIVES_NONE)
@@ -123,7 +126,7 @@ static void lives_end(lives_walk *walk, uint32_t number, const tn_snapshot_event
     if (event->action != TN_SNAPSHOT_FREE_COMPLETED)
         life->freed = 0;
     else if (event->stack != 0)
-        life->freed = event->stack; /* else who asked for it */
+        life->freed = event->stack; /* otherwise it keeps the stack of the free request */
     lives_map_remove(&walk->map, life->address);
     walk->requested -= (int64_t)life->size;
 }
@@ -152,7 +155,7 @@ static tn_status lives_alloc(lives_walk *walk, const tn_snapshot_event *event, u
 static tn_status lives_free(lives_walk *walk, const tn_snapshot_event *event, uint32_t time) {
     tn_snapshot_lives *made = walk->made;
     uint32_t number = lives_map_find(&walk->map, event->address);
-    if (number == LIVES_NONE) { /* it was there before the ring began */
+    if (number == LIVES_NONE) { /* the block existed before the ring began */
         tn_snapshot_life life = {.address = event->address,
                                  .size = event->size,
                                  .last = time,
@@ -174,7 +177,7 @@ static tn_status lives_free(lives_walk *walk, const tn_snapshot_event *event, ui
 /* From now on the block waits until no stream uses it. */
 static void lives_ask(lives_walk *walk, const tn_snapshot_event *event, uint32_t time) {
     uint32_t number = lives_map_find(&walk->map, event->address);
-    if (number == LIVES_NONE) return; /* it was there before, and nothing is known of it */
+    if (number == LIVES_NONE) return; /* existed before, and nothing is known of it */
     walk->made->lives[number].asked = time;
     walk->made->lives[number].freed = event->stack;
 }
@@ -212,7 +215,7 @@ static tn_status lives_event(lives_walk *walk, const tn_snapshot_event *event, u
     return TN_OK;
 }
 
-/* Sums must be numbers: sizes of a file that add up to 2^62 are none of any device. */
+/* Sums must not overflow; no device has sizes that add up to 2^62. */
 static tn_status lives_check_sums(const tn_snapshot_event *events, uint64_t count,
                                   tn_error *error) {
     uint64_t sum = 0;
@@ -221,7 +224,7 @@ static tn_status lives_check_sums(const tn_snapshot_event *events, uint64_t coun
     TN_FAIL(error, TN_E_INVALID, "the sizes of all events add up to more than 2^62 bytes");
 }
 
-/* --- the end: what the segments say --- */
+/* --- the end: blocks in the segments --- */
 
 static tn_status lives_at_end(lives_walk *walk, const tn_snapshot_segment *segment,
                               const tn_snapshot_block *block, uint32_t now) {
@@ -237,7 +240,7 @@ static tn_status lives_at_end(lives_walk *walk, const tn_snapshot_segment *segme
         life->after = true;
         life->last = now + 1;
         life->waiting = block->state == TN_SNAPSHOT_PENDING_FREE;
-        /* a file recorded with context="state" has stacks in the blocks alone */
+        /* a file recorded with context="state" has stacks only in its blocks */
         if (life->stack == 0) life->stack = block->stack;
         if (!life->waiting) life->asked = life->freed = 0;
         lives_map_remove(&walk->map, block->address);
@@ -254,7 +257,7 @@ static tn_status lives_at_end(lives_walk *walk, const tn_snapshot_segment *segme
     return lives_add(walk, &life, &number);
 }
 
-/* What is left in the map lives on by the ring alone. */
+/* Blocks left in the map are in use at the end according to the events alone. */
 static void lives_left(lives_walk *walk, uint32_t now, bool has_segments) {
     tn_snapshot_lives *made = walk->made;
     for (size_t i = 0; i < walk->map.room; i++) {
@@ -295,7 +298,7 @@ static tn_status lives_segments(lives_walk *walk, uint32_t now) {
     return TN_OK;
 }
 
-/* Counts become bytes: what was there before is known now. */
+/* Totals: the bytes that existed before the ring are known now. */
 static void lives_sum(lives_walk *walk) {
     tn_snapshot_lives *made = walk->made;
     tn_snapshot_facts *facts = &made->facts;

@@ -1,11 +1,11 @@
-/* pickle.c - the machine of Python's pickles: pickle.h says what it knows and what not.
+/* pickle.c - an interpreter for Python's pickles that only accepts data; pickle.h lists its limits.
  *
- * Lengths that the file claims are compared with the bytes that are left before anything is done
- * with them, and numbers of the memo with the size of the file, which has a byte and more for each:
- * a short file cannot ask for much memory. Nothing recurs.
+ * A length in the file is compared with the bytes left before it is used. A memo number is compared
+ * with the size of the file, because each entry takes at least one byte. So a short file cannot
+ * cause a large allocation. Nothing is recursive.
  *
- * Source: the comments of pickletools.py of Python 3 (PEP 307, 3154, 574), by observation of what
- * CPython writes; PyTorch's MemoryViz.js, which reads fewer of them.
+ * Source: the comments of pickletools.py of Python 3 (PEP 307, 3154, 574), and output of CPython;
+ * PyTorch's MemoryViz.js, which reads fewer opcodes.
  */
 #include "snapshot/pickle.h"
 
@@ -23,7 +23,7 @@ typedef struct pickle_machine {
     size_t depth, stack_room;
     size_t *marks; /* depths */
     size_t mark_count, mark_room;
-    uint8_t *kinds; /* of the memo; PICKLE_UNSET: nothing there */
+    uint8_t *kinds; /* of the memo; PICKLE_UNSET: no value */
     uint64_t *words;
     size_t memo_count, kind_room, word_room; /* the highest number + 1 */
     tn_error *error;
@@ -47,7 +47,7 @@ static tn_status pickle_take(pickle_machine *machine, uint64_t count, const uint
     return TN_OK;
 }
 
-/* An unsigned integer of 1 to 8 bytes, the low one first. */
+/* An unsigned integer of 1 to 8 bytes, low byte first. */
 static tn_status pickle_unsigned(pickle_machine *machine, uint32_t width, uint64_t *value) {
     const uint8_t *bytes = NULL;
     TN_TRY(pickle_take(machine, width, &bytes));
@@ -72,7 +72,7 @@ static inline tn_status pickle_push(pickle_machine *machine, tn__pickle_kind kin
     return TN_OK;
 }
 
-/* Values above the last mark. */
+/* The number of values above the last mark. */
 static size_t pickle_above(const pickle_machine *machine) {
     return machine->depth - (machine->mark_count ? machine->marks[machine->mark_count - 1] : 0);
 }
@@ -96,10 +96,10 @@ static tn_status pickle_mark(pickle_machine *machine, uint32_t number, tn__pickl
     return TN_OK;
 }
 
-/* Takes the last mark away: *count values lie above where it was. */
+/* Removes the last mark: *count values lie above its position. */
 static tn_status pickle_unmark(pickle_machine *machine, uint32_t *count) {
     if (machine->mark_count == 0) PICKLE_FAIL(machine, "no mark is open");
-    *count = (uint32_t)pickle_above(machine); /* the stack is no deeper */
+    *count = (uint32_t)pickle_above(machine); /* fits: the stack is at most that deep */
     machine->mark_count--;
     return TN_OK;
 }
@@ -149,7 +149,7 @@ static tn_status pickle_get(pickle_machine *machine, uint32_t width, tn__pickle_
 
 /* --- atoms --- */
 
-/* Text or bytes, whose length is the next `width` bytes. */
+/* Text or bytes; the next `width` bytes are the length. */
 static tn_status pickle_text(pickle_machine *machine, uint32_t width, tn__pickle_kind kind) {
     uint64_t size = 0;
     uint32_t number = 0;
@@ -172,7 +172,7 @@ static tn_status pickle_constant(pickle_machine *machine, uint32_t number, tn__p
     return pickle_push(machine, kind, number);
 }
 
-/* LONG1, LONG4: two's complement of any length, the low byte first. */
+/* LONG1, LONG4: two's complement of any length, low byte first. */
 static tn_status pickle_long(pickle_machine *machine, uint32_t width, tn__pickle_kind kind) {
     (void)kind;
     uint64_t size = 0, word = 0;
@@ -180,7 +180,7 @@ static tn_status pickle_long(pickle_machine *machine, uint32_t width, tn__pickle
     TN_TRY(pickle_unsigned(machine, width, &size));
     if (width == 4 && size > INT32_MAX) PICKLE_FAIL(machine, "an integer of a negative length");
     TN_TRY(pickle_take(machine, size, &bytes));
-    /* bytes that only repeat the sign say nothing */
+    /* leading bytes that only repeat the sign are dropped */
     while (size > 1 && (bytes[size - 1] == 0 || bytes[size - 1] == 255) &&
            (bytes[size - 1] ^ bytes[size - 2]) < 128)
         size--;
@@ -203,13 +203,13 @@ static tn_status pickle_real(pickle_machine *machine, uint32_t width, tn__pickle
     uint64_t word = 0;
     TN_TRY(pickle_take(machine, width, &bytes));
     for (uint32_t i = 0; i < width; i++)
-        word = word << 8 | bytes[i]; /* the only thing that is high first */
+        word = word << 8 | bytes[i]; /* a big-endian number, the only one in the format */
     return pickle_push(machine, kind, word);
 }
 
 /* --- containers --- */
 
-/* In place of the `count` values on top: one container, of them if it is a tuple. */
+/* Replaces the `count` values on top by one container. A tuple contains them. */
 static tn_status pickle_make(pickle_machine *machine, uint32_t count, tn__pickle_kind kind) {
     uint64_t word = 0;
     const tn__pickle_maker *maker = machine->maker;
@@ -220,7 +220,7 @@ static tn_status pickle_make(pickle_machine *machine, uint32_t count, tn__pickle
     return pickle_push(machine, kind, word);
 }
 
-/* The `count` values on top go into the container below them. */
+/* Adds the `count` values on top to the container below them. */
 static tn_status pickle_add(pickle_machine *machine, uint32_t count, tn__pickle_kind kind) {
     const tn__pickle_maker *maker = machine->maker;
     TN_TRY(pickle_need(machine, count + 1));
@@ -241,7 +241,7 @@ static tn_status pickle_add_marked(pickle_machine *machine, uint32_t number, tn_
     return pickle_add(machine, count, kind);
 }
 
-/* LIST and DICT: made of what lies above the mark. */
+/* LIST and DICT: made of the values above the mark. */
 static tn_status pickle_make_marked(pickle_machine *machine, uint32_t number,
                                     tn__pickle_kind kind) {
     uint32_t count = number;
@@ -260,7 +260,7 @@ static tn_status pickle_make_marked(pickle_machine *machine, uint32_t number,
     return pickle_push(machine, kind, word);
 }
 
-/* POP and POP_MARK: picklers take a tuple back that turns out to be in itself. */
+/* POP and POP_MARK: picklers use them if a tuple turns out to contain itself. */
 static tn_status pickle_drop(pickle_machine *machine, uint32_t count, tn__pickle_kind kind) {
     (void)kind;
     TN_TRY(pickle_need(machine, count));
@@ -277,7 +277,7 @@ static tn_status pickle_drop_marked(pickle_machine *machine, uint32_t number,
 
 /* --- the loop --- */
 
-/* What is refused, by name: people who see it should know what they were given. */
+/* Names of refused opcodes, so that users learn what the file contains. */
 static const char *const pickle_code[256] = {
     ['c'] = "GLOBAL",        ['R'] = "REDUCE", ['b'] = "BUILD",     ['i'] = "INST",
     ['o'] = "OBJ",           ['P'] = "PERSID", ['Q'] = "BINPERSID", [0x81] = "NEWOBJ",
@@ -308,7 +308,7 @@ static tn_status pickle_protocol(pickle_machine *machine, uint32_t width, tn__pi
     return TN_OK;
 }
 
-/* A frame says how many bytes follow that may be read at once: all of them must be there. */
+/* A frame states how many bytes follow that may be read at once; all of them must exist. */
 static tn_status pickle_frame(pickle_machine *machine, uint32_t width, tn__pickle_kind kind) {
     uint64_t size = 0;
     (void)kind;
@@ -321,11 +321,11 @@ static tn_status pickle_frame(pickle_machine *machine, uint32_t width, tn__pickl
 
 typedef struct pickle_row {
     tn_status (*act)(pickle_machine *machine, uint32_t number, tn__pickle_kind kind);
-    uint32_t number; /* bytes behind the opcode, or values that it takes */
+    uint32_t number; /* bytes after the opcode, or values that it uses */
     tn__pickle_kind kind;
 } pickle_row;
 
-/* All that is known. STOP is seen by the loop. */
+/* All known opcodes. The loop handles STOP. */
 /* clang-format off */
 static const pickle_row pickle_rows[256] = {
     [PICKLE_PROTO] = {pickle_protocol, 1, 0},           [0x95] = {pickle_frame, 8, 0},
@@ -356,7 +356,7 @@ static const pickle_row pickle_rows[256] = {
 
 static tn_status pickle_run(pickle_machine *machine, tn__pickle_value *value) {
     if (!tn__reserve(machine->context, &machine->stack, &machine->stack_room, 1,
-                     sizeof *machine->stack)) /* none of its places is NULL */
+                     sizeof *machine->stack)) /* so that no pointer is NULL */
         return tn__no_memory(machine->error, "the stack of a pickle");
     for (;;) {
         const uint8_t *opcode = NULL;

@@ -1,12 +1,12 @@
-/* pickle.h - the machine of Python's pickles, as far as data goes: no code, no classes.
+/* pickle.h - an interpreter for Python's pickles that accepts data only: no code, no classes.
  *
- * A pickle is a program for a machine with a stack, marks in it, and numbered copies of what was on
- * top (the memo). Of its opcodes those are known that make numbers, texts, lists, dicts and tuples,
- * in protocols 2 to 5. All others are refused with their byte: GLOBAL and REDUCE, which name
- * functions and call them, are the reason why pickles are feared.
+ * A pickle is a program for a machine with a stack, marks in the stack, and numbered copies of
+ * values (the memo). This machine knows the opcodes for numbers, texts, lists, dicts and tuples, in
+ * protocols 2 to 5. It refuses all others and reports their byte. GLOBAL and REDUCE, which name
+ * functions and call them, make pickles dangerous.
  *
- * The machine makes no containers itself. It asks its maker, who may keep of them what it likes:
- * snapshot files hold 10^7 dicts, of which each is one row of a table.
+ * The machine makes no containers itself. It calls its maker, which decides what to store: snapshot
+ * files hold 10^7 dicts, and each becomes one row of a table.
  */
 #ifndef TN_SNAPSHOT_PICKLE_H
 #define TN_SNAPSHOT_PICKLE_H
@@ -21,35 +21,35 @@ typedef enum tn__pickle_kind {
     TN__PICKLE_BIG,      /* any other integer: a text of its bytes, two's complement, low first */
     TN__PICKLE_REAL,
     TN__PICKLE_TEXT,
-    TN__PICKLE_BYTES, /* a text as well */
-    TN__PICKLE_LIST,  /* from here on what the maker made */
+    TN__PICKLE_BYTES, /* stored as a text too */
+    TN__PICKLE_LIST,  /* values from here on come from the maker */
     TN__PICKLE_DICT,
     TN__PICKLE_TUPLE,
 } tn__pickle_kind;
 
 typedef struct tn__pickle_value {
     tn__pickle_kind kind;
-    uint64_t word; /* the integer; the bits of the real; the number of the text; the maker's own */
+    uint64_t word; /* an integer; the bits of a real; a text's number; the maker's value */
 } tn__pickle_value;
 
-/* Who makes containers. Items of a dict are pairs: key, value, key, value. */
+/* The maker of containers. Items of a dict are pairs: key, value, key, value. */
 typedef struct tn__pickle_maker {
     void *self;
-    /* A list or a dict, empty; a tuple with its items. */
+    /* Makes an empty list or dict, or a tuple with its items. */
     tn_status (*make)(void *self, tn__pickle_kind kind, const tn__pickle_value *items, size_t count,
                       uint64_t *word, tn_error *error);
-    /* More items for a list, or pairs for a dict. `count` counts values: two for a pair. */
+    /* Adds items to a list, or pairs to a dict. `count` counts values: two for a pair. */
     tn_status (*add)(void *self, const tn__pickle_value *container, const tn__pickle_value *items,
                      size_t count, tn_error *error);
 } tn__pickle_maker;
 
 typedef struct tn__pickle_text {
-    const char *bytes; /* in the file; no NUL behind it */
+    const char *bytes; /* in the file; without a NUL at the end */
     size_t size;
 } tn__pickle_text;
 
-/* Texts by number: equal ones have one, whatever the file does. They lie in the file, which must
- * live as long. */
+/* Texts by number; equal texts have the same number. They point into the file, which must live as
+ * long. */
 typedef struct tn__pickle_texts {
     const tn_context *context;
     tn__names names;
@@ -58,16 +58,17 @@ typedef struct tn__pickle_texts {
 } tn__pickle_texts;
 void tn__pickle_texts_init(tn__pickle_texts *texts, const tn_context *context);
 void tn__pickle_texts_release(tn__pickle_texts *texts);
-/* The number of a text, added if it is new. False: no memory. */
+/* The number of a text, added if it is new. False: out of memory. */
 bool tn__pickle_texts_add(tn__pickle_texts *texts, const char *bytes, size_t size,
                           uint32_t *number);
 
-/* Reads one pickle from the front of `bytes`; what lies behind its STOP is not looked at.
+/* Reads one pickle from the front of `bytes`; bytes after its STOP are ignored.
  *
- * Memory: 16 bytes for each value on the stack (at most 2^22) and 9 for each in the memo (no more
- * than the file has bytes), and the texts.
- * Errors: E_INVALID (truncated, an opcode that is not known or would run code, what no pickler
- * writes) with the byte in error->where; E_UNSUPPORTED (the stack), E_NO_MEMORY; the maker's.
+ * Memory: 16 bytes for each value on the stack (at most 2^22), 9 for each in the memo (at most one
+ * entry for each byte of the file), and the texts.
+ * Errors: E_INVALID (truncated, an opcode that is unknown or would run code, a sequence that no
+ * pickler writes) with the byte in error->where; E_UNSUPPORTED (the stack), E_NO_MEMORY; the
+ * maker's.
  * Cost: O(size). */
 tn_status tn__pickle_read(const char *name, const uint8_t *bytes, size_t size,
                           tn__pickle_texts *texts, const tn__pickle_maker *maker,

@@ -1,17 +1,17 @@
-/* serve.c - the requests of a snapshot for pools and planners.
+/* serve.c - converts a snapshot into requests for pools and planners.
  *
- * What was there before the ring began is asked for first, in the order of addresses: nobody knows
- * in which order it really was. Each later event is one request; events of segments and marks are
- * none, but where the file's own allocator gave segments back (empty_cache(), or before it ran out
- * of memory), a pool is told to do the same.
+ * Blocks that existed before the ring began are requested first, by address, because their real
+ * order is unknown. Each later event is one request. Events of segments and marks are not requests.
+ * But where the file's own allocator freed segments (empty_cache(), or before it ran out of
+ * memory), a pool is asked to do the same.
  */
 #include "snapshot/snapshot.h"
 
 typedef struct serve_order {
-    tn__sort_item *before; /* lives that were there before, by address; key: the address */
+    tn__sort_item *before; /* lives that existed before, by address; key: the address */
     size_t before_count;
     uint32_t *ends; /* [times], the first life that ends there; SERVE_NONE: none */
-    uint32_t *next; /* [lives], another one that ends at the same time */
+    uint32_t *next; /* [lives], the next one that ends at the same time */
     size_t times;
 } serve_order;
 #define SERVE_NONE UINT32_MAX
@@ -23,7 +23,7 @@ static void serve_release(const tn_snapshot_lives *lives, serve_order *order) {
     tn__free(context, order->before, (order->before_count + 1) * sizeof *order->before);
 }
 
-/* Lives begin in their order but for those from before, so that ends alone need a list. */
+/* Lives begin in order of their numbers, except those from before. So only the ends need a list. */
 static bool serve_prepare(const tn_snapshot_lives *lives, serve_order *order) {
     const tn_context *context = &lives->context;
     order->times = (size_t)lives->facts.event_count + 2;
@@ -43,7 +43,7 @@ static bool serve_prepare(const tn_snapshot_lives *lives, serve_order *order) {
     return tn__sort_items(context, order->before, order->before_count);
 }
 
-/* What to do with each request, in order. */
+/* Callbacks for each request, in order. */
 typedef struct serve_visitor {
     void *self;
     tn_status (*begin)(void *self, uint32_t life, tn_error *error);
@@ -59,7 +59,7 @@ static tn_status serve_visit(const tn_snapshot_lives *lives, const serve_visitor
     tn_status status = serve_prepare(lives, &order) ? TN_OK : tn__no_memory(error, "a snapshot");
     for (size_t i = 0; i < order.before_count && status == TN_OK; i++)
         status = visitor->begin(visitor->self, order.before[i].id, error);
-    size_t next = 0; /* life that begins next */
+    size_t next = 0; /* the next life to begin */
     for (uint64_t i = 0; i < count && status == TN_OK; i++) {
         uint32_t time = (uint32_t)i + 1;
         bool gives = events[i].action == TN_SNAPSHOT_SEGMENT_FREE ||
@@ -89,7 +89,7 @@ typedef struct serve_recorder {
     size_t label_count, label_room;
 } serve_recorder;
 
-/* Lives of one stack and one guess have one label. */
+/* Lives with the same stack and guess share a label. */
 static tn_status serve_label(serve_recorder *recorder, const tn_snapshot_life *life,
                              uint32_t *label, tn_error *error) {
     const tn_snapshot_lives *lives = recorder->lives;
@@ -159,7 +159,7 @@ tn_status tn_snapshot_trace(const tn_snapshot_lives *lives, tn_pool_trace **trac
     return status;
 }
 
-/* --- by a pool --- */
+/* --- from a pool --- */
 
 typedef struct serve_pool {
     const tn_snapshot_lives *lives;

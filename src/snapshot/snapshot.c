@@ -1,7 +1,7 @@
-/* snapshot.c - a snapshot from a file: read into tables, then put in order.
+/* snapshot.c - loads a snapshot from a file: reads it into tables, then puts them in order.
  *
- * Source: PyTorch, torch/cuda/memory.py and torch/csrc/cuda/memory_snapshot.cpp for the dicts of
- * today; torch 1.13 and 2.0 for those before.
+ * Source: PyTorch, torch/cuda/memory.py and torch/csrc/cuda/memory_snapshot.cpp for today's dicts;
+ * torch 1.13 and 2.0 for earlier ones.
  */
 #include "snapshot/snapshot.h"
 
@@ -12,8 +12,9 @@
 
 /* --- putting in order --- */
 
-/* The list of a number, which must hold rows of one kind, or nothing. It is given away once: one
- * list as the blocks of a million segments would be memory that no file has to pay for. */
+/* Takes the list with this number, which must hold rows of one kind or be empty. A list can be
+ * taken only once: otherwise one list could serve as the blocks of a million segments and cost
+ * memory that is not in the file. */
 static tn_status snapshot_list(tn__build *build, uint64_t number, tn__row_kind kind,
                                const char *what, tn__list *list) {
     *list = build->lists[number];
@@ -25,11 +26,11 @@ static tn_status snapshot_list(tn__build *build, uint64_t number, tn__row_kind k
     return TN_OK;
 }
 
-/* The blocks of a segment, behind those of the segments before. */
+/* Appends the blocks of a segment to those of the segments before. */
 static tn_status snapshot_blocks(tn_snapshot *snapshot, tn__build *build,
                                  tn_snapshot_segment *segment) {
     tn__list list = {0};
-    if (segment->first_block == 0) return TN_OK; /* it has none */
+    if (segment->first_block == 0) return TN_OK; /* it has no blocks */
     TN_TRY(snapshot_list(build, segment->first_block, TN__ROW_BLOCK, "blocks of a segment", &list));
     segment->first_block = snapshot->block_count;
     segment->block_count = list.count;
@@ -37,7 +38,7 @@ static tn_status snapshot_blocks(tn_snapshot *snapshot, tn__build *build,
     for (uint32_t i = 0; i < list.count; i++) {
         tn_snapshot_block *block = &snapshot->blocks[snapshot->block_count++];
         *block = build->blocks[build->items[list.start + i]];
-        if (block->address == 0) block->address = at; /* old files leave it out */
+        if (block->address == 0) block->address = at; /* old files omit it */
         at = tn__add_sat(block->address, block->size);
     }
     return TN_OK;
@@ -56,7 +57,7 @@ static tn_status snapshot_segments(tn_snapshot *snapshot, tn__build *build) {
         blocks += build->lists[snapshot->segments[i].first_block].count;
     }
     snapshot->segment_count = list.count;
-    if (blocks > build->item_count) /* before there is memory for them */
+    if (blocks > build->item_count) /* checked before memory is allocated */
         TN_FAIL(build->error, TN_E_INVALID, "a list of blocks is used twice");
     if (blocks > UINT32_MAX - 1) TN_FAIL(build->error, TN_E_UNSUPPORTED, "more than 2^32 blocks");
     snapshot->blocks =
@@ -67,7 +68,7 @@ static tn_status snapshot_segments(tn_snapshot *snapshot, tn__build *build) {
     return TN_OK;
 }
 
-/* The events of a list: mostly rows one after the other, and already where they should be. */
+/* The events of a list: usually consecutive rows that are already in place. */
 static tn_status snapshot_trace(tn_snapshot *snapshot, const tn__build *build, const tn__list *list,
                                 tn__trace_range *range) {
     const uint32_t *rows = build->items + list->start;
@@ -108,14 +109,14 @@ static tn_status snapshot_devices(tn_snapshot *snapshot, tn__build *build) {
     return TN_OK;
 }
 
-/* --- words: the file goes away, so they are copied --- */
+/* --- words: copied, because the file will be closed --- */
 
 #define SNAPSHOT_WORD_MOST 4096u
 
 static const char *snapshot_word(tn_snapshot *snapshot, const tn__build *build, uint32_t number) {
     if (snapshot->words[number] == NULL) {
         const tn__pickle_text *text = &build->texts.texts[number];
-        /* a path says most at its end; a name that is longer would cost at each of its uses */
+        /* the end of a path is its most useful part; longer names would cost at each use */
         size_t cut = text->size > SNAPSHOT_WORD_MOST ? text->size - SNAPSHOT_WORD_MOST : 0;
         snapshot->words[number] =
             tn__arena_string(&snapshot->arena, text->bytes + cut, text->size - cut);
@@ -144,7 +145,7 @@ static bool snapshot_words(tn_snapshot *snapshot, const tn__build *build) {
 
 /* --- the whole --- */
 
-/* The dict of today, or the list of segments that it once was. */
+/* Today's dict, or the list of segments of early versions. */
 static tn_status snapshot_whole(tn__build *build, const tn__pickle_value *value) {
     bool is_known = build->segment_list != UINT64_MAX || build->trace_list != UINT64_MAX;
     if (value->kind == TN__PICKLE_DICT && is_known &&
@@ -181,7 +182,7 @@ static tn_status snapshot_finish(tn_snapshot *snapshot, tn__build *build,
     return TN_OK;
 }
 
-/* Files that are no pickles, and what to do with them. */
+/* Recognises files that are not pickles, and says what to do with them. */
 static tn_status snapshot_sort(const void *bytes, size_t size, tn_error *error) {
     static const struct {
         const char *begins;

@@ -6,7 +6,7 @@
 
 #include "snapshot/stacks.h"
 
-typedef struct tn__trace_range { /* of the events of one device */
+typedef struct tn__trace_range { /* range of the events of one device */
     uint64_t first, count;
 } tn__trace_range;
 
@@ -27,10 +27,10 @@ struct tn_snapshot {
     size_t stream_count, stream_room;
     const char **categories; /* number 0: "" */
     size_t category_count;
-    tn__arena arena; /* of words, categories, segments, blocks, devices */
+    tn__arena arena; /* for words, categories, segments, blocks, devices */
 };
 
-/* What is known of a stack. */
+/* Facts inferred from a stack. */
 typedef struct tn__stack_facts {
     uint32_t line, module; /* names of groups */
     uint8_t place;         /* guess.c */
@@ -45,20 +45,20 @@ struct tn_snapshot_lives {
     uint64_t reserved_first; /* bytes of segments before the ring began */
     tn_snapshot_facts facts;
     tn__stack_facts *stacks; /* [stacks of the snapshot] */
-    const char **names;      /* of groups; each differs */
+    const char **names;      /* names of groups, all different */
     size_t name_count, name_room;
-    tn__arena arena; /* of stacks and of the names' letters */
+    tn__arena arena; /* for facts of stacks and for names */
 };
 
 /* guess.c: lines, modules and places of all stacks. Cost: O(frames of all stacks). */
 tn_status tn__snapshot_judge(tn_snapshot_lives *lives, tn_error *error);
-/* What a life is for, by who asked for it, who freed it, and when. */
+/* The category of a block, from the stacks that allocated and freed it, and the times. */
 tn_snapshot_guess tn__snapshot_guess(const tn_snapshot_lives *lives, const tn_snapshot_life *life);
 
-/* agree.c: whether the segments hold what their numbers say, and what the device was asked for can
- * have been. `reserved` is what the events took from the device less what they gave back. */
+/* agree.c: checks that segments match their numbers, and that requests to the device are possible.
+ * `reserved`: bytes that the events took from the device less the bytes they returned. */
 tn_status tn__snapshot_agree(tn_snapshot_lives *lives, int64_t reserved, tn_error *error);
-/* Notes the first thing that is wrong. */
+/* Counts an inconsistency, and stores the message of the first one. */
 void tn__snapshot_wrong(tn_snapshot_lives *lives, uint64_t *count, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

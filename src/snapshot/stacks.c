@@ -1,8 +1,8 @@
-/* stacks.c - frames and stacks by number, in two tables with open addressing. */
+/* stacks.c - stores frames and stacks by number, in two tables with open addressing. */
 #include "snapshot/stacks.h"
 
 static uint64_t stacks_mix(uint64_t hash, uint64_t word) {
-    hash ^= word; /* high bits must reach the low ones before a product */
+    hash ^= word; /* brings high bits down before the multiplication */
     hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93u;
     hash = (hash ^ hash >> 29) * 0x9e3779b97f4a7c15u;
     return hash ^ hash >> 29;
@@ -19,7 +19,7 @@ static uint64_t stacks_hash(const tn__stacks *stacks, const uint32_t *frames, ui
     return hash;
 }
 
-/* Twice the slots; `hash_of` tells the hash of a row. */
+/* Doubles the slots; `hash_of` computes the hash of a row. */
 static bool stacks_grow(tn__stacks *stacks, tn__number_set *set,
                         uint64_t (*hash_of)(const tn__stacks *stacks, uint32_t number)) {
     size_t room = set->room == 0 ? 1024 : 2 * set->room;

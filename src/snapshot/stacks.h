@@ -1,6 +1,6 @@
 /* stacks.h - frames and stacks by number: equal ones are stored once.
  *
- * Of 10^7 allocations of a training run a few thousand have different stacks.
+ * The 10^7 allocations of a training run have a few thousand different stacks.
  */
 #ifndef TN_SNAPSHOT_STACKS_H
 #define TN_SNAPSHOT_STACKS_H
@@ -17,7 +17,7 @@ typedef struct tn__stack_row {
     uint32_t count;
 } tn__stack_row;
 
-/* Numbers of rows by the hash of what they hold. */
+/* A set of row numbers, by the hash of the rows' contents. */
 typedef struct tn__number_set {
     uint32_t *slots; /* [room]; 0: empty, else number + 1 */
     size_t room, count;
@@ -32,14 +32,14 @@ typedef struct tn__stacks {
     uint32_t *members; /* frames, the innermost first */
     size_t member_count, member_room;
     tn__number_set frame_set, stack_set;
-    uint64_t key; /* scrambles the hash, so that hostile files do not collide by design */
+    uint64_t key; /* key of the hash, so that a hostile file cannot cause collisions */
 } tn__stacks;
 
 bool tn__stacks_init(tn__stacks *stacks, const tn_context *context); /* false: no memory */
 void tn__stacks_release(tn__stacks *stacks);
-/* Sets only: what is stored stays, and nothing more is added. */
+/* Frees only the hash sets: the rows stay, and no more can be added. */
 void tn__stacks_close(tn__stacks *stacks);
-/* The number of a frame, of a stack of frames. False: no memory, or 2^32 of them. */
+/* The number of a frame, of a stack of frames. False: out of memory, or 2^32 of them. */
 bool tn__stacks_frame(tn__stacks *stacks, tn__frame frame, uint32_t *number);
 bool tn__stacks_stack(tn__stacks *stacks, const uint32_t *frames, uint32_t count, uint32_t *number);
 

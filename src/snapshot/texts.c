@@ -1,4 +1,4 @@
-/* texts.c - the texts of a pickle by number: equal ones have one. */
+/* texts.c - the texts of a pickle by number; equal texts have the same number. */
 #include "snapshot/pickle.h"
 
 void tn__pickle_texts_init(tn__pickle_texts *texts, const tn_context *context) {

@@ -1,18 +1,20 @@
-/* write.c - runs of ours as memory snapshots, for the viewers of PyTorch.
+/* write.c - writes Tenure's runs as memory snapshots, for PyTorch's viewers.
  *
- * A pickle of protocol 4, without frames, of the few opcodes that PyTorch's viewer in the browser
- * knows. Texts are stored in the memo once. At most 1,000 items are added at a time, as picklers
- * do. The trace comes before the segments: it tells what is in use at the end.
+ * The output is a pickle of protocol 4, without frames, and uses only the few opcodes that
+ * PyTorch's viewer in the browser knows. Texts are stored in the memo once. At most 1,000 items are
+ * added at a time, as picklers do. The trace comes before the segments, because it determines what
+ * is in use at the end.
  *
- * One of the versions of the viewer stops at a file that has categories without one called
- * "unknown": the first event has it.
+ * One version of the viewer stops at a file that has categories but none called "unknown", so the
+ * first event has that one.
  */
 #include "snapshot/write.h"
 
 #include <inttypes.h>
 
-#define WRITE_BASE 0x7f0000000000ull /* where devices of NVIDIA begin, so that it looks as usual */
-#define WRITE_STEP 512u              /* from one segment of its own to the next: at least */
+/* where NVIDIA devices start, so that addresses look familiar */
+#define WRITE_BASE 0x7f0000000000ull
+#define WRITE_STEP 512u /* least distance between segments of single blocks */
 enum { WRITE_BATCH = 1000 };
 
 typedef struct write_block { /* in use */
@@ -32,11 +34,11 @@ typedef struct write_pen {
 typedef struct write_run {
     const tn_snapshot_use *uses;
     uint64_t count, arena;
-    write_block *blocks; /* [block_count], by number of the caller */
+    write_block *blocks; /* [block_count], by the caller's number */
     size_t block_count;
     uint32_t *order; /* live blocks of the arena, by address */
     size_t live;
-    uint64_t next_own; /* address of the next segment of its own */
+    uint64_t next_own; /* address of the next segment for a single block */
     uint32_t batch;    /* events since the last mark */
     tn_error *error;
 } write_run;
@@ -67,7 +69,7 @@ static void pen_number(write_pen *pen, uint64_t value) {
     }
 }
 
-/* A text that is new, and its place in the memo. */
+/* Writes a new text and its place in the memo. */
 static void pen_new_text(write_pen *pen, const char *words) {
     tn__text clean;
     tn__text_init(&clean, pen->text->context);
@@ -106,7 +108,7 @@ static void pen_words(write_pen *pen, const char *key, const char *value) {
 static void pen_open(write_pen *pen) { tn__text_add(pen->text, "}(", 2); }
 static void pen_close(write_pen *pen) { pen_op(pen, 'u'); }
 
-/* --- what is told of a use --- */
+/* --- events --- */
 
 static void write_frame(write_pen *pen, const char *name, const char *file, uint64_t line) {
     pen_open(pen);
@@ -208,7 +210,7 @@ static tn_status write_trace(write_run *run, write_pen *pen) {
     return TN_OK;
 }
 
-/* --- segments of the end --- */
+/* --- final segments --- */
 
 static void write_state(write_pen *pen, uint64_t address, uint64_t size, const write_block *block) {
     if (size == 0) return;
@@ -221,7 +223,7 @@ static void write_state(write_pen *pen, uint64_t address, uint64_t size, const w
     pen_close(pen);
 }
 
-/* All but the blocks; its list is open behind. */
+/* Writes a segment without its blocks; the list of blocks is left open. */
 static void write_segment(write_pen *pen, uint64_t address, uint64_t total, uint64_t active,
                           uint64_t requested) {
     pen_open(pen);
@@ -286,7 +288,7 @@ static tn_status write_segments(write_run *run, write_pen *pen) {
     return TN_OK;
 }
 
-/* Who is in use in the arena at the end, by address. */
+/* Sorts the blocks that are in use in the arena at the end by address. */
 static tn_status write_order(write_run *run, tn__arena *words) {
     tn__sort_item *items = tn__arena_array(words, run->block_count + 1, sizeof *items);
     run->order = tn__arena_array(words, run->block_count + 1, sizeof *run->order);

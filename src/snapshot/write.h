@@ -1,4 +1,4 @@
-/* write.h - a snapshot as a text, for who writes files in his own way. */
+/* write.h - renders a snapshot as text, for callers that write the file themselves. */
 #ifndef TN_SNAPSHOT_WRITE_H
 #define TN_SNAPSHOT_WRITE_H
 
@@ -6,7 +6,7 @@
 
 #include "base/base.h"
 
-/* tn_snapshot_write, into a text. */
+/* Like tn_snapshot_write, but into a text. */
 tn_status tn__snapshot_render(const tn_snapshot_use *uses, uint64_t count, uint64_t arena,
                               tn__text *text, tn_error *error);
 

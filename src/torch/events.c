@@ -1,6 +1,6 @@
-/* events.c - each way of turns is a call of CUDA's. What failed is forgotten by the runtime, so
- * that PyTorch, which asks for its last error, is not told of what was got around. Source: CUDA
- * Runtime API, stream and event management. */
+/* events.c - implements the functions of tn__turns with CUDA events. Errors that were worked around
+ * are cleared in the runtime, because PyTorch asks it for the last error.
+ * Source: CUDA Runtime API, stream and event management. */
 #include "torch/events.h"
 
 static bool events_worked(const tn__cuda *cuda, int status) {
@@ -18,7 +18,7 @@ static void events_destroy(void *self, void *event) {
     (void)cuda->cudaEventDestroy(event);
 }
 
-/* The stream of another device is such a case where it fails. */
+/* May fail for a stream of another device. */
 static bool events_record(void *self, void *event, void *stream) {
     const tn__cuda *cuda = self;
     return events_worked(cuda, cuda->cudaEventRecord(event, stream));

@@ -1,17 +1,20 @@
-/* granules.c - memory is created once, mapped where a block is, and mapped elsewhere when no block
- * is there. Cost: O(1) for each granule of a block; where memory moves, the wait and O(n) to find
- * some. Source: CUDA Driver API, virtual memory management. */
+/* granules.c - memory is created once, mapped where blocks lie, and mapped elsewhere when no block
+ * lies there any more.
+ *
+ * Cost: O(1) for each granule of a block; if memory must move, also the wait for the device and
+ * O(n) to find some.
+ * Source: CUDA Driver API, virtual memory management. */
 #include "torch/granules.h"
 
 #include <inttypes.h>
 
-#define GRANULES_RANGE 4 /* the range: times the budget */
+#define GRANULES_RANGE 4 /* size of the range: this times the budget */
 
 static uint64_t granules_address(const tn__granules *of, uint64_t at) {
     return of->base + at * of->size;
 }
 
-/* Of a call of the driver, which leaves nothing for the runtime to forget. */
+/* The status of a driver call. Driver calls leave no error in the runtime. */
 static tn_status granules_status(int status, const char *what, tn_error *error) {
     if (status == TN__CUDA_OK) return TN_OK;
     TN_FAIL(error, status == TN__CUDA_NO_MEMORY ? TN_E_NO_MEMORY : TN_E_IO,
@@ -45,7 +48,7 @@ static tn_status granules_ask(tn__granules *of, tn_error *error) {
 static tn_status granules_reserve(tn__granules *of, uint64_t budget, tn_error *error) {
     size_t available = 0, total = 0;
     char text[TN_SIZE_TEXT_MAX];
-    /* which also makes the context that the driver works in */
+    /* also creates the context that the driver uses */
     int asked = of->cuda->cudaMemGetInfo(&available, &total);
     TN_TRY(tn__cuda_status(of->cuda, asked, "asking for its size", error));
     of->limit = budget == 0 ? UINT64_MAX : budget / of->size;
@@ -71,14 +74,14 @@ tn_status tn__granules_open(tn__granules *of, const tn_context *context, const t
     return status;
 }
 
-/* Until nothing that is queued can use what no block lies in. */
+/* Waits until no queued work can use granules without blocks. */
 static tn_status granules_wait(tn__granules *of, tn_error *error) {
     int status = of->cuda->cudaDeviceSynchronize();
     of->waits++;
     return tn__cuda_status(of->cuda, status, "waiting for the device", error);
 }
 
-/* Unmaps one; its handle is the caller's. False: it stays. */
+/* Unmaps a granule and leaves its handle to the caller. False: it stays mapped. */
 static bool granules_unmap(tn__granules *of, uint64_t at) {
     if (of->driver.cuMemUnmap(granules_address(of, at), (size_t)of->size) != TN__CUDA_OK)
         return false;
@@ -90,7 +93,7 @@ static bool granules_is_idle(const tn__granules *of, uint64_t at) {
     return of->table[at].is_here && of->table[at].users == 0;
 }
 
-/* Spare ones go back to the device until `left` are there, or one cannot go. */
+/* Returns spare granules to the device until `left` remain, or one cannot be returned. */
 static void granules_release(tn__granules *of, size_t left) {
     while (of->spare_count > left &&
            of->driver.cuMemRelease(of->spare[of->spare_count - 1]) == TN__CUDA_OK) {
@@ -113,7 +116,7 @@ void tn__granules_trim(tn__granules *of) {
 
 void tn__granules_close(tn__granules *of, bool is_current) {
     bool asks = of->base != 0 && is_current;
-    if (asks) (void)of->cuda->cudaDeviceSynchronize(); /* lost or not: it is the end */
+    if (asks) (void)of->cuda->cudaDeviceSynchronize(); /* the result does not matter any more */
     for (uint64_t at = 0; at < of->reach && asks; at++)
         if (of->table[at].is_here && granules_unmap(of, at))
             (void)of->driver.cuMemRelease(of->table[at].handle);
@@ -139,9 +142,9 @@ const char *tn__granules_check(const tn__granules *of) {
     return of->had > of->limit ? "more is had than may be" : NULL;
 }
 
-/* --- having memory --- */
+/* --- obtaining memory --- */
 
-/* Up to `count` new ones; fewer where the device has no more. */
+/* Creates up to `count` granules; fewer if the device has no more memory. */
 static tn_status granules_create(tn__granules *of, uint64_t count, tn_error *error) {
     for (uint64_t i = 0; i < count; i++) {
         uint64_t handle = 0;
@@ -155,8 +158,8 @@ static tn_status granules_create(tn__granules *of, uint64_t count, tn_error *err
     return TN_OK;
 }
 
-/* From where no block is, the highest first: `count`, and some more for who comes next, or what
- * there is. */
+/* Unmaps granules that no block uses, those with the highest addresses first: `count`, and some
+ * more for later requests, or as many as exist. */
 static tn_status granules_move(tn__granules *of, uint64_t count, tn_error *error) {
     uint64_t batch = of->had / TN__GRANULES_BATCH;
     if (batch < count) batch = count;
@@ -164,7 +167,7 @@ static tn_status granules_move(tn__granules *of, uint64_t count, tn_error *error
         return tn__no_memory(error, "the handles of a device's memory");
     uint64_t at = of->reach;
     while (at > 0 && !granules_is_idle(of, at - 1)) at--;
-    if (at == 0) return TN_OK; /* nothing is idle: nothing to wait for */
+    if (at == 0) return TN_OK; /* nothing is unused, so there is nothing to wait for */
     TN_TRY(granules_wait(of, error));
     for (; at > 0 && batch > 0; at--) {
         if (!granules_is_idle(of, at - 1) || !granules_unmap(of, at - 1)) continue;
@@ -175,7 +178,7 @@ static tn_status granules_move(tn__granules *of, uint64_t count, tn_error *error
     return TN_OK;
 }
 
-/* Granules that may be had for what is in use now. */
+/* The number of granules that may exist, given those in use now. */
 static uint64_t granules_most(const tn__granules *of) {
     uint64_t peak = of->used > of->used_peak ? of->used : of->used_peak;
     uint64_t most = peak + peak / TN__GRANULES_BESIDE + of->waits / TN__GRANULES_WAITS;
@@ -189,7 +192,7 @@ static tn_status granules_lack(const tn__granules *of, uint64_t count, tn_error 
             tn_size_format(of->had * of->size, had));
 }
 
-/* So many spare ones, for a block that is counted in `used` already. */
+/* Provides `count` spare granules for a block that `used` counts already. */
 static tn_status granules_stock(tn__granules *of, uint64_t count, tn_error *error) {
     size_t before = of->spare_count;
     if (of->used > of->limit) return granules_lack(of, count, error);
@@ -202,13 +205,13 @@ static tn_status granules_stock(tn__granules *of, uint64_t count, tn_error *erro
         status = granules_move(of, count - of->spare_count, error);
     if (status == TN_OK && of->spare_count < count)
         status = granules_lack(of, count - of->spare_count, error);
-    if (status != TN_OK) granules_release(of, before); /* others may have a use for them */
+    if (status != TN_OK) granules_release(of, before); /* other programs may need them */
     return status;
 }
 
 /* --- blocks --- */
 
-/* Memory from the spare ones for those of [from, to) that have none. */
+/* Maps spare granules where [from, to) has none. */
 static tn_status granules_map(tn__granules *of, uint64_t from, uint64_t to, tn_error *error) {
     for (uint64_t at = from; at < to; at++) {
         if (of->table[at].is_here) continue;
@@ -224,7 +227,7 @@ static tn_status granules_map(tn__granules *of, uint64_t from, uint64_t to, tn_e
     return TN_OK;
 }
 
-/* [from, to), which are not open. On failure none of them is. */
+/* Opens [from, to) to the device; none of them is open yet. On failure none is. */
 static tn_status granules_unlock(tn__granules *of, uint64_t from, uint64_t to, tn_error *error) {
     tn__cuda_access access = {TN__CUDA_AT_DEVICE, of->device, TN__CUDA_READ_WRITE};
     size_t bytes = (size_t)((to - from) * of->size);

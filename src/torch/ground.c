@@ -1,16 +1,17 @@
-/* ground.c - offsets of a pool as addresses of a device. */
+/* ground.c - turns offsets of a pool into addresses of a device. */
 #include "torch/ground.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Of every block: as PyTorch's own allocator has it, which kernels have come to rely on. */
+/* Of every block: that of PyTorch's own allocator, which kernels rely on. */
 #define GROUND_ALIGNMENT 512u
 
 /* --- opening and closing --- */
 
-/* So much in one piece, of which what lies before the first aligned byte is lost: CUDA promises
- * less than GROUND_ALIGNMENT, and gives it. A status of CUDA. */
+/* Allocates `bytes` in one block; bytes before the first aligned address are not used. CUDA
+ * guarantees an alignment below GROUND_ALIGNMENT, but provides it in practice. Returns a status of
+ * CUDA. */
 static int ground_get(tn__ground *ground, uint64_t bytes) {
     const tn__cuda *cuda = ground->cuda;
     if (bytes > SIZE_MAX) return TN__CUDA_NO_MEMORY;
@@ -22,7 +23,7 @@ static int ground_get(tn__ground *ground, uint64_t bytes) {
     return ground->capacity > 0 ? status : TN__CUDA_NO_MEMORY;
 }
 
-/* As many tenths of what is free as there are in one piece. */
+/* Allocates as many tenths of the free memory as fit one block. */
 static int ground_get_most(tn__ground *ground) {
     const tn__cuda *cuda = ground->cuda;
     size_t available = 0, total = 0;
@@ -111,7 +112,7 @@ void tn__ground_close(tn__ground *ground) {
     if (ground == NULL) return;
     tn_context context = ground->context;
     int before, entered = tn__cuda_enter(ground->cuda, ground->device, &before);
-    if (entered == TN__CUDA_OK) /* a device that is lost has lost the block, too */
+    if (entered == TN__CUDA_OK) /* if the device is lost, its memory is gone too */
         (void)ground->cuda->cudaDeviceSynchronize();
     tn__turns_release(&ground->turns);
     if (ground->granules.size != 0) tn__granules_close(&ground->granules, entered == TN__CUDA_OK);
@@ -128,7 +129,8 @@ void tn__ground_close(tn__ground *ground) {
 
 /* --- blocks --- */
 
-/* False: no memory. Few streams are in use at a time, and their handles come again. */
+/* Numbers a stream. False: out of memory. Few streams are in use at a time, and their handles
+ * recur. */
 static bool ground_number(tn__ground *ground, void *stream, uint32_t *number) {
     for (size_t i = 0; i < ground->stream_count; i++) {
         if (ground->streams[i] != stream) continue;
@@ -144,7 +146,8 @@ static bool ground_number(tn__ground *ground, void *stream, uint32_t *number) {
     return true;
 }
 
-/* The tag of a name; one that cannot be kept is nobody's, which is no reason to refuse memory. */
+/* The tag of a name. If the name cannot be stored the block gets no tag; that is no reason to
+ * refuse memory. */
 static uint32_t ground_tag(tn__ground *ground, const char *who) {
     uint32_t tag = 0, known = TN__NAMES_NONE;
     if (who == NULL || who[0] == '\0') return 0;
@@ -157,7 +160,7 @@ static uint32_t ground_tag(tn__ground *ground, const char *who) {
     return tag;
 }
 
-/* Memory below what the pool gave, and nobody late on it. */
+/* Provides memory for the block, and waits for streams that may still use its bytes. */
 static tn_status ground_settle(tn__ground *ground, const tn_allocation *got, void *stream,
                                tn_error *error) {
     int before, entered = tn__cuda_enter(ground->cuda, ground->device, &before);
@@ -182,7 +185,7 @@ static tn_status ground_get_block(tn__ground *ground, const tn_pool_request *req
     return status;
 }
 
-/* Whether what is refused may fit elsewhere, when the pool has given up its plan. */
+/* Could the request fit elsewhere, once the pool has given up its plan? */
 static bool ground_may_fit(const tn__ground *ground, uint64_t size) {
     const tn__granules *granules = &ground->granules;
     return granules->size != 0 &&

@@ -1,5 +1,5 @@
-/* lots.c - open addressing, linear probing, at most half full; what is behind a place that
- * becomes empty moves up (Knuth, volume 3, 6.4, algorithm R). */
+/* lots.c - the block table as a hash table with open addressing: linear probing, at most half full.
+ * When an entry is removed, later entries move up (Knuth, volume 3, 6.4, algorithm R). */
 #include "torch/lots.h"
 
 enum { LOTS_FIRST = 256 };
@@ -18,7 +18,7 @@ static size_t lots_home(const tn__lots *lots, uint64_t offset) {
     return (size_t)(hash >> 32) & (lots->room - 1);
 }
 
-/* Where it is, or the empty place where it would go. */
+/* The entry, or the empty place where it belongs. */
 static tn__lot *lots_probe(const tn__lots *lots, uint64_t offset) {
     size_t at = lots_home(lots, offset);
     while (lots->places[at].size != 0 && lots->places[at].offset != offset)
@@ -56,7 +56,7 @@ void tn__lots_remove(tn__lots *lots, tn__lot *block) {
     size_t mask = lots->room - 1, hole = (size_t)(block - lots->places);
     for (size_t at = (hole + 1) & mask; lots->places[at].size != 0; at = (at + 1) & mask) {
         size_t home = lots_home(lots, lots->places[at].offset);
-        if (((at - home) & mask) < ((at - hole) & mask)) continue; /* its home is behind the hole */
+        if (((at - home) & mask) < ((at - hole) & mask)) continue; /* its home is after the hole */
         lots->places[hole] = lots->places[at];
         hole = at;
     }

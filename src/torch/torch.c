@@ -1,19 +1,19 @@
-/* torch.c - the functions that torch.cuda.memory.CUDAPluggableAllocator asks a library for.
+/* torch.c - the functions that torch.cuda.memory.CUDAPluggableAllocator calls in a library.
  *
  *     allocator = torch.cuda.memory.CUDAPluggableAllocator(
  *         "libtenure_torch.so", "tenure_torch_alloc", "tenure_torch_free")
  *     torch.cuda.memory.change_current_allocator(allocator)
  *
- * Settings come from the environment, at the first request (docs/pytorch.md). PyTorch looks at no
- * result of an allocator that is the current one, and would go on with a tensor at address 0: so a
- * request that cannot be met ends the process with the reason, unless TENURE_OOM=null says that
- * somebody looks (torch.cuda.MemPool does). At the end of the process nothing of CUDA is called: it
- * may be gone by then, and takes its memory along.
+ * Settings come from the environment, at the first request (docs/pytorch.md). PyTorch does not
+ * check the result of its current allocator, and would continue with a tensor at address 0. So a
+ * request that cannot be met ends the process with the reason, unless TENURE_OOM=null says that the
+ * caller checks (torch.cuda.MemPool does). At the end of the process no function of CUDA is called:
+ * CUDA may be unloaded by then, and frees its memory itself.
  *
- * Threads: any; one lock is around everything. In the child of a fork there is no CUDA, and so no
- * memory of it.
- * Source: PyTorch, torch/csrc/cuda/CUDAPluggableAllocator.cpp, for what is called when and with
- * what; no line of it is here.
+ * Threads: any; one lock protects everything. The child of a fork has no CUDA, and so none of its
+ * memory.
+ * Source: PyTorch, torch/csrc/cuda/CUDAPluggableAllocator.cpp, for which functions are called when
+ * and with which arguments; no code was copied.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -39,7 +39,7 @@ TORCH_EXPORT void tenure_torch_empty_cache(void);
 static struct torch {
     pthread_mutex_t lock;
     enum { TORCH_NEW, TORCH_OPEN, TORCH_BROKEN } state;
-    bool is_child, is_over, gives_null, tells; /* in both of the first there is no CUDA */
+    bool is_child, is_over, gives_null, tells; /* in the first two states CUDA is not available */
     tn__cuda cuda;
     tn__ground_options options;
     tn__ground *grounds[TORCH_DEVICES];
@@ -92,8 +92,8 @@ static tn_status torch_open(tn_error *error) {
     return TN_OK;
 }
 
-/* Granules are open to their own device alone, and PyTorch copies between two as if both could
- * reach both. */
+/* Granules are accessible only to their own device, but PyTorch copies between two devices as if
+ * each could access the other. */
 static tn_status torch_check_alone(int device, tn_error *error) {
     for (int i = 0; i < TORCH_DEVICES && torch.options.memory == TN__GROUND_GRANULES; i++)
         if (torch.grounds[i] != NULL)
@@ -142,7 +142,7 @@ static void torch_tell_holders(tn_pool *pool) {
                 holders[i].label.name[0] != '\0' ? ", " : "", holders[i].label.name);
 }
 
-/* Says why there is no block. Returns only where NULL is wanted. */
+/* Reports why there is no block. Returns only if the setting asks for NULL. */
 static void torch_fail(uint64_t size, int device, const tn_error *error) {
     char what[TN_SIZE_TEXT_MAX + 40], text[TN_SIZE_TEXT_MAX];
     snprintf(what, sizeof what, "no block of %s on cuda:%d", tn_size_format(size, text), device);
@@ -155,7 +155,7 @@ static void torch_fail(uint64_t size, int device, const tn_error *error) {
     abort();
 }
 
-/* --- what PyTorch calls --- */
+/* --- functions for PyTorch --- */
 
 void *tenure_torch_alloc(size_t size, int device, void *stream) {
     void *pointer = NULL;
@@ -164,7 +164,8 @@ void *tenure_torch_alloc(size_t size, int device, void *stream) {
     char who[TN__WHO_MAX] = "";
     if (size == 0) return NULL;
     (void)pthread_once(&torch_lines_once, torch_find_lines);
-    if (torch_has_lines) (void)tn__who_asks(who); /* before our lock: it waits for Python's */
+    /* before our lock, because it waits for Python's */
+    if (torch_has_lines) (void)tn__who_asks(who);
     pthread_mutex_lock(&torch.lock);
     tn_status status = torch_ground(device, &ground, &error);
     if (status == TN_OK) status = tn__ground_alloc(ground, size, stream, who, &pointer, &error);
@@ -173,7 +174,7 @@ void *tenure_torch_alloc(size_t size, int device, void *stream) {
     return status == TN_OK ? pointer : NULL;
 }
 
-/* A wrong pointer is a broken program, and one that frees twice would give a block to two. */
+/* A wrong pointer is an error of the program; a double free would give one block to two owners. */
 static void torch_stop(const tn_error *error) {
     tn__say(error->message, "stopped");
     abort();
@@ -189,7 +190,7 @@ static tn_status torch_free(void *pointer, int device, tn_error *error) {
 
 void tenure_torch_free(void *pointer, size_t size, int device, void *stream) {
     tn_error error = {0};
-    (void)size, (void)stream; /* those of the request, which we know */
+    (void)size, (void)stream; /* as in the request, which is recorded */
     if (pointer == NULL) return;
     pthread_mutex_lock(&torch.lock);
     if (torch_free(pointer, device, &error) != TN_OK) torch_stop(&error);

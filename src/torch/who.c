@@ -1,10 +1,11 @@
-/* who.c - asks the Python that this process runs, by functions of its stable interface that are
- * looked up by name: nothing of Python is needed to build, and another program than Python has none
- * of them.
+/* who.c - asks Python for the line of code that allocates. The functions of Python's stable
+ * interface are looked up by name in the running process. So building needs no Python, and in other
+ * programs the lookup just fails.
  *
- * PyTorch lets go of Python's lock while an operator runs, so it is taken here; PyTorch does the
- * same where it records stacks.
- * Cost: a wait for the lock, and a few calls a frame: about a microsecond where nobody else has it.
+ * PyTorch releases Python's lock while an operator runs, so it is taken here; PyTorch does the same
+ * when it records stacks.
+ * Cost: a wait for the lock, and a few calls per frame: about a microsecond if no other thread
+ * holds it.
  * Source: Python/C API, frame objects (3.9 and later).
  */
 #include "torch/who.h"
@@ -14,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WHO_FRAMES = 100 }; /* that are looked at */
+enum { WHO_FRAMES = 100 }; /* frames that are examined at most */
 
 /* Every function of Python that is called: result, name, arguments. Objects are pointers. */
 #define WHO_SYMBOLS(X)                                                                             \
@@ -55,9 +56,9 @@ bool tn__who_open(void) {
     return true;
 }
 
-/* The file's name, and whether it is one of torch itself, as it is installed (site-packages,
- * dist-packages): a program may well lie in a folder named torch. What would end a field or a row
- * of a trace is left out. */
+/* The file's name, and whether it belongs to torch itself, as installed (site-packages,
+ * dist-packages): a user's program may lie in a folder named torch. Characters that would end a
+ * field or a row of a trace are omitted. */
 static bool who_name_file(const char *path, char *name, size_t room) {
     const char *slash = strrchr(path, '/'), *from = slash != NULL ? slash + 1 : path;
     size_t used = 0;
@@ -67,7 +68,7 @@ static bool who_name_file(const char *path, char *name, size_t room) {
     return strstr(path, "-packages/torch/") == NULL;
 }
 
-/* "train.py:31"; false: a line of torch, or none. */
+/* "train.py:31"; false: a line of torch, or no line. */
 static bool who_name(void *frame, char *name, size_t room) {
     void *code = who.PyFrame_GetCode(frame);
     void *file = who.PyObject_GetAttrString(code, "co_filename");

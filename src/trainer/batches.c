@@ -1,4 +1,4 @@
-/* batches.c - which samples make a batch, and the batch itself. */
+/* batches.c - chooses the samples of each batch and fills the batch. */
 #include "trainer/data.h"
 
 struct tn_batches {
@@ -6,17 +6,17 @@ struct tn_batches {
     tn__arena arena;
     const tn_data *data;
     uint64_t seed, per_epoch;
-    uint64_t labels;      /* of a sample; of text also the bytes of a window */
-    uint32_t size;        /* samples of a batch, as it is filled: */
-    uint32_t part, parts; /* which of so many equal parts of a whole one */
-    uint32_t order_epoch; /* whose order is in `order`; TN_NONE: of none yet */
+    uint64_t labels;      /* of one sample; for text also the bytes of a window */
+    uint32_t size;        /* samples that one call fills */
+    uint32_t part, parts; /* which of how many equal parts of the whole batch that is */
+    uint32_t order_epoch; /* epoch of `order`; TN_NONE: not filled yet */
     uint32_t *order;      /* [samples] */
-    uint64_t *numbers;    /* [size] samples of the batch that is made */
+    uint64_t *numbers;    /* [size] sample numbers of the current batch */
 };
 
 /* --- which --- */
 
-/* Fisher and Yates, from the end. */
+/* Fisher-Yates shuffle, from the end. */
 static void batches_shuffle(tn_batches *batches, uint32_t epoch) {
     tn__random random = {.state = batches->seed ^ (0x9e3779b97f4a7c15u * (epoch + 1u))};
     uint64_t count = batches->data->train.count;
@@ -31,13 +31,13 @@ static void batches_shuffle(tn_batches *batches, uint32_t epoch) {
     batches->order_epoch = epoch;
 }
 
-/* Of a part the same samples as in the whole batch. */
+/* The samples of a part are those at its place in the whole batch. */
 static void batches_choose(tn_batches *batches, uint64_t number) {
     uint64_t first = (uint64_t)batches->part * batches->size;
     uint64_t whole = (uint64_t)batches->parts * batches->size;
     uint32_t epoch = (uint32_t)(number / batches->per_epoch);
     uint64_t batch = number % batches->per_epoch, count = batches->data->train.count;
-    if (batches->data->text) { /* places drawn anew for each batch */
+    if (batches->data->text) { /* new random positions for each batch */
         tn__random random = {.state = batches->seed + 0x632be59bd9b4e019u * (batch + 1) + epoch};
         for (uint64_t i = 0; i < first + batches->size; i++) {
             uint64_t place = tn__random_below(&random, count - batches->labels);
@@ -50,7 +50,7 @@ static void batches_choose(tn_batches *batches, uint64_t number) {
         batches->numbers[i] = batches->order[(batch * whole + first + i) % count];
 }
 
-/* --- elements of one type as those of another --- */
+/* --- conversion between element types --- */
 
 static void batches_pixels(void *to, const void *from, uint64_t count) {
     float *real = to;
@@ -58,7 +58,7 @@ static void batches_pixels(void *to, const void *from, uint64_t count) {
     for (uint64_t i = 0; i < count; i++) real[i] = (float)byte[i] / 255;
 }
 
-/* A loop for each pair of C types. */
+/* One loop for each pair of C types. */
 #define BATCHES_LOOP(name, to_type, from_type)                                                     \
     static void name(void *to, const void *from, uint64_t count) {                                 \
         to_type *a = to;                                                                           \
@@ -142,14 +142,14 @@ void tn_batches_fill(tn_batches *batches, uint64_t number, tn_array *samples, tn
     batches_fill(batches, &batches->data->train, samples, labels);
 }
 
-/* --- what was held out --- */
+/* --- test samples --- */
 
-/* Where one sample begins is this far behind the one before it. */
+/* The distance between the beginnings of two samples. */
 static uint64_t batches_stride(const tn_batches *batches) {
     return batches->data->text ? batches->labels : 1;
 }
 
-/* Where no sample begins any more: behind a window of text stands the byte that is its last label.
+/* No sample begins here or later: after a window of text one more byte is needed, its last label.
  */
 static uint64_t batches_test_end(const tn_batches *batches) {
     uint64_t count = batches->data->test.count;
@@ -163,7 +163,7 @@ uint64_t tn_batches_test_count(const tn_batches *batches) {
     return end / each + (end % each != 0);
 }
 
-/* The last one is filled up with its first sample. */
+/* The last batch is filled up with its first sample. */
 uint32_t tn_batches_fill_test(tn_batches *batches, uint64_t number, tn_array *samples,
                               tn_array *labels) {
     uint64_t stride = batches_stride(batches), end = batches_test_end(batches);
@@ -208,7 +208,7 @@ static tn_status batches_make(tn_batches *made, const tn_data *data, const tn_te
     return made->numbers != NULL && made->order != NULL ? TN_OK : tn__no_memory(error, "batches");
 }
 
-/* The extent that counts samples. */
+/* The first extent counts samples. */
 static tn_status batches_check_size(const tn_tensor *tensor, tn_error *error) {
     if (tensor->rank == 0 || tensor->rank > TN_RANK_MAX || tensor->shape[0] < 1 ||
         tensor->shape[0] > UINT32_MAX || tensor->bytes == TN_SIZE_UNKNOWN)

@@ -1,6 +1,4 @@
-/* checkpoint.c - a training run on disk, read: nothing in a file is believed before it is looked
- * at.
- */
+/* checkpoint.c - reads a checkpoint file; every value in it is checked before it is used. */
 #include "trainer/checkpoint.h"
 
 #include <stdio.h>
@@ -9,7 +7,7 @@
 
 #include <tenure/train.h>
 
-/* --- the hash --- */
+/* --- hash --- */
 
 uint64_t tn__checkpoint_hash(const uint8_t *bytes, size_t size) {
     size_t at = offsetof(tn__checkpoint_head, hash), behind = at + sizeof(uint64_t);
@@ -116,7 +114,7 @@ static tn_status checkpoint_tensors(tn__checkpoint_reader *reader, uint32_t coun
     return reader->left == 0 ? TN_OK : tn__checkpoint_damaged(reader);
 }
 
-/* What ranks write together is several files, of which each says what it is. */
+/* A checkpoint of several ranks consists of several files, each with its own kind of head. */
 static tn_status checkpoint_is_whole(const char *name, const void *bytes, size_t size,
                                      tn_error *error) {
     if (size >= 8 && memcmp(bytes, TN__SHARD_MAGIC, 8) == 0)
@@ -202,7 +200,7 @@ void tn_checkpoint_close(tn_checkpoint *checkpoint) {
     tn__free(&context, checkpoint, sizeof *checkpoint);
 }
 
-/* --- what is in it --- */
+/* --- contents --- */
 
 const tn_checkpoint_run *tn_checkpoint_of_run(const tn_checkpoint *checkpoint) {
     return &checkpoint->run;

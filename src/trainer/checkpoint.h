@@ -1,10 +1,11 @@
-/* checkpoint.h - how a run comes to disk and back; the file is described in tenure/checkpoint.h.
+/* checkpoint.h - writes a training run to disk and reads it back; the file format is described in
+ * tenure/checkpoint.h.
  *
- *   checkpoint.c        reads a file, and finds what is in it
- *   checkpoint_run.c    writes that of a run, and puts it back into an engine
- *   keeping.c           what is kept, and where a rank has it
- *   shards.c            one that ranks have written together, each its part, read as one
- *   shards_write.c      such a one written
+ *   checkpoint.c        reads a file and finds its tensors
+ *   checkpoint_run.c    writes the state of a run, and restores it into an engine
+ *   keeping.c           lists the tensors of a checkpoint, and where a rank holds them
+ *   shards.c            reads a checkpoint that ranks wrote together as one
+ *   shards_write.c      writes such a checkpoint
  */
 #ifndef TN_TRAINER_CHECKPOINT_H
 #define TN_TRAINER_CHECKPOINT_H
@@ -16,9 +17,9 @@
 #include "base/base.h"
 
 #define TN__CHECKPOINT_VERSION 3u
-#define TN__CHECKPOINT_LEAST 25u /* bytes of a tensor without name, extents and contents */
-#define TN__SHARD_LEAST 45u      /* the same of a stretch of one */
-#define TN__SHARD_NAMED 21u      /* of a shard without its name */
+#define TN__CHECKPOINT_LEAST 25u /* least bytes of a tensor: no name, extents or data */
+#define TN__SHARD_LEAST 45u      /* the same for a piece of a tensor */
+#define TN__SHARD_NAMED 21u      /* the same for a shard's entry */
 #define TN__SHARD_MAGIC "TENURESH"
 #define TN__SHARDS_MAGIC "TENURESS"
 
@@ -36,14 +37,14 @@ struct tn_checkpoint {
     tn_checkpoint_run run;
     tn_kept *kept;
     uint32_t count;
-    const char **parameters; /* [parameter_count] names of that role */
+    const char **parameters; /* [parameter_count] names of the tensors with that role */
     uint32_t parameter_count;
     tn__file file;
-    tn__file *shards; /* [shard_count] of one that several ranks have written */
+    tn__file *shards; /* [shard_count] files, if several ranks wrote it */
     uint32_t shard_count;
 };
 
-/* checkpoint.c: reading. Nothing in a file is believed before it is looked at. */
+/* checkpoint.c: reading. Every value in a file is checked before it is used. */
 typedef struct tn__checkpoint_reader {
     const char *path;
     const uint8_t *start, *at;
@@ -53,27 +54,27 @@ typedef struct tn__checkpoint_reader {
 tn_status tn__checkpoint_take(tn__checkpoint_reader *reader, size_t size, const uint8_t **bytes);
 tn_status tn__checkpoint_copy(tn__checkpoint_reader *reader, void *to, size_t size);
 tn_status tn__checkpoint_damaged(const tn__checkpoint_reader *reader);
-/* That it has an end. */
+/* Is it a regular file, which has an end? */
 tn_status tn__checkpoint_is_file(const char *path, tn_error *error);
-/* Magic, version, hash, and that `count` of so many bytes at least may follow. */
+/* Checks magic, version and hash, and that `count` entries of at least `least` bytes may follow. */
 tn_status tn__checkpoint_head_of(tn__checkpoint_reader *reader, const char *magic, uint64_t least,
                                  tn__checkpoint_head *head);
-/* What is told of a tensor, without its contents. */
+/* Reads the description of a tensor, without its data. */
 tn_status tn__checkpoint_facts(tn__checkpoint_reader *reader, tn_kept *kept);
-/* Room for so many tensors, and one more of them. */
+/* Room for `count` tensors; adds one of them. */
 tn_status tn__checkpoint_room(tn_checkpoint *checkpoint, uint32_t count, tn_error *error);
 void tn__checkpoint_add(tn_checkpoint *checkpoint, const tn_kept *kept);
 
-/* shards.c. Whether a file tells where others are that make up a checkpoint; reads it and them. */
+/* shards.c. Does the file name others that make up the checkpoint? Reads it and them. */
 bool tn__shards_are(const tn__file *file);
 tn_status tn__shards_read(tn_checkpoint *checkpoint, const char *path, tn_error *error);
 
-/* Of a whole file, but for where the hash itself stands. */
+/* The hash of a whole file except the field of the hash. */
 uint64_t tn__checkpoint_hash(const uint8_t *bytes, size_t size);
-/* Puts the head in front of a file whose other bytes are there, with the hash of all. */
+/* Writes the head, with the hash, in front of the other bytes, which must be complete. */
 void tn__checkpoint_seal(uint8_t *bytes, size_t size, tn__checkpoint_head *head);
-/* A tensor that is kept. Of one that several ranks share out, this one has a stretch, and writes
- * what it alone updates; they are all of it where nothing is shared out. */
+/* A tensor in a checkpoint. If ranks divide the tensor, this rank holds a range of it, and writes
+ * the part of the range that it alone updates. Otherwise the range is the whole tensor. */
 typedef struct tn__keep {
     const char *name;
     tn_role role;
@@ -81,73 +82,76 @@ typedef struct tn__keep {
     uint32_t rank;
     const int64_t *shape;
     uint64_t bytes;
-    tn_tensor_id in;         /* the static tensor that holds the stretch; TN_NONE: there is none */
-    uint64_t at;             /* where in that */
-    uint64_t from, size;     /* the stretch; size 0: there is none here */
-    uint64_t writes, length; /* what of the tensor it writes, within the stretch; of one that is
-                              * cut, both are of this rank's part of it */
-    tn_tensor_id parameter;  /* that it is, or belongs to; TN_NONE */
-    bool in_shard;           /* ranks share out who updates it */
-    bool apart;              /* and each has a stretch alone */
-    bool staged;             /* stages of a pipeline have some of all, whole: `size` 0 elsewhere; */
-    uint32_t owner;          /* the first that has this one */
-    const tn_tensor_part *cut; /* NULL, or what of the tensor this rank of several has instead; */
-    uint32_t ranks, number;    /* how many there are, and which it is */
-    const tn_context *context; /* for the room of that */
+    tn_tensor_id in;         /* the static tensor that holds the range; TN_NONE: none */
+    uint64_t at;             /* offset in that tensor */
+    uint64_t from, size;     /* the range in bytes of the tensor; size 0: not on this rank */
+    uint64_t writes, length; /* the bytes it writes, within the range. If the tensor is cut, both
+                              * count from the start of this rank's part */
+    tn_tensor_id parameter;  /* the parameter that it is, or belongs to; TN_NONE */
+    bool in_shard;           /* ranks divide the updates of it */
+    bool apart;              /* and each rank holds only its own range */
+    /* each pipeline stage holds some tensors whole; `size` 0: not this one */
+    bool staged;
+    uint32_t owner;            /* the first stage that holds this one */
+    const tn_tensor_part *cut; /* NULL, or how this rank's part was cut from the tensor */
+    uint32_t ranks, number;    /* number of parts, and which one this is */
+    const tn_context *context; /* allocates temporary copies of parts */
 } tn__keep;
 
-/* What of a training graph is kept, in the order of the file. */
+/* The tensors of a training graph that a checkpoint contains, in the order of the file. */
 typedef struct tn__keeping {
     const tn_context *context;
     tn__keep *list; /* [count] */
     uint32_t count;
-    const tn_exchange *exchange; /* with other ranks; NULL: there is no way to them */
-    uint32_t group;              /* of those that have the other parts of what is cut, */
-    uint32_t part;               /* of which this is one; */
-    uint32_t stage_group;        /* of those of the other stages of a pipeline, */
-    uint32_t stage;              /* of which this is one; */
-    uint32_t data_group;         /* of those that share out this rank's part */
+    const tn_exchange *exchange; /* communication with other ranks; NULL: not available */
+    uint32_t group;              /* group of the ranks with the other parts of cut tensors, */
+    uint32_t part;               /* this rank's number in it */
+    uint32_t stage_group;        /* group of the other stages of the pipeline, */
+    uint32_t stage;              /* this rank's number in it */
+    uint32_t data_group;         /* group of the ranks that divide this rank's part */
 } tn__keeping;
 
-/* Whether that is this tensor: name, type and shape. */
+/* Do name, type and shape agree? */
 bool tn__kept_is(const tn_kept *kept, const tn__keep *keep);
 
-/* keeping.c. What a file tells of a tensor before its contents; returns behind it. */
+/* keeping.c. Writes the description of a tensor, which precedes its data; returns the address after
+ * it. */
 uint8_t *tn__keep_put(uint8_t *at, const tn__keep *keep);
-/* Of a step; in the arena. */
+/* Lists the tensors of a training step; memory is from the arena. */
 tn_status tn__keeping_make(const tn_training *training, const tn_context *context, tn__arena *arena,
                            tn__keeping *keeping, tn_error *error);
-/* Of a pipeline: what this stage has. */
+/* For a pipeline: marks the tensors that this stage holds. */
 void tn__keeping_stage(tn__keeping *keeping, const tn_stages *stages, uint32_t count,
                        uint32_t stage);
-/* The stretch of it that is here, from or to [bytes of the tensor]. */
+/* Copies this rank's range of the tensor from or to `whole` [bytes of the tensor]. */
 tn_status tn__keep_get(const tn__keep *keep, tn_engine *engine, void *whole, tn_error *error);
 tn_status tn__keep_set(const tn__keep *keep, tn_engine *engine, const void *whole, tn_error *error);
 
-/* parts.c. Of a cut tensor: the part of this rank, into its place in the whole or out of it; */
+/* parts.c. For a cut tensor: copies this rank's part into its place in `whole`, or out of it. */
 tn_status tn__keep_get_part(const tn__keep *keep, tn_engine *engine, void *whole, tn_error *error);
 tn_status tn__keep_set_part(const tn__keep *keep, tn_engine *engine, const void *whole,
                             tn_error *error);
-/* all of it, or what another stage has, which all ranks that have anything of it have to ask for;
- * `whole` may be NULL. Of others as tn__keep_get. */
+/* Collects the whole tensor, from all its parts or from another stage. All ranks that hold any of
+ * it must call this; `whole` may be NULL on ranks that do not need it. For other tensors as
+ * tn__keep_get. */
 tn_status tn__keep_gather(const tn__keeping *keeping, const tn__keep *keep, tn_engine *engine,
                           void *whole, tn_error *error);
-/* For the rank that writes a checkpoint: what this one has of it. */
+/* Takes part in the calls above for every tensor, while another rank writes a checkpoint. */
 tn_status tn__keeping_lend(const tn__keeping *keeping, tn_engine *engine, tn_error *error);
 
-/* Writes beside and renames: the file is the old checkpoint or the whole new one. bytes: out, of
- * the file. Errors: E_INVALID (a parameter holds what is no number: nothing is written), E_IO,
- * E_NO_MEMORY. */
+/* Writes to a temporary file and renames it: `path` is the old checkpoint or the whole new one.
+ * bytes: out, size of the file. Errors: E_INVALID (a parameter is not finite: nothing is written),
+ * E_IO, E_NO_MEMORY. */
 tn_status tn__checkpoint_save(const char *path, tn_engine *engine, const tn__keeping *keeping,
                               const tn_checkpoint_run *run, uint64_t *bytes, tn_error *error);
-/* odd: the first parameter or statistic that holds what is no number; NULL: none does. */
+/* odd: the first parameter or statistic that is not finite; NULL: none. */
 tn_status tn__checkpoint_is_odd(const char *odd, const char *path, const tn_checkpoint_run *run,
                                 tn_error *error);
-/* Whether it can be gone on from. run: what must be the same, but for the step.
+/* Can the run continue from it? run: settings that must be the same, except the step.
  * Errors: E_INVALID (of another model, of a run with other settings). */
 tn_status tn__checkpoint_suits(const tn_checkpoint *checkpoint, const tn__keeping *keeping,
                                const tn_checkpoint_run *run, tn_error *error);
-/* Into an engine's static memory, as far as it is there. */
+/* Copies into an engine's static memory the tensors that this rank holds. */
 tn_status tn__checkpoint_restore(const tn_checkpoint *checkpoint, tn_engine *engine,
                                  const tn__keeping *keeping, tn_error *error);
 

@@ -1,4 +1,4 @@
-/* checkpoint_run.c - a training run to disk and back. */
+/* checkpoint_run.c - writes the state of a training run to a checkpoint, and restores it. */
 #include <stdio.h>
 
 #include <tenure/train.h>
@@ -18,7 +18,7 @@ static uint64_t run_size(const tn__keeping *keeping) {
     return size;
 }
 
-/* odd: out, the first parameter or statistic that holds what is no number; NULL: none. */
+/* odd: out, the first parameter or statistic that is not finite; NULL: none. */
 static tn_status run_fill(uint8_t *at, tn_engine *engine, const tn__keeping *keeping,
                           const char **odd, tn_error *error) {
     for (uint32_t i = 0; i < keeping->count; i++) {
@@ -64,11 +64,12 @@ tn_status tn__checkpoint_save(const char *path, tn_engine *engine, const tn__kee
     tn__free(keeping->context, file, size);
     if (status != TN_OK) return status;
     *bytes = size;
-    tn__shards_sweep(path, keeping->context, 0); /* that ranks had written: nothing names them */
+    /* files of an earlier checkpoint of several ranks */
+    tn__shards_sweep(path, keeping->context, 0);
     return TN_OK;
 }
 
-/* --- putting back --- */
+/* --- restoring --- */
 
 static tn_status run_compare(const tn_checkpoint *checkpoint, const tn_checkpoint_run *run,
                              tn_error *error) {
@@ -76,7 +77,7 @@ static tn_status run_compare(const tn_checkpoint *checkpoint, const tn_checkpoin
     if (was->seed == run->seed && was->batch == run->batch && was->optimizer == run->optimizer &&
         was->dtype == run->dtype && was->micro_batches == run->micro_batches &&
         was->samples == run->samples && (was->loss == run->loss || was->loss == 0))
-        return TN_OK; /* a loss of 0: of another time it was written for every loss */
+        return TN_OK; /* a loss of 0 is from an old version, which wrote it for every loss */
     TN_FAIL(error, TN_E_INVALID,
             "%.200s is of a run with another seed, batch, optimizer, loss, element type or data: "
             "seed %llu, batch %llu x %llu, %s, %llu samples",

@@ -1,4 +1,4 @@
-/* data.c - data sets: Fashion-MNIST as Debian ships it, .npy pairs, text as bytes, arrays. */
+/* data.c - loads data sets: Fashion-MNIST as Debian ships it, .npy pairs, text as bytes, arrays. */
 #include "trainer/data.h"
 
 #include <stdio.h>

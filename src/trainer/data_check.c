@@ -1,4 +1,4 @@
-/* data_check.c - is it what the model takes? Shapes, types, numbers, and every label.
+/* data_check.c - checks that a data set fits the model: shapes, types, numbers, and every label.
  *
  * Cost: all of the data is read once.
  */
@@ -17,7 +17,7 @@ static void data_describe(tn_dtype dtype, uint32_t rank, const int64_t *shape, c
     snprintf(text + used, 160 - used, "]");
 }
 
-/* One sample has the shape that the model takes, extents of 1 aside; or the model takes it as a
+/* One sample has the model's input shape, ignoring extents of 1; or the model takes it as a
  * vector. */
 static bool data_same_shape(const tn_array *array, const tn_tensor *tensor) {
     uint32_t a = 1, b = 1;

@@ -1,5 +1,5 @@
-/* gathered.c - parameters of which every rank has a part come together on the first one, in the
- * host's memory, one shard after the other: for tests of the model in use, between steps. */
+/* gathered.c - gathers divided parameters on the first rank, in host memory, one shard after the
+ * other: for testing the model between steps. */
 #include "trainer/trainer.h"
 
 bool tn__trainer_is_apart(const tn_trainer *trainer) {
@@ -38,7 +38,7 @@ static tn_status gathered_room(tn_trainer *trainer, tn_error *error) {
     return TN_OK;
 }
 
-/* Of the shard in `bytes`, to each of its parameters, which are kept in the step's order. */
+/* Copies the shard in `bytes` to each of its parameters, which are listed in the step's order. */
 static void gathered_part(tn_trainer *trainer, uint32_t shard, const uint8_t *bytes) {
     const tn_trained *trained = trainer->training->parameters;
     for (uint32_t i = 0; i < trainer->keeping.count; i++) {
@@ -62,8 +62,8 @@ static tn_status gathered_shard(tn_trainer *trainer, uint32_t number, uint8_t *b
     return TN_OK;
 }
 
-/* Of a model that is cut, or in stages: those of the first part of a batch have all of it, or all
- * have some of it. */
+/* For a tensor-parallel or pipelined model: the ranks of the first data part hold all of it; if the
+ * data parts divide it as well, all ranks take part. */
 static tn_status gathered_cut(tn_trainer *trainer, tn_error *error) {
     for (uint32_t i = 0; i < trainer->keeping.count; i++) {
         bool here = trainer->gathered != NULL;

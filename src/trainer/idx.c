@@ -1,4 +1,4 @@
-/* idx.c - files of idx format: a head of magic and extents, big endian, then the bytes. */
+/* idx.c - reads files of idx format: a head of magic and extents, big endian, then the bytes. */
 #include "trainer/data.h"
 
 #ifndef TENURE_MINIMAL
@@ -8,12 +8,14 @@
 #include <unistd.h>
 #include <zlib.h>
 
-/* What a file may state: gzip packs zeros 1,032 to one, and a file that nobody trusts must not
- * decide about memory. Samples of photographs and text pack far less than 100 to one; a file of
- * constants is taken up to IDX_FREE, and unpacked without a bound. */
+/* An untrusted file must not decide how much memory is used, and gzip packs zeros 1,032 to 1. So
+ * the size that a file states is limited to IDX_RATIO times its own size plus IDX_FREE. Photographs
+ * and text pack far less than 100 to 1; a file of constants is accepted up to IDX_FREE; a file
+ * without gzip never meets the limit. */
 #define IDX_RATIO 100u
 #define IDX_FREE (UINT64_C(64) << 20)
-#define IDX_STEP (UINT64_C(1) << 26) /* taken at once: a head that lies costs no more memory */
+/* read in steps of this size, so a false head costs no more memory */
+#define IDX_STEP (UINT64_C(1) << 26)
 
 static uint32_t idx_big_endian(const uint8_t *at) {
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
@@ -49,8 +51,8 @@ static tn_status idx_head(gzFile file, const char *path, uint64_t most, tn_array
     return TN_OK;
 }
 
-/* The contents, then nothing; the end is read, too, since the checksum stands there. *at: of the
- * size that the head states, how much there is room for. */
+/* Reads the data and checks that nothing follows. The end is read too, because the checksum is
+ * there. *at: allocated bytes of the size that the head states. */
 static tn_status idx_body(gzFile file, const char *path, const tn_context *context, tn_array *array,
                           uint64_t *at, tn_error *error) {
     uint8_t more;
@@ -68,7 +70,7 @@ static tn_status idx_body(gzFile file, const char *path, const tn_context *conte
     return TN_OK;
 }
 
-/* The folder of a data set comes from the user, its files do not. */
+/* The user names the folder of a data set, but not its files. */
 static tn_status idx_open(const char *path, bool follow_links, gzFile *file, uint64_t *most,
                           tn_error *error) {
     struct stat facts = {0};

@@ -1,8 +1,10 @@
-/* keeping.c - what of a training step is kept between runs, and where a rank has it.
+/* keeping.c - lists the tensors of a training step that are kept between runs, and where a rank
+ * holds them.
  *
- * The order is that of parameters, each with the optimizer's state of it, whatever ranks share out:
- * so a checkpoint says the same however many wrote it. Of a parameter in a shard a rank writes what
- * lies in its part; it has more of it where whole shards stay.
+ * The order is that of the parameters, each with its optimizer state, however the ranks divide
+ * them. So a checkpoint has the same contents for any number of ranks. A rank writes the range of a
+ * parameter that lies in its own part of the shard; it holds more of it if whole shards are
+ * resident.
  *
  *     shard    [ w            | b | v                  |000]
  *     parts    [    rank 0     |     rank 1      | rank 2  ]
@@ -21,7 +23,7 @@ typedef struct keeping_list {
     bool failed; /* out of memory */
 } keeping_list;
 
-/* Of a tensor that ranks have cut: the whole. */
+/* For a tensor that ranks have cut: describes the whole tensor. */
 static void keeping_cut(const keeping_list *list, tn__keep *keep) {
     const tn_tensor_part *part = tn_training_part(list->training, keep->in);
     const tn_part_sums sums = tn_training_parts(list->training);
@@ -34,7 +36,7 @@ static void keeping_cut(const keeping_list *list, tn__keep *keep) {
     keep->context = list->context;
 }
 
-/* A tensor that a rank has all of. */
+/* A tensor that a rank holds whole. */
 static tn__keep keeping_of(const tn_graph *graph, tn_tensor_id id, tn_role role) {
     const tn_tensor *tensor = tn_graph_tensor(graph, id);
     return (tn__keep){.name = tensor->name,
@@ -56,9 +58,9 @@ static void keeping_add(keeping_list *list, tn_tensor_id id, tn_role role) {
     keeping_cut(list, keep);
 }
 
-/* --- of a shard --- */
+/* --- shards --- */
 
-/* What of [at, at + bytes) lies in [from, from + size): counted from `at`. */
+/* The overlap of [at, at + bytes) with [from, from + size), counted from `at`. */
 static void keeping_overlap(uint64_t at, uint64_t bytes, uint64_t from, uint64_t size,
                             uint64_t *first, uint64_t *length) {
     uint64_t low = at > from ? at : from;
@@ -80,7 +82,7 @@ static void keeping_place(tn__keep *keep, const tn_trained *trained, const tn_sh
     keep->at = whole ? trained->at : keep->size > 0 ? trained->at + keep->from - shard->from : 0;
 }
 
-/* A parameter, or state of it, of which this rank has a part: places are in that part. */
+/* For a parameter that is cut, or its state: offsets count within this rank's part. */
 static void keeping_cut_in(const keeping_list *list, tn__keep *keep) {
     const tn_tensor_part *part = tn_training_part(list->training, keep->parameter);
     const tn_part_sums sums = tn_training_parts(list->training);
@@ -92,7 +94,7 @@ static void keeping_cut_in(const keeping_list *list, tn__keep *keep) {
     keep->number = sums.rank;
 }
 
-/* As the parameter, by its name and another word. */
+/* Like the parameter; its name gets another suffix. */
 static void keeping_add_state(keeping_list *list, const tn_trained *trained,
                               const tn_sharded *shard, tn_tensor_id in) {
     if (in == TN_NONE) return;
@@ -110,8 +112,9 @@ static void keeping_add_state(keeping_list *list, const tn_trained *trained,
     list->list[list->count++] = keep;
 }
 
-/* A step with all micro-batches keeps no sums between steps; runs of one each have them in their
- * checkpoints, and either goes on from the other's. */
+/* A step that contains all micro-batches keeps no gradient sums between steps; a step of one
+ * micro-batch stores them in its checkpoint. An empty entry lets either continue from the
+ * other's. */
 static void keeping_add_no_sum(keeping_list *list, const tn_trained *trained) {
     const tn_training *step = list->training;
     char name[200];
@@ -165,14 +168,14 @@ tn_status tn__keeping_make(const tn_training *training, const tn_context *contex
     return TN_OK;
 }
 
-/* --- of a pipeline --- */
+/* --- pipeline --- */
 
 void tn__keeping_stage(tn__keeping *keeping, const tn_stages *stages, uint32_t count,
                        uint32_t stage) {
     keeping->stage = stage;
     for (uint32_t i = 0, parameter = TN_NONE; i < keeping->count; i++) {
         tn__keep *keep = &keeping->list[i];
-        if (keep->role != TN_ROLE_STATE) parameter = keep->in; /* its state follows it */
+        if (keep->role != TN_ROLE_STATE) parameter = keep->in; /* its state comes after it */
         uint64_t readers = stages->homes[parameter].readers, on = 0;
         for (uint32_t part = 0; part < stages->parts; part++)
             if (readers >> part & 1) on |= UINT64_C(1) << part % count;
@@ -184,7 +187,7 @@ void tn__keeping_stage(tn__keeping *keeping, const tn_stages *stages, uint32_t c
     }
 }
 
-/* --- one of them --- */
+/* --- one tensor --- */
 
 tn_status tn__keep_get(const tn__keep *keep, tn_engine *engine, void *whole, tn_error *error) {
     if (keep->size == 0) return TN_OK;

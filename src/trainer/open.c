@@ -1,7 +1,8 @@
-/* open.c - from a model to a training run, and to the model in use on what was held out. */
+/* open.c - opens a training run from a model, and tests the model on the test samples. */
 #include "trainer/trainer.h"
 
-/* The model as it is trained: with session.fuse of operators whose gradients are one, too. */
+/* The model in the form that is trained; with session.fuse, after rewrites to fused operators that
+ * have gradients. */
 static tn_status open_model(tn_trainer *trainer, const tn_graph *model,
                             const tn_train_options *train, tn_error *error) {
     tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
@@ -18,11 +19,11 @@ static tn_status open_model(tn_trainer *trainer, const tn_graph *model,
     return TN_OK;
 }
 
-/* What a static tensor of the step begins with. */
+/* The initial contents of a static tensor of the step. */
 static tn_status open_begin(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
                             uint64_t size, tn_error *error) {
     const tn_trainer *trainer = self;
-    (void)graph; /* rewritten: ids are the same */
+    (void)graph; /* rewriting keeps the ids of tensors */
     return tn_training_read(&trainer->made, id, &trainer->contents, bytes, size, error);
 }
 
@@ -65,9 +66,9 @@ tn_status tn_trainer_open(const tn_graph *model, const tn_trainer_options *given
     return status;
 }
 
-/* --- the model in use --- */
+/* --- testing the model --- */
 
-/* Parameters as they are by now; what is not trained, from where training had it. */
+/* Current values of parameters; other tensors have the contents that training started with. */
 static tn_status open_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
                            uint64_t size, tn_error *error) {
     tn_trainer *trainer = self;
@@ -94,8 +95,8 @@ tn_status tn_trainer_test(tn_trainer *trainer, tn_trainer_score *score, tn_error
     tn_session_options options = trainer->test_options;
     options.read = open_read;
     options.self = trainer;
-    options.recompute = 0; /* nothing is kept for a backward pass */
-    options.divide = NULL; /* each rank by itself */
+    options.recompute = 0; /* no backward pass reads activations later */
+    options.divide = NULL; /* each rank tests alone */
     options.exchange = NULL;
     TN_TRY(tn_session_open(trainer->model, &options, &session, error));
     tn_status status =

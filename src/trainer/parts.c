@@ -1,8 +1,8 @@
-/* parts.c - tensors of which every rank of a cut model has a part (tenure/parts.h): a checkpoint
- * and a test have the whole, which ranks put together and take apart one tensor after the other.
+/* parts.c - assembles and divides tensors of which every rank of a cut model holds a part
+ * (tenure/parts.h): a checkpoint and a test need whole tensors, one after the other.
  *
- * Ranks that share out what a cut model keeps have a stretch of a part each. Those with the same
- * part come together first, then the parts do.
+ * If ranks also divide the updates of a cut model, each holds a range of a part. Then ranks with
+ * the same part assemble it first, and the parts are assembled afterwards.
  */
 #include "trainer/checkpoint.h"
 #include "trainer/trainer.h"
@@ -11,7 +11,7 @@ static uint64_t parts_bytes(const tn__keep *keep) {
     return keep->cut != NULL ? keep->bytes / keep->ranks : keep->bytes;
 }
 
-/* Zeros, and the stretch of its part that a rank has. */
+/* The range of its part that this rank holds; other bytes are unchanged. */
 static tn_status parts_get(const tn__keep *keep, tn_engine *engine, uint8_t *mine,
                            tn_error *error) {
     if (!keep->in_shard)
@@ -48,8 +48,8 @@ tn_status tn__keep_set_part(const tn__keep *keep, tn_engine *engine, const void 
 
 /* --- all parts --- */
 
-/* What each of those that share it out writes of it, and zeros, add up to all of it: whole words,
- * whatever they say. `room` is a multiple of them. */
+/* Each of the ranks that divide the part contributes the bytes it writes, and zeros elsewhere. The
+ * sum, taken on integers, is the whole part; `room` is a multiple of their size. */
 static tn_status parts_share(const tn__keeping *keeping, const tn__keep *keep, tn_engine *engine,
                              uint8_t *mine, uint64_t room, tn_error *error) {
     const tn_exchange *to = keeping->exchange;
@@ -61,7 +61,7 @@ static tn_status parts_share(const tn__keeping *keeping, const tn__keep *keep, t
                       error);
 }
 
-/* This rank's part, whoever has what of it. */
+/* This rank's part, assembled if ranks divide it. */
 static tn_status parts_mine(const tn__keeping *keeping, const tn__keep *keep, tn_engine *engine,
                             uint8_t *mine, tn_error *error) {
     uint64_t size = parts_bytes(keep), room = 0;
@@ -90,7 +90,7 @@ static tn_status parts_gather(const tn__keeping *keeping, const tn__keep *keep, 
     return TN_OK;
 }
 
-/* Of all ranks of a stage. */
+/* Assembles a tensor from all ranks of a stage. */
 static tn_status parts_whole(const tn__keeping *keeping, const tn__keep *keep, tn_engine *engine,
                              void *whole, tn_error *error) {
     bool alone = keep->cut == NULL && (!keep->in_shard || keeping->exchange == NULL);
@@ -102,7 +102,7 @@ static tn_status parts_whole(const tn__keeping *keeping, const tn__keep *keep, t
     return status;
 }
 
-/* What one stage of a pipeline has, by its first rank to those of the others. */
+/* Sends a tensor of one pipeline stage from its first rank to those of the other stages. */
 static tn_status parts_pass(const tn__keeping *keeping, const tn__keep *keep, tn_engine *engine,
                             void *bytes, tn_error *error) {
     const tn_exchange *to = keeping->exchange;
@@ -128,7 +128,8 @@ tn_status tn__keep_gather(const tn__keeping *keeping, const tn__keep *keep, tn_e
     if (keep->in != TN_NONE)
         return keep->staged ? parts_staged(keeping, keep, engine, whole, error)
                             : parts_whole(keeping, keep, engine, whole, error);
-    if (whole != NULL && keep->bytes > 0) memset(whole, 0, (size_t)keep->bytes); /* nobody has it */
+    /* no rank holds it */
+    if (whole != NULL && keep->bytes > 0) memset(whole, 0, (size_t)keep->bytes);
     return TN_OK;
 }
 

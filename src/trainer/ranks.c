@@ -1,9 +1,10 @@
-/* ranks.c - several ranks that train the same on other samples, or other parts of a model: how they
- * begin, and what they tell.
+/* ranks.c - runs of several ranks that train on different samples or hold different parts of a
+ * model: how they start, and the results they combine.
  *
- * Gradients are the program's business. Here is what the loop has to agree on: all begin with the
- * first member's parameters, state and step, whoever has read what; a step's loss and answers are
- * those of the whole batch; and when one of them is told to stop, all do behind the next step.
+ * The program averages the gradients. The training loop handles the rest: all ranks begin with the
+ * first rank's parameters, state and step, whatever their own files contain; loss and number of
+ * correct answers of a step are those of the whole batch; and when one rank is asked to stop, all
+ * stop after the next step.
  */
 #include <stdio.h>
 
@@ -12,7 +13,7 @@
 
 #define RANKS_PIECE (UINT64_C(64) << 20) /* bytes that are broadcast at once */
 
-/* Those that have the other parts of the model. */
+/* Checks the group of the ranks with the other tensor-parallel parts of the model. */
 static tn_status ranks_find_tensor(tn_trainer *trainer, tn_error *error) {
     const tn_exchange *to = trainer->options.exchange;
     uint32_t group = trainer->options.tensor_group, mine = 0;
@@ -25,7 +26,7 @@ static tn_status ranks_find_tensor(tn_trainer *trainer, tn_error *error) {
             to->rank, trainer->tensor_rank, trainer->tensor_ranks, mine, members, group);
 }
 
-/* Those that have the other operators of it. */
+/* Finds the group of the ranks with the other pipeline stages. */
 static tn_status ranks_find_stage(tn_trainer *trainer, tn_error *error) {
     const tn_exchange *to = trainer->options.exchange;
     const tn_stages *stages = trainer->training->stages;
@@ -43,7 +44,8 @@ static tn_status ranks_find_stage(tn_trainer *trainer, tn_error *error) {
     return TN_OK;
 }
 
-/* What it keeps alone is its part of each batch; else parts are missing, or there twice. */
+/* The part that a rank stores must have the same number as its part of each batch; otherwise parts
+ * would be missing or duplicated. */
 static tn_status ranks_check_shards(const tn_trainer *trainer, tn_error *error) {
     const tn_training *step = trainer->training;
     uint32_t parts = trainer->state.parts;
@@ -95,16 +97,16 @@ tn_status tn__trainer_lone(tn_error *error) {
             "trainer the way to the others (tn_trainer_options.exchange)");
 }
 
-/* --- how they begin --- */
+/* --- start --- */
 
-/* Whether it can ask for the whole of what it has a part of. */
+/* Can it read the whole of a tensor of which it holds a part? */
 static bool ranks_reads(const tn_trainer *trainer) {
     const tn_contents_of *contents = &trainer->contents;
     return contents->read != NULL && (trainer->tensor_ranks == 1 || contents->model != NULL);
 }
 
-/* What all have to have in common, or their parameters drift apart, or they wait for each other at
- * different steps. X(name, number). */
+/* Settings that all ranks must have in common. Otherwise their parameters diverge, or they wait for
+ * each other at different steps. X(name, number). */
 #define RANKS_SAME_TABLE(X)                                                                        \
     X("seed of the order of samples", trainer->is.seed)                                            \
     X("number of samples", trainer->is.samples)                                                    \
@@ -122,10 +124,10 @@ enum {
 #undef RANKS_X
 };
 
-typedef struct ranks_start { /* what the first member says of it */
+typedef struct ranks_start { /* sent by the first rank */
     uint64_t done, resumed, reads;
     uint64_t same[RANKS_SAME];
-    tn_error error; /* why it has nothing to begin with; status TN_OK: it has */
+    tn_error error; /* why it cannot start; status TN_OK: it can */
 } ranks_start;
 
 static uint64_t ranks_bits(double value) {
@@ -134,7 +136,7 @@ static uint64_t ranks_bits(double value) {
     return bits;
 }
 
-/* 0: it writes none, or the first does it alone. */
+/* 0: no checkpoint, or the first rank writes it alone. */
 static uint64_t ranks_saves(const tn_trainer *trainer) {
     bool together =
         trainer->training->sharded_count > 0 || trainer->tensor_ranks > 1 || trainer->stages > 1;
@@ -150,8 +152,8 @@ static void ranks_same(const tn_trainer *trainer, uint64_t *same) {
     memcpy(same, list, sizeof list);
 }
 
-/* From the first of all: to those with the same part of the model, from each of them to other
- * stages, and there to those that have the other parts. */
+/* From the first rank to the ranks with the same part of the model, from each of them to other
+ * stages, and there to the ranks with the other parts. */
 static tn_status ranks_broadcast(const tn_trainer *trainer, void *bytes, uint64_t size,
                                  tn_error *error) {
     const tn_trainer_options *options = &trainer->options;
@@ -165,14 +167,14 @@ static tn_status ranks_broadcast(const tn_trainer *trainer, void *bytes, uint64_
                : TN_OK;
 }
 
-typedef struct ranks_piece { /* of what is kept, [first, last), what goes to all */
+typedef struct ranks_piece { /* tensors [first, last) of the list, sent together */
     uint32_t first, last;
     uint64_t bytes;
 } ranks_piece;
 
 typedef struct ranks_spread {
     tn_trainer *trainer;
-    const tn_checkpoint *from; /* NULL but on the first, where it goes on from one */
+    const tn_checkpoint *from; /* NULL except on the first rank of a resumed run */
     const ranks_start *start;
 } ranks_spread;
 
@@ -180,13 +182,14 @@ static bool ranks_has_all(const tn__keep *keep) {
     return !keep->apart && keep->cut == NULL && !keep->staged;
 }
 
-/* State begins at zero everywhere. Of what is in parts the first has to read the whole. */
+/* Must this tensor be sent? State begins at zero everywhere. A divided tensor can only be sent if
+ * the first rank can read the whole. */
 static bool ranks_goes(const ranks_spread *it, const tn__keep *keep) {
     bool reads = keep->role != TN_ROLE_STATE && it->start->reads != 0;
     return it->start->resumed != 0 || ranks_has_all(keep) || reads;
 }
 
-/* As many of them as fill a piece; at least one. */
+/* As many tensors as fill RANKS_PIECE; at least one. */
 static ranks_piece ranks_next(const ranks_spread *it, uint32_t first) {
     const tn__keeping *keeping = &it->trainer->keeping;
     ranks_piece piece = {.first = first, .last = first};
@@ -276,7 +279,8 @@ static tn_status ranks_sum(const tn_trainer *trainer, double *sums, uint64_t cou
     return TN_OK;
 }
 
-/* differs: [ranks], 0, or the how manieth of what the first has said this one has otherwise. */
+/* differs: [ranks], 0 or the number (from 1) of a setting in which a rank differs from the
+ * first. */
 static tn_status ranks_compare_with(const tn_trainer *trainer, const ranks_start *start,
                                     double *differs, tn_error *error) {
     static const char *const names[] = {
@@ -307,7 +311,7 @@ static tn_status ranks_compare(const tn_trainer *trainer, const ranks_start *sta
     return status;
 }
 
-/* With its number before the place: whoever is asked says so. */
+/* Adds the number of the rank to the place, because each rank may report the error. */
 static tn_error ranks_words(uint32_t rank, const tn_error *from) {
     tn_error words = {.status = from->status};
     snprintf(words.where, sizeof words.where, "rank %u%s%.180s", rank, from->where[0] ? ", " : "",
@@ -324,7 +328,7 @@ tn_status tn__trainer_spread(tn_trainer *trainer, const tn_checkpoint *from, con
     ranks_same(trainer, start.same);
     if (why->status != TN_OK) start.error = ranks_words(trainer->options.exchange->rank, why);
     TN_TRY(ranks_broadcast(trainer, &start, sizeof start, error));
-    if (start.error.status != TN_OK) { /* the first alone has looked */
+    if (start.error.status != TN_OK) { /* only the first rank has read the files */
         if (error != NULL) *error = start.error;
         return start.error.status;
     }
@@ -334,7 +338,7 @@ tn_status tn__trainer_spread(tn_trainer *trainer, const tn_checkpoint *from, con
     return TN_OK;
 }
 
-/* --- a checkpoint of all --- */
+/* --- a checkpoint of all ranks --- */
 
 bool tn__trainer_shares(const tn_trainer *trainer) {
     return trainer->training->sharded_count > 0 && trainer->state.parts > 1;
@@ -365,13 +369,13 @@ tn_status tn__trainer_save_shards(tn_trainer *trainer, const char *path,
     return status;
 }
 
-/* --- what they tell --- */
+/* --- combined results --- */
 
 tn_status tn__trainer_sum(tn_trainer *trainer, double *loss, int64_t *correct, tn_error *error) {
     const tn_exchange *to = trainer->options.exchange;
     const tn_trainer_options *options = &trainer->options;
     double sums[] = {*loss, (double)*correct, trainer->asked};
-    if (trainer->stages > 1) { /* the last one has them, the others nothing */
+    if (trainer->stages > 1) { /* only the last stage has them; the others add 0 */
         TN_TRY(to->reduce(to->self, options->pipeline_group, sums, 3, TN_FLOAT64, TN_REDUCTION_SUM,
                           error));
         *loss = sums[0];
@@ -382,7 +386,8 @@ tn_status tn__trainer_sum(tn_trainer *trainer, double *loss, int64_t *correct, t
         *loss = sums[0] / trainer->state.parts;
         *correct = (int64_t)sums[1];
     }
-    if (tn__trainer_talks(trainer) && trainer->tensor_ranks > 1) /* who has lost the same */
+    /* these ranks have the same loss already */
+    if (tn__trainer_talks(trainer) && trainer->tensor_ranks > 1)
         TN_TRY(to->reduce(to->self, options->tensor_group, &sums[2], 1, TN_FLOAT64,
                           TN_REDUCTION_SUM, error));
     trainer->told = sums[2] > 0;

@@ -1,5 +1,5 @@
-/* rate.c - learning rates: a function of the number of the step and of how many there are, so that
- * a resumed run goes on with the same.
+/* rate.c - learning rates as a function of the number of the step and of the number of steps, so
+ * that a resumed run continues with the same rates.
  */
 #include <tenure/trainer.h>
 
@@ -23,7 +23,7 @@ static const struct {
 #undef TN_X
 };
 
-/* [schedule] share of the rate, when this share of the steps has passed */
+/* [schedule] fraction of the rate, given the fraction of the steps that has passed */
 static double (*const rate_shares[])(double passed) = {rate_constant, rate_linear, rate_cosine};
 _Static_assert(sizeof rate_shares / sizeof *rate_shares == TN_SCHEDULE_COUNT, "one for each");
 

@@ -1,11 +1,11 @@
-/* shards.c - a checkpoint that several ranks have written, each a file of its own, read as one.
+/* shards.c - reads a checkpoint that several ranks wrote, each to its own file, as one.
  *
- * The file that a path names tells the others' names and hashes. Each of those holds stretches of
- * tensors; put together they are the tensors of one file (checkpoint.c), in its order, whoever had
- * which part. So a run goes on from it on any number of ranks.
+ * The file at the given path lists the names and hashes of the others. Each of those holds pieces
+ * of tensors. Put together they are the tensors of a single checkpoint (checkpoint.c), in its
+ * order, however they were divided. So a run can resume on any number of ranks.
  *
- * Memory: what was written in one stretch is read where it is mapped; other tensors are put
- * together.
+ * Memory: a tensor that was written in one piece is read from the mapped file; other tensors are
+ * assembled in memory.
  */
 #include <stdio.h>
 
@@ -15,10 +15,10 @@ bool tn__shards_are(const tn__file *file) {
     return file->size >= 8 && memcmp(file->bytes, TN__SHARDS_MAGIC, 8) == 0;
 }
 
-typedef struct shards_piece { /* a stretch of tensor `number` */
+typedef struct shards_piece { /* a range of tensor `number` */
     uint32_t number;
-    const uint8_t *facts; /* what its file says of the whole, which each of its pieces says; */
-    size_t told;          /* so many bytes */
+    const uint8_t *facts; /* the description of the whole tensor, the same in each piece; */
+    size_t told;          /* its size in bytes */
     uint64_t from, size;
     const uint8_t *bytes;
 } shards_piece;
@@ -73,7 +73,7 @@ static tn_status shards_file(shards_state *it, const char *path, const tn__shard
     return reader.left == 0 ? TN_OK : tn__checkpoint_damaged(&reader);
 }
 
-/* --- put together --- */
+/* --- assembling --- */
 
 static int shards_order(const void *a, const void *b) {
     const shards_piece *x = a, *y = b;
@@ -94,7 +94,7 @@ static tn_status shards_whole(const shards_state *it, const shards_piece *piece,
     return tn__checkpoint_facts(&reader, kept);
 }
 
-/* Pieces [first, last) are all of a tensor: each begins where the one before ends. */
+/* Pieces [first, last) are all of a tensor: each begins where the previous one ends. */
 static tn_status shards_join(shards_state *it, size_t first, size_t last) {
     const shards_piece *pieces = &it->pieces[first];
     tn_kept kept = {0};
@@ -141,7 +141,7 @@ static tn_status shards_join_all(shards_state *it) {
 
 /* --- the whole --- */
 
-/* Beside the file that names it, and nowhere else. */
+/* A shard must lie in the folder of the file that names it. */
 static tn_status shards_path(shards_state *it, const char *name, char **path) {
     const char *slash = strrchr(it->path, '/');
     size_t folder = slash != NULL ? (size_t)(slash - it->path) + 1 : 0, length = strlen(name);
@@ -154,7 +154,7 @@ static tn_status shards_path(shards_state *it, const char *name, char **path) {
     return TN_OK;
 }
 
-/* Each part has its place in its name, so an index does not name one again and again. */
+/* The number of the part must be in its name, so an index cannot name one file twice. */
 static bool shards_is_part(const char *name, uint32_t part, uint32_t parts) {
     char end[40];
     snprintf(end, sizeof end, ".%u-of-%u", part, parts);

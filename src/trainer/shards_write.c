@@ -1,14 +1,14 @@
-/* shards_write.c - a checkpoint that several ranks write together.
+/* shards_write.c - writes a checkpoint of several ranks together.
  *
  *     run.ck                  names the others: "run.ck.7.0-of-2", "run.ck.7.1-of-2"
- *     run.ck.7.0-of-2         stretches of tensors, of generation 7
+ *     run.ck.7.0-of-2         ranges of tensors, of generation 7
  *     run.ck.7.1-of-2
- *     run.ck.6.0-of-2         goes when run.ck names it no more
+ *     run.ck.6.0-of-2         deleted once run.ck no longer names it
  *
- * A generation is above all that lie there, so nothing that run.ck names is ever written over. The
- * file that names the new ones is written when all of them are on disk, and takes the place of the
- * old one by one rename: whatever is killed, and whenever, run.ck names files that are whole. What
- * a killed run has left goes with the next checkpoint.
+ * A new generation is above all existing ones, so a file that run.ck names is never overwritten.
+ * The index that names the new files is written when all of them are on disk, and replaces the old
+ * one by one rename. So run.ck names complete files even if the process is killed at any time.
+ * Files left by a killed run are deleted at the next checkpoint.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -20,12 +20,12 @@
 #include "graph/element.h"
 #include "trainer/shards.h"
 
-#define WRITE_NAME_ROOM 64u /* behind the path */
+#define WRITE_NAME_ROOM 64u /* characters after the path */
 
 /* --- names --- */
 
-/* Of a part, behind `path` or the end of that; in the context's memory, [*room]; NULL: none is
- * left. */
+/* The name of a part, for `path` or only its last component; the memory [*room] is from the
+ * context. NULL: out of memory. */
 static char *write_name(const char *path, const tn__shard_job *job, uint32_t part,
                         const tn_context *context, size_t *room) {
     *room = strlen(path) + WRITE_NAME_ROOM;
@@ -41,7 +41,7 @@ static const char *write_base(const char *path) {
     return slash != NULL ? slash + 1 : path;
 }
 
-/* Digits; returns behind them. NULL: there are none, or too many. */
+/* Parses digits and returns the address after them. NULL: no digits, or too many. */
 static const char *write_digits(const char *text, uint64_t *number) {
     const char *at = text;
     for (*number = 0; *at >= '0' && *at <= '9'; at++) {
@@ -51,7 +51,7 @@ static const char *write_digits(const char *text, uint64_t *number) {
     return at > text ? at : NULL;
 }
 
-/* What tn__file_write adds to the name of a file until that is whole. */
+/* The suffix of a temporary file, which tn__file_write uses until the file is complete. */
 static bool write_is_begun(const char *end) {
     uint64_t number;
     const char *at = *end == '.' ? write_digits(end + 1, &number) : NULL;
@@ -59,8 +59,7 @@ static bool write_is_begun(const char *end) {
     return strcmp(at, ".part") == 0;
 }
 
-/* Whether a name is that of a shard of `base`, and its generation; or of a file of any of them that
- * was begun. */
+/* Is it the name of a shard of `base`, or of its temporary file? Also returns the generation. */
 static bool write_is_shard(const char *name, const char *base, uint64_t *generation) {
     uint64_t number;
     size_t length = strlen(base);
@@ -73,7 +72,7 @@ static bool write_is_shard(const char *name, const char *base, uint64_t *generat
     return *at == 0 || write_is_begun(at);
 }
 
-/* The folder of a path, open; NULL: it cannot be. */
+/* Opens the folder of a path; NULL on failure. */
 static DIR *write_folder(const char *path, const tn_context *context) {
     size_t length = (size_t)(write_base(path) - path);
     char *folder = tn__alloc(context, length + 3);
@@ -109,18 +108,19 @@ void tn__shards_sweep(const char *path, const tn_context *context, uint64_t but)
     closedir(folder);
 }
 
-/* A rename is on disk when its folder is; whether it is, as far as the file system can tell. */
+/* A rename is on disk once its folder is synced. True: synced, as far as the file system supports
+ * it. */
 static bool write_sync(const char *path, const tn_context *context) {
     DIR *folder = write_folder(path, context);
     if (folder == NULL) return false;
-    bool synced = fsync(dirfd(folder)) == 0 || errno == EINVAL; /* there is no such thing here */
+    bool synced = fsync(dirfd(folder)) == 0 || errno == EINVAL; /* not supported here */
     closedir(folder);
     return synced;
 }
 
-/* --- a rank's own --- */
+/* --- one rank's shard --- */
 
-/* Tensors that nothing is shared out of are the first rank's to write. */
+/* A tensor that ranks do not divide is written by the first rank. */
 static bool write_is_mine(const tn__keep *keep, uint32_t part) {
     return keep->in_shard ? keep->length > 0 || (keep->bytes == 0 && part == 0) : part == 0;
 }
@@ -178,7 +178,8 @@ static tn_status write_file(const tn__shard_job *job, uint8_t *file, uint64_t si
     char *name = write_name(job->path, job, job->part, keeping->context, &room);
     if (name == NULL) return tn__no_memory(error, "a checkpoint");
     tn_status status = tn__file_write_new(name, (uint32_t)job->turn.mode, file, size, error);
-    (void)write_sync(name, keeping->context); /* who names all of them looks at that */
+    /* the rank that writes the index syncs again and checks */
+    (void)write_sync(name, keeping->context);
     tn__free(keeping->context, name, room);
     *entry = (tn__shard_entry){.bytes = size, .hash = head.hash};
     return status;
@@ -196,7 +197,7 @@ tn_status tn__shards_write(const tn__shard_job *job, tn_engine *engine, const tn
     return status;
 }
 
-/* --- the one that names them --- */
+/* --- the index --- */
 
 static uint8_t *write_entry(uint8_t *at, const char *name, const tn__shard_entry *entry) {
     uint32_t length = (uint32_t)strlen(name);
@@ -206,8 +207,8 @@ static uint8_t *write_entry(uint8_t *at, const char *name, const tn__shard_entry
     return at + 5 + length + sizeof *entry;
 }
 
-/* Whoever reads `path` looks for them beside it, which is not where ranks write that have another
- * folder by the same name. */
+/* A reader of `path` looks for shards next to it. A rank on another machine may have written to a
+ * different folder of the same name. */
 static tn_status write_is_there(const tn__shard_job *job, uint32_t part,
                                 const tn__shard_entry *entry, const tn_context *context,
                                 tn_error *error) {
@@ -256,7 +257,8 @@ tn_status tn__shards_name_all(const tn__shard_job *job, const tn__shard_entry *e
     if (status == TN_OK) status = tn__file_write(job->path, file, size, error);
     tn__free(context, file, most);
     if (status != TN_OK) return status;
-    synced = write_sync(job->path, context) && synced; /* else those before may be needed yet */
+    /* otherwise the old shards may still be needed */
+    synced = write_sync(job->path, context) && synced;
     if (synced) tn__shards_sweep(job->path, context, job->turn.generation);
     return TN_OK;
 }

@@ -1,11 +1,11 @@
-/* steps.c - step after step, with checkpoints between them. */
+/* steps.c - runs one training step after another, with checkpoints in between. */
 #include <math.h>
 
 #include "trainer/trainer.h"
 
 /* --- one run of the engine --- */
 
-/* Its share of the step's. */
+/* Its share of the loss of the whole step. */
 static double steps_loss(const tn_trainer *trainer, uint32_t round) {
     float loss;
     memcpy(&loss, trainer->outputs[trainer->rounds[round].loss].data, sizeof loss);
@@ -88,7 +88,7 @@ static tn_status steps_no_number(const tn_trainer *trainer, tn_error *error) {
         kept ? kept : "", kept ? " stays as it was" : "");
 }
 
-/* What a run is of: the micro-batches from `first` on. */
+/* Fills the micro-batches of one run, beginning with number `first`. */
 static tn_status steps_fill_all(tn_trainer *trainer, int64_t first, tn_error *error) {
     const tn_trainer_state *state = &trainer->state;
     uint64_t number = state->done * state->micro_batches + (uint64_t)first;
@@ -97,7 +97,7 @@ static tn_status steps_fill_all(tn_trainer *trainer, int64_t first, tn_error *er
     return TN_OK;
 }
 
-/* One update: one run, or as many as there are micro-batches. */
+/* One update: one run of the engine, or one for each micro-batch. */
 static tn_status steps_update(tn_trainer *trainer, tn_error *error) {
     tn_trainer_state *state = &trainer->state;
     float rate = (float)tn_rate_at(&trainer->rate, state->done);
@@ -121,7 +121,7 @@ static tn_status steps_update(tn_trainer *trainer, tn_error *error) {
 static void steps_note(tn_trainer_state *state) {
     double plain = 1 / (double)(state->done - state->first + 1);
     double late = 2.0 / (TN_TRAINER_SEEN + 1);
-    double share = plain > late ? plain : late; /* the mean of all, until there are many */
+    double share = plain > late ? plain : late; /* a plain mean at first, later a moving average */
     double runs = (double)state->micro_batches * state->parts;
     double labels = (double)state->labels * (double)state->batch * runs;
     state->mean_loss += share * (state->loss - state->mean_loss);
@@ -134,7 +134,7 @@ tn_status tn_trainer_step(tn_trainer *trainer, tn_error *error) {
     if (state->done >= state->total)
         TN_FAIL(error, TN_E_INVALID, "no step is left: %llu are done",
                 (unsigned long long)state->done);
-    tn__trainer_forget(trainer); /* parameters change, also when the step fails */
+    tn__trainer_forget(trainer); /* parameters change even if the step fails */
     TN_TRY(steps_update(trainer, error));
     steps_note(state);
     state->done++;
@@ -150,8 +150,8 @@ tn_status tn_trainer_save(tn_trainer *trainer, const char *path, tn_error *error
     if (tn__trainer_is_lone(trainer)) return tn__trainer_lone(error);
     bool shares = tn__trainer_shares(trainer);
     bool cut = trainer->tensor_ranks > 1 || trainer->stages > 1;
-    if (trainer->part > 0 && !shares) return TN_OK; /* the first has it all */
-    if (cut && !tn__trainer_leads(trainer))         /* which writes the whole */
+    if (trainer->part > 0 && !shares) return TN_OK; /* the first rank holds everything */
+    if (cut && !tn__trainer_leads(trainer))         /* the leader writes the whole checkpoint */
         return tn__keeping_lend(&trainer->keeping, trainer->engine, error);
     run.step = state->done;
     TN_TRY(shares && !cut ? tn__trainer_save_shards(trainer, path, &run, error)
@@ -169,13 +169,13 @@ static bool steps_saves(const tn_trainer *trainer) {
            state->stopped;
 }
 
-/* --- the twin --- */
+/* --- comparison with the twin engine --- */
 
 static tn_status steps_compare(tn_trainer *trainer, const tn__keep *keep, tn_error *error) {
     uint64_t size = keep->bytes, from = keep->cut != NULL ? 0 : keep->from;
     uint8_t *both = tn__alloc_array(&trainer->context, 2, size);
     if (both == NULL) return tn__no_memory(error, "a comparison");
-    if (keep->cut != NULL) memset(both, 0, 2 * size); /* where others have it */
+    if (keep->cut != NULL) memset(both, 0, 2 * size); /* zeros in place of other ranks' parts */
     tn_status status = tn__keep_get(keep, trainer->engine, both, error);
     if (status == TN_OK) status = tn__keep_get(keep, trainer->options.twin, both + size, error);
     uint64_t length = keep->cut != NULL ? size : keep->size;

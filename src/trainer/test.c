@@ -1,4 +1,4 @@
-/* test.c - how good a trained model is on what was held out. */
+/* test.c - scores a trained model on the test samples. */
 #include <math.h>
 
 #include "trainer/trainer.h"
@@ -8,7 +8,7 @@ typedef struct test_sums {
     uint64_t right, seen;
 } test_sums;
 
-/* Scores of one sample or place after another, against their labels. */
+/* Compares the scores of each sample or position with its label. */
 static void test_judge(const tn_array *scores, const tn_array *labels, uint64_t label_count,
                        test_sums *sums) {
     uint32_t axis = tn_loss_axis(scores->rank, scores->shape);
@@ -24,7 +24,7 @@ static void test_judge(const tn_array *scores, const tn_array *labels, uint64_t 
         for (uint64_t c = 0; c < classes; c++)
             sum += exp((double)at[c * inner] - (double)at[best * inner]);
         sums->right += best == label;
-        if (label < classes) /* it counts as wrong elsewhere */
+        if (label < classes) /* out of range: counts as wrong elsewhere */
             sums->loss += log(sum) + (double)at[best * inner] - (double)at[label * inner];
     }
     sums->seen += label_count;
@@ -40,7 +40,7 @@ static uint64_t test_count(const tn_trainer *trainer) {
 
 bool tn_trainer_tests(const tn_trainer *trainer) { return test_count(trainer) > 0; }
 
-/* How many of its samples are real. */
+/* *real: how many of its samples are not padding. */
 static tn_status test_fill(tn_trainer *trainer, uint64_t number, uint64_t *real, tn_error *error) {
     const tn_trainer_options *options = &trainer->options;
     tn_array *samples = &trainer->inputs[trainer->rounds[0].samples];

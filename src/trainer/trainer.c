@@ -1,4 +1,4 @@
-/* trainer.c - a training run, set up over an engine that runs the graph of its step. */
+/* trainer.c - sets up a training run over an engine that runs the graph of its step. */
 #include "trainer/trainer.h"
 
 #include <stdio.h>
@@ -33,7 +33,7 @@ void tn__trainer_reset(const tn_graph *graph, tn_array *outputs) {
         outputs[k].bytes = tn_graph_tensor(graph, block->outputs[k])->bytes;
 }
 
-/* Where an input that a batch fills is told. */
+/* The place where the index of an input that a batch fills is stored. */
 static uint32_t *trainer_filled(const tn_trainer *trainer, tn_tensor_id id) {
     const tn_training *step = trainer->training;
     if (step->stages == NULL)
@@ -92,9 +92,9 @@ static tn_status trainer_arrays(tn_trainer *trainer, tn_error *error) {
     return TN_OK;
 }
 
-/* --- what it learns from, and how long --- */
+/* --- data and number of steps --- */
 
-/* What the labels are below, with a loss of classes; else 0. */
+/* The number of classes, which labels must be below; 0 for other losses. */
 static int64_t trainer_classes(const tn_trainer *trainer, const tn_tensor *scores) {
     if (trainer->loss != TN_LOSS_CROSS_ENTROPY || scores->rank == 0) return 0;
     return scores->shape[tn_loss_axis(scores->rank, scores->shape)];
@@ -158,7 +158,8 @@ static tn_status trainer_steps(tn_trainer *trainer, tn_error *error) {
 
 /* --- checkpoints --- */
 
-/* Parameters that no gradient reaches keep what they have: worth a word, or an error. */
+/* Parameters that no gradient reaches never change: the run reports them, or fails if no parameter
+ * is reached. */
 static tn_status trainer_reached(const tn_trainer *trainer, tn_error *error) {
     const tn_training *step = trainer->training;
     uint32_t lost = 0, example = 0;
@@ -179,7 +180,7 @@ static tn_status trainer_reached(const tn_trainer *trainer, tn_error *error) {
     return TN_OK;
 }
 
-/* A checkpoint tells parameters apart by their names, and so does who reads one. */
+/* A checkpoint distinguishes parameters by their names, and so do its readers. */
 static tn_status trainer_named(tn_trainer *trainer, tn_error *error) {
     const tn__keeping *keeping = &trainer->keeping;
     for (uint32_t i = 0; i < keeping->count; i++) {
@@ -195,7 +196,7 @@ static tn_status trainer_named(tn_trainer *trainer, tn_error *error) {
     return TN_OK;
 }
 
-/* What the run goes on from: by the first of several ranks alone. NULL: it begins. */
+/* Loads the checkpoint to resume from, on the first rank only. NULL: a new run. */
 static tn_status trainer_resume(tn_trainer *trainer, tn_checkpoint **from, tn_error *error) {
     const tn_trainer_options *options = &trainer->options;
     const char *path = options->resume;
@@ -212,7 +213,7 @@ static tn_status trainer_resume(tn_trainer *trainer, tn_checkpoint **from, tn_er
     return TN_OK;
 }
 
-/* Contents of that, or of this process, here and on all ranks. */
+/* Takes the contents of the checkpoint, or of this process, on this and all other ranks. */
 static tn_status trainer_start(tn_trainer *trainer, tn_error *error) {
     tn_checkpoint *from;
     tn_engine *twin = trainer->options.twin;

@@ -1,9 +1,9 @@
-/* bind.c - tensors of a file in the place of a graph's parameters and constants, by name. */
+/* bind.c - replaces a graph's parameters and constants by tensors of a weight file, by name. */
 #include <stdio.h>
 
 #include "weights/weights.h"
 
-/* float16 and bfloat16 are float32 in fewer bits, and all of them are float64. */
+/* float16 and bfloat16 are subsets of float32, and all of them are subsets of float64. */
 static bool bind_widens(tn_dtype from, tn_dtype to) {
     bool half = from == TN_FLOAT16 || from == TN_BFLOAT16;
     return from == to || (half && to == TN_FLOAT32) ||

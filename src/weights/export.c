@@ -1,5 +1,5 @@
-/* export.c - files that hold a model in a form that only the framework which wrote them can read
- * (pickled objects, archives of code), and what to type there. */
+/* export.c - recognises files that only the framework which wrote them can read (pickled objects,
+ * archives of code), and says how to export from them. */
 #include "weights/weights.h"
 
 static const struct {

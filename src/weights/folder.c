@@ -1,10 +1,10 @@
-/* folder.c - the files of a model in a folder: an index of .safetensors files, one file, or
+/* folder.c - finds the files of a model in a folder: an index of .safetensors files, one file, or
  * numbered parts ("x-00001-of-00003").
  *
- * A folder with an index is what the index says. Without one, numbered parts count together and
- * none may be missing. Two models in one folder are not guessed between; "model.safetensors" alone,
- * the name under which the weights of a folder are published, wins over other .safetensors files.
- * A projector for images (mmproj-*.gguf) belongs to a model and is no model of its own.
+ * If the folder has an index, the index decides. Otherwise numbered parts belong together and none
+ * may be missing. A folder with two models is an error. Only "model.safetensors", the name under
+ * which the weights of a folder are published, has precedence over other .safetensors files. A
+ * projector for images (mmproj-*.gguf) belongs to a model and is not a model of its own.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -60,7 +60,7 @@ static tn_status folder_list(folder_reading *it) {
     return status;
 }
 
-/* The number of a part, and of how many; false: no numbered part. `stem`: bytes before it. */
+/* The number of a part, and of how many; false: not a numbered part. `stem`: bytes before it. */
 static bool folder_part(const char *name, uint32_t *part, uint32_t *of, size_t *stem) {
     const char *dot = strrchr(name, '.');
     size_t length = dot != NULL ? (size_t)(dot - name) : 0;

@@ -1,7 +1,8 @@
-/* gguf.c - "GGUF": counts, keys with values, tensors, and behind them the aligned contents.
+/* gguf.c - reads the "GGUF" format: counts, keys with values, tensors, and after them the aligned
+ * tensor data.
  *
- * Version 1 counts in 32 bits, later ones in 64; the order of bytes is little endian. Keys of lists
- * (the vocabulary) are stepped over item by item, and nothing of them is kept but where they are.
+ * Version 1 uses counts of 32 bits, later versions of 64; all numbers are little endian. Values
+ * that are lists (the vocabulary) are skipped item by item, and only their position is stored.
  */
 #include "weights/weights.h"
 
@@ -50,7 +51,7 @@ static tn_status gguf_take(gguf_cursor *cursor, uint32_t width, uint64_t *value)
     return TN_OK;
 }
 
-/* A count, a length: as wide as the version has them. */
+/* A count or a length, in the width of this version. */
 static tn_status gguf_count(gguf_cursor *cursor, uint64_t *value) {
     return gguf_take(cursor, cursor->version == 1 ? 4 : 8, value);
 }
@@ -65,7 +66,7 @@ static tn_status gguf_string(gguf_cursor *cursor, const char **text, size_t *len
     return TN_OK;
 }
 
-/* A string of its own, up to a NUL inside. */
+/* A copy of a string, up to a NUL inside. */
 static tn_status gguf_copy(const gguf_cursor *cursor, const char *text, size_t length,
                            const char **copy) {
     *copy = tn__arena_string(&cursor->it->to->arena, text, length);
@@ -133,14 +134,14 @@ static tn_status gguf_keys(gguf_cursor *cursor, uint64_t count) {
 
 /* --- tensors --- */
 
-typedef struct gguf_entry { /* as the file lists it; contents begin behind the last */
+typedef struct gguf_entry { /* an entry of the list of tensors; the data begins after the list */
     const char *name;
     size_t length;
     tn_weight tensor;
     uint64_t offset;
 } gguf_entry;
 
-/* Of its name, in messages. */
+/* Bytes of its name that fit a message. */
 static int gguf_words(const gguf_entry *entry) {
     return entry->length < 80 ? (int)entry->length : 80;
 }
@@ -241,7 +242,7 @@ tn_status tn__gguf_read(tn__weights_reader *it) {
     return status;
 }
 
-/* --- what it says of itself --- */
+/* --- keys --- */
 
 static const tn__weights_key *gguf_find(const tn_weights *weights, const char *key) {
     uint32_t found = tn__names_find(&weights->key_names, key, strlen(key));

@@ -1,7 +1,8 @@
-/* safetensors.c - eight bytes that say how long the header is, a header of JSON, packed tensors.
+/* safetensors.c - reads .safetensors files: eight bytes with the length of the header, a header of
+ * JSON, packed tensors.
  *
- * The header is read whole (the format limits it to 100 MB) and every stretch that it names is held
- * against the file: inside, as long as type and shape need, over no other.
+ * The header is read whole (the format limits it to 100 MB). Every range that it names is checked:
+ * it lies in the file, has the length that type and shape need, and overlaps no other.
  */
 #include <stdio.h>
 
@@ -21,7 +22,7 @@ tn_status tn__safetensors_index(tn__weights_reader *it,
 
 #define SAFETENSORS_HEADER_MOST 100000000u
 
-/* [first, last) of "data_offsets", inside the contents. */
+/* [first, last) of "data_offsets", inside the tensor data. */
 static bool safetensors_stretch(const json_t *tensor, uint64_t room, uint64_t *first,
                                 uint64_t *last) {
     const json_t *offsets = json_object_get(tensor, "data_offsets");
@@ -76,7 +77,7 @@ static tn_status safetensors_tensor(tn__weights_reader *it, const char *name, co
     return tn__weights_add(it, name, strlen(name), &made);
 }
 
-/* Whether contents overlap: sorted by where they begin, each ends before the next. */
+/* Do tensors not overlap? Sorted by their beginnings, each must end before the next. */
 static tn_status safetensors_apart(tn__weights_reader *it, size_t before) {
     const tn_weights *to = it->to;
     size_t count = to->count - before;
@@ -87,7 +88,7 @@ static tn_status safetensors_apart(tn__weights_reader *it, size_t before) {
                                    (uint32_t)(before + i)};
     tn_status status =
         tn__sort_items(&to->context, items, count) ? TN_OK : tn__no_memory(it->error, "tensors");
-    const tn_weight *last = NULL; /* that has any bytes */
+    const tn_weight *last = NULL; /* the last one that is not empty */
     for (size_t i = 0; status == TN_OK && i < count; i++) {
         const tn_weight *next = &to->tensors[items[i].id];
         if (next->size == 0) continue;

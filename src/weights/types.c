@@ -1,5 +1,5 @@
-/* types.c - how numbers are stored: sizes of blocks, as ggml's structures and the format of
- * safetensors have them. */
+/* types.c - the storage types of numbers: block sizes as in ggml's structures and the format of
+ * safetensors. */
 #include <strings.h>
 
 #include "weights/weights.h"

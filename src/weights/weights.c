@@ -1,4 +1,4 @@
-/* weights.c - files of weights: opened by content, part by part; tensors found by name. */
+/* weights.c - opens weight files by their content, part by part, and finds tensors by name. */
 #include <stdio.h>
 
 #include "weights/weights.h"
@@ -55,7 +55,7 @@ typedef struct weights_parts {
     const char *path; /* of the index, or of the first part */
 } weights_parts;
 
-/* `beside` NULL: the file that the caller names; else one that a file of that path names. */
+/* `beside` NULL: the file that the caller names; otherwise a file that the file `beside` names. */
 static tn_status weights_map(tn__weights_reader *it, const char *beside, const char *path) {
     tn_weights *to = it->to;
     if (!tn__reserve(&to->context, &to->files, &to->file_room, to->file_count + 1,
@@ -78,7 +78,7 @@ static tn_status weights_path(tn__weights_reader *it, const char *beside, const 
     return status == TN_OK ? TN_OK : tn__where(it->error, status, "%s", path);
 }
 
-/* A file beside another. */
+/* Opens a file that another one names. */
 static tn_status weights_part(void *self, const char *file) {
     const weights_parts *parts = self;
     tn__weights_reader reader = *parts->it;
@@ -125,7 +125,7 @@ static tn_status weights_named(tn__weights_reader *it, const char *path) {
     TN_TRY(weights_map(it, NULL, path));
     it->to->format = "safetensors";
     tn__weights_reader index = *it;
-    it->to->file_count--; /* the index is no part */
+    it->to->file_count--; /* the index is not a part */
     tn__file file = it->to->files[it->to->file_count];
     tn_status status = tn__safetensors_index(&index, weights_part, &parts);
     tn__file_unmap(&file);

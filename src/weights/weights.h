@@ -1,12 +1,12 @@
 /* weights.h - the table that readers of weight files fill in.
  *
- *   types.c        how numbers are stored
+ *   types.c        storage types of numbers
  *   weights.c      opening, parts, looking up
  *   folder.c       the files of a model in a folder
  *   safetensors.c  a header of JSON before packed tensors; an index of several files
  *   gguf.c         counts, keys with values, tensors, aligned contents
- *   export.c       formats that are known by name only, and how to export from them
- *   bind.c         tensors of a file in the place of a graph's parameters
+ *   export.c       formats that are only recognised, and how to export from them
+ *   bind.c         tensors of a file as a graph's parameters
  */
 #ifndef TN_WEIGHTS_WEIGHTS_H
 #define TN_WEIGHTS_WEIGHTS_H
@@ -17,15 +17,15 @@
 
 #define TN__WEIGHTS_MOST (1u << 22)      /* tensors in a file */
 #define TN__WEIGHTS_PARTS_MOST 100000u   /* files */
-#define TN__WEIGHTS_KEYS_MOST (1u << 16) /* of a .gguf file */
+#define TN__WEIGHTS_KEYS_MOST (1u << 16) /* keys in a .gguf file */
 
-typedef struct tn__weights_key { /* what a .gguf file says of itself */
+typedef struct tn__weights_key { /* a key of a .gguf file with its value */
     const char *name;
-    uint32_t type;  /* of a list: of its items */
+    uint32_t type;  /* for a list: of its items */
     uint64_t count; /* 1, or items of a list */
     bool list;
     const uint8_t *at; /* its value, in the file */
-    const char *text;  /* of a single string */
+    const char *text;  /* the value, if it is a single string */
 } tn__weights_key;
 
 struct tn_weights {
@@ -50,7 +50,7 @@ typedef struct tn__weights_folder { /* the files of one model */
 tn_status tn__weights_folder_read(tn_weights *to, const char *folder, tn__weights_folder *found,
                                   tn_error *error);
 
-typedef struct tn__weights_reader { /* one file of weights that are being opened */
+typedef struct tn__weights_reader { /* one weight file while it is being opened */
     tn_weights *to;
     const char *name;
     const uint8_t *bytes;
@@ -60,15 +60,15 @@ typedef struct tn__weights_reader { /* one file of weights that are being opened
 
 tn_status tn__safetensors_read(tn__weights_reader *it);
 tn_status tn__gguf_read(tn__weights_reader *it);
-/* The files that an index names, each once, in order: for each `part`. */
+/* Calls `part` for each file that an index names, once each, in order. */
 tn_status tn__safetensors_index(tn__weights_reader *it,
                                 tn_status (*part)(void *self, const char *file), void *self);
 
-/* A tensor with everything but its name set; the name, of `length` bytes, is copied.
- * E_INVALID: there is one of that name. */
+/* Adds a tensor; everything but its name is set. The name, of `length` bytes, is copied. E_INVALID:
+ * the name exists already. */
 tn_status tn__weights_add(tn__weights_reader *it, const char *name, size_t length,
                           const tn_weight *tensor);
-/* Elements of `shape`; false: more than can be counted, or less than nothing. */
+/* The number of elements of `shape`; false: it overflows, or is negative. */
 bool tn__weights_elements(const int64_t *shape, uint32_t rank, uint64_t *elements);
 tn_weight_type tn__weight_type_of_gguf(uint32_t number);         /* _COUNT: not known */
 tn_weight_type tn__weight_type_of_safetensors(const char *name); /* _COUNT: not known */

@@ -1,14 +1,14 @@
 /* cuda.c - an NVIDIA GPU as a device: memory of cudaMalloc, CUDA's streams and events.
  *
- * The meaning of streams and fences is CUDA's own (driver.h was written after it), so each call is
- * one of the runtime. A stream with TN_STREAM_INLINE waits at the end of each call. Which device is
- * current belongs to a thread: every call makes ours current and puts back what was.
+ * Streams and fences have CUDA's own meaning (driver.h was modelled on it), so each function is one
+ * call of the runtime. A stream with TN_STREAM_INLINE waits at the end of each call. The current
+ * device belongs to a thread: every call makes ours current and restores the previous one.
  *
- * Copies from and to memory of the host that is not pinned go through staging of the runtime, and
- * may keep the thread that queues them; they are right, and slower than the link.
+ * Copies from and to host memory that is not pinned go through staging buffers of the runtime, and
+ * may block the calling thread; they are correct, but slower than the link.
  *
- * A failure of CUDA is told by the call that meets it, which may be a later one of another stream;
- * a device that is lost stays so.
+ * A failure of CUDA is reported by the call that first sees it, which may be a later one of another
+ * stream; a lost device stays lost.
  * Cost: that of the runtime's call.
  * Source: CUDA Runtime API.
  */
@@ -22,7 +22,7 @@ typedef struct cuda_device {
     tn_context context;
     tn__cuda cuda;
     int index;
-    void *zeroes; /* a stream: new blocks are filled on it */
+    void *zeroes; /* a stream that fills new blocks with zeroes */
 } cuda_device;
 
 typedef struct cuda_stream {
@@ -49,7 +49,7 @@ static tn_status cuda_alloc_here(cuda_device *device, uint64_t size, void **poin
     int status = cuda->cudaMemsetAsync(*pointer, 0, (size_t)size, device->zeroes);
     if (status == TN__CUDA_OK) status = cuda->cudaStreamSynchronize(device->zeroes);
     if (status == TN__CUDA_OK) return TN_OK;
-    (void)cuda->cudaDeviceSynchronize(); /* what was queued may go on */
+    (void)cuda->cudaDeviceSynchronize(); /* queued work may still be running */
     (void)cuda->cudaFree(*pointer);
     return tn__cuda_status(cuda, status, "zeroing a block", error);
 }
@@ -69,8 +69,9 @@ static void cuda_free(void *state, tn_address address, uint64_t size) {
     cuda_device *device = state;
     (void)size;
     int before;
-    (void)tn__cuda_enter(&device->cuda, device->index, &before); /* a pointer tells its device */
-    (void)device->cuda.cudaFree(CUDA_POINTER(address)); /* a lost device has lost the block */
+    /* a pointer identifies its device */
+    (void)tn__cuda_enter(&device->cuda, device->index, &before);
+    (void)device->cuda.cudaFree(CUDA_POINTER(address)); /* if the device is lost, so is the block */
     tn__cuda_leave(&device->cuda, device->index, before);
 }
 
@@ -193,7 +194,7 @@ static bool cuda_fence_passed(const void *state) {
     const tn__cuda *cuda = &fence->device->cuda;
     int status = cuda->cudaEventQuery(fence->event);
     if (status != TN__CUDA_OK) (void)cuda->cudaGetLastError();
-    return status != TN__CUDA_NOT_READY; /* nothing goes on on a device that is lost */
+    return status != TN__CUDA_NOT_READY; /* nothing is running on a lost device */
 }
 
 /* --- opening --- */

@@ -1,32 +1,33 @@
-/* file.c - a file as a device: memory for what is put aside, as large as the disk.
+/* file.c - a file as a device: memory for swapped data, as large as the disk.
  *
- * All blocks lie in one file without a name: whatever ends us, nothing is left behind. Room on the
- * disk is taken with a block, so that a full disk is told then and not by a copy; it is given back
- * with it, where the file system can. Blocks follow each other and no offset is used twice, so that
- * an address is an offset, and a new block reads as zeros.
+ * All blocks lie in one file without a name, so nothing is left however the process ends. Disk
+ * space is allocated with a block, so that a full disk is reported then and not by a copy; it is
+ * freed with the block if the file system can do that. Blocks follow each other and no offset is
+ * used twice, so an address is an offset, and a new block reads as zeros.
  *
- * What is written is on its way to the disk at once, and waited for where much of it is still in
- * the system's memory: a copy is then as fast as the disk, and memory is not taken by another name.
- * Reading gives back what it has read. (On a file system that is memory itself all is memory.)
+ * Written data is sent to the disk at once. If much of it is still in the system's memory, the
+ * writer waits for it, so a copy is as fast as the disk and the data does not fill the page cache.
+ * Reading drops the pages that were read from the cache. (On a file system in memory, everything is
+ * in memory.)
  *
- * Cost: a read or a write for each MiB of a copy; a block O(1), and what the disk takes to find it.
+ * Cost: a read or a write for each MiB of a copy; a block O(1), and the disk's time to allocate it.
  */
 #include <stdatomic.h>
 
 #include "device/threads.h"
 #include "device/ranges.h"
 
-#define FILE_ALIGNMENT 4096u             /* a page: blocks do not share any */
+#define FILE_ALIGNMENT 4096u             /* a page: blocks share no page */
 #define FILE_START ((tn_address)1 << 20) /* so that no address is 0 */
-#define FILE_PIECE ((uint64_t)1 << 20)   /* that is written before the disk begins with it */
-#define FILE_AHEAD ((uint64_t)4 << 20)   /* that may be on its way */
-#define FILE_BUFFER ((uint64_t)32 << 10) /* of a copy within the file */
+#define FILE_PIECE ((uint64_t)1 << 20)   /* written before the disk starts writing it */
+#define FILE_AHEAD ((uint64_t)4 << 20)   /* may be on its way to the disk */
+#define FILE_BUFFER ((uint64_t)32 << 10) /* buffer for a copy within the file */
 
 typedef struct file_device {
     tn__threads threads;
     tn__ranges file;
-    tn_address next;          /* of the next block; under the lock of the device */
-    _Atomic(uint64_t) on_way; /* bytes written since the disk was waited for */
+    tn_address next;          /* address of the next block; under the device's lock */
+    _Atomic(uint64_t) on_way; /* bytes written since the last wait for the disk */
 } file_device;
 
 /* --- blocks --- */
@@ -51,7 +52,8 @@ static void file_free(void *state, tn_address address, uint64_t size) {
 
 /* --- copies --- */
 
-/* Who comes to the bound waits for all that was written, also by others. */
+/* The thread that reaches the limit waits for all written bytes, including those of other
+ * threads. */
 static tn_status file_wrote(file_device *device, uint64_t at, uint64_t size, tn_error *error) {
     tn__ranges_begin(&device->file, at, size);
     if (atomic_fetch_add(&device->on_way, size) + size < FILE_AHEAD) return TN_OK;
@@ -121,7 +123,7 @@ static tn_status file_open(const tn_context *context, const tn_device_options *o
     }
     limits->alignment = FILE_ALIGNMENT;
     limits->link_bytes_per_s = options->link_bytes_per_s;
-    (void)tn__ranges_free(&device->file, &limits->capacity); /* else none is known */
+    (void)tn__ranges_free(&device->file, &limits->capacity); /* otherwise the capacity is unknown */
     *state = device;
     return TN_OK;
 }

@@ -1,10 +1,10 @@
-/* host.c - the host as a device: memory behind guard pages, threads as streams, a link of a given
+/* host.c - the host as a device: memory with guard pages, threads as streams, a link of a given
  * speed.
  *
- * Each block is a mapping of its own between two pages that cannot be touched; it ends at the upper
- * one, up to the alignment, so that a kernel that runs over the end of the arena faults at once.
- * Addresses are shifted by 2^54, which no processor maps for programs: a device address that is
- * used as a pointer faults as well.
+ * Each block is a mapping of its own between two inaccessible pages. It ends at the upper one, up
+ * to the alignment, so that a kernel that writes past the end of the arena faults at once.
+ * Addresses are shifted by 2^54, a range that no processor maps for programs: a device address that
+ * is used as a pointer faults as well.
  */
 #include <sys/mman.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 
 #define HOST_ALIGNMENT 64u
 #define HOST_SHIFT ((tn_address)1 << 54)
-#define HOST_HUGE ((size_t)4 << 20) /* blocks from here on are worth large pages */
+#define HOST_HUGE ((size_t)4 << 20) /* larger blocks use large pages */
 
 typedef struct host_device {
     tn__threads threads;

@@ -1,19 +1,18 @@
 /* opencl.c - an OpenCL device: buffers, in-order queues as streams, events as fences.
  *
- * Addresses. OpenCL has buffers and no addresses: each block is a buffer, and its address is a
- * range of numbers of our own, never given twice, with a gap behind. The buffer of an address is
- * found by bisection; numbers grow, so that a new block belongs at the end of the array.
+ * Addresses. OpenCL has buffers but no addresses: each block is a buffer, and its address is a
+ * range of numbers of our own, never reused, with a gap after it. The buffer of an address is found
+ * by bisection. Numbers only grow, so a new block belongs at the end of the array.
  *
- * Memory. A buffer of pocl has no memory until something is queued for it: a new block is filled
- * with zeroes at once, so that a machine without memory says so there.
+ * Memory. A buffer of pocl has no memory until an operation on it is queued. So a new block is
+ * filled with zeroes at once, and a machine without memory reports it then.
  *
- * Fences. A marker's event is a point of a queue, and a barrier with it waits for the point that it
- * was then: a fence that is recorded again has another event. Queues are flushed behind a marker,
- * since who waits may never ask the queue that has it.
+ * Fences. A marker's event is a point of a queue, and a barrier with the event waits for that
+ * point: recording a fence again creates another event. Queues are flushed after a marker, because
+ * a thread that waits may never call into the queue that holds it.
  *
- * Failures. Each copy has an event, whose status tells what became of it; those that are over are
- * looked at with the next call. When not to use: with drivers older than OpenCL 1.2, whose queues
- * have neither markers nor fills.
+ * Failures. Each copy has an event with its status; completed events are examined at the next call.
+ * When not to use: with drivers older than OpenCL 1.2, whose queues have neither markers nor fills.
  * Cost: O(log blocks) and the queue's call.
  * Source: OpenCL 1.2, chapter 5.
  */
@@ -23,7 +22,7 @@
 
 #include "device/driver.h"
 
-#define OPENCL_GAP 4096u /* between blocks, and their alignment */
+#define OPENCL_GAP 4096u /* between blocks; also their alignment */
 
 typedef struct opencl_block {
     tn_address address;
@@ -33,10 +32,10 @@ typedef struct opencl_block {
 typedef struct opencl_device {
     tn_context context;
     tn__opencl cl;
-    void *device, *scope; /* a device, and the context that it is used in */
-    void *zeroes;         /* a queue: new blocks are filled on it */
+    void *device, *scope; /* a device, and the context in which it is used */
+    void *zeroes;         /* a queue that fills new blocks with zeroes */
     uint64_t block_max;   /* bytes */
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* protects all fields below */
     opencl_block *blocks; /* by address */
     size_t block_count, block_room;
     tn_address next; /* the address of the next block */
@@ -46,7 +45,7 @@ typedef struct opencl_stream {
     opencl_device *device;
     void *queue;
     bool is_inline;
-    void **going; /* [going_count] events of copies that are queued, in order */
+    void **going; /* [going_count] events of queued copies, in order */
     size_t going_count, going_room;
     int failure; /* the first since the last wait */
 } opencl_stream;
@@ -158,7 +157,7 @@ static int opencl_event_status(const tn__opencl *cl, void *event) {
     return status != 0 ? status : now;
 }
 
-/* Lets go of the events that are over, from the first on, and remembers a failure. */
+/* Releases completed events, from the first on, and remembers a failure. */
 static void opencl_look(opencl_stream *stream) {
     const tn__opencl *cl = &stream->device->cl;
     size_t over = 0;
@@ -202,7 +201,7 @@ static tn_status opencl_stream_reserve(void *state, uint32_t count, tn_error *er
 
 /* --- copies --- */
 
-/* Before a copy is queued. *skips: one before it failed, and it is left out. */
+/* Called before a copy is queued. *skips: an earlier copy failed, and this one is skipped. */
 static tn_status opencl_begin(opencl_stream *stream, bool *skips, tn_error *error) {
     if (stream->going_count == stream->going_room) opencl_look(stream);
     *skips = stream->failure != 0;
@@ -295,7 +294,8 @@ static tn_status opencl_fence_wait(void *state, void *of, tn_error *error) {
     const tn__opencl *cl = &fence->device->cl;
     if (fence->event == NULL || opencl_event_status(cl, fence->event) <= 0) return TN_OK;
     if (stream->is_inline) {
-        (void)cl->clWaitForEvents(1, &fence->event); /* what failed there is told there */
+        /* a failure of that copy is reported by its own stream */
+        (void)cl->clWaitForEvents(1, &fence->event);
         return TN_OK;
     }
     int status = cl->clEnqueueBarrierWithWaitList(stream->queue, 1, &fence->event, NULL);

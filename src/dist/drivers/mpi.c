@@ -1,15 +1,15 @@
-/* mpi.c - ranks that are processes, started by Open MPI's mpirun.
+/* mpi.c - the transport for ranks that are processes, started by Open MPI's mpirun.
  *
- * One thread, the helper, owns all calls of MPI: Open MPI moves messages only inside of calls, and
- * so they move while ranks compute. Others put transfers into a list and wait until the helper has
- * found them done. Between its rounds the helper sleeps some microseconds, as ranks may have fewer
- * cores than they are.
+ * One thread, the helper, makes all calls of MPI. Open MPI moves messages only inside its calls, so
+ * messages move while ranks compute. Other threads put transfers into a list and wait until the
+ * helper reports them as done. Between rounds the helper sleeps for some microseconds, because
+ * there may be fewer cores than ranks.
  *
- * Signs of life: every rank sends one to the next, and listens to the one before it. Who hears
- * nothing for `silence_s`, is kept waiting for `patience_s`, or fails by himself, sends all others
- * a notice. The lowest rank that is alive tells people, and ends the job (MPI_Abort), since
- * messages that are under way cannot be called back. Where nothing is under way (all have agreed
- * that they cannot begin), ranks say goodbye and end by themselves.
+ * Heartbeats: every rank sends one to the next rank and expects one from the previous. A rank that
+ * hears no heartbeat for `silence_s`, waits longer than `patience_s`, or fails, sends a notice to
+ * all others. The lowest rank alive reports the error to the user and ends the job (MPI_Abort),
+ * since messages under way cannot be cancelled. If no message is under way (all ranks agreed that
+ * they cannot begin), the ranks say goodbye and exit normally.
  *
  * Cost: a message and a sleep of the helper, some 50 us each way.
  */
@@ -28,11 +28,11 @@
 #include "dist/mpi/shim.h"
 
 #define MPI_SLEEP_NS 20000
-#define MPI_IDLE_S 0.02  /* between looks for notices, while no message is under way */
-#define MPI_NOTICE_S 0.5 /* for notices to leave, before the end */
-#define MPI_BYE_S 5.0    /* of a job that failed: for others to end by themselves */
-/* for MPI_Init, in which all wait for all, unless TENURE_START_S says another; and so much more for
- * each rank */
+#define MPI_IDLE_S 0.02  /* between looks for notices, if no message is under way */
+#define MPI_NOTICE_S 0.5 /* time for notices to leave before the job ends */
+#define MPI_BYE_S 5.0    /* after a failure: time for other ranks to end normally */
+/* Limit for MPI_Init, in which every rank waits for all others, unless TENURE_START_S is set; plus
+ * START_EACH for each rank. */
 #define MPI_START_S 20.0
 #define MPI_START_EACH_S 0.01
 #define MPI_START_MOST_S 86400.0
@@ -41,11 +41,11 @@ typedef enum mpi_sort { MPI_BEAT, MPI_FAILED, MPI_BYE } mpi_sort;
 
 typedef struct mpi_notice {
     mpi_sort sort;
-    uint32_t from, silent; /* silent: the rank that gives no sign of life; TN_NONE */
+    uint32_t from, silent; /* silent: the rank whose heartbeat is missing; TN_NONE */
     tn_error why;
 } mpi_notice;
 
-typedef struct mpi_out { /* a notice to one rank, and whether it is under way */
+typedef struct mpi_out { /* a notice to one rank; busy: under way */
     mpi_notice notice;
     void *request;
     bool busy;
@@ -55,10 +55,10 @@ typedef struct mpi_link {
     const tn_world_options *options;
     const tn__world_job *job;
     const tn__shim *shim;
-    pthread_mutex_t lock; /* of what others see */
+    pthread_mutex_t lock; /* protects the fields that both threads use */
     pthread_cond_t changed;
     uint32_t rank, ranks;
-    bool ready, over, failed; /* MPI is there; the rank's job is done; nobody can go on */
+    bool ready, over, failed; /* MPI is initialised; the rank's job is done; no rank can go on */
     tn_error why;
     uint32_t silent;
     tn__transfer *posted, *posted_last;
@@ -66,12 +66,12 @@ typedef struct mpi_link {
     tn__transfer *active; /* under way */
     mpi_notice in;
     void *in_request;
-    mpi_out *outs;              /* [2 ranks]: signs of life, then what is told once */
+    mpi_out *outs;              /* [2 ranks]: heartbeats, then notices */
     bool *gone;                 /* [ranks] has said goodbye */
-    double heard, beat, closed; /* when a sign of life came, and went; when it failed */
-    double looked;              /* when that was last looked at */
-    bool told;                  /* others, and people, of a failure */
-    int status;                 /* of the job then */
+    double heard, beat, closed; /* times of the last heartbeat in, out, and of the failure */
+    double looked;              /* time of the last look for a heartbeat */
+    bool told;                  /* the failure was reported, to ranks and user */
+    int status;                 /* exit status of the job then */
     pthread_t thread;
 } mpi_link;
 
@@ -80,13 +80,15 @@ extern const tn__link_driver tn__link_mpi;
 /* --- the library --- */
 
 static const tn__shim *mpi_open(const char *path) {
-    void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL); /* for Open MPI's own plug-ins */
+    /* global: Open MPI's own plug-ins need its symbols */
+    void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     const tn__shim *shim = library != NULL ? dlsym(library, TN__SHIM_SYMBOL) : NULL;
     return shim != NULL && shim->version == TN__SHIM_VERSION ? shim : NULL;
 }
 
-/* The file this code is in. A program that was found by PATH gives its name alone: then what runs
- * is asked for, as a name without a folder would be looked for where the user stands. */
+/* The file that contains this code. For a program found through PATH the linker knows only its
+ * name, which would be looked up in the current folder; then the path of the running program is
+ * used. */
 static bool mpi_file(char file[PATH_MAX]) {
     Dl_info here;
     if (dladdr((const void *)&tn__link_mpi, &here) == 0 || here.dli_fname == NULL) return false;
@@ -98,7 +100,7 @@ static bool mpi_file(char file[PATH_MAX]) {
     return strchr(file, '/') != NULL;
 }
 
-/* Beside this code: as it is built, and as it is installed. */
+/* The library lies next to this code, in a build tree or where it was installed. */
 static const tn__shim *mpi_find(void) {
     static const char *const places[] = {"", "../", "tenure/", "../" TENURE_LIBDIR "/tenure/"};
     char path[PATH_MAX], file[PATH_MAX];
@@ -114,7 +116,7 @@ static const tn__shim *mpi_find(void) {
 
 /* --- failing --- */
 
-/* Under the lock. The first one is the one that is told. */
+/* Called under the lock. Only the first failure is reported. */
 static void mpi_fail(mpi_link *link, const tn_error *why, uint32_t silent) {
     if (!link->failed) {
         link->why = *why;
@@ -139,7 +141,7 @@ static bool mpi_has_failed(mpi_link *link) {
     return failed;
 }
 
-/* What MPI says; false: it failed. */
+/* Reports MPI's error message. False: the call failed. */
 static bool mpi_good(mpi_link *link, int code, const char *what) {
     char words[200], text[300];
     if (code == 0) return true;
@@ -177,8 +179,8 @@ static const tn__transfer *mpi_waits(const tn__transfer *transfers, uint32_t cou
     return NULL;
 }
 
-/* Once it failed nobody comes back from here before what is under way has arrived. Where all have
- * agreed on that, it does; else the helper ends the job. */
+/* After a failure this returns only when no message is under way. If all ranks have agreed on the
+ * failure, that happens by itself; otherwise the helper ends the job. */
 static tn_status mpi_wait(void *self, tn__transfer *transfers, uint32_t count, tn_error *error) {
     mpi_link *link = self;
     struct timespec until = tn__link_until(link->options->patience_s);
@@ -216,7 +218,7 @@ static int mpi_kind(const tn__transfer *one) {
     return one->kind == TN__MESSAGE_TAGGED ? TN__SHIM_TAGGED : TN__SHIM_GROUP;
 }
 
-/* Whatever was posted goes behind what is under way, in that order; what is sent begins. */
+/* Appends the posted transfers to the active ones, in order; starts the sends. */
 static bool mpi_begin(mpi_link *link) {
     tn__transfer **end = &link->active;
     pthread_mutex_lock(&link->lock);
@@ -239,7 +241,7 @@ static bool mpi_begin(mpi_link *link) {
     return list != NULL;
 }
 
-/* Whether one that came before it waits for the same sort of message. */
+/* Is no earlier transfer waiting for the same kind of message? */
 static bool mpi_is_next(const mpi_link *link, const tn__transfer *one) {
     for (const tn__transfer *at = link->active; at != one; at = at->next)
         if (!at->begun && at->peer == one->peer && at->kind == one->kind &&
@@ -248,7 +250,7 @@ static bool mpi_is_next(const mpi_link *link, const tn__transfer *one) {
     return true;
 }
 
-/* Whether a message that is received has come; it is then under way. */
+/* Has the message for this receive arrived? Then it is under way. */
 static bool mpi_match(mpi_link *link, tn__transfer *one) {
     bool there = false;
     int bytes = 0;
@@ -261,7 +263,7 @@ static bool mpi_match(mpi_link *link, tn__transfer *one) {
     return one->begun;
 }
 
-/* Whether it is over; with an error nothing is any more. */
+/* Is it complete? After an error no transfer completes. */
 static bool mpi_done(mpi_link *link, tn__transfer *one) {
     bool done = false;
     int count;
@@ -269,7 +271,8 @@ static bool mpi_done(mpi_link *link, tn__transfer *one) {
     return mpi_good(link, link->shim->test(one->request, &done, &count), "a message") && done;
 }
 
-/* Also after a failure: others may not know of it yet, and wait for what this rank sends. */
+/* Runs after a failure too: other ranks may not know of it yet, and wait for messages from this
+ * one. */
 static bool mpi_progress(mpi_link *link) {
     bool any = false;
     for (tn__transfer **at = &link->active; *at != NULL;) {
@@ -319,7 +322,7 @@ static void mpi_say(mpi_link *link, mpi_out *out, uint32_t to, const mpi_notice 
     int count = 0;
     if (out->busy) (void)link->shim->test(out->request, &done, &count);
     out->busy = !done;
-    if (out->busy) return; /* the one before is still on its way: then this one is, too */
+    if (out->busy) return; /* the previous notice is still on its way, and serves for this one */
     out->notice = *notice;
     out->busy = link->shim->post(true, TN__SHIM_CONTROL, (int)to, 0, &out->notice,
                                  sizeof out->notice, out->request) == 0;
@@ -369,8 +372,8 @@ static void mpi_beat(mpi_link *link) {
 
 static bool mpi_speaks(const mpi_link *link) { return link->rank == (link->silent == 0 ? 1 : 0); }
 
-/* All others, and one of all ranks tells people: before it says goodbye, as mpirun ends the others
- * when one process ends badly. */
+/* Reports the failure to all other ranks. One rank reports it to the user, before it says goodbye,
+ * because mpirun ends the other ranks when one process exits with an error. */
 static void mpi_tell(mpi_link *link) {
     const tn_world_options *options = link->options;
     int code = tn_status_exit_code(link->why.status);
@@ -382,7 +385,7 @@ static void mpi_tell(mpi_link *link) {
     link->status = code > 0 && code < 126 ? code : 4;
 }
 
-/* The job cannot end by itself. Who tells people gets the time for that. */
+/* The job cannot end normally. Leaves the rank that reports to the user time for that. */
 static void mpi_abort(mpi_link *link) {
     struct timespec grace = {.tv_sec = (time_t)MPI_BYE_S};
     if (!mpi_speaks(link)) nanosleep(&grace, NULL);
@@ -395,8 +398,8 @@ static bool mpi_all_gone(const mpi_link *link) {
     return true;
 }
 
-/* Whether it is over, by itself. Whoever failed has told the others; once the rank's own job is
- * done it says goodbye, and waits for theirs. */
+/* Has the world ended normally? A rank that failed has told the others. When its own job is done it
+ * says goodbye, and waits for the goodbyes of the others. */
 static bool mpi_ends(mpi_link *link) {
     double now = tn__clock_s();
     pthread_mutex_lock(&link->lock);
@@ -412,7 +415,7 @@ static bool mpi_ends(mpi_link *link) {
     return over && mpi_all_gone(link);
 }
 
-/* Some microseconds while messages are under way, else until something is posted. */
+/* Sleeps some microseconds while messages are under way, otherwise until a transfer is posted. */
 static void mpi_rest(mpi_link *link) {
     struct timespec nap = {.tv_nsec = MPI_SLEEP_NS}, until = tn__link_until(MPI_IDLE_S);
     if (link->active != NULL) {
@@ -507,8 +510,8 @@ static double mpi_start_s(void) {
            MPI_START_EACH_S * mpi_number("OMPI_COMM_WORLD_SIZE");
 }
 
-/* The helper is inside of MPI_Init, and nobody can be told by messages: mpirun ends all when one
- * ends. The lowest rank that is alive is to be that one, as it tells people, too. */
+/* The helper is inside MPI_Init, so no notice can be sent: mpirun ends all ranks when one exits.
+ * That should be the lowest rank alive, because it also reports the error to the user. */
 static void mpi_never_begins(mpi_link *link) {
     const tn_world_options *options = link->options;
     double rank = mpi_number("OMPI_COMM_WORLD_RANK");
@@ -524,7 +527,7 @@ static void mpi_never_begins(mpi_link *link) {
     _exit(code > 0 && code < 126 ? code : 4);
 }
 
-/* Until MPI is there. */
+/* Waits until MPI is initialised. */
 static void mpi_await(mpi_link *link) {
     struct timespec until = tn__link_until(mpi_start_s());
     pthread_mutex_lock(&link->lock);
@@ -550,7 +553,7 @@ static tn_status mpi_rank(mpi_link *link, tn_error *error) {
     tn__world_words(link->rank, &why, &words);
     pthread_mutex_lock(&link->lock);
     bool named = strncmp(why.where, "rank ", 5) == 0 ||
-                 (wanted != 0 && wanted != link->ranks); /* all say the same */
+                 (wanted != 0 && wanted != link->ranks); /* all ranks report the same */
     if (status != TN_OK) mpi_fail(link, named ? &why : &words, TN_NONE);
     link->over = true;
     pthread_cond_broadcast(&link->changed);

@@ -1,11 +1,11 @@
-/* threads.c - ranks that are threads of one process.
+/* threads.c - the transport for ranks that are threads of one process.
  *
- * A message waits in a list at its destination until the other end is posted; whoever comes second
- * copies it, straight from the sender's memory to the receiver's. All of it stands under one lock,
- * but for the copying.
+ * A message waits in a list at its destination until the other end is posted; the end that is
+ * posted second copies it, straight from the sender's memory to the receiver's. One lock protects
+ * everything except the copying.
  *
- * Use: tests, and a look at what several ranks do without a cluster. Cost of a post: O(messages
- * that wait at the destination).
+ * Use: tests, and trying several ranks without a cluster.
+ * Cost: a post takes O(messages that wait at the destination).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -21,21 +21,21 @@ typedef struct threads_hub {
     const tn__world_job *job;
     uint32_t ranks;
     struct threads_end *ends;
-    bool failed; /* nobody can go on */
+    bool failed; /* no rank can go on */
     tn_error why;
 } threads_hub;
 
 typedef struct threads_end { /* one rank */
     threads_hub *hub;
     uint32_t rank;
-    tn__transfer *waiting; /* those that go to it, both ends, in the order of posting */
+    tn__transfer *waiting; /* sends to this rank and its receives, in the order of posting */
     bool over;
     pthread_t thread;
 } threads_end;
 
 /* --- failing --- */
 
-/* The first one is the one that is told. */
+/* Only the first failure is reported. */
 static void threads_fail(threads_hub *hub, const tn_error *why) {
     if (!hub->failed) hub->why = *why;
     hub->failed = true;
@@ -77,7 +77,7 @@ static void threads_append(threads_end *place, tn__transfer *one) {
     *at = one;
 }
 
-/* Under the lock, which is let go while the bytes are copied. */
+/* Called under the lock, which is released during the copy. */
 static void threads_join(threads_hub *hub, tn__transfer *one, tn__transfer *other) {
     const tn__transfer *sends = one->sends ? one : other;
     tn__transfer *takes = one->sends ? other : one;
@@ -125,14 +125,14 @@ static tn_status threads_post(void *link, tn__transfer *transfers, uint32_t coun
 
 /* --- waiting --- */
 
-/* The first that is not done; NULL: all are. */
+/* The first that is not done; NULL if all are. */
 static const tn__transfer *threads_open(const tn__transfer *transfers, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         if (transfers[i].state != TN__TRANSFER_DONE) return &transfers[i];
     return NULL;
 }
 
-/* They leave the lists; what is being copied is waited for, which takes no time to speak of. */
+/* Removes the transfers from the lists; waits for those that are being copied, which is short. */
 static void threads_abandon(threads_end *end, tn__transfer *transfers, uint32_t count) {
     threads_hub *hub = end->hub;
     for (uint32_t i = 0; i < count; i++) {
@@ -144,7 +144,7 @@ static void threads_abandon(threads_end *end, tn__transfer *transfers, uint32_t 
     }
 }
 
-/* Nobody comes: the other end is over, or too long in coming. */
+/* The other end never comes: its rank has ended, or the time limit is over. */
 static void threads_alone(threads_end *end, const tn__transfer *open, bool over) {
     tn_error why = {.status = over ? TN_E_CONFLICT : TN_E_STOPPED};
     if (over)
@@ -211,7 +211,7 @@ static tn_status threads_start(threads_hub *hub, tn_error *error) {
     for (started = 0; started < hub->ranks; started++)
         if (pthread_create(&hub->ends[started].thread, NULL, threads_rank, &hub->ends[started]))
             break;
-    if (started < hub->ranks) { /* those that run must not wait for the others */
+    if (started < hub->ranks) { /* the ranks that run must not wait for the others */
         tn_error why = {.status = TN_E_NO_MEMORY};
         snprintf(why.message, sizeof why.message, "no thread for rank %u", started);
         pthread_mutex_lock(&hub->lock);

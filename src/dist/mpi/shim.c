@@ -5,7 +5,7 @@
 
 #include "dist/mpi/shim.h"
 
-/* What MPI hands out is the process's, and so are these. */
+/* These belong to the process, as do all objects that MPI hands out. */
 static MPI_Comm shim_comms[TN__SHIM_KINDS];
 
 static int shim_start(int *rank, int *ranks, bool *serial) {

@@ -1,9 +1,9 @@
-/* belady.c - the row that is used next the latest goes: nobody hits more, and nobody can know it.
+/* belady.c - evicts the row that is used again latest: the optimum, which no policy can reach
+ * without knowing the future.
  *
- * Of every other policy it is the bound, in a recorded run that is known to its end. It must take
- * each row in, as they must; with batches, the rows that a batch locks are those that are needed
- * now, and the argument that exchanges one choice for a later one stays the same.
- * A heap with the latest on top; slots know their places in it.
+ * It is the upper bound on hits of every other policy in a recorded run. Like them it must take
+ * each row in. With batches, the locked rows are those needed now, and the exchange argument of the
+ * proof still holds. A heap with the latest next use on top; slots know their positions in it.
  * Cost: O(log slots) a use; 16 bytes a slot.
  * Source: Belady: A study of replacement algorithms for a virtual-storage computer, 1966; Mattson,
  * Gecsei, Slutz, Traiger: Evaluation techniques for storage hierarchies, 1970 (proof).

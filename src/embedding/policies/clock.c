@@ -1,7 +1,10 @@
-/* clock.c - a hand goes round: a row that was used since it last came by gets another round.
+/* clock.c - a hand goes round the slots; a row that was used since the hand last passed stays for
+ * another round.
  *
- * Near to lru at a bit a row, and a use costs a single store: no list is mended. (A byte here.)
- * Cost: O(1) a use; the hand passes a slot at most twice for each row that goes, spread over uses.
+ * Close to lru with one bit per row, and a use costs a single store instead of moving a list entry.
+ * (It uses a byte here.)
+ * Cost: O(1) a use; for each evicted row the hand passes each slot at most twice, amortised over
+ * uses.
  * Source: Corbato: A paging experiment with the Multics system, 1968.
  */
 #include "embedding/policy.h"

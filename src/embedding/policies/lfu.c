@@ -1,10 +1,10 @@
-/* lfu.c - the row that the fewest batches have used goes, of equals the one not used for longest.
+/* lfu.c - evicts the row that the fewest batches have used; of equal ones the least recently used.
  *
- * A count of up to 255 a slot, and a list of slots for each count. So that what was popular long
- * ago makes room, all counts are halved whenever there were LFU_ROUND uses for each slot: that is
- * the joining of two lists into one, 128 times; a slot's own count is corrected when it is next
- * seen. Nothing is kept of rows that went: who comes back begins with one. Right for rows drawn at
- * random by popularity, as those of recommendation models are.
+ * Each slot has a count of up to 255, and each count a list of slots. So that formerly popular rows
+ * are evicted, all counts are halved after LFU_ROUND uses per slot: this joins lists in pairs, 128
+ * times, and a slot's own count is corrected when it is next seen. Counts of evicted rows are not
+ * kept: a row that comes back begins with one. Suited to rows drawn at random by popularity, as in
+ * recommendation models.
  * Cost: O(1) a use; 10 bytes a slot.
  * Source: Einziger, Friedman, Manes: TinyLFU, 2017 (aging by halving); Shah, Mitra, Matani: An O(1)
  * algorithm for implementing the LFU cache eviction scheme, 2010 (lists by count).
@@ -19,9 +19,10 @@ typedef struct lfu_link {
 } lfu_link;
 
 typedef struct lfu_state {
-    uint64_t uses;            /* since the last halving */
-    uint64_t taken[4];        /* bits of the lists that are not empty */
-    lfu_link *links;          /* [slots + LFU_COUNTS]: the slots', then both ends of each list */
+    uint64_t uses;     /* since the last halving */
+    uint64_t taken[4]; /* bit set of the lists that are not empty */
+    /* [slots + LFU_COUNTS]: those of slots, then both ends of each list */
+    lfu_link *links;
     uint8_t *counts, *epochs; /* [slots] */
     uint8_t epoch;            /* halvings, modulo 256 */
 } lfu_state;
@@ -49,7 +50,7 @@ static void lfu_append(lfu_state *state, uint32_t slots, uint32_t slot) {
     state->taken[count / 64] |= UINT64_C(1) << count % 64;
 }
 
-/* The list `from`, behind what is in the list `to`. */
+/* Appends the list `from` to the list `to`. */
 static void lfu_join(lfu_link *links, uint32_t from, uint32_t to) {
     if (links[from].newer == from) return;
     uint32_t first = links[from].newer, last = links[from].older, before = links[to].older;
@@ -71,8 +72,8 @@ static void lfu_halve(lfu_state *state, uint32_t slots) {
     }
 }
 
-/* The count of a slot with the halvings that it has missed. After 256 of them without a use, in
- * which it was the least all along, some look like none: then it counts as it did. */
+/* The count of a slot after the halvings that it missed. After 256 halvings without a use the
+ * number of missed ones wraps round to 0, and the slot gets its old count back. */
 static uint32_t lfu_count(const lfu_state *state, uint32_t slot) {
     uint8_t missed = (uint8_t)(state->epoch - state->epochs[slot]);
     return missed < 8 ? (uint32_t)state->counts[slot] >> missed : 0;

@@ -1,9 +1,9 @@
-/* lru.c - the row that was not used for the longest time goes.
+/* lru.c - evicts the row that was not used for the longest time.
  *
- * A list through the slots, from the last used to the first. Right when what was used lately is
- * used again soon; with rows drawn at random by popularity it keeps many that came by once, and lfu
- * keeps more of the popular ones.
- * Cost: O(1) and two lines of memory beside the slot's for each use; 8 bytes a slot.
+ * A list through the slots, from the most to the least recently used. Right if recently used rows
+ * are used again soon. If rows are drawn at random by popularity, it keeps many that were used
+ * once; lfu keeps more of the popular ones.
+ * Cost: O(1) and two cache lines in addition to the slot's for each use; 8 bytes a slot.
  * Source: Belady: A study of replacement algorithms for a virtual-storage computer, 1966.
  */
 #include "embedding/policy.h"

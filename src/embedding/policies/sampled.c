@@ -1,18 +1,18 @@
-/* sampled.c - of K residents drawn at random, the one not used for the longest time goes.
+/* sampled.c - evicts the least recently used of K residents drawn at random.
  *
- * No list: a use is one store, and a choice K looks. With K = 16 the row that goes is among the
- * oldest sixteenth or so of all. Where most slots are locked, draws miss; after so many the next
- * that may go is taken.
+ * It needs no list: a use is one store, and a choice examines K slots. With K = 16 the evicted row
+ * is usually among the oldest sixteenth of all. If most slots are locked, draws miss; after a
+ * limited number of draws the next slot that may be evicted is taken.
  * Cost: O(1) a use, O(K) a choice; 4 bytes a slot. Deterministic for a seed.
  * Source: Psounis, Prabhakar: A randomized Web-cache replacement scheme, 2001; Redis does so.
  */
 #include "embedding/policy.h"
 
-#define SAMPLED_DRAWS 8u /* for each that is wanted */
+#define SAMPLED_DRAWS 8u /* limit for each draw that is wanted */
 
 typedef struct sampled_state {
     uint32_t now, spare;
-    uint32_t used[]; /* [slots]: when, modulo 2^32 */
+    uint32_t used[]; /* [slots]: time of use, modulo 2^32 */
 } sampled_state;
 
 static uint64_t sampled_bytes(uint32_t slots) {

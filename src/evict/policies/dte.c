@@ -1,6 +1,7 @@
-/* dte.c - DTR's heuristic with the free bytes on both sides: what one eviction leaves in one piece.
+/* dte.c - DTR's heuristic, divided by the storage's bytes plus the free bytes on both sides of it,
+ * because these become one contiguous range.
  *
- * Without addresses it is dtr.
+ * Without addresses it equals dtr.
  * Cost: as dtr.c.
  * Source: Hu et al.: MegTaiChi, ICS 2022 (dynamic tensor evicting); Kirisame et al. 2021.
  */

@@ -1,9 +1,9 @@
 /* dtr.c - DTR's heuristic: (own cost + cost of the evicted neighbourhood) / (bytes * staleness).
  *
- * Dropping what stands between dropped ones makes all of them dearer to have again; so chains of
- * dropped values stay short. The neighbourhood is exact here, which is what most of the work is:
- * see dtr_eq.c for the one that is nearly as good for less.
- * Cost: O(n) a search; O(dropped neighbours) for each storage dropped or made.
+ * Dropping a value between dropped ones makes each of them more expensive to recompute, so the
+ * heuristic keeps chains of dropped values short. The neighbourhood is exact here, and takes most
+ * of the time; dtr_eq.c is nearly as good and cheaper.
+ * Cost: O(n) a search; O(dropped neighbours) for each storage dropped or recomputed.
  * Source: Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021 (h_DTR).
  */
 #include <math.h>

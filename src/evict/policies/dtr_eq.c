@@ -1,8 +1,10 @@
-/* dtr_eq.c - DTR's heuristic with classes: neighbours that were dropped are joined, never parted.
+/* dtr_eq.c - DTR's heuristic with equivalence classes: dropped neighbours are united in a class and
+ * never separated.
  *
- * A class holds the sum of its members' costs; who is made again is subtracted and leaves, those
- * who were joined through it stay together. So a neighbourhood is the classes beside a storage,
- * found in nearly constant time, and somewhat too large.
+ * A class holds the sum of its members' costs. When a member is recomputed, its cost is subtracted
+ * and it leaves; members that were united through it stay together. So the neighbourhood of a
+ * storage is the set of classes next to it. It is found in nearly constant time, and is somewhat
+ * too large.
  * Cost: O(edges of the storage) a candidate.
  * Source: Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021 (h_eq); Tarjan 1975.
  */
@@ -11,10 +13,12 @@
 #include "evict/policy.h"
 
 typedef struct class_node {
-    int64_t cost; /* of a root: of the class; costs of members may change, so it may fall below 0 */
-    uint64_t seen;   /* the search that met it last */
-    uint32_t parent; /* NONE: a root; vacant: the next such */
-    uint32_t refs;   /* children, and the storage that it stands for */
+    /* In a root: the cost of the class. It may fall below 0, because costs of members may
+     * change. */
+    int64_t cost;
+    uint64_t seen;   /* number of the search that visited it last */
+    uint32_t parent; /* NONE: a root; vacant: the next vacant one */
+    uint32_t refs;   /* number of children, plus 1 if a storage stands for it */
 } class_node;
 
 typedef struct dtr_eq_state {
@@ -23,14 +27,14 @@ typedef struct dtr_eq_state {
     uint32_t node_count, vacant;
     uint32_t *of; /* [storage]: its node, or NONE */
     size_t room, known;
-    uint64_t *stamps; /* [storage]: the search that met it last */
+    uint64_t *stamps; /* [storage]: number of the search that visited it last */
     size_t stamp_room;
     uint64_t search;
 } dtr_eq_state;
 
 static uint32_t class_new(tn__evict *e, int64_t cost) {
     dtr_eq_state *state = e->state;
-    uint32_t id = state->vacant; /* 0: none, and no node */
+    uint32_t id = state->vacant; /* 0: no vacant node; no node has this number */
     if (id != 0) {
         state->vacant = state->nodes[id].parent;
     } else {
@@ -44,7 +48,7 @@ static uint32_t class_new(tn__evict *e, int64_t cost) {
     return id;
 }
 
-/* Gives up one reference; nodes that nobody stands for any more are vacant. */
+/* Releases one reference; nodes without references become vacant. */
 static uint32_t class_unref(dtr_eq_state *state, uint32_t node) {
     while (node != TN__NONE && --state->nodes[node].refs == 0) {
         uint32_t parent = state->nodes[node].parent;
@@ -81,7 +85,8 @@ static bool dtr_eq_added(tn__evict *e, uint32_t op) {
         state->of[state->known] = TN__NONE;
         state->stamps[state->known] = 0;
     }
-    for (uint32_t o = 0; o < record->output_count; o++) { /* what is to be computed counts as 0 */
+    /* a storage not yet computed counts as 0 */
+    for (uint32_t o = 0; o < record->output_count; o++) {
         uint32_t tensor = tn__op_outputs(record)[o], storage = e->tensors[tensor].storage;
         if (e->storages[storage].first != tensor || state->of[storage] != TN__NONE) continue;
         if ((state->of[storage] = class_new(e, 0)) == TN__NONE) return false;
@@ -89,7 +94,7 @@ static bool dtr_eq_added(tn__evict *e, uint32_t op) {
     return true;
 }
 
-/* Calls `meet` with every dropped storage beside this one, each once. */
+/* Calls `meet` for every dropped neighbour of this storage, once each. */
 static void dtr_eq_beside(tn__evict *e, uint32_t storage,
                           void (*meet)(tn__evict *e, uint32_t other, void *self), void *self) {
     dtr_eq_state *state = e->state;
@@ -133,7 +138,8 @@ static void dtr_eq_leave(tn__evict *e, uint32_t storage) {
     if (storage >= state->known || state->of[storage] == TN__NONE) return;
     uint32_t root = class_find(e, state->of[storage]);
     root =
-        class_find(e, state->of[storage]); /* to read the sum, then to write it: they count two */
+        /* DTR counts two accesses: one reads the sum, one writes it */
+        class_find(e, state->of[storage]);
     state->nodes[root].cost -= (int64_t)e->storages[storage].cost;
     class_unref(state, state->of[storage]);
     state->of[storage] = TN__NONE;

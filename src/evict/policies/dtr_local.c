@@ -1,7 +1,7 @@
-/* dtr_local.c - DTR's heuristic without neighbours: cost / (bytes * staleness), its own cost alone.
+/* dtr_local.c - DTR's heuristic without neighbours: own cost / (bytes * staleness).
  *
- * Cheap to ask; blind to chains of what was dropped already, so that it may cut a network into one
- * long piece that is made again for every value.
+ * It is cheap, but ignores chains of values that were dropped already. So it may turn a network
+ * into one long dropped chain, which is then recomputed for every value.
  * Cost: O(n) a search over n candidates.
  * Source: Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021 (h_local).
  */

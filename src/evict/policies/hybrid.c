@@ -1,9 +1,10 @@
-/* hybrid.c - dropped or copied to the host, whichever costs less on this link.
+/* hybrid.c - drops a value or copies it to the host, whichever costs less on this link.
  *
- *     score = min(cost of making it again with its dropped ancestors, both copies) /
+ *     score = min(cost of recomputing it with its dropped ancestors, cost of both copies) /
  *             (bytes * staleness)
  *
- * What nobody can make again can go to the host as well. Without a link it drops.
+ * A value that cannot be recomputed can go to the host as well. Without a link the policy only
+ * drops.
  * Cost: as dtr.c.
  * Source: Peng et al.: Capuchin, ASPLOS 2020; Kirisame et al. 2021.
  */

@@ -1,4 +1,4 @@
-/* largest.c - the largest goes: the fewest evictions, whatever they cost.
+/* largest.c - evicts the largest value: the fewest evictions, at any cost of recomputing.
  *
  * Cost: O(n) a search over n candidates.
  * Source: Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021 (h_size).

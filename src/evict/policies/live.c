@@ -1,22 +1,23 @@
-/* live.c - our own: what would have to be computed again because of it, and only if somebody waits.
+/* live.c - our own policy: the cost of recomputing that an eviction causes, counting only values
+ * that are needed again.
  *
  *     score = (own cost + ancestors / 2 + descendants) / (bytes * staleness^(3/4))
  *
- * ancestors: cost of dropped storages that would have to be made before it. Half, since others wait
- * for the same ones: each would count them in full. descendants: cost of dropped storages that are
- * made from it and *live*, which is to say that somebody refers to them, or to what is made from
- * them. A dropped value that nobody will ask for again costs nothing, however dear it was; counting
- * those is what makes DTR's own neighbourhoods too large. For the same reason a resident storage
- * that nobody refers to, and no live one waits for, goes at once: score 0. Staleness counts less
- * than in DTR, as a step of training asks for everything once more, whether old or not.
+ * ancestors: the cost of dropped storages that would have to be recomputed before it. It counts
+ * half, because other values need the same ancestors and each would count them in full.
+ * descendants: the cost of dropped storages that are made from it and are *live*: they have outside
+ * references, or a live storage is made from them. A dropped value that is never needed again costs
+ * nothing, however expensive it was; counting such values is what makes DTR's neighbourhoods too
+ * large. For the same reason a resident storage without outside references that no live storage
+ * needs is evicted at once: score 0. Staleness counts less than in DTR, because a training step
+ * asks for every value once more, old or new.
  *
- * Found: liveness step by step, with a count of live children for each storage. The sums are kept
- * and found anew when something around changed; sums end after LIVE_WALK storages, beyond which one
- * is large enough to be the last choice.
- * Where a sample of candidates does (`sample`), so do sums that are up to LIVE_AGE operators old:
- * changes are not followed.
- * Cost: O(n) a search; O(dropped around, at most LIVE_WALK) for each sum, and for each change no
- * more than the sums since, or nothing.
+ * Liveness is kept up to date step by step, with a count of live children for each storage. The
+ * sums are cached and recomputed when something around the storage changed. A sum ends after
+ * LIVE_WALK storages; beyond that it is large enough to make the storage the last choice. With the
+ * option `sample`, changes are not followed: sums up to LIVE_AGE operators old are used.
+ * Cost: O(n) a search; O(dropped storages around, at most LIVE_WALK) for each sum; following a
+ * change costs at most as much as the sums since the last one. With `sample` it costs nothing.
  * Source: ours; after Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021.
  */
 #include <math.h>
@@ -27,21 +28,22 @@
 #define LIVE_AGE 32u   /* operators */
 
 typedef struct live_record { /* of a storage */
-    double around;           /* its share of what is dropped around */
-    uint64_t found_at;       /* operators run when that was found, and 1; 0: never */
-    uint32_t stamp;          /* of the walk that met it last */
-    uint32_t waiting;        /* live children, itself not among them */
-    bool is_live;            /* dropped, and somebody waits for it */
-    bool is_dropped;         /* as its storage says: walks ask all that they meet */
+    double around;           /* the part of its score that dropped neighbours add */
+    uint64_t found_at;       /* 1 + ops_run when `around` was computed; 0: never */
+    uint32_t stamp;          /* number of the walk that visited it last */
+    uint32_t waiting;        /* number of live children, without itself */
+    bool is_live;            /* dropped, and needed by a reference or a live child */
+    bool is_dropped;         /* copy of its storage's state: walks read it often */
     bool is_known;           /* `around` is right */
-    bool is_part;            /* `around` is of a part, which was enough */
-    bool is_stirred[2];      /* dropped, and all that it sees that way are not known: [upwards] */
+    bool is_part;            /* `around` is a partial sum that exceeded the limit */
+    /* [upwards]: dropped; no sum that depends on it in that direction is valid */
+    bool is_stirred[2];
 } live_record;
 
 typedef struct live_state {
     live_record *of; /* [storage] */
     size_t room, known;
-    uint32_t *stack; /* of walks and of cascades */
+    uint32_t *stack; /* of walks and of cascades of liveness changes */
     size_t stack_room;
     uint32_t stamp;
 } live_state;
@@ -66,18 +68,19 @@ static bool live_is_waited_for(const tn__evict *e, uint32_t storage) {
            (state->of[storage].waiting > 0 || e->storages[storage].outside > 0);
 }
 
-/* True: it turns from live to not, or the other way. */
+/* True if the liveness changed. */
 static bool live_set(tn__evict *e, uint32_t storage, bool is_live) {
     live_state *state = e->state;
     live_record *record = &state->of[storage];
     if (record->is_live == is_live) return false;
     record->is_live = is_live;
-    record->is_stirred[true] = false; /* sums of others passed by it and are known */
+    record->is_stirred[true] = false; /* sums of others passed by it and are valid */
     return true;
 }
 
-/* One more of its children waits, or one less. True: it turns. Where a view's operator reads what
- * was made from the same bytes, storages form a ring, and may be counted as fewer than wait. */
+/* One more of its children is live, or one less. True if its own liveness changed. If the operator
+ * of a view reads a value made from the same bytes, the storages form a ring; then the count may be
+ * too small. */
 static bool live_tell(tn__evict *e, uint32_t storage, bool waits) {
     live_record *record = &((live_state *)e->state)->of[storage];
     if (waits)
@@ -87,13 +90,13 @@ static bool live_tell(tn__evict *e, uint32_t storage, bool waits) {
     return live_is_waited_for(e, storage) == waits && live_set(e, storage, waits);
 }
 
-/* It has turned: tells those it is made from, and so on. Views make a storage its own neighbour,
- * but nothing waits for itself. */
+/* Its liveness changed: updates the storages it is made from, and so on. A view makes a storage its
+ * own neighbour; such a link is ignored. */
 static void live_spread(tn__evict *e, uint32_t storage) {
     live_state *state = e->state;
     uint32_t count = 0;
     state->stack[count++] = storage;
-    while (count > 0) { /* each storage turns once: the stack has room for all */
+    while (count > 0) { /* each storage changes once, so the stack has room for all */
         uint32_t at = state->stack[--count];
         const tn__links *parents = &e->storages[at].parents;
         for (uint32_t i = 0; i < parents->count; i++) {
@@ -108,7 +111,7 @@ static void live_turn(tn__evict *e, uint32_t storage, bool is_live) {
     if (live_set(e, storage, is_live)) live_spread(e, storage);
 }
 
-/* Edges between two storages that are an operator's. */
+/* Number of edges between two storages that belong to this operator. */
 static uint32_t live_edges(const tn__evict *e, uint32_t op, uint32_t from, uint32_t to) {
     const tn__evict_op *record = &e->ops[op];
     uint32_t inputs = 0, outputs = 0;
@@ -119,12 +122,13 @@ static uint32_t live_edges(const tn__evict *e, uint32_t op, uint32_t from, uint3
     return inputs * outputs;
 }
 
-/* An operator's edges have come, or are about to go: those who are neighbours by these alone hear
- * from a result that is live, as a view's storage may be, or no more. */
+/* An operator's edges were added, or are about to be removed. Updates the parents that are linked
+ * to this storage by these edges alone: a live result counts for them from now on, or no longer.
+ * (The storage of a new result may be live already if the result is a view.) */
 static void live_link(tn__evict *e, uint32_t op, uint32_t storage, bool came) {
     live_state *state = e->state;
     const tn__links *parents = &e->storages[storage].parents;
-    if (!came) { /* nobody hears; then all but those */
+    if (!came) { /* first subtract it from all parents, then add it to the remaining ones */
         live_turn(e, storage, false);
         (void)live_set(e, storage, live_is_waited_for(e, storage));
     }
@@ -136,9 +140,9 @@ static void live_link(tn__evict *e, uint32_t op, uint32_t storage, bool came) {
     }
 }
 
-/* Sums of storages that see this one through dropped ones, in one direction, are to be found anew.
- * Goes on only from those that no walk came by since a sum was found through them: a walk costs no
- * more than the sums that made it necessary. */
+/* Invalidates the sums of storages that reach this one through dropped ones, in one direction. The
+ * walk continues only from storages through which a sum was computed since the last walk, so a walk
+ * costs at most as much as the sums that made it necessary. */
 static void live_stir(tn__evict *e, uint32_t storage, bool upwards) {
     live_state *state = e->state;
     uint32_t count = 0;
@@ -167,7 +171,7 @@ static void live_stir_both(tn__evict *e, uint32_t storage) {
     live_stir(e, storage, false);
 }
 
-/* The storage of a result, NONE if one before it has the same. */
+/* The storage of a result; NONE if an earlier result has the same. */
 static uint32_t live_output(const tn__evict *e, uint32_t op, uint32_t result) {
     const uint32_t *outputs = tn__op_outputs(&e->ops[op]);
     uint32_t storage = e->tensors[outputs[result]].storage;
@@ -185,7 +189,7 @@ static bool live_added(tn__evict *e, uint32_t op) {
         return false;
     for (; state->known < e->storage_count; state->known++)
         state->of[state->known] = (live_record){0};
-    for (uint32_t o = 0; o < record->output_count; o++) { /* a view may cost and see more */
+    for (uint32_t o = 0; o < record->output_count; o++) { /* a view may add cost and neighbours */
         uint32_t storage = live_output(e, op, o);
         if (storage == TN__NONE) continue;
         live_record *output = &state->of[storage];
@@ -242,8 +246,8 @@ static void live_close(tn__evict *e) {
 
 /* --- the score --- */
 
-/* Cost of what is dropped before it, or dropped, live and behind it; itself not among them. No
- * further than to the limit: more than that is more. */
+/* Cost of its dropped ancestors, or of its live dropped descendants; without itself. Stops as soon
+ * as the sum exceeds the limit. */
 static double live_sum(tn__evict *e, uint32_t storage, bool upwards, double limit) {
     live_state *state = e->state;
     uint32_t stamp = live_stamp(state), count = 0;
@@ -269,7 +273,7 @@ static double live_sum(tn__evict *e, uint32_t storage, bool upwards, double limi
     return sum;
 }
 
-/* Is the sum known well enough to tell whether it is above the limit? */
+/* Is the sum known well enough to decide whether it exceeds the limit? */
 static bool live_is_enough(const tn__evict *e, const live_record *record, double limit) {
     bool is_young = record->found_at > 0 && e->ops_run + 1 - record->found_at < LIVE_AGE;
     if (e->options.sample ? !is_young : !record->is_known) return false;
@@ -289,7 +293,7 @@ static double live_around(tn__evict *e, uint32_t storage, double limit) {
     return around;
 }
 
-/* Bytes * staleness^(3/4); 0: of what was used just now. */
+/* bytes * staleness^(3/4); 0 for a value used just now. */
 static double live_weight(tn__evict *e, uint32_t storage) {
     const tn__evict_storage *bytes = &e->storages[storage];
     double root = sqrt((double)(e->clock - bytes->last_access));

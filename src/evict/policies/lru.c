@@ -1,7 +1,7 @@
-/* lru.c - the one that was not used for the longest time goes.
+/* lru.c - evicts the value that was not used for the longest time.
  *
- * Right when what was used lately is used again soon; a step of training asks for its oldest values
- * last, which is also what this does. Blind to cost and size.
+ * This is right when recently used values are used again soon. A training step asks for its oldest
+ * values last, which suits this policy. It ignores cost and size.
  * Cost: O(n) a search over n candidates.
  * Source: Belady: A study of replacement algorithms for a virtual-storage computer, 1966.
  */

@@ -1,7 +1,7 @@
-/* msps.c - (own cost + cost of dropped ancestors) / bytes: what it takes to have it again now.
+/* msps.c - (own cost + cost of dropped ancestors) / bytes: the cost of recomputing the value now.
  *
- * Without staleness, and without a thought for what is made from it: the rule of memory savings per
- * second of SuperNeurons and Capuchin, as DTR's authors put it.
+ * It ignores staleness and the values made from it. This is the rule of memory savings per second
+ * of SuperNeurons and Capuchin, as DTR's authors describe it.
  * Cost: as dtr.c.
  * Source: Peng et al.: Capuchin, ASPLOS 2020; Kirisame et al. 2021 (h_MSPS).
  */

@@ -1,8 +1,8 @@
-/* window.c - a run of neighbours in the arena goes at once: the cheapest that is long enough.
+/* window.c - evicts a run of neighbours in the arena at once: the cheapest that is long enough.
  *
- * Nothing goes that does not help to make one place, so no bytes are lost to holes. The cost of a
- * run is the sum of cost / staleness of what is in it (space_window finds it). Without addresses it
- * is dtr-local.
+ * Every evicted byte is part of one contiguous range, so no bytes are lost to holes. The cost of a
+ * run is the sum of cost / staleness of its values (tn__window_find finds it). Without addresses
+ * the policy equals dtr-local.
  * Cost: O(blocks) a search.
  * Source: Zhang et al.: Coop: memory is not a commodity, NeurIPS 2023.
  */

@@ -1,8 +1,8 @@
-/* onnx.c - ONNX models (.onnx), IR versions 1 to 14.
+/* onnx.c - reads ONNX models (.onnx), IR versions 1 to 14.
  *
- * Read by a wire reader of our own, straight from the mapped file: nothing is built besides the
- * graph, weights are stepped over, and everything is bounded. Why not protobuf-c, with figures:
- * docs/import.md. What is where: onnx_reader.h.
+ * Our own wire reader works directly on the mapped file: it builds only the graph, skips weights,
+ * and bounds all sizes. docs/import.md says with figures why protobuf-c is not used. onnx_reader.h
+ * lists the files of the reader.
  *
  * Cost: O(file without payloads); memory at most a constant times that.
  */
@@ -11,7 +11,7 @@
 
 #define ONNX_IR_NEWEST 14
 
-/* --- words all files use --- */
+/* --- functions for all files of the reader --- */
 
 tn_status tn__onnx_no_memory(const onnx_reader *reader) {
     return tn__no_memory(reader->importer->error, "the model");
@@ -182,8 +182,8 @@ static tn_status onnx_read(tn_importer *importer) {
     return status;
 }
 
-/* A ModelProto has no magic number. Its first fields are read: a graph or an operator set must be
- * among them, and nothing that no version of the format has. */
+/* A ModelProto has no magic number. So its first fields are read: they must contain a graph or an
+ * operator set, and only fields that exist in some version of the format. */
 static bool onnx_probe(const uint8_t *bytes, size_t size) {
     static const tn__message any = {"ModelProto",
                                     {[1] = TN_WIRE_VARINT,

@@ -1,16 +1,16 @@
-/* tflite.c - TensorFlow Lite models (.tflite), schema version 3.
+/* tflite.c - reads TensorFlow Lite models (.tflite), schema version 3.
  *
- * The file is verified whole before anything is read (flat.h), then subgraph 0 becomes the main
- * block and the subgraphs that its operators name become theirs. Subgraphs that nothing names are
+ * The file is verified whole before it is read (flat.h). Then subgraph 0 becomes the main block,
+ * and the subgraphs that its operators name become their blocks. Unreferenced subgraphs are
  * programs of their own (signatures); they are left out with a line in the log. Weights are never
- * read. What is where: tflite_reader.h.
+ * read. tflite_reader.h lists the files of the reader.
  *
  * Cost: O(file without payloads); memory at most a constant times that.
  */
 #include "import/tflite_reader.h"
 
 #define TFLITE_VERSION 3u
-#define TFLITE_CODE_GREATER 127u /* numbers above stand in the newer field alone */
+#define TFLITE_CODE_GREATER 127u /* larger numbers are only in the newer field */
 #define TFLITE_CUSTOM 32u
 #define TFLITE_UNITS_MIN 100000u
 #define TFLITE_ZIP_END 22u /* bytes of the record that ends an archive, without its comment */
@@ -19,8 +19,9 @@ tn_status tn__tflite_no_memory(const tflite_reader *reader) {
     return tn__no_memory(reader->importer->error, "the model");
 }
 
-/* In a file whose parts are used once, an operand takes 4 bytes, four characters of a name that
- * serves a tensor and its operator too, and everything else more: a unit for each byte is enough.
+/* If each part of a file is used once, an operand takes 4 bytes of the file, a name that serves a
+ * tensor and its operator four characters, and everything else more. So one unit for each byte
+ * suffices.
  */
 tn_status tn__tflite_charge(tflite_reader *reader, uint64_t units) {
     if (units > reader->allowance)
@@ -41,7 +42,7 @@ tn_status tn__tflite_tensor_where(const tflite_reader *reader, tn_status status,
 
 /* --- operator codes ------------------------------------------------------------------------- */
 
-/* The old field holds a byte; the newer one is 0 in files that do not know it. */
+/* The old field holds a byte; the newer one is 0 in files that do not have it. */
 uint32_t tn__tflite_builtin(const tn__flat_table *code) {
     int64_t old = tn__flat_int(code, TFLITE_CODE_OLD, 1, 0);
     int64_t newer = tn__flat_int(code, TFLITE_CODE_BUILTIN, 4, 0);
@@ -88,8 +89,8 @@ static tn_status tflite_codes(tflite_reader *reader, const tn__flat_table *model
 
 /* --- the file as a whole -------------------------------------------------------------------- */
 
-/* Metadata and label files may follow the model as a zip archive. Its end says what is in it: an
- * archive without one was cut off. */
+/* Metadata and label files may follow the model as a zip archive. The end of the archive lists its
+ * contents: an archive without that record was truncated. */
 static tn_status tflite_check_tail(const tflite_reader *reader, size_t end) {
     const uint8_t *bytes = reader->file.bytes;
     size_t size = reader->file.size;
@@ -101,7 +102,7 @@ static tn_status tflite_check_tail(const tflite_reader *reader, size_t end) {
             "the archive after the model has no end: the file was cut off");
 }
 
-/* Contents outside of the FlatBuffer, in files above 2 GiB; *end moves behind them. */
+/* Tensor data outside the FlatBuffer, in files above 2 GiB; *end moves after it. */
 static tn_status tflite_check_buffers(const tflite_reader *reader, size_t *end) {
     for (uint32_t i = 0; i < reader->buffers.count; i++) {
         tn__flat_table buffer = tn__flat_item(&reader->buffers, i);
@@ -166,7 +167,7 @@ static tn_status tflite_add_states(tflite_reader *reader) {
                                  reader->importer->error);
 }
 
-/* Subgraphs that nothing runs are no part of the program. */
+/* Subgraphs that are never run are not part of the program. */
 static tn_status tflite_log(tflite_reader *reader) {
     const tn_importer *importer = reader->importer;
     uint32_t left = reader->subgraphs.count - 1;

@@ -1,7 +1,7 @@
-/* allocations.c - the allocations and frees of a run, as `tenure replay` reads them.
+/* allocations.c - writes the allocations and frees of a run in the format of `tenure replay`.
  *
- * A block goes by the body that it is, or by the tensor where it is none of the problem (weights):
- * each is in use at most once at a time. The format has no quoting, so commas and ends of lines in
+ * A block is named after its body, or after its tensor if it is not part of the problem (weights):
+ * each is in use at most once at a time. The format has no quoting, so commas and line ends in
  * names become underscores.
  *
  * Cost: O(events).

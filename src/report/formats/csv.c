@@ -1,8 +1,8 @@
-/* csv.c - the problem with the offset of every buffer, as MiniMalloc's tools read it.
+/* csv.c - writes the problem with the offset of every buffer, for MiniMalloc's tools.
  *
- * The same bytes as tn_problem_save_csv: one writer, in plan/io. Of a fit two tables more, each
- * behind an empty line, which ends the problem for its readers: tensors and what became of them,
- * and numbers of the answer; of a curve its points.
+ * The output has the same bytes as tn_problem_save_csv, because both use the writer in plan/io. For
+ * a fit two more tables follow, tensors with their decisions and numbers of the result, and for a
+ * curve its points. Each comes after an empty line, which ends the problem for its readers.
  */
 #include <inttypes.h>
 

@@ -1,13 +1,13 @@
-/* header.c - the plan as a C header, for firmware: sizes, offsets, memories, assertions.
+/* header.c - writes the plan as a C header for firmware: sizes, offsets, memories, assertions.
  *
- * The header stands alone (C99 to C17, C++11 on), declares and, where the user asks for it by a
- * macro, defines one array per memory, each in a section of its own, so that a linker script
- * decides where it lies. A macro with one line per tensor serves run times of one's own. What the
- * plan promises is asserted again by the compiler: every tensor inside its memory, and the memory
- * inside the capacity.
+ * The header includes no other file of ours (C99 to C17, C++11 on). It declares one array per
+ * memory, and defines it if the user sets a macro. Each array has its own section, so that a linker
+ * script decides where it lies. A macro with one line per tensor serves custom run times. The
+ * compiler asserts the promises of the plan again: every tensor lies inside its memory, and the
+ * memory inside the capacity.
  *
- * Names come from files and are hostile: identifiers keep letters and digits only, strings are
- * escaped, comments carry neither.
+ * Names come from files and are hostile: identifiers contain only letters and digits, strings are
+ * escaped, comments contain no names.
  */
 #include "report/format.h"
 
@@ -24,7 +24,7 @@ static char header_case(char c, bool upper) {
     return c;
 }
 
-/* Letters and digits of `name`, all else as one '_'; "" when nothing is left. */
+/* The letters and digits of `name`, other runs of characters as one '_'; "" if nothing is left. */
 static void header_identifier(const char *name, bool upper, char to[HEADER_NAME_MAX + 1]) {
     size_t size = 0;
     for (; *name && size < HEADER_NAME_MAX; name++) {
@@ -37,7 +37,7 @@ static void header_identifier(const char *name, bool upper, char to[HEADER_NAME_
     to[size] = '\0';
 }
 
-/* The file's name without folders and suffix; a C identifier. */
+/* The file's name without folders and suffix, as a C identifier. */
 static void header_prefix(const char *input, bool upper, char to[HEADER_NAME_MAX + 1]) {
     char stem[4 * HEADER_NAME_MAX];
     const char *base = strrchr(input, '/');
@@ -48,7 +48,7 @@ static void header_prefix(const char *input, bool upper, char to[HEADER_NAME_MAX
     memcpy(stem, base, size);
     stem[size] = '\0';
     header_identifier(stem, upper, to);
-    if (to[0] >= '0' && to[0] <= '9') { /* no identifier begins with a digit */
+    if (to[0] >= '0' && to[0] <= '9') { /* an identifier must not begin with a digit */
         memmove(to + 1, to, HEADER_NAME_MAX - 1);
         to[0] = upper ? 'M' : 'm';
         to[HEADER_NAME_MAX] = '\0';
@@ -78,13 +78,13 @@ typedef struct header_writer {
     tn__scene *scene;
     tn__text *text;
     char upper[HEADER_NAME_MAX + 1], lower[HEADER_NAME_MAX + 1];
-    tn__names names; /* of tensors, that are taken */
+    tn__names names; /* names of tensors in use */
     tn_error *error;
 } header_writer;
 
 /* --- memories --------------------------------------------------------------------------------- */
 
-/* "ARENA", or the bank's name, with its number when that says nothing. */
+/* "ARENA", or the bank's name; its number is added if the name has no letters or digits. */
 static void header_bank(const header_writer *writer, tn_bank_id bank, bool upper,
                         char to[HEADER_NAME_MAX + 12]) {
     const char *name = tn_problem_bank(writer->report->problem, bank)->name;
@@ -113,7 +113,7 @@ static uint64_t header_alignment(const header_writer *writer, tn_bank_id bank) {
     return most;
 }
 
-/* What the array must hold: with a whole arena of a run time, that. */
+/* The size of the array; for a run time that plans its whole arena, the size of that arena. */
 static uint64_t header_size(const header_writer *writer, tn_bank_id bank) {
     uint64_t peak = writer->report->layout->bank_peak[bank];
     if (bank == 0 && writer->report->layout->bank_count == 1 && writer->report->arena_total > peak)
@@ -144,12 +144,12 @@ static void header_define_bank(const header_writer *writer, tn_bank_id bank) {
                     writer->upper, upper, writer->upper, upper, lower);
 }
 
-/* Declared always, defined in the one file that asks for it. */
+/* Always declared; defined in the one file that sets the macro. */
 static void header_array(const header_writer *writer, tn_bank_id bank, bool define) {
     char upper[HEADER_NAME_MAX + 12], lower[HEADER_NAME_MAX + 12];
     header_bank(writer, bank, true, upper);
     header_bank(writer, bank, false, lower);
-    if (header_size(writer, bank) == 0) return; /* C has no arrays of nothing */
+    if (header_size(writer, bank) == 0) return; /* C has no empty arrays */
     tn__text_printf(writer->text, "%suint8_t %s_%s[%s_%s_SIZE]", define ? "" : "extern ",
                     writer->lower, lower, writer->upper, upper);
     if (define)
@@ -175,7 +175,7 @@ static void header_assert_bank(const header_writer *writer, tn_bank_id bank) {
 
 /* --- tensors ---------------------------------------------------------------------------------- */
 
-/* A name that no other tensor has: from the file's, else with the tensor's number. */
+/* A unique name: from the file's name, with the tensor's number added if necessary. */
 static bool header_tensor_name(header_writer *writer, uint32_t item,
                                char to[HEADER_NAME_MAX + 16]) {
     char word[HEADER_NAME_MAX + 1];

@@ -1,8 +1,8 @@
-/* html.c - the picture as one page that opens without a network.
+/* html.c - writes the plan as one page that opens without a network.
  *
- * The page itself lies in report/page and is embedded in the library; this file fills its template
- * in and writes the plan as columns of JSON, which page/data.js decodes. A column whose rows are
- * all equal is one value; an integer that a JavaScript number cannot hold exactly is a string;
+ * The page itself lies in report/page and is embedded in the library. This file fills its template
+ * and writes the plan as columns of JSON, which page/data.js decodes. If all rows of a column are
+ * equal, it is one value; an integer that a JavaScript number cannot hold exactly is a string;
  * times count from the first. Equal strings are stored once.
  *
  * Cost: O(bytes written); about 60 bytes per tensor.
@@ -17,7 +17,7 @@ HTML_FILE(plan_css)
 HTML_FILE(compare_html)
 HTML_FILE(compare_css)
 HTML_FILE(compare_js)
-/* In the order in which they are read. */
+/* In the order in which the browser reads them. */
 /* clang-format off */
 #define HTML_SCRIPTS(X)                                                                            \
     X(data_js) X(rects_js) X(groups_js) X(map_js) X(axes_js) X(curve_js) X(find_js) X(table_js)    \
@@ -94,7 +94,7 @@ static void html_script(tn__text *text) {
 #undef HTML_ADD
 }
 
-/* Adds the digest of a script: how a policy names what may run. */
+/* Adds the digest of a script, which allows that script to run. */
 static void html_allow(tn__text *text, bool compares) {
     char source[TN__SHA256_SOURCE_MAX];
     tn__text script;
@@ -110,7 +110,7 @@ static void html_allow(tn__text *text, bool compares) {
     tn__text_release(&script);
 }
 
-/* Nothing may be loaded, and no script may run but ours; frames inherit what is allowed here. */
+/* Nothing may be loaded, and only our scripts may run; frames inherit this policy. */
 static void html_policy(tn__text *text, bool compares) {
     tn__text_put(text, "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
                        "style-src 'unsafe-inline'; script-src");

@@ -1,11 +1,12 @@
-/* json.c - the whole plan as JSON, format "mem-plan": the options that made it, pools, buffers with
- * their offsets, and for a model its tensors, steps and static memory.
+/* json.c - writes the whole plan as JSON, format "mem-plan": the options that made it, pools,
+ * buffers with their offsets, and for a model its tensors, steps and static memory.
  *
- * The document stands on its own: src/plan/io/json.c reads the buffers, src/cli/plan_file.c reads
- * the options, tensors and steps. Tensors and operators are identified by their index in the graph
- * that is planned; names are for people and may be empty or repeated. Integers only, except for the
- * gap; an unknown value is null. A line per buffer, tensor and step, so that two plans can be
- * compared by line. The same plan gives the same bytes: no clock, no machine.
+ * The document is self-contained: src/plan/io/json.c reads the buffers, src/cli/plan_file.c reads
+ * the options, tensors and steps. Tensors and operators are identified by their index in the
+ * planned graph; names are for people and may be empty or repeated. All numbers except the gap are
+ * integers; an unknown value is null. Each buffer, tensor and step has its own line, so that two
+ * plans can be compared by line. The same plan gives the same bytes: the output contains no time
+ * and nothing about the machine.
  */
 #include <stdio.h>
 
@@ -37,7 +38,7 @@ static void json_id(tn__text *text, const char *key, uint32_t id) {
         tn__words_integer(text, id);
 }
 
-/* --- what made the plan --- */
+/* --- how the plan was made --- */
 
 static void json_value(tn__text *text, const char *value) {
     if (value == NULL)
@@ -46,7 +47,7 @@ static void json_value(tn__text *text, const char *value) {
         tn__text_json(text, value);
 }
 
-/* {"order":"auto","bank":["a=1024","b=none"]}: entries of one name follow each other. */
+/* {"order":"auto","bank":["a=1024","b=none"]}: entries with the same name follow each other. */
 static void json_options(tn__text *text, const tn_report *report) {
     const tn_report_option *list = report->options;
     tn__text_put(text, ",\n\"library\":");
@@ -76,7 +77,7 @@ static void json_pools(tn__text *text, const tn_report *report) {
     tn__text_put(text, ",\n\"pools\":[");
     for (tn_bank_id id = 0; id < tn_problem_bank_count(problem); id++) {
         const tn_bank *bank = tn_problem_bank(problem, id);
-        uint64_t alignment = 1; /* what the pool itself must be aligned to */
+        uint64_t alignment = 1; /* required alignment of the pool */
         for (tn_body_id b = 0; b < tn_problem_count(problem); b++) {
             const tn_body *body = tn_problem_body(problem, b);
             if (report->layout->bank[b] == id && body->alignment > alignment)
@@ -106,7 +107,7 @@ static void json_pools(tn__text *text, const tn_report *report) {
     tn__text_put(text, "]");
 }
 
-/* Pieces, where the body is more than one rectangle of its full size. */
+/* Written if the body is more than one rectangle of its full size. */
 static void json_pieces(tn__text *text, const tn_body *body) {
     tn_piece one;
     uint32_t count;
@@ -141,7 +142,7 @@ static void json_clocks(tn__text *text, const tn_body *body, uint32_t streams, b
     tn__text_put(text, "]");
 }
 
-/* Streams, ties, the choice of a bank: only where there are any. */
+/* Streams, ties, the choice of a bank: written only if the problem has any. */
 static void json_limits(tn__text *text, const tn_problem *problem, const tn_body *body) {
     if (tn_problem_streams(problem) > 1 && body->size > 0) {
         json_clocks(text, body, tn_problem_streams(problem), false);
@@ -156,7 +157,7 @@ static void json_limits(tn__text *text, const tn_problem *problem, const tn_body
     if (body->traffic > 0) tn__text_put(text, ","), json_integer(text, "traffic", body->traffic);
 }
 
-/* The kind of each body is that of its first item; `kinds` has a place per body. */
+/* The kind of each body is that of its first item; `kinds` has one entry per body. */
 static tn_status json_buffers(tn__text *text, tn__scene *scene, tn_error *error) {
     const tn_problem *problem = scene->report->problem;
     uint32_t count = tn_problem_count(problem);
@@ -188,7 +189,7 @@ static tn_status json_buffers(tn__text *text, tn__scene *scene, tn_error *error)
     return TN_OK;
 }
 
-/* --- what a model adds --- */
+/* --- data of a model --- */
 
 static void json_shape(tn__text *text, const tn_tensor *tensor) {
     tn__text_put(text, ",\"shape\":");
@@ -207,8 +208,8 @@ static void json_shape(tn__text *text, const tn_tensor *tensor) {
     tn__text_put(text, "]");
 }
 
-/* `tensor` and `node` are indices in the graph that is planned: an item without a tensor is the
- * workspace of its node. */
+/* `tensor` and `node` are indices in the planned graph; an item without a tensor is the workspace
+ * of its node. */
 static void json_tensor(tn__text *text, const tn__scene *scene, uint32_t index) {
     static const char *const shares[] = {"own", "view", "inplace", "fused"};
     const tn__item *item = &scene->items[index];
@@ -258,8 +259,8 @@ static void json_unless_0(tn__text *text, const char *key, uint64_t value) {
     json_integer(text, key, value);
 }
 
-/* What an instruction uses beside an operator, by the table of opcodes; of streams what differs
- * from the one that is there anyway. */
+/* The operands of an instruction other than its operator, by the table of opcodes; of streams only
+ * those that differ from the default. */
 static void json_uses(tn__text *text, const tn_graph *graph, const tn_instruction *it) {
     const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
     const tn_tensor_id tensors[] = {facts->blocks != TN_BLOCKS_CALLER ? it->tensor : TN_NONE,
@@ -295,7 +296,7 @@ static void json_uses(tn__text *text, const tn_graph *graph, const tn_instructio
     }
 }
 
-/* Blocks of control flow, and tensors that the program owns: only where there are any. */
+/* Blocks of control flow, and tensors that the program owns: written only if there are any. */
 static void json_program(tn__text *text, const tn_program *program) {
     const tn_region *regions = tn_program_regions(program);
     uint32_t count = tn_program_region_count(program), forms;
@@ -330,7 +331,7 @@ static void json_model(tn__text *text, const tn__scene *scene) {
         tn__text_put(text, i ? ",\n{" : "\n{");
         json_string(text, "opcode", tn_opcode_name(instruction->opcode));
         tn__text_put(text, ",");
-        if (instruction->op != TN_NONE) { /* counted in the file; `tenure verify` reads it back */
+        if (instruction->op != TN_NONE) { /* index in the file; `tenure verify` reads it back */
             json_integer(text, "node", instruction->op);
             tn__text_put(text, ",");
         }
@@ -351,7 +352,7 @@ static void json_model(tn__text *text, const tn__scene *scene) {
     tn__text_put(text, "}");
 }
 
-/* An operator's name; one without a name goes by its type and its index in the graph. */
+/* An operator's name; without a name its type and its index in the graph. */
 static void json_op_name(tn__text *text, const tn_graph *graph, tn_op_id id) {
     const tn_op *op = tn_graph_op(graph, id);
     char made[96];
@@ -359,7 +360,7 @@ static void json_op_name(tn__text *text, const tn_graph *graph, tn_op_id id) {
     tn__text_json(text, op->name[0] != '\0' ? op->name : made);
 }
 
-/* The pairs of operators that this plan keeps from running side by side; null: not known. */
+/* The pairs of operators that cannot run at the same time with this plan; null: unknown. */
 static void json_dependencies(tn__text *text, const tn_report *report) {
     tn_dependency *list;
     uint64_t count;

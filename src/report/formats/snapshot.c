@@ -1,15 +1,15 @@
-/* snapshot.c - a run as a memory snapshot, for PyTorch's viewer and `tenure report`.
+/* snapshot.c - writes a run as a memory snapshot, for PyTorch's viewer and `tenure report`.
  *
- * With a layout buffers lie in one segment, the arena, at their offsets (banks end to end). Without
- * one, as when a pool served them, nobody has told their addresses: each block is a segment of its
- * own, as weights always are. The frames are the tensor and the operator that asks.
+ * With a layout, buffers lie in one segment, the arena, at their offsets (banks end to end).
+ * Without one, as when a pool served the run, addresses are unknown: each block is a segment of its
+ * own, as weights always are. The frames are the tensor and the operator that asks for it.
  *
  * Cost: O(events log events).
  */
 #include "report/format.h"
 #include "snapshot/write.h"
 
-/* Bodies come first in the numbers of blocks, then tensors. */
+/* Numbers of blocks: first bodies, then tensors. */
 static uint32_t snapshot_block(const tn_report *report, const tn_event *event) {
     return event->body != TN_NONE ? event->body : tn_problem_count(report->problem) + event->tensor;
 }

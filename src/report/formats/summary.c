@@ -1,10 +1,10 @@
-/* summary.c - the one JSON object of `tenure plan --json`: the answer in numbers.
+/* summary.c - writes the one JSON object of `tenure plan --json`: the result in numbers.
  *
- * The only format with clock times in it, as it is printed and not kept.
+ * This is the only format that contains clock times, because it is printed and not stored.
  */
 #include "report/format.h"
 
-/* {"activation":123,...} of the kinds that have any. */
+/* {"activation":123,...} of the kinds that occur. */
 static void summary_kinds(tn__text *text, const uint64_t *bytes) {
     const char *comma = "";
     tn__text_put(text, "{");

@@ -1,9 +1,10 @@
-/* svg.c - the picture for papers: the map of addresses over time, the curve below, a legend.
+/* svg.c - draws the picture for papers: the map of addresses over time, the curve below, a legend.
  *
- * The same rectangles as on the page, with a tooltip each. A rectangle that covers less than a
- * quarter of a square unit cannot be seen alone, and a file of a hundred thousand tooltips opens
- * nowhere: the largest SVG_MOST rectangles that can be seen are drawn one by one, the others fill
- * cells of a grid of units that is written as runs. <desc> says how many are which.
+ * It shows the same rectangles as the page, each with a tooltip. A rectangle that covers less than
+ * a quarter of a square unit cannot be seen alone, and no viewer opens a file of a hundred thousand
+ * tooltips. So the largest SVG_MOST visible rectangles are drawn one by one, the others fill cells
+ * of a grid of units that is written as runs. <desc> says how many rectangles are drawn in each
+ * way.
  *
  * Cost: O(n log n + area of the grid).
  */
@@ -30,7 +31,7 @@ enum {
 #define SVG_SEEN 0.25 /* square units */
 #define SVG_COLUMNS (SVG_RIGHT - SVG_LEFT)
 #define SVG_ROWS (SVG_MAP_BOTTOM - SVG_MAP_TOP)
-#define SVG_RESERVED UINT32_MAX /* item of a rectangle that a body holds and no tensor fills */
+#define SVG_RESERVED UINT32_MAX /* item of a rectangle that belongs to a body but to no tensor */
 
 typedef struct svg_rect {
     double x, y, width, height; /* y downwards, in units of the drawing */
@@ -66,14 +67,15 @@ static double svg_curve_y(const svg_picture *picture, uint64_t bytes) {
 
 /* --- rectangles --- */
 
-/* Scatters numbers, as layers repeat: every third tensor would be the same one of each. */
+/* Scatters numbers, because layers repeat: otherwise every third tensor could be the same one of
+ * each layer. */
 static uint32_t svg_shade(uint32_t number) { return (number * 0x9e3779b1u >> 16) % SVG_SHADES; }
 
 _Static_assert(TN__ROLE_COUNT <= TN__KIND_COUNT && TN_FATE_COUNT <= TN__KIND_COUNT, "groups");
 
-/* Styles in the order of painting: reserved, tensors, views; the latter two by kind, of a training
- * step by role, of a fit by fate, and shade.
- * Views of one body share a shade, so that neighbours in memory stay apart. */
+/* Styles in the order of painting: reserved, tensors, views. The latter two by kind (in a training
+ * step by role, in a fit by decision) and shade. Views of one body share a shade, so that
+ * neighbours in memory can be distinguished. */
 static uint32_t svg_style(const tn__scene *scene, uint32_t item) {
     const tn__item *items = scene->items;
     if (item == SVG_RESERVED) return 0;
@@ -105,7 +107,7 @@ static int svg_compare(const void *left, const void *right) {
     return (a->y > b->y) - (a->y < b->y);
 }
 
-/* With a model, pieces are reserved ground below the tensors; without, they are the buffers. */
+/* With a model, pieces are reserved ground below the tensors; without one, they are the buffers. */
 static tn_status svg_rects(svg_picture *picture, tn_error *error) {
     tn__scene *scene = &picture->scene;
     bool model = scene->report->occupancy != NULL;
@@ -115,7 +117,7 @@ static tn_status svg_rects(svg_picture *picture, tn_error *error) {
     picture->rects = tn__arena_array(&scene->arena, most, sizeof *picture->rects);
     if (pieced == NULL || picture->rects == NULL) return tn__no_memory(error, "a picture");
     for (size_t p = 0; p < scene->piece_count; p++) {
-        tn_body_id body = scene->pieces[p].body; /* of a problem: item i is body i */
+        tn_body_id body = scene->pieces[p].body; /* for a problem: item i is body i */
         pieced[body] = !model;
         svg_add(picture, model ? SVG_RESERVED : body, body, &scene->pieces[p].piece);
     }
@@ -132,7 +134,7 @@ static tn_status svg_rects(svg_picture *picture, tn_error *error) {
 
 static int svg_area_compare(const void *left, const void *right) {
     double a = *(const double *)left, b = *(const double *)right;
-    return (a < b) - (a > b); /* equal areas are equal values: order is free */
+    return (a < b) - (a > b); /* equal areas are equal values, so their order does not matter */
 }
 
 /* The area from which rectangles are drawn one by one. */
@@ -155,7 +157,7 @@ static bool svg_is_single(const svg_rect *rect, double threshold) {
 
 /* --- drawing the rectangles --- */
 
-/* `percent` of the way from a channel to another. */
+/* `percent` of the way from one channel to another. */
 static unsigned svg_blend(unsigned from, unsigned to, unsigned percent) {
     return (from * (100 - percent) + to * percent + 50) / 100;
 }
@@ -183,8 +185,8 @@ static const char *svg_colour(const tn__scene *scene, uint32_t style, char text[
     return text;
 }
 
-/* The fill of a group of rectangles. A fit's fates have patterns, and no shades but of what is
- * kept. */
+/* The fill of a group of rectangles. Decisions of a fit have patterns; only kept tensors have
+ * shades. */
 static void svg_fill(const svg_picture *picture, uint32_t style) {
     uint32_t group = style == 0 ? 0 : (style - 1) / SVG_SHADES;
     tn_fate fate = (tn_fate)(group % TN__KIND_COUNT);
@@ -240,7 +242,7 @@ static void svg_rect_one(const svg_picture *picture, const svg_rect *rect) {
     tn__text_put(text, "</rect>\n");
 }
 
-/* Fills the cells of `grid` that a small rectangle lies in. */
+/* Fills the cells of `grid` that a small rectangle covers. */
 static void svg_mark(uint8_t *grid, const svg_rect *rect) {
     int x0 = (int)fmin(fmax(rect->x - SVG_LEFT, 0), SVG_COLUMNS - 1);
     int x1 = (int)fmin(fmax(rect->x + rect->width - SVG_LEFT, 0), SVG_COLUMNS - 1);
@@ -322,7 +324,7 @@ static void svg_labels(const svg_picture *picture) {
 
 /* --- levels, curve, legend --- */
 
-/* A level with its words above (or below) the line, at the right. */
+/* A level with its words above or below the line, at the right. */
 static void svg_level(tn__text *text, double y, const char *name, uint64_t bytes, bool peak) {
     char words[64], iec[TN__WORDS_MAX];
     snprintf(words, sizeof words, "%s %s", name, tn__words_iec(bytes, iec));
@@ -335,7 +337,7 @@ static void svg_level(tn__text *text, double y, const char *name, uint64_t bytes
                   words);
 }
 
-/* The steps as a path; of those that fall on one half unit, the highest and the lowest. */
+/* The steps as a path; of steps within one half unit, the highest and the lowest. */
 static void svg_trace(const svg_picture *picture) {
     tn__text *text = picture->text;
     const tn__curve *curve = &picture->curve;
@@ -412,7 +414,7 @@ static int svg_height(const tn_report *report) {
     return trades ? SVG_TRADE_BOTTOM + 28 : SVG_LEGEND + 34;
 }
 
-/* What a plan takes, or what a fit does, in a line. */
+/* The memory of a plan, or the result of a fit, in one line. */
 static void svg_facts(const svg_picture *picture) {
     const tn_layout *layout = picture->scene.report->layout;
     char naive[TN__WORDS_MAX], peak[TN__WORDS_MAX], bound[TN__WORDS_MAX];
@@ -457,7 +459,7 @@ static void svg_head(const svg_picture *picture, double threshold) {
     if (picture->scene.report->fit != NULL) tn__svg_fate_patterns(text);
 }
 
-/* Where banks meet: a line, and the name of each below its top. */
+/* The boundaries of banks: a line, and the name of each bank below its top. */
 static void svg_banks(const svg_picture *picture) {
     const tn_report *report = picture->scene.report;
     for (tn_bank_id id = 0; id < tn_problem_bank_count(report->problem); id++) {

@@ -1,21 +1,22 @@
-/* table.c - what `tenure plan` prints: the answer, where the bytes are, who holds them at the peak.
+/* table.c - writes the text that `tenure plan` prints: the result, the bytes by kind, the holders
+ * at the peak.
  *
- * As wide as the report says: long names are cut in the middle. The most important number first.
- * Names are untrusted: tn__words_cell keeps control characters away from the terminal.
+ * The report gives the width; long names are cut in the middle. The most important number comes
+ * first. Names are untrusted: tn__words_cell removes control characters.
  */
 #include <stdio.h>
 
 #include "report/format.h"
 
-#define TABLE_ITEMS_MAX 4000000u /* a list of the peak costs as much as the plan then */
-#define TABLE_HOLDERS 10         /* at the peak; the others are one line */
-#define TABLE_COLUMNS 80         /* where nobody says how many there are */
-#define TABLE_NAME_FEWEST 12u    /* of a name, however narrow the terminal */
+#define TABLE_ITEMS_MAX 4000000u /* above this, a list of the peak would take as long as the plan */
+#define TABLE_HOLDERS 10         /* rows at the peak; the other holders are one line */
+#define TABLE_COLUMNS 80         /* default width */
+#define TABLE_NAME_FEWEST 12u    /* least width of a name on a narrow terminal */
 #define TABLE_NAME_MOST 60u
-#define TABLE_BESIDE_TENSOR 62u /* columns of a row beside the tensor's name */
+#define TABLE_BESIDE_TENSOR 62u /* columns of a row other than the tensor's name */
 #define TABLE_BESIDE_BUFFER 60u
 
-/* A name in its own width, in `width` columns at most. */
+/* A name in its own width, in at most `width` columns. */
 static void table_word(tn__text *text, const char *word, size_t width) {
     tn__words_cell(text, word, width, false);
     while (!text->failed && text->size > 0 && text->data[text->size - 1] == ' ')
@@ -26,7 +27,7 @@ static uint32_t table_columns(const tn_report *report) {
     return report->columns > 0 ? report->columns : TABLE_COLUMNS;
 }
 
-/* What is left for a name. */
+/* The columns left for a name. */
 static uint32_t table_name_width(const tn_report *report, uint32_t beside) {
     uint32_t columns = table_columns(report);
     if (columns < beside + TABLE_NAME_FEWEST) return TABLE_NAME_FEWEST;
@@ -40,7 +41,7 @@ static void table_size(tn__text *text, const char *label, uint64_t bytes) {
                     tn__grouped(bytes, exact));
 }
 
-/* A share in percent; 0.0 only where it is nothing. */
+/* A share in percent; "0.0" only if it is exactly zero. */
 static void table_percent(tn__text *text, double share) {
     double percent = share * 100;
     if (percent > 0 && percent < 0.1)
@@ -56,7 +57,7 @@ static bool table_has_choice(const tn_problem *problem) {
     return false;
 }
 
-/* Where buffers choose between banks, time is what the plan is judged by. */
+/* If buffers can choose between banks, the plan is judged by time. */
 static const char *table_choice(const tn_layout *layout) {
     return layout->verdict == TN_VERDICT_OPTIMAL ? "optimal: no choice of banks takes less time"
                                                  : "valid; a faster choice of banks may exist";
@@ -77,7 +78,7 @@ static const char *table_verdict(const tn_layout *layout) {
     return "";
 }
 
-/* The first thing to know: for the graph as it is in the file, or for what runs here. */
+/* First line: whether the plan is for the graph in the file, or for the kernels that run here. */
 static void table_whom(tn__text *text, const tn_report *report) {
     if (report->occupancy == NULL) return;
     tn__text_put(text, "  for ");
@@ -85,7 +86,7 @@ static void table_whom(tn__text *text, const tn_report *report) {
     tn__text_put(text, "\n");
 }
 
-/* Nothing is said of the file's order, unless it was found to be the best. */
+/* Nothing is printed for the file's order, unless it was found to be the best. */
 static void table_order(tn__text *text, const tn_report *report) {
     tn_program_order order = {.name = "file"};
     if (report->occupancy != NULL)
@@ -151,8 +152,8 @@ static void table_all(tn__text *text, const tn_report *report) {
 
 enum { TABLE_BANK = 15 };
 
-/* What all traffic takes at the speeds of its banks, and beside it what it would in the slowest
- * one; nothing where one that has any is not known. */
+/* The time of all traffic at the speeds of its banks, and the time if all were in the slowest bank.
+ * Nothing is printed if a bank with traffic has an unknown speed. */
 static void table_traffic(tn__text *text, const tn_report *report) {
     const tn_layout *layout = report->layout;
     const tn_bank *slowest = NULL;
@@ -172,7 +173,7 @@ static void table_traffic(tn__text *text, const tn_report *report) {
     tn__text_put(text, "\n");
 }
 
-/* A line per bank where there are several; the capacity where one is given. */
+/* One line per bank if there are several; the capacity if one is given. */
 static void table_banks(tn__text *text, const tn_report *report) {
     uint32_t count = tn_problem_bank_count(report->problem);
     for (tn_bank_id id = 0; id < count; id++) {
@@ -201,7 +202,7 @@ static void table_banks(tn__text *text, const tn_report *report) {
     table_traffic(text, report);
 }
 
-/* What runs side by side in the graph and no longer may with this plan. */
+/* Operators that are independent in the graph but cannot run at the same time with this plan. */
 static void table_dependencies(tn__text *text, const tn_report *report) {
     uint64_t count;
     tn_error error;
@@ -213,7 +214,7 @@ static void table_dependencies(tn__text *text, const tn_report *report) {
                     tn__grouped(count, exact), count == 1 ? "pair" : "pairs");
 }
 
-/* A row of what memory is for: of all tensors, and at the peak; outside: it has no place there. */
+/* One purpose of memory: bytes of all tensors, and at the peak; outside: not in the arena. */
 static void table_row(tn__text *text, const char *what, int width, uint64_t total, uint64_t peak,
                       bool outside) {
     char iec[TN__WORDS_MAX], exact[TN__WORDS_MAX];
@@ -226,7 +227,7 @@ static void table_row(tn__text *text, const char *what, int width, uint64_t tota
         tn__text_printf(text, "  %11s  %17s\n", tn__words_iec(peak, iec), tn__grouped(peak, exact));
 }
 
-/* A training step is told by what things are for. */
+/* The rows of a training step are roles. */
 static void table_roles(tn__text *text, const tn__scene *scene) {
     bool inside[TN__ROLE_COUNT] = {false};
     for (uint32_t i = 0; i < scene->item_count; i++) inside[scene->items[i].role] = true;
@@ -256,11 +257,11 @@ static void table_kinds(tn__text *text, const tn__scene *scene) {
                         scene->summary.bounded == 1 ? " is" : "s are");
 }
 
-/* --- who holds the peak --- */
+/* --- holders at the peak --- */
 
-#define TABLE_PLAIN_MAX 64 /* longer types are told as they are */
+#define TABLE_PLAIN_MAX 64 /* longer types are printed unchanged */
 
-/* An operator without the overload that most operators of PyTorch carry. */
+/* An operator's type without the overload that most operators of PyTorch have. */
 static const char *table_plain(const char *type, char plain[TABLE_PLAIN_MAX]) {
     static const char overload[] = ".default";
     size_t length = strlen(type), tail = sizeof overload - 1;

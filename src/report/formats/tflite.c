@@ -1,20 +1,21 @@
-/* tflite.c - the model itself with the plan inside, as TensorFlow Lite Micro reads it: an offset
- * for each tensor.
+/* tflite.c - writes the model with the plan inside, in the form that TensorFlow Lite Micro reads:
+ * an offset for each tensor.
  *
- * What is decided here is whether the format can say the plan: one arena, the operators in the
- * order of the file, one place for each tensor. How the file takes the offsets in is known to
- * whoever read it (report.h, write_plan), so that reports need no reader of models.
- * Cost: O(instructions + lives), and the file is written.
+ * This file checks that the format can express the plan: one arena, the operators in the order of
+ * the file, one offset for each tensor. The code that read the model writes the offsets (report.h,
+ * write_plan), so reports need no reader of models.
+ * Cost: O(instructions + lives), and writing the file.
  */
 #include "report/format.h"
 
-/* The file keeps its operators in their order, so only a plan for that order can stand in it. */
+/* The file keeps its operators in their order, so it can only store a plan for that order. */
 static tn_status tflite_check_order(const tn_report *report, tn_error *error) {
     const tn_program *program = tn_occupancy_program(report->occupancy);
     const tn_graph *graph = tn_program_graph(program);
     size_t blocks = (size_t)tn_graph_block_count(graph) + 1;
     tn_context context = tn__context(report->context);
-    tn_op_id *last = tn__alloc_array(&context, blocks, sizeof *last); /* one above, per block */
+    /* 1 + the last operator, per block */
+    tn_op_id *last = tn__alloc_array(&context, blocks, sizeof *last);
     tn_status status = last != NULL ? TN_OK : tn__no_memory(error, "the order");
     for (uint32_t i = 0; i < tn_program_count(program) && status == TN_OK; i++) {
         const tn_instruction *at = &tn_program_instructions(program)[i];
