@@ -1,6 +1,6 @@
 """Runs a module's forward pass by a plan: dropped tensors are recomputed when autograd asks for them.
 
-Operators are counted as in the recording behind the plan. For operators that will run again, the call is recorded below
+Operators are counted as in the recording of the plan. For operators that will run again, the call is recorded below
 autograd; its inputs are held, or named if they are dropped too. When autograd unpacks a dropped tensor, the calls that
 lead to it run again, in their order and on the same numbers, so the result is the same bit for bit. Other results on the
 way stay as long as the plan says. Tensors that the plan swaps are stored away when they are first saved, and fetched when

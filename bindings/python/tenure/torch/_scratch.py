@@ -96,7 +96,7 @@ def backward(args: Any) -> int:
 
 
 def slopes(args: Any) -> int:
-    """PReLU's backward pass: what each element adds to the gradient of its slope, and the sums."""
+    """PReLU's backward pass: the terms of the gradient of the slope, one per element, and their sums."""
     _, x, weight = args
     return int(x.numel() + weight.numel())
 
@@ -104,7 +104,7 @@ def slopes(args: Any) -> int:
 KNOWN = {"aten::convolution": forward, "aten::convolution_backward": lambda args, _: backward(args),
          "aten::prelu_backward": lambda args, _: slopes(args)}
 
-# What is computed element by element, in one type for all operands.
+# Elementwise operators that compute in one type for all operands.
 ARITHMETIC = {"aten::" + name for name in (
     "add sub rsub mul div floor_divide remainder fmod pow atan2 maximum minimum fmax fmin hypot copysign xlogy "
     "logaddexp lerp addcmul addcdiv reciprocal sqrt rsqrt exp expm1 log log1p log2 log10 sin cos tan asin acos atan "
@@ -112,7 +112,7 @@ ARITHMETIC = {"aten::" + name for name in (
 COMPARING = {"aten::" + name for name in "eq ne lt le gt ge".split()}
 SUMMING = {"aten::" + name for name in "sum nansum mean prod cumsum cumprod".split()}
 
-# Operators that copy operands which do not lie in rows; which: of the tensors among the arguments.
+# Operators that copy operands that are not contiguous, with the indices of these among the tensors of the arguments.
 IN_ROWS = {"aten::" + name: places for name, places in {
     "native_layer_norm": (0,), "native_layer_norm_backward": (0, 1), "_softmax": (0,), "_log_softmax": (0,),
     "_softmax_backward_data": (0, 1), "_log_softmax_backward_data": (0, 1), "avg_pool2d": (0,),
@@ -124,12 +124,12 @@ POOLS = {"aten::" + name for name in (
     "avg_pool2d _adaptive_avg_pool2d max_pool2d_with_indices_backward avg_pool2d_backward "
     "_adaptive_avg_pool2d_backward upsample_nearest2d_backward upsample_bilinear2d_backward").split()}
 
-# Operators that copy what they work on, or make as much by the way: tensors as large as the largest operand.
+# Operators that make copies or temporaries as large as the largest operand, and their number.
 AS_MUCH_AGAIN = {"aten::" + name: times for name, times in {
     "logsumexp": 1, "soft_margin_loss_backward": 2, "_linalg_svd": 1, "linalg_inv_ex": 1, "_linalg_solve_ex": 1,
     "_linalg_det": 1}.items()}
 
-# Losses that are one number, and a tensor of the input's size on the way.
+# Losses that reduce to one number and need a temporary tensor of the input's size.
 LOSSES = ("aten::mse_loss", "aten::smooth_l1_loss", "aten::huber_loss")
 
 # Means and sums that are reduced inside the result's own storage, by the index of `reduction`: the storage keeps its size.
