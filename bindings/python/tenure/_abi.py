@@ -320,7 +320,7 @@ class tn_report(Structure):
 P = POINTER
 E = P(tn_error)
 status = c_int
-# name: (type of the result, arguments); `status`: a tn_status that the caller checks instead of raising it.
+# name: (type of the result, arguments); `status`: a tn_status, which `call` checks.
 FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "tn_version": (c_char_p, []),
     "tn_status_message": (c_char_p, [c_int]),
