@@ -91,8 +91,8 @@ typedef struct tn_divide {
     bool arranges; /* `program` orders the instructions itself (a pipeline). Then orders of one
                     * device are not compared, and a budget is met from the arranged program. Costs
                     * that are not given come from a model, since measurements would differ between
-                    * ranks. A tn_session does not fuse operators, since they could be of two stages
-                    */
+                    * ranks. A tn_session does not rewrite the graph, since fused operators could be
+                    * of two stages */
 } tn_divide;
 
 /* Where static memory lies: parameters, constants, optimizer state and folded tensors, in the
