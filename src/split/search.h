@@ -7,7 +7,7 @@
 #ifndef TN_SPLIT_SEARCH_H
 #define TN_SPLIT_SEARCH_H
 
-#include "split/estimate.h"
+#include "split/price.h"
 
 typedef struct search_point {
     uint32_t first, last; /* places */
