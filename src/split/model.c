@@ -1,4 +1,4 @@
-/* model.c - what a graph as it is needs: who shares memory, live bytes and operations of each place.
+/* model.c - what a graph as it is needs: shared memory, live bytes and operations of each place.
  *
  * The same things are counted as in a plan: which tensor is a view, which may be written over. It
  * is a guide for the search alone: what is reported of a split graph is of its own layout.
