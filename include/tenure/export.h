@@ -47,6 +47,8 @@ typedef struct tn_export_options {
     const tn_dim *dims;                 /* [dim_count] */
     const tn_input_shape *input_shapes; /* [input_shape_count] */
     uint32_t dim_count, input_shape_count;
+    uint64_t work_limit; /* regions that are priced, and operators of files that are measured; 0: no
+                          * limit; deterministic. The best so far is written */
 } tn_export_options;
 #define TN_EXPORT_OPTIONS_INIT                                                                     \
     TN_INIT(tn_export_options, TN_SET(struct_size, sizeof(tn_export_options))                      \
@@ -65,6 +67,7 @@ typedef struct tn_export_report {
     uint64_t whole_bytes, file_bytes;     /* of the files */
     uint32_t tried;                       /* candidates that were written and measured */
     char binding[TN_EXPORT_BINDING][160]; /* who holds most at the peak, of what was found */
+    bool stopped; /* a limit or the caller ended the search: there may be a smaller model */
 } tn_export_report;
 
 /* Reads a .tflite or .onnx model and writes it in parts, beside `output` first, which then takes

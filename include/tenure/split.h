@@ -87,6 +87,8 @@ typedef struct tn_split_options {
     uint64_t move_kept;   /* the same of an operator that only moves elements */
     bool again; /* tensors that wait long for their last readers (a skip connection) may be computed
                  * again for them, in parts; not with `copies` or `kept` */
+    uint64_t work_limit; /* regions that are priced; 0: no limit; deterministic */
+    double timeout_s;    /* wall clock; 0: no limit. Only ever stops early */
 } tn_split_options;
 #define TN_SPLIT_OPTIONS_INIT                                                                      \
     TN_INIT(tn_split_options, TN_SET(struct_size, sizeof(tn_split_options)))
@@ -109,14 +111,18 @@ typedef struct tn_split_choice {
     uint64_t kept; /* bytes that the operators more than the graph's take for good */
 } tn_split_choice;
 
-/* Errors: E_NO_MEMORY, E_STOPPED (`progress`, asked operator by operator). Cost: O(operators^2)
- * regions of at most 80 operators, each O(operators x parts); with `again` for at most 8 graphs. */
+/* Errors: E_NO_MEMORY, E_STOPPED (a limit, or `progress`, which is asked operator by operator: the
+ * graph as it is has not been searched to its end; graphs in which tensors are computed again are
+ * left out then). Cost: for each operator, axis and number of parts O(80 operators x parts); with
+ * `again` for at most 8 graphs. */
 TN_API TN_CHECKED tn_status tn_split_search_create(const tn_graph *graph,
                                                    const tn_split_options *options,
                                                    tn_split_search **search, tn_error *error);
 TN_API void tn_split_search_destroy(tn_split_search *search); /* NULL is fine */
 /* Live bytes of the graph as it is. */
 TN_API uint64_t tn_split_whole(const tn_split_search *search);
+/* Regions that were priced: what `work_limit` counts. Deterministic without `timeout_s`. */
+TN_API uint64_t tn_split_work(const tn_split_search *search);
 /* The regions of least work that keep live bytes within a budget: a larger budget never takes more.
  *
  * choice  out, to be released

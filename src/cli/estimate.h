@@ -10,6 +10,18 @@
 
 #define CLI_LAYERS_MAX 6u /* that a line of advice can name */
 
+/* What all trials of an explanation may take together; the time is cli_deadline's. */
+typedef struct cli_limits {
+    bool limited;  /* in work */
+    uint64_t work; /* units that are left */
+    bool reached;
+    tn__text skipped; /* ", "-separated: what was not tried, or not to its end */
+} cli_limits;
+/* Whether there is anything left of time and work. */
+bool cli_limits_go_on(cli_limits *limits);
+void cli_limits_spend(cli_limits *limits, uint64_t work);
+void cli_limits_skip(cli_limits *limits, const char *what);
+
 /* How the model is read and run; copied and changed to try something else. */
 typedef struct cli_way {
     cli_input input; /* only its options are used */
@@ -20,11 +32,12 @@ typedef struct cli_way {
     tn_estimate_options options;
     cli_runner runner;
     cli_choices choices;
-    uint64_t limit; /* bytes that it must fit into; 0: none */
-    uint64_t fit;   /* bytes that a program is looked for that keeps to them; 0: as it is */
-    uint32_t allow; /* TN_FIT_* that may keep to it */
-    double link;    /* bytes a second to the host and back, for swaps */
-    bool tries;     /* a change is looked at: no search lasts long */
+    uint64_t limit;     /* bytes that it must fit into; 0: none */
+    uint64_t fit;       /* bytes that a program is looked for that keeps to them; 0: as it is */
+    uint32_t allow;     /* TN_FIT_* that may keep to it */
+    double link;        /* bytes a second to the host and back, for swaps */
+    bool tries;         /* a change is looked at: no search lasts long */
+    cli_limits *limits; /* of all trials; NULL: none */
     const char *const *outputs; /* [output_count] files for the plan of the first trial */
     uint32_t output_count;
     const tn_hardware *device; /* what the limit is of; NULL: none that is known */
@@ -51,6 +64,7 @@ typedef struct cli_found { /* what one way takes; of a pipeline, its stage that 
     bool fitted;      /* to `fit`, which the plain program exceeds */
     double more_time; /* then, as a share of the plain program's, by a model of the device */
     uint64_t host;    /* then, bytes on the host for what is swapped */
+    uint64_t work;    /* units of work of the plan and of a search for a program */
     /* what the names of parameters begin with, up to a dot, in order ("layer1."): what may be
      * frozen; the last one, or what is beyond the room, is not listed */
     char layers[CLI_LAYERS_MAX][32];

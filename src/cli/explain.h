@@ -15,6 +15,7 @@ typedef struct cli_explained {
     const tn_plan_options *options;
     const cli_training *training; /* NULL: it is no step of training */
     const tn_hardware *device;    /* whose rates predict times; NULL: of no device */
+    double deadline;              /* of cli_clock, for the plan and all that is tried; 0: none */
 } cli_explained;
 tn_status cli_explain_plan(const cli_explained *of, tn_error *error);
 

@@ -11,6 +11,28 @@
 #define SEARCH_LENGTH 80u /* operators of a region */
 #define SEARCH_SMALL 16u  /* what lives where less than this share of the peak does is no matter */
 
+/* --- limits --- */
+
+static bool search_is_over(search_limits *limits) {
+    bool late = limits->deadline > 0 && tn__clock_s() >= limits->deadline;
+    limits->stopped = limits->stopped || late;
+    return limits->stopped;
+}
+
+/* False: the work limit is reached. */
+static bool search_count(search_limits *limits) {
+    if (limits->work_limit > 0 && limits->work >= limits->work_limit) limits->stopped = true;
+    if (!limits->stopped) limits->work++;
+    return !limits->stopped;
+}
+
+static bool search_goes_on(const search_stage *search, uint32_t done, uint32_t of) {
+    const tn_context *context = search->context;
+    bool stops = context->progress != NULL && !context->progress(context->self, "split", done, of);
+    search->limits->stopped = search->limits->stopped || stops;
+    return !search_is_over(search->limits);
+}
+
 /* --- prices --- */
 
 static uint64_t search_cost(const search_stage *search, const split_price *price) {
@@ -49,6 +71,8 @@ static tn_status search_add(search_stage *search, size_t from, const search_poin
  * cannot be cut so. */
 static tn_status search_try(search_stage *search, split_pricer *pricer, uint32_t index, size_t from,
                             search_point *point, uint64_t most, tn_error *error) {
+    point->price = (split_price){.peak = TN_SIZE_UNKNOWN};
+    if (!search_count(search->limits)) return TN_OK;
     TN_TRY(tn__price(pricer, index, point->region.parts, &point->price, error));
     if (point->price.peak >= most) return TN_OK;
     point->cost = search_cost(search, &point->price);
@@ -113,6 +137,7 @@ static tn_status search_lengths(search_stage *search, split_pricer *pricer, sear
         if (most < small || !region->ops[region->begin].parts) continue;
         point->floor = tn__price_floor(pricer);
         if (point->floor + point->floor / 16 >= most) continue;
+        if (search_is_over(search->limits)) return TN_OK; /* its caller asks, too */
         search_point asked = *point;
         TN_TRY(search_more(search, pricer, &asked, most, error));
     }
@@ -164,11 +189,6 @@ static tn_status search_last(search_stage *search, uint32_t last, tn_error *erro
     return TN_OK;
 }
 
-static bool search_goes_on(const search_stage *search, uint32_t done, uint32_t of) {
-    const tn_context *context = search->context;
-    return context->progress == NULL || context->progress(context->self, "split", done, of);
-}
-
 tn_status tn__search_open(search_stage *search, const tn_graph *graph,
                           const tn_split_options *options, tn_error *error) {
     uint32_t ops;
@@ -183,7 +203,8 @@ tn_status tn__search_open(search_stage *search, const tn_graph *graph,
             TN_FAIL(error, TN_E_STOPPED, "the search for parts was stopped before it had any");
         TN_TRY(search_last(search, p, error));
     }
-    return TN_OK;
+    if (search_goes_on(search, ops, ops)) return TN_OK;
+    TN_FAIL(error, TN_E_STOPPED, "the search for parts was stopped before it had any");
 }
 
 void tn__search_close(search_stage *search) {

@@ -45,6 +45,23 @@ expect 3 "time was up: no program" $tenure fit $mobile --budget 16MiB --costs mo
 expect 0 "time " $tenure fit $mobile --budget 1GiB --costs model:a100-40 --allow split --timeout 1ms
 expect 0 "time was up before operators in parts" $tenure plan $mobile --split --timeout 1ms
 expect 0 "time was up: there may be more" $tenure plan $mobile --split --sweep 8 --timeout 1ms
+# Limits of time and of work hold for the search and for all that an explanation tries. The same work gives the same answer.
+expect 0 "not tried, or not to the end, because the time was up: .*operators in parts" $tenure plan $net --explain --timeout 1ms
+expect 0 "not tried, or not to the end, because the work limit was reached: .*operators in parts" $tenure plan $net --explain --work-limit 1
+expect 0 "within the work limit: this is the whole" $tenure plan $mobile --split --work-limit 1
+expect 3 "stopped before" $tenure split $net --work-limit 1
+expect 3 "stopped" $tenure split $net --timeout 1ms
+for run in 1 2; do
+    $tenure plan $mobile --split --work-limit 60000 --json >limited$run.json 2>/dev/null || failed=1
+    $tenure split $mobile --work-limit 60000 --json >written$run.json 2>/dev/null || failed=1
+done
+cmp -s written1.json written2.json || { echo "FAILED: a limit of work gives two answers"; failed=1; }
+python3 - <<'P' || failed=1
+import json, sys
+one, two = (json.load(open(f"limited{run}.json"))["peak"] for run in (1, 2))
+if one != two:
+    sys.exit(f"FAILED: a limit of work gives {one} and {two} bytes")
+P
 # The curve: rising in bytes, falling in work, the last point as it is; drawn with its smallest plan, or with one for a capacity.
 $tenure plan $little --split --sweep 6 --json -o curve.json -o curve.csv -o curve.html -o curve.svg >points.json || failed=1
 python3 - <<'P' || failed=1
