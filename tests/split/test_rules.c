@@ -469,6 +469,19 @@ static void make_gather(bench *at) {
     add_input(at, as_type(at, floats(at, "index", (uint32_t)draw(at, 0, 2), index), TN_INT64));
     add_int(at, "axis", draw(at, 0, 2));
 }
+/* From channels last to the order of the shape; y is in that. */
+static void make_reorder(bench *at) {
+    int64_t s[4] = {draw(at, 1, 3), draw(at, 1, 9), draw(at, 1, 7), draw(at, 1, 7)};
+    tn_tensor_spec spec = {.name = fresh(at, "x"),
+                           .dtype = TN_FLOAT32,
+                           .kind = TN_KIND_INPUT,
+                           .rank = 4,
+                           .shape = s,
+                           .format.order = TN_ORDER_NHWC};
+    tn_tensor_id id;
+    assert_int_equal(tn_graph_add_tensor(at->graph, &spec, &id, NULL), TN_OK);
+    add_input(at, id);
+}
 static void make_to_space(bench *at) {
     int64_t s[4] = {draw(at, 1, 3), 8, draw(at, 1, 4), draw(at, 1, 4)};
     add_input(at, floats(at, "x", 4, s));
@@ -545,6 +558,7 @@ static const split_subject subjects[] = {
     {"", "ConvInteger", make_conv_integer, 10},
     {"", "ConvTranspose", make_conv_transpose, 11},
     {"", "DepthToSpace", make_to_space, 13},
+    {"tenure", "Reorder", make_reorder, 1},
     {"", "DequantizeLinear", make_dequantize, 13},
     {"", "Div", make_pair, 14},
     {"", "Dropout", make_float, 13},
