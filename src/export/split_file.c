@@ -170,7 +170,8 @@ static tn_status file_try(file_state *state, const tn_split_choice *choice) {
                                           &candidate, state->error);
     state->stopped = status == TN_E_STOPPED;
     file_spend(state, tn_graph_op_count(state->source.graph));
-    if (status == TN_E_UNSUPPORTED) {
+    if (status == TN_E_UNSUPPORTED || status == TN_E_INVALID || status == TN_E_UNKNOWN ||
+        status == TN_E_CONFLICT) { /* also one whose sizes cannot be inferred */
         if (state->refused++ == 0 && state->error != NULL) state->refusal = *state->error;
         return TN_OK;
     }
