@@ -52,6 +52,8 @@ typedef struct tn_export_options {
     const tn_dim *dims;                 /* [dim_count] */
     const tn_input_shape *input_shapes; /* [input_shape_count] */
     uint32_t dim_count, input_shape_count;
+    uint64_t work_limit; /* regions that are priced, and operators of files that are measured; 0: no
+                          * limit; deterministic. The best so far is written */
 } tn_export_options;
 #define TN_EXPORT_OPTIONS_INIT                                                                     \
     TN_INIT(tn_export_options, TN_SET(struct_size, sizeof(tn_export_options))                      \
@@ -71,6 +73,7 @@ typedef struct tn_export_report {
     uint64_t whole_bytes, file_bytes;     /* file sizes */
     uint32_t tried;                       /* candidates that were written and measured */
     char binding[TN_EXPORT_BINDING][160]; /* the largest holders at the peak of the result */
+    bool stopped; /* a limit or the caller ended the search: a smaller model may exist */
 } tn_export_report;
 
 /* Reads a .tflite or .onnx model, splits it and writes the result. It is written next to `output`

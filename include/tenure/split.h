@@ -92,6 +92,8 @@ typedef struct tn_split_options {
     uint64_t move_kept;   /* the same for an operator that only moves elements */
     bool again; /* the search may also recompute, in parts, tensors with late readers (a skip
                  * connection); not with `copies` or `kept` */
+    uint64_t work_limit; /* regions to price; 0: no limit; deterministic */
+    double timeout_s;    /* wall clock; 0: no limit. The search can only end earlier */
 } tn_split_options;
 #define TN_SPLIT_OPTIONS_INIT                                                                      \
     TN_INIT(tn_split_options, TN_SET(struct_size, sizeof(tn_split_options)))
@@ -114,15 +116,18 @@ typedef struct tn_split_choice {
     uint64_t kept; /* persistent bytes of the additional operators */
 } tn_split_choice;
 
-/* Finds the candidate regions. Errors: E_NO_MEMORY, E_STOPPED (by `progress`, called per operator).
- * Cost: O(operators^2) regions of at most 80 operators, each O(operators x parts); with `again` for
- * at most 8 graphs. */
+/* Finds the candidate regions. Errors: E_NO_MEMORY, E_STOPPED (a limit, or `progress`, which is
+ * called per operator, ended the search of the graph itself; graphs with recomputed tensors are
+ * left out if a limit ends their search). Cost: for each operator, axis and number of parts
+ * O(80 operators x parts); with `again` for at most 8 graphs. */
 TN_API TN_CHECKED tn_status tn_split_search_create(const tn_graph *graph,
                                                    const tn_split_options *options,
                                                    tn_split_search **search, tn_error *error);
 TN_API void tn_split_search_destroy(tn_split_search *search); /* NULL is fine */
 /* Live bytes of the unsplit graph at the peak step. */
 TN_API uint64_t tn_split_whole(const tn_split_search *search);
+/* Regions that were priced, the unit of `work_limit`. Deterministic without `timeout_s`. */
+TN_API uint64_t tn_split_work(const tn_split_search *search);
 /* Finds the regions of least work that keep live bytes within a budget. A larger budget never costs
  * more work.
  *

@@ -132,6 +132,7 @@ static tn_status estimate_fit(const cli_way *way, const tn_setup_options *option
     search.allow = way->allow;
     search.to_host_bytes_per_s = search.from_host_bytes_per_s = way->link;
     search.timeout_s = way->tries ? ESTIMATE_FIT_S : 0;
+    search.work_limit = way->limits != NULL ? way->choices.plan.work_limit : 0;
     request.setup = options;
     request.search = &search;
     request.costs = options->divide == NULL ? estimate_costs : NULL;
@@ -329,6 +330,9 @@ static tn_status estimate_once(const cli_way *way, cli_found *found, tn_error *e
             found->host = fitted->host != NULL ? fitted->host_layout.peak : 0;
         }
     }
+    const tn_layout *layout = made.setup != NULL ? tn_setup_layout(made.setup) : made.input.layout;
+    uint64_t planned = layout != NULL ? layout->work : 0;
+    found->work = tn__add_sat(planned, made.answer.result.work); /* also of one that fails */
     estimate_release(&made);
     return status;
 }

@@ -10,6 +10,18 @@
 
 #define CLI_LAYERS_MAX 6u /* layers that a suggestion can name */
 
+/* What all trials of an explanation may take together; the time limit is cli_deadline's. */
+typedef struct cli_limits {
+    bool limited;  /* in work */
+    uint64_t work; /* remaining units */
+    bool reached;
+    tn__text skipped; /* ", "-separated: changes that were not tried, or not to the end */
+} cli_limits;
+/* Whether any time and work is left. */
+bool cli_limits_go_on(cli_limits *limits);
+void cli_limits_spend(cli_limits *limits, uint64_t work);
+void cli_limits_skip(cli_limits *limits, const char *what);
+
 /* How the model is read and run; a trial changes a copy. */
 typedef struct cli_way {
     cli_input input; /* only its options are used */
@@ -25,6 +37,7 @@ typedef struct cli_way {
     uint32_t allow;             /* techniques (TN_FIT_*) for that budget */
     double link;                /* bytes per second to and from the host, for swaps */
     bool tries;                 /* a suggestion is tried: use short searches */
+    cli_limits *limits;         /* of all trials; NULL: none */
     const char *const *outputs; /* [output_count] output files for the first plan */
     uint32_t output_count;
     const tn_hardware *device; /* the device of the limit, or NULL */
@@ -51,6 +64,7 @@ typedef struct cli_found { /* the result; for a pipeline, that of its largest st
     bool fitted;      /* a program was fitted, because the plain one exceeds `fit` */
     double more_time; /* then the predicted extra time, relative to the plain program */
     uint64_t host;    /* then the host bytes for swapped tensors */
+    uint64_t work;    /* units of work of the plan and of the search for a program */
     /* the prefixes of parameter names up to the first dot ("layer1."), in order, which may be
      * frozen. The last prefix, and any beyond the capacity, are not listed. */
     char layers[CLI_LAYERS_MAX][32];

@@ -128,13 +128,45 @@ static const struct {
 #define ESTIMATE_LIST_MOST 4u    /* changes in one list */
 #define ESTIMATE_LIST_TRIES 200u /* lists that are tried */
 
+/* --- limits --- */
+
+bool cli_limits_go_on(cli_limits *limits) {
+    limits->reached = limits->reached || (limits->limited && limits->work == 0) || cli_is_late();
+    return !limits->reached;
+}
+
+void cli_limits_spend(cli_limits *limits, uint64_t work) {
+    limits->work = work < limits->work ? limits->work - work : 0;
+}
+
+void cli_limits_skip(cli_limits *limits, const char *what) {
+    tn__text_printf(&limits->skipped, "%s%s", limits->skipped.size > 0 ? ", " : "", what);
+}
+
+/* One trial with what is left of the limits: what a limit cut short is not offered. */
+static tn_status estimate_limited(const cli_way *way, const char *text, cli_found *found) {
+    cli_way trial = *way;
+    tn_error unused; /* a change that cannot be made is not offered */
+    cli_limits *limits = way->limits;
+    *found = (cli_found){0};
+    if (limits == NULL) return cli_estimate_within(&trial, found, &unused);
+    tn_status status = TN_E_STOPPED;
+    if (cli_limits_go_on(limits)) {
+        trial.choices.plan.work_limit = limits->limited ? limits->work : 0;
+        status = cli_estimate_within(&trial, found, &unused);
+        cli_limits_spend(limits, found->work);
+        (void)cli_limits_go_on(limits);
+    }
+    if (limits->reached) cli_limits_skip(limits, text);
+    return limits->reached ? TN_E_STOPPED : status;
+}
+
 static bool estimate_try(const cli_way *way, const char *text, cli_change *change) {
     cli_way trial = *way;
     cli_found found;
-    tn_error unused; /* do not suggest an impossible change */
     trial.output_count = 0;
     trial.tries = true;
-    if (cli_estimate_within(&trial, &found, &unused) != TN_OK || !found.fits) return false;
+    if (estimate_limited(&trial, text, &found) != TN_OK || !found.fits) return false;
     *change = (cli_change){
         .total = found.estimate.total, .priced = found.fitted, .more_time = found.more_time};
     snprintf(change->text, sizeof change->text, "%s", text);

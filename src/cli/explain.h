@@ -15,6 +15,7 @@ typedef struct cli_explained {
     const tn_plan_options *options;
     const cli_training *training; /* NULL: no training step */
     const tn_hardware *device;    /* the device that predicts times, or NULL */
+    double deadline;              /* of cli_clock, for the plan and all trials; 0: none */
 } cli_explained;
 tn_status cli_explain_plan(const cli_explained *of, tn_error *error);
 

@@ -5,8 +5,12 @@
  * holders is removed alone, which shows how near the next peak is; then the effect of options, with
  * the predicted time of recomputation. Why these offsets: the buffer below each of the holders, and
  * the stack from the highest buffer to the bottom, which gives the arena's size.
+ *
+ * The trials get the time and work that the plan left of --timeout and --work-limit; changes that
+ * were not tried for that reason are listed.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +37,17 @@ typedef struct explain_view {
     uint32_t holder_count;
     int64_t at;
     uint32_t columns;
+    cli_limits limits;
     tn__text text;
 } explain_view;
+
+/* The options of one plan more, with what is left of the limits. */
+static tn_plan_options explain_options(const explain_view *view) {
+    tn_plan_options options = *view->of->options;
+    if (view->limits.limited) options.work_limit = view->limits.work;
+    if (view->of->deadline > 0) options.timeout_s = fmax(view->of->deadline - cli_clock(), 1e-6);
+    return options;
+}
 
 static void explain_word(explain_view *view, const char *word, size_t width) {
     tn__words_cell(&view->text, word, width, false);
@@ -113,10 +126,10 @@ static void explain_peak(explain_view *view) {
 /* --- what would lower it --- */
 
 /* Plans the problem without one of its buffers; not if other data refer to buffer numbers. */
-static tn_status explain_without(const explain_view *view, tn_body_id without, uint64_t *peak,
+static tn_status explain_without(explain_view *view, tn_body_id without, uint64_t *peak,
                                  tn_error *error) {
     const tn_problem *problem = view->report.problem;
-    tn_plan_options options = *view->of->options;
+    tn_plan_options options = explain_options(view);
     tn_problem *rest = NULL;
     tn_layout layout = {0};
     if (options.planner == NULL) options.planner = "draft"; /* too many */
@@ -125,6 +138,7 @@ static tn_status explain_without(const explain_view *view, tn_body_id without, u
         if (b != without) status = tn_problem_add(rest, tn_problem_body(problem, b), NULL, error);
     if (status == TN_OK) status = tn_plan(rest, &options, &layout, error);
     if (status == TN_OK) *peak = layout.peak;
+    cli_limits_spend(&view->limits, layout.work);
     tn_layout_release(&layout);
     tn_problem_destroy(rest);
     return status;
@@ -147,7 +161,13 @@ static void explain_holders(explain_view *view) {
     if (!explain_is_plain(view->report.problem)) return;
     for (uint32_t i = 0; i < view->holder_count && i < EXPLAIN_HOLDERS; i++) {
         const tn__holder *row = &view->holders[i];
-        if (explain_without(view, row->body, &peak, &unused) != TN_OK) continue;
+        bool goes_on = cli_limits_go_on(&view->limits);
+        tn_status status = goes_on ? explain_without(view, row->body, &peak, &unused) : TN_OK;
+        if (!goes_on || !cli_limits_go_on(&view->limits)) {
+            cli_limits_skip(&view->limits, "the plan without each of the largest buffers");
+            return;
+        }
+        if (status != TN_OK) continue;
         uint64_t saved = whole > peak ? whole - peak : 0;
         tn__text_printf(&view->text, "  %15s  %15s less without ", tn__grouped(peak, exact),
                         tn__grouped(saved, less));
@@ -157,7 +177,8 @@ static void explain_holders(explain_view *view) {
 }
 
 /* The way in which the input was read and planned; a trial changes one option of it. */
-static cli_way explain_way(const cli_explained *of) {
+static cli_way explain_way(explain_view *view) {
+    const cli_explained *of = view->of;
     cli_way way = {.input = *of->input,
                    .ranks = CLI_RANKS_INIT,
                    .batch = (uint64_t)of->input->import.batch,
@@ -166,10 +187,11 @@ static cli_way explain_way(const cli_explained *of) {
                    .options = TN_ESTIMATE_OPTIONS_INIT,
                    .runner = of->input->whom.runner,
                    .choices = CLI_CHOICES_INIT,
-                   .device = of->device};
+                   .device = of->device,
+                   .limits = &view->limits};
     if (of->training != NULL) way.training = *of->training;
     way.input.occupancy_options.workspaces = NULL;
-    way.choices.plan = *of->options;
+    way.choices.plan = explain_options(view);
     way.choices.threads = of->input->whom.threads > 0 ? of->input->whom.threads : 1;
     way.choices.no_rewrite = of->input->whom.no_rewrite;
     way.choices.fastest = of->input->whom.fastest;
@@ -201,8 +223,14 @@ static bool explain_parts(explain_view *view) {
     parts.occupancy_options.workspaces = parts.workspaces = NULL;
     parts.split.asked = true;
     uint64_t whole = view->report.layout->peak;
+    const tn_plan_options options = explain_options(view);
+    bool goes_on = cli_limits_go_on(&view->limits);
     bool helps =
-        cli_input_plan(&parts, view->of->options, &unused) == TN_OK && parts.layout->peak < whole;
+        goes_on && cli_input_plan(&parts, &options, &unused) == TN_OK && parts.layout->peak < whole;
+    if (!cli_limits_go_on(&view->limits) && !helps)
+        cli_limits_skip(&view->limits, "operators in tiles");
+    else if (view->limits.limited && !helps)
+        tn__text_put(&view->text, "  no operators in tiles were found within the work limit\n");
     if (helps) {
         char exact[TN__WORDS_MAX], less[TN__WORDS_MAX];
         tn__text_printf(&view->text, "  %15s  %15s less in the arena with operators in tiles, ",
@@ -219,11 +247,17 @@ static bool explain_parts(explain_view *view) {
 static void explain_changes(explain_view *view) {
     static const double shares[] = {0.9, 0.75, 0.5};
     cli_change changes[EXPLAIN_CHANGES];
-    cli_way way = explain_way(view->of);
+    cli_way way = explain_way(view);
     cli_found found;
     tn_error unused; /* propose only what is possible */
     bool parts = view->of->input->bank_count > 0;
-    if (parts || cli_estimate_within(&way, &found, &unused) != TN_OK) return;
+    if (parts) return;
+    if (!cli_limits_go_on(&view->limits) || cli_estimate_within(&way, &found, &unused) != TN_OK) {
+        if (!cli_limits_go_on(&view->limits))
+            cli_limits_skip(&view->limits, "other options, recomputation, operators in tiles");
+        return;
+    }
+    cli_limits_spend(&view->limits, found.work);
     uint64_t all = found.estimate.total;
     uint32_t count = cli_estimate_each(&way, &found, changes, EXPLAIN_CHANGES);
     for (size_t i = 0; i < sizeof shares / sizeof *shares && count < EXPLAIN_CHANGES; i++) {
@@ -236,9 +270,19 @@ static void explain_changes(explain_view *view) {
         tn__text_printf(&view->text, "  arena and weights together are %s; that would be\n",
                         tn_size_format(all, size));
     for (uint32_t i = 0; i < count; i++) explain_change(view, &changes[i], all);
-    if (!explain_parts(view) && count == 0)
+    if (!explain_parts(view) && count == 0 && !view->limits.reached && !view->limits.limited)
         tn__text_put(&view->text, "  no change found: no order, no option, no tiles, and no "
                                   "recomputation at 0.9, 0.75 or 0.5 of the arena\n");
+}
+
+/* What a limit left out: it may help or not. */
+static void explain_skipped(explain_view *view) {
+    if (view->limits.skipped.size == 0) return;
+    tn__text_printf(&view->text, "  not tried, or not to the end, because %s: %s\n",
+                    view->of->deadline > 0 && cli_clock() >= view->of->deadline
+                        ? "the time was up"
+                        : "the work limit was reached",
+                    view->limits.skipped.data);
 }
 
 /* --- why these offsets --- */
@@ -314,6 +358,7 @@ static tn_status explain_make(explain_view *view, tn_error *error) {
     tn__text_put(&view->text, "\nchanges that would lower it, each planned\n");
     explain_holders(view);
     if (view->report.occupancy != NULL) explain_changes(view);
+    explain_skipped(view);
     TN_TRY(explain_offsets(view, error));
     tn__text_put(&view->text, "\n");
     return TN_OK;
@@ -328,12 +373,19 @@ tn_status cli_explain_plan(const cli_explained *of, tn_error *error) {
                                     .occupancy = of->input->occupancy},
                          .columns = cli_columns(stdout)};
     tn__text_init(&view.text, NULL);
+    tn__text_init(&view.limits.skipped, NULL);
+    view.limits.limited = of->options->work_limit > 0;
+    if (view.limits.limited) view.limits.work = of->options->work_limit;
+    cli_limits_spend(&view.limits, of->input->layout->work);
+    cli_deadline(of->deadline, NULL);
     tn__arena_init(&view.scene.arena, NULL);
     tn_status status = explain_make(&view, error);
     if (view.text.failed) status = tn__no_memory(error, "the explanation");
+    cli_deadline(0, NULL);
     cli_progress_end();
     if (status == TN_OK) fwrite(view.text.data, 1, view.text.size, stdout);
     tn__text_release(&view.text);
+    tn__text_release(&view.limits.skipped);
     tn__curve_release(&view.curve);
     tn__scene_release(&view.scene);
     return status;

@@ -5,6 +5,9 @@
  * by what they are predicted to need (tn_split_search), and set up: what counts is that plan. Where
  * alignment and holes take it beyond the budget, the search is asked for as much less. What is
  * predicted to need least is not what needs least: those near to it are laid out as drafts, too.
+ * The limits of the plan (work_limit, timeout_s) are for all of it: the plan of the whole, the
+ * search, and the plans of the parts take from them one after the other. When they are used up, the
+ * best so far is the answer.
  * Cost: that of the search and of some set-ups.
  */
 #include "engine/setup.h"
@@ -13,7 +16,8 @@
 #define SPLIT_NEAR 2u /* who is predicted to need such a part more is tried as well, in drafts */
 #define SPLIT_DRAFTS 16u
 #define SPLIT_ANY 1000.0 /* share of work: whatever it takes */
-#define SPLIT_FAR 24u    /* part of an arena that a careful layout hardly ever takes off a draft */
+#define SPLIT_LEAST_S 1e-6
+#define SPLIT_FAR 24u /* part of an arena that a careful layout hardly ever takes off a draft */
 
 /* --- given regions --- */
 
@@ -70,11 +74,50 @@ typedef struct split_state {
     tn_split_search *search;
     tn_setup *best;          /* NULL: none yet */
     tn_split_choice drafted; /* what it is of, where its plan is a draft */
+    double deadline;         /* of tn__clock_s; 0: none */
+    uint64_t work_limit;     /* placements and regions that are left; 0: no limit */
+    bool stopped;            /* a limit is reached */
     tn_error *error;
 } split_state;
 
+/* --- limits --- */
+
+static void split_limit(split_state *state, double began) {
+    tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
+    tn__options(&plan, sizeof plan, state->asked->plan);
+    state->work_limit = plan.work_limit;
+    if (plan.timeout_s > 0) state->deadline = began + plan.timeout_s;
+}
+
+static void split_spend(split_state *state, uint64_t work) {
+    if (state->work_limit == 0) return;
+    state->stopped = state->stopped || work >= state->work_limit;
+    state->work_limit = work < state->work_limit ? state->work_limit - work : 1;
+}
+
+static bool split_goes_on(split_state *state, uint32_t done, uint32_t of) {
+    const tn_context *context = &state->whole->context;
+    bool stops = context->progress != NULL && !context->progress(context->self, "split", done, of);
+    bool late = state->deadline > 0 && tn__clock_s() >= state->deadline;
+    state->stopped = state->stopped || stops || late;
+    return !state->stopped;
+}
+
+static double split_left(const split_state *state) {
+    double left = state->deadline > 0 ? state->deadline - tn__clock_s() : 0;
+    return state->deadline > 0 && left < SPLIT_LEAST_S ? SPLIT_LEAST_S : left;
+}
+
+/* The options of a plan with what is left of the limits. */
+static void split_plan_options(const split_state *state, tn_plan_options *plan) {
+    tn__options(plan, sizeof *plan, state->asked->plan);
+    plan->struct_size = sizeof *plan;
+    plan->work_limit = state->work_limit;
+    plan->timeout_s = split_left(state);
+}
+
 /* A set-up of one choice. */
-static tn_status split_set_up(const split_state *state, const tn_split_choice *choice, bool draft,
+static tn_status split_set_up(split_state *state, const tn_split_choice *choice, bool draft,
                               tn_setup **made) {
     tn_setup_options options = *state->asked;
     tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
@@ -90,11 +133,11 @@ static tn_status split_set_up(const split_state *state, const tn_split_choice *c
     options.memory = &memory;
     options.split = &given;
     options.fit = NULL;
-    tn__options(&plan, sizeof plan, options.plan);
-    plan.struct_size = sizeof plan;
+    split_plan_options(state, &plan);
     if (draft && plan.planner == NULL) plan.planner = "draft";
     options.plan = &plan;
     TN_TRY(tn_setup_create(state->graph, &options, made, state->error));
+    split_spend(state, tn_setup_layout(*made)->work);
     tn__setup_part *part = (*made)->parts[PART_GRAPH];
     part->split.work = choice->work;
     part->split.whole_arena = tn_setup_need(state->whole).arena;
@@ -112,12 +155,16 @@ static bool split_drops(const split_state *state, tn_status status) {
 }
 
 /* Plans a draft carefully, in its place. */
-static tn_status split_plan(const split_state *state, tn_setup **made) {
+static tn_status split_plan(split_state *state, tn_setup **made) {
     tn_setup_options options = *state->asked;
+    tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
     tn_setup *planned;
+    split_plan_options(state, &plan);
+    options.plan = &plan;
     options.split = NULL;
     options.fit = NULL;
     TN_TRY(tn_setup_from(*made, TN_SETUP_PLAN, &options, &planned, state->error));
+    split_spend(state, tn_setup_layout(planned)->work);
     tn_setup_destroy(*made);
     *made = planned;
     return TN_OK;
@@ -204,8 +251,9 @@ static tn_status split_near(split_state *state, uint64_t least, double share) {
     uint64_t sought = split_sought(state), from = sought > least ? sought : least;
     uint64_t target = from + from / SPLIT_NEAR, step = (target - least) / SPLIT_DRAFTS;
     tn_status status = TN_OK;
-    while (status == TN_OK && target > least && !split_fits(state)) {
+    for (uint32_t i = 0; status == TN_OK && target > least && !split_fits(state); i++) {
         tn_split_choice choice;
+        if (!split_goes_on(state, i, SPLIT_DRAFTS)) break;
         TN_TRY(tn_split_within(state->search, target, &choice, state->error));
         bool is_near = choice.live_bytes > least && choice.work <= share;
         if (is_near && choice.count > 0) status = split_draft(state, &choice);
@@ -220,7 +268,7 @@ static tn_status split_near(split_state *state, uint64_t least, double share) {
 /* The best one as it is planned for good. */
 static tn_status split_finish(split_state *state) {
     uint64_t beyond;
-    if (state->drafted.count == 0) return TN_OK;
+    if (state->drafted.count == 0 || state->stopped) return TN_OK;
     return split_try(state, &state->drafted, true, &beyond);
 }
 
@@ -242,6 +290,7 @@ static tn_status split_within(split_state *state) {
     uint64_t apart = tn_setup_need(state->whole).total - tn_setup_need(state->whole).arena;
     uint64_t target = asked->budget > apart ? asked->budget - apart : 0;
     for (uint32_t round = 0; round < SPLIT_ROUNDS && target > 0; round++) {
+        if (round > 0 && !split_goes_on(state, round, SPLIT_ROUNDS)) break;
         tn_split_choice choice;
         tn_error unused;
         uint64_t beyond;
@@ -258,7 +307,10 @@ static tn_status split_within(split_state *state) {
         if (status != TN_OK || beyond == 0) return status;
         target = live > beyond && live - beyond < target ? live - beyond : target - target / 16;
     }
-    TN_TRY(split_fewest(state, asked->share > 0 ? asked->share : SPLIT_ANY));
+    if (!state->stopped) TN_TRY(split_fewest(state, asked->share > 0 ? asked->share : SPLIT_ANY));
+    if (!split_fits(state) && state->stopped)
+        TN_FAIL(state->error, TN_E_STOPPED,
+                "a limit ended the search for operators in parts before any kept to the budget");
     return split_fits(state) ? TN_OK : split_fail(state);
 }
 
@@ -268,11 +320,18 @@ static tn_status split_search(split_state *state) {
     options.context = &state->whole->context;
     if (kernels != NULL) options.workspaces = tn_kernels_workspaces(kernels);
     options.again = true;
-    return tn_split_search_create(tn_setup_graph(state->whole), &options, &state->search,
-                                  state->error);
+    options.work_limit = state->work_limit;
+    options.timeout_s = split_left(state);
+    TN_TRY(tn_split_search_create(tn_setup_graph(state->whole), &options, &state->search,
+                                  state->error));
+    split_spend(state, tn_split_work(state->search));
+    return TN_OK;
 }
 
 static tn_status split_find(split_state *state) {
+    if (state->stopped)
+        TN_FAIL(state->error, TN_E_STOPPED,
+                "a limit ended the plan of the whole; no operators in parts were looked for");
     TN_TRY(split_search(state));
     return state->asked->split->budget > 0 ? split_within(state)
                                            : split_fewest(state, state->asked->split->share);
@@ -305,9 +364,11 @@ static tn_status split_whole(const tn_graph *graph, const tn_setup_options *opti
 
 /* Of the whole, which becomes the caller's other set-up: *setup is another one, or NULL where the
  * whole is as good. E_EXHAUSTED: *setup is the least that was found. */
-static tn_status split_from(const tn_graph *graph, const tn_setup_options *options,
+static tn_status split_from(const tn_graph *graph, const tn_setup_options *options, double began,
                             const tn_setup *whole, tn_setup **setup, tn_error *error) {
     split_state state = {.graph = graph, .asked = options, .whole = whole, .error = error};
+    split_limit(&state, began);
+    split_spend(&state, tn_setup_layout(whole)->work);
     uint64_t budget = options->split->budget, total = tn_setup_need(whole).total;
     tn_status status = budget > 0 && total <= budget ? TN_OK : split_find(&state);
     if (state.search != NULL) tn_split_choice_release(state.search, &state.drafted);
@@ -324,12 +385,13 @@ tn_status tn__setup_cut(const tn_setup *whole, const tn_setup_options *options, 
                         tn_error *error) {
     *setup = NULL;
     TN_TRY(split_check(options, error));
-    return split_from(whole->given, options, whole, setup, error);
+    return split_from(whole->given, options, tn__clock_s(), whole, setup, error);
 }
 
 tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options, tn_setup **setup,
                           tn_error *error) {
     tn_setup *whole, *cut;
+    double began = tn__clock_s();
     uint64_t budget = options->split->budget;
     if (options->fit != NULL && budget > 0)
         TN_FAIL(error, TN_E_UNSUPPORTED,
@@ -338,7 +400,7 @@ tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options
     if (options->split->share < 0 || (budget == 0 && options->split->share == 0))
         TN_FAIL(error, TN_E_INVALID, "operators in parts need a budget, or a share of work");
     TN_TRY(split_whole(graph, options, &whole, error));
-    tn_status status = split_from(graph, options, whole, &cut, error);
+    tn_status status = split_from(graph, options, began, whole, &cut, error);
     if (status == TN_OK) *setup = cut != NULL ? cut : whole;
     if (status != TN_OK) tn_setup_destroy(cut);
     if (status != TN_OK || cut != NULL) tn_setup_destroy(whole);
@@ -346,11 +408,6 @@ tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options
 }
 
 /* --- the curve --- */
-
-static bool split_goes_on(const split_state *state, uint32_t done, uint32_t of) {
-    const tn_context *context = &state->whole->context;
-    return context->progress == NULL || context->progress(context->self, "split", done, of);
-}
 
 /* Set-ups for budgets between the least and the whole, evenly; two may have the same regions. */
 static tn_status split_points(split_state *state, uint32_t count, tn_setup **setups,
@@ -419,6 +476,7 @@ tn_status tn_setup_split_sweep(const tn_graph *graph, const tn_setup_options *op
     tn_setup_options asked = TN_SETUP_OPTIONS_INIT;
     tn_setup_split split;
     tn_setup *whole;
+    double began = tn__clock_s();
     *found = 0;
     tn__options(&asked, sizeof asked, options);
     if (count < 2) TN_FAIL(error, TN_E_INVALID, "a curve has at least two points");
@@ -429,7 +487,9 @@ tn_status tn_setup_split_sweep(const tn_graph *graph, const tn_setup_options *op
     asked.split = &split;
     TN_TRY(split_whole(graph, &asked, &whole, error));
     split_state state = {.graph = graph, .asked = &asked, .whole = whole, .error = error};
-    tn_status status = split_search(&state);
+    split_limit(&state, began);
+    split_spend(&state, tn_setup_layout(whole)->work);
+    tn_status status = state.stopped ? TN_E_STOPPED : split_search(&state);
     if (status == TN_OK) status = split_points(&state, count, setups, found);
     if (status == TN_OK) status = split_add_fewest(&state, setups, found);
     if (state.search != NULL) tn_split_choice_release(state.search, &state.drafted);

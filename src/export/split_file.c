@@ -46,6 +46,7 @@ typedef struct file_state {
     uint64_t least; /* bytes of the smallest measured candidate */
     uint64_t apart; /* bytes of the whole model's arena that are not live tensors */
     uint32_t byte_flops, tried, refused;
+    uint64_t work;    /* units that are left; 0: no limit */
     tn_error refusal; /* the first */
     bool stopped;
     tn_error *error;
@@ -57,9 +58,17 @@ static double file_most_work(const file_state *state) {
 
 /* --- candidates --- */
 
-/* Reports progress. False: the caller asks to stop. */
+/* The work limit counts priced regions, and the operators of measured files. */
+static void file_spend(file_state *state, uint64_t work) {
+    if (state->asked->work_limit == 0) return;
+    state->stopped = state->stopped || work >= state->work;
+    state->work = work < state->work ? state->work - work : 1;
+}
+
+/* Reports progress. False: the caller asks to stop, or a limit is reached. */
 static bool file_go_on(const file_state *state) {
     const tn_context *context = &state->context;
+    if (state->stopped) return false;
     if (context->found != NULL)
         context->found(context->self, "split",
                        state->best.regions > 0 ? state->best.bytes : UINT64_MAX, 0);
@@ -161,11 +170,13 @@ static tn_status file_try(file_state *state, const tn_split_choice *choice) {
     tn_status status = tn__export_measure(&state->source, choice, state->asked, state->byte_flops,
                                           &candidate, state->error);
     state->stopped = status == TN_E_STOPPED;
-    if (status == TN_E_UNSUPPORTED) {
+    file_spend(state, tn_graph_op_count(state->source.graph));
+    if (status == TN_E_UNSUPPORTED || status == TN_E_INVALID || status == TN_E_UNKNOWN ||
+        status == TN_E_CONFLICT) { /* also one whose sizes cannot be inferred */
         if (state->refused++ == 0 && state->error != NULL) state->refusal = *state->error;
         return TN_OK;
     }
-    if (status != TN_OK) return state->stopped ? TN_OK : status;
+    if (status != TN_OK) return status == TN_E_STOPPED ? TN_OK : status;
     state->tried++;
     file_keep(state, &candidate);
     return TN_OK;
@@ -239,7 +250,9 @@ static tn_status file_search(file_state *state) {
     options.workspaces = state->source.workspaces;
     options.kept = state->source.kept;
     options.move_kept = state->source.move_kept;
+    options.work_limit = state->work = state->asked->work_limit;
     TN_TRY(tn_split_search_create(state->source.graph, &options, &state->search, state->error));
+    file_spend(state, tn_split_work(state->search));
     state->apart = file_keeps(state) ? state->whole.arena.tail : 0;
     tn_status status = file_candidates(state);
     if (status == TN_OK && !state->stopped) status = file_try_all(state);
@@ -269,6 +282,7 @@ static void file_tell(file_state *state, const export_candidate *taken) {
     report->ops = taken->ops;
     report->file_bytes = taken->image.size;
     report->tried = state->tried;
+    report->stopped = state->stopped;
     if (taken->regions > 0 || state->least == state->whole.bytes)
         memcpy(report->binding, taken->binding, sizeof taken->binding);
 }

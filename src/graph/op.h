@@ -41,12 +41,22 @@ typedef struct tn__part {
     int64_t first, last;
 } tn__part;
 
+/* How the range that a part needs follows from the part, for every part along the same axis. */
+typedef enum tn__law {
+    TN__LAW_NONE,   /* the rule has to be asked for each part */
+    TN__LAW_ALL,    /* all of the input */
+    TN__LAW_SAME,   /* the elements of the part */
+    TN__LAW_WINDOW, /* first * stride - front to (last - 1) * stride - front + reach */
+} tn__law;
+
 /* What a part needs of one input, whose other axes it needs whole. */
 typedef struct tn__need {
     uint32_t axis;         /* TN_NONE: all of the input */
     int64_t first, last;   /* along it; equal: nothing, the input is left out (Concat) */
     int64_t before, after; /* padding that a window owes at either end (TN__FORM_WINDOW) */
     int64_t extra;         /* output_padding, of a transposed one */
+    tn__law law;
+    int64_t stride, front, reach; /* TN__LAW_WINDOW */
 } tn__need;
 
 /* How the operator that computes a part differs from the whole one. */

@@ -103,7 +103,7 @@ bool tn__sums_gather(tn_infer *infer, uint32_t input, uint32_t *axis);
 
 /* --- words for them --- */
 static inline bool tn__need_all(tn__need *need) {
-    *need = (tn__need){.axis = TN_NONE};
+    *need = (tn__need){.axis = TN_NONE, .law = TN__LAW_ALL};
     return true;
 }
 static inline bool tn__need_range(tn__need *need, uint32_t axis, int64_t first, int64_t last) {
@@ -111,7 +111,8 @@ static inline bool tn__need_range(tn__need *need, uint32_t axis, int64_t first, 
     return true;
 }
 static inline bool tn__need_same(tn__need *need, uint32_t axis, const tn__part *part) {
-    return tn__need_range(need, axis, part->first, part->last);
+    *need = (tn__need){.axis = axis, .first = part->first, .last = part->last, .law = TN__LAW_SAME};
+    return true;
 }
 
 #endif

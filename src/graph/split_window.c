@@ -49,6 +49,10 @@ static bool window_need(tn_infer *infer, const tn_tensor *x, const int64_t *kern
     int64_t first = part->first * window.stride[i] - front;
     int64_t last = (part->last - 1) * window.stride[i] - front + window_reach(&window, i);
     if (front < 0 || window.end[i] < 0) return false; /* it crops */
+    need->law = TN__LAW_WINDOW;
+    need->stride = window.stride[i];
+    need->front = front;
+    need->reach = window_reach(&window, i);
     need->axis = part->axis;
     need->first = first > 0 ? first : 0;
     need->last = last < input ? last : input;

@@ -8,7 +8,7 @@
 
 #include <tenure/split.h>
 
-#include "split/estimate.h"
+#include "split/model.h"
 
 typedef struct split_again {
     tn_tensor_id tensor;

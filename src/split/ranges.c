@@ -80,7 +80,7 @@ bool tn__split_part_need(const split_region *region, uint32_t at, uint32_t input
     uint32_t result = tn__split_result(region, at);
     split_span made = *tn__split_made(region, cut, part, result);
     *whole = (tn__part){region->tensors[result].axis[cut], made.first, made.last};
-    return tn__op_split(region->graph, region->ops[at].id, whole, input, need);
+    return tn__split_ask(region->order, region->ops[at].id, whole, input, need);
 }
 
 #define RANGES_FEW 8u /* inputs of which needs are remembered: most operators have fewer */
@@ -95,7 +95,7 @@ static tn_status ranges_compute(split_region *region, uint32_t cut, uint32_t par
     bool more = false;
     for (uint32_t i = 0; i < op->input_count; i++) {
         const tn__part before = asked;
-        if (!tn__op_split(region->graph, region->ops[at].id, &asked, i, &need))
+        if (!tn__split_ask(region->order, region->ops[at].id, &asked, i, &need))
             return ranges_fail(region, at, "cannot compute one of the parts");
         more = more || asked.first != before.first || asked.last != before.last;
         if (i < RANGES_FEW) needs[i] = need;
@@ -104,11 +104,11 @@ static tn_status ranges_compute(split_region *region, uint32_t cut, uint32_t par
     for (uint32_t i = 0; i < op->input_count; i++) {
         if (op->inputs[i] == TN_NONE) continue;
         if (more || i >= RANGES_FEW)
-            (void)tn__op_split(region->graph, region->ops[at].id, &asked, i,
-                               &needs[i % RANGES_FEW]);
+            (void)tn__split_ask(region->order, region->ops[at].id, &asked, i,
+                                &needs[i % RANGES_FEW]);
         need = needs[i % RANGES_FEW];
         uint32_t tensor = tn__split_local(region, op->inputs[i]);
-        if (tn__split_is_cut(region, tensor) && need.axis != TN_NONE)
+        if (tensor < region->made_count && need.axis != TN_NONE)
             span_join(tn__split_need(region, cut, part, tensor), need.first, need.last);
     }
     return TN_OK;
@@ -173,18 +173,20 @@ static tn_status ranges_all(split_region *region, uint32_t cut, uint32_t at) {
     return TN_OK;
 }
 
-static tn_status ranges_cut(split_region *region, uint32_t cut) {
-    size_t count = (size_t)region->tensor_count * region->parts[cut];
-    region->need[cut] = tn__arena_array(&region->arena, count + 1, sizeof *region->need[cut]);
-    region->made[cut] = tn__arena_array(&region->arena, count + 1, sizeof *region->made[cut]);
-    if (region->need[cut] == NULL || region->made[cut] == NULL)
-        return tn__no_memory(region->error, "a split graph");
-    for (uint32_t at = region->op_count; at-- > 0;)
-        if (region->ops[at].parts) TN_TRY(ranges_all(region, cut, at));
+tn_status tn__split_ranges_op(split_region *region, uint32_t at) {
+    for (uint32_t cut = 0; cut < region->axis_count; cut++) TN_TRY(ranges_all(region, cut, at));
     return TN_OK;
 }
 
 tn_status tn__split_ranges(split_region *region) {
-    for (uint32_t cut = 0; cut < region->axis_count; cut++) TN_TRY(ranges_cut(region, cut));
+    for (uint32_t cut = 0; cut < region->axis_count; cut++) {
+        size_t count = (size_t)region->made_count * region->parts[cut];
+        region->need[cut] = tn__arena_array(&region->arena, count + 1, sizeof *region->need[cut]);
+        region->made[cut] = tn__arena_array(&region->arena, count + 1, sizeof *region->made[cut]);
+        if (region->need[cut] == NULL || region->made[cut] == NULL)
+            return tn__no_memory(region->error, "a split graph");
+    }
+    for (uint32_t at = region->op_count; at-- > region->begin;)
+        if (region->ops[at].parts) TN_TRY(tn__split_ranges_op(region, at));
     return TN_OK;
 }

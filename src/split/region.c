@@ -1,7 +1,8 @@
 /* region.c - which operators of a region run in parts, and the axes of their tensors.
  *
  * One walk from the last operator to the first: all readers of a tensor have been seen before the
- * operator that makes it. That one runs in parts if its rule can be asked along the axes that its
+ * operator that makes it. So a longer region is a shorter one and one step more. The maker runs in
+ * parts if its rule can be asked along the axes that its
  * readers want, and they agree; else it runs whole, and so does all that it is made of. So a
  * Softmax along the axis, keys that every row of queries reads, or a shape that is computed, need
  * no case of their own.
@@ -22,6 +23,7 @@ tn_status tn__split_order(const tn_graph *graph, tn__arena *arena, split_order *
     order->known = tn__arena_array(arena, ((size_t)ops + 1) * SPLIT_KNOWN, sizeof *order->known);
     if (order->place == NULL || order->last == NULL || order->local == NULL || order->known == NULL)
         return tn__no_memory(error, "a split graph");
+    TN_TRY(tn__split_ask_begin(order, arena, error));
     for (uint32_t i = 0; i < ops; i++) order->place[i] = TN_NONE;
     for (uint32_t i = 0; i < tensors; i++) order->last[i] = TN_NONE;
     for (uint32_t i = 0; i < main->op_count; i++) {
@@ -50,13 +52,14 @@ static const tn_op *region_op(const split_region *region, uint32_t at) {
 }
 
 static uint32_t region_tensor(split_region *region, tn_tensor_id id) {
-    if (region->local[id] == 0) {
+    uint32_t *local = &region->order->local[id];
+    if (*local == 0) {
         split_tensor *made = &region->tensors[region->tensor_count++];
         *made = (split_tensor){.id = id, .axis = {TN_NONE, TN_NONE}, .maker = TN_NONE};
-        made->whole = true; /* until an operator of the region turns out to make it */
-        region->local[id] = region->tensor_count;
+        made->whole = true; /* until it turns out to be a result of the window */
+        *local = region->tensor_count;
     }
-    return region->local[id] - 1;
+    return *local - 1;
 }
 
 static bool region_is_idle(const tn_graph *graph, const tn_op *op) {
@@ -67,10 +70,11 @@ static bool region_is_idle(const tn_graph *graph, const tn_op *op) {
     return op->output_count > 0;
 }
 
+/* The operators of the window and their results. */
 static tn_status region_take(const split_order *order, uint32_t first, uint32_t last,
                              split_region *region) {
     size_t operands = 1;
-    region->op_count = last - first + 1;
+    region->begin = region->op_count = last - first + 1;
     region->ops = tn__arena_array(&region->arena, region->op_count, sizeof *region->ops);
     if (region->ops == NULL) return tn__no_memory(region->error, "a split graph");
     for (uint32_t i = 0; i < region->op_count; i++) {
@@ -86,11 +90,11 @@ static tn_status region_take(const split_order *order, uint32_t first, uint32_t 
         for (uint32_t k = 0; k < op->output_count; k++) {
             if (op->outputs[k] == TN_NONE || region->ops[i].idle) continue;
             split_tensor *tensor = &region->tensors[region_tensor(region, op->outputs[k])];
-            tensor->maker = i;
             tensor->whole = false;
             tensor->after = order->last[tensor->id] != TN_NONE && order->last[tensor->id] > last;
         }
     }
+    region->made_count = region->tensor_count;
     return TN_OK;
 }
 
@@ -127,7 +131,7 @@ static uint8_t region_ask(const split_region *region, uint32_t at, uint32_t axis
     for (uint32_t i = 0; i < op->input_count && product; i++) {
         tn__part part = {axis, 0, tn_graph_tensor(graph, op->outputs[0])->shape[axis]};
         tn__need need;
-        if (op->inputs[i] != TN_NONE && tn__op_split(graph, id, &part, i, &need) &&
+        if (op->inputs[i] != TN_NONE && tn__split_ask(region->order, id, &part, i, &need) &&
             need.axis != TN_NONE && tn_tensor_is_static(tn_graph_tensor(graph, op->inputs[i])))
             return KNOWN_CUTS_WEIGHTS;
     }
@@ -136,7 +140,7 @@ static uint8_t region_ask(const split_region *region, uint32_t at, uint32_t axis
 
 static uint8_t region_answer(const split_region *region, uint32_t at, uint32_t axis) {
     if (axis >= SPLIT_KNOWN) return region_ask(region, at, axis);
-    uint8_t *kept = &region->known[(size_t)region->ops[at].id * SPLIT_KNOWN + axis];
+    uint8_t *kept = &region->order->known[(size_t)region->ops[at].id * SPLIT_KNOWN + axis];
     if (*kept == KNOWN_NOT_ASKED) *kept = region_ask(region, at, axis);
     return *kept;
 }
@@ -152,9 +156,10 @@ static bool region_splits(const split_region *region, uint32_t at, const uint32_
 
 /* A reader wants one input along these axes; of two that do not agree the tensor is made whole. */
 static void region_want(split_region *region, uint32_t at, uint32_t input, const uint32_t *wanted) {
-    tn_tensor_id id = region_op(region, at)->inputs[input];
-    split_tensor *tensor = &region->tensors[region_tensor(region, id)];
-    if (tensor->maker == TN_NONE) return; /* made outside: each part takes what it needs */
+    uint32_t index = region_tensor(region, region_op(region, at)->inputs[input]);
+    split_tensor *tensor = &region->tensors[index];
+    tensor->touched = true;
+    if (index >= region->made_count) return; /* made outside: each part takes what it needs */
     for (uint32_t c = 0; c < region->axis_count; c++) {
         bool agree = wanted[c] != TN_NONE && (!tensor->read || tensor->axis[c] == wanted[c]);
         if (!agree) tensor->whole = true;
@@ -177,7 +182,7 @@ static void region_in_parts(split_region *region, uint32_t at, const uint32_t *a
             tn__part part = {axes[c], 0,
                              tn_graph_tensor(region->graph, op->outputs[0])->shape[axes[c]]};
             tn__need need;
-            (void)tn__op_split(region->graph, region->ops[at].id, &part, i, &need);
+            (void)tn__split_ask(region->order, region->ops[at].id, &part, i, &need);
             wanted[c] = need.axis;
         }
         region_want(region, at, i, wanted);
@@ -186,9 +191,11 @@ static void region_in_parts(split_region *region, uint32_t at, const uint32_t *a
 
 static void region_whole(split_region *region, uint32_t at) {
     const tn_op *op = region_op(region, at);
-    for (uint32_t i = 0; i < op->input_count; i++)
-        if (op->inputs[i] != TN_NONE)
-            region->tensors[region_tensor(region, op->inputs[i])].whole = true;
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        if (op->inputs[i] == TN_NONE) continue;
+        split_tensor *tensor = &region->tensors[region_tensor(region, op->inputs[i])];
+        tensor->touched = tensor->whole = true;
+    }
 }
 
 static tn_status region_fail(const split_region *region, uint32_t at, const char *why) {
@@ -213,49 +220,74 @@ static tn_status region_begin_last(split_region *region) {
 }
 
 /* Operators of a region move against each other: none may do more than compute its outputs. */
-static tn_status region_check_effects(const split_region *region) {
-    for (uint32_t at = 0; at < region->op_count; at++) {
-        tn_op_id id = region->ops[at].id;
-        if (tn_op_changes(region->graph, id) != 0 || tn_op_is_ordered(region->graph, id))
-            return region_fail(region, at, "does more than compute its results");
-    }
+static tn_status region_check_effects(const split_region *region, uint32_t at) {
+    tn_op_id id = region->ops[at].id;
+    if (tn_op_changes(region->graph, id) != 0 || tn_op_is_ordered(region->graph, id))
+        return region_fail(region, at, "does more than compute its results");
     return TN_OK;
 }
 
 /* What is read behind the region must have been made in order: not of two cuts but the last one. */
-static tn_status region_check(const split_region *region) {
-    for (uint32_t t = 0; t < region->tensor_count; t++) {
-        const split_tensor *tensor = &region->tensors[t];
-        bool last = tensor->maker == region->op_count - 1;
-        if (tensor->after && tn__split_is_cut(region, t) && !last && region->axis_count > 1)
-            return region_fail(region, tensor->maker, "has a result that others read as well");
-        if (last && tensor->id != region_op(region, tensor->maker)->outputs[0])
-            return region_fail(region, tensor->maker, "has several results");
+static tn_status region_check_results(const split_region *region, uint32_t at) {
+    const tn_op *op = region_op(region, at);
+    bool last = at == region->op_count - 1;
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        if (op->outputs[k] == TN_NONE) continue;
+        const split_tensor *tensor = &region->tensors[tn__split_local(region, op->outputs[k])];
+        if (tensor->after && region->ops[at].parts && !last && region->axis_count > 1)
+            return region_fail(region, at, "has a result that others read as well");
+        if (last && k > 0) return region_fail(region, at, "has several results");
     }
     return TN_OK;
 }
 
-static tn_status region_read(const split_order *order, uint32_t first, uint32_t last,
-                             split_region *region) {
-    TN_TRY(region_take(order, first, last, region));
-    TN_TRY(region_check_effects(region));
-    TN_TRY(region_begin_last(region));
-    for (uint32_t at = region->op_count - 1; at-- > 0;) {
-        uint32_t axes[TN_SPLIT_AXES];
-        if (region->ops[at].idle) continue;
+/* The operator is one of the region from now on. */
+static void region_join(split_region *region, uint32_t at) {
+    const tn_op *op = region_op(region, at);
+    for (uint32_t k = 0; k < op->output_count && !region->ops[at].idle; k++) {
+        if (op->outputs[k] == TN_NONE) continue;
+        split_tensor *tensor = &region->tensors[tn__split_local(region, op->outputs[k])];
+        tensor->maker = at;
+        tensor->touched = true;
+    }
+    region->begin = at;
+}
+
+tn_status tn__split_extend(split_region *region) {
+    uint32_t at = region->begin - 1, axes[TN_SPLIT_AXES];
+    TN_TRY(region_check_effects(region, at));
+    if (!region->ops[at].idle) {
         if (region_wanted(region, at, axes) && region_splits(region, at, axes))
             region_in_parts(region, at, axes);
         else
             region_whole(region, at);
+        TN_TRY(region_check_results(region, at));
     }
-    return region_check(region);
+    region_join(region, at);
+    return TN_OK;
+}
+
+static tn_status region_open(const split_order *order, uint32_t first, uint32_t last,
+                             split_region *region) {
+    TN_TRY(region_take(order, first, last, region));
+    TN_TRY(region_check_effects(region, region->op_count - 1));
+    TN_TRY(region_begin_last(region));
+    TN_TRY(region_check_results(region, region->op_count - 1));
+    region_join(region, region->op_count - 1);
+    return TN_OK;
 }
 
 tn_status tn__split_begin(const split_order *order, const tn_split_region *asked, uint32_t first,
                           uint32_t last, split_region *region, tn_error *error) {
+    TN_TRY(tn__split_open(order, asked, first, last, region, error));
+    while (region->begin > 0) TN_TRY(tn__split_extend(region));
+    return TN_OK;
+}
+
+tn_status tn__split_open(const split_order *order, const tn_split_region *asked, uint32_t first,
+                         uint32_t last, split_region *region, tn_error *error) {
     *region = (split_region){.graph = order->graph,
-                             .local = order->local,
-                             .known = order->known,
+                             .order = order,
                              .keep = asked->keep,
                              .slices = asked->slices,
                              .error = error};
@@ -270,11 +302,12 @@ tn_status tn__split_begin(const split_order *order, const tn_split_region *asked
         TN_FAIL(error, TN_E_INVALID, "axis %u is cut twice", region->axes[0]);
     if (region->axis_count == 2 && region->keep)
         TN_FAIL(error, TN_E_INVALID, "what overlaps is kept along one axis alone");
-    return region_read(order, first, last, region);
+    return region_open(order, first, last, region);
 }
 
 void tn__split_end(split_region *region) {
-    for (uint32_t t = 0; t < region->tensor_count; t++) region->local[region->tensors[t].id] = 0;
+    for (uint32_t t = 0; t < region->tensor_count; t++)
+        region->order->local[region->tensors[t].id] = 0;
     tn__arena_release(&region->arena);
     region->tensor_count = 0;
 }

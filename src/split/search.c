@@ -11,6 +11,28 @@
 #define SEARCH_LENGTH 80u /* operators of a region */
 #define SEARCH_SMALL 16u  /* what lives where less than this share of the peak does is no matter */
 
+/* --- limits --- */
+
+static bool search_is_over(search_limits *limits) {
+    bool late = limits->deadline > 0 && tn__clock_s() >= limits->deadline;
+    limits->stopped = limits->stopped || late;
+    return limits->stopped;
+}
+
+/* False: the work limit is reached. */
+static bool search_count(search_limits *limits) {
+    if (limits->work_limit > 0 && limits->work >= limits->work_limit) limits->stopped = true;
+    if (!limits->stopped) limits->work++;
+    return !limits->stopped;
+}
+
+static bool search_goes_on(const search_stage *search, uint32_t done, uint32_t of) {
+    const tn_context *context = search->context;
+    bool stops = context->progress != NULL && !context->progress(context->self, "split", done, of);
+    search->limits->stopped = search->limits->stopped || stops;
+    return !search_is_over(search->limits);
+}
+
 /* --- prices --- */
 
 static uint64_t search_cost(const search_stage *search, const split_price *price) {
@@ -45,35 +67,34 @@ static tn_status search_add(search_stage *search, size_t from, const search_poin
     return TN_OK;
 }
 
-/* One run, so many parts. The price's peak is TN_SIZE_UNKNOWN where it cannot be cut so. */
-static tn_status search_try(search_stage *search, size_t from, search_point *point,
-                            split_region *region, uint64_t most, tn_error *error) {
-    point->price.peak = TN_SIZE_UNKNOWN;
-    for (uint32_t c = 0; c < region->axis_count; c++) region->parts[c] = point->region.parts[c];
-    tn_status status = tn__split_ranges(region);
-    if (status == TN_OK)
-        tn__split_price(&search->model, region, point->first, point->last, &point->price);
-    if (status == TN_E_NO_MEMORY) return tn__no_memory(error, "a split graph");
-    if (status != TN_OK || point->price.peak >= most) return TN_OK;
+/* The region as long as it is now, with so many parts. The price's peak is TN_SIZE_UNKNOWN where it
+ * cannot be cut so. */
+static tn_status search_try(search_stage *search, split_pricer *pricer, uint32_t index, size_t from,
+                            search_point *point, uint64_t most, tn_error *error) {
+    point->price = (split_price){.peak = TN_SIZE_UNKNOWN};
+    if (!search_count(search->limits)) return TN_OK;
+    TN_TRY(tn__price(pricer, index, point->region.parts, &point->price, error));
+    if (point->price.peak >= most) return TN_OK;
     point->cost = search_cost(search, &point->price);
     return search_add(search, from, point, error);
 }
 
 /* More and more parts, while that helps. */
-static tn_status search_more(search_stage *search, size_t from, search_point *point,
-                             split_region *region, uint64_t most, tn_error *error) {
-    static const uint32_t many[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
+static tn_status search_more(search_stage *search, split_pricer *pricer, search_point *point,
+                             uint64_t most, tn_error *error) {
+    static const uint32_t many[PRICE_COUNTS] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
     const tn_op *op = tn_graph_op(search->model.order.graph, point->region.last);
     const tn_tensor *y = tn_graph_tensor(search->model.order.graph, op->outputs[0]);
     bool grid = point->region.parts[1] > 1;
     uint64_t before = UINT64_MAX;
-    for (size_t i = 0; i < sizeof many / sizeof *many; i++) {
+    size_t from = search->count;
+    for (uint32_t i = 0; i < PRICE_COUNTS; i++) {
         for (uint32_t c = 0; c < (grid ? 2u : 1u); c++) {
             point->region.parts[c] = many[i];
             if ((int64_t)many[i] > y->shape[point->region.axes[c]]) return TN_OK;
         }
         if (grid && many[i] > 8) return TN_OK;
-        TN_TRY(search_try(search, from, point, region, most, error));
+        TN_TRY(search_try(search, pricer, i, from, point, most, error));
         if (point->region.keep && point->price.halo == 0) return TN_OK;
         if (point->price.peak != TN_SIZE_UNKNOWN &&
             (point->price.peak / 99 * 100 >= before ||
@@ -82,24 +103,6 @@ static tn_status search_more(search_stage *search, size_t from, search_point *po
         before = point->price.peak;
     }
     return TN_OK;
-}
-
-/* One run, one way to cut it, where any number of parts may need less than it does whole. */
-static tn_status search_parts(search_stage *search, size_t from, search_point *point, uint64_t most,
-                              tn_error *error) {
-    split_region region;
-    tn_error unused;
-    tn_status status = tn__split_begin(&search->model.order, &point->region, point->first,
-                                       point->last, &region, &unused);
-    bool useful = status == TN_OK && region.ops[0].parts;
-    if (useful) {
-        point->floor = tn__split_floor(&search->model, &region, point->first, point->last);
-        useful = point->floor + point->floor / 16 < most;
-    }
-    tn_status told = status == TN_E_NO_MEMORY ? tn__no_memory(error, "a split graph") : TN_OK;
-    if (useful) told = search_more(search, from, point, &region, most, error);
-    tn__split_end(&region);
-    return told;
 }
 
 /* Weights that would have to be cut, too, are none to begin with. */
@@ -111,7 +114,8 @@ static bool search_may_cut(const search_stage *search, tn_op_id id, uint32_t axi
     for (uint32_t i = 0; i < op->input_count; i++) {
         tn__part part = {axis, 0, extent};
         tn__need need;
-        if (op->inputs[i] == TN_NONE || !tn__op_split(graph, id, &part, i, &need)) continue;
+        if (op->inputs[i] == TN_NONE || !tn__split_ask(&search->model.order, id, &part, i, &need))
+            continue;
         if (need.axis != TN_NONE && tn__op_has(graph, id, TN_RULE_CONV | TN_RULE_MATMUL) &&
             tn_tensor_is_static(tn_graph_tensor(graph, op->inputs[i])))
             return false;
@@ -119,27 +123,47 @@ static bool search_may_cut(const search_stage *search, tn_op_id id, uint32_t axi
     return true;
 }
 
+/* All regions of a window, from the shortest to the longest. */
+static tn_status search_lengths(search_stage *search, split_pricer *pricer, search_point *point,
+                                tn_error *error) {
+    const split_order *order = &search->model.order;
+    split_region *region = pricer->region;
+    uint64_t most = search->model.live[point->last], small = search->whole / SEARCH_SMALL;
+    while (region->begin > 0 && tn__split_extend(region) == TN_OK) {
+        tn__price_extend(pricer);
+        point->first = pricer->first + region->begin;
+        point->region.first = order->ops[point->first];
+        if (search->model.live[point->first] > most) most = search->model.live[point->first];
+        if (most < small || !region->ops[region->begin].parts) continue;
+        point->floor = tn__price_floor(pricer);
+        if (point->floor + point->floor / 16 >= most) continue;
+        if (search_is_over(search->limits)) return TN_OK; /* its caller asks, too */
+        search_point asked = *point;
+        TN_TRY(search_more(search, pricer, &asked, most, error));
+    }
+    return TN_OK;
+}
+
 /* All runs that end at a place, cut along one axis or two. */
 static tn_status search_axes(search_stage *search, uint32_t last, const uint32_t *axes, bool grid,
                              bool keep, tn_error *error) {
     const split_order *order = &search->model.order;
-    uint64_t most = 0, small = search->whole / SEARCH_SMALL;
-    for (uint32_t first = last + 1; first-- > 0 && last - first < SEARCH_LENGTH;) {
-        if (search->model.live[first] > most) most = search->model.live[first];
-        if (most < small || first == last) continue;
-        search_point point = {.first = first, .last = last};
-        point.region = (tn_split_region){.first = order->ops[first],
-                                         .last = order->ops[last],
-                                         .axes = {axes[0], axes[1]},
-                                         .parts = {2, grid ? 2u : 1u},
-                                         .keep = keep};
-        size_t from = search->count;
-        while (from > 0 && search->points[from - 1].last == last &&
-               search->points[from - 1].first == first)
-            from--;
-        TN_TRY(search_parts(search, from, &point, most, error));
-    }
-    return TN_OK;
+    uint32_t window = last + 1 > SEARCH_LENGTH ? last + 1 - SEARCH_LENGTH : 0;
+    search_point point = {.last = last};
+    point.region = (tn_split_region){.last = order->ops[last],
+                                     .axes = {axes[0], axes[1]},
+                                     .parts = {2, grid ? 2u : 1u},
+                                     .keep = keep};
+    split_region region;
+    split_pricer pricer;
+    tn_error unused;
+    tn_status told = TN_OK;
+    tn_status status = tn__split_open(order, &point.region, window, last, &region, &unused);
+    if (status == TN_E_NO_MEMORY) told = tn__no_memory(error, "a split graph");
+    if (status == TN_OK) told = tn__price_open(&pricer, &search->model, &region, window, error);
+    if (status == TN_OK && told == TN_OK) told = search_lengths(search, &pricer, &point, error);
+    tn__split_end(&region);
+    return told;
 }
 
 static tn_status search_last(search_stage *search, uint32_t last, tn_error *error) {
@@ -151,7 +175,7 @@ static tn_status search_last(search_stage *search, uint32_t last, tn_error *erro
     bool image = y->rank == 4;
     bool channels_last = strcmp(op->domain, "tflite") == 0;
     uint32_t rows = channels_last ? 1 : 2, columns = rows + 1;
-    tn__split_across(&search->model, last);
+    tn__split_across(&search->model, last + 1 > SEARCH_LENGTH ? last + 1 - SEARCH_LENGTH : 0, last);
     for (uint32_t axis = 0; axis < y->rank; axis++) {
         const uint32_t axes[2] = {axis, columns};
         if (image && axis == columns)
@@ -163,11 +187,6 @@ static tn_status search_last(search_stage *search, uint32_t last, tn_error *erro
             TN_TRY(search_axes(search, last, axes, true, false, error));
     }
     return TN_OK;
-}
-
-static bool search_goes_on(const search_stage *search, uint32_t done, uint32_t of) {
-    const tn_context *context = search->context;
-    return context->progress == NULL || context->progress(context->self, "split", done, of);
 }
 
 tn_status tn__search_open(search_stage *search, const tn_graph *graph,
@@ -184,7 +203,8 @@ tn_status tn__search_open(search_stage *search, const tn_graph *graph,
             TN_FAIL(error, TN_E_STOPPED, "the search for parts was stopped before it had any");
         TN_TRY(search_last(search, p, error));
     }
-    return TN_OK;
+    if (search_goes_on(search, ops, ops)) return TN_OK;
+    TN_FAIL(error, TN_E_STOPPED, "the search for parts was stopped before it had any");
 }
 
 void tn__search_close(search_stage *search) {

@@ -7,7 +7,7 @@
 #ifndef TN_SPLIT_SEARCH_H
 #define TN_SPLIT_SEARCH_H
 
-#include "split/estimate.h"
+#include "split/price.h"
 
 typedef struct search_point {
     uint32_t first, last; /* places */
@@ -17,9 +17,17 @@ typedef struct search_point {
     uint64_t floor;
 } search_point;
 
+/* What all graphs of a search may take together. */
+typedef struct search_limits {
+    uint64_t work, work_limit; /* regions that were priced, and may be; 0: no limit */
+    double deadline;           /* of tn__clock_s; 0: none */
+    bool stopped;
+} search_limits;
+
 /* A graph with its prices. */
 typedef struct search_stage {
     const tn_context *context; /* NULL: it is not open */
+    search_limits *limits;
     tn__arena arena;
     const tn_graph *graph;
     tn_graph *own; /* NULL: the caller's */
@@ -33,7 +41,8 @@ typedef struct search_stage {
     uint64_t again;             /* ... the operations of it */
 } search_stage;
 
-/* `context` is set, `arena` is ready, all else 0. Whatever is returned, close it. */
+/* `context` and `limits` are set, `arena` is ready, all else 0. Whatever is returned, close it.
+ * Errors: E_STOPPED by a limit or the caller, E_NO_MEMORY. */
 tn_status tn__search_open(search_stage *stage, const tn_graph *graph,
                           const tn_split_options *options, tn_error *error);
 void tn__search_close(search_stage *stage);

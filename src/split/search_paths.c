@@ -107,7 +107,7 @@ void tn__path_worst(search_stage *stage, const search_path *path, bool across, u
     for (uint32_t p = stage->model.order.op_count, begin; p > 0; p = begin) {
         uint64_t bytes = path_item(stage, path, &begin, p - 1);
         if (across) {
-            tn__split_across(&stage->model, p - 1);
+            tn__split_across(&stage->model, begin, p - 1);
             bytes = stage->model.across[begin];
         }
         if (bytes <= most) continue;

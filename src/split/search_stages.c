@@ -17,6 +17,7 @@
 
 struct tn_split_search {
     tn_context context;
+    search_limits limits;
     search_stage stages[STAGES_MOST];  /* [count]; the first is the graph as it is */
     tn_split_again again[STAGES_MOST]; /* what each graph after the first adds to the one before */
     uint32_t count;
@@ -45,7 +46,7 @@ static tn_status stages_open_next(tn_split_search *search, const split_again *ag
     search_stage *next = &search->stages[search->count];
     tn_split_options options = *asked;
     tn_op_id *sources;
-    *next = (search_stage){.context = &search->context};
+    *next = (search_stage){.context = &search->context, .limits = &search->limits};
     tn__arena_init(&next->arena, next->context);
     TN_TRY(tn__again_graph(&from->model, again, next->context, &next->arena, &next->own, &sources,
                            error));
@@ -103,8 +104,9 @@ static tn_status stages_try(tn_split_search *search, const split_again *again,
     tn_status status = stages_open_next(search, again, options, error);
     if (status == TN_OK) status = stages_smallest(next, search->work / 2, &bytes, error);
     *better = status == TN_OK && bytes < *least - *least / STAGES_GAIN;
-    /* a graph whose sizes cannot be told any more is one less */
-    if (status == TN_E_INVALID || status == TN_E_UNKNOWN || status == TN_E_UNSUPPORTED) {
+    /* a graph whose sizes cannot be inferred any more is left out, and one that a limit stopped */
+    if (status == TN_E_INVALID || status == TN_E_UNKNOWN || status == TN_E_UNSUPPORTED ||
+        status == TN_E_STOPPED) {
         if (error != NULL) *error = (tn_error){0};
         status = TN_OK;
     }
@@ -130,6 +132,7 @@ static tn_status stages_next(tn_split_search *search, const tn_split_options *op
         TN_TRY(tn__again_choose(&stage->model, first, last, search->whole / STAGES_LEAST, &again,
                                 &found, error));
         bool is_new = found && (again.tensor != tried.tensor || again.from != tried.from);
+        if (search->limits.stopped) return TN_OK;
         if (!is_new || stage->again + again.flops > search->work / 2) continue;
         tried = again;
         TN_TRY(stages_try(search, &again, options, least, more, error));
@@ -148,7 +151,10 @@ tn_status tn_split_search_create(const tn_graph *graph, const tn_split_options *
     if (asked.byte_flops == 0) asked.byte_flops = STAGES_BYTE_FLOPS;
     made->context = context;
     made->count = 1;
+    made->limits.work_limit = asked.work_limit;
+    if (asked.timeout_s > 0) made->limits.deadline = tn__clock_s() + asked.timeout_s;
     made->stages[0].context = &made->context;
+    made->stages[0].limits = &made->limits;
     tn__arena_init(&made->stages[0].arena, &made->context);
     tn_status status = tn__search_open(&made->stages[0], graph, &asked, error);
     made->whole = made->stages[0].whole;
@@ -175,6 +181,8 @@ void tn_split_search_destroy(tn_split_search *search) {
 }
 
 uint64_t tn_split_whole(const tn_split_search *search) { return search->whole; }
+
+uint64_t tn_split_work(const tn_split_search *search) { return search->limits.work; }
 
 /* --- choices --- */
 

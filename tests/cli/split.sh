@@ -45,6 +45,45 @@ expect 3 "time was up: no program" $tenure fit $mobile --budget 16MiB --costs mo
 expect 0 "time " $tenure fit $mobile --budget 1GiB --costs model:a100-40 --allow split --timeout 1ms
 expect 0 "time limit was reached before tiles" $tenure plan $mobile --split --timeout 1ms
 expect 0 "may have more points" $tenure plan $mobile --split --sweep 8 --timeout 1ms
+# Limits of time and of work hold for the search and for all that an explanation tries. The same work gives the same answer.
+expect 0 "not tried, or not to the end, because the time was up: .*operators in tiles" $tenure plan $net --explain --timeout 1ms
+expect 0 "not tried, or not to the end, because the work limit was reached: .*operators in tiles" $tenure plan $net --explain --work-limit 1
+expect 0 "within the work limit; this plan has none" $tenure plan $mobile --split --work-limit 1
+expect 3 "stopped before" $tenure split $net --work-limit 1
+expect 3 "stopped" $tenure split $net --timeout 1ms
+for run in 1 2; do
+    $tenure plan $mobile --split --work-limit 60000 --json >limited$run.json 2>/dev/null || failed=1
+    $tenure split $mobile --work-limit 60000 --json >written$run.json 2>/dev/null || failed=1
+done
+cmp -s written1.json written2.json || { echo "FAILED: a limit of work gives two answers"; failed=1; }
+python3 - <<'P' || failed=1
+import json, sys
+one, two = (json.load(open(f"limited{run}.json"))["peak"] for run in (1, 2))
+if one != two:
+    sys.exit(f"FAILED: a limit of work gives {one} and {two} bytes")
+P
+# A change of layout between convolutions runs in parts as they do. The plan promises what a run takes.
+PYTHONPATH=$here python3 - <<'P' || failed=1
+from train_models import model, node, value, weights
+size = 64
+model("grouped.onnx",
+      [node("Conv", "x,w1", "a", pads=[1, 1, 1, 1]), node("Relu", "a", "b"),
+       node("Conv", "b,w2", "c", pads=[1, 1, 1, 1], group=4), node("Relu", "c", "d"),
+       node("Conv", "d,w3", "e", pads=[1, 1, 1, 1]), node("GlobalAveragePool", "e", "y")],
+      [value("x", [1, 3, size, size])], [value("y", [1, 8, 1, 1])],
+      [weights("w1", 32, 3, 3, 3), weights("w2", 32, 8, 3, 3), weights("w3", 8, 32, 3, 3)])
+P
+kernels=onednn
+$tenure plan grouped.onnx --kernels onednn >/dev/null 2>&1 || kernels=plain # a build without it
+$tenure plan grouped.onnx --split --kernels $kernels --json >promised.json || failed=1
+$tenure run grouped.onnx --split --json --poison >taken.json || failed=1
+$tenure plan grouped.onnx --kernels $kernels --json >grouped.json || failed=1
+python3 - <<'P' || failed=1
+import json, sys
+promised, taken, whole = (json.load(open(name + ".json")) for name in ("promised", "taken", "grouped"))
+if promised["peak"] != taken["planned_peak"] or promised["peak"] * 2 > whole["peak"]:
+    sys.exit(f"FAILED: {promised['peak']} promised, {taken['planned_peak']} taken, {whole['peak']} as it is")
+P
 # The curve: rising in bytes, falling in work, the last point as it is; drawn with its smallest plan, or with one for a capacity.
 $tenure plan $little --split --sweep 6 --json -o curve.json -o curve.csv -o curve.html -o curve.svg >points.json || failed=1
 python3 - <<'P' || failed=1

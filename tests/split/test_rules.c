@@ -4,6 +4,7 @@
 #include <tenure/split.h>
 
 #include "graph/split.h"
+#include "split/region.h"
 #include "whole.h"
 
 #define CASES 40u /* of each operator; another number as argument, and a seed */
@@ -468,6 +469,19 @@ static void make_gather(bench *at) {
     add_input(at, as_type(at, floats(at, "index", (uint32_t)draw(at, 0, 2), index), TN_INT64));
     add_int(at, "axis", draw(at, 0, 2));
 }
+/* From channels last to the order of the shape; y is in that. */
+static void make_reorder(bench *at) {
+    int64_t s[4] = {draw(at, 1, 3), draw(at, 1, 9), draw(at, 1, 7), draw(at, 1, 7)};
+    tn_tensor_spec spec = {.name = fresh(at, "x"),
+                           .dtype = TN_FLOAT32,
+                           .kind = TN_KIND_INPUT,
+                           .rank = 4,
+                           .shape = s,
+                           .format.order = TN_ORDER_NHWC};
+    tn_tensor_id id;
+    assert_int_equal(tn_graph_add_tensor(at->graph, &spec, &id, NULL), TN_OK);
+    add_input(at, id);
+}
 static void make_to_space(bench *at) {
     int64_t s[4] = {draw(at, 1, 3), 8, draw(at, 1, 4), draw(at, 1, 4)};
     add_input(at, floats(at, "x", 4, s));
@@ -544,6 +558,7 @@ static const split_subject subjects[] = {
     {"", "ConvInteger", make_conv_integer, 10},
     {"", "ConvTranspose", make_conv_transpose, 11},
     {"", "DepthToSpace", make_to_space, 13},
+    {"tenure", "Reorder", make_reorder, 1},
     {"", "DequantizeLinear", make_dequantize, 13},
     {"", "Div", make_pair, 14},
     {"", "Dropout", make_float, 13},
@@ -696,6 +711,35 @@ static void compare(const split_subject *subject, const tn_split_region *region,
     whole_release(&two);
 }
 
+/* What the search computes from the first answer is what the rule answers for any other part. */
+static void check_laws(bench *at, const split_subject *subject, tn_op_id id) {
+    const tn_op *op = tn_graph_op(at->graph, id);
+    const tn_tensor *y = tn_graph_tensor(at->graph, op->outputs[0]);
+    split_order order;
+    tn__arena arena;
+    tn__arena_init(&arena, NULL);
+    assert_int_equal(tn__split_order(at->graph, &arena, &order, NULL), TN_OK);
+    for (uint32_t k = 0; k < 64 && y->rank > 0; k++) {
+        uint32_t axis = (uint32_t)draw(at, 0, (int64_t)y->rank - 1);
+        uint32_t input = (uint32_t)draw(at, 0, (int64_t)op->input_count - 1);
+        int64_t first = draw(at, 0, y->shape[axis]), last = draw(at, 0, y->shape[axis] + 1);
+        tn__part asked = {axis, first, last}, known = asked;
+        tn__need right = {0}, need = {0};
+        bool answers = tn__op_split(at->graph, id, &asked, input, &right);
+        bool same = tn__split_ask(&order, id, &known, input, &need) == answers;
+        if (same && answers)
+            same =
+                need.axis == right.axis && need.before == right.before &&
+                need.after == right.after && need.extra == right.extra &&
+                (need.axis == TN_NONE || (need.first == right.first && need.last == right.last)) &&
+                known.first == asked.first && known.last == asked.last;
+        if (!same)
+            fail_msg("%s (seed %u): [%lld, %lld) of axis %u: another answer about input %u",
+                     subject->type, seed, (long long)first, (long long)last, axis, input);
+    }
+    tn__arena_release(&arena);
+}
+
 /* True: there was something to cut. */
 static bool try_case(bench *at, const split_subject *subject, uint32_t number) {
     tn_split_region region;
@@ -705,6 +749,7 @@ static bool try_case(bench *at, const split_subject *subject, uint32_t number) {
     at->random.state = seed + 7919 * (uint64_t)number;
     tn_op_id id = build(at, subject);
     if (id == TN_NONE) return false;
+    check_laws(at, subject, id);
     bool cut = choose(at, id, &region);
     if (cut) {
         tn_status status = tn_graph_split(at->graph, &region, 1, NULL, &split, &error);

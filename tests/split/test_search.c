@@ -137,6 +137,77 @@ static void less_memory_takes_no_less_work(void **state) {
     }
 }
 
+typedef struct listener {
+    uint32_t calls, stop_at; /* 0: never */
+} listener;
+
+static bool listen_to(void *self, const char *stage, uint64_t done, uint64_t total) {
+    listener *it = self;
+    (void)stage;
+    assert_true(done <= total);
+    return ++it->calls != it->stop_at;
+}
+
+static tn_status search_within(const tn_graph *graph, uint64_t work_limit, listener *it,
+                               tn_split_search **search) {
+    tn_split_options options = TN_SPLIT_OPTIONS_INIT;
+    tn_context context = TN_CONTEXT_INIT;
+    context.self = it;
+    context.progress = listen_to;
+    options.context = &context;
+    options.again = true;
+    options.work_limit = work_limit;
+    return tn_split_search_create(graph, &options, search, NULL);
+}
+
+/* A search with less work than it takes: an answer that is no better, or none. */
+static void limit_to(const tn_graph *graph, uint64_t limit, uint64_t least) {
+    listener unused = {0};
+    tn_split_search *search;
+    tn_split_choice choice;
+    tn_status status = search_within(graph, limit, &unused, &search);
+    if (status == TN_E_STOPPED) return;
+    assert_int_equal(status, TN_OK); /* the graph as it is, without some of the others */
+    assert_true(tn_split_work(search) <= limit);
+    assert_int_equal(tn_split_least(search, 0.5, &choice, NULL), TN_OK);
+    assert_true(choice.live_bytes >= least);
+    tn_split_choice_release(search, &choice);
+    tn_split_search_destroy(search);
+}
+
+/* A limit of work is never exceeded, and one that is never reached changes nothing. Once the caller
+ * stops the search, it is not asked again. */
+static void limits_end_the_search(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed < 8; seed++) {
+        tn_graph *graph = network(seed);
+        tn_split_search *search;
+        tn_split_choice one, two;
+        listener listens = {0};
+        assert_int_equal(search_within(graph, 0, &listens, &search), TN_OK);
+        uint64_t work = tn_split_work(search);
+        assert_true(work > 20 && listens.calls > tn_graph_op_count(graph));
+        assert_int_equal(tn_split_least(search, 0.5, &one, NULL), TN_OK);
+        uint64_t least = one.live_bytes;
+        tn_split_choice_release(search, &one);
+        tn_split_search_destroy(search);
+        assert_int_equal(search_within(graph, work, &listens, &search), TN_OK);
+        assert_true(tn_split_work(search) == work);
+        assert_int_equal(tn_split_least(search, 0.5, &two, NULL), TN_OK);
+        assert_true(two.live_bytes == least);
+        tn_split_choice_release(search, &two);
+        tn_split_search_destroy(search);
+        for (uint64_t part = 1; part < 8; part++) limit_to(graph, work * part / 8, least);
+        assert_int_equal(search_within(graph, 1, &listens, &search), TN_E_STOPPED);
+        for (uint32_t k = 1; k <= tn_graph_op_count(graph); k++) {
+            listens = (listener){.stop_at = k};
+            assert_int_equal(search_within(graph, 0, &listens, &search), TN_E_STOPPED);
+            assert_int_equal(listens.calls, k);
+        }
+        tn_graph_destroy(graph);
+    }
+}
+
 static uint64_t products_move(const tn_graph *graph) {
     uint64_t bytes = 0;
     for (tn_op_id id = 0; id < tn_graph_op_count(graph); id++)
@@ -215,6 +286,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(predictions_hold),
         cmocka_unit_test(less_memory_takes_no_less_work),
+        cmocka_unit_test(limits_end_the_search),
         cmocka_unit_test(weights_that_are_read_again_are_work),
         cmocka_unit_test(no_failing_allocation_does_harm),
     };

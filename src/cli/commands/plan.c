@@ -79,6 +79,7 @@ typedef struct plan_arguments {
     bool trains;
     const tn_hardware *device;
     uint64_t device_bytes; /* 0: no device was named */
+    double deadline;       /* of cli_clock, for --timeout; 0: none */
 } plan_arguments;
 
 static const struct argp_option plan_options[] = {
@@ -435,7 +436,8 @@ static tn_status plan_explain(const plan_arguments *arguments, tn_error *error) 
     const cli_explained of = {.input = &arguments->input,
                               .options = &arguments->options,
                               .training = arguments->input.training,
-                              .device = arguments->device};
+                              .device = arguments->device,
+                              .deadline = arguments->deadline};
     if (!arguments->explain) return TN_OK;
     if (!arguments->tags) return cli_explain_plan(&of, error);
     if (arguments->input.occupancy != NULL)
@@ -453,15 +455,18 @@ static const struct argp_child plan_children[] = {{&cli_input_argp, 0, "Reading 
 static const struct argp plan_parser = {plan_options,  plan_parse, "INPUT", plan_doc,
                                         plan_children, plan_help,  0};
 
-/* A time limit covers the plan without tiles and the search for tiles. */
+/* The limits cover the plan without tiles, the search for tiles and their plans together. */
 static tn_status plan_within(plan_arguments *arguments, tn_error *error) {
-    bool limited = arguments->input.split.asked && arguments->options.timeout_s > 0;
-    if (limited) cli_deadline(cli_clock() + arguments->options.timeout_s, "split");
-    tn_status status = cli_input_plan(&arguments->input, &arguments->options, error);
-    bool late = cli_is_late();
-    cli_deadline(0, NULL);
-    if (status == TN_OK && late && tn_setup_splits(arguments->input.setup) == NULL)
+    const tn_plan_options *options = &arguments->options;
+    if (options->timeout_s > 0) arguments->deadline = cli_clock() + options->timeout_s;
+    tn_status status = cli_input_plan(&arguments->input, options, error);
+    if (status != TN_OK || !arguments->input.split.asked ||
+        tn_setup_splits(arguments->input.setup) != NULL)
+        return status;
+    if (arguments->deadline > 0 && cli_clock() >= arguments->deadline)
         cli_note("the time limit was reached before tiles were found; this plan has none");
+    else if (options->work_limit > 0)
+        cli_note("no tiles were found within the work limit; this plan has none");
     return status;
 }
 

@@ -20,6 +20,8 @@ enum {
     SPLIT_FILE_HEAD,
     SPLIT_FILE_TARGET,
     SPLIT_FILE_KERNELS,
+    SPLIT_FILE_TIMEOUT,
+    SPLIT_FILE_WORK_LIMIT,
     SPLIT_FILE_JSON
 };
 
@@ -43,6 +45,10 @@ enum {
     X(SPLIT_FILE_KERNELS, "kernels", "reference|cmsis-nn|any",                                     \
       "for .tflite: kernels that determine the scratch memory: reference, cmsis-nn, or any for "   \
       "the larger of both (default: any)")                                                         \
+    X(SPLIT_FILE_TIMEOUT, "timeout", "TIME",                                                       \
+      "stop after this time (10s, 500ms, 2m) with the smallest model so far (default: no limit)")  \
+    X(SPLIT_FILE_WORK_LIMIT, "work-limit", "N",                                                    \
+      "stop after N units of work, with the same answer on every machine (default: no limit)")     \
     X(SPLIT_FILE_JSON, "json", NULL, "print one JSON object instead of the table")
 
 typedef struct split_file_arguments {
@@ -51,6 +57,7 @@ typedef struct split_file_arguments {
     cli_input sizes; /* of the model's inputs */
     cli_kernels kernels;
     bool json;
+    double timeout_s; /* 0: no limit */
 } split_file_arguments;
 
 static const struct argp_option split_file_options[] = {SPLIT_FILE_OPTIONS(CLI_OPTION){0}};
@@ -114,6 +121,12 @@ static error_t split_file_parse(int key, char *value, struct argp_state *state) 
     case SPLIT_FILE_KERNELS:
         arguments->kernels =
             (cli_kernels)CLI_CHOICE(state, "kernels", value, "reference", "cmsis-nn", "any");
+        return 0;
+    case SPLIT_FILE_TIMEOUT:
+        arguments->timeout_s = cli_duration(state, "timeout", value);
+        return 0;
+    case SPLIT_FILE_WORK_LIMIT:
+        arguments->options.work_limit = cli_number(state, "work-limit", value);
         return 0;
     case SPLIT_FILE_JSON:
         arguments->json = true;
@@ -242,9 +255,15 @@ static int split_file_run(int count, char **words) {
     cli_parse(&cli_command_split, count, words, &arguments);
     context.follow_links = cli_follows_links();
     cli_interrupt_ends_work();
+    if (arguments.timeout_s > 0) cli_deadline(cli_clock() + arguments.timeout_s, NULL);
     tn_status status =
         tn_split_file(arguments.input, arguments.output, &arguments.options, &report, &error);
     cli_progress_end();
+    if (status == TN_OK && cli_is_late())
+        cli_note("time was up: a longer search may find a smaller model");
+    else if (status == TN_OK && report.stopped)
+        cli_note("the work limit was reached: a longer search may find a smaller model");
+    cli_deadline(0, NULL);
     if (arguments.json && (status == TN_OK || status == TN_E_EXHAUSTED))
         split_file_print_json(&arguments, &report, status == TN_OK);
     if (status == TN_OK && !arguments.json) split_file_print(&arguments, &report);

@@ -389,6 +389,7 @@ static const tn_op_rule tenure_rules[] = {
      .inputs_min = 1,
      .inputs_max = 1,
      .outputs_max = 1,
+     .split = tn__split_first,
      .shape = tenure_shape_like,
      .view = tenure_view_reorder},
     {.type = "SparseConv",

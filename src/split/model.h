@@ -1,6 +1,6 @@
-/* estimate.h - what a graph needs and what a region of it would, without making the graph. */
-#ifndef TN_SPLIT_ESTIMATE_H
-#define TN_SPLIT_ESTIMATE_H
+/* model.h - what a graph as it is needs, place by place of its order. */
+#ifndef TN_SPLIT_MODEL_H
+#define TN_SPLIT_MODEL_H
 
 #include "split/region.h"
 
@@ -24,7 +24,10 @@ typedef struct split_model {
     const uint64_t *kept;    /* [operators of the graph] bytes for good, of each copy; NULL: none */
     uint64_t move_kept;      /* of what only moves elements */
     bool copies;      /* parts and joins are always copies, and TensorFlow Lite shares no memory */
-    uint64_t *across; /* [places] bytes that live from before a place to behind `across_last` */
+    uint64_t *behind; /* [places] bytes that live from before a place to behind it */
+    tn_tensor_id *roots;  /* tensors with memory of their own, by the place that makes them */
+    uint32_t *first_root; /* [places + 1] of each place, in `roots`; inputs are in none */
+    uint64_t *across;     /* [places] bytes that live from before a place to behind `across_last` */
     uint32_t across_last;
 } split_model;
 
@@ -32,24 +35,11 @@ typedef struct split_model {
 tn_status tn__split_model(const tn_graph *graph, const tn_split_options *options, tn__arena *arena,
                           split_model *model, tn_error *error);
 
-/* What a region costs and needs. */
-typedef struct split_price {
-    uint64_t peak;  /* live bytes at its worst step, with what lives across it */
-    uint64_t extra; /* flops beyond those of the whole operators */
-    uint64_t halo;  /* bytes that are kept for the next part */
-    uint64_t moved; /* bytes that are copied (parts, halos that are kept, results that are joined)
-                     * or read again */
-    uint64_t kept;  /* bytes for good, of the operators more */
-} split_price;
+/* Bytes of a tensor that take memory while the graph runs: none of those that are static. */
+uint64_t tn__split_bytes(const tn_tensor *tensor);
 
-/* Counts what lives across regions that end at a place: ask for those one after the other.
- * Cost: O(tensors + operators). */
-void tn__split_across(split_model *model, uint32_t last);
-/* Bytes that live throughout a region whatever its parts are: no number of parts needs less. */
-uint64_t tn__split_floor(const split_model *model, const split_region *region, uint32_t first,
-                         uint32_t last);
-/* After tn__split_ranges. Cost: O(operands x parts). */
-void tn__split_price(const split_model *model, const split_region *region, uint32_t first,
-                     uint32_t last, split_price *price);
+/* Counts what lives across regions that begin at a place from `first` on and end at `last`, in
+ * `across`. Cost: O(roots that are made in between). */
+void tn__split_across(split_model *model, uint32_t first, uint32_t last);
 
 #endif
