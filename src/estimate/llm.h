@@ -63,23 +63,23 @@ typedef enum tn__llm_size {
 /* Parts of a family. A file may switch some of them (tn__llm_flags). */
 /* clang-format off */
 #define TN__LLM_TRAIT_TABLE(X)                                                                     \
-    X(TEXT)           /* layers over tokens: all but the next three */                             \
+    X(TEXT)           /* layers over tokens: all families but T5, WHISPER and VIT */               \
     X(T5) X(WHISPER) X(VIT)                                                                        \
-    X(LEARNED)        /* a table of positions */                                                   \
-    X(TYPED)          /* and one of token types */                                                 \
-    X(POSITIONS_2)    /* two rows more than the field says */                                      \
-    X(GATED)          /* two matrices into the inner layer */                                      \
+    X(LEARNED)        /* has a table of positions */                                               \
+    X(TYPED)          /* has a table of token types */                                             \
+    X(POSITIONS_2)    /* the table of positions has two rows more than the field says */           \
+    X(GATED)          /* the inner layer has two input matrices */                                 \
     X(SHIFTED)        /* normalisations have a shift and a scale */                                \
-    X(NO_NORM)        /* or neither */                                                             \
-    X(UNTIED)         /* an output matrix of its own */                                            \
+    X(NO_NORM)        /* normalisations have neither shift nor scale */                            \
+    X(UNTIED)         /* the output matrix is not the embedding table */                           \
     X(QUERY_BIAS) X(OUTPUT_BIAS) X(INNER_BIAS) X(HEAD_BIAS)                                        \
     X(QUERY_NORM)     /* query and key are normalised head by head */                              \
-    X(WIDE_NORM)      /* or over all heads */                                                      \
-    X(FOUR_NORMS)     /* before and after each half of a layer */                                  \
-    X(ONE_NORM)       /* for both halves, which are parallel; or a layer is one half */            \
+    X(WIDE_NORM)      /* query and key are normalised over all heads */                            \
+    X(FOUR_NORMS)     /* a normalisation before and after each half of a layer */                  \
+    X(ONE_NORM)       /* one for both halves, which are parallel; or a layer is one half */        \
     X(EMBEDDING_NORM) X(NO_FINAL_NORM) X(POOLED)                                                   \
     X(PROJECTS)       /* embeddings may be narrower than layers */                                 \
-    X(NARROWED)       /* and are */                                                                \
+    X(NARROWED)       /* embeddings are narrower than layers */                                    \
     X(EXPERT)         /* a mixture of experts */                                                   \
     X(NARROW)         /* experts have a field for their width */                                   \
     X(SHARING)        /* shared experts: every token uses them */                                  \
@@ -87,25 +87,25 @@ typedef enum tn__llm_size {
     X(ROUTER_BIAS) X(EXPERT_BIAS)                                                                  \
     X(CORRECTED)      /* a correction for each expert */                                           \
     X(MLA)            /* keys and values are compressed */                                         \
-    X(LOW_QUERY)      /* queries, too */                                                           \
-    X(FULL_QUERY)     /* or not */                                                                 \
+    X(LOW_QUERY)      /* queries are compressed, too */                                            \
+    X(FULL_QUERY)     /* queries are not compressed */                                             \
     X(SINKS) X(WINDOW_SINKS)                                                                       \
-    X(WINDOWED)       /* a window where the file gives one */                                      \
-    X(WINDOW_ASKED)   /* only where a flag asks for it, from a certain layer on */                 \
-    X(FUSED)          /* query, key, value are one matrix: some rules of storage care */           \
-    X(ENCODER)        /* keeps no cache */                                                         \
+    X(WINDOWED)       /* attention has a window if the file gives one */                           \
+    X(WINDOW_ASKED)   /* a window only if a flag asks for it, from a certain layer on */           \
+    X(FUSED)          /* query, key, value are one matrix: some storage rules differ */            \
+    X(ENCODER)        /* has no cache */                                                           \
     X(PARALLEL)       /* halves of a layer may be parallel (falcon) */                             \
-    X(SEES)           /* a tower that looks at images */                                           \
-    X(QUERY_ALONE)    /* only queries, keys and values have a bias, whatever a flag says */        \
-    X(QUERY_ASKED)    /* or where a flag says so */                                                \
+    X(SEES)           /* has a tower for images */                                                 \
+    X(QUERY_ALONE)    /* only queries, keys and values have a bias, for any flag */                \
+    X(QUERY_ASKED)    /* only these have a bias, if a flag says so */                              \
     X(SINGLE)         /* one head of keys and values */                                            \
     X(OUTPUT_GATE)    /* queries are twice as wide: a gate of the output of attention */           \
     X(MTP)            /* layers that predict further tokens, with embeddings of their own */       \
-    X(MTP_BARE)       /* or without */                                                             \
+    X(MTP_BARE)       /* such layers without embeddings of their own */                            \
     /* layers that keep a state; llm_layers.c finds which */                                       \
     X(GDN) X(KDA) X(LIGHTNING) X(MAMBA) X(MAMBA2) X(CONV) X(RWKV)                                  \
     X(BOTH)           /* each layer has attention and a state */                                   \
-    X(PURE)           /* no attention at all */                                                    \
+    X(PURE)           /* layers have no attention */                                               \
     X(PARTS)          /* a layer is one part: a state, attention, an inner layer, experts */       \
     X(STATE_NORM) X(STATE_BIAS) X(STATE_NORMS)                                                     \
     X(GEMMA3N) X(GEMMA4) X(LLAMA4)
