@@ -144,7 +144,7 @@ typedef enum tn__llm_tower {
     TN__LLM_TOWER_LLAMA4,
     TN__LLM_TOWER_GEMMA4,
     TN__LLM_TOWER_INTERN,
-    TN__LLM_TOWER_OTHER /* there is one, but its parts are not known */
+    TN__LLM_TOWER_OTHER /* a tower with unknown parts */
 } tn__llm_tower;
 
 typedef struct tn__llm_family {
@@ -203,7 +203,7 @@ typedef struct tn__llm_reading {   /* the state of reading one file */
     uint64_t traits;
     uint64_t size[TN__LLM_SIZE_COUNT]; /* 0: not there */
     uint8_t kind[TN__LLM_LAYERS_MOST]; /* kind of each layer */
-    bool shares_keys;                  /* keys are values: no matrix of values (gemma4) */
+    bool shares_keys;                  /* keys serve as values: no matrix of values (gemma4) */
     bool scaled_width;                 /* lfm2: the width is two thirds, rounded up */
     bool double_width;                 /* gemma4: layers that borrow a cache are twice as wide */
     bool mixed;                        /* experts next to an inner layer (gemma4) */
@@ -224,7 +224,7 @@ typedef enum tn__llm_place { /* where matrices occur; X in the table of rows */
                              TN__LLM_INDEXED,
                              TN__LLM_DENSE, /* layers without experts */
                              TN__LLM_WIDER,
-                             TN__LLM_SPARSE, /* with them */
+                             TN__LLM_SPARSE, /* layers with experts */
                              TN__LLM_AHEAD,  /* layers that predict further tokens: in addition to
                                                 the parts of all layers */
                              TN__LLM_ENCODER,
@@ -255,7 +255,7 @@ bool tn__llm_mix_varies(const tn_llm_weight *weight); /* does it vary from layer
 /* TN__LLM_MIX_NONE: no such name. */
 #define TN__LLM_MIX_NONE UINT32_MAX
 uint32_t tn__llm_mix_find(const char *name);
-const char *tn__llm_mix_name(uint32_t mix); /* NULL: outside */
+const char *tn__llm_mix_name(uint32_t mix); /* NULL: no such mix */
 
 /* Fills in the run time's memory of an estimate that has weights, cache and workspace. */
 void tn__llm_runtime_add(const tn_llm *llm, const tn_llm_options *options, tn_llm_estimate *made);

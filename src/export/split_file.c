@@ -46,7 +46,7 @@ typedef struct file_state {
     uint64_t least; /* bytes of the smallest measured candidate */
     uint64_t apart; /* bytes of the whole model's arena that are not live tensors */
     uint32_t byte_flops, tried, refused;
-    tn_error refusal; /* the first */
+    tn_error refusal; /* of the first refused candidate */
     bool stopped;
     tn_error *error;
 } file_state;
@@ -81,7 +81,7 @@ static bool file_keeps(const file_state *state) {
     return state->source.kept != NULL && !state->asked->head;
 }
 
-/* Takes the choice. */
+/* Takes ownership of the choice. */
 static tn_status file_add(file_state *state, tn_split_choice *choice) {
     bool wanted = choice->count > 0 && !file_is_known(state, choice);
     if (wanted && !tn__reserve(&state->context, &state->candidates, &state->room, state->count + 1,
