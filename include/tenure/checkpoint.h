@@ -1,4 +1,4 @@
-/* checkpoint.h - what a training run left on disk: parameters, state, and where it stood.
+/* checkpoint.h - reads the checkpoint of a training run: parameters, optimizer state, and progress.
  *
  *     // ... run.ck: of tn_trainer_run (trainer.h); graph: of tn_graph_load
  *     if (tn_checkpoint_open("run.ck", NULL, &checkpoint, &error) ||
@@ -7,29 +7,30 @@
  *     const tn_kept *kept = tn_checkpoint_find(checkpoint, "conv1.weight");
  *     if (kept != NULL) memcpy(numbers, kept->bytes, kept->size);
  *
- * A file is the old checkpoint or the whole new one, whatever kills its writer; damage is found by
- * a hash. Its format:
+ * A file is either the old checkpoint or the complete new one, even if its writer is killed. A hash
+ * detects damage. The format:
  *
  *     "TENURECK" | version u32 | count u32 | tn_checkpoint_run | hash of all else u64
  *     for each tensor: length of its name u32, name, 0 u8, role u32, element type u32, rank u32,
- *                      extents i64[rank], bytes u64, contents
+ *                      extents i64[rank], bytes u64, data
  *
- * Ranks that keep parts of the state (tn_train_options.shard) write together: a part each, and the
- * file that names them, which is opened as any other. It cannot be copied by itself: the parts are
- * looked for beside it, and go when the run writes its next checkpoint. To keep one, stop the run
- * and copy it with them, or resume it on one rank, which writes one file. The formats:
+ * Ranks that shard the state (tn_train_options.shard) write one shard file each, and a main file
+ * with their names, which is opened like any other checkpoint. The shard files must be next to the
+ * main file, and they are removed when the run writes its next checkpoint. To keep such a
+ * checkpoint, stop the run and copy all files, or resume it on one rank, which writes a single
+ * file. The formats of main file and shard file:
  *
  *     "TENURESS" | version u32 | count u32 | tn_checkpoint_run | hash of all else u64
- *     for each part: length of its name u32, name ("run.ck.7.0-of-2"), 0 u8, its bytes u64, its
- *                    hash u64
+ *     for each shard: length of its name u32, name ("run.ck.7.0-of-2"), 0 u8, its bytes u64, its
+ *                     hash u64
  *
  *     "TENURESH" | version u32 | count u32 | tn_checkpoint_run | hash of all else u64
- *     for each stretch: number of the tensor u32; its name ... bytes, as above; where in its
- *                       contents the stretch begins u64, bytes u64, contents
+ *     for each section: number of the tensor u32; its name ... bytes, as above; start of the
+ *                       section in the tensor's data u64, bytes u64, data
  *
- * Numbers are little endian, as the machine has them.
+ * Numbers are little endian, as on the machine.
  * Units: bytes.
- * Threads: a checkpoint is only read once it is open, by any number.
+ * Threads: any number of threads may read an open checkpoint.
  */
 #ifndef TENURE_CHECKPOINT_H
 #define TENURE_CHECKPOINT_H
@@ -40,21 +41,21 @@
 extern "C" {
 #endif
 
-/* What must be the same for a run to go on as if it had not stopped, but for the step. */
+/* The settings of a run. All of them except `step` must be the same when it is resumed. */
 typedef struct tn_checkpoint_run {
     uint64_t step;  /* updates done */
-    uint64_t seed;  /* of the order of samples */
-    uint64_t batch; /* samples of a run */
+    uint64_t seed;  /* for the order of samples */
+    uint64_t batch; /* samples per run */
     uint64_t micro_batches;
-    uint64_t samples;                /* to train on; 0: they come from elsewhere */
+    uint64_t samples;                /* number of training samples; 0: not from a data set */
     uint32_t optimizer, dtype, loss; /* tn_optimizer, tn_dtype, tn_loss */
     uint32_t zero;
 } tn_checkpoint_run;
 
 typedef enum tn_role {
-    TN_ROLE_PARAMETER, /* that is trained */
+    TN_ROLE_PARAMETER, /* trained */
     TN_ROLE_STATISTIC, /* running mean or variance of a normalisation */
-    TN_ROLE_STATE      /* of the optimizer, or of what else goes on between steps */
+    TN_ROLE_STATE      /* of the optimizer, or other state between steps */
 } tn_role;
 
 typedef struct tn_kept { /* one tensor */
@@ -64,38 +65,43 @@ typedef struct tn_kept { /* one tensor */
     uint32_t rank;
     int64_t shape[TN_RANK_MAX]; /* outermost first */
     uint64_t size;              /* of `bytes` */
-    const uint8_t *bytes;       /* C order, little endian; aligned to nothing */
+    const uint8_t *bytes;       /* C order, little endian; not aligned */
 } tn_kept;
 
 typedef struct tn_checkpoint tn_checkpoint;
 
-/* Maps a file and looks at all of it. All that a checkpoint tells lives until it is closed.
+/* Opens (maps) a file and verifies all of it. Pointers that a checkpoint returns are valid until it
+ * is closed.
  *
- * context  NULL or outlives the checkpoint
- * Errors: E_IO, E_INVALID (damaged, cut short, not of this version, no regular file),
- * E_NO_MEMORY. */
+ * context     NULL, or must outlive the checkpoint
+ * checkpoint  out; close it with tn_checkpoint_close
+ * Errors: E_IO, E_INVALID (damaged, truncated, another version, not a regular file), E_NO_MEMORY.
+ */
 TN_API TN_CHECKED tn_status tn_checkpoint_open(const char *path, const tn_context *context,
                                                tn_checkpoint **checkpoint, tn_error *error);
-/* The same of a file in memory, which is not copied: it outlives the checkpoint. E_INVALID also of
- * one that names the parts of several ranks: those lie beside a path.
- * name  what messages call it; copied */
+/* Like tn_checkpoint_open, from memory that is not copied and must outlive the checkpoint.
+ * E_INVALID also for the main file of several ranks, because its shards are found by path.
+ * name  used in messages; copied */
 TN_API TN_CHECKED tn_status tn_checkpoint_read(const char *name, const void *bytes, size_t size,
                                                const tn_context *context,
                                                tn_checkpoint **checkpoint, tn_error *error);
 TN_API void tn_checkpoint_close(tn_checkpoint *checkpoint); /* NULL is fine */
 
+/* The settings and the tensors of a checkpoint; NULL for an index out of range. */
 TN_API const tn_checkpoint_run *tn_checkpoint_of_run(const tn_checkpoint *checkpoint);
 TN_API uint32_t tn_checkpoint_count(const tn_checkpoint *checkpoint);
 TN_API const tn_kept *tn_checkpoint_tensor(const tn_checkpoint *checkpoint, uint32_t index);
-/* The parameter or statistic of that name; NULL: it holds none. */
+/* The parameter or statistic with this name; NULL: not found. */
 TN_API const tn_kept *tn_checkpoint_find(const tn_checkpoint *checkpoint, const char *name);
 
-/* The model with the parameters that were trained, as tn_train_model makes it: those that a file
- * has as something else are parameters here, and whoever runs it is asked for their contents.
+/* Makes the model with the trained parameters, as tn_train_model does. Every trained tensor is a
+ * parameter there, even if the file has another kind; the caller provides its data when the model
+ * is run.
  *
- * graph  the model, as it was loaded; model: out, destroy with tn_graph_destroy
- * Errors: E_INVALID (of another model: a parameter or statistic is not in this one, or of another
- * shape), those of tn_train_model. */
+ * graph  the model as it was loaded
+ * model  out; destroy it with tn_graph_destroy
+ * Errors: E_INVALID (a checkpoint of another model: a parameter or statistic is missing there or
+ * has another shape), those of tn_train_model. */
 TN_API TN_CHECKED tn_status tn_checkpoint_model(const tn_checkpoint *checkpoint,
                                                 const tn_graph *graph, tn_graph **model,
                                                 tn_error *error);

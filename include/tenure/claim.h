@@ -1,5 +1,5 @@
-/* claim.h - a graph within a budget of bytes: the fastest way that was found, and what is claimed
- * of the others.
+/* claim.h - fits a graph into a budget of bytes: the fastest program that was found, and a claim
+ * for each set of techniques that was tried.
  *
  *     // ... graph: of tn_graph_load
  *     tn_fit_request request = TN_FIT_REQUEST_INIT;
@@ -9,20 +9,21 @@
  *     request.search = &search;
  *     tn_status status = tn_fit_graph(graph, &request, &answer, &error);
  *     if (status == TN_OK) printf("%llu bytes\n", (unsigned long long)answer.result.bytes);
- *     for (uint32_t i = 0; i < answer.hint_count; i++) // what else would fit
+ *     for (uint32_t i = 0; i < answer.hint_count; i++) // other ways to fit
  *         printf("%llu bytes\n", (unsigned long long)answer.hints[i].bytes);
  *     tn_fit_answer_release(&answer);
  *
- * Techniques are tried from those of least cost up: the plan as it is; what a program can do
- * (another order, recomputation, copies to the host, codecs: tn_fit); operators in parts, and both
- * together; at last weights that come from their file. A set of techniques that finds a program
- * within the budget sets the time that the next one has to beat; where the plan as it is fits, or
- * what was found takes hardly longer, no other set is tried. Each set leaves a claim. Where nothing
- * fits, what was not allowed is tried as well, and becomes a hint, with the bytes that a call finds
- * which allows it.
+ * Sets of techniques are tried in this order: the plan without changes; techniques within a program
+ * (reordering, recomputation, swapping, codecs: tn_fit); operators split into tiles, combined with
+ * the former; and weight streaming from the file. The last two are tried only while no program is
+ * found that takes at most 1 % longer than the unchanged plan, and they must beat the fastest
+ * program found so far. Each set leaves a claim. If nothing fits, reordering, recomputation, tiles
+ * and streaming are also tried where they were not allowed. Each one that helps becomes a hint,
+ * with the bytes that a call finds which allows it.
  *
- * Units: bytes; picoseconds (costs.h). Threads: a graph is only read; an answer belongs to one
- * thread.
+ * A set-up (tn_setup) is a compiled model.
+ * Units: bytes, picoseconds (costs.h).
+ * Threads: a graph is only read; an answer belongs to one thread.
  */
 #ifndef TENURE_CLAIM_H
 #define TENURE_CLAIM_H
@@ -33,37 +34,39 @@
 extern "C" {
 #endif
 
-/* What is allowed where nobody says: techniques that keep every bit of a result and need no
- * further information. */
+/* The default of `allow`: techniques that keep results the same bit by bit and need no further
+ * information. */
 #define TN_FIT_USUAL (TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SPLIT)
 
 typedef enum tn_claim_kind {
-    TN_CLAIM_FITS,       /* a program was found, of `bytes` and `time` */
-    TN_CLAIM_INFEASIBLE, /* proved: no program of these techniques fits */
-    TN_CLAIM_NOT_FOUND,  /* none was found; there may be one, of no less than `bytes_bound` */
-    TN_CLAIM_STOPPED,    /* a limit ended the search before it found one */
-    TN_CLAIM_NOT_TRIED,  /* `why` */
+    TN_CLAIM_FITS,       /* a program was found, with `bytes` and `time` */
+    TN_CLAIM_INFEASIBLE, /* proved: no program with these techniques fits */
+    TN_CLAIM_NOT_FOUND,  /* none was found; a program needs at least `bytes_bound` */
+    TN_CLAIM_STOPPED,    /* a limit ended the search before a program was found */
+    TN_CLAIM_NOT_TRIED,  /* `why` says the reason */
     TN_CLAIM_COUNT
 } tn_claim_kind;
 /* "fits", "infeasible", "not_found", "stopped", "not_tried". */
 TN_API const char *tn_claim_kind_name(tn_claim_kind kind);
 
-/* What is known of one set of techniques. */
+/* The claim about one set of techniques. */
 typedef struct tn_claim {
-    uint32_t techniques; /* TN_FIT_*; 0: the plan as it is */
+    uint32_t techniques; /* TN_FIT_*; 0: the plan without changes */
     tn_claim_kind kind;
-    uint64_t bytes; /* of the program; of those that do not fit the least found; 0: none was */
-    uint64_t time;  /* of the program; 0: not known */
-    uint64_t bytes_bound; /* proved of these techniques: none takes less; 0: nothing is */
-    const char *why;      /* static; "" but for NOT_TRIED */
+    uint64_t bytes;       /* of the program, or of the smallest found if none fits; 0: none found */
+    uint64_t time;        /* of the program; 0: not known */
+    uint64_t bytes_bound; /* proved: no program with these techniques needs less; 0: not proved */
+    const char *why;      /* the reason for NOT_TRIED, else ""; static */
 } tn_claim;
 
-/* One technique more, and what a call that allows it finds. */
+/* Techniques that would help if they were allowed, and the result of a call that allows them. */
 typedef struct tn_hint {
-    uint32_t techniques; /* TN_FIT_*, beside those that were allowed */
-    bool fits;           /* the budget that was asked for; else `bytes` is a budget that does */
+    uint32_t techniques; /* TN_FIT_*, in addition to the allowed ones */
+    /* whether `bytes` is within the budget; if not, `bytes` is a budget that can be met */
+    bool fits;
     uint64_t bytes;
-    double more_time; /* share of the plain plan's time, predicted; below 0: not known */
+    /* additional time as a share of the plain plan's time, predicted; below 0: not known */
+    double more_time;
 } tn_hint;
 
 #define TN_CLAIMS_MAX 8u
@@ -71,65 +74,68 @@ typedef struct tn_hint {
 
 typedef struct tn_fit_request {
     size_t struct_size;
-    const tn_setup_options *setup; /* how the graph is compiled; NULL: defaults. `fit`, `split`,
-                                    * `stream`, `costs` and `make_costs` are not read */
-    const tn_fit_options *search;  /* `budget`, rates, limits, and `allow`: TN_FIT_*, 0: USUAL and,
-                                    * with rates, SWAP. The limit of time is for all of the call.
-                                    * `fixed_bytes`, `memory`, `plan`, `zeros`, `live` are not read.
-                                    * With a `pass` of its own: that alone, and no parts unless they
-                                    * are allowed by name */
-    double storage_bytes_per_s;    /* of the file of weights, for STREAM; 0: 1e9 */
-    double storage_latency_s;      /* of one read */
-    bool timed; /* the time of the plan as it is is wanted, so costs are made even where it fits */
-    bool no_hints; /* nobody asks what else would fit */
-    /* Costs of a graph as it runs: called where there is need of them, for each graph that is
-     * tried. E_UNSUPPORTED: they are known of the graph without parts alone. NULL: measured where
-     * there are kernels, for some seconds; else modelled */
+    /* How the graph is compiled; NULL: defaults. `fit`, `split`, `stream`, `costs` and `make_costs`
+     * are not read. */
+    const tn_setup_options *setup;
+    /* Budget, rates, limits and `allow`: TN_FIT_*; 0: TN_FIT_USUAL and, with rates, SWAP. The time
+     * limit is for the whole call. `fixed_bytes`, `memory`, `plan`, `zeros` and `live` are not
+     * read. If `pass` is set, only that pass is used, and operators are split only if `allow`
+     * contains SPLIT. */
+    const tn_fit_options *search;
+    double storage_bytes_per_s; /* read speed of the weight file, for STREAM; 0: 1e9 */
+    double storage_latency_s;   /* latency of one read */
+    /* Predict the time of the unchanged plan, too. Costs are then computed even if it fits. */
+    bool timed;
+    bool no_hints; /* do not search for hints */
+    /* Returns the costs of a graph as it runs. Called on demand, for each graph that is tried.
+     * E_UNSUPPORTED: only the costs of the graph without tiles are known. NULL: costs are measured
+     * for some seconds if there are kernels, else modelled. */
     tn_status (*costs)(void *self, const tn_setup *setup, tn_costs **costs, tn_error *error);
-    /* Shares of zeros for codecs, as tn_fit_options.zeros, of the graph as it runs without parts;
-     * memory of the callee. NULL: not known */
+    /* Returns shares of zeros for codecs (tn_fit_options.zeros), for the graph as it runs without
+     * tiles. The callback owns the memory. NULL: not known. */
     tn_status (*zeros)(void *self, const tn_setup *setup, const float **zeros, tn_error *error);
-    /* The speed of the file of weights, asked for where it is needed; NULL: as given above */
+    /* Returns the read speed of the weight file. Called on demand; NULL: as given above. */
     tn_status (*storage)(void *self, double *bytes_per_s, tn_error *error);
-    void *self; /* of all three */
+    void *self; /* passed to the three callbacks */
 } tn_fit_request;
 #define TN_FIT_REQUEST_INIT TN_INIT(tn_fit_request, TN_SET(struct_size, sizeof(tn_fit_request)))
 
 typedef struct tn_fit_answer {
-    tn_setup *setup;       /* that keeps to the budget; NULL: none was found */
-    tn_setup *whole;       /* of the plan as it is */
-    tn_setup *least;       /* that takes fewest bytes of all that were found. All three are the
-                            * answer's, and one may stand for another */
-    tn_fit_result result;  /* of `setup`, else of `least`. What it points to is the set-up's: it is
-                            * not released by itself */
-    uint64_t fixed_bytes;  /* of its bytes, outside of the arena */
-    const tn_costs *costs; /* of the graph that it is of; NULL: none were needed */
-    const tn_costs *whole_costs;    /* of the graph of `whole`; NULL: none were needed */
-    uint32_t techniques;            /* of the set that found it; 0: the plan as it is */
-    uint32_t allowed;               /* TN_FIT_* */
-    uint64_t budget, host_budget;   /* as they were asked for */
-    tn_claim claims[TN_CLAIMS_MAX]; /* [claim_count] in the order of trying */
-    tn_hint hints[TN_HINTS_MAX];    /* [hint_count] where nothing fits */
+    tn_setup *setup; /* stays within the budget; NULL: none was found */
+    tn_setup *whole; /* of the plan without changes */
+    /* The set-up for the answer; if none was found, the smallest set-up of all tried. The answer
+     * owns all three set-ups, which may be the same one. */
+    tn_setup *least;
+    /* The result of `setup`, else of `least`. The set-up owns it; do not release it. */
+    tn_fit_result result;
+    uint64_t fixed_bytes;         /* bytes of the result outside the arena */
+    const tn_costs *costs;        /* costs of the graph of `result`; NULL: not needed */
+    const tn_costs *whole_costs;  /* costs of the graph of `whole`; NULL: not needed */
+    uint32_t techniques;          /* the set that found the program; 0: the plan without changes */
+    uint32_t allowed;             /* TN_FIT_* */
+    uint64_t budget, host_budget; /* as given in the request */
+    tn_claim claims[TN_CLAIMS_MAX]; /* [claim_count], in the order of trying */
+    tn_hint hints[TN_HINTS_MAX];    /* [hint_count], if nothing fits */
     uint32_t claim_count, hint_count;
-    double costs_seconds; /* that making costs took */
-    char detail[280];     /* what the last set that found nothing says of itself, or "" */
+    double costs_seconds; /* spent on computing costs */
+    char detail[280];     /* message of the last set that found no program, or "" */
     void *own;
 } tn_fit_answer;
 
-/* The fastest of the ways that were found to run the graph within the budget.
+/* Finds the fastest program that runs the graph within the budget.
  *
- * answer  out, to be released whatever is returned, behind engines on its set-ups
- * Errors: E_INFEASIBLE (proved of all that was allowed), E_EXHAUSTED (none was found): both with
- * the scope of the claim and the hints in words; E_STOPPED (a limit came before any), those of
- * tn_setup_create, of tn_fit, and of the calls of the request. */
+ * answer  out; must be released, also after an error, and after the engines on its set-ups
+ * Errors: E_INFEASIBLE (proved for everything that was allowed), E_EXHAUSTED (none was found); both
+ * messages contain the scope of the claim and the hints. E_STOPPED (a limit was reached before a
+ * program was found), and those of tn_setup_create, tn_fit and the callbacks of the request. */
 TN_API TN_CHECKED tn_status tn_fit_graph(const tn_graph *graph, const tn_fit_request *request,
                                          tn_fit_answer *answer, tn_error *error);
-TN_API void tn_fit_answer_release(tn_fit_answer *answer); /* zeroed is fine */
+TN_API void tn_fit_answer_release(tn_fit_answer *answer); /* a zeroed answer is fine */
 
-/* The words of techniques, as options and JSON have them: "order,recompute". */
+/* Writes techniques in the words of options and JSON: "order,recompute". */
 #define TN_TECHNIQUES_TEXT 64
 TN_API const char *tn_techniques_text(uint32_t techniques, char text[TN_TECHNIQUES_TEXT]);
-/* Techniques that no claim's set contains: allowed or not, they were not tried. */
+/* The techniques that were not tried, whether they were allowed or not. */
 TN_API uint32_t tn_fit_answer_not_tried(const tn_fit_answer *answer);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* costs.h - how long each operator takes: what time is planned with.
+/* costs.h - costs: the time that each operator takes, for planning.
  *
  *     tn_graph *graph;
  *     tn_costs *costs;
@@ -23,14 +23,15 @@
  *     tn_costs_destroy(costs);
  *     tn_graph_destroy(graph);
  *
- * Costs are of one graph: as it runs, behind every rewrite. They come from a model of a device,
- * from measuring on this machine (measure.h), from a file that either was written to, or from the
- * caller. What nobody has to run costs nothing: folded operators, and those whose outputs are views
- * of what they read; nor does an operator with blocks, beside those in them.
+ * Costs belong to one graph in the form in which it runs, after all rewrites. They come from a
+ * device model, from measurements on this machine (measure.h), from a file written by
+ * tn_costs_write, or from the caller. Operators that do not run cost nothing: folded operators, and
+ * operators with only views of their inputs as outputs. A control-flow operator costs nothing in
+ * addition to the operators in its blocks.
  *
- * Units: picoseconds, as integers, so that sums are the same in any order; or whatever a caller's
- * own numbers count.
- * Threads: costs are only read once they are made, by any number.
+ * Units: picoseconds, as integers, so that sums are the same in any order; or the unit of the
+ * caller's numbers.
+ * Threads: any number of threads may read costs.
  */
 #ifndef TENURE_COSTS_H
 #define TENURE_COSTS_H
@@ -43,79 +44,81 @@ extern "C" {
 
 typedef struct tn_costs tn_costs;
 
-#define TN_COSTS_PER_S UINT64_C(1000000000000) /* of the unit in a second */
-/* No operator costs more: some 20 hours. Of numbers that are given, in a file or by a caller, all
- * operators together cost no more, each once: so that sums do not overflow where each runs again a
+#define TN_COSTS_PER_S UINT64_C(1000000000000) /* units in a second */
+/* The largest cost of an operator: about 20 hours. For costs from a file or the caller it is also
+ * the largest sum over all operators, so that sums do not overflow even if each operator runs a
  * hundred times. */
 #define TN_COSTS_MOST (UINT64_C(1) << 56)
 
-/* A device by two rates: an operator takes as long as its arithmetic or its traffic, whichever is
- * longer (tn_op_cost); where no rule knows its arithmetic, its traffic. */
+/* A device model with two rates (roofline): an operator takes the time of its arithmetic or of its
+ * memory traffic, whichever is longer (tn_op_cost). If its arithmetic is not known, only the
+ * traffic counts. */
 typedef struct tn_costs_model {
     size_t struct_size;
-    const tn_context *context; /* NULL or outlives the costs */
-    double flops_per_s;        /* multiply-add = 2 */
-    double bytes_per_s;        /* of its memory */
+    const tn_context *context; /* NULL, or must outlive the costs */
+    double flops_per_s;        /* a multiply-add counts 2 */
+    double bytes_per_s;        /* memory bandwidth */
 } tn_costs_model;
 #define TN_COSTS_MODEL_INIT TN_INIT(tn_costs_model, TN_SET(struct_size, sizeof(tn_costs_model)))
 
-/* The graph, inferred, outlives the costs.
- * Errors: E_INVALID (a rate that is not above 0, no number or without end; a cost above
- * TN_COSTS_MOST, with its node), E_UNKNOWN (a size, with its node), E_NO_MEMORY.
+/* Computes costs from a device model. The graph must be inferred and must outlive the costs.
+ * Errors: E_INVALID (a rate that is not positive and finite; a cost above TN_COSTS_MOST, with its
+ * node), E_UNKNOWN (a size, with its node), E_NO_MEMORY.
  * Cost: O(operators + operands). Source: Williams, Waterman, Patterson, "Roofline" (2009). */
 TN_API TN_CHECKED tn_status tn_costs_create_model(const tn_graph *graph,
                                                   const tn_costs_model *model, tn_costs **costs,
                                                   tn_error *error);
 
-/* Numbers of the caller's own, of any unit; they are copied.
+/* Creates costs from the caller's numbers, in any unit; they are copied. The graph must outlive the
+ * costs.
  *
- * of     [operators] together at most TN_COSTS_MOST
- * again  [operators] of the repeat form (tn_costs_again_of); NULL: as `of`
- * count  operators of the graph, or E_INVALID
- * bytes_per_s  as tn_costs_bytes_per_s; 0: not known
- *
- * The graph outlives the costs. Errors: E_INVALID (a number, or the sum up to it, above
- * TN_COSTS_MOST, with its node; a rate that is negative, no number or without end), E_NO_MEMORY. */
+ * of           [operators], in total at most TN_COSTS_MOST
+ * again        [operators] costs of the repeated form (tn_costs_again_of); NULL: as `of`
+ * count        must be the number of operators of the graph
+ * bytes_per_s  as in tn_costs_bytes_per_s; 0: not known
+ * Errors: E_INVALID (a number, or the sum up to it, above TN_COSTS_MOST, with its node; a rate that
+ * is negative or not finite), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_costs_given(const tn_context *context, const tn_graph *graph,
                                            const uint64_t *of, const uint64_t *again,
                                            uint32_t count, double bytes_per_s, tn_costs **costs,
                                            tn_error *error);
 TN_API void tn_costs_destroy(tn_costs *costs); /* NULL is fine */
 
-/* Costs as a file (JSON, "tenure-costs"), for each operator by what it is: type, attributes,
- * shapes, element types. Of operators that are alike the larger one is written. "-": standard
- * output. Errors: E_IO, E_NO_MEMORY. Cost: O(operators + operands). */
+/* Writes costs to a JSON file ("tenure-costs"). An operator is identified by type, attributes,
+ * shapes and element types; the larger cost of identical operators is written. `path` "-" is
+ * standard output. Errors: E_IO, E_NO_MEMORY. Cost: O(operators + operands). */
 TN_API TN_CHECKED tn_status tn_costs_write(const tn_costs *costs, const char *path,
                                            tn_error *error);
-/* And read for a graph, which outlives them: every operator that runs must be there; more may be.
- * Errors: E_INVALID (bad JSON with the byte; a number that is none, negative or, as the sum of
- * those of the graph, above TN_COSTS_MOST; an operator that is there twice; the first operator that
- * is missing: costs of another model, batch or type), E_IO, E_UNSUPPORTED (a build without JSON),
- * E_NO_MEMORY. Cost: O(bytes + operators). */
+/* Reads costs for a graph, which must outlive them. The file must have every operator that runs; it
+ * may have more.
+ * Errors: E_INVALID (bad JSON, with the byte; a cost that is not a number, negative, or above
+ * TN_COSTS_MOST in total; a duplicate operator; a missing operator: the costs are for another
+ * model, batch or type), E_IO, E_UNSUPPORTED (a build without JSON), E_NO_MEMORY. Cost: O(bytes +
+ * operators). */
 TN_API TN_CHECKED tn_status tn_costs_read(const char *path, const tn_context *context,
                                           const tn_graph *graph, tn_costs **costs, tn_error *error);
-/* name  for messages */
+/* Like tn_costs_read, from memory; `name` is used in messages. */
 TN_API TN_CHECKED tn_status tn_costs_read_memory(const char *name, const void *bytes, size_t size,
                                                  const tn_context *context, const tn_graph *graph,
                                                  tn_costs **costs, tn_error *error);
 
 TN_API const tn_graph *tn_costs_graph(const tn_costs *costs);
-/* What an operator takes when it runs. */
+/* The cost of an operator. */
 TN_API uint64_t tn_costs_of(const tn_costs *costs, tn_op_id op);
-/* And when it runs once more. Where an operator writes into what it reads, another one stands in,
- * which computes the first output alone of what the first run found (normalisation of a batch by
- * the statistics there are): of such an operator that one's cost, of others the same. */
+/* The cost of a repeated run of an operator. An operator that writes into its inputs is repeated by
+ * another operator, which computes only the first output from the results of the first run (such as
+ * batch normalisation with the stored statistics). The cost of that one is returned; for other
+ * operators it is tn_costs_of. */
 TN_API uint64_t tn_costs_again_of(const tn_costs *costs, tn_op_id op);
-/* Both of all operators, [operators]; they live as long as the costs. */
+/* Both costs of all operators, [operators]; they live as long as the costs. */
 TN_API const uint64_t *tn_costs_list(const tn_costs *costs);
 TN_API const uint64_t *tn_costs_again_list(const tn_costs *costs);
-/* Bytes that a plain copy moves in a second (one byte read and one written count as one): what
- * encoding and decoding are reckoned with. 0: not known. */
+/* Bytes per second of a plain copy (one byte read and one written count as one), used for the time
+ * of encoding and decoding. 0: not known. */
 TN_API double tn_costs_bytes_per_s(const tn_costs *costs);
-/* That they were measured with; 0: of a model, or not known. */
+/* Number of threads used for the measurement; 0: from a model, or not known. */
 TN_API uint32_t tn_costs_threads(const tn_costs *costs);
-/* Of every operator that is not in a block that never runs, once; UINT64_MAX where that overflows.
- */
+/* The sum over all operators, except those in blocks that never run; UINT64_MAX if it overflows. */
 TN_API uint64_t tn_costs_total(const tn_costs *costs);
 
 #ifdef __cplusplus

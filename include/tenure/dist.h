@@ -1,24 +1,26 @@
-/* dist.h - several ranks that run one program, or one each: a world.
+/* dist.h - a world: several ranks that run one program together, or one program each.
  *
- *     // ... one_rank: what a rank does, with `world`; examples/several_ranks.c is the whole of it
+ *     // ... one_rank: the work of a rank, with `world`; complete: examples/several_ranks.c
  *     const tn_exchange *to = tn_world_exchange(world);
  *     if (to->reduce(to->self, 0, &mean, 1, TN_FLOAT32, TN_REDUCTION_MEAN, &error))
  *         return 2;
  *     // ... and on each process
  *     tn_world_options options = TN_WORLD_OPTIONS_INIT;
- *     options.ranks = 4; // threads of this process; under mpirun its processes
+ *     options.ranks = 4; // threads of this process, or processes of mpirun
  *     return tn_world_run(&options, one_rank, NULL, &error) == TN_OK ? 0 : 2;
  *
- * Ranks are threads of one process, or processes that `mpirun` started (Open MPI, loaded when it is
- * there). Both carry messages and nothing else: what is made of them stands once (collectives.c),
- * so results do not depend on the carrier. Sums are made in the order of a fixed tree over the
- * ranks, whatever arrives first and however large a message is: the same ranks give the same bits.
+ * Ranks are threads of one process, or processes that `mpirun` started (Open MPI, loaded if it is
+ * installed). Both transports only carry messages. The collectives are implemented once, on top of
+ * them (collectives.c), so results do not depend on the transport. Sums are computed in the order
+ * of a fixed tree over the ranks, independent of arrival order and message size: the same ranks
+ * give the same bits.
  *
- * Nobody waits for ever. A rank that fails tells the others why; one that gives no sign of life for
- * `silence_s`, or keeps another waiting for `patience_s`, ends the run. All ranks then end with the
- * same status and the name of that rank.
+ * No rank waits forever. A rank that fails reports the reason to the others. A rank that gives no
+ * sign of life for `silence_s`, or keeps another rank waiting for `patience_s`, ends the run. All
+ * ranks then end with the same status and the number of that rank.
  * Units: bytes, elements, seconds.
- * Threads: the exchange of a world may be called by several; the other calls by one at a time.
+ * Threads: several threads may call the exchange of a world; the other calls are for one thread at
+ * a time.
  */
 #ifndef TENURE_DIST_H
 #define TENURE_DIST_H
@@ -36,27 +38,27 @@ typedef struct tn_world tn_world;
 
 typedef struct tn_world_options {
     size_t struct_size;
-    const tn_context
-        *context;       /* NULL or outlives the world; its allocator is called by all ranks */
-    const char *driver; /* NULL: "mpi" where mpirun started this process, else "threads" */
-    uint32_t ranks;     /* that there are to be; 0: as many as mpirun has started, or 1 */
+    const tn_context *context; /* NULL, or must outlive the world. All ranks call its allocator. */
+    const char *driver; /* transport; NULL: "mpi" if mpirun started this process, else "threads" */
+    uint32_t ranks;     /* number of ranks; 0: as many as mpirun has started, or 1 */
     double silence_s;   /* 0 = 10 */
     double patience_s;  /* 0 = 600 */
-    /* NULL, or called when a run failed, on one rank alone and from any thread: tells people of it,
-     * and returns the exit status of the whole job. The process may end when it returns. */
+    /* Called when a run failed, on one rank only and from any thread. It reports the error to the
+     * user and returns the exit status of the whole job. The process may end when it returns. NULL:
+     * not called. */
     int (*tell)(void *self, tn_status status, const tn_error *error);
     void *self;
 } tn_world_options;
 #define TN_WORLD_OPTIONS_INIT                                                                      \
     TN_INIT(tn_world_options, TN_SET(struct_size, sizeof(tn_world_options)))
 
-/* Runs `rank` on every rank of a world and waits for all of them: called once per process, which is
- * all ranks (threads) or one of them (mpi).
+/* Runs `rank` on every rank of a world and waits for all of them. Call it once per process. A
+ * process is all ranks (threads) or one rank (mpi).
  *
- * Errors: that of the rank that failed first, with its number, on all ranks; E_UNKNOWN (driver),
- * E_INVALID (another number of ranks than was asked for), E_UNSUPPORTED (Open MPI is not there),
- * E_STOPPED (a rank is silent, or kept another waiting), E_CONFLICT (ranks that do not talk about
- * the same), E_NO_MEMORY. */
+ * Errors: on all ranks the error of the rank that failed first, with its number; E_UNKNOWN
+ * (driver), E_INVALID (the number of ranks differs from `ranks`), E_UNSUPPORTED (Open MPI is not
+ * installed), E_STOPPED (a rank is silent or kept another one waiting), E_CONFLICT (ranks
+ * communicate about different things), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_world_run(const tn_world_options *options,
                                          tn_status (*rank)(void *self, tn_world *world,
                                                            tn_error *error),
@@ -64,16 +66,17 @@ TN_API TN_CHECKED tn_status tn_world_run(const tn_world_options *options,
 
 TN_API uint32_t tn_world_rank(const tn_world *world);
 TN_API uint32_t tn_world_ranks(const tn_world *world);
-/* For tn_engine_options.exchange and for calls of one's own; lives as long as the world. */
+/* The exchange for tn_engine_options.exchange and for direct calls; it lives as long as the world.
+ */
 TN_API const tn_exchange *tn_world_exchange(tn_world *world);
 
-/* A group of these ranks, by which member is numbered: `group` is a number above 0 that has no
- * group yet. All members say the same; others need not know of it. It may be made while other
- * threads of the rank talk. Errors: E_INVALID, E_NO_MEMORY. */
+/* Defines a group of ranks; its members are numbered in the order of `ranks`. `group` is an unused
+ * number above 0. All members must define it alike; other ranks need not know it. Other threads of
+ * the rank may communicate meanwhile. Errors: E_INVALID, E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_world_group(tn_world *world, uint32_t group, const uint32_t *ranks,
                                            uint32_t count, tn_error *error);
 
-/* --- ranks as a grid ---------------------------------------------------------------------------
+/* --- ranks as a grid ---
  *
  *     // ... world: of a rank
  *     tn_grid grid;
@@ -83,94 +86,96 @@ TN_API TN_CHECKED tn_status tn_world_group(tn_world *world, uint32_t group, cons
  *     tn_place at = tn_grid_place(&grid, tn_world_rank(world));
  *     uint32_t group = tn_grid_group(&grid, TN_GRID_DATA, tn_world_rank(world)); // for a REDUCE
  *
- * Neighbours in number share a layer (tensor), then come those with other samples (data), then
- * other stages (pipeline): rank = (pipeline data_count + data) tensor_count + tensor. So those that
- * talk most are nearest, as in Megatron-LM. */
+ * Adjacent ranks share a layer (tensor); the next axis has other samples (data), the last other
+ * stages (pipeline): rank = (pipeline data_count + data) tensor_count + tensor. So the ranks that
+ * communicate most are nearest, as in Megatron-LM. */
 
 typedef enum tn_grid_axis {
-    TN_GRID_TENSOR,   /* parts of one layer, on the same samples */
+    TN_GRID_TENSOR,   /* shards of one layer, on the same samples */
     TN_GRID_DATA,     /* the same model on other samples */
     TN_GRID_PIPELINE, /* other layers */
     TN_GRID_AXES
 } tn_grid_axis;
 
-typedef struct tn_grid { /* how many ranks along each axis: all at least 1 */
+typedef struct tn_grid { /* number of ranks along each axis: at least 1 */
     uint32_t tensor, data, pipeline;
-    uint32_t interleave; /* pieces of the model that each stage has by turns; 1: one */
+    uint32_t interleave; /* groups of layers (model chunks) per stage; 1: not interleaved */
 } tn_grid;
 #define TN_GRID_INIT                                                                               \
     TN_INIT(tn_grid, TN_SET(tensor, 1) TN_SET(data, 1) TN_SET(pipeline, 1) TN_SET(interleave, 1))
 #define TN_GRID_MOST (UINT32_C(1) << 20) /* along an axis */
 
-/* "data=2,tensor=4,pipeline=2,interleave=2": each at most once, in any order; 1 where it is not
- * there. Errors: E_INVALID (another word, twice, no number from 1 to TN_GRID_MOST, 2^32 ranks and
- * more). */
+/* Parses "data=2,tensor=4,pipeline=2,interleave=2": each axis at most once, in any order; an axis
+ * that is not given is 1. Errors: E_INVALID (another word, an axis given twice, a number outside 1
+ * to TN_GRID_MOST, 2^32 ranks or more). */
 TN_API TN_CHECKED tn_status tn_grid_parse(const char *text, tn_grid *grid, tn_error *error);
+/* The number of ranks of a grid. */
 TN_API uint32_t tn_grid_ranks(const tn_grid *grid);
 
-typedef struct tn_place { /* where a rank is: which one along each axis, from 0 */
+typedef struct tn_place { /* the position of a rank along each axis, from 0 */
     uint32_t tensor, data, pipeline;
 } tn_place;
+/* The place of a rank, and the rank of a place. */
 TN_API tn_place tn_grid_place(const tn_grid *grid, uint32_t rank);
 TN_API uint32_t tn_grid_rank(const tn_grid *grid, tn_place place);
-/* The group of those along an axis that have all else in common with `rank`: its number differs
- * from that of every other group of the grid, so that programs of all ranks can be verified
- * together; 0, where these are all ranks. `axis` TN_GRID_AXES: a number behind all of them, from
- * which on others are free. */
+/* The number of the group of ranks that differ from `rank` only along `axis`; 0 if these are all
+ * ranks. Every group of the grid has its own number, so that the programs of all ranks can be
+ * verified together. For `axis` TN_GRID_AXES: the first number that the grid does not use. */
 TN_API uint32_t tn_grid_group(const tn_grid *grid, tn_grid_axis axis, uint32_t rank);
 
-/* Makes the three groups that this rank is in, members in their order along the axis; those of one
- * member as well. Errors: E_INVALID (the grid has another number of ranks than the world), those
- * of tn_world_group. */
+/* Defines the three groups of this rank, with members in their order along the axis, including
+ * groups of one member. Errors: E_INVALID (the grid and the world have different numbers of ranks),
+ * those of tn_world_group. */
 TN_API TN_CHECKED tn_status tn_world_grid(tn_world *world, const tn_grid *grid, tn_error *error);
 
-/* --- what all agree on ----------------------------------------------------------------------- */
+/* --- agreement of all ranks --- */
 
-/* All ranks come here, each with how it got on: TN_OK where all did; else the status and, in
- * `error`, the words of the lowest rank that did not, on all ranks. */
+/* A barrier that combines the status of all ranks; all ranks must call it. Returns TN_OK if `mine`
+ * is TN_OK on all ranks. Else it returns, on all ranks, the status and error message of the lowest
+ * rank with an error. */
 TN_API TN_CHECKED tn_status tn_world_agree(tn_world *world, tn_status mine, tn_error *error);
 
-typedef struct tn_world_same { /* what all ranks have to have in common */
+typedef struct tn_world_same { /* something that must be the same on all ranks */
     const char *what;          /* "the model"; static */
     uint64_t hash;
 } tn_world_same;
-/* All ranks come here with as many hashes of the same things. Errors, on all ranks alike:
- * E_CONFLICT (what differs, and the first rank that has another one than rank 0). */
+/* Compares hashes among all ranks; all must call it with the same number of hashes. Errors, on all
+ * ranks alike: E_CONFLICT (names the thing that differs, and the first rank that differs from rank
+ * 0). */
 TN_API TN_CHECKED tn_status tn_world_compare(tn_world *world, const tn_world_same *same,
                                              uint32_t count, tn_error *error);
 
-/* The same for a program that every rank is about to run, and its seed: version, graph, what is
- * said to others. Attributes "seed" of operators may differ. */
+/* Compares the program that every rank is about to run, and its seed: version, graph, communication
+ * with other ranks. Attributes "seed" of operators may differ. */
 TN_API TN_CHECKED tn_status tn_world_alike(tn_world *world, const tn_program *program,
                                            uint64_t seed, tn_error *error);
 
 /* --- time ------------------------------------------------------------------------------------ */
 
-/* Seconds to add to this rank's clock, so that it tells the time of rank 0's: all ranks come here.
- * Of machines whose clocks have nothing to do with each other it is right within half of the
- * shortest way there and back of several; 0 where that cannot tell it from none, as among processes
- * of one machine. Errors: those of the exchange, as of tn_world_run. Cost: 16 messages there and
- * back for each rank. */
+/* Computes the seconds to add to this rank's clock to get the clock of rank 0; all ranks must call
+ * it. For machines with unrelated clocks the error is at most half of the shortest of several round
+ * trips. The result is 0 if the difference is not distinguishable from 0, as among processes of one
+ * machine. Errors: those of the exchange, as for tn_world_run. Cost: 16 round trips per rank. */
 TN_API TN_CHECKED tn_status tn_world_clock(tn_world *world, double *shift_s, tn_error *error);
 
-typedef struct tn_world_rates { /* of calls of all ranks, as tn_simulate reckons with them */
+typedef struct tn_world_rates { /* of collective calls of all ranks, as in tn_simulate */
     double latency_s, bytes_per_s;
 } tn_world_rates;
-/* How fast a small and a large REDUCE of all ranks are now: the medians of a few on rank 0, for all
- * ranks alike. Nothing of one rank (0, 0: takes no time). Errors: E_NO_MEMORY, those of the
- * exchange.
- */
+/* Measures the speed of a small and a large REDUCE of all ranks: the medians of a few on rank 0,
+ * the same result on all ranks. With one rank nothing is measured (0, 0: calls take no time).
+ * Errors: E_NO_MEMORY, those of the exchange. */
 TN_API TN_CHECKED tn_status tn_world_measure_link(tn_world *world, tn_world_rates *rates,
                                                   tn_error *error);
 
 typedef struct tn_world_usage {
-    uint64_t messages, bytes; /* that this rank has sent so far */
-    uint64_t direct_bytes;    /* of these to one rank (SEND), as to another stage */
-    uint64_t scratch;         /* bytes of the host's memory for what arrives, beside the plan */
+    uint64_t messages, bytes; /* sent by this rank so far */
+    uint64_t direct_bytes;    /* part sent to one rank (SEND), for example to another stage */
+    uint64_t scratch;         /* host memory for incoming messages, outside the plan, in bytes */
 } tn_world_usage;
+/* The communication of this rank so far. */
 TN_API tn_world_usage tn_world_measure(tn_world *world);
 
-/* The registry, for lists. */
+/* The registry of transports (drivers), for lists. */
 TN_API uint32_t tn_world_driver_count(void);
 TN_API const char *tn_world_driver_name(uint32_t index);
 TN_API const char *tn_world_driver_summary(uint32_t index);
@@ -178,85 +183,89 @@ TN_API const char *tn_world_driver_summary(uint32_t index);
 /* --- programs of several ranks -----------------------------------------------------------------
  */
 
-/* Data parallel: every bucket of gradients (tn_train_options.bucket_bytes) becomes the mean of all
- * members of the group as soon as it is complete, on a stream of its own, and who reads it waits
- * for that. What only updates parameters by it is moved behind the next bucket, so that the bucket
- * has that time to travel. All ranks run the same program.
+/* Data parallelism. Every bucket of gradients (tn_train_options.bucket_bytes) is averaged over the
+ * members of the group as soon as it is complete, on a stream of its own. Instructions that read
+ * the bucket wait for that. Parameter updates are moved after the next bucket, so that
+ * communication overlaps with its computation. All ranks run the same program.
  *
- * program   outlives the new one's graph; left as it is
+ * program   not changed; must outlive the graph of the new program
+ * averaged  out
  * Errors: E_INVALID (no buckets), E_UNSUPPORTED (tensors that are kept encoded), those of
  * tn_program_from. */
 TN_API TN_CHECKED tn_status tn_program_average(const tn_program *program, uint32_t group,
                                                tn_program **averaged, tn_error *error);
 
-/* Data parallel where ranks divide more among them than samples; the program is of a step that was
- * made for that (tn_train_options.shard). Buckets are added up as above, but each member gets the
- * part that it updates (SCATTER), with TN_SHARD_GRADIENTS into memory of its own, so that the
- * bucket goes. Parameters that it has updated go to all (GATHER). With TN_SHARD_PARAMETERS they are
- * gathered before they are read, on a stream of their own, dropped behind their last reader and
- * gathered again for the next. How far ahead is bounded by memory: all that are there at once take
- * no more than what one instruction reads, and `ahead_bytes`. What is read again before so many
- * bytes of others stays. The ranks' programs differ by their parts alone. */
+/* Data parallelism with sharding (ZeRO). The program is of a step with tn_train_options.shard.
+ * Buckets are summed as above, but each member receives only the shard that it updates (SCATTER);
+ * with TN_SHARD_GRADIENTS it is stored separately, so that the bucket can be released. Updated
+ * parameters are sent to all members (GATHER). With TN_SHARD_PARAMETERS, parameters are gathered
+ * before they are read, on a stream of their own, dropped after the last reader, and gathered again
+ * for the next one. Memory limits how far ahead: the gathered parameters take at most the bytes
+ * that one instruction reads plus `ahead_bytes`. A parameter that is read again before that many
+ * bytes of other parameters is kept. The programs of the ranks differ only in their shards. */
 typedef struct tn_program_shard_options {
     size_t struct_size;
     tn_shard shard;
-    uint32_t group;        /* who takes part */
-    uint32_t gather_group; /* the same ranks by another number, so that parameters are gathered
-                            * beside buckets; `group`: in turn with them, on one stream */
-    uint64_t
-        ahead_bytes; /* of parameters that are gathered ahead of need; 0: as the largest shard */
+    uint32_t group; /* the members */
+    /* A second group with the same ranks, so that gathering parameters overlaps with reducing
+     * buckets. If it equals `group`, both share one stream. */
+    uint32_t gather_group;
+    /* of parameters to gather ahead; 0: those of the largest gathered shard */
+    uint64_t ahead_bytes;
 } tn_program_shard_options;
 #define TN_PROGRAM_SHARD_OPTIONS_INIT                                                              \
     TN_INIT(tn_program_shard_options, TN_SET(struct_size, sizeof(tn_program_shard_options)))
 
-/* Errors: those of tn_program_average; E_INVALID (a step that was made for another division),
- * E_UNSUPPORTED (with TN_SHARD_PARAMETERS: control flow, and programs that a budget has changed).
- */
+/* Errors: those of tn_program_average; E_INVALID (a step for another sharding), E_UNSUPPORTED (with
+ * TN_SHARD_PARAMETERS: control flow, and programs that a budget has changed). */
 TN_API TN_CHECKED tn_status tn_program_shard(const tn_program *program,
                                              const tn_program_shard_options *options,
                                              tn_program **sharded, tn_error *error);
 
-/* Tensor parallel: behind each operator whose result is to become one over ranks (a graph of
- * tn_train_options.tensor_ranks) the members of the group make it one, in the stream of that
- * operator. All ranks run programs of the same graph but for which part they are.
+/* Tensor parallelism. After each operator with partial results (a graph of
+ * tn_train_options.tensor_ranks), the members of the group combine the results, on the stream of
+ * that operator. The programs of the ranks differ only in their shards.
  *
- * program   outlives the new one's graph; left as it is
+ * program  not changed; must outlive the graph of the new program
+ * joined   out
  * Errors: E_UNSUPPORTED (tensors that are kept encoded), those of tn_program_from. */
 TN_API TN_CHECKED tn_status tn_program_join(const tn_program *program, uint32_t group,
                                             tn_program **joined, tn_error *error);
 
-/* Pipeline parallel: the program of one stage, of a step that has all micro-batches in one graph
- * (tn_train_options.pipeline_parts). Part p of the model belongs to stage p modulo their number, so
- * that with twice as many parts each stage has two of them by turns (interleaved). What a stage
- * makes and another reads is sent, on streams beside the computing, with the tensor's id as its
- * tag. A parameter that several stages read is kept, summed up and updated in each. Programs of all
- * stages are made and verified together (tn_programs_verify) before this one is handed out.
- * tn_program_average may follow, where a stage has several ranks. */
+/* Pipeline parallelism: makes the program of one stage from a step that has all micro-batches in
+ * one graph (tn_train_options.pipeline_parts). Chunk p of the model belongs to stage p modulo the
+ * number of stages; with twice as many chunks as stages each stage has two of them (interleaved).
+ * Tensors that another stage reads are sent on streams that overlap with computation, with the
+ * tensor's id as tag. A parameter that several stages read is kept, summed and updated in each of
+ * them. The programs of all stages are made and verified together (tn_programs_verify).
+ * tn_program_average can follow if a stage has several ranks. */
 typedef struct tn_program_pipeline_options {
     size_t struct_size;
-    const tn_stages *stages; /* of tn_training; read only by the call */
+    const tn_stages *stages; /* of tn_training; read only during the call */
     uint32_t stage_count, stage;
     tn_pipeline schedule;
-    const uint32_t *ranks; /* [stage_count] who they are; NULL: ranks 0, 1, ... */
-    /* Of a model that is cut, too (tn_train_options.tensor_ranks): how many have parts of each
-     * stage, and the group of those of this one, who make one what has to be as tn_program_join
-     * would have it; `ranks` are then those with the same part of the other stages. 0 and 1: each
-     * has all of its stage */
+    const uint32_t *ranks; /* [stage_count] ranks of the stages; NULL: ranks 0, 1, ... */
+    /* For a model that is also tensor parallel (tn_train_options.tensor_ranks): the number of ranks
+     * per stage, the index of this one, and the group of this stage's ranks, which combine partial
+     * results as in tn_program_join. `ranks` are then those with the same shard of the other
+     * stages. 0 and 1: one rank has the whole stage. */
     uint32_t tensor_ranks, tensor_rank, tensor_group;
-    /* What those of a stage have alike (tn_stages.alike) goes to the next one in parts, one from
-     * each of them, if their number divides it, and is put together there. With this each sends all
-     * of it: as many times the bytes between stages, and fewer within */
+    /* A tensor that all ranks of a stage have alike (tn_stages.alike) is sent to the next stage in
+     * sections, one from each rank, if their number divides it, and is assembled there. True: each
+     * rank sends all of it. This multiplies the bytes between stages by the number of ranks and
+     * saves communication within them. */
     bool whole_sends;
 } tn_program_pipeline_options;
 #define TN_PROGRAM_PIPELINE_OPTIONS_INIT                                                           \
     TN_INIT(tn_program_pipeline_options, TN_SET(struct_size, sizeof(tn_program_pipeline_options)))
 
-/* program   of the step's graph, rewritten or not, as tn_program_create makes it; outlives the new
- *           one's graph; left as it is
- * Errors: E_INVALID (stages that do not divide the parts, or with several pieces the
- * micro-batches), E_UNSUPPORTED (control flow; a program that a budget or recomputing has changed;
- * an operator that was put together across a cut and reads what another stage updates, named),
- * those of tn_programs_verify. Cost: O(stages x instructions). */
+/* program  of the step's graph, rewritten or not, as tn_program_create makes it; not changed; must
+ *          outlive the graph of the new program
+ * staged   out
+ * Errors: E_INVALID (the number of stages does not divide the chunks, or, when interleaved, the
+ * micro-batches), E_UNSUPPORTED (control flow; a program that a budget or recomputation has
+ * changed; a fused operator across a stage boundary that reads a tensor which another stage
+ * updates; it is named), those of tn_programs_verify. Cost: O(stages x instructions). */
 TN_API TN_CHECKED tn_status tn_program_pipeline(const tn_program *program,
                                                 const tn_program_pipeline_options *options,
                                                 tn_program **staged, tn_error *error);

@@ -1,5 +1,5 @@
-/* embedding.h - tables of rows that are larger than memory: the rows in use in a slab of a given
- * size, all of them in a file.
+/* embedding.h - embedding tables larger than memory: all rows are in a file, the rows in use are in
+ * a cache of a fixed size.
  *
  *     tn_embedding_table table = TN_EMBEDDING_TABLE_INIT;
  *     tn_embedding_options options = TN_EMBEDDING_OPTIONS_INIT;
@@ -10,7 +10,7 @@
  *     float sums[2 * 64];
  *     table.rows = 1000000;
  *     table.dim = 64;
- *     options.cache_bytes = 1 << 20; // of the 256 MB that the table has
+ *     options.cache_bytes = 1 << 20; // the table has 256 MB
  *     if (tn_embedding_create("users.rows", &table, NULL, &error) ||
  *         tn_embedding_open("users.rows", &options, &users, &error) ||
  *         tn_embedding_lookup(users, &batch, sums, &error))
@@ -18,21 +18,22 @@
  *     tn_embedding_close(users);
  *     remove("users.rows");
  *
- * A step of training: `begin` the next batch, which locks its rows and starts to read those that
- * are not there; then `sums`, `update` and `end` of the batch before it. Sums are computed when
- * they are asked for, so a batch begun early sees every update in between: results are, bit for
- * bit, those of a table that is wholly in memory.
+ * A training step begins the next batch, which locks its rows and starts to read the missing ones.
+ * Then it calls `sums`, `update` and `end` for the previous batch. Sums are computed when they are
+ * requested, so a batch that was begun early sees every update in between. Results are bit for bit
+ * those of a table that is entirely in memory.
  *
- * What is promised: `checkpoint` is all or nothing. Whatever ends the process, or the machine, the
- * next `open` finds the table as the last checkpoint left it, with the bytes that were given to it:
- * what was written since is undone by TABLE.journal. That holds for `close`, too.
+ * A checkpoint is all or nothing. If the process or the machine stops, the next `open` finds the
+ * table and the note of the last checkpoint; later changes are undone with TABLE.journal. Closing a
+ * table makes no checkpoint.
  *
- * Numbers: a sum adds rows in the order of the batch, in float32; of a row that stands in a batch
- * several times the gradients are added first, in that order, and then it is updated once.
+ * Numbers: a sum adds rows in the order of the batch, in float32. If a row occurs several times in
+ * a batch, its gradients are first added in that order, and then the row is updated once.
  *
+ * The cache is one block of memory (the slab); rows in it are residents.
  * Units: bytes, rows.
- * Threads: one thread at a time uses an open table; reading and writing go on beside it. One
- * process at a time has a table open for writing, or several for reading.
+ * Threads: one thread at a time uses an open table; reads and writes continue in the background. A
+ * table is open in one process for writing, or in several for reading.
  */
 #ifndef TENURE_EMBEDDING_H
 #define TENURE_EMBEDDING_H
@@ -46,15 +47,15 @@ extern "C" {
 
 #define TN_EMBEDDING_ROWS_MAX 4294967294u /* 2^32 - 2 */
 #define TN_EMBEDDING_DIM_MAX 65536u
-#define TN_EMBEDDING_OPEN_MAX 8u      /* batches that are open at once */
-#define TN_EMBEDDING_SAMPLE_MAX 4096u /* residents that `sampled` looks at */
+#define TN_EMBEDDING_OPEN_MAX 8u      /* batches open at the same time */
+#define TN_EMBEDDING_SAMPLE_MAX 4096u /* residents that the policy `sampled` compares */
 
-/* How rows are updated; what that keeps of each row stands beside it: X(name, text). */
+/* Update rules with the state that they keep per row: X(name, text). */
 /* clang-format off */
 #define TN_EMBEDDING_RULE_TABLE(X)                                                             \
-    X(SGD, "sgd")                     /* w -= rate g; nothing kept */                          \
+    X(SGD, "sgd")                     /* w -= rate g; no state */                              \
     X(ADAGRAD, "adagrad")             /* s += g g; w -= rate g / (sqrt(s) + epsilon) */        \
-    X(ROWWISE_ADAGRAD, "rowwise-adagrad") /* one s for the row: s += mean(g g) */
+    X(ROWWISE_ADAGRAD, "rowwise-adagrad") /* one s per row: s += mean(g g) */
 /* clang-format on */
 typedef enum tn_embedding_rule {
 #define TN_X(name, text) TN_EMBEDDING_##name,
@@ -67,19 +68,20 @@ TN_API const char *tn_embedding_rule_name(tn_embedding_rule rule);
 typedef struct tn_embedding_table {
     size_t struct_size;     /* sizeof(tn_embedding_table) */
     uint64_t rows;          /* from 1 to TN_EMBEDDING_ROWS_MAX */
-    uint32_t dim;           /* numbers of a row, from 1 to TN_EMBEDDING_DIM_MAX */
-    tn_dtype type;          /* of them: float32 (0 means that), float16 or bfloat16 */
-    tn_embedding_rule rule; /* state is float32 */
-    uint64_t seed;          /* of the first values */
-    double scale;           /* which lie evenly in [-scale, scale]; 0: all are 0 */
+    uint32_t dim;           /* numbers per row, from 1 to TN_EMBEDDING_DIM_MAX */
+    tn_dtype type;          /* float32 (also for 0), float16 or bfloat16 */
+    tn_embedding_rule rule; /* its state is float32 */
+    uint64_t seed;          /* for the initial values */
+    double scale;           /* initial values are uniform in [-scale, scale]; 0: all are 0 */
 } tn_embedding_table;
 #define TN_EMBEDDING_TABLE_INIT                                                                    \
     TN_INIT(tn_embedding_table, TN_SET(struct_size, sizeof(tn_embedding_table)))
 
-/* Makes a table. The file takes no room on the disk but for its first page: a row takes its place
- * when it is first updated, and until then has values that are made of `seed` and its number.
+/* Creates a table. The file needs no disk space except its first page: a row is stored when it is
+ * first updated. Until then its values are computed from `seed` and its number.
  *
- * Errors: E_INVALID (shape, type), E_IO (there is such a file, or one of another run beside it). */
+ * Errors: E_INVALID (shape, type), E_IO (the file exists, or TABLE.checkpoint or TABLE.journal
+ * exists). */
 TN_API TN_CHECKED tn_status tn_embedding_create(const char *path, const tn_embedding_table *table,
                                                 const tn_context *context, tn_error *error);
 
@@ -89,48 +91,50 @@ typedef struct tn_embedding tn_embedding;
 
 typedef struct tn_embedding_options {
     size_t struct_size;        /* sizeof(tn_embedding_options) */
-    const tn_context *context; /* NULL or outlives the table */
-    /* Bytes of the one block that holds everything that grows with rows or batches: rows, their
-     * index, what the policy knows of them, open batches, queues of reading and writing, the
-     * journal's buffer. Memory beside it: the paths of the three files; while a checkpoint is made
-     * or its note is read, that note; stacks of threads, the kernel's queues, and its cache of the
-     * file, which it takes back when it needs memory. */
+    const tn_context *context; /* NULL, or must outlive the table */
+    /* Size of the one block that holds everything that grows with rows or batches: rows, their
+     * index, the state of the policy, open batches, queues of reads and writes, the buffer of the
+     * journal. Other memory: the paths of the three files; the note while a checkpoint is written
+     * or read; thread stacks; queues of the kernel and its page cache of the file, which it
+     * reclaims when it needs memory. */
     uint64_t cache_bytes;
-    const char *policy;  /* who goes; NULL: "lfu" */
-    const char *reader;  /* "uring", "threads", "plain" (waits at once); NULL: the first there is */
-    uint32_t threads;    /* of "threads"; 0: 4, more than 64: 64 */
-    uint32_t batch_rows; /* row numbers of a batch at most; 0: what an eighth of the slab has room
-                          * for, at most 65,536 */
-    uint32_t batch_count; /* open at once, up to TN_EMBEDDING_OPEN_MAX; 0: 2 */
-    uint32_t sample;      /* residents that `sampled` looks at; 0: 16 */
-    uint64_t seed;        /* of those that it draws */
+    const char *policy; /* eviction policy; NULL: "lfu" */
+    /* "uring", "threads", or "plain" (reads synchronously); NULL: the first that is available. */
+    const char *reader;
+    uint32_t threads; /* for "threads": 0 means 4; at most 64 are used */
+    /* Most row numbers in a batch; 0: as many as an eighth of the cache can hold, at most 65,536.
+     */
+    uint32_t batch_rows;
+    uint32_t batch_count; /* most open batches, up to TN_EMBEDDING_OPEN_MAX; 0: 2 */
+    uint32_t sample;      /* residents that `sampled` compares; 0: 16 */
+    uint64_t seed;        /* for the samples */
     bool read_only;
-    /* Leaves it to the kernel when what was written reaches the disk: the end of the process is
-     * survived, the end of the machine is not. */
+    /* Leave it to the kernel when writes reach the disk. The table then survives the end of the
+     * process, but not of the machine. */
     bool unsynced;
 } tn_embedding_options;
 #define TN_EMBEDDING_OPTIONS_INIT                                                                  \
     TN_INIT(tn_embedding_options, TN_SET(struct_size, sizeof(tn_embedding_options)))
 
-/* Opens a table; what was written after its last checkpoint is undone first.
+/* Opens a table. Changes after its last checkpoint are undone first.
  *
- * Errors: E_IO (a file that cannot be opened, read, or is in use), E_INVALID (no table; cut short;
- * damaged, with the byte; too few cache_bytes, with the least that would do), E_UNKNOWN (policy,
- * reader), E_UNSUPPORTED (a policy that knows the future; a reader that is not there; read_only and
- * something is to be undone), E_NO_MEMORY.
- * Cost: what is undone is read and written once. */
+ * Errors: E_IO (a file that cannot be opened or read, or is in use), E_INVALID (not a table;
+ * truncated; damaged, with the byte; cache_bytes too small, with the least that suffices),
+ * E_UNKNOWN (policy, reader), E_UNSUPPORTED (a policy that needs to know the future; a reader that
+ * is not available; read_only with changes to undo), E_NO_MEMORY.
+ * Cost: changes to undo are read and written once. */
 TN_API TN_CHECKED tn_status tn_embedding_open(const char *path, const tn_embedding_options *options,
                                               tn_embedding **embedding, tn_error *error);
-/* NULL is fine. What was not checkpointed is undone when the table is opened next. */
+/* Closes a table; NULL is fine. Changes after the last checkpoint are undone by the next open. */
 TN_API void tn_embedding_close(tn_embedding *embedding);
 
-/* The bytes of cache that hold `rows` rows of such a table at once.
+/* Computes the cache_bytes that hold `rows` rows of a table at once.
  * Errors: those of the shape and of the options; more rows than the table has. */
 TN_API TN_CHECKED tn_status tn_embedding_bytes(const tn_embedding_table *table,
                                                const tn_embedding_options *options, uint32_t rows,
                                                uint64_t *bytes, tn_error *error);
 
-/* How many rows a cache of options.cache_bytes has room for; 0: not one.
+/* Computes the number of rows that a cache of options.cache_bytes holds; 0: not one.
  * Errors: those of the shape and of the options. */
 TN_API TN_CHECKED tn_status tn_embedding_room(const tn_embedding_table *table,
                                               const tn_embedding_options *options, uint32_t *rows,
@@ -141,83 +145,98 @@ TN_API TN_CHECKED tn_status tn_embedding_room(const tn_embedding_table *table,
 typedef struct tn_embedding_batch {
     const uint32_t *rows; /* [row_count] */
     uint32_t row_count;
-    /* [bag_count]: where in `rows` each bag begins; from 0, and none before the last. The last one
-     * ends with `rows`; a bag may be empty. NULL: each row is a bag, and bag_count is row_count. */
+    /* [bag_count]: index in `rows` of the start of each bag, starting with 0 and not decreasing.
+     * The last bag ends with `rows`; a bag may be empty. NULL: each row is a bag, and bag_count is
+     * row_count. */
     const uint32_t *bags;
     uint32_t bag_count;
-    const float *weights; /* [row_count]: of each row in its sum; NULL: 1 */
-    bool mean;            /* sums are divided by the rows of their bag (0 of an empty one) */
+    const float *weights; /* [row_count], factor of each row in its sum; NULL: 1 */
+    bool mean; /* divide each sum by the number of rows in its bag (0 for an empty bag) */
 } tn_embedding_batch;
 
 typedef struct tn_embedding_step {
-    float rate, epsilon; /* epsilon: of adagrad */
+    float rate, epsilon; /* learning rate; epsilon of adagrad */
 } tn_embedding_step;
 
-/* Locks the rows of a batch in the slab and starts to read those that are not there. The batch's
- * arrays must stay until `end`. ticket: names the batch until then.
+/* Locks the rows of a batch in the cache and starts to read the missing ones. The arrays of the
+ * batch must stay valid until `end`.
  *
- * Errors: E_INVALID (a row that the table does not have, bags that fall, too many rows, too many
- * open batches), E_EXHAUSTED (more different rows than the slab has room for beside those that are
- * locked; the message tells the bytes that would do), E_IO (rows that had to be written back). On
- * failure nothing is locked.
- * Cost: O(row_count), no memory. */
+ * ticket  out, identifies the batch until `end`
+ *
+ * Errors: E_INVALID (a row that the table does not have, decreasing bags, too many rows, too many
+ * open batches), E_EXHAUSTED (more different rows than the cache can hold in addition to the locked
+ * ones; the message states a sufficient number of bytes), E_IO (writing back rows). On failure
+ * nothing is locked.
+ * Cost: O(row_count), allocates nothing. */
 TN_API TN_CHECKED tn_status tn_embedding_begin(tn_embedding *embedding,
                                                const tn_embedding_batch *batch, uint32_t *ticket,
                                                tn_error *error);
-/* sums  [bag_count x dim]. Waits for the rows. Errors: E_INVALID (ticket), E_IO (with the byte). */
+/* Waits for the rows and computes the sums.
+ *
+ * sums  out, [bag_count x dim]
+ * Errors: E_INVALID (ticket), E_IO (with the byte). */
 TN_API TN_CHECKED tn_status tn_embedding_sums(tn_embedding *embedding, uint32_t ticket, float *sums,
                                               tn_error *error);
-/* Updates the rows by the table's rule: gradients [bag_count x dim] are those of the sums.
- * Errors: as `sums`; E_UNSUPPORTED (read_only). When the journal cannot be written, the table
- * answers every later call with that error: open it again, at the last checkpoint. */
+/* Updates the rows by the table's rule.
+ *
+ * gradients  [bag_count x dim], of the sums
+ * Errors: those of tn_embedding_sums; E_UNSUPPORTED (read_only). If the journal cannot be written,
+ * every later call fails with this error; close and open the table to continue from the last
+ * checkpoint. */
 TN_API TN_CHECKED tn_status tn_embedding_update(tn_embedding *embedding, uint32_t ticket,
                                                 const float *gradients,
                                                 const tn_embedding_step *step, tn_error *error);
-/* Writes rows: values [row_count x dim], rounded to the table's type; of a row that is there
- * several times the last counts. What the rule keeps becomes 0. Errors: as `update`. */
+/* Writes rows and sets their state to 0.
+ *
+ * values  [row_count x dim], rounded to the table's type; the last one counts for a repeated row
+ * Errors: those of tn_embedding_update. */
 TN_API TN_CHECKED tn_status tn_embedding_put(tn_embedding *embedding, uint32_t ticket,
                                              const float *values, tn_error *error);
-/* Waits for what is still being read, and unlocks the rows. Errors: E_INVALID (ticket). */
+/* Waits for pending reads and unlocks the rows. Errors: E_INVALID (ticket). */
 TN_API TN_CHECKED tn_status tn_embedding_end(tn_embedding *embedding, uint32_t ticket,
                                              tn_error *error);
-/* begin, sums and end. */
+/* tn_embedding_begin, _sums and _end in one call. */
 TN_API TN_CHECKED tn_status tn_embedding_lookup(tn_embedding *embedding,
                                                 const tn_embedding_batch *batch, float *sums,
                                                 tn_error *error);
 
 /* --- checkpoints -------------------------------------------------------------------------- */
 
-/* Writes all that has changed, and makes it, with `note` [size] (what else the run needs: the step,
- * other weights), what the next `open` finds. Either all of it or none. Batches may be open.
+/* Writes all changes and makes them, together with `note`, the state that the next open finds. It
+ * succeeds completely or changes nothing. Batches may be open.
  *
- * Errors: E_IO; E_UNSUPPORTED (read_only). When the table itself cannot be written, as `update`. */
+ * note  [size] bytes of other state that the run needs: the step, other weights
+ * Errors: E_IO; E_UNSUPPORTED (read_only). If the table itself cannot be written, later calls fail
+ * as after tn_embedding_update. */
 TN_API TN_CHECKED tn_status tn_embedding_checkpoint(tn_embedding *embedding, const void *note,
                                                     size_t size, tn_error *error);
-/* The note of the last checkpoint: its size, and its bytes where they fit `room`. Size 0: none.
- * Errors: E_IO, E_INVALID (damaged; larger than room: only where bytes is not NULL). */
+/* Returns the note of the last checkpoint: its size (0: no note), and its bytes if `bytes` is not
+ * NULL.
+ * Errors: E_IO, E_INVALID (damaged; with `bytes`, larger than `room`). */
 TN_API TN_CHECKED tn_status tn_embedding_note(const tn_embedding *embedding, void *bytes,
                                               size_t room, size_t *size, tn_error *error);
 
-/* --- what there is ------------------------------------------------------------------------ */
+/* --- statistics --- */
 
 typedef struct tn_embedding_facts {
     tn_embedding_table table;
     const char *policy, *reader;
-    uint64_t cache_bytes;          /* as given */
-    uint64_t row_bytes;            /* of a row with its state, in the file and in the slab */
-    uint32_t slots;                /* rows that the slab has room for */
-    uint32_t batch_rows;           /* of a batch, at most */
-    uint32_t resident;             /* rows that are there */
-    uint64_t checkpoints;          /* of the table, ever */
-    uint64_t undone;               /* changes taken back when it was opened */
-    uint64_t lookups, lookup_hits; /* row numbers of batches; those that were there at `begin` */
+    uint64_t cache_bytes;          /* as given in the options */
+    uint64_t row_bytes;            /* of a row with its state, in the file and in the cache */
+    uint32_t slots;                /* rows that the cache can hold */
+    uint32_t batch_rows;           /* most row numbers in a batch */
+    uint32_t resident;             /* rows in the cache */
+    uint64_t checkpoints;          /* of the table since its creation */
+    uint64_t undone;               /* changes undone when it was opened */
+    uint64_t lookups, lookup_hits; /* row numbers in batches; those in the cache at `begin` */
     uint64_t distinct, hits;       /* the same, each row of a batch counted once */
-    uint64_t written;              /* rows that were written back */
-    double waited_s;               /* for rows that were being read or written */
+    uint64_t written;              /* rows written back */
+    double waited_s;               /* time waited for reads and writes, in seconds */
 } tn_embedding_facts;
+/* The description and the counters of an open table. */
 TN_API void tn_embedding_tell(const tn_embedding *embedding, tn_embedding_facts *facts);
 
-/* Names and one-line summaries of the policies, for lists and --help. */
+/* Names, one-line summaries and sources of the policies, for lists and help texts. */
 TN_API uint32_t tn_embedding_policy_count(void);
 TN_API const char *tn_embedding_policy_name(uint32_t index);
 TN_API const char *tn_embedding_policy_summary(uint32_t index);
@@ -227,19 +246,20 @@ TN_API const char *tn_embedding_policy_source(uint32_t index);
 
 typedef struct tn_embedding_trace tn_embedding_trace;
 
-/* Reads row numbers, one on a line; empty lines and those that begin with # are skipped.
+/* Reads row numbers, one per line. Empty lines and lines that begin with # are skipped.
  * Errors: E_IO, E_INVALID (with the line), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_embedding_trace_load(const char *path, const tn_context *context,
                                                     tn_embedding_trace **trace, tn_error *error);
 
 typedef struct tn_embedding_zipf {
-    double exponent; /* from 0 (all rows alike) to 10: row of rank k is drawn as k^-exponent */
-    uint64_t rows;   /* ranks are spread over the rows */
+    /* From 0 (uniform) to 10: the row of rank k has a probability proportional to k^-exponent. */
+    double exponent;
+    uint64_t rows; /* number of rows; ranks are scattered over them */
     uint64_t lookups;
     uint64_t seed;
 } tn_embedding_zipf;
-/* Draws lookups. Errors: E_INVALID, E_NO_MEMORY. Source: Hormann, Derflinger: rejection-inversion,
- * 1996. */
+/* Draws lookups from a Zipf distribution. Errors: E_INVALID, E_NO_MEMORY.
+ * Source: Hormann, Derflinger: rejection-inversion, 1996. */
 TN_API TN_CHECKED tn_status tn_embedding_trace_zipf(const tn_embedding_zipf *zipf,
                                                     const tn_context *context,
                                                     tn_embedding_trace **trace, tn_error *error);
@@ -249,11 +269,11 @@ TN_API const uint32_t *tn_embedding_trace_rows(const tn_embedding_trace *trace, 
 
 typedef struct tn_embedding_replay_options {
     size_t struct_size;        /* sizeof(tn_embedding_replay_options) */
-    const tn_context *context; /* of the memory that this takes, and of progress */
-    const char *policy;        /* of all that there are; NULL: "lfu" */
-    uint32_t slots;            /* rows that there is room for */
+    const tn_context *context; /* for the memory of the replay, and for progress */
+    const char *policy;        /* any policy, including those that know the future; NULL: "lfu" */
+    uint32_t slots;            /* rows that the cache can hold */
     uint32_t batch;            /* lookups that lock their rows together; 0: 1 */
-    uint32_t sample;           /* of `sampled`; 0: 16 */
+    uint32_t sample;           /* for `sampled`; 0: 16 */
     uint64_t seed;
 } tn_embedding_replay_options;
 #define TN_EMBEDDING_REPLAY_OPTIONS_INIT                                                           \
@@ -262,16 +282,16 @@ typedef struct tn_embedding_replay_options {
 typedef struct tn_embedding_replayed {
     uint64_t lookups, lookup_hits; /* as in tn_embedding_facts */
     uint64_t distinct, hits;
-    /* Distinct rows of the run, which nobody hits the first time; of policies that see the future,
-     * else 0. */
+    /* For policies that know the future: distinct rows of the run, which always miss once. Else 0.
+     */
     uint64_t cold;
 } tn_embedding_replayed;
 
-/* What a policy would hit in a recorded run, without a table.
+/* Simulates the hits of a policy for recorded lookups, without a table.
  *
  * Errors: E_UNKNOWN (policy), E_INVALID (no slots), E_EXHAUSTED (a batch has more different rows
  * than slots), E_STOPPED, E_NO_MEMORY.
- * Cost: O(1) a lookup, with belady O(log slots). */
+ * Cost: O(1) per lookup; O(log slots) with belady. */
 TN_API TN_CHECKED tn_status tn_embedding_replay(const tn_embedding_trace *trace,
                                                 const tn_embedding_replay_options *options,
                                                 tn_embedding_replayed *replayed, tn_error *error);

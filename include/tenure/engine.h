@@ -1,22 +1,23 @@
-/* engine.h - a Program run on a device, every byte at its planned place.
+/* engine.h - runs a program on a device, with every byte at its planned place.
  *
  *     // ... graph: of tn_graph_load; options.read: weights, by tn_contents_read
  *     tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
  *     if (tn_graph_rewrite(graph, NULL, &better, &error) ||  // fewer, larger operators; optional
- *         tn_kernels_create(better, NULL, &kernels, &error))  // who runs each, and its scratch
+ *         tn_kernels_create(better, NULL, &kernels, &error))  // chooses the kernels
  *         return 2;
- *     memory.workspaces = tn_kernels_workspaces(kernels);     // which is part of the plan
+ *     memory.workspaces = tn_kernels_workspaces(kernels);     // scratch memory is planned, too
  *     if (tn_program_plan(better, NULL, &memory, NULL, &program, &occupancy, &layout, &error) ||
  *         tn_engine_create(occupancy, &layout, kernels, device, &options, &engine, &error) ||
- *         tn_engine_run(engine, inputs, 1, outputs, 1, &error)) // again and again; no allocation
+ *         tn_engine_run(engine, inputs, 1, outputs, 1, &error)) // can be repeated; no allocation
  *         return 2;
  *
- * session.h is all of that in one call (examples/run_model.c).
- * The arena is one block of exactly layout.peak bytes, static memory (parameters, constants and
- * what is computed from them, in the form that kernels want) a second one; or it lies in the arena
- * where the occupancy was made with it (tn_occupancy_options.statics), and there is one block.
+ * session.h does all of this in one call (examples/run_model.c).
+ * The arena is one block of exactly layout.peak bytes. Static memory (parameters, constants and
+ * tensors computed from them, in the form that kernels need) is a second block. If the occupancy
+ * was made with tn_occupancy_options.statics, static memory is part of the arena, and there is only
+ * one block. Buffers of the plan are called bodies.
  * Units: bytes, seconds.
- * Threads: an engine is used by one thread at a time; different engines do not meet.
+ * Threads: one thread at a time uses an engine; different engines are independent.
  */
 #ifndef TENURE_ENGINE_H
 #define TENURE_ENGINE_H
@@ -40,63 +41,70 @@ typedef struct tn_engine tn_engine;
 
 typedef struct tn_engine_options {
     size_t struct_size;
-    const tn_context *context; /* NULL or outlives the engine */
-    /* Fills `bytes` (of device memory mapped for the call, or of the host) with the plain contents
-     * of a parameter or constant. Not asked for what the graph itself knows (a value without a
-     * payload), nor for optimizer state, which begins at zero. NULL: there is nothing else. */
+    const tn_context *context; /* NULL, or must outlive the engine */
+    /* Fills `bytes` (host memory, or device memory mapped for the call) with the plain data of a
+     * parameter or constant. Not called for data that the graph itself contains (a value without a
+     * payload), nor for optimizer state, which starts at zero. NULL: no other data is needed. */
     tn_status (*read)(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
                       uint64_t size, tn_error *error);
     void *self;
-    uint64_t seed; /* of operators that draw numbers without a seed of their own */
-    /* Released bytes become NaNs, and each buffer's bytes must still be so when it is born; so must
-     * what lies between buffers. Each violation ends the run with E_CONFLICT. */
+    uint64_t seed; /* for operators that draw random numbers and have no seed of their own */
+    /* Check for stray writes. Released bytes are filled with NaNs. They must be unchanged when a
+     * buffer is defined, and so must the bytes between buffers. A violation ends the run with
+     * E_CONFLICT. */
     bool poison;
-    /* NULL: the layout's offsets. Else the arena is a pool of `pool_capacity` bytes, and each
-     * buffer is allocated at its first step and freed after its last. */
+    /* NULL: buffers have the offsets of the layout. Else the name of a pool of `pool_capacity`
+     * bytes that is the arena. Each buffer is allocated at its first step and freed after its last.
+     */
     const char *pool;
     uint64_t pool_capacity; /* bytes */
-    tn_trace *trace;        /* NULL, or receives what happens; outlives the engine */
-    uint64_t host_capacity; /* bytes for what is swapped out, wherever; 0: no bound */
-    /* NULL, or [tensors of the graph] and outlives the engine: runs write the least share of
-     * elements that were 0 as soon as an operator had made them, for tn_fit_options.zeros. Begin
-     * with -1: what no run made, and what is not float32, stays */
+    tn_trace *trace;        /* NULL, or records the events; must outlive the engine */
+    uint64_t host_capacity; /* bytes for swapped tensors, wherever they are kept; 0: no limit */
+    /* NULL, or [tensors of the graph], which must outlive the engine. Each run lowers zeros[t] to
+     * the share of elements that are 0 right after the tensor was computed, for
+     * tn_fit_options.zeros. Initialise it with -1; entries of tensors that are not computed or not
+     * float32 stay unchanged. */
     float *zeros;
-    /* NULL, or outlives the engine: how instructions reach other ranks. In the run's thread where
-     * they are on stream 0, else in a thread of their stream, beside what is computed. */
+    /* NULL, or must outlive the engine: communicates with other ranks. Called in the thread of the
+     * run for instructions on stream 0, else in a thread of their stream, concurrently with the
+     * computation. */
     const tn_exchange *exchange;
-    /* NULL: what is swapped out lies in the host's memory. Else the name of a device
-     * (tn_device_options.device: "opencl", "cuda:1", "file:DIR") that keeps it, over its own link;
-     * it is opened if something is swapped */
+    /* NULL: swapped tensors are kept in host memory. Else the name of a device
+     * (tn_device_options.device: "opencl", "cuda:1", "file:DIR") that keeps them, over its own
+     * link. It is opened only if something is swapped. */
     const char *swap_device;
-    double swap_bytes_per_s; /* copies there and back take no less, each way; 0: as they are */
-    /* What a program fetches (FETCH). NULL, or tells where a file has the plain contents of a
-     * parameter: it is then read from there whenever it is needed, by direct reads in a thread of
-     * its stream. Everything else that is fetched, and each form that a kernel wants of its own, is
-     * made when the engine is set up and kept in a file without a name in `forms_folder` (NULL:
-     * $TMPDIR, else /tmp), as large as they are. */
+    double swap_bytes_per_s; /* limits the rate of copies to it, each way; 0: no limit */
+    /* For weight streaming (FETCH). NULL, or finds the file range with the plain data of a
+     * parameter. The parameter is then read from there on demand, by direct I/O in a thread of its
+     * stream. All other fetched data, and each packed form that a kernel needs, is written to an
+     * unnamed file in `forms_folder` (NULL: $TMPDIR, else /tmp) when the engine is created. */
     tn_status (*where)(void *self, const tn_graph *graph, tn_tensor_id tensor, tn_file_range *range,
                        bool *found, tn_error *error);
     const char *forms_folder;
-    double storage_bytes_per_s; /* reads take no less; 0: as long as they take */
-    bool storage_cache; /* what was read may stay in the system's cache: else all memory of it is
-                         * the arena's */
+    double storage_bytes_per_s; /* limits the rate of reads; 0: no limit */
+    /* Data that was read may stay in the page cache. False: its only memory is the arena. */
+    bool storage_cache;
 } tn_engine_options;
 #define TN_ENGINE_OPTIONS_INIT                                                                     \
     TN_INIT(tn_engine_options, TN_SET(struct_size, sizeof(tn_engine_options)))
 
-/* Sets up: takes the memory, reads and packs weights, computes what is folded.
+/* Creates an engine: allocates memory, reads and packs weights, computes folded tensors.
  *
- * occupancy  made with the kernels' workspaces; outlives the engine, as do kernels and device
- * layout     of its problem, verified here before anything runs; NULL with a pool. Copied
+ * occupancy  made with the workspaces of the kernels; must outlive the engine, as must kernels and
+ *            device
+ * layout     of the occupancy's problem; NULL with a pool. It is verified before anything runs, and
+ *            copied
+ * engine     out; destroy it with tn_engine_destroy
  *
- * Errors: E_CONFLICT (the layout is not valid), E_EXHAUSTED (the device has not the capacity, or
- * what is swapped out takes more than `host_capacity`), those of tn_device_create and
- * tn_device_alloc of the swap device, E_INVALID (the occupancy has bodies for
- * other static memory than these kernels want), those of `read` and of kernels, E_UNSUPPORTED
- * (instructions that this engine does not run: those of several ranks without an exchange, or of
- * types that it does not reduce, swaps of what is static, FETCH with a pool, or of what kernels
- * want in several forms,
- * control flow on other streams than 0, types that a codec does not take), E_NO_MEMORY. */
+ * Errors: E_CONFLICT (the layout is not valid), E_EXHAUSTED (the device has less memory, or swapped
+ * tensors need more than `host_capacity`), those of tn_device_create and tn_device_alloc for the
+ * swap device, E_INVALID (the occupancy has buffers for other static memory than these kernels
+ * need; neither layout nor pool; trace together with poison), those of `read` and of kernels,
+ * E_NO_MEMORY.
+ * E_UNSUPPORTED for a device without host kernels, and for instructions that this engine does not
+ * run: communication without an exchange or with types that it does not reduce, swaps of static
+ * tensors, FETCH with a pool or of constants that kernels need in several forms, control flow on
+ * other streams than 0, types that a codec does not accept. */
 TN_API TN_CHECKED tn_status tn_engine_create(const tn_occupancy *occupancy, const tn_layout *layout,
                                              const tn_kernels *kernels, tn_device *device,
                                              const tn_engine_options *options, tn_engine **engine,
@@ -105,29 +113,30 @@ TN_API void tn_engine_destroy(tn_engine *engine); /* NULL is fine */
 
 /* Runs the program once.
  *
- * inputs   [graph inputs that are no parameters], in the graph's order
- * outputs  [graph outputs]; `data` and its room in `bytes` are the caller's, for each run anew:
- *          dtype, rank, shape and bytes are set to what came out, also when a later step fails
+ * inputs   [graph inputs that are not parameters], in the graph's order
+ * outputs  [graph outputs]. The caller sets `data` and its size in `bytes` before each run. The run
+ *          sets dtype, rank, shape and bytes of each output that was computed, even if a later step
+ *          fails
  *
- * What is swapped out comes back or is dropped before a run ends: between runs nothing is on the
- * host, and static memory is as the run left it. What is fetched is read in each run anew; a file
- * that has changed, ended or cannot be read ends the run with E_IO, and its path and byte.
- * Errors: E_INVALID (an array of another type or shape; data too small), E_CONFLICT (poison),
- * E_EXHAUSTED (a pool without room; a tensor that is not as sparse as was planned, where the host
- * has no room for it), those of kernels. The engine can run again afterwards. */
+ * Swapped tensors return or are dropped before a run ends. Between runs nothing is on the host, and
+ * static memory is as the run left it. Fetched data is read in each run; if its file was changed or
+ * truncated or cannot be read, the run ends with E_IO and names path and byte.
+ * Errors: E_INVALID (an array of another type or shape; an output with too few bytes), E_CONFLICT
+ * (poison), E_EXHAUSTED (a full pool; a tensor with fewer zeros than planned that the host has no
+ * room for), those of kernels. The engine can run again after an error. */
 TN_API TN_CHECKED tn_status tn_engine_run(tn_engine *engine, const tn_array *inputs,
                                           uint32_t input_count, tn_array *outputs,
                                           uint32_t output_count, tn_error *error);
 
-/* Contents of static memory between runs: parameters that are trained, optimizer state. `size` is
- * that of the tensor. Errors: E_INVALID (a tensor that is not kept as it is in the graph, another
- * size). */
+/* Reads or writes the data of static memory between runs: trained parameters, optimizer state.
+ * `size` is the size of the tensor. Errors: E_INVALID (another size, or a tensor that is not kept
+ * in the form of the graph). */
 TN_API TN_CHECKED tn_status tn_engine_get_static(tn_engine *engine, tn_tensor_id tensor,
                                                  void *bytes, uint64_t size, tn_error *error);
 TN_API TN_CHECKED tn_status tn_engine_set_static(tn_engine *engine, tn_tensor_id tensor,
                                                  const void *bytes, uint64_t size, tn_error *error);
 
-/* The same of bytes [from, from + size) of a tensor. */
+/* The same for the bytes [from, from + size) of a tensor. */
 TN_API TN_CHECKED tn_status tn_engine_get_static_at(tn_engine *engine, tn_tensor_id tensor,
                                                     uint64_t from, void *bytes, uint64_t size,
                                                     tn_error *error);
@@ -136,54 +145,55 @@ TN_API TN_CHECKED tn_status tn_engine_set_static_at(tn_engine *engine, tn_tensor
                                                     tn_error *error);
 
 typedef struct tn_engine_usage {
-    uint64_t planned_peak;  /* of the layout; 0 with a pool */
-    uint64_t measured_peak; /* of the arena: the highest byte that any operand of any run had */
-    uint64_t arena;         /* bytes taken from the device for it */
-    uint64_t static_bytes; /* of weights and folded tensors: beside the arena; in it with a pool, or
-                            * where the occupancy has bodies for them */
+    uint64_t planned_peak;  /* peak of the layout; 0 with a pool */
+    uint64_t measured_peak; /* highest byte of the arena that any operand of any run used */
+    uint64_t arena;         /* bytes allocated on the device for the arena */
+    /* Weights and folded tensors. They are inside the arena with a pool, or if the occupancy has
+     * buffers for them; else outside. */
+    uint64_t static_bytes;
     uint64_t run_count;
     double seconds;      /* of the last run */
-    uint64_t host_bytes; /* of the host's memory for what is swapped out */
-    /* Of the last run: the highest of them that was used; bytes that were swapped out and in; and
-     * that it stood still for copies and calls of others: for a signal, for one on stream 0, for
-     * the last ones */
+    uint64_t host_bytes; /* host memory allocated for swapped tensors */
+    /* Of the last run: highest host byte used; bytes swapped out and in; seconds that the
+     * computation was stalled, waiting for copies or for other streams. */
     uint64_t host_peak, out_bytes, in_bytes;
     double stall_seconds;
-    /* Of the last run: tensors with more elements that are not zero than CSR was planned for, kept
-     * raw where their form has room for that, else on the host; and bytes of the host's memory that
-     * were taken for such so far */
+    /* Of the last run: tensors with more nonzero elements than CSR was planned for, which were kept
+     * raw in their own place (raw_count) or on the host (spill_count). spill_bytes: host memory
+     * allocated for them so far. */
     uint64_t raw_count, spill_count, spill_bytes;
-    /* Of the last run: calls of the exchange, bytes of tensors that they were for, and seconds in
-     * them, beside what was computed or not */
+    /* Of the last run, communication: calls of the exchange, bytes of their tensors, and seconds in
+     * the calls, overlapped or not. */
     uint64_t talk_count, talk_bytes;
     double talk_seconds;
-    /* Of the last run: bytes that were fetched, seconds of reading them, beside what was computed
-     * or not; and bytes of the file of forms */
+    /* Of the last run: bytes fetched, seconds of reading, overlapped or not. forms_bytes: size of
+     * the file of packed forms. */
     uint64_t fetch_bytes;
     double fetch_seconds;
     uint64_t forms_bytes;
 } tn_engine_usage;
+/* The memory of an engine, and the statistics of its last run. */
 TN_API void tn_engine_measure(const tn_engine *engine, tn_engine_usage *usage);
-/* The pool that the arena is, for its statistics and holders; NULL without one. */
+/* The pool that is the arena, for statistics and holders; NULL without a pool. */
 TN_API struct tn_pool *tn_engine_pool(tn_engine *engine);
-/* Bytes of static memory that an engine of this program over these kernels takes. */
+/* Bytes of static memory that an engine of this program needs with these kernels. */
 TN_API uint64_t tn_engine_static_bytes(const tn_program *program, const tn_kernels *kernels);
-/* The blocks that make it up, in the order in which a pool is asked for them. Fills blocks[room]
- * and returns how many there are; TN_NONE when out of memory. For tn_estimate_options. */
+/* Writes the blocks of static memory to blocks[room], in the order in which they are requested from
+ * a pool. Returns the number of blocks; TN_NONE if out of memory. For tn_estimate_options. */
 TN_API uint32_t tn_engine_static_blocks(const tn_program *program, const tn_kernels *kernels,
                                         tn_static_block *blocks, uint32_t room);
-/* How fast a file is read that is in no cache: the faster of two stretches of it, each of up to
- * 128 MiB, as FETCH would read them.
- * path         of a folder: a file of 128 MiB is written there for it, and removed
+/* Measures how fast an uncached file is read by FETCH: the faster of two sections of up to 128 MiB
+ * each.
+ * path         a file, or a folder, in which a temporary file of 128 MiB is written
  * bytes_per_s  out
  *
  * Errors: E_IO, E_INVALID (an empty file), E_NO_MEMORY.
- * Cost: 256 MiB of it. */
+ * Cost: up to 256 MiB of reads. */
 TN_API TN_CHECKED tn_status tn_storage_measure(const char *path, double *bytes_per_s,
                                                tn_error *error);
-/* Which of them a program over these kernels may fetch instead (FETCH): constants in one form, that
- * operators read under one name, outside of control flow. False: out of memory.
- * may  out, [count], of the blocks above */
+/* Finds the blocks that a program can fetch instead (FETCH): constants in one form that operators
+ * read under one name, outside of control flow. Returns false if out of memory.
+ * may  out, [count], one flag per block of `blocks` */
 TN_API bool tn_engine_may_fetch(const tn_program *program, const tn_kernels *kernels,
                                 const tn_static_block *blocks, uint32_t count, uint8_t *may);
 

@@ -1,4 +1,4 @@
-/* estimate.h - how much memory will it need, and does it fit? Asked before anything runs.
+/* estimate.h - predicts how much memory a program needs, and whether it fits, before anything runs.
  *
  *     tn_large large = {.hidden = 12288, .layers = 96, .heads = 96, .vocabulary = 51200,
  *                       .sequence = 2048, .positions = TN_SIZE_UNKNOWN, .batch = 1536,
@@ -8,13 +8,14 @@
  *     if (tn_large_estimate_make(&large, &estimate, &error) != TN_OK) return 2;
  *     printf("%.1f GB a rank\n", (double)estimate.largest.total / 1e9); // formulas: tn_large
  *
- * A program that is there is estimated by tn_estimate_make: occupancy in, bytes out.
- * An estimate is no formula beside the product: it plans with the planners that plan, or asks the
- * pools that run for the program's own blocks in the program's own order. So for arena and pools it
- * is what a run takes, to the byte. What it cannot know is left out and said: workspaces of kernels
- * unless they are given, and what a run time keeps for itself.
+ * tn_estimate_make estimates an existing program from its occupancy (its liveness analysis and
+ * buffer assignment). It does not use a formula: it runs the planners that plan a run, or asks the
+ * pools of a run for the program's blocks in the program's order. So arena and pool sizes equal
+ * those of a run to the byte. Sizes that cannot be known here are left out and documented: the
+ * workspaces of kernels, unless they are given, and memory that the runtime keeps for itself.
  *
- * Large transformers are estimated by formulas instead: tn_large.
+ * Large transformers are estimated by formulas instead: tn_large. A category of memory is called a
+ * part (tn_part).
  * Units: bytes, seconds, FLOP/s.
  * Threads: everything is read only.
  */
@@ -29,29 +30,28 @@
 extern "C" {
 #endif
 
-/* --- of a program ------------------------------------------------------------------------------
- */
+/* --- estimates of a program --- */
 
-/* When a buffer's memory is taken: DNNMem's policies. */
+/* When the memory of a buffer is allocated and released: the policies of DNNMem. */
 typedef enum tn_alloc_policy {
     TN_ALLOC_ON_DEMAND, /* when it is first written */
     TN_ALLOC_ON_START   /* before the run begins */
 } tn_alloc_policy;
 typedef enum tn_release_policy {
     TN_RELEASE_ON_DEATH, /* after its last use */
-    TN_RELEASE_ON_EXIT   /* never, while the job lasts */
+    TN_RELEASE_ON_EXIT   /* not before the job ends */
 } tn_release_policy;
 
-/* What memory is for: X(name, text). */
+/* The categories of memory: X(name, text). */
 /* clang-format off */
 #define TN_PART_TABLE(X)                                                                       \
     X(WEIGHTS, "weights")                 /* parameters and constants */                       \
-    X(GRADIENTS, "gradients")             /* of parameters and of what lies between */         \
+    X(GRADIENTS, "gradients")             /* of parameters and of intermediate tensors */      \
     X(OPTIMIZER_STATE, "optimizer_state")                                                      \
-    X(ACTIVATIONS, "activations")         /* inputs, outputs, all that is computed */          \
-    X(WORKSPACE, "workspace")             /* scratch of operators */                           \
-    X(OVERHEAD, "overhead")               /* fragmentation, rounding, held and not used */     \
-    X(RUNTIME, "runtime")                 /* what the run time keeps for itself */
+    X(ACTIVATIONS, "activations")         /* inputs, outputs, all computed tensors */          \
+    X(WORKSPACE, "workspace")             /* scratch memory of operators */                    \
+    X(OVERHEAD, "overhead")               /* fragmentation, rounding, reserved and unused */   \
+    X(RUNTIME, "runtime")                 /* kept by the runtime for itself */
 /* X(name, text, meaning) */
 #define TN_PHASE_TABLE(X)                                                                      \
     X(LOAD, "load", "everything is loaded, nothing has run")                                   \
@@ -81,177 +81,190 @@ TN_API const char *tn_phase_meaning(tn_phase phase);
 typedef struct tn_estimate_options {
     size_t struct_size;
     const tn_context *context;
-    tn_alloc_policy alloc;     /* of what is no static memory; that is there from start to exit */
-    tn_release_policy release; /* of the same */
-    const char *pool;          /* serves static memory and buffers as they are asked for; NULL: the
-                                * buffers lie in one planned arena, static memory beside it */
-    uint64_t pool_capacity;    /* bytes; 0: without end */
-    const tn_layout *layout;   /* a plan that is there already, of the occupancy's problem. NULL: it
-                                * is planned here. Not read with a pool or other policies */
+    tn_alloc_policy alloc;     /* for buffers; static memory is allocated from start to exit */
+    tn_release_policy release; /* for buffers */
+    /* Name of the pool that serves static memory and buffers in the order of the requests. NULL:
+     * the buffers are in one planned arena, static memory is outside of it. */
+    const char *pool;
+    uint64_t pool_capacity; /* bytes; 0: no limit */
+    /* An existing plan of the occupancy's problem; NULL: a plan is made here. Not read with a pool
+     * or with other policies than the defaults. */
+    const tn_layout *layout;
     const tn_plan_options *plan; /* NULL: defaults */
-    /* [static_count] blocks of static memory, as kernels want them (tn_setup_statics);
-     * static_count 0: every static tensor that the program reads, as it is */
+    /* [static_count] blocks of static memory in the form that kernels need (tn_setup_statics).
+     * static_count 0: every static tensor that the program reads, unpacked. */
     const tn_static_block *statics;
     uint32_t static_count;
-    uint64_t runtime; /* bytes that the run time keeps for itself */
-    bool late_state;  /* optimizer state is taken when the first update begins, not at load */
+    uint64_t runtime; /* bytes that the runtime keeps for itself */
+    bool late_state;  /* optimizer state is allocated by the first update, not at load */
 } tn_estimate_options;
 #define TN_ESTIMATE_OPTIONS_INIT                                                                   \
     TN_INIT(tn_estimate_options, TN_SET(struct_size, sizeof(tn_estimate_options)))
 
 typedef struct tn_estimate {
-    uint64_t total;               /* bytes: the most at any time */
-    uint64_t part[TN_PART_COUNT]; /* of it, at that time; they add up to it */
-    /* the most in each phase; TN_SIZE_UNKNOWN: the program has no such phase, or nobody can tell
-     * (EVALUATION is for the caller, who has the other program) */
+    uint64_t total;               /* peak in bytes */
+    uint64_t part[TN_PART_COUNT]; /* the categories at the peak; their sum is `total` */
+    /* Peak of each phase. TN_SIZE_UNKNOWN: the program has no such phase, or its peak is not known
+     * (the caller estimates EVALUATION from the program for evaluation). */
     uint64_t phase[TN_PHASE_COUNT];
-    uint32_t peak_step; /* of the program, at that time */
-    tn_op_id peak_op;   /* that runs then; TN_NONE: another instruction */
-    uint32_t peak_run;  /* 0: the first run */
-    uint64_t fixed;     /* static memory, aligned (with a pool: as it is asked for); 0 where the
-                         * occupancy has bodies for it: it is part of the arena */
-    uint64_t arena; /* bytes of the arena; with a pool all that it reserves, static memory too */
+    uint32_t peak_step; /* step of the program at the peak */
+    tn_op_id peak_op;   /* its operator; TN_NONE: another instruction */
+    uint32_t peak_run;  /* run of the peak; 0: the first run */
+    /* Static memory: aligned, or as requested with a pool. 0 if the occupancy has buffers for it,
+     * which are in the arena. */
+    uint64_t fixed;
+    /* bytes of the arena; with a pool all reserved bytes, including static memory */
+    uint64_t arena;
     uint64_t largest_static;       /* bytes of the largest static block */
-    uint64_t requested, allocated; /* pool: the most of each, of tn_pool_usage */
+    uint64_t requested, allocated; /* with a pool: peak of each, as in tn_pool_usage */
 } tn_estimate;
 
-/* Errors: those of tn_plan; E_UNKNOWN (pool), E_EXHAUSTED (the pool's capacity), E_INVALID (a pool
- * for a program with loops, which asks for memory as often as they turn), E_NO_MEMORY.
- * Cost: planning; with a pool, two runs of it. */
+/* Estimates the memory of a program.
+ *
+ * Errors: those of tn_plan; E_UNKNOWN (pool), E_EXHAUSTED (capacity of the pool), E_INVALID (a pool
+ * for a program with loops, because the number of requests depends on the number of iterations),
+ * E_NO_MEMORY.
+ * Cost: planning; with a pool, two runs of the pool. */
 TN_API TN_CHECKED tn_status tn_estimate_make(const tn_occupancy *occupancy,
                                              const tn_estimate_options *options,
                                              tn_estimate *estimate, tn_error *error);
 
-/* --- as PyTorch would run it --------------------------------------------------------------------
- */
+/* --- as PyTorch would run it --- */
 
 typedef struct tn_pytorch_options {
     size_t struct_size;
-    uint32_t state_count;   /* tensors that the optimizer keeps of each parameter: 0 to 2 */
-    uint32_t scratch_count; /* tensors of a parameter's size that its update needs for a moment */
+    uint32_t state_count;   /* state tensors that the optimizer keeps per parameter: 0 to 2 */
+    uint32_t scratch_count; /* temporary tensors of a parameter's size during its update */
 } tn_pytorch_options;
 #define TN_PYTORCH_OPTIONS_INIT                                                                    \
     TN_INIT(tn_pytorch_options, TN_SET(struct_size, sizeof(tn_pytorch_options)))
 
 typedef struct tn_pytorch {
     tn_graph *graph;      /* inferred */
-    uint64_t *workspaces; /* [its operators], for tn_occupancy_options */
+    uint64_t *workspaces; /* [operators of graph], for tn_occupancy_options */
     size_t workspace_room;
 } tn_pytorch;
 
-/* A training step of `graph` (softmax cross-entropy of its first output) as eager PyTorch runs it:
- * saved tensors as autograd saves them, gradients of parameters kept to the end, copies of oneDNN's
- * convolutions on the CPU as workspace. To be made an occupancy with TN_INPLACE_NONE.
- * Errors: E_UNSUPPORTED (an operator, with its node, whose saved tensors are not known; control
- * flow), E_INVALID (no parameter to train), E_NO_MEMORY. */
+/* Makes a training step of `graph` (softmax cross-entropy of its first output) as eager PyTorch
+ * runs it. Tensors are saved as autograd saves them, gradients of parameters are kept to the end,
+ * and copies that oneDNN makes for convolutions on the CPU are workspace. Create the occupancy of
+ * the result with TN_INPLACE_NONE.
+ *
+ * made  out; release it with tn_pytorch_release
+ * Errors: E_UNSUPPORTED (control flow, or an operator with unknown saved tensors; the node is
+ * named), E_INVALID (no parameter to train), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_pytorch_make(const tn_graph *graph,
                                             const tn_pytorch_options *options, tn_pytorch *made,
                                             tn_error *error);
 TN_API void tn_pytorch_release(tn_pytorch *made); /* NULL and zeroed are fine */
 
-/* --- devices ------------------------------------------------------------------------------------
- */
+/* --- devices --- */
 
 #define TN_RATE_UNKNOWN (-1.0)
 
-/* As the maker's data sheet states it; docs/estimate.md says which. */
+/* A device, with the numbers of the vendor's data sheet (docs/estimate.md lists the sources). */
 typedef struct tn_hardware {
     const char *name;   /* "a100-80" */
     const char *title;  /* "NVIDIA A100 80 GB SXM" */
     uint64_t memory;    /* bytes */
-    uint64_t usable;    /* of them, that its driver offers to programs, their contexts included */
-    bool measured;      /* `usable` was read from a device; else a share of `memory` */
-    double bytes_per_s; /* of that memory */
-    /* FLOP/s, dense: fp32 on ordinary units; fp16 and bf16 on matrix units where there are any.
-     * TN_RATE_UNKNOWN: not stated, or not supported */
+    uint64_t usable;    /* bytes that the driver offers to programs, including their contexts */
+    bool measured;      /* `usable` was read from a device; else it is a share of `memory` */
+    double bytes_per_s; /* bandwidth of that memory */
+    /* FLOP/s, dense: fp32 on ordinary units; fp16 and bf16 on matrix units if the device has them.
+     * TN_RATE_UNKNOWN: not stated, or not supported. */
     double fp32, fp16, bf16;
-    uint32_t year; /* of the data sheet's device */
+    uint32_t year; /* year of the device in the data sheet */
 } tn_hardware;
+/* The table of devices. */
 TN_API uint32_t tn_hardware_count(void);
-TN_API const tn_hardware *tn_hardware_at(uint32_t index); /* NULL outside */
-/* Without regard to case, to dashes and to a GB behind a size ("A100-80GB"); NULL: none. */
+TN_API const tn_hardware *tn_hardware_at(uint32_t index); /* NULL if the index is out of range */
+/* Finds a device by name. Case, dashes and a GB after a size do not matter ("A100-80GB"). NULL: not
+ * found. */
 TN_API const tn_hardware *tn_hardware_find(const char *name);
 
-/* --- large transformers
- * ---------------------------------------------------------------------------
- */
+/* --- large transformers --- */
 
-typedef enum tn_recompute { /* of activations in the backward pass */
+typedef enum tn_recompute { /* recomputation of activations in the backward pass */
                             TN_RECOMPUTE_NONE,
-                            TN_RECOMPUTE_SELECTIVE, /* the core of attention */
-                            TN_RECOMPUTE_FULL       /* layers keep their input alone */
+                            TN_RECOMPUTE_SELECTIVE, /* only the core of attention */
+                            TN_RECOMPUTE_FULL       /* each layer keeps only its input */
 } tn_recompute;
 
-/* How attention is computed in training: in pieces that keep no scores, or written out. */
+/* How attention is computed in training: fused, in tiles without storing the scores, or unfused. */
 typedef enum tn_attention { TN_ATTENTION_FUSED, TN_ATTENTION_UNFUSED } tn_attention;
 
-typedef struct tn_large { /* a transformer, and how it is trained */
+typedef struct tn_large { /* a transformer and its training setup */
     uint64_t hidden, layers, heads, vocabulary, sequence;
-    uint64_t ffn;       /* of the inner layer; 0 = 4 hidden */
-    uint64_t kv_heads;  /* groups of queries; 0 = heads */
+    uint64_t ffn;       /* size of the inner layer; 0 = 4 hidden */
+    uint64_t kv_heads;  /* KV heads; 0 = heads */
     uint64_t positions; /* learned position embeddings; TN_SIZE_UNKNOWN: sequence; 0: none */
     uint64_t types;     /* token type embeddings (BERT) */
-    uint64_t head_size; /* of a query; 0 = hidden / heads */
+    uint64_t head_size; /* size of a query head; 0 = hidden / heads */
     bool gated;         /* three matrices in the inner layer (LLaMA) */
-    bool rms_norm;      /* normalisation without shift (LLaMA) */
-    bool no_query_bias, no_output_bias, no_inner_bias; /* of attention's products, of the inner
-                                                          layer's (LLaMA: none has a bias) */
-    bool query_norm;                 /* query and key are normalised head by head (Qwen3) */
-    bool embedding_norm;             /* one more normalisation behind the embeddings (BLOOM) */
-    bool pooled;                     /* one more product at the end (BERT) */
-    bool no_dropout;                 /* no masks of dropout are kept */
-    bool untied;                     /* output matrix of its own */
-    uint64_t batch;                  /* sequences in all; 0 = data */
-    uint64_t micro;                  /* of one pass through the pipeline; 0 = 1 */
+    bool rms_norm;      /* normalisation without bias (LLaMA) */
+    /* No bias in the query, key and value products, in the output product of attention, and in the
+     * inner layer (LLaMA has no biases). */
+    bool no_query_bias, no_output_bias, no_inner_bias;
+    bool query_norm;                 /* query and key are normalised per head (Qwen3) */
+    bool embedding_norm;             /* an additional normalisation after the embeddings (BLOOM) */
+    bool pooled;                     /* an additional product at the end (BERT) */
+    bool no_dropout;                 /* no dropout masks are kept */
+    bool untied;                     /* the output matrix is not tied to the embeddings */
+    uint64_t batch;                  /* sequences in total; 0 = data */
+    uint64_t micro;                  /* sequences per micro-batch; 0 = 1 */
     uint64_t tensor, pipeline, data; /* ranks; 0 = 1 */
-    uint64_t interleave;             /* pieces of layers on a stage, taken in turn; 0 = 1 */
-    bool sequence_parallel;          /* what is outside of products is divided, too */
-    tn_shard shard;                  /* among data-parallel ranks */
+    uint64_t interleave;             /* groups of layers per stage (interleaved pipeline); 0 = 1 */
+    /* operators between the products are also divided over the tensor ranks */
+    bool sequence_parallel;
+    tn_shard shard; /* sharding among data-parallel ranks */
     tn_recompute recompute;
-    tn_attention attention;  /* unfused: the formulas of Korthikanti et al. (2022) */
-    uint64_t loss_tokens;    /* logits and loss are computed for so many tokens at a time; 0: all */
-    uint32_t weight_bytes;   /* of a parameter as it is computed with; 0 = 2 */
-    uint32_t gradient_bytes; /* 0 = 4 with weights of 2, else 4 */
-    uint32_t state_bytes;    /* of the optimizer, with its copy of the weights; 0 with weights and
-                                gradients by default: 12 (Adam) */
+    tn_attention attention; /* unfused: the formulas of Korthikanti et al. (2022) */
+    uint64_t loss_tokens;  /* logits and loss are computed for this many tokens at a time; 0: all */
+    uint32_t weight_bytes; /* of a parameter during computation; 0 = 2 */
+    uint32_t gradient_bytes; /* of a gradient; 0 = 4 */
+    /* Optimizer state per parameter, including its copy of the weights. 0 = 12 (Adam) if
+     * `weight_bytes` is 0, else no state. */
+    uint32_t state_bytes;
 } tn_large;
 
-typedef struct tn_large_stage {  /* memory of each rank of one pipeline stage, bytes */
+typedef struct tn_large_stage {  /* memory of each rank of one pipeline stage, in bytes */
     uint64_t layers, parameters; /* parameters: on one rank */
     uint64_t weights, gradients, state, activations, total;
-    uint64_t kept, loss; /* of `activations`: kept from forward to backward, logits and loss */
+    /* parts of `activations`: kept from forward to backward; logits and loss */
+    uint64_t kept, loss;
 } tn_large_stage;
 
 typedef struct tn_large_estimate {
     double parameters;         /* 12 l h^2 (1 + 13 / (12 h) + (V + s) / (12 l h)) */
-    double flops;              /* of an iteration: 96 B s l h^2 (1 + s / (6 h) + V / (16 l h)) */
-    uint64_t exact_parameters; /* counted, matrix by matrix, for this architecture */
+    double flops;              /* per iteration: 96 B s l h^2 (1 + s / (6 h) + V / (16 l h)) */
+    uint64_t exact_parameters; /* counted matrix by matrix for this architecture */
     uint64_t ranks;
-    tn_large_stage largest; /* the stage that needs the most */
+    tn_large_stage largest; /* the stage that needs the most memory */
     uint32_t largest_stage;
 } tn_large_estimate;
 
-/* Sets what a config.json of Hugging Face says; the rest of `large` is left alone. What a family is
- * made of goes by its "model_type" (docs/estimate.md lists them); without one, the keys tell
- * GPT-2's kind, BERT's and LLaMA's. `name` is for messages.
- * Errors: E_INVALID (no JSON, a key that is missing or makes no sense, a model_type that is not
- * known), E_UNSUPPORTED (parts that the formulas do not count, as experts; built without jansson),
- * E_NO_MEMORY. */
+/* Sets the members of `large` that a Hugging Face config.json states; other members are left
+ * unchanged. "model_type" selects the architecture (docs/estimate.md lists them). Without it, the
+ * keys decide between GPT-2, BERT and LLaMA. `name` is used in messages.
+ * Errors: E_INVALID (not JSON, a missing or implausible key, an unknown model_type), E_UNSUPPORTED
+ * (components that the formulas do not count, such as experts; built without jansson), E_NO_MEMORY.
+ */
 TN_API TN_CHECKED tn_status tn_large_config(const char *name, const void *bytes, size_t size,
                                             const tn_context *context, tn_large *large,
                                             tn_error *error);
-/* The same from the graph of a transformer: layers, heads and sequence from its Softmax over
- * [batch, heads, tokens, tokens], vocabulary and hidden size from its largest table of embeddings.
- * Errors: E_INVALID (none is recognised). */
+/* Sets the members from the graph of a transformer: layers, heads and sequence from its Softmax
+ * over [batch, heads, tokens, tokens], vocabulary and hidden size from its largest embedding table.
+ * Errors: E_INVALID (not recognised as a transformer). */
 TN_API TN_CHECKED tn_status tn_large_from_graph(const tn_graph *graph, tn_large *large,
                                                 tn_error *error);
-/* Errors: E_INVALID (a size of 0, ranks that do not divide what they share, 2^64 parameters or
- * more; the member is named).
- * Source: Narayanan et al. 2021 (P, F), Rajbhandari et al. 2020 (shards), Korthikanti et al. 2022
+/* Estimates the memory per rank and the work of an iteration.
+ * Errors: E_INVALID (a size of 0, ranks that do not divide evenly, 2^64 parameters or more; the
+ * member is named).
+ * Source: Narayanan et al. 2021 (P, F), Rajbhandari et al. 2020 (sharding), Korthikanti et al. 2022
  * (activations). */
 TN_API TN_CHECKED tn_status tn_large_estimate_make(const tn_large *large,
                                                    tn_large_estimate *estimate, tn_error *error);
-/* The same for stage `stage` alone. */
+/* Estimates only stage `stage`. */
 TN_API TN_CHECKED tn_status tn_large_stage_make(const tn_large *large, uint32_t stage,
                                                 tn_large_stage *made, tn_error *error);
 

@@ -1,4 +1,4 @@
-/* export.h - a model split into parts (split.h), written back as a file that unmodified run times
+/* export.h - splits a model into tiles (split.h) and writes it as a file that unmodified runtimes
  * execute in less memory.
  *
  *     tn_export_options options = TN_EXPORT_OPTIONS_INIT;
@@ -10,16 +10,17 @@
  *     printf("%llu bytes instead of %llu\n", (unsigned long long)report.parts,
  *            (unsigned long long)report.whole);
  *
- * What is written are ordinary operators: slices, padding, convolutions, concatenations. These are
- * copies in those run times, and take bytes: each candidate is written in memory and measured as
- * that run time would hold it, before one is taken. Weights are shared by all parts, inputs,
- * outputs, names, quantisation and metadata stay. Integer results are the same bits; float results
- * are where the run time sums each element in one order whatever the extents are.
+ * The new file has ordinary operators: slices, padding, convolutions, concatenations. They need
+ * memory for their results, also where they only copy. So each candidate is written in memory and
+ * measured as that runtime would hold it, before one is chosen. All tiles (parts in the
+ * identifiers) share the weights; inputs, outputs, names, quantisation and metadata are unchanged.
+ * Integer results are the same bit by bit. Float results are the same if the runtime sums each
+ * element in an order that does not depend on the extents.
  *
- * Bytes, of .tflite: the whole arena of TensorFlow Lite Micro (tn_micro_arena.total), structures
- * that each operator and tensor takes included, or its head alone. Of .onnx: activations, laid out
- * by our planner in the order of the file; weights are beside.
- * Threads: one for each call.
+ * Bytes for .tflite are the whole arena of TensorFlow Lite Micro (tn_micro_arena.total), including
+ * its structures per operator and tensor, or only the head. Bytes for .onnx are activations in the
+ * file's order, laid out by our planner, without weights.
+ * Threads: one thread per call.
  */
 #ifndef TENURE_EXPORT_H
 #define TENURE_EXPORT_H
@@ -32,18 +33,22 @@ extern "C" {
 
 typedef struct tn_export_options {
     size_t struct_size;
-    const tn_context *context; /* `progress` may stop the search: the best so far is written */
-    uint64_t budget;           /* bytes; the least work that keeps to it, as it is predicted, of at
-                                * most 100 candidates that are measured. 0: none */
-    double share; /* of the model's work that may be done beyond it; without a budget, the fewest
-                   * bytes for so much */
-    uint32_t byte_flops;    /* operations that take as long as copying a byte; 0: 2 */
-    tn_micro_options micro; /* whose arena, of .tflite */
-    bool plan;              /* of .tflite: laid out by us, and the plan written into the file */
-    bool head; /* of .tflite: tensors and scratch alone count, as what stays has an arena of its own
-                * (the run time's MicroAllocator takes two) */
-    /* Of .onnx, as in tn_import_options: parts have fixed sizes, and these stand in the file that
-     * is written instead of the symbols */
+    /* `progress` can stop the search: the best result so far is written */
+    const tn_context *context;
+    /* Bytes. The candidate with the least predicted work within the budget is chosen, among at most
+     * 100 that are measured. 0: no budget. */
+    uint64_t budget;
+    /* Work budget: additional work as a share of the model's work. Without `budget`, the smallest
+     * candidate within it is chosen. */
+    double share;
+    uint32_t byte_flops;    /* operations in the time of copying one byte; 0: 2 */
+    tn_micro_options micro; /* for .tflite: the runtime of the arena */
+    bool plan;              /* for .tflite: plan the arena, and write the plan into the file */
+    /* For .tflite: count only tensors and scratch, for applications that give the kept data an
+     * arena of its own (the runtime's MicroAllocator accepts two). */
+    bool head;
+    /* For .onnx, as in tn_import_options: tiles have fixed sizes, which replace the symbols in the
+     * written file. */
     const tn_dim *dims;                 /* [dim_count] */
     const tn_input_shape *input_shapes; /* [input_shape_count] */
     uint32_t dim_count, input_shape_count;
@@ -54,30 +59,31 @@ typedef struct tn_export_options {
 
 #define TN_EXPORT_BINDING 3u
 typedef struct tn_export_report {
-    uint64_t whole, parts;             /* bytes, of the file as it is and as it is written */
+    uint64_t whole, parts;             /* bytes of the original and of the written file */
     tn_micro_arena whole_arena, arena; /* of .tflite */
-    uint64_t whole_flops, flops;       /* a multiply-add is 2 */
-    uint64_t moved;   /* bytes written by slices, padding and joins that were added */
-    double work;      /* share of the model's work beyond it: operations and 2 for each of those;
-                       * not finite where the model has no operations */
-    uint32_t regions; /* 0: it fits as it is */
+    uint64_t whole_flops, flops;       /* a multiply-add counts 2 */
+    uint64_t moved; /* bytes written by added slices, padding and concatenations */
+    /* Additional work as a share of the model's work: operations, and `byte_flops` for each byte of
+     * `moved`. Not finite if the model has no operations. */
+    double work;
+    uint32_t regions; /* regions that are split; 0: the model fits without a change */
     uint32_t whole_ops, ops;
-    uint64_t whole_bytes, file_bytes;     /* of the files */
+    uint64_t whole_bytes, file_bytes;     /* file sizes */
     uint32_t tried;                       /* candidates that were written and measured */
-    char binding[TN_EXPORT_BINDING][160]; /* who holds most at the peak, of what was found */
+    char binding[TN_EXPORT_BINDING][160]; /* the largest holders at the peak of the result */
 } tn_export_report;
 
-/* Reads a .tflite or .onnx model and writes it in parts, beside `output` first, which then takes
- * its name: whole or not at all.
+/* Reads a .tflite or .onnx model, splits it and writes the result. It is written next to `output`
+ * first and then renamed, so that the file is complete or does not exist.
  *
- * output  NULL: nothing is written, only measured
- * report  out; filled with the least that was found on E_EXHAUSTED, too
- * Errors: E_EXHAUSTED (nothing keeps to the budget; the message tells the least found), E_INVALID
- * (neither budget nor share; output is the input), E_UNKNOWN (a symbol without a value),
- * E_UNSUPPORTED (another format, sizes for a .tflite model, a file that cannot be extended, or none
- * of the parts can be written), E_STOPPED, E_IO, those of tn_graph_load. Cost: that of
- * tn_split_search_create and at most 205 files in memory, one after the other: the model, 100
- * candidates, 100 that cannot be written, and 4 for the least. */
+ * output  NULL: only measure
+ * report  out; on E_EXHAUSTED it has the smallest result that was found
+ * Errors: E_EXHAUSTED (no candidate is within the budget; the message states the smallest),
+ * E_INVALID (neither budget nor share; output is the input), E_UNKNOWN (a symbol without a value),
+ * E_UNSUPPORTED (another format, sizes for a .tflite model, a file that cannot be extended, or
+ * tiles that cannot be written), E_STOPPED, E_IO, those of tn_graph_load.
+ * Cost: that of tn_split_search_create, and at most 205 files in memory, one at a time: the model,
+ * 100 candidates, 100 that cannot be written, and 4 for the smallest. */
 TN_API TN_CHECKED tn_status tn_split_file(const char *path, const char *output,
                                           const tn_export_options *options,
                                           tn_export_report *report, tn_error *error);

@@ -1,4 +1,4 @@
-/* graph.h - what is computed: tensors and operators, without order, time or address.
+/* graph.h - the graph of a network: tensors and operators, without order, time or addresses.
  *
  *     tn_graph *graph;
  *     tn_error error;
@@ -17,12 +17,11 @@
  *     printf("y: %llu bytes\n", (unsigned long long)tn_graph_tensor(graph, y)->bytes);
  *     tn_graph_destroy(graph);
  *
- * Ids are indices: 0, 1, 2, ... in the order of adding. Names need not be unique;
- * operators refer to tensors by id. Control flow (If, Loop, Scan) owns blocks; the
- * tensors and operators of all blocks share one id space, so a block reads a tensor
- * of an outer one by its id.
- * Units: bytes; shapes outermost dimension first, as ONNX writes them.
- * Threads: any number may read a graph; one at a time may change it.
+ * Ids are indices: 0, 1, 2, ... in the order of adding. Names need not be unique; operators refer
+ * to tensors by id. Control flow (If, Loop, Scan) owns blocks. The tensors and operators of all
+ * blocks share one id space, so a block reads a tensor of an outer block by its id.
+ * Units: bytes. Shapes list the outermost dimension first, as ONNX writes them.
+ * Threads: any number of threads may read a graph; only one thread at a time may change it.
  */
 #ifndef TENURE_GRAPH_H
 #define TENURE_GRAPH_H
@@ -39,12 +38,12 @@ typedef uint32_t tn_op_id;
 typedef uint32_t tn_block_id; /* 0 is the main block */
 
 #define TN_NONE UINT32_MAX         /* an omitted operand; no producer */
-#define TN_DIM_UNKNOWN INT64_MIN   /* an extent that is not known (yet) */
+#define TN_DIM_UNKNOWN INT64_MIN   /* the extent is not known (yet) */
 #define TN_RANK_UNKNOWN UINT32_MAX /* not even the rank is known */
 #define TN_RANK_MAX 64u
 
-/* Element types of ONNX and TFLite: X(name, bits, text). Bits 0: no fixed size. A resource is the
- * number of a variable or table that lives elsewhere. */
+/* Element types of ONNX and TFLite: X(name, bits, text). 0 bits means no fixed size. A RESOURCE is
+ * the number of a variable or table that is stored elsewhere. */
 /* clang-format off */
 #define TN_DTYPE_TABLE(X)                                                                      \
     X(UNDEFINED, 0, "undefined")                                                               \
@@ -69,7 +68,7 @@ typedef enum tn_dtype {
         TN_DTYPE_COUNT
 } tn_dtype;
 
-/* What a tensor's memory is for: X(name, text). */
+/* The purpose of a tensor's memory: X(name, text). */
 /* clang-format off */
 #define TN_KIND_TABLE(X)                                                                       \
     X(ACTIVATION, "activation") X(INPUT, "input") X(OUTPUT, "output")                          \
@@ -84,8 +83,8 @@ typedef enum tn_kind {
         TN_KIND_COUNT
 } tn_kind;
 
-/* How elements are laid out. NCHW and NHWC hold the same bytes; a blocked format
- * (nChw8c: block 8) rounds dimension 1 up to a whole number of blocks. */
+/* How elements are laid out. NCHW and NHWC hold the same bytes. A blocked format (nChw8c: block 8)
+ * rounds dimension 1 up to a multiple of the block. */
 typedef enum tn_layout_order { TN_ORDER_PLAIN, TN_ORDER_NCHW, TN_ORDER_NHWC } tn_layout_order;
 typedef struct tn_format {
     tn_layout_order order;
@@ -95,28 +94,28 @@ typedef struct tn_format {
 enum {                                /* tn_tensor.flags */
        TN_TENSOR_BOUND = 1u << 0,     /* shape is an upper bound (data-dependent size) */
        TN_TENSOR_FOLDED = 1u << 1,    /* computed before the run: static, never in the arena */
-       TN_TENSOR_STATED = 1u << 2,    /* shape came from the file, not from a rule */
-       TN_TENSOR_SEQUENCE = 1u << 3,  /* a list of tensors; shape is that of one, times `repeat` */
-       TN_TENSOR_IS_OUTPUT = 1u << 4, /* a graph output, whatever its kind (an input may be one) */
-       TN_TENSOR_UPDATED = 1u << 5 /* static, but operators write into it: never folded, and other
-                                    * in the next run (a parameter that is trained) */
+       TN_TENSOR_STATED = 1u << 2,    /* shape was read from the file, not inferred */
+       TN_TENSOR_SEQUENCE = 1u << 3,  /* a list of tensors: `repeat` elements of this shape */
+       TN_TENSOR_IS_OUTPUT = 1u << 4, /* a graph output of any kind (an input can be one) */
+       /* Static, but operators write into it, so it is never folded and changes from run to run (a
+        * trained parameter). */
+       TN_TENSOR_UPDATED = 1u << 5
 };
 
-/* Where the file that a graph was read from holds the contents of a tensor, in the format's own
- * encoding (import.h reads them). Size 0: nowhere, or not known. */
+/* Where the source file of a graph stores a tensor's data, in the encoding of that format; import.h
+ * reads it. Size 0: not stored, or not known. */
 typedef struct tn_payload {
     uint64_t offset, size; /* bytes, in the file */
 } tn_payload;
 
-/* Where the plain bytes of a tensor lie in a file, for who reads them from there when they are
- * needed. */
+/* Where the plain bytes of a tensor are stored in a file, for callers that read them on demand. */
 typedef struct tn_file_range {
-    const char *path; /* of who tells it */
+    const char *path; /* owned by the function that filled in the range */
     uint64_t offset, size;
 } tn_file_range;
 
-/* Small known contents: shape arithmetic needs them. Integers, bools exact in int64;
- * floating types as double. At most TN_VALUE_MAX elements are kept. */
+/* Known data of small tensors, which shape arithmetic needs. Integers and bools are exact int64;
+ * floating types are double. At most TN_VALUE_MAX elements are kept. */
 #define TN_VALUE_MAX 4096u
 typedef struct tn_value {
     uint32_t count;
@@ -131,13 +130,13 @@ typedef struct tn_tensor {
     tn_format format;
     uint32_t flags;        /* TN_TENSOR_* */
     uint32_t rank;         /* or TN_RANK_UNKNOWN */
-    const int64_t *shape;  /* [rank], outermost first; TN_DIM_UNKNOWN where not known */
+    const int64_t *shape;  /* [rank], outermost first; TN_DIM_UNKNOWN if not known */
     uint64_t repeat;       /* elements of a sequence; 1 for a tensor */
-    uint64_t bytes;        /* unaligned; TN_SIZE_UNKNOWN until tn_graph_infer knows */
+    uint64_t bytes;        /* not rounded up to the alignment; TN_SIZE_UNKNOWN before infer */
     tn_op_id producer;     /* TN_NONE: input, parameter, constant, block input */
-    tn_block_id block;     /* where it is defined */
-    const tn_value *value; /* contents when small and known, else NULL */
-    tn_payload payload;    /* parameters and constants: where their contents are */
+    tn_block_id block;     /* block that defines the tensor */
+    const tn_value *value; /* data if small and known, else NULL */
+    tn_payload payload;    /* parameters and constants: where their data is stored */
 } tn_tensor;
 
 typedef enum tn_attr_type {
@@ -154,7 +153,7 @@ typedef enum tn_attr_type {
 typedef struct tn_attr {
     const char *name;
     tn_attr_type type;
-    uint32_t count;             /* of ints, floats, strings; 1 otherwise */
+    uint32_t count;             /* number of ints, floats or strings; 1 for other types */
     const int64_t *ints;        /* INT, INTS */
     const double *floats;       /* FLOAT, FLOATS */
     const char *const *strings; /* STRING, STRINGS; NUL-terminated */
@@ -179,10 +178,11 @@ typedef struct tn_block {
     const char *name;
     tn_op_id owner; /* the control-flow operator; TN_NONE for block 0 */
     uint32_t op_count, input_count, output_count;
-    const tn_op_id *ops; /* [op_count], in file order, which is topological after infer */
+    const tn_op_id *ops; /* [op_count], in file order; in topological order after infer */
     const tn_tensor_id *inputs, *outputs;
-    bool dead; /* after infer: never runs, as the condition of its If is known. What it defines
-                * needs no memory, and its sizes may stay TN_SIZE_UNKNOWN */
+    /* Set by infer: the block never runs, because the condition of its If is known. Its tensors
+     * need no memory, and their sizes may stay TN_SIZE_UNKNOWN. */
+    bool dead;
 } tn_block;
 
 /* --- building: strings and arrays are copied --------------------------------------------- */
@@ -193,10 +193,11 @@ typedef struct tn_tensor_spec {
     tn_kind kind; /* INPUT and OUTPUT also enter block 0's lists, in the order of adding */
     tn_format format;
     uint32_t flags;
-    uint32_t rank;        /* with shape NULL and rank 0: a scalar if dtype is given, else unknown */
+    /* Rank 0 with shape NULL: a scalar if dtype is given, else the rank is unknown. */
+    uint32_t rank;
     const int64_t *shape; /* [rank] */
     tn_block_id block;
-    tn_value value; /* count 0: contents not known */
+    tn_value value; /* count 0: data not known */
     tn_payload payload;
 } tn_tensor_spec;
 
@@ -209,113 +210,124 @@ typedef struct tn_op_spec {
     uint32_t input_count, output_count, attr_count;
 } tn_op_spec;
 
-/* An empty graph with its main block. `context` may be NULL and must outlive the graph. */
+/* Creates an empty graph with its main block. `context` may be NULL and must outlive the graph.
+ * Destroy the graph with tn_graph_destroy. Errors: E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_graph_create(const tn_context *context, tn_graph **graph,
                                             tn_error *error);
 TN_API void tn_graph_destroy(tn_graph *graph); /* NULL is fine */
-/* The context that the graph was made with, complete; lives as long as the graph. */
+/* The context of the graph with all defaults filled in. It lives as long as the graph. */
 TN_API const tn_context *tn_graph_context(const tn_graph *graph);
 
-/* Errors: E_INVALID (rank above TN_RANK_MAX, negative extent, unknown block), E_NO_MEMORY. */
+/* Adds a tensor and returns its id. Errors: E_INVALID (rank above TN_RANK_MAX, negative extent,
+ * unknown block), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_graph_add_tensor(tn_graph *graph, const tn_tensor_spec *spec,
                                                 tn_tensor_id *id, tn_error *error);
 
-/* Errors: E_INVALID when an id does not exist, or an output already has a producer. `id` may
- * be NULL. Attributes of type BLOCK make this operator the owner of that block. */
+/* Adds an operator. `id` receives its id and may be NULL. An attribute of type BLOCK makes this
+ * operator the owner of that block. Errors: E_INVALID (an id does not exist, or an output already
+ * has a producer), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_graph_add_op(tn_graph *graph, const tn_op_spec *spec, tn_op_id *id,
                                             tn_error *error);
 
-/* A block for a control-flow operator that is added later. */
+/* Adds a block for a control-flow operator that is added later. */
 TN_API TN_CHECKED tn_status tn_graph_add_block(tn_graph *graph, const char *name, tn_block_id *id,
                                                tn_error *error);
+/* Sets the formal inputs and outputs of a block. Errors: E_INVALID (an unknown id),
+ * E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_graph_set_block_io(tn_graph *graph, tn_block_id block,
                                                   const tn_tensor_id *inputs, uint32_t input_count,
                                                   const tn_tensor_id *outputs,
                                                   uint32_t output_count, tn_error *error);
 
-/* Changes dtype, shape, kind, format, flags or value of a tensor; NULL spec fields as in
- * add. The name and the block stay, and the payload where none is given. Used by importers and by
- * --input-shape. */
+/* Replaces dtype, shape, kind, format, flags and value of a tensor; NULL fields of `spec` mean the
+ * same as in tn_graph_add_tensor. Name and block stay, and so does the payload unless `spec` gives
+ * one. Importers use it, for example to apply a caller's input shape. */
 TN_API TN_CHECKED tn_status tn_graph_set_tensor(tn_graph *graph, tn_tensor_id id,
                                                 const tn_tensor_spec *spec, tn_error *error);
 
-/* Sorts each block topologically when file order is not, propagates shapes, element types
- * and small values, folds what depends on constants alone, and computes every size.
- * Operators without a rule keep the shapes that the file states.
+/* Sorts each block topologically if file order is not topological, propagates shapes, element types
+ * and small values, folds operators that depend only on constants, and computes every size.
+ * Operators without a rule keep the shapes stated in the file.
  *
- * Errors: E_INVALID with node, operator and tensor: a cycle, shapes that contradict each
- * other, a size that overflows; E_UNKNOWN for a size that nothing determines.
+ * Errors: E_INVALID with node, operator and tensor (a cycle, contradictory shapes, a size that
+ * overflows); E_UNKNOWN (a size that cannot be determined).
  * Cost: O(tensors + operators + attributes). */
 TN_API TN_CHECKED tn_status tn_graph_infer(tn_graph *graph, tn_error *error);
 
-/* --- reading: pointers live as long as the graph and until it is changed ----------------- */
+/* --- reading: pointers stay valid until the graph is changed or destroyed ------------------- */
 
+/* Counts, and the elements by id. The id must be less than the count. */
 TN_API uint32_t tn_graph_tensor_count(const tn_graph *graph);
 TN_API uint32_t tn_graph_op_count(const tn_graph *graph);
 TN_API uint32_t tn_graph_block_count(const tn_graph *graph);
 TN_API const tn_tensor *tn_graph_tensor(const tn_graph *graph, tn_tensor_id id);
 TN_API const tn_op *tn_graph_op(const tn_graph *graph, tn_op_id id);
 TN_API const tn_block *tn_graph_block(const tn_graph *graph, tn_block_id id);
-/* The first tensor of that name in block 0, or TN_NONE. Cost: O(tensors); no index is kept. */
+/* The first tensor in block 0 with this name, or TN_NONE. Cost: O(tensors); no index is kept. */
 TN_API tn_tensor_id tn_graph_find(const tn_graph *graph, const char *name);
 
 /* --- facts about one operator, from its entry in the registry ---------------------------- */
 
 typedef struct tn_cost {
-    uint64_t flops;       /* multiply-add = 2; TN_SIZE_UNKNOWN when no rule knows */
+    uint64_t flops;       /* a multiply-add counts 2; TN_SIZE_UNKNOWN without a rule */
     uint64_t bytes_moved; /* inputs read + outputs written */
 } tn_cost;
+/* The arithmetic and memory traffic of an operator. */
 TN_API tn_cost tn_op_cost(const tn_graph *graph, tn_op_id op);
 
 /* How output `output` may use the memory of an input. */
 typedef struct tn_view {
     tn_tensor_id source; /* an input, or Constant's tensor attribute; TN_NONE: not a view */
     bool must;           /* the operator is an alias by definition (aten::view, relu_) */
-    bool whole;          /* offset not known: the view holds all of its source alive */
+    bool whole;          /* the offset is not known: the view keeps all of `source` live */
     uint64_t offset;     /* bytes from the start of source; 0 when whole */
 } tn_view;
+/* Whether output `output` can be or must be a view of an input. */
 TN_API tn_view tn_op_view(const tn_graph *graph, tn_op_id op, uint32_t output);
 
-/* Bit i set: the operator may write `output` over input i (same bytes, element by element). */
+/* Bit i: the operator may write `output` over input i (same bytes, element by element). */
 TN_API uint64_t tn_op_inplace(const tn_graph *graph, tn_op_id op, uint32_t output);
 
-/* Whether output 0 is the inputs' bytes one behind the other: a concatenation along the outermost
- * dimension that is not 1, of sizes that do not depend on data. */
+/* Whether output 0 is the bytes of the inputs concatenated: a Concat along the outermost dimension
+ * that is not 1, with sizes that do not depend on data. */
 TN_API bool tn_op_joins(const tn_graph *graph, tn_op_id op);
 
-/* Bit i set: the operator writes into input i and hands it back (aten::relu_, an optimizer's step).
- */
+/* Bit i: the operator writes into input i and returns it as an output (aten::relu_, an optimizer's
+ * step). */
 TN_API uint64_t tn_op_changes(const tn_graph *graph, tn_op_id op);
 
-/* Whether the operator does more than compute its outputs (tflite's ASSIGN_VARIABLE): such
- * operators keep the order of the file among each other. */
+/* Whether the operator has side effects beyond its outputs (tflite's ASSIGN_VARIABLE). Such
+ * operators keep their file order among each other. */
 TN_API bool tn_op_is_ordered(const tn_graph *graph, tn_op_id op);
 
-/* Whether running the operator once more gives the same again and changes nothing else: it writes
- * into no input, draws no numbers of the run's own, owns no blocks, has no place among others to
- * keep. false where nobody knows. */
+/* Whether a second run of the operator gives the same result and has no side effect. True if the
+ * operator writes into no input, draws no random numbers from the state of the run, owns no blocks,
+ * and need not keep a place among other operators. False if this is not known. */
 TN_API bool tn_op_may_repeat(const tn_graph *graph, tn_op_id op);
 
-/* An operator as it runs: the first time as the graph has it; again, where its entry names a type
- * for that (BatchNormApply repeats BatchNormTrain), by that type: it then reads what the first run
- * found in place of what that run changed, changes nothing, and defines output 0 alone. Any other
- * operator runs again as it is, if it may repeat. */
+/* The form in which an operator runs. The first run has the form of the graph. If its registry
+ * entry names a type for recomputation (BatchNormApply for BatchNormTrain), a repeated run has that
+ * type: it reads the results of the first run in place of the inputs which that run changed,
+ * changes nothing, and defines only output 0. Every other operator is repeated as it is, if
+ * tn_op_may_repeat allows it. */
 typedef struct tn_op_form {
-    const tn_op *op;       /* whose operands they are; lives as the graph's own */
-    const char *type;      /* of the operator's domain; NULL: it may not run again */
-    uint32_t input_count;  /* as the operator has */
-    uint32_t output_count; /* of its outputs the first so many */
-    uint64_t changes;      /* bit i: it writes into input i and hands it back */
-    uint64_t found;        /* bit i: it reads the operator's output i in place of its input i */
+    const tn_op *op;       /* the operator with the operands; owned by the graph */
+    const char *type;      /* in the operator's domain; NULL: must not be repeated */
+    uint32_t input_count;  /* that of the operator */
+    uint32_t output_count; /* the first outputs of the operator, this many */
+    uint64_t changes;      /* bit i: it writes into input i and returns it */
+    uint64_t found;        /* bit i: it reads the operator's output i, not its input i */
 } tn_op_form;
+/* The form of the first run, or of a repeated run (again). */
 TN_API tn_op_form tn_op_form_of(const tn_graph *graph, tn_op_id op, bool again);
-/* Input `index` of a form; TN_NONE: omitted. */
+/* The id of input `index` of a form; TN_NONE: omitted. */
 TN_API tn_tensor_id tn_op_form_input(const tn_op_form *form, uint32_t index);
 
-/* Scratch bytes that the operator needs while it runs; 0 when its rule names none. */
+/* Scratch bytes of the operator while it runs; 0 if its rule names no scratch. */
 TN_API uint64_t tn_op_workspace(const tn_graph *graph, tn_op_id op);
 
-/* The registry, for `tenure list operators`; index order is stable: by domain, then name. */
+/* The operator registry (`tenure list operators`). The order of indices is stable: by domain, then
+ * by name. */
 TN_API uint32_t tn_op_rule_count(void);
 TN_API const char *tn_op_rule_type(uint32_t index);
 TN_API const char *tn_op_rule_domain(uint32_t index);
@@ -327,18 +339,19 @@ TN_API bool tn_op_rule_has_split(uint32_t index);    /* split.h */
 TN_API const char *tn_dtype_name(tn_dtype dtype);
 TN_API uint32_t tn_dtype_bits(tn_dtype dtype); /* 0: no fixed size */
 TN_API const char *tn_kind_name(tn_kind kind);
-/* Whether a tensor's memory is taken before a run and kept: parameters, constants, optimizer state
- * and accumulated gradients (those that no operator defines), and what is folded. */
+/* Whether a tensor's memory is allocated before a run and kept: parameters, constants, folded
+ * tensors, and optimizer state and accumulated gradients that no operator defines. */
 TN_API bool tn_tensor_is_static(const tn_tensor *tensor);
-/* Whether, moreover, no run changes its contents. */
+/* Whether a tensor is static and no run changes its data. */
 TN_API bool tn_tensor_is_constant(const tn_tensor *tensor);
 
-/* Bytes of a tensor: product of the extents times the bits, rounded up to a byte; a blocked
- * format pads dimension 1. Row A1.
+/* Computes the bytes of a tensor: the product of the extents times the bits per element, rounded up
+ * to a byte. A blocked format pads dimension 1.
  * Errors: E_INVALID (overflow, negative extent), E_UNKNOWN (unknown extent, no fixed size). */
 TN_API TN_CHECKED tn_status tn_tensor_size(tn_dtype dtype, tn_format format, uint32_t rank,
                                            const int64_t *shape, uint64_t *bytes, tn_error *error);
-/* "plain", "nchw", "nhwc", "nChw8c", "nChw16c" and any other block. Errors: E_UNKNOWN. */
+/* Parses "plain", "nchw", "nhwc", "nChw8c", "nChw16c" and any other block size. Errors: E_UNKNOWN.
+ */
 TN_API TN_CHECKED tn_status tn_format_parse(const char *text, tn_format *format, tn_error *error);
 
 #ifdef __cplusplus

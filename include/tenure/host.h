@@ -1,4 +1,4 @@
-/* host.h - the other side of a program's swaps: the host's memory for what is away.
+/* host.h - plans the host memory for the swapped tensors of a program.
  *
  *     // ... program: of tn_fit, or any
  *     tn_host host;
@@ -9,9 +9,10 @@
  *     // one block of layout.peak bytes; instruction i copies to or from it at
  *     // layout.offset[host.body[i]]
  *
- * A copy is held from the start of the SWAP_OUT that makes it until the last SWAP_IN of it is known
- * to be over. What is static and begins or ends the program there is held all the time. Copies in
- * one numbered buffer (tn_instruction.slot) are one body: by turns at one place.
+ * A copy on the host is held from the start of the SWAP_OUT that makes it until its last SWAP_IN is
+ * known to have ended. A static tensor that is on the host at the start or the end of the program
+ * is held all the time. Copies in the same numbered slot (tn_instruction.slot) are one body (a
+ * buffer of the plan) and share one offset over time.
  */
 #ifndef TENURE_HOST_H
 #define TENURE_HOST_H
@@ -23,23 +24,24 @@ extern "C" {
 #endif
 
 typedef struct tn_host {
-    tn_problem *problem; /* on the steps of the program, as its Occupancy's is */
-    tn_body_id *body;    /* [instructions] of a swap: where its copy is; TN_NONE: it is no swap */
-    uint64_t copied;     /* bytes of all copies, each once: what memory without reuse would take */
-    uint32_t count;      /* of instructions */
+    tn_problem *problem; /* on the steps of the program, like the problem of its occupancy */
+    tn_body_id *body;    /* [instructions] the body of a swap's copy; TN_NONE: not a swap */
+    uint64_t copied;     /* bytes of all copies, each counted once: the memory without reuse */
+    uint32_t count;      /* number of instructions */
     tn_context context;
 } tn_host;
 
-/* What a program's swaps ask of the host's memory. A program without swaps has no bodies.
+/* Makes the layout problem of the host memory for a program's swaps. A program without swaps has no
+ * bodies.
  *
  * alignment  of every body, a power of two; 0: 64
  * host       out; release it with tn_host_release. The program need not outlive it
  *
  * Errors: E_INVALID (the alignment), E_UNKNOWN (a size), E_NO_MEMORY.
- * Cost: O(instructions log n), and that of clocks with several streams. */
+ * Cost: O(instructions log n), and that of vector clocks with several streams. */
 TN_API TN_CHECKED tn_status tn_program_host(const tn_program *program, uint64_t alignment,
                                             tn_host *host, tn_error *error);
-TN_API void tn_host_release(tn_host *host); /* all zeros, and NULL, are fine */
+TN_API void tn_host_release(tn_host *host); /* NULL and a zeroed host are fine */
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-/* plan.h - where: bodies with lifetimes go in, proved offsets come out.
+/* plan.h - memory planning: buffers with live ranges go in, verified offsets come out.
  *
  *     tn_problem *problem;
  *     tn_layout layout;
@@ -12,29 +12,30 @@
  *     tn_layout_release(&layout);
  *     tn_problem_destroy(problem);
  *
- * A body is a rigid set of pieces; a piece is a rectangle: a half-open time interval
- * [first, last) times a byte window [lo, hi) relative to the body's offset. Two bodies
- * may share bytes only where no piece of one meets a piece of the other in time. A
- * plain buffer is one piece.
+ * A body (`tn_body`, a buffer of the plan) is a rigid set of pieces. A piece (`tn_piece`, a section
+ * of a buffer) is a rectangle: a half-open time interval [first, last) times a byte window [lo, hi)
+ * relative to the body's offset. Two bodies may share bytes only if no piece of one overlaps a
+ * piece of the other in time. A plain buffer is one piece.
  *
- *        byte |      +------+            one body of two pieces: all of it is live
- *             |      |      |            in [1, 3), only its lower half in [5, 7)
+ *        byte |      +------+            one body of two pieces: all of its bytes are live
+ *             |      |      |            in [1, 3), only the lower half in [5, 7)
  *             |      |      |  +------+
  *             |      +------+  +------+
  *             +------1------3--5------7-- time
  *
- * A body tied to another (TN_BODY_TIED) lies at a fixed distance above it: the inputs of one
- * collective operation side by side, a view of another body's bytes (an alias). Bodies of one
- * such group may share bytes with each other at any time; for all others the group is one body.
+ * A body tied to another (TN_BODY_TIED) lies at a fixed distance above it. Examples are the inputs
+ * of one collective operation, which lie side by side, and an alias, which views bytes of another
+ * body. Bodies of one such group may share bytes with each other at any time. Relative to all other
+ * bodies the group acts as one body.
  *
- * With several streams (tn_problem_set_streams) time is a partial order: first and last give one
- * serial order that is possible, and clocks say which uses are known to come before others. Piece
- * p is before piece q when p.last <= q.first and p.ends[s] <= q.begins[s] on every stream s;
- * pieces of two bodies may share bytes only where one of them is before the other.
+ * With several streams (tn_problem_set_streams) time is a partial order. `first` and `last` give
+ * one possible serial order, and clocks say which uses are known to precede others. Piece p is
+ * before piece q if p.last <= q.first and p.ends[s] <= q.begins[s] on every stream s. Pieces of two
+ * bodies may share bytes only if one of them is before the other.
  *
- * Units everywhere: sizes, offsets, peaks in bytes; time in integer steps. Intervals are
- * half open: a body that dies at step 3 and one born at step 3 may share bytes.
- * Threads: any number may read one problem; one thread at a time may change it.
+ * Units: sizes, offsets and peaks in bytes; time in integer steps. Intervals are half open: a body
+ * that ends at step 3 and a body that begins at step 3 may share bytes.
+ * Threads: any number of threads may read one problem; one thread at a time may change it.
  */
 #ifndef TENURE_PLAN_H
 #define TENURE_PLAN_H
@@ -53,28 +54,29 @@ typedef uint32_t tn_bank_id; /* 0 is the default bank */
 
 enum {                           /* tn_body.flags */
        TN_BODY_PINNED = 1u << 0, /* `offset` is given, not chosen */
-       /* set by the library: the alignment is the problem's default, not the body's own */
+       /* set by the library: the body uses the problem's default alignment */
        TN_BODY_DEFAULT_ALIGNED = 1u << 1,
        TN_BODY_TIED = 1u << 2,  /* lies `delta` bytes above the start of body `leader` */
-       TN_BODY_LEADS = 1u << 3, /* set by the library: others are tied to it */
-       /* in whatever bank planning finds best; `bank` is a remark that nothing depends on */
+       TN_BODY_LEADS = 1u << 3, /* set by the library: other bodies are tied to this one */
+       /* the planner chooses the bank; `bank` does not bind it */
        TN_BODY_ANY_BANK = 1u << 4,
 };
 
 typedef struct tn_piece {
     int64_t first, last; /* live in [first, last), first < last */
     uint64_t lo, hi;     /* bytes [lo, hi) of the body, lo < hi <= size */
-    /* [streams], copied; read only when the problem has more than one stream. begins[s]: how many
-     * events of stream s are known to come before the piece is defined; NULL: none. ends[s]: 1 +
-     * the index of its last use (being defined is one) on stream s, 0 without any; NULL: not known,
-     * so that nothing can follow it. Raised to begins[s], which changes nothing for true clocks. */
+    /* [streams], copied; read only if the problem has more than one stream. begins[s]: the number
+     * of events of stream s that are known to precede the definition of the piece; NULL: 0 for all.
+     * ends[s]: 1 + the index of its last use on stream s (its definition is a use), 0 if stream s
+     * does not use it; NULL: unknown, so no piece can be after it. The library raises ends[s] to
+     * begins[s], which does not change correct clocks. */
     const int64_t *begins, *ends;
 } tn_piece;
 
-/* One thing that needs an address. Zero means the default in every field. */
+/* One buffer that needs an offset. Zero means the default in every field. */
 typedef struct tn_body {
     uint64_t size; /* bytes; 0 is allowed and takes no memory */
-    int64_t first; /* with piece_count 0: live in [first, last); else recomputed: the hull */
+    int64_t first; /* with piece_count 0: live in [first, last); else set to the pieces' hull */
     int64_t last;
     uint64_t alignment; /* power of two; 0 = the problem's default */
     uint64_t offset;    /* bytes; read only with TN_BODY_PINNED */
@@ -82,22 +84,22 @@ typedef struct tn_body {
     tn_bank_id bank;
     const tn_piece *pieces; /* [piece_count], any order, may overlap; copied. NULL: one piece */
     uint32_t piece_count;
-    const char *name; /* for messages and files; copied; NULL: its number */
-    int64_t hint;     /* MiniMalloc's column, carried along; read with has_hint */
+    const char *name; /* for messages and files; copied; NULL: its number is used */
+    int64_t hint;     /* the "hint" column of MiniMalloc's CSV, preserved; read if has_hint */
     bool has_hint;
-    /* With TN_BODY_TIED: an earlier body of the same bank, and a multiple of the alignment. Read
-     * back, `leader` is the body at the root of the chain and `delta` the distance from it. */
+    /* With TN_BODY_TIED: an earlier body of the same bank, and a multiple of the alignment. In a
+     * body read back, `leader` is the root of the chain and `delta` the distance from the root. */
     tn_body_id leader;
     uint64_t delta; /* bytes */
-    /* bytes read and written in all its life: what a choice of banks saves or costs. 0 = twice the
-     * size: written once, read once */
+    /* bytes read and written during the live range, for the choice of a bank. 0 = twice the size:
+     * written once, read once */
     uint64_t traffic;
 } tn_body;
 
 typedef struct tn_bank {
     const char *name;   /* copied; NULL: "arena" */
-    uint64_t capacity;  /* bytes; 0 = as small as possible, and as large as needed */
-    double bytes_per_s; /* 0 = not known: then slower than any that is */
+    uint64_t capacity;  /* bytes; 0 = no capacity: the peak is minimised */
+    double bytes_per_s; /* bandwidth; 0 = unknown: counts as slower than every known bandwidth */
 } tn_bank;
 
 /* The outcome of planning: X(name, text). */
@@ -112,23 +114,23 @@ typedef enum tn_verdict {
 } tn_verdict;
 TN_API const char *tn_verdict_name(tn_verdict verdict);
 
-/* Where everything is, and how good that is known to be. */
+/* The offsets of all bodies, and how close to optimal they are known to be. */
 typedef struct tn_layout {
     uint64_t *offset; /* [body_count], bytes from the start of the body's bank */
-    tn_bank_id *bank; /* [body_count], where each body is */
+    tn_bank_id *bank; /* [body_count], the bank of each body */
     uint32_t body_count;
     uint32_t bank_count;
     uint64_t *bank_peak;        /* [bank_count], bytes */
-    uint64_t *bank_lower_bound; /* [bank_count], bytes that the bodies in it cannot go below */
+    uint64_t *bank_lower_bound; /* [bank_count], bytes; no layout of its bodies needs less */
     uint64_t *bank_traffic;     /* [bank_count], bytes read and written by the bodies in it */
     uint64_t peak;              /* bytes the arena needs: the sum over the banks */
-    uint64_t lower_bound;       /* the same sum of bounds */
-    /* OPTIMAL when peak == lower_bound, or proved otherwise. Where bodies may choose their bank:
-     * when no choice that fits makes the traffic take less time */
+    uint64_t lower_bound;       /* the sum of bank_lower_bound */
+    /* OPTIMAL if peak == lower_bound, or if a search proved it. If bodies may choose their bank:
+     * OPTIMAL if no choice that fits makes the traffic take less time */
     tn_verdict verdict;
-    const char *planner; /* static string; who found it */
+    const char *planner; /* static string; the planner that found the layout */
     uint64_t seed;
-    uint64_t work;  /* placements tried: deterministic, for the same problem and options */
+    uint64_t work;  /* placements tried; deterministic for the same problem and options */
     double seconds; /* wall time */
     bool timed_out; /* the wall clock ended the search early */
 } tn_layout;
@@ -137,105 +139,107 @@ typedef struct tn_plan_options {
     size_t struct_size; /* sizeof(tn_plan_options) */
     const tn_context *context;
     const char *planner; /* NULL = "auto" */
-    uint64_t capacity;   /* bytes of bank 0, when below the bank's own; 0 = the bank's own */
-    uint64_t work_limit; /* placements tried; 0 = no limit; deterministic */
-    double timeout_s;    /* wall clock; 0 = none. Only ever stops early */
-    uint32_t threads;    /* 0 = 1. Never changes the answer for a given work limit */
+    uint64_t capacity;   /* bytes of bank 0, if below the bank's own capacity; 0 = the bank's own */
+    uint64_t work_limit; /* placements to try; 0 = no limit; deterministic */
+    double timeout_s;    /* wall-clock limit of the search; 0 = no limit */
+    uint32_t threads;    /* 0 = 1. Never changes the result for a given work limit */
     uint64_t seed;
-    uint64_t enough; /* bytes of a bank without a capacity that would do: a layout that takes no
-                      * more ends the search. 0 = as small as can be. Nothing is refused for it */
+    uint64_t enough; /* target in bytes for a bank without a capacity: the search ends at the first
+                      * layout within it. Larger layouts are still returned. 0 = search for the
+                      * smallest */
 } tn_plan_options;
 
 #define TN_PLAN_OPTIONS_INIT TN_INIT(tn_plan_options, TN_SET(struct_size, sizeof(tn_plan_options)))
 
 /* --- problems ------------------------------------------------------------------------ */
 
-/* `context` may be NULL and must outlive the problem. */
+/* Creates an empty problem. `context` may be NULL and must outlive the problem. */
 TN_API TN_CHECKED tn_status tn_problem_create(const tn_context *context, tn_problem **problem,
                                               tn_error *error);
 TN_API void tn_problem_destroy(tn_problem *problem); /* NULL is fine */
 
-/* Adds a body; its pieces are copied and normalised (sorted by time, merged).
- * Where pieces of one body overlap, the clocks of what they become cover those of all of them.
- * Errors: E_INVALID (empty or reversed interval, window outside the size, alignment no power
- * of two, pinned off its alignment, offset + size overflows, unknown bank; tied to a body that is
- * not there yet or in another bank, or at a distance off the alignment; pinned with no bank of its
- * own), E_NO_MEMORY. */
+/* Adds a body. Its pieces are copied and normalised (sorted by time, merged). The clocks of a
+ * merged piece cover the clocks of all pieces in it. `id` (may be NULL) receives the body's id.
+ * Errors: E_INVALID (an empty or reversed interval; a window outside the size; an alignment that is
+ * not a power of two; a pinned offset off the alignment; offset + size overflows; an unknown bank;
+ * a leader that does not exist yet or lies in another bank; a distance off the alignment; a pinned
+ * body with TN_BODY_ANY_BANK), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_problem_add(tn_problem *problem, const tn_body *body, tn_body_id *id,
                                            tn_error *error);
-/* Sets bank `id`, which may be one past the last (0 exists from the start). */
+/* Sets bank `id`, which may be one past the last bank (bank 0 always exists). */
 TN_API TN_CHECKED tn_status tn_problem_set_bank(tn_problem *problem, tn_bank_id id,
                                                 const tn_bank *bank, tn_error *error);
-/* Gives a problem that is there already other banks. Where their names are those of its own banks,
- * they change these, else they take their places in order. Bodies in bank 0 that nothing pins may
- * then choose their bank. Errors: E_INVALID (some names known and some not), E_NO_MEMORY. */
+/* Changes the banks of an existing problem. If the names are those of the problem's banks, these
+ * banks are changed; otherwise the given banks become banks 0, 1, ... in order. Bodies in bank 0
+ * that are not bound to it (pinned, or placed there by a file) may then choose their bank.
+ * Errors: E_INVALID (some names are known and some are not), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_problem_offer_banks(tn_problem *problem, const tn_bank *banks,
                                                    uint32_t count, tn_error *error);
-/* The alignment of bodies that give none; a power of two; the default is 1. */
+/* Sets the alignment of bodies that give none: a power of two, 1 by default. */
 TN_API TN_CHECKED tn_status tn_problem_set_alignment(tn_problem *problem, uint64_t alignment,
                                                      tn_error *error);
 
-/* How many streams the clocks of pieces count, 1 to TN_STREAMS_MAX; before any body is added. */
+/* Sets the number of streams in the clocks of pieces, 1 to TN_STREAMS_MAX. Call it before adding
+ * bodies. */
 TN_API TN_CHECKED tn_status tn_problem_set_streams(tn_problem *problem, uint32_t count,
                                                    tn_error *error);
 TN_API uint32_t tn_problem_streams(const tn_problem *problem);
 
 TN_API uint32_t tn_problem_count(const tn_problem *problem);
 TN_API uint32_t tn_problem_bank_count(const tn_problem *problem);
-/* Pointers live until the problem is changed or destroyed. In a body read back, alignment is
- * resolved (>= 1), pieces is never NULL unless size is 0, first and last are the hull; with
- * several streams no clock is NULL. */
+/* The pointers are valid until the problem is changed or destroyed. In a body read back, the
+ * alignment is resolved (>= 1), `pieces` is NULL only if the size is 0, and `first` and `last` are
+ * the hull of the pieces. With several streams no clock is NULL. */
 TN_API const tn_body *tn_problem_body(const tn_problem *problem, tn_body_id id);
 TN_API const tn_bank *tn_problem_bank(const tn_problem *problem, tn_bank_id id);
 
-/* Sum of the sizes, each rounded up to its alignment: what memory without reuse takes. A group of
- * tied bodies counts once, from its lowest byte to its highest. Saturates at UINT64_MAX. */
+/* The bytes that memory without reuse takes: the sum of the sizes, each rounded up to its
+ * alignment. A group of tied bodies counts once, from its lowest byte to its highest. Saturates at
+ * UINT64_MAX. */
 TN_API uint64_t tn_problem_naive(const tn_problem *problem);
-/* The largest number of bytes that live at one step, alignment counted: a body of size s and
- * alignment a takes at least s, and no layout of bank `bank` goes below the result. Bodies that may
- * choose their bank count when there is only one.
- * `step` (may be NULL) receives the first step of that peak. Cost: O(n log n). */
+/* The peak of live bytes in a bank, alignment counted: no layout of bank `bank` needs less. Bodies
+ * with TN_BODY_ANY_BANK count only if the problem has one bank. `step` (may be NULL) receives the
+ * first step of the peak. Cost: O(n log n). */
 TN_API TN_CHECKED tn_status tn_problem_lower_bound(const tn_problem *problem, tn_bank_id bank,
                                                    uint64_t *bytes, int64_t *step, tn_error *error);
 
 /* --- planning -------------------------------------------------------------------------- */
 
-/* Finds an offset for every body and proves the result.
+/* Finds an offset for every body. A layout is returned only after tn_layout_verify accepted it.
  *
  * problem   read only; may be destroyed after the call
  * options   NULL for the defaults
- * layout    out; release with tn_layout_release. Untouched on failure
+ * layout    out; release with tn_layout_release. Unchanged on failure
  *
- * A layout is returned only after tn_layout_verify has accepted it.
- * Errors: E_UNKNOWN (planner), E_UNSUPPORTED (a constraint the named planner does
- * not model), E_INVALID (more than 2^63 - 1 bytes live at once; a group of tied bodies with more
- * pieces alive at once than can be merged), E_INFEASIBLE (a proof, never
- * a guess: above the capacity for any layout, or pins that no layout can keep), E_STOPPED (above
- * the capacity, or a limit came before any layout), E_NO_MEMORY. */
+ * Errors: E_UNKNOWN (planner), E_UNSUPPORTED (a constraint that the named planner does not model),
+ * E_INVALID (more than 2^63 - 1 live bytes; a group of tied bodies with more simultaneous pieces
+ * than can be merged), E_INFEASIBLE (proved: every layout exceeds the capacity, or the pins
+ * contradict each other), E_STOPPED (no layout within the capacity was found, or a limit ended the
+ * search before the first layout), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_plan(const tn_problem *problem, const tn_plan_options *options,
                                     tn_layout *layout, tn_error *error);
 TN_API void tn_layout_release(tn_layout *layout); /* NULL and zeroed are fine */
 
-/* Takes anybody's offsets as a layout, every body in its own `bank`: peaks and bounds are computed,
- * nothing is checked. */
+/* Makes a layout of given offsets, every body in its own `bank`. Computes peaks and bounds; checks
+ * nothing (see tn_layout_verify). */
 TN_API TN_CHECKED tn_status tn_layout_from_offsets(const tn_problem *problem,
                                                    const uint64_t *offsets, tn_layout *layout,
                                                    tn_error *error);
-/* The same with a bank for each body (NULL: its own). E_INVALID when one does not exist. */
+/* The same with a bank for each body (NULL: its own). E_INVALID if a bank does not exist. */
 TN_API TN_CHECKED tn_status tn_layout_from_places(const tn_problem *problem,
                                                   const uint64_t *offsets, const tn_bank_id *banks,
                                                   tn_layout *layout, tn_error *error);
-/* One body behind the other, each in memory of its own: what a plan is compared with. Pins, ties
- * and banks are not looked at. */
+/* Places the bodies one after another without sharing bytes: the baseline for plans. Ignores pins,
+ * ties and banks. */
 TN_API TN_CHECKED tn_status tn_layout_without_reuse(const tn_problem *problem, tn_layout *layout,
                                                     tn_error *error);
 
-/* Why a layout is not valid: the first conflict in time, then by byte. */
+/* Why a layout is invalid: the first conflict in time, then by byte. */
 typedef struct tn_conflict {
     enum tn_conflict_reason {
         TN_CONFLICT_NONE,
         TN_CONFLICT_OVERLAP,   /* a and b share bytes [lo, hi) at step `step` */
-        TN_CONFLICT_ALIGNMENT, /* a's offset `lo` is no multiple of its alignment */
+        TN_CONFLICT_ALIGNMENT, /* a's offset `lo` is not a multiple of its alignment */
         TN_CONFLICT_PIN,       /* a is at `lo` but pinned at `hi` */
         TN_CONFLICT_CAPACITY,  /* a ends at `hi`, beyond the capacity of its bank */
         TN_CONFLICT_PEAK,      /* a ends at `hi`, above the peak that the layout states */
@@ -250,17 +254,18 @@ typedef struct tn_conflict {
     uint64_t lo, hi;
 } tn_conflict;
 
-/* Checks anybody's layout against a problem; shares no code with the planners.
+/* Checks a layout from any source against a problem. Shares no code with the planners.
  *
- * conflict  out, may be NULL: set on success too (reason NONE)
- * Errors: E_CONFLICT with the two bodies, the bytes and the step in error->message (for bodies
- * without a known order, the step at which the second begins in the serial order).
- * Cost: O((n + k) log n) for n pieces and k = 0 or 1 conflicts, with clocks
- * O(n streams) more; O(n) memory. */
+ * conflict  out, may be NULL; set on success too (reason NONE)
+ *
+ * Errors: E_CONFLICT. error->message names the two bodies, the bytes and the step. For bodies
+ * without a known order it names the step at which the second begins in the serial order.
+ * Cost: O((n + k) log n) for n pieces and k = 0 or 1 conflicts, with clocks O(n streams) more;
+ * O(n) memory. */
 TN_API TN_CHECKED tn_status tn_layout_verify(const tn_problem *problem, const tn_layout *layout,
                                              tn_conflict *conflict, tn_error *error);
 
-/* Names and one-line summaries of the planners, for lists and --help. */
+/* Names, one-line summaries and sources of the planners, for lists and --help. */
 TN_API uint32_t tn_planner_count(void);
 TN_API const char *tn_planner_name(uint32_t index);
 TN_API const char *tn_planner_summary(uint32_t index);
@@ -268,22 +273,25 @@ TN_API const char *tn_planner_source(uint32_t index);
 
 /* --- files ------------------------------------------------------------------------------- */
 
-/* Reads a problem: MiniMalloc's CSV in all its dialects, or JSON (format "mem-plan"), by
- * suffix. `offsets`, when not NULL, receives a malloc'ed-by-context array [count] when the file
- * has offsets (release with tn_offsets_release), else NULL: then offsets of the file do not pin;
- * with `offsets` NULL they do, as in MiniMalloc.
- * Errors: E_IO, E_INVALID with file:line (CSV) or file:byte (JSON), E_UNSUPPORTED (suffix, or
- * JSON in a minimal build). */
+/* Reads a problem from MiniMalloc's CSV in all its dialects, or from JSON (format "mem-plan"),
+ * chosen by the suffix.
+ *
+ * offsets   out, or NULL. Not NULL: receives an array [count] (release with tn_offsets_release), or
+ *           NULL if the file has no offsets; offsets of the file do not pin. NULL: offsets of the
+ *           file pin their bodies, as in MiniMalloc
+ *
+ * Errors: E_IO, E_INVALID with file:line (CSV) or file:byte (JSON), E_UNSUPPORTED (suffix, or JSON
+ * in a minimal build). */
 TN_API TN_CHECKED tn_status tn_problem_load(const char *path, const tn_context *context,
                                             tn_problem **problem, uint64_t **offsets,
                                             tn_error *error);
-/* The same from memory; `name` gives the suffix and stands in messages. */
+/* The same from memory; `name` gives the suffix and appears in messages. */
 TN_API TN_CHECKED tn_status tn_problem_load_memory(const char *name, const void *bytes, size_t size,
                                                    const tn_context *context, tn_problem **problem,
                                                    uint64_t **offsets, tn_error *error);
 TN_API void tn_offsets_release(const tn_context *context, uint64_t *offsets, uint32_t count);
-/* Writes the CSV with a last column `offset` (left out when layout is NULL); optional columns
- * only where a body needs them. The file appears whole or not at all. */
+/* Writes the CSV with a last column `offset` (omitted if layout is NULL) and with the optional
+ * columns that at least one body needs. The file is replaced atomically. */
 TN_API TN_CHECKED tn_status tn_problem_save_csv(const tn_problem *problem, const tn_layout *layout,
                                                 const char *path, tn_error *error);
 

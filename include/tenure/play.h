@@ -1,5 +1,5 @@
-/* play.h - a recorded run played on a device: real memory, streams that wait for each other, bytes
- * that are written and read back.
+/* play.h - device replay: replays a recorded allocation trace on a device with real memory,
+ * synchronised streams, and data that are written and read back.
  *
  *     tn_device *device;
  *     tn_pool_trace *trace;
@@ -9,7 +9,7 @@
  *     tn_error error;
  *     const char rows[] = "action,id,size\nalloc,a,6000\nalloc,b,100\nfree,a,\n";
  *     pool.pool = "best-fit";
- *     options.pool = &pool; // NULL: each block is one of the device's own
+ *     options.pool = &pool; // NULL: each block is allocated from the device
  *     if (tn_pool_trace_load_memory("rows", rows, sizeof rows - 1, NULL, &trace, &error) ||
  *         tn_device_create(NULL, &device, &error) ||
  *         tn_play(device, trace, &options, &answer, &error))
@@ -20,14 +20,14 @@
  *     tn_pool_trace_destroy(trace);
  *     // 6144 bytes of the device, 2 blocks written and read back
  *
- * A pool divides one block of the device. The trace is played once with work on the device, which
- * is not timed: each block is marked at both ends on its stream when it is had, and the marks are
- * read back by the stream that frees it. Before bytes go from one stream to another the second
- * waits for an event that was recorded when they were freed, as libtenure_torch.so does. A mark
- * that is not what was written there is a block that somebody else had too early: E_INTERNAL, or a
- * device that loses bytes. Then the requests alone are played again and timed.
+ * A pool divides one block of the device. The trace is first replayed with work on the device,
+ * which is not timed: each block is marked at both ends on its stream when it is allocated, and the
+ * stream that frees it reads the marks back. Before bytes move from one stream to another, the
+ * second stream waits for an event recorded at the free, as libtenure_torch.so does. A wrong mark
+ * means that a block was reused too early (E_INTERNAL) or that the device loses bytes. Then the
+ * requests alone are replayed and timed.
  *
- * Alignments hold from the start of the pool's block, which lies as the device aligns blocks.
+ * Alignments are relative to the start of the pool's block, which has the device's alignment.
  */
 #ifndef TENURE_PLAY_H
 #define TENURE_PLAY_H
@@ -39,40 +39,40 @@
 extern "C" {
 #endif
 
-enum { TN_PLAY_STREAMS_MAX = 1024 }; /* of a trace */
+enum { TN_PLAY_STREAMS_MAX = 1024 }; /* streams of a trace */
 
 typedef struct tn_play_options {
     size_t struct_size;
     const tn_context *context; /* NULL: the default */
-    /* Technique, alignment, a plan; its own context and settle are not used. capacity: the most
-     * that may be taken of the device, 0: no bound but its own. NULL: no pool, each request is one
-     * of the device */
+    /* Technique, alignment and plan; its `context` and `settle` are ignored. capacity: limit of the
+     * device memory to take; 0: only the device's own limit. NULL: no pool; each request is
+     * allocated from the device */
     const tn_pool_options *pool;
-    uint32_t rounds; /* that are timed; 0: up to ten, fewer of more than 100,000 events, and as many
-                      * as begin within two seconds */
+    uint32_t rounds; /* to time; 0: up to ten (fewer for more than 100,000 events), as many as start
+                      * within two seconds */
 } tn_play_options;
 #define TN_PLAY_OPTIONS_INIT TN_INIT(tn_play_options, TN_SET(struct_size, sizeof(tn_play_options)))
 
 typedef struct tn_play_answer {
     bool fits;
-    tn_error failure;      /* when it does not: what the pool, or the device, says */
-    uint64_t taken;        /* bytes of the device that were had at most; not what it adds to them */
+    tn_error failure;      /* if it does not fit: the error of the pool or the device */
+    uint64_t taken;        /* peak of device bytes taken, without the device's own overhead */
     uint64_t marked;       /* blocks that were written and read back */
-    uint64_t waits;        /* of a stream for another, in the round with work */
+    uint64_t waits;        /* waits of one stream for another, in the round with work */
     uint32_t streams;      /* of the trace */
-    uint32_t rounds;       /* that were timed */
-    double request_s;      /* of an allocation or a free in the fastest round, by the clock */
+    uint32_t rounds;       /* timed */
+    double request_s;      /* wall time per allocation or free in the fastest round */
     tn_pool_lesson lesson; /* of all rounds */
 } tn_play_answer;
 
-/* Plays it. The block that a pool divides is the least that the pool does with, found by trying it
- * without the device. What the trace does not free is freed at the end of each round. A free with a
- * stream of its own (RMM) ends the use on both.
+/* Replays a trace. The pool's block is the smallest one that suffices, found by trials without the
+ * device. Blocks that the trace does not free are freed at the end of each round. A free on another
+ * stream than the allocation (RMM) ends the use on both.
  *
- * Errors: E_UNKNOWN (technique), E_INVALID (what the pool is told; a trace with more than
- * TN_PLAY_STREAMS_MAX streams), E_IO (the device fails), E_INTERNAL (bytes were not what they
- * should be: see above), E_NO_MEMORY of the host. That memory does not fit is no error: `fits`.
- * Cost: O(events) for each round and each range that is tried; 80 bytes of the host for each block.
+ * Errors: E_UNKNOWN (technique), E_INVALID (bad pool options; a trace with more than
+ * TN_PLAY_STREAMS_MAX streams), E_IO (the device fails), E_INTERNAL (a wrong mark, see above),
+ * E_NO_MEMORY (of the host). Lack of device memory is not an error: see `fits`.
+ * Cost: O(events) per round and per range tried; 80 bytes of host memory per block.
  */
 TN_API TN_CHECKED tn_status tn_play(tn_device *device, const tn_pool_trace *trace,
                                     const tn_play_options *options, tn_play_answer *answer,

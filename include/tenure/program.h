@@ -1,4 +1,4 @@
-/* program.h - when: instructions over tensors, and the geometry that follows from them.
+/* program.h - the order of execution, and the buffers and live ranges that follow from it.
  *
  *     // ... graph: from tn_graph_load or built by hand, inferred
  *     tn_program *program;
@@ -9,11 +9,12 @@
  *         tn_plan(tn_occupancy_problem(occupancy), NULL, &layout, &error))
  *         return 2;
  *
- * A Program is a list of instructions (instruction.h); instruction i runs at step i. Every
- * technique that saves memory is a pass, Program in and Program out. An Occupancy is what the
- * Program asks of memory: which tensor lives when, which tensors share one body (views, in-place),
- * and the Problem for the planners.
- * Threads: any number may read; one at a time may change.
+ * A program is a list of instructions (instruction.h); instruction i runs at step i. Every
+ * technique that saves memory is a pass: it takes a program and returns a program. An occupancy
+ * (`tn_occupancy`, the result of liveness analysis and buffer assignment) says when each tensor is
+ * live (a `tn_life`, a live range), which tensors share one body (a buffer) as views or in-place
+ * results, and holds the problem for the planners (plan.h).
+ * Threads: any number of threads may read; one thread at a time may change.
  */
 #ifndef TENURE_PROGRAM_H
 #define TENURE_PROGRAM_H
@@ -25,96 +26,101 @@
 extern "C" {
 #endif
 
-/* One run of a block of a control-flow operator: instructions [first, last). The operator's own
- * APPLY follows its regions. */
+/* One block of a control-flow operator: instructions [first, last). The operator's own APPLY
+ * follows its regions. */
 typedef struct tn_region {
     tn_op_id op;
     tn_block_id block;
     uint32_t first, last;
-    bool repeats; /* a loop body: what it reads from outside stays until `last` */
+    bool repeats; /* a loop body: tensors that it reads from outside stay live until `last` */
 } tn_region;
 
 typedef struct tn_program tn_program;
 
 typedef struct tn_program_options {
     size_t struct_size;
-    const char *order; /* "file" (NULL), "memory", or "auto": of all orders the one whose live bytes
-                        * peak lowest, the file's when none is better */
-    const struct tn_occupancy_options *memory; /* what those bytes are counted with; NULL: defaults.
-                                                * `claimed` is not read */
-    const tn_op_id *sequence; /* [sequence_count] an order of your own, instead of `order`: each
+    const char *order; /* "file" (NULL), "memory", or "auto": the order with the lowest peak of live
+                        * bytes; on a tie with the file's order, the file's */
+    const struct tn_occupancy_options *memory; /* how live bytes are counted; NULL: defaults.
+                                                * `claimed` is ignored */
+    const tn_op_id *sequence; /* [sequence_count] the caller's order, instead of `order`: every
                                * operator that is not folded, once; checked */
     uint32_t sequence_count;
 } tn_program_options;
 #define TN_PROGRAM_OPTIONS_INIT                                                                    \
     TN_INIT(tn_program_options, TN_SET(struct_size, sizeof(tn_program_options)))
 
-/* Lowers an inferred graph: a PUT per graph input, an APPLY per operator that is not folded
- * (blocks of control flow inline, each arranged by itself), a GET per graph output.
- * Every order keeps what operators do: who needs a result comes after it, and where an operator
- * writes into memory that others read (relu_), each of them keeps its side of it.
- * The graph must outlive the program. Errors: E_INVALID (a sequence that breaks this, with both
- * operators), E_UNKNOWN (order), E_NO_MEMORY. Cost: docs/planners/orders.md. */
+/* Lowers an inferred graph: a PUT per graph input, an APPLY per operator that is not folded, a GET
+ * per graph output. Blocks of control flow are inlined, and each is ordered separately. Every order
+ * preserves the results: consumers follow producers, and readers of memory that an operator
+ * overwrites (relu_) stay before or after that operator, as in the file.
+ * The graph must outlive the program. Errors: E_INVALID (a sequence that breaks these rules; the
+ * message names both operators), E_UNKNOWN (order), E_NO_MEMORY. Cost: docs/planners/orders.md. */
 TN_API TN_CHECKED tn_status tn_program_create(const tn_graph *graph,
                                               const tn_program_options *options,
                                               tn_program **program, tn_error *error);
-/* A program of the caller's own instructions (passes, recorded runs); they are copied, and checked
- * by tn_program_verify. */
+/* Makes a program of the caller's instructions (from a pass or a recorded run). They are copied and
+ * checked by tn_program_verify. */
 TN_API TN_CHECKED tn_status tn_program_from(const tn_graph *graph,
                                             const tn_instruction *instructions, uint32_t count,
                                             const tn_region *regions, uint32_t region_count,
                                             tn_program **program, tn_error *error);
-/* An encoded form, as a tensor that the program owns: in no graph, since nothing computes it. */
+/* An encoded (compressed) form of a tensor. It is a tensor of the program, not of the given graph,
+ * since no operator computes it. */
 typedef struct tn_encoded {
-    tn_tensor_id tensor; /* whose */
+    tn_tensor_id tensor; /* the tensor that is encoded */
     tn_codec codec;
-    uint64_t bytes; /* that there are for it; 0: whatever its elements may be (tn_codec_bytes) */
+    uint64_t bytes; /* reserved for the form; 0: enough for any tensor data (tn_codec_bytes) */
 } tn_encoded;
-/* As tn_program_from, with encoded forms: `encoded[k]` is tensor tn_graph_tensor_count(graph) + k
- * of the program's graph, which is then one of its own, with the ids of the given one, and lives as
- * long as the program. ENCODE and DECODE name it as `other`; it may be swapped and released, and
- * nothing else. The given graph outlives the program.
- * Errors: E_INVALID (a tensor without whole bytes of a known number, fewer bytes than any contents
- * need, and those of tn_program_from), E_NO_MEMORY. */
+/* As tn_program_from, with encoded forms. The program gets a graph of its own, with the ids of the
+ * given graph; `encoded[k]` is tensor tn_graph_tensor_count(graph) + k of it. That graph lives as
+ * long as the program. Only ENCODE, DECODE (as `other`), swaps and releases may name an encoded
+ * form. The given graph must outlive the program.
+ * Errors: E_INVALID (a tensor of unknown size or without whole bytes; fewer bytes than any tensor
+ * data need; and those of tn_program_from), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_program_from_encoded(
     const tn_graph *graph, const tn_encoded *encoded, uint32_t encoded_count,
     const tn_instruction *instructions, uint32_t count, const tn_region *regions,
     uint32_t region_count, tn_program **program, tn_error *error);
-/* Its encoded forms, [*count]: form k is the last tensor of its graph but *count - 1 - k. */
+/* The program's encoded forms, [*count]; they are the last *count tensors of its graph, in order.
+ */
 TN_API const tn_encoded *tn_program_encoded(const tn_program *program, uint32_t *count);
-/* Whether a program can be run and gives what its graph says; tn_program_from returns no other. By
- * the table of instruction.h, in every way that its streams and branches may go: what is read is
- * there, nothing is defined while it is there or released twice; an operator runs a second time
- * only where that gives the same again; what goes to the host or is encoded comes back as it left;
- * the graph's outputs are fetched (or, where ranks talk, computed by another); control flow is
- * nested and ends in its operator; and whoever must wait does. Errors: E_INVALID with the
- * instruction, its tensor, why, and what to do; E_NO_MEMORY. Cost: O(instructions + operands), with
- * several streams O(waits streams) more. */
+/* Checks that a program can run and computes what its graph says. tn_program_from accepts no other
+ * program. The check uses the table of instruction.h and covers every interleaving of streams and
+ * every choice of branches:
+ * - a tensor is read only while it is present, and neither defined nor released twice;
+ * - an operator runs a second time only if that gives the same result;
+ * - a swapped or encoded tensor comes back unchanged;
+ * - the graph's outputs are fetched, or another rank computes them;
+ * - regions of control flow are nested, and end in their operator;
+ * - every dependency between streams has a wait.
+ * Errors: E_INVALID (the message names the instruction, its tensor, the reason and the remedy),
+ * E_NO_MEMORY. Cost: O(instructions + operands), plus O(waits streams) with several streams. */
 TN_API TN_CHECKED tn_status tn_program_verify(const tn_program *program, tn_error *error);
-/* The programs of all ranks, each by itself and together: programs[r] is that of rank r. The k-th
- * SEND from one rank to another with a tag meets the k-th RECV of it there, of as many bytes; the
- * k-th REDUCE, GATHER or SCATTER of a group meets those of all ranks that call the group (0: of
- * all); and nobody waits for ever, where stream 0 walks through the list and other streams are
- * given what comes behind one of its instructions when that is over. One program with peer 0 talks
- * to itself, on two streams, stream 0 after the other. Errors: E_INVALID with rank, instruction
- * and tensor, and who does not meet it; E_NO_MEMORY.
- * Cost: O(instructions + operands + m log m), m of them talking. */
+/* Checks the programs of all ranks, each alone and all together; programs[r] is that of rank r. The
+ * k-th SEND from one rank to another with a tag matches the k-th RECV there with that tag, of equal
+ * size. The k-th REDUCE, GATHER or SCATTER of a group matches the k-th one of every rank that calls
+ * the group (group 0: all ranks). The check proves that no rank deadlocks, where stream 0 issues
+ * the instructions in list order. A single program whose messages name peer 0 sends to itself
+ * across two streams, stream 0 after the other.
+ * Errors: E_INVALID (the message names rank, instruction, tensor and the missing match),
+ * E_NO_MEMORY. Cost: O(instructions + operands + m log m) for m communicating instructions. */
 TN_API TN_CHECKED tn_status tn_programs_verify(const tn_program *const *programs, uint32_t count,
                                                tn_error *error);
 TN_API void tn_program_destroy(tn_program *program);
 TN_API const tn_graph *tn_program_graph(const tn_program *program);
 
-/* How a program came to its order, and how good that is known to be. Bytes are live bytes at the
- * worst step, every tensor rounded up to its alignment. */
+/* The order of a program, and how close to optimal it is known to be. Bytes are live bytes at the
+ * peak step; every tensor is rounded up to its alignment. */
 typedef struct tn_program_order {
-    const char *name; /* the order that was kept: "file" when the one asked for is no better;
-                       * "sequence" for a caller's own; "" for tn_program_from. Static string */
-    uint64_t peak;    /* 0: not counted */
-    uint64_t bound;   /* no order of these operators needs less; 0: not known */
-    bool proved;      /* peak == bound: no order is better */
+    const char *name; /* the order chosen: "file" if the requested one is no better; "sequence" for
+                       * the caller's own; "" after tn_program_from. Static string */
+    uint64_t peak;    /* 0: not computed */
+    uint64_t bound;   /* no order of these operators needs less; 0: unknown */
+    bool proved;      /* peak == bound: no order of these operators is better */
 } tn_program_order;
 TN_API tn_program_order tn_program_order_of(const tn_program *program);
-/* Names and summaries of the orders, for lists and --help; "auto", which picks, is not one. */
+/* Names and summaries of the orders, for lists and --help; without "auto". */
 TN_API uint32_t tn_order_count(void);
 TN_API const char *tn_order_name(uint32_t index);
 TN_API const char *tn_order_summary(uint32_t index);
@@ -123,89 +129,90 @@ TN_API const tn_instruction *tn_program_instructions(const tn_program *program);
 TN_API uint32_t tn_program_region_count(const tn_program *program);
 TN_API const tn_region *tn_program_regions(const tn_program *program);
 
-/* --- occupancy ------------------------------------------------------------------------------ */
+/* --- occupancy: live ranges and buffers ------------------------------------------------------ */
 
 typedef struct tn_occupancy tn_occupancy;
 
 typedef enum tn_inplace {
-    TN_INPLACE_CHOOSE, /* by rule, for the lowest peak of live bytes */
+    TN_INPLACE_CHOOSE, /* chosen by rule, for the lowest peak of live bytes */
     TN_INPLACE_NONE,
-    TN_INPLACE_CLAIMED /* as CHOOSE, but tensors join only where `claimed` does not say otherwise */
+    TN_INPLACE_CLAIMED /* as CHOOSE, but tensors share memory only if `claimed` agrees */
 } tn_inplace;
 
-/* What may run side by side. A program with several streams gives the Problem their clocks, or
- * intervals where these say the same; with SAFE the graph's own order decides alone: whatever it
- * leaves open may happen together, and no plan adds a dependency between operators. */
+/* Which operators may run concurrently. SERIAL: the program's order; a program with several streams
+ * gives the problem their clocks, or equivalent intervals. SAFE: all operators without a path
+ * between them in the graph may overlap, and no plan adds a dependency between operators. */
 typedef enum tn_parallel { TN_PARALLEL_SERIAL, TN_PARALLEL_SAFE } tn_parallel;
 
 typedef struct tn_occupancy_options {
     size_t struct_size;
     uint64_t alignment; /* of every body; 0: 64 */
     tn_inplace inplace;
-    bool no_views; /* views by rule get memory of their own; aliases by definition never */
-    const uint64_t *claimed; /* CLAIMED: [tensor count] offsets, TN_SIZE_UNKNOWN where not given */
-    /* [bank_count], as tn_problem_offer_banks takes them: bodies choose; their traffic is the bytes
-     * of each tensor, once for its definition and once for each use */
+    bool no_views; /* optional views get memory of their own; aliases by definition never do */
+    const uint64_t *claimed; /* with CLAIMED: [tensor count] offsets; TN_SIZE_UNKNOWN: not given */
+    /* [bank_count], as in tn_problem_offer_banks: bodies may choose their bank. The traffic of a
+     * tensor is its bytes, once for its definition and once for each use */
     const tn_bank *banks;
     uint32_t bank_count;
     tn_parallel parallel;
-    /* [operator count] scratch bytes of the kernels that will run them (tn_kernels_workspaces),
-     * instead of tn_op_workspace; NULL: that. Read only during the call */
+    /* [operator count] scratch bytes of the kernels (tn_kernels_workspaces); NULL: those of
+     * tn_op_workspace. Read only during the call */
     const uint64_t *workspaces;
-    bool fuse_concat; /* inputs of a concatenation lie inside its output from the start, where that
-                       * raises the live bytes of no step; CLAIMED: where the claims say so */
-    /* [static_count] static memory that lies in the arena: a body for each block, in this order
-     * behind all others, that lives in every step; but for tensors that the program fetches
-     * (FETCH), whose lives begin there, with the bytes of their block. 0: static tensors are no
-     * bodies */
+    bool fuse_concat; /* inputs of a concatenation are written directly into its output, if that
+                       * raises the live bytes of no step; with CLAIMED: if the claims say so */
+    /* [static_count] static memory in the arena: one body per block, in this order after all other
+     * bodies, live in every step. Tensors that the program fetches (FETCH) are live from there, and
+     * take the bytes of their block. 0: static tensors are not in the arena */
     const struct tn_static_block *statics;
     uint32_t static_count;
-    bool statics_first; /* pinned one behind the other from the arena's start */
-    /* [operator count] the same of those that run again by another type
+    bool statics_first; /* static blocks are pinned one after another from the arena's start */
+    /* [operator count] scratch bytes of operators that run a second time in another form
      * (tn_kernels_workspaces_again); NULL: as the first time */
     const uint64_t *workspaces_again;
 } tn_occupancy_options;
 #define TN_OCCUPANCY_OPTIONS_INIT                                                                  \
     TN_INIT(tn_occupancy_options, TN_SET(struct_size, sizeof(tn_occupancy_options)))
 
-/* A block of static memory: a parameter, constant or folded tensor, as it is or in the form that
- * the kernel of an operator wants it in. */
+/* A block of static memory: a parameter, constant or folded tensor, in its plain layout or in the
+ * layout that the kernel of an operator needs (packed). */
 typedef struct tn_static_block {
     tn_tensor_id tensor;
-    tn_op_id op; /* that has a form of its own; TN_NONE: for all */
+    tn_op_id op; /* the operator that has a packed form of its own; TN_NONE: for all operators */
     uint64_t bytes;
 } tn_static_block;
 
-/* One life of one tensor: from a definition to its last use. A tensor that is swapped or
- * recomputed has several, and so has the output of an If: one at the end of each branch that
- * writes it, since only one of them runs. Static tensors (parameters, constants, folded) have one
- * for each block that the options put into the arena, views of them none. */
+/* How a live range gets its memory. */
 typedef enum tn_share {
     TN_SHARE_OWN,
     TN_SHARE_VIEW,
     TN_SHARE_INPLACE,
-    TN_SHARE_FUSED /* a concatenation: inputs that lie in it were laid there, not copied */
+    TN_SHARE_FUSED /* a concatenation with inputs that were written into it, not copied */
 } tn_share;
+/* One live range of one tensor: from a definition to its last use. A tensor that is swapped or
+ * recomputed has several. The output of an If has one at the end of each branch that writes it,
+ * since only one of them runs. A static tensor (parameter, constant, folded) has one for each block
+ * that the options put into the arena; its views have no live range. */
 typedef struct tn_life {
     tn_tensor_id tensor; /* TN_NONE: the workspace of `op` */
-    tn_op_id op;         /* the operator that defines it; TN_NONE: PUT, a block's formal input */
+    tn_op_id op; /* the operator that defines it; TN_NONE: PUT, or formal input of a block */
     tn_body_id body;
-    uint64_t delta;       /* bytes from the body's offset; with `whole` 0 */
-    uint64_t bytes;       /* unaligned size of the tensor; of a view that repeats the bytes it sees
-                           * (expand), of those */
-    uint32_t first, last; /* live in steps [first, last). Where streams copy: until the copy is
-                           * known to be over, or, if no interval can say that, in the list alone */
-    tn_share share;       /* OWN: it took nobody's memory */
-    tn_tensor_id source;  /* VIEW, INPLACE: the tensor whose memory it took; FUSED: the first input
+    uint64_t delta; /* bytes from the body's offset; 0 if `whole` */
+    uint64_t bytes; /* unaligned size of the tensor; for a view that repeats bytes (expand), of
+                     * the bytes it views */
+    uint32_t first, last; /* live in steps [first, last). With copies on other streams: until the
+                           * copy is known to be complete; if no interval can express that, `last`
+                           * counts list order only and the clocks of the problem say the rest */
+    tn_share share;       /* OWN: it shares no earlier tensor's memory */
+    tn_tensor_id source;  /* VIEW, INPLACE: the tensor whose memory it uses; FUSED: the first input
                            * that lies in it; else TN_NONE */
-    bool whole;           /* a view at an offset not known: it keeps all of the body alive */
-    bool is_static;       /* a block of static memory; `op`: whose form it is, or TN_NONE */
+    bool whole;           /* a view at an unknown offset: it keeps the whole body live */
+    bool is_static;       /* a block of static memory; `op`: the operator of a packed form */
 } tn_life;
 
-/* Computes lives, merges views and in-place pairs into bodies, builds the Problem (one body of
- * pieces per group; the time axis is the step). The program must outlive the occupancy.
- * Errors: E_INVALID (a tensor used before it is defined, ...), E_UNKNOWN (a size), E_NO_MEMORY.
- * Cost: O((instructions + operands) log n). */
+/* Computes the live ranges, merges views and in-place pairs into bodies, and builds the problem.
+ * The time axis is the step. The program must outlive the occupancy.
+ * Errors: E_INVALID (for example a tensor used before it is defined), E_UNKNOWN (a size),
+ * E_NO_MEMORY. Cost: O((instructions + operands) log n). */
 TN_API TN_CHECKED tn_status tn_occupancy_create(const tn_program *program,
                                                 const tn_occupancy_options *options,
                                                 tn_occupancy **occupancy, tn_error *error);
@@ -214,49 +221,50 @@ TN_API const tn_program *tn_occupancy_program(const tn_occupancy *occupancy);
 TN_API const tn_problem *tn_occupancy_problem(const tn_occupancy *occupancy);
 TN_API uint32_t tn_occupancy_life_count(const tn_occupancy *occupancy);
 TN_API const tn_life *tn_occupancy_lives(const tn_occupancy *occupancy); /* by first, then tensor */
-/* What kind of memory a life is: its tensor's; WORKSPACE without one; of static memory that is
- * computed (folded) CONSTANT. */
+/* The kind of a live range: that of its tensor; WORKSPACE without a tensor; CONSTANT for folded
+ * static memory. */
 TN_API tn_kind tn_life_kind(const tn_graph *graph, const tn_life *life);
 
 typedef struct tn_memory_summary {
-    uint64_t total[TN_KIND_COUNT];   /* bytes of all tensors of the kind, each on its own, aligned;
-                                        static memory (parameters, constants, optimizer state, sums
-                                        of gradients) is outside the arena but for blocks that the
-                                        options put there */
-    uint64_t at_peak[TN_KIND_COUNT]; /* of the arena, at the peak of live bytes */
-    uint64_t naive;     /* the arena without any reuse: every tensor that is no alias by
-                           definition in memory of its own */
+    uint64_t total[TN_KIND_COUNT];   /* bytes of all tensors of the kind, without sharing, aligned;
+                                        static memory (parameters, constants, optimizer state,
+                                        accumulated gradients) is outside the arena except for
+                                        blocks that the options put there */
+    uint64_t at_peak[TN_KIND_COUNT]; /* bytes in the arena at the peak of live bytes */
+    uint64_t naive;     /* the arena without reuse: every tensor in memory of its own, except
+                           aliases by definition */
     uint64_t peak_live; /* the lower bound of the problem */
     uint32_t peak_step;
-    uint32_t bounded; /* tensors whose size is an upper bound */
+    uint32_t bounded; /* tensors counted at an upper bound */
 } tn_memory_summary;
 TN_API tn_memory_summary tn_occupancy_summary(const tn_occupancy *occupancy);
 
 typedef struct tn_occupant {
     uint32_t life;  /* index into tn_occupancy_lives */
-    uint64_t bytes; /* that it holds; what several lives share counts once, for one of them */
+    uint64_t bytes; /* that it holds; bytes shared by several live ranges count for one of them */
 } tn_occupant;
-/* Who holds the arena at a step (TN_NONE: the peak's): fills holders[room] with the largest (ties
- * by life) and returns how many there are. All add up to the live bytes. Cost: O(lives log room) */
+/* Lists the live ranges that hold the arena at a step (TN_NONE: the peak step). Fills holders[room]
+ * with the largest (ties by index) and returns the number of all. The bytes of all add up to the
+ * live bytes. Cost: O(lives log room). */
 TN_API uint32_t tn_occupancy_holders(const tn_occupancy *occupancy, uint32_t step,
                                      tn_occupant *holders, uint32_t room);
 
-/* --- what a plan costs in freedom ------------------------------------------------------------
+/* --- dependencies that a plan adds -----------------------------------------------------------
  */
 
-/* `after` takes bytes that `before` used last, and the graph has no path from the one to the other:
- * with this layout they can no longer run side by side, or the other way round. */
+/* `after` writes bytes that `before` used last, and the graph has no path between them: with this
+ * layout `after` must wait for `before`. */
 typedef struct tn_dependency {
     tn_op_id before, after;
 } tn_dependency;
 
-/* The dependencies between operators that a layout adds to those of the graph: who reads or writes
- * bytes last, and who writes the same bytes next, each pair once. An operator with blocks counts
- * as one. 0 with TN_PARALLEL_SAFE.
+/* Lists the dependencies between operators that a layout adds to those of the graph: from the last
+ * user of bytes to the next writer of the same bytes, each pair once. An operator with blocks
+ * counts as one. The list is empty with TN_PARALLEL_SAFE.
  *
  * list   out, [count] by before, then after; release with tn_dependencies_release. May be NULL
  *
- * Errors: E_INVALID (a layout of another problem), E_UNSUPPORTED (too many operators are
+ * Errors: E_INVALID (the layout is of another problem), E_UNSUPPORTED (too many operators are
  * independent), E_NO_MEMORY. Cost: O(instructions chains + lives log lives + pairs found). */
 TN_API TN_CHECKED tn_status tn_plan_dependencies(const tn_occupancy *occupancy,
                                                  const tn_layout *layout, tn_dependency **list,
@@ -266,12 +274,13 @@ TN_API void tn_dependencies_release(tn_dependency *list);
 /* --- graph to plan in one call ------------------------------------------------------------------
  */
 
-/* Program, occupancy and layout of the candidate orders that options->order stands for ("memory":
- * it and the file's; "auto": all), and of these the smallest arena. So no order that is asked for
- * ever costs more than the file's. An order whose lower bound is not below the best arena is not
- * planned. Options may be NULL; `memory` of the program's options is `occupancy_options`.
- * The caller destroys program and occupancy and releases the layout.
- * Errors: those of the three; E_INFEASIBLE and E_STOPPED only when it is so for every candidate. */
+/* Makes program, occupancy and layout of each candidate order, and keeps the smallest arena. The
+ * candidates of options->order "memory" are that order and the file's; "auto" stands for all
+ * orders. The result therefore never needs more than the file's order. An order is skipped if its
+ * lower bound is not below the best arena so far. Options may be NULL; `occupancy_options` replaces
+ * `memory` of the program's options. The caller destroys program and occupancy and releases the
+ * layout.
+ * Errors: those of the three steps; E_INFEASIBLE and E_STOPPED only if every candidate fails. */
 TN_API TN_CHECKED tn_status tn_program_plan(const tn_graph *graph,
                                             const tn_program_options *options,
                                             const tn_occupancy_options *occupancy_options,
@@ -279,18 +288,19 @@ TN_API TN_CHECKED tn_status tn_program_plan(const tn_graph *graph,
                                             tn_program **program, tn_occupancy **occupancy,
                                             tn_layout *layout, tn_error *error);
 
-/* --- tags: the allocation told step by step --------------------------------------------------- */
+/* --- tags: the allocation step by step -------------------------------------------------------- */
 
-/* What happens to one tensor at one step. X(name, text). */
+/* An event of one tensor at one step. A tag names memory before its size is known. X(name, text).
+ */
 /* clang-format off */
 #define TN_TAG_TABLE(X)                                                                        \
     X(OUTSIDE, "outside")  /* a graph input: the caller's memory, no tag */                    \
-    X(NEW, "new")          /* gets a tag that nobody had: none is free */                      \
-    X(TAKEN, "taken")      /* takes the tag that has been free for longest */                  \
+    X(NEW, "new")          /* gets a new tag: no tag is free */                                \
+    X(TAKEN, "taken")      /* gets the tag that has been free for longest */                   \
     X(VIEW, "view")        /* lies in the memory of `other` */                                 \
     X(INPLACE, "inplace")  /* is written over `other`, which is read for the last time */      \
-    X(KEPT, "kept")        /* is read here, and will be again: `uses` times */                 \
-    X(FREED, "freed")      /* its life ends here: the tag goes to the queue of free ones */
+    X(KEPT, "kept")        /* is read here and has `uses` reads left */                        \
+    X(FREED, "freed")      /* is live no longer: its tag joins the queue of free tags */
 /* clang-format on */
 typedef enum tn_tag_kind {
 #define TN_X(name, text) TN_TAG_##name,
@@ -304,22 +314,23 @@ typedef struct tn_tag_event {
     tn_op_id op;         /* the operator of the step; TN_NONE: another instruction */
     tn_tensor_id tensor; /* TN_NONE: the workspace of `op` */
     uint32_t tag;        /* TN_NONE: outside */
-    tn_tensor_id other;  /* VIEW, INPLACE: whose memory; NEW: an input that still lives; TN_NONE */
-    uint32_t uses;       /* KEPT: of `tensor`; NEW: of `other`: how often it will yet be read */
-    uint64_t bytes;      /* of the tag by now: as much as the largest that had it */
+    tn_tensor_id other;  /* VIEW, INPLACE: the tensor that had the memory; NEW: a live input */
+    uint32_t uses;       /* reads left: KEPT: of `tensor`; NEW: of `other` */
+    uint64_t bytes;      /* of the tag so far: the size of its largest tensor */
 } tn_tag_event;
 
 typedef struct tn_tag_summary {
     uint32_t tag_count;
-    uint64_t bytes; /* of all tags: they lie end to end */
+    uint64_t bytes; /* of all tags, placed end to end */
 } tn_tag_summary;
 
-/* Serves the program as a run-time allocator with use counts and a queue of free tags would, and
- * tells every event in order: first what the step defines, then what it reads and ends.
+/* Plays the program through a run-time allocator with use counts and a queue of free tags, and
+ * reports every event in order: first the definitions of a step, then its reads and releases.
  *
  * event     called from this thread; false ends the call with E_STOPPED
  * summary   out, may be NULL
- * Views and in-place are those of the occupancy. Errors: E_STOPPED, E_NO_MEMORY.
+ *
+ * Views and in-place sharing are those of the occupancy. Errors: E_STOPPED, E_NO_MEMORY.
  * Cost: O((lives + operands) log n). Source: MXNet, "Optimizing memory consumption in deep
  * learning" (2015), its allocation pass. */
 TN_API TN_CHECKED tn_status tn_occupancy_tags(const tn_occupancy *occupancy,

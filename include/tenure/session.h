@@ -1,4 +1,4 @@
-/* session.h - from a graph to running it in one call: kernels, plan, a device of just that size.
+/* session.h - runs a graph with few calls: kernels, plan, and a device of exactly that size.
  *
  *     tn_graph *graph;
  *     tn_session *session;
@@ -24,8 +24,9 @@
  *     tn_session_close(session);
  *     tn_graph_destroy(graph);
  *
- * It is tn_setup_create and tn_setup_open with arrays for every input and output; whoever needs
- * more calls those (setup.h). Units and threads: as there.
+ * tn_session_open is tn_fit_graph (claim.h) and tn_setup_open (setup.h), plus an array for every
+ * input and output. Programs that need more control call those directly.
+ * Units: bytes, seconds. Threads: one thread at a time may use a session.
  */
 #ifndef TENURE_SESSION_H
 #define TENURE_SESSION_H
@@ -42,65 +43,71 @@ typedef struct tn_session tn_session;
 typedef struct tn_session_options {
     size_t struct_size;
     const tn_context *context; /* NULL or outlives the session */
-    /* Contents of parameters and constants, as in tn_engine_options; with `fuse`, `graph` is the
-     * rewritten one. */
+    /* Provides the data of parameters and constants, as in tn_engine_options. With `fuse`, `graph`
+     * is the rewritten graph. */
     tn_status (*read)(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
                       uint64_t size, tn_error *error);
     void *self;
     uint32_t threads;     /* of the kernels; 0 = 1 */
-    bool plain;           /* our own loops alone, without oneDNN, on the graph as it is */
-    bool no_rewrite;      /* the graph as it is; else channels last where convolutions work */
-    bool fuse;            /* of a graph that is no training step: operators may be merged, too, and
-                           * ids change inside. A training step is always rewritten as one */
-    double recompute;     /* share of work that may be done again instead of keeping, as in
-                           * tn_recompute_options; 0: none */
-    bool recompute_cheap; /* by cheap operators alone */
+    bool plain;           /* use only the built-in kernels, without oneDNN, on the graph as it is */
+    bool no_rewrite;      /* run the graph as it is; else convolutions may use channels-last */
+    bool fuse;            /* operators of an inference graph may be fused; their ids change. The
+                           * graph of a training step is rewritten with fusion in either case */
+    double recompute;     /* work budget: share of the work that may be recomputed to save memory,
+                           * as in tn_recompute_options; 0: none */
+    bool recompute_cheap; /* recompute only cheap operators */
     const char *order;    /* of operators, as in tn_program_options; NULL: the graph's */
     const char *planner;  /* as in tn_plan_options; NULL: auto */
-    uint64_t budget;  /* bytes for arena and static memory: where the plan needs more, it is kept
-                       * to by tn_fit_graph (claim.h); what cannot be is refused. 0: what it
-                       * needs */
-    const char *pass; /* of fit.h, for that; NULL: its own. "keep": the plan as it is, or none */
-    uint64_t seed;    /* of operators that draw numbers without a seed of their own */
+    uint64_t budget;      /* bytes for arena and static memory. If the plan needs more, tn_fit_graph
+                           * (claim.h) searches for a program that fits; opening fails if it finds
+                           * none. 0: no limit */
+    const char *pass; /* the search to use, from fit.h; NULL: chosen by tn_fit_graph. "keep": only
+                       * the plan as it is */
+    uint64_t seed;    /* for random operators without a seed of their own */
     bool poison;      /* as in tn_engine_options */
-    bool naive;       /* memory of its own for every tensor: what a plan may be compared with */
+    bool naive;       /* memory of its own for every tensor: the baseline for plans */
     tn_static_place statics;     /* of weights and state of optimizers, as in tn_setup_options */
-    const tn_divide *divide;     /* NULL, or as in tn_setup_options: it is one rank of several, */
-    const tn_exchange *exchange; /* that talk by this one (dist.h), which outlives the session */
-    /* With `allow` 0: weights come from their files when they are needed, where not all of them fit
-     * the budget, and no operator runs again for it. */
+    const tn_divide *divide;     /* NULL, or as in tn_setup_options: the session is one rank of
+                                  * several */
+    const tn_exchange *exchange; /* their transport (dist.h); must outlive the session */
+    /* With `allow` 0: if the weights do not all fit the budget, they are read from their files when
+     * they are needed. No other technique is then used for the budget, except `stream_parts`. */
     bool stream;
-    /* As in tn_engine_options: what is in no file as it is is kept in one while it runs */
+    /* As in tn_engine_options. Weights that no file has in the form needed are kept in a temporary
+     * file while the session runs */
     tn_status (*where)(void *self, const tn_graph *graph, tn_tensor_id tensor, tn_file_range *range,
                        bool *found, tn_error *error);
-    double storage_bytes_per_s; /* what it is planned for; 0: 1e9 (tn_storage_measure tells) */
-    bool stream_parts; /* of `stream`: operators whose weights alone are too large for the budget
-                        * run in parts, and read them in slices */
-    uint32_t allow;    /* TN_FIT_* that may keep to the budget; 0: as tn_fit_request says */
-    double timeout_s;  /* of looking for that; 0: none */
+    double storage_bytes_per_s; /* assumed read rate of that storage; 0: 1e9 (tn_storage_measure) */
+    bool stream_parts; /* with `stream`: operators with weights that exceed the budget alone run
+                        * in parts, and read them in slices */
+    uint32_t allow;    /* TN_FIT_* techniques allowed to meet the budget; 0: as in tn_fit_request */
+    double timeout_s;  /* of the search for a program that fits; 0: no limit */
 } tn_session_options;
 #define TN_SESSION_OPTIONS_INIT                                                                    \
     TN_INIT(tn_session_options, TN_SET(struct_size, sizeof(tn_session_options)))
 
-/* Plans the graph and sets it up. The graph must outlive the session.
+/* Plans the graph and prepares it to run. The graph must outlive the session.
  *
  * options   NULL: defaults
- * Errors: those of the calls that it is made of; E_EXHAUSTED, or E_INFEASIBLE where that is proved,
- * with what would do when the budget is too small; E_UNKNOWN when an input or output has no known
- * size. */
+ *
+ * Errors: those of tn_fit_graph and tn_setup_open. If the budget is too small: E_EXHAUSTED, or
+ * E_INFEASIBLE where that is proved, with a sufficient budget in the message. E_UNKNOWN: an input
+ * or output of unknown size. */
 TN_API TN_CHECKED tn_status tn_session_open(const tn_graph *graph,
                                             const tn_session_options *options, tn_session **session,
                                             tn_error *error);
 TN_API void tn_session_close(tn_session *session); /* NULL is fine */
 
-/* The array of an input or output, by its id in the graph of tn_session_open; its data lie aligned
- * and are zero at first. NULL: neither an input that is no parameter, nor an output. */
+/* The array of an input or output, by its id in the graph given to tn_session_open. Its data are
+ * aligned, and zero at first. NULL: the tensor is a parameter, or neither an input nor an output.
+ */
 TN_API tn_array *tn_session_array(tn_session *session, tn_tensor_id tensor);
 
 /* Runs the graph once on its arrays. Errors: those of tn_engine_run. */
 TN_API TN_CHECKED tn_status tn_session_run(tn_session *session, tn_error *error);
 
-/* What it is made of: to read and set static tensors, to measure, to draw. They live as long. */
+/* The parts of a session: to read and set static tensors, to measure, to draw. The session owns
+ * them. */
 TN_API tn_engine *tn_session_engine(tn_session *session);
 TN_API const tn_setup *tn_session_setup(const tn_session *session);
 

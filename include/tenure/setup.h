@@ -1,4 +1,4 @@
-/* setup.h - the corridor: from a graph to all that an engine needs, stage by stage.
+/* setup.h - compiles a graph for an engine, stage by stage.
  *
  *     tn_graph *graph;
  *     tn_setup *plain, *less;
@@ -24,7 +24,7 @@
  *     options.memory = &memory;
  *     if (tn_graph_infer(graph, &error) || tn_setup_create(graph, &options, &plain, &error))
  *         return fprintf(stderr, "%s: %s\n", error.where, error.message), 2;
- *     memory.inplace = TN_INPLACE_CHOOSE; // one decision changed: what comes before it is shared
+ *     memory.inplace = TN_INPLACE_CHOOSE; // one decision changed: earlier stages are shared
  *     if (tn_setup_from(plain, TN_SETUP_OCCUPY, &options, &less, &error)) return 2;
  *     printf("%llu bytes, in place %llu\n", (unsigned long long)tn_setup_need(plain).total,
  *            (unsigned long long)tn_setup_need(less).total);
@@ -32,12 +32,13 @@
  *     tn_setup_destroy(less);
  *     tn_graph_destroy(graph);
  *
- * The stages follow each other as their names do below; each takes what those before it have made.
- * A search enters again where its decision is: thousands of set-ups share a rewritten graph and its
- * kernels. tn_setup_open makes an engine of one (engine.h); session.h is both and arrays.
+ * A set-up (`tn_setup`, a compiled model) is made by the stages in the table below; each stage uses
+ * the results of the stages before it. tn_setup_from shares the early stages of a set-up and
+ * repeats the later ones with other decisions, so that a search can try thousands of set-ups on one
+ * rewritten graph and its kernels. tn_setup_open makes an engine of a set-up (engine.h); session.h
+ * adds arrays for inputs and outputs.
  * Units: bytes, seconds.
- * Threads: set-ups are only read once they are made, by any number; several threads may go on from
- * the same one.
+ * Threads: a finished set-up is read-only: any number of threads may read it or derive from it.
  */
 #ifndef TENURE_SETUP_H
 #define TENURE_SETUP_H
@@ -58,7 +59,7 @@
 extern "C" {
 #endif
 
-/* X(NAME, text, what it makes) */
+/* The stages, in order: X(NAME, text, result). */
 /* clang-format off */
 #define TN_SETUP_STAGE_TABLE(X)                                                                    \
     X(REWRITE, "rewrite", "a graph of fewer, larger operators")                                    \
@@ -82,199 +83,206 @@ TN_API const char *tn_setup_stage_name(tn_setup_stage stage);
 
 typedef struct tn_setup tn_setup;
 
-/* From the program of one device to that of one rank of several (dist.h). */
+/* Turns the program of one device into that of one rank of several (dist.h). */
 typedef struct tn_divide {
     tn_status (*program)(void *self, const tn_program *program, tn_program **divided,
                          tn_error *error);
     void *self;
-    bool arranges; /* it orders instructions itself, so that the orders of one device are not
-                    * compared before; a budget is met by what it has arranged, without `costs` by
-                    * a model of them, as ranks that measured at once would not agree; a tn_session
-                    * leaves the operators as they are given, since what is put together may be of
-                    * two stages */
+    bool arranges; /* `program` orders the instructions itself (a pipeline). Then orders of one
+                    * device are not compared, a budget is met from the arranged program, costs that
+                    * are not given come from a model (measurements would differ between ranks), and
+                    * a tn_session leaves the operators as they are, since fusion could merge
+                    * operators of two stages */
 } tn_divide;
 
-/* Where static memory is: parameters, constants, optimizer state, what is computed of them, in the
- * form that the kernels want. */
+/* Where static memory lies: parameters, constants, optimizer state and folded tensors, in the
+ * layouts that the kernels need. */
 typedef enum tn_static_place {
-    TN_STATIC_APART, /* in a block of its own, beside the arena */
-    TN_STATIC_ARENA, /* in the arena, wherever the planner puts it: one peak bounds everything */
-    TN_STATIC_FIRST  /* pinned at the arena's start, one behind the other */
+    TN_STATIC_APART, /* in a block of its own, outside the arena */
+    TN_STATIC_ARENA, /* in the arena, placed by the planner: one peak bounds all memory */
+    TN_STATIC_FIRST  /* pinned one after another at the arena's start */
 } tn_static_place;
 
-/* Operators in parts: for a budget the least work, or for a share of work the least memory. */
+/* Split operators: they run in parts, with the least extra work for a budget, or the least memory
+ * for a work budget. */
 typedef struct tn_setup_split {
-    uint64_t budget; /* bytes, of all that a device must have (tn_setup_needs.total); 0: none */
-    double share; /* of the graph's work that may be done beyond it (tn_split_choice.work); none at
-                   * all: DBL_MIN. 0, with a budget: whatever it takes */
-    const tn_split_region *regions; /* [region_count] instead: these */
+    uint64_t budget; /* bytes for all memory of the device (tn_setup_needs.total); 0: none */
+    double share;    /* work budget: extra work allowed, as a share of the graph's work
+                      * (tn_split_choice.work). 0 with a budget: no limit. DBL_MIN: no extra work */
+    const tn_split_region *regions; /* [region_count] use these regions instead of a search */
     uint32_t region_count;
-    const tn_graph *graph;       /* the graph of the regions, in the place of the rewritten one (as
-                                  * in tn_split_choice); read during the call. NULL: the
-                                  * rewritten one, after `again` */
+    const tn_graph *graph;       /* the graph that the regions refer to (as in tn_split_choice);
+                                  * read during the call. NULL: the rewritten graph, after `again`
+                                  * is applied to it */
     const tn_split_again *again; /* [again_count] with regions: tensors that are recomputed first,
-                                  * as tn_graph_split_again takes them */
+                                  * as in tn_graph_split_again */
     uint32_t again_count;
 } tn_setup_split;
 
-/* The decisions, stage by stage; zero and NULL are the defaults. What they point to is copied, but
- * not what that points to in turn (names, sequences, claims): it lives as long as the call. */
-/* Weights that come from their file when they are needed (stream.h), where the plan with all of
- * them needs more than the budget. */
+/* Weight streaming: weights are read from their file when they are needed (stream.h), if the plan
+ * with all weights exceeds the budget. */
 typedef struct tn_setup_stream {
-    uint64_t budget;    /* bytes of all that a device must have (tn_setup_needs.total) */
-    double bytes_per_s; /* of reading; above 0 */
+    uint64_t budget;    /* bytes for all memory of the device (tn_setup_needs.total) */
+    double bytes_per_s; /* rate of reading; above 0 */
     double latency_s;   /* of one read */
-    bool parts;         /* operators whose weights are too large for it may run in parts, so that
-                         * they are read in slices; not with costs, kernels or a program of the
-                         * caller's own */
+    bool parts;         /* operators with weights too large for the budget may run in parts, so
+                         * that their weights are read in slices; not together with the caller's own
+                         * costs, kernels or program */
 } tn_setup_stream;
 
+/* The decisions, stage by stage; zero and NULL are the defaults. The structures that the pointers
+ * refer to are copied. Pointers inside those (names, sequences, claims) must be valid until the
+ * call returns. */
 typedef struct tn_setup_options {
     size_t struct_size;
-    const tn_context
-        *context; /* of all stages where their options name none; NULL or outlives it */
+    const tn_context *context; /* default of all stages; NULL, or must outlive the set-up */
     /* REWRITE */
-    const tn_rewrite_options *rewrite; /* NULL: the graph as it is */
+    const tn_rewrite_options *rewrite; /* NULL: the graph is not rewritten */
     /* KERNELS */
-    bool no_kernels;                   /* for the graph alone: scratch by the operators' rules,
-                                        * static tensors as they are; it cannot be opened */
+    bool no_kernels;                   /* plan the graph alone: scratch by the operators' rules,
+                                        * static tensors in plain layout; it cannot be opened */
     const tn_kernels_options *kernels; /* NULL: defaults */
-    const tn_kernels *given_kernels;   /* of the (rewritten) graph: none are made; outlive it */
-    /* ORDER. Without a program of the caller's own, candidates are compared by their layouts, as
-     * tn_program_plan does */
+    const tn_kernels *given_kernels;   /* use these kernels of the (rewritten) graph; they must
+                                        * outlive the set-up. NULL: kernels are created */
+    /* ORDER. Without the caller's own program, candidate orders are compared by their layouts, as
+     * in tn_program_plan */
     const tn_program_options *program; /* `memory` is filled in */
-    const tn_program *given_program;   /* of the graph as it runs: of a pass; outlives it */
-    /* RECOMPUTE. At most so much work is done twice (budget.h). The order of several is then that
-     * of least live bytes */
-    const tn_recompute_options *recompute; /* NULL, or share 0: nothing. `memory` is filled in */
-    /* SCRATCH. An operator whose scratch raises the peak runs in pieces (tn_kernels_way), which
-     * takes a little longer. Not where operators run side by side, nor without reuse */
-    bool fastest; /* every operator by its fastest kernel, whatever scratch it takes */
-    /* FIT. Where the plan needs more than fit->budget, the fastest program that does not (fit.h),
-     * with its occupancy and layout, made of what ORDER gave. Not without reuse, nor unplanned */
-    const tn_fit_options *fit; /* NULL, or budget 0: nothing. The budget is for all that a device
-                                * must have (tn_setup_needs.total); `fixed_bytes`, `memory` and
-                                * `plan` are filled in */
-    const tn_costs *costs;     /* of the graph as it runs, read during the call. NULL: measured, if
-                                * there is need of them; without kernels of a machine that does
-                                * eight operations while a byte moves */
+    const tn_program *given_program;   /* use this program of the graph as it runs (from a pass); it
+                                        * must outlive the set-up */
+    /* RECOMPUTE. Recomputes tensors within a work budget (budget.h). Candidate orders are then
+     * compared by their live bytes */
+    const tn_recompute_options *recompute; /* NULL, or share 0: none. `memory` is filled in */
+    /* SCRATCH. An operator with scratch memory that raises the peak runs in pieces
+     * (tn_kernels_way), which is a little slower. Not where operators run concurrently, nor with
+     * `without_reuse` */
+    bool fastest; /* use the fastest kernel for every operator, regardless of its scratch */
+    /* FIT. If the plan needs more than fit->budget: finds the fastest program within it (fit.h),
+     * starting from the program of ORDER, with occupancy and layout. Not with `without_reuse` or
+     * `unplanned` */
+    const tn_fit_options *fit; /* NULL, or budget 0: none. The budget covers all memory of the
+                                * device (tn_setup_needs.total); `fixed_bytes`, `memory` and `plan`
+                                * are filled in */
+    const tn_costs *costs;     /* of the graph as it runs; read during the call. NULL: measured when
+                                * needed; without kernels, modelled for a machine that does eight
+                                * operations in the time it moves one byte */
     /* OCCUPY */
-    const tn_occupancy_options *memory; /* `workspaces` are filled in where there are kernels */
+    const tn_occupancy_options *memory; /* with kernels, `workspaces` are filled in */
     tn_static_place statics;            /* ARENA, FIRST: `statics` of the occupancy are filled in */
-    bool without_reuse; /* memory of its own for every tensor: what plans are compared with */
+    bool without_reuse; /* memory of its own for every tensor: the baseline for plans */
     /* PLAN */
     const tn_plan_options *plan;
-    bool unplanned; /* no layout: for a pool, or somebody's plan. The order of several is then that
-                     * of least live bytes */
-    /* DIVIDE, behind FIT. Of the same graph: only instructions that talk may be added, and others
-     * moved */
-    const tn_divide *divide; /* NULL: there is one rank */
-    /* Behind REWRITE: operators run in parts (split.h), of the graph as it was rewritten, where the
-     * plan of the whole does not keep to what is asked. Joins then lie where their parts are
-     * (memory->fuse_concat). Not with kernels, a program, costs, `workspaces` or `claimed` of the
-     * caller's own: they are of another graph. With regions of the caller's own: tn_setup_from
-     * takes them as they are. Not with `fit`: tn_fit_graph combines both (claim.h). Where the
-     * context's `progress` says to stop: the least so far, which may be the whole; with a budget
-     * E_STOPPED */
-    const struct tn_setup_split *split; /* NULL: nothing does */
-    /* STREAM, behind FIT; needs `costs` as that does. Static memory then lies in the arena. Not
-     * with `divide`, without reuse, or unplanned. NULL: weights stay */
+    bool unplanned; /* no layout, for a pool or a layout made elsewhere. Candidate orders are then
+                     * compared by their live bytes */
+    /* DIVIDE, after FIT. The divided program has the same graph; it may add communication
+     * instructions and reorder the others */
+    const tn_divide *divide; /* NULL: one rank */
+    /* Split operators, after REWRITE (split.h): a search finds regions if the plan of the unsplit
+     * graph misses the budget, or for a work budget. Concatenations of parts are written in place
+     * (memory->fuse_concat). A search does not accept the caller's own kernels, program, costs,
+     * `workspaces` or `claimed`, which refer to the unsplit graph. Given regions are applied
+     * without a search, also by tn_setup_from. Not with `fit`: tn_fit_graph combines both
+     * (claim.h). If the context's `progress` stops the search, the result is the smallest so far,
+     * which may be unsplit; with a budget, E_STOPPED */
+    const struct tn_setup_split *split; /* NULL: operators run whole */
+    /* STREAM, after FIT; uses `costs` as FIT does. Static memory is then placed in the arena. Not
+     * with `divide`, `without_reuse` or `unplanned`. NULL: weights stay in memory */
     const tn_setup_stream *stream;
-    /* Makes costs of a graph as it runs, where `costs` is NULL and there is need of them. NULL:
-     * they are measured, or modelled, as said at `costs` */
+    /* Makes the costs of the graph as it runs, if `costs` is NULL and they are needed. NULL: they
+     * are measured or modelled, as described at `costs` */
     tn_status (*make_costs)(void *self, const tn_setup *setup, tn_costs **costs, tn_error *error);
     void *make_costs_self;
 } tn_setup_options;
 #define TN_SETUP_OPTIONS_INIT                                                                      \
     TN_INIT(tn_setup_options, TN_SET(struct_size, sizeof(tn_setup_options)))
 
-/* Goes through all stages. The graph outlives the set-up.
+/* Runs all stages. The graph must outlive the set-up.
  *
- * Errors: those of the calls that it is made of: tn_graph_rewrite, tn_kernels_create,
- * tn_program_plan, tn_program_recompute, tn_costs_measure, tn_fit. */
+ * Errors: those of tn_graph_rewrite, tn_kernels_create, tn_program_plan, tn_program_recompute,
+ * tn_costs_measure and tn_fit. */
 TN_API TN_CHECKED tn_status tn_setup_create(const tn_graph *graph, const tn_setup_options *options,
                                             tn_setup **setup, tn_error *error);
-/* Another one with the same decisions before `stage`, which are shared and not made again, and the
- * options' from there on. Either may be destroyed first. */
+/* Derives a set-up: it shares the results of `base` before `stage`, and runs the stages from there
+ * on with `options`. Either of the two may be destroyed first. */
 TN_API TN_CHECKED tn_status tn_setup_from(const tn_setup *base, tn_setup_stage stage,
                                           const tn_setup_options *options, tn_setup **setup,
                                           tn_error *error);
-TN_API void tn_setup_destroy(tn_setup *setup); /* NULL is fine; after its engines */
+TN_API void tn_setup_destroy(tn_setup *setup); /* NULL is fine; destroy its engines first */
 
-/* The curve of memory against work: set-ups in parts, from the one of fewest bytes for at most
- * `options->split->share` more work to the one without parts, which is the last. Each needs more
- * bytes than the one before it, for less work. Stopped by `progress`, those so far.
+/* Computes the trade-off between memory and work of split operators. The set-ups are sorted: the
+ * first needs the fewest bytes with at most `options->split->share` extra work; the last is
+ * unsplit. Each needs more bytes and less work than the one before it. If `progress` stops the
+ * call, the set-ups found so far are returned.
  *
- * options  `split->share` above 0; `fit` and the budget of `split` are not read
- * count    at least 2
- * setups   out, [count], of which [*found] were found; each to be destroyed
- * Errors: as tn_setup_create; then there are none. Cost: a search, and that of the set-ups. */
+ * options  `split->share` above 0; `fit` and the budget of `split` are ignored
+ * count    capacity of `setups`, at least 2
+ * setups   out, [count]; the first *found are set, and the caller destroys each
+ *
+ * Errors: as tn_setup_create; no set-up is returned then. Cost: one search, and the set-ups. */
 TN_API TN_CHECKED tn_status tn_setup_split_sweep(const tn_graph *graph,
                                                  const tn_setup_options *options, uint32_t count,
                                                  tn_setup **setups, uint32_t *found,
                                                  tn_error *error);
 
-/* --- what was made; all of it lives as long as the set-up --------------------------------------
+/* --- results; all of them live as long as the set-up --------------------------------------------
  */
 
 TN_API const tn_graph *tn_setup_given(const tn_setup *setup);
-TN_API const tn_graph *tn_setup_graph(const tn_setup *setup);     /* as it runs */
-TN_API const tn_kernels *tn_setup_kernels(const tn_setup *setup); /* NULL: none */
+TN_API const tn_graph *tn_setup_graph(const tn_setup *setup);     /* the graph that runs */
+TN_API const tn_kernels *tn_setup_kernels(const tn_setup *setup); /* NULL: no_kernels */
 TN_API const tn_program *tn_setup_program(const tn_setup *setup);
 TN_API const tn_occupancy *tn_setup_occupancy(const tn_setup *setup);
 TN_API const tn_layout *tn_setup_layout(const tn_setup *setup); /* NULL: unplanned */
-/* Kernels with less scratch than the fastest ones; NULL: scratch does not make the peak, or there
- * are none that lower it. */
+/* Kernels that run in pieces to need less scratch. NULL: scratch does not raise the peak, or no
+ * such kernel lowers it. */
 typedef struct tn_scratch_report {
-    uint32_t operators;     /* that run in pieces */
-    uint64_t before, after; /* live bytes at the worst step */
+    uint32_t operators;     /* number that run in pieces */
+    uint64_t before, after; /* live bytes at the peak step */
 } tn_scratch_report;
 TN_API const tn_scratch_report *tn_setup_scratch(const tn_setup *setup);
-/* What is computed again within the share; NULL: nothing was asked for, or FIT chose anew. */
+/* What RECOMPUTE did. NULL: not requested, or FIT chose anew. */
 TN_API const tn_recompute_report *tn_setup_recomputed(const tn_setup *setup);
-/* What runs in parts; NULL: nothing does. */
+/* The split operators. NULL: all operators run whole. */
 typedef struct tn_split_report {
-    const tn_split_region *regions; /* [count] of the graph that was cut: as it was rewritten, with
-                                     * what is computed again */
+    const tn_split_region *regions; /* [count] of the graph that was split: the rewritten graph,
+                                     * with the recomputed tensors */
     uint32_t count;
     const tn_split_again *again; /* [again_count] tensors that are recomputed for late readers */
     uint32_t again_count;
-    tn_cost whole, parts;              /* what one run does: without, and so */
-    double work;                       /* share of the work that is done beyond it, as it was found
-                                        * (tn_split_choice.work); 0: of regions that were given */
-    uint64_t whole_arena, whole_total; /* what the plan without needs */
+    tn_cost whole, parts;              /* work of one run: unsplit, split */
+    double work;                       /* extra work as a share, as the search found it
+                                        * (tn_split_choice.work); 0: the regions were given */
+    uint64_t whole_arena, whole_total; /* bytes of the unsplit plan */
 } tn_split_report;
 TN_API const tn_split_report *tn_setup_splits(const tn_setup *setup);
-/* How the budget was met; NULL: none was given, or the plan keeps to it as it is. Occupancy and
- * layout of it are the set-up's, and are not in it. */
+/* How FIT met the budget. NULL: no budget was given, or the plan met it without FIT. Its occupancy
+ * and layout moved to the set-up and are not in the result. */
 TN_API const tn_fit_result *tn_setup_fitted(const tn_setup *setup);
-/* How weights come and go; NULL: all of them stay. Program, occupancy and layout of it are the
- * set-up's, and are not in it. */
+/* How weights are streamed. NULL: all of them stay in memory. Its program, occupancy and layout
+ * moved to the set-up and are not in the result. */
 TN_API const tn_stream_result *tn_setup_streamed(const tn_setup *setup);
-/* The blocks of static memory, in the form that the kernels want; without kernels as they are:
- * [*count], in the order of their bodies where they have some. */
+/* The blocks of static memory, [*count]: in the layouts that the kernels need, or in plain layout
+ * without kernels. If they are bodies of the problem, they are in the order of these. */
 TN_API const tn_static_block *tn_setup_statics(const tn_setup *setup, uint32_t *count);
 
 typedef struct tn_setup_needs {
     uint64_t arena;   /* the layout's peak; unplanned: the lower bound */
     uint64_t statics; /* bytes of static memory, each block aligned */
-    uint64_t total;   /* what a device must have: both, or the arena where statics lie in it */
+    uint64_t total;   /* all memory of the device: arena + statics, or the arena if it has both */
 } tn_setup_needs;
 TN_API tn_setup_needs tn_setup_need(const tn_setup *setup);
-/* Wall time that a stage took; of what is shared 0. */
+/* Wall time of a stage in seconds; 0 if its result is shared with another set-up. */
 TN_API double tn_setup_seconds(const tn_setup *setup, tn_setup_stage stage);
 
 /* --- to an engine ------------------------------------------------------------------------------
  */
 
-/* An engine on a device of its own. The set-up outlives it.
+/* Creates an engine on a device of its own. The set-up must outlive it.
  *
- * device   NULL: defaults. Its capacity, 0: just what is needed, one byte more is refused
- * options  NULL: defaults; with a pool the layout is not read
+ * device   NULL: defaults. Capacity 0: exactly the bytes needed, with no byte to spare
+ * options  NULL: defaults; with a pool the layout is ignored
  *
- * Errors: E_EXHAUSTED with what would do (a capacity that is too small), E_INVALID (no kernels, no
- * layout), those of tn_device_create and tn_engine_create. */
+ * Errors: E_EXHAUSTED (the capacity is too small; the message names a sufficient one), E_INVALID
+ * (no kernels, or no layout), those of tn_device_create and tn_engine_create. */
 TN_API TN_CHECKED tn_status tn_setup_open(const tn_setup *setup, const tn_device_options *device,
                                           const tn_engine_options *options, tn_engine **engine,
                                           tn_error *error);

@@ -1,4 +1,4 @@
-/* shard.h - what ranks that train the same divide among each other, instead of each keeping it.
+/* shard.h - names the state that data-parallel ranks divide instead of replicating it (ZeRO).
  *
  *     printf("%s\n", tn_shard_name(TN_SHARD_GRADIENTS)); // gradients
  */
@@ -11,8 +11,8 @@
 extern "C" {
 #endif
 
-/* X(NAME, text, sentence): each with all before it. Source: Rajbhandari et al., "ZeRO" (2020),
- * stages 1 to 3. */
+/* X(NAME, text, sentence): each kind includes those before it. Source: Rajbhandari et al., "ZeRO"
+ * (2020), stages 1 to 3. */
 /* clang-format off */
 #define TN_SHARD_TABLE(X)                                                                         \
     X(NONE, "none", "every rank keeps everything")                                                \
@@ -27,7 +27,8 @@ typedef enum tn_shard {
         TN_SHARD_COUNT
 } tn_shard;
 
-/* TN_SHARD_COUNT: no such name. Text and sentence are static; NULL outside. */
+/* Find returns TN_SHARD_COUNT for an unknown text. Names and summaries are static; NULL for a value
+ * out of range. */
 TN_API tn_shard tn_shard_find(const char *text);
 TN_API const char *tn_shard_name(tn_shard shard);
 TN_API const char *tn_shard_summary(tn_shard shard);

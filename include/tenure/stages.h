@@ -1,8 +1,8 @@
-/* stages.h - a step of training whose micro-batches are all in one graph, in parts for a pipeline.
+/* stages.h - describes a training step with all micro-batches in one graph, for a pipeline.
  *
- * tn_train makes it (tn_train_options.pipeline_parts), and tells here what belongs where;
- * tn_program_pipeline (dist.h) makes the program of one stage of it. A part is a number of
- * operators of the model that follow each other; a round is a micro-batch.
+ * tn_train makes the graph (tn_train_options.pipeline_parts) and records here the part and the
+ * micro-batch of each tensor; tn_program_pipeline (dist.h) makes the program of one stage. A part
+ * is a run of consecutive operators of the model; a round is a micro-batch.
  */
 #ifndef TENURE_STAGES_H
 #define TENURE_STAGES_H
@@ -17,31 +17,31 @@ extern "C" {
 
 typedef enum tn_way { TN_WAY_FORWARD, TN_WAY_BACKWARD, TN_WAY_UPDATE } tn_way;
 
-/* When and where a tensor is made. */
+/* The part, the round and the pass in which a tensor is made. */
 typedef struct tn_home {
     uint32_t part, round;
-    tn_way way;       /* UPDATE: behind all passes, of no round */
-    tn_tensor_id of;  /* TN_NONE; or wherever this parameter is, maybe in several parts, instead of
-                       * in `part` alone */
-    uint64_t readers; /* of what is static in the model: bit p, part p reads it */
+    tn_way way;       /* UPDATE: after all passes; belongs to no round */
+    tn_tensor_id of;  /* a parameter: the tensor is made wherever that parameter is, possibly in
+                       * several parts; TN_NONE: only in `part` */
+    uint64_t readers; /* for static tensors of the model: bit p is set if part p reads it */
 } tn_home;
 
-typedef struct tn_round {               /* of the step's graph */
-    tn_tensor_id labels, loss, correct; /* TN_NONE: there is none */
-    const tn_tensor_id *inputs; /* [input_count] what the model's inputs are here, in its order */
+/* The tensors of one micro-batch in the step's graph. */
+typedef struct tn_round {
+    tn_tensor_id labels, loss, correct; /* TN_NONE: the step has no such tensor */
+    const tn_tensor_id *inputs;         /* [input_count] the model's inputs, in its order */
 } tn_round;
 
 typedef struct tn_stages {
     uint32_t parts, rounds;
     const tn_round *round; /* [rounds] */
     uint32_t input_count;
-    const tn_home *homes; /* [tensors] those of the graph as tn_train made it */
+    const tn_home *homes; /* [tensors] of the graph as tn_train made it */
     uint32_t tensors;
-    /* NULL; or [tensors] whether all ranks with parts of a stage (tn_train_options.tensor_ranks)
-     * have the same in it */
+    /* NULL; or [tensors]: all ranks that share a stage (tn_train_options.tensor_ranks) have the
+     * same value in it */
     const bool *alike;
-    uint32_t tensor_ranks,
-        tensor_rank; /* of the step (the same of train.h); 1 and 0: it is whole */
+    uint32_t tensor_ranks, tensor_rank; /* of the step, as in train.h; 1 and 0: not cut */
 } tn_stages;
 
 /* The order in which a stage goes through its passes. X(name, text, sentence) */

@@ -1,4 +1,4 @@
-/* status.h - what every call shares: outcomes, error details, context, sizes.
+/* status.h - the types that every call shares: outcomes, error details, context, sizes.
  *
  *     uint64_t bytes;
  *     tn_error error;
@@ -7,10 +7,10 @@
  *         return fprintf(stderr, "%s\n", error.message), tn_status_exit_code(error.status);
  *     puts(tn_size_format(bytes, text)); // 96.0 KiB (98,304 bytes)
  *
- * A call that can fail returns tn_status and takes a tn_error * as its last
- * argument; pass NULL when the code alone is enough. On failure the outputs are
- * untouched. The library never prints, exits, or aborts on bad input.
- * Threads: everything here may be used by any number of threads at once.
+ * A call that can fail returns a tn_status and takes a tn_error * as its last argument (NULL if the
+ * status alone is enough). On failure the outputs are unchanged. The library never prints, exits,
+ * or aborts on bad input.
+ * Threads: any number of threads may use everything here at once.
  */
 #ifndef TENURE_STATUS_H
 #define TENURE_STATUS_H
@@ -32,8 +32,8 @@ extern "C" {
 #endif
 
 /* The defaults of a struct, `tn_x_options options = TN_X_OPTIONS_INIT;`, from one list of fields:
- * designated initialisers in C; assignments in C++, which has no such initialisers before C++20.
- * Fields that are not listed are 0. */
+ * designated initialisers in C; assignments in C++, which has designated initialisers only since
+ * C++20. Fields that are not listed are 0. */
 /* clang-format off */
 #ifdef __cplusplus
 #define TN_INIT(type, fields) ([]() -> type { type tn_init_ = type(); fields return tn_init_; }())
@@ -44,8 +44,8 @@ extern "C" {
 #endif
 /* clang-format on */
 
-/* The one table of outcomes: X(name, exit status of `tenure`, sentence).
- * E_INFEASIBLE is a proof; E_STOPPED is "no answer yet". They are never mixed. */
+/* The outcomes of calls: X(name, exit status of `tenure`, sentence).
+ * E_INFEASIBLE is a proof; E_STOPPED means that a limit ended the search without an answer. */
 /* clang-format off */
 #define TN_STATUS_TABLE(X)                                                                     \
     X(OK,            0, "done")                                                                \
@@ -81,33 +81,33 @@ TN_API int tn_status_exit_code(tn_status status);
 
 /* --- context ------------------------------------------------------------------------ */
 
-/* One function allocates, resizes and frees (after Lua's lua_Alloc).
+/* One function that allocates, resizes and frees (like Lua's lua_Alloc).
  *
- * resize(self, pointer, old, new, alignment): `pointer` is NULL and `old` 0 to
- * allocate; `new` 0 frees and returns NULL. Returns NULL when memory is out; the
- * old block then stays valid. `alignment` is a power of two, at most 4096. Must be
- * thread-safe when a call is given more than one thread. */
+ * resize(self, pointer, old, new, alignment): to allocate, `pointer` is NULL and `old` is 0; to
+ * free, `new` is 0, and it returns NULL. It returns NULL if memory runs out; the old block then
+ * stays valid. `alignment` is a power of two, at most 4096. It must be thread-safe if a call uses
+ * several threads. */
 typedef struct tn_allocator {
     void *(*resize)(void *self, void *pointer, size_t old_size, size_t new_size, size_t alignment);
     void *self;
 } tn_allocator;
 
-/* What the caller lends to the library. Zero means the default in every field. */
+/* The caller's services for the library. Zero means the default in every field. */
 typedef struct tn_context {
     size_t struct_size;                           /* sizeof(tn_context) */
     tn_allocator allocator;                       /* resize NULL: malloc */
-    void *self;                                   /* handed to log, progress, found */
+    void *self;                                   /* passed to log, progress, found */
     void (*log)(void *self, const char *message); /* one line, no newline; NULL: silent */
-    /* Called now and then by long work, from the calling thread; `total` 0 when unknown.
-     * Returning false cancels: the call ends with E_STOPPED, or with its best answer. */
+    /* Called regularly by long operations, from the calling thread; `total` is 0 if unknown. Return
+     * false to cancel: the call then ends with E_STOPPED, or with its best result so far. */
     bool (*progress)(void *self, const char *stage, uint64_t done, uint64_t total);
-    uint64_t read_limit; /* bytes read from a pipe or a device, which may have no end; 0: 1 GiB */
-    /* Told just before `progress`: the best answer and the proved bound so far, bytes in "plan",
-     * time in "fit". `best` UINT64_MAX: there is none yet; `bound` 0: none. NULL: nobody asks. */
+    uint64_t read_limit; /* maximum bytes read from a pipe or a device; 0: 1 GiB */
+    /* Called just before `progress` with the best result and the proved bound so far: bytes in
+     * stage "plan", time in stage "fit". `best` UINT64_MAX: no result yet; `bound` 0: no bound. */
     void (*found)(void *self, const char *stage, uint64_t best, uint64_t bound);
-    /* Files that a model, an index, a checkpoint or a table names are opened beneath its folder; a
-     * symbolic link that leads out of it is E_OUTSIDE. true: such links are followed, as caches
-     * need that keep contents elsewhere. */
+    /* Files that a model, an index, a checkpoint or a table names are opened below its folder. A
+     * symbolic link out of that folder fails with E_OUTSIDE. true: such links are followed (needed
+     * for caches that keep the data elsewhere). */
     bool follow_links;
 } tn_context;
 
@@ -115,18 +115,18 @@ typedef struct tn_context {
 
 /* --- sizes -------------------------------------------------------------------------- */
 
-#define TN_SIZE_UNKNOWN UINT64_MAX /* a size that cannot be known; never 0 or a guess */
+#define TN_SIZE_UNKNOWN UINT64_MAX /* a size that cannot be known; never replaced by a guess */
 #define TN_SIZE_TEXT_MAX 64
 
-/* Reads "4096", "96KiB", "1.5 GiB", "24GB" (decimal units are powers of 1000).
- * A bare K, M or G is refused with the two things that it could mean.
+/* Parses "4096", "96KiB", "1.5 GiB", "24GB" (decimal units are powers of 1000). A bare K, M or G is
+ * an error; the message names its two possible meanings.
  * Errors: E_INVALID (syntax, overflow, not a whole number of bytes). */
 TN_API TN_CHECKED tn_status tn_size_parse(const char *text, uint64_t *bytes, tn_error *error);
 
 /* Writes "10.6 MiB (11,112,448 bytes)" into `text` and returns it. */
 TN_API const char *tn_size_format(uint64_t bytes, char text[TN_SIZE_TEXT_MAX]);
 
-/* "0.1.0"; static. */
+/* The version, "0.1.0"; a static string. */
 TN_API const char *tn_version(void);
 
 #ifdef __cplusplus

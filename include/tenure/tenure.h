@@ -1,4 +1,4 @@
-/* tenure.h - all of the library: from a model to a verified, drawn memory plan. */
+/* tenure.h - includes all headers of the library, from models to verified memory plans. */
 #ifndef TENURE_TENURE_H
 #define TENURE_TENURE_H
 

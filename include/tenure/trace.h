@@ -1,4 +1,4 @@
-/* trace.h - what happened while a program ran: one event type, for runs and for simulations.
+/* trace.h - records events of a run or of a simulation of a program.
  *
  *     tn_trace *trace;
  *     tn_error error;
@@ -12,12 +12,12 @@
  *     printf("%g s\n", tn_trace_events(trace, &count)[0].duration_s); // 0.25 s
  *     tn_trace_destroy(trace);
  *
- * The room for events is taken when the trace is created: nothing is allocated while a program
- * runs. What does not fit is counted and dropped. Reports read events and nothing else of a run:
- * tn_report_write with a trace and the suffix .trace.json.
+ * Memory for events is allocated when the trace is created, and never while a program runs. Events
+ * that do not fit are counted and dropped. Reports read only events: tn_report_write with a trace
+ * and the suffix .trace.json.
  *
  * Units: bytes, seconds.
- * Threads: any number may add at once; who reads or clears waits until they are done.
+ * Threads: any number of threads may add at once; reading and clearing must wait for them.
  */
 #ifndef TENURE_TRACE_H
 #define TENURE_TRACE_H
@@ -30,8 +30,8 @@ extern "C" {
 
 typedef enum tn_event_kind {
     TN_EVENT_STEP,  /* an instruction ran */
-    TN_EVENT_ALLOC, /* memory was given to a tensor, or to the workspace of `op` */
-    TN_EVENT_FREE,  /* and given back */
+    TN_EVENT_ALLOC, /* a tensor, or the workspace of `op`, got memory */
+    TN_EVENT_FREE,  /* it released that memory */
 } tn_event_kind;
 
 typedef struct tn_event {
@@ -39,34 +39,40 @@ typedef struct tn_event {
     tn_opcode opcode;    /* of the instruction */
     uint32_t step;       /* its index in the program */
     uint32_t run;        /* number of the run, from 0 */
-    uint32_t stream;     /* who did it */
+    uint32_t stream;     /* the stream that ran it */
     tn_op_id op;         /* APPLY, and the workspace of an operator; else TN_NONE */
-    tn_tensor_id tensor; /* PUT, GET, ...; what got or lost memory; else TN_NONE */
-    tn_body_id body;     /* ALLOC, FREE: of the problem; else, and for weights, TN_NONE */
-    double start_s;      /* on any clock that does not go back */
-    double duration_s;   /* ALLOC, FREE: 0 */
-    uint64_t bytes;      /* PUT, GET, ...: that moved; ALLOC, FREE: of the block; else 0 */
-    /* Bytes in use by kind: of a STEP while it runs, operands and workspace included, as the
-     * plan's curve counts them (tn_occupancy_live); of ALLOC and FREE after it. */
+    tn_tensor_id tensor; /* of PUT, GET, ..., ALLOC, FREE; else TN_NONE */
+    tn_body_id body;   /* ALLOC, FREE: the buffer of the problem; STEP, and for weights: TN_NONE */
+    double start_s;    /* on any monotonic clock */
+    double duration_s; /* ALLOC, FREE: 0 */
+    uint64_t bytes;    /* PUT, GET, ...: bytes moved; ALLOC, FREE: size of the block; else 0 */
+    /* Bytes in use by kind. STEP: while it runs, including operands and workspace, as in the plan's
+     * curve (tn_occupancy_live); ALLOC, FREE: after it. */
     uint64_t live[TN_KIND_COUNT];
 } tn_event;
 
 typedef struct tn_trace tn_trace;
 
-/* capacity  events; at least 1
+/* Creates a trace.
+ *
+ * capacity  number of events; at least 1
+ *
  * Errors: E_INVALID (capacity), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_trace_create(const tn_context *context, uint64_t capacity,
                                             tn_trace **trace, tn_error *error);
 TN_API void tn_trace_destroy(tn_trace *trace); /* NULL is fine */
-/* Copies the event. A NULL trace takes nothing. Cost: O(1), no allocation. */
+/* Adds a copy of the event. A NULL trace ignores it. Cost: O(1), no allocation. */
 TN_API void tn_trace_add(tn_trace *trace, const tn_event *event);
-/* What was added, in the order of adding. */
+/* The events, in the order of adding. */
 TN_API const tn_event *tn_trace_events(const tn_trace *trace, uint64_t *count);
 TN_API uint64_t tn_trace_dropped(const tn_trace *trace); /* events that had no room */
 TN_API void tn_trace_clear(tn_trace *trace);             /* as after tn_trace_create */
 
-/* The plan's curve: bytes that live at each step, by kind. Each byte of a body counts once.
+/* Computes the plan's curve: the live bytes at each step, by kind. Each byte of a body (buffer)
+ * counts once.
+ *
  * live  out, [instructions of the program][kinds]
+ *
  * Errors: E_NO_MEMORY. Cost: O(lives log lives + instructions). */
 TN_API TN_CHECKED tn_status tn_occupancy_live(const tn_occupancy *occupancy,
                                               uint64_t (*live)[TN_KIND_COUNT], tn_error *error);

@@ -1,4 +1,4 @@
-/* train.h - a training step as a Graph: forward, backward and update, from an ordinary model.
+/* train.h - makes a training step (forward, backward and update) of an ordinary model, as a graph.
  *
  *     tn_graph *model;
  *     tn_training training;
@@ -26,32 +26,34 @@
  *     tn_training_release(&training);
  *     tn_graph_destroy(model);
  *
- * One run of the new graph is one step on one (micro-)batch. Its inputs are those of the model, and
- * behind them `labels`, `learning_rate`, `step`, and `micro` where gradients are accumulated. Its
- * outputs are `loss`, `correct` with a loss of classes, the model's own outputs and the gradients
- * where the options ask for them. Parameters, running statistics and the state of the optimizer are
- * static memory that operators write into (TN_TENSOR_UPDATED); tn_engine_get_static and
- * tn_engine_set_static move them between runs, which is all that a checkpoint holds.
+ * One run of the new graph is one step on one (micro-)batch. Its inputs are those of the model,
+ * followed by `labels`, `learning_rate`, `step`, and `micro` if gradients are accumulated. Its
+ * outputs are `loss`, `correct` for a classification loss, and the model's own outputs and the
+ * gradients if the options ask for them. Parameters, running statistics and optimizer state are
+ * static memory that operators update (TN_TENSOR_UPDATED). tn_engine_get_static and
+ * tn_engine_set_static copy them between runs; a checkpoint holds nothing else.
  *
- * For speed, the model may be exchanged for tn_graph_rewrite's of it for TN_REWRITE_TO_TRAIN (GELU
- * and layer normalisation are one operator, and so are their gradients), and the graph for
- * tn_graph_rewrite's of it for TN_REWRITE_TRAINED (convolutions on channels that lie last,
- * products that read and write transposed tensors where they lie, fused operators). Ids of the
- * graph stay.
+ * For speed, rewrite the model for TN_REWRITE_TO_TRAIN before tn_train (fused GELU and layer
+ * normalisation with fused gradients), and the graph for TN_REWRITE_TRAINED after it (channels-last
+ * convolutions, products on transposed tensors without copies, fused operators). Tensor ids of the
+ * graph do not change.
  *
- * Tensors of the model keep their ids in the new graph, so whoever reads the contents
- * of the model's parameters reads those of the new graph with the same function.
- * Batch normalisation and dropout work as in training; where the scale of a batch normalisation is
- * frozen, it works as in inference. A last Softmax or LogSoftmax over the classes before a softmax
- * cross-entropy is left out, as the loss contains it.
+ * Tensors of the model keep their ids in the new graph, so a function that reads the data of the
+ * model's parameters also works for the new graph. Batch normalisation and dropout work in training
+ * mode; a batch normalisation with a frozen scale works in inference mode. A final Softmax or
+ * LogSoftmax over the classes before the cross-entropy is removed, since the loss contains it.
  *
- * What a parameter is: a tensor of kind parameter and a floating type that an operator reads as a
- * variable, but for those that look like constants of a formula: one element in elementwise
- * arithmetic whose name is no path of identifiers ("block.0.gamma"), and values per channel in
- * arithmetic on the inputs before any parameter acted (mean and deviation of a preprocessing).
- * Besides, PyTorch's exporter merges parameters of equal contents into one and nodes "Identity_<n>"
- * of it: each of these is a parameter of its own again; any other Identity of a parameter is that
- * parameter, whose gradients are summed. And weights made by ConstantOfShape are parameters.
+ * A parameter is a tensor of kind parameter and of a floating type that an operator reads as a
+ * variable. Three kinds of tensors only look like parameters, and stay constant unless
+ * tn_train_options.train names them:
+ * - one element in elementwise arithmetic, unless its name is a path of identifiers
+ * ("block.0.gamma") without the word "const" or "constant";
+ * - values per channel in arithmetic on the inputs before any parameter is applied (the mean and
+ * deviation of preprocessing), unless the model has no other parameters;
+ * - a mask that is added to scores before a Softmax.
+ * PyTorch's exporter merges parameters with equal data into one, with nodes "Identity_<n>" of it;
+ * each of these becomes a parameter of its own again. Any other Identity of a parameter is the same
+ * parameter, with its gradients summed. Weights made by ConstantOfShape are parameters.
  * Threads: the model is only read. Several graphs may be made at once.
  */
 #ifndef TENURE_TRAIN_H
@@ -65,7 +67,7 @@
 extern "C" {
 #endif
 
-/* X(name, text, sentence). */
+/* Losses and optimizers: X(name, text, sentence). */
 /* clang-format off */
 #define TN_LOSS_TABLE(X)                                                                       \
     X(CROSS_ENTROPY, "cross-entropy", "softmax cross-entropy of scores against class numbers") \
@@ -93,7 +95,8 @@ typedef enum tn_optimizer {
         TN_OPTIMIZER_COUNT
 } tn_optimizer;
 
-/* TN_LOSS_COUNT, TN_OPTIMIZER_COUNT: no such name. Text and sentence are static; NULL outside. */
+/* Find returns TN_LOSS_COUNT or TN_OPTIMIZER_COUNT for an unknown text. Names and summaries are
+ * static; NULL for a value out of range. */
 TN_API tn_loss tn_loss_find(const char *text);
 TN_API const char *tn_loss_name(tn_loss loss);
 TN_API const char *tn_loss_summary(tn_loss loss);
@@ -104,75 +107,75 @@ TN_API const char *tn_optimizer_summary(tn_optimizer optimizer);
 typedef struct tn_train_options {
     size_t struct_size;
     tn_loss loss;
-    uint32_t output; /* which of the model's outputs the loss is of */
+    uint32_t output; /* index of the model's output that the loss is computed from */
 
     tn_optimizer optimizer;
     double momentum;     /* 0 = 0.9 */
     double beta1, beta2; /* of Adam; 0 = 0.9 and 0.999 */
     double epsilon;      /* of Adam; 0 = 1e-8 */
-    double weight_decay; /* SGD, momentum, Adam: added to the gradient; AdamW: apart from it */
+    double weight_decay; /* SGD, momentum, Adam: added to the gradient; AdamW: decoupled */
     bool nesterov;
 
-    const char *const *freeze; /* [freeze_count] patterns with * and ?: parameters that stay */
+    const char *const *freeze; /* [freeze_count] patterns with * and ?: parameters not to train */
     uint32_t freeze_count;
-    const char *const *train; /* [train_count] patterns of parameters that are trained though they
-                               * look like constants (below) */
+    const char *const *train; /* [train_count] patterns of parameters to train although they look
+                               * like constants (above) */
     uint32_t train_count;
-    uint32_t micro_batches;     /* gradients of so many runs are summed before an update; 0 = 1 */
-    tn_dtype dtype;             /* of activations and gradients: UNDEFINED and FLOAT32 as in the
-                                 * model; BFLOAT16, FLOAT16: mixed precision. Parameters, optimizer
+    uint32_t micro_batches;     /* runs whose gradients are summed for one update; 0 = 1 */
+    tn_dtype dtype;             /* of activations and gradients. UNDEFINED and FLOAT32: as in the
+                                 * model. BFLOAT16, FLOAT16: mixed precision; parameters, optimizer
                                  * state, statistics and the loss stay float32 */
-    double loss_scale;          /* of the backward pass, taken out again by the update; 0 = 1 */
-    bool dynamic_loss_scale;    /* it adapts: a step with a gradient that is not finite changes no
-                                 * parameter and no moment, and halves it; it doubles after 2000
-                                 * good steps in a row. It begins with loss_scale, 0 = 65536. Not
-                                 * with fuse_update, as all gradients decide */
-    double batch_norm_momentum; /* share of a batch in the running statistics; 0 = 0.1 */
+    double loss_scale;          /* factor of the backward pass, divided out by the update; 0 = 1 */
+    bool dynamic_loss_scale;    /* the scale adapts: a step with a non-finite gradient is skipped
+                                 * (parameters and moments stay) and halves it; 2000 good steps in
+                                 * a row double it. It starts at loss_scale, 0 = 65536. Not with
+                                 * fuse_update, since it depends on all gradients */
+    double batch_norm_momentum; /* weight of a batch in the running statistics; 0 = 0.1 */
     uint64_t seed;              /* of dropout */
 
-    bool fuse_update;      /* a parameter is updated as soon as its gradient is there */
-    bool dropout_bits;     /* dropout keeps its mask, a bit per element, instead of drawing it anew
-                            * in the backward pass: the same numbers */
-    bool keep_pool_inputs; /* the gradient of a maximum pool looks for the maxima again in what the
-                            * pool read; else the pool keeps 4 or 8 bits an output, which of its
-                            * window won, and nobody keeps what it read: the same numbers */
+    bool fuse_update;      /* update each parameter as soon as its gradient is complete */
+    bool dropout_bits;     /* dropout stores its mask (one bit per element) instead of drawing it
+                            * again in the backward pass; the results are the same */
+    bool keep_pool_inputs; /* the gradient of a max pool searches the maxima again in the pool's
+                            * input. Default: the pool stores the position of each maximum in 4 or 8
+                            * bits per output, and its input can be released. The results are the
+                            * same */
     bool keep_outputs;     /* the model's outputs stay outputs of the graph */
-    bool output_gradients; /* gradients of parameters become outputs, whatever the optimizer */
-    uint64_t bucket_bytes; /* gradients lie in buckets of about so many bytes, in the order in which
-                            * they arrive, each one piece of memory that one message takes to other
-                            * ranks (dist.h); a larger gradient has one for itself. 0: each for
-                            * itself. No bit depends on it */
+    bool output_gradients; /* gradients of parameters become outputs, for every optimizer */
+    uint64_t bucket_bytes; /* gradients are gathered in buckets of about this size, in the order in
+                            * which they are completed; ranks exchange each bucket in one message
+                            * (dist.h). A larger gradient has a bucket of its own. 0: no buckets.
+                            * The results are the same to the bit */
 
-    /* The model is cut over so many ranks, of which this is one: its graph has a part of what can
-     * be cut (tn_training_part), and says where ranks' values become one, which
-     * tn_program_join (dist.h) does. All ranks have the same samples. 0 and 1: it is whole */
+    /* Tensor parallelism: the model is cut over `tensor_ranks` ranks, and this graph is for rank
+     * `tensor_rank`. It has a part of every tensor that can be cut (tn_training_part), and
+     * operators that mark where ranks combine values, which tn_program_join (dist.h) turns into
+     * communication. All ranks have the same samples. 0 and 1: not cut */
     uint32_t tensor_ranks, tensor_rank;
 
-    /* NONE; or the step is that of one rank of several (dist.h), and each of `shard_count` keeps
-     * one part of every bucket, this one `shard_index`; of a model that is cut, those with the same
-     * part of it. Not with a loss scale that adapts, nor gradients as outputs. Count 0 and 1: there
-     * is no other */
+    /* Sharded data parallelism (ZeRO, dist.h): each of `shard_count` ranks keeps one part of every
+     * bucket; this rank keeps part `shard_index`. In a cut model the ranks with the same part of it
+     * share. Not with dynamic_loss_scale or output_gradients. NONE, or count 0 or 1: not sharded */
     tn_shard shard;
     uint32_t shard_count, shard_index;
 
-    /* With tensor_ranks: what lies between the parts (normalisations, dropout, residuals) is cut,
-     * too, along samples or, of one sample, its sequence, and kept in parts for the backward pass.
-     * E_INVALID where there is nothing of that sort */
+    /* With tensor_ranks: also cuts the activations between the cut operators (normalisations,
+     * dropout, residuals), along samples or, with one sample, along its sequence, and keeps them
+     * cut for the backward pass. E_INVALID if the model has no such activations */
     bool sequence_parallel;
 
-    /* 0; or one run of the graph is a whole step: it has all `micro_batches`, each with inputs,
-     * labels, loss and answers of its own (tn_training.stages), and says which of so many parts of
-     * the model, one behind the other and of about as much work each, every tensor belongs to, for
-     * ranks of a pipeline (tn_program_pipeline, dist.h). 1: on one rank. At most
-     * TN_STAGE_PARTS_MAX. Not with 16 bits, a loss scale that adapts, control flow that a
-     * run decides */
+    /* Pipeline parallelism: one run of the graph is a whole step with all `micro_batches`, each
+     * with its own inputs, labels, loss and `correct` (tn_training.stages). The model is divided
+     * into this many consecutive parts of about equal work; every tensor is assigned to a part, for
+     * tn_program_pipeline (dist.h). 1: all on one rank. 0: no pipeline. At most TN_STAGE_PARTS_MAX.
+     * Not with 16-bit types, dynamic_loss_scale, or control flow that depends on data */
     uint32_t pipeline_parts;
 
-    /* The last product of the model and its loss in about so many parts of the samples (of a text:
-     * of its words), each of which goes back before the next one begins, so that scores and their
-     * gradient are there for one part at a time. Losses and gradients are the same but for the
-     * order of sums. At most 4096; 0 and 1: whole. E_UNSUPPORTED with an output that is the loss,
-     * ranks that share a model, and scores that no product makes along such an axis */
+    /* Computes the model's last product and the loss in about this many parts of the samples (for
+     * text: of its tokens). Each part runs its backward pass before the next part begins, so that
+     * scores and their gradient exist for one part at a time. Losses and gradients differ only by
+     * the order of sums. At most 4096; 0 and 1: whole. E_UNSUPPORTED with TN_LOSS_OUTPUT, with
+     * tensor_ranks, and if no product along such an axis makes the scores */
     uint32_t loss_parts;
 } tn_train_options;
 #define TN_SHARDS_MAX 65536u
@@ -181,110 +184,113 @@ typedef struct tn_train_options {
 
 typedef struct tn_trained { /* a parameter that is trained */
     tn_tensor_id parameter;
-    tn_tensor_id gradient; /* as its update reads it, times loss_scale / micro_batches; of 16 bits
-                            * where its operator worked so. TN_NONE: the loss does not depend on
-                            * the parameter, so nothing updates it */
-    tn_tensor_id state[2]; /* velocity; or first and second moment. TN_NONE: the optimizer has
-                            * none. Static, kind optimizer_state, zero at first */
-    tn_tensor_id sum;      /* static sum over micro-batches; TN_NONE: gradients are not summed */
-    uint32_t shard;        /* index into `sharded`, where its state is, and it; its gradient is then
-                            * the rank's own, as it goes into a bucket. TN_NONE: in none */
+    tn_tensor_id gradient; /* as the update reads it, times loss_scale / micro_batches; 16-bit if
+                            * its operator computed so. TN_NONE: the loss does not depend on the
+                            * parameter, and it is never updated */
+    tn_tensor_id state[2]; /* velocity, or first and second moment; TN_NONE: the optimizer has no
+                            * such state. Static, kind optimizer_state, initially zero */
+    tn_tensor_id sum;      /* static sum over micro-batches; TN_NONE: not accumulated */
+    uint32_t shard;        /* index into `sharded`, which then holds the parameter and its state;
+                            * `gradient` is this rank's own before it enters the bucket. TN_NONE:
+                            * not sharded */
     uint64_t at;           /* bytes from the start of the whole shard */
 } tn_trained;
 
-/* Parameters that lie one behind the other, and what a rank keeps of them. Flat tensors. */
+/* A shard: consecutive parameters, and the part of them that this rank keeps. Flat tensors. */
 typedef struct tn_sharded {
-    uint64_t bytes, part_bytes; /* of the whole, zeros between and behind them counted; of a part */
+    uint64_t bytes, part_bytes; /* of the whole, with padding of zeros; of a part */
     uint64_t from;              /* where this rank's part begins */
-    tn_tensor_id parameters;    /* static: the whole; with TN_SHARD_PARAMETERS the part */
-    tn_tensor_id whole;         /* that the model's parameters are views of; or `parameters` */
-    tn_tensor_id gradient;      /* the part that this rank updates by */
-    tn_tensor_id state[2], sum; /* as in tn_trained, of the part */
+    tn_tensor_id parameters;    /* static: the whole; with TN_SHARD_PARAMETERS only the part */
+    tn_tensor_id whole;         /* the model's parameters are views of it; or `parameters` */
+    tn_tensor_id gradient;      /* the part of the gradient that updates this rank's part */
+    tn_tensor_id state[2], sum; /* as in tn_trained, for the part */
 } tn_sharded;
 
 typedef struct tn_training {
     tn_graph *graph; /* inferred; made with the model's context */
-    /* Inputs; TN_NONE where there is none of that sort. */
-    tn_tensor_id labels;        /* int64 class numbers, in the shape of the scores without their
-                                 * class axis; or what the output shall be, of its shape and type */
+    /* Inputs; TN_NONE if the graph does not have that input. */
+    tn_tensor_id labels;        /* int64 class numbers, in the shape of the scores without the class
+                                 * axis; or target values, with shape and type of the output */
     tn_tensor_id learning_rate; /* float32 scalar */
-    tn_tensor_id step;          /* int64 scalar: updates before this one, from 0 */
+    tn_tensor_id step;          /* int64 scalar: number of updates before this one, from 0 */
     tn_tensor_id micro;         /* int64 scalar: 0 to micro_batches - 1; the last one updates */
-    /* Static, kind optimizer_state, zero at first; TN_NONE: the loss scale is constant. */
-    tn_tensor_id loss_scale; /* int64 [3]: exponent of 2 over the first scale, good steps in a row,
-                              * steps that were skipped */
+    /* Static, kind optimizer_state, initially zero; TN_NONE: the loss scale is constant. */
+    tn_tensor_id loss_scale; /* int64 [3]: log2 of the scale over its initial value, good steps in a
+                              * row, steps skipped */
     /* Outputs. */
     tn_tensor_id loss;    /* float32 scalar, mean over the (micro-)batch, without loss_scale */
-    tn_tensor_id correct; /* int64 scalar: how many labels have the highest score (cross-entropy) */
+    tn_tensor_id correct; /* int64 scalar: labels with the highest score (cross-entropy) */
     uint32_t parameter_count, statistic_count;
     tn_trained *parameters;   /* [parameter_count], by id */
     tn_tensor_id *statistics; /* [statistic_count] running means and variances, by id */
-    struct tn_parts *parts;   /* NULL: all is whole */
+    struct tn_parts *parts;   /* NULL: not cut */
     uint32_t sharded_count;
-    tn_sharded *sharded; /* [sharded_count] in the order in which their gradients arrive */
+    tn_sharded *sharded; /* [sharded_count] in the order in which their gradients are completed */
     /* NULL; or the graph has all micro-batches: inputs and outputs above are those of the first,
-     * and all of the others', one after the other, stand behind them */
+     * followed by those of the others in order */
     const tn_stages *stages;
 } tn_training;
 
 /* Makes the graph of a training step.
  *
- * graph     the model, inferred, with known shapes; all parameters of floating types whose names no
- *           pattern matches are trained
+ * graph     the model, inferred, with known shapes; all parameters of floating types that match no
+ *           `freeze` pattern are trained
  * options   NULL: defaults
  *
  * The axis of classes is that of tn_loss_axis.
- * Errors: E_INVALID (a pattern without a parameter, no parameter to train, an output that does not
- * fit the loss, numbers out of range, a model of which nothing can be cut, more parts of a pipeline
- * than operators), E_UNSUPPORTED (an operator between a parameter and the loss that has no
- * gradient, with its node), E_NO_MEMORY. Cost: O(tensors + operators). */
+ * Errors: E_INVALID (a pattern that matches no parameter, no parameter to train, an output that
+ * does not fit the loss, numbers out of range, a model of which nothing can be cut, more pipeline
+ * parts than operators), E_UNSUPPORTED (an operator without a gradient between a parameter and the
+ * loss; the message names its node), E_NO_MEMORY. Cost: O(tensors + operators). */
 TN_API TN_CHECKED tn_status tn_train(const tn_graph *graph, const tn_train_options *options,
                                      tn_training *training, tn_error *error);
-/* The model with the parameters that training gives it: those that a file has as something else
- * (merged by an exporter, left out: see above) are parameters here, and nothing is known of the
- * contents of what is trained, so that whoever runs it asks for them (tn_engine_options.read). For
- * rewriting before it is trained, and for inference after. Ids are those of the model; tn_train of
- * either gives the same parameters. Destroy with tn_graph_destroy.
+/* Makes the model with the parameters that tn_train would train. Parameters that the file stores in
+ * another form (merged by an exporter or omitted, see above) become real parameters, and trained
+ * tensors have no data in the graph, so that an engine asks for them (tn_engine_options.read). Use
+ * it to rewrite a model before training, and for inference after training. Ids are those of the
+ * model; tn_train finds the same parameters in both. Destroy it with tn_graph_destroy.
  * Errors and cost: as tn_train. */
 TN_API TN_CHECKED tn_status tn_train_model(const tn_graph *graph, const tn_train_options *options,
                                            tn_graph **model, tn_error *error);
 
-/* Who reads contents, as in tn_engine_options. */
+/* Provides the data of tensors, as in tn_engine_options. */
 typedef struct tn_contents_of {
     tn_status (*read)(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
                       uint64_t size, tn_error *error);
     void *self;
-    const tn_graph *model; /* NULL, or what was trained (tn_train): of tensors that ranks have cut
-                            * it is asked for the whole, as this model has it */
+    const tn_graph *model; /* NULL, or the model given to tn_train: for a cut tensor, `read` then
+                            * receives this model and the id in it, and provides the whole tensor */
 } tn_contents_of;
-/* For tn_engine_options.read: what a static tensor of the training graph begins with. A shard's are
- * put together of its parameters', each of which `contents` is asked for as if it were static (it
- * is flagged TN_TENSOR_UPDATED); of a cut tensor this rank's part is taken; any other tensor is
- * `contents`' own business.
- * Errors: those of `contents`, E_NO_MEMORY. Memory: a parameter that is not all in the part. */
+/* Provides the initial data of a static tensor of the training graph, for tn_engine_options.read. A
+ * shard is assembled from its parameters; `contents` is asked for each as if it were static (it is
+ * flagged TN_TENSOR_UPDATED). From a cut tensor this rank's part is taken. For any other tensor
+ * `contents` is called directly.
+ * Errors: those of `contents`, E_NO_MEMORY. Memory: one parameter, if it is only partly in the
+ * part. */
 TN_API TN_CHECKED tn_status tn_training_read(const tn_training *training, tn_tensor_id tensor,
                                              const tn_contents_of *contents, void *bytes,
                                              uint64_t size, tn_error *error);
 
-/* The axis of classes in scores of this shape: the last one of rank 2 and 3, axis 1 of higher rank
- * (images), and the other one of the two where that has extent 1. */
+/* The axis of classes for scores of this shape: the last axis for rank 2 and 3, axis 1 for higher
+ * ranks (images); if that axis has extent 1, the other one of the two. */
 TN_API uint32_t tn_loss_axis(uint32_t rank, const int64_t *shape);
 
-/* Which part of a static tensor, a parameter, a statistic or state, this graph has; NULL: all of
- * it. Lives as long as the training. Cost: O(log of those that are cut). */
+/* The part of a static tensor (parameter, statistic or state) that this graph has; NULL: the whole.
+ * Valid as long as the training. Cost: O(log of the number of cut tensors). */
 TN_API const tn_tensor_part *tn_training_part(const tn_training *training, tn_tensor_id tensor);
 typedef struct tn_part_sums {
-    uint64_t parameters, cut; /* bytes of the parameters that are trained; of those that are cut */
-    uint32_t sums;            /* that ranks make one in a step, forward and backward */
+    uint64_t parameters, cut; /* bytes of the trained parameters; of the cut ones */
+    uint32_t sums;            /* values that ranks sum in a step, forward and backward */
     uint64_t bytes;           /* of these */
-    uint32_t ranks, rank;     /* over how many it is cut, and which one this is; 0: it is whole */
-    const char *whole;        /* why the largest that stays whole cannot be cut; NULL: nothing that
-                               * could be spared is. Lives as long as the training */
-    uint64_t between;         /* bytes of activations between the parts that are cut, too, whole */
+    uint32_t ranks, rank;     /* number of ranks of the cut, and this rank; 0: not cut */
+    const char *whole; /* why the largest whole parameter cannot be cut; NULL: every parameter
+                        * worth cutting is cut. Valid as long as the training */
+    uint64_t between;  /* bytes of activations between the cut operators that are cut too,
+                        * counted whole */
 } tn_part_sums;
 TN_API tn_part_sums tn_training_parts(const tn_training *training);
 
-TN_API void tn_training_release(tn_training *training); /* with its graph; NULL is fine */
+TN_API void tn_training_release(tn_training *training); /* and its graph; NULL is fine */
 
 #ifdef __cplusplus
 }

@@ -1,25 +1,25 @@
-/* trainer.h - training from the first step to the last: batches, rates, checkpoints, a test.
+/* trainer.h - trains a model: batches, learning rates, checkpoints, and a test.
  *
- *     // ... model: a tn_graph; session.read: what its parameters begin with
+ *     // ... model: a tn_graph; session.read: the initial values of its parameters
  *     tn_trainer_options options = TN_TRAINER_OPTIONS_INIT;
  *     options.train = &train;            // loss, optimizer (train.h)
  *     options.session = &session;        // threads, planner, budget (session.h)
  *     options.data = data;               // of tn_data_load
  *     options.epochs = 2;
- *     options.checkpoint = "run.ck";     // every 100 steps, and when it is told to stop
- *     options.go_on = true;              // from there, where there is one
+ *     options.checkpoint = "run.ck";     // every 100 steps, and when `step` stops the run
+ *     options.go_on = true;              // resume from that file if it exists
  *     if (tn_trainer_open(model, &options, &trainer, &error) ||
  *         tn_trainer_run(trainer, &error) || tn_trainer_test(trainer, &score, &error))
  *         return 2;
  *     printf("%.2f %% right\n", 100 * score.accuracy);
  *
- * examples/training/resume.c is the whole of it. Killed at any moment and started again, such a
- * program ends with the bits of one that nobody killed: a checkpoint holds all that stays between
- * two steps, and the number of the step gives the rest, the order of samples and the rate with it.
- * The library listens to no signals: `step` says when to stop.
+ * examples/training/resume.c is the complete program. A program that is killed at any moment and
+ * started again ends with the same bits as an uninterrupted run: a checkpoint holds all state that
+ * persists between two steps, and everything else (the order of samples, the learning rate)
+ * follows from the number of the step. The library handles no signals; `step` stops a run.
  *
  * Units: samples, steps (updates), seconds, bytes, nats.
- * Threads: a trainer is used by one at a time; different trainers do not meet.
+ * Threads: one thread at a time uses a trainer; different trainers are independent.
  */
 #ifndef TENURE_TRAINER_H
 #define TENURE_TRAINER_H
@@ -36,7 +36,7 @@ extern "C" {
 /* --- learning rates ----------------------------------------------------------------------------
  */
 
-/* X(name, text, sentence). */
+/* Schedules of the learning rate: X(name, text, sentence). */
 /* clang-format off */
 #define TN_SCHEDULE_TABLE(X)                                                                   \
     X(CONSTANT, "constant", "the rate stays")                                                  \
@@ -50,19 +50,20 @@ typedef enum tn_schedule {
         TN_SCHEDULE_COUNT
 } tn_schedule;
 
-/* TN_SCHEDULE_COUNT: no such name. Text and sentence are static; NULL outside. */
+/* Find returns TN_SCHEDULE_COUNT for an unknown text. Names and summaries are static; NULL for a
+ * value out of range. */
 TN_API tn_schedule tn_schedule_find(const char *text);
 TN_API const char *tn_schedule_name(tn_schedule schedule);
 TN_API const char *tn_schedule_summary(tn_schedule schedule);
 
 typedef struct tn_rate {
-    double rate;          /* the highest */
-    tn_schedule schedule; /* how it falls from there */
-    uint64_t warmup;      /* steps before, in which it rises */
+    double rate;          /* the highest rate */
+    tn_schedule schedule; /* how it falls after the warm-up */
+    uint64_t warmup;      /* first steps, in which the rate rises */
     uint64_t total;       /* steps in all */
 } tn_rate;
-/* The rate of the step behind `done` others: a function of the two alone.
- * Source of the cosine: Loshchilov and Hutter, "SGDR" (2017), without restarts. */
+/* The learning rate of a step after `done` steps; it depends on the two arguments only.
+ * Source of the cosine schedule: Loshchilov and Hutter, "SGDR" (2017), without restarts. */
 TN_API double tn_rate_at(const tn_rate *rate, uint64_t done);
 
 /* --- a run -------------------------------------------------------------------------------------
@@ -70,158 +71,161 @@ TN_API double tn_rate_at(const tn_rate *rate, uint64_t done);
 
 typedef struct tn_trainer tn_trainer;
 
-/* Where a run is. Means are over about the last TN_TRAINER_SEEN steps of this process. */
+/* The state of a run. Means are over about the last TN_TRAINER_SEEN steps of this process. */
 #define TN_TRAINER_SEEN 50u
 typedef struct tn_trainer_state {
-    uint64_t first, done, total; /* steps: when this process began, now, in the end */
+    uint64_t first, done, total; /* steps: when this process began, now, at the end */
     uint64_t batch;              /* samples of a micro-batch, on this rank */
-    uint32_t parts;              /* ranks that run beside each other, each with so many; 1: none */
+    uint32_t parts;              /* data-parallel ranks, each with such a batch; 1: only this one */
     uint32_t micro_batches;      /* of a step */
-    uint64_t labels;             /* of a sample; 0 where no labels are read */
-    bool stopped;                /* by `step`, here or on another rank, before the end */
-    bool counts;                 /* whether `correct` and `accuracy` mean something */
+    uint64_t labels;             /* of a sample; 0 if no labels are read */
+    bool stopped;                /* `step` stopped the run, here or on another rank */
+    bool counts;                 /* `correct` and `accuracy` are valid */
     double loss;                 /* of the last step */
-    int64_t correct;             /* labels of it that have the highest score */
+    int64_t correct;             /* labels of the last step that have the highest score */
     double mean_loss;
-    double accuracy;       /* mean share of them */
-    double seconds;        /* in steps, checkpoints with them */
-    double engine_seconds; /* of them in the engine, without the twin */
+    double accuracy;       /* mean share of correct labels */
+    double seconds;        /* in steps, including checkpoints */
+    double engine_seconds; /* the part of `seconds` in the engine, without the twin */
     uint64_t saved;        /* checkpoints written */
-    uint64_t saved_bytes;  /* of the last one */
+    uint64_t saved_bytes;  /* size of the last one */
     double save_seconds;   /* for all of them */
 } tn_trainer_state;
 
 typedef struct tn_trainer_options {
     size_t struct_size;
     const tn_context *context;         /* NULL or outlives the trainer */
-    const tn_train_options *train;     /* NULL: defaults. Only read by the call */
-    const tn_session_options *session; /* of tn_trainer_open; NULL: defaults. `read` is called until
-                                        * the trainer is destroyed */
+    const tn_train_options *train;     /* NULL: defaults. Read only during the call */
+    const tn_session_options *session; /* for tn_trainer_open; NULL: defaults. `read` is called
+                                        * until the trainer is destroyed */
 
-    /* What it learns from: data, which outlive the trainer, or a function that gives batch `number`
-     * of a run, or of what is held out; of the numbers alone, or a resumed run is another one. */
+    /* The training data: either `data`, which must outlive the trainer, or a function that provides
+     * batch `number` of the training samples or of the held-out samples. It must depend only on its
+     * arguments; otherwise a resumed run differs. */
     const tn_data *data;
     tn_status (*fill)(void *self, bool held_out, uint64_t number, tn_array *samples,
                       tn_array *labels, tn_error *error);
-    uint64_t test_batches; /* that `fill` has held out */
+    uint64_t test_batches; /* held-out batches that `fill` provides */
 
-    uint64_t steps;       /* in all, those before a resumed run counted; 0: `epochs` */
-    uint64_t epochs;      /* how often all samples of `data` are seen; 0 = 1 */
-    double rate;          /* the highest learning rate; 0 = 1e-3; below 0: none */
+    uint64_t steps;       /* in all, including those before a resumed run; 0: from `epochs` */
+    uint64_t epochs;      /* passes over all samples of `data`; 0 = 1 */
+    double rate;          /* the highest learning rate; 0 = 1e-3; below 0: rate 0 */
     tn_schedule schedule; /* of the rate */
-    uint64_t warmup;      /* steps in which it rises */
-    uint64_t seed;        /* of the order of samples; of tn_trainer_open also where `train` and
-                           * `session` state none */
+    uint64_t warmup;      /* steps in which the rate rises */
+    uint64_t seed;        /* of the order of samples; for tn_trainer_open also the default seed of
+                           * `train` and `session` */
 
-    const char *checkpoint;    /* NULL, or a file that is written now and then, and at the end */
+    const char *checkpoint;    /* NULL, or a file to write regularly and at the end */
     uint64_t checkpoint_every; /* steps; 0 = 100 */
-    const char *resume;        /* NULL, or a checkpoint that it goes on from */
-    bool go_on;                /* from `checkpoint` instead, where there is such a file */
+    const char *resume;        /* NULL, or a checkpoint to continue from */
+    bool go_on;                /* continue from `checkpoint` instead, if the file exists */
 
-    /* Called behind each step, before its checkpoint. False: stop here, with a checkpoint. */
+    /* Called after each step, before its checkpoint. Return false to stop with a checkpoint. */
     bool (*step)(void *self, const tn_trainer_state *state);
-    /* NULL, or called behind each run of the engine: of a micro-batch, or of a whole step where the
-     * graph has all of them (tn_training.stages). */
+    /* NULL, or called after each run of the engine: after each micro-batch, or after each step if
+     * the graph has all micro-batches (tn_training.stages). */
     tn_status (*ran)(void *self, tn_engine *engine, tn_error *error);
     void *self; /* of `fill`, `step` and `ran` */
-    /* NULL, or an engine of the same graph with another plan, which outlives the trainer: it is
-     * trained beside the first, and all must be equal bit by bit. */
+    /* NULL, or an engine of the same graph with another plan, which must outlive the trainer. Both
+     * are trained, and their results must be equal bit by bit. */
     tn_engine *twin;
-    /* NULL, or how to reach the ranks that train the same on other samples, and their group
-     * (dist.h): they begin with what its first member has, which alone reads and writes
-     * checkpoints, and where seed, samples, steps or rates are others than its, all end with
-     * E_CONFLICT; losses and answers are those of all; they stop together, one step behind who was
-     * told to. The engine's program has to make gradients one (tn_program_average). Ranks that keep
-     * parts (tn_train_options.shard) write checkpoints together, each its part beside `checkpoint`,
-     * which all of them name alike; the first reads one of any sort and number of ranks */
+    /* NULL, or the transport to the ranks that train the same model on other samples, and their
+     * group (dist.h). All ranks start from the state of the first member, which alone reads and
+     * writes checkpoints. If seed, samples, steps or rates differ from the first member's, all
+     * ranks end with E_CONFLICT. Losses and accuracy are those of all ranks. All ranks stop
+     * together, one step after `step` stops one of them. The engine's program must average
+     * gradients (tn_program_average). Ranks that keep shards (tn_train_options.shard) write
+     * checkpoints together, each its part next to `checkpoint`, which is the same path on all
+     * ranks. The first rank can read a checkpoint of any kind and number of ranks */
     const tn_exchange *exchange;
     uint32_t group;
-    /* And, of a model that is cut (tn_train_options.tensor_ranks), the group of those that have the
-     * other parts of it, in their order: with `exchange` they begin and stop together as well, and
-     * checkpoints and tests are of the whole, which the first of all writes and reads. Without
-     * `exchange` there are none */
+    /* With `exchange`, for a cut model (tn_train_options.tensor_ranks): the group of the ranks with
+     * the other parts of it, in their order. They also start and stop together; checkpoints and
+     * tests cover the whole model, and the first rank of all writes and reads them. */
     uint32_t tensor_group;
-    /* And, of a model in stages (tn_train_options.pipeline_parts; of tn_trainer_create, as
-     * tn_program_pipeline asks for what tn_train has made), the group of those that have the other
-     * stages of it, in their order: the same goes for them. One run of the engine is a step then */
+    /* With `exchange`, for a pipeline (tn_train_options.pipeline_parts): the group of the ranks
+     * with the other stages, in their order; the same rules apply. One run of the engine is then a
+     * step. Only for tn_trainer_create, since tn_program_pipeline needs the result of tn_train. */
     uint32_t pipeline_group;
-    /* Of tn_trainer_create: who gave the engine its parameters, so that ranks that have parts of
-     * them begin with the first one's, too; tn_trainer_open takes `session`'s. NULL: each with what
-     * it has */
+    /* For tn_trainer_create: the provider of the engine's parameters, so that ranks with parts of
+     * them also start from the first rank's; tn_trainer_open uses that of `session`. NULL: each
+     * rank starts from its own */
     tn_contents_of contents;
 } tn_trainer_options;
 #define TN_TRAINER_OPTIONS_INIT                                                                    \
     TN_INIT(tn_trainer_options, TN_SET(struct_size, sizeof(tn_trainer_options)))
 
-/* A run over an engine of the graph of a step, for whoever set that up.
+/* Creates a trainer on an engine of the graph of a step, made by the caller.
  *
- * model             that was given to tn_train; not needed after the call
- * training, engine  outlive the trainer
+ * model             the model given to tn_train; not used after the call
+ * training, engine  must outlive the trainer
  * options           `train` as in the call that made `training`. Strings are copied
- * Errors: E_INVALID (no steps, no samples, data that the model does not take, no gradient reaches a
- * parameter, two parameters of one name; a checkpoint that is damaged or of another run),
- * E_UNSUPPORTED (an input that data cannot fill), E_CONFLICT (another rank has other samples, steps
- * or rates; on all alike), E_IO, E_NO_MEMORY. A note on the context's log when some parameters stay
- * as they are. */
+ *
+ * Errors: E_INVALID (no steps, no samples, data that do not fit the model, no gradient for any
+ * parameter, two parameters of one name, a checkpoint that is damaged or of another run),
+ * E_UNSUPPORTED (an input that data cannot fill), E_CONFLICT (samples, steps or rates differ
+ * between ranks; on all ranks alike), E_IO, E_NO_MEMORY. Logs a note to the context if some
+ * parameters are never updated. */
 TN_API TN_CHECKED tn_status tn_trainer_create(const tn_graph *model, const tn_training *training,
                                               tn_engine *engine, const tn_trainer_options *options,
                                               tn_trainer **trainer, tn_error *error);
-/* From a model: its parameters found (tn_train_model), the graph of a step made, planned and set up
- * (tn_session_open). With session->fuse the model is rewritten before (TN_REWRITE_TO_TRAIN).
+/* Creates a trainer from a model: finds its parameters (tn_train_model), makes the graph of a step,
+ * and plans and opens it (tn_session_open). With session->fuse the model is rewritten first
+ * (TN_REWRITE_TO_TRAIN).
  *
- * model  outlives the trainer
+ * model  must outlive the trainer
+ *
  * Errors: those of these calls and of tn_trainer_create. */
 TN_API TN_CHECKED tn_status tn_trainer_open(const tn_graph *model,
                                             const tn_trainer_options *options, tn_trainer **trainer,
                                             tn_error *error);
 TN_API void tn_trainer_destroy(tn_trainer *trainer); /* NULL is fine */
 
-/* All steps that are left, with checkpoints between them; a stop is no error. It may be called
- * again after one. Errors: E_INVALID (a loss or a parameter is no number: the checkpoint stays as
- * it was), E_CONFLICT (the twin differs), E_IO, those of tn_engine_run, `fill` and `ran`. */
+/* Runs all remaining steps and writes checkpoints. A stop is not an error, and the call may be
+ * repeated after one. Errors: E_INVALID (a loss or a parameter is not finite; the checkpoint file
+ * is unchanged), E_CONFLICT (the twin differs), E_IO, those of tn_engine_run, `fill` and `ran`. */
 TN_API TN_CHECKED tn_status tn_trainer_run(tn_trainer *trainer, tn_error *error);
-/* One step, without a checkpoint, for loops of the caller's own. Errors: as above; E_INVALID when
- * none is left. */
+/* Runs one step, without a checkpoint. Errors: as tn_trainer_run; E_INVALID if no step is left. */
 TN_API TN_CHECKED tn_status tn_trainer_step(tn_trainer *trainer, tn_error *error);
-/* A checkpoint as the run is now: the file is the old one or the whole new one, whatever happens.
- * Of several ranks that keep parts (tn_train_options.shard, tensor_ranks) all call it, with one
- * path in one folder. Of others the first one writes, and the rest do nothing here.
- * Errors: E_INVALID (a parameter is no number), E_UNSUPPORTED (a part of a model that is cut, and
- * no exchange), E_IO, E_NO_MEMORY, those of the exchange. */
+/* Writes a checkpoint of the current state; the file is replaced atomically. Ranks that keep parts
+ * (tn_train_options.shard, tensor_ranks) must all call it, with the same path in one folder. Of
+ * other ranks only the first one writes.
+ * Errors: E_INVALID (a parameter is not finite), E_UNSUPPORTED (a cut model without an exchange),
+ * E_IO, E_NO_MEMORY, those of the exchange. */
 TN_API TN_CHECKED tn_status tn_trainer_save(tn_trainer *trainer, const char *path, tn_error *error);
 TN_API const tn_trainer_state *tn_trainer_at(const tn_trainer *trainer);
 
-/* What it is made of; lives as long. */
+/* The parts of a trainer; valid as long as it. */
 TN_API tn_engine *tn_trainer_engine(tn_trainer *trainer);
 TN_API const tn_training *tn_trainer_training(const tn_trainer *trainer);
-/* A parameter or statistic as it is now, by its name. False: nothing of this name and size is
- * trained, or a rank has a part of it alone (tn_trainer_gather). For tn_engine_options.read of the
- * model in use. */
+/* Reads a parameter or statistic as it is now, by its name. Returns false if no trained tensor has
+ * this name and size, or if this rank has only a part of it (tn_trainer_gather). For
+ * tn_engine_options.read of an inference engine. */
 TN_API bool tn_trainer_read(tn_trainer *trainer, const char *name, void *bytes, uint64_t size);
 
-/* Ranks that have parts of the parameters alone (TN_SHARD_PARAMETERS, or a model that is cut): all
- * of them call it, and the first has all parameters, in memory of the host's, for tn_trainer_read
- * and tn_trainer_test, until the next step begins. Otherwise it does nothing.
- * Errors: E_UNSUPPORTED (a model that is cut, and no exchange), E_NO_MEMORY, those of the
- * exchange. */
+/* Gathers all parameters on the first rank, in host memory, for tn_trainer_read and
+ * tn_trainer_test; they stay until the next step begins. All ranks that have only parts of the
+ * parameters (TN_SHARD_PARAMETERS, or a cut model) must call it; on others it does nothing.
+ * Errors: E_UNSUPPORTED (a cut model without an exchange), E_NO_MEMORY, those of the exchange. */
 TN_API TN_CHECKED tn_status tn_trainer_gather(tn_trainer *trainer, tn_error *error);
 
-/* --- how good it is ----------------------------------------------------------------------------
+/* --- the test ----------------------------------------------------------------------------------
  */
 
 typedef struct tn_trainer_score {
-    uint64_t labels; /* that were looked at; 0: nothing is held out, or the loss is of no classes */
+    uint64_t labels; /* tested; 0: no held-out samples, or the loss is not a classification loss */
     double loss;     /* mean cross-entropy, nats */
     double accuracy; /* share of labels with the highest score */
 } tn_trainer_score;
 
-/* Whether there is anything to test: held-out samples, a cross-entropy, float32 scores. */
+/* Whether a test is possible: held-out samples, a cross-entropy, float32 scores. */
 TN_API bool tn_trainer_tests(const tn_trainer *trainer);
-/* The model as it is now, in inference, on all that is held out. Of tn_trainer_open: the model is
- * planned for it and given back. Errors: those of tn_session_open and tn_engine_run. */
+/* Tests the current model, in inference mode, on all held-out samples. After tn_trainer_open: plans
+ * the model for inference and releases that plan. Errors: those of tn_session_open and
+ * tn_engine_run. */
 TN_API TN_CHECKED tn_status tn_trainer_test(tn_trainer *trainer, tn_trainer_score *score,
                                             tn_error *error);
-/* The same by an engine whose parameters were read by tn_trainer_read; graph: that it runs. */
+/* The same on an engine that read its parameters with tn_trainer_read; graph: the engine's. */
 TN_API TN_CHECKED tn_status tn_trainer_test_on(tn_trainer *trainer, const tn_graph *graph,
                                                tn_engine *engine, tn_trainer_score *score,
                                                tn_error *error);

@@ -1,4 +1,4 @@
-/* weights.h - files of weights: what is in a .safetensors or .gguf file, and its numbers by name.
+/* weights.h - reads files of weights (.safetensors, .gguf): their tensors, by name.
  *
  *     tn_weights *weights;
  *     tn_error error;
@@ -10,10 +10,10 @@
  *     } else
  *         printf("%s: %s\n", error.where, error.message);
  *
- * Opening reads headers alone: contents are mapped, and touched when they are read. Files are
- * hostile until proved otherwise: every count, offset and size is held against the file.
+ * Opening reads only the headers; the data are mapped, and read from disk when they are used. Files
+ * are not trusted: every count, offset and size is checked against the file.
  * Units: bytes.
- * Threads: weights are only read once they are open, by any number.
+ * Threads: any number of threads may read open weights.
  */
 #ifndef TENURE_WEIGHTS_H
 #define TENURE_WEIGHTS_H
@@ -24,9 +24,9 @@
 extern "C" {
 #endif
 
-/* How numbers are stored: X(name, text, number in .gguf files or -1, name in .safetensors files or
- * "", numbers in a block, bytes of a block, element type or UNDEFINED: a block has a scale of its
- * own, or there is no such type). */
+/* Storage types of numbers: X(name, text, number in .gguf files or -1, name in .safetensors files
+ * or "", numbers per block, bytes per block, element type or UNDEFINED if blocks have scales or the
+ * type has no tn_dtype). */
 /* clang-format off */
 #define TN_WEIGHT_TYPE_TABLE(X)                                                                    \
     X(F32, "f32", 0, "F32", 1, 4, FLOAT32)       X(F16, "f16", 1, "F16", 1, 2, FLOAT16)            \
@@ -66,96 +66,102 @@ typedef enum tn_weight_type {
 #undef TN_X
         TN_WEIGHT_TYPE_COUNT
 } tn_weight_type;
-TN_API const char *tn_weight_type_name(tn_weight_type type); /* "q4_k"; "?" outside */
-/* By that name, ignoring case; TN_WEIGHT_TYPE_COUNT: none. */
+TN_API const char *tn_weight_type_name(tn_weight_type type); /* "q4_k"; "?" if out of range */
+/* Finds a type by that name, ignoring case; TN_WEIGHT_TYPE_COUNT: unknown. */
 TN_API tn_weight_type tn_weight_type_find(const char *name);
-TN_API tn_dtype tn_weight_type_dtype(tn_weight_type type); /* UNDEFINED: there is none */
-TN_API uint32_t tn_weight_type_block(tn_weight_type type); /* numbers in a block; 0 outside */
-/* Of `rows` rows of `columns` numbers. A row is a whole number of blocks: what is left over takes
- * one. UINT64_MAX where it is more than that. */
+TN_API tn_dtype tn_weight_type_dtype(tn_weight_type type); /* UNDEFINED: no such tn_dtype */
+TN_API uint32_t tn_weight_type_block(tn_weight_type type); /* numbers per block; 0: out of range */
+/* The bytes of `rows` rows of `columns` numbers. A row is a whole number of blocks, rounded up.
+ * Saturates at UINT64_MAX. */
 TN_API uint64_t tn_weight_type_bytes(tn_weight_type type, uint64_t rows, uint64_t columns);
 
 typedef struct tn_weight { /* one tensor of a file */
     const char *name;      /* UTF-8 */
     tn_weight_type type;
     uint32_t rank;
-    const int64_t *shape; /* [rank], outermost first (.gguf files have it the other way round) */
+    const int64_t *shape; /* [rank], outermost first (.gguf files store the reverse) */
     uint64_t elements;
     uint64_t size;        /* bytes */
-    const uint8_t *bytes; /* [size], aligned to nothing; NULL: the file is not there, its header
-                           * alone, or an index without it */
+    const uint8_t *bytes; /* [size], unaligned; NULL: only a header or an index is present, without
+                           * the data */
 } tn_weight;
 
 typedef struct tn_weights tn_weights;
 
-/* Maps a .safetensors or .gguf file and reads its header, by content; a `.safetensors.index.json`
- * and the first part of a .gguf file in several mean all their parts in the same folder. A folder
- * means its index, its only file, or the numbered parts of its only model.
+/* Maps a .safetensors or .gguf file, recognised by its content, and reads its header. A
+ * `.safetensors.index.json` and the first part of a multi-part .gguf file stand for all their parts
+ * in the same folder. A folder stands for its index, its only file, or the numbered parts of its
+ * only model.
  *
  * context  NULL or outlives the weights
- * Errors: E_IO (a part that is absent, too), E_INVALID (damaged, cut short; what and where; a
- * folder with several models or without one of the parts), E_UNKNOWN (a folder without weights),
- * E_UNSUPPORTED (another format; of those that are known by name how to export them; a type that is
- * not in the table), E_NO_MEMORY. Cost: O(headers). */
+ *
+ * Errors: E_IO (also for a missing part), E_INVALID (a damaged or truncated file, with the fault
+ * and its position; a folder with several models or with a missing part), E_UNKNOWN (a folder
+ * without weights), E_UNSUPPORTED (another format, for known ones with advice how to export; a type
+ * that is not in the table), E_NO_MEMORY. Cost: O(headers). */
 TN_API TN_CHECKED tn_status tn_weights_open(const char *path, const tn_context *context,
                                             tn_weights **weights, tn_error *error);
-/* The same of one file in memory, which is not copied: it outlives the weights.
- * name  what messages call it; copied */
+/* The same for one file in memory, which is not copied and must outlive the weights.
+ *
+ * name  for messages; copied */
 TN_API TN_CHECKED tn_status tn_weights_read(const char *name, const void *bytes, size_t size,
                                             const tn_context *context, tn_weights **weights,
                                             tn_error *error);
 TN_API void tn_weights_close(tn_weights *weights); /* NULL is fine */
 
-/* Whether tn_weights_open takes a file of this name, by suffix. */
+/* Whether tn_weights_open supports a file of this name, by suffix. */
 TN_API bool tn_weights_recognises(const char *path);
-/* Whether this is a folder, which may hold a model. */
+/* Whether this path is a folder, which may hold a model. */
 TN_API bool tn_weights_is_folder(const char *path);
-/* How to export a model that no reader here takes, by the suffix of its file; NULL: nothing is
- * known of it (or it is taken). One sentence, for messages. */
+/* Advice how to export a model of an unsupported format, by the suffix of its file: one sentence
+ * for messages. NULL: no advice, or the format is supported. */
 TN_API const char *tn_weights_how_to_export(const char *path);
 
 TN_API const char *tn_weights_format(const tn_weights *weights); /* "safetensors", "gguf" */
-TN_API uint32_t tn_weights_files(const tn_weights *weights);     /* parts */
+TN_API uint32_t tn_weights_files(const tn_weights *weights);     /* number of parts */
 TN_API uint32_t tn_weights_count(const tn_weights *weights);
 TN_API const tn_weight *tn_weights_at(const tn_weights *weights, uint32_t index); /* NULL outside */
 TN_API const tn_weight *tn_weights_find(const tn_weights *weights, const char *name);
 
 typedef struct tn_weights_sum {
-    uint64_t tensors, elements, bytes; /* bytes of contents, without padding and headers */
+    uint64_t tensors, elements, bytes; /* bytes of tensor data, without padding and headers */
     uint64_t type_tensors[TN_WEIGHT_TYPE_COUNT];
     uint64_t type_elements[TN_WEIGHT_TYPE_COUNT];
     uint64_t type_bytes[TN_WEIGHT_TYPE_COUNT];
 } tn_weights_sum;
 TN_API tn_weights_sum tn_weights_total(const tn_weights *weights);
 
-/* What a .gguf file says of itself: "llama.block_count", "general.architecture". Whole numbers of
- * any width, bools as 0 and 1. False: no such key, or of another kind, or less than 0. */
+/* A metadata number of a .gguf file by its key, such as "llama.block_count". Integers of every
+ * width; bools as 0 and 1. False: no such key, another kind of value, or a negative number. */
 TN_API bool tn_weights_number(const tn_weights *weights, const char *key, uint64_t *number);
-/* NULL: no such key. In a list the number at `index`. */
+/* A metadata string, such as "general.architecture". NULL: no such key. */
 TN_API const char *tn_weights_text(const tn_weights *weights, const char *key);
+/* The number at `index` of a metadata list. */
 TN_API bool tn_weights_number_at(const tn_weights *weights, const char *key, uint64_t index,
                                  uint64_t *number);
 
 /* --- as the weights of a graph ------------------------------------------------------------------
  */
 
-/* Prepares a graph for these weights: every tensor of the file that bears the name of a parameter
- * or constant of `graph` takes its place. Nothing is known of its contents any more, so that
- * whoever runs the graph asks for them (tn_engine_options.read) and gets them by tn_weights_fill.
+/* Prepares a graph for these weights: every parameter or constant of `graph` with the name of a
+ * tensor of the file takes its data from the file. The graph's own data for it are dropped, so that
+ * an engine asks for them (tn_engine_options.read), and tn_weights_fill provides them.
  *
- * taken  out, may be NULL: how many
- * Errors: E_INVALID (none is in the graph; one is of another shape, which is told), E_UNSUPPORTED
- * (a type that does not become the graph's without loss), E_NO_MEMORY. The graph is then no longer
- * usable. */
+ * taken  out, may be NULL: the number of such tensors
+ *
+ * Errors: E_INVALID (no tensor of the file is in the graph; a shape differs, and the message gives
+ * both), E_UNSUPPORTED (a type that does not convert to the graph's without loss), E_NO_MEMORY.
+ * After an error the graph is not usable. */
 TN_API TN_CHECKED tn_status tn_weights_bind(const tn_weights *weights, tn_graph *graph,
                                             uint32_t *taken, tn_error *error);
-/* The contents of `tensor`, in its type. The file's numbers are taken as they are, or widened
- * without loss: float16 and bfloat16 to float32, these to float64.
- * False: the file has no such tensor, or not of that shape, or of a type that is not. */
+/* Provides the data of `tensor`, in its type. The file's numbers are copied, or widened without
+ * loss: float16 and bfloat16 to float32, these to float64.
+ * False: the file has no such tensor, or its shape differs, or its type does not convert. */
 TN_API bool tn_weights_fill(const tn_weights *weights, const tn_tensor *tensor, void *bytes,
                             uint64_t size);
-/* Where in which file those are, if they are there as they are wanted: nothing has to be widened.
- * range  out, its path lives as long as the weights */
+/* Finds the position of these data in their file, if they are stored in the type of `tensor`.
+ *
+ * range  out; its path is valid as long as the weights */
 TN_API bool tn_weights_where(const tn_weights *weights, const tn_tensor *tensor,
                              tn_file_range *range);
 

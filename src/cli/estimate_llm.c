@@ -71,6 +71,9 @@ static tn_status llm_weights(cli_llm *llm, const char *path, const tn_context *c
     llm->file = tn_weights_total(weights);
     llm->files = tn_weights_files(weights);
     llm->has_file = true;
+    llm->stored = malloc(sizeof *llm->stored);
+    if (llm->stored != NULL) tn_llm_stored_read(weights, llm->stored);
+    llm->options.stored = llm->stored;
     tn_status status;
     if (strcmp(tn_weights_format(weights), "gguf") == 0) {
         status = tn_llm_gguf(weights, llm->model, error);
@@ -163,6 +166,36 @@ static bool llm_try_types(cli_llm *llm, const tn_llm_options *options, const cha
     return any;
 }
 
+/* Parts of the model in host memory: the experts, or the fewest layers that are enough, found by
+ * bisection. Then more devices. */
+static void llm_try_places(cli_llm *llm) {
+    char text[96];
+    tn_llm_options placed = llm->options;
+    if (llm->model->experts > 0 && placed.host_experts == 0) {
+        placed.host_experts = UINT64_MAX;
+        llm_try(llm, &placed, "--host-experts all");
+        placed.host_experts = 0;
+    }
+    uint64_t low = placed.host_layers, high = llm->model->layers;
+    while (high > low + 1) { /* `low` does not fit, `high` is not known to */
+        tn_llm_estimate made;
+        placed.host_layers = low + (high - low) / 2;
+        bool fits = tn_llm_estimate_make(llm->model, &placed, &made, NULL) == TN_OK &&
+                    made.total <= llm_room(llm);
+        *(fits ? &high : &low) = placed.host_layers;
+    }
+    placed.host_layers = high;
+    snprintf(text, sizeof text, "--host-layers %" PRIu64, high);
+    if (high < llm->model->layers) llm_try(llm, &placed, text);
+    placed.host_layers = llm->options.host_layers;
+    placed.by_tensor = false;
+    for (placed.devices = 2; llm->options.devices <= 1 && placed.devices <= 16;
+         placed.devices *= 2) {
+        snprintf(text, sizeof text, "--parallel pipeline=%u", placed.devices);
+        if (llm_try(llm, &placed, text)) break;
+    }
+}
+
 /* Single changes, with the smallest effect on results first; if none is enough, combinations. */
 static void llm_changes(cli_llm *llm) {
     tn_llm_options now = llm->options, cache = now, both = now;
@@ -173,6 +206,7 @@ static void llm_changes(cli_llm *llm) {
     llm_try_less(llm, &now, "", true);
     if (wide) llm_try(llm, &cache, "--cache-type q8_0");
     llm_try_types(llm, &now, "");
+    llm_try_places(llm);
     if (llm->change_count > 0) return;
     if (wide && llm_try_types(llm, &cache, " --cache-type q8_0")) return;
     if (llm->model->weight_count == 0 || tn_llm_scheme_find("int4", &scheme, NULL) != TN_OK) return;
@@ -217,4 +251,7 @@ cli_llm_verdict cli_llm_fits(const cli_llm *llm) {
     return !llm->has_model || bound ? CLI_LLM_MAYBE : CLI_LLM_YES;
 }
 
-void cli_llm_release(cli_llm *llm) { free(llm->model); }
+void cli_llm_release(cli_llm *llm) {
+    free(llm->stored);
+    free(llm->model);
+}

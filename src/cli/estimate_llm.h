@@ -5,7 +5,7 @@
 
 #include "cli/estimate.h"
 
-#define CLI_LLM_CHANGES_MAX 5u
+#define CLI_LLM_CHANGES_MAX 8u
 
 typedef struct cli_llm {
     tn_llm_options options;  /* as requested, including batch and sequence */
@@ -21,6 +21,7 @@ typedef struct cli_llm {
     char unknown[400]; /* why the cache and the workspace are unknown */
     tn_weights_sum file;
     bool has_file;
+    tn_llm_stored *stored; /* bytes of the files by layer */
     uint32_t files;
     tn_llm_estimate found;
     uint64_t total; /* including the runtime */

@@ -57,6 +57,12 @@ static const char *llm_cache_name(const cli_llm *llm) {
     return tn_weight_type_name(type == TN_WEIGHT_TYPE_COUNT ? TN_WEIGHT_BF16 : type);
 }
 
+/* Whether the sizes are those of one device of several, or without the host's part. */
+static bool llm_is_placed(const cli_llm *llm) {
+    const tn_llm_options *it = &llm->options;
+    return llm->found.devices > 1 || it->host_layers > 0 || it->host_experts > 0;
+}
+
 static void llm_print_cache(const cli_llm *llm) {
     const tn_llm_estimate *found = &llm->found;
     const tn_llm_cache *cache = &llm->model->cache;
@@ -68,13 +74,13 @@ static void llm_print_cache(const cli_llm *llm) {
            cache->group_count > 0 && cache->groups[0].value == 0 ? ", keys and values compressed"
                                                                  : "");
     uint64_t windowed = tn_llm_cache_layers(cache, true);
-    if (found->cache_state > 0)
+    if (found->cache_state > 0 && !llm_is_placed(llm))
         llm_print_size("", found->cache_state,
                        " of it for the states of %" PRIu64 " layers, as f32", cache->state_layers);
     if (windowed > 0 && !llm->options.keep_all)
         printf("%-18s %" PRIu64 " of %" PRIu64 " layers keep a window of tokens\n", "", windowed,
                windowed + tn_llm_cache_layers(cache, false));
-    if (found->cache_cross > 0)
+    if (found->cache_cross > 0 && !llm_is_placed(llm))
         llm_print_size("", found->cache_cross, " of it for the encoder's tokens");
 }
 
@@ -83,7 +89,11 @@ static void llm_print_parts(const cli_llm *llm) {
     const tn_llm_scheme *scheme =
         llm->options.scheme != NULL ? llm->options.scheme : &llm->model->stored;
     bool file = llm->options.weight_bytes > 0;
-    llm_print_size("total", llm->total, "%s", "");
+    if (found->devices > 1)
+        llm_print_size("total", llm->total, " at most on each of %u devices, which share %s",
+                       found->devices, llm->options.by_tensor ? "every matrix" : "the layers");
+    else
+        llm_print_size("total", llm->total, "%s", llm_is_placed(llm) ? " on the device" : "");
     llm_print_size("  weights", found->weights, "%s%s", file ? "" : " as ",
                    file ? ", as in the file" : scheme->name);
     llm_print_cache(llm);
@@ -97,6 +107,12 @@ static void llm_print_parts(const cli_llm *llm) {
         llm_print_size("", found->cache_allocated - found->cache,
                        " of it by which the cache is "
                        "rounded up");
+    if (found->host_weights > 0 || found->host_cache > 0) {
+        char cache[TN_SIZE_TEXT_MAX];
+        llm_print_size("host memory", tn__add_sat(found->host_weights, found->host_cache),
+                       " at most, in addition: weights, and %s of cache",
+                       tn_size_format(found->host_cache, cache));
+    }
 }
 
 static const char *const llm_verdicts[] = {"no", "yes", "not known"};
@@ -181,8 +197,11 @@ static void llm_json_model(const cli_llm *llm, tn__text *text) {
                     found->cache_token, found->cache_allocated);
     tn__text_put(text, ",\"note\":");
     tn__text_json(text, it->note);
-    tn__text_printf(text, ",\"run_time\":\"%s\",\"missing_layers\":%" PRIu64,
-                    tn_llm_runtime_name(llm->options.runtime), it->missing);
+    tn__text_printf(text,
+                    ",\"run_time\":\"%s\",\"missing_layers\":%" PRIu64
+                    ",\"devices\":%u,\"host\":{\"weights\":%" PRIu64 ",\"cache\":%" PRIu64 "}",
+                    tn_llm_runtime_name(llm->options.runtime), it->missing, found->devices,
+                    found->host_weights, found->host_cache);
 }
 
 static void llm_json_file(const cli_llm *llm, tn__text *text) {

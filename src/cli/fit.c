@@ -8,7 +8,6 @@
 #include "base/base.h"
 #include "cli/whom.h"
 
-
 /* --- a problem --- */
 
 /* Bytes of static tensors, which are not planned. */

@@ -42,8 +42,8 @@ enum { RANKS_BUCKET = 700, RANKS_SHARD, RANKS_AHEAD, RANKS_SCHEDULE, RANKS_WHOLE
       "bytes of gradients that ranks exchange together, as soon as they are computed (default: "   \
       "4MiB)")                                                                                     \
     X(RANKS_SHARD, "shard", "none|optimizer|gradients|parameters",                                 \
-      "state that data-parallel ranks divide among themselves: none; optimizer; gradients, and "   \
-      "optimizer state; parameters, and both others (default: none)")                              \
+      "state that data-parallel ranks divide among themselves instead of each keeping all of it: " \
+      "optimizer state; also gradients; also parameters (default: none)")                          \
     X(RANKS_AHEAD, "gather-ahead", "SIZE",                                                         \
       "with --shard parameters: bytes of parameters that are gathered ahead of their use "         \
       "(default: the largest bucket)")                                                             \

@@ -77,6 +77,15 @@ static void shared_fail_json(const tn_error *error, const char *members) {
 
 int cli_fail(const tn_error *error) { return cli_fail_with(error, NULL); }
 
+/* Prints a text that may begin with the path of standard input, "-.csv:2". */
+static void shared_put_place(const char *text) {
+    if (text[0] == '-' && text[1] == '.' && cli_standard_is_input()) {
+        fputs("<stdin>", stderr);
+        text += strcspn(text, ": ");
+    }
+    cli_put_text(stderr, text);
+}
+
 int cli_fail_with(const tn_error *error, const char *members) {
     cli_progress_end();
     shared_fail_json(error, members);
@@ -87,9 +96,9 @@ int cli_fail_with(const tn_error *error, const char *members) {
         return tn_status_exit_code(error->status);
     }
     cli_prefix(CLI_ERROR);
-    cli_put_text(stderr, error->where);
+    shared_put_place(error->where);
     if (error->where[0] != '\0') fputs(": ", stderr);
-    cli_put_text(stderr, error->message);
+    shared_put_place(error->message);
     if (error->status == TN_E_OUTSIDE) fputs(", or add --follow-links", stderr);
     fputc('\n', stderr);
     return tn_status_exit_code(error->status);
@@ -99,7 +108,7 @@ void cli_note(const char *message) {
     if (cli_tone_asked().quiet) return;
     cli_progress_end();
     cli_prefix(CLI_NOTE);
-    cli_put_text(stderr, message);
+    shared_put_place(message);
     fputc('\n', stderr);
 }
 

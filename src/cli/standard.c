@@ -111,6 +111,9 @@ void cli_check_files(void) {
                            standard_inputs.path[i]);
 }
 
+static bool standard_is_read, standard_is_written;
+bool cli_standard_is_input(void) { return standard_is_read && !standard_is_written; }
+
 bool cli_is_standard(const char *path) {
     return path[0] == '-' && (path[1] == '\0' || path[1] == '.');
 }
@@ -122,6 +125,7 @@ const char *cli_standard_input(struct argp_state *state, const char *path) {
         return path;
     }
     standard_spool(state);
+    standard_is_read = true;
     if (path[1] != '\0') return path;
     ssize_t count = pread(STDIN_FILENO, bytes, sizeof bytes, 0);
     if (count <= 0) cli_misuse(state, "<stdin>: standard input is empty");
@@ -130,6 +134,7 @@ const char *cli_standard_input(struct argp_state *state, const char *path) {
 
 const char *cli_standard_output(const char *path) {
     if (!cli_is_standard(path)) return path;
+    standard_is_written = true;
     stdout = stderr; /* keep text for people out of the file */
     return path[1] == '\0' ? "-.json" : path;
 }

@@ -1,11 +1,13 @@
-/* apply.c - one operator on items (interpreter.h): what ApplyOp, gradients and updates are made of.
+/* apply.c - applies one operator to items (interpreter.h): the core of ApplyOp, of gradients and of
+ * updates.
  *
- * Whatever may fail comes first; behind the core's answer there is only bookkeeping, for which
- * there is room already. So a failure leaves everything as it was.
+ * All steps that may fail come first. After the core has run the operator, only bookkeeping
+ * follows, and room for it was reserved before. So a failure leaves everything as it was.
  */
 #include "eager/interpreter.h"
 
-/* What an operator writes into lies at a fixed place, and nothing else of it is read. */
+/* Refuses an operator that writes into a tensor without a fixed place, or that names the written
+ * tensor twice. */
 static tn_status apply_check_written(const tn_eager *eager, const tn__recipe *recipe,
                                      const tn__item_id *inputs, tn_error *error) {
     for (uint32_t i = 0; i < recipe->input_count; i++) {
@@ -23,14 +25,14 @@ static tn_status apply_check_written(const tn_eager *eager, const tn__recipe *re
     return TN_OK;
 }
 
-/* The item behind an input names the new contents. */
+/* Makes the item of a written input refer to the new tensor. */
 static void apply_hand_back(tn_eager *eager, tn__item_id id, uint32_t tensor) {
     tn__item *item = &eager->items[id];
     tn__evict_release(eager->memory.core, item->tensor);
     item->tensor = tensor;
 }
 
-/* Items for the data outputs, `tensors`. There is room. */
+/* Makes items for the data outputs `tensors`. Room was reserved. */
 static void apply_outputs(tn_eager *eager, const tn__recipe *recipe, const tn__item_id *inputs,
                           const uint32_t *tensors, tn__item_id *outputs) {
     for (uint32_t d = 0, k = 0; k < recipe->output_count; k++) {
@@ -58,7 +60,7 @@ static tn_status apply_run(tn_eager *eager, tn__recipe *recipe, const tn__item_i
 
 /* --- in two parts --- */
 
-/* What the first part writes into, as it was, one behind the other. */
+/* Copies of the tensors that the first part writes into, one after the other. */
 typedef struct apply_kept {
     uint8_t *bytes;
     uint64_t size;
@@ -96,7 +98,7 @@ static void apply_put_back(tn_eager *eager, const tn__recipe *recipe, const tn__
     }
 }
 
-/* Output 0 by the operator that can make it again, from what the first one found. */
+/* Makes output 0 with the operator that can recompute it, from the outputs of the first part. */
 static tn_status apply_again(tn_eager *eager, const tn__recipe *recipe, const tn__item_id *inputs,
                              tn__item_id *outputs, tn_error *error) {
     tn__item_id from[TN__OPERANDS_MOST];
@@ -108,7 +110,8 @@ static tn_status apply_again(tn_eager *eager, const tn__recipe *recipe, const tn
     return status;
 }
 
-/* The second part may want for room that the first one had: then what that wrote is as it was. */
+/* The second part may lack memory that the first one had. Then the tensors that the first part
+ * wrote are restored. */
 static tn_status apply_in_parts(tn_eager *eager, tn__recipe *recipe, const tn__item_id *inputs,
                                 tn__item_id *outputs, tn_error *error) {
     apply_kept kept = {0};
@@ -142,7 +145,8 @@ tn_status tn__apply_sum(tn_eager *eager, tn__item_id sum, tn__item_id term, tn_e
     tn__recipe *recipe;
     TN_TRY(tn__recipe_on(eager, &ask, terms, &recipe, error));
     TN_TRY(tn__record_reserve(eager, error));
-    tn_assert((tn_op_inplace(recipe->graph, 0, 0) & 1) != 0); /* of two that are alike */
+    /* always possible: both terms have the same type */
+    tn_assert((tn_op_inplace(recipe->graph, 0, 0) & 1) != 0);
     TN_TRY(tn__memory_add(eager, recipe, from, &made, error));
     if (eager->record.on) tn__record_reads(eager, recipe, terms);
     apply_hand_back(eager, sum, made);

@@ -1,16 +1,16 @@
-/* differential.c - the gradients of one operator as a list of operators on local tensors.
+/* differential.c - turns the gradients of one operator into a list of operators on local tensors.
  *
- * The operator's gradient rule (graph/gradient.h) is asked in a graph of its own; what it adds
- * becomes steps, each with its recipe, since types follow from those of the operator. Known
- * contents (axes, shapes) are immediates, and operators that compute nothing else are left out. So
- * a tape asks a rule once for all operators that are alike.
+ * The operator's gradient rule (graph/gradient.h) is applied in a graph of its own. Each operator
+ * that the rule adds becomes a step with its own recipe, because its types follow from those of the
+ * operator. Tensors with known data (axes, shapes) become immediates, and operators that compute
+ * nothing else are left out. So a tape applies the rule once for all equal operators.
  * Cost: inference of a few operators, once.
  */
 #include "eager/recipes.h"
 #include "graph/fold.h"
 #include "graph/gradient.h"
 
-/* What is under way. */
+/* The state of making one differential. */
 typedef struct differential_work {
     tn__recipes *recipes;
     tn__recipe *recipe;
@@ -160,7 +160,8 @@ static tn_status differential_recipe(differential_work *it, const tn_op *op, tn_
     return tn__recipes_find(it->recipes, &ask, recipe, it->error);
 }
 
-/* What the step reads of the operator's own operands, and that it reads them last so far. */
+/* Notes which of the operator's own operands the step reads. Steps are visited in order, so the
+ * latest note is the last read. */
 static void differential_reads(differential_work *it, const uint32_t *locals, uint32_t count,
                                uint32_t step) {
     uint32_t inputs = it->recipe->input_count, outputs = it->recipe->output_count;
@@ -231,7 +232,7 @@ tn_status tn__recipes_differential(tn__recipes *recipes, tn__recipe *recipe, uin
     return TN_OK;
 }
 
-/* --- what it reads --- */
+/* --- reads --- */
 
 bool tn__recipe_differs(const tn__recipes *recipes, const tn__recipe *recipe, uint32_t output) {
     const tn__result *result = &recipe->results[output];
@@ -246,13 +247,14 @@ static tn_status differential_join(tn__recipes *recipes, tn__recipe *recipe, uin
     tn_status status =
         tn__recipes_differential(recipes, recipe, given, all->wanted, &one, &refused);
     if (status == TN_E_NO_MEMORY) return tn__no_memory(error, "gradients");
-    if (status != TN_OK) return TN_OK; /* who asks for it is told then */
+    /* the error is reported when the differential itself is asked for */
+    if (status != TN_OK) return TN_OK;
     all->reads_inputs |= one->reads_inputs;
     all->reads_outputs |= one->reads_outputs;
     return TN_OK;
 }
 
-/* Kept as a differential of nothing. */
+/* Also kept, like a differential with no outputs given. */
 tn_status tn__recipes_reads(tn__recipes *recipes, tn__recipe *recipe, uint64_t wanted,
                             uint64_t *inputs, uint64_t *outputs, tn_error *error) {
     tn__differential *all = recipe->differentials;

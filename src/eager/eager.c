@@ -1,9 +1,9 @@
-/* eager.c - the interpreter's commands: put, apply, del, get (tenure/eager.h). */
+/* eager.c - implements the interpreter's commands: put, apply, del, get (tenure/eager.h). */
 #include <stdio.h>
 
 #include "eager/interpreter.h"
 
-#define EAGER_ONNX_NEWEST 21u /* operator set that the rules follow */
+#define EAGER_ONNX_NEWEST 21u /* operator set of the rules */
 
 /* --- the handle --- */
 
@@ -143,7 +143,7 @@ static bool eager_has_contents(const tn_attr *attr) {
     return is_list ? of != NULL || attr->count == 0 : of != NULL && attr->count == 1;
 }
 
-/* What the caller's structures say by themselves. */
+/* Checks the caller's structures without looking at tensors. */
 static tn_status eager_check(const tn_eager_call *call, tn_error *error) {
     bool is_onnx = call->domain == NULL || call->domain[0] == '\0';
     if (is_onnx && call->version > EAGER_ONNX_NEWEST)
@@ -262,7 +262,7 @@ tn_status tn_eager_set(tn_eager *eager, tn_handle handle, const void *data, uint
     return tn__where(error, eager_set(eager, handle, data, size, error), "set");
 }
 
-/* --- asking --- */
+/* --- queries --- */
 
 tn_status tn_eager_describe(const tn_eager *eager, tn_handle handle, tn_eager_about *about,
                             tn_error *error) {

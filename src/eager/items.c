@@ -1,8 +1,9 @@
-/* items.c - tensors behind handles (interpreter.h).
+/* items.c - manages the tensors of handles (interpreter.h).
  *
- * A handle is 28 bits of the item's number and 36 bits of how often that number was used. Counting
- * begins elsewhere in every interpreter, so that a handle of another one is none here. Numbers are
- * used anew, so a loop that deletes what it makes needs no more of them however long it runs.
+ * A handle has 28 bits for the item's number and 36 bits for the count of uses of that number.
+ * Every interpreter starts counting at another value, so a handle of another interpreter is
+ * refused. Numbers are reused, so a loop that deletes its tensors needs no more of them however
+ * long it runs.
  * Cost: O(1).
  */
 #include "eager/interpreter.h"

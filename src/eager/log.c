@@ -1,7 +1,7 @@
-/* log.c - what was run as lines of JSON, in the format of DTR's simulator and with our fields
- * (evict/log.c).
+/* log.c - writes the recorded commands as lines of JSON, in the format of DTR's simulator with
+ * additional fields (evict/log.c).
  *
- *     {"INSTRUCTION":"CONSTANT","NAME":"t0"}           what was put to stay at a fixed place
+ *     {"INSTRUCTION":"CONSTANT","NAME":"t0"}           data that was put at a fixed place
  *     {"INSTRUCTION":"MEMORY","NAME":"t0","MEMORY":"64"}
  *     {"INSTRUCTION":"CALL","NAME":"put","ARGS":[],"RESULT":["t1"],"TIME":"0","ONCE":1}
  *         other data
@@ -11,9 +11,9 @@
  *      "IN_PLACE":1}
  *     {"INSTRUCTION":"RELEASE","NAME":"t2"}
  *
- * Nanoseconds are the least that such an operator took. What an operator writes into keeps its
- * name; one that makes something beside is two lines, and its time is in the first. Immediates are
- * not among the arguments.
+ * TIME is the shortest duration of such an operator in nanoseconds. A tensor that is written into
+ * keeps its name. An operator that both writes into tensors and makes others is two lines, with its
+ * time in the first. Immediates are not among the arguments.
  * Source: the traces that are published with DTR's simulator (Kirisame et al., Dynamic Tensor
  * Rematerialization, 2021).
  */
@@ -32,7 +32,7 @@ static void log_memory(log_work *it, uint32_t value) {
                     it->name[value], (unsigned long long)it->record->values[value].type->bytes);
 }
 
-/* Data that no operator makes again: at a fixed place, or until nobody refers to it. */
+/* Data that no operator can recompute: at a fixed place, or kept until its last reference ends. */
 static void log_put(log_work *it, uint32_t value) {
     const tn__item like = {.kind = it->record->values[value].kind};
     it->name[value] = value;
@@ -64,7 +64,8 @@ static void log_arguments(log_work *it, const tn__recipe *recipe, const uint32_t
     tn__text_put(&it->text, "]");
 }
 
-/* What it makes itself: not what it hands back, nor what another operator makes in its stead. */
+/* Whether the operator itself makes output k: it is not handed back, and no other operator makes it
+ * instead. */
 static bool log_is_made(const tn__recipe *recipe, const uint32_t *outputs, uint32_t k) {
     return outputs[k] != TN_NONE && !recipe->results[k].handed && (k > 0 || recipe->again == NULL);
 }
@@ -98,7 +99,7 @@ static void log_begin(log_work *it, const char *instruction, const tn__recipe *r
     log_arguments(it, recipe, inputs, number);
 }
 
-/* What it makes; false: nothing. */
+/* Writes the CALL line for the tensors that it makes; false: it makes none. */
 static bool log_call(log_work *it, const tn__recipe *recipe, const uint32_t *inputs,
                      const uint32_t *outputs) {
     uint32_t number[TN__OPERANDS_MOST], count = 0;
@@ -118,7 +119,7 @@ static bool log_call(log_work *it, const tn__recipe *recipe, const uint32_t *inp
     return true;
 }
 
-/* What it writes into: `changes`, a set of inputs. */
+/* Writes the MUTATE line for the inputs in the set `changes`. */
 static void log_mutate(log_work *it, const tn__recipe *recipe, const uint32_t *inputs,
                        uint64_t changes, bool told) {
     uint32_t number[TN__OPERANDS_MOST], count = 0;
@@ -140,7 +141,7 @@ static void log_hand_back(log_work *it, const tn__recipe *recipe, const uint32_t
             it->name[outputs[k]] = it->name[inputs[recipe->results[k].view_of]];
 }
 
-/* Output 0 by the operator that can make it again, from what the first one found. */
+/* Logs the operator that recomputes output 0 from the outputs of the first one. */
 static void log_again(log_work *it, const tn__recipe *recipe, const uint32_t *inputs,
                       const uint32_t *outputs) {
     uint32_t from[TN__OPERANDS_MOST];

@@ -1,8 +1,8 @@
-/* recipes.c - operators on operands of known types, each made ready once (recipes.h).
+/* recipes.c - prepares operators on operands of known types, each only once (recipes.h).
  *
- * A key is what tells two recipes apart, in bytes: names, attributes, numbers of types. It says
- * nothing of which operands are the same tensor: inputs are only read, so nothing depends on it
- * (who writes into one is refused a second name for it where it is applied).
+ * A key is a byte string that distinguishes recipes: names, attributes, numbers of types. It does
+ * not say which operands are the same tensor. Inputs are only read, so no result depends on that;
+ * apply.c refuses an operator that writes into an input and names the same tensor twice.
  */
 #include "eager/recipes.h"
 
@@ -108,7 +108,7 @@ static tn_status recipes_refuse(const tn__recipe *it, tn_error *error, const cha
     return tn__where(error, TN_E_UNSUPPORTED, "operator %.60s", it->op->type);
 }
 
-/* Which input's memory an output is, if it is one's. */
+/* Finds the input in whose memory the output lies, if there is one. */
 static tn_status recipes_view(const tn__recipe *it, uint32_t output, tn__result *result,
                               tn_error *error) {
     tn_view view = tn_op_view(it->graph, 0, output);
@@ -126,7 +126,7 @@ static tn_status recipes_view(const tn__recipe *it, uint32_t output, tn__result 
     return TN_OK;
 }
 
-/* Whether inference knows the contents of all outputs. */
+/* Whether inference knows the data of all outputs. */
 static bool recipes_known(const tn__recipe *it) {
     for (uint32_t k = 0; k < it->output_count; k++) {
         if (it->op->outputs[k] == TN_NONE) continue;
@@ -161,7 +161,7 @@ static tn_status recipes_results(tn__recipes *recipes, tn__recipe *it, tn_error 
     return TN_OK;
 }
 
-/* Operands as the core counts them: without those that are omitted or immediates. */
+/* Lists the operands for the core: without omitted ones and immediates. */
 static tn_status recipes_data(tn__recipes *recipes, tn__recipe *it, tn_error *error) {
     uint32_t number[TN__OPERANDS_MOST];
     it->data_inputs = tn__arena_array(&recipes->arena, it->input_count, sizeof(uint32_t));
@@ -188,7 +188,7 @@ static tn_status recipes_data(tn__recipes *recipes, tn__recipe *it, tn_error *er
     return TN_OK;
 }
 
-/* Whether anything is left to compute: no output is known, or the memory of an input. */
+/* Whether anything is left to compute: an output that is neither known nor a view of an input. */
 static bool recipes_runs(const tn__recipe *it) {
     if (it->changes != 0 || tn_op_is_ordered(it->graph, 0)) return true;
     for (uint32_t k = 0; k < it->output_count; k++)
@@ -265,8 +265,8 @@ static void recipes_facts(const tn__recipes *recipes, tn__recipe *it) {
             it->flows |= UINT64_C(1) << i;
 }
 
-/* The operator that makes output 0 again, where the rule names one and all that it reads is there.
- */
+/* Finds the operator that recomputes output 0, if the rule names one and all tensors that it reads
+ * exist. */
 static tn_status recipes_again(tn__recipes *recipes, tn__recipe *it, tn_error *error) {
     tn_op_form form = tn_op_form_of(it->graph, 0, true);
     if (it->changes == 0 || form.type == NULL || form.output_count != 1 ||
@@ -337,8 +337,8 @@ static tn_status recipes_make(tn__recipes *recipes, tn__recipe *it, const tn__as
     return recipes_runs(it) ? recipes_call(recipes, it, error) : TN_OK;
 }
 
-/* Room for a new entry first, so that nothing fails behind what was made. The key is of the
- * question in hand, and making one recipe may ask for another. */
+/* Reserves room for a new entry first, so that nothing fails after the recipe is made. The key is
+ * copied, because making one recipe may ask for another. */
 static tn_status recipes_add(tn__recipes *recipes, const tn__ask *ask, tn__recipe **recipe,
                              tn_error *error) {
     size_t size = recipes->key.size;

@@ -1,7 +1,8 @@
-/* record.c - what was run, kept (record.h). */
+/* record.c - records the commands that were run (record.h). */
 #include "eager/interpreter.h"
 
-#define RECORD_MOST (2 * TN__OPERANDS_MOST + 2) /* values, and entries, that one command adds */
+/* a command adds at most this number of values and entries */
+#define RECORD_MOST (2 * TN__OPERANDS_MOST + 2)
 
 tn_status tn__record_reserve(tn_eager *eager, tn_error *error) {
     tn__record *record = &eager->record;
@@ -77,7 +78,7 @@ void tn__record_onto_first(tn_eager *eager) {
 
 void tn__record_release(tn_eager *eager, tn__item_id id) {
     if (!eager->record.on || eager->items[id].recorded == TN_NONE) return;
-    if (tn__record_reserve(eager, NULL) == TN_OK) /* benign: a log that frees later */
+    if (tn__record_reserve(eager, NULL) == TN_OK) /* benign: the log frees the tensor later */
         record_add(eager, TN__RECORD_RELEASE, eager->items[id].recorded);
     eager->items[id].recorded = TN_NONE;
 }

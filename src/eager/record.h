@@ -1,10 +1,10 @@
-/* record.h - what was run, kept so that it can be written down: as a graph and a program
- * (recorded.c), as a log (log.c).
+/* record.h - records the commands that were run, to be written as a graph and a program
+ * (recorded.c) or as a log (log.c).
  *
- * A value is a tensor as it was at one time: an operator that writes into a tensor makes another
- * value of it. Numbers of values are never used anew while a recording lasts, and operators keep
- * their operands as such numbers.
- * Cost: O(operands) an operator; grows with the recording.
+ * A value is a tensor at one time: an operator that writes into a tensor makes another value of it.
+ * A recording never reuses the number of a value, and operators refer to their operands by these
+ * numbers.
+ * Cost: O(operands) per operator; a recording grows without limit.
  */
 #ifndef TN_EAGER_RECORD_H
 #define TN_EAGER_RECORD_H
@@ -17,7 +17,7 @@ typedef enum tn__record_kind {
     TN__RECORD_PUT, /* a value from outside */
     TN__RECORD_APPLY,
     TN__RECORD_GET,
-    TN__RECORD_RELEASE /* nobody refers to the value any more */
+    TN__RECORD_RELEASE /* the last reference to the value has ended */
 } tn__record_kind;
 
 typedef struct tn__record_value {
@@ -28,9 +28,9 @@ typedef struct tn__record_value {
 
 typedef struct tn__record_entry {
     tn__record_kind kind;
-    uint32_t value;           /* but APPLY */
-    const tn__recipe *recipe; /* APPLY */
-    size_t first;             /* of its operands: inputs, then outputs */
+    uint32_t value;           /* for all kinds but APPLY */
+    const tn__recipe *recipe; /* for APPLY */
+    size_t first;             /* position of its operands: inputs, then outputs */
     bool onto_first;          /* APPLY: its result was written over its first input */
 } tn__record_entry;
 
@@ -43,16 +43,19 @@ typedef struct tn__record {
     size_t entry_room, value_room, operand_room;
 } tn__record;
 
-/* Room for what one command adds at most, so that it cannot fail behind its effect. */
+/* Reserves room for the most that one command adds, so that recording cannot fail after the command
+ * took effect. */
 tn_status tn__record_reserve(tn_eager *eager, tn_error *error);
 void tn__record_put(tn_eager *eager, uint32_t item);
-/* An operator: what it read as it was, then what there is now. */
+/* Records an operator: before it runs the values that it reads, afterwards the values that it
+ * makes. */
 void tn__record_reads(tn_eager *eager, const tn__recipe *recipe, const uint32_t *inputs);
 void tn__record_makes(tn_eager *eager, const tn__recipe *recipe, const uint32_t *inputs,
                       const uint32_t *outputs);
-/* The operator told last wrote over its first input. */
+/* The operator recorded last wrote over its first input. */
 void tn__record_onto_first(tn_eager *eager);
-void tn__record_take_back(tn_eager *eager, const tn__recipe *recipe); /* it failed */
+/* the operator failed: removes its entry */
+void tn__record_take_back(tn_eager *eager, const tn__recipe *recipe);
 void tn__record_get(tn_eager *eager, uint32_t item);
 void tn__record_release(tn_eager *eager, uint32_t item);
 void tn__record_close(tn_eager *eager);

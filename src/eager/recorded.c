@@ -1,9 +1,9 @@
-/* recorded.c - what was run as a graph and a program in its order.
+/* recorded.c - turns a recording into a graph and a program in the same order.
  *
- * A value that was put is an input, or static memory where it lies at a fixed place; immediates are
- * constants; a value that was got is an output. Operators stand in the order in which they ran
- * first: what was made again for the budget's sake is no part of what was computed, and who plans
- * the program decides that anew. Values that nobody read are left out.
+ * A value that was put becomes an input, or static memory if it lies at a fixed place; immediates
+ * become constants; a value that was got becomes an output. Operators stand in the order in which
+ * they first ran. Recomputations that kept the run within its budget are left out: the planner of
+ * the program decides anew what to recompute. Values that were never read are left out.
  * Cost: O(operands) and inference.
  */
 #include "eager/interpreter.h"
@@ -14,7 +14,7 @@ typedef struct recorded_work {
     tn_graph *graph;
     tn_tensor_id *tensor;    /* [values] */
     bool *is_read, *is_got;  /* [values] */
-    bool *is_changed;        /* [values] that were put: written into later */
+    bool *is_changed;        /* [values] put values that are written into later */
     tn_tensor_id *immediate; /* [types] */
     tn__arena arena;
     tn_error *error;
@@ -61,7 +61,7 @@ static tn_status recorded_tensor(recorded_work *it, const tn__type *type, const 
     return tn_graph_add_tensor(it->graph, &spec, id, it->error);
 }
 
-/* What was put and is read. */
+/* Adds a value that was put and is read. */
 static tn_status recorded_put(recorded_work *it, uint32_t value) {
     const tn__record_value *record = &it->record->values[value];
     bool fixed = record->kind == TN_KIND_PARAMETER || record->kind == TN_KIND_OPTIMIZER_STATE ||
@@ -106,7 +106,7 @@ static tn_status recorded_apply(recorded_work *it, const tn__record_entry *entry
     const tn__recipe *recipe = entry->recipe;
     const uint32_t *operands = &it->record->operands[entry->first];
     tn_tensor_id inputs[TN__OPERANDS_MOST], outputs[TN__OPERANDS_MOST];
-    if (recipe->data_output_count == 0) return TN_OK; /* immediates alone */
+    if (recipe->data_output_count == 0) return TN_OK; /* all outputs are immediates */
     for (uint32_t i = 0; i < recipe->input_count; i++)
         TN_TRY(recorded_input(it, operands[i], recipe->inputs[i], &inputs[i]));
     for (uint32_t k = 0; k < recipe->output_count; k++)

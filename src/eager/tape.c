@@ -1,9 +1,9 @@
-/* tape.c - what gradients will need of what was applied.
+/* tape.c - records the operators and operands that gradients will need.
  *
- * A variable is a tensor that gradients flow to: a parameter, or what was made of one. An operator
- * with such an input is an entry; of its operands the tape holds those that its gradient rule reads
- * and no others, so what nobody reads is given up as soon as its handle is deleted. Those that it
- * holds may be evicted as any others.
+ * A variable is a tensor that gradients flow to: a parameter, or a tensor computed from one. An
+ * operator with such an input becomes an entry. The tape holds only those of its operands that its
+ * gradient rule reads, so other operands are freed as soon as their handles are deleted. Held
+ * operands may be evicted like any other tensor.
  * Source: Wengert, A simple automatic derivative evaluation program, 1964.
  * Cost: O(operands).
  */
@@ -35,7 +35,7 @@ tn_status tn__tape_prepare(tn_eager *eager, tn__recipe *recipe, const tn__item_i
     return tn__recipes_reads(&eager->recipes, recipe, set, &reads, &reads, error);
 }
 
-/* The item's variable; a new one for what has none yet. */
+/* The item's variable; makes one if it is missing. */
 static uint32_t tape_variable(tn_eager *eager, tn__item_id id) {
     tn__tape *tape = &eager->tape;
     tn__item *item = &eager->items[id];
@@ -58,7 +58,8 @@ void tn__tape_add(tn_eager *eager, tn__recipe *recipe, const tn__item_id *inputs
                   const tn__item_id *outputs, uint64_t wanted) {
     tn__tape *tape = &eager->tape;
     uint64_t read_in = 0, read_out = 0;
-    (void)tn__recipes_reads(&eager->recipes, recipe, wanted, &read_in, &read_out, NULL); /* known */
+    /* cannot fail: the sets were found before */
+    (void)tn__recipes_reads(&eager->recipes, recipe, wanted, &read_in, &read_out, NULL);
     tape->entries[tape->entry_count++] =
         (tn__tape_entry){.recipe = recipe, .first = tape->operand_count};
     for (uint32_t i = 0; i < recipe->input_count; i++)
@@ -68,7 +69,7 @@ void tn__tape_add(tn_eager *eager, tn__recipe *recipe, const tn__item_id *inputs
                      (read_out >> k & 1) != 0);
 }
 
-/* Items that are still there are no variables any more. */
+/* Remaining items stop being variables. */
 void tn__tape_clear(tn_eager *eager) {
     tn__tape *tape = &eager->tape;
     for (size_t v = 0; v < tape->variable_count; v++) {

@@ -1,12 +1,13 @@
-/* tape_backward.c - the tape run backwards: last entry first, each asked for the gradients of its
- * inputs.
+/* tape_backward.c - runs the tape backwards: from the last entry to the first, it computes the
+ * gradients of each entry's inputs.
  *
- * When an entry is reached, all that read its outputs has been passed: their gradients are
- * complete, and they, and what the tape held for the entry, are given up at the step that reads
- * them last. Gradients of one variable are summed as they come, in the order of the tape. What is
- * applied here goes through the core as all else: it may be evicted and made
- * again. Gradients of parameters are not: to make one again is to run the whole tape, so how they
- * were made is let go of, and they are summed in place.
+ * When the walk reaches an entry, it has passed all readers of the entry's outputs, so the
+ * gradients of these outputs are complete. These gradients, and the operands that the tape held for
+ * the entry, are released at the last step that reads them. Gradients of one variable are summed as
+ * they come, in the order of the tape. Operators that run here go through the core like all others:
+ * their results may be evicted and recomputed. Gradients of parameters are the exception:
+ * recomputing one would run the whole tape, so their history is dropped, and they are summed in
+ * place.
  * Source: Linnainmaa 1970; Griewank, Walther, Evaluating Derivatives, chapter 3.
  */
 #include "eager/interpreter.h"
@@ -15,7 +16,8 @@
 
 /* --- one entry --- */
 
-/* Locals own what they name: the tape's references and the gradients of outputs move to them. */
+/* Fills the locals, which own their tensors: the tape's references and the gradients of outputs
+ * move to them. */
 static tn_status backward_locals(tn_eager *eager, const tn__tape_entry *entry,
                                  const tn__differential *it, tn_error *error) {
     tn__tape *tape = &eager->tape;
@@ -39,7 +41,7 @@ static tn_status backward_locals(tn_eager *eager, const tn__tape_entry *entry,
     return TN_OK;
 }
 
-/* Gives up what is read at this step for the last time; TN_NONE: what is never read. */
+/* Releases the locals that this step reads last; step TN_NONE: those that are never read. */
 static void backward_drop(tn_eager *eager, const tn__differential *it, uint32_t step) {
     for (uint32_t l = 0; l < it->local_count; l++) {
         if (it->last[l] != step || eager->tape.local[l] == TN_NONE) continue;
@@ -62,7 +64,7 @@ static tn_status backward_step(tn_eager *eager, const tn__differential *it, uint
     for (uint32_t k = 0; k < step->recipe->output_count; k++)
         if (step->outputs[k] != TN_NONE) eager->tape.local[step->outputs[k]] = outputs[k];
     backward_drop(eager, it, number);
-    for (uint32_t k = 0; k < step->recipe->output_count; k++) { /* what nobody reads */
+    for (uint32_t k = 0; k < step->recipe->output_count; k++) { /* outputs that no step reads */
         uint32_t local = step->outputs[k];
         if (local == TN_NONE || it->last[local] != TN_NONE) continue;
         tn__item_drop(eager, eager->tape.local[local]);
@@ -71,7 +73,7 @@ static tn_status backward_step(tn_eager *eager, const tn__differential *it, uint
     return TN_OK;
 }
 
-/* Of a parameter? */
+/* Whether the variable belongs to a parameter. */
 static bool backward_is_kept(const tn_eager *eager, uint32_t variable) {
     const tn__item *item = &eager->items[eager->tape.variable[variable]];
     return item->refs > 0 && item->variable == variable && item->kind == TN_KIND_PARAMETER;
@@ -82,7 +84,7 @@ static tn_status backward_keep(tn_eager *eager, tn__item_id id, tn_error *error)
     return tensor != TN_NONE ? tn__evict_keep(eager->memory.core, tensor, error) : TN_OK;
 }
 
-/* Adds a gradient to those that a variable has; the reference is the variable's then. */
+/* Adds a gradient to the sum of a variable; its reference moves to the variable. */
 static tn_status backward_sum(tn_eager *eager, uint32_t variable, tn__item_id found,
                               tn_error *error) {
     tn__item_id *sum = &eager->tape.gradient[variable], added;
@@ -109,7 +111,7 @@ static tn_status backward_sum(tn_eager *eager, uint32_t variable, tn__item_id fo
     return kept ? backward_keep(eager, added, error) : TN_OK;
 }
 
-/* What was found, as an item with a reference of its own; it may be an immediate. */
+/* The gradient as an item with a reference of its own; it may be an immediate. */
 static tn_status backward_found(tn_eager *eager, const tn__differential *it, uint32_t local,
                                 tn__item_id *found, tn_error *error) {
     *found = eager->tape.local[local];
@@ -202,7 +204,7 @@ static tn_status backward_room(tn_eager *eager, tn_error *error) {
     return TN_OK;
 }
 
-/* The gradient of the loss by itself. */
+/* The gradient of the loss with respect to itself: ones. */
 static tn_status backward_seed(tn_eager *eager, tn__item_id loss, tn_error *error) {
     tn__tape *tape = &eager->tape;
     const tn__item *item = &eager->items[loss];
@@ -222,7 +224,7 @@ static tn_status backward_seed(tn_eager *eager, tn__item_id loss, tn_error *erro
     return TN_OK;
 }
 
-/* A handle of its own: one gradient may be that of several parameters. */
+/* Makes a separate handle, because one gradient may belong to several parameters. */
 static tn_status backward_hand_out(tn_eager *eager, tn__item_id id, tn_handle *handle,
                                    tn_error *error) {
     const tn__item item = eager->items[id];

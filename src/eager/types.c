@@ -1,4 +1,5 @@
-/* types.c - types of tensors, each kept once (types.h). Cost: O(rank + known contents) to find. */
+/* types.c - stores each type of tensor once (types.h). Cost: O(rank + known elements) per
+ * lookup. */
 #include "eager/types.h"
 
 #include <stdio.h>
@@ -33,7 +34,7 @@ static void types_key(tn__text *key, tn_dtype dtype, uint32_t rank, const int64_
     tn__text_add(key, contents, value->count * sizeof(int64_t));
 }
 
-/* The contents, and how kernels read them. */
+/* Stores the known data, both as values and as kernels read it. */
 static bool types_fill(tn__types *types, tn__type *made, const tn_value *value) {
     tn_value *kept = tn__arena_copy(&types->arena, value, sizeof *value);
     made->data = tn__arena_alloc(&types->arena, (size_t)made->bytes);

@@ -1,8 +1,8 @@
-/* update.c - optimizers: the operators that tn_train emits (graph/ops/train.c), one a parameter,
- * which update it and its state where they lie.
+/* update.c - runs optimizers: one operator per parameter, the same that tn_train emits
+ * (graph/ops/train.c), which updates the parameter and its state in place.
  *
- * The rate and the number of the step are two numbers in the arena while a step lasts. Gradients go
- * one by one as they are used, so that those that come later have their bytes.
+ * The learning rate and the step number are two scalars in the arena during a step. Each gradient
+ * is released as soon as it was used, so that later ones can take its bytes.
  */
 #include <math.h>
 #include <stdio.h>
@@ -11,11 +11,11 @@
 #include "graph/fold.h"
 #include "graph/gradient.h"
 
-#define UPDATE_STATES 2u /* of a parameter, at most */
+#define UPDATE_STATES 2u /* a parameter has at most this number of state tensors */
 
 typedef struct update_parameter {
     tn__item_id item;
-    tn__item_id state[UPDATE_STATES]; /* TN_NONE: there is none */
+    tn__item_id state[UPDATE_STATES]; /* TN_NONE: not used */
 } update_parameter;
 
 struct tn_eager_optimizer {
@@ -23,7 +23,7 @@ struct tn_eager_optimizer {
     tn_eager_optimizer_options options;
     update_parameter *parameters;
     uint32_t count, room, state_count;
-    int64_t step; /* that were made */
+    int64_t step; /* number of completed steps */
 };
 
 /* --- the handle --- */

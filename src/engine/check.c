@@ -1,8 +1,9 @@
-/* check.c - which programs the engine runs: one list, on one device, with the host's memory and
- * other ranks beside it.
+/* check.c - the check of the programs that the engine runs: one list of instructions, on one
+ * device, with the host's memory and other ranks as partners.
  *
- * What is static stays where it is. Control flow is done in the walk from its first step on, so it
- * is on stream 0, as all inside of it then is; nobody waits or signals there (tn_program_verify).
+ * Static memory stays at its place. The walk handles control flow from the first step of an
+ * operator with blocks, so such an operator and everything inside it must be on stream 0. An
+ * instruction inside neither waits for a signal nor gives one (tn_program_verify).
  */
 #include "engine/codecs/codec.h"
 #include "engine/engine.h"
@@ -13,8 +14,8 @@ static tn_status check_refuse(const tn_engine *engine, uint32_t step, const char
     return tn__engine_where(engine, TN_E_UNSUPPORTED, step);
 }
 
-/* The walk does these; of the others it may pass over those that touch no contents: lives end by
- * themselves, and waiting is done before each step. */
+/* The walk handles these opcodes. It passes over the other opcodes that touch no tensor data: live
+ * ranges end without a call, and the walk waits for signals before each step. */
 static bool check_runs(tn_opcode opcode) {
     const tn_opcode_facts *facts = tn_opcode_facts_of(opcode);
     switch (opcode) {
@@ -42,8 +43,8 @@ static bool check_is_static(const tn_engine *engine, tn_tensor_id id) {
     return id != TN_NONE && tn_tensor_is_static(tn_graph_tensor(engine->executor.graph, id));
 }
 
-/* What is copied over or encoded must be no memory that outlives the run; what is fetched does not,
- * and nothing else that is static is released. */
+/* A program may not copy over, or encode, memory that outlives the run. Fetched memory does not
+ * outlive it. No other static memory may be released. */
 static tn_status check_statics(const tn_engine *engine, uint32_t step) {
     const tn_instruction *it = &tn_program_instructions(engine->program)[step];
     const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);

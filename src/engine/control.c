@@ -1,10 +1,9 @@
-/* control.c - what If, Loop and Scan do when they begin, turn and end.
+/* control.c - the work of If, Loop and Scan at their beginning, after each turn and at their end.
  *
- * The memory that they use is where lifetime.c says: results of a branch are copied out at its last
- * step; what a loop carries lies in the body's formal inputs from turn to turn, is copied from what
- * the body returned after the last, and what it gathers lies in the operator's outputs from the
- * first turn on. A region without instructions is run here, all
- * turns at once.
+ * Their memory follows lifetime.c. The results of a branch are copied out at its last step. The
+ * carried values of a loop lie in the body's formal inputs from turn to turn; after the last turn
+ * they are copied from the values that the body returned. Gathered values lie in the operator's
+ * outputs from the first turn on. A region without instructions is run here, all turns at once.
  *
  * Source: operator texts of ONNX, If, Loop (opsets 1 to 21), Scan (9 to 21).
  */
@@ -101,11 +100,12 @@ static int64_t control_ints(const tn_op *op, const char *name, uint32_t index) {
     return index < count ? ints[index] : 0;
 }
 
-typedef struct control_slices { /* slice `at` of `whole` along `axis`, and the one tensor */
+/* slice `at` of `whole` along `axis`, and the tensor that holds that slice */
+typedef struct control_slices {
     tn_operand *whole, *one;
     uint32_t axis;
     uint64_t at;
-    bool gather; /* from the one into the whole */
+    bool gather; /* true: copies the slice into the whole */
 } control_slices;
 
 static void control_slice(const control_slices *it) {
@@ -129,7 +129,7 @@ static tn_status control_axis(tn__flow *flow, int64_t given, uint32_t rank, uint
     return TN_OK;
 }
 
-/* Fills the formals that are slices of the operator's inputs for the turn to come. */
+/* Fills the formals that are slices of the operator's inputs for the next turn. */
 static tn_status control_scan_inputs(tn__flow *flow, const tn__control *control,
                                      const control_loop *loop) {
     for (uint32_t i = 0; i < loop->sliced; i++) {
@@ -147,7 +147,7 @@ static tn_status control_scan_inputs(tn__flow *flow, const tn__control *control,
     return TN_OK;
 }
 
-/* Adds the turn's results to what is gathered. */
+/* Adds the turn's results to the gathered outputs. */
 static tn_status control_gather(tn__flow *flow, const tn__control *control,
                                 const control_loop *loop) {
     bool scans = loop->formal == 0;
@@ -185,8 +185,9 @@ static tn_status control_gather(tn__flow *flow, const tn__control *control,
     return TN_OK;
 }
 
-/* Whether what the body returned lies where a formal is that is yet to be written: it is one, or a
- * view of one. (Formals live as long as the loop, so nothing else shares their bytes.) */
+/* Whether a value that the body returned lies in a formal that is yet to be written: the value is
+ * such a formal, or a view of one. (Formals live as long as the loop, so no other tensor shares
+ * their bytes.) */
 static bool control_crosses(const tn__flow *flow, const control_loop *loop) {
     for (uint32_t i = 0; i < loop->carried; i++) {
         const tn_operand *from = &flow->executor->operands[loop->body->outputs[loop->next + i]];
@@ -201,9 +202,10 @@ static bool control_crosses(const tn__flow *flow, const control_loop *loop) {
     return false;
 }
 
-/* Formals get what the body returned, all at the same moment: a body may return its formals in
- * another order, so bytes are read a chunk of every value before any is written. A view begins
- * where its formal does or behind, so what is written was read. */
+/* The formals get the values that the body returned, all at the same moment. A body may return its
+ * formals in another order, so the same chunk of every value is read before any chunk is written. A
+ * view begins at its formal's first byte or after it, so the bytes that are written have been read.
+ */
 static tn_status control_carry(tn__flow *flow, const control_loop *loop) {
     uint64_t longest = 0;
     if (!control_crosses(flow, loop)) {
@@ -310,8 +312,9 @@ static tn_status control_loop_turn(tn__flow *flow, tn__control *control) {
     return control_prepare_turn(flow, control, &loop);
 }
 
-/* The last turn's results are taken from where the body left them: what grows from turn to turn has
- * room in the formals for what the last turn reads, not for what it returns. */
+/* The results of the last turn are taken from the places where the body left them. The formals have
+ * room for the values that the last turn reads; a value that grows from turn to turn may be too
+ * large for its formal when it is returned. */
 static tn_status control_loop_results(tn__flow *flow, const tn__control *control) {
     control_loop loop = control_loop_of(flow, control);
     const tn_tensor_id *results =

@@ -1,8 +1,8 @@
-/* engine.c - set-up, a run from inputs to outputs, and what was measured.
+/* engine.c - sets an engine up, runs it from inputs to outputs, and reports its measurements.
  *
- * Everything that a run needs is taken here: the arena, static memory, the tables of the parts
- * (engine.h). A run then writes into what is there and allocates nothing, but where a tensor turns
- * out to be too many bytes for its planned form (forms.c).
+ * The set-up takes everything that a run needs: the arena, static memory, the tables of the parts
+ * (engine.h). A run then writes into this memory and allocates nothing, with one exception: a
+ * tensor that turns out to need more bytes than its planned form has (forms.c).
  */
 #include "engine/engine.h"
 
@@ -49,8 +49,9 @@ static tn_status engine_fill_statics(tn_engine *engine) {
     return tn__store_filled(&engine->store, &engine->statics, engine->executor.error);
 }
 
-/* What is no life and not static by its flags: a view of what is static. In a run it may get memory
- * of its own, when it is copied: each begins with them bound anew. */
+/* Views of static tensors: neither static by their flags nor with a live range of their own. During
+ * a run such a view may be copied into memory of its own, so every run begins by binding them
+ * again. */
 static tn_status engine_find_views(tn_engine *engine) {
     const tn_instruction *instructions = tn_program_instructions(engine->program);
     const tn_graph *graph = engine->executor.graph;
@@ -74,7 +75,7 @@ static tn_status engine_find_views(tn_engine *engine) {
     return TN_OK;
 }
 
-/* Of the host's memory, what swaps leave. */
+/* The host memory that swapped tensors leave. */
 static uint64_t engine_host_left(const tn_engine *engine) {
     uint64_t capacity = engine->options.host_capacity, pool = engine->streams.host.size;
     if (capacity == 0) return UINT64_MAX;
@@ -156,8 +157,9 @@ void tn_engine_destroy(tn_engine *engine) {
 
 /* --- a run --- */
 
-/* A stream that failed did no more, so that what an operator then says of what it found there is
- * not the reason; where ranks talk, they may have failed because this one did. */
+/* Once a stream has failed, later data is not valid, so an error that an operator then reports is
+ * not the cause: report the stream's error. Between ranks it is the other way around: the streams
+ * may have failed because this rank did. */
 static tn_status engine_finish(tn_engine *engine, tn_status status) {
     tn_error said = {0};
     tn_status copied = tn__streams_finish(&engine->streams, &said);

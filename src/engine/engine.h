@@ -1,22 +1,22 @@
-/* engine.h - what walks a program: the parts of an engine, and the walk over them.
+/* engine.h - the engine, which runs a program: its parts, and the walk over the instructions.
  *
  *   executor.h  runs one operator: operands, the call          (no program, no plan)
  *   statics.h   weights, constants and folded tensors          (no program, no plan)
  *   flow.h      regions of If, Loop and Scan
  *   places.h    where bodies lie, in a plan or a pool
- *   spans.h     what begins and ends from step to step: poison, pools
+ *   spans.h     bodies that begin and end at each step: poison, pools
  *   tell.h      events for the trace
  *   io.h        arrays of the caller, memory of the device
- *   streams.h   copies to the host's memory and back, beside the walk; who waits for them
- *   talk.c      calls of other ranks, in the walk or beside it
- *   store.h     files of what is fetched; device/ranges.h reads them
+ *   streams.h   copies to the host's memory and back, parallel to the walk; the waits for them
+ *   talk.c      calls of other ranks, in the walk or parallel to it
+ *   store.h     files of fetched weights; device/ranges.h reads them
  *   codecs/     how tensors are encoded
- *   forms.h     encoded forms in a run; tensors that have no room in theirs
- *   zeros.c     which share of tensors is 0
- *   check.c     which programs it runs
+ *   forms.h     encoded forms in a run; tensors that do not fit their form
+ *   zeros.c     share of zeros in each tensor
+ *   check.c     check that the engine can run a program
  *   walk.c      the walk over instructions
- *   weights.c   static memory of a program: its readers, its blocks, its contents between runs
- *   engine.c    set-up, a run, what was measured
+ *   weights.c   static memory of a program: its readers, its blocks, its data between runs
+ *   engine.c    set-up, a run, measurements
  */
 #ifndef TN_ENGINE_ENGINE_H
 #define TN_ENGINE_ENGINE_H
@@ -34,11 +34,11 @@
 
 struct tn_engine {
     tn_context context;
-    tn__arena tables; /* all that the parts below point to */
+    tn__arena tables; /* memory of all tables of the parts below */
     tn_engine_options options;
     const tn_program *program;
     const tn_kernels *kernels;
-    tn__executor executor; /* its `error` is that of the run in hand */
+    tn__executor executor; /* its `error` is that of the current run */
     tn__statics statics;
     tn__store store;
     tn__memory memory;
@@ -49,14 +49,14 @@ struct tn_engine {
     tn__io io;
     tn__streams streams;
     tn__forms forms;
-    struct tn__bound *views; /* [view_count] operands that are views of what is static */
+    struct tn__bound *views; /* [view_count] operands that are views of static tensors */
     uint32_t view_count;
     uint64_t planned_peak, highest; /* bytes of the arena */
     uint64_t run_count;
-    double seconds; /* of the last run */
+    double seconds; /* duration of the last run */
 };
 
-typedef struct tn__bound { /* an operand, and where it is when a run begins */
+typedef struct tn__bound { /* an operand, and its address when a run begins */
     tn_tensor_id tensor;
     void *data;
 } tn__bound;
@@ -68,7 +68,8 @@ tn_status tn__engine_check(const tn_engine *engine);
 tn_status tn__engine_steps(tn_engine *engine);
 tn_status tn__engine_where(const tn_engine *engine, tn_status status, uint32_t step);
 
-/* zeros.c: of what an operator has just made, into options.zeros. */
+/* zeros.c: counts the zeros in the operator's outputs, which it has just written, into
+ * options.zeros. */
 void tn__engine_count_zeros(const tn_engine *engine, tn_op_id id);
 
 /* weights.c. The lists are in `arena`. */

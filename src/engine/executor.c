@@ -1,7 +1,7 @@
-/* executor.c - operands as they are bound, and the call of a kernel on them (executor.h). */
+/* executor.c - binds the operands of operators and calls kernels on them (executor.h). */
 #include "engine/executor.h"
 
-#define EXECUTOR_LEAST 8u /* operands of a call that there is always room for */
+#define EXECUTOR_LEAST 8u /* a call always has room for this number of operands */
 
 void tn__executor_open(tn__executor *executor, const tn_context *context, const tn_graph *graph) {
     *executor = (tn__executor){.graph = graph};
@@ -16,8 +16,9 @@ static uint32_t executor_rank(const tn_tensor *tensor) {
     return tensor->rank != TN_RANK_UNKNOWN ? tensor->rank : 0;
 }
 
-/* A larger table, with what is bound in it. The old one stays in the arena: as each is twice as
- * large as the one before, that is less than what is in use. */
+/* Makes a larger table and copies the bound operands into it. The old table stays in the arena:
+ * each table is twice as large as the one before, so all old ones together are smaller than the
+ * current one. */
 static bool executor_grow(tn__executor *executor, uint32_t count) {
     if (count <= executor->tensor_room) return true;
     uint32_t room = executor->tensor_room == 0 ? count : 2 * executor->tensor_room;

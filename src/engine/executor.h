@@ -1,4 +1,4 @@
-/* executor.h - what runs one operator: where its operands are now, and the call.
+/* executor.h - runs one operator: holds the addresses of its operands and calls its kernel.
  *
  *     tn__executor executor;
  *     tn__executor_open(&executor, &context, graph);
@@ -6,16 +6,17 @@
  *     executor.operands[x].data = bytes;                // wherever the caller has room for them
  *     tn__executor_call(&executor, op, prepared, NULL, workspace);
  *
- * It knows neither a program nor a plan: whoever calls decides what runs next and where operands
- * lie. So it serves a walk of a Program (walk.c), the folding of constants before any program runs
- * (statics.c), and callers that learn what to run while they run. The graph may grow between calls;
- * `cover` then adds operands for what is new, and those that there are stay as they are bound.
+ * It knows neither a program nor a plan: the caller decides which operator runs next and where
+ * operands lie. So it serves the walk of a program (walk.c), the folding of constants before any
+ * program runs (statics.c), and eager callers, which learn the next operator while they run. The
+ * graph may grow between calls: `cover` then adds operands for the new tensors and leaves the
+ * others bound as they are.
  *
  *   executor.c  operands, the call
- *   reshape.c   extents that are known only now
+ *   reshape.c   extents that are known only during the run
  *
- * Between two `cover`s nothing is allocated.
- * Threads: one at a time. Errors go to `error`, which the caller sets (NULL: nowhere).
+ * Between two `cover`s nothing is allocated. Threads: one at a time. Errors are written to `error`,
+ * which the caller sets (NULL: errors are dropped).
  */
 #ifndef TN_ENGINE_EXECUTOR_H
 #define TN_ENGINE_EXECUTOR_H
@@ -25,26 +26,25 @@
 
 typedef struct tn__executor {
     const tn_graph *graph;
-    tn_operand *operands; /* [tensors] as bound now; rank and extents are the executor's */
-    uint64_t random;      /* counter of the numbers drawn by operators without a seed */
-    tn_error *error;      /* of the work in hand */
+    tn_operand *operands; /* [tensors] current bindings; the executor sets rank and extents */
+    uint64_t random;      /* counter for the random numbers of operators without a seed */
+    tn_error *error;      /* error of the current call */
 
     tn__arena arena;
-    uint32_t tensor_count, op_count; /* covered */
+    uint32_t tensor_count, op_count; /* number of tensors and operators that are covered */
     uint32_t tensor_room, input_room, output_room;
-    tn_operand *inputs, *outputs; /* of the call in hand */
+    tn_operand *inputs, *outputs; /* operands of the current call */
     uint8_t *scratch;             /* for reshape.c; NULL: no operator needs it */
     size_t scratch_used;
 } tn__executor;
 
-/* Context and graph outlive it. */
+/* Context and graph must outlive the executor. */
 void tn__executor_open(tn__executor *executor, const tn_context *context, const tn_graph *graph);
-void tn__executor_close(tn__executor *executor); /* fine when it is all zeros */
-/* Operands for what the graph has got since the last time, unbound, with the extents that the graph
- * has: they are inferred first. Errors: E_NO_MEMORY. Cost: O(tensors and operators that are new).
- */
+void tn__executor_close(tn__executor *executor); /* accepts an executor that is all zeros */
+/* Adds operands for the tensors that the graph has gained since the last call: unbound, with
+ * extents inferred first. Errors: E_NO_MEMORY. Cost: O(new tensors and operators). */
 tn_status tn__executor_cover(tn__executor *executor);
-/* Extents as the graph has them: calls may have changed those that are bounds. */
+/* Sets extents to those of the graph: calls may have changed extents that are bounds. */
 void tn__executor_reset(tn__executor *executor);
 
 /* Runs the operator on the operands that it names, as they are bound now.
@@ -58,12 +58,11 @@ void tn__executor_reset(tn__executor *executor);
 tn_status tn__executor_call(tn__executor *executor, tn_op_id op, const tn__prepared *prepared,
                             void *const *packed, void *workspace);
 
-/* Runs the operator once more, by another type. The output has the extents that it had the first
- * time. */
+/* Runs the operator once more, by another type. The output keeps the extents of the first run. */
 tn_status tn__executor_again(tn__executor *executor, tn_op_id op, const tn__repeats *repeats,
                              const tn__prepared *prepared, void *workspace);
 
-/* reshape.c: extents of an operator's outputs, from its rule and what its inputs are now. */
+/* reshape.c: computes extents of an operator's outputs from its rule and its current inputs. */
 tn_status tn__executor_reshape(tn__executor *executor, tn_op_id op);
 #define TN__RESHAPE_SCRATCH (UINT64_C(1) << 20)
 

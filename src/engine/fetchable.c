@@ -1,8 +1,9 @@
-/* fetchable.c - which static memory may come and go in a run: what one FETCH brings whole.
+/* fetchable.c - finds the static tensors that may come and go during a run: those that one FETCH
+ * loads whole.
  *
- * A tensor in one form, which all that read it want and name alike, so that nobody looks for it
- * elsewhere; that never changes; that nobody views, as views would end with it; and outside of
- * control flow, where one cannot say how often it is needed.
+ * Such a tensor has one form, which all its readers want and call by the same name, so that no
+ * reader looks for it elsewhere. It never changes. It has no views, because views would end with
+ * it. It lies outside control flow, where the number of its uses is not known before the run.
  * Cost: O(operands + blocks).
  */
 #include "engine/engine.h"
@@ -18,7 +19,7 @@ typedef struct fetchable_state {
     const tn_graph *graph;
     const tn_kernels *kernels;
     const tn__statics *statics;
-    uint8_t *read; /* [tensors] FETCHABLE_*, by all that read it */
+    uint8_t *read; /* [tensors] FETCHABLE_*, combined over all readers */
 } fetchable_state;
 
 static bool fetchable_is_static(const fetchable_state *state, tn_tensor_id id) {
@@ -45,7 +46,7 @@ static void fetchable_op(const fetchable_state *state, const tn_instruction *it)
     }
 }
 
-/* Another name for the bytes of a base, or of what is only known in part. */
+/* Excludes views and their bases: such bytes have a second name, or are known only in part. */
 static void fetchable_views(const fetchable_state *state) {
     const tn_block *block = tn_graph_block(state->graph, 0);
     for (uint32_t i = 0; i < block->output_count; i++)

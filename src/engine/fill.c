@@ -1,14 +1,14 @@
-/* fill.c - static memory is filled: weights are read, constants folded, packed forms made.
+/* fill.c - fills static memory: reads weights, folds constants, makes packed forms.
  *
- * What a kernel wants in a form of its own is staged on the host while it is packed, and so is what
- * only folded operators read: it is released after its last reader.
+ * A tensor that a kernel wants in its own form is staged on the host while it is packed. So are
+ * tensors that only folded operators read; these are released after their last reader.
  * Source: statics.h.
  * Cost: reading and computing.
  */
 #include "engine/statics.h"
 #include "graph/element.h"
 
-#define FILL_ALIGNMENT 64u /* that kernels are promised of their scratch */
+#define FILL_ALIGNMENT 64u /* alignment that kernels may assume for scratch */
 
 typedef struct fill_job {
     tn__statics *statics;
@@ -17,13 +17,13 @@ typedef struct fill_job {
     uint8_t *memory;
 } fill_job;
 
-/* Where a block of the tensor is while it is filled. */
+/* Address of the tensor's block while it is filled. */
 static uint8_t *fill_at(const fill_job *job, tn_tensor_id id, uint64_t offset) {
     const uint8_t *fetched = job->statics->fetched;
     return (fetched != NULL && fetched[id] ? job->statics->store : job->memory) + offset;
 }
 
-/* What is in its file need not be in memory as well. */
+/* Data that its file holds need not be in memory as well. */
 static void fill_leave(const fill_job *job, tn_tensor_id id, uint64_t offset, uint64_t bytes) {
     if (job->statics->fetched == NULL || !job->statics->fetched[id]) return;
     if (job->statics->stored != NULL) job->statics->stored(fill_at(job, id, offset), bytes);
@@ -35,10 +35,10 @@ static tn_status fill_read(const fill_job *job, tn_tensor_id id, void *bytes) {
     if (tensor->bytes == 0) return TN_OK;
     bool held = tensor->kind == TN_KIND_OPTIMIZER_STATE || tensor->kind == TN_KIND_GRADIENT;
     if (held && tensor->value == NULL) {
-        memset(bytes, 0, tensor->bytes); /* state begins at nothing */
+        memset(bytes, 0, tensor->bytes); /* optimizer state begins at zero */
         return TN_OK;
     }
-    /* What no file holds, the graph may know: the constants of a training step. */
+    /* The graph may know data that no file holds: the constants of a training step. */
     if (tensor->payload.size == 0 && tn__tensor_fill(tensor, bytes, tensor->bytes)) return TN_OK;
     if (job->source->read == NULL)
         TN_FAIL(error, TN_E_INVALID, "no operator reads the contents of '%.80s'", tensor->name);
@@ -50,7 +50,8 @@ static void fill_tell(const fill_job *job, tn_tensor_id id, uint64_t bytes) {
     if (job->source->told != NULL) job->source->told(job->source->listener, id, bytes);
 }
 
-/* Bytes for a base: kept ones in static memory, others staged. `read` for leaves. */
+/* Takes bytes for a base: in static memory if the tensor is kept, else staged. `read` for leaves.
+ */
 static tn_status fill_open(const fill_job *job, tn_tensor_id base, bool read) {
     tn__static *it = &job->statics->tensors[base];
     const tn_tensor *tensor = tn_graph_tensor(job->statics->graph, base);
@@ -105,7 +106,7 @@ static tn_status fill_pack(const fill_job *job, tn_op_id id) {
     return TN_OK;
 }
 
-/* A kernel with scratch from the heap: this is set-up. */
+/* Runs a kernel with scratch from the heap, which is allowed during set-up. */
 static tn_status fill_run(const fill_job *job, tn_op_id id) {
     const tn__prepared *prepared = job->statics->kernels->of[id];
     size_t bytes = (size_t)prepared->workspace + FILL_ALIGNMENT;
@@ -132,7 +133,7 @@ static tn_status fill_compute(const fill_job *job, tn_op_id id) {
     return TN_OK;
 }
 
-/* What is staged is not to be seen again. */
+/* Unbinds staged tensors: nothing may read them again. */
 static void fill_bind(const fill_job *job) {
     const tn__static *tensors = job->statics->tensors;
     for (tn_tensor_id t = 0; t < tn_graph_tensor_count(job->statics->graph); t++) {

@@ -1,4 +1,5 @@
-/* flow.c - tables of control flow: which operators have regions, and what may begin at a step. */
+/* flow.c - builds the tables of control flow: the operators that have regions, and those that may
+ * begin at each step. */
 #include "engine/flow.h"
 #include "graph/op.h"
 
@@ -9,8 +10,7 @@ static int flow_region_order(const void *a, const void *b) {
     return (x->block > y->block) - (x->block < y->block);
 }
 
-/* Branches and loops of ONNX, as far as the registry says how their operands stand to each other.
- */
+/* Branches and loops of ONNX, if the registry describes how their operands correspond. */
 static bool flow_is_known(const tn__flow *flow, const tn_region *region) {
     const tn_op *op = tn_graph_op(flow->graph, region->op);
     const tn_op_rule *rule = tn__rule_of(flow->graph, region->op);

@@ -1,8 +1,8 @@
-/* flow.h - control flow: the regions of If, Loop and Scan, who is inside of which, and what happens
- * when one begins, turns and ends.
+/* flow.h - control flow: the regions of If, Loop and Scan, their nesting, and the work at their
+ * beginning, after each turn and at their end.
  *
  *   flow.c     tables
- *   control.c  what the operators do
+ *   control.c  the work of the operators
  */
 #ifndef TN_ENGINE_FLOW_H
 #define TN_ENGINE_FLOW_H
@@ -13,7 +13,8 @@
 
 typedef struct tn__control { /* an operator with blocks */
     tn_op_id op;
-    uint32_t own, entry; /* its APPLY; the first step of its regions, or `own` */
+    /* step of its APPLY; first step of its regions, or `own` if there are no regions */
+    uint32_t own, entry;
     uint32_t first_region, region_count;
     uint32_t ran; /* region, or TN_NONE */
     uint64_t trips, most;
@@ -27,7 +28,7 @@ typedef struct tn__frame {
 
 typedef struct tn__flow {
     const tn_graph *graph;
-    tn__executor *executor; /* whose operands are carried from turn to turn */
+    tn__executor *executor; /* holds the operands that are carried from turn to turn */
     tn_region *regions;
     uint32_t region_count, control_count, frame_count;
     tn__control *controls;
@@ -40,8 +41,8 @@ typedef struct tn__flow {
 tn_status tn__flow_make(tn__flow *flow, const tn_program *program, tn__executor *executor,
                         tn__arena *arena);
 
-/* An operator with blocks begins: which region runs, TN_NONE: it has none to run. A region has run:
- * whether again. And the operator's own step. */
+/* `begin`: an operator with blocks begins; *region is the region that runs, or TN_NONE. `turn`: a
+ * region has run; *again is whether it runs again. `end`: the operator's own step. */
 tn_status tn__control_begin(tn__flow *flow, uint32_t control, uint32_t *region);
 tn_status tn__control_turn(tn__flow *flow, uint32_t control, bool *again);
 tn_status tn__control_end(tn__flow *flow, uint32_t control);

@@ -1,9 +1,9 @@
-/* forms.c - ENCODE and DECODE.
+/* forms.c - runs ENCODE and DECODE instructions.
  *
- * CSR has as much room as was planned by zeros that were measured. A tensor that has fewer goes to
- * the host as it is, as if it was swapped out, and comes back from there: slower, but the same
- * bits, and the device keeps to its plan. Memory for that is taken of the host when it is needed
- * first, and stays for later runs: the only memory that a run may take.
+ * The room of a CSR form was planned from measured shares of zeros. A tensor with fewer zeros goes
+ * to the host unencoded, as if it were swapped out, and comes back from there. This is slower, but
+ * the bits are the same and the device keeps to its plan. The host memory is allocated when it is
+ * first needed and stays for later runs; a run allocates no other memory.
  */
 #include "engine/forms.h"
 

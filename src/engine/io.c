@@ -1,4 +1,5 @@
-/* io.c - arrays of a run against the graph's inputs and outputs, and their bytes across. */
+/* io.c - checks the caller's arrays against the graph's inputs and outputs, and copies their bytes.
+ */
 #include "engine/io.h"
 
 #include <stdio.h>

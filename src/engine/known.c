@@ -1,24 +1,29 @@
-/* known.c - what each stream knows to be over, by the signals of the program alone.
+/* known.c - tracks which steps each stream knows to be finished, from the program's signals alone.
  *
- * Every stream has a row: for each other how far it is known to have come. A signal carries the row
- * of who gave it to who waits for it; what blocks the caller hands its row on to the next of its
- * kind. Poison asks it, so it shares nothing with the clocks that the plan was made with
- * (program/happens.h).
+ * Every stream has a row with one entry per other stream: how far that stream is known to have
+ * come. A signal carries the row of its giver to the stream that waits for it. A blocking
+ * instruction passes its row on to the next one of its kind. Only poison uses these rows, so they
+ * share nothing with the clocks that made the plan (program/happens.h) and check them
+ * independently.
  *
- * Cost: O(streams) a step.
+ * Cost: O(streams) per step.
  * Source: vector clocks: Fidge 1988, Mattern 1989.
  */
 #include "engine/streams.h"
 
 typedef struct tn__known {
     const tn_instruction *instructions;
-    uint32_t width;        /* streams */
-    uint32_t at;           /* the step that the walk has come to */
-    uint32_t *row;         /* [width][width] steps of the second below this are over to the first */
-    uint32_t *given;       /* [signals][width] */
-    uint32_t *called;      /* [TN_OPCODE_COUNT][width] */
-    uint32_t *given_at;    /* [steps] which of `given` it gives; TN_NONE: none */
-    const uint32_t *giver; /* [steps] who gives the signal that it waits for; TN_NONE: nobody */
+    uint32_t width; /* streams */
+    uint32_t at;    /* current step of the walk */
+    /* [width][width] the first stream knows that the second has finished all steps below this */
+    uint32_t *row;
+    uint32_t *given;  /* [signals][width] */
+    uint32_t *called; /* [TN_OPCODE_COUNT][width] */
+    /* [steps] row of `given` that the step gives; TN_NONE: it gives no signal */
+    uint32_t *given_at;
+    /* [steps] the step that gives the signal that this one waits for; TN_NONE: it waits for no
+     * signal */
+    const uint32_t *giver;
     size_t given_count;
 } tn__known;
 
@@ -60,7 +65,8 @@ static void known_merge(uint32_t *into, const uint32_t *from, uint32_t width) {
         if (from[s] > into[s]) into[s] = from[s];
 }
 
-/* The step that the walk was at is behind it: its stream knows, and whom it told. */
+/* The walk leaves its step: the step's own stream knows that, and so do the streams that it
+ * signals. */
 static void known_leave(tn__known *known) {
     const tn_instruction *it = &known->instructions[known->at];
     uint32_t *row = known->row + (size_t)it->stream * known->width;

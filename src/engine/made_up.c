@@ -1,4 +1,4 @@
-/* made_up.c - runs on inputs that are made up. Cost: memory for all inputs and outputs. */
+/* made_up.c - runs a set-up on generated inputs. Cost: memory for all inputs and outputs. */
 #include "engine/made_up.h"
 
 static void made_up_fill(const tn_array *array, tn__random *random) {
@@ -7,7 +7,7 @@ static void made_up_fill(const tn_array *array, tn__random *random) {
         numbers[i] = (float)(tn__random_next(random) >> 40) / 8388608.0f - 1;
 }
 
-/* An array for each that is not static, zeroed. */
+/* Makes a zeroed array for each input or output that is not static. */
 static tn_status made_up_arrays(tn__made_up *it, const tn_graph *graph, bool inputs,
                                 tn_error *error) {
     const tn_block *block = tn_graph_block(graph, 0);

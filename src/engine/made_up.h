@@ -1,5 +1,5 @@
-/* made_up.h - an engine of a set-up with arrays for what goes in and comes out, for runs whose
- * results nobody reads: what operators take, how many zeros they make. */
+/* made_up.h - an engine of a set-up with its own input and output arrays, for runs whose results
+ * are not read: measuring the times of operators, counting their zeros. */
 #ifndef TN_ENGINE_MADE_UP_H
 #define TN_ENGINE_MADE_UP_H
 
@@ -15,8 +15,10 @@ typedef struct tn__made_up {
     tn__arena arena;
 } tn__made_up;
 
-/* Numbers that go in are between -1 and 1, indices 0. `it` is closed whatever comes of it.
- * Errors: E_UNKNOWN (a size that is not known), E_NO_MEMORY, those of tn_setup_open. */
+/* Input numbers are between -1 and 1, indices are 0. The caller closes `it` after success and after
+ * failure.
+ * Errors: E_UNKNOWN (a size is not known), E_NO_MEMORY, those of tn_setup_open.
+ */
 tn_status tn__made_up_open(tn__made_up *it, const tn_setup *setup, const tn_engine_options *options,
                            tn_error *error);
 /* One run. Errors: those of tn_engine_run. */

@@ -1,9 +1,9 @@
-/* measure_operands.c - memory and contents for one operator by itself.
+/* measure_operands.c - lays out and fills the memory of one operator that is measured alone.
  *
  * Inputs, outputs, packed forms and scratch lie one after the other, each aligned as in an arena.
- * Outputs that are inputs by definition, or that work in place, lie there. Contents: what the graph
- * knows; else numbers between 1/4 and 5/4 (roots and logarithms of them are numbers, and nothing
- * becomes as small as to be slow), indices and counts of 0.
+ * Outputs that are inputs by definition, or that work in place, share the memory of these inputs.
+ * Tensors get the values that the graph knows. Other tensors get numbers between 1/4 and 5/4, whose
+ * roots and logarithms are numbers and which never become slow denormals; indices and counts are 0.
  */
 #include "engine/measure.h"
 
@@ -13,7 +13,7 @@
 
 typedef struct operands_walk {
     const tn__sample *sample;
-    uint8_t *memory; /* NULL: only counted */
+    uint8_t *memory; /* NULL: only count bytes */
     uint64_t at;
     bool fill, bind;
 } operands_walk;
@@ -78,7 +78,7 @@ static void operands_output(operands_walk *walk, const tn_op *op, uint32_t index
     }
     uint64_t bytes = tn_graph_tensor(executor->graph, id)->bytes;
     uint8_t *here = operands_take(walk, bytes);
-    if (walk->fill) memset(here, 1, bytes); /* the pages are there before anything is measured */
+    if (walk->fill) memset(here, 1, bytes); /* touch the pages before anything is measured */
     if (walk->bind) executor->operands[id].data = here;
 }
 
@@ -113,8 +113,9 @@ void tn__sample_fill(const tn__sample *sample, uint8_t *memory) {
     operands_walk_all(&walk, NULL);
 }
 
-/* A byte of every line is written as it is: what a step finds near has mostly been written there,
- * and caches keep such lines otherwise than those that were read. */
+/* Writes one byte of every cache line back unchanged. Most operands that a step finds near have
+ * been written there, and caches keep written lines in another state than lines that were only
+ * read. */
 static void operands_touch(uint8_t *bytes, uint64_t size) {
     for (uint64_t i = 0; i < size; i += 64) {
         volatile uint8_t *line = &bytes[i];
@@ -128,7 +129,8 @@ static void operands_touch_if(const tn__sample *sample, uint32_t near, tn_tensor
                    tn_graph_tensor(sample->executor->graph, id)->bytes);
 }
 
-/* Operands that most of those alike find near, and scratch, which lies where others had theirs. */
+/* Warms the operands that most such operators find near, and scratch, which lies where earlier
+ * operators had theirs. */
 static void operands_warm(const tn__sample *sample, uint8_t *scratch) {
     const tn_op *op = tn_graph_op(sample->executor->graph, sample->op);
     operands_touch(scratch, sample->prepared->workspace);

@@ -1,28 +1,28 @@
-/* measure_reach.c - what a step finds in its caches.
+/* measure_reach.c - estimates which operands a step finds in its caches.
  *
- * Two steps are gone through, one after the other, with a clock of bytes that operators have
- * touched. An input is near when its memory was touched less than `reach` bytes ago. An output lies
- * in memory that was given up before: the most recently first, as planners that pack tightly do;
- * near when most of that was touched as late. What nobody gave up is far: it is from the step
- * before.
+ * Two steps are simulated, one after the other, with a clock that counts the bytes that operators
+ * have touched. An input is near if its memory was touched less than `reach` bytes ago. An output
+ * takes memory that was released before, most recently released first, as tightly packing planners
+ * do; it is near if most of that memory was touched less than `reach` bytes ago. Memory that was
+ * never released counts as far.
  * Cost: O(operands + bodies log bodies).
  */
 #include "engine/measure.h"
 
-typedef struct reach_piece { /* memory that was given up */
+typedef struct reach_piece { /* released memory */
     uint64_t bytes, touched;
 } reach_piece;
 
 typedef struct reach_state {
     const tn__measure_step *step;
-    tn_tensor_id *root;         /* [tensors] whose memory it is */
-    uint64_t *touched;          /* [roots] `passed` when it was touched last; 0: never */
-    uint64_t passed;            /* bytes */
+    tn_tensor_id *root;         /* [tensors] the tensor that owns its memory */
+    uint64_t *touched;          /* [roots] value of `passed` at the last touch; 0: never touched */
+    uint64_t passed;            /* bytes touched so far */
     tn__sort_item *begin, *end; /* [body_count] bodies by first and last step */
     uint32_t body_count, begin_at, end_at;
-    uint32_t *body;      /* [tensors] of their first life; TN_NONE */
+    uint32_t *body;      /* [tensors] body of the first live range; TN_NONE */
     bool *near;          /* [bodies] in this step */
-    reach_piece *pieces; /* the last was given up last */
+    reach_piece *pieces; /* in order of release */
     uint32_t piece_count;
     bool counts;
 } reach_state;
@@ -80,7 +80,7 @@ static tn_status reach_bodies(reach_state *s, const tn_context *context, tn_erro
     return TN_OK;
 }
 
-/* --- memory that is given up and taken again --- */
+/* --- memory that is released and taken again --- */
 
 static uint64_t reach_size(const reach_state *s, tn_body_id body) {
     return tn_problem_body(tn_occupancy_problem(s->step->occupancy), body)->size;
@@ -99,7 +99,7 @@ static void reach_take(reach_state *s, tn_body_id body) {
     s->near[body] = 2 * near > reach_size(s, body);
 }
 
-/* What ends before a step, then what begins there. */
+/* Releases bodies that end before the step, then takes those that begin at it. */
 static void reach_bodies_at(reach_state *s, uint32_t step) {
     uint64_t now = tn__sort_key(step);
     for (; s->end_at < s->body_count && s->end[s->end_at].key <= now; s->end_at++)

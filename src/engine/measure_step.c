@@ -1,18 +1,19 @@
-/* measure_step.c - what a step takes as a whole, beside what its operators take one by one.
+/* measure_step.c - measures a step as a whole and scales the costs of its operators to it.
  *
- * Caches, pages and clocks are not those of operators by themselves, whatever was touched before
- * them: so a few steps of the program are run, on contents that are made up, and all costs are
- * scaled by what the fastest of them takes, of what was predicted for it. Where the program does
- * more than compute (copies, messages, files), or has no room, costs stay as they are.
- * Cost: a step that warms up, and up to STEP_RUNS more.
+ * In a step, caches, pages and clock rates differ from those of operators that are measured alone,
+ * whatever is warmed before them. So a few steps of the program are run on generated data, and all
+ * costs are multiplied by the ratio of the fastest step to the predicted one. If the program does
+ * more than compute (copies, messages, files), or does not fit, costs stay as they are.
+ * Cost: one step to warm up, and up to STEP_RUNS more.
  */
 #include "engine/made_up.h"
 #include "engine/measure.h"
 #include "graph/element.h"
 
 #define STEP_RUNS 4u
-#define STEP_SHARE 0.25 /* of the seconds of measuring, after which no new step begins */
-#define STEP_SPREAD 0.1 /* of weights, about 0: deep networks neither die out nor overflow */
+#define STEP_SHARE 0.25 /* share of the measuring time after which no new step begins */
+/* spread of weights around 0: small enough that deep networks neither vanish nor overflow */
+#define STEP_SPREAD 0.1
 
 static bool step_computes(const tn_program *program) {
     const tn_instruction *list = tn_program_instructions(program);
@@ -29,7 +30,7 @@ static bool step_computes(const tn_program *program) {
     return true;
 }
 
-/* What the graph does not know: weights. */
+/* Fills the tensors that the graph does not know: weights. */
 static tn_status step_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
                            uint64_t size, tn_error *error) {
     const tn_tensor *tensor = tn_graph_tensor(graph, id);
@@ -47,7 +48,7 @@ static tn_status step_read(void *self, const tn_graph *graph, tn_tensor_id id, v
     return TN_OK;
 }
 
-/* The least seconds of a step; 0: it does not run on contents that are made up. */
+/* Duration of the fastest step in seconds; 0: the program does not run on generated data. */
 static double step_least(const tn__measure_whole *whole, tn_error *error) {
     tn_engine_options options = TN_ENGINE_OPTIONS_INIT;
     tn__made_up run;

@@ -1,4 +1,5 @@
-/* places.c - tables of who lives where, from the occupancy and a layout, or over a pool. */
+/* places.c - builds the tables of bodies and the live ranges in them, from the occupancy and a
+ * layout, or over a pool. */
 #include "engine/places.h"
 
 static const tn_graph *places_graph(const tn__places *places) {

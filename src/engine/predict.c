@@ -1,4 +1,4 @@
-/* predict.c - what a run of a set-up takes, before it runs. */
+/* predict.c - predicts the time of a run of a set-up before it runs. */
 #include <tenure/measure.h>
 
 #include "base/base.h"

@@ -1,17 +1,19 @@
-/* reshape.c - extents that are known only now.
+/* reshape.c - computes extents that are known only during the run.
  *
- * Where the plan has upper bounds, an operator's outputs get their extents from the same rule that
- * shaped the graph: a graph of this one operator is made, with the extents that its inputs have now
- * and their contents where they are small, and inferred. It lives in memory that was set aside, so
- * nothing is allocated. What even then depends on data stays a bound, and the kernel says it.
- * Cost: a few microseconds an operator, for operators with bounded outputs alone.
+ * If the plan has upper bounds for an operator's outputs, their extents come from the same rule
+ * that shaped the graph. A graph of this one operator is made, with the current extents of its
+ * inputs and, if they are small, their data; then its shapes are inferred. The graph lives in
+ * memory that was set aside, so nothing is allocated. Extents that depend on more data than that
+ * stay bounds, and the kernel reports them.
+ * Cost: a few microseconds per operator, only for operators with bounded outputs.
  */
 #include "engine/executor.h"
 
-#define RESHAPE_VALUES 1024u /* contents of more elements than this say nothing about shapes */
-#define RESHAPE_CONTENTS (TN__RESHAPE_SCRATCH / 8) /* of all inputs; they are copied, and folded */
+#define RESHAPE_VALUES 1024u /* inputs of more elements do not determine shapes */
+/* bytes for the data of all inputs, which is copied and folded */
+#define RESHAPE_CONTENTS (TN__RESHAPE_SCRATCH / 8)
 
-/* Memory is taken from the front and given back with the operator. */
+/* Memory is taken from the front and released all at once after the operator. */
 static void *reshape_resize(void *self, void *pointer, size_t old_size, size_t new_size,
                             size_t alignment) {
     tn__executor *executor = self;
@@ -43,7 +45,7 @@ static void *reshape_take(tn__executor *executor, size_t bytes) {
     return reshape_resize(executor, NULL, 0, bytes > 0 ? bytes : 1, 16);
 }
 
-/* The contents of an operand, if they are few numbers and `left` bytes have room for them. */
+/* The values of an operand, if they are few and fit into `left` bytes. */
 static tn_value reshape_value(tn__executor *executor, const tn_operand *operand, uint64_t *left) {
     tn_value value = {0};
     uint64_t count = tn__operand_count(operand);
@@ -77,7 +79,7 @@ static tn_status reshape_input(tn__executor *executor, tn_graph *graph, tn_tenso
     return tn_graph_add_tensor(graph, &spec, id, executor->error);
 }
 
-/* Attributes that name tensors name those of the small graph. */
+/* Rewrites attributes that name tensors to name those of the small graph. */
 static tn_status reshape_attrs(tn__executor *executor, tn_graph *graph, const tn_op *op,
                                tn_attr *attrs) {
     for (uint32_t i = 0; i < op->attr_count; i++) {
@@ -122,7 +124,7 @@ static tn_status reshape_build(tn__executor *executor, tn_graph *graph, const tn
     return tn_graph_add_op(graph, &spec, NULL, executor->error);
 }
 
-/* Takes the extents over where the rule found them, and checks that they are within the plan. */
+/* Takes over the extents that the rule found, and checks that they are within the plan. */
 static tn_status reshape_apply(tn__executor *executor, const tn_graph *graph, const tn_op *op,
                                const tn_tensor_id *outputs) {
     for (uint32_t k = 0; k < op->output_count; k++) {
@@ -154,7 +156,8 @@ tn_status tn__executor_reshape(tn__executor *executor, tn_op_id id) {
     context.allocator.resize = reshape_resize;
     context.allocator.self = executor;
     executor->scratch_used = 0;
-    for (uint32_t k = 0; k < op->output_count; k++) { /* from the bounds on, whatever came before */
+    /* start from the bounds, whatever an earlier run has left */
+    for (uint32_t k = 0; k < op->output_count; k++) {
         if (op->outputs[k] == TN_NONE) continue;
         const tn_tensor *tensor = tn_graph_tensor(executor->graph, op->outputs[k]);
         for (uint32_t d = 0; d < tensor->rank; d++)
@@ -165,7 +168,7 @@ tn_status tn__executor_reshape(tn__executor *executor, tn_op_id id) {
     tn_status status = outputs == NULL ? tn__no_memory(executor->error, "extents") : TN_OK;
     if (status == TN_OK) status = reshape_build(executor, graph, op, outputs);
     if (status == TN_OK) status = tn_graph_infer(graph, executor->error);
-    /* a size that nothing determines is the kernel's to say, below the bound */
+    /* the kernel reports an extent that remains unknown, below the bound */
     if (status == TN_OK || status == TN_E_UNKNOWN)
         status = reshape_apply(executor, graph, op, outputs);
     tn_graph_destroy(graph);

@@ -1,29 +1,29 @@
-/* scratch.c - kernels with less scratch, where scratch makes the peak.
+/* scratch.c - chooses kernels with less scratch memory if scratch determines the peak.
  *
- * The fastest kernels are chosen first, one operator at a time. Only when the program is there can
- * be seen which of them raise the peak: an operator may take as much scratch as its step has room
- * for below the peak of all other memory, and it costs nothing. So the ones that take more are
- * asked for ways that take less (tn_kernels_options.scratch); where even the least is above that
- * room, the peak that is left is the room for all, so that nobody works in smaller pieces than it
- * is of use for. What that gives is kept when the arena's live bytes and static memory together
- * are less than before; weights may have other forms.
+ * First the fastest kernel of each operator is chosen. Only the finished program shows which of
+ * them raise the peak: below the peak of all other memory, the scratch of an operator costs
+ * nothing. Operators that take more than this room are asked for kernels that take less
+ * (tn_kernels_options.scratch). If even the smallest kernels exceed the room, the peak that they
+ * reach becomes the limit for all operators, so that no operator works in smaller pieces than
+ * needed. The new kernels are kept if live bytes of the arena and static memory together become
+ * smaller; static memory counts because other kernels may want other forms of the weights.
  *
  * The choice depends on sizes alone, never on a clock: a model, a number of threads and an
  * instruction set give the same kernels, the same plan and the same bits every time.
- * Cost: an occupancy and its curve; then preparing what is asked for.
+ * Cost: an occupancy and its curve; then preparing the kernels that are asked for.
  */
 #include "engine/setup.h"
 
 #include <tenure/measure.h>
 #include <tenure/trace.h>
 
-#define SCRATCH_ALIGNMENT 64u /* what less than this is gained is none */
+#define SCRATCH_ALIGNMENT 64u /* a smaller gain does not count */
 
 typedef struct scratch_room {
     const tn_program *program;
-    uint64_t *others; /* [steps] bytes that live there beside scratch */
-    uint64_t *limits; /* [operators] of scratch */
-    uint64_t base;    /* the peak of others */
+    uint64_t *others; /* [steps] live bytes other than scratch */
+    uint64_t *limits; /* [operators] bytes of scratch */
+    uint64_t base;    /* the peak of `others` */
     tn__arena arena;
 } scratch_room;
 
@@ -52,7 +52,7 @@ static tn_status scratch_measure(scratch_room *room, const tn_setup *setup,
     return TN_OK;
 }
 
-/* The peak with these kernels, as the sum of what lives at each step. */
+/* The peak with these kernels, as the maximum over steps of live bytes and scratch. */
 static uint64_t scratch_peak(const scratch_room *room, const uint64_t *workspaces) {
     const tn_instruction *instructions = tn_program_instructions(room->program);
     uint64_t peak = room->base;
@@ -67,7 +67,8 @@ static uint64_t scratch_peak(const scratch_room *room, const uint64_t *workspace
     return peak;
 }
 
-/* What each operator may take below `peak`; one that runs several times, at its fullest step. */
+/* Room of each operator below `peak`: an operator that runs several times gets the smallest room.
+ */
 static void scratch_limit(scratch_room *room, size_t operators, uint64_t peak) {
     const tn_instruction *instructions = tn_program_instructions(room->program);
     for (size_t op = 0; op < operators; op++) room->limits[op] = UINT64_MAX;
@@ -94,7 +95,7 @@ static uint32_t scratch_count(const tn_kernels *kernels, uint32_t operators) {
     return count;
 }
 
-/* NULL: there is nothing to gain. */
+/* *found NULL: no better kernels. */
 static tn_status scratch_find(const tn_setup *setup, scratch_room *room, tn_kernels **found,
                               tn_error *error) {
     const tn_kernels *now = tn_setup_kernels(setup);
@@ -107,7 +108,8 @@ static tn_status scratch_find(const tn_setup *setup, scratch_room *room, tn_kern
     TN_TRY(scratch_kernels(setup, room, &least, error));
     uint64_t peak = scratch_peak(room, tn_kernels_workspaces(least));
     tn_status status = TN_OK;
-    if (peak > room->base && peak < before) { /* nobody needs less than what is reached */
+    /* a limit below the reached peak would not lower it */
+    if (peak > room->base && peak < before) {
         tn_kernels_destroy(least);
         scratch_limit(room, operators, peak);
         status = scratch_kernels(setup, room, &least, error);
@@ -139,7 +141,7 @@ static tn_status scratch_stage(tn_setup *setup, const tn_setup_options *options,
     }
     part->kernels = found;
     part->scratch = report;
-    /* what layouts that compared orders have left was for the others */
+    /* a layout that was made to compare orders belongs to the former kernels */
     for (int kind = PART_STATICS; kind < PART_COUNT; kind++) tn__setup_part_release(setup, kind);
     return TN_OK;
 }
@@ -156,7 +158,7 @@ tn_status tn__setup_scratch(tn_setup *setup, const tn_setup_options *options, tn
     return status;
 }
 
-/* --- what it costs --- */
+/* --- time lost by smaller kernels --- */
 
 #define SCRATCH_ROUNDS 3u
 

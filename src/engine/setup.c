@@ -1,21 +1,23 @@
-/* setup.c - the corridor: rewrite, kernels, order, what is computed again, scratch, fit, weights
- * that come and go, ranks, occupancy, layout.
+/* setup.c - runs the stages of a set-up: rewrite, kernels, order, recomputation, scratch, fit,
+ * weight streaming, ranks, occupancy, layout.
  *
- * What a stage has made is a part. Parts are counted: a set-up that goes on from another holds the
- * same ones, so a search keeps what it needs and drops the rest in any order. A later part reads
- * the earlier ones, and whoever holds it holds those, too; they are let go from the last.
+ * Each stage makes a part. Parts are reference-counted: a set-up that continues from another one
+ * shares its parts, so a search keeps the parts that it needs and drops the rest in any order.
+ * Later parts refer to earlier ones; a set-up holds references to both and releases them in reverse
+ * order.
  *
- * Scratch comes behind the program (scratch.c): only then can be seen where it makes the peak; also
- * behind what is computed again (setup_again.c), which lowers all else. A budget comes last
- * (setup_fit.c), to programs that are as small as they are for nothing.
- * Cost: that of the stages; going on from another O(1).
+ * The scratch stage (scratch.c) follows the program, because only the program shows where scratch
+ * determines the peak. It also follows recomputation (setup_again.c), which lowers all other
+ * memory. The budget stage (setup_fit.c) comes last: by then the program is as small as it becomes
+ * without extra time.
+ * Cost: that of the stages; continuing from another set-up is O(1).
  */
 #include "engine/setup.h"
 
 #include "engine/engine.h"
 #include "program/program.h"
 
-#define SETUP_ALIGNMENT 64u /* of static blocks, as in statics.c */
+#define SETUP_ALIGNMENT 64u /* alignment of static blocks, as in statics.c */
 
 /* --- parts --- */
 
@@ -98,7 +100,7 @@ static tn_status setup_kernels(tn_setup *setup, const tn_setup_options *options,
     return tn_kernels_create(tn_setup_graph(setup), &kernels, &part->kernels, error);
 }
 
-/* --- what memory is counted with --- */
+/* --- options for counting memory --- */
 
 tn_occupancy_options tn__setup_memory(const tn_setup *setup, const tn_setup_options *options) {
     tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
@@ -126,7 +128,7 @@ static tn_status setup_take_blocks(tn_setup *setup, tn__setup_statics *statics, 
     return statics->blocks != NULL ? TN_OK : tn__no_memory(error, "static memory");
 }
 
-/* As kernels want it, or as it is in the graph. */
+/* Blocks as the kernels want them, or as the graph has them. */
 static tn_status setup_find_statics(tn_setup *setup, const tn_program *program,
                                     tn__setup_statics *statics, tn_error *error) {
     const tn_kernels *kernels = tn_setup_kernels(setup);
@@ -148,7 +150,7 @@ static tn_status setup_find_statics(tn_setup *setup, const tn_program *program,
     return status;
 }
 
-/* Which blocks there are does not depend on the order of the program. */
+/* The set of blocks does not depend on the order of the program. */
 tn_status tn__setup_count_statics(tn_setup *setup, const tn_program *program, bool inside,
                                   tn_error *error) {
     tn__setup_part *part;
@@ -157,7 +159,7 @@ tn_status tn__setup_count_statics(tn_setup *setup, const tn_program *program, bo
     TN_TRY(setup_find_statics(setup, program, statics, error));
     statics->inside = inside;
     for (uint32_t i = 0; i < statics->count; i++) {
-        uint64_t bytes = TN_SIZE_UNKNOWN; /* one that is not known makes it all so */
+        uint64_t bytes = TN_SIZE_UNKNOWN; /* one unknown size makes the sum unknown */
         (void)tn__align_up(statics->blocks[i].bytes, SETUP_ALIGNMENT, &bytes);
         statics->bytes = tn__add_sat(statics->bytes, bytes);
     }
@@ -181,7 +183,8 @@ static tn_status setup_make_program(tn_setup *setup, const tn_program_options *o
     return tn_program_create(tn_setup_graph(setup), options, &part->program, error);
 }
 
-/* Static memory inside the arena counts when orders are compared: it is found by any program. */
+/* Static memory inside the arena counts when orders are compared: any program of the graph gives
+ * it. */
 static tn_status setup_order_statics(tn_setup *setup, const tn_setup_options *options,
                                      tn_error *error) {
     tn_program *any;
@@ -192,7 +195,8 @@ static tn_status setup_order_statics(tn_setup *setup, const tn_setup_options *op
     return status;
 }
 
-/* Where layouts decide among orders, the stages behind this one are done with it. */
+/* If layouts decide among orders, the winner's occupancy and layout are kept for the later stages.
+ */
 static tn_status setup_order(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
     tn_program_options program = TN_PROGRAM_OPTIONS_INIT;
     tn_plan_options plan = tn__setup_plan_options(setup, options);
@@ -233,7 +237,7 @@ tn_status tn__setup_occupy(tn_setup *setup, const tn_setup_options *options, tn_
     return tn_occupancy_create(tn_setup_program(setup), &memory, &part->occupancy, error);
 }
 
-/* Who lives when is another matter then, and so is the layout. */
+/* Dividing changes live ranges, so occupancy and layout are made anew. */
 tn_status tn__setup_divide(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
     tn__setup_part *part;
     if (options->divide == NULL) return TN_OK;
@@ -260,7 +264,7 @@ tn_status tn__setup_plan(tn_setup *setup, const tn_setup_options *options, tn_er
 static const struct {
     const char *name;
     tn_status (*run)(tn_setup *setup, const tn_setup_options *options, tn_error *error);
-    int part; /* the first that it makes */
+    int part; /* the first part that the stage makes */
 } setup_stages[TN_SETUP_STAGE_COUNT] = {
     [TN_SETUP_REWRITE] = {"rewrite", setup_rewrite, PART_REWRITTEN},
     [TN_SETUP_KERNELS] = {"kernels", setup_kernels, PART_KERNELS},
@@ -284,7 +288,7 @@ static tn_status setup_run(tn_setup *setup, tn_setup_stage stage, const tn_setup
     return TN_OK;
 }
 
-/* An empty one, with the parts of the base that come before `end`; NULL: none. */
+/* An empty set-up with those parts of `base` that come before `end`; base NULL: no parts. */
 static tn_status setup_begin(const tn_graph *graph, const tn_setup *base, int end,
                              const tn_context *given, tn_setup **setup, tn_error *error) {
     tn_context context = base != NULL ? base->context : tn__context(given);
@@ -307,7 +311,7 @@ tn_status tn__setup_share(const tn_setup *base, int end, tn_setup **setup, tn_er
     return setup_begin(base->given, base, end, NULL, setup, error);
 }
 
-/* What comes before `stage` is the base's; without one there is nothing yet. */
+/* The parts before `stage` are those of `base`; without a base, all stages run. */
 static tn_status setup_make(const tn_graph *graph, const tn_setup *base, tn_setup_stage stage,
                             const tn_setup_options *given, tn_setup **setup, tn_error *error) {
     tn_setup_options options = TN_SETUP_OPTIONS_INIT;

@@ -1,7 +1,8 @@
-/* setup_again.c - the stage RECOMPUTE: a share of work that may be done twice, for less memory.
+/* setup_again.c - runs the stage RECOMPUTE: spends a work budget on recomputing tensors, for less
+ * memory.
  *
- * Tensors, operators and kernels stay as they are; the program alone is another one. Static memory
- * is not in it yet, as it is there all the time.
+ * Tensors, operators and kernels stay as they are; only the program changes. Static memory is not
+ * counted yet, because it is there all the time.
  * Cost: that of tn_program_recompute.
  */
 #include "engine/setup.h"
@@ -37,7 +38,7 @@ tn_status tn__setup_recompute(tn_setup *setup, const tn_setup_options *options, 
     }
     part->program = made;
     part->report = report;
-    /* static memory was found by the program before */
+    /* static memory was found for the former program */
     for (int kind = PART_STATICS; kind < PART_COUNT; kind++) tn__setup_part_release(setup, kind);
     return TN_OK;
 }

@@ -1,9 +1,9 @@
-/* setup_read.c - what a set-up has made, and an engine of it. */
+/* setup_read.c - reads the parts of a set-up, and makes an engine of it. */
 #include "engine/setup.h"
 
 #include "engine/engine.h"
 
-/* --- what was made --- */
+/* --- parts --- */
 
 const tn_graph *tn_setup_given(const tn_setup *setup) { return setup->given; }
 
@@ -110,7 +110,7 @@ tn_status tn_setup_open(const tn_setup *setup, const tn_device_options *device,
     tn__options(&where, sizeof where, device);
     tn__options(&how, sizeof how, options);
     TN_TRY(setup_check(setup, &how, where.capacity, error));
-    if (where.capacity == 0) /* one byte more would be a broken promise */
+    if (where.capacity == 0) /* one byte more would break the promise of the budget */
         where.capacity = how.pool != NULL ? how.pool_capacity : tn_setup_need(setup).total;
     if (where.context == NULL) where.context = &setup->context;
     if (how.context == NULL) how.context = &setup->context;

@@ -1,11 +1,12 @@
-/* setup_stream_parts.c - operators whose weights alone are too large for the budget, in parts.
+/* setup_stream_parts.c - splits operators whose weights alone are too large for the budget.
  *
- * Below the operator that needs most no streaming of whole weights goes: a table of words, the last
- * projection of a language model. Cut along the axis of their result that their weights run
- * through, each part reads a slice of them; slices are forms like any other, kept in a file. Parts
- * are so small that two slices fit beside what lives there, so that one can be read while the other
- * is used. Where the plan of that is still beyond the budget, more operators are cut into more.
- * Cost: that of some set-ups.
+ * Streaming whole weights needs at least the memory of the operator with the largest weights: an
+ * embedding table, or the last projection of a language model. If such an operator is split along
+ * the axis of its result that its weights depend on, each part reads a slice of the weights. Slices
+ * are forms like any other, kept in a file. Parts are made so small that two slices fit into the
+ * room that the other live tensors leave, so that one is read while the other is used. If the
+ * resulting plan still exceeds the budget, more operators are split into more parts.
+ * Cost: that of a few set-ups.
  */
 #include "engine/setup.h"
 #include "graph/split.h"
@@ -14,16 +15,17 @@
 
 #define PARTS_ROUNDS 6u
 #define PARTS_MOST 64u
-#define PARTS_STALL 20u /* of the time: less waiting is not worth looking for more */
-#define PARTS_SMALL 4u  /* of the budget: weights above that are large */
-#define PARTS_SHARE 16u /* of the limit: fewer weights are not why it does not fit */
+#define PARTS_STALL 20u /* improve a plan only if it stalls for more than 1/20 of its time */
+#define PARTS_SMALL 4u  /* for the improvement, weights above 1/4 of the budget are large */
+/* smaller weights than 1/16 of the limit are not the reason that a plan does not fit */
+#define PARTS_SHARE 16u
 
 typedef struct parts_state {
     const tn_setup *whole;
     const tn_graph *graph;
     tn__arena arena;
-    uint64_t *live;    /* [steps] bytes of all but static memory */
-    uint64_t *weights; /* [operators] bytes of what it reads of that */
+    uint64_t *live;    /* [steps] live bytes without static memory */
+    uint64_t *weights; /* [operators] bytes of the static memory that it reads */
     tn_split_region *regions;
     uint32_t count;
 } parts_state;
@@ -41,7 +43,7 @@ static tn_status parts_live(parts_state *state, tn_error *error) {
     return TN_OK;
 }
 
-/* As it is in the graph: forms are about as large. */
+/* Bytes as in the graph: packed forms are about as large. */
 static tn_status parts_weights(parts_state *state, tn_error *error) {
     uint32_t ops = tn_graph_op_count(state->graph);
     state->weights = tn__arena_array(&state->arena, ops, sizeof *state->weights);
@@ -60,7 +62,7 @@ static tn_status parts_weights(parts_state *state, tn_error *error) {
     return TN_OK;
 }
 
-/* The input of an operator that is most of its weights. */
+/* The input of an operator that holds most of its weights. */
 static uint32_t parts_largest(const parts_state *state, const tn_op *op) {
     uint32_t largest = TN_NONE;
     uint64_t most = 0;
@@ -74,7 +76,7 @@ static uint32_t parts_largest(const parts_state *state, const tn_op *op) {
     return largest;
 }
 
-/* The last axis of the result that cuts them; false: there is none. */
+/* The last axis of the result that splits the weights too; false: no axis does. */
 static bool parts_axis(const parts_state *state, tn_op_id id, uint32_t *axis) {
     const tn_op *op = tn_graph_op(state->graph, id);
     uint32_t input = parts_largest(state, op);
@@ -110,8 +112,8 @@ static void parts_cut(parts_state *state, tn_op_id id, uint64_t room) {
     state->regions[state->count++] = region;
 }
 
-/* Operators that, with all that lives beside them, take more than the limit; where that alone is
- * more, or nearly all, slices of weights do not help. */
+/* Chooses the operators whose weights exceed the room that other live tensors leave below the
+ * limit. If these leave no room, slices of weights do not help; small weights are left whole. */
 static void parts_choose(parts_state *state, uint64_t limit) {
     const tn_program *program = tn_setup_program(state->whole);
     const tn_instruction *list = tn_program_instructions(program);
@@ -157,15 +159,15 @@ static tn_status parts_search(parts_state *state, const tn_graph *graph,
     for (uint32_t round = 0; round < PARTS_ROUNDS && status == TN_E_EXHAUSTED; round++) {
         parts_choose(state, limit);
         limit -= limit / 4;
-        if (state->count == before && state->count == 0) continue; /* tried so already */
+        if (state->count == before && state->count == 0) continue; /* the same attempt as before */
         before = state->count;
         status = parts_try(state, graph, options, setup, error);
     }
     return status;
 }
 
-/* Where a run waits for files, large weights that come in slices leave more room for what stays:
- * the better of the two by what is predicted. Whatever goes wrong with it, there is the first. */
+/* If a run stalls for files, splitting large weights may leave more room for resident ones: keep
+ * the plan with the shorter predicted time. Any failure here keeps the first plan. */
 static void parts_improve(parts_state *state, const tn_graph *graph,
                           const tn_setup_options *options, tn_setup **setup) {
     const tn_stream_result *streamed = tn_setup_streamed(*setup), *other;

@@ -1,17 +1,17 @@
-/* spans.c - what begins and ends to hold bytes as the run goes from step to step.
+/* spans.c - begins and ends the spans of bytes that bodies hold, from step to step of a run.
  *
- * A span is held during [first, last): a piece of a body's time and bytes, or with a pool the body
- * from its first step to its last. Whatever way control flow takes, at step s just those spans are
- * held that cover s. Two things hang on that:
+ * A span is held during [first, last). It is a piece of a body, or with a pool the body from its
+ * first step to its last. Whatever path control flow takes, exactly the spans that cover step s are
+ * held at step s. Pools and poison use spans:
  *
  *   pool     a span that begins is allocated, one that ends is freed
- *   poison   bytes that nobody holds are NaNs, everywhere in the arena. A span that begins must
- *            find them so, or somebody wrote where nothing of his was; one that ends makes them so.
- *            Where a body shrinks to a part of itself, that part is kept.
+ *   poison   bytes that no span holds are NaNs, everywhere in the arena. A span that begins must
+ *            find NaNs, or something wrote outside its own bytes; a span that ends writes NaNs.
+ *            If a body shrinks to a part of itself, that part is kept.
  *
- * What is being copied when its span ends keeps its bytes until the copy has ended. Whoever takes
- * them before that is known to have waited; poison looks whether the program says so. In a pool,
- * which knows of no streams, giving back waits for the copy.
+ * If a copy is still running when its span ends, the bytes stay held until the copy has ended. A
+ * span that takes these bytes earlier must have waited for the copy; poison checks that the program
+ * contains that wait. A pool knows no streams, so freeing a block waits for the copy.
  *
  * Cost: O(spans) a run, and O(spans) for each jump; poison: O(bytes that begin and end).
  */
@@ -19,8 +19,8 @@
 
 #include <stdio.h>
 
-#define SPANS_POISON 0xffu /* of all bytes: a NaN of every width, -1 */
-#define SPANS_AROUND 64u   /* bytes on either side: loops that overrun do so by a vector */
+#define SPANS_POISON 0xffu /* value of all free bytes: a NaN of every width, -1 */
+#define SPANS_AROUND 64u   /* checked bytes on either side: loops that overrun do so by a vector */
 
 enum { SPANS_NOBODY, SPANS_HELD, SPANS_PASSED_ON, SPANS_COPIED };
 
@@ -61,12 +61,12 @@ static void spans_fill(tn__spans *spans, bool pieces) {
     }
 }
 
-/* Lists of spans by a step of theirs: a counting sort. */
+/* Sorts spans into lists by their first or last step: a counting sort. */
 static void spans_index(tn__spans *spans, bool by_end, uint32_t *at, uint32_t *list) {
     for (uint32_t i = 0; i < spans->count; i++)
         at[(by_end ? spans->spans[i].last : spans->spans[i].first) + 1]++;
     for (uint32_t s = 0; s <= spans->steps; s++) at[s + 1] += at[s];
-    for (uint32_t i = spans->count; i-- > 0;) /* backwards, filled from behind: order is kept */
+    for (uint32_t i = spans->count; i-- > 0;) /* backwards from the end, which keeps the order */
         list[--at[(by_end ? spans->spans[i].last : spans->spans[i].first) + 1]] = i;
     for (uint32_t s = 0; s <= spans->steps; s++) at[s] = at[s + 1];
     at[spans->steps + 1] = spans->count;
@@ -135,7 +135,7 @@ static const uint8_t *spans_data(const tn__spans *spans, const tn__span *span) {
     return spans->places->arena + spans->places->offset[span->body] + span->lo;
 }
 
-/* A span that ended gives its bytes back. */
+/* Frees the bytes of a span that has ended. */
 static void spans_release(tn__spans *spans, const tn__span *span, uint8_t state, uint32_t step) {
     uint64_t base = spans->places->offset[span->body];
     for (uint64_t at = base + span->lo; at < base + span->hi && spans->owned != NULL; at++) {
@@ -146,7 +146,7 @@ static void spans_release(tn__spans *spans, const tn__span *span, uint8_t state,
     spans_tell(spans, step, span->body, true);
 }
 
-/* Those of the late whose copies are over by now. */
+/* Releases late spans if their copies are known to be over at this step. */
 static void spans_look(tn__spans *spans, uint32_t step) {
     for (uint32_t i = 0; i < spans->late_count;) {
         const tn__span *span = &spans->spans[spans->late[i]];
@@ -160,8 +160,8 @@ static void spans_look(tn__spans *spans, uint32_t step) {
     }
 }
 
-/* A span takes bytes that a copy held when it was last looked at; not those that its own body
- * passes on to it, which may well be read. */
+/* A span takes bytes that a copy held at the last check. Bytes that its own body passes on may
+ * still be read, so they are allowed. */
 static tn_status spans_take_late(tn__spans *spans, const tn__span *span, uint32_t step,
                                  tn_error *error) {
     if (spans->late_count == 0 || spans->owned == NULL) return TN_OK;
@@ -215,7 +215,7 @@ static tn_status spans_end(tn__spans *spans, tn__span *span, uint32_t step, tn_e
     return TN_OK;
 }
 
-/* Bytes that a body keeps although the span ends: those of one that begins now. */
+/* Keeps the bytes of a body when one span of it ends and the next one begins. */
 static void spans_pass_on(tn__spans *spans, const tn__span *ends, const tn__span *begins) {
     if (spans->owned == NULL || ends->body != begins->body) return;
     uint64_t base = spans->places->offset[ends->body];
@@ -226,7 +226,7 @@ static void spans_pass_on(tn__spans *spans, const tn__span *ends, const tn__span
 
 /* --- from step to step --- */
 
-/* Straight on: what ends and begins stands in the lists. */
+/* To the next step: the lists hold the spans that begin and end. */
 static tn_status spans_next(tn__spans *spans, uint32_t to, tn_error *error) {
     uint32_t first = spans->begin_at[to], last = spans->begin_at[to + 1];
     for (uint32_t e = spans->end_at[to]; e < spans->end_at[to + 1]; e++)
@@ -242,7 +242,7 @@ static tn_status spans_next(tn__spans *spans, uint32_t to, tn_error *error) {
     return TN_OK;
 }
 
-/* Anywhere else: just those that cover the step are held. */
+/* To any other step: hold exactly the spans that cover it. */
 static tn_status spans_jump(tn__spans *spans, uint32_t to, tn_error *error) {
     for (uint32_t e = 0; e < spans->count && spans->owned != NULL; e++) {
         const tn__span *ends = &spans->spans[e];
@@ -281,7 +281,7 @@ tn_status tn__spans_move(tn__spans *spans, uint32_t from, uint32_t to, tn_error 
 }
 
 void tn__spans_finish(tn__spans *spans) {
-    uint32_t last = spans->steps - 1; /* spans: there are steps */
+    uint32_t last = spans->steps - 1; /* spans exist, so steps do */
     spans_look(spans, last);
     for (uint32_t i = 0; i < spans->count; i++) {
         tn__span *span = &spans->spans[i];

@@ -1,15 +1,17 @@
-/* statics.c - weights, constants, folded tensors: which are needed, and where they will be.
+/* statics.c - finds the weights, constants and folded tensors that a program needs, and gives them
+ * places.
  *
- * What is read of static tensors is kept in one block. A kernel that wants weights in a
- * form of its own gets that form there instead, and the plain one is only staged on the host while
- * it is packed. Folded tensors are computed at set-up, in an order found from what is needed; what
- * only they read is staged as well, and released after its last reader.
+ * Static tensors that operators read are kept in one block. If a kernel wants weights in its own
+ * form, the block holds that form instead, and the plain weights are only staged on the host while
+ * they are packed. Folded tensors are computed at set-up, in an order that follows from their
+ * readers; tensors that only folded operators read are staged as well, and released after their
+ * last reader.
  *
  *     weight ──▶ Mul ──▶ folded weight ──▶ pack ──▶ [ static memory ]
  *      staged            staged                      kept
  *
- * Views of static tensors (a Constant and its attribute, Reshape, the branch that If takes) are no
- * copies: a tensor is a base and a distance.
+ * Views of static tensors (a Constant and its attribute, Reshape, the branch that If takes) are not
+ * copied: a tensor is a base and a distance from its start.
  * Cost: O(operands), and reading and computing.
  */
 #include "engine/statics.h"
@@ -20,9 +22,9 @@ static const tn_tensor *statics_tensor(const tn__statics *statics, tn_tensor_id 
     return tn_graph_tensor(statics->graph, id);
 }
 
-/* --- who views whom --- */
+/* --- views --- */
 
-/* The tensor that `id` shows a part of, or `id`. */
+/* The tensor that `id` is a view of, or `id`. */
 static tn_tensor_id statics_source(const tn__statics *statics, tn_tensor_id id, uint64_t *delta) {
     const tn_graph *graph = statics->graph;
     const tn_tensor *tensor = tn_graph_tensor(graph, id);
@@ -63,9 +65,9 @@ bool tn__statics_is_leaf(const tn__statics *statics, tn_tensor_id base) {
     return tensor->producer == TN_NONE || tensor->value != NULL;
 }
 
-/* --- what is needed --- */
+/* --- tensors that are needed --- */
 
-typedef struct statics_item { /* an operator whose inputs are being looked at */
+typedef struct statics_item { /* an operator whose inputs are being visited */
     tn_op_id op;
     uint32_t next;
 } statics_item;
@@ -91,7 +93,7 @@ static tn_status statics_push(tn__statics *statics, statics_walk *walk, tn_tenso
     return TN_OK;
 }
 
-/* Puts the producers of `id` into the order, each behind what it reads. */
+/* Appends the producers of `id` to the order, each after the producers of its inputs. */
 static tn_status statics_visit(tn__statics *statics, statics_walk *walk, tn_tensor_id id,
                                tn_error *error) {
     TN_TRY(statics_push(statics, walk, id, error));
@@ -132,7 +134,7 @@ static tn_status statics_need_all(tn__statics *statics, statics_walk *walk, cons
     return TN_OK;
 }
 
-/* Who runs again by another type takes its inputs as they are. */
+/* An operator that runs again by another type reads its inputs unpacked. */
 static tn_status statics_need_again(tn__statics *statics, statics_walk *walk, tn_op_id id,
                                     tn_error *error) {
     tn_op_form form = tn_op_form_of(statics->graph, id, true);
@@ -178,8 +180,8 @@ tn_status tn__statics_take(tn__statics *statics, uint64_t bytes, uint64_t *offse
     return TN_OK;
 }
 
-/* The same form of the same tensor, made for an operator before; *found NULL: there is none yet,
- * and this is the first. Operators that run are filled in this order. */
+/* Looks for the same form of the same tensor, made for an earlier operator. *found NULL: there is
+ * none, and this becomes the first. Operators that run are filled in this order. */
 static tn_status statics_share(tn__statics *statics, tn_op_id id, uint32_t input, uint64_t *offset,
                                const uint64_t **found, tn_error *error) {
     const tn__prepared *prepared = statics->kernels->of[id];
@@ -196,7 +198,8 @@ static tn_status statics_share(tn__statics *statics, tn_op_id id, uint32_t input
     return TN_OK;
 }
 
-/* `runs`: it is filled in the order of those that run, so it may share forms with them. */
+/* `runs`: the form is filled in the order of the operators that run, so it may be shared with them.
+ */
 static tn_status statics_place_packed(tn__statics *statics, tn_op_id id, bool runs,
                                       tn_error *error) {
     const tn_op *op = tn_graph_op(statics->graph, id);

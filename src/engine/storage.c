@@ -1,5 +1,6 @@
-/* storage.c - how fast the files of weights are: what a run would read of one, timed.
- * Cost: reading at most two stretches, past the system's cache. */
+/* storage.c - measures how fast weights can be read from their files.
+ * Cost: reading at most two stretches, past the system's cache.
+ */
 #include <tenure/engine.h>
 
 #include <math.h>
@@ -11,8 +12,8 @@
 #define STORAGE_PIECE ((uint64_t)16 << 20)
 #define STORAGE_STRETCH ((uint64_t)128 << 20)
 
-/* [from, to), piece after piece, as a run reads weights that follow each other. *seconds is lowered
- * to what that takes. */
+/* Reads [from, to) piece by piece, as a run reads weights that follow each other. *seconds is
+ * lowered to the duration. */
 static tn_status storage_stretch(const tn__ranges *file, uint64_t from, uint64_t to, uint8_t *bytes,
                                  double *seconds, tn_error *error) {
     tn__ranges_forget(file, from, to - from);
@@ -26,21 +27,21 @@ static tn_status storage_stretch(const tn__ranges *file, uint64_t from, uint64_t
     return TN_OK;
 }
 
-/* The faster of two stretches, from both halves of the file, as operators are measured: what else
- * the machine does is not the disk's. */
+/* Takes the faster of two stretches, one in each half of the file, because other work on the
+ * machine can only slow a reading down. Operators are measured in the same way. */
 static tn_status storage_sample(const tn__ranges *file, uint8_t *bytes, double *bytes_per_s,
                                 tn_error *error) {
     uint64_t half = file->size / 2, size = file->size - half;
     double seconds = INFINITY;
     if (size > STORAGE_STRETCH) size = STORAGE_STRETCH;
-    memset(bytes, 0, STORAGE_PIECE); /* memory is not to be waited for */
+    memset(bytes, 0, STORAGE_PIECE); /* touch the pages before the clock starts */
     if (size <= half) TN_TRY(storage_stretch(file, 0, size, bytes, &seconds, error));
     TN_TRY(storage_stretch(file, half, half + size, bytes, &seconds, error));
     *bytes_per_s = (double)size / (seconds > 1e-9 ? seconds : 1e-9);
     return TN_OK;
 }
 
-/* A file of zeros in a folder: on the disk, so that it can be forgotten. */
+/* Writes a file of zeros in a folder, to disk, so that the system's cache can drop it. */
 static tn_status storage_write(const char *folder, uint8_t *bytes, tn__ranges *file,
                                tn_error *error) {
     TN_TRY(tn__ranges_temporary(folder, STORAGE_STRETCH, file, error));

@@ -1,19 +1,19 @@
-/* store.c - files behind what a run fetches: which range of which file is whose.
+/* store.c - finds or makes the file range of each tensor that a run fetches.
  *
- * A tensor that is fetched has one form, as its readers want it, so that one range is all of it.
- * What has to be made is written through a mapping of a file that has its room already: a full disk
- * is told when that is taken.
- * Cost: O(tensors + operands); what is made costs what filling static memory does.
+ * A fetched tensor has one form, which all its readers want, so one range is all of it. Forms that
+ * have to be made are written through a mapping of a file whose full size is reserved first: a full
+ * disk is reported at that moment.
+ * Cost: O(tensors + operands); making forms costs as much as filling static memory.
  */
 #include "engine/store.h"
 
 #include <errno.h>
 #include <sys/mman.h>
 
-#define STORE_ALIGNMENT 4096u /* of what is made: a page */
-#define STORE_FORMED 0u       /* the file of that */
+#define STORE_ALIGNMENT 4096u /* alignment of forms that are made: a page */
+#define STORE_FORMED 0u       /* index of their file */
 
-/* --- which tensors --- */
+/* --- fetched tensors --- */
 
 static tn_status store_list(tn__store *store, const tn_program *program, tn__arena *arena,
                             tn_error *error) {
@@ -40,7 +40,7 @@ static const char *store_name(const tn__store *store, const tn__stored *stored) 
     return tn_graph_tensor(store->graph, stored->tensor)->name;
 }
 
-/* --- where each is --- */
+/* --- places in files --- */
 
 static tn_status store_open(tn__store *store, const char *path, uint32_t *index, tn_error *error) {
     for (uint32_t f = STORE_FORMED + 1; f < store->file_count; f++)
@@ -65,7 +65,8 @@ static tn_status store_where(const tn__store *store, tn_tensor_id tensor, tn_fil
     return TN_OK;
 }
 
-/* A block of static memory that is fetched: in a file as it is, or to be made. */
+/* Places a fetched block of static memory: in its own file if that holds it unchanged, else in the
+ * file of forms that are made. */
 static tn_status store_place(tn__store *store, tn__statics *statics, const tn__static_place *place,
                              tn_error *error) {
     tn__stored *stored = &store->list[store->of[place->tensor]];
@@ -81,7 +82,8 @@ static tn_status store_place(tn__store *store, tn__statics *statics, const tn__s
         TN_TRY(store_where(store, place->tensor, &range, &found, error));
     if (found) {
         stored->offset = range.offset;
-        statics->tensors[place->tensor].kept = false; /* read for who folds it, else not at all */
+        /* staged if a folded operator reads it, else not read at all */
+        statics->tensors[place->tensor].kept = false;
         *place->offset = TN_SIZE_UNKNOWN;
         return store_open(store, range.path, &stored->file, error);
     }
@@ -93,7 +95,7 @@ static tn_status store_place(tn__store *store, tn__statics *statics, const tn__s
     return TN_OK;
 }
 
-/* What stays closes the ranks. */
+/* Places the blocks that stay one after the other. */
 static tn_status store_places(tn__store *store, tn__statics *statics, tn_error *error) {
     tn__static_cursor at = {0};
     tn__static_place place;
@@ -148,9 +150,9 @@ static tn_status store_slots(tn__store *store, const tn__statics *statics, tn__a
     return TN_OK;
 }
 
-/* --- what has to be made --- */
+/* --- forms that have to be made --- */
 
-/* It stays in the file, and in the system's memory until it is written. */
+/* The data stays in the file, and in the system's memory until it is written. */
 static void store_leave(uint8_t *at, uint64_t bytes) {
     uintptr_t first = (uintptr_t)at & ~(uintptr_t)(STORE_ALIGNMENT - 1);
     (void)madvise((void *)first, (size_t)(bytes + ((uintptr_t)at - first)), MADV_DONTNEED);
@@ -239,7 +241,7 @@ tn_status tn__store_read(void *self, const tn_graph *graph, tn_tensor_id tensor,
     return store->options->read(store->options->self, graph, tensor, bytes, size, error);
 }
 
-/* Pages that are still to be written cannot be forgotten. */
+/* The system's cache cannot drop pages that are still to be written. */
 tn_status tn__store_filled(tn__store *store, tn__statics *statics, tn_error *error) {
     statics->store = NULL;
     if (store->map == NULL) return TN_OK;

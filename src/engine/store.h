@@ -1,9 +1,10 @@
-/* store.h - what is static and does not stay: in a file, from where a run fetches it (FETCH).
+/* store.h - static tensors that are not resident: they lie in a file, from which a run fetches them
+ * (FETCH).
  *
- * What the model's files hold just as the kernels read it is read from there. Everything else (what
- * is packed, folded, widened, made up) is made once, when the engine is set up, and kept in a file
- * without a name. So a run does the same either way: one read of one range, to its place in the
- * arena, on a stream of its own.
+ * If the model's file holds a tensor exactly as the kernels read it, it is read from there. All
+ * other tensors (packed, folded, widened, generated) are made once, when the engine is set up, and
+ * kept in a file without a name. So a run works the same way in both cases: it reads one range to
+ * its place in the arena, on a separate stream.
  */
 #ifndef TN_ENGINE_STORE_H
 #define TN_ENGINE_STORE_H
@@ -16,10 +17,11 @@
 
 typedef struct tn__stored { /* a tensor, in the form that its readers want */
     tn_tensor_id tensor;
-    tn_op_id op; /* that it is packed for; TN_NONE: as it is */
+    tn_op_id op; /* the operator that it is packed for; TN_NONE: not packed */
     uint64_t bytes, offset;
     uint32_t file;
-    uint32_t first, count; /* of `slots`: where kernels look for a packed form */
+    /* range in `slots`: the addresses at which kernels look for a packed form */
+    uint32_t first, count;
 } tn__stored;
 
 typedef struct tn__store {
@@ -28,27 +30,30 @@ typedef struct tn__store {
     const tn_engine_options *options;
     tn__stored *list; /* [count]; 0: the program fetches nothing */
     uint32_t count;
-    uint32_t tensors;  /* of the graph; a program may have more of its own */
-    uint32_t *of;      /* [tensors] index into `list`; TN_NONE: it stays */
-    void ***slots;     /* by tensor */
-    tn__ranges *files; /* [file_count] that are open; the first: what was made here */
+    uint32_t tensors;  /* number of tensors of the graph; a program may have more of its own */
+    uint32_t *of;      /* [tensors] index into `list`; TN_NONE: it is resident */
+    void ***slots;     /* slots of all tensors */
+    tn__ranges *files; /* [file_count] open files; the first holds the forms that were made here */
     size_t file_count, file_room;
-    uint64_t formed; /* bytes of the first */
-    uint8_t *map;    /* of the first, while it is filled */
+    uint64_t formed; /* bytes of the first file */
+    uint8_t *map;    /* mapping of the first file while it is filled */
 } tn__store;
 
-/* Finds what the program fetches, where it is, and makes room for what is not anywhere: the
- * statics' places of it are then in that file. The options outlive the store.
- * Errors: E_UNSUPPORTED (kernels want a tensor in several forms, a pool), E_IO, E_NO_MEMORY. */
+/* Finds the tensors that the program fetches and their places, and makes room for those that are in
+ * no file: their places in `statics` are then places in the file of forms. The options must outlive
+ * the store.
+ * Errors: E_UNSUPPORTED (kernels want a tensor in several forms, a pool), E_IO, E_NO_MEMORY.
+ */
 tn_status tn__store_make(tn__store *store, const tn_program *program, tn__statics *statics,
                          const tn_engine_options *options, tn__arena *arena, tn_error *error);
-void tn__store_release(tn__store *store); /* zeros are fine */
-/* Whether lives have the bytes that are fetched into them. Errors: E_INVALID. */
+void tn__store_release(tn__store *store); /* accepts zeros */
+/* Checks that live ranges have the sizes of the data that is fetched into them. Errors: E_INVALID.
+ */
 tn_status tn__store_check(const tn__store *store, const tn__places *places, tn_error *error);
-/* tn_engine_options.read for the filling: by direct reads where a file has the bytes. */
+/* tn_engine_options.read for the filling: by direct reads if a file has the bytes. */
 tn_status tn__store_read(void *store, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
                          uint64_t size, tn_error *error);
-/* What was to be made is there. */
+/* All forms have been made. */
 tn_status tn__store_filled(tn__store *store, tn__statics *statics, tn_error *error);
 
 static inline const tn__stored *tn__store_find(const tn__store *store, tn_tensor_id tensor) {
@@ -56,9 +61,9 @@ static inline const tn__stored *tn__store_find(const tn__store *store, tn_tensor
     uint32_t at = known ? store->of[tensor] : TN_NONE;
     return at == TN_NONE ? NULL : &store->list[at];
 }
-/* Its packed form will be there, for all kernels that read it. */
+/* Announces the place of its packed form to all kernels that read it. */
 void tn__store_bind(const tn__store *store, const tn__stored *stored, uint8_t *place);
-/* Reads all of it, in any thread, no faster than the options say. */
+/* Reads all of the tensor, in any thread, no faster than the options allow. */
 tn_status tn__store_fetch(const tn__store *store, const tn__stored *stored, uint8_t *place,
                           tn_error *error);
 

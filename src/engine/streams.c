@@ -1,14 +1,16 @@
-/* streams.c - streams of the device for what needs no kernel, and the waiting of the walk for them.
+/* streams.c - runs instructions without a kernel on streams of the device, and makes the walk wait
+ * for them.
  *
- * Each such instruction is an item with a fence, which is recorded behind it. A signal is then the
- * fence of who gives it; what the walk itself gives is over when the walk goes on, so that nobody
- * has to wait for it. All is taken when the engine is set up, room in the queues with it: a run
- * allocates nothing.
+ * Each such instruction is an item with a fence, which is recorded after it. A signal is the fence
+ * of the item that gives it. A signal that the walk itself gives needs no wait: it is given before
+ * the walk goes on. The set-up takes all memory, including room in the queues, so a run allocates
+ * nothing.
  *
- * What is swapped out may lie on another device. Its copies are then work of our own streams, each
- * with a stream there that does things where it is called: order, fences and failures stay ours.
+ * Swapped-out tensors may lie on another device. Copies to it run on our own streams, each paired
+ * with a stream of that device that works in the calling thread, so order, fences and failures stay
+ * the same.
  *
- * Cost: O(1) a step, and for what is being copied O(copies that are under way).
+ * Cost: O(1) per step, and O(copies in progress) for bytes that are being copied.
  */
 #include "engine/streams.h"
 
@@ -16,15 +18,15 @@
 
 #include "device/driver.h"
 
-#define STREAMS_QUEUED 4u /* things in a stream's queue for one item: see tn__streams_queue */
+#define STREAMS_QUEUED 4u /* entries in a stream's queue for one item: see tn__streams_queue */
 
-/* --- who waits for whom --- */
+/* --- signals and their givers --- */
 
 static bool streams_swaps(const tn_instruction *it) {
     return (tn_opcode_facts_of(it->opcode)->flags & TN_USES_SLOT) != 0;
 }
 
-/* What a stream of the device does: no kernel, no array of the caller. */
+/* Whether a stream of the device can do it: no kernel, no array of the caller. */
 static bool streams_is_item(const tn_instruction *it) {
     const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
     if (streams_swaps(it) || tn__instruction_talks(it) || it->opcode == TN_FETCH) return true;
@@ -38,7 +40,7 @@ static int streams_signal_order(const void *a, const void *b) {
     return (x->key > y->key) - (x->key < y->key);
 }
 
-/* giver: for each step who gives the signal that it waits for. */
+/* giver: for each step, the step that gives the signal it waits for. */
 static tn_status streams_find_givers(const tn__streams *streams, uint32_t *giver,
                                      tn__arena *arena) {
     const tn_instruction *instructions = tn_program_instructions(streams->program);
@@ -73,7 +75,7 @@ static void streams_index(tn__streams *streams, const uint32_t *giver) {
         streams->item_of[s] = item ? made : TN_NONE;
         if (!item) continue;
         uint32_t from = waits == TN_NONE ? 0 : streams->items[waits].stream;
-        bool other = from != 0 && from != it->stream; /* 0: it is over when the walk is here */
+        bool other = from != 0 && from != it->stream; /* 0: the walk has already done it */
         streams->items[made] = (tn__item){.step = s,
                                           .stream = it->stream,
                                           .after = other ? waits : TN_NONE,
@@ -88,7 +90,7 @@ static void streams_index(tn__streams *streams, const uint32_t *giver) {
 
 /* --- the host's memory --- */
 
-/* Planned as the arena is: copies that are not there together may lie at one place. */
+/* Planned like the arena: copies that do not exist at the same time may share bytes. */
 static tn_status streams_lay_host(tn__streams *streams, tn__arena *arena) {
     tn_error *error = streams->executor->error;
     tn_plan_options options = TN_PLAN_OPTIONS_INIT;
@@ -126,7 +128,8 @@ static tn_status streams_take_host(tn__streams *streams, const tn_engine_options
     host->context = context;
     host->bytes = host->size <= SIZE_MAX ? tn__alloc(context, (size_t)host->size) : NULL;
     if (host->bytes == NULL) return tn__no_memory(error, "what is swapped out");
-    memset(host->bytes, 0, (size_t)host->size); /* the first copy is not to wait for pages */
+    /* touch the pages, so that the first copy is not slowed down by page faults */
+    memset(host->bytes, 0, (size_t)host->size);
     return TN_OK;
 }
 
@@ -241,9 +244,9 @@ static tn_status streams_copy(tn__streams *streams, uint32_t index, tn_stream *s
                : tn_device_put(stream, address, host, item->bytes, streams->executor->error);
 }
 
-/* --- what comes from a file --- */
+/* --- fetching from a file --- */
 
-/* Its place is known when the walk comes to it; it is read in whatever thread. */
+/* The place is known when the walk reaches the instruction; any thread may read into it. */
 static void streams_fetch_begin(tn__streams *streams, tn__item *item) {
     const tn_instruction *it = &tn_program_instructions(streams->program)[item->step];
     const tn__stored *stored = tn__store_find(streams->store, it->tensor);
@@ -278,7 +281,8 @@ double tn__fetch_seconds(const tn__streams *streams) {
     return seconds;
 }
 
-/* A copy or a call is told from where it starts, a wait from where its stream has come to it. */
+/* The trace shows a copy or a call from its real start, and a wait from the moment at which its
+ * stream reaches it. */
 tn_status tn__streams_queue(tn__streams *streams, uint32_t step) {
     uint32_t index = streams->item_of[step];
     tn__item *item = &streams->items[index];
@@ -313,7 +317,7 @@ tn_status tn__streams_swap(tn__streams *streams, uint32_t step) {
 
 /* --- waiting --- */
 
-/* A fence's wait on the stream that works in the calling thread is a wait of that thread. */
+/* Waiting for a fence on the stream that works in the calling thread makes that thread wait. */
 static tn_status streams_wait(tn__streams *streams, uint32_t index) {
     if (index == TN_NONE || streams->items[index].fence == NULL) return TN_OK;
     const tn__item *item = &streams->items[index];
@@ -344,7 +348,7 @@ tn_status tn__streams_finish(tn__streams *streams, tn_error *error) {
     return first;
 }
 
-/* --- what is being copied --- */
+/* --- bytes that are being copied --- */
 
 static bool streams_holds(const tn__item *item, const uint8_t *data, uint64_t bytes) {
     if (!item->copies && !item->talks && !item->fetches) return false;

@@ -1,9 +1,9 @@
-/* swaps.c - a device of its own that keeps what is swapped out, and the link to it.
+/* swaps.c - keeps swapped-out tensors on a separate device, and models the link to it.
  *
- * Its copies are made in threads of our streams, by streams there that do things where they are
- * called. A link that is slower than the machine's (tn_engine_options.swap_bytes_per_s) has a way
- * there and a way back, each for one copy at a time: a copy books its way when it begins and is not
- * over before that ends.
+ * The threads of our streams make the copies, on streams of that device that work in the calling
+ * thread. A link may be slower than the machine's (tn_engine_options.swap_bytes_per_s). It has one
+ * lane in each direction, and a lane carries one copy at a time: a copy books its lane when it
+ * begins, and ends no earlier than its booking.
  * Cost: that of the device's copy.
  */
 #include "engine/streams.h"
@@ -29,11 +29,11 @@ tn_status tn__swaps_open(tn__host *host, const tn_engine_options *options,
 
 void tn__swaps_close(tn__host *host) {
     if (host->device == NULL) return;
-    tn_device_destroy(host->device); /* and what was taken of it */
+    tn_device_destroy(host->device); /* also frees the memory that was taken on it */
     pthread_mutex_destroy(&host->lock);
 }
 
-/* When a copy that begins now is through. */
+/* When a copy that begins now will end. */
 static double swaps_book(tn__host *host, bool out, uint64_t bytes) {
     if (host->bytes_per_s <= 0) return 0;
     pthread_mutex_lock(&host->lock);

@@ -1,12 +1,12 @@
-/* talk.c - instructions for other ranks as calls of the exchange.
+/* talk.c - turns instructions for other ranks into calls of the exchange.
  *
- * Operands are where the plan has them: nothing is copied on the way there. A call on a stream of
- * its own runs in that stream's thread, so that it goes on while the walk computes; on stream 0 the
- * walk waits for it.
+ * Operands stay where the plan puts them: nothing is copied on the way. A call on another stream
+ * runs in that stream's thread, parallel to the computation of the walk; the walk waits for a call
+ * on stream 0.
  */
 #include "engine/streams.h"
 
-/* --- which can be done --- */
+/* --- checks --- */
 
 static tn_status talk_check_parts(const tn_exchange *exchange, const tn_instruction *it,
                                   const tn_tensor *tensor, const tn_tensor *other,
@@ -18,7 +18,7 @@ static tn_status talk_check_parts(const tn_exchange *exchange, const tn_instruct
     bool gathers = it->opcode == TN_GATHER;
     uint64_t whole = gathers && other != NULL ? other->bytes : tensor->bytes;
     uint64_t part = other == NULL ? whole / members : gathers ? tensor->bytes : other->bytes;
-    uint64_t unit = tn_dtype_bits(tensor->dtype) / 8; /* whole elements are added up */
+    uint64_t unit = tn_dtype_bits(tensor->dtype) / 8; /* only whole elements can be added up */
     bool cut = it->opcode == TN_SCATTER && unit > 1 && part % unit != 0;
     if (tn__mul_sat(part, members) == whole && !cut) return TN_OK;
     TN_FAIL(error, TN_E_INVALID, "%llu bytes are not %u parts of %llu", (unsigned long long)whole,
@@ -46,9 +46,10 @@ tn_status tn__talk_check(const tn_exchange *exchange, const tn_graph *graph,
     return TN_OK;
 }
 
-/* --- doing it --- */
+/* --- calls --- */
 
-/* Where one member's part of the whole is: with an `other` apart, else in its place. */
+/* The address of one member's part of the whole: in `other` if the instruction has one, else in
+ * place. */
 static void talk_parts(const tn__item *item, bool gathers, uint8_t **part, uint8_t **whole,
                        uint64_t *bytes) {
     const tn_exchange *exchange = item->streams->exchange;

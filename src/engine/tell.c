@@ -1,7 +1,8 @@
-/* tell.c - what happens, as events of a trace.
+/* tell.c - records events in a trace.
  *
- * A step is told with the plan's curve, a block with what is in use after it, by the kind of what
- * lives there first. Weights are told once, at set-up. Without a trace nothing is kept.
+ * An event of a step carries the plan's curve. An event of a block carries the bytes in use after
+ * it, by the kind of the body's first live range. Weights are recorded once, at set-up. Without a
+ * trace nothing is recorded.
  */
 #include "engine/tell.h"
 

@@ -1,4 +1,4 @@
-/* tell.h - what happens, for the trace; without one every function here does nothing. */
+/* tell.h - records events in the trace; without a trace every function here does nothing. */
 #ifndef TN_ENGINE_TELL_H
 #define TN_ENGINE_TELL_H
 
@@ -8,21 +8,21 @@
 #include "base/base.h"
 
 typedef struct tn__tell {
-    tn_trace *trace; /* NULL: nothing is told */
+    tn_trace *trace; /* NULL: nothing is recorded */
     const tn_occupancy *occupancy;
     uint64_t (*live)[TN_KIND_COUNT]; /* [steps] the plan's curve */
-    uint64_t now[TN_KIND_COUNT];     /* the same of blocks: what ALLOC and FREE leave */
-    uint32_t run;                    /* its number */
+    uint64_t now[TN_KIND_COUNT];     /* bytes in use by kind, after ALLOC and FREE of blocks */
+    uint32_t run;                    /* number of the run */
 } tn__tell;
 
 tn_status tn__tell_make(tn__tell *tell, tn_trace *trace, const tn_occupancy *occupancy,
                         tn__arena *arena, tn_error *error);
-/* An instruction ran; `bytes` that it moved across, if it is one that does. */
+/* Records an instruction that ran; `bytes`: bytes that it moved across a link, if any. */
 void tn__tell_step(tn__tell *tell, uint32_t step, double start_s, uint64_t bytes);
-/* A body begins or ends; `life` names it, NULL: nobody lives there. */
+/* Records the beginning or end of a body; `life` names it (NULL: it has no live range). */
 void tn__tell_block(tn__tell *tell, uint32_t step, tn_body_id body, const tn_life *life,
                     bool frees);
-/* A block of static memory; `tell` is a tn__tell. */
+/* Records a block of static memory; `tell` is a tn__tell. */
 void tn__tell_static(void *tell, tn_tensor_id tensor, uint64_t bytes);
 
 #endif

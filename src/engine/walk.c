@@ -1,15 +1,15 @@
-/* walk.c - the walk over instructions.
+/* walk.c - walks over the instructions of a program and runs them.
  *
- * Steps follow each other but where control flow says otherwise: at the first step of a region its
- * operator decides whether and where to go on, at the end of a region whether it turns again.
+ * Steps follow each other, except for control flow: at the first step of a region, its operator
+ * decides which region runs, if any; at the end of a region, whether it runs once more.
  *
  *     If     c? ─▶ [then] ─┐   [else] ─┐   own
  *                          └───────────┴────▶
  *     Loop   ──▶ [body] ─▶ own
  *                ◀──┘
  *
- * Frames are the regions that the walk is inside of; there are never more than operators with
- * blocks. Before a step runs, the tensors whose lives begin there are bound to their places.
+ * Frames are the regions that the walk is inside; there are at most as many as operators with
+ * blocks. Before a step runs, the tensors whose live ranges begin at it are bound to their places.
  * Cost: O(instructions that run + operands).
  */
 #include "engine/engine.h"
@@ -35,7 +35,7 @@ static void walk_bind(tn_engine *engine, uint32_t step) {
     for (uint32_t i = places->life_at[step]; i < places->life_at[step + 1]; i++) {
         const tn_life *life = &lives[i];
         uint64_t at = tn__places_of(places, life);
-        if (life->tensor != TN_NONE && !life->is_static) /* that is bound for good */
+        if (life->tensor != TN_NONE && !life->is_static) /* static tensors stay bound */
             engine->executor.operands[life->tensor].data = places->arena + at;
         if (life->bytes > 0 && at + life->bytes > engine->highest)
             engine->highest = at + life->bytes;
@@ -50,7 +50,7 @@ static void *walk_workspace(const tn__places *places, uint32_t step, tn_op_id op
     return NULL;
 }
 
-/* Poison: nothing was written next to what began at this step. */
+/* Poison: checks that nothing was written next to the bodies that begin at this step. */
 static tn_status walk_around(const tn_engine *engine, uint32_t step) {
     const tn__places *places = &engine->places;
     const tn_life *lives = tn_occupancy_lives(places->occupancy);
@@ -65,7 +65,7 @@ static tn_status walk_around(const tn_engine *engine, uint32_t step) {
     return TN_OK;
 }
 
-/* An operator with a kernel, for the first time or again. */
+/* Runs an operator with a kernel, for the first time or again. */
 static tn_status walk_call(tn_engine *engine, uint32_t step, tn_op_id op, bool again) {
     const tn_kernels *kernels = engine->kernels;
     void *workspace = walk_workspace(&engine->places, step, op);
@@ -79,7 +79,7 @@ static tn_status walk_call(tn_engine *engine, uint32_t step, tn_op_id op, bool a
 static tn_status walk_apply(tn_engine *engine, uint32_t step, tn_op_id op, bool again) {
     if (engine->flow.control_of[op] != TN_NONE)
         return tn__control_end(&engine->flow, engine->flow.control_of[op]);
-    if (engine->kernels->of[op] == NULL) return TN_OK; /* nobody wants its outputs */
+    if (engine->kernels->of[op] == NULL) return TN_OK; /* its outputs are not read */
     TN_TRY(walk_call(engine, step, op, again));
     if (engine->options.zeros != NULL && !again) tn__engine_count_zeros(engine, op);
     return walk_around(engine, step);
@@ -109,7 +109,7 @@ static tn_status walk_instruction(tn_engine *engine, uint32_t step) {
     case TN_DECODE:
         TN_TRY(tn__forms_code(&engine->forms, it));
         return walk_around(engine, step);
-    default: /* nothing to do: check.c */
+    default: /* no work; check.c has refused all others */
         return TN_OK;
     }
 }
@@ -125,7 +125,7 @@ static uint64_t walk_moved(const tn_engine *engine, uint32_t step) {
 
 typedef struct walk_place {
     uint32_t step;
-    uint32_t next; /* index into entering: what may begin at this step and has not */
+    uint32_t next; /* index into entering: the next operator that may begin at this step */
 } walk_place;
 
 static tn_status walk_go(tn_engine *engine, walk_place *place, uint32_t from, uint32_t to,
@@ -138,7 +138,7 @@ static tn_status walk_go(tn_engine *engine, walk_place *place, uint32_t from, ui
     return TN_OK;
 }
 
-/* The operator at place->next begins: into one of its regions, or past all of them. */
+/* The operator at place->next begins: the walk enters one of its regions, or passes all of them. */
 static tn_status walk_enter(tn_engine *engine, walk_place *place) {
     tn__flow *flow = &engine->flow;
     uint32_t index = flow->entering[place->next++], region, step = place->step;
@@ -151,8 +151,8 @@ static tn_status walk_enter(tn_engine *engine, walk_place *place) {
     return TN_OK;
 }
 
-/* The region on top has run through: again, or on to its operator's own step. `from` is the step
- * that ran last. */
+/* The region on top has run: it runs again, or the walk goes on to its operator's own step. `from`
+ * is the step that ran last. */
 static tn_status walk_leave(tn_engine *engine, walk_place *place, uint32_t from) {
     tn__flow *flow = &engine->flow;
     tn__frame frame = flow->frames[flow->frame_count - 1];
@@ -164,8 +164,8 @@ static tn_status walk_leave(tn_engine *engine, walk_place *place, uint32_t from)
     return walk_go(engine, place, from, own, flow->entering_at[own + 1]);
 }
 
-/* One instruction: here, when what it waits for is over, or on a stream that goes on by itself. It
- * is told from where it starts; a WAIT from where it waits. */
+/* Runs one instruction: here, after waiting for the items before it, or asynchronously on its
+ * stream. The trace shows it from its start; a WAIT from the moment at which it begins to wait. */
 static tn_status walk_do(tn_engine *engine, uint32_t step) {
     bool told = engine->tell.trace != NULL;
     if (tn__streams_apart(&engine->streams, step)) return tn__streams_queue(&engine->streams, step);
@@ -178,7 +178,7 @@ static tn_status walk_do(tn_engine *engine, uint32_t step) {
     return status;
 }
 
-/* The instruction itself, then whatever comes next. */
+/* Runs the instruction, then finds the next step. */
 static tn_status walk_run(tn_engine *engine, walk_place *place) {
     const tn__flow *flow = &engine->flow;
     uint32_t step = place->step, count = tn_program_count(engine->program);

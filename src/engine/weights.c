@@ -1,4 +1,4 @@
-/* weights.c - static memory of a program: who reads it, its blocks, its contents between runs. */
+/* weights.c - static memory of a program: its readers, its blocks, its data between runs. */
 #include "engine/engine.h"
 
 /* --- readers --- */
@@ -83,7 +83,7 @@ tn_status tn__engine_make_pool(tn_engine *engine) {
     return TN_OK;
 }
 
-/* --- in the arena: bodies of the problem, behind all others, block by block --- */
+/* --- in the arena: bodies of the problem, after all others, block by block --- */
 
 static bool weights_agree(const tn__places *places, tn_body_id body,
                           const tn__static_place *place) {
@@ -110,7 +110,7 @@ tn_status tn__engine_place_statics(tn_engine *engine) {
             "the plan has other static memory than these kernels want");
 }
 
-/* --- contents between runs --- */
+/* --- data between runs --- */
 
 static tn_status weights_find(const tn_engine *engine, tn_tensor_id id, const tn_tensor **tensor,
                               tn_error *error) {
@@ -136,7 +136,7 @@ static tn_status weights_find_at(const tn_engine *engine, tn_tensor_id id, uint6
     return TN_OK;
 }
 
-/* That it is all of the tensor. */
+/* Checks that the access covers all of the tensor. */
 static tn_status weights_check(const tn_engine *engine, tn_tensor_id id, uint64_t size,
                                tn_error *error) {
     const tn_tensor *tensor = NULL;

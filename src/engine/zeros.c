@@ -1,8 +1,8 @@
-/* zeros.c - how many elements of tensors are 0: what fit plans CSR by.
+/* zeros.c - measures the share of zeros in each tensor, from which fit plans the room of CSR forms.
  *
- * An element is 0 where no bit of it is set, as CSR has it. What counts is the least share of all
- * runs that were looked at.
- * Cost: one pass over what every operator makes.
+ * An element is 0 if no bit of it is set, as in CSR. The smallest share over all measured runs
+ * counts.
+ * Cost: one pass over the outputs of every operator.
  */
 #include "engine/codecs/codec.h"
 #include "engine/engine.h"
@@ -25,7 +25,7 @@ void tn__engine_count_zeros(const tn_engine *engine, tn_op_id id) {
     }
 }
 
-/* --- one run for their sake --- */
+/* --- a run that measures --- */
 
 static tn_status zeros_run(tn__made_up *run, const tn_array *inputs, uint32_t input_count,
                            tn_error *error) {

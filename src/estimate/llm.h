@@ -11,6 +11,7 @@
  *   llm_schemes.c   how matrices are stored, and their bytes
  *   llm_mix.c       llama.cpp's rules for storage types, tensor by tensor
  *   llm_estimate.c  weights, cache, workspace
+ *   llm_place.c     several devices, and parts of the model in host memory
  *   llm_runtime.c   the memory of the program that runs the model
  *   llm_gguf.c      the same sizes from a .gguf file
  */
@@ -251,7 +252,10 @@ void tn__llm_cache_add(tn_llm_cache *cache, uint64_t layers, uint64_t window, ui
 /* Bytes of a matrix in layer `layer` under a mix. */
 uint64_t tn__llm_mix_bytes(const tn_llm *llm, const tn_llm_weight *weight, uint32_t mix,
                            uint64_t layer);
-bool tn__llm_mix_varies(const tn_llm_weight *weight); /* does it vary from layer to layer? */
+bool tn__llm_mix_varies(const tn_llm_weight *weight); /* from layer to layer */
+/* Bytes of weights[index] in one of its layers. */
+uint64_t tn__llm_weight_in(const tn_llm *llm, uint32_t index, const tn_llm_scheme *scheme,
+                           uint64_t layer);
 /* TN__LLM_MIX_NONE: no such name. */
 #define TN__LLM_MIX_NONE UINT32_MAX
 uint32_t tn__llm_mix_find(const char *name);
@@ -259,6 +263,9 @@ const char *tn__llm_mix_name(uint32_t mix); /* NULL: no such mix */
 
 /* Fills in the run time's memory of an estimate that has weights, cache and workspace. */
 void tn__llm_runtime_add(const tn_llm *llm, const tn_llm_options *options, tn_llm_estimate *made);
+/* Turns the estimate of the whole model into that of the fullest device. */
+tn_status tn__llm_divide(const tn_llm *llm, const tn_llm_options *options, tn_llm_estimate *made,
+                         tn_error *error);
 uint64_t tn__llm_runtime_pass(const tn_llm_options *options, uint64_t tokens);
 /* Bytes of the cache with `tokens` per sequence in layers without a window. */
 uint64_t tn__llm_cache_bytes(const tn_llm_cache_group *group, tn_weight_type type, uint64_t tokens);

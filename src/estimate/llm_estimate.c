@@ -125,6 +125,7 @@ tn_status tn_llm_estimate_make(const tn_llm *llm, const tn_llm_options *options,
     estimate_cache(llm, &it, &made);
     estimate_workspace(llm, &it, &made);
     tn__llm_runtime_add(llm, &it, &made);
+    TN_TRY(tn__llm_divide(llm, &it, &made, error));
     made.total = tn__add_sat(tn__add_sat(made.weights, made.cache),
                              tn__add_sat(made.workspace, made.runtime));
     if (made.total == UINT64_MAX) TN_FAIL(error, TN_E_INVALID, "2^64 bytes or more");

@@ -110,6 +110,15 @@ uint64_t tn_llm_weight_bytes(const tn_llm *llm, uint32_t index, const tn_llm_sch
     return tn__mul_sat(sum, weight->each);
 }
 
+uint64_t tn__llm_weight_in(const tn_llm *llm, uint32_t index, const tn_llm_scheme *scheme,
+                           uint64_t layer) {
+    const tn_llm_weight *weight = &llm->weights[index];
+    uint64_t one = scheme->packing == TN_PACK_MIX
+                       ? tn__llm_mix_bytes(llm, weight, scheme->mix, layer)
+                       : schemes_one(weight, scheme);
+    return tn__mul_sat(weight->each, one);
+}
+
 /* --- as stated in a file --- */
 
 #ifndef TENURE_MINIMAL

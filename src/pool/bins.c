@@ -1,8 +1,8 @@
-/* bins.c - bins when the range in use outgrows their regions. */
+/* bins.c - doubles the regions of bins when the range in use outgrows them. */
 #include "pool/bins.h"
 
 void tn__bins_widen(tn_pool *pool, bins *all, uint64_t offset) {
-    uint32_t list = TN__CHUNK_NONE; /* of all small chunks, by their first child */
+    uint32_t list = TN__CHUNK_NONE; /* a list of all small chunks, linked by their first child */
     for (uint32_t bin = 0; bin < BINS_SMALL; bin++) {
         for (uint32_t region = 0; region < BINS_REGIONS; region++) {
             uint32_t *root = &all->small[bin][region], chunk;

@@ -1,17 +1,17 @@
-/* bins.h - free chunks by size: bins of nearly one size, and the order within.
+/* bins.h - keeps free chunks by size: bins of nearly equal sizes, each with an exact order.
  *
- * Sixty-four bins to a power of two, so that even a thousand holes are seldom more than one or two
- * to a bin. What is left over from cutting is small, and there is much of it: a bin below 64 units
- * holds one size, and is divided once more, by place, into 64 regions of the range. What is left to
- * order (large: by size, then place; small: by place) is a set of chunks, mostly of one. Bits say
- * which bins, and which regions of a small bin, are not empty.
+ * There are 64 bins per power of two, so even a thousand holes are seldom more than one or two per
+ * bin. Cutting leaves many small chunks: a bin below 64 units holds a single size, and is divided
+ * further, by place, into 64 regions of the range. Within a bin or region, a set orders the chunks
+ * (large: by size, then place; small: by place); most sets hold one chunk. Bits mark the bins, and
+ * the regions of a small bin, that are not empty.
  *
- * A request looks into its own bin for the least that is enough, else takes the least of the next
- * bin that is not empty: exactly the smallest that is enough, the lowest of equals, whatever the
- * number of bins and regions. Regions double when the range in use outgrows them, which at most
- * happens once per power of two.
+ * A request takes the smallest sufficient chunk of its own bin, else the smallest chunk of the next
+ * bin that is not empty. That is exactly the smallest sufficient chunk, and the lowest of equal
+ * ones, for any number of bins and regions. Regions double when the range in use outgrows them, at
+ * most once per power of two.
  *
- * Inline, as set.h: what is saved in calls is as much as what the walks cost.
+ * The functions are inline, as in set.h: the calls would cost as much as the walks.
  *
  * Cost:   O(1) while bins hold few, O(log n) at worst; 31 KiB.
  * Source: two levels of bits as in Masmano et al., TLSF, 2004, with the order kept exact.
@@ -23,14 +23,15 @@
 
 enum {
     BINS_PER_OCTAVE_LOG = 6,
-    BINS_SMALL = 1 << BINS_PER_OCTAVE_LOG, /* units below this: bins of one size */
+    BINS_SMALL = 1 << BINS_PER_OCTAVE_LOG, /* below this number of units a bin holds one size */
     BINS_COUNT = 58 << BINS_PER_OCTAVE_LOG,
     BINS_REGIONS = 64
 };
 
 typedef struct bins {
     uint32_t unit_log;
-    uint32_t region_log;             /* offset >> this is a small chunk's region; above all: last */
+    /* a small chunk is in region offset >> region_log; the last region takes all above */
+    uint32_t region_log;
     uint64_t top;                    /* bit w: word w is not 0 */
     uint64_t words[BINS_COUNT / 64]; /* bit b: bin b is not empty */
     uint64_t regions[BINS_SMALL];    /* bit r: region r of the bin is not empty */
@@ -38,9 +39,9 @@ typedef struct bins {
     uint32_t large[BINS_COUNT - BINS_SMALL];
 } bins;
 
-/* Where a chunk belongs. */
+/* The place of a chunk. */
 typedef struct bins_place {
-    uint32_t bin, region; /* region: of small ones */
+    uint32_t bin, region; /* region: for small chunks */
     uint32_t *root;
 } bins_place;
 
@@ -66,7 +67,7 @@ static inline bins_place bins_place_of(bins *all, const tn__chunk *chunk) {
 static inline void bins_open(const tn_pool *pool, bins *all) {
     *all = (bins){.unit_log = (uint32_t)__builtin_ctzll(pool->unit)};
     all->region_log = all->unit_log + BINS_PER_OCTAVE_LOG;
-    memset(all->small, 0xff, sizeof all->small); /* TN__CHUNK_NONE */
+    memset(all->small, 0xff, sizeof all->small); /* all TN__CHUNK_NONE */
     memset(all->large, 0xff, sizeof all->large);
     tn_assert(bins_of(all, TN_POOL_CAPACITY_MAX) < BINS_COUNT);
 }
@@ -83,7 +84,7 @@ static inline void bins_insert(tn_pool *pool, bins *all, uint32_t chunk) {
     all->top |= 1ull << place.bin / 64;
 }
 
-/* Regions twice as large until `offset` has one of its own. */
+/* Doubles the regions until `offset` has one of its own. */
 void tn__bins_widen(tn_pool *pool, bins *all, uint64_t offset);
 
 static inline void bins_add(tn_pool *pool, bins *all, uint32_t chunk) {
@@ -93,7 +94,7 @@ static inline void bins_add(tn_pool *pool, bins *all, uint32_t chunk) {
     bins_insert(pool, all, chunk);
 }
 
-/* A chunk has left its place. */
+/* Updates the bits after a chunk has left its place. */
 static inline void bins_note(bins *all, const bins_place *place) {
     if (*place->root != TN__CHUNK_NONE) return;
     if (place->bin < BINS_SMALL) {
@@ -124,7 +125,7 @@ static inline uint32_t bins_next(const bins *all, uint32_t bin) {
     return word * 64 + (uint32_t)__builtin_ctzll(all->words[word]);
 }
 
-/* The link to the least chunk of a bin that is not empty. */
+/* The link to the smallest chunk of a bin that is not empty. */
 static inline uint32_t *bins_first(tn_pool *pool, bins *all, bins_place *place) {
     if (place->bin < BINS_SMALL) {
         place->region = (uint32_t)__builtin_ctzll(all->regions[place->bin]);
@@ -135,7 +136,7 @@ static inline uint32_t *bins_first(tn_pool *pool, bins *all, bins_place *place) 
     return set_first(pool->chunks, place->root);
 }
 
-/* The link to the smallest of at least `size` bytes, the lowest of equals; NULL: none. */
+/* The link to the smallest chunk of at least `size` bytes, the lowest of equal ones; NULL: none. */
 static inline uint32_t *bins_seek(tn_pool *pool, bins *all, uint64_t size, bins_place *place) {
     uint32_t own = place->bin = bins_of(all, size);
     if (own < BINS_SMALL) {
@@ -149,8 +150,8 @@ static inline uint32_t *bins_seek(tn_pool *pool, bins *all, uint64_t size, bins_
     return place->bin == BINS_COUNT ? NULL : bins_first(pool, all, place);
 }
 
-/* Takes out the smallest chunk that has `want->size` bytes, or, if they are not there at the wanted
- * alignment, the smallest that surely has; NONE: no chunk has. */
+/* Takes out the smallest chunk with `want->size` bytes. If they do not fit at the wanted alignment,
+ * takes the smallest chunk that fits at any offset; NONE: no chunk does. */
 static inline uint32_t bins_take(tn_pool *pool, bins *all, const tn__want *want, uint64_t *offset) {
     bins_place place = {0};
     uint32_t *link = bins_seek(pool, all, want->size, &place);

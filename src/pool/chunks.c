@@ -1,5 +1,5 @@
-/* chunks.c - the list of chunks that tiles the range: room for more, checking. Cutting and joining
- * are in chunks.h. */
+/* chunks.c - grows and checks the list of chunks that tiles the range. Cutting and joining are in
+ * chunks.h. */
 #include "pool/technique.h"
 
 bool tn__chunks_reserve(tn_pool *pool, size_t more) {
@@ -21,7 +21,7 @@ uint64_t tn__pool_largest_free(const tn_pool *pool) {
     return largest;
 }
 
-/* --- the judge of tests and audits --- */
+/* --- the check of tests and audits --- */
 
 typedef struct chunks_sums {
     uint64_t end, allocated, requested, blocks, listed, lent, inner;

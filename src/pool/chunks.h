@@ -1,14 +1,13 @@
 /* chunks.h - the list of chunks that tiles the range: cutting and joining, inline.
  *
- * Records are taken from those that are vacant again, the last first, so that they are in the
- * cache.
+ * A new record is the one that became vacant last, because it is likely to be in the cache.
  */
 #ifndef TN_POOL_CHUNKS_H
 #define TN_POOL_CHUNKS_H
 
 #include "pool/technique.h"
 
-/* A record that is not in the list, and back. */
+/* Takes a record that is not in the list; the second function returns it. */
 static inline uint32_t tn__chunk_new(tn_pool *pool) {
     uint32_t chunk = pool->vacant, generation = 1; /* no block has the id 0 */
     if (chunk != TN__CHUNK_NONE) {
@@ -31,8 +30,8 @@ static inline void tn__chunk_drop(tn_pool *pool, uint32_t chunk) {
     pool->vacant_count++;
 }
 
-/* Leaves the first `size` bytes (0 < size < its own) in the chunk; returns one with the rest, alike
- * but no segment's first. */
+/* Leaves the first `size` bytes (0 < size < its own) in the chunk, and returns a chunk with the
+ * rest, alike except that it is not the first of a segment. */
 static inline uint32_t tn__chunk_split(tn_pool *pool, uint32_t chunk, uint64_t size) {
     uint32_t rest = tn__chunk_new(pool);
     tn__chunk *low = &pool->chunks[chunk], *high = &pool->chunks[rest];
@@ -53,7 +52,7 @@ static inline uint32_t tn__chunk_split(tn_pool *pool, uint32_t chunk, uint64_t s
     return rest;
 }
 
-/* Takes in the one after it. */
+/* Joins the chunk with the one after it. */
 static inline void tn__chunk_join(tn_pool *pool, uint32_t chunk) {
     tn__chunk *low = &pool->chunks[chunk], *high = &pool->chunks[low->after];
     uint32_t joined = low->after;
@@ -67,8 +66,8 @@ static inline void tn__chunk_join(tn_pool *pool, uint32_t chunk) {
     tn__chunk_drop(pool, joined);
 }
 
-/* Cuts [offset, offset + size) out of the chunk and returns it; what is left below and above, or
- * none, in *front and *rest. */
+/* Cuts [offset, offset + size) out of the chunk and returns it; *front and *rest are the chunks
+ * below and above it, or NONE. */
 static inline uint32_t tn__chunk_carve(tn_pool *pool, uint32_t chunk, uint64_t offset,
                                        uint64_t size, uint32_t *front, uint32_t *rest) {
     *front = *rest = TN__CHUNK_NONE;
@@ -80,7 +79,7 @@ static inline uint32_t tn__chunk_carve(tn_pool *pool, uint32_t chunk, uint64_t o
     return chunk;
 }
 
-/* The chunk is `free` and in no set; is the neighbour free too, and of the same segment? */
+/* The chunk is `free` and in no set: whether its neighbour is free too, and in the same segment. */
 static inline bool tn__chunk_joins_before(const tn_pool *pool, uint32_t chunk) {
     const tn__chunk *high = &pool->chunks[chunk];
     return high->before != TN__CHUNK_NONE && !high->is_segment &&
@@ -90,8 +89,8 @@ static inline bool tn__chunk_joins_after(const tn_pool *pool, uint32_t chunk) {
     uint32_t after = pool->chunks[chunk].after;
     return after != TN__CHUNK_NONE && tn__chunk_joins_before(pool, after);
 }
-/* The first offset in the chunk at which a block of the wanted alignment starts, or false when
- * `size` bytes do not fit there. */
+/* Finds the first offset in the chunk at which a block of the wanted alignment may start; false:
+ * `size` bytes do not fit. */
 static inline bool tn__chunk_fits(const tn_pool *pool, uint32_t chunk, const tn__want *want,
                                   uint64_t *offset) {
     const tn__chunk *room = &pool->chunks[chunk];

@@ -1,9 +1,9 @@
-/* holders.c - who holds the memory: now, at the peak, and when an allocation failed.
+/* holders.c - lists the holders of memory: now, at the peak, and when an allocation failed.
  *
- * A moment is the number of the last allocation before it. Its holders are the blocks in use that
- * are at least that old, and those as old that were freed since, which are kept in a list. A new
- * peak empties its list, so a list is never longer than the number of blocks that lived at its
- * moment: O(1) an operation, and no copy while memory grows.
+ * A moment is identified by the number of the last allocation before it. Its holders are the blocks
+ * in use that were allocated by then, and such blocks that were freed since, which are kept in a
+ * list. A new peak empties its list, so the list is at most as long as the number of blocks that
+ * were live at its moment. The cost is O(1) per operation, without a copy while memory grows.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -87,7 +87,7 @@ static void holders_offer(holders_heap *heap, const tn__holder_record *record) {
     }
 }
 
-/* The heap has its last in order on top: taken off one by one, from the end. */
+/* Sorts the heap: the last block in order is on top, so blocks are taken off from the end. */
 static void holders_sort(holders_heap *heap) {
     for (uint32_t count = heap->count; count > 1; count--) {
         tn_holder last = heap->items[0];
@@ -125,7 +125,7 @@ uint32_t tn_pool_holders(tn_pool *pool, tn_holders_when when, tn_holder *holders
     return found;
 }
 
-/* --- an allocation that does not fit --- */
+/* --- report of an allocation that does not fit --- */
 
 tn_status tn__holders_exhausted(tn_pool *pool, const tn_pool_request *request, tn_error *error) {
     enum { NAMED = 3 };

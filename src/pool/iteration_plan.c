@@ -1,21 +1,22 @@
-/* iteration_plan.c - when the pool that learns makes a plan, and how it comes into force and goes
- * again: pools/iteration.c tells why.
+/* iteration_plan.c - makes a plan for the pool that learns, puts it in force and gives it up;
+ * pools/iteration.c explains why.
  */
 #include "pool/iteration.h"
 
 enum {
-    ITERATION_ROUNDS_GOOD = 8,   /* a plan that held so long was a good one */
-    ITERATION_PATIENCE_MAX = 64, /* periods to see before a plan, after many that did not hold */
+    ITERATION_ROUNDS_GOOD = 8, /* a plan that held for this number of rounds was good */
+    /* the most periods to see before a plan, after plans that did not hold */
+    ITERATION_PATIENCE_MAX = 64,
 };
 
-/* A plan that came to nothing: the next one is made when more has been seen. */
+/* After a plan that failed: the next one needs more repetitions first. */
 static void iteration_wait(tn__iteration *state) {
     if (state->patience < ITERATION_PATIENCE_MAX) state->patience *= 2;
 }
 
 /* --- giving a plan up --- */
 
-/* The record of an inner block takes its place in the list, in the lent chunk that holds it. */
+/* Puts the record of an inner block into the list, in place of its bytes in the lent chunk. */
 static void iteration_list(tn_pool *pool, uint32_t lent, uint32_t inner) {
     tn__chunk *block = &pool->chunks[inner];
     uint32_t front, rest;
@@ -32,7 +33,7 @@ static void iteration_list(tn_pool *pool, uint32_t lent, uint32_t inner) {
         pool->last = inner;
     tn__chunk_drop(pool, hole);
     block->is_inner = false;
-    block->child[0] = TN__LEARN_NONE; /* a request that nobody recorded */
+    block->child[0] = TN__LEARN_NONE; /* its request is not recorded */
 }
 
 /* Inner blocks by offset; NULL: no memory. */
@@ -56,7 +57,7 @@ static void iteration_unlend(tn_pool *pool, const tn__sort_item *inner, uint64_t
         const tn__chunk *chunk = &pool->chunks[at];
         if (chunk->state != TN__CHUNK_LENT) continue;
         uint32_t lane = tn__lanes_of(pool, &state->lanes, state->script.streams[chunk->lane - 1]);
-        tn_assert(lane != 0); /* it asked before there was a plan */
+        tn_assert(lane != 0); /* it was requested before there was a plan */
         if (next < count && inner[next].key < chunk->offset + chunk->size) {
             uint32_t before = chunk->before;
             iteration_list(pool, at, inner[next++].id);
@@ -94,8 +95,8 @@ bool tn__iteration_forget(tn_pool *pool) {
 
 /* --- making a plan --- */
 
-/* Blocks in use between the plan's base and its height, which is raised where one lies across:
- * their edges, with room for those of the plan. NULL: no memory. */
+/* The edges of the blocks in use between the plan's base and its height, with room for those of the
+ * plan. The height is raised if a block crosses it. NULL: no memory. */
 static tn__sort_item *iteration_edges(const tn_pool *pool, tn__lives *lives, size_t *count,
                                       size_t *room) {
     uint64_t *height = &lives->borders[lives->zones - 1];
@@ -120,7 +121,7 @@ static tn__sort_item *iteration_edges(const tn_pool *pool, tn__lives *lives, siz
     return edges;
 }
 
-/* Slots of blocks that are in use already are held until these are freed. */
+/* Marks the slots of blocks that are in use already as taken until these are freed. */
 static void iteration_hold(const tn_pool *pool, tn__script *script) {
     uint64_t height = script->borders[script->zones - 1];
     for (uint32_t at = pool->first; at != TN__CHUNK_NONE; at = pool->chunks[at].after) {
@@ -135,8 +136,8 @@ static void iteration_hold(const tn_pool *pool, tn__script *script) {
     }
 }
 
-/* Whether the plan takes no more than is reserved already; one that lies above all that is in use,
- * than may be. */
+/* Whether the plan fits into the reserved bytes; if it lies above all blocks in use, into the bytes
+ * that may be reserved. */
 static bool iteration_is_worth(const tn_pool *pool, const tn__lives *lives) {
     uint64_t top = lives->borders[lives->zones - 1];
     if (lives->base == 0) return top <= pool->reserved;
@@ -144,7 +145,7 @@ static bool iteration_is_worth(const tn_pool *pool, const tn__lives *lives) {
            tn__add_sat(pool->usage.allocated, top - lives->base) <= tn__iteration_bound(pool, NULL);
 }
 
-/* What the plan takes and stays beside it. */
+/* The bytes of the plan and of the blocks that stay outside it. */
 static uint64_t iteration_height(const tn__lives *lives) {
     uint64_t height = lives->borders[lives->zones - 1] - lives->base;
     for (size_t a = 0; a < lives->around_count && lives->base != 0; a++)
@@ -167,7 +168,8 @@ static bool iteration_install(tn_pool *pool, tn__lives *lives) {
     tn__lanes_lend(pool, &state->lanes, lives->base, lives->borders, lives->zones);
     state->script.next = (uint32_t)((state->learn.count - lives->now) % lives->count);
     state->beyond = state->round = state->surprises = state->held = state->jammed = 0;
-    state->has_strangers = lives->base != 0; /* what is freed below goes back after a round */
+    /* bytes that are freed below the plan are released after a round */
+    state->has_strangers = lives->base != 0;
     state->learn.skips = 0;
     state->lesson.plans++;
     state->lesson.period = lives->count;
@@ -176,7 +178,7 @@ static bool iteration_install(tn_pool *pool, tn__lives *lives) {
     return true;
 }
 
-/* Whether all requests since were as a period ago. */
+/* Whether all requests since have equalled those a period ago. */
 static bool iteration_goes_on(const tn__iteration *state) {
     const tn__learn *learn = &state->learn;
     return learn->lag != 0 && learn->count - state->run == learn->run;
@@ -188,7 +190,7 @@ bool tn__iteration_is_due(const tn__iteration *state) {
     return state->learn.count >= state->calm || !iteration_goes_on(state);
 }
 
-/* Two iterations were alike: when is the next calm moment? */
+/* Two iterations were alike: computes the next calm moment. */
 static void iteration_foresee(tn_pool *pool) {
     tn__iteration *state = pool->state;
     tn__lives lives = {0};
@@ -202,7 +204,7 @@ static void iteration_foresee(tn_pool *pool) {
     tn__lives_close(&pool->context, &lives);
 }
 
-/* From `base` on; the lock is left for it. */
+/* Plans from `base` on; releases the lock meanwhile. */
 static bool iteration_plan_from(tn_pool *pool, tn__lives *lives, uint64_t base) {
     pthread_mutex_unlock(&pool->lock);
     lives->base = base;
@@ -211,7 +213,7 @@ static bool iteration_plan_from(tn_pool *pool, tn__lives *lives, uint64_t base) 
     return done;
 }
 
-/* Whether a plan that goes around what is in use is higher than what was needed. */
+/* Whether a plan around the blocks in use is higher than the bytes that may be reserved. */
 static bool iteration_is_high(const tn_pool *pool, const tn__lives *lives) {
     return lives->base == 0 && lives->borders[lives->zones - 1] > tn__iteration_bound(pool, NULL);
 }
@@ -227,7 +229,8 @@ static void iteration_plan(tn_pool *pool) {
     if (any && pool->is_sparse && iteration_is_high(pool, &lives))
         any = iteration_plan_from(pool, &lives, tn__lives_end_of_use(pool));
     if (any && lives.base != 0 && !iteration_is_worth(pool, &lives))
-        any = iteration_plan_from(pool, &lives, 0); /* no room above: around what is in use */
+        /* no room above: plan around the blocks in use */
+        any = iteration_plan_from(pool, &lives, 0);
     state->is_planning = false;
     state->period = 0;
     bool is_wanted = any && iteration_goes_on(state) && !tn__iteration_has_plan(state);
@@ -251,7 +254,7 @@ void tn__iteration_reclaim(tn_pool *pool) {
     tn__script *script = &state->script;
     tn__pool_settle(pool);
     tn__lanes_trim(pool, &state->lanes);
-    /* counted anew: a slot may have been of two blocks, of which one is gone */
+    /* marked anew: two blocks may have shared a slot, and one of them is gone */
     memset(script->slots.taken, 0, tn__slots_words(&script->slots) * sizeof *script->slots.taken);
     iteration_hold(pool, script);
     for (uint32_t i = 0; state->inner > 0 && i < pool->chunk_count; i++)

@@ -1,6 +1,7 @@
-/* lanes.c - the chunks of several streams in one list. Which bin a chunk is in follows from its
- * state, its lane, and whether it lies at the frontier; so it is taken out of its bin before any of
- * these change, and put in again after. Cost: O(log n) for each call, to empty O(n). */
+/* lanes.c - keeps the chunks of several streams in one list. The state of a chunk, its lane, and
+ * whether it lies at the frontier determine its bin. So a chunk is taken out of its bin before
+ * any of these change, and put in again afterwards. Cost: O(log n) per call, O(n) to empty the
+ * cache. */
 #include "pool/lanes.h"
 
 void tn__lanes_open(tn_pool *pool, tn__lanes *all) { bins_open(pool, &all->outside); }
@@ -24,7 +25,7 @@ uint32_t tn__lanes_of(tn_pool *pool, tn__lanes *all, uint32_t stream) {
     return (uint32_t)all->count;
 }
 
-/* --- which bin --- */
+/* --- the bin of a chunk --- */
 
 static bool lanes_at_frontier(const tn_pool *pool, uint32_t chunk) {
     uint32_t after = pool->chunks[chunk].after;
@@ -32,7 +33,7 @@ static bool lanes_at_frontier(const tn_pool *pool, uint32_t chunk) {
     return after == pool->last && pool->chunks[after].state == TN__CHUNK_OUTSIDE;
 }
 
-/* NULL: none. Of what is outside only the last comes last. */
+/* NULL: in no bin. Among chunks outside, only the last one is in no bin, and it is used last. */
 static bins *lanes_bin(const tn_pool *pool, tn__lanes *all, uint32_t chunk) {
     const tn__chunk *free = &pool->chunks[chunk];
     if (free->state == TN__CHUNK_OUTSIDE) return chunk == pool->last ? NULL : &all->outside;
@@ -75,7 +76,7 @@ uint32_t tn__lanes_give(tn_pool *pool, tn__lanes *all, uint32_t chunk) {
 
 /* --- taking --- */
 
-/* Of a free chunk in no bin: what is wanted, the rest kept. */
+/* Cuts the wanted block out of a free chunk that is in no bin, and puts the rest into bins. */
 static uint32_t lanes_carve(tn_pool *pool, tn__lanes *all, uint32_t chunk, const tn__want *want) {
     uint64_t offset = 0;
     uint32_t front, rest;
@@ -83,13 +84,13 @@ static uint32_t lanes_carve(tn_pool *pool, tn__lanes *all, uint32_t chunk, const
     tn_assert(fits);
     (void)fits;
     uint32_t found = tn__chunk_carve(pool, chunk, offset, want->size, &front, &rest);
-    pool->chunks[found].state = TN__CHUNK_USED; /* not to be joined with */
+    pool->chunks[found].state = TN__CHUNK_USED; /* marked as used, so that it is not joined */
     if (front != TN__CHUNK_NONE) lanes_keep(pool, all, front);
     if (rest != TN__CHUNK_NONE) tn__lanes_give(pool, all, rest);
     return found;
 }
 
-/* What the lane has free at the frontier; NONE: nothing. */
+/* The lane's free chunk at the frontier; NONE: there is no such chunk. */
 static uint32_t lanes_frontier(const tn_pool *pool, uint32_t lane) {
     uint32_t at = pool->last;
     if (pool->chunks[at].state == TN__CHUNK_OUTSIDE) at = pool->chunks[at].before;
@@ -109,7 +110,7 @@ uint32_t tn__lanes_hole(tn_pool *pool, tn__lanes *all, uint32_t lane, const tn__
     return found == TN__CHUNK_NONE ? found : lanes_carve(pool, all, found, want);
 }
 
-/* The first `size` bytes of a chunk outside, which is in no bin, become the lane's. */
+/* Gives the first `size` bytes of an outside chunk, which is in no bin, to the lane. */
 static void lanes_claim(tn_pool *pool, tn__lanes *all, uint32_t chunk, uint64_t size,
                         uint32_t lane) {
     uint32_t rest = TN__CHUNK_NONE;
@@ -120,13 +121,13 @@ static void lanes_claim(tn_pool *pool, tn__lanes *all, uint32_t chunk, uint64_t 
     if (rest != TN__CHUNK_NONE) lanes_keep(pool, all, rest);
 }
 
-/* The bytes from the start of a chunk to the end of what is wanted in it. */
+/* The bytes from the start of a chunk to the end of the wanted block in it. */
 static uint64_t lanes_reach(const tn_pool *pool, uint32_t chunk, const tn__want *want) {
     uint64_t begin = pool->chunks[chunk].offset;
     return ((begin + want->alignment - 1) & ~(want->alignment - 1)) - begin + want->size;
 }
 
-/* From what is outside at the end, together with what the lane has free below it. */
+/* Takes from the bytes outside at the end, together with the lane's free chunk below them. */
 static uint32_t lanes_beyond(tn_pool *pool, tn__lanes *all, uint32_t lane, const tn__want *want) {
     uint32_t last = pool->last, before = pool->chunks[last].before;
     uint32_t own = lanes_frontier(pool, lane);
@@ -139,12 +140,11 @@ static uint32_t lanes_beyond(tn_pool *pool, tn__lanes *all, uint32_t lane, const
     if (own != TN__CHUNK_NONE)
         tn__chunk_join(pool, own);
     else if (before != TN__CHUNK_NONE && pool->chunks[before].state == TN__CHUNK_FREE)
-        lanes_keep(pool, all, before); /* the frontier of another lane no more */
+        lanes_keep(pool, all, before); /* it is no longer the frontier of another lane */
     return lanes_carve(pool, all, own != TN__CHUNK_NONE ? own : last, want);
 }
 
-/* When nothing else is left: the first free chunk of the lane that happens to keep a large
- * alignment. */
+/* Last resort: the first free chunk of the lane that can hold a large alignment. */
 static uint32_t lanes_by_chance(tn_pool *pool, tn__lanes *all, uint32_t lane,
                                 const tn__want *want) {
     uint64_t offset;
@@ -179,16 +179,15 @@ uint32_t tn__lanes_extend(tn_pool *pool, tn__lanes *all, uint32_t lane, const tn
 
 /* --- all at once --- */
 
-/* A free chunk goes outside: joined with what is there beside it, into the chunk that is returned.
- */
+/* Moves a free chunk outside, joins it with outside neighbours, and returns the joined chunk. */
 static uint32_t lanes_leave(tn_pool *pool, tn__lanes *all, uint32_t at) {
     tn__chunk *chunk = &pool->chunks[at];
     uint32_t before = chunk->before;
     if (before != TN__CHUNK_NONE && pool->chunks[before].state == TN__CHUNK_OUTSIDE)
-        before = pool->chunks[before].before; /* they will be one */
+        before = pool->chunks[before].before; /* they will be joined */
     if (lanes_at_frontier(pool, at) && before != TN__CHUNK_NONE &&
         pool->chunks[before].state == TN__CHUNK_FREE)
-        lanes_drop(pool, all, before); /* now it lies at the frontier */
+        lanes_drop(pool, all, before); /* it now lies at the frontier */
     lanes_drop(pool, all, at);
     pool->reserved -= chunk->size;
     chunk->state = TN__CHUNK_OUTSIDE;

@@ -1,15 +1,16 @@
-/* learn.c - a ring of requests and the search for a period. A context that is met again proposes,
- * the requests themselves decide: hashes that collide cost time and nothing else. */
+/* learn.c - keeps a ring of requests and searches for a period. A context that occurs again
+ * proposes a period, and the requests themselves confirm it: colliding hashes cost only time. */
 #include "pool/learn.h"
 
 enum {
-    LEARN_CONTEXT = 16,   /* requests that make a context */
-    LEARN_LEAST = 64,     /* in an iteration: of shorter periods, so many that it has more */
-    LEARN_ROOM = 1 << 10, /* to begin with */
+    LEARN_CONTEXT = 16, /* number of requests in a context */
+    /* requests in an iteration, at least; a shorter period is multiplied to reach it */
+    LEARN_LEAST = 64,
+    LEARN_ROOM = 1 << 10, /* at first */
     LEARN_ROOM_MAX = 1 << 18,
     LEARN_SKIPS_MAX = 8 * LEARN_ROOM_MAX
 };
-/* Odd, so that multiplying loses nothing; of the golden ratio, so that bits spread. */
+/* Odd, so that multiplication is reversible; from the golden ratio, so that bits spread. */
 #define LEARN_FACTOR 0x9e3779b97f4a7c15u
 
 static uint64_t learn_key(const tn__asked *asked) {
@@ -32,7 +33,7 @@ void tn__learn_forget(tn__learn *learn) {
     learn->context = learn->lag = learn->run = learn->enough = 0;
 }
 
-/* Room for one more: twice as much, until there is enough for the longest iteration. */
+/* Makes room for one more: doubles it, until there is enough for the longest iteration. */
 static bool learn_room(const tn_context *context, tn__learn *learn) {
     if (learn->count - learn->first < learn->room) return true;
     if (learn->room == LEARN_ROOM_MAX) return learn->first++, true;
@@ -46,7 +47,7 @@ static bool learn_room(const tn_context *context, tn__learn *learn) {
     }
     for (uint64_t n = learn->first; n < learn->count; n++)
         asked[n & (room - 1)] = *tn__learn_at(learn, n);
-    /* of contexts, the few that are met before they are seen again are lost */
+    /* loses the known contexts, of which few would occur again */
     tn__learn_close(context, learn);
     learn->asked = asked;
     learn->seen = seen;
@@ -62,7 +63,7 @@ static uint64_t learn_factor_of_oldest(void) {
     return factor;
 }
 
-/* The context that ends with the last request; true when there are enough for one. */
+/* Hashes the context that ends with the last request; false: there are too few requests yet. */
 static bool learn_context(tn__learn *learn) {
     uint64_t last = learn->count - 1, kept = learn->count - learn->first;
     learn->context = learn->context * LEARN_FACTOR + learn_key(tn__learn_at(learn, last));
@@ -72,7 +73,7 @@ static bool learn_context(tn__learn *learn) {
     return kept >= LEARN_CONTEXT;
 }
 
-/* A distance at which the last sixteen came before; 0: none is known. */
+/* The distance to an earlier occurrence of the last sixteen requests; 0: none is known. */
 static uint64_t learn_propose(const tn__learn *learn, uint32_t seen) {
     uint64_t lag = (uint32_t)learn->count - seen;
     if (lag == 0 || lag + LEARN_CONTEXT > learn->count - learn->first) return 0;
@@ -98,7 +99,7 @@ static void learn_follow(tn__learn *learn) {
     if (has_context) *seen = (uint32_t)learn->count;
 }
 
-/* Requests of an iteration at the lag there is. */
+/* Requests of an iteration at the current lag. */
 static uint64_t learn_period(const tn__learn *learn) {
     return (LEARN_LEAST + learn->lag - 1) / learn->lag * learn->lag;
 }
@@ -117,8 +118,8 @@ uint64_t tn__learn_period(tn__learn *learn, uint64_t patience) {
 
 /* --- requests --- */
 
-/* Whether this request is one of those that are passed over; begins a stretch of them when the ring
- * went by and nothing came of it. */
+/* Whether this request is skipped. Starts to skip when the ring has been filled without finding a
+ * period. */
 static bool learn_skips(tn__learn *learn) {
     if (learn->skip > 0) {
         learn->skip--;

@@ -1,18 +1,18 @@
-/* lives.c - from two iterations that were alike to offsets for the next ones.
+/* lives.c - plans the offsets of the next iterations from two that were alike.
  *
- * Where the two differ in how long a block lived, the longer counts. The circle is cut open now: a
- * block that lives across the cut is two pieces to the planner.
+ * If a block lived longer in one of the two, the longer time counts. The circle of time is cut at
+ * the current request: the planner sees a block that lives across the cut as two pieces.
  */
 #include <tenure/plan.h>
 
 #include "pool/lives.h"
 
 enum {
-    LIVES_STEADY = 64, /* of the bytes of an iteration, one part in so many may stay */
-    LIVES_WORK =
-        20 * 1000, /* placements that the planner may try, and for each life so many more */
+    LIVES_STEADY = 64,      /* at most 1/64 of the bytes of an iteration may stay in use */
+    LIVES_WORK = 20 * 1000, /* placements that the planner may try, plus a number per live range */
     LIVES_WORK_EACH = 8,
-    LIVES_ATTEMPTS = 6 /* to find what a plan meets, before it is told everything */
+    /* attempts to find the blocks that a plan meets, before it gets all of them */
+    LIVES_ATTEMPTS = 6
 };
 
 void tn__lives_close(const tn_context *context, tn__lives *lives) {
@@ -21,9 +21,9 @@ void tn__lives_close(const tn_context *context, tn__lives *lives) {
     *lives = (tn__lives){0};
 }
 
-/* --- lives --- */
+/* --- live ranges --- */
 
-/* Steps that the block of request n lives, as a period ago; 0: longer than the period. */
+/* Steps for which the block of request n is in use, as a period ago; 0: longer than the period. */
 static uint32_t lives_length(const tn__learn *learn, uint64_t n, uint64_t period) {
     const tn__asked *before = tn__learn_at(learn, n - period), *last = tn__learn_at(learn, n);
     if (before->freed == 0) return 0;
@@ -41,7 +41,7 @@ static bool lives_open_zone(tn__lives *lives, uint32_t stream) {
     return true;
 }
 
-/* False: more stays than a steady loop would leave. */
+/* False: more bytes stay in use than in a steady loop. */
 static bool lives_fill(const tn__learn *learn, uint64_t period, tn__lives *lives) {
     uint64_t staying = 0, all = 0;
     for (uint64_t i = 0; i < period; i++) {
@@ -60,7 +60,7 @@ static bool lives_fill(const tn__learn *learn, uint64_t period, tn__lives *lives
     return staying <= all / LIVES_STEADY;
 }
 
-/* The life that a block in use is of; NULL: none that the plan has. */
+/* The live range of a block in use; NULL: it has no place in the plan. */
 static tn__life *lives_of_block(const tn__learn *learn, tn__lives *lives, const tn__chunk *chunk) {
     uint64_t which;
     if (!tn__learn_knows(learn, chunk->child[0], chunk->birth, &which) ||
@@ -70,7 +70,7 @@ static tn__life *lives_of_block(const tn__learn *learn, tn__lives *lives, const 
     return life->length != 0 ? life : NULL;
 }
 
-/* What is in use keeps its place: in the plan, or as something that it goes around. */
+/* Keeps the place of every block in use: as a block of the plan, or as an obstacle. */
 static bool lives_keep(const tn_pool *pool, const tn__learn *learn, tn__lives *lives) {
     for (uint32_t at = pool->first; at != TN__CHUNK_NONE; at = pool->chunks[at].after) {
         const tn__chunk *chunk = &pool->chunks[at];
@@ -131,7 +131,7 @@ bool tn__lives_gather(const tn_pool *pool, const tn__learn *learn, uint64_t peri
 
 uint32_t tn__lives_calm(const tn_context *context, const tn__lives *lives) {
     uint64_t *dying = tn__alloc_array(context, lives->count, sizeof *dying);
-    int64_t now = 0, least = 0; /* up to a constant: who lives at step 0 */
+    int64_t now = 0, least = 0; /* up to a constant: bytes in use at step 0 */
     uint32_t best = 0;
     if (dying == NULL) return 0;
     for (uint32_t i = 0; i < lives->count; i++)
@@ -149,8 +149,8 @@ uint32_t tn__lives_calm(const tn_context *context, const tn__lives *lives) {
     return best;
 }
 
-/* One zone's problem: bytes count from `base`, and nothing is known of what lies from `ceiling` on.
- */
+/* The problem of one zone: bytes count from `base`, and from `ceiling` on obstacles are left
+ * out. */
 typedef struct lives_zone {
     const tn__lives *lives;
     uint32_t stream;
@@ -173,7 +173,7 @@ static tn_status lives_add(tn_problem *problem, const lives_zone *zone, uint32_t
     return tn_problem_add(problem, &body, NULL, NULL);
 }
 
-/* The part of a block above the zones that are there already. */
+/* Adds the part of an obstacle that lies above the zones planned so far. */
 static tn_status lives_add_stay(tn_problem *problem, const lives_zone *zone, const tn__stay *stay) {
     uint64_t end = stay->offset + stay->size;
     uint64_t from = stay->offset > zone->base ? stay->offset : zone->base;
@@ -211,7 +211,7 @@ done:
     return status;
 }
 
-/* Whether something is in use in [from, to) that the plan did not know of. */
+/* Whether [from, to) contains a block in use that the plan left out. */
 static bool lives_meets(const tn__lives *lives, uint64_t from, uint64_t to) {
     for (size_t a = 0; a < lives->around_count; a++)
         if (lives->around[a].offset >= from && lives->around[a].offset < to) return true;
@@ -221,9 +221,9 @@ static bool lives_meets(const tn__lives *lives, uint64_t from, uint64_t to) {
     return false;
 }
 
-/* What lies high does not make a plan high: it is first made as if nothing lay there, then again
- * with what it met, until it meets nothing new. A zone ends at a multiple of the widest alignment,
- * so that the next one may begin there. */
+/* Blocks that lie high should not make the plan high. So it is first made without them, then again
+ * with those that it met, until it meets no new one. A zone ends at a multiple of the widest
+ * alignment, so that the next one may begin there. */
 static tn_status lives_plan_zone(const tn_context *context, tn__lives *lives, uint32_t number,
                                  uint64_t base, uint64_t unit, uint64_t widest) {
     lives_zone zone = {lives, lives->streams[number], base, base, unit};

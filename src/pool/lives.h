@@ -1,19 +1,19 @@
-/* lives.h - the blocks of an iteration that repeats, and a plan for them.
+/* lives.h - the live ranges of an iteration that repeats, and a plan for them.
  *
- * Steps are requests: the block of request i lives from step i until as many requests were made as
- * when it was freed. Iterations follow each other, so time is a circle, and a block that lives into
- * the next iteration is there at the beginning of this one too. What lives longer than an iteration
- * has no place in the plan; what is in use now and will stay lies where it is, and the plan goes
- * around it. What is in use now and comes again keeps its place in the plan: so a plan fits what is
- * there from the first request on. It is made when the fewest bytes live, to be bound by little.
+ * Steps are requests: the block of request i lives from step i until the number of requests after
+ * which it was freed. Iterations follow each other, so time is a circle: a block that lives into
+ * the next iteration is also there at the beginning of this one. Blocks that live longer than an
+ * iteration have no place in the plan. Blocks in use that will stay are obstacles for the plan.
+ * Blocks in use that recur in each iteration keep their offsets in the plan, so the plan is valid
+ * from its first request on. The plan is made at the step with the fewest live bytes, where the
+ * fewest offsets are fixed.
  *
- * Where memory that is given back can be had again elsewhere (tn_pool_options.release), a plan goes
- * around nothing: it begins above all that is in use, in bytes that nobody had, and what is left of
- * the old ones goes back. Where bytes cost nothing by themselves (tn_pool_options.is_sparse), it
- * does so only if it would be too high otherwise.
+ * If released memory can be mapped elsewhere (tn_pool_options.release), a plan has no obstacles: it
+ * begins above all blocks in use, in new bytes, and the old bytes are released. If unused bytes
+ * cost nothing (tn_pool_options.is_sparse), it does so only if it would be too high otherwise.
  *
- * Streams share no bytes: each has a zone of its own, one above the other, that with the most bytes
- * below.
+ * Streams share no bytes: each has its own zone, one above the other, the zone with the most bytes
+ * lowest.
  */
 #ifndef TN_POOL_LIVES_H
 #define TN_POOL_LIVES_H
@@ -23,14 +23,14 @@
 
 typedef struct tn__life {
     uint64_t size, alignment;
-    uint64_t offset; /* of the plan */
-    uint64_t was;    /* with `is_there`: where its block is now */
+    uint64_t offset; /* in the plan */
+    uint64_t was;    /* with `is_there`: the current offset of its block */
     uint32_t stream;
-    uint32_t length; /* steps; 0: it has no place in the plan */
+    uint32_t length; /* steps; 0: no place in the plan */
     bool is_there;
 } tn__life;
 
-typedef struct tn__stay { /* bytes that are held for good */
+typedef struct tn__stay { /* bytes that stay in use */
     uint64_t offset, size;
 } tn__stay;
 
@@ -41,23 +41,24 @@ typedef struct tn__lives {
     uint32_t count;
     tn__stay *around;
     size_t around_count, around_room;
-    uint64_t now;                    /* the number of the next request, which item 0 is for */
-    uint64_t base;                   /* where the first zone begins */
-    uint64_t borders[TN__ZONES_MAX]; /* [zones], where each ends; the last: the plan's height */
+    uint64_t now;  /* the number of the next request, which item 0 is for */
+    uint64_t base; /* start of the first zone */
+    /* [zones] end of each zone; the last one is the plan's height */
+    uint64_t borders[TN__ZONES_MAX];
     uint32_t streams[TN__ZONES_MAX];
     uint32_t zones;
 } tn__lives;
 
-/* What the last two periods were. False: memory is not as full after one as before, or there are
- * more streams than zones, or no memory for it. */
+/* Gathers the live ranges of the last two periods. False: the bytes in use differ before and after
+ * a period, there are more streams than zones, or memory is out. */
 bool tn__lives_gather(const tn_pool *pool, const tn__learn *learn, uint64_t period,
                       tn__lives *lives);
-/* Where the highest block in use ends. */
+/* The end of the highest block in use. */
 uint64_t tn__lives_end_of_use(const tn_pool *pool);
-/* The step, from 0, before which the fewest bytes live. */
+/* The step, from 0, before which the fewest bytes are live. */
 uint32_t tn__lives_calm(const tn_context *context, const tn__lives *lives);
-/* Finds the offsets, from `base` on, which is raised to where all of them are aligned. False: no
- * plan was found in the time that is given to it. */
+/* Finds the offsets from `base` on; `base` is raised to align all of them. False: no plan was found
+ * within the effort allowed. */
 bool tn__lives_plan(const tn_context *context, tn__lives *lives, uint64_t unit);
 void tn__lives_close(const tn_context *context, tn__lives *lives);
 

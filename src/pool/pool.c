@@ -1,8 +1,8 @@
 /* pool.c - the frame around every technique: checks requests, locks, counts.
  *
- * A technique sees requests that are valid, rounded, and have room for their records; what it does
- * with chunks cannot fail for lack of host memory. Peaks and sums are counted here, from the sizes
- * of the chunks handed out, the same way for all.
+ * A technique gets requests that are valid and rounded, with room for their records. So its work on
+ * chunks cannot fail for lack of host memory. Peaks and sums are counted here, from the sizes of
+ * the chunks handed out, in the same way for all techniques.
  */
 #include "pool/chunks.h"
 
@@ -161,7 +161,7 @@ static void pool_raise_peaks(tn_pool *pool) {
     tn__holders_mark(pool, &pool->peak);
 }
 
-/* A chunk for the request; one of 0 bytes is a record outside the list. */
+/* Takes a chunk for the request; a request of 0 bytes gets a record outside the list. */
 static tn_status pool_take(tn_pool *pool, const tn_pool_request *request, uint32_t *chunk,
                            tn_error *error) {
     tn__want want = {.requested = request->size,

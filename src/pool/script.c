@@ -1,4 +1,4 @@
-/* script.c - from a plan to what is expected, and finding the place again after a surprise. */
+/* script.c - makes the script of a plan, and finds the position in it after a surprise. */
 #include "pool/script.h"
 
 #include "base/sorted.h"
@@ -45,7 +45,7 @@ bool tn__script_open(const tn_context *context, tn__script *script, const tn__li
         edges[edge_count++].key = life->offset + life->size;
     }
     if (!tn__slots_open(context, &script->slots, edges, edge_count)) {
-        *script = (tn__script){0}; /* zones say that there is a plan */
+        *script = (tn__script){0}; /* zones > 0 means that there is a plan */
         return false;
     }
     script->count = lives->count;
@@ -70,7 +70,7 @@ static bool script_is(const tn__line *line, uint64_t size, uint32_t stream) {
     return line->size == size && line->stream == stream;
 }
 
-/* The nearest line ahead that ends such a three; `count`: none. */
+/* The next line ahead that ends these three requests; `count`: none. */
 static uint32_t script_find(const tn__script *script, uint64_t three) {
     uint32_t low = (uint32_t)tn__sorted_find(script->threes, script->count, three), first;
     for (first = low; low < script->count && script->threes[low].key == three; low++)

@@ -1,11 +1,12 @@
-/* script.h - the requests of an iteration in their order, each with its place, and where we are.
+/* script.h - the expected requests of an iteration in order, each with its place, and the current
+ * position.
  *
- * A request that is not the next one is looked for: is it the one after, the next having been left
- * out? Or were the last three requests, this one included, anywhere three in a row? The nearest
- * ahead counts. Else it is an extra one and nothing moves: what comes next is still expected next.
- * To be wrong here costs a place in the plan and nothing else: the slots know what is free.
+ * If a request is not the expected one, the script is searched. Is it the one after, so that one
+ * was left out? Or do the last three requests, including this one, stand in a row anywhere? The
+ * nearest match ahead counts. Otherwise it is an additional request and the position stays. A wrong
+ * guess costs only a place in the plan: the slots know which bytes are free.
  *
- * Cost: O(1) while all is as expected, else O(log n); 64 bytes a request.
+ * Cost: O(1) if the request is expected, else O(log n); 64 bytes per request.
  */
 #ifndef TN_POOL_SCRIPT_H
 #define TN_POOL_SCRIPT_H
@@ -16,32 +17,32 @@
 typedef struct tn__line {
     uint64_t size, offset;
     uint32_t stream;
-    uint32_t from, to; /* slots; none: it is expected, and has no place in the plan */
-    uint32_t length;   /* requests that its block lives for */
+    uint32_t from, to; /* slots; empty: it is expected, but has no place in the plan */
+    uint32_t length;   /* number of requests for which its block lives */
 } tn__line;
 
 typedef struct tn__script {
     tn__line *lines;       /* [count] */
-    tn__sort_item *threes; /* [count]: hash of a line and the two before it, ascending */
+    tn__sort_item *threes; /* [count] hash of a line and the two before it, ascending */
     uint32_t count, next;
     uint64_t recent[2]; /* keys of the last two requests, the latest first */
-    uint64_t rounds;    /* how often the end was passed */
+    uint64_t rounds;    /* number of completed rounds */
     tn__slots slots;
-    uint64_t *soon;                        /* of tn__script_soon */
-    uint64_t base, borders[TN__ZONES_MAX]; /* of zones: where the first begins, where each ends */
+    uint64_t *soon;                        /* result of tn__script_soon */
+    uint64_t base, borders[TN__ZONES_MAX]; /* start of the first zone, end of each zone */
     uint32_t streams[TN__ZONES_MAX];
     uint32_t zones;
 } tn__script;
 
-/* `edges` [edge_count]: where slots are to be cut besides, with room for two for each life behind
- * them. False: no memory. */
+/* `edges` [edge_count]: additional edges for slots, in an array with room for two more per live
+ * range. False: no memory. */
 bool tn__script_open(const tn_context *context, tn__script *script, const tn__lives *lives,
                      tn__sort_item *edges, size_t edge_count);
 void tn__script_close(const tn_context *context, tn__script *script);
-/* As tn__script_match, of a request that is not the next one. */
+/* Like tn__script_match, for a request that is not the expected one. */
 const tn__line *tn__script_search(tn__script *script, uint64_t size, uint32_t stream);
-/* The slots that the lines of the next `ahead` requests will ask for, and those that are held: bits
- * as of the slots, good until the next call. Cost: O(ahead + slots). */
+/* The slots that the next `ahead` requests will need, and those that are taken, as bits; valid
+ * until the next call. Cost: O(ahead + slots). */
 const uint64_t *tn__script_soon(tn__script *script, uint32_t ahead);
 
 static inline uint64_t tn__script_key(uint64_t size, uint32_t stream) {
@@ -49,7 +50,7 @@ static inline uint64_t tn__script_key(uint64_t size, uint32_t stream) {
     return z ^ z >> 32;
 }
 
-/* The line that the request is; NULL: it is a surprise. */
+/* The line of a request; NULL: it is a surprise. */
 static inline const tn__line *tn__script_match(tn__script *script, uint64_t size, uint32_t stream) {
     const tn__line *line = &script->lines[script->next];
     if (line->size == size && line->stream == stream) {
@@ -65,7 +66,7 @@ static inline const tn__line *tn__script_match(tn__script *script, uint64_t size
     return line;
 }
 
-/* The zone that has the byte; `zones`: none. */
+/* The zone that contains the byte; `zones`: none. */
 static inline uint32_t tn__script_zone(const tn__script *script, uint64_t offset) {
     uint32_t zone = 0;
     if (offset < script->base) return script->zones;

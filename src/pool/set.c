@@ -1,4 +1,4 @@
-/* set.c - ordered sets as functions, for techniques with few of them. */
+/* set.c - ordered sets as ordinary functions, for techniques with few of them. */
 #include "pool/set.h"
 
 void tn__set_add(tn_pool *pool, tn__set *set, uint32_t chunk) {

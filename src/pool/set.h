@@ -1,13 +1,13 @@
 /* set.h - an ordered set of free chunks: a treap whose nodes are the chunks themselves.
  *
- * A chunk's rank in the heap is a hash of its number, so the shape depends on which chunks are in
- * the set and not on the order of adding: depth O(log n) expected, no balance to store, and adding
- * and removing are one walk down each. Chunks of one set have offsets that differ, so the order is
- * total.
+ * A chunk's rank in the heap is a hash of its number, so the shape depends only on the chunks in
+ * the set, not on the order of insertion. The expected depth is O(log n), no balance is stored, and
+ * insertion and removal are one walk down each. Chunks of one set have different offsets, so the
+ * order is total.
  *
- * Here as inline functions with the order as a constant, since most sets hold one or two chunks and
- * a call costs more than the walk; set.c has them as functions. (Steps without a branch were tried:
- * a processor that guesses half of them right and loads ahead is faster.)
+ * These are inline functions with the order as a constant, because most sets hold one or two chunks
+ * and a call costs more than the walk; set.c has ordinary functions. (Branch-free steps were tried
+ * and are slower: a processor that predicts half of the branches loads ahead.)
  * Source: Seidel, Aragon: Randomized search trees, 1996.
  */
 #ifndef TN_POOL_SET_H
@@ -15,10 +15,10 @@
 
 #include "pool/chunks.h"
 
-/* BY_SIZE: of one lane, by size, then offset. */
+/* BY_SIZE: within one lane, by size, then offset. */
 typedef enum set_order { SET_BY_LANE, SET_BY_SIZE, SET_BY_OFFSET } set_order;
 
-/* A bijection (the finaliser of MurmurHash3), so that no two chunks have one rank. */
+/* A bijection (the finaliser of MurmurHash3), so that two chunks never have the same rank. */
 static inline uint32_t set_rank(uint32_t chunk) {
     chunk ^= chunk >> 16;
     chunk *= 0x85ebca6bu;
@@ -46,7 +46,7 @@ static inline void set_add(tn__chunk *chunks, uint32_t *link, uint32_t chunk, se
         }
     }
     *link = chunk;
-    /* what hung here goes below: what is before to the left, what is after to the right */
+    /* the former subtree goes below: earlier chunks to the left, later ones to the right */
     uint32_t *ends[2] = {&added->child[0], &added->child[1]};
     while (at != TN__CHUNK_NONE) {
         if (set_before(order, &chunks[at], added)) {
@@ -62,7 +62,7 @@ static inline void set_add(tn__chunk *chunks, uint32_t *link, uint32_t chunk, se
     *ends[0] = *ends[1] = TN__CHUNK_NONE;
 }
 
-/* Takes the chunk that `link` names out of the tree below it. */
+/* Takes the chunk at `link` out of the tree. */
 static inline void set_unlink(tn__chunk *chunks, uint32_t *link) {
     uint32_t left = chunks[*link].child[0], right = chunks[*link].child[1];
     while (left != TN__CHUNK_NONE && right != TN__CHUNK_NONE) {
@@ -89,7 +89,7 @@ static inline void set_remove(tn__chunk *chunks, uint32_t *link, uint32_t chunk,
     set_unlink(chunks, link);
 }
 
-/* The link to the first chunk of at least `size` bytes, order BY_SIZE; NULL: there is none. */
+/* The link to the first chunk of at least `size` bytes, order BY_SIZE; NULL: no such chunk. */
 static inline uint32_t *set_at_least(tn__chunk *chunks, uint32_t *link, uint64_t size) {
     uint32_t *best = NULL;
     while (*link != TN__CHUNK_NONE) {

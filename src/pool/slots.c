@@ -1,4 +1,4 @@
-/* slots.c - cutting a range into slots, and looking for room among them. */
+/* slots.c - cuts a range into slots, and searches for room among them. */
 #include "pool/slots.h"
 
 bool tn__slots_open(const tn_context *context, tn__slots *slots, tn__sort_item *edges,

@@ -1,11 +1,12 @@
-/* technique.h - what a technique is written in: chunks that tile the range, ordered sets of them.
+/* technique.h - the interface and tools of a technique: chunks that tile the range, and ordered
+ * sets of them.
  *
  * Every pool is a list of chunks in address order that tiles [0, capacity) without a gap. A chunk
  * is in use, free (the technique keeps it for reuse), or outside (not reserved). The frame (pool.c)
  * checks requests, holds the lock, counts, and knows the holders; a technique finds a chunk, cuts
- * it, and joins it again. Chunks are records of one flat array with their links and the nodes of
- * the sets inside: the frame makes room for TN__CHUNKS_PER_CALL more before each allocation, so
- * that a technique never asks for memory and cannot fail half way.
+ * it, and joins it again. Chunks are records of one flat array, which also contain the links of the
+ * list and the nodes of the sets. The frame makes room for TN__CHUNKS_PER_CALL more before each
+ * allocation, so a technique never allocates host memory and cannot fail half way.
  */
 #ifndef TN_POOL_TECHNIQUE_H
 #define TN_POOL_TECHNIQUE_H
@@ -23,33 +24,36 @@ typedef enum tn__chunk_state {
     TN__CHUNK_VACANT, /* a record without bytes */
     TN__CHUNK_OUTSIDE,
     TN__CHUNK_FREE,
-    TN__CHUNK_LENT, /* the technique deals it out itself: its blocks are records outside the list */
+    TN__CHUNK_LENT, /* the technique divides it itself: its blocks are records outside the list */
     TN__CHUNK_USED
 } tn__chunk_state;
 
 typedef struct tn__chunk { /* one cache line */
     uint64_t offset, size;
-    /* in address order; `after` of a vacant record: the next such; inner: the technique's */
+    /* in address order; for a vacant record, `after` is the next vacant one; for an inner one both
+     * belong to the technique */
     uint32_t before, after;
-    uint32_t child[2];   /* in a set: those before it, those after; used: the technique's */
-    uint32_t lane;       /* used: the stream; free: the technique's, first in the order of sets */
-    uint32_t generation; /* grows at each free, so that an old id is known as such */
+    /* in a set: the chunks before it, those after; in use: free for the technique */
+    uint32_t child[2];
+    /* in use: the stream; free: chosen by the technique, first key in the order of sets */
+    uint32_t lane;
+    uint32_t generation; /* grows at each free, so that an old id is recognised */
     uint64_t requested, birth;
     uint32_t tag;
     uint8_t state;     /* tn__chunk_state */
-    bool is_segment;   /* the first chunk of a segment: never joined with the one before */
-    bool is_large : 1; /* caching: of a segment for large requests */
-    bool is_empty : 1; /* of a request for 0 bytes: not part of the list */
-    bool is_inner : 1; /* within what is lent: not part of the list */
+    bool is_segment;   /* first chunk of a segment: never joined with the one before */
+    bool is_large : 1; /* caching: lies in a segment for large requests */
+    bool is_empty : 1; /* belongs to a request for 0 bytes: not part of the list */
+    bool is_inner : 1; /* lies within a lent chunk: not part of the list */
 } tn__chunk;
 
-typedef struct tn__holder_record { /* of a block that was freed after a mark */
+typedef struct tn__holder_record { /* a block that was freed after a mark */
     uint64_t requested, allocated, birth;
     uint32_t tag, stream;
 } tn__holder_record;
 
-/* A moment whose holders are known: those in use with a birth up to `stamp`, and those that left
- * since. Costs O(1) an operation instead of a copy at every new peak. */
+/* A moment whose holders are known: blocks in use with a birth up to `stamp`, and such blocks that
+ * were freed since. Costs O(1) per operation instead of a copy at every new peak. */
 typedef struct tn__mark {
     uint64_t stamp; /* number of the last allocation before it; 0: no such moment yet */
     tn__holder_record *left;
@@ -65,24 +69,27 @@ typedef struct tn__want {
 } tn__want;
 
 typedef struct tn__technique {
-    const char *name;    /* what people type */
+    const char *name;    /* the name that users type */
     const char *summary; /* one line for --help, no full stop */
-    const char *source;  /* paper, book or peer the idea comes from */
+    const char *source;  /* paper, book or other program that the idea comes from */
     uint64_t unit;       /* the least alignment of blocks */
-    size_t state_size;   /* of pool->state, zeroed */
+    size_t state_size;   /* bytes of pool->state, which is zeroed */
     bool is_planned;     /* needs sizes and offsets */
-    /* Chunk 0 is the whole range, outside, not in any set. */
+    /* Chunk 0 is the whole range, outside, and in no set. */
     tn_status (*open)(tn_pool *pool, const tn_pool_options *options, tn_error *error);
-    /* A chunk for the request, out of every set: or E_EXHAUSTED without a
-     * message, with nothing changed that callers can see. */
+    /* Takes a chunk for the request out of every set. E_EXHAUSTED comes without a message, and with
+     * no change that callers can see. */
     tn_status (*take)(tn_pool *pool, const tn__want *want, uint32_t *chunk, tn_error *error);
-    void (*give)(tn_pool *pool, uint32_t chunk); /* takes it back; its state is free already */
-    uint64_t (*trim)(tn_pool *pool);             /* tn_pool_empty_cache; NULL: nothing to do */
-    void (*close)(tn_pool *pool);                /* NULL: holds no memory of its own */
-    /* Long work that `take` asked for (pool->is_due): called before the next request, without the
-     * lock. NULL: none */
+    /* takes the chunk back; its state is already free */
+    void (*give)(tn_pool *pool, uint32_t chunk);
+    /* tn_pool_empty_cache; NULL: there is nothing to empty */
+    uint64_t (*trim)(tn_pool *pool);
+    void (*close)(tn_pool *pool); /* NULL: holds no memory of its own */
+    /* Does long work that `take` asked for (pool->is_due): called before the next request, without
+     * the lock. NULL: no such work */
     void (*rest)(tn_pool *pool);
-    void (*lesson)(const tn_pool *pool, tn_pool_lesson *lesson); /* NULL: learns nothing */
+    /* NULL: the technique does not learn */
+    void (*lesson)(const tn_pool *pool, tn_pool_lesson *lesson);
 } tn__technique;
 
 struct tn_pool {
@@ -94,25 +101,26 @@ struct tn_pool {
     tn__chunk *chunks;
     size_t chunk_room;
     uint32_t chunk_count;          /* records used at least once */
-    uint32_t vacant, vacant_count; /* list of those that are vacant again */
-    uint32_t first, last; /* the lowest chunk, which is number 0 but with iteration; the highest */
-    uint64_t reserved;    /* set by the technique */
+    uint32_t vacant, vacant_count; /* list of the vacant records */
+    /* the lowest chunk, which is number 0 except with iteration; the highest */
+    uint32_t first, last;
+    uint64_t reserved; /* set by the technique */
     bool is_due; /* set by the technique, atomically: `rest` is called before the next request */
-    /* options.settle: what one stream freed goes to another */
+    /* options.settle: called before bytes freed by one stream go to another */
     void (*settle)(void *self);
     void *settle_self;
-    /* options.release: what is not reserved any more goes back to the system */
+    /* options.release: called for bytes that are no longer reserved */
     void (*release)(void *self, uint64_t offset, uint64_t size);
     void *release_self;
-    bool is_sparse;      /* options.is_sparse: bytes cost nothing where no block is */
-    tn_pool_usage usage; /* counters of the frame; `reserved` and below: on demand */
+    bool is_sparse;      /* options.is_sparse: bytes without a block cost nothing */
+    tn_pool_usage usage; /* counters of the frame; `reserved` and later fields: on demand */
     tn__mark peak, failed;
     tn__arena words; /* of labels */
     tn_pool_label *labels;
     size_t label_count, label_room;
 };
 
-uint64_t tn__pool_reserved(tn_pool *pool); /* now; without the cost of tn_pool_measure */
+uint64_t tn__pool_reserved(tn_pool *pool); /* current value, without the cost of tn_pool_measure */
 
 /* --- chunks (chunks.c; to cut and join them: chunks.h) --- */
 
@@ -122,16 +130,16 @@ static inline bool tn__chunks_room(tn_pool *pool) {
     size_t spare = pool->chunk_room - pool->chunk_count + pool->vacant_count;
     return spare >= TN__CHUNKS_PER_CALL || tn__chunks_grow(pool);
 }
-/* The same for so many. */
+/* The same for `more` chunks. */
 bool tn__chunks_reserve(tn_pool *pool, size_t more);
-/* Before bytes that one stream has freed may go to another. */
+/* Called before bytes that one stream has freed may go to another. */
 static inline void tn__pool_settle(tn_pool *pool) {
     if (pool->settle != NULL) pool->settle(pool->settle_self);
 }
 static inline void tn__pool_release(tn_pool *pool, uint64_t offset, uint64_t size) {
     if (pool->release != NULL) pool->release(pool->release_self, offset, size);
 }
-/* Everything that must hold: NULL, or what does not. O(n). */
+/* Checks all invariants: NULL, or the one that is violated. O(n). */
 const char *tn__pool_check(const tn_pool *pool);
 
 /* --- ordered sets of free chunks (set.c): by lane, size, offset, or by offset alone --- */
@@ -142,10 +150,10 @@ typedef struct tn__set {
 } tn__set;
 
 void tn__set_add(tn_pool *pool, tn__set *set, uint32_t chunk);
-void tn__set_remove(tn_pool *pool, tn__set *set, uint32_t chunk); /* must be in it */
-/* The smallest of at least `size` bytes in the lane, the lowest of equals. */
+void tn__set_remove(tn_pool *pool, tn__set *set, uint32_t chunk); /* the chunk must be in the set */
+/* The smallest chunk of at least `size` bytes in the lane, the lowest of equal ones. */
 uint32_t tn__set_at_least(const tn_pool *pool, const tn__set *set, uint32_t lane, uint64_t size);
-/* Of a set by offset: the last one that starts at `offset` or before. */
+/* For a set by offset: the last chunk that starts at `offset` or before. */
 uint32_t tn__set_up_to(const tn_pool *pool, const tn__set *set, uint64_t offset);
 
 /* --- holders (holders.c) --- */
@@ -158,7 +166,7 @@ static inline bool tn__holders_room(tn_pool *pool) {
            tn__holders_grow(pool);
 }
 void tn__holders_mark(tn_pool *pool, tn__mark *mark);
-void tn__holders_leave(tn_pool *pool, const tn__chunk *chunk); /* about to be freed */
+void tn__holders_leave(tn_pool *pool, const tn__chunk *chunk); /* the block is about to be freed */
 void tn__holders_release(tn_pool *pool);
 /* The report of an allocation that does not fit. */
 tn_status tn__holders_exhausted(tn_pool *pool, const tn_pool_request *request, tn_error *error);

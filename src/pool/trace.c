@@ -1,9 +1,9 @@
-/* trace.c - a recorded run, from events or from CSV: our columns, or those of RMM's logging
- * adaptor.
+/* trace.c - reads a recorded run from events or from CSV, with our columns or those of RMM's
+ * logging adaptor.
  *
- * Names of columns decide, whatever their case and order; both formats are one table, in which
- * RMM's `Pointer` is our `id`. An id names a block from its allocation to its free and may then be
- * used again, as addresses are. There is no quoting: a comma ends a field. docs/formats.md has the
+ * Columns are found by name, in any case and order. Both formats share one table, in which RMM's
+ * `Pointer` is our `id`. An id names a block from its allocation to its free and may then be
+ * reused, like an address. There is no quoting: a comma ends a field. docs/formats.md describes the
  * formats.
  * Cost: O(size of the file).
  */
@@ -48,21 +48,21 @@ typedef struct trace_field {
     size_t length;
 } trace_field;
 
-typedef struct trace_use { /* of an id */
+typedef struct trace_use { /* the block that an id names */
     uint32_t block;        /* UINT32_MAX: none */
     uint32_t stream;
 } trace_use;
 
 typedef struct trace_reader {
     tn_pool_trace *trace;
-    const char *name, *next, *end; /* the file, and what is left of it */
+    const char *name, *next, *end; /* name of the file; its unread bytes */
     uint64_t line;
     bool is_rmm;
-    uint32_t column[TRACE_COLUMN_COUNT]; /* its place in a row; UINT32_MAX: not there */
+    uint32_t column[TRACE_COLUMN_COUNT]; /* position in a row; UINT32_MAX: missing */
     uint32_t field_count;
     trace_field fields[TRACE_FIELDS_MAX];
     tn__names ids, labels, streams;
-    trace_use *in_use; /* [ids], the block that has the id */
+    trace_use *in_use; /* [ids] the block that has the id */
     size_t in_use_room;
     tn__text key;
     tn_error *error;
@@ -76,7 +76,7 @@ static tn_status trace_fail(trace_reader *reader, const char *what, trace_field 
     return tn__where(reader->error, status, "%s:%" PRIu64, reader->name, reader->line);
 }
 
-/* False at the end of the file, and *fits is set to whether the row has few enough fields. */
+/* False at the end of the file. *fits: whether the row has few enough fields. */
 static bool trace_row(trace_reader *reader, bool *fits) {
     if (reader->next == reader->end) return false;
     const char *newline = memchr(reader->next, '\n', (size_t)(reader->end - reader->next));
@@ -187,7 +187,7 @@ static tn_status trace_label(trace_reader *reader, uint32_t *label) {
     return TN_OK;
 }
 
-/* RMM writes streams as words or addresses: numbered as they appear. */
+/* RMM writes streams as words or addresses: they are numbered as they appear. */
 static tn_status trace_stream(trace_reader *reader, uint32_t *stream) {
     trace_field field = trace_get(reader, TRACE_STREAM);
     uint64_t number;
@@ -323,7 +323,7 @@ tn_status tn_pool_trace_load(const char *path, const tn_context *context, tn_poo
     return status;
 }
 
-/* Events that somebody made are believed no more than a file. in_use: a bit for each block. */
+/* Checks events from a caller as strictly as a file. in_use: one bit per block. */
 static tn_status trace_check(const tn_pool_event *events, uint64_t count, uint32_t label_count,
                              uint8_t *in_use, uint32_t *blocks, tn_error *error) {
     for (uint64_t i = 0; i < count; i++) {

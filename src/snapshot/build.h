@@ -43,20 +43,20 @@
     X(TRACES, "device_traces")                                                                     \
     X(KEY_COUNT, "") /* keys are above */                                                          \
     X(ALLOC, "alloc")                                                                              \
-/* in the earliest versions: requested and completed in one event */
-X(FREE, "free")
-X(FREE_REQUESTED, "free_requested")
-X(FREE_COMPLETED, "free_completed")
-X(SEGMENT_ALLOC, "segment_alloc")
-X(SEGMENT_FREE, "segment_free")
-X(SEGMENT_MAP, "segment_map")
-X(SEGMENT_UNMAP, "segment_unmap")
-X(OOM, "oom")
-X(LARGE, "large")
-X(INACTIVE, "inactive")
-X(ACTIVE_ALLOCATED, "active_allocated")
-X(AWAITING_FREE, "active_awaiting_free")
-X(PENDING_FREE, "active_pending_free")
+    /* in the earliest versions: requested and completed in one event */                           \
+    X(FREE, "free")                                                                                \
+    X(FREE_REQUESTED, "free_requested")                                                            \
+    X(FREE_COMPLETED, "free_completed")                                                            \
+    X(SEGMENT_ALLOC, "segment_alloc")                                                              \
+    X(SEGMENT_FREE, "segment_free")                                                                \
+    X(SEGMENT_MAP, "segment_map")                                                                  \
+    X(SEGMENT_UNMAP, "segment_unmap")                                                              \
+    X(OOM, "oom")                                                                                  \
+    X(LARGE, "large")                                                                              \
+    X(INACTIVE, "inactive")                                                                        \
+    X(ACTIVE_ALLOCATED, "active_allocated")                                                        \
+    X(AWAITING_FREE, "active_awaiting_free")                                                       \
+    X(PENDING_FREE, "active_pending_free")
 enum {
 #define TN__SNAPSHOT_WORD(name, text) TN__WORD_##name,
     TN__SNAPSHOT_WORDS(TN__SNAPSHOT_WORD)

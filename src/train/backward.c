@@ -1,12 +1,12 @@
-/* backward.c - reverse-mode differentiation: operators last first, each asked for the gradients of
- * its inputs.
+/* backward.c - reverse-mode differentiation: visits operators from last to first and applies the
+ * gradient rule of each.
  *
- * A tensor's gradient is complete when all operators that read it were visited, as they all come
- * behind its producer. Gradients that several readers give are summed as they come, two at a time,
- * so no more than two are alive at once. Only what depends on a trained parameter gets a gradient,
- * so frozen parts of a network keep nothing.
+ * A tensor's gradient is complete when all its readers have been visited, since they all follow its
+ * producer. Gradients from several readers are summed as they come, two at a time, so at most two
+ * are live at once. Only tensors that depend on a trained parameter get a gradient, so frozen parts
+ * of a network keep nothing.
  * Source: Linnainmaa 1970; Griewank, Walther, Evaluating Derivatives, chapter 3.
- * Cost: O(operands), and what the rules add.
+ * Cost: O(operands), and the operators that the rules add.
  */
 #include "train/frame.h"
 
@@ -30,7 +30,7 @@ static bool backward_has_blocks(const tn_op *op) {
     return false;
 }
 
-/* Whether a block is part of an operator, however deep. */
+/* Whether a block belongs to an operator, at any depth. */
 static bool backward_is_in(const tn__train *it, tn_block_id block, tn_op_id id) {
     while (block != 0) {
         tn_op_id owner = tn_graph_block(it->graph, block)->owner;
@@ -41,8 +41,8 @@ static bool backward_is_in(const tn__train *it, tn_block_id block, tn_op_id id) 
     return false;
 }
 
-/* Whether blocks of an operator read what depends on a trained parameter: no operands of it, but
- * read all the same. */
+/* Whether blocks of an operator read a tensor that depends on a trained parameter. Such a tensor is
+ * not an operand of the operator, but is read all the same. */
 static bool backward_captures(const tn__train *it, tn_op_id id) {
     for (tn_op_id other = 0; other < tn_graph_op_count(it->graph); other++) {
         const tn_op *op = tn_graph_op(it->graph, other);
@@ -61,7 +61,7 @@ static bool backward_captures(const tn__train *it, tn_op_id id) {
     return false;
 }
 
-/* What depends on a trained parameter, through operands that gradients flow to. */
+/* Marks the tensors that depend on a trained parameter through operands that gradients flow to. */
 static void backward_mark(tn__train *it, const tn_op_id *ops, uint32_t count) {
     for (tn_tensor_id id = 0; id < it->tensors; id++) it->needs[id] = it->trained[id];
     for (uint32_t p = 0; p < count; p++) {
@@ -80,7 +80,7 @@ static void backward_mark(tn__train *it, const tn_op_id *ops, uint32_t count) {
     }
 }
 
-/* Asks the rule of one operator, and sums up what it gives. */
+/* Applies the rule of one operator, and sums up the gradients that it gives. */
 static tn_status backward_ask(tn__train *it, tn_gradient *ask, const tn_op_rule *rule) {
     const tn_op *op = &ask->op;
     if (rule == NULL || rule->gradient == NULL || backward_has_blocks(op)) {
@@ -129,7 +129,7 @@ static tn_status backward_visit(tn__train *it, tn_op_id id) {
     return any_given && any_wanted ? backward_ask(it, &ask, rule) : TN_OK;
 }
 
-/* Parameters that nobody reads any more: their gradients are complete. */
+/* Completes the gradients of parameters that have no more readers. */
 static tn_status backward_update(tn__train *it, tn_op_id id) {
     const tn_op op = *tn_graph_op(it->graph, id);
     for (uint32_t i = 0; i < op.input_count; i++) {
@@ -141,7 +141,7 @@ static tn_status backward_update(tn__train *it, tn_op_id id) {
     return TN_OK;
 }
 
-/* Where a pipeline has what the shard is of. */
+/* Moves to the part of a pipeline that holds the parameters of the shard. */
 static tn_status backward_shard_home(tn__train *it, uint32_t shard) {
     if (!tn__train_is_whole(it)) return TN_OK;
     tn_tensor_id of = it->homes[it->made.sharded[shard].parameters].of;
@@ -169,13 +169,14 @@ static tn_status backward_updates(tn__train *it) {
     return TN_OK;
 }
 
-/* The gradient of each loss; every round has one. */
+/* Seeds the backward pass with the gradient of each loss; every round has one. */
 static void backward_begin(tn__train *it, tn_tensor_id seed) {
     it->gradient[it->made.loss] = seed;
     for (uint32_t r = 1; r < it->rounds; r++) it->gradient[it->round_list[r].loss] = seed;
 }
 
-/* What an operator's rule makes belongs to its part; what all rounds share comes behind them. */
+/* Operators that a rule adds belong to the part of the operator; operators that all rounds share
+ * come after the rounds. */
 static tn_status backward_home(tn__train *it, tn_op_id id) {
     tn_home home = tn__train_home_of(it, id);
     const tn_op *op = tn_graph_op(it->graph, id);

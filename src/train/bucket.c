@@ -1,10 +1,10 @@
-/* bucket.c - gradients that have arrived lie in buckets, and updates read them there.
+/* bucket.c - collects complete gradients in buckets, from which updates read them.
  *
- * For several ranks that train the same: what is to become one number over all of them (dist) is
- * then a few large pieces of memory, each of which is there as soon as its last gradient is. A
- * gradient has arrived when the last reader of its parameter has been asked for its own; in that
- * order buckets are filled, so the first of them is complete while most of the backward pass is yet
- * to come. On one rank a bucket changes no bit.
+ * Several ranks that train the same model average their gradients (dist). Buckets make this an
+ * operation on a few large tensors, each of which is ready as soon as its last gradient is. A
+ * gradient is complete when the last reader of its parameter has been visited. Buckets are filled
+ * in that order, so the first one is complete while most of the backward pass is still to come. On
+ * one rank, buckets change no bit.
  * Source: Li et al., "PyTorch Distributed" (2020).
  */
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "graph/bucket.h"
 #include "train/frame.h"
 
-#define BUCKET_MOST 200u /* gradients of one: as many as may lie in it from the start */
+#define BUCKET_MOST 200u /* gradients in one bucket: as many as may share memory from the start */
 
 static tn_status bucket_updates(tn__train *it, const uint32_t *list, uint32_t count) {
     for (uint32_t i = 0; i < count && it->options.fuse_update; i++) {
@@ -31,14 +31,14 @@ static tn_status bucket_tensor(tn__train *it, const char *name, tn_tensor_id *id
     return tn_graph_add_tensor(it->graph, &spec, id, it->error);
 }
 
-/* The gradients that wait, and what takes their place. */
+/* The gradients that wait, and the tensors that replace them. */
 typedef struct bucket_lists {
     tn_tensor_id given[BUCKET_MOST], parts[BUCKET_MOST];
     int64_t shapes[BUCKET_MOST * (1 + TN_RANK_MAX)];
     uint32_t shape_count;
 } bucket_lists;
 
-/* Without the tensors for what is given of a shard: there is none. */
+/* Lists the gradients that wait. With shards, no tensors replace them. */
 static tn_status bucket_list(tn__train *it, bucket_lists *lists) {
     for (uint32_t i = 0; i < it->waiting_count; i++) {
         tn_tensor_id parameter = it->made.parameters[it->waiting[i]].parameter;
@@ -56,7 +56,8 @@ static tn_status bucket_list(tn__train *it, bucket_lists *lists) {
     return TN_OK;
 }
 
-/* A bucket of them. For ranks that share it out, of as many equal parts. */
+/* Makes a bucket of the gradients that wait. For ranks that shard it, it has one equal part per
+ * rank. */
 static tn_status bucket_make(tn__train *it, const bucket_lists *lists, tn_tensor_id *bucket) {
     int64_t to = tn_graph_tensor(it->graph, it->made.parameters[it->waiting[0]].parameter)->dtype;
     int64_t parts = tn__train_shards(it) ? it->options.shard_count : 1;
@@ -100,14 +101,14 @@ static tn_status bucket_close(tn__train *it) {
     return tn__train_move(it, home);
 }
 
-/* Whether the same parts of a pipeline have both parameters. */
+/* Whether the same parts of a pipeline hold both parameters. */
 static bool bucket_is_near(const tn__train *it, uint32_t a, uint32_t b) {
     const tn_trained *list = it->made.parameters;
     return it->homes == NULL ||
            it->homes[list[a].parameter].readers == it->homes[list[b].parameter].readers;
 }
 
-/* Whether the gradients that wait and this one can lie in one bucket. */
+/* Whether this gradient may join the gradients that wait in one bucket. */
 static bool bucket_suits(const tn__train *it, const tn_tensor *parameter, uint32_t number) {
     if (it->waiting_count == 0) return true;
     const tn_tensor *first =
@@ -117,7 +118,8 @@ static bool bucket_suits(const tn__train *it, const tn_tensor *parameter, uint32
            tn__add_sat(it->waiting_bytes, parameter->bytes) <= it->options.bucket_bytes;
 }
 
-/* Where parts of a pipeline have a sum of it each, these become one, in all of them. */
+/* If several parts of a pipeline have a sum each for a parameter, adds these up in all of the
+ * parts. */
 static tn_status bucket_sum(tn__train *it, uint32_t number) {
     const tn_home home = it->home;
     if (!tn__train_is_whole(it)) return TN_OK;

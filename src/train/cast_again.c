@@ -1,10 +1,10 @@
-/* cast_again.c - with mixed precision, casts that cost nothing to keep away are made again.
+/* cast_again.c - with mixed precision, repeats casts in the backward pass if that costs no memory.
  *
- * What the backward pass reads of a cast of a parameter, or of a cast from fewer bits, need not
- * wait for it: the parameter and the shorter numbers wait anyway. The copy of the cast stands
- * before its first reader in the backward pass, in the order of the list: that is before any update
- * of the parameter that it reads, as its gradient comes from behind that reader. Bits stay the
- * same. All other recomputation is a choice under a bound on work: tn_program_recompute.
+ * Two kinds of casts need not be kept for the backward pass: casts of parameters and casts from
+ * fewer bits. The parameter and the shorter numbers are kept anyway. The copy of such a cast stands
+ * right before its first reader in the backward pass. That is before any update of the parameter
+ * that it reads, because the gradient for the update follows that reader. Bits stay the same. Any
+ * other recomputation is a choice within a work budget: tn_program_recompute.
  */
 #include <stdio.h>
 
@@ -14,15 +14,16 @@
 
 typedef struct recompute_state {
     tn__train *it;
-    uint32_t count;     /* operators of the main block, before */
+    uint32_t count;     /* operators of the main block before this pass */
     uint32_t *reader;   /* [forward] first position in the backward pass that reads it, or NONE */
-    bool *again;        /* [forward] */
+    bool *again;        /* [forward] whether it is repeated */
     tn_tensor_id *copy; /* [forward] or TN_NONE */
     tn_op_id *order;    /* the new list */
     size_t order_count;
 } recompute_state;
 
-/* There until the backward pass is over, or at any rate until its reader. */
+/* Whether the tensor is kept until the backward pass is over, or at least until its reader
+ * there. */
 static bool recompute_is_there(const recompute_state *state, tn_tensor_id id) {
     const tn_tensor *tensor = tn_graph_tensor(state->it->graph, id);
     if (tensor->producer == TN_NONE || tn_tensor_is_static(tensor)) return true;
@@ -101,7 +102,8 @@ static void recompute_mark(recompute_state *state) {
     }
 }
 
-/* The operator at a position of the backward pass: what it reads first is copied before it. */
+/* Visits the operator at a position of the backward pass: inserts copies of the casts that it is
+ * the first to read. */
 static tn_status recompute_visit(recompute_state *state, tn_op_id id, uint32_t position) {
     tn__train *it = state->it;
     const tn_op op = *tn_graph_op(it->graph, id);

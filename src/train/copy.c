@@ -1,13 +1,13 @@
-/* copy.c - the model as it works in training.
+/* copy.c - copies the model, with each operator as it works in training.
  *
- * Tensors keep their ids. Operators that the loss does not need are left out; what they would have
- * computed stays as a tensor of no bytes, so that ids agree. BatchNormalization becomes
- * BatchNormTrain, which writes its running statistics; Dropout becomes DropoutTrain, which draws
- * its mask from a counter; MaxPool becomes MaxPoolTrain, which keeps which tap of each window won
- * instead of its input, unless others keep that. With mixed precision, operators get the operands
- * that mixed.c says. Parameters that are trained, and running statistics, are marked as updated: so
- * nothing that depends on them is folded. Parameters that an operator of the model hands out
- * (parameters.c) become parameters.
+ * Tensors keep their ids. Operators that the loss does not need are left out; their outputs stay as
+ * tensors of no bytes, so that ids agree. BatchNormalization becomes BatchNormTrain, which writes
+ * its running statistics. Dropout becomes DropoutTrain, which draws its mask from a counter.
+ * MaxPool becomes MaxPoolTrain, which keeps the index of the maximum in each window instead of its
+ * input, unless other operators keep that input. With mixed precision, operators get the operands
+ * that mixed.c chooses. Trained parameters and running statistics are marked as updated, so nothing
+ * that depends on them is folded. Parameters that an operator of the model hands out (parameters.c)
+ * become parameters.
  */
 #include <stdio.h>
 
@@ -22,7 +22,7 @@ static bool copy_is_gone(const tn__train *it, tn_tensor_id id) {
     return tensor->producer != TN_NONE && tensor->block == 0 && !it->runs[tensor->producer];
 }
 
-/* A parameter that an operator of the model hands out: it begins with the contents of `from`. */
+/* A parameter that an operator of the model hands out: it begins with the data of `from`. */
 static void copy_parameter(const tn__train *it, tn_tensor_id from, tn_tensor_spec *spec) {
     const tn_tensor *first = tn_graph_tensor(it->model, from);
     spec->kind = TN_KIND_PARAMETER;
@@ -48,7 +48,8 @@ static tn_status copy_tensor(tn__train *it, tn_tensor_id id) {
                                 .rank = 1,
                                 .shape = nothing};
     }
-    if (it->trained[id] && it->evaluates) spec.value = (tn_value){0}; /* of before the training */
+    /* value from before the training */
+    if (it->trained[id] && it->evaluates) spec.value = (tn_value){0};
     if (it->trained[id] && !it->evaluates) spec.flags |= TN_TENSOR_UPDATED;
     return tn_graph_add_tensor(it->graph, &spec, &made, it->error);
 }
@@ -92,7 +93,8 @@ static tn_status copy_mark_updated(tn__train *it, tn_tensor_id id) {
     return tn_graph_set_tensor(it->graph, id, &spec, it->error);
 }
 
-/* Running statistics that this operator may write: parameters that nothing else reads. */
+/* Whether this operator may write its running statistics: they are parameters without other
+ * readers. */
 static bool copy_owns_statistics(const tn__train *it, const tn_op *op) {
     for (uint32_t i = 3; i < 5; i++)
         if (!tn__train_is_parameter(it, op->inputs[i]) || it->uses[op->inputs[i]] != it->rounds)
@@ -100,7 +102,7 @@ static bool copy_owns_statistics(const tn__train *it, const tn_op *op) {
     return true;
 }
 
-/* A parameter that is not trained, as a pattern names it. */
+/* Whether the tensor is a parameter that a pattern excludes from training. */
 static bool copy_is_frozen(const tn__train *it, tn_tensor_id id) {
     return tn__train_is_parameter(it, id) && !it->trained[id];
 }
@@ -114,8 +116,8 @@ static bool copy_trains_batch_norm(const tn__train *it, const tn_op *op) {
     return !copy_is_frozen(it, op->inputs[1]) && copy_owns_statistics(it, op);
 }
 
-/* Where the statistics are that an operator goes on from: a micro-batch behind another one of the
- * same graph from what that made of them. */
+/* The statistics that an operator continues from: in one graph, each micro-batch continues from
+ * those of the micro-batch before. */
 static tn_status copy_statistics(tn__train *it, const tn_op *op, const tn_tensor_id *made,
                                  tn_tensor_id *inputs) {
     memcpy(inputs, op->inputs, 5 * sizeof *inputs);
@@ -144,7 +146,7 @@ static tn_status copy_batch_norm(tn__train *it, const tn_op *op) {
     return tn__train_op(it, op->name, "BatchNormTrain", inputs, 5, outputs, 5, attrs, 2);
 }
 
-/* The share that is dropped, where it is known. */
+/* The ratio of Dropout, if it is known. */
 static bool copy_ratio(const tn__train *it, const tn_op *op, double *ratio) {
     tn_tensor_id id = op->input_count > 1 ? op->inputs[1] : TN_NONE;
     *ratio = tn__attr_float(op, "ratio", 0.5);
@@ -176,8 +178,8 @@ static tn_status copy_dropout(tn__train *it, const tn_op *op, tn_op_id id, doubl
                         it->options.dropout_bits ? 2 : 1, attrs, 3 + cut);
 }
 
-/* Whether a pool is to keep a map of which elements won: where nobody else reads its input, which
- * may then go, and the map is small. */
+/* Whether a pool keeps a map of the elements that won: if it is the only one to need its input, so
+ * that the input can be freed, and the map is small. */
 static bool copy_maps_pool(const tn__train *it, const tn_op *op) {
     uint32_t count;
     const int64_t *kernel = tn__attr_ints(op, "kernel_shape", &count);
@@ -191,7 +193,7 @@ static bool copy_maps_pool(const tn__train *it, const tn_op *op) {
            it->uses[op->inputs[0]] == 1 && taps > 0 && tn__window_map_bits(taps) != 0;
 }
 
-/* `made`: with its operands as they are in the copy. */
+/* `made`: with its operands in the copy. */
 static tn_status copy_max_pool(tn__train *it, const tn_op *op, const tn_op *made) {
     tn_op_id maker = tn_graph_tensor(it->model, op->inputs[0])->producer;
     int64_t relu = maker != TN_NONE && tn__op_is(tn_graph_op(it->model, maker), "Relu");
@@ -205,7 +207,7 @@ static tn_status copy_max_pool(tn__train *it, const tn_op *op, const tn_op *made
                         op->attr_count + 1);
 }
 
-/* Statistics will be those of the training, not what the file says. */
+/* Drops the values of the file: training will change these statistics. */
 static tn_status copy_forget(tn__train *it, tn_tensor_id id) {
     tn_tensor now = *tn_graph_tensor(it->graph, id);
     tn_tensor_spec spec = {.dtype = now.dtype,
@@ -217,7 +219,7 @@ static tn_status copy_forget(tn__train *it, tn_tensor_id id) {
     return tn_graph_set_tensor(it->graph, id, &spec, it->error);
 }
 
-/* An operator as it works in inference, also where the file was exported for training. */
+/* Copies an operator as it works in inference, even if the file was exported for training. */
 static tn_status copy_evaluated(tn__train *it, const tn_op *op) {
     tn_op made = *op;
     double ratio;
@@ -252,7 +254,7 @@ static tn_status copy_op(tn__train *it, tn_op_id id) {
     return tn__train_lowers(it) ? tn__train_lower_after(it, id, &made) : TN_OK;
 }
 
-/* What it makes, and what is made with it, belongs where the operator does. */
+/* Tensors that the operator makes, or that are made with it, belong to the operator's part. */
 static tn_status copy_home(tn__train *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->model, id);
     const tn_home *home = &it->op_homes[id];
@@ -285,7 +287,7 @@ static tn_status copy_ops(tn__train *it) {
     return TN_OK;
 }
 
-/* Inputs as they were; outputs only where they are kept. */
+/* Copies all inputs, and those outputs that are kept. */
 static tn_status copy_io(tn__train *it) {
     for (tn_block_id b = 0; b < tn_graph_block_count(it->model); b++) {
         const tn_block *block = tn_graph_block(it->model, b);

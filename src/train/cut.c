@@ -1,9 +1,9 @@
-/* cut.c - the part of one of several ranks, where the model was.
+/* cut.c - replaces the model by the part of it that belongs to one rank.
  *
- * Everything behind it, gradients, buckets, updates, is made for the part as it is for a model:
- * what ranks have to make one is said by operators of the graph (graph/ops/ranks.c), whose
- * gradients say where backward. Only the loss is another one where each rank has some of the
- * classes. What an optimizer keeps is cut as its parameter is.
+ * Gradients, buckets and updates are then made for the part as for any model. Operators of the
+ * graph (graph/ops/ranks.c) say which tensors the ranks have to combine, and their gradients say so
+ * for the backward pass. Only the loss differs if each rank has some of the classes. An optimizer's
+ * state is cut like its parameter.
  */
 #include <stdio.h>
 
@@ -29,7 +29,7 @@ static tn_status cut_check(const tn__train *it) {
     return TN_OK;
 }
 
-/* The axis of classes, where the loss takes scores that are cut along it. */
+/* The axis of classes, if the loss takes scores that are cut along it. */
 static uint32_t cut_classes(const tn__train *it) {
     const tn_tensor *scores = tn_graph_tensor(it->model, it->scores);
     const tn_tensor *shaped = tn_graph_tensor(it->model, it->shaped);
@@ -39,7 +39,7 @@ static uint32_t cut_classes(const tn__train *it) {
     return tn_loss_axis(scores->rank, scores->shape);
 }
 
-/* What is trained is what would be, were the model whole. */
+/* Trains the parameters that would be trained in the whole model. */
 static tn_status cut_choose(tn__train *it, const bool *trained, uint32_t tensors) {
     TN_TRY(tn__train_choose(it));
     for (tn_tensor_id id = 0; id < it->tensors; id++)
@@ -117,7 +117,7 @@ static tn_status cut_tensor(tn__train *it, const char *name, tn_tensor_id *id) {
     return tn_graph_add_tensor(it->graph, &spec, id, it->error);
 }
 
-/* A part of the loss, called as what it makes. */
+/* Adds an operator of the loss, named after its output. */
 static tn_status cut_op(tn__train *it, const char *type, const tn_tensor_id *inputs,
                         uint32_t input_count, const tn_tensor_id *outputs, uint32_t output_count,
                         const tn_attr *attrs) {
@@ -142,7 +142,7 @@ tn_status tn__train_class_loss(tn__train *it, const int64_t *axis) {
     return cut_op(it, "ClassLoss", inputs, 4, outputs, 2, attrs);
 }
 
-/* --- what is told of it --- */
+/* --- report of the parts --- */
 
 struct tn_parts {
     tn__arena arena;
@@ -181,7 +181,7 @@ static tn_status cut_list(tn__train *it, struct tn_parts *parts) {
             TN_TRY(cut_tell(it, parts, id, id));
     for (uint32_t i = 0; i < it->made.parameter_count; i++) {
         const tn_trained *trained = &it->made.parameters[i];
-        if (trained->shard != TN_NONE) /* ranks share it out, and it is no memory of its own */
+        if (trained->shard != TN_NONE) /* ranks share it out, so it is a view of the shard */
             TN_TRY(cut_tell(it, parts, trained->parameter, trained->parameter));
         const tn_tensor_id state[] = {trained->state[0], trained->state[1], trained->sum};
         for (uint32_t k = 0; k < 3; k++) TN_TRY(cut_tell(it, parts, trained->parameter, state[k]));

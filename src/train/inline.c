@@ -1,16 +1,16 @@
-/* inline.c - an If whose condition is known becomes the operators of the branch that it takes.
+/* inline.c - replaces an If with a known condition by the operators of the branch that it takes.
  *
- * Exporters write If where a shape decides (PyTorch's squeeze), and inference finds which branch is
- * dead. An If has no gradient, but the operators in it have: they move to where the If was, under
- * the ids that they had, and its outputs are theirs. Branches that are decided within decided
- * branches come along. Control flow that a run decides stays as it is.
- * Cost: O(operands), and of each block its depth; nothing where no If is decided.
+ * Exporters write If where a shape decides (PyTorch's squeeze), and inference finds the dead
+ * branch. An If has no gradient, but the operators in it have: they move to the place of the If and
+ * keep their ids, and their results become its outputs. Known branches within known branches move
+ * too. Control flow that only a run decides stays unchanged.
+ * Cost: O(operands), plus the depth of each block; nothing if no condition is known.
  */
 #include "train/frame.h"
 
 #define INLINE_GONE (TN_NONE - 1) /* in a branch that never runs */
 
-/* The branch that an If takes, when that is known; else TN_NONE. */
+/* The branch that an If takes, if it is known; else TN_NONE. */
 static tn_block_id inline_branch(const tn_graph *graph, const tn_op *op) {
     tn_block_id taken = TN_NONE;
     uint32_t branches = 0, dead = 0;
@@ -26,7 +26,7 @@ static tn_block_id inline_branch(const tn_graph *graph, const tn_op *op) {
     return tn_graph_block(graph, taken)->output_count == op->output_count ? taken : TN_NONE;
 }
 
-/* Where the operators of a block go: the block itself, one around it, or nowhere. */
+/* The block that receives the operators of a block: itself, one around it, or none. */
 static tn_block_id inline_target(const tn_graph *graph, tn_block_id block) {
     tn_block_id target = TN_NONE;
     for (tn_block_id at = block; at != 0;) {
@@ -41,7 +41,7 @@ static tn_block_id inline_target(const tn_graph *graph, tn_block_id block) {
     return target != TN_NONE ? target : 0;
 }
 
-/* The outputs of the branch under the names that the If gave them. */
+/* Names the outputs of the branch as the If named them. */
 static tn_status inline_outputs(tn__train *it, const tn_op *op, tn_block_id taken,
                                 tn_block_id where) {
     const tn_block *branch = tn_graph_block(it->model, taken);
@@ -59,7 +59,7 @@ static tn_status inline_outputs(tn__train *it, const tn_op *op, tn_block_id take
     return TN_OK;
 }
 
-/* An operator whose own blocks, if any, have other numbers now. */
+/* Copies an operator; blocks that it has get new numbers. */
 static tn_status inline_keep(tn__train *it, const tn_op *op, const tn_block_id *number,
                              tn_block_id where) {
     tn_op made = *op;

@@ -1,11 +1,11 @@
-/* loss.c - labels, loss, and where the backward pass begins.
+/* loss.c - adds labels and loss, and begins the backward pass.
  *
- * Scores of shape [batch, classes, ...] or [batch, ..., classes] against class numbers; images
- * (rank 4 and more) have their classes on axis 1, as ONNX and PyTorch do, texts on the last. An
- * axis of extent 1 holds no classes: [batch, 1, 1, classes] has them last. The loss is one operator
- * with one gradient, which needs the scores alone: no probabilities are kept, and the gradient may
- * overwrite the scores. The backward pass begins with loss_scale / micro_batches, so that sums of
- * gradients are means.
+ * Scores of shape [batch, classes, ...] or [batch, ..., classes] are compared with class numbers.
+ * Images (rank 4 and more) have their classes on axis 1, as in ONNX and PyTorch; texts have them on
+ * the last axis. An axis of extent 1 holds no classes: [batch, 1, 1, classes] has them last. The
+ * loss is one operator with one gradient, which needs only the scores: no probabilities are kept,
+ * and the gradient may overwrite the scores. The backward pass begins with loss_scale /
+ * micro_batches, so that sums of gradients are means.
  */
 #include "graph/fold.h"
 #include "train/frame.h"
@@ -58,7 +58,7 @@ static tn_status loss_mean_squared(tn__train *it, const tn_tensor *scores) {
     return loss_op(it, "MeanSquared", NULL, false);
 }
 
-/* The model's own output is the loss. */
+/* Uses the model's own output as the loss. */
 static tn_status loss_own(tn__train *it, const tn_tensor *scores) {
     if (tn__elements(scores) != 1)
         TN_FAIL(it->error, TN_E_INVALID, "output '%.80s' is not a scalar, so it cannot be a loss",
@@ -82,8 +82,8 @@ uint32_t tn_loss_axis(uint32_t rank, const int64_t *shape) {
     return rank > 2 && shape[usual] == 1 && shape[other] != 1 ? other : usual;
 }
 
-/* What was changed behind a Softmax that is left out: the scores in the shape of the output. They
- * have none yet where this adds an operator. */
+/* Applies the shape changes that follow a Softmax that is left out: the scores get the shape of the
+ * output. An added operator has no inferred shape yet. */
 static tn_status loss_shape(tn__train *it) {
     const tn_tensor like = *tn_graph_tensor(it->model, it->shaped);
     const tn_tensor own = *tn_graph_tensor(it->graph, it->scores);
@@ -126,7 +126,8 @@ static tn_status loss_cast(tn__train *it) {
 }
 
 static tn_status loss_one(tn__train *it) {
-    const tn_graph *whole = it->part_count > 0 ? it->model : it->graph; /* where they are whole */
+    /* tensors of the whole model */
+    const tn_graph *whole = it->part_count > 0 ? it->model : it->graph;
     const tn_tensor scores = *tn_graph_tensor(whole, it->scores);
     if (!tn__is_float(scores.dtype) || !tn__shape_known(&scores))
         TN_FAIL(it->error, TN_E_INVALID,
@@ -137,12 +138,12 @@ static tn_status loss_one(tn__train *it) {
     return loss_own(it, &scores);
 }
 
-typedef struct loss_rounds { /* of each what the loss is of so far, and the shape that it has */
+typedef struct loss_rounds { /* for each round, the current input of the loss, and its shape */
     tn_tensor_id *scores, *shaped;
 } loss_rounds;
 
-/* One thing more in every round, where its scores are made; shapes are known behind it. The first
- * comes last, and stays. */
+/* Adds one operator in every round, where the round's scores are made, and infers shapes
+ * afterwards. The first round comes last, so that its tensors stay current. */
 static tn_status loss_each(tn__train *it, const loss_rounds *list, tn_status (*add)(tn__train *)) {
     for (uint32_t r = it->rounds; r-- > 0;) {
         it->scores = list->scores[r];

@@ -1,16 +1,16 @@
-/* loss_parts.c - the last product of the model and the loss in parts, each of which goes back
- * before the next one begins.
+/* loss_parts.c - computes the last product of the model and the loss in parts, and runs each part's
+ * backward pass before the next part begins.
  *
  *     h -- Split -- h/0 -- MatMul -- scores/0 -- CrossEntropy -- loss/0 --+
  *               `-- h/1 -- MatMul -- scores/1 -- CrossEntropy -- loss/1 --+-- loss
  *
- * A language model has tens of thousands of scores for each word, so that they and their gradient
- * are most of what a step holds. Here they exist for a part of the words at a time. What the loss
- * begins from is one number that all parts know, so a part's backward pass waits for no other's;
- * what several parts say of a weight is summed as for any other two readers, and fused into the
- * product that computes it (rewrite: residual). Which operators, and what a part of them needs, is
- * told by their rules (tn_op_rule.split): from the scores back to the first product, as long as
- * one operand is data.
+ * A language model has tens of thousands of scores for each word, so the scores and their gradient
+ * are most of the memory of a step. Here they exist only for one part of the words at a time. The
+ * backward pass begins with one number that all parts know, so no part waits for another one.
+ * Gradients that several parts give for a weight are summed as usual, and the sum is fused into the
+ * product that computes them (rewrite: residual). The rules of operators (tn_op_rule.split) decide
+ * the operators in the parts: from the scores back to the last product, as long as one operand is
+ * data.
  * Cost: O(operators + parts x operators that are cut).
  */
 #include <stdio.h>
@@ -19,7 +19,7 @@
 #include "train/frame.h"
 
 #define PARTS_CHAIN 16u       /* operators from the product to the scores */
-#define PARTS_MOST (1u << 12) /* as many as are planned within seconds */
+#define PARTS_MOST (1u << 12) /* limit of parts that are planned within seconds */
 
 typedef tn__part_cut parts_cut;
 
@@ -27,13 +27,13 @@ typedef struct parts_state {
     tn__train *it;
     tn_op_id chain[PARTS_CHAIN]; /* the scores' producer first, the product last */
     uint32_t chain_count;
-    uint32_t data[PARTS_CHAIN]; /* which input of each is cut */
+    uint32_t data[PARTS_CHAIN]; /* the input of each that is cut */
     tn_tensor_id base;
     parts_cut cuts[2];
     uint32_t cut_count;
 } parts_state;
 
-/* --- what is cut --- */
+/* --- finding the cut --- */
 
 static tn_status parts_fail(const tn__train *it, const char *why) {
     TN_FAIL(it->error, TN_E_UNSUPPORTED, "a loss in parts (loss_parts, --loss-parts): %s", why);
@@ -50,7 +50,7 @@ static uint32_t parts_readers(const tn__train *it, tn_tensor_id id) {
     return count;
 }
 
-/* Whether an operator makes the same of a part as it makes of it in the whole. */
+/* Whether an operator computes the same results from a part as from the whole. */
 static bool parts_may(const tn__train *it, tn_op_id id, uint32_t axis) {
     const tn_op *op = tn_graph_op(it->model, id);
     const tn_op_rule *rule = tn__rule_of(it->model, id);
@@ -63,8 +63,8 @@ static bool parts_may(const tn__train *it, tn_op_id id, uint32_t axis) {
            (rule->part_form == TN__FORM_SAME || window);
 }
 
-/* Elements [first, last) of the result are made of as many parts of one operand, of the others
- * whole. */
+/* Elements [first, last) of the result depend on as many elements of one operand, and on all of the
+ * others. */
 static bool parts_need(const tn_graph *model, tn_op_id id, tn__part part, uint32_t *data,
                        tn__need *need) {
     const tn_op *op = tn_graph_op(model, id);
@@ -83,7 +83,7 @@ static bool parts_need(const tn_graph *model, tn_op_id id, tn__part part, uint32
     return *data != TN_NONE;
 }
 
-/* Follows an axis of the scores to what the last product reads. */
+/* Follows an axis of the scores back to the input of the last product. */
 static bool parts_follow(parts_state *state, uint32_t axis, parts_cut *cut) {
     const tn__train *it = state->it;
     tn_tensor_id at = it->scores;
@@ -113,8 +113,8 @@ static bool parts_follow(parts_state *state, uint32_t axis, parts_cut *cut) {
     return true;
 }
 
-/* As many parts as were asked for along the first axis that can be cut; where it has fewer
- * elements, along the next one as well. */
+/* Cuts the first axis that can be cut into the requested number of parts; if it has fewer elements,
+ * cuts the next axis as well. */
 static tn_status parts_choose(parts_state *state) {
     tn__train *it = state->it;
     const tn_tensor *scores = tn_graph_tensor(it->model, it->scores);
@@ -152,7 +152,7 @@ static tn_status parts_check(const tn__train *it) {
     return TN_OK;
 }
 
-/* --- the model with it --- */
+/* --- the model with parts --- */
 
 static int64_t parts_begin(const parts_cut *cut, uint32_t part) {
     return cut->extent / cut->count * part + cut->extent % cut->count * part / cut->count;
@@ -165,7 +165,7 @@ static tn_status parts_tensor(tn__train *it, const char *name, uint32_t number, 
     return tn_graph_add_tensor(it->graph, &spec, id, it->error);
 }
 
-/* One tensor becomes its parts along one cut, numbered from `number` on. */
+/* Splits one tensor along one cut into its parts, numbered from `number` on. */
 static tn_status parts_split(tn__train *it, const char *name, tn_tensor_id whole,
                              const parts_cut *cut, uint32_t axis, uint32_t number,
                              tn_tensor_id *made) {
@@ -197,7 +197,8 @@ static tn_status parts_split(tn__train *it, const char *name, tn_tensor_id whole
     return tn_graph_add_op(it->graph, &spec, NULL, it->error);
 }
 
-/* Along both cuts: [all parts], the second within the first. `axes`: of the tensor. */
+/* Splits along both cuts: [all parts], the second cut within the first. `axes`: axes of the
+ * tensor. */
 static tn_status parts_divide(tn__train *it, const parts_cut *cuts, uint32_t cut_count,
                               const uint32_t *axes, const char *name, tn_tensor_id whole,
                               tn_tensor_id *made) {
@@ -227,7 +228,8 @@ static tn_status parts_join(tn__train *it, const char *name, const tn_tensor_id 
     return tn_graph_add_op(it->graph, &spec, NULL, it->error);
 }
 
-/* The scores as the model has them, for who reads them all: nobody, or an output that is kept. */
+/* Joins the parts to the scores as the model has them, for readers of all scores: an output that is
+ * kept. */
 static tn_status parts_whole(parts_state *state, const tn_tensor_id *parts) {
     tn__train *it = state->it;
     const parts_cut *cuts = state->cuts;
@@ -244,7 +246,7 @@ static tn_status parts_whole(parts_state *state, const tn_tensor_id *parts) {
     return parts_join(it, name, rows, cuts[0].count, cuts[0].axis, it->scores);
 }
 
-/* The operators of one part; *at: what the product reads, then the scores. */
+/* Makes the operators of one part; *at: the product's input, then the scores. */
 static tn_status parts_one(parts_state *state, uint32_t number, tn_tensor_id *at) {
     tn__train *it = state->it;
     for (uint32_t c = state->chain_count; c-- > 0;) {
@@ -335,7 +337,7 @@ tn_status tn__train_loss_parts(tn__train *it) {
 
 /* --- the loss --- */
 
-/* One more operator of two operands, of ONNX's domain. */
+/* Adds an operator with two operands, of ONNX's domain. */
 static tn_status parts_op(tn__train *it, const char *type, tn_tensor_id left, tn_tensor_id right,
                           tn_tensor_id to) {
     const tn_tensor_id inputs[] = {left, right};
@@ -349,7 +351,7 @@ static tn_status parts_op(tn__train *it, const char *type, tn_tensor_id left, tn
     return tn_graph_add_op(it->graph, &spec, NULL, it->error);
 }
 
-/* The sum of all parts is `to`. */
+/* Makes `to` the sum of all parts. */
 static tn_status parts_sum(tn__train *it, const char *name, const tn_tensor_id *parts,
                            tn_tensor_id to) {
     tn_tensor_id sum = parts[0];
@@ -362,7 +364,7 @@ static tn_status parts_sum(tn__train *it, const char *name, const tn_tensor_id *
     return TN_OK;
 }
 
-/* The samples of a part over those of all. */
+/* The share of a part in all samples. */
 static double parts_share(const tn__train *it, uint32_t part) {
     const parts_cut *cuts = it->part_cuts;
     uint32_t inner = it->part_cut_count > 1 ? cuts[1].count : 1,
@@ -413,8 +415,8 @@ tn_status tn__train_loss_of_parts(tn__train *it, const char *type, const tn_attr
 
 /* --- the order --- */
 
-/* The part that an operator of the forward pass is of; TN_NONE: of none. What reads of several
- * counts as one more, behind them. */
+/* The part that an operator of the forward pass belongs to; TN_NONE: none. Operators that read
+ * several parts count as one more part, after the others. */
 static uint32_t parts_of(const tn__train *it, const tn_op *op) {
     uint32_t of = TN_NONE;
     for (uint32_t i = 0; i < op->input_count; i++) {
@@ -460,13 +462,14 @@ tn_status tn__train_parts_together(tn__train *it) {
 }
 
 typedef struct parts_list {
-    const tn_op_id *ops; /* as they were */
+    const tn_op_id *ops; /* the original order */
     tn_op_id *to;
     uint32_t count;
     bool *there; /* [parts + 1] */
 } parts_list;
 
-/* What a reader of a part waits for; behind the last part, of all that read of several. */
+/* Lists the operators of one part, unless they are listed; operators that read several parts follow
+ * all parts. */
 static void parts_put(const tn__train *it, parts_list *list, uint32_t part) {
     for (uint32_t p = 0; part == it->part_count && p < part; p++) parts_put(it, list, p);
     if (list->there[part]) return;

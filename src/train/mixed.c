@@ -1,18 +1,19 @@
-/* mixed.c - mixed precision: which operators work on 16-bit floats, and the casts in between.
+/* mixed.c - mixed precision: chooses the operators that work on 16-bit floats, and adds the casts
+ * in between.
  *
- * Parameters stay float32 and are updated so. Where an operator works in 16 bits, its operands of
- * float32 are cast right before it, once per tensor, and what it gives is of 16 bits; gradients
- * follow, as a gradient has the type of its tensor. Kernels compute in float32 (or wider) inside
- * and round once when they store.
+ * Parameters stay float32 and are updated in float32. If an operator works in 16 bits, its float32
+ * operands are cast right before it, once per tensor, and its results have 16 bits. Gradients
+ * follow, because a gradient has the type of its tensor. Kernels compute in float32 (or wider)
+ * inside and round once when they store.
  *
- * What stays in float32: the loss, statistics of normalisations (the kernels have them so in any
- * case; running ones are operands that stay), sums over many elements that are operators of their
- * own, and functions that magnify an error of their operand or leave the range of 16 bits. An
- * operator that is not listed stays in float32, too. In detail: the table below.
+ * The following stay in float32: the loss; statistics of normalisations (kernels hold them in
+ * float32 anyway; running statistics are operands that stay); operators that sum many elements; and
+ * functions that magnify an error of their operand or leave the range of 16 bits. An operator that
+ * is not in the table below stays in float32 too.
  *
- *     w (f32) ── Cast ─┐                          the cast is made again in the backward pass,
- *     x ── Cast ───── Conv ── BatchNorm ── ...    right before its reader, so no copy of the
- *                               │ scale, bias,    parameters waits there (cast_again.c)
+ *     w (f32) ── Cast ─┐                          the cast is repeated in the backward pass,
+ *     x ── Cast ───── Conv ── BatchNorm ── ...    right before its reader, so no cast copy of
+ *                               │ scale, bias,    parameters is kept for it (cast_again.c)
  *                               statistics (f32)
  *
  * Source: Micikevicius et al. 2018, Mixed Precision Training (master weights, float32 for sums).
@@ -23,19 +24,22 @@
 #include "train/frame.h"
 
 typedef enum lower_sort {
-    LOWER_FULL,   /* float32 */
-    LOWER_LOW,    /* 16 bits: products, whose kernels sum in float32 */
-    LOWER_FOLLOW, /* 16 bits where an operand that is computed is so, float32 where none is: what
-                   * comes of statistics stays in float32 until it meets an activation */
-    LOWER_MOVE,   /* the same; of a parameter alone: 16 bits, as it is a product's operand then */
-    LOWER_TABLE   /* reads float32 rows of a table, which is far larger than they are; gives 16 bits
-                   * where the table is a parameter, else as FOLLOW */
+    LOWER_FULL, /* float32 */
+    LOWER_LOW,  /* 16 bits: products; their kernels sum in float32 */
+    /* 16 bits if a computed operand has 16 bits, else float32: results of statistics stay in
+     * float32 until they meet an activation */
+    LOWER_FOLLOW,
+    /* like FOLLOW; a parameter alone gives 16 bits, because it is then the operand of a product */
+    LOWER_MOVE,
+    /* reads float32 rows of a table that is far larger than they are; gives 16 bits if the table is
+     * a parameter, else as FOLLOW */
+    LOWER_TABLE
 } lower_sort;
 
 typedef struct lower_row {
     const char *type;
     lower_sort sort;
-    uint32_t stay; /* bit i: input i stays float32, and so do outputs but the first */
+    uint32_t stay; /* bit i: input i stays float32, and so do all outputs except the first */
 } lower_row;
 
 static const lower_row lower_rows[] = {
@@ -105,13 +109,13 @@ static lower_row lower_row_of(const tn_op *op) {
     return (lower_row){.type = op->type, .sort = LOWER_FULL};
 }
 
-/* --- what works in 16 bits --- */
+/* --- the choice of 16 bits --- */
 
 static bool lower_is_full(const tn__train *it, tn_tensor_id id) {
     return id != TN_NONE && tn_graph_tensor(it->model, id)->dtype == TN_FLOAT32;
 }
 
-/* A small constant that would become infinite. */
+/* Whether a small constant would become infinite. */
 static bool lower_overflows(const tn__train *it, const tn_op *op, uint32_t stay) {
     double most = it->options.dtype == TN_FLOAT16 ? 65520 : 0x1.ffp127;
     for (uint32_t i = 0; i < op->input_count; i++) {
@@ -135,7 +139,7 @@ static bool lower_works_low(const tn__train *it, const tn_op *op, const lower_ro
     return follows;
 }
 
-/* In the order of the model: operators, then what they give. */
+/* In the order of the model: decides about operators, then about their outputs. */
 static void lower_decide(tn__train *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->model, id);
     lower_row row = lower_row_of(op);
@@ -169,7 +173,7 @@ tn_status tn__train_lower(tn__train *it) {
     for (uint32_t i = 0; i < block->op_count; i++)
         if (it->runs[block->ops[i]]) lower_decide(it, block->ops[i]);
     for (uint32_t k = 0; k < block->output_count && it->options.keep_outputs; k++)
-        it->is_low[block->outputs[k]] = false; /* others read them */
+        it->is_low[block->outputs[k]] = false; /* other operators read them too */
     return TN_OK;
 }
 
@@ -190,7 +194,7 @@ static tn_status lower_tensor(tn__train *it, tn_tensor_id like, bool low, tn_ten
 }
 
 static tn_status lower_cast(tn__train *it, tn_tensor_id from, tn_tensor_id to, bool low) {
-    int64_t dtype = low ? it->options.dtype : TN_FLOAT32; /* the numbers of ONNX */
+    int64_t dtype = low ? it->options.dtype : TN_FLOAT32; /* the numbering of ONNX */
     const tn_attr attr = TN__ATTR_INT("to", &dtype);
     tn_op_spec spec = {.name = tn_graph_tensor(it->graph, to)->name,
                        .type = "Cast",

@@ -1,4 +1,4 @@
-/* names.c - losses and optimizers by name: the two tables of train.h, read. */
+/* names.c - looks up losses and optimizers by name, in the two tables of train.h. */
 #include <tenure/train.h>
 
 #include "base/base.h"

@@ -1,15 +1,15 @@
-/* needed.c - what is trained, and what has to run for it.
+/* needed.c - finds the parameters to train, and the operators that have to run for it.
  *
- * Backward from the loss: an operator runs when something that is needed depends on it. With blocks
- * about all operators run, as blocks read tensors of any operator around them.
- * Then every parameter of a floating type that a running operator reads as a variable is trained,
- * unless it is a constant of the formula (parameters.c) or a pattern names it.
+ * The walk goes backward from the loss: an operator runs if a needed tensor depends on it. If the
+ * graph has blocks, almost all operators run, because blocks read tensors of any operator around
+ * them. Then every parameter of floating type that a running operator reads as a variable is
+ * trained, unless it is a constant of the formula (parameters.c) or a pattern excludes it.
  * Cost: O(operands).
  */
 #include "graph/fold.h"
 #include "train/frame.h"
 
-/* --- who runs --- */
+/* --- operators that run --- */
 
 /* The product of the extents from `first` on. */
 static uint64_t choose_span(const tn_tensor *tensor, uint32_t first) {
@@ -19,9 +19,11 @@ static uint64_t choose_span(const tn_tensor *tensor, uint32_t first) {
     return span;
 }
 
-/* Whether a Softmax of `x` normalises what the loss of an output of shape `y` takes for classes. */
+/* Whether a Softmax of `x` normalises over the axis that the loss of an output of shape `y` takes
+ * for classes. */
 static bool choose_is_of_classes(const tn_op *op, const tn_tensor *x, const tn_tensor *y) {
-    const bool old = op->version != 0 && op->version < 13; /* all from the axis on is one row */
+    /* all axes from this one on form one row */
+    const bool old = op->version != 0 && op->version < 13;
     uint32_t classes = tn_loss_axis(y->rank, y->shape);
     int64_t axis = tn__attr_int(op, "axis", old ? 1 : -1);
     if (axis < 0) axis += x->rank;
@@ -32,7 +34,7 @@ static bool choose_is_of_classes(const tn_op *op, const tn_tensor *x, const tn_t
            inner == choose_span(y, classes + 1);
 }
 
-/* Softmax and LogSoftmax are part of the cross-entropy, also where shapes change behind them. */
+/* Softmax and LogSoftmax become part of the cross-entropy, even if shape changes follow them. */
 static tn_tensor_id choose_scores(const tn__train *it, tn_tensor_id output) {
     const tn_tensor *y = tn_graph_tensor(it->model, output);
     tn_tensor_id at = output;
@@ -56,7 +58,8 @@ static void choose_read(tn__train *it, tn_tensor_id id) {
     if (id != TN_NONE) it->read[id] = true;
 }
 
-/* An operator whose output is a parameter of its own does nothing in training. */
+/* Whether an operator's output is a parameter of its own: such an operator does nothing in
+ * training. */
 static bool choose_hands_out(const tn__train *it, const tn_op *op) {
     return op->output_count == 1 && op->outputs[0] != TN_NONE &&
            it->begins[op->outputs[0]] != TN_NONE;
@@ -90,7 +93,7 @@ static void choose_runs(tn__train *it) {
     }
 }
 
-/* --- who is trained --- */
+/* --- trained parameters --- */
 
 bool tn__train_flows(const tn_graph *graph, const tn_op *op, const tn_op_rule *rule,
                      uint32_t input) {
@@ -142,7 +145,7 @@ static tn_status choose_trained(tn__train *it) {
     return choose_check(it, used);
 }
 
-/* What depends on a parameter that is trained, through operands that gradients flow to. */
+/* Marks tensors that depend on a trained parameter, through operands that gradients flow to. */
 static void choose_depends(tn__train *it) {
     const tn_block *block = tn_graph_block(it->model, 0);
     for (tn_tensor_id id = 0; id < it->tensors; id++) it->depends[id] = it->trained[id];

@@ -1,21 +1,21 @@
-/* parameters.c - which tensors of a model are its parameters, and which only look like it.
+/* parameters.c - tells the parameters of a model from constants that look like parameters.
  *
- * A file holds weights and constants alike as initializers, so this is decided by what reads them:
+ * A file stores weights and constants alike as initializers, so their readers decide:
  *
- *   - PyTorch's exporter merges parameters of equal contents (all scales of normalisations that
+ *   - PyTorch's exporter merges parameters with equal data (all scales of normalisations that
  *     were never trained, say): one stays, the others become nodes "Identity_<n>" of it. Each of
- *     those is a parameter again, with contents of its own that begin equal. Any other Identity of
- *     a parameter is what it says: one parameter, whose gradients are summed.
- *   - Weights that a file makes by ConstantOfShape (models whose weights were left out) are
- *     parameters where only weights stand: of a convolution, a product, a normalisation, a cell.
+ *     those is a parameter again, with data of its own that begins equal. Any other Identity of
+ *     a parameter is the same parameter, and their gradients are summed.
+ *   - Weights that a file makes by ConstantOfShape (models saved without weights) are
+ *     parameters in operands that are always weights: convolution, product, normalisation, cell.
  *   - A single element that nothing but elementwise arithmetic reads is a number of a formula (the
  *     0.5 of a GELU), unless its name is a path of identifiers, "block.0.gamma", as PyTorch and
  *     people name parameters, without a word "const" or "constant"; "onnx::Mul_7",
- *     "const_fold_opt__3", "463" are none.
- *   - Arithmetic on what comes from the inputs without meeting a parameter before is preprocessing:
- *     values per channel there (mean, deviation) are constants. Where a model has nothing else,
- *     they are its parameters after all.
- *   - What is added to scores right before a Softmax, and is more than a row, is a mask: -1e9 where
+ *     "const_fold_opt__3", "463" are not such names.
+ *   - Arithmetic on values from the inputs that have not met a parameter yet is preprocessing:
+ *     values per channel there (mean, deviation) are constants. If a model has no other candidates,
+ *     they are its parameters.
+ *   - A tensor larger than a row that is added to scores before a Softmax is a mask: -1e9 where
  *     attention must not look. Learned biases of attention are gathered from a table first.
  *
  * Patterns of tn_train_options.train overrule the last three.
@@ -71,7 +71,8 @@ static void parameters_handed_out(tn__train *it) {
 
 /* --- constants that look like parameters --- */
 
-/* Letters at the beginning of `name`, up to an upper one behind a lower one: 5 of "ConstNode". */
+/* Letters at the beginning of `name`, until an upper-case letter follows a lower-case one: 5 for
+ * "ConstNode". */
 static size_t parameters_word(const char *name) {
     size_t length = 0;
     while (isalpha((unsigned char)name[length]) &&
@@ -81,7 +82,8 @@ static size_t parameters_word(const char *name) {
     return length;
 }
 
-/* Whether "const" or "constant" is a word of it: "Const", "a.constant_1", not "reconstruction". */
+/* Whether "const" or "constant" is a word of the name: "Const", "a.constant_1", not
+ * "reconstruction". */
 static bool parameters_says_constant(const char *name) {
     while (*name != 0) {
         size_t length = parameters_word(name);
@@ -91,7 +93,7 @@ static bool parameters_says_constant(const char *name) {
     return false;
 }
 
-/* "a.b_1.c", and no word "const" in it. */
+/* Whether the name looks like "a.b_1.c", without a word "const" in it. */
 static bool parameters_is_path(const char *name) {
     bool starts = true;
     uint32_t length = 0;
@@ -105,22 +107,22 @@ static bool parameters_is_path(const char *name) {
     return length > 0 && !starts && !parameters_says_constant(name);
 }
 
-/* At most one dimension that is more than 1. */
+/* Whether at most one extent is more than 1. */
 static bool parameters_is_row(const tn_tensor *tensor) {
     uint32_t wide = 0;
     for (uint32_t d = 0; d < tensor->rank; d++) wide += tensor->shape[d] != 1;
     return wide <= 1;
 }
 
-/* What is known of a tensor on the way from the inputs to the loss. */
+/* Marks of a tensor on the way from the inputs to the loss. */
 typedef struct parameters_marks {
     bool *from;     /* depends on an input */
-    bool *acted;    /* depends on a variable */
-    bool *variable; /* a parameter that is none of the constants above */
+    bool *acted;    /* depends on a variable, that is, a parameter */
+    bool *variable; /* a parameter that is not one of the constants above */
     bool *scores;   /* a sum that a Softmax reads, or a term of such */
 } parameters_marks;
 
-/* The sums that end in the Softmax. */
+/* Marks the sums that end in the Softmax. */
 static void parameters_mark_scores(const tn__train *it, const tn_op *softmax, bool *scores) {
     tn_tensor_id id = softmax->inputs[0];
     while (id != TN_NONE && !scores[id]) {

@@ -1,17 +1,17 @@
-/* rounds.c - a whole step in one graph: the model as many times as there are micro-batches.
+/* rounds.c - repeats the model once per micro-batch, so that a whole step is one graph.
  *
- * For ranks of a pipeline, whose passes are of several micro-batches in turn. What is static, and
- * what follows from that alone, all copies share; all else is there once for each round, the first
- * under the ids that the model has. Gradients are asked for round by round, so that those of a
- * parameter are added up in the order in which runs of one micro-batch each would have done it, as
- * far as it is read once. What several parts of the pipeline read has a sum in each part, and these
- * become one in the end: else a part would wait for another in every round.
+ * Ranks of a pipeline need this, because their passes work on several micro-batches in turn. All
+ * copies share static tensors and tensors computed from them alone. All other tensors exist once
+ * per round, those of the first round under the ids of the model. Gradients are computed round by
+ * round, so a parameter that is read once sums its gradients in the same order as runs of one
+ * micro-batch each. A parameter that several parts of the pipeline read gets a sum in each part,
+ * and these are added at the end; otherwise a part would wait for another in every round.
  */
 #include <stdio.h>
 
 #include "train/frame.h"
 
-#define ROUNDS_MOST (1u << 17) /* operators of all copies: planned within minutes */
+#define ROUNDS_MOST (1u << 17) /* operators of all copies: a limit that is planned within minutes */
 
 bool tn__train_is_whole(const tn__train *it) {
     return it->options.pipeline_parts > 0 && !it->evaluates;
@@ -57,9 +57,9 @@ static tn_status rounds_check(const tn__train *it) {
     return TN_OK;
 }
 
-/* --- what rounds share --- */
+/* --- tensors that rounds share --- */
 
-/* Its inputs are the same in all rounds, and it would give the same again. */
+/* Whether its inputs are the same in all rounds, so that it would give the same again. */
 static bool rounds_repeats(const tn__train *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->model, id);
     bool any = false, all = true, folded = op->output_count > 0;
@@ -151,7 +151,7 @@ static tn_status rounds_one(rounds_state *state) {
     return TN_OK;
 }
 
-/* Of all rounds, one after the other, what they share once. */
+/* Lists the tensors of all rounds, one round after the other; shared tensors appear once. */
 static uint32_t rounds_list(const tn__train *it, const tn_tensor_id *once, uint32_t count,
                             tn_tensor_id *list) {
     uint32_t made = 0;
@@ -243,7 +243,7 @@ tn_status tn__train_micro(tn__train *it, tn_tensor_id *micro) {
 
 /* --- gradients --- */
 
-/* The round whose gradients it is asked for; behind all of them what they share. */
+/* The round of an operator's gradients; operators that rounds share come after all rounds. */
 static uint32_t rounds_owner(const tn__train *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->graph, id);
     for (uint32_t k = 0; k < op->output_count; k++)

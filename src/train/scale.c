@@ -1,21 +1,21 @@
-/* scale.c - where the backward pass begins, and how large gradients are on their way.
+/* scale.c - seeds the backward pass and scales gradients so that 16 bits can hold them.
  *
- * It begins with loss_scale / micro_batches, so that sums of gradients are means, and small ones do
- * not vanish in 16 bits; updates take the scale out again.
+ * The seed is loss_scale / micro_batches, so that sums of gradients are means, and small gradients
+ * do not vanish in 16 bits; updates divide by the scale again.
  *
- * A scale that adapts is state: an exponent over the first scale, good steps in a row, steps that
- * were skipped (int64, all 0 at first, in every checkpoint). LossScale makes the seed of it;
- * LossScaleStep looks at all gradients, writes the state, and gives the updates what to multiply
- * gradients by: 0 where one was not finite, and then they write nothing. So a step is skipped
- * within the graph, and no gradient may be used up before all are there: not with fuse_update.
- * Running statistics of normalisations come from the forward pass and are not taken back.
+ * An adaptive scale has state: an exponent relative to the first scale, good steps in a row,
+ * skipped steps (int64, all 0 at first, in every checkpoint). LossScale computes the seed from it.
+ * LossScaleStep looks at all gradients, writes the state, and gives the updates their factor for
+ * gradients: 0 if one was not finite, in which case the updates write nothing. So a step is skipped
+ * within the graph, and no gradient may be used before all are complete: fuse_update is not
+ * allowed. Running statistics of normalisations come from the forward pass and are not restored.
  * Source: Micikevicius et al. 2018, section 3.2.
  */
 #include "train/frame.h"
 
 #define SCALE_STATE 3       /* exponent, good steps, skipped steps */
 #define SCALE_FIRST 65536.0 /* 2^16, as PyTorch's and Apex's scalers begin */
-#define SCALE_INTERVAL 2000 /* good steps before it doubles */
+#define SCALE_INTERVAL 2000 /* good steps until the scale doubles */
 
 static tn_status scale_result(tn__train *it, const char *name, tn_tensor_id *id) {
     tn_tensor_spec spec = {.name = name, .kind = TN_KIND_GRADIENT, .rank = TN_RANK_UNKNOWN};

@@ -1,8 +1,9 @@
-/* shard.c - the training step of one rank of several that keeps a part of what the others keep,
- * too.
+/* shard.c - makes the training step of one of several ranks that each keep a part of the training
+ * state.
  *
- * A bucket of gradients becomes a shard: its parameters lie in it as their gradients do, so what
- * one rank updates is the same stretch of both, wherever in a parameter that begins.
+ * A bucket of gradients becomes a shard: the parameters lie in it in the same order as their
+ * gradients. So one rank updates the same range of both, even if the range begins inside a
+ * parameter.
  *
  *                      optimizer, gradients                     parameters
  *     kept             shard.0 [whole]  moments [part]          shard.0 [part]  moments [part]
@@ -10,9 +11,8 @@
  *     when it is full  Bucket(dw, db ...) -> bucket.0, ShardPart -> part of it
  *     update           of the stretch of shard.0 from `from` on  of shard.0
  *
- * What ranks do about it (SCATTER, GATHER; when whole shards come and go) is for who makes the
- * program of one of several (dist/average.c, gather.c). Parameters without a gradient stay as they
- * were.
+ * The communication of ranks (SCATTER, GATHER, and when whole shards come and go) is added with the
+ * program of one rank (dist/average.c, gather.c). Parameters without a gradient stay as they are.
  * Source: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
  * Models" (2020).
  */
@@ -62,7 +62,7 @@ static tn_status shard_op(tn__train *it, const char *type, tn_tensor_id from, tn
     return tn__train_op(it, tn_graph_tensor(it->graph, to)->name, type, &from, 1, &to, 1, attrs, 2);
 }
 
-/* --- a bucket that is complete --- */
+/* --- a complete bucket --- */
 
 static tn_status shard_keep(tn__train *it, tn_sharded *shard, uint32_t number, tn_dtype dtype) {
     uint64_t width = tn_dtype_bits(dtype) / 8;
@@ -106,7 +106,7 @@ tn_status tn__train_shard(tn__train *it, tn_tensor_id bucket, const uint32_t *li
     return shard_op(it, "ShardPart", bucket, shard->gradient);
 }
 
-/* --- parameters where they are now --- */
+/* --- parameters as views of shards --- */
 
 typedef struct shard_lists {
     tn_tensor_id *ids;
@@ -119,7 +119,7 @@ static int shard_order(const void *a, const void *b) {
     return (x->at > y->at) - (x->at < y->at);
 }
 
-/* The model's parameter is no memory of its own any more. */
+/* Removes the parameter's own memory. */
 static tn_status shard_free(tn__train *it, tn_tensor_id id) {
     const tn_tensor now = *tn_graph_tensor(it->graph, id);
     tn_tensor_spec spec = {.dtype = now.dtype,
@@ -158,14 +158,14 @@ static tn_status shard_list(tn__train *it, uint32_t number, shard_lists *lists) 
     return TN_OK;
 }
 
-/* In a pipeline they are given wherever they are read, ahead of all passes. */
+/* In a pipeline, every part that reads the parameters gets them, before all passes. */
 static void shard_settle(tn__train *it, tn_tensor_id id, tn_tensor_id of) {
     if (!tn__train_is_whole(it)) return;
     const uint64_t readers = it->homes[of].readers;
     it->homes[id] = (tn_home){.way = TN_WAY_FORWARD, .of = of, .readers = readers};
 }
 
-/* The operators that give the parameters of a shard: `made` of them, which are put in front. */
+/* Makes the operators that give the parameters of a shard; `made` of them go to the front. */
 static tn_status shard_give(tn__train *it, uint32_t number, tn_op_id *made, uint32_t *count) {
     const tn_sharded *shard = &it->made.sharded[number];
     shard_lists lists = {0};
@@ -191,16 +191,17 @@ tn_status tn__train_shard_end(tn__train *it) {
     tn_op_id *order = tn__arena_array(&it->arena, before + 2 * (size_t)number, sizeof *order);
     if (number == 0) return TN_OK;
     if (order == NULL) return tn__no_memory(it->error, "what a rank keeps");
-    while (number-- > 0) TN_TRY(shard_give(it, number, order, &made)); /* as they are read first */
+    /* in the order in which they are read first */
+    while (number-- > 0) TN_TRY(shard_give(it, number, order, &made));
     tn_op_id *ops = it->graph->blocks[0].ops;
     memcpy(order + made, ops, before * sizeof *order);
     memcpy(ops, order, (before + (size_t)made) * sizeof *order);
     return TN_OK;
 }
 
-/* --- contents --- */
+/* --- data --- */
 
-/* All of a parameter; of a model that is cut, the rank's part. */
+/* Reads all of a parameter; if the model is cut, the rank's part of it. */
 static tn_status shard_read_all(const tn_training *training, tn_tensor_id id,
                                 const tn_contents_of *contents, void *bytes, uint64_t size,
                                 tn_error *error) {
@@ -210,7 +211,7 @@ static tn_status shard_read_all(const tn_training *training, tn_tensor_id id,
     return contents->read(contents->self, training->graph, id, bytes, size, error);
 }
 
-/* What of [from, from + size) of a shard is the parameter's. */
+/* Reads the bytes of [from, from + size) of a shard that belong to the parameter. */
 static tn_status shard_read_one(const tn_training *training, const tn_trained *trained,
                                 const tn_contents_of *contents, uint64_t from, uint8_t *bytes,
                                 uint64_t size, tn_error *error) {

@@ -1,9 +1,9 @@
-/* train.c - tn_train: a model and options to the graph of a training step.
+/* train.c - tn_train: makes the graph of a training step from a model and options.
  *
- * The model is copied as it works in training, then loss, backward pass and updates are appended in
- * this order, which is the order of the file for whoever lowers the graph; other orders are the
- * business of the room `program`. Shapes of what was added come from inference; that every gradient
- * has the shape of its parameter is checked at the end.
+ * The model is copied as it works in training. Then loss, backward pass and updates are appended in
+ * this order, which is also the order of a program that keeps the order of the graph; the room
+ * `program` finds other orders. Inference gives the shapes of new tensors; a check at the end
+ * compares the shape of every gradient with that of its parameter.
  */
 #include <math.h>
 
@@ -46,7 +46,7 @@ static tn_status train_options(tn__train *it, const tn_train_options *given) {
     return tn__train_shard_check(it);
 }
 
-/* --- what is handed out --- */
+/* --- results --- */
 
 static tn_status train_list(tn__train *it) {
     uint32_t count = 0;
@@ -79,7 +79,7 @@ static bool train_is_loss(const tn__train *it, tn_tensor_id id) {
     return false;
 }
 
-/* Inputs in the order of train.h; loss, correct, what is kept, then gradients. */
+/* Inputs in the order of train.h; outputs: loss, correct, the kept outputs, then gradients. */
 static tn_status train_io(tn__train *it) {
     const tn_block *block = tn_graph_block(it->graph, 0), *model = tn_graph_block(it->model, 0);
     const tn_training *made = &it->made;
@@ -91,7 +91,7 @@ static tn_status train_io(tn__train *it) {
     tn_tensor_id *outputs = tn__arena_array(&it->arena, most, sizeof *outputs);
     uint32_t input_count = 0, output_count = 0;
     if (inputs == NULL || outputs == NULL) return tn__no_memory(it->error, "inputs and outputs");
-    for (uint32_t i = 0; i < model->input_count; i++) /* what is a view of a shard is given by it */
+    for (uint32_t i = 0; i < model->input_count; i++) /* the shard's operator gives its views */
         if (!train_is_sharded(it, model->inputs[i])) inputs[input_count++] = model->inputs[i];
     for (uint32_t i = 0; i < 4; i++)
         if (own[i] != TN_NONE) inputs[input_count++] = own[i];
@@ -201,7 +201,7 @@ static tn__train train_begin(const tn_graph *graph, tn_error *error) {
                                 .correct = TN_NONE}};
 }
 
-/* Everything runs, as in inference, but for what hands out parameters. */
+/* Everything runs, as in inference, except operators that hand out parameters. */
 static tn_status train_model(tn__train *it) {
     TN_TRY(tn__train_inline(it));
     TN_TRY(tn__train_choose(it));

@@ -1,12 +1,14 @@
-/* unroll.c - LSTM, GRU and RNN whose gradient no operator has, step by step in plain operators.
+/* unroll.c - unrolls an LSTM, GRU or RNN that has no gradient operator into plain operators, step
+ * by step.
  *
- * The usual cells are run back by one operator each (gradient_recurrent.c). Those with lengths,
+ * The usual cells have one gradient operator each (gradient_recurrent.c). Cells with lengths,
  * peepholes, clipping, coupled gates, other activations, batch first, or the reset gate of a GRU
- * before the product, are taken apart here, in the training graph alone: then every operator has a
- * gradient of its own. All of what the steps compute is kept, so this is for what is rare.
+ * before the product are unrolled here, only in the training graph: then every operator has its own
+ * gradient. All results of the steps are kept for the backward pass, so this is meant for rare
+ * cells.
  *
- * A sequence runs backwards as its reversal runs forwards; behind its length a state stays as it
- * is, and outputs are 0.
+ * The backward direction runs forwards on the reversed sequence. After the end of a sequence its
+ * state stays unchanged, and outputs are 0.
  * Cost: O(steps) operators of each direction.
  * Source: operator texts of ONNX, opsets 1 to 22.
  */
@@ -14,7 +16,7 @@
 
 #include "train/frame.h"
 
-#define UNROLL_STEPS 1024 /* more of them make no graph that anybody wants */
+#define UNROLL_STEPS 1024 /* limit: more steps make a graph too large to use */
 
 typedef struct unroll {
     tn__train *it;
@@ -79,7 +81,7 @@ static tn_status unroll_list(unroll *u, const int64_t *list, uint32_t count, tn_
     return unroll_constant(u, TN_INT64, 1, (tn_value){.count = count, .ints = list}, id);
 }
 
-/* Element `at` along `axis`, which goes. */
+/* Takes element `at` along `axis`, and removes the axis. */
 static tn_status unroll_take(unroll *u, tn_tensor_id from, int64_t at, int64_t axis,
                              tn_tensor_id *y) {
     tn_tensor_id index;
@@ -135,8 +137,8 @@ static const struct {
                      {"ThresholdedRelu", 1, 0, 1}};
 #define UNROLL_CURVES (sizeof unroll_curves / sizeof *unroll_curves)
 
-/* The curve of activation `number`, counted over directions; UNROLL_CURVES: none such. Values are
- * used up by the activations that have them, in order. */
+/* The row of the table for activation `number`, counted over directions; UNROLL_CURVES: no such
+ * row. Activations with alpha and beta take their values in order. */
 static size_t unroll_curve(const unroll *u, uint32_t number, uint32_t each, double *alpha,
                            double *beta) {
     const tn_attr *names = tn__attr(u->op, "activations");
@@ -178,13 +180,13 @@ static tn_status unroll_clip(unroll *u, tn_tensor_id *x) {
     return TN_OK;
 }
 
-/* Activation f of this direction. */
+/* Applies activation f of this direction. */
 static tn_status unroll_activate(unroll *u, uint32_t f, bool clips, tn_tensor_id x,
                                  tn_tensor_id *y) {
     uint32_t each = u->gates == 4 ? 3 : u->gates == 3 ? 2 : 1;
     double alpha, beta;
     size_t k = unroll_curve(u, u->direction * each + f, each, &alpha, &beta);
-    if (k == UNROLL_CURVES) return TN_E_UNSUPPORTED; /* looked at before */
+    if (k == UNROLL_CURVES) return TN_E_UNSUPPORTED; /* checked before */
     const char *name = unroll_curves[k].name;
     tn_tensor_id number;
     if (clips) TN_TRY(unroll_clip(u, &x));
@@ -218,7 +220,7 @@ static tn_status unroll_peep(unroll *u, uint32_t k, tn_tensor_id cell, tn_tensor
     return unroll_two(u, "Add", *sum, look, sum);
 }
 
-/* Gates i, o, f, c; peepholes of i, o, f. */
+/* Gates i, o, f, c; peepholes for i, o, f. */
 static tn_status unroll_lstm(unroll *u, tn_tensor_id x, tn_tensor_id *h, tn_tensor_id *c) {
     tn_tensor_id sums, g[4], in, forget, one, part;
     TN_TRY(unroll_recur(u, *h, u->r, u->rb, &sums));
@@ -280,7 +282,7 @@ static tn_status unroll_cell(unroll *u, tn_tensor_id x, tn_tensor_id *h, tn_tens
     return unroll_activate(u, 0, true, sums, h);
 }
 
-/* Behind its length a sequence keeps its state and gives zeros. */
+/* After its length, a sequence keeps its state and gives zeros. */
 static tn_status unroll_step(unroll *u, int64_t time, tn_tensor_id x, tn_tensor_id *h,
                              tn_tensor_id *c, tn_tensor_id *y) {
     tn_tensor_id now[2] = {*h, *c}, index, inside, zero;
@@ -307,7 +309,7 @@ static tn_status unroll_step(unroll *u, int64_t time, tn_tensor_id x, tn_tensor_
 
 /* --- a direction --- */
 
-/* Time the other way round, for each sequence within its length. */
+/* Reverses time, for each sequence within its length. */
 static tn_status unroll_reverse(unroll *u, tn_tensor_id *x) {
     static const int64_t time = 0, batch = 1;
     const tn_attr attrs[] = {TN__ATTR_INT("time_axis", &time), TN__ATTR_INT("batch_axis", &batch)};
@@ -322,7 +324,7 @@ static tn_status unroll_reverse(unroll *u, tn_tensor_id *x) {
     return TN_OK;
 }
 
-/* The weights of this direction; of W and R transposed. */
+/* The weights of this direction; W and R are transposed. */
 static tn_status unroll_weights(unroll *u) {
     static const int64_t turned[] = {1, 0};
     int64_t d = u->direction;
@@ -345,7 +347,7 @@ static tn_status unroll_weights(unroll *u) {
     return unroll_split(u, all, 3, u->hidden, u->peep);
 }
 
-/* The state that a direction begins with. */
+/* The initial state of a direction. */
 static tn_status unroll_first(unroll *u, uint32_t input, tn_tensor_id *state) {
     const int64_t shape[] = {u->batch, u->hidden};
     tn_tensor_id zero, list, given = unroll_input(u, input);
@@ -378,7 +380,7 @@ static tn_status unroll_direction(unroll *u, tn_tensor_id x, bool backwards, tn_
     return backwards ? unroll_reverse(u, y) : TN_OK;
 }
 
-/* Directions side by side along `axis`, turned where the batch is first, as output k. */
+/* Joins directions along `axis` as output k, transposed if the batch comes first. */
 static tn_status unroll_give(unroll *u, uint32_t k, int64_t axis, tn_tensor_id *parts) {
     static const int64_t all[] = {2, 0, 1, 3}, last[] = {1, 0, 2};
     const tn_attr attr = TN__ATTR_INT("axis", &axis);
@@ -399,7 +401,8 @@ static tn_status unroll_run(unroll *u) {
     const char *direction = given != NULL && given->strings != NULL ? given->strings[0] : "";
     tn_tensor_id x = u->op->inputs[0], y[2], h[2], c[2], turned = TN_NONE;
     tn_tensor_id *list =
-        tn__arena_array(&u->it->arena, (size_t)u->steps + 1, sizeof *list); /* of a direction */
+        /* the tensors of one direction */
+        tn__arena_array(&u->it->arena, (size_t)u->steps + 1, sizeof *list);
     if (list == NULL) return tn__no_memory(u->it->error, "the steps of a recurrence");
     u->lengths = unroll_input(u, 4);
     if (u->lengths != TN_NONE) TN_TRY(unroll_one(u, "Cast", u->lengths, &wide, 1, &u->lengths));
@@ -415,7 +418,7 @@ static tn_status unroll_run(unroll *u) {
     return u->gates == 4 ? unroll_give(u, 2, 0, c) : TN_OK;
 }
 
-/* --- which --- */
+/* --- the choice of cells --- */
 
 static bool unroll_read(tn__train *it, const tn_op *op, unroll *u) {
     const tn_tensor *x = tn_graph_tensor(it->model, op->inputs[0]);
@@ -451,7 +454,7 @@ tn_status tn__train_unroll(tn__train *it, const tn_op *op, const tn_op *made) {
     unroll u;
     if (!unroll_read(it, op, &u))
         TN_FAIL(it->error, TN_E_INTERNAL, "a cell that cannot be taken apart was to be");
-    u.op = made; /* its operands may have been cast */
+    u.op = made; /* `made`, because operands may have been cast */
     if (tn__train_lowers(it)) u.dtype = it->options.dtype;
     return unroll_run(&u);
 }

@@ -1,10 +1,10 @@
-/* update.c - optimizers as operators: parameter and state are updated in place.
+/* update.c - adds optimizers as operators that update parameter and state in place.
  *
- * An update reads the parameter, its gradient and its state, and hands the first and the last back
- * as views of themselves, so nothing is allocated. Whoever still reads the parameter comes before
- * it (tn_op_rule.changes), in whatever order the program is.
- * Micro-batches: Accumulate adds a gradient to a static sum, the first of a batch overwrites it;
- * updates do nothing before the last.
+ * An update reads the parameter, its gradient and its state, and hands parameter and state back as
+ * views of themselves, so nothing is allocated. Other readers of the parameter come before it
+ * (tn_op_rule.changes) in every order of the program. Micro-batches: Accumulate adds a gradient to
+ * a static sum, and the first micro-batch overwrites the sum; updates do nothing before the last
+ * micro-batch.
  */
 #include <stdio.h>
 
@@ -43,13 +43,13 @@ tn_status tn__train_inputs(tn__train *it) {
     return TN_OK;
 }
 
-/* What an update is of: a parameter, or the part of a shard that is this rank's. */
+/* The object of an update: a parameter, or this rank's part of a shard. */
 typedef struct update_what {
     tn_tensor_id parameter, *gradient, *state, *sum;
     const tn_sharded *shard; /* NULL: a parameter */
 } update_what;
 
-/* A static tensor of what is updated, zero at first. */
+/* A static tensor of state for the updated object, zero at first. */
 static tn_status update_state(tn__train *it, const update_what *of, const char *what, tn_kind kind,
                               tn_tensor_id *id) {
     const tn_tensor like = *tn_graph_tensor(it->graph, of->parameter);
@@ -76,13 +76,13 @@ typedef struct update_op {
     uint32_t input_count, output_count, attr_count;
 } update_op;
 
-typedef struct update_numbers { /* of its attributes */
+typedef struct update_numbers { /* attributes of an update */
     double scale;
     int64_t micro, nesterov, apart, from;
-    bool adam, part; /* part: the parameter has more elements, from `from` on */
+    bool adam, part; /* part: the parameter has more elements; this part starts at `from` */
 } update_numbers;
 
-/* An operand that is handed back. */
+/* Adds an operand that is handed back. */
 static tn_status update_changes(tn__train *it, update_op *op, tn_tensor_id id) {
     char name[200];
     snprintf(name, sizeof name, "%.180s.new", tn_graph_tensor(it->graph, id)->name);
@@ -162,7 +162,7 @@ static tn_status update_step(tn__train *it, const update_what *of) {
     return update_add(it, &op, of->parameter);
 }
 
-/* --- of a parameter, of a shard --- */
+/* --- updates of a parameter, of a shard --- */
 
 static update_what update_parameter(tn_trained *trained) {
     return (update_what){trained->parameter, &trained->gradient, trained->state, &trained->sum,

@@ -17,14 +17,14 @@ expect 0 'caching' $tenure estimate "$model" --pool caching --batch 4
 expect 0 'fits +yes' $tenure estimate "$model" --device t4
 expect 1 'fits +no' $tenure estimate "$model" --device 1MiB
 expect 2 'list hardware' $tenure estimate "$model" --device abacus
-expect 2 '0 bytes' $tenure estimate "$model" --device 0
+expect 2 'must be above 0' $tenure estimate "$model" --device 0
 expect 2 'pool' $tenure estimate "$model" --pool puddle
 expect 2 'is not one of demand, start' $tenure estimate "$model" --alloc-policy never
 expect 2 '--max-batch needs a limit' $tenure estimate "$model" --max-batch
 expect 2 'needs --train' $tenure estimate "$model" --dtype bf16
 expect 2 'not one of sgd' $tenure estimate "$model" --train --optimizer magic
 expect 2 'from 1' $tenure estimate "$model" --batch 0
-expect 2 'needs an .onnx model' $tenure estimate "$source/examples/models/wake_words.tflite" --batch 2
+expect 2 'need an .onnx model' $tenure estimate "$source/examples/models/wake_words.tflite" --batch 2
 expect 0 'total' $tenure estimate "$source/examples/models/wake_words.tflite" --kernels cmsis-nn
 expect 2 '' $tenure estimate nowhere.onnx
 expect 0 'A100' $tenure list hardware
@@ -143,8 +143,8 @@ expect 0 'wrote scaling.svg' $tenure estimate config.json $cluster --sweep --dev
 rows=$(grep -c '^ *[0-9]\+ \+[0-9]\+ ' out)
 [ "$rows" -ge 3 ] && [ "$(grep -c '<circle' scaling.svg)" -eq $((3 * rows)) ] && [ "$(grep -c '<polyline' scaling.svg)" -eq 4 ] &&
     grep -q '>64</text>' scaling.svg && tail -1 scaling.svg | grep -qx '</svg>' || { echo "FAILED: scaling.svg"; failed=1; }
-expect 2 'is one .svg' $tenure estimate config.json $cluster --sweep -o scaling.html
-expect 2 'is one .svg' $tenure estimate config.json $cluster --sweep -o a.svg -o b.svg
+expect 2 'single .svg' $tenure estimate config.json $cluster --sweep -o scaling.html
+expect 2 'single .svg' $tenure estimate config.json $cluster --sweep -o a.svg -o b.svg
 expect 1 'no division among 1 devices fits' $tenure estimate config.json $cluster --parallel auto --devices 1
 expect 2 'needs the number of devices' $tenure estimate config.json $cluster --parallel auto
 expect 2 'needs the speed of a device' $tenure estimate config.json --train --parallel auto --devices 8 --device 80GiB

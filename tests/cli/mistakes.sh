@@ -90,6 +90,27 @@ wrong 2 'no format for .*plan.xyz.; use one of .json' plan buffers.csv -o plan.x
 wrong 2 'no-folder/plan.csv' plan buffers.csv -o no-folder/plan.csv
 wrong 2 'not a .tflite model' arena five_operators.onnx
 wrong 2 'standard input is empty' plan -
+timeout 1200 $tenure plan - <bad.csv >out 2>err
+judge 2 $? "^tenure: error: <stdin>:3: .*'upper'" 'tenure plan - <bad.csv'
+timeout 1200 $tenure plan -o - - <bad.csv >out 2>err
+judge 2 $? "^tenure: error: -.csv:3: .*'upper'" 'tenure plan -o - - <bad.csv' # which of the two streams is open
+
+# help and version are commands; colour only on a terminal, and not with NO_COLOR
+for words in 'help help' 'help version' 'help --help' 'version --help' version; do
+    $tenure $words >out 2>err && [ -s out ] && [ ! -s err ] || { echo "FAILED: tenure $words"; failed=1; }
+done
+if script -qec true /dev/null >/dev/null 2>&1; then
+    TERM=xterm NO_COLOR= script -qc "$tenure plan no-such.onnx" /dev/null >out </dev/null
+    grep -q "^tenure: $(printf '\033')\[1;31merror: $(printf '\033')\[0mno-such" out || { echo "FAILED: no colour on a terminal"; failed=1; }
+    TERM=xterm NO_COLOR=1 script -qc "$tenure plan no-such.onnx" /dev/null >out </dev/null
+    grep -q '^tenure: error: no-such' out || { echo "FAILED: colour with NO_COLOR"; failed=1; }
+fi
+
+# no progress lines without a terminal, unless asked
+awk 'BEGIN { srand(7); print "id,lower,upper,size"; for (i = 0; i < 300; i++) { a = int(rand() * 400)
+    printf "%d,%d,%d,%d\n", i, a, a + 1 + int(rand() * 60), 64 * (1 + int(rand() * 1000)) } }' >long.csv
+$tenure plan long.csv --planner exact --timeout 4 >out 2>err </dev/null
+! grep -q '^tenure: plan' err || { echo "FAILED: progress without a terminal: $(head -1 err)"; failed=1; }
 
 # an output that takes nothing
 $tenure list operators >/dev/full 2>err

@@ -1,5 +1,5 @@
 # The project as a whole: headers, symbols, formatting, examples of headers, the design, the presets.
-foreach(check docs format headers tree)
+foreach(check docs format headers prose tree)
   tenure_test(project.${check} IN ${PROJECT_SOURCE_DIR} COMMAND ${PROJECT_SOURCE_DIR}/tools/check-${check})
 endforeach()
 # every link of the documents, by the tool that makes pages of them

@@ -1,4 +1,4 @@
-"""Tenure from Python: the memory of neural networks planned, proved, estimated, made to fit, and drawn.
+"""Tenure for Python: plans, verifies, estimates and reports the memory of neural networks, and fits them to a budget.
 
     >>> import tenure
     >>> layout = tenure.plan([600, 500, 700], first=[0, 1, 3], last=[3, 4, 6])
@@ -6,22 +6,22 @@
     (1200, 'optimal')
     >>> print(tenure.report(layout))
 
-    plan, verify, Problem, Layout   offsets for buffers or for a model, proved; anybody's offsets, judged
+    plan, verify, Problem, Layout   offsets for buffers or for a model, verified; and a check of offsets from any source
     load, Graph                     a model's file (.onnx, .tflite), without its weights
-    estimate                        how much memory will it need?
-    fit                             a budget of bytes, and the fastest program that keeps to it
+    estimate                        the memory that a model needs
+    fit                             the fastest program within a budget of bytes
     report                          tables, JSON, pages
-    tenure.torch                    for modules of PyTorch: estimate, fit
-    python3 -m tenure.record        what an unchanged PyTorch program does, as a log that `tenure simulate` reads
+    tenure.torch                    estimate and fit for PyTorch modules
+    python3 -m tenure.record        records an unchanged PyTorch program, as a log for `tenure simulate`
 
-All of it is libtenure's work: this package is its C interface (ctypes), with numpy's arrays in and out where numpy is
-installed. The library is the file that TENURE_LIBRARY names, else libtenure.so.0 beside this package, else where the
-system's loader finds it; it is loaded when something is first asked of it. What it refuses becomes tenure.Error; a
-wrong type TypeError, a number out of bounds ValueError.
+This package is an interface (ctypes) to libtenure, which does all the work. It accepts and returns numpy arrays if numpy
+is installed. The library is loaded at the first call: from the file named by TENURE_LIBRARY, else libtenure.so.0 in this
+package's folder, else through the system's loader. Errors of the library raise tenure.Error, a wrong type TypeError, a
+number out of bounds ValueError.
 
-Units: bytes; steps for times; every interval is half open, so a buffer that dies at step 3 and one that is born then
-may share bytes. Sizes may be texts such as "2GiB" where that is said. Threads: objects are read by any number of
-threads, and changed by one at a time; long calls let other threads run, and end with Ctrl-C.
+Units: bytes; time in steps. Intervals are half open: a buffer that ends at step 3 and one that begins at step 3 may share
+bytes. Where noted, sizes may be texts such as "2GiB". Threads: any number of threads may read an object, one at a time
+may change it. Long calls release the interpreter lock, and end with Ctrl-C.
 """
 from tenure._estimate import Estimate, estimate
 from tenure._fit import Claim, Fit, Hint, Step, fit

@@ -1,18 +1,18 @@
-"""Integers in and out: lists, arrays, numpy's arrays where it is installed."""
+"""Integers in and out: lists, arrays, numpy arrays if numpy is installed."""
 from typing import Any, List, Sequence, Union
 
 from tenure._library import number
 
 try:
     import numpy
-except ImportError:  # lists do, then
+except ImportError:  # lists are used instead
     numpy = None  # type: ignore[assignment]
 
-Integers = Union[Sequence[int], Any]  # or an array of numpy, of any integer type
+Integers = Union[Sequence[int], Any]  # or a numpy array of any integer type
 
 
 def integers(values: Integers, what: str, least: int, most: int) -> List[int]:
-    """The numbers of one dimension, every one within its bounds."""
+    """The numbers of a one-dimensional sequence, each checked against its bounds."""
     if numpy is not None and isinstance(values, numpy.ndarray):
         if values.ndim != 1:
             raise ValueError("%s: an array of 1 dimension, not of %d" % (what, values.ndim))
@@ -28,7 +28,7 @@ def integers(values: Integers, what: str, least: int, most: int) -> List[int]:
 
 
 def array(pointer: Any, count: int) -> Any:
-    """A copy of what C holds, as an array of numpy (int64) or a list."""
+    """A copy of a C array, as a numpy array (int64) or a list."""
     found = pointer[:count] if count else []
     if numpy is None:
         return found

@@ -1,4 +1,4 @@
-"""What a model needs, asked before anything runs."""
+"""Estimates of the memory that a model needs, without running it."""
 import ctypes
 from typing import Any, Dict, Mapping, Optional, Sequence, Union
 
@@ -13,13 +13,12 @@ Model = Union[Graph, Path]
 class Estimate:
     """Bytes that a model needs.
 
-    total   the most at any time
-    parts   of it, at that time, by what it is for: "weights", "gradients", "optimizer_state", "activations",
-            "workspace", "overhead", "runtime"; they add up to it
-    phases  the most in each: "load", "forward", "backward", "first_step", "later_steps", "checkpoint"; only
-            those that there are
-    fixed   weights and state; arena: all else, as planned; of a pool all that it reserves
-    peak_operator  that runs at the peak, as "Conv 'conv1'"; "" where none does
+    total   the peak over all times
+    parts   the peak by purpose: "weights", "gradients", "optimizer_state", "activations", "workspace", "overhead",
+            "runtime"; the sum is `total`
+    phases  the peak of each phase that occurs: "load", "forward", "backward", "first_step", "later_steps", "checkpoint"
+    fixed   weights and state; arena: everything else, as planned; with a pool, all that it reserves
+    peak_operator  the operator that runs at the peak, such as "Conv 'conv1'"; "" if none does
     """
 
     def __init__(self, raw: tn_estimate, peak_operator: str) -> None:
@@ -37,7 +36,7 @@ def opened(model: Model, batch: int, dims: Optional[Mapping[str, int]],
     if not isinstance(model, Graph):
         return load(model, dims=dims, shapes=shapes, batch=batch)
     if batch or dims or shapes:
-        raise TypeError("batch, dims and shapes are for files; a Graph has them already (tenure.load)")
+        raise TypeError("batch, dims and shapes are for files; give them to tenure.load when you make the Graph")
     return model
 
 
@@ -46,17 +45,17 @@ def estimate(model: Model, *, train: bool = False, optimizer: str = "sgd", loss:
              shapes: Optional[Mapping[str, Sequence[int]]] = None, kernels: bool = False,
              pool: Optional[str] = None, pool_capacity: Union[int, str] = 0,
              runtime: Union[int, str] = 0) -> Estimate:
-    """How much memory a model needs, to run or to train, in a planned arena or with a pool.
+    """Estimates the memory that a model needs to run or to train, in a planned arena or with a pool.
 
     >>> tenure.estimate("mobilenet_v2.onnx", train=True, optimizer="adam", batch=8).total
     262499844
 
     model    a file, or a Graph
-    kernels  count the scratch of the kernels that would run it on this machine; else for the graph alone
-    pool     in the place of a planned arena: "caching", "bfc", "best-fit", ... (`tenure list pools`)
-    runtime  bytes that the run time keeps for itself
+    kernels  True: count the scratch of this machine's kernels; False: the graph only
+    pool     use this pool instead of a planned arena: "caching", "bfc", "best-fit", ... (`tenure list pools`)
+    runtime  bytes that the run time uses itself
 
-    What a module of PyTorch needs, as PyTorch runs it: tenure.torch.estimate.
+    For a PyTorch module as PyTorch runs it: tenure.torch.estimate.
     """
     graph = opened(model, batch, dims, shapes)
     use = _abi.TO_RUN

@@ -1,4 +1,4 @@
-"""A budget of bytes, and the fastest program whose every byte fits."""
+"""Fitting: the fastest program of a model within a budget of bytes."""
 import ctypes
 import json
 import os
@@ -19,21 +19,21 @@ Costs = Union[str, "os.PathLike[str]", Sequence[int], None]
 
 
 class Claim(NamedTuple):
-    """What is known of one set of techniques."""
+    """The result of one set of techniques: found, proved, or not tried."""
     techniques: Tuple[str, ...]  # (): the plan as it is
     verdict: str  # "fits", "infeasible" (proved), "not_found", "stopped", "not_tried"
-    bytes: int  # of the program; of those that do not fit the least found; 0: none was
-    time: int  # picoseconds; 0: not known
-    bytes_bound: int  # proved of these techniques: none takes less; 0: nothing is
-    why: str  # of "not_tried"
+    bytes: int  # of the program; if none fits, of the smallest found; 0: none found
+    time: int  # picoseconds; 0: unknown
+    bytes_bound: int  # proved: no program of these techniques needs less; 0: no bound
+    why: str  # the reason of "not_tried"
 
 
 class Hint(NamedTuple):
-    """Techniques more, and what a call finds that allows them."""
+    """Additional techniques, and the result of a call that allows them."""
     techniques: Tuple[str, ...]
-    fits: bool  # the budget that was asked for; else `bytes` is a budget that does
+    fits: bool  # it meets the requested budget; else `bytes` is a budget that it meets
     bytes: int
-    more_time: Optional[float]  # share of the plain plan's time, predicted; None: not known
+    more_time: Optional[float]  # predicted, as a share of the plain plan's time; None: unknown
 
 
 def names_of(techniques: int) -> Tuple[str, ...]:
@@ -41,27 +41,27 @@ def names_of(techniques: int) -> Tuple[str, ...]:
 
 
 class Step(NamedTuple):
-    """An instruction of the program that was found."""
+    """An instruction of the program."""
     opcode: str  # "put", "apply", "drop", "swap_out", "swap_in", "encode", "decode", "get", "free", "wait"
-    operator: Optional[int]  # of "apply", its place among the operators
-    tensor: Optional[int]  # of the others, its place among the tensors
-    again: bool  # "apply": it has run before
+    operator: Optional[int]  # of "apply": index of the operator
+    tensor: Optional[int]  # of the others: index of the tensor
+    again: bool  # of "apply": the operator has run before (recomputation)
 
 
 class Fit:
-    """The fastest program that was found within a budget.
+    """The fastest program found within a budget.
 
-    bytes        that it takes, of the device in all; plain_bytes: without fitting
+    bytes        bytes that it needs on the device in total; plain_bytes: without fitting
     bytes_bound  proved: no program needs less
-    time         predicted, plain_time: without fitting; time_bound: proved, no program within the budget takes less.
-                 Picoseconds, or the unit of the costs that were given
-    tensors, fates   names of all tensors, and what became of each: "kept", "recomputed", "swapped", "encoded"
+    time         predicted; plain_time: without fitting; time_bound: proved, no program within the budget takes less.
+                 Picoseconds, or the unit of the given costs
+    tensors, fates   the names of all tensors, and the decision for each: "kept", "recomputed", "swapped", "encoded"
     steps        the program, instruction by instruction
-    passed       the pass that found it ("keep": nothing had to be done); seconds, rounds: of the search
+    passed       the pass that found it ("keep": the plan fits as it is); seconds, rounds: of the search
     stopped      a limit ended the search early
-    to_host_bytes, from_host_bytes, stall   what crosses the link, and what computing waits for it
-    layout       where everything lies, verified
-    claims       of a model: what is known of each set of techniques; hints: what else would fit
+    to_host_bytes, from_host_bytes, stall   bytes swapped each way, and the time that computation waits for them
+    layout       the offsets of all buffers, verified
+    claims       for a model: the result of each set of techniques; hints: what else would fit
     """
 
     def __init__(self, raw: tn_fit_result, budget: int, fixed: int, abstract: bool, keeps: object, name: str,
@@ -81,24 +81,24 @@ class Fit:
         self.layout._report = {"input": name, "fit": (raw, budget, fixed, abstract)}
         if answer is None:
             owned(self, "tn_fit_release", ctypes.pointer(raw), keeps)
-        else:  # the result is the answer's
+        else:  # the answer owns the result
             owned(self, "tn_fit_answer_release", ctypes.pointer(answer), keeps)
 
     @property
     def overhead(self) -> float:
-        """Its time in that of the program without fitting: 1.1 is a tenth more."""
+        """Predicted time relative to the program without fitting: 1.1 is 10 % more."""
         return float(self.time / self.plain_time) if self.plain_time else 1.0
 
     @property
     def fates(self) -> List[str]:
-        """What became of each tensor, in the order of `tensors`."""
+        """The decision for each tensor, in the order of `tensors`."""
         found = (ctypes.c_uint8 * max(len(self.tensors), 1))()
         ask("tn_program_fates", self._raw.program, found)
         return [FATES[fate] for fate in found[:len(self.tensors)]]
 
     @property
     def tensors(self) -> List[str]:
-        """Names, in the order in which `steps` and `fates` count them; those of encoded forms are behind those of the model."""
+        """Names, in the order of `steps` and `fates`. Encoded forms follow the tensors of the model."""
         graph = ask("tn_program_graph", self._raw.program)
         count = ask("tn_graph_tensor_count", graph)
         return [decoded(ask("tn_graph_tensor", graph, index).contents.name) for index in range(count)]
@@ -119,12 +119,12 @@ class Fit:
 
 
 class Search(NamedTuple):
-    """What is searched: a program, its costs, what memory is counted with."""
+    """The input of a search: a program, its costs, and the memory options."""
     program: Any
     costs: Any
     memory: tn_occupancy_options
     fixed: int
-    abstract: bool  # a problem without a model: what lives counts, and costs have a unit of their own
+    abstract: bool  # a problem without a model: live bytes count, and costs have their own unit
     name: str
     keeps: object
 
@@ -150,7 +150,7 @@ def told(answer: tn_fit_answer) -> Tuple[List[Claim], List[Hint]]:
 
 
 def model_fit(graph: Graph, search: tn_fit_options, costs: Costs, kernels: bool, order: str, context: Any) -> Fit:
-    """The one function of the library that combines techniques, as the command asks it."""
+    """Calls tn_fit_graph, the one function of the library that combines techniques, with the command's options."""
     use = _abi.TRAINED if graph._is_step else _abi.TO_RUN
     program = options(tn_program_options, order=text(order, "order"))
     rewrite = options(tn_rewrite_options, use=use)
@@ -188,7 +188,7 @@ def model_fit(graph: Graph, search: tn_fit_options, costs: Costs, kernels: bool,
 
 
 def given_costs(costs: Costs, graph: Any) -> Any:
-    """Of a graph as it runs: by the two rates of a device, of a file, or number by number."""
+    """Costs of a graph as it runs: from the two rates of a device, from a file, or one number per operator."""
     made = ctypes.POINTER(tn_costs)()
     if isinstance(costs, str) and ask("tn_hardware_find", text(costs, "costs")):
         device = ask("tn_hardware_find", text(costs, "costs")).contents
@@ -205,12 +205,12 @@ def given_costs(costs: Costs, graph: Any) -> Any:
 
 def allowed(allow: Sequence[str], link: float) -> int:
     if isinstance(allow, str):
-        raise TypeError("allow: a list of names, not one text")
+        raise TypeError("allow: a list of names, not a single text")
     unknown = [name for name in allow if name not in ALLOW]
     if unknown:
-        raise ValueError("allow: %r is none of %s" % (unknown[0], ", ".join(ALLOW)))
+        raise ValueError("allow: %r is not one of %s" % (unknown[0], ", ".join(ALLOW)))
     if "swap" in allow and not link > 0:
-        raise ValueError("allow: swap needs the bytes a second of a link")
+        raise ValueError("allow: swap needs `link`, in bytes per second")
     return sum(ALLOW[name] for name in set(allow))
 
 
@@ -221,29 +221,30 @@ def fit(model: Union[Model, Mapping[str, Any]], budget: Union[int, str], *, trai
         by: Optional[str] = None, order: str = "file", timeout: float = 0, work_limit: int = 0, seed: int = 0,
         kernels: Optional[bool] = None,
         progress: Progress = None) -> Fit:
-    """The fastest program of a model that keeps to a budget of bytes: what is kept, computed again, swapped.
+    """Finds the fastest program of a model within a budget: which tensors to keep, recompute or swap.
 
     >>> found = tenure.fit("unet64.onnx", "500MB", train=True, optimizer="adam", costs="v100-16")
     >>> found.bytes, round(found.overhead, 4)
     (499525508, 1.0633)
 
-    model   a file or a Graph; or a problem without a model, {"values": [...], "operators": [...]} (docs/fit.md), of
-            which what lives at once counts
-    budget  bytes on the device for everything, or text such as "2GiB"
-    costs   seconds of operators: None: measured here; a device of `tenure list hardware`; a file that `tenure fit
-            --save-costs` wrote; or a number for each operator
-    allow   "order", "recompute", "swap" (over a link of `link` bytes a second), "compress", "lossy", "split",
-            "stream"; nothing: as `tenure fit`, what keeps every bit and needs to know no more (with a link swap, too)
+    model   a file or a Graph; or a problem without a model, {"values": [...], "operators": [...]} (docs/fit.md), for
+            which live bytes count
+    budget  bytes for everything on the device, or text such as "2GiB"
+    costs   times of the operators. None: measured on this machine; or a device of `tenure list hardware`; a file written
+            by `tenure fit --save-costs`; or one number per operator
+    allow   techniques: "order", "recompute", "swap" (over a link of `link` bytes per second), "compress", "lossy",
+            "split", "stream". Default, as in `tenure fit`: those that keep every bit and need no further information
+            (with `link` also swap)
     by      the pass that decides: `tenure list passes`
-    kernels whose scratch and packed weights count: True, this machine's; False, the graph alone. None: True, but False
-            with the costs of a device
+    kernels True: count scratch and packed weights of this machine's kernels; False: the graph only. None: True, but
+            False with the costs of a device
 
-    Where nothing fits: tenure.Error, E_INFEASIBLE (proved) or E_EXHAUSTED, whose `least` is the answer that needs
-    least; its `claims` and `hints` say what is known of which techniques, and what would fit. A module of PyTorch: tenure.torch.fit.
+    If nothing fits: tenure.Error with E_INFEASIBLE (proved) or E_EXHAUSTED. Its `least` is the smallest answer found;
+    `claims` lists the results by technique, `hints` further options. For PyTorch modules: tenure.torch.fit.
     """
     most = size(budget, "budget")
     if most == 0:
-        raise ValueError("budget: 0 bytes hold nothing")
+        raise ValueError("budget: must be above 0 bytes")
     rate = real(link, "link")
     with Context(progress) as context:
         asked = options(tn_fit_options, context=context, budget=most, allow=allowed(allow, rate),
@@ -253,8 +254,8 @@ def fit(model: Union[Model, Mapping[str, Any]], budget: Union[int, str], *, trai
                         **{"pass": text(by, "by")})
         if isinstance(model, Mapping):
             if train or batch or dims or shapes or costs is not None or kernels is not None:
-                raise TypeError("train, batch, dims, shapes, costs and kernels are for models; a problem has costs of "
-                                "its own")
+                raise TypeError("train, batch, dims, shapes, costs and kernels are for models; a problem contains its "
+                                "own costs")
             search = problem_search(model)
             asked.memory, asked.live = ctypes.pointer(search.memory), True
             return solved(search, asked)

@@ -1,4 +1,4 @@
-"""Models: what a file computes, its training step, and their plan."""
+"""Models from files, their training steps, and their plans."""
 import ctypes
 from typing import Any, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -13,7 +13,7 @@ HANDLE = ctypes.POINTER(tn_graph)
 
 
 class Tensor(NamedTuple):
-    """A tensor of a Graph. Extents that are not known are None, and so is an unknown size."""
+    """A tensor of a Graph. None stands for an unknown extent or size."""
     name: str
     dtype: str
     kind: str  # "activation", "input", "output", "parameter", "constant", "gradient", "optimizer_state"
@@ -22,7 +22,7 @@ class Tensor(NamedTuple):
 
 
 class Operator(NamedTuple):
-    """An operator of a Graph, its operands by number; None: left out."""
+    """An operator of a Graph, with its operands by index; None: an omitted operand."""
     name: str
     type: str
     inputs: Tuple[Optional[int], ...]
@@ -34,7 +34,7 @@ def decoded(raw: Optional[bytes]) -> str:
 
 
 class Graph:
-    """What a model computes: tensors and operators, without order, time or address. `load` makes one.
+    """A model: tensors and operators, without order, time or address. `load` makes one.
 
     >>> graph = tenure.load("mobilenet_v2.onnx")
     >>> tenure.plan(graph).peak
@@ -42,7 +42,7 @@ class Graph:
     """
 
     def __init__(self) -> None:
-        raise TypeError("tenure.load makes graphs, of a model's file")
+        raise TypeError("use tenure.load to make a Graph from a model's file")
 
     @classmethod
     def _make(cls, handle: Any, name: str, keeps: object = None) -> "Graph":
@@ -51,13 +51,13 @@ class Graph:
         return made
 
     _handle: Any
-    _keeps: object  # what it borrows from
-    _is_step: bool  # of training
+    _keeps: object  # the owner of the handle, if it is borrowed
+    _is_step: bool  # it is the graph of a training step
     name: str
 
     @property
     def tensors(self) -> List[Tensor]:
-        """All of them; operators name them by their place in this list."""
+        """All tensors; operators refer to them by index in this list."""
         return [self._tensor(index) for index in range(ask("tn_graph_tensor_count", self._handle))]
 
     def _tensor(self, index: int) -> Tensor:
@@ -68,7 +68,7 @@ class Graph:
 
     @property
     def operators(self) -> List[Operator]:
-        """All of them, in the order of the file."""
+        """All operators, in the order of the file."""
         return [self._operator(index) for index in range(ask("tn_graph_op_count", self._handle))]
 
     def _operator(self, index: int) -> Operator:
@@ -81,17 +81,17 @@ class Graph:
 
     def training_step(self, *, loss: str = "cross-entropy", optimizer: str = "sgd", output: int = 0,
                       freeze: Sequence[str] = (), micro_batches: int = 1) -> "Graph":
-        """The graph of one step of training: forward, backward, update.
+        """Makes the graph of one training step: forward, backward, update.
 
         loss       "cross-entropy", "mean-squared", or "output": output number `output` is the loss itself
-        optimizer  "sgd", "momentum", "adam", "adamw", "none": gradients alone
-        freeze     patterns with * and ? of parameters that stay as they are
+        optimizer  "sgd", "momentum", "adam", "adamw", "none": compute gradients only
+        freeze     patterns with * and ? of parameters not to train
         """
         return self._step(loss, optimizer, output, freeze, micro_batches, rewrite=False)
 
     def _step(self, loss: str, optimizer: str, output: int = 0, freeze: Sequence[str] = (), micro_batches: int = 1, *,
               rewrite: bool) -> "Graph":
-        """rewrite: for the kernels that there are, before the gradients are made."""
+        """rewrite: fuse operators for the kernels, before the gradients are made."""
         frozen = (ctypes.c_char_p * len(freeze))(*(text(pattern, "freeze") for pattern in freeze))
         raw = options(tn_train_options, loss=choice(loss, LOSSES, "loss"),
                       optimizer=choice(optimizer, OPTIMIZERS, "optimizer"), output=number(output, "output", NONE),
@@ -130,12 +130,12 @@ class Graph:
 
 def choice(value: str, known: Sequence[str], what: str) -> int:
     if value not in known:
-        raise ValueError("%s: %r is none of %s" % (what, value, ", ".join(known)))
+        raise ValueError("%s: %r is not one of %s" % (what, value, ", ".join(known)))
     return known.index(value)
 
 
 class Setup:
-    """The corridor from a graph to a layout (tenure/setup.h), for the graph alone or for kernels of this machine."""
+    """The stages from a graph to a layout (tenure/setup.h), for the graph only or for the kernels of this machine."""
 
     def __init__(self, graph: Graph, *, context: Any = None, kernels: bool = False, order: str = "auto",
                  **members: Any) -> None:
@@ -160,10 +160,10 @@ class Setup:
 
 def load(file: Path, *, dims: Optional[Mapping[str, int]] = None,
          shapes: Optional[Mapping[str, Sequence[int]]] = None, batch: int = 0) -> Graph:
-    """Reads a model (.onnx, .tflite): weights are neither read nor needed.
+    """Reads a model (.onnx, .tflite). The weights are not read, and may be missing.
 
     dims    values of symbolic dimensions, {"N": 8}; shapes: of inputs, {"x": (1, 3, 224, 224)}
-    batch   first extent of the inputs of an .onnx model; 0: as the file says
+    batch   first extent of the inputs of an .onnx model; 0: as in the file
     """
     raw_dims = [tn_dim(text(name, "dims"), number(value, "dims", TIME)) for name, value in (dims or {}).items()]
     raw_shapes = [tn_input_shape(text(name, "shapes"), len(shape), extents(shape))

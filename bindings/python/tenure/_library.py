@@ -1,4 +1,4 @@
-"""Finds libtenure, loads it once, and makes exceptions of its errors."""
+"""Finds and loads libtenure, and converts its errors to exceptions."""
 import ctypes
 import os
 import pathlib
@@ -10,25 +10,25 @@ from typing import Any, Callable, List, Optional, Tuple, Type, TypeVar, Union
 from tenure import _abi
 from tenure._abi import STATUSES, tn_context, tn_error
 
-VERSION = "0.1.0"  # of this package, and of the libraries that it can use: 0.1.x
-SPARE = 512  # bytes behind a struct that the library fills, should it know of more members
+VERSION = "0.1.0"  # of this package, and of the compatible libraries: 0.1.x
+SPARE = 512  # bytes after a struct that the library fills, in case a newer library has more members
 Progress = Optional[Callable[[str, int, int], Optional[bool]]]
 Path = Union[str, "os.PathLike[str]"]
 S = TypeVar("S", bound=ctypes.Structure)
 
 
 class Error(Exception):
-    """What libtenure refused, or could not do.
+    """An error of libtenure: it rejected an input, or could not complete a call.
 
     status   name of the outcome: "E_INFEASIBLE" (proved), "E_EXHAUSTED", "E_INVALID", "E_UNSUPPORTED", ...
-    message  one sentence: what is wrong, and what to do
+    message  one sentence: the problem, and the remedy
     where    file and line, byte or node; "" if nowhere
-    least    of `fit`: the answer that needs least, where nothing fits; else None
-    claims, hints   of `fit`: what is known of which techniques, and what would fit
-    conflict of `verify`: what is wrong, as a tenure.Conflict; else None
+    least    of `fit`: the smallest answer found if nothing fits; else None
+    claims, hints   of `fit`: results by technique, and further options
+    conflict of `verify`: the first conflict, as a tenure.Conflict; else None
     """
 
-    __module__ = "tenure"  # as users catch it, in tracebacks, too
+    __module__ = "tenure"  # the public name, also in tracebacks
 
     def __init__(self, status: str, message: str, where: str = "") -> None:
         super().__init__("%s: %s" % (where, message) if where else message)
@@ -40,7 +40,7 @@ class Error(Exception):
 
 
 def places() -> Tuple[str, ...]:
-    """Where the library may be, in the order in which it is looked for."""
+    """The paths of the library to try, in order."""
     asked = os.environ.get("TENURE_LIBRARY")
     if asked:
         return (asked,)
@@ -56,7 +56,7 @@ def open_library() -> ctypes.CDLL:
             return ctypes.CDLL(place)
         except OSError as error:
             reasons.append(str(error))
-    raise Error("E_UNSUPPORTED", "libtenure is not found (%s); install it, or name the file in TENURE_LIBRARY"
+    raise Error("E_UNSUPPORTED", "libtenure was not found (%s); install it, or set TENURE_LIBRARY to its path"
                 % "; ".join(reasons))
 
 
@@ -67,7 +67,7 @@ def check_version(library: ctypes.CDLL) -> None:
     except AttributeError:
         raise Error("E_UNSUPPORTED", "%s is no libtenure: it has no tn_version" % library._name) from None
     if version.split(".")[:2] != VERSION.split(".")[:2]:
-        raise Error("E_UNSUPPORTED", "%s is version %s, and this package is for %s: install those of one version"
+        raise Error("E_UNSUPPORTED", "%s is version %s, but this package needs %s; install matching versions"
                     % (library._name, version, VERSION))
 
 
@@ -78,7 +78,7 @@ def load() -> ctypes.CDLL:
         try:
             function = getattr(library, name)
         except AttributeError:
-            raise Error("E_UNSUPPORTED", "%s has no %s: it is not of version %s, or only a part of it was built"
+            raise Error("E_UNSUPPORTED", "%s has no %s: it is not version %s, or it is a partial build"
                         % (library._name, name, VERSION)) from None
         function.restype, function.argtypes = result, arguments
     return library
@@ -89,7 +89,7 @@ _lock = threading.Lock()
 
 
 def library() -> ctypes.CDLL:
-    """The library, loaded when something is first asked of it."""
+    """The library; the first call loads it."""
     global _loaded
     with _lock:
         if _loaded is None:
@@ -98,7 +98,7 @@ def library() -> ctypes.CDLL:
 
 
 def version() -> str:
-    """The version of libtenure, which is loaded if it was not.
+    """The version of libtenure; loads it if necessary.
 
     >>> tenure.version()
     '0.1.0'
@@ -112,43 +112,43 @@ def error_of(raw: tn_error) -> Error:
 
 
 def call(name: str, *arguments: Any) -> None:
-    """A function that returns a status; its last argument, the error, is ours."""
+    """Calls a function that returns a status, and raises its error."""
     raw = tn_error()
     if getattr(library(), name)(*arguments, ctypes.byref(raw)) != 0:
         raise error_of(raw)
 
 
 def ask(name: str, *arguments: Any) -> Any:
-    """A function that cannot fail."""
+    """Calls a function that cannot fail."""
     return getattr(library(), name)(*arguments)
 
 
 def options(kind: Type[S], **members: Any) -> S:
-    """An option struct; members that are None stay at their default, which is 0."""
+    """Makes an option struct; members that are None keep their default, 0."""
     made = kind(**{name: value for name, value in members.items() if value is not None})
     made.struct_size = ctypes.sizeof(kind)
     return made
 
 
 def room_for(kind: Type[S]) -> S:
-    """A zeroed struct for the library to fill, with spare bytes behind it."""
+    """A zeroed struct for the library to fill, followed by spare bytes."""
     return kind.from_buffer(ctypes.create_string_buffer(ctypes.sizeof(kind) + SPARE))
 
 
 def release(handles: List[Tuple[str, Any]], keeps: object) -> None:
-    """The last that was made first; what they borrow from (`keeps`) lives until then."""
+    """Destroys the handles in reverse order of creation; `keeps` holds their dependencies alive until then."""
     while handles:
         destroy, handle = handles.pop()
         getattr(library(), destroy)(handle)
 
 
 def owned(owner: object, destroy: str, handle: Any, keeps: object = None) -> None:
-    """The handle goes when its owner does. Not at exit, when others may still use it: memory ends there anyway."""
+    """Destroys the handle when its owner is collected, but not at exit: others may still use it, and memory ends anyway."""
     weakref.finalize(owner, release, [(destroy, handle)], keeps).atexit = False
 
 
 class Owner:
-    """Handles that nobody else owns."""
+    """Owns handles that have no other owner."""
 
     def __init__(self, keeps: object = None) -> None:
         self.handles: List[Tuple[str, Any]] = []
@@ -163,21 +163,21 @@ def text(value: Optional[str], what: str) -> Optional[bytes]:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise TypeError("%s: a text, not %s" % (what, type(value).__name__))
+        raise TypeError("%s: expected a text, not %s" % (what, type(value).__name__))
     if "\0" in value:
-        raise ValueError("%s: a zero byte within" % what)
+        raise ValueError("%s: contains a zero byte" % what)
     return value.encode("utf-8", "surrogateescape")
 
 
 def path(value: Path) -> bytes:
     raw = os.fsencode(value)
     if b"\0" in raw:
-        raise ValueError("a path with a zero byte within")
+        raise ValueError("the path contains a zero byte")
     return raw
 
 
 def number(value: Any, what: str, most: int = (1 << 64) - 1, least: int = 0) -> int:
-    """An integer (of Python or numpy) that fits."""
+    """An integer (of Python or numpy) within bounds."""
     try:
         found = value.__index__()
     except AttributeError:
@@ -188,17 +188,17 @@ def number(value: Any, what: str, most: int = (1 << 64) - 1, least: int = 0) -> 
 
 
 def real(value: Any, what: str) -> float:
-    """A number of at least 0 that is finite."""
+    """A finite number of at least 0."""
     if isinstance(value, (str, bytes)):
         raise TypeError("%s: a number, not %s" % (what, type(value).__name__))
     found = float(value)
     if not 0 <= found < float("inf"):
-        raise ValueError("%s: %r is no finite number of at least 0" % (what, value))
+        raise ValueError("%s: %r is not a finite number of at least 0" % (what, value))
     return found
 
 
 def size(value: Union[int, str], what: str) -> int:
-    """Bytes, as a number or as text: 4096, "96KiB", "1.5GiB"."""
+    """Bytes, from a number or a text: 4096, "96KiB", "1.5GiB"."""
     if not isinstance(value, str):
         return number(value, what)
     found = ctypes.c_uint64()
@@ -207,26 +207,26 @@ def size(value: Union[int, str], what: str) -> int:
 
 
 class Context:
-    """Lets long work be watched and stopped: by `progress`, which returns False for that, and by Ctrl-C."""
+    """Watches and stops a long call: `progress` returns False to stop it, and Ctrl-C interrupts it."""
 
     def __init__(self, progress: Progress = None) -> None:
         if progress is not None and not callable(progress):
             raise TypeError("progress: a function of (stage, done, total), not %s" % type(progress).__name__)
         self.failed: Optional[BaseException] = None
         self.progress = progress
-        self.function = _abi.PROGRESS(self.told)  # lives as long as the call
+        self.function = _abi.PROGRESS(self.told)  # must live as long as the call
         self.raw = options(tn_context, progress=self.function)
 
     def told(self, _: Any, stage: bytes, done: int, total: int) -> bool:
         try:
             return self.failed is None and (self.progress is None or
                                             self.progress(stage.decode(), done, total) is not False)
-        except BaseException as failure:  # it goes on where the call returns
+        except BaseException as failure:  # raised again when the call returns
             self.failed = failure
             return False
 
     def interrupted(self, *_: Any) -> None:
-        """Ctrl-C while C works: an exception would be raised within the callback, where nobody could catch it."""
+        """Handles Ctrl-C during a call into C; an exception raised here would be lost inside the callback."""
         self.failed = self.failed or KeyboardInterrupt()
 
     def __enter__(self) -> Any:

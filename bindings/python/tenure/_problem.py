@@ -1,4 +1,4 @@
-"""Problems, their layouts, planning and the judge."""
+"""Planning problems, layouts, planning and verification."""
 import ctypes
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union, cast
 
@@ -15,32 +15,32 @@ HANDLE = ctypes.POINTER(tn_problem)
 
 
 class Body(NamedTuple):
-    """One thing that needs an address, as a Problem has it: `size` bytes in steps [first, last)."""
+    """A buffer of a Problem, which needs an offset: `size` bytes, live in steps [first, last)."""
     name: str
     size: int
     first: int
     last: int
     alignment: int
     bank: int
-    pinned: Optional[int]  # its offset is given, not chosen
-    pieces: Tuple[Piece, ...]  # (first, last, lo, hi): bytes [lo, hi) of it in steps [first, last)
+    pinned: Optional[int]  # a fixed offset; None: the planner chooses
+    pieces: Tuple[Piece, ...]  # sections (first, last, lo, hi): bytes [lo, hi) of it are live in steps [first, last)
 
 
 class Conflict(NamedTuple):
-    """Why a layout is not valid: the first conflict in time, then by byte."""
+    """Why a layout is invalid: the first conflict in time, then by byte."""
     reason: str  # "overlap", "alignment", "pin", "capacity", "tie", "order", "bank", ...
-    a: int  # bodies
+    a: int  # numbers of the bodies
     b: Optional[int]
     step: int
-    lo: int  # an overlap: bytes [lo, hi); else as tenure/plan.h says
+    lo: int  # of an overlap: bytes [lo, hi); otherwise as in tenure/plan.h
     hi: int
 
 
 class Problem:
-    """Bodies with sizes and lives, to be planned.
+    """Bodies (buffers) with sizes and live ranges, to be planned.
 
     >>> problem = tenure.Problem(alignment=64)
-    >>> a = problem.add(1024, 0, 3)         # bytes, alive in steps [0, 3)
+    >>> a = problem.add(1024, 0, 3)         # bytes, live in steps [0, 3)
     >>> b = problem.add(512, 3, 4, name="b")
     >>> problem.plan().peak
     1024
@@ -56,18 +56,18 @@ class Problem:
         self._handle = handle
         owned(self, "tn_problem_destroy", handle)
 
-    _keeps: object = None  # whose it is
+    _keeps: object = None  # the owner of a borrowed problem
 
     @classmethod
     def _borrow(cls, handle: Any, keeps: object) -> "Problem":
-        """One that another object owns: it is read, and not changed."""
+        """A problem that another object owns: read only."""
         made = cls.__new__(cls)
         made._handle, made._keeps = handle, keeps
         return made
 
     @classmethod
     def load(cls, file: Path) -> "Problem":
-        """A problem of a file: MiniMalloc's CSV in all its dialects, or JSON. Offsets in it pin."""
+        """Reads a problem from a file: MiniMalloc's CSV in all its dialects, or JSON. Offsets in the file pin."""
         handle = HANDLE()
         call("tn_problem_load", path(file), None, ctypes.byref(handle), None)
         made = cls.__new__(cls)
@@ -76,7 +76,7 @@ class Problem:
 
     @classmethod
     def parse(cls, content: Union[str, bytes], name: str = "problem.csv") -> "Problem":
-        """The same of what a file holds; the suffix of `name` says of which kind."""
+        """The same from the content of a file; the suffix of `name` selects the format."""
         raw = content.encode() if isinstance(content, str) else bytes(content)
         handle = HANDLE()
         call("tn_problem_load_memory", text(name, "name"), raw, len(raw), None, ctypes.byref(handle), None)
@@ -90,9 +90,9 @@ class Problem:
         """Adds a body and returns its number.
 
         alignment  a power of two; 0: the problem's
-        offset     pins it there
-        pieces     (first, last, lo, hi) each, in place of first and last: what of it lives when
-        tied_to    an earlier body; this one lies `delta` bytes above it
+        offset     pins the body at this offset
+        pieces     sections (first, last, lo, hi), instead of first and last: bytes [lo, hi) are live in [first, last)
+        tied_to    the number of an earlier body; this one lies `delta` bytes above it
         """
         body = tn_body(size=number(size, "size"), first=number(first, "first", TIME, -TIME - 1),
                        last=number(last, "last", TIME, -TIME - 1), alignment=number(alignment, "alignment"),
@@ -116,7 +116,7 @@ class Problem:
 
     def add_all(self, sizes: Integers, first: Integers, last: Integers, *,
                 names: Optional[Sequence[str]] = None) -> None:
-        """Adds a body for each number of the lists or arrays, which are of one length."""
+        """Adds one body per element; the lists or arrays have one length."""
         rows = {"sizes": integers(sizes, "sizes", 0, BYTES), "first": integers(first, "first", -TIME - 1, TIME),
                 "last": integers(last, "last", -TIME - 1, TIME)}
         given: Sequence[Optional[str]] = [None] * len(rows["sizes"]) if names is None else names
@@ -125,13 +125,13 @@ class Problem:
         if names is not None:
             lengths["names"] = len(called)
         if len(set(lengths.values())) > 1:
-            raise ValueError("of different lengths: %s" % ", ".join("%s %d" % row for row in lengths.items()))
+            raise ValueError("the lengths differ: %s" % ", ".join("%s %d" % row for row in lengths.items()))
         for bytes_, begin, end, name in zip(rows["sizes"], rows["first"], rows["last"], called):
             self._add(tn_body(size=bytes_, first=begin, last=end, name=name))
 
     def set_bank(self, bank: int, *, capacity: Union[int, str] = 0, name: Optional[str] = None,
                  bytes_per_s: float = 0) -> None:
-        """A memory of its own; bank 0 is there from the start. capacity 0: as large as needed."""
+        """Sets a bank, a separate memory; bank 0 always exists. capacity 0: as large as needed."""
         raw = tn_bank(name=text(name, "name"), capacity=size(capacity, "capacity"),
                       bytes_per_s=real(bytes_per_s, "bytes_per_s"))
         call("tn_problem_set_bank", self._handle, number(bank, "bank", NONE), ctypes.byref(raw))
@@ -158,19 +158,19 @@ class Problem:
 
     @property
     def naive(self) -> int:
-        """Bytes without any reuse: every body in memory of its own."""
+        """Bytes without reuse: every body in memory of its own."""
         return int(ask("tn_problem_naive", self._handle))
 
     @property
     def lower_bound(self) -> int:
-        """The most bytes that live at one step: no layout of bank 0 needs less."""
+        """The peak of live bytes: no layout of bank 0 needs less."""
         found = ctypes.c_uint64()
         call("tn_problem_lower_bound", self._handle, 0, ctypes.byref(found), None)
         return found.value
 
     def plan(self, *, planner: str = "auto", capacity: Union[int, str, None] = None, timeout: float = 0,
              work_limit: int = 0, threads: int = 1, seed: int = 0, progress: Progress = None) -> "Layout":
-        """Offsets for all bodies, proved valid; arguments as those of tenure.plan."""
+        """Finds verified offsets for all bodies; arguments as in tenure.plan."""
         with Context(progress) as context:
             raw = room_for(tn_layout)
             call("tn_plan", self._handle,
@@ -179,7 +179,7 @@ class Problem:
         return Layout._take(self, raw)
 
     def save_csv(self, file: Path, layout: Optional["Layout"] = None) -> None:
-        """Writes MiniMalloc's CSV, with the layout's offsets where there is one."""
+        """Writes MiniMalloc's CSV, with the offsets of the layout if one is given."""
         call("tn_problem_save_csv", self._handle, None if layout is None else layout._pointer, path(file))
 
 
@@ -198,19 +198,19 @@ def plan_options(context: Any, planner: str, capacity: Union[int, str, None], ti
 
 
 class Layout:
-    """Where everything is, and how good that is known to be.
+    """The offsets of all bodies, and how close to optimal they are known to be.
 
-    offsets      bytes from the start of each body's bank, in the order of the bodies (an array of numpy, or a list)
-    banks        the bank of each
+    offsets      bytes from the start of each body's bank, in the order of the bodies (a numpy array, or a list)
+    banks        the bank of each body
     peak         bytes that the arena needs: the sum over the banks
-    lower_bound  what no layout goes below
+    lower_bound  no layout needs less
     verdict      "optimal" (proved), "feasible", "stopped"
-    planner      who found it; seconds, work (placements tried), timed_out: of the search
-    problem      what it is a layout of
+    planner      the planner that found it; seconds, work (placements tried), timed_out: of the search
+    problem      the problem that it solves
     """
 
     def __init__(self, problem: Problem, offsets: Integers, banks: Optional[Integers] = None) -> None:
-        """Anybody's offsets; whether they are valid, `verify` says."""
+        """Makes a layout of given offsets, without checking them (see `verify`)."""
         count = len(problem)
         chosen = integers(offsets, "offsets", 0, BYTES)
         where = None if banks is None else integers(banks, "banks", 0, NONE)
@@ -224,7 +224,7 @@ class Layout:
 
     def _set(self, problem: Problem, raw: tn_layout, keeps: object) -> None:
         self._raw, self._pointer, self._keeps = raw, ctypes.pointer(raw), keeps
-        self._occupancy: Any = None  # of a model's
+        self._occupancy: Any = None  # only for a model
         self._report: Dict[str, Any] = {}
         self.problem = problem
         self.offsets = array(raw.offset, raw.body_count)
@@ -262,18 +262,18 @@ def plan(what: Any, first: Optional[Integers] = None, last: Optional[Integers] =
          alignment: int = 1, names: Optional[Sequence[str]] = None, planner: str = "auto",
          capacity: Union[int, str, None] = None, timeout: float = 0, work_limit: int = 0, threads: int = 1,
          seed: int = 0, progress: Progress = None) -> Layout:
-    """Plans memory: an offset for every buffer, proved valid by a judge that shares nothing with the planners.
+    """Plans memory: finds an offset for every buffer. An independent check verifies the result.
 
     >>> layout = tenure.plan([600, 500, 700], first=[0, 1, 3], last=[3, 4, 6])
     >>> layout.peak, layout.verdict
     (1200, 'optimal')
 
-    what       sizes in bytes (a list, an array of numpy), with `first` and `last`: buffer i is alive in steps
-               [first[i], last[i]); or a Problem; or a Graph, which is put in order first
+    what       sizes in bytes (a list or a numpy array), with `first` and `last`: buffer i is live in steps
+               [first[i], last[i]); or a Problem; or a Graph, which is ordered first
     alignment  of every offset, a power of two; names: for messages and reports
-    planner    `tenure list planners` has them
-    capacity   bytes, or text such as "96KiB"; where more is needed: tenure.Error, E_INFEASIBLE where that is proved
-    timeout    seconds, 0: none; work_limit: placements tried, deterministic; threads: they never change the answer
+    planner    a name from `tenure list planners`
+    capacity   bytes, or text such as "96KiB"; a plan that needs more raises tenure.Error, E_INFEASIBLE if that is proved
+    timeout    seconds; 0: no limit. work_limit: placements to try, deterministic; threads: never change the result
     progress   a function of (stage, done, total); it returns False to stop
     """
     if hasattr(what, "_plan"):
@@ -291,7 +291,7 @@ def plan(what: Any, first: Optional[Integers] = None, last: Optional[Integers] =
 
 
 def verify(problem: Problem, layout: Union[Layout, Integers]) -> None:
-    """Checks anybody's layout (or offsets) against a problem. tenure.Error with `conflict` if it is not valid.
+    """Checks a layout or offsets from any source against a problem. If invalid: tenure.Error with `conflict`.
 
     >>> tenure.verify(problem, [0, 1024])
     """
@@ -308,5 +308,5 @@ def verify(problem: Problem, layout: Union[Layout, Integers]) -> None:
 
 
 def planners() -> List[str]:
-    """Names that `plan` takes."""
+    """The names of the planners, for `plan`."""
     return [library().tn_planner_name(index).decode() for index in range(ask("tn_planner_count"))]

@@ -1,4 +1,4 @@
-"""Plans as text, files and pages."""
+"""Reports: plans as text, files and pages."""
 import ctypes
 from typing import Any, Optional, Union
 
@@ -21,15 +21,15 @@ def described(layout: Layout) -> Any:
 
 
 def report(what: Union[Layout, Fit], file: Optional[Path] = None, *, format: str = "table", columns: int = 0) -> str:
-    """A plan for people and programs: written to `file`, whose suffix says how, or returned as text.
+    """Renders a plan: into `file` (the suffix selects the format), or as text that is returned.
 
     >>> print(tenure.report(layout))            # a table
-    >>> tenure.report(layout, "plan.html")      # a page: zoom, search, who holds the memory
+    >>> tenure.report(layout, "plan.html")      # a page: zoom, search, the holders of memory
 
-    what    a Layout, or a Fit, whose page also shows what became of each tensor
+    what    a Layout, or a Fit; the page of a Fit also shows the decision for each tensor
     file    .html, .svg, .json, .csv, .h
     format  of the text: "table", "json", "csv", "html", "svg", "summary" (one JSON object), "header"
-    columns of a line of the table; 0: 80
+    columns width of the table; 0: 80
     """
     layout = what.layout if isinstance(what, Fit) else what
     if not isinstance(layout, Layout):

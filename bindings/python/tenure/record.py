@@ -3,15 +3,15 @@
     python3 -m tenure.record -o run.log train.py --epochs 1
     tenure simulate run.log --policy all --budget 0.5
 
-The log says in what budget the program could have run, by which policy, at what cost (`tenure simulate`,
-`tenure fit --problem`); its lines are those of DTR's simulator, with fields of ours that others ignore:
-SCRATCH, what an operator took and gave back while it ran; IN_PLACE, that it wrote into what was there;
-ONCE, that it cannot run again (what comes from outside of PyTorch). docs/eager.md has the format.
+From the log, `tenure simulate` and `tenure fit --problem` compute the budgets in which the program could have run, by
+which policy, and at what cost. Its lines have the format of DTR's simulator, with three additional fields that other
+readers ignore: SCRATCH, the bytes that an operator allocated and freed while it ran; IN_PLACE, it wrote into existing
+memory; ONCE, it cannot run again (data from outside of PyTorch). docs/eager.md has the format.
 
-What is seen: every operator below autograd, forward, backward and optimizer, on any device (a
-TorchDispatchMode; PyTorch 1.13 and later). What is not: memory that PyTorch does not allocate, and storages of
-sparse tensors, which are counted and told. Operators are timed one by one; without a GPU PyTorch's profiler runs
-beside them for SCRATCH, which makes small ones look some microseconds longer.
+It records every operator below autograd (forward, backward and optimizer) on any device, with a TorchDispatchMode
+(PyTorch 1.13 or later). It does not record memory that PyTorch does not allocate, nor storages of sparse tensors, which
+are counted and reported. Each operator is timed separately. Without a GPU, PyTorch's profiler runs at the same time for
+SCRATCH, which adds some microseconds to small operators.
 """
 import argparse
 import json
@@ -24,22 +24,22 @@ from typing import Any, Dict, Set
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-# Write statistics that their schemas do not tell: operator -> (arguments, argument that says whether).
+# Operators that write statistics without saying so in their schema: (arguments, argument that enables the writes).
 HIDDEN_WRITES = {name: ((3, 4), 5) for name in ("aten::native_batch_norm", "aten::cudnn_batch_norm",
                                                 "aten::miopen_batch_norm")}
 
 
 class Stop(BaseException):
-    """Enough operators: passes through a program's own handlers."""
+    """Raised after the requested number of operators; passes through the program's own handlers."""
 
 
 class Storage:
-    """Memory that tensors share, for as long as anybody holds it."""
+    """Memory that tensors share, for as long as a tensor refers to it."""
 
     def __init__(self, untyped, name):
         self.untyped_type, self.weak = type(untyped), untyped._weak_ref()
         self.root, self.names, self.views = name, [name], {}
-        self.read = set()  # regions that others were computed with
+        self.read = set()  # regions that were inputs of other operators
 
     def is_gone(self):
         return self.untyped_type._expired(self.weak)
@@ -49,7 +49,7 @@ class Storage:
 
 
 def untyped_of(tensor):
-    """The storage without a type, or None: sparse tensors and the like have none of their own."""
+    """The untyped storage, or None: sparse tensors and some others have no storage of their own."""
     try:
         if hasattr(tensor, "untyped_storage"):
             return tensor.untyped_storage()
@@ -74,7 +74,7 @@ def shape_of(tensor):
 
 
 def region_of(tensor):
-    """(first element, largest stride, elements within one such stride, elements in all) of what a view covers."""
+    """The region that a view covers: (first element, largest stride, elements within one such stride, elements in all)."""
     steps = sorted((abs(stride), size - 1) for size, stride in zip(tensor.shape, tensor.stride()) if size > 1)
     within = 1 + sum(stride * size for stride, size in steps[:-1])
     stride, size = steps[-1] if steps else (1, 0)
@@ -82,7 +82,7 @@ def region_of(tensor):
 
 
 def overlap(a, b):
-    """Whether two views of a storage may share an element: not where they are columns beside each other."""
+    """Whether two views of a storage may share an element; adjacent columns do not."""
     if a[0] + a[3] <= b[0] or b[0] + b[3] <= a[0]:
         return False
     if a[1] != b[1]:
@@ -97,7 +97,7 @@ class Recorder(TorchDispatchMode):
     def __init__(self, limit=None):
         super().__init__()
         self.lines, self.live, self.limit = [], {}, limit
-        self.calls, self.spans = [], []  # of each operator: its line; from when to when, in microseconds of the clock
+        self.calls, self.spans = [], []  # per operator: its line; its start and end, in microseconds of the clock
         self.count, self.strange = 0, 0
         self.say(INSTRUCTION="ANNOTATE", ANNOTATION="START")
 
@@ -125,7 +125,7 @@ class Recorder(TorchDispatchMode):
         return storage
 
     def name_of(self, tensor):
-        """Of an operand; what nobody has seen yet comes from outside. None: it has no storage."""
+        """The name of an operand; an unknown operand comes from outside. None: it has no storage."""
         untyped = untyped_of(tensor)
         if untyped is None:
             self.strange += 1
@@ -138,7 +138,7 @@ class Recorder(TorchDispatchMode):
         return storage.views.get(shape_of(tensor)) or self.say_view(storage, tensor, untyped.nbytes())
 
     def say_view(self, storage, tensor, size):
-        """One that nobody has made as what the storage holds now."""
+        """Names a view of the current data of a storage, which no recorded operator made."""
         name = self.new_name()
         self.say(INSTRUCTION="CALL", NAME="view", ARGS=[storage.root], RESULT=[name], TIME="0")
         self.say_result(name, size, 0)
@@ -175,7 +175,7 @@ class Recorder(TorchDispatchMode):
         schema = function._schema
         arguments = [name for _, name in operands if name is not None]
         places: Dict[int, int] = {}
-        first: Dict[int, Any] = {}  # storage -> its first place among the arguments, and what stands there
+        first: Dict[int, Any] = {}  # storage -> the first argument in it
         for tensor, name in operands:
             if name is not None:
                 places.setdefault(untyped_of(tensor)._cdata, arguments.index(name))
@@ -194,13 +194,13 @@ class Recorder(TorchDispatchMode):
                 storage = self.add(tensor, untyped)
                 results.append((storage.root, untyped.nbytes(), -1))
                 untyped_results[untyped._cdata] = untyped.nbytes()
-            elif alias >= 0 and shape_of(tensor) not in storage.views:  # a view that is new
+            elif alias >= 0 and shape_of(tensor) not in storage.views:  # a new view
                 name = storage.views[shape_of(tensor)] = self.new_name()
                 storage.names.append(name)
                 results.append((name, untyped.nbytes(), alias))
         call["fresh"] = sum(untyped_results.values())
         if not results and not written and arguments and not any(True for _ in tensors_in([result])):
-            results.append((self.new_name(), 0, -1))  # a number for the program: read, and nothing stays
+            results.append((self.new_name(), 0, -1))  # the result is a number for the program, not a tensor
         if results:
             call["RESULT"] = [name for name, _, _ in results]
             self.lines.append(call)
@@ -209,7 +209,7 @@ class Recorder(TorchDispatchMode):
                 if row[1] == 0 and row[2] < 0 and not untyped_results:
                     self.say(INSTRUCTION="RELEASE", NAME=row[0])
         written = {key: place for key, place in places.items() if key in written}
-        if schema.name in HIDDEN_WRITES:  # computes without what it writes aside
+        if schema.name in HIDDEN_WRITES:  # the results do not depend on the statistics that it writes
             aside = [arguments[place] for place in written.values()]
             call["ARGS"] = [name for name in arguments if name not in aside]
         if len(written) == 1 and not results and self.is_unread(first[next(iter(written))]):
@@ -217,7 +217,7 @@ class Recorder(TorchDispatchMode):
             key, place = written.popitem()
             self.say_finished(call, key, place, first)
             return
-        if written or not all(alias >= 0 for _, _, alias in results):  # views alone read nothing
+        if written or not all(alias >= 0 for _, _, alias in results):  # making a view reads nothing
             self.note_reads(operands, ())
         if written:
             self.say_written(call, arguments, results, list(written.values()))
@@ -234,8 +234,8 @@ class Recorder(TorchDispatchMode):
                 self.live[untyped_of(tensor)._cdata].read.add(region_of(tensor))
 
     def say_finished(self, call, key, place, first):
-        """In place, into what nobody has read yet: a part of making it, which can be done again. A view that takes
-        time says just that."""
+        """Records a write in place into memory that no operator has read yet. It is part of making that tensor and can
+        be repeated, so the log has it as a view that takes time."""
         name, storage = self.new_name(), self.live[key]
         call["RESULT"] = [name]
         self.lines.append(call)
@@ -244,7 +244,7 @@ class Recorder(TorchDispatchMode):
         self.renew(storage, name, shape_of(first[key]))
 
     def say_written(self, call, arguments, results, places):
-        """In place. An operator that also has results wrote aside: the call is pure, and this is not."""
+        """Records a write in place. If the operator also has results, its call counts as pure and this line is separate."""
         line = dict(INSTRUCTION="MUTATE", NAME=call["NAME"], ARGS=arguments, MUTATE=places, TIME=call["TIME"], IN_PLACE=1)
         if results:
             line.update(ARGS=[arguments[place] for place in places] + [name for name, _, _ in results[1:]],
@@ -254,7 +254,7 @@ class Recorder(TorchDispatchMode):
         self.lines.append(line)
 
     def renew(self, storage, name, shape):
-        """Its contents are others now, and known by this name; views of what was there are gone."""
+        """The storage has new data, known by this name; the names of the old data are released."""
         for other in storage.names:
             if other != name:
                 self.say(INSTRUCTION="RELEASE", NAME=other)
@@ -262,7 +262,7 @@ class Recorder(TorchDispatchMode):
 
     @staticmethod
     def written_by(schema, args, kwargs):
-        """Storages that the operator writes into."""
+        """The storages that the operator writes into."""
         values = list(args) + [None] * (len(schema.arguments) - len(args))
         for place, argument in enumerate(schema.arguments):
             if argument.name in kwargs:
@@ -278,10 +278,10 @@ class Recorder(TorchDispatchMode):
         return keys
 
 
-# --- what operators take while they run, from the profiler's memory events ---
+# --- scratch memory of operators, from the profiler's memory events ---
 
 def note_scratch(recorder, changes):
-    """changes: [(microsecond, bytes)] in order. Adds SCRATCH, and returns the highest sum of bytes."""
+    """Adds SCRATCH from `changes`, [(microsecond, bytes)] in order, and returns the highest sum of bytes."""
     held, sums = 0, []
     for _, size in changes:
         held += size
@@ -313,7 +313,7 @@ def write_log(path, lines):
 
 
 def run(script, limit):
-    """The script's exit status, and the recorder of it."""
+    """Runs the script; returns its exit status, the recorder, and the peak if the profiler measured it."""
     from torch.profiler import ProfilerActivity, profile
     scratch = not torch.cuda.is_available()
     recorder, status = Recorder(limit), 0
@@ -335,13 +335,13 @@ def run(script, limit):
 
 def main():
     parser = argparse.ArgumentParser(prog="python3 -m tenure.record", description=__doc__.split("\n")[0])
-    parser.add_argument("-o", "--output", default="run.log", metavar="FILE", help="the log (run.log)")
-    parser.add_argument("--ops", type=int, metavar="N", help="end the program after so many operators")
-    parser.add_argument("script", help="a Python program, unchanged")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what it gets")
+    parser.add_argument("-o", "--output", default="run.log", metavar="FILE", help="write the log to this file (default: run.log)")
+    parser.add_argument("--ops", type=int, metavar="N", help="end the program after N operators (default: no limit)")
+    parser.add_argument("script", help="the Python program to record, unchanged")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the program")
     asked = parser.parse_args()
     if not os.path.exists(asked.script):
-        parser.error("%s: there is no such file" % asked.script)
+        parser.error("%s: the file does not exist" % asked.script)
     sys.argv[:] = [asked.script] + asked.arguments
     sys.path.insert(0, os.path.dirname(os.path.abspath(asked.script)))
     status, recorder, peak = run(asked.script, asked.ops)

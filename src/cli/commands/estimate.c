@@ -26,6 +26,8 @@ enum {
     ESTIMATE_RUNTIME,
     ESTIMATE_MAX_BATCH,
     ESTIMATE_PARALLEL,
+    ESTIMATE_HOST_LAYERS,
+    ESTIMATE_HOST_EXPERTS,
     ESTIMATE_RECOMPUTE,
     ESTIMATE_SEQUENCE,
     ESTIMATE_MICRO,
@@ -84,8 +86,15 @@ enum {
     X(ESTIMATE_PARALLEL, "parallel", "tensor=N,pipeline=N,data=N|auto",                            \
       "ranks that share the training. With --train of an .onnx file each rank is planned "         \
       "(pipeline needs --micro-batches). A transformer is estimated by formulas (interleave=N: "   \
-      "pieces of a stage); auto finds the fastest division that fits in --device. serial or "      \
-      "safe: see `tenure plan`")                                                                   \
+      "pieces of a stage); auto finds the fastest division that fits in --device. For running a "  \
+      "language model: devices that share it, tensor=N (a part of every matrix) or pipeline=N "    \
+      "(whole layers). serial or safe: see `tenure plan`")                                         \
+    X(ESTIMATE_HOST_LAYERS, "host-layers", "N",                                                    \
+      "for running a language model: keep the first N layers, with their KV cache, in host "       \
+      "memory (default: 0)")                                                                       \
+    X(ESTIMATE_HOST_EXPERTS, "host-experts", "N|all",                                              \
+      "for running a language model: keep the experts of the first N layers in host memory "       \
+      "(default: 0)")                                                                              \
     X(ESTIMATE_RECOMPUTE, "recompute", "none|selective|full",                                      \
       "recomputation in the layers of a transformer (default: none)")                              \
     X(ESTIMATE_ATTENTION, "attention", "fused|unfused",                                            \
@@ -97,7 +106,7 @@ enum {
     X(ESTIMATE_MICRO, "micro-batch", "N",                                                          \
       "sequences in one pass through the pipeline (default: 1)")                                   \
     X(ESTIMATE_SEQUENCE_PARALLEL, "sequence-parallel", NULL,                                       \
-      "divide operators outside matrix products among tensor ranks, too")                          \
+      "also divide normalisations, dropout and residuals among tensor ranks")                      \
     X(ESTIMATE_BUDGET, "budget", "SIZE",                                                           \
       "bytes for arena and weights; activations are recomputed to meet it, as in `tenure fit`, "   \
       "and the extra time is predicted from the rates of the device (default: no limit)")          \
@@ -213,6 +222,14 @@ static error_t estimate_parse_llm(int key, char *value, struct argp_state *state
     case ESTIMATE_FULL_CACHE:
         llm->options.keep_all = true;
         break;
+    case ESTIMATE_HOST_LAYERS:
+        llm->options.host_layers = cli_count(state, "host-layers", value, ESTIMATE_MOST);
+        break;
+    case ESTIMATE_HOST_EXPERTS:
+        llm->options.host_experts = strcmp(value, "all") == 0
+                                        ? UINT64_MAX
+                                        : cli_count(state, "host-experts", value, ESTIMATE_MOST);
+        break;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -289,7 +306,7 @@ static void estimate_check_graph(struct argp_state *state, const estimate_argume
 }
 
 /* For running a language model: options about training or operators have no effect. */
-static void estimate_check_llm(struct argp_state *state, const estimate_arguments *arguments) {
+static void estimate_check_llm(struct argp_state *state, estimate_arguments *arguments) {
     const cli_way *way = &arguments->way;
     const tn_large *large = &arguments->large.how;
     const char *training = cli_training_given(&way->training, (const char *const[]){NULL});
@@ -300,9 +317,16 @@ static void estimate_check_llm(struct argp_state *state, const estimate_argument
         {large->micro > 0, "micro-batch"},
         {large->sequence_parallel, "sequence-parallel"},
         {arguments->large.trained != NULL, arguments->large.trained},
-        {arguments->large.asked, "parallel tensor=N"},
+        {arguments->large.asked, "parallel auto (or another option of training)"},
         {arguments->cluster.asked, "devices (or an option of their links)"},
     };
+    const tn_grid *grid = &way->ranks.grid;
+    if (grid->data > 1 || (grid->tensor > 1 && grid->pipeline > 1))
+        cli_misuse(state,
+                   "--parallel: devices that run a language model share it by tensor=N or by "
+                   "pipeline=N; a copy on other devices (data=N) takes as much again");
+    arguments->llm.options.devices = grid->tensor > 1 ? grid->tensor : grid->pipeline;
+    arguments->llm.options.by_tensor = grid->tensor > 1;
     const estimate_rule graphs[] = {
         {way->options.alloc != TN_ALLOC_ON_DEMAND, "alloc-policy"},
         {way->options.release != TN_RELEASE_ON_DEATH, "release-policy"},
@@ -384,7 +408,7 @@ static void estimate_check(struct argp_state *state, estimate_arguments *argumen
     if (way->train) estimate_train_folder(state, arguments);
     if (estimate_plans_ranks(arguments))
         estimate_share(state, way);
-    else
+    else if (!estimate_asks_llm(arguments))
         arguments->large.asked |= arguments->large.split || way->ranks.shard != TN_SHARD_NONE;
     arguments->large.how.shard = way->ranks.shard;
     bool formulas = arguments->large.asked || tn__has_suffix(way->input.path, ".json");
@@ -397,13 +421,13 @@ static void estimate_check(struct argp_state *state, estimate_arguments *argumen
                    "--runtime NAME is only for running a language model (its folder, config.json, "
                    ".safetensors or .gguf file, without --train); give bytes here");
     if (arguments->llm.asked && !arguments->to_run)
-        cli_misuse(
-            state,
-            "--weight-type, --cache-type, --prefill and --full-cache are only for running a "
-            "language model: a folder, config.json, .safetensors or .gguf file, without --train");
-    (arguments->to_run ? estimate_check_llm
-     : formulas        ? estimate_check_formulas
-                       : estimate_check_graph)(state, arguments);
+        cli_misuse(state, "--weight-type, --cache-type, --prefill, --full-cache, --host-layers and "
+                          "--host-experts are only for running a language model: a folder, "
+                          "config.json, .safetensors or .gguf file, without --train");
+    if (arguments->to_run)
+        estimate_check_llm(state, arguments);
+    else
+        (formulas ? estimate_check_formulas : estimate_check_graph)(state, arguments);
     bool plans = !formulas && !arguments->to_run && way->options.pool == NULL &&
                  way->options.alloc == TN_ALLOC_ON_DEMAND &&
                  way->options.release == TN_RELEASE_ON_DEATH;

@@ -45,7 +45,7 @@ enum {
       "them, for --micro-batches in turn (default: all ranks for data, the others 1); serial or "  \
       "safe: see `tenure plan`")                                                                   \
     X(TRAIN_SEQUENCE, "sequence-parallel", NULL,                                                   \
-      "divide operators outside matrix products among tensor ranks, too")                          \
+      "also divide normalisations, dropout and residuals among tensor ranks")                      \
     X(TRAIN_THREADS, "ranks-as-threads", NULL,                                                     \
       "run the ranks as threads of this process, without mpirun")                                  \
     X('o', "output", "FILE",                                                                       \

@@ -1,7 +1,7 @@
-/* bits.c - one bit an element: whether it is above 0. Comes back as 1.0 or 0.0.
+/* bits.c - stores one bit per element: whether the element is above 0. It is decoded as 1.0 or 0.0.
  *
- * The gradient of Relu asks for no more of Relu's output (y > 0), so what it makes of the decoded
- * tensor is equal bit by bit to what it makes of the tensor itself; a NaN is not above 0 in either.
+ * The gradient of Relu reads only whether Relu's output is above 0, so it computes the same bits
+ * from the decoded tensor as from the tensor itself. A NaN is not above 0 in either case.
  * Source: Jain et al., "Gist" (2018), binarise.
  */
 #include "engine/codecs/codec.h"

@@ -1,4 +1,4 @@
-/* codec.c - the table of codecs. */
+/* codec.c - lists the codecs in one table. */
 #include "engine/codecs/codec.h"
 
 const tn__coder *tn__coder_find(tn_codec codec) {

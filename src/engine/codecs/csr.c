@@ -1,13 +1,14 @@
-/* csr.c - what is not zero, by rows of 256 elements, so that a column fits into a byte.
+/* csr.c - stores the elements that are not zero, in rows of 256 elements, so that a column index
+ * fits into a byte.
  *
- *     header   u32 kind (0 sparse, 1 raw), u32 of nothing, u64 how many are not zero
- *     sparse   u16 for each row: how many of it; then all columns (u8), then all elements
+ *     header   u32 kind (0 sparse, 1 raw), u32 unused, u64 count of elements that are not zero
+ *     sparse   u16 per row: count of its elements; then all columns (u8), then all elements
  *     raw      the elements as they are
  *
- * Zero is what has no bit set: -0.0 and NaNs are kept like any other, and all that is decoded is
- * equal bit by bit. The plan gives the form as many bytes as it expects; where there turn out to be
- * too many elements and the tensor itself fits, it is kept raw, else encoding fails. It pays where
- * fewer than four fifths are not zero.
+ * An element is zero if no bit of it is set: -0.0 and NaNs are stored like any other element, and
+ * decoding restores every bit. The plan gives the form the bytes that it expects. If a tensor has
+ * too many elements that are not zero but fits unencoded, it is stored raw; else encoding fails.
+ * CSR saves memory if fewer than four fifths of the elements are not zero.
  *
  * Cost: two passes over the tensor.
  * Source: Jain et al., "Gist" (2018), sparse storage, dense compute.
@@ -49,7 +50,7 @@ TN_WIDE static uint64_t csr_count(const uint32_t *from, uint64_t count) {
 
 uint64_t tn__csr_filled(const void *plain, uint64_t count) { return csr_count(plain, count); }
 
-/* Without a branch: each element is written, and stays if it is not zero. */
+/* Avoids a branch: each element is written, and stays if it is not zero. */
 static uint32_t csr_pack_row(const uint32_t *from, uint32_t width, uint8_t *columns,
                              uint32_t *values) {
     uint32_t at = 0;
@@ -101,7 +102,7 @@ static tn_status csr_encode(tn__form *form, tn_error *error) {
     return TN_OK;
 }
 
-/* False: a row has more than its width, or a column that it has not. */
+/* Returns false if a row counts more elements than its width, or a column lies outside the row. */
 static bool csr_unpack(const tn__form *form, csr_parts from) {
     for (uint64_t row = 0; row < from.rows; row++) {
         uint32_t *to = (uint32_t *)form->plain + row * CSR_WIDTH, width = csr_width(form, row);

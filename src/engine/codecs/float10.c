@@ -1,7 +1,7 @@
-/* float10.c - float10: 5 bits of exponent, 4 of mantissa, three in a word of 32 bits, the first
- * lowest. Largest 63488; infinities as in float16.
+/* float10.c - encodes as float10: 5 bits of exponent, 4 of mantissa, three numbers in a word of 32
+ * bits, the first in the lowest bits. The largest number is 63488; infinities as in float16.
  *
- * How it is rounded: small_float.h.
+ * Rounding: small_float.h.
  * Source: Jain et al., "Gist" (2018), delayed precision reduction.
  */
 #include "engine/codecs/codec.h"

@@ -1,6 +1,7 @@
-/* float16.c - float16: 5 bits of exponent, 10 of mantissa, as IEEE 754 has them. Largest 65504.
+/* float16.c - encodes as float16: 5 bits of exponent, 10 of mantissa, as in IEEE 754. The largest
+ * number is 65504.
  *
- * How it is rounded: small_float.h.
+ * Rounding: small_float.h.
  * Source: Jain et al., "Gist" (2018), delayed precision reduction.
  */
 #include "engine/codecs/codec.h"

@@ -1,6 +1,7 @@
-/* float8.c - float8: 4 bits of exponent, 3 of mantissa. Largest 448; no infinities.
+/* float8.c - encodes as float8: 4 bits of exponent, 3 of mantissa. The largest number is 448; there
+ * are no infinities.
  *
- * How it is rounded: small_float.h.
+ * Rounding: small_float.h.
  * Source: Jain et al., "Gist" (2018), delayed precision reduction.
  */
 #include "engine/codecs/codec.h"

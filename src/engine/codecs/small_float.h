@@ -1,14 +1,15 @@
-/* small_float.h - float32 to floats of fewer bits and back, for loops that become vectors.
+/* small_float.h - converts float32 to floats of fewer bits and back, in a way that compilers
+ * vectorise.
  *
- * Rounded to nearest, ties to even. What is finite stays finite: beyond the largest number it is
- * that number. NaNs stay NaNs (one of each sign). Infinities stay what they are where the format
- * has them, else they become the largest number too.
+ * Numbers are rounded to nearest, ties to even. A finite number stays finite: beyond the largest
+ * number it becomes that number. NaNs stay NaNs (one of each sign). Infinities stay infinities if
+ * the format has them, else they become the largest number too.
  *
  *     sign | exponent, bias 2^(e-1) - 1 | mantissa        exponent 0: less than the smallest normal
  *
- * In words of the exponent e and mantissa m of a format with `inf`, exponents of all ones are
- * infinity and NaN, as IEEE 754 has them; without, all ones in both is NaN, and the rest numbers
- * (OCP, "8-bit floating point specification" (2023), for 4 and 3).
+ * In a format with `inf`, an exponent of all ones means infinity or NaN, as in IEEE 754. Without
+ * `inf`, only all ones in exponent and mantissa together means NaN, and all other codes are numbers
+ * (OCP, "8-bit floating point specification" (2023), for 4 and 3 bits).
  */
 #ifndef TN_ENGINE_CODECS_SMALL_FLOAT_H
 #define TN_ENGINE_CODECS_SMALL_FLOAT_H
@@ -41,9 +42,9 @@ static inline uint32_t tn__small_largest(tn__small_float f) {
     return f.inf ? tn__small_infinity(f) - 1 : tn__small_nan(f) - 1;
 }
 
-/* Below the smallest normal a sum with a power of two rounds to the quantum, as that power's last
- * bit is worth just so much; else the mantissa's tail is rounded as a whole number, and its carry
- * goes into the exponent. */
+/* Below the smallest normal number, adding a power of two rounds to the quantum, because the last
+ * bit of that power is worth one quantum. Above, the tail of the mantissa is rounded as a whole
+ * number, and its carry goes into the exponent. */
 static inline uint32_t tn__small_encode(tn__small_float f, float value) {
     const uint32_t cut = 23 - f.mantissa, bias = tn__small_bias(f);
     const uint32_t lowest = (127 - bias + 1) << 23; /* the smallest normal, as float32 */

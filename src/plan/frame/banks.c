@@ -1,37 +1,38 @@
-/* banks.c - which bank for the bodies that may choose: the least time for their traffic.
+/* banks.c - chooses the bank of each body that may choose, so that traffic takes the least time.
  *
- * A byte of traffic costs 1 / bytes_per_s of the bank where it happens, so what a body saves in a
- * faster bank is in proportion to its traffic. Banks are filled from the fastest on. Of the bodies
- * left, those with the most traffic per byte and step are taken first, as long as the bytes that
- * live at each step stay within the capacity (a tree over the steps keeps their maximum over any
- * range). That is a bound only: the bodies taken are then really planned, and while their plan tops
- * the capacity the bodies of least density are given up, those that live with a body that lies too
- * high; each round twice as many as before. At last bodies given up are brought back wherever the
- * plan has a hole for them. A group of tied bodies is one body here.
+ * A byte of traffic costs 1 / bytes_per_s of its bank, so the time that a body saves in a faster
+ * bank is proportional to its traffic. Banks are filled from the fastest on. Bodies with the most
+ * traffic per byte and step are taken first, as long as the live bytes at each step stay within the
+ * capacity (a tree over the steps keeps their maximum over any range). That is only a bound, so the
+ * bodies taken are then planned. While their plan exceeds the capacity, bodies are given up: those
+ * of least density among the bodies that are live together with one that lies too high, each round
+ * twice as many as before. At the end, bodies that were given up are brought back if the plan has a
+ * hole for them. A group of tied bodies is one body here.
  *
- * Where the slowest bank has room for all that is left, the same is done with the bodies in other
- * orders (traffic per byte, size), and with each body simply put into the fastest bank that has a
- * hole for it; the choice whose traffic takes the least time is kept. So none takes longer than the
- * largest first, or all in the slowest bank.
+ * If the slowest bank has room for all other bodies, the same is done with bodies in other orders
+ * (traffic per byte, size), and with each body simply put into the fastest bank that has a hole for
+ * it. The choice with the least time for traffic is kept. So the result is never slower than the
+ * order by size, or than the slowest bank for all bodies.
  *
  * With two banks, few bodies and room for all of them in the slower bank, the choice is searched:
- * all sets from the most traffic downwards, until one has a plan or that of the heuristic is
- * reached. When every better set was proved not to fit, the choice is proved to be the best.
+ * sets of bodies are tried from the most traffic downwards, until one has a plan or has no more
+ * traffic than the heuristic's choice. If every better set was proved not to fit, the choice is
+ * proved to be the best.
  *
- * Banks of unknown speed come last, in their order, each taken as half as fast as the one before.
- * Not modelled: moving a body from one bank to another during its life.
+ * Banks of unknown speed come last, in their order, each assumed to be half as fast as the one
+ * before. Moving a body from one bank to another during its life is not modelled.
  *
- * Cost: O(n log n) and O(log n) plans for each bank, for each order; the search at most
- * BANKS_SEARCH_PLANS plans.
+ * Cost: O(n log n) and O(log n) plans for each bank and each order; the search makes at most
+ *       BANKS_SEARCH_PLANS plans.
  */
 #include "plan/frame/planner_run.h"
 
 #include <float.h>
 #include <inttypes.h>
 
-#define BANKS_SEARCH_UNITS 14u  /* 2^14 sets of them, listed and sorted */
+#define BANKS_SEARCH_UNITS 14u  /* 2^14 sets, which are listed and sorted */
 #define BANKS_SEARCH_BODIES 64u /* small problems: many plans can be tried */
-#define BANKS_SEARCH_PLANS 200u /* then the heuristic's choice stands */
+#define BANKS_SEARCH_PLANS 200u /* after this number of plans, the heuristic's choice stands */
 #define BANKS_NONE UINT32_MAX   /* no bank yet */
 
 __extension__ typedef unsigned __int128 banks_wide;
@@ -44,16 +45,16 @@ typedef struct banks_unit { /* a body, or a group, that may choose */
     uint64_t size;
 } banks_unit;
 
-typedef struct banks_profile { /* bytes that live at each step; a tree without pushes down */
+typedef struct banks_profile { /* live bytes at each step; a tree without lazy propagation */
     int64_t *times;
     uint32_t time_count, leaf_count;
-    int64_t *most, *late; /* [2 * leaf_count]: maximum below, and what was added to all below */
+    int64_t *most, *late; /* [2 * leaf_count]: maximum below, and the amount added to all below */
 } banks_profile;
 
-/* In which order bodies are offered to a bank, and how. */
+/* The order in which bodies are offered to a bank, and how they are placed. */
 typedef struct banks_way {
     int (*order)(const void *a, const void *b);
-    bool simply; /* one after the other into holes, without planning them together */
+    bool simply; /* placed one after the other into holes, not planned together */
 } banks_way;
 
 typedef struct banks_answer {
@@ -104,7 +105,7 @@ static void banks_add(banks_profile *profile, int64_t first, int64_t last, int64
 
 typedef struct banks_subtree {
     uint32_t node, first, width;
-    int64_t above; /* added to all of it further up */
+    int64_t above; /* the amounts added at ancestors */
 } banks_subtree;
 
 static int64_t banks_most(const banks_profile *profile, int64_t first, int64_t last) {
@@ -145,7 +146,7 @@ static bool banks_has_room(const banks_profile *profile, const tn_body *body, ui
     return true;
 }
 
-/* The bodies that must be in the bank; their bytes are within the capacity. */
+/* Adds the bodies that must be in the bank; their bytes are within the capacity. */
 static void banks_begin(banks *all, tn_bank_id bank) {
     const tn_problem *problem = all->call->problem;
     banks_profile *profile = &all->profile;
@@ -249,8 +250,8 @@ static void banks_times(banks *all) {
     all->profile.time_count = (uint32_t)kept;
 }
 
-/* Bodies that have no choice decide alone whether a bank can hold them; and all bytes that live at
- * one step must find room somewhere. */
+/* Refuses the problem if bodies without a choice do not fit into their bank, or if the live bytes
+ * at one step exceed all banks. */
 static tn_status banks_refuse(banks *all) {
     tn__call *call = all->call;
     const tn_problem *problem = call->problem;
@@ -326,13 +327,13 @@ static tn_status banks_refuse_sum(const tn__call *call) {
     return status;
 }
 
-/* --- planning what was taken --- */
+/* --- planning the bodies taken --- */
 
 typedef struct banks_trial {
     tn__prepared prepared;
     tn_run run;
     bool ran, fits, refuted; /* refuted: proved not to fit */
-    int64_t step;            /* where the bound has its peak */
+    int64_t step;            /* the step at which the bound has its peak */
 } banks_trial;
 
 static void banks_assign(const banks *all, tn_bank_id bank) {
@@ -341,15 +342,15 @@ static void banks_assign(const banks *all, tn_bank_id bank) {
         layout->bank[all->units[u].id] = all->units[u].taken ? bank : BANKS_NONE;
 }
 
-/* A limit that ends one trial leaves us with what we have. */
+/* If a limit ends one trial, the choice so far stands. */
 static tn_status banks_forgive(const tn__call *call, tn_status status) {
     if (status != TN_E_STOPPED) return status;
     if (call->error != NULL) *call->error = (tn_error){.status = TN_OK};
     return TN_OK;
 }
 
-/* Choices are many, and most are thrown away: what `auto` searches for without a limit is not worth
- * it for each. */
+/* There are many choices, and most are thrown away, so the long search of `auto` without a limit is
+ * not worth its time for each. */
 static const tn_planner *banks_planner(const tn__call *call) {
     const tn_planner *draft = tn__planner_find("draft");
     bool limited = call->options.work_limit != 0 || call->options.timeout_s > 0;
@@ -357,7 +358,7 @@ static const tn_planner *banks_planner(const tn__call *call) {
                                                                                  : call->planner;
 }
 
-/* Plans the bodies assigned to the bank. Release the trial on failure too. */
+/* Plans the bodies assigned to the bank. The caller releases the trial on failure too. */
 static tn_status banks_try(const banks *all, tn_bank_id bank, banks_trial *trial) {
     tn__call *call = all->call;
     tn__prepared *prepared = &trial->prepared;
@@ -407,7 +408,8 @@ static bool banks_drop(banks *all, int64_t first, int64_t last) {
     return false;
 }
 
-/* At most `count` bodies go; false when none was left to go where it is too high. */
+/* Gives up at most `count` bodies; false if none of those taken is live where the plan is too
+ * high. */
 static bool banks_give_up(banks *all, const banks_trial *trial, uint32_t count) {
     const tn__prepared *prepared = &trial->prepared;
     uint32_t gone = 0;
@@ -415,7 +417,7 @@ static bool banks_give_up(banks *all, const banks_trial *trial, uint32_t count) 
     if (!placed)
         return banks_drop(all, trial->step, trial->step + 1) ||
                banks_drop(all, INT64_MIN, INT64_MAX);
-    int64_t done = INT64_MIN; /* what went already made room until then */
+    int64_t done = INT64_MIN; /* bodies already given up have made room until then */
     for (uint32_t at = 0; at < prepared->count && gone < count; at++) {
         uint32_t i = prepared->by_first[at];
         const tn_run_body *body = &prepared->bodies[i];
@@ -428,7 +430,7 @@ static bool banks_give_up(banks *all, const banks_trial *trial, uint32_t count) 
     return gone > 0;
 }
 
-/* Bodies given up come back where the plan leaves a hole below the capacity. */
+/* Brings back bodies that were given up if the plan has a hole for them below the capacity. */
 static tn_status banks_bring_back(banks *all, tn_bank_id bank) {
     tn__call *call = all->call;
     tn_layout *layout = &call->layout;
@@ -472,7 +474,7 @@ static tn_status banks_bring_back(banks *all, tn_bank_id bank) {
     return banks_forgive(call, status);
 }
 
-/* Takes what fits into the bank by the bytes that live, then what can be planned there. */
+/* Takes bodies by the bound of live bytes, then keeps those that can be planned. */
 static tn_status banks_fill(banks *all, tn_bank_id bank, bool simply) {
     tn__call *call = all->call;
     uint64_t capacity = tn__call_capacity(call, bank);
@@ -494,7 +496,8 @@ static tn_status banks_fill(banks *all, tn_bank_id bank, bool simply) {
         banks_end(&trial);
         if (status != TN_OK) return status;
     }
-    if (!fits) return TN_OK; /* the bodies that must be there do not fit: the frame says so */
+    /* the bodies that must be in the bank do not fit: the frame reports it */
+    if (!fits) return TN_OK;
     call->planned[bank] = true;
     TN_TRY(banks_bring_back(all, bank));
     banks_assign(all, bank);
@@ -521,7 +524,7 @@ static uint64_t banks_traffic(const banks *all, uint32_t members) {
     return sum;
 }
 
-/* Goes through the sets that beat `best`; true: it is proved that the last one kept is the best. */
+/* Tries the sets that beat `best`; true: the last one kept is proved to be the best. */
 static tn_status banks_search_sets(banks *all, tn_bank_id bank, const banks_set *sets,
                                    uint32_t best, bool *proved) {
     uint64_t floor = banks_traffic(all, best);
@@ -537,7 +540,7 @@ static tn_status banks_search_sets(banks *all, tn_bank_id bank, const banks_set 
             break;
         }
         tn_status status = banks_try(all, bank, &trial);
-        if (!trial.ran) plans--; /* the bound was enough */
+        if (!trial.ran) plans--; /* the bound has refuted it without a plan */
         if (status == TN_OK && trial.fits) {
             banks_keep(all, &trial);
             members = set->members;
@@ -557,7 +560,8 @@ static tn_status banks_search(banks *all, tn_bank_id bank) {
     const tn_context *context = call->options.context;
     uint32_t n = all->unit_count, best = 0;
     if (n > BANKS_SEARCH_UNITS || call->problem->count > BANKS_SEARCH_BODIES) return TN_OK;
-    if (banks_traffic(all, UINT32_MAX) == UINT64_MAX) return TN_OK; /* sums that mean nothing */
+    /* overflowing sums cannot be compared */
+    if (banks_traffic(all, UINT32_MAX) == UINT64_MAX) return TN_OK;
     size_t count = (size_t)1 << n;
     banks_set *sets = tn__alloc_array(context, count, sizeof *sets);
     if (sets == NULL) return tn__no_memory(call->error, "the choice of banks");
@@ -572,14 +576,14 @@ static tn_status banks_search(banks *all, tn_bank_id bank) {
 
 /* --- all banks --- */
 
-/* Whether the slowest bank has room for whatever is left, side by side if need be. */
+/* Whether the slowest bank has room for all bodies left, even without sharing. */
 static bool banks_has_last(const banks *all) {
     const tn_problem *problem = all->call->problem;
     tn_bank_id last = all->order[problem->bank_count - 1];
     return tn__call_capacity(all->call, last) >= tn_problem_naive(problem);
 }
 
-/* The units that were taken leave the list. */
+/* Removes the units that were taken from the list. */
 static void banks_settle(banks *all) {
     uint32_t left = 0;
     for (uint32_t u = 0; u < all->unit_count; u++)
@@ -602,7 +606,7 @@ static tn_status banks_choose(banks *all, const banks_way *way) {
             call->least_time |= at == 0;
         } else {
             TN_TRY(banks_fill(all, bank, way->simply));
-            /* whatever is left has room in the slower bank, side by side if need be */
+            /* all bodies left fit into the slower bank, even without sharing */
             bool last_two = count == 2 && banks_has_last(all);
             bool faster = call->problem->banks[bank].bytes_per_s >
                           call->problem->banks[all->order[1]].bytes_per_s;
@@ -617,7 +621,7 @@ static tn_status banks_choose(banks *all, const banks_way *way) {
 
 /* --- several ways --- */
 
-/* Of those that may choose, in the banks that they are in. */
+/* Time for the traffic of the bodies that may choose, in their present banks. */
 static double banks_seconds(const banks *all) {
     const tn_problem *problem = all->call->problem;
     double seconds = 0;
@@ -658,7 +662,8 @@ static bool banks_is_late(const tn__call *call) {
     return call->layout.timed_out || (limit > 0 && tn__clock_s() - call->start_s >= limit);
 }
 
-/* The first way, and others while it is not proved to be the best; the first of equals. */
+/* Tries the first way, and the others unless it is proved to be the best; the first of equal ones
+ * wins. */
 static tn_status banks_try_ways(banks *all, banks_answer *best) {
     static const banks_way ways[] = {{banks_unit_order, false},
                                      {banks_traffic_order, false},

@@ -1,20 +1,22 @@
-/* first.c - a layout at once, for when the clock leaves no planner the time for one; the pools that
- * are planners.
+/* first.c - makes a layout at once, for time limits too short for any planner; also runs the
+ * planners that are pools.
  *
- * What a heap would do as the program runs: bodies come and go in order of time, each into a hole
- * that is hardly larger than it, else on top. Holes are in lists by size, sixteen to each power of
- * two, with bits that tell which lists have any; a hole in a longer list always fits, and in the
- * body's own list the first few are tried. Neighbouring holes become one. So a body costs a handful
- * of steps however many there are, and memory is that of what lives at once.
+ * It works like a heap at run time: bodies come and go in order of time, each into a hole that is
+ * hardly larger than the body, else on top. Holes are kept in lists by size, sixteen lists per
+ * power of two, with one bit per list that is not empty. A hole in a list of larger sizes always
+ * fits, and in the body's own list the first few are tried. Neighbouring holes are joined. So a
+ * body costs a handful of steps for any number of bodies, and memory depends on the bodies that are
+ * live at once.
  *
- * Lives are taken whole (no windows, no gaps), pinned bodies lie below all others, and where
- * several streams run nothing shares: right for every problem, good for none.
+ * Each body counts as live from its first to its last step (no windows, no gaps), pinned bodies lie
+ * below all others, and with several streams nothing is shared. The layout is valid for every
+ * problem and good for none.
  *
- * Pools that take the tightest hole of all (`time-order`, `ggml`) have them in a tree by size
- * instead, a treap; what is above all that lives is in no tree, and is taken when nothing else
- * fits.
+ * Pools that take the tightest of all holes (`time-order`, `ggml`) keep them in a tree by size
+ * instead, a treap. The bytes above all live bodies are not in the tree, and are used if nothing
+ * else fits.
  *
- * Cost:   O(n), a second for 10^7 bodies; 40 bytes for each that lives at the busiest step.
+ * Cost:   O(n), a second for 10^7 bodies; 40 bytes for each body that is live at the fullest step.
  *         O(n log n) with the tree.
  * Source: Masmano et al., TLSF, ECRTS 2004 (lists by size and bits); sizes need no header here.
  *         Seidel, Aragon: Randomized search trees, 1996.
@@ -22,16 +24,16 @@
 #include "plan/frame/planner_run.h"
 
 #define FIRST_NONE UINT32_MAX
-#define FIRST_PARTS 4u /* lists for a power of two, as a power of two */
+#define FIRST_PARTS 4u /* lists per power of two, as a power of two */
 #define FIRST_LISTS ((64u << FIRST_PARTS) + 64u)
-#define FIRST_TRIES 12u   /* holes of a list that may be too small */
-#define FIRST_LOOK 16384u /* bodies between two looks at the caller's wish */
+#define FIRST_TRIES 12u   /* holes of a list that are tried although they may be too small */
+#define FIRST_LOOK 16384u /* bodies between two checks whether the caller wants to stop */
 
 typedef struct first_block { /* a body or a hole, in order of addresses */
     uint64_t start, end;
     uint32_t below, above;
     union {
-        struct { /* in the list of its holes; next: of those that end with it */
+        struct { /* links in the list of holes; next: also of bodies that end at the same step */
             uint32_t next, previous;
         };
         uint32_t child[2]; /* in the tree of holes */
@@ -41,20 +43,20 @@ typedef struct first_block { /* a body or a hole, in order of addresses */
 
 typedef struct first_heap {
     const tn__prepared *prepared;
-    bool tight;    /* holes are in the tree ... */
-    bool last;     /* ... and of equal ones the highest is taken, not the lowest */
-    uint32_t root; /* of it */
-    tn_run *run;   /* whose work and limits it is; NULL: the caller's wish alone counts */
+    bool tight;    /* holes are kept in the tree ... */
+    bool last;     /* ... and among equal ones the highest is taken, not the lowest */
+    uint32_t root; /* root of the tree */
+    tn_run *run;   /* counts the work against its limits; NULL: only the caller may stop it */
     first_block *blocks;
     size_t room;
-    uint32_t used, spare; /* spare: a list of blocks that are nothing now */
+    uint32_t used, spare; /* spare: a list of unused blocks */
     uint32_t list[FIRST_LISTS];
     uint64_t any[(FIRST_LISTS + 63) / 64];
     uint32_t top;  /* the highest block */
-    uint32_t *end; /* [time_count], bodies by the step that they end with */
+    uint32_t *end; /* [time_count] list of bodies by their last step */
 } first_heap;
 
-/* The list of holes of this size; rising in size. */
+/* The list of holes of this size; lists ascend by size. */
 static uint32_t first_list(uint64_t size) {
     if (size < 1u << FIRST_PARTS) return (uint32_t)size;
     uint32_t exponent = 63 - (uint32_t)__builtin_clzll(size);
@@ -64,7 +66,7 @@ static uint32_t first_list(uint64_t size) {
 
 /* --- the tree: by size, then by address --- */
 
-/* A bijection (the finaliser of MurmurHash3), so that no two have one rank. */
+/* A bijection (the finaliser of MurmurHash3), so that two blocks never have the same rank. */
 static uint32_t first_rank(uint32_t at) {
     at ^= at >> 16;
     at *= 0x85ebca6bu;
@@ -86,7 +88,7 @@ static void first_plant(first_heap *heap, uint32_t added) {
     while (*link != FIRST_NONE && first_rank(*link) > rank)
         link = &heap->blocks[*link].child[first_before(heap, *link, added)];
     uint32_t at = *link;
-    for (*link = added; at != FIRST_NONE;) { /* what hung here goes below it, on both sides */
+    for (*link = added; at != FIRST_NONE;) { /* the former subtree goes below it, on both sides */
         bool lower = first_before(heap, at, added);
         *ends[!lower] = at;
         ends[!lower] = &heap->blocks[at].child[lower];
@@ -109,7 +111,7 @@ static void first_uproot(first_heap *heap, uint32_t gone) {
     *link = left != FIRST_NONE ? left : right;
 }
 
-/* The tightest hole of at least `size` bytes; NONE: there is none. */
+/* The tightest hole of at least `size` bytes; NONE: no such hole. */
 static uint32_t first_tightest(const first_heap *heap, uint64_t size) {
     uint32_t found = FIRST_NONE;
     for (uint32_t at = heap->root; at != FIRST_NONE;) {
@@ -175,7 +177,7 @@ static uint32_t first_make(first_heap *heap, uint32_t below, uint64_t start, uin
     return at;
 }
 
-/* `at` takes the bytes of the block above it, which is no more. */
+/* Joins `at` with the block above it, which disappears. */
 static void first_join(first_heap *heap, uint32_t at) {
     uint32_t gone = heap->blocks[at].above, above = heap->blocks[gone].above;
     heap->blocks[at].end = heap->blocks[gone].end;
@@ -210,7 +212,7 @@ static bool first_fits(const first_heap *heap, uint32_t at, const tn_run_body *b
     return first_align(heap->blocks[at].start, body) + body->size <= heap->blocks[at].end;
 }
 
-/* A hole for the body; NONE: there is none. */
+/* Finds a hole for the body; NONE: no hole fits. */
 static uint32_t first_find(const first_heap *heap, const tn_run_body *body) {
     if (heap->tight) return first_tightest(heap, body->size);
     uint32_t list = first_list(body->size), tries = 0;
@@ -223,14 +225,14 @@ static uint32_t first_find(const first_heap *heap, const tn_run_body *body) {
     for (;;) {
         for (; bits != 0; bits &= bits - 1) {
             uint32_t found = heap->list[64 * word + (uint32_t)__builtin_ctzll(bits)];
-            if (first_fits(heap, found, body)) return found; /* but for alignment, always */
+            if (first_fits(heap, found, body)) return found; /* always true, except for alignment */
         }
         if (++word == sizeof heap->any / sizeof *heap->any) return FIRST_NONE;
         bits = heap->any[word];
     }
 }
 
-/* A hole of any size on top, so that the body fits into it; NONE: no memory, or too high. */
+/* Extends the top hole until the body fits into it; NONE: no memory, or too high. */
 static uint32_t first_grow(first_heap *heap, const tn_run_body *body) {
     uint32_t top = heap->top;
     if (heap->blocks[top].hole) {
@@ -247,7 +249,7 @@ static uint32_t first_grow(first_heap *heap, const tn_run_body *body) {
     return top;
 }
 
-/* Cuts the body out of a hole: what is left of it below and above are holes again. */
+/* Cuts the body out of a hole: the bytes below and above it become holes. */
 static uint32_t first_cut(first_heap *heap, uint32_t at, const tn_run_body *body) {
     first_leave(heap, at);
     uint64_t start = first_align(heap->blocks[at].start, body), end = heap->blocks[at].end;
@@ -270,7 +272,7 @@ static tn_status first_place(first_heap *heap, uint32_t id, uint64_t *offset, tn
     uint32_t at = first_find(heap, body);
     if (at == FIRST_NONE) at = first_grow(heap, body);
     if (at != FIRST_NONE) at = first_cut(heap, at, body);
-    if (at == FIRST_NONE) /* no memory is told like this too: nothing else may be tried */
+    if (at == FIRST_NONE) /* also if memory is out: no other way is left */
         TN_FAIL(error, TN_E_STOPPED, "stopped before there was any layout");
     offset[id] = heap->blocks[at].start;
     heap->blocks[at].next = heap->end[body->last];
@@ -305,7 +307,7 @@ static tn_status first_in_time(first_heap *heap, uint64_t *offset, tn_error *err
     return TN_OK;
 }
 
-/* Everything in memory of its own. */
+/* Places each body in memory of its own. */
 static tn_status first_end_to_end(const tn__prepared *p, uint64_t base, uint64_t *offset,
                                   tn_error *error) {
     for (uint32_t i = 0; i < p->count; i++) {
@@ -318,7 +320,7 @@ static tn_status first_end_to_end(const tn__prepared *p, uint64_t base, uint64_t
     return TN_OK;
 }
 
-/* All bodies, above `base`. */
+/* Places all bodies above `base`. */
 static tn_status first_heap_run(first_heap *heap, uint64_t base, uint64_t *offset,
                                 tn_error *error) {
     const tn__prepared *p = heap->prepared;
@@ -354,7 +356,7 @@ tn_status tn__first_layout(const tn__prepared *p, uint64_t *offset, uint64_t *pe
     return TN_OK;
 }
 
-/* A hole of the tree fits if it is long enough: no start is ever off an alignment. */
+/* A hole of the tree fits if it is long enough, because every start is aligned for every body. */
 bool tn__run_replays(const tn_run *run) {
     const tn__prepared *p = run->prepared;
     uint64_t sizes = 0, alignment = 1;

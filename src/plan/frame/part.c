@@ -1,11 +1,11 @@
-/* part.c - a planner on some of the bodies of a run, or on others made of them.
+/* part.c - runs a planner on some of the bodies of a run, or on bodies made from them.
  *
- * What planners make of a problem is often a smaller problem: a stretch of time in which the rest
- * stays where it is, or bodies put together to larger ones. It is prepared like a bank, with times
- * ranked anew, and solved by any planner under a limit of work, so that the answer is that of every
- * machine.
+ * Planners often reduce a problem to a smaller one: a window of time in which the other bodies stay
+ * in place, or bodies joined to larger ones. The smaller problem is prepared like a bank, with
+ * times ranked anew, and solved by any planner under a limit of work, so that the answer is the
+ * same on every machine.
  *
- * Cost: O(count log count) beside the planner.
+ * Cost: O(count log count) in addition to the planner.
  */
 #include "plan/frame/planner_run.h"
 
@@ -32,7 +32,7 @@ static bool part_rank(tn__prepared *p, const tn__part *part, part_times *times) 
     return p->times != NULL;
 }
 
-/* The real times of ranks: spans weigh in orders. */
+/* Copies the real times of ranks, because some orders depend on real durations. */
 static void part_real_times(tn__prepared *p, const tn__prepared *whole) {
     for (uint32_t t = 0; t < p->time_count; t++) p->times[t] = whole->times[p->times[t]];
 }

@@ -1,4 +1,5 @@
-/* peers.c - orders by several keys, attempts, degrees, objects end to end. */
+/* peers.c - helpers for reimplemented planners: orders by several keys, attempts, degrees, objects
+ * end to end. */
 #include "plan/frame/peers.h"
 
 static int peers_compare(const void *a, const void *b) {
@@ -40,7 +41,7 @@ tn_status tn__peers_try_lower(tn_run *run, const uint32_t *order, uint32_t count
                               tn_run_choose choose) {
     tn__peers_clear(run);
     TN_TRY(tn__run_greedy(run, order, count, choose));
-    bool all = count == 0 || tn__run_placed(run, order[count - 1]); /* else it gave up */
+    bool all = count == 0 || tn__run_placed(run, order[count - 1]); /* otherwise it gave up */
     return all ? tn__run_keep(run) : TN_OK;
 }
 
@@ -58,7 +59,8 @@ bool tn__peers_degrees(tn_run *run, uint64_t *degree) {
         begun[t] += begun[t - 1];
         ended[t] += ended[t - 1];
     }
-    for (uint32_t i = 0; i < n; i++) /* begun before its end, not ended at its begin, not itself */
+    /* begun before its end and not ended at its begin, without itself */
+    for (uint32_t i = 0; i < n; i++)
         degree[i] = begun[bodies[i].last - 1] - ended[bodies[i].first] - 1;
     return true;
 }
@@ -87,7 +89,8 @@ tn_status tn__peers_stack(tn_run *run, const uint32_t *object, uint32_t object_c
         top = tn__add_sat(begin[at], size[at]);
     }
     tn__peers_clear(run);
-    for (uint32_t i = 0; i < n; i++) tn__run_place(run, i, begin[object[i]]); /* or refused: high */
+    /* too high, or refused as too high */
+    for (uint32_t i = 0; i < n; i++) tn__run_place(run, i, begin[object[i]]);
     TN_TRY(tn__run_work(run, n));
     return tn__run_keep(run);
 }

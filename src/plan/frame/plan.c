@@ -1,8 +1,9 @@
-/* plan.c - the frame around every planner: refuse, prepare, limit, solve, prove, hand over.
+/* plan.c - the frame around every planner: refuses, prepares, limits, solves, verifies, hands over.
  *
- * Banks do not touch each other, so each is planned by itself (prepare.c), once bodies that may
- * choose have chosen theirs (banks.c). Bodies tied together are planned as one (groups.c) and get
- * their offsets back from its. No layout leaves without tn_layout_verify's consent.
+ * Banks do not affect each other, so each is planned separately (prepare.c), after bodies with a
+ * choice have chosen their bank (banks.c). Bodies tied together are planned as one (groups.c), and
+ * their offsets follow from the offset of the group. Every layout passes tn_layout_verify before it
+ * is returned.
  */
 #include "plan/frame/planner_run.h"
 
@@ -76,7 +77,7 @@ tn__prepared tn__call_prepared(const tn__call *call, tn_bank_id which) {
                           .deadline_s = timeout_s > 0 ? call->start_s + timeout_s : 0};
 }
 
-/* Where bodies chose their banks, another choice might have fitted: then nothing is proved. */
+/* If bodies chose their banks, another choice might have fitted: then nothing is proved. */
 static tn_status plan_too_small(const tn__call *call, const char *bank, uint64_t least,
                                 uint64_t capacity) {
     if (tn__has_choice(call->problem))
@@ -132,9 +133,9 @@ static tn_status plan_bank_run(tn__call *call, tn_bank_id which, const tn__prepa
     return status;
 }
 
-/* With a time limit the first layout comes before anything else; where making it took all the time
- * that there is, it is the answer. Making it takes about as long as verifying the last one will:
- * that much of the time is kept for it. */
+/* With a time limit, the first layout is made before anything else; if making it took all the time,
+ * it is the answer. Making it takes about as long as verifying the final layout, so that much time
+ * is reserved for the verification. */
 static tn_status plan_bank_timed(tn__call *call, tn_bank_id which, tn__prepared *p,
                                  double start_s) {
     uint64_t *first = tn__alloc(&p->context, p->count * sizeof *first), peak;
@@ -152,7 +153,7 @@ static tn_status plan_bank_timed(tn__call *call, tn_bank_id which, tn__prepared 
     return status;
 }
 
-/* What would do is to planners what a capacity is, where there may be such a layout. */
+/* A sufficient peak acts as a capacity for planners, if a layout with that peak may exist. */
 static void plan_note_enough(const tn__call *call, tn__prepared *p) {
     uint64_t enough = call->options.enough;
     if (p->has_capacity || enough < p->lower_bound || enough == 0) return;
@@ -179,7 +180,7 @@ static tn_status plan_bank(tn__call *call, tn_bank_id which, tn__prepared *p) {
                               : plan_bank_run(call, which, p, NULL);
 }
 
-/* A bank that was planned while banks were chosen. */
+/* Takes over a bank that was planned while banks were chosen. */
 static tn_status plan_bank_again(tn__call *call, tn_bank_id which) {
     tn_layout *layout = &call->layout;
     uint64_t *peak = &layout->bank_peak[which], *bound = &layout->bank_lower_bound[which];
@@ -231,7 +232,7 @@ static tn_status plan_all(tn__call *call) {
     return status;
 }
 
-/* The judge has the last word; what it refuses is our fault, never the caller's. */
+/* The verifier decides; a layout that it refuses is our bug, never the caller's mistake. */
 static tn_status plan_prove(tn__call *call) {
     tn_layout *layout = &call->layout;
     tn_error why = {0};

@@ -1,20 +1,20 @@
-/* planner.c - the words that planners are written in: orders, holes, placing, limits.
+/* planner.c - the functions that planners are written with: orders, holes, placing, limits.
  *
- * "Who of the placed bodies meets this one in time?" is asked once per body. Bodies stand on
- * shelves by the length of their lives and by when they begin (prepare.c), so that only a few
- * shelves have to be looked at: of lives of up to 2^k steps those that begin not more than 2^k
- * steps before it. On a shelf bodies stand by their offsets, once anybody looks: so the starts that
- * they forbid come as some sorted rows of ranges; merged, in one sweep from the bottom, their
- * complement are the holes. Where clocks decide (several streams) shelves do not help: all placed
- * bodies are asked.
+ * The question "which placed bodies overlap this one in time?" is asked once per body. Bodies are
+ * kept on shelves by the length of their lives and by their first step (prepare.c), so only a few
+ * shelves have to be searched: for lives of up to 2^k steps, those that begin at most 2^k steps
+ * before the body. The first search sorts the bodies of a shelf by offset. So the forbidden starts
+ * come as a few sorted rows of ranges. They are merged in one sweep from the bottom, and the gaps
+ * between them are the holes. With clocks (several streams), time does not limit the search, so all
+ * placed bodies are checked.
  */
 #include "plan/frame/planner_run.h"
 
 #include <inttypes.h>
 
-#define RUN_LOOK_EVERY 256u     /* units of work between two looks at the clock ... */
-#define RUN_LOOK_BODIES 100000u /* ... or bodies that were looked at */
-#define RUN_SHELF_FEW 64u       /* bodies that are put in their places on a shelf one by one */
+#define RUN_LOOK_EVERY 256u     /* units of work between two checks of the clock ... */
+#define RUN_LOOK_BODIES 100000u /* ... or this number of bodies checked */
+#define RUN_SHELF_FEW 64u       /* up to this number, bodies are inserted into a shelf one by one */
 
 /* --- making and ending --- */
 
@@ -72,8 +72,7 @@ void *tn__run_scratch(tn_run *run, size_t count, size_t item) {
     return tn__arena_array(&run->scratch, count, item);
 }
 
-/* --- plain facts ---------------------------------------------------------------------------------
- */
+/* --- facts --- */
 
 uint32_t tn__run_count(const tn_run *run) { return run->prepared->count; }
 const tn_run_body *tn__run_bodies(const tn_run *run) { return run->prepared->bodies; }
@@ -115,14 +114,15 @@ uint64_t tn__run_offset(const tn_run *run, uint32_t body) {
 
 /* --- limits --- */
 
-/* Whether a run that made this one, near or far, is to stop, or needs it no longer. */
+/* Whether a direct or indirect outer run is to stop, or no longer needs this one. */
 static bool run_outer_stops(const tn_run *run) {
     for (; run->outer != NULL; run = run->outer)
         if (run->outer->stop || (run->outer_stop != NULL && *run->outer_stop)) return true;
     return false;
 }
 
-/* Of this run and of those around it; what was found of a part is nothing of the whole. */
+/* Reports the progress of this run and its outer runs. Results for a part of the problem say
+ * nothing about the whole, so they are left out. */
 static void run_tell(const tn_run *run) {
     const tn_context *context = &run->prepared->context;
     const tn_run *whole = run;
@@ -194,7 +194,8 @@ uint64_t tn__run_work_done(const tn_run *run) { return run->work; }
 
 /* --- order --- */
 
-/* Merge sort from the bottom: stable, so ties stay by number; no recursion, no global context. */
+/* Bottom-up merge sort: stable, so ties stay in order of number; no recursion, no global
+ * context. */
 typedef struct run_sort {
     const tn_run_body *bodies;
     const uint64_t *key; /* NULL: none */
@@ -254,7 +255,7 @@ static int run_by_bytes(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Those that were taken back leave the shelf; the others keep their order. */
+/* Removes unplaced bodies from the shelf; the others keep their order. */
 static void run_clear_shelf(const tn_run *run, tn__shelf *shelf, tn__shelved *bodies) {
     uint32_t left = 0, sorted = 0;
     for (uint32_t i = 0; i < shelf->count && shelf->gone > 0; i++) {
@@ -265,7 +266,7 @@ static void run_clear_shelf(const tn_run *run, tn__shelf *shelf, tn__shelved *bo
     *shelf = (tn__shelf){.count = left, .sorted = shelf->sorted < shelf->count ? sorted : left};
 }
 
-/* The bodies of a shelf that are placed now, by their bytes. */
+/* The placed bodies of a shelf, sorted by their bytes. */
 static const tn__shelved *run_shelf(tn_run *run, uint32_t which) {
     tn__shelf *shelf = &run->shelf[which];
     tn__shelved *bodies = run->shelved + run->prepared->shelves[which];
@@ -301,7 +302,7 @@ void tn__run_place(tn_run *run, uint32_t body, uint64_t offset) {
     uint32_t which = tn__prepared_shelf(prepared, facts);
     tn__shelf *shelf = &run->shelf[which];
     tn__shelved *bodies = run->shelved + prepared->shelves[which];
-    run_clear_shelf(run, shelf, bodies); /* it may be among those that were taken back */
+    run_clear_shelf(run, shelf, bodies); /* it may be among the unplaced bodies */
     run->placed[body] = 1;
     run->offset[body] = offset;
     tn__shelved *made = &bodies[shelf->count++];
@@ -320,8 +321,8 @@ void tn__run_unplace(tn_run *run, uint32_t body) {
 
 /* --- holes --- */
 
-/* Where in run->shelved those are that are placed and whose hulls meet [first, last), into
- * run->near; from each shelf by their bytes. */
+/* Finds the placed bodies with hulls that overlap [first, last): their indices in run->shelved go
+ * to run->near; those of each shelf are sorted by their bytes. */
 static uint32_t run_find_near(tn_run *run, uint32_t first, uint32_t last) {
     const tn__prepared *p = run->prepared;
     uint32_t found = 0, *near = run->near;
@@ -343,7 +344,7 @@ static uint32_t run_find_near(tn_run *run, uint32_t first, uint32_t last) {
     return found;
 }
 
-/* A start s of `mine` meets bytes [low, high) while s + mine.hi > low and s + mine.lo < high. */
+/* A start s of `mine` overlaps bytes [low, high) if s + mine.hi > low and s + mine.lo < high. */
 static tn__blocked run_block(const tn_run_piece *mine, tn__blocked bytes) {
     return (tn__blocked){.first = bytes.first >= mine->hi ? bytes.first - mine->hi + 1 : 0,
                          .last = bytes.last > mine->lo ? bytes.last - mine->lo : 0};
@@ -387,7 +388,7 @@ bool tn__run_pieces_meet(const tn_run *run, uint32_t piece_a, uint32_t piece_b) 
     return false;
 }
 
-/* With clocks, bodies that are far apart in time may conflict: all that are placed are asked. */
+/* With clocks, bodies far apart in time may conflict: all placed bodies are checked. */
 static bool run_collect_unordered(tn_run *run, const tn_run_body *body, size_t *count) {
     const tn__prepared *prepared = run->prepared;
     for (uint32_t id = 0; id < prepared->count; id++) {
@@ -410,7 +411,7 @@ static bool run_collect_unordered(tn_run *run, const tn_run_body *body, size_t *
     return true;
 }
 
-/* Bodies of one piece are done in a straight line. */
+/* Bodies of one piece take a fast path. */
 static bool run_collect(tn_run *run, const tn_run_body *body, size_t *count) {
     if (run->prepared->begins != NULL) return run_collect_unordered(run, body, count);
     const tn_run_piece *mine = &run->prepared->pieces[body->piece_first];
@@ -436,7 +437,7 @@ uint32_t tn__run_near(tn_run *run, uint32_t first, uint32_t last, const uint32_t
     return count;
 }
 
-/* The end of the row that begins at `at` and rises. */
+/* The end of the ascending row that begins at `at`. */
 static size_t run_row_end(const tn__blocked *blocked, size_t at, size_t count) {
     if (at == count) return count;
     for (at++; at < count && blocked[at - 1].first <= blocked[at].first;) at++;
@@ -456,7 +457,8 @@ static void run_merge_blocked(const tn__blocked *from, tn__blocked *to, size_t f
     memcpy(to + (middle - a), from + b, (last - b) * sizeof *to);
 }
 
-/* Sorts run->blocked by first: rows that rise, as each shelf gives one, become one, two by two. */
+/* Sorts run->blocked by first: each shelf gives one ascending row, and rows are merged two by
+ * two. */
 static bool run_sort_blocked(tn_run *run, size_t count) {
     if (!tn__reserve(&run->prepared->context, &run->merged, &run->merged_room, run->blocked_room,
                      sizeof *run->merged))
@@ -488,7 +490,8 @@ tn_status tn__run_holes(tn_run *run, uint32_t id, const tn_hole **holes, uint32_
                      sizeof *run->holes))
         return tn__no_memory(run->error, "the holes of a body");
     run->unseen += blocked_count;
-    uint64_t mask = body->alignment - 1, top = 0; /* starts below top are forbidden or done */
+    /* starts below top are forbidden or already listed */
+    uint64_t mask = body->alignment - 1, top = 0;
     uint32_t found = 0;
     for (size_t i = 0; i < blocked_count; i++) {
         tn__blocked blocked = run->blocked[i];

@@ -1,10 +1,10 @@
-/* planner.h - what a planner is, and the words it is written in.
+/* planner.h - the interface of a planner, and the functions that planners are written with.
  *
- * A planner is one file in planners/ that fills in one tn_planner, plus one line in
- * planners.def. It decides the order of bodies and the hole each one takes; everything else
- * (banks, pins, alignment, pieces, limits, bounds, verification) is done around it by plan.c and
- * is the same for all. The frame splits a problem by bank, so a planner sees one bank; bodies that
- * are tied together reach it as one, whose pieces are the union of theirs.
+ * A planner is one file in planners/ that fills in one tn_planner, plus one line in planners.def.
+ * It decides the order of bodies and the hole that each one takes. All other work (banks, pins,
+ * alignment, pieces, limits, bounds, verification) is done around it by plan.c and is the same for
+ * all planners. The frame splits a problem by bank, so a planner sees one bank. Bodies that are
+ * tied together reach it as one body, whose pieces are the union of theirs.
  */
 #ifndef TN_PLAN_FRAME_PLANNER_H
 #define TN_PLAN_FRAME_PLANNER_H
@@ -22,8 +22,8 @@ enum { /* constraints that `solve` honours; a problem with any other is refused 
        TN_PLANS_STREAMS = 1u << 3, /* pieces meet by clocks: ask tn__run_pieces_meet, or place
                                       only into holes of tn__run_holes */
        TN_PLANS_ALL = (1u << 4) - 1,
-       TN_PLANS_QUICKLY = 1u << 8, /* near-linear in practice: a member of auto's portfolio */
-       TN_PLANS_SIMPLY = 1u << 9,  /* some greedy passes: `auto` asks it where those are cheap */
+       TN_PLANS_QUICKLY = 1u << 8, /* near-linear in practice: it belongs to auto's portfolio */
+       TN_PLANS_SIMPLY = 1u << 9,  /* a few greedy passes: `auto` runs it if those are cheap */
 };
 
 /* A call in progress, for one bank. Planners read the public part and call tn__run_*. Bodies are
@@ -43,9 +43,9 @@ typedef struct tn_run_piece {
 } tn_run_piece;
 
 typedef struct tn_planner {
-    const char *name;    /* what people type: [a-z0-9-]+ */
+    const char *name;    /* the name that users type: [a-z0-9-]+ */
     const char *summary; /* one line for --help, no full stop */
-    const char *source;  /* paper, book or peer the idea comes from */
+    const char *source;  /* paper, book or other program that the idea comes from */
     uint32_t features;   /* TN_PLANS_* */
     tn_status (*solve)(tn_run *run);
 } tn_planner;
@@ -53,8 +53,8 @@ typedef struct tn_planner {
 uint32_t tn__run_count(const tn_run *run);
 const tn_run_body *tn__run_bodies(const tn_run *run); /* [count] */
 const tn_run_piece *tn__run_pieces(const tn_run *run);
-/* Whether two pieces (indices into tn__run_pieces) may not share bytes: they meet in time, or no
- * order between them is known. The only test that is right for problems with streams. */
+/* Whether two pieces (indices into tn__run_pieces) may not share bytes: they overlap in time, or no
+ * order between them is known. For problems with streams, this is the only correct test. */
 bool tn__run_pieces_meet(const tn_run *run, uint32_t piece_a, uint32_t piece_b);
 uint32_t tn__run_time_count(const tn_run *run);
 uint64_t tn__run_span(const tn_run *run, uint32_t body); /* steps from first to last, saturating */
@@ -62,9 +62,10 @@ bool tn__run_pinned(const tn_run *run, uint32_t body);
 uint64_t tn__run_capacity(const tn_run *run);    /* UINT64_MAX: none */
 uint64_t tn__run_lower_bound(const tn_run *run); /* peak of live bytes */
 uint64_t tn__run_seed(const tn_run *run);
-bool tn__run_is_limited(const tn_run *run);   /* by work or time: use it up; else end by yourself */
-uint32_t tn__run_needs(const tn_run *run);    /* TN_PLANS_*: which constraints there are */
-bool tn__run_has_streams(const tn_run *run);  /* "at the same time" is no matter of intervals */
+/* by work or time: use all of it; otherwise end without a limit */
+bool tn__run_is_limited(const tn_run *run);
+uint32_t tn__run_needs(const tn_run *run);    /* TN_PLANS_*: the constraints of the problem */
+bool tn__run_has_streams(const tn_run *run);  /* overlap in time is not decided by intervals */
 bool tn__run_has_capacity(const tn_run *run); /* the caller asks "does it fit?", not "how small?" */
 uint32_t tn__run_threads(const tn_run *run);
 const tn_context *tn__run_context(const tn_run *run);
@@ -85,25 +86,25 @@ typedef struct tn_hole {
     uint64_t last;  /* aligned: the highest start; UINT64_MAX in the last hole */
 } tn_hole;
 
-/* The holes that the bodies placed so far leave for `body`, lowest first; never empty. Valid until
- * the next call. Counts one unit of work; E_STOPPED when a limit (work, time, cancel) is
- * reached. Cost: O(placed bodies that meet it in time, log). */
+/* The holes that the placed bodies leave for `body`, lowest first; never empty. Valid until the
+ * next call. Counts one unit of work; E_STOPPED if a limit (work, time, cancel) is reached. Cost:
+ * O(placed bodies that overlap it in time, log). */
 tn_status tn__run_holes(tn_run *run, uint32_t body, const tn_hole **holes, uint32_t *count);
 
-/* Places the free bodies in `order`, each in the hole that `choose` picks. Most greedy planners
- * are an order and one of these choices. Gives up, with OK, at the first body that ends no lower
- * than the best placement kept: those behind it stay without a place. */
+/* Places the free bodies in `order`, each in the hole that `choose` picks. Most greedy planners are
+ * an order and one of these choices. Gives up, with OK, at the first body that ends no lower than
+ * the best placement kept: the bodies after it stay unplaced. */
 typedef uint64_t (*tn_run_choose)(const tn_hole *holes, uint32_t count);
 tn_status tn__run_greedy(tn_run *run, const uint32_t *order, uint32_t count, tn_run_choose choose);
 tn_status tn__run_greedy_all(tn_run *run, const uint32_t *order, uint32_t count,
-                             tn_run_choose choose); /* the same to the end */
+                             tn_run_choose choose); /* the same without giving up */
 uint64_t tn__choose_lowest(const tn_hole *holes, uint32_t count);
 uint64_t tn__choose_tightest(const tn_hole *holes, uint32_t count); /* ties: the lowest */
 
-/* What a pool does that serves requests as they come: bodies in order of time, ties by number, each
- * in the tightest hole that what lives then leaves it; of equal ones the lowest, or the last. Keeps
- * the layout without placing bodies. Where tn__run_replays says so: no pins, pieces or streams, and
- * sizes are multiples of all alignments. A unit of work a body. Cost: O(n log n). */
+/* Simulates a pool that serves requests as they come: bodies in order of time, ties by number, each
+ * in the tightest hole among the live bodies; among equal holes the lowest, or the last. Keeps the
+ * layout without placing bodies. Only if tn__run_replays allows it: no pins, pieces or streams, and
+ * all sizes are multiples of all alignments. One unit of work per body. Cost: O(n log n). */
 bool tn__run_replays(const tn_run *run);
 tn_status tn__run_replay(tn_run *run, bool last);
 
@@ -113,27 +114,28 @@ void tn__run_unplace(tn_run *run, uint32_t body); /* not for pinned bodies */
 bool tn__run_placed(const tn_run *run, uint32_t body);
 uint64_t tn__run_offset(const tn_run *run, uint32_t body); /* placed bodies only */
 
-/* Anytime planners: keeps the present complete placement if its peak is the lowest so far; the
- * best one kept is the result, also when a limit then stops the run. `solve` need not call it
- * when it ends with every body placed. */
+/* For anytime planners: keeps the present complete placement if its peak is the lowest so far. The
+ * best one kept is the result, also if a limit then stops the run. `solve` need not call it if it
+ * ends with every body placed. */
 tn_status tn__run_keep(tn_run *run);
 /* The same for offsets [count] that were not placed one by one. */
 void tn__run_keep_offsets(tn_run *run, const uint64_t *offsets);
-/* A proof by the planner that no placement has a peak below `bytes`. */
+/* Reports a proof by the planner that no placement has a peak below `bytes`. */
 void tn__run_raise_bound(tn_run *run, uint64_t bytes);
 
-bool tn__run_is_done(const tn_run *run);  /* the best is at the bound, or fits the capacity */
+/* the best placement reaches the bound, or fits the capacity */
+bool tn__run_is_done(const tn_run *run);
 uint64_t tn__run_best(const tn_run *run); /* peak of the best placement kept; UINT64_MAX: none */
-const uint64_t *tn__run_best_offsets(const tn_run *run); /* [count], where there is one */
+const uint64_t *tn__run_best_offsets(const tn_run *run); /* [count], if a placement was kept */
 
 /* Counts units of work that were not counted by tn__run_holes. E_STOPPED as there. */
 tn_status tn__run_work(tn_run *run, uint64_t units);
 uint64_t tn__run_work_left(const tn_run *run); /* UINT64_MAX: no limit */
 uint64_t tn__run_work_done(const tn_run *run);
-/* Looks at the clock and at the caller's wish to cancel, without counting work. From the thread of
- * the run. */
+/* Checks the clock and whether the caller wants to cancel, without counting work. From the thread
+ * of the run. */
 bool tn__run_goes_on(tn_run *run);
-/* The same for threads that help: no more than reads what is known. */
+/* The same for helping threads: it only reads known state. */
 bool tn__run_is_over(const tn_run *run);
 
 /* Scratch that lives until the end of the run; NULL when memory is out. */
@@ -141,21 +143,21 @@ void *tn__run_scratch(tn_run *run, size_t count, size_t item);
 
 /* Runs other planners on the same bank, each in a run of its own, on as many threads as the caller
  * allows, and keeps the best placement: lowest peak, ties to the first. One that reaches the lower
- * bound ends the portfolio. What is left of the run's work limit, or `work_limit` if that is less
- * (0: none), is shared out evenly, so that the answer never depends on the threads. Planners that
- * cannot take the problem's constraints are passed over. */
+ * bound ends the portfolio. The rest of the run's work limit, or `work_limit` if that is less (0:
+ * no limit), is divided evenly, so that the answer never depends on the threads. Planners that
+ * cannot take the problem's constraints are skipped. */
 tn_status tn__run_portfolio(tn_run *run, const tn_planner *const *planners, uint32_t count,
                             uint64_t work_limit);
-/* The plan of one planner of the registry, by name. */
+/* Runs one planner of the registry, by name. */
 tn_status tn__run_as(tn_run *run, const char *planner);
-/* The same where the run is not done, with at most so much work (0: what is left); that it came to
- * that limit without a plan is no end. */
+/* The same unless the run is done, with at most `work_limit` work (0: all that is left). If the
+ * planner reaches that limit without a plan, the run goes on. */
 tn_status tn__run_ask(tn_run *run, const char *planner, uint64_t work_limit);
-/* The same with all planners of the registry that say TN_PLANS_QUICKLY, side by side ... */
+/* The same with all planners of the registry that say TN_PLANS_QUICKLY, in parallel ... */
 tn_status tn__run_quick_portfolio(tn_run *run);
-/* ... or TN_PLANS_SIMPLY, one by one: what there is already lets most of them give up soon. */
+/* ... or TN_PLANS_SIMPLY, one by one: the best plan so far lets most of them give up soon. */
 tn_status tn__run_simple_planners(tn_run *run);
-/* draft.c: what the planner of that name does, in this run. */
+/* draft.c: runs the planner of that name within this run. */
 tn_status tn__run_draft(tn_run *run);
 
 /* A smaller problem: bodies of one whole piece, in the run's compressed times. */
@@ -163,25 +165,25 @@ tn_status tn__run_draft(tn_run *run);
 typedef struct tn__part_body {
     uint64_t size, alignment;
     uint32_t first, last;
-    uint64_t pin; /* offset; TN__FREE: the planner's to choose */
+    uint64_t pin; /* offset; TN__FREE: the planner chooses it */
 } tn__part_body;
 typedef struct tn__part {
     const tn__part_body *bodies; /* [count] */
     uint32_t count;
     const tn_planner *planner;
-    uint64_t capacity;   /* that would do; UINT64_MAX: as low as can be */
+    uint64_t capacity;   /* a sufficient peak; UINT64_MAX: as low as possible */
     uint64_t work_limit; /* counts as work of the run */
 } tn__part;
 /* Fills in offset[count]; *peak UINT64_MAX: no layout was found. */
 tn_status tn__run_part(tn_run *run, const tn__part *part, uint64_t *offset, uint64_t *peak);
 
-/* The placed bodies whose hulls meet [first, last), in no order; until the next call of this or of
- * tn__run_holes. */
+/* The placed bodies that overlap [first, last) by their hulls, in any order; valid until the next
+ * call of this or of tn__run_holes. */
 uint32_t tn__run_near(tn_run *run, uint32_t first, uint32_t last, const uint32_t **ids);
 
 /* The registry. */
 const tn_planner *tn__planner_at(uint32_t index);
-const tn_planner *tn__planner_find(const char *name); /* NULL: none of that name */
+const tn_planner *tn__planner_find(const char *name); /* NULL: no planner of that name */
 
 /* tn_plan with a planner that need not be in the registry; used by the tests. */
 tn_status tn__plan_with(const tn_planner *planner, const tn_problem *problem,

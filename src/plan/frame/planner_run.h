@@ -1,4 +1,5 @@
-/* planner_run.h - one call of one planner on one bank: what plan.c prepares and planner.c serves.
+/* planner_run.h - one call of one planner on one bank: data that plan.c prepares and planner.c
+ * uses.
  */
 #ifndef TN_PLAN_FRAME_PLANNER_RUN_H
 #define TN_PLAN_FRAME_PLANNER_RUN_H
@@ -11,39 +12,41 @@ typedef struct tn__blocked {
     uint64_t first, last;
 } tn__blocked;
 
-#define TN__CLASSES 17u /* of lengths of life: 2^0, 2^2, ... 2^31 steps and more */
+#define TN__CLASSES 17u /* length classes: 2^0, 2^2, ... 2^31 steps and more */
 
-/* A placed body, as a question for holes looks at it. */
+/* A placed body, reduced to the data that a search for holes needs. */
 typedef struct tn__shelved {
-    tn__blocked bytes; /* what its only piece covers; of several pieces none, at its offset */
+    /* bytes of its only piece; with several pieces it is empty, at the body's offset */
+    tn__blocked bytes;
     uint32_t first, last, id;
 } tn__shelved;
 
 typedef struct tn__shelf {
-    uint32_t count;  /* of its bodies that were put there; */
-    uint32_t sorted; /* so many, from the first on, by bytes; */
-    uint32_t gone;   /* so many were taken back since */
+    uint32_t count;  /* number of bodies that were put on the shelf; */
+    uint32_t sorted; /* the first `sorted` of them are sorted by bytes; */
+    uint32_t gone;   /* `gone` of them were unplaced since */
 } tn__shelf;
 
-/* What all runs of a call share; nothing here changes while they run. */
+/* Shared by all runs of a call; nothing here changes while they run. */
 typedef struct tn__prepared {
     const tn_problem *problem;
     const tn__wholes *wholes;
     const tn_plan_options *options;
     tn_context context;
-    tn_body_id *ids; /* [count], the problem's number of a run's body; of groups, the root */
-    uint64_t *pins;  /* [count], TN__FREE where the planner decides */
+    tn_body_id *ids; /* [count], the problem's number of each body of a run; for groups, the root */
+    uint64_t *pins;  /* [count], TN__FREE if the planner decides */
     int64_t *times;  /* [time_count], the real time of each compressed one */
     const int64_t **begins, **ends; /* [piece_count], clocks [streams]; NULL: one stream */
     tn_run_body *bodies;            /* [count] */
     tn_run_piece *pieces;
     uint32_t count, piece_count, time_count;
     uint32_t *by_first; /* [count], bodies by (first, number) */
-    uint32_t *until;    /* [time_count + 1], bodies whose first is below the time */
-    /* Lengths of life in classes: up to 2^shift steps, the last all others. A shelf is for bodies
-     * of one class that begin within 2^shift steps; those of class c are [rack[c], rack[c + 1]). */
+    uint32_t *until;    /* [time_count + 1], number of bodies that begin before the time */
+    /* Lengths of lives in classes: class c holds up to 2^shift steps, the last class all others. A
+     * shelf holds the bodies of one class that begin within 2^shift steps; those of class c are
+     * [rack[c], rack[c + 1]). */
     uint32_t class_count, shift[TN__CLASSES], rack[TN__CLASSES + 1];
-    uint32_t *shelves; /* [rack[class_count] + 1], bodies of all shelves before */
+    uint32_t *shelves; /* [rack[class_count] + 1], number of bodies on all shelves before */
     uint64_t lower_bound, capacity;
     bool has_capacity;
     uint32_t streams;
@@ -52,23 +55,23 @@ typedef struct tn__prepared {
     double deadline_s; /* tn__clock_s when time is up; 0: never */
 } tn__prepared;
 
-/* Fills in the arrays of `prepared`, in which problem, wholes, options, context, capacity and
- * deadline are set, with the bodies of one bank. Release it on failure too. */
+/* Fills the arrays of `prepared` with the bodies of one bank; problem, wholes, options, context,
+ * capacity and deadline must be set. The caller releases it on failure too. */
 tn_status tn__prepare(tn__prepared *prepared, tn_bank_id which, tn_error *error);
 void tn__prepared_release(tn__prepared *prepared);
-/* tn__lower_bound of the bank, in O(n) where no alignment costs a byte. */
+/* tn__lower_bound of the bank, in O(n) if no alignment costs a byte. */
 tn_status tn__prepared_bound(const tn__prepared *prepared, tn_bank_id which, uint64_t *bytes,
                              int64_t *step, tn_error *error);
 
-/* What lives at the busiest step; the bound where no alignment and no pin raises it. */
+/* Live bytes at the fullest step; they are the bound unless an alignment or a pin raises it. */
 tn_status tn__prepared_live_bytes(const tn__prepared *prepared, uint64_t *bytes, int64_t *step,
                                   tn_error *error);
-/* by_first, until, shelves from the bodies; false: no memory. */
+/* Makes by_first, until and shelves from the bodies; false: no memory. */
 bool tn__prepared_index(tn__prepared *prepared);
-/* Which shelf is a body's. */
+/* The shelf of a body. */
 uint32_t tn__prepared_shelf(const tn__prepared *prepared, const tn_run_body *body);
 
-/* A valid layout in linear time: offset[count]. E_STOPPED when the caller wishes to stop, or when
+/* Makes a valid layout in linear time: offset[count]. E_STOPPED if the caller wants to stop, or if
  * it would end beyond 2^63 - 1 bytes. */
 tn_status tn__first_layout(const tn__prepared *prepared, uint64_t *offset, uint64_t *peak,
                            tn_error *error);
@@ -81,7 +84,7 @@ typedef struct tn__call {
     tn_plan_options options;
     double start_s;
     tn_layout layout;
-    bool *planned;   /* [bank_count], banks whose bodies have their offsets already */
+    bool *planned;   /* [bank_count], whether the bodies of a bank have their offsets already */
     bool least_time; /* the choice of banks is proved to be the best */
     tn_error *error;
 } tn__call;
@@ -89,10 +92,10 @@ typedef struct tn__call {
 uint64_t tn__call_capacity(const tn__call *call, tn_bank_id which); /* UINT64_MAX: none */
 /* A tn__prepared with everything set that comes from the call. */
 tn__prepared tn__call_prepared(const tn__call *call, tn_bank_id which);
-/* Whether the planner models what `needs` says. */
+/* Refuses a problem if the planner does not model a constraint in `needs`. */
 tn_status tn__call_refuse(const tn__call *call, uint32_t needs);
 
-/* banks.c: sets layout.bank of every body that may choose; banks that it had to plan for that have
+/* banks.c: sets layout.bank of every body that may choose. Banks that it had to plan for that have
  * their offsets and `planned` set. */
 tn_status tn__choose_banks(tn__call *call);
 
@@ -113,11 +116,11 @@ struct tn_run {
     uint64_t best_peak;
     uint64_t lower_bound;
     uint64_t work, work_limit, next_look; /* next_look: work at which the clock is read again */
-    uint64_t unseen;                      /* bodies looked at since then */
+    uint64_t unseen;                      /* bodies checked since then */
     uint32_t threads;
     tn_run *outer;                 /* the run that made this one, or NULL */
     const atomic_bool *outer_stop; /* set by it when this run is no longer needed; or NULL */
-    bool other_thread;             /* not the caller's: no progress from here */
+    bool other_thread;             /* not the caller's thread: no progress reports from here */
     atomic_bool stop;
     bool timed_out, out_of_work;
     bool cancelled; /* the caller wished to stop */
@@ -128,11 +131,11 @@ struct tn_run {
 tn_status tn__run_create(tn_run *run, const tn__prepared *prepared, const tn_planner *planner,
                          tn_error *error);
 void tn__run_release(tn_run *run);
-/* Solves, keeps the final placement too, and says OK when there is any; the limits' E_STOPPED is
- * forgiven then. */
+/* Solves, keeps the final placement too, and returns OK if there is any placement, even after
+ * E_STOPPED from a limit. */
 tn_status tn__run_solve(tn_run *run);
-/* The same; where a limit left the planner without any layout the first one is kept, from `first`
- * [count] if it is there already (NULL: not). */
+/* The same; if a limit left the planner without any layout, the first layout is kept, from `first`
+ * [count] if that is given (NULL: not made yet). */
 tn_status tn__run_answer(tn_run *run, const uint64_t *first);
 
 #endif

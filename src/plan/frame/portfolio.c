@@ -1,10 +1,10 @@
-/* portfolio.c - several planners on one bank, side by side, with an answer that never depends on
- * it.
+/* portfolio.c - runs several planners on one bank in parallel, with a result that does not depend
+ * on the threads.
  *
  * The winner is the first member, in order, that reaches the lower bound; else the one with the
- * lowest peak, ties to the first. Members before a winner always run to their end, members
- * behind it are stopped: so the number of threads changes the time and nothing else. Work counts
- * for the members up to the winner (all, when none reaches the bound), as if run one by one.
+ * lowest peak, ties to the first. Members before a winner always run to their end, members after it
+ * are stopped: so the number of threads changes only the time. Work counts for the members up to
+ * the winner (for all, if none reaches the bound), as if they had run one by one.
  */
 #include "plan/frame/planner_run.h"
 
@@ -62,7 +62,7 @@ static void portfolio_run(portfolio *all) {
     uint32_t wanted = tn__run_threads(all->outer), started = 0;
     if (wanted > all->count) wanted = all->count;
     if (wanted > 64) wanted = 64;
-    for (uint32_t i = 1; i < wanted; i++) /* a thread that cannot be had is not needed */
+    for (uint32_t i = 1; i < wanted; i++) /* the threads that exist do the work of a missing one */
         if (pthread_create(&threads[started], NULL, portfolio_thread, all) == 0) started++;
     portfolio_work(all, all->outer->other_thread);
     for (uint32_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
@@ -88,7 +88,7 @@ static tn_status portfolio_finish(portfolio *all) {
             memcpy(outer->best, member->run.best, outer->prepared->count * sizeof *outer->best);
         }
         if (member->run.best_peak <= member->run.lower_bound)
-            break; /* what came after was stopped */
+            break; /* later members were stopped */
     }
     if (worst != TN_E_STOPPED) return worst;
     if (outer->best_peak != UINT64_MAX) return TN_OK;
@@ -108,7 +108,7 @@ tn_status tn__run_portfolio(tn_run *run, const tn_planner *const *planners, uint
         status = tn__run_create(&member->run, run->prepared, planners[i], &member->error);
         if (status != TN_OK) break;
         member->run.threads = tn__run_threads(run) > count ? tn__run_threads(run) / count : 1;
-        if (run->best_peak != UINT64_MAX) { /* what there is, members begin with */
+        if (run->best_peak != UINT64_MAX) { /* members begin with the best plan so far */
             member->run.best_peak = run->best_peak;
             memcpy(member->run.best, run->best, run->prepared->count * sizeof *run->best);
         }
@@ -144,7 +144,7 @@ tn_status tn__run_ask(tn_run *run, const char *name, uint64_t work_limit) {
     if (tn__run_is_done(run) || planner == NULL) return TN_OK;
     if (run->best_peak != UINT64_MAX && !tn__run_goes_on(run)) return TN_OK; /* time is up */
     tn_status status = tn__run_portfolio(run, &planner, 1, work_limit);
-    bool own = status == TN_E_STOPPED && work_limit > 0; /* it came to its limit with no plan */
+    bool own = status == TN_E_STOPPED && work_limit > 0; /* it reached its limit without a plan */
     return own && tn__run_goes_on(run) ? TN_OK : status;
 }
 

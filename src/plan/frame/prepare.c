@@ -1,18 +1,18 @@
-/* prepare.c - what planners see of one bank: its bodies (groups as one), times as ranks.
+/* prepare.c - prepares one bank for planners: its bodies (groups as one), times as ranks.
  *
  * Times are replaced by their ranks among the bank's event times, so that flat arrays over time are
- * possible. Where steps are few for the number of times they are marked in an array of all steps,
- * else they are sorted.
- * Cost: O(n) for n pieces, but for the sort O(n) a digit of 11 bits.
+ * possible. If there are few steps compared with the number of times, the times are marked in an
+ * array of all steps, else they are sorted.
+ * Cost: O(n) for n pieces; the sort is O(n) per digit of 11 bits.
  */
 #include "plan/frame/planner_run.h"
 
 __extension__ typedef unsigned __int128 prepare_sum; /* 2^30 pieces of 2^63 bytes fit */
 
-#define PREPARE_DENSE 4u   /* steps for each time up to which all of them are marked */
-#define PREPARE_SHELF 128u /* bodies for each shelf of the shortest lives, about */
+#define PREPARE_DENSE 4u   /* steps per time up to which all of them are marked */
+#define PREPARE_SHELF 128u /* bodies per shelf of the shortest lives, about */
 
-/* The times of all pieces as they come, and their ranks. */
+/* The times of all pieces in input order, and their ranks. */
 typedef struct prepare_times {
     int64_t *time;  /* [count] */
     uint32_t *rank; /* [count] */
@@ -41,7 +41,7 @@ static void prepare_note(prepare_times *times, int64_t time) {
     times->time[times->count++] = time;
 }
 
-/* Which bodies, which times: each piece's, or the body's where it has none. */
+/* Gathers bodies and times: those of each piece, or of the body if it has no pieces. */
 static tn_status prepare_gather(tn__prepared *p, tn_bank_id which, prepare_times *times,
                                 size_t *time_room, tn_error *error) {
     const tn_problem *problem = p->problem;
@@ -143,8 +143,8 @@ uint32_t tn__prepared_shelf(const tn__prepared *p, const tn_run_body *body) {
     return p->rack[k] + (body->first >> p->shift[k]);
 }
 
-/* Lives of a class are up to four times as long as those of the one before; the last takes all that
- * are longer, on a shelf or two. */
+/* A class holds lives up to four times as long as the class before; the last one takes all longer
+ * lives, on one or two shelves. */
 static void prepare_racks(tn__prepared *p) {
     uint32_t shift = 0;
     while (shift < 31 && p->time_count >> shift > p->count / PREPARE_SHELF) shift++;
@@ -240,7 +240,8 @@ tn_status tn__prepare(tn__prepared *p, tn_bank_id which, tn_error *error) {
 
 /* --- the bound --- */
 
-/* What lives at each step, in one sweep over all pieces. Right where no alignment costs a byte. */
+/* The largest sum of live bytes over all steps, in one sweep over all pieces. Correct if no
+ * alignment costs a byte. */
 tn_status tn__prepared_live_bytes(const tn__prepared *p, uint64_t *bytes, int64_t *step,
                                   tn_error *error) {
     size_t room = (size_t)p->time_count + 1;

@@ -1,18 +1,18 @@
-/* csv.c - MiniMalloc's CSV, in all its dialects, both ways.
+/* csv.c - reads and writes problems in MiniMalloc's CSV format, in all its dialects.
  *
  * A header names the columns, in any order: `id` (or `buffer`, `buffer_id`), `lower` (`begin`,
  * `start`), `upper` (`end`: then the last step is inclusive, in `gaps` too), `size`; optional
  * `alignment`, `hint` (-1: none), `gaps`, `offset`. A gap `lo-hi` is a time in which the buffer
- * holds nothing, `lo-hi@wlo:whi` one in which only that window of it is live (ours: several windows
- * have a `+` between them). The first empty line ends the file. Empty cells of optional columns
- * mean "not given"; columns of other names are left alone. Separators and quotes: rows.c.
+ * holds nothing; in a gap `lo-hi@wlo:whi`, only that window of it is live (our extension: several
+ * windows, with `+` between them). The first empty line ends the file. Empty cells of optional
+ * columns mean "not given"; other columns are ignored. Separators and quotes: rows.c.
  *
- * Ours, written only where needed: `bank`; `any_bank` (1: free to choose, `bank` is a remark; 0:
- * bound to `bank`, which is 0 if it is not given); `traffic` (bytes); `leader` and `delta` (tied
- * that many bytes above the body of that id, in an earlier row); `begins` and `ends` (clocks: one
- * number a stream with blanks between, one list for each stretch of `gaps` in order of time, with
- * slashes between, or one list for all; an empty list is not known); `pinned` (0 or 1: without it
- * every offset pins, in the bank that the row names).
+ * Our own columns are written only if needed: `bank`; `any_bank` (1: free to choose, `bank` is a
+ * remark; 0: bound to `bank`, default 0); `traffic` (bytes); `leader` and `delta` (tied `delta`
+ * bytes above the body of that id, in an earlier row); `begins` and `ends` (clocks, one number per
+ * stream, separated by blanks; one list for each part of the life between `gaps` in order of time,
+ * separated by slashes, or one list for all; an empty list means unknown); `pinned` (0 or 1;
+ * without this column every offset pins, in the bank that the row names).
  *
  * Cost: O(bytes). Source: google/minimalloc, converter.cc and README (facts, no code).
  */
@@ -81,10 +81,10 @@ typedef struct csv_reader {
     size_t piece_room;
     char *id; /* the row's id with a NUL */
     size_t id_room;
-    int64_t *clocks; /* of the row: begins of its pieces, then ends */
+    int64_t *clocks; /* clocks of the row: begins of its pieces, then ends */
     size_t clock_room;
     uint32_t streams;
-    tn__names ids; /* of earlier rows, when there is a column `leader` */
+    tn__names ids; /* ids of earlier rows, if there is a column `leader` */
 } csv_reader;
 
 static tn_status csv_fail(csv_reader *reader, csv_column column, const char *what) {
@@ -195,7 +195,7 @@ static bool csv_window(csv_text *text, tn_piece *gap) {
     return true;
 }
 
-/* What is live in a gap: nothing, or the windows behind the `@`. */
+/* The live part in a gap: nothing, or the windows after the `@`. */
 static tn_status csv_windows(csv_reader *reader, csv_text *text, const tn_body *body, tn_piece gap,
                              uint32_t *count) {
     bool more = csv_skip(text, '@');
@@ -212,7 +212,7 @@ static tn_status csv_windows(csv_reader *reader, csv_text *text, const tn_body *
     return TN_OK;
 }
 
-/* Gaps come in order of time and do not meet; between them the whole buffer is live. */
+/* Gaps come in order of time and do not overlap; between them the whole buffer is live. */
 static tn_status csv_gaps(csv_reader *reader, tn_body *body) {
     csv_text text = reader->rows.fields[reader->field_of[CSV_GAPS]];
     int64_t done = body->first;
@@ -255,7 +255,7 @@ static bool csv_clock_list(csv_text *text, int64_t *clocks, uint32_t room, uint3
     }
 }
 
-/* The first list that is not empty, of any row, says how many streams there are. */
+/* The first list of any row that is not empty gives the number of streams. */
 static tn_status csv_count_streams(csv_reader *reader) {
     const size_t next = reader->rows.next;
     const uint32_t passed = reader->rows.passed;
@@ -277,12 +277,12 @@ static tn_status csv_count_streams(csv_reader *reader) {
     reader->rows.next = next;
     reader->rows.passed = passed;
     reader->streams = count > 1 ? count : 1;
-    if (count > TN_STREAMS_MAX) return TN_OK; /* the row itself will say what is wrong */
+    if (count > TN_STREAMS_MAX) return TN_OK; /* the error is reported with the row itself */
     return tn_problem_set_streams(reader->reading->problem, reader->streams,
                                   reader->reading->error);
 }
 
-/* One list for all pieces or one for each; *given marks those that are not empty. */
+/* One list for all pieces or one for each; *given marks lists that are not empty. */
 static tn_status csv_clocks(csv_reader *reader, csv_column column, uint32_t pieces, size_t at,
                             tn_piece *out) {
     if (!csv_given(reader, column)) return TN_OK;
@@ -344,7 +344,7 @@ static tn_status csv_tie(csv_reader *reader, tn_body *body) {
         body->leader = row;
         body->delta = (uint64_t)delta;
     }
-    /* keys are borrowed from the file; of equal ids the first one counts */
+    /* keys are borrowed from the file; the first of equal ids counts */
     csv_text id = reader->rows.fields[reader->field_of[CSV_ID]];
     uint32_t existing, row = (uint32_t)reader->reading->problem->count;
     if (!tn__names_add(&reader->ids, id.at, id.size, row, &existing))
@@ -410,7 +410,7 @@ static tn_status csv_offset(csv_reader *reader, tn_body *body) {
             return tn__no_memory(reading->error, "offsets");
     }
     if (given && pinned != 0) {
-        /* a plan's offset without `pinned`: in the bank that was chosen */
+        /* a plan's offset without `pinned`: it lies in the bank that was chosen */
         if (!csv_given(reader, CSV_PINNED)) body->flags &= ~(uint32_t)TN_BODY_ANY_BANK;
         body->flags |= TN_BODY_PINNED;
         body->offset = (uint64_t)offset;
@@ -472,7 +472,7 @@ typedef struct csv_columns {
     bool alignment, hint, gaps, bank, any_bank, traffic, leader, clocks, pinned, offset;
 } csv_columns;
 
-static bool csv_is_plain(const tn_body *body) { /* one piece that is all of it */
+static bool csv_is_plain(const tn_body *body) { /* Whether one piece covers the whole body. */
     return body->size == 0 ||
            (body->piece_count == 1 && body->pieces[0].lo == 0 && body->pieces[0].hi == body->size);
 }
@@ -497,16 +497,16 @@ static csv_columns csv_choose(const tn_problem *problem, const tn_layout *layout
     return columns;
 }
 
-/* Whether two windows of a body live at one step. */
+/* Whether two windows of a body are live at one step. */
 static bool csv_overlaps(const tn_body *body) {
     for (uint32_t i = 1; i < body->piece_count; i++)
         if (body->pieces[i].first < body->pieces[i - 1].last) return true;
     return false;
 }
 
-#define CSV_WINDOWS_MAX 4096u /* pieces of a body that is taken apart: their square */
+#define CSV_WINDOWS_MAX 4096u /* limit of pieces of a body, because all pairs are compared */
 
-/* Clocks are one list for a stretch of time, and a stretch has one window then. */
+/* Clocks are one list per part of the life, so with clocks each part must have one window. */
 static tn_status csv_check_row(const tn_problem *problem, const tn_body *body, tn_error *error) {
     if (csv_overlaps(body) && (problem->streams > 1 || body->piece_count > CSV_WINDOWS_MAX))
         TN_FAIL(error, TN_E_UNSUPPORTED,
@@ -524,7 +524,7 @@ tn_status tn__csv_can(const tn_problem *problem, tn_error *error) {
     return TN_OK;
 }
 
-/* The earliest time after `time` at which a piece begins or ends; INT64_MAX: there is none. */
+/* The earliest time after `time` at which a piece begins or ends; INT64_MAX: no such time. */
 static int64_t csv_next_edge(const tn_body *body, int64_t time) {
     int64_t next = INT64_MAX;
     for (uint32_t i = 0; i < body->piece_count; i++) {
@@ -535,7 +535,8 @@ static int64_t csv_next_edge(const tn_body *body, int64_t time) {
     return next;
 }
 
-/* From edge to edge of its pieces, each stretch in which not the whole buffer lives. */
+/* Writes the parts of the life, from edge to edge of the pieces, in which not the whole buffer is
+ * live. */
 static void csv_put_windows(tn__text *text, const tn_body *body) {
     const char *space = "";
     for (int64_t from = body->first, to; from < body->last; from = to) {
@@ -589,7 +590,7 @@ static void csv_put_clocks(tn__text *text, const tn_body *body, uint32_t streams
     }
 }
 
-/* A leader is named by its id, which must then be the first of that name. */
+/* A leader is named by its id, so it must be the first with that id. */
 static tn_status csv_put_leader(tn__text *text, const tn_problem *problem, const tn_body *body,
                                 const tn__names *names, tn_error *error) {
     char number[16];
@@ -646,8 +647,8 @@ static tn_status csv_put_row(tn__text *text, const tn_problem *problem, const tn
     return TN_OK;
 }
 
-/* Ids of all bodies, when leaders are to be named. `numbers` holds those of bodies without a name.
- */
+/* Registers the ids of all bodies, if leaders are to be named. `numbers` holds the ids of bodies
+ * without a name. */
 static bool csv_name_bodies(const tn_problem *problem, tn__names *names, tn__arena *numbers) {
     for (tn_body_id id = 0; id < problem->count; id++) {
         const char *name = problem->bodies[id].name;

@@ -1,4 +1,4 @@
-/* io.h - what the files of plan/io share with each other and with reports. */
+/* io.h - functions that the files of plan/io share with each other and with reports. */
 #ifndef TN_PLAN_IO_H
 #define TN_PLAN_IO_H
 
@@ -6,18 +6,20 @@
 
 #include "base/base.h"
 
-/* Adds to `text` what tn_problem_save_csv writes: the same columns, `offset` last unless layout is
- * NULL. Whether memory ran out is in text->failed.
+/* Appends to `text` the CSV that tn_problem_save_csv writes: the same columns, `offset` last unless
+ * layout is NULL. text->failed says whether memory ran out.
  * Errors: E_INVALID when a name cannot stand in the CSV, E_UNSUPPORTED for pieces that it cannot
- * express (two windows at one time). */
+ * express (two windows at one time).
+ */
 tn_status tn__csv_render(const tn_problem *problem, const tn_layout *layout, tn__text *text,
                          tn_error *error);
 
-/* Whether tn__csv_render can express the problem, asked before work is done for it: its errors. */
+/* Checks whether tn__csv_render can express the problem, before other work is done: with its
+ * errors. */
 tn_status tn__csv_can(const tn_problem *problem, tn_error *error);
 
-/* A file being read into `problem`. Each row's offset, when it has one, goes to offsets[row] if the
- * caller wants offsets, and pins the body otherwise. */
+/* A file being read into `problem`. If a row has an offset, it goes to offsets[row] if the caller
+ * wants offsets, and pins the body otherwise. */
 typedef struct tn__reading {
     const char *name; /* for messages */
     const char *bytes;
@@ -29,7 +31,7 @@ typedef struct tn__reading {
     tn_error *error;
 } tn__reading;
 
-/* Notes the offset of the body that comes next; false when out of memory. */
+/* Notes the offset of the next body; false if memory is out. */
 bool tn__reading_offset(tn__reading *reading, uint64_t offset);
 
 tn_status tn__csv_read(tn__reading *reading);

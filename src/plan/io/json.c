@@ -1,17 +1,17 @@
-/* json.c - problems and plans as JSON, format "mem-plan", read with jansson.
+/* json.c - reads and writes problems and plans as JSON, format "mem-plan"; parses with jansson.
  *
  *     {"format": "mem-plan", "version": 1, "pools": [{"id": 0, "name": "arena", "capacity": null}],
  *      "buffers": [{"id": 0, "name": "x", "size": 64, "first": 0, "last_excl": 3, "pool": 0,
  *                   "alignment": 64, "offset": 0, "pinned": false,
  *                   "pieces": [[first, last_excl, lo, hi], ...]}]}
  *
- * Where needed also: "streams": N beside "pools" (before which no clock is read), and of a buffer
- * "begins" and "ends" (for each piece, or the whole, an array of N clocks or null), "leader" (the
- * index of an earlier buffer) with "delta", "any_pool": true (free to choose) or false (bound to
- * "pool"), "traffic"; of a pool "bytes_per_s".
- * `size` and the life are required, the rest is not; null is the same as absent; members that are
- * not named here are for other readers. An offset pins only with "pinned": true. Numbers are
- * integers. jansson refuses bad UTF-8, duplicate members, deep nesting and trailing text by itself.
+ * Optional members, written only if needed: at the top level "streams": N, without which no clock
+ * is read; in a buffer "begins" and "ends" (for each piece, or the whole, an array of N clocks or
+ * null), "leader" (the index of an earlier buffer) with "delta", "any_pool": true (free to choose)
+ * or false (bound to "pool"), and "traffic"; in a pool "bytes_per_s". "size", "first" and
+ * "last_excl" are required; null means absent; members with other names are ignored. An offset pins
+ * only with "pinned": true. Numbers are integers. jansson refuses bad UTF-8, duplicate members,
+ * deep nesting and trailing text.
  * Cost: O(bytes) time and memory.
  */
 #include "plan/io/io.h"
@@ -21,14 +21,14 @@
 
 #define JSON_PIECES_MAX ((size_t)1 << 20)
 #define JSON_POOLS_MAX 64u                /* banks of a problem */
-#define JSON_CLOCKS_MAX ((size_t)1 << 22) /* of one buffer */
+#define JSON_CLOCKS_MAX ((size_t)1 << 22) /* clocks in one buffer */
 
 static tn_status json_fail(tn__reading *reading, size_t index, const char *what) {
     tn_status status = tn__fail(reading->error, TN_E_INVALID, "%s", what);
     return tn__where(reading->error, status, "%s: buffers[%zu]", reading->name, index);
 }
 
-/* A member that is a number from 0 up; absent or null leaves *value alone. */
+/* Reads a number >= 0; an absent or null member leaves *value unchanged. */
 static bool json_amount(const json_t *object, const char *member, double *value) {
     const json_t *found = json_object_get(object, member);
     if (found == NULL || json_is_null(found)) return true;
@@ -37,7 +37,7 @@ static bool json_amount(const json_t *object, const char *member, double *value)
     return true;
 }
 
-/* A member that is an integer in [least, INT64_MAX]; absent or null leaves *value alone. */
+/* Reads an integer in [least, INT64_MAX]; an absent or null member leaves *value unchanged. */
 static bool json_member(const json_t *object, const char *member, int64_t least, int64_t *value) {
     const json_t *found = json_object_get(object, member);
     if (found == NULL || json_is_null(found)) return true;
@@ -87,7 +87,8 @@ static tn_status json_pools(tn__reading *reading, const json_t *pools) {
     return TN_OK;
 }
 
-/* Clocks of each piece, from "begins" or "ends"; null, for one piece or all, is not known. */
+/* Reads the clocks of each piece from "begins" or "ends"; null, for one piece or all, means
+ * unknown. */
 static bool json_clocks(const json_t *lists, uint32_t streams, size_t pieces, int64_t *clocks,
                         tn_piece *out, bool ends) {
     if (lists == NULL || json_is_null(lists)) return true;
@@ -173,7 +174,7 @@ static tn_status json_offset(tn__reading *reading, size_t index, const json_t *i
     return TN_OK;
 }
 
-/* Ties, and the freedom to choose a bank. */
+/* Reads ties, and the freedom to choose a bank. */
 static tn_status json_freedom(tn__reading *reading, size_t index, const json_t *item,
                               tn_body *body) {
     int64_t leader = 0, delta = 0, traffic = 0;

@@ -1,4 +1,4 @@
-/* load.c - problems from files: by suffix, to the reader that knows it. */
+/* load.c - loads problems from files with the reader that the suffix names. */
 #include "plan/io/io.h"
 #include "plan/problem/problem.h"
 
@@ -25,7 +25,7 @@ static tn_status load_read(tn__reading *reading) {
             "no reader knows this suffix; problems are .csv or .json");
 }
 
-/* The array that callers release by count has exactly `count` items. */
+/* Shrinks the array to exactly `count` items, because callers release it by count. */
 static tn_status load_hand_over(tn__reading *reading, uint64_t **offsets) {
     *offsets = NULL;
     if (!reading->has_offsets) return TN_OK;

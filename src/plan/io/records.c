@@ -1,9 +1,10 @@
-/* records.c - records for shared objects from CSV: sizes may be vectors such as 2x8 or 1x16x16x3.
+/* records.c - reads records for shared objects from CSV; sizes may be vectors such as 2x8 or
+ * 1x16x16x3.
  *
  * The columns are those of csv.c: `id`, `lower`, `upper` (or `end`, then inclusive), `size`,
- * optional `alignment`. Columns that mean a constraint which shared objects do not have are refused
- * rather than passed over. All sizes of a file have one rank: 2 and 3 vectors, 4 shapes. The first
- * row decides whether this is such a file at all or a problem with plain sizes.
+ * optional `alignment`. Columns for constraints that shared objects do not support are refused, not
+ * ignored. All sizes in a file have the same rank: 2 and 3 mean vectors, 4 means shapes. The first
+ * row decides whether the file has records or is a problem with plain sizes.
  * Cost: O(bytes).
  */
 #include <tenure/objects.h>
@@ -35,7 +36,7 @@ typedef struct records_reader {
     const char *name;
     tn__csv_rows rows;
     uint32_t field_of[RECORDS_COLUMNS];
-    bool inclusive, refused; /* refused: there is a column that means a constraint */
+    bool inclusive, refused; /* refused: there is a column for an unsupported constraint */
     tn_object_record *records;
     char **names;
     size_t record_room, name_room;
@@ -142,7 +143,7 @@ static tn_status records_row(records_reader *reader) {
     return records_keep(reader, &record);
 }
 
-/* Arrays are handed over with exactly `count` items, as their release expects. */
+/* Shrinks the arrays to exactly `count` items, because they are released by count. */
 static tn_status records_hand_over(records_reader *reader, tn_object_record **records,
                                    char ***names) {
     size_t count = reader->count;

@@ -1,10 +1,10 @@
-/* rows.c - rows of a CSV file, both ways.
+/* rows.c - reads and writes rows of a CSV file.
  *
- * The header decides what separates fields: commas, semicolons, tabs, or blanks alone. Blanks
- * around a field are not part of it, a carriage return at the end of a line neither. A field in
- * quotes is read as RFC 4180 says: separators, line ends and blanks belong to it, and a doubled
- * quote is one. MiniMalloc's own files know no quotes, so a field that begins with a quote but is
- * not closed right before a separator or the end of a line is taken as it stands.
+ * The header decides the separator: commas, semicolons, tabs, or only blanks. Blanks around a field
+ * are not part of it, nor is a carriage return at the end of a line. A quoted field is read as in
+ * RFC 4180: separators, line ends and blanks belong to it, and a doubled quote is one quote.
+ * MiniMalloc's own files have no quoting, so a field that begins with a quote but is not closed
+ * right before a separator or the end of a line is taken literally.
  *
  * Cost: O(bytes).
  */
@@ -22,8 +22,8 @@ static bool rows_ends(const tn__csv_rows *rows, size_t at) {
            (c == '\r' && (at + 1 >= rows->size || rows->bytes[at + 1] == '\n'));
 }
 
-/* The quote that closes the one before byte `at`; rows->size: none does. *doubled: how many quotes
- * before it are two. */
+/* Finds the quote that closes the one before byte `at`; rows->size: no such quote. *doubled: number
+ * of doubled quotes before it. */
 static size_t rows_close(const tn__csv_rows *rows, size_t at, size_t *doubled) {
     *doubled = 0;
     while (at < rows->size) {
@@ -53,7 +53,7 @@ static tn_status rows_undouble(tn__csv_rows *rows, tn__csv_field *field, size_t 
     return TN_OK;
 }
 
-/* The field that begins at *at, which goes to where it ends. */
+/* Reads the field that begins at *at, and moves *at to its end. */
 static tn_status rows_field(tn__csv_rows *rows, size_t *at, tn__csv_field *field, tn_error *error) {
     size_t start = *at, doubled, end;
     while (!rows_ends(rows, start) && rows_is_blank(rows, rows->bytes[start])) start++;
@@ -72,7 +72,7 @@ static tn_status rows_field(tn__csv_rows *rows, size_t *at, tn__csv_field *field
     return TN_OK;
 }
 
-/* Of the header's line: the first of , ; and tab that is there; blanks where none is. */
+/* The separator of the header line: the first comma, semicolon or tab in it; else blanks. */
 static char rows_separator(const tn__csv_rows *rows) {
     bool blank = false;
     for (size_t at = rows->next; at < rows->size && rows->bytes[at] != '\n'; at++) {
@@ -99,7 +99,7 @@ tn_status tn__csv_row(tn__csv_rows *rows, bool *more, tn_error *error) {
         if (at >= rows->size || rows->bytes[at] != rows->separator) break;
         at++;
         while (rows->separator == ' ' && at < rows->size && rows->bytes[at] == ' ') at++;
-        if (rows->separator == ' ' && rows_ends(rows, at)) break; /* blanks at the end */
+        if (rows->separator == ' ' && rows_ends(rows, at)) break; /* trailing blanks */
     }
     if (at < rows->size && rows->bytes[at] == '\r') at++;
     rows->next = at < rows->size ? at + 1 : at;

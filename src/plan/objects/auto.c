@@ -1,15 +1,17 @@
-/* auto.c - all strategies that know the kind of size, the lowest total, ties to the first.
+/* auto.c - runs all strategies that support the kind of size, and keeps the lowest total, ties to
+ * the first.
  *
- * `naive` comes first and takes no time: whatever limit ends the others, there is an answer. Each
- * other one gets a share of the work, so that one that is slow cannot hold up the rest.
+ * `naive` comes first and takes no time, so there is an answer whenever a limit ends the others.
+ * Each of these gets a share of the work, so that a slow one cannot delay the rest.
  * Cost: at most the shares.
  */
 #include "plan/sharing/object.h"
 
-#define AUTO_SHARE 2000000u /* units of work: a second or so */
+#define AUTO_SHARE 2000000u /* units of work: about a second */
 
 static bool auto_takes(const tn_object_run *run, const tn_object_strategy *strategy) {
-    static const char *const others[] = {"auto", "naive", "greedy-best"}; /* best: both run here */
+    /* greedy-best: both of its members run here */
+    static const char *const others[] = {"auto", "naive", "greedy-best"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcmp(strategy->name, others[i]) == 0) return false;
     if (run->reallocation != NULL && !(strategy->features & TN_OBJECTS_REALLOCATION)) return false;

@@ -1,8 +1,8 @@
-/* equality.c - only buffers of equal size share.
+/* equality.c - shares objects only among buffers of equal size.
  *
- * The choice where an object cannot be used for anything but its own shape. Records come in order
- * of time; of the free objects of its size a record takes the one freed last (numbers and shapes:
- * a stack for each size), or the first by number (vectors, as their peer scans a list).
+ * Use it if an object can hold only its own shape. Records come in order of time. A record takes a
+ * free object of its size: the one freed last (numbers and shapes: a stack for each size), or the
+ * first by number (vectors, because TensorFlow Lite scans a list).
  * Cost:   O(n log n); with vectors O(n x objects).
  * Source: TensorFlow Lite, GPU delegate, EQUALITY (both variants).
  */

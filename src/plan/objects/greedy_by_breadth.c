@@ -1,14 +1,15 @@
-/* greedy_by_breadth.c - the step with most live bytes first, its buffers by size.
+/* greedy_by_breadth.c - takes the steps by live bytes, most first, and the buffers of each step by
+ * size.
  *
- * What lives at the crowded steps decides the number of objects, so it chooses first: of the
- * objects whose other records it does not meet, the smallest that is large enough, else the
- * largest, which then grows.
+ * The buffers at crowded steps decide the number of objects, so they choose first. A buffer takes,
+ * among the objects whose records it does not overlap in time, the smallest sufficient one, else
+ * the largest, which then grows.
  * Cost:   O(n x objects) comparisons, O(n log n) for the order.
  * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288), greedy by breadth; TensorFlow Lite.
  */
 #include "plan/sharing/object.h"
 
-/* Whether an object of `size` suits better than one of `best`; UINT64_MAX: there is none yet. */
+/* Whether an object of `size` suits better than one of `best`; UINT64_MAX: none so far. */
 static bool by_breadth_better(uint64_t need, uint64_t size, uint64_t best, bool any) {
     if (!any) return true;
     return best < need ? size > best : size >= need && size < best;

@@ -1,14 +1,15 @@
-/* greedy_by_size.c - the largest buffers open objects, the others go where the wait is shortest.
+/* greedy_by_size.c - opens objects for the largest buffers; the others join the object with the
+ * shortest idle time.
  *
- * A buffer's position is the last positional maximum that is not below its size: buffers of one
- * position could all be served by as many objects as that maximum counts. Positions are dealt with
- * in turn; within one, the pair of buffer and object with the shortest idle time between them is
- * joined first, so that objects fill up in time without holes; then larger, then earlier buffers.
- * Every buffer keeps its best object; it is looked for anew only when that object is taken away
- * from it. So no table of buffers x objects is needed.
+ * A buffer's position is the last positional maximum that is not below its size: the index of that
+ * maximum is the number of objects that could serve all buffers of the position. Positions are
+ * handled in turn. Within one, the pair of buffer and object with the shortest idle time between
+ * them is joined first, so that objects are busy without long pauses; ties go to larger, then
+ * earlier buffers. Every buffer remembers its best object, and searches again only if that object
+ * becomes unavailable. So no table of buffers x objects is needed.
  * Cost:   O(n^2) steps, O(n) memory.
- * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288), greedy by size improved; TensorFlow Lite
- *         (its ties, too: a distance that only equals the best changes nothing).
+ * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288), greedy by size improved; TensorFlow Lite (its
+ *         ties, too: a distance that only equals the best changes nothing).
  */
 #include "plan/sharing/object.h"
 
@@ -22,7 +23,7 @@ typedef struct by_size_state {
     tn__object_lives *lives;
 } by_size_state;
 
-/* Of the records of the least position: an index into `open`. */
+/* The record of the least position to join next: an index into `open`. */
 static uint32_t by_size_choose(const by_size_state *state) {
     uint32_t best = 0, position = state->position[state->open[0]];
     for (uint32_t at = 1; at < state->open_count; at++) {
@@ -54,7 +55,8 @@ static tn_status by_size_look_anew(by_size_state *state, uint32_t id) {
     return tn__object_work(state->run, 1 + state->run->object_count / 128);
 }
 
-/* `joined` is in `object` now: who meets it loses the object, who comes nearer gains it. */
+/* `joined` is now in `object`: records that overlap it lose the object, records that came nearer to
+ * the object gain it. */
 static tn_status by_size_update(by_size_state *state, uint32_t joined, uint32_t object) {
     const tn_object_record *records = state->run->records;
     for (uint32_t at = 0; at < state->open_count; at++) {

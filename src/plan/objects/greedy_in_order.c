@@ -1,11 +1,12 @@
-/* greedy_in_order.c - in order of time, each buffer takes the free object nearest to its size.
+/* greedy_in_order.c - gives each buffer, in order of time, the free object nearest to its size.
  *
- * Numbers: the smallest free object that is large enough, unless the largest that is too small is
- * strictly nearer; that one then grows. Free objects are kept sorted by (size, number).
- * With a reallocation graph the whole pool is scanned, and an object counts only when the buffer
- * may follow the last one in it. Vectors: objects never grow, so one must cover the buffer in
- * every extent; the least difference in elements wins, of equals the one freed first.
- * Fast, and blind to what comes later: large buffers that come late make objects grow.
+ * Numbers: a buffer takes the smallest sufficient free object, unless the largest object that is
+ * too small is strictly nearer; that one then grows. Free objects are kept sorted by (size,
+ * number). With a reallocation graph the whole pool is scanned, and an object counts only if the
+ * buffer may follow the last one in it. Vectors: objects never grow, so an object must cover the
+ * buffer in every extent; the least difference in elements wins, and among equal ones the object
+ * freed first. The strategy is fast, but does not look ahead: large buffers that come late make
+ * objects grow.
  * Cost:   O(n log n + n x free objects moved); O(n x free objects) with a graph or vectors.
  * Source: TensorFlow Lite, GPU delegate, GREEDY_IN_ORDER (its three variants).
  */
@@ -24,7 +25,7 @@ typedef struct in_order {
     tn__object_heap in_use;
 } in_order;
 
-/* How many in the pool come before (bulk, object). */
+/* The number of objects in the pool before (bulk, object). */
 static uint32_t in_order_find(const in_order *state, uint64_t bulk, uint32_t object) {
     uint32_t low = 0, high = state->count;
     while (low < high) {
@@ -54,7 +55,7 @@ static uint32_t in_order_take(in_order *state, uint32_t at) {
     return object;
 }
 
-/* A place in the pool; UINT32_MAX: none. */
+/* An index into the pool; UINT32_MAX: no object. */
 static uint32_t in_order_nearest(const in_order *state, uint32_t id) {
     uint64_t size = state->run->bulk[id];
     if (state->count == 0) return UINT32_MAX;

@@ -1,4 +1,4 @@
-/* naive.c - an object for every record: what memory costs without sharing. O(n). */
+/* naive.c - gives every record its own object: the memory without sharing. O(n). */
 #include "plan/sharing/object.h"
 
 static tn_status naive_objects_solve(tn_object_run *run) {

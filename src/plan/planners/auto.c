@@ -1,22 +1,27 @@
-/* auto.c - a good plan at once, a better one while time lasts, the proof when there is one.
+/* auto.c - makes a good plan at once, and then searches for a better plan or a proof while time
+ * lasts.
  *
- * `draft` makes the plan. Where that is much above the bound, `exact` and `uncut` look for a better
- * one, side by side, in rounds of growing work: which of them finds one, and after how much, cannot
- * be told beforehand. Without a limit that ends after some seconds, or when what is left to win is
- * small; with one it goes on. More bodies than `exact` takes are left to `scale`, within a limit.
+ * `draft` makes the first plan. If that is much above the bound, `exact` and `uncut` search for a
+ * better one in parallel, in rounds of growing work, because it is unpredictable which of them
+ * finds one first. Without a limit the search ends after some seconds, or when the possible gain is
+ * small; with a limit it continues. Problems with more bodies than `exact` takes are left to
+ * `scale`, within a limit.
  *
- * Whatever reaches the lower bound, or the capacity that was asked for, ends it.
- * Cost: that of `draft`; without a limit some seconds more where the bound is far.
+ * A plan that reaches the lower bound, or fits the requested capacity, ends the search.
+ * Cost: that of `draft`; without a limit a few seconds more if the plan is far from the bound.
  */
 #include "plan/frame/planner.h"
 
-#define AUTO_SEARCH 8192u      /* bodies that `exact` takes */
-#define AUTO_WORTH 10          /* bytes to be won, of 2 to the power of it: searched for unasked */
-#define AUTO_WORK 100000u      /* units of the first round, ... */
-#define AUTO_MORE 4u           /* ... so many times that in the next ... */
-#define AUTO_WORK_MAX 1600000u /* ... and in the last, where no limit says how long to go on; */
-#define AUTO_WORK_EACH 8000u   /* a body at most, as small problems come by the thousand; */
-#define AUTO_WORK_ALL 300000000000u /* units times bodies times bodies at most: some seconds */
+#define AUTO_SEARCH 8192u /* bodies that `exact` takes */
+/* searches without a limit if at least 1/2^10 of the bytes could be gained */
+#define AUTO_WORTH 10
+#define AUTO_WORK 100000u      /* units of work in the first round; */
+#define AUTO_MORE 4u           /* each next round has this factor more; */
+#define AUTO_WORK_MAX 1600000u /* without a limit, a round has at most this work, */
+/* at most this per body, because small problems come by the thousand, */
+#define AUTO_WORK_EACH 8000u
+/* and at most this over the square of the number of bodies: some seconds */
+#define AUTO_WORK_ALL 300000000000u
 
 static const char *const auto_searchers[] = {"uncut", "exact"};
 #define AUTO_SEARCHERS ((uint32_t)(sizeof auto_searchers / sizeof *auto_searchers))
@@ -30,7 +35,7 @@ static bool auto_goes_on(tn_run *run, uint64_t work) {
            work * n * n <= AUTO_WORK_ALL;
 }
 
-/* Rounds until the searchers end by themselves, before their work is used up. */
+/* Runs rounds until the limits, or until the searchers end before their work is used up. */
 static tn_status auto_search(tn_run *run) {
     const tn_planner *searchers[AUTO_SEARCHERS];
     uint32_t count = 0;

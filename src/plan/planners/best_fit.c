@@ -1,6 +1,6 @@
-/* best_fit.c - the largest body first, each in the tightest hole it fits.
+/* best_fit.c - places the largest body first, each in the tightest hole that it fits.
  *
- * As greedy-by-size, but wide holes are saved for those that need them. Neither is better in
+ * Like greedy-by-size, but wide holes are saved for bodies that need them. Neither is better in
  * general: on training graphs they differ by a percent in either direction.
  * Cost:   O(sum of neighbours * log n).
  * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288), offset calculation; TFLite's GPU delegate.

@@ -1,25 +1,26 @@
-/* colouring.c - colours for the interference graph, and offsets in the order of the colours.
+/* colouring.c - colours the interference graph, and assigns offsets in the order of the colours.
  *
- * Two bodies interfere when their lives meet; bodies of one colour do not. Three ways to colour:
- * in order of time (which needs the least colours, the graph being one of intervals), the largest
- * first, and the most constrained first (DSATUR: whose neighbours have most colours already, then
- * the larger). Colours then are layers: bodies go down to their lowest place by colour, larger
- * first within one. A register allocator's view of memory, with sizes as weights.
+ * Two bodies interfere if their lives overlap; bodies of one colour do not interfere. There are
+ * three ways to colour: in order of time (which needs the fewest colours, because it is an interval
+ * graph); the largest first; and the most constrained first (DSATUR: the body with the most colours
+ * among its neighbours, then the larger). Colours then act as layers: bodies take their lowest
+ * place in order of colour, larger ones first within a colour. This treats memory as a register
+ * allocator does, with sizes as weights.
  * Cost:   O(n log n) for the first way, O(n^2) for the others, which are left out beyond
  *         COLOURING_MAX bodies; three greedy placements.
  * Source: Chaitin 1982; Brelaz 1979 (DSATUR); weighted colouring as in tensor allocators.
  */
 #include "plan/frame/peers.h"
 
-#define COLOURING_MAX 16384u /* 2^28 pairs of bodies are looked at */
+#define COLOURING_MAX 16384u /* 2^28 pairs of bodies are checked */
 
 typedef struct colouring {
     tn_run *run;
     const tn_run_body *bodies;
     uint32_t *colour;    /* [body] */
     uint8_t *done;       /* [body] */
-    uint64_t *taken;     /* [body] rows of bits: colours of neighbours */
-    uint32_t *different; /* [body], how many colours its neighbours have */
+    uint64_t *taken;     /* [body] rows of bits: colours of its neighbours */
+    uint32_t *different; /* [body] number of colours of its neighbours */
     uint32_t words;
     const uint32_t *by_size;
     uint32_t count;
@@ -40,7 +41,7 @@ static tn_status colouring_place(colouring *state) {
 
 typedef struct colouring_event {
     uint32_t time;
-    uint32_t starts; /* 0: ends, which come first */
+    uint32_t starts; /* 0: an end, which comes first */
     uint64_t size;
     uint32_t body;
 } colouring_event;
@@ -53,7 +54,7 @@ static int colouring_compare(const void *a, const void *b) {
     return (x->body > y->body) - (x->body < y->body);
 }
 
-/* In order of time; a colour that is given back is the next to be taken. */
+/* In order of time; the colour that was released last is taken first. */
 static tn_status colouring_by_time(colouring *state) {
     uint32_t n = tn__run_count(state->run), free_count = 0, colours = 0;
     colouring_event *events = tn__run_scratch(state->run, 2 * (size_t)n, sizeof *events);
@@ -78,13 +79,15 @@ static tn_status colouring_by_time(colouring *state) {
 static uint32_t colouring_lowest(const colouring *state, uint32_t body) {
     const uint64_t *row = state->taken + (size_t)body * state->words;
     uint32_t word = 0;
-    while (row[word] == UINT64_MAX) word++; /* there are more colours than bodies */
+    /* there are as many colours as bodies, so a free one exists */
+    while (row[word] == UINT64_MAX) word++;
     return 64 * word + (uint32_t)__builtin_ctzll(~row[word]);
 }
 
 static uint32_t colouring_most_constrained(const colouring *state) {
     uint32_t best = UINT32_MAX;
-    for (uint32_t i = 0; i < state->count; i++) { /* by size: of equals the first is the larger */
+    /* by size: the first of equal ones is the larger */
+    for (uint32_t i = 0; i < state->count; i++) {
         uint32_t body = state->by_size[i];
         if (state->done[body]) continue;
         if (best == UINT32_MAX || state->different[body] > state->different[best]) best = body;

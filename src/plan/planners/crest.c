@@ -1,13 +1,14 @@
-/* crest.c - what lives where memory is scarce is planned alone, then the rest around it.
+/* crest.c - plans the bodies at the crowded steps (the crest) first, then the others around them.
  *
  * At a few steps nearly every byte of the lower bound is in use; there bodies must lie without a
- * gap, while all around is slack. A planner that takes all bodies at once spends its time on the
- * slack. So those that live at a step whose load is above a share of the highest are planned by
- * `scale` as if they were all: on real networks a tenth of the bodies, whose bound is reached in
- * milliseconds. Humps of the crest that share no step are planned each by itself: one order seldom
- * suits all of them. The others take the lowest holes that are left, the more crowded their steps
- * the earlier, then the longer their lives. Who ends above the bound belongs to the crest in the
- * next turn; where that does not help, another share is tried, and then more work for `scale`.
+ * gap, while other steps have slack. A planner that takes all bodies at once spends its time on the
+ * slack. So the bodies that are live at a step with a load above a share of the highest load are
+ * planned alone by `scale`. On real networks these are a tenth of the bodies, and `scale` reaches
+ * their bound in milliseconds. Humps of the crest that share no step are planned separately,
+ * because one order seldom suits all of them. The other bodies take the lowest remaining holes, in
+ * order of the load at their steps, then of the length of their lives. A body that ends above the
+ * bound joins the crest in the next turn. If that does not help, another share is tried, and then
+ * more work for `scale`.
  *
  * Windows, pins and streams are left to `scale`.
  * Cost:   O(bodies x those that live at the same time) a turn, half a second for 10^8 pairs; 60
@@ -17,15 +18,16 @@
 #include "plan/frame/peers.h"
 #include "plan/skyline/recipes.h"
 
-#define CREST_TURNS 4u      /* with one share, at most; then it ends too high elsewhere each time */
-#define CREST_PAIRS 128u    /* of bodies at the same time that take as long as a placement */
-#define CREST_REST 4u       /* one body of so many at least is not of the crest */
+/* turns with one share; after these, the plan is usually too high elsewhere each time */
+#define CREST_TURNS 4u
+#define CREST_PAIRS 128u    /* pairs of simultaneous bodies that cost as much as one placement */
+#define CREST_REST 4u       /* at least 1/4 of the bodies must be outside the crest */
 #define CREST_WORK 50u      /* placements of `scale` for each body of the crest, at first ... */
-#define CREST_MORE 4u       /* ... then so many times that */
-#define CREST_ROUNDS 1u     /* of all shares, where no limit says how long to go on ... */
-#define CREST_ROUNDS_MAX 4u /* ... and with one */
+#define CREST_MORE 4u       /* ... and this factor more in each round */
+#define CREST_ROUNDS 1u     /* rounds over all shares without a limit ... */
+#define CREST_ROUNDS_MAX 4u /* ... and with a limit */
 
-/* Of 4,096, the load of a step with the highest. */
+/* Shares of the highest load, in 1/4096. */
 static const uint32_t crest_shares[] = {3584, 3840, 3072, 4032};
 #define CREST_SHARES ((uint32_t)(sizeof crest_shares / sizeof *crest_shares))
 
@@ -33,18 +35,18 @@ typedef struct crest_state {
     tn_run *run;
     tn__recipes recipes;
     bool *is_crest;        /* [count] */
-    uint32_t *ids;         /* [crest_count], bodies of the crest, those of a hump together */
+    uint32_t *ids;         /* [crest_count], bodies of the crest, grouped by hump */
     tn__part_body *bodies; /* [crest_count], the same */
     uint32_t crest_count;
-    uint32_t *hump;                 /* [steps + 1], which hump a step is of */
-    uint32_t *hump_end, hump_count; /* [hump_count], in ids; room for count + 1 */
+    uint32_t *hump;                 /* [steps + 1], the hump of each step */
+    uint32_t *hump_end, hump_count; /* [hump_count], ends in ids; room for count + 1 */
     uint64_t *offset, *key;         /* [count] */
-    uint64_t work;                  /* of `scale`, for each body */
-    uint64_t fill_work;             /* units that the others take */
-    bool kept;                      /* there is a plan */
+    uint64_t work;                  /* placements of `scale` per body */
+    uint64_t fill_work;             /* units of work to place the others */
+    bool kept;                      /* a plan was kept */
 } crest_state;
 
-/* The height that would do. */
+/* A height that is sufficient. */
 static uint64_t crest_goal(tn_run *run) {
     uint64_t bound = tn__run_lower_bound(run), capacity = tn__run_capacity(run);
     return tn__run_has_capacity(run) && capacity > bound ? capacity : bound;
@@ -83,7 +85,7 @@ static bool crest_has(const crest_state *crest, uint32_t body) {
     return crest->is_crest[body] && tn__run_bodies(crest->run)[body].size > 0;
 }
 
-/* Which hump each step is of: steps that no body of the crest lives across divide them. */
+/* Finds the hump of each step: steps that no live range of the crest crosses divide the humps. */
 static void crest_find_humps(crest_state *crest) {
     const tn_run_body *bodies = tn__run_bodies(crest->run);
     uint32_t times = tn__run_time_count(crest->run), live = 0, *change = crest->hump;
@@ -98,7 +100,7 @@ static void crest_find_humps(crest_state *crest) {
         uint32_t before = live;
         live += change[t];
         crest->hump[t] = crest->hump_count;
-        crest->hump_count += before > 0 && live == 0; /* nobody begins where that ends: hump[t] */
+        crest->hump_count += before > 0 && live == 0; /* no live range crosses: a new hump begins */
     }
 }
 
@@ -124,8 +126,8 @@ static void crest_gather(crest_state *crest) {
     }
 }
 
-/* The crest by itself, into offset[] of its bodies in turn; its height, or that of a hump that is
- * of no use. */
+/* Plans the humps of the crest into offset[]; returns the height of the crest, or of the first hump
+ * that is too high. */
 static tn_status crest_plan(crest_state *crest, uint64_t *peak) {
     tn_run *run = crest->run;
     crest_gather(crest);
@@ -144,7 +146,7 @@ static tn_status crest_plan(crest_state *crest, uint64_t *peak) {
     return TN_OK;
 }
 
-/* The others around it. */
+/* Places the other bodies around the crest. */
 static tn_status crest_fill(crest_state *crest) {
     tn_run *run = crest->run;
     const uint32_t *order;
@@ -160,7 +162,7 @@ static tn_status crest_fill(crest_state *crest) {
     return tn__run_work(run, crest->fill_work);
 }
 
-/* Who ends too high becomes part of the crest; how many others are there now. */
+/* Adds bodies that end too high to the crest; returns the number of bodies added. */
 static uint32_t crest_blame(crest_state *crest) {
     tn_run *run = crest->run;
     uint64_t goal = crest_goal(run);
@@ -181,11 +183,12 @@ static tn_status crest_share(crest_state *crest, uint32_t share) {
         crest->is_crest[i] = crest->recipes.load[i] >= share;
         count += crest->is_crest[i];
     }
-    if (count > n - n / CREST_REST) return TN_OK; /* it is all: `scale` does that */
+    /* nearly all bodies: `scale` plans them as well */
+    if (count > n - n / CREST_REST) return TN_OK;
     for (uint32_t turn = 0; turn < CREST_TURNS && !tn__run_is_done(run); turn++) {
         uint64_t peak;
         TN_TRY(crest_plan(crest, &peak));
-        if (peak >= tn__run_best(run)) return TN_OK; /* no use for what is around it */
+        if (peak >= tn__run_best(run)) return TN_OK; /* already too high without the other bodies */
         TN_TRY(crest_fill(crest));
         if (crest_blame(crest) == 0) return TN_OK;
     }
@@ -200,7 +203,7 @@ static tn_status crest_solve(tn_run *run) {
     for (uint32_t round = 0; round < rounds; round++, crest.work *= CREST_MORE)
         for (uint32_t i = 0; i < CREST_SHARES && !tn__run_is_done(run); i++)
             TN_TRY(crest_share(&crest, crest_shares[i]));
-    /* every share takes in nearly all bodies: there is no rest to plan around them */
+    /* every share takes nearly all bodies, so there is nothing to plan around them */
     return crest.kept ? TN_OK : tn__run_as(run, "scale");
 }
 

@@ -1,31 +1,31 @@
-/* exact.c - complete search: the lowest height, or the proof that none fits.
+/* exact.c - searches completely: finds the lowest height, or proves that no plan fits.
  *
- * Starts from the best quick plan (and a moment of `scale`), so it never ends empty-handed, and
- * then asks search.c again and again "is there a placement within this capacity?". Which order of
- * the bodies finds one, and for which capacity, cannot be told beforehand: a search that fails in a
- * second may succeed at once with two bodies swapped, or one unit lower. So there are three kinds
- * of question, which share the work:
+ * It starts from the best quick plan (and a short run of `scale`), so it always has a result. Then
+ * it repeatedly asks search.c: "is there a placement within this capacity?". It is unpredictable
+ * which order of the bodies finds one, and for which capacity: a search that fails after a second
+ * may succeed at once with two bodies swapped, or one unit lower. So there are three kinds of
+ * question, which share the work:
  *
  *   plain      the lower bound, or the capacity that the caller gave, in each of a few static
  *              orders, under a limit of nodes that grows fourfold from turn to turn. On real
- *              networks the first turn is the answer. One that is searched through is a proof and
+ *              networks the first turn finds it. A search that completes is a proof and
  *              raises the bound.
  *   shuffled   a capacity drawn between the bound and the best plan, an order with neighbours
- *              swapped, and a small limit. Their luck is what brings the height down where the
+ *              swapped, and a small limit. These random trials lower the height if the
  *              bound cannot be reached.
- *   window     only what lives in a few crowded slots, at the bound and above: where alignments or
- *              pins keep every plan above the peak of live bytes, that proves it.
+ *   window     only the bodies in a few crowded slots, at the bound and above: if alignments or
+ *              pins keep every plan above the peak of live bytes, this proves it.
  *
  * Questions of the first two kinds come in batches. The questions of a batch do not depend on each
  * other, so threads can share them; their answers are taken in order, so the result does not depend
- * on the threads. Bound and best plan meet in the optimum.
+ * on the threads. The search ends when bound and best plan meet, which is the optimum.
  *
- * Bodies whose conflicts are not simply "above or below" (windows that pass under each other) are
+ * Bodies with conflicts other than "above or below" (windows that pass under each other) are
  * planned too, but prove nothing.
  *
- * Cost:   exponential at worst; memory O(bodies + conflicts) per thread. For up to some thousand
+ * Cost:   exponential at worst; memory O(bodies + conflicts) per thread. For up to a few thousand
  *         bodies.
- * Source: Moffitt, MiniMalloc, ASPLOS 2023 (orders, doubling limits); ours: the draws.
+ * Source: Moffitt, MiniMalloc, ASPLOS 2023 (orders, doubling limits); ours: the random trials.
  */
 #include "plan/frame/planner.h"
 #include "plan/search/search.h"
@@ -34,18 +34,17 @@
 #include <pthread.h>
 #include <time.h>
 
-#define EXACT_BODIES_MAX 8192u /* beyond, tables and orders take longer than plans are worth */
+#define EXACT_BODIES_MAX 8192u /* above this, tables and orders take longer than plans are worth */
 #define EXACT_CONFLICTS_MAX ((uint64_t)1 << 24)
-#define EXACT_NODES_WITHOUT_PROOF                                                                  \
-    4000u                          /* per body; where nothing can be proved, to give up after */
-#define EXACT_THREADS_MAX 64u      /* room of the tables below */
-#define EXACT_WAIT_NS 20000000     /* between two looks while others work */
-#define EXACT_QUICK 4096u          /* bodies up to which the quick planners are quick */
-#define EXACT_BEGIN_WORK 50u       /* of `scale`, per body, before the search */
-#define EXACT_BLOCKS_FIRST 400000u /* nodes before bodies are put together to blocks ... */
-#define EXACT_BLOCKS_AGAIN 4u      /* ... and again after so many times those so far ... */
-#define EXACT_BLOCKS_SHARE 3u      /* ... with so much work for each node so far */
-#define EXACT_ALONE 20000u /* nodes of a batch below which threads cost more than they bring */
+#define EXACT_NODES_WITHOUT_PROOF 4000u /* per body; gives up if no proof is possible */
+#define EXACT_THREADS_MAX 64u           /* size of the tables below */
+#define EXACT_WAIT_NS 20000000          /* between two checks while other threads work */
+#define EXACT_QUICK 4096u          /* up to this number of bodies the quick planners are quick */
+#define EXACT_BEGIN_WORK 50u       /* placements of `scale` per body, before the search */
+#define EXACT_BLOCKS_FIRST 400000u /* nodes before bodies are joined to blocks ... */
+#define EXACT_BLOCKS_AGAIN 4u      /* ... and again at each fourfold number of nodes ... */
+#define EXACT_BLOCKS_SHARE 3u      /* ... with this work per node so far */
+#define EXACT_ALONE 20000u /* nodes of a batch below which threads cost more than they save */
 
 static const char *const exact_orders[] = {"TWA", "TAW", "WAT", "TOW", "OTW"};
 static const uint32_t exact_widths[] = {2, TN__SEARCH_WIDE};
@@ -53,14 +52,14 @@ static const uint32_t exact_windows[] = {3, 5, 9, 2, 16};
 #define EXACT_COUNT(array) ((uint32_t)(sizeof(array) / sizeof *(array)))
 #define EXACT_ORDERS EXACT_COUNT(exact_orders)
 #define EXACT_QUESTIONS (EXACT_ORDERS * EXACT_COUNT(exact_widths))
-#define EXACT_DOUBLINGS_MAX 40u /* 2^40 shares of nodes: beyond any limit of time */
+#define EXACT_DOUBLINGS_MAX 40u /* 2^40 times the nodes: beyond any limit of time */
 #define EXACT_SHUFFLED_SHARE 3u /* nodes of shuffled questions per node of a plain one */
-#define EXACT_EVEN_TURNS 4u     /* plain turns before that: one for one */
-#define EXACT_WINDOW_SHARE 6u   /* the same, per node of one about a window */
-#define EXACT_WINDOWS 6u        /* of one width */
-#define EXACT_WINDOW_NODES 100u /* to begin with: more as other questions take more */
+#define EXACT_EVEN_TURNS 4u     /* plain turns before that, with equal shares */
+#define EXACT_WINDOW_SHARE 6u   /* nodes of plain questions per node of a window question */
+#define EXACT_WINDOWS 6u        /* windows of one width */
+#define EXACT_WINDOW_NODES 100u /* at first; more as the other questions take more */
 
-/* One question, and what came of it. */
+/* One question and its answer. */
 typedef struct exact_question {
     tn__search_order order;
     uint64_t capacity, node_limit, nodes;
@@ -78,21 +77,21 @@ typedef struct exact_state {
     uint32_t *ids;        /* [input.count], the run's number of a body of the search */
     uint64_t *offsets;    /* [run count], bytes */
     uint64_t *slot_bytes; /* [slot count], scratch */
-    uint64_t unit;        /* bytes */
-    bool streams;         /* bodies may conflict that never meet in time */
-    uint64_t low, high;   /* units: no plan below low; the best plan is high */
-    /* the batch in hand */
+    uint64_t unit;        /* bytes per unit */
+    bool streams;         /* bodies that never overlap in time may conflict */
+    uint64_t low, high;   /* in units: no plan is below low; the best plan is high */
+    /* the current batch */
     exact_question questions[EXACT_QUESTIONS];
-    uint32_t next;  /* question to take up */
-    uint32_t helps; /* threads that help with it */
+    uint32_t next;  /* next question to answer */
+    uint32_t helps; /* threads that help with the batch */
     pthread_mutex_t lock;
     pthread_cond_t done;                     /* helps became 0 */
     tn__search *searches[EXACT_THREADS_MAX]; /* one per thread, made when first needed */
-    /* turns so far, and the nodes they took */
+    /* turns so far, and their nodes */
     uint32_t plain_turns, shuffled_turns, window_turns;
     uint64_t plain_nodes, shuffled_nodes, window_nodes;
-    uint64_t blocks_after;  /* nodes until blocks are asked about */
-    tn__search_order lucky; /* of the last plan found: every second turn is its */
+    uint64_t blocks_after;  /* nodes until blocks are tried */
+    tn__search_order lucky; /* order of the last plan found: every second turn uses it */
 } exact_state;
 
 /* --- the problem in units, with its conflicts --- */
@@ -107,7 +106,7 @@ static uint64_t exact_gcd(uint64_t a, uint64_t b) {
 }
 
 /* In a left-justified placement every offset is a sum of window bounds, rounded up to alignments,
- * from 0 or a pin: a multiple of what divides all of these. */
+ * from 0 or a pin. So it is a multiple of any number that divides all of these. */
 static uint64_t exact_unit(tn_run *run) {
     const tn_run_body *bodies = tn__run_bodies(run);
     const tn_run_piece *pieces = tn__run_pieces(run);
@@ -130,8 +129,8 @@ static uint32_t exact_run_piece(const exact_state *exact, uint32_t body) {
     return tn__run_bodies(exact->run)[exact->ids[body]].piece_first;
 }
 
-/* How far apart two bodies must lie, either way round; false: they never meet. A pair of windows
- * that do not meet at equal offsets makes the conflict more than "above or below". */
+/* The distances that two bodies must keep in either order; false: they never overlap in time. If
+ * two windows do not overlap at equal offsets, the conflict is more than "above or below". */
 static bool exact_conflict(exact_state *exact, uint32_t a, uint32_t b,
                            tn__search_conflict *conflict) {
     const tn__search_body *x = &exact->bodies[a], *y = &exact->bodies[b];
@@ -174,7 +173,7 @@ static bool exact_find_conflicts(exact_state *exact) {
                 bool apart = body->first >= other->last || other->first >= body->last;
                 if (a == b || (apart && !exact->streams)) continue;
                 if (pass == 0) {
-                    at++; /* hulls meet: at most this many */
+                    at++; /* hulls overlap: an upper bound of the number */
                 } else if (exact_conflict(exact, a, b, &conflict)) {
                     exact->conflicts[at++] = conflict;
                 }
@@ -226,7 +225,7 @@ static void exact_fill(exact_state *exact) {
                                       .unlike = tn__run_has_streams(run)};
 }
 
-/* False: the search cannot be set up (too large, no memory); the quick plan then stands. */
+/* False: the search cannot be set up (too large, no memory); the quick plan is the result then. */
 static bool exact_prepare(exact_state *exact) {
     tn_run *run = exact->run;
     uint32_t n = tn__run_count(run), pieces = 0;
@@ -255,8 +254,8 @@ static bool exact_prepare(exact_state *exact) {
 static bool exact_go_on(void *self) { return tn__run_goes_on(self); }
 static bool exact_go_on_elsewhere(void *self) { return !tn__run_is_over(self); }
 
-/* Answers questions of the batch until none is left. A question at or above a capacity that an
- * earlier one has filled, or below one that is proved too low, need not be asked. */
+/* Answers questions of the batch until none is left. Skips a question if an earlier one has found a
+ * plan at or below its capacity, or has proved that its capacity is too low. */
 static void exact_work(exact_state *exact, tn__search *search, tn__search_poll poll) {
     for (;;) {
         pthread_mutex_lock(&exact->lock);
@@ -281,7 +280,8 @@ static void exact_work(exact_state *exact, tn__search *search, tn__search_poll p
             tn__search_decide(search, question->order, question->capacity, question->node_limit,
                               poll, question->found, &nodes);
         pthread_mutex_lock(&exact->lock);
-        question->nodes = nodes + 1; /* to ask counts too: it may be answered before any node */
+        /* the question itself counts: it may be answered before any node */
+        question->nodes = nodes + 1;
         question->outcome = outcome;
         question->asked = true;
         pthread_mutex_unlock(&exact->lock);
@@ -305,8 +305,8 @@ static void *exact_help(void *argument) {
     return NULL;
 }
 
-/* Waits for the threads that help. A question may take minutes, and only this thread may ask the
- * caller whether to go on. */
+/* Waits for the helping threads. A question may take minutes, and only this thread may ask the
+ * caller whether to continue. */
 static void exact_await(exact_state *exact) {
     pthread_mutex_lock(&exact->lock);
     while (exact->helps > 0) {
@@ -319,13 +319,13 @@ static void exact_await(exact_state *exact) {
         }
         if (pthread_cond_timedwait(&exact->done, &exact->lock, &until) == 0) continue;
         pthread_mutex_unlock(&exact->lock);
-        (void)tn__run_goes_on(exact->run); /* the others look at what it found */
+        (void)tn__run_goes_on(exact->run); /* the other threads see its result */
         pthread_mutex_lock(&exact->lock);
     }
     pthread_mutex_unlock(&exact->lock);
 }
 
-/* Asks the batch on as many threads as there are; a thread that cannot be had is not needed. */
+/* Asks the batch on all threads; if a thread cannot be created, the others do its work. */
 static void exact_ask(exact_state *exact) {
     exact_helper helpers[EXACT_THREADS_MAX];
     uint32_t threads = tn__run_threads(exact->run), started = 0;
@@ -366,7 +366,8 @@ static void exact_keep(exact_state *exact, const uint64_t *found) {
     exact->high = (tn__run_best(exact->run) + exact->unit - 1) / exact->unit;
 }
 
-/* Takes the answers in order, as if they had been asked one by one; *nodes: of all that count. */
+/* Takes the answers in order, as if they had been asked one by one; *nodes: sum of those that
+ * count. */
 static tn_status exact_take(exact_state *exact, uint64_t *nodes) {
     *nodes = 0;
     for (uint32_t i = 0; i < EXACT_QUESTIONS; i++) {
@@ -375,7 +376,7 @@ static tn_status exact_take(exact_state *exact, uint64_t *nodes) {
             question->capacity < exact->low)
             continue;
         uint64_t left = tn__run_work_left(exact->run);
-        bool over = question->nodes > left; /* then it does not count */
+        bool over = question->nodes > left; /* over the limit, so the answer does not count */
         TN_TRY(tn__run_work(exact->run, over ? left + 1 : question->nodes));
         *nodes += question->nodes;
         if (question->outcome == TN__SEARCH_NO_MEMORY) return TN_E_STOPPED;
@@ -391,7 +392,7 @@ static tn_status exact_take(exact_state *exact, uint64_t *nodes) {
     return TN_OK;
 }
 
-/* --- what to ask --- */
+/* --- choosing questions --- */
 
 static uint64_t exact_wanted(const exact_state *exact) {
     return tn__run_has_capacity(exact->run) ? tn__run_capacity(exact->run) / exact->unit
@@ -425,7 +426,8 @@ static void exact_shuffled_turn(exact_state *exact) {
     tn__random random = {.state = tn__run_seed(exact->run) * 0x9e3779b97f4a7c15u + turn};
     for (uint32_t i = 0; i < EXACT_QUESTIONS; i++) {
         exact_question *question = &exact->questions[i];
-        uint64_t gap = exact->high - exact->low; /* two draws: seldom near either end */
+        /* the mean of two random numbers: seldom near either end */
+        uint64_t gap = exact->high - exact->low;
         uint64_t above = (tn__random_below(&random, gap) + tn__random_below(&random, gap)) / 2;
         bool lucky = turn % 2 == 1 && exact->lucky.keys != NULL;
         question->order = (tn__search_order){.keys = exact_orders[i % EXACT_ORDERS],
@@ -457,7 +459,7 @@ static tn_status exact_turn(exact_state *exact) {
 
 /* --- windows --- */
 
-/* The crowded slots: at most EXACT_WINDOWS, the most bytes first, no two nearer than `width`. */
+/* The crowded slots: at most EXACT_WINDOWS, the most bytes first, at least `width` apart. */
 static uint32_t exact_crowded(exact_state *exact, uint32_t width, uint32_t slots[EXACT_WINDOWS]) {
     uint64_t *bytes = exact->slot_bytes;
     uint32_t count = 0;
@@ -482,8 +484,8 @@ static uint32_t exact_crowded(exact_state *exact, uint32_t width, uint32_t slots
     return count;
 }
 
-/* Raises the bound by what one window proves: up from it in doubling steps while nothing fits, then
- * between the last that does not fit and the first that does. */
+/* Raises the bound by the proof of one window: from the bound upwards in doubling steps while
+ * nothing fits, then by bisection between the last that does not fit and the first that does. */
 static tn_status exact_window(exact_state *exact, uint32_t from, uint32_t to, uint64_t node_limit) {
     uint64_t fits = exact->high, step = 1, capacity = exact->low;
     while (exact->low < fits) {
@@ -502,7 +504,7 @@ static tn_status exact_window(exact_state *exact, uint32_t from, uint32_t to, ui
             exact->low = capacity + 1;
             tn__run_raise_bound(exact->run, exact->low * exact->unit);
         }
-        bool open = fits == exact->high; /* nothing has fitted yet */
+        bool open = fits == exact->high; /* nothing has fitted so far */
         capacity = open ? exact->low + step : exact->low + (fits - exact->low) / 2;
         step *= 2;
         if (capacity >= exact->high) capacity = exact->high - 1;
@@ -510,7 +512,8 @@ static tn_status exact_window(exact_state *exact, uint32_t from, uint32_t to, ui
     return TN_OK;
 }
 
-/* Windows of one width around the crowded slots; every turn twice as wide, then narrow again. */
+/* Asks about windows of one width around the crowded slots; every turn doubles the width, then
+ * starts narrow again. */
 static tn_status exact_window_turn(exact_state *exact) {
     uint32_t slots[EXACT_WINDOWS], widths = 1, slot_count = exact->input.slot_count;
     while (widths < 31 && 1u << widths < slot_count) widths++;
@@ -533,15 +536,16 @@ static bool exact_wants_window(const exact_state *exact) {
            EXACT_WINDOW_SHARE * exact->window_nodes <= exact->shuffled_nodes;
 }
 
-/* Without a complete search there is no end by itself. */
+/* If no search can be complete, the search gives up after a number of nodes, since it would never
+ * end. */
 static bool exact_gives_up(const exact_state *exact) {
     return !exact->input.complete &&
            exact->shuffled_nodes >= (uint64_t)EXACT_NODES_WITHOUT_PROOF * exact->input.count;
 }
 
-/* Bodies that seem to have been cut from one are asked about as the blocks that they make: fewer,
- * and often without slack where the bodies have some. Again whenever four times the work was done.
- */
+/* Bodies that seem to have been cut from one are joined to blocks, and the search runs on these:
+ * there are fewer, and often without the slack of the bodies. It is repeated whenever four times
+ * the work was done. */
 static tn_status exact_block_turn(exact_state *exact) {
     const tn_planner *uncut = tn__planner_find("uncut");
     uint64_t nodes = exact->plain_nodes + exact->shuffled_nodes;
@@ -556,7 +560,8 @@ static bool exact_wants_blocks(const exact_state *exact) {
     return exact->plain_nodes + exact->shuffled_nodes >= exact->blocks_after;
 }
 
-/* A plan to begin with: the quick planners where they are, then a moment of `scale`. */
+/* Makes a first plan: with the quick planners if they are quick, then with a short run of
+ * `scale`. */
 static tn_status exact_begin(tn_run *run) {
     const tn_planner *scale = tn__planner_find("scale"), *uncut = tn__planner_find("uncut");
     uint64_t work = (uint64_t)EXACT_BEGIN_WORK * tn__run_count(run);
@@ -572,7 +577,7 @@ static tn_status exact_solve(tn_run *run) {
     if (tn__run_best(run) == UINT64_MAX) TN_TRY(exact_begin(run));
     if (tn__run_is_done(run)) return TN_OK;
     exact_state *exact = tn__run_scratch(run, 1, sizeof *exact);
-    if (exact == NULL) return TN_OK; /* the quick plan stands */
+    if (exact == NULL) return TN_OK; /* the quick plan is the result */
     exact->run = run;
     exact->blocks_after = EXACT_BLOCKS_FIRST;
     tn_status status = TN_OK;

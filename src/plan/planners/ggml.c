@@ -1,9 +1,10 @@
-/* ggml.c - replays the run: in order of time, best fit among the free blocks, else at the end.
+/* ggml.c - simulates ggml's allocator: in order of time, best fit among the free blocks, else at
+ * the end.
  *
- * A run-time allocator with knowledge of ends but not of beginnings: what is placed never minds
- * what comes later. Free blocks of equal size: the last one. The open end counts only when no block
- * fits. Differs from `time-order` in that tie alone.
- * Cost:   O(n log n) or O(sum of neighbours * log n), as `time-order`.
+ * Such an allocator knows when blocks end but not which blocks come later. Among free blocks of
+ * equal size it takes the last one. It uses the open end only if no block fits. It differs from
+ * `time-order` only in that tie.
+ * Cost:   O(n log n) or O(sum of neighbours * log n), like `time-order`.
  * Source: ggml-alloc, the dynamic tensor allocator.
  */
 #include "plan/frame/peers.h"

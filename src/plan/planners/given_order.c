@@ -1,7 +1,8 @@
-/* given_order.c - bodies in the order in which they were given, each in its tightest hole.
+/* given_order.c - places bodies in the given order, each in its tightest hole.
  *
- * What an arena does that serves requests one by one and knows their lives: the caller's order is
- * the policy. Use it when that order means something, or to see what sorting is worth.
+ * This is the behaviour of an arena that serves requests one by one and knows their live ranges:
+ * the caller's order is the policy. Use it if that order has a meaning, or to see the effect of
+ * sorting.
  * Cost:   O(sum of neighbours * log n).
  * Source: TensorFlow Lite, CPU arena (simple_memory_arena); IREE's layout of slices.
  */

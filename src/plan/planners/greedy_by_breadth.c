@@ -1,8 +1,9 @@
-/* greedy_by_breadth.c - the step with most live bytes first, its bodies by size.
+/* greedy_by_breadth.c - takes the steps by live bytes, most first, and places the bodies of each by
+ * size.
  *
- * The crowded steps decide the height, so what lives there chooses first. Taking the steps by
- * breadth and placing what is new of each is the same as sorting every body by the best-ranked step
- * of its life, then by size: a range minimum per body instead of a list per step.
+ * The crowded steps decide the height, so their bodies choose first. Instead of listing the new
+ * bodies of each step, every body is sorted by the best-ranked step of its life, then by size; this
+ * takes one range minimum per body.
  * Cost:   O(n log n) for the order, then O(sum of neighbours * log n).
  * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288), greedy by breadth, with offsets for objects.
  */
@@ -27,7 +28,7 @@ static void breadth_measure(tn_run *run, breadth_slot *slots, uint32_t slot_coun
         for (uint32_t k = 0; k < bodies[i].piece_count; k++) {
             const tn_run_piece *piece = &pieces[bodies[i].piece_first + k];
             slots[piece->first].bytes += piece->hi - piece->lo;
-            slots[piece->last].bytes -= piece->hi - piece->lo; /* wraps, the sum does not */
+            slots[piece->last].bytes -= piece->hi - piece->lo; /* may wrap, the sum does not */
         }
     }
     for (uint32_t slot = 0; slot < slot_count; slot++) {
@@ -36,7 +37,7 @@ static void breadth_measure(tn_run *run, breadth_slot *slots, uint32_t slot_coun
     }
 }
 
-/* Smallest of the tree's leaves [first, last); its root is 1, its leaves begin at `leaves`. */
+/* The smallest of the tree's leaves [first, last); its root is 1, its leaves begin at `leaves`. */
 static uint32_t breadth_least(const uint32_t *tree, uint32_t leaves, uint32_t first,
                               uint32_t last) {
     uint32_t least = UINT32_MAX;

@@ -1,8 +1,8 @@
-/* greedy_by_size.c - the largest body first, each as low as it can lie.
+/* greedy_by_size.c - places the largest body first, each as low as possible.
  *
- * Large bodies are the ones that cannot be squeezed in later, so they choose first; small ones
- * then live in the holes between them. Good where few tensors dominate (inference, training);
- * weak when sizes are alike and lives interleave.
+ * Large bodies cannot be squeezed in later, so they choose first; small ones then lie in the holes
+ * between them. It is good if few tensors dominate (inference, training), and weak if sizes are
+ * alike and live ranges interleave.
  * Cost:   O(sum of neighbours * log n).
  * Source: Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020
  *         (arXiv:2001.03288), greedy by size for offsets; first fit as in TFLite Micro.

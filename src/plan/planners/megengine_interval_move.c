@@ -1,12 +1,11 @@
-/* megengine_interval_move.c - long-lived first; a new body may push others up.
+/* megengine_interval_move.c - places long-lived bodies first; a new body may push others up.
  *
- * Bodies come by length of life, then begin, then size. One that fits into a hole without raising
- * the height takes the tightest. Otherwise each place right above something it meets, and the
- * ground, is weighed: whatever lies there would move up, and what lies on that too. A placed body
- * has as much head room as the least, over all that lie above it, of the gap between them plus
- * their own room; what a push exceeds it by raises the height. The least raise wins, then the least
- * push.
- * The same order without pushing is kept first, so that a limit never leaves nothing.
+ * Bodies come by length of life, then begin, then size. A body that fits into a hole without
+ * raising the height takes the tightest one. Otherwise each place right above an overlapping body,
+ * and the ground, is evaluated: the bodies there would move up, and those resting on them too. The
+ * head room of a placed body is the minimum, over all bodies above it, of the gap in between plus
+ * their head room. A push beyond the head room raises the height. The least raise wins, then the
+ * least push. The same order without pushing is kept first, so that any limit leaves a result.
  * Cost:   O(n^2) for each body that finds no hole: problems of up to a few thousand bodies.
  * Source: MegEngine, static memory allocation, INTERVAL_MOVE.
  */
@@ -22,7 +21,7 @@ typedef struct move {
     uint64_t peak;
 } move;
 
-/* Saturates, like all sums here: tn__run_place refuses what lies too high. */
+/* Saturates, like all sums here: tn__run_place refuses offsets that are too high. */
 static uint64_t move_end(const move *state, uint32_t id) {
     return tn__add_sat(state->offset[id], state->bodies[id].size);
 }
@@ -36,14 +35,14 @@ static bool move_meets(const move *state, uint32_t a, uint32_t b) {
     return tn__peers_meet(&state->bodies[a], &state->bodies[b]);
 }
 
-/* Head room of all, from the top down. */
+/* Computes the head room of all bodies, from the top down. */
 static void move_measure(move *state) {
     for (uint32_t i = state->count; i-- > 0;) {
         uint32_t id = state->placed[i];
         uint64_t end = move_end(state, id), room = state->peak - end;
         for (uint32_t k = i + 1; k < state->count; k++) {
             uint32_t above = state->placed[k];
-            uint64_t gap = state->offset[above] - end; /* wraps for those that lie below its end */
+            uint64_t gap = state->offset[above] - end; /* wraps for bodies that lie below its end */
             if (state->offset[above] < end || !move_meets(state, id, above)) continue;
             if (gap + state->room[above] < room) room = gap + state->room[above];
         }
@@ -73,7 +72,7 @@ typedef struct move_cost {
     uint64_t raise, push;
 } move_cost;
 
-/* What it costs to put `id` at `start` and move all that it meets at or above it. */
+/* The cost of putting `id` at `start` and moving up all overlapping bodies at or above it. */
 static move_cost move_weigh(const move *state, uint32_t id, uint64_t start) {
     uint64_t end = tn__add_sat(start, state->bodies[id].size);
     move_cost cost = {end > state->peak ? end - state->peak : 0, 0};
@@ -114,9 +113,9 @@ static void move_insert(move *state, uint32_t at, uint32_t id) {
         state->peak = move_end(state, id);
 }
 
-/* Puts `id` at `start`. All from there up are taken out and put back in their order, each no lower
- * than it was and above all that it meets among those put back: so nothing meets, whatever the
- * estimate said. */
+/* Puts `id` at `start`. All bodies from there up are taken out and put back in their order, each no
+ * lower than before and above all overlapping bodies that were put back earlier. So no bodies
+ * conflict, even if the estimate was wrong. */
 static void move_put(move *state, uint32_t id, uint64_t start) {
     uint32_t from = 0;
     while (from < state->count && move_end(state, state->placed[from]) <= start) from++;
@@ -142,7 +141,7 @@ static int move_compare_at(const move *state, uint32_t a, uint32_t b) {
     return (a > b) - (a < b);
 }
 
-/* Nearly sorted after a push: insertion sort. */
+/* The bodies are nearly sorted after a push: insertion sort. */
 static void move_sort(move *state) {
     for (uint32_t i = 1; i < state->count; i++) {
         uint32_t id = state->placed[i], at = i;

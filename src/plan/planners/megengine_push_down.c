@@ -1,11 +1,12 @@
-/* megengine_push_down.c - an order of below and above from a replay, then everything falls down.
+/* megengine_push_down.c - finds by simulation which body lies below which, then lets all bodies
+ * fall.
  *
- * First the run is replayed with a best-fit allocator whose free blocks are elastic: when none is
- * large enough the largest is stretched, so that the arena grows in its middle rather than at its
- * end. What this says about offsets is thrown away; only who lies directly below whom when a block
- * is handed out is kept. All that live at once are ordered by that relation: at any step the blocks
- * in use form one row, a new block enters it between two neighbours, and both relations are kept.
- * Then every body is put on the highest end of those directly below it.
+ * First the run is simulated with a best-fit allocator with elastic free blocks: if none is large
+ * enough, the largest is stretched, so the arena grows in its middle instead of at its end. The
+ * offsets of this simulation are dropped; only the relation "lies directly below" at each
+ * allocation is kept. The relation orders all bodies that are live at once: at any step the blocks
+ * in use form one row, a new block enters it between two neighbours, and the relation to both is
+ * kept. Then every body is put on the highest end of the bodies directly below it.
  * Cost:   O(n x blocks) for the replay with its linear search, O(n) for the fall.
  * Source: MegEngine, static memory allocation, PUSHDOWN (its production choice).
  */
@@ -13,7 +14,7 @@
 
 #define PUSH_NONE UINT32_MAX
 
-typedef struct push_block { /* of the replay: a row from the ground up */
+typedef struct push_block { /* block of the simulation: a row from the ground up */
     uint64_t size;
     uint32_t below, above; /* blocks */
     uint32_t body;         /* PUSH_NONE: free */
@@ -74,7 +75,7 @@ static uint32_t push_neighbour(const push *state, uint32_t at, bool up) {
     return at == PUSH_NONE || at == 0 ? PUSH_NONE : state->blocks[at].body;
 }
 
-/* The smallest free block that is large enough, else the largest; PUSH_NONE: none is free. */
+/* The smallest sufficient free block, else the largest; PUSH_NONE: none is free. */
 static uint32_t push_find(const push *state, uint64_t size, uint64_t *steps) {
     uint32_t fits = PUSH_NONE, largest = PUSH_NONE;
     for (uint32_t at = state->blocks[0].above; at != PUSH_NONE; at = state->blocks[at].above) {
@@ -94,7 +95,7 @@ static tn_status push_hand_out(push *state, uint32_t body) {
     if (at == PUSH_NONE) {
         at = push_new_block(state, state->top, size, body);
     } else {
-        if (state->blocks[at].size > size) /* what is left stays free above it */
+        if (state->blocks[at].size > size) /* the rest stays free above it */
             push_new_block(state, at, state->blocks[at].size - size, PUSH_NONE);
         state->blocks[at].size = size;
         state->blocks[at].body = body;
@@ -121,8 +122,8 @@ static void push_take_back(push *state, uint32_t body) {
     }
 }
 
-/* Puts all bodies down, each once those below it are: a walk from every body down to what lies
- * already, with a stack of its own. Relations never form a circle: they follow the row. */
+/* Puts all bodies down, each after those below it: a walk from every body down to bodies that lie
+ * already, with an explicit stack. The relation has no cycles, because it follows the row. */
 static tn_status push_fall(push *state, const uint32_t *order, uint32_t count) {
     uint32_t *stack = tn__run_scratch(state->run, (size_t)count + 1, sizeof *stack);
     uint32_t *left = tn__run_scratch(state->run, tn__run_count(state->run), sizeof *left);
@@ -133,7 +134,7 @@ static tn_status push_fall(push *state, const uint32_t *order, uint32_t count) {
         if (!tn__run_placed(state->run, order[i])) stack[depth++] = order[i];
         while (depth > 0) {
             uint32_t body = stack[depth - 1];
-            if (left[body] != 0) { /* one more below it to look at */
+            if (left[body] != 0) { /* another body below it to visit */
                 const push_edge *edge = &state->edges[left[body] - 1];
                 left[body] = edge->next;
                 if (!tn__run_placed(state->run, edge->under)) stack[depth++] = edge->under;

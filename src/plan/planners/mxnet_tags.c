@@ -1,11 +1,12 @@
-/* mxnet_tags.c - tags instead of addresses: a tag that nobody uses any more goes back to the queue.
+/* mxnet_tags.c - assigns tags instead of addresses; a tag that is no longer used goes back to a
+ * queue.
  *
  * In order of time every body gets a tag: one from the queue of free ones, else a new one. When its
- * life ends the tag is free again. A tag is as large as its largest body, and tags lie end to end.
- * Two ways to take from the queue are tried: the one that waits longest, whatever its size; and by
- * size, the smallest that is large enough up to 16 times too large, else the largest that is too
- * small down to a 16th. `tenure plan MODEL --explain` shows the first at work, operator by
- * operator.
+ * life ends, the tag is free again. A tag is as large as its largest body, and tags lie end to end.
+ * Two ways to take from the queue are tried. The first takes the tag that has waited longest,
+ * regardless of its size. The second goes by size: the smallest sufficient tag of at most 16 times
+ * the size, else the largest smaller tag of at least a 16th. `tenure plan MODEL --explain` shows
+ * the first way, operator by operator.
  * Cost:   O(n log n + n x free tags).
  * Source: MXNet, static memory planning: the documented allocation pass, and NNVM's plan_memory.
  */
@@ -21,7 +22,7 @@ typedef struct tags {
     tn_run *run;
     const uint32_t *order;
     uint32_t count;
-    tags_end *ends;  /* bodies by the end of their lives */
+    tags_end *ends;  /* bodies by the end of their live ranges */
     uint32_t *tag;   /* [body] */
     uint64_t *size;  /* [tag] */
     uint32_t *queue; /* free tags, the longest free first */
@@ -34,7 +35,7 @@ static int tags_by_end(const void *a, const void *b) {
     return (x->body > y->body) - (x->body < y->body);
 }
 
-/* A place in the queue by size; UINT32_MAX: none is near enough. */
+/* An index into the queue by size; UINT32_MAX: no tag is near enough. */
 static uint32_t tags_match(const tags *state, uint64_t size) {
     uint32_t above = UINT32_MAX, below = UINT32_MAX;
     for (uint32_t i = 0; i < state->queue_count; i++) {

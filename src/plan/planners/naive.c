@@ -1,7 +1,7 @@
-/* naive.c - every body in memory of its own, end to end: what memory costs without any reuse.
+/* naive.c - gives every body its own memory, end to end: the size without any reuse.
  *
- * The baseline of every report. The largest alignments come first: when every body ends where its
- * own alignment lets it, all that follow begin right there, so the height never exceeds
+ * This is the baseline of every report. The largest alignments come first: each body's end, rounded
+ * up to its alignment, is then aligned for all later bodies, so the height never exceeds
  * tn_problem_naive. Pinned bodies stay where they are, the others begin above them.
  * Cost: O(n log n).
  */

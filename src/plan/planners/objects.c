@@ -1,9 +1,9 @@
-/* objects.c - the best assignment of shared objects, laid end to end.
+/* objects.c - plans shared objects and lays them end to end.
  *
- * What `tenure plan --form objects` finds, as offsets: never better than packing, but every two
- * bodies that share bytes share all of them, which some run times need. Bodies of several pieces
- * count with their whole size and life. With several streams an object changes hands only where the
- * clocks say so; beyond OBJECTS_PAIRS_MAX bodies their pairs are too many to list.
+ * It is the result of `tenure plan --form objects`, as offsets. It is never better than packing,
+ * but any two bodies that share bytes share the whole object, which some run times need. Bodies of
+ * several pieces count with their whole size and life. With several streams an object changes hands
+ * only if the clocks allow it; above OBJECTS_PAIRS_MAX bodies, there are too many pairs to list.
  * Cost:   that of all strategies for objects (`tenure list objects`), each with a share of work.
  * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288); TensorFlow Lite.
  */
@@ -15,7 +15,7 @@
 #define OBJECTS_PAIRS_MAX 8192u /* 33 million pairs */
 
 /* Whether all of `a` is known to come before all of `b`. A body of no bytes has no clocks: it comes
- * before nobody and after nobody, so that the relation is transitive. */
+ * neither before nor after any body, so that the relation is transitive. */
 static bool objects_before(const tn_run *run, const tn_run_body *a, const tn_run_body *b) {
     if (a->last > b->first || a->piece_count == 0 || b->piece_count == 0) return false;
     for (uint32_t i = 0; i < a->piece_count; i++)
@@ -24,7 +24,7 @@ static bool objects_before(const tn_run *run, const tn_run_body *a, const tn_run
     return true;
 }
 
-/* Who may follow whom; *edges stays empty where lives say it all. */
+/* Lists which body may follow which; *edges stays empty if live ranges decide it alone. */
 static tn_status objects_edges(tn_run *run, tn_edges *edges) {
     const tn_run_body *bodies = tn__run_bodies(run);
     uint32_t n = tn__run_count(run);

@@ -1,18 +1,20 @@
-/* scale.c - good plans for 10^4 to 10^6 bodies in seconds, better ones as long as it may go on.
+/* scale.c - makes good plans for 10^4 to 10^6 bodies in seconds, and better ones as long as time
+ * lasts.
  *
- * A plan is an order that a skyline is filled in (skyline.c): milliseconds for 10^4 bodies, a
- * second for 10^6. So many orders are tried. They are drawn from one family (recipes.c), and the
- * best one is repaired: bodies that end too high move forward in it, and the next plan is made.
- * What ends too high is drawn anew each time, between the bound and the best height.
+ * A plan is made by filling a skyline in some order (skyline.c): this takes milliseconds for 10^4
+ * bodies, a second for 10^6. This allows many orders. They are drawn from one family (recipes.c),
+ * and the best one is repaired: bodies that end too high move forward in it, and the next plan is
+ * made. The height that counts as too high is drawn anew each time, between the bound and the best
+ * height.
  *
- * Plain bodies, alignments, gaps and windows are filled in directly; where bodies have gaps, all
- * of them then fall once more, in order of their offsets. Pins: the order that was found is the
- * order in which bodies drop around the pinned ones. With streams "at the same time" is no
- * matter of intervals; the orders are then used with the holes of the run, which costs
- * O(n^2) at worst. That is also tried, as far as it is cheap, where there are pins or windows.
+ * Plain bodies, alignments, gaps and windows are filled in directly; if bodies have gaps, all
+ * bodies then fall once more, in order of their offsets. With pins, bodies drop around the pinned
+ * ones in the order found. With streams, intervals do not decide which bodies overlap; the orders
+ * are then used with the holes of the run, which costs O(n^2) at worst. With pins or windows, this
+ * is also tried if it is cheap.
  *
- * Never a proof beyond reaching the bound. Stops by itself after SCALE_WORK placements or a few
- * plans; goes on as long as a work limit or a time limit allow if there is one.
+ * It proves nothing except by reaching the bound. Without a limit it stops after SCALE_WORK
+ * placements or a few plans; with a work or time limit it goes on until the limit.
  * Cost:   O(n log n) a plan; about 150 bytes a body.
  * Source: ours; the repair follows squeaky wheel optimisation (Joslin, Clements 1999).
  */
@@ -21,16 +23,17 @@
 #include "plan/skyline/recipes.h"
 #include "plan/skyline/skyline.h"
 
-#define SCALE_WORK 2000000u   /* placements, when nothing else limits */
-#define SCALE_PLANS 2u        /* at least, however many bodies ... */
-#define SCALE_PLANS_MAX 400u  /* ... and at most, however few */
-#define SCALE_DRAWS 12u       /* recipes in a round ... */
-#define SCALE_REPAIRS 24u     /* ... and repairs after them */
-#define SCALE_STALE 12u       /* repairs without success before the best order is taken again */
-#define SCALE_LEVEL 3u        /* repairs in a row that change no height: what moves has no say */
-#define SCALE_HOLES 16384u    /* bodies up to which holes are searched for */
+#define SCALE_WORK 2000000u  /* placements, if there is no other limit */
+#define SCALE_PLANS 2u       /* at least this number of plans, for any number of bodies ... */
+#define SCALE_PLANS_MAX 400u /* ... and at most this */
+#define SCALE_DRAWS 12u      /* recipes in a round ... */
+#define SCALE_REPAIRS 24u    /* ... and repairs after them */
+#define SCALE_STALE 12u      /* repairs without success until the best order is taken again */
+/* repairs in a row with equal heights: the bodies that move do not decide the height */
+#define SCALE_LEVEL 3u
+#define SCALE_HOLES 16384u    /* up to this number of bodies, holes are searched for */
 #define SCALE_LOOK 1000000u   /* pairs of pieces between two looks at the clock */
-#define SCALE_PINS 400000000u /* bodies x pieces of pins up to which pins are gone round */
+#define SCALE_PINS 400000000u /* bodies x pieces of pins up to which bodies fall around pins */
 
 typedef struct scale_pin {
     uint64_t offset;
@@ -48,23 +51,23 @@ typedef struct scale_state {
     tn__drop *drop;
     scale_pin *pins; /* [pin_count], pinned bodies, lowest first */
     uint32_t pin_count, pin_piece_count;
-    uint32_t *order, *best_order; /* [count] */
+    uint32_t *order, *best_order; /* [count], orders */
     uint32_t *fall;               /* [count], an order by offsets */
     tn__skyline_rule rule, best_rule;
-    tn__recipe best_recipe;                    /* of the best plan before its repair */
+    tn__recipe best_recipe;                    /* recipe of the best plan before its repair */
     uint64_t *offsets, *best_offsets, *fallen; /* [run count] */
     uint64_t best;                             /* height of best_order's plan */
-    uint64_t peak;                             /* of the last plan */
-    bool is_better;                            /* the last plan was */
+    uint64_t peak;                             /* height of the last plan */
+    bool is_better;                            /* the last plan was better */
     uint64_t spent;                            /* placements */
     uint32_t plans;
     tn__random random;
-    tn_status status; /* of the last tn__run_work */
+    tn_status status; /* result of the last tn__run_work */
 } scale_state;
 
 /* --- preparing --- */
 
-/* Sums of what is placed never overflow: checked once, for all bodies end to end. */
+/* Whether sums of placed bodies never overflow: checked once, for all bodies end to end. */
 static bool scale_is_small(tn_run *run) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < tn__run_count(run); i++) {
@@ -138,7 +141,7 @@ static bool scale_meet(const tn_run_piece *a, uint64_t at_a, const tn_run_piece 
            at_b + b->lo < at_a + a->hi;
 }
 
-/* The lowest offset from `offset` up at which the body meets no piece of the pinned one. */
+/* The lowest offset, from `offset` on, at which the body overlaps no piece of the pinned one. */
 static uint64_t scale_above(const scale_state *scale, const tn_run_body *body, uint32_t pin,
                             uint64_t offset) {
     const tn_run_body *other = &tn__run_bodies(scale->run)[pin];
@@ -159,10 +162,12 @@ static uint64_t scale_above(const scale_state *scale, const tn_run_body *body, u
 
 static uint64_t scale_above_pins(const scale_state *scale, const tn_run_body *body,
                                  uint64_t offset) {
-    for (bool moved = true; moved;) { /* past those above it at once; perhaps into one below */
+    /* above the bodies over it at once; that may be inside a lower one */
+    for (bool moved = true; moved;) {
         moved = false;
         for (uint32_t i = 0; i < scale->pin_count; i++) {
-            if (scale->pins[i].offset >= offset + body->size) break; /* so do all that follow */
+            /* the same holds for all later pins */
+            if (scale->pins[i].offset >= offset + body->size) break;
             uint64_t higher = scale_above(scale, body, scale->pins[i].id, offset);
             moved = moved || higher != offset;
             offset = higher;
@@ -171,7 +176,7 @@ static uint64_t scale_above_pins(const scale_state *scale, const tn_run_body *bo
     return offset;
 }
 
-/* order[] becomes that of scale->offsets; with equal offsets as it was. */
+/* Sorts order[] by scale->offsets; equal offsets keep their order. */
 static void scale_sort_by_offset(scale_state *scale) {
     for (uint32_t i = 0; i < scale->count; i++) {
         scale->recipes.key[i] = scale->offsets[scale->ids[i]];
@@ -180,8 +185,8 @@ static void scale_sort_by_offset(scale_state *scale) {
     tn__recipes_sort(scale->recipes.key, scale->fall, scale->recipes.spare, scale->count);
 }
 
-/* All bodies fall in order of their offsets; where there are too many pins, onto all of them.
- * Fills in scale->fallen and its height. */
+/* Lets all bodies fall in order of their offsets; with too many pins, onto all of them. Fills
+ * scale->fallen and returns its height. */
 static tn_status scale_fall(scale_state *scale, uint64_t *peak) {
     tn_run *run = scale->run;
     const tn_run_body *bodies = tn__run_bodies(run);
@@ -217,7 +222,7 @@ static bool scale_go_on(void *self, uint32_t placed) {
     return scale->status == TN_OK;
 }
 
-/* The lowest hole for each body in turn. O(n) a body at worst. */
+/* Puts each body in turn into its lowest hole. O(n) per body at worst. */
 static tn_status scale_fill_holes(scale_state *scale, const uint32_t *order, uint64_t *peak) {
     tn_run *run = scale->run;
     *peak = 0;
@@ -231,7 +236,7 @@ static tn_status scale_fill_holes(scale_state *scale, const uint32_t *order, uin
         if (top > *peak) *peak = top;
     }
     scale->spent += scale->count;
-    TN_TRY(tn__run_work(run, 0)); /* a body placed too high to be true ends the run */
+    TN_TRY(tn__run_work(run, 0)); /* a body placed beyond the largest height ends the run */
     for (uint32_t i = 0; i < scale->count; i++) tn__run_unplace(run, scale->ids[i]);
     return TN_OK;
 }
@@ -241,14 +246,14 @@ static tn_status scale_plan(scale_state *scale, uint64_t give_up, uint64_t *peak
     tn__skyline_poll poll = {scale_go_on, scale};
     scale->plans++;
     if (scale->by_holes) return scale_fill_holes(scale, scale->order, peak);
-    if (!scale->plain) give_up = UINT64_MAX; /* it may fall yet */
+    if (!scale->plain) give_up = UINT64_MAX; /* bodies may still fall */
     if (!tn__skyline_fill(scale->skyline, scale->order, scale->rule, give_up, poll, scale->offsets,
                           peak))
         return scale->status;
     if (scale->plain) return TN_OK;
     uint64_t fallen;
     TN_TRY(scale_fall(scale, &fallen));
-    if (fallen < *peak || scale->pin_piece_count > 0) { /* pins are heeded only there */
+    if (fallen < *peak || scale->pin_piece_count > 0) { /* only the fall respects pins */
         uint64_t *swap = scale->offsets;
         scale->offsets = scale->fallen;
         scale->fallen = swap;
@@ -260,7 +265,8 @@ static tn_status scale_plan(scale_state *scale, uint64_t give_up, uint64_t *peak
     return scale_fill_holes(scale, scale->fall, peak);
 }
 
-/* Plans from `give_up` on are of no use: scale->offsets may be left half filled in. */
+/* Makes a plan. Heights from `give_up` on are not wanted: scale->offsets may be left half
+ * filled. */
 static tn_status scale_try(scale_state *scale, uint64_t give_up) {
     TN_TRY(scale_plan(scale, give_up, &scale->peak));
     scale->is_better = scale->peak < scale->best;
@@ -282,7 +288,7 @@ static bool scale_is_done(const scale_state *scale) {
            (scale->plans >= SCALE_PLANS && scale->spent >= SCALE_WORK);
 }
 
-/* Bodies that end above a height move forward by up to a third of the way to the front. */
+/* Moves bodies that end above a height forward by up to a third of the way to the front. */
 static void scale_blame(scale_state *scale, const uint64_t *offsets) {
     const tn_run_body *bodies = tn__run_bodies(scale->run);
     uint64_t bound = tn__run_lower_bound(scale->run), gap = tn__run_best(scale->run) - bound;
@@ -298,10 +304,10 @@ static void scale_blame(scale_state *scale, const uint64_t *offsets) {
     tn__recipes_sort(scale->recipes.key, scale->order, scale->recipes.spare, scale->count);
 }
 
-/* Until it is of no use: where what is too high stands on what is not, its place in the order
- * decides nothing. */
+/* Repairs until it no longer helps: a body that is too high because of bodies that are not is
+ * unaffected by its place in the order. */
 static tn_status scale_repair(scale_state *scale) {
-    uint32_t stale = SCALE_STALE, level = 0; /* begins with the best */
+    uint32_t stale = SCALE_STALE, level = 0; /* begins with the best order */
     for (uint32_t i = 0; i < SCALE_REPAIRS && level < SCALE_LEVEL && !scale_is_done(scale); i++) {
         bool again = stale >= SCALE_STALE;
         uint64_t before = again ? scale->best : scale->peak;

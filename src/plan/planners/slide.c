@@ -1,46 +1,49 @@
-/* slide.c - a plan mended where it is too high: windows of time planned again around the rest.
+/* slide.c - repairs a plan at the steps where it is too high: replans windows of time around the
+ * other bodies.
  *
- * Most plans are too high in a few places only. Around each body that ends above the bound a window
- * of time is opened: bodies that live inside it are free, those that reach beyond stay where they
- * are, and `exact` plans the window. What it finds is kept if it ends lower than before. Windows
- * begin narrow and grow, as long as few enough bodies are in them; every round goes along the whole
- * axis once.
+ * Most plans are too high at a few steps only. Around each body that ends above the bound a window
+ * of time is opened: bodies that live inside it are free, bodies that reach beyond it stay in
+ * place, and `exact` plans the window. The new plan is kept if it is lower. Windows begin narrow
+ * and grow, as long as they hold few enough bodies; every round covers the whole time axis once.
  *
  * Bodies with windows, and streams, are left to `scale`.
  *
- * Good where few bodies live at once, however many there are; of no use where thousands do.
- * Starts from the plan there is, else from that of greedy-by-size.
- * Cost:   some milliseconds a window; O(n log n) beside them. 60 bytes a body.
+ * It works well if few bodies are live at once, for any number of bodies in total; it is useless if
+ * thousands are live at once. It starts from the best plan so far, else from that of
+ * greedy-by-size.
+ * Cost:   some milliseconds per window, plus O(n log n). 60 bytes per body.
  * Source: ours; large neighbourhood search (Shaw 1998).
  */
 #include "plan/frame/planner.h"
 
-#define SLIDE_BODIES 800u      /* that meet a window at most */
-#define SLIDE_NARROW 16u       /* inside one in the first round, ... */
-#define SLIDE_WIDTHS 4u        /* ... twice as many in the next, and so on, then again */
-#define SLIDE_WORK 3000u       /* nodes of a narrow stretch, at first; less where many meet it */
-#define SLIDE_BEGIN 60u        /* a body, before `exact` begins to search */
-#define SLIDE_ROUNDS 16u       /* where no limit says how long to go on */
-#define SLIDE_WINDOWS 2000u    /* a round, likewise */
+#define SLIDE_BODIES 800u /* limit of bodies that overlap a window */
+#define SLIDE_NARROW 16u  /* bodies inside a window in the first round, ... */
+/* ... doubled in each next round, this number of times, then from the start */
+#define SLIDE_WIDTHS 4u
+/* nodes for a narrow window, at first; fewer if many bodies overlap it */
+#define SLIDE_WORK 3000u
+#define SLIDE_BEGIN 60u        /* per body, before `exact` begins to search */
+#define SLIDE_ROUNDS 16u       /* without a limit */
+#define SLIDE_WINDOWS 2000u    /* per round, without a limit */
 #define SLIDE_ROUNDS_MAX 1000u /* with a limit */
 
 typedef struct slide_state {
     tn_run *run;
-    uint64_t *best;   /* [count], the plan in hand */
+    uint64_t *best;   /* [count], the current plan */
     uint32_t *order;  /* [count], bodies that are too high, by first step */
     uint32_t *inside; /* [SLIDE_BODIES] */
     tn__part_body *bodies;
     uint64_t *offset;
-    uint32_t target; /* bodies a window should hold */
-    uint64_t goal;   /* height that windows are to keep */
-    bool better;     /* in this round */
+    uint32_t target; /* bodies that a window should hold */
+    uint64_t goal;   /* target height of windows */
+    bool better;     /* a window improved in this round */
 } slide_state;
 
 static uint64_t slide_end(const slide_state *slide, uint32_t body) {
     return slide->best[body] + tn__run_bodies(slide->run)[body].size;
 }
 
-/* Places all bodies where the plan has them, the lowest first. */
+/* Places all bodies as in the plan, the lowest first. */
 static tn_status slide_place_all(slide_state *slide) {
     tn_run *run = slide->run;
     const uint32_t *order;
@@ -52,8 +55,8 @@ static tn_status slide_place_all(slide_state *slide) {
     return tn__run_work(run, 0);
 }
 
-/* A window around the body inside which about `target` bodies live: how many meet it, 0: too many.
- * *near are those. */
+/* Opens a window around the body with about `target` bodies inside; returns the number that overlap
+ * it, 0: too many. *near are those bodies. */
 static uint32_t slide_open(slide_state *slide, uint32_t body, uint32_t stretch[2],
                            const uint32_t **near) {
     tn_run *run = slide->run;
@@ -77,8 +80,8 @@ static bool slide_is_free(const slide_state *slide, uint32_t id, const uint32_t 
     return !tn__run_pinned(slide->run, id) && body->first >= stretch[0] && body->last <= stretch[1];
 }
 
-/* Fills in the part with `count` of inside[]; how many are left of them. What stays is of interest
- * up to the goal only: whatever of it is above will be mended in another window. */
+/* Fills the part with `count` of inside[]; returns the number of bodies left in it. Bytes of fixed
+ * bodies above the goal are ignored: another window will repair them. */
 static uint32_t slide_fill(slide_state *slide, const uint32_t stretch[2], uint32_t count) {
     tn_run *run = slide->run;
     uint32_t left = 0;
@@ -133,7 +136,7 @@ static tn_status slide_window(slide_state *slide, uint32_t body, uint64_t work) 
     return TN_OK;
 }
 
-/* Those that end above `height`, by first step. */
+/* Lists the bodies that end above `height`, by first step. */
 static uint32_t slide_find_high(slide_state *slide, uint64_t height) {
     const tn_run_body *bodies = tn__run_bodies(slide->run);
     uint32_t count = 0;
@@ -143,7 +146,8 @@ static uint32_t slide_find_high(slide_state *slide, uint64_t height) {
     return count;
 }
 
-/* Mends what ends above a height between the bound and the best: `eighths` of the way down. */
+/* Repairs bodies that end above a height between the best and the bound: `eighths` of the way
+ * down. */
 static tn_status slide_round(slide_state *slide, uint32_t round, uint32_t eighths) {
     tn_run *run = slide->run;
     uint64_t bound = tn__run_lower_bound(run), gap = tn__run_best(run) - bound;
@@ -154,7 +158,8 @@ static tn_status slide_round(slide_state *slide, uint32_t round, uint32_t eighth
     slide->better = false;
     slide->target = SLIDE_NARROW << round % SLIDE_WIDTHS;
     for (uint32_t i = 0; i < count && (limited || i < SLIDE_WINDOWS); i++) {
-        if (slide_end(slide, slide->order[i]) <= slide->goal) continue; /* with another one */
+        /* repaired together with another one */
+        if (slide_end(slide, slide->order[i]) <= slide->goal) continue;
         TN_TRY(slide_window(slide, slide->order[i], (uint64_t)SLIDE_WORK << round / SLIDE_WIDTHS));
     }
     tn__run_keep_offsets(run, slide->best);

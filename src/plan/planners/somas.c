@@ -1,11 +1,11 @@
-/* somas.c - two ways to place x two orders x two ways to choose a hole, the best of eight.
+/* somas.c - tries eight combinations (two ways to place, two orders, two choices of a hole) and
+ * keeps the best.
  *
- * Placing anywhere ("single object"), or in levels ("shared objects"): the first body of a level
- * sets its height, and a body goes into the lowest level in which it fits whole between those that
- * it meets; when there is none it opens a level on top. Orders: by size; or those that live at the
- * fullest step first, then by size. Holes: the tightest, or the lowest.
- * Its peer prefers levels unless 100 MiB are saved, for plans that change little; here the lowest
- * height wins.
+ * Bodies are placed anywhere ("single object"), or in levels ("shared objects"): the first body of
+ * a level sets its height, and a body goes into the lowest level in which it fits whole between the
+ * overlapping bodies; if no level has room, it opens one on top. Orders: by size; or the bodies of
+ * the fullest step first, then by size. Holes: the tightest, or the lowest. MindSpore prefers
+ * levels unless 100 MiB are saved, because such plans change little; here the lowest height wins.
  * Cost:   eight greedy placements; O(n x levels) for the four with levels.
  * Source: MindSpore, SOMAS (MLSys 2023), its solver's heuristics.
  */
@@ -19,7 +19,7 @@ typedef struct somas {
     uint32_t level_count;
 } somas;
 
-/* Bodies that live in the first of the slots with most live bytes get 1, others 0. */
+/* Sets bodies that are live at the fullest step (the first of equal ones) to 1, others to 0. */
 static bool somas_at_peak(tn_run *run, uint64_t *at_peak) {
     const tn_run_body *bodies = tn__run_bodies(run);
     const tn_run_piece *pieces = tn__run_pieces(run);
@@ -42,7 +42,8 @@ static bool somas_at_peak(tn_run *run, uint64_t *at_peak) {
 }
 
 /* The best start for `size` bytes within [low, high): the tightest hole or the lowest. A level
- * bounds a hole only by its end: what overhangs from the level below counts as an obstacle. */
+ * bounds a hole only by its end: a body that reaches up from the level below counts as an
+ * obstacle. */
 static bool somas_choose(const tn_hole *holes, uint32_t count, uint64_t low, uint64_t high,
                          uint64_t alignment, bool tightest, uint64_t *start) {
     uint64_t least = UINT64_MAX;
@@ -73,7 +74,8 @@ static tn_status somas_in_levels(somas *state, uint32_t id, bool tightest) {
         tn__run_place(state->run, id, start);
         return TN_OK;
     }
-    uint64_t start = holes[count - 1].first; /* above all that it meets, and above all levels */
+    /* above all overlapping bodies, and above all levels */
+    uint64_t start = holes[count - 1].first;
     uint64_t top = state->level[state->level_count];
     if (start < top && !tn__align_up(top, body->alignment, &start)) start = UINT64_MAX;
     tn__run_place(state->run, id, start);

@@ -1,10 +1,11 @@
-/* tflite_by_size.c - the largest first, of equals the earliest, each in its tightest hole.
+/* tflite_by_size.c - places the largest body first, the earliest of equal ones, each in its
+ * tightest hole.
  *
- * Differs from `best-fit` in its ties alone: for those who need the very offsets of their peer,
- * which is given its buffers by their first step.
+ * It differs from `best-fit` only in its ties: use it to get exactly the offsets of TensorFlow
+ * Lite, which takes buffers in order of their first step.
  * Cost:   O(sum of neighbours * log n).
- * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288); TensorFlow Lite, GPU delegate,
- *         GREEDY_BY_SIZE for offsets.
+ * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288); TensorFlow Lite, GPU delegate, GREEDY_BY_SIZE
+ *         for offsets.
  */
 #include "plan/frame/peers.h"
 

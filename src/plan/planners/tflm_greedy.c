@@ -1,8 +1,8 @@
-/* tflm_greedy.c - the largest first, of equals the one given last, at the lowest place.
+/* tflm_greedy.c - places the largest body first, the last given of equal ones, as low as possible.
  *
- * Differs from `greedy-by-size` in its ties alone, which is what it takes to get the very offsets
- * that a microcontroller's interpreter will compute for itself. Pinned bodies are its "offline"
- * buffers: in place before the others.
+ * It differs from `greedy-by-size` only in its ties: these give exactly the offsets that the
+ * interpreter on a microcontroller computes. Pinned bodies correspond to its "offline" buffers,
+ * which are placed before the others.
  * Cost:   O(sum of neighbours * log n).
  * Source: TensorFlow Lite Micro, GreedyMemoryPlanner.
  */

@@ -1,8 +1,9 @@
-/* time_order.c - bodies in the order of their definition, best fit: what a run-time pool would do.
+/* time_order.c - places bodies in the order of their definition with best fit, as a run-time pool
+ * would.
  *
- * A pool that knows no future serves requests as they come. Its height is what users get without a
- * planner; as a plan it wins where lives nest like a stack.
- * Cost:   O(n log n); with pins, pieces or streams, or where sizes are no multiples of alignments,
+ * A pool serves requests as they come, without knowing the future. Its height is the memory that
+ * users need without a planner; as a plan it is the best if live ranges nest like a stack.
+ * Cost:   O(n log n); with pins, pieces or streams, or if sizes are not multiples of alignments,
  *         O(sum of neighbours * log n).
  * Source: the best-fit allocators of TensorFlow (BFC) and ggml, replayed on known lives.
  */

@@ -1,7 +1,8 @@
-/* tvm_by_conflicts.c - who meets most others first, each on top of all that it meets.
+/* tvm_by_conflicts.c - places bodies with the most conflicts first, each on top of all conflicting
+ * ones.
  *
- * Ties: the larger, then the later body. Holes stay empty, as in `tvm-by-size`; long-lived bodies
- * end up at the bottom, which helps where they are large and hurts where they are small.
+ * Ties go to the larger, then the later body. Holes stay empty, as in `tvm-by-size`. Long-lived
+ * bodies end up at the bottom, which helps if they are large and hurts if they are small.
  * Cost:   O(sum of neighbours * log n).
  * Source: TVM, unified static memory planner, greedy_by_conflicts.
  */

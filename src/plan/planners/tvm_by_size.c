@@ -1,7 +1,8 @@
-/* tvm_by_size.c - the largest first, each on top of all that it meets: holes stay empty.
+/* tvm_by_size.c - places the largest body first, each on top of all conflicting ones: holes stay
+ * empty.
  *
- * Ties: more conflicts, then the later body (its peer sorts names downwards). It is here as a
- * measure: what it loses against `greedy-by-size` is what filling holes is worth.
+ * Ties go to more conflicts, then to the later body (TVM sorts names downwards). It is here for
+ * comparison: its loss against `greedy-by-size` is the gain of filling holes.
  * Cost:   O(sum of neighbours * log n).
  * Source: TVM, unified static memory planner, greedy_by_size.
  */

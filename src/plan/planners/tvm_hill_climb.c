@@ -1,10 +1,11 @@
-/* tvm_hill_climb.c - an order of bodies, improved by exchanging what lies below the top.
+/* tvm_hill_climb.c - improves an order of bodies by exchanging bodies below the highest one.
  *
- * Begins with the order of `tvm-by-size`, but every body goes to the lowest hole. Each attempt
- * looks at one of the highest bodies: those placed before it that it meets may be in its way (first
- * level), as may those that they meet (second level). One of the first level changes places in the
- * order with one of the second (three times in four) or of the first. A better height is kept; a
- * worse one sometimes, ever more seldom. Ends at the bound of live bytes or after 500 attempts.
+ * It begins with the order of `tvm-by-size`, but every body goes to the lowest hole. Each attempt
+ * takes one of the highest bodies: conflicting bodies placed before it may be in its way (first
+ * level), as may the conflicts of those (second level). One body of the first level changes places
+ * in the order with one of the second (three times in four) or of the first. A better height is
+ * kept; a worse one sometimes, with falling probability. It ends at the bound of live bytes or
+ * after 500 attempts.
  * Cost:   500 x (one greedy placement + n x first level).
  * Source: TVM, unified static memory planner, hill_climb.
  */
@@ -29,7 +30,7 @@ static uint64_t hill_peak(const hill *climb, uint32_t *highest, uint64_t lot) {
         uint32_t id = climb->order[i];
         uint64_t end = tn__run_offset(climb->run, id) + climb->bodies[id].size;
         if (end > peak) equals = 0;
-        if (end >= peak) { /* one of the highest, by lot */
+        if (end >= peak) { /* one of the highest, at random */
             peak = end;
             if (lot % ++equals == 0) *highest = id;
         }
@@ -46,7 +47,7 @@ static tn_status hill_levels(hill *climb, uint32_t highest) {
             climb->first_level[climb->first_count++] = climb->order[i];
     for (uint32_t i = 0; i < turn; i++) {
         uint32_t id = climb->order[i];
-        for (uint32_t k = climb->first_count; k-- > 0;) { /* those later in the order */
+        for (uint32_t k = climb->first_count; k-- > 0;) { /* only those later in the order */
             uint32_t below = climb->first_level[k];
             if (climb->turn[below] <= i) break;
             if (!tn__peers_meet(&bodies[id], &bodies[below])) continue;
@@ -69,8 +70,8 @@ static uint32_t hill_draw(hill *climb, const uint32_t *from, uint32_t count) {
     return from[tn__random_below(&climb->random, count)];
 }
 
-/* The better, and by lot a worse one: 50 % of its distance from the bound, divided by the attempt.
- */
+/* Accepts a better height, and at random a worse one: 50 % of its distance from the bound, divided
+ * by the attempt. */
 static bool hill_accepts(hill *climb, uint64_t peak, uint64_t before, uint32_t attempt) {
     if (peak < before) return true;
     double distance = (double)(peak - tn__run_lower_bound(climb->run)) / (double)peak;
@@ -85,7 +86,7 @@ static tn_status hill_climb(hill *climb) {
     for (uint32_t attempt = 1; attempt <= HILL_ATTEMPTS; attempt++) {
         if (tn__run_best(climb->run) <= tn__run_lower_bound(climb->run)) break;
         TN_TRY(hill_levels(climb, highest));
-        if (climb->first_count == 0) break; /* nothing is in its way: it lies as low as it can */
+        if (climb->first_count == 0) break; /* no conflicts before it: it lies as low as possible */
         uint32_t a = hill_draw(climb, climb->first_level, climb->first_count);
         bool far = climb->second_count > 0 && tn__random_below(&climb->random, 4) > 0;
         uint32_t b = far ? hill_draw(climb, climb->second_level, climb->second_count)

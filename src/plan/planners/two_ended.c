@@ -1,22 +1,23 @@
-/* two_ended.c - long-lived bodies from the front, short-lived from the end, by pointer bump.
+/* two_ended.c - places long-lived bodies from the front and short-lived ones from the end, each
+ * with a bump pointer.
  *
  *     0 | long-lived ->              free               <- short-lived | height
  *
  * Bodies come in order of definition. Each end keeps a pointer: the highest end (from its side) of
- * what is alive there; a new body goes right behind it. What dies young then never leaves a hole
- * among what stays. The arena must hold both pointers at every step; when that height is known, the
- * bodies of the far end are mirrored into it. "Long" means a life of at least some length, and
- * no length is right for every network: a handful, spread over the lengths that occur, are tried.
+ * its live bodies; a new body begins there. So short-lived bodies never leave a hole among
+ * long-lived ones. The arena must hold both pointers at every step; when that height is known, the
+ * bodies of the far end are mirrored into it. "Long" means a life of at least some length, and no
+ * length suits every network, so a handful of the lengths that occur are tried.
  *
- * Uses hulls and whole sizes, so bodies of several pieces are safe but not interleaved; pinned
- * bodies have no place in it. Not for the lowest height: for arenas that must be served by two
- * pointers at run time.
+ * It uses hulls and whole sizes, so bodies of several pieces are safe but not interleaved; pinned
+ * bodies are not supported. It is not meant for the lowest height, but for arenas that two pointers
+ * must serve at run time.
  * Cost:   O(n log n) per length tried.
  * Source: two-ended allocation of long- and short-lived tensors.
  */
 #include "plan/frame/planner.h"
 
-#define TWO_ENDED_LENGTHS 9u /* eighths of all lengths, with both ends */
+#define TWO_ENDED_LENGTHS 9u /* eighths of all lengths, including both extremes */
 
 typedef struct two_ended_live { /* a max-heap by end; dead ones are dropped when they surface */
     uint64_t end;
@@ -58,7 +59,7 @@ static int two_ended_compare(const tn_run_body *a, const tn_run_body *b) {
     return (a->first > b->first) - (a->first < b->first);
 }
 
-/* Saturates, as all sums here: tn__run_place refuses what lies too high. */
+/* Saturates, like all sums here: tn__run_place refuses offsets that are too high. */
 static uint64_t two_ended_align(uint64_t value, uint64_t alignment) {
     uint64_t aligned = UINT64_MAX;
     return tn__align_up(value, alignment, &aligned) ? aligned : UINT64_MAX;
@@ -70,7 +71,7 @@ typedef struct two_ended_try {
     uint32_t length; /* bodies that live at least this long go to the front */
     uint64_t *place; /* [body]: front, its offset; end, its far edge counted from the end */
     two_ended_side front, back;
-    uint64_t alignment; /* the largest at the end: the height is a multiple of it */
+    uint64_t alignment; /* the largest at the far end: the height is a multiple of it */
 } two_ended_try;
 
 /* Runs the pointers over time; the height is the largest sum of both. */
@@ -106,8 +107,8 @@ static void two_ended_place(tn_run *run, const two_ended_try *attempt, uint64_t 
     for (uint32_t i = 0; i < attempt->count; i++) {
         uint32_t id = attempt->order[i];
         uint64_t offset = attempt->place[id];
-        if (bodies[id].last - bodies[id].first < attempt->length)
-            offset = height < UINT64_MAX ? height - offset : UINT64_MAX; /* or refused: too high */
+        if (bodies[id].last - bodies[id].first < attempt->length) /* or refused as too high */
+            offset = height < UINT64_MAX ? height - offset : UINT64_MAX;
         tn__run_place(run, id, offset);
     }
 }

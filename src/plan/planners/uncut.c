@@ -1,47 +1,48 @@
-/* uncut.c - what fits without a gap is put together first; the rest is planned as usual.
+/* uncut.c - joins bodies that fit without a gap to blocks, then plans the blocks as usual.
  *
- * skyline/uncut.c makes blocks out of bodies that seem to have been cut from one. As many as are
- * left are planned by `scale`, and by `exact` where they are few: of a packing that was cut from
- * one rectangle often a single one. Steps are visited in several orders; of a perfect packing what
- * was put together wrongly is mended. Within a limit all orders are tried again with more work for
- * `exact`, as long as the limit lasts. Alignments must not be broken inside a block: all sizes are
- * multiples of the largest, or nothing is put together; nor is it where bodies have windows, pins
- * or streams.
+ * skyline/uncut.c makes blocks out of bodies that seem to have been cut from one. The remaining
+ * blocks are planned by `scale`, and by `exact` if they are few; a packing that was cut from one
+ * rectangle often becomes a single block. Steps are visited in several orders; in a perfect
+ * packing, wrong joins are repaired. Within a limit all orders are tried again with more work for
+ * `exact`, until the limit. Alignments must hold inside a block: bodies are joined only if all
+ * sizes are multiples of the largest alignment, and only without windows, pins and streams.
  *
- * Best for perfect packings, which all greedy orders leave a tenth or more above the bound, and for
- * problems that were made of them. Where nothing fits it is `scale`, and where much fits by chance
- * it can be worse.
- * Cost:   O(n log n) beside theirs.
+ * It is the best for perfect packings, for which all greedy orders stay a tenth or more above the
+ * bound, and for problems made of them. If no bodies fit together, it is `scale`; if many fit by
+ * chance, it can be worse.
+ * Cost:   O(n log n), plus the cost of these planners.
  * Source: ours.
  */
 #include "plan/skyline/uncut.h"
 
-#define UNCUT_SCALE_WORK 50u      /* placements a block */
-#define UNCUT_EXACT_BLOCKS 1500u  /* up to which blocks are searched */
-#define UNCUT_FEW 10000u          /* bodies up to which ... */
-#define UNCUT_TURNS 12u           /* ... so many orders are tried */
+#define UNCUT_SCALE_WORK 50u      /* placements per block */
+#define UNCUT_EXACT_BLOCKS 1500u  /* up to this number of blocks, `exact` runs */
+#define UNCUT_FEW 10000u          /* up to this number of bodies ... */
+#define UNCUT_TURNS 12u           /* ... this number of orders is tried */
 #define UNCUT_EXACT_WORK 3000000u /* nodes times blocks */
-#define UNCUT_FEW_WAYS 3u         /* of them that many at once as deep as a limit allows */
-#define UNCUT_BEGIN_MAX 256u      /* ... but no deeper: some seconds for a way */
-#define UNCUT_DEEPER 4u           /* times that, when all ways were tried */
-#define UNCUT_CHANCE 10u          /* one body of so many must have become part of a block */
-#define UNCUT_SOLVED 12u          /* of more bodies than FEW so many a block: worth mending */
-#define UNCUT_MEND 100000u        /* sums for each body ... */
+/* with few bodies: number of orders that the first depth leaves work for */
+#define UNCUT_FEW_WAYS 3u
+#define UNCUT_BEGIN_MAX 256u /* limit of the first depth: some seconds per order */
+#define UNCUT_DEEPER 4u      /* factor of depth after all orders were tried */
+#define UNCUT_CHANCE 10u     /* at least 1/10 of the bodies must have become part of a block */
+/* with more bodies than UNCUT_FEW: this number of bodies per block makes repair worthwhile */
+#define UNCUT_SOLVED 12u
+#define UNCUT_MEND 100000u        /* sums per body for repair ... */
 #define UNCUT_MEND_MAX 300000000u /* ... and for all: some seconds */
-#define UNCUT_STALE 8u            /* plans after mending without a better one */
+#define UNCUT_STALE 8u            /* plans after repairs until none is better */
 
 typedef struct uncut_plan {
     tn_run *run;
-    uint32_t *ids; /* [count], bodies of more than no bytes */
+    uint32_t *ids; /* [count], bodies with bytes */
     uint32_t count;
     tn__uncut blocks;
     uint64_t *offset;      /* [run count] */
-    tn__part_body *bodies; /* [room], blocks that stand by themselves ... */
+    tn__part_body *bodies; /* [room], blocks that are not part of another ... */
     uint64_t *found;       /* [room], ... and their offsets */
     uint32_t room;
     bool full;       /* a perfect packing */
-    uint64_t effort; /* of putting together, in all */
-    uint64_t times;  /* the usual work of `exact` */
+    uint64_t effort; /* work of joining, in total */
+    uint64_t times;  /* factor of the usual work of `exact` */
 } uncut_plan;
 
 static bool uncut_may_join(tn_run *run) {
@@ -74,7 +75,7 @@ static tn_status uncut_prepare(uncut_plan *plan) {
     return tn__uncut_create(run, plan->ids, plan->count, &plan->blocks);
 }
 
-/* The blocks that stand by themselves, as bodies. */
+/* Lists the blocks that are not part of another, as bodies. */
 static tn_status uncut_list(uncut_plan *plan) {
     uint64_t alignment = uncut_alignment(plan->run);
     uint32_t count = plan->blocks.standing_count;
@@ -95,7 +96,7 @@ static tn_status uncut_list(uncut_plan *plan) {
     return TN_OK;
 }
 
-/* Bodies where their blocks are. */
+/* Keeps the offsets that bodies have in their blocks. */
 static void uncut_keep(uncut_plan *plan) {
     const tn__uncut_block *blocks = plan->blocks.blocks;
     for (uint32_t i = 0; i < plan->count; i++) {
@@ -122,7 +123,7 @@ static tn_status uncut_ask(uncut_plan *plan, const char *planner, uint64_t work)
     return TN_OK;
 }
 
-/* The blocks as they stand, planned. */
+/* Plans the present blocks. */
 static tn_status uncut_plan_blocks(uncut_plan *plan) {
     TN_TRY(uncut_list(plan));
     uint32_t count = plan->blocks.standing_count;
@@ -132,8 +133,8 @@ static tn_status uncut_plan_blocks(uncut_plan *plan) {
     return uncut_ask(plan, "exact", tn__add_sat(100, work));
 }
 
-/* Of a perfect packing what was put together wrongly is mended, and planned again and again, until
- * nothing becomes better for a while. */
+/* For a perfect packing: repairs wrong joins and plans again, until this has not helped for a
+ * while. */
 static tn_status uncut_mend(uncut_plan *plan) {
     for (uint32_t stale = 0; stale < UNCUT_STALE && !tn__run_is_done(plan->run); stale++) {
         uint64_t before = tn__run_best(plan->run);
@@ -146,14 +147,14 @@ static tn_status uncut_mend(uncut_plan *plan) {
     return TN_OK;
 }
 
-/* Few enough blocks to be better off than the bodies: many of one body may fit by chance. */
+/* Whether there are few enough blocks: many pairs of bodies may fit by chance. */
 static bool uncut_is_of_use(const uncut_plan *plan) {
     uint32_t left = plan->blocks.standing_count;
     if (left <= plan->count / 2) return true;
     return left <= plan->count - plan->count / UNCUT_CHANCE && plan->count <= UNCUT_EXACT_BLOCKS;
 }
 
-/* One way to put bodies together, planned. *end: there is no use in another one. */
+/* Joins bodies in one order and plans the blocks. *end: another order is useless. */
 static tn_status uncut_turn(uncut_plan *plan, uint32_t turn, bool *end) {
     tn__uncut_reset(&plan->blocks);
     TN_TRY(tn__uncut_join(&plan->blocks, turn));
@@ -166,8 +167,8 @@ static tn_status uncut_turn(uncut_plan *plan, uint32_t turn, bool *end) {
     return plan->full && mends ? uncut_mend(plan) : TN_OK;
 }
 
-/* The deepest search for which some of the ways can be tried with the work that there is: who is
- * asked again with more of it does not do again what was done then. */
+/* The largest depth at which some of the orders can be tried with the remaining work. A call with a
+ * larger limit then does not repeat the work of a smaller one. */
 static uint64_t uncut_depth(const uncut_plan *plan) {
     uint64_t left = tn__run_work_left(plan->run), times = 1;
     uint64_t once = UNCUT_FEW_WAYS * (UNCUT_EXACT_WORK / (plan->count / 2 + 1) + 1);
@@ -176,7 +177,7 @@ static uint64_t uncut_depth(const uncut_plan *plan) {
     return times;
 }
 
-/* Ways after each other; within a limit all of them again, searched more deeply. */
+/* Tries the orders one after the other; within a limit all of them again, with deeper search. */
 static tn_status uncut_search(uncut_plan *plan) {
     bool end = false;
     for (plan->times = uncut_depth(plan); plan->times < UINT32_MAX; plan->times *= UNCUT_DEEPER) {
@@ -201,7 +202,7 @@ static tn_status uncut_solve(tn_run *run) {
     if (status == TN_OK && plan.count > 0) status = uncut_search(&plan);
     if (plan.blocks.state != NULL) tn__uncut_release(&plan.blocks);
     TN_TRY(status);
-    if (plan.count == 0) tn__run_keep_offsets(run, plan.offset); /* nothing takes a byte */
+    if (plan.count == 0) tn__run_keep_offsets(run, plan.offset); /* all bodies are empty */
     return tn__run_best(run) != UINT64_MAX ? TN_OK : tn__run_as(run, "scale");
 }
 

@@ -1,14 +1,15 @@
-/* vela_hill_climb.c - an order of bodies, improved around whatever lies highest.
+/* vela_hill_climb.c - improves an order of bodies around the highest body.
  *
- * First order: by urgency (the most bytes that live at once during a body's life), then length of
- * life, then begin. Every body goes to its lowest place. What put the highest one, the
- * bottleneck, where it is? Itself, its neighbours in time, and for each of these the chain of
- * bodies on which it rests. Two turns out of these change places, now and then with a turn from
- * outside the neighbours; after 50 vain attempts the neighbours' neighbours join in and two pairs
- * change. A placement is given up as soon as it is above the best one; one that is as good is kept.
- * Ends at the bound of live bytes, or 500 attempts after the last gain (with a capacity: once that
- * is met; until then after 99,999).
- * Cost:   an attempt is one greedy placement and O(n x chains); small problems, on scratchpads.
+ * The first order is by urgency (the most live bytes during a body's life), then length of life,
+ * then begin. Every body goes to its lowest place. The candidates for an exchange are those that
+ * determine the place of the highest body, the bottleneck: itself, its neighbours in time, and for
+ * each of these the chain of bodies on which it rests. Two of their turns change places, sometimes
+ * with a turn from outside the neighbours. After 50 attempts without success, the neighbours'
+ * neighbours become candidates too, and two pairs change. A placement is given up as soon as it is
+ * above the best one; an equally good one is kept. The search ends at the bound of live bytes, or
+ * 500 attempts after the last gain (with a capacity: once that is met; until then after 99,999).
+ * Cost:   an attempt is one greedy placement and O(n x chains); for small problems, such as
+ *         scratchpads.
  * Source: Arm Ethos-U Vela, hill-climb allocator (2020-2023).
  */
 #include "plan/frame/peers.h"
@@ -24,14 +25,14 @@ typedef struct vela {
     uint32_t *best_order;
     uint32_t count;
     uint8_t *marked;  /* [body] */
-    uint32_t *chosen; /* bodies whose turns may change */
+    uint32_t *chosen; /* candidates: bodies whose turns may change */
     uint32_t chosen_count;
-    uint32_t *far; /* those of `chosen` that are no neighbours of the bottleneck */
+    uint32_t *far; /* those of `chosen` that are not neighbours of the bottleneck */
     uint32_t far_count;
     tn__random random;
 } vela;
 
-/* Places in order; *peak is UINT64_MAX when it was given up for being above `limit`. */
+/* Places bodies in order; *peak is UINT64_MAX if it was given up for exceeding `limit`. */
 static tn_status vela_place(vela *search, uint64_t limit, uint64_t *peak, uint32_t *bottleneck) {
     tn__peers_clear(search->run);
     *peak = 0;
@@ -52,8 +53,8 @@ static tn_status vela_place(vela *search, uint64_t limit, uint64_t *peak, uint32
     return TN_OK;
 }
 
-/* The body on which `id` rests: placed before it, the highest that ends at or below its offset and
- * would be hit by anything lower. UINT32_MAX: it lies on the ground. */
+/* The body on which `id` rests: it was placed before, and is the highest that ends at or below the
+ * offset of `id` and would conflict with any lower offset. UINT32_MAX: `id` lies on the ground. */
 static uint32_t vela_below(const vela *search, uint32_t id) {
     uint64_t offset = tn__run_offset(search->run, id), mask = search->bodies[id].alignment - 1;
     for (uint32_t i = 0; offset > 0 && i < search->turn[id]; i++) {
@@ -66,7 +67,7 @@ static uint32_t vela_below(const vela *search, uint32_t id) {
     return UINT32_MAX;
 }
 
-/* Marks `id` and the chain below it; what is marked already has had its chain followed. */
+/* Marks `id` and the chain below it, up to a body that is marked already. */
 static uint64_t vela_mark_chain(vela *search, uint32_t id) {
     uint64_t steps = 0;
     while (id != UINT32_MAX && !search->marked[id]) {
@@ -114,7 +115,7 @@ static void vela_change(vela *search, uint32_t bottleneck, bool stuck) {
     if (!stuck || search->far_count == 0) return;
     uint32_t far = vela_draw(search, search->far, search->far_count), near = far;
     uint64_t met = 0;
-    for (uint32_t i = 0; i < search->count; i++) /* one of its neighbours, by lot */
+    for (uint32_t i = 0; i < search->count; i++) /* one of its neighbours, at random */
         if (tn__peers_meet(&search->bodies[search->order[i]], &search->bodies[far]) &&
             tn__random_below(&search->random, ++met) == 0)
             near = search->order[i];
@@ -149,7 +150,7 @@ static tn_status vela_search(vela *search) {
             bottleneck = highest;
             continue;
         }
-        memcpy(search->order, search->best_order, bytes); /* back, and placed as it was */
+        memcpy(search->order, search->best_order, bytes); /* back to the best order */
         for (uint32_t i = 0; i < search->count; i++) search->turn[search->order[i]] = i;
         TN_TRY(vela_place(search, UINT64_MAX, &best, &bottleneck));
     }

@@ -1,8 +1,9 @@
-/* xla.c - the best of three orders, each body in the tightest hole.
+/* xla.c - tries three orders with each body in the tightest hole, and keeps the best.
  *
- * By size, then length of life ("spatial"); by length of life, then size ("temporal"); by size
- * times length of life. Long-lived bodies first leave whole columns of time free of obstacles;
- * large ones first leave few holes. Neither wins everywhere, so all are tried.
+ * The orders are: by size, then length of life ("spatial"); by length of life, then size
+ * ("temporal"); by size times length of life. Placing long-lived bodies first leaves whole columns
+ * of time free of obstacles; placing large ones first leaves few holes. No order wins everywhere,
+ * so all are tried.
  * Cost:   O(sum of neighbours * log n), three times.
  * Source: XLA, heap simulator: GlobalDecreasingSizeBestFit with ChooseBestHeapAlgorithm.
  */

@@ -1,10 +1,10 @@
-/* groups.c - tied bodies as one: what planners, bounds and the verifier see of a group.
+/* groups.c - joins tied bodies to one body, as planners, bounds and the verifier see it.
  *
- * Members keep their distances, so a group is one rigid body whose pieces are the union of theirs.
- * The union also settles aliases: bytes that two members share count once. Members lie at multiples
- * of their alignments above the root, so all are aligned exactly when the root is a multiple of the
- * largest. A pinned member pins the root; the root would have to begin below 0, off the alignment,
- * or at two places when pins disagree: then no layout exists, and the two bodies are kept as proof.
+ * Members keep their distances, so a group is one rigid body with the union of their pieces. The
+ * union also handles aliases: bytes that two members share count once. Members lie at multiples of
+ * their alignments above the root, so all are aligned exactly if the root is a multiple of the
+ * largest alignment. A pinned member pins the root. If the root would have to begin below 0, off
+ * the alignment, or at two places, no layout exists, and the two bodies are kept as proof.
  *
  * Cost: O(bodies), and for each group the cost of its normal form.
  */
@@ -69,7 +69,7 @@ static void groups_pin(tn__wholes *wholes, tn_body *whole, tn_body_id *by, tn_bo
     wholes->clash_b = id;
 }
 
-/* The group's body without its pieces; those go to members->pieces. */
+/* The group's body without its pieces, which go to members->pieces. */
 static size_t groups_join(tn__wholes *wholes, const groups_members *members, size_t g) {
     const tn_problem *problem = wholes->problem;
     const tn__group *group = &problem->groups[g];
@@ -99,7 +99,7 @@ static tn_status groups_unite(tn__wholes *wholes, const groups_members *members,
     size_t count = groups_join(wholes, members, g);
     whole->pieces = NULL;
     whole->piece_count = 0;
-    if (count == 0) return TN_OK; /* all of size 0 */
+    if (count == 0) return TN_OK; /* all members are empty */
     tn_status status = tn__normal_form(members->pieces, count, wholes->problem->streams,
                                        &wholes->arena, &whole->pieces, &whole->piece_count, error);
     if (status != TN_OK) {

@@ -1,4 +1,4 @@
-/* layout.c - the answer: who owns its arrays, and how foreign offsets become one. */
+/* layout.c - makes and releases layouts, and turns offsets from elsewhere into one. */
 #include "plan/problem/problem.h"
 
 const char *tn_verdict_name(tn_verdict verdict) {
@@ -16,7 +16,7 @@ uint64_t tn__traffic(const tn_body *body) {
 }
 
 /* One block holds the arrays: offsets, peaks, bounds, traffic, then banks. It comes from malloc,
- * since a layout outlives the context of the call that made it. */
+ * because a layout outlives the context of the call that made it. */
 tn_status tn__layout_create(const tn_problem *problem, tn_layout *layout, tn_error *error) {
     size_t bodies = problem->count, banks = problem->bank_count;
     uint64_t *block = calloc(bodies + 3 * banks + (bodies + 1) / 2, sizeof *block);

@@ -1,36 +1,39 @@
-/* normal.c - the normal form of pieces: disjoint rectangles, sorted, as long in time as can be.
+/* normal.c - brings pieces into normal form: disjoint rectangles, sorted, as long in time as
+ * possible.
  *
- * A sweep over time keeps the union of the open windows; a window that stays the same is prolonged,
- * any other ends the rectangle and begins a new one. Merging in time never hides a conflict: what a
- * rectangle covers is exactly what its input pieces cover.
+ * A sweep over time keeps the union of the open windows. A window that stays the same prolongs its
+ * rectangle; a changed window ends the rectangle and begins a new one. Merging in time never hides
+ * a conflict: the rectangles cover exactly the area of the input pieces.
  *
- * Clocks: a rectangle takes, stream by stream, the least `begins` and the largest `ends` of all
- * input pieces that it cuts. That is safe and may be more than needed: whatever is before (or
- * after) the rectangle is before (or after) each of those pieces, never the other way round. The
- * rectangles of an input piece cover all of its bytes, so no conflict is lost. Then, of two
- * rectangles that share bytes, the later one in time gets no lesser clock than the earlier one
- * (`begins` is lowered, `ends` raised; true clocks of one buffer are so already). With that, who
- * comes after the last holder of a byte comes after all of them, which the verifier relies on.
+ * Clocks: a rectangle takes, for each stream, the least `begins` and the largest `ends` of all
+ * input pieces that it intersects. This is safe and may forbid more than necessary: anything before
+ * (or after) the rectangle is before (or after) each of those pieces, but not the other way round.
+ * The rectangles of an input piece cover all of its bytes, so no conflict is lost. Then, for two
+ * rectangles that share bytes, the later one in time gets clocks that are not less than those of
+ * the earlier one (`begins` is lowered, `ends` raised; true clocks of one buffer have this property
+ * already). So a piece that comes after the last holder of a byte comes after all its holders,
+ * which the verifier relies on.
  *
  * Cost: O(k log k + k a) for k pieces of which at most a live at once; clocks cost
- * O((k + m) m streams) more for m rectangles. The normal form can hold k^2 / 4 rectangles: where k
- * / 2 upright bars cross k / 2 level ones, no fewer disjoint rectangles cover them. Beyond
- * NORMAL_WORK_MAX steps (10^5 pieces of distinct times, all alive at once) pieces are refused.
+ * O((k + m) m streams) more for m rectangles. The normal form can have k^2 / 4 rectangles: if k / 2
+ * vertical bars cross k / 2 horizontal ones, no fewer disjoint rectangles cover them. Pieces that
+ * need more than NORMAL_WORK_MAX steps (10^5 pieces of distinct times, all live at once) are
+ * refused.
  */
 #include "plan/problem/problem.h"
 
-#define NORMAL_CLOCK_WORK_MAX ((uint64_t)1 << 30) /* a second or so */
-#define NORMAL_WORK_MAX ((uint64_t)1 << 33)       /* live pieces gone through; ten seconds */
+#define NORMAL_CLOCK_WORK_MAX ((uint64_t)1 << 30) /* about a second */
+#define NORMAL_WORK_MAX ((uint64_t)1 << 33)       /* visits of live pieces: ten seconds */
 
 typedef struct normal_sweep {
     const tn_context *context;
     tn_piece *out; /* finished rectangles; grows */
     size_t out_count, out_room;
-    tn_piece *open; /* those that reach the present time */
+    tn_piece *open; /* rectangles that reach the current time */
     uint32_t open_count;
-    tn_piece *live; /* input pieces alive now, by lo */
+    tn_piece *live; /* input pieces that are live now, by lo */
     uint32_t live_count;
-    uint64_t work; /* live pieces that it will go through */
+    uint64_t work; /* visits of live pieces that it will make */
 } normal_sweep;
 
 static int normal_piece_order(const void *a, const void *b) {
@@ -39,8 +42,8 @@ static int normal_piece_order(const void *a, const void *b) {
     return (x->lo > y->lo) - (x->lo < y->lo);
 }
 
-/* From `now` on the union of the live windows holds: windows that stay are prolonged later, the
- * others are closed at `now`, new ones opened. */
+/* From `now` on the union of the live windows is valid: windows that stay are prolonged later, the
+ * others are closed at `now`, new ones are opened. */
 static bool normal_sweep_step(normal_sweep *sweep, int64_t now, tn_piece *fresh) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < sweep->live_count; i++) { /* merge neighbours into fresh[] */
@@ -93,8 +96,8 @@ static bool normal_sweep_run(normal_sweep *sweep, const tn_piece *pieces, uint32
     return sweep->out_count <= TN__PIECES_MAX;
 }
 
-/* Live pieces, summed over all distinct times: what the sweep goes through. `pieces` [k] are sorted
- * by first, `times` [2k] are where they begin and end. */
+/* The work of the sweep: live pieces, summed over all distinct times. `pieces` [k] are sorted by
+ * first, `times` [2k] are their begins and ends. */
 static uint64_t normal_work(const tn_piece *pieces, size_t k, const int64_t *times) {
     uint64_t work = 0;
     for (size_t i = 0, begun = 0; i < 2 * k; i++) {

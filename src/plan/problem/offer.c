@@ -1,9 +1,8 @@
-/* offer.c - other banks for a problem that is there already: `--bank` of the command line.
+/* offer.c - gives other banks to an existing problem: `--bank` of the command line.
  *
- * Banks that carry the names of the problem's own change these; else they take the places of the
- * problem's banks in order, and add to them. A body that lies in bank 0 without a pin, and does not
- * say that it is bound to it, may then choose: 0 is where bodies are put that say nothing. A group
- * chooses together or not at all.
+ * Banks with names of the problem's own banks change these; else they replace the problem's banks
+ * in order, and add to them. A body in bank 0 may then choose, unless it is pinned or explicitly
+ * bound to bank 0, because 0 is the default bank. A group chooses together or not at all.
  * Cost: O(bodies + banks^2).
  */
 #include "plan/problem/problem.h"

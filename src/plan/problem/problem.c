@@ -1,9 +1,9 @@
-/* problem.c - bodies, pieces, banks: checked when they enter, and in one normal form after that.
+/* problem.c - checks bodies, pieces and banks when they are added, and stores them in normal form.
  *
- * Normal form of a body: its pieces are disjoint rectangles, sorted by (first, lo), as long in
- * time as they can be (normal.c); the hull [first, last) and the alignment are filled in; a tied
- * body names the root of its chain. Everything behind this file may rely on it.
- * Cost of adding: that of the normal form, O(k log k) for k pieces that do not overlap.
+ * Normal form of a body: its pieces are disjoint rectangles, sorted by (first, lo), as long in time
+ * as they can be (normal.c); the hull [first, last) and the alignment are filled in; a tied body
+ * names the root of its chain. All later code may rely on it. Cost of adding: that of the normal
+ * form, O(k log k) for k pieces that do not overlap.
  */
 #include "plan/problem/problem.h"
 
@@ -12,8 +12,9 @@
 #include <stdio.h>
 
 #define PROBLEM_ALIGNMENT_MAX ((uint64_t)1 << 40)
-#define PROBLEM_CLOCKS_MAX ((uint64_t)1 << 22) /* of one body: a small file must not ask for more */
-#define PROBLEM_TOTAL_MAX (1u << 30) /* bodies, and pieces of all: 32 bits count their events */
+/* clocks of one body: a small file must not need more */
+#define PROBLEM_CLOCKS_MAX ((uint64_t)1 << 22)
+#define PROBLEM_TOTAL_MAX (1u << 30) /* bodies, and pieces in total: their events fit in 32 bits */
 
 tn_status tn_problem_create(const tn_context *context, tn_problem **problem, tn_error *error) {
     tn_problem *made = tn__alloc_array(context, 1, sizeof *made);
@@ -115,7 +116,7 @@ static tn_status problem_check_pin(const tn_body *body, uint64_t alignment, tn_e
     return TN_OK;
 }
 
-/* `body` names its leader as the caller does; the distances add up along the chain. */
+/* `body` names its leader as the caller does; distances add up along the chain. */
 static tn_status problem_check_tie(const tn_problem *problem, const tn_body *body,
                                    uint64_t alignment, tn_error *error) {
     if (!(body->flags & TN_BODY_TIED)) return TN_OK;
@@ -163,9 +164,9 @@ static tn_status problem_check(const tn_problem *problem, const tn_body *body, u
     return problem_check_pin(body, alignment, error);
 }
 
-/* --- entering --- */
+/* --- adding --- */
 
-/* One piece in the problem's own memory. */
+/* Copies a piece into the problem's own memory. */
 static tn_status problem_copy_piece(tn_problem *problem, const tn_piece *from, tn_piece *piece,
                                     tn_error *error) {
     uint32_t streams = problem->streams;
@@ -225,7 +226,7 @@ static tn_status problem_store_pieces(tn_problem *problem, tn_body *body, tn_err
     return TN_OK;
 }
 
-/* Room for one more body, and for one more group if it is tied. */
+/* Reserves room for one more body, and for one more group if it is tied. */
 static bool problem_reserve(tn_problem *problem, bool tied) {
     const tn_context *context = &problem->context;
     size_t need = problem->count + 1;

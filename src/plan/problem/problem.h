@@ -1,4 +1,4 @@
-/* problem.h - what the room `plan` knows of a problem beyond its public face. */
+/* problem.h - the internal view of a problem in the room `plan`, beyond the public header. */
 #ifndef TN_PLAN_PROBLEM_PROBLEM_H
 #define TN_PLAN_PROBLEM_PROBLEM_H
 
@@ -6,85 +6,88 @@
 
 #include "base/base.h"
 
-/* What is known of a root and the bodies tied to it, taken together. */
+/* Facts about a root and the bodies tied to it, taken together. */
 typedef struct tn__group {
     tn_body_id root;
     uint32_t body_count;
-    size_t piece_count;       /* of all, as they came */
-    uint64_t size, alignment; /* up to its highest byte; the largest of all */
+    size_t piece_count;       /* of all bodies, as given */
+    uint64_t size, alignment; /* up to the highest byte; the largest alignment */
 } tn__group;
 #define TN__NO_GROUP UINT32_MAX
 
-/* A flag of tn_body beside the public ones: its file says that it lies in `bank` and nowhere else.
- */
+/* A flag of tn_body in addition to the public ones: its file binds it to `bank`. */
 #define TN__BODY_IN_BANK (UINT32_C(1) << 16)
 
 struct tn_problem {
     tn_context context;
-    tn__arena arena; /* names and pieces: they never move */
+    tn__arena arena; /* memory of names and pieces, which never move */
     tn_body *bodies;
     size_t count, room;
-    size_t piece_count; /* of all bodies */
+    size_t piece_count; /* in all bodies */
     tn_bank *banks;
     size_t bank_count, bank_room;
-    uint64_t alignment; /* of bodies that give none */
+    uint64_t alignment; /* for bodies that give none */
     size_t any_count;   /* bodies that choose their bank */
     uint32_t streams;
-    const int64_t *clock_zero, *clock_never; /* [streams], for pieces that give none */
+    const int64_t *clock_zero, *clock_never; /* [streams], for pieces without clocks */
     tn__group *groups;                       /* in the order of their first tied body */
     uint32_t *group_of;                      /* [count], TN__NO_GROUP; only with groups */
     size_t group_count, group_room, group_of_room;
 };
 
-#define TN__PIECES_MAX (1u << 22) /* of one body in normal form */
+#define TN__PIECES_MAX (1u << 22) /* limit for one body in normal form */
 
-/* The normal form of `count` pieces (with clocks, when streams > 1), made in `arena`. E_INVALID
- * when it would be too large. */
+/* Makes the normal form of `count` pieces (with clocks, if streams > 1) in `arena`. E_INVALID if it
+ * would be too large. */
 tn_status tn__normal_form(const tn_piece *pieces, size_t count, uint32_t streams, tn__arena *arena,
                           const tn_piece **out, uint32_t *out_count, tn_error *error);
 
 /* Each group as one body: the union of its pieces in normal form, up to its highest byte, at its
- * largest alignment, pinned where a member is. */
+ * largest alignment, pinned if a member is. */
 typedef struct tn__wholes {
     const tn_problem *problem;
     tn_body *bodies;         /* [problem->group_count] */
-    size_t piece_count;      /* of all bodies, with groups taken as one */
-    const tn_bank_id *banks; /* [count], where each body is to be; NULL: where it says */
-    bool clash; /* a group cannot lie where its pins want it: those of two bodies, or of one */
+    size_t piece_count;      /* in all bodies, with each group as one */
+    const tn_bank_id *banks; /* [count], the bank of each body; NULL: the body's own */
+    bool clash;              /* a group cannot satisfy the pins of one or two of its bodies */
     tn_body_id clash_a, clash_b;
     tn__arena arena;
 } tn__wholes;
 tn_status tn__wholes_create(const tn_problem *problem, tn__wholes *wholes, tn_error *error);
 void tn__wholes_release(tn__wholes *wholes);
-/* Body `id`, or its group if it is the root of one; NULL if it is tied: its group stands for it. */
+/* Body `id`, or its group if it is the root of one; NULL if it is tied to another root, whose group
+ * includes it. */
 const tn_body *tn__whole(const tn__wholes *wholes, size_t id);
-/* tn__whole where it is in bank `bank`, else NULL. */
+/* tn__whole if it is in bank `bank`, else NULL. */
 const tn_body *tn__whole_in(const tn__wholes *wholes, size_t id, tn_bank_id bank);
-/* tn_problem_lower_bound with groups and banks as `wholes` has them. */
+/* tn_problem_lower_bound with the groups and banks of `wholes`. */
 tn_status tn__lower_bound(const tn__wholes *wholes, tn_bank_id bank, uint64_t *bytes, int64_t *step,
                           tn_error *error);
 
-/* No body of a plan ends beyond this: sizes, offsets and alignments up to 2^40 then add up without
- * overflow in 64 bits. */
+/* No body of a plan ends beyond this. Sizes, offsets and alignments up to 2^40 then add up in 64
+ * bits without overflow. */
 #define TN__PLAN_HEIGHT_MAX ((uint64_t)INT64_MAX)
 
 /* "body 7" or "body 7 'conv1'" for messages. */
 #define TN__BODY_TEXT_MAX 96
 const char *tn__body_text(const tn_problem *problem, tn_body_id id, char text[TN__BODY_TEXT_MAX]);
 
-/* E_INFEASIBLE when two pinned bodies meet: then there is no layout at all. */
+/* E_INFEASIBLE if two pinned bodies conflict: then no layout exists. */
 tn_status tn__verify_pins(const tn_problem *problem, tn_error *error);
 
-uint64_t tn__traffic(const tn_body *body); /* given or taken; saturating */
+uint64_t tn__traffic(const tn_body *body); /* given or estimated; saturating */
 
-/* An empty layout for the problem: arrays allocated, zeroed; banks are those of the bodies. */
+/* Makes an empty layout for the problem: arrays allocated and zeroed; banks are those of the
+ * bodies. */
 tn_status tn__layout_create(const tn_problem *problem, tn_layout *layout, tn_error *error);
-void tn__layout_add_traffic(const tn_problem *problem, tn_layout *layout); /* from its banks */
+/* computed from its banks */
+void tn__layout_add_traffic(const tn_problem *problem, tn_layout *layout);
 bool tn__has_choice(const tn_problem *problem); /* bodies may choose between banks */
 
 /* qsort's compare of int64_t times. */
 int tn__time_order(const void *a, const void *b);
-/* Index of the latest of the sorted `times` [count] that is not after `time`; 0 if all are. */
+/* Index of the latest of the sorted `times` [count] that is not after `time`; 0 if all are after
+ * it. */
 uint32_t tn__time_rank(const int64_t *times, uint32_t count, int64_t time);
 
 #endif

@@ -1,16 +1,16 @@
-/* bounds.c - bytes that no layout can go below.
+/* bounds.c - computes lower bounds: bytes that every layout needs.
  *
- * At every step the live pieces lie side by side, so their bytes add up. Alignment adds to that:
- * a piece begins at a multiple of its block, the largest power of two that divides its body's
- * alignment and its window's start. Take, for any block B, only the live pieces whose own block is
- * B or more. Each begins at a multiple of B, so each keeps whole blocks of B to itself, except the
- * topmost, whose last block need not be filled:
+ * At every step the live pieces do not overlap, so their bytes add up. Alignment adds to that: a
+ * piece begins at a multiple of its block, the largest power of two that divides its body's
+ * alignment and its window's start. For any block B, consider only the live pieces with a block of
+ * B or more. Each begins at a multiple of B, so each occupies whole blocks of B, except that the
+ * last block of the topmost piece need not be full:
  *
  *     height >= sum of round_up(bytes, B) - largest (round_up(bytes, B) - bytes) among them.
  *
  * B = 1 takes all pieces and counts plain bytes; a larger B takes fewer and counts more for each.
- * The bound is the maximum over the blocks that occur. A body ends no lower than its size, a
- * pinned one at its offset plus its size: these ends are bounds as well.
+ * The bound is the maximum over the blocks that occur. A body ends no lower than its size, a pinned
+ * one at its offset plus its size: these ends are bounds as well.
  * Cost: O(n log n + n * blocks) time for at most 41 blocks (most often one), O(n) memory.
  */
 #include "plan/problem/problem.h"
@@ -21,7 +21,7 @@ typedef struct bounds_event {
     int64_t time;
     const tn_piece *piece;
     bool starts;
-    uint8_t block; /* of the piece, as an exponent of two */
+    uint8_t block; /* block of the piece, as an exponent of two */
 } bounds_event;
 
 static int bounds_order(const void *a, const void *b) { /* ends before starts */
@@ -72,7 +72,7 @@ typedef struct bounds {
     size_t event_count;
     bounds_heap heap;
     uint64_t blocks; /* a set of exponents */
-    uint64_t bytes;  /* the best bound so far */
+    uint64_t bytes;  /* the largest bound so far */
     int64_t step;
 } bounds;
 
@@ -82,7 +82,7 @@ static void bounds_raise(bounds *found, bounds_sum bytes, int64_t step) {
     found->step = step;
 }
 
-/* One sweep over the pieces whose block is at least 2^exponent. */
+/* Sweeps once over the pieces with a block of at least 2^exponent. */
 static void bounds_sweep(bounds *found, uint8_t exponent) {
     const bounds_event *events = found->events;
     const uint64_t mask = ((uint64_t)1 << exponent) - 1;
@@ -105,7 +105,7 @@ static void bounds_sweep(bounds *found, uint8_t exponent) {
     }
 }
 
-/* The bank's events, and which blocks occur. */
+/* The bank's events, and the blocks that occur. */
 static void bounds_gather(const tn__wholes *wholes, tn_bank_id bank, bounds *found) {
     for (size_t i = 0; i < wholes->problem->count; i++) {
         const tn_body *body = tn__whole_in(wholes, i, bank);
@@ -120,7 +120,8 @@ static void bounds_gather(const tn__wholes *wholes, tn_bank_id bank, bounds *fou
     }
 }
 
-/* Ends of single bodies. After the sweeps, so that on a tie the step is that of the live bytes. */
+/* Bounds by the ends of single bodies. They follow the sweeps, so that on a tie the reported step
+ * is that of the live bytes. */
 static void bounds_ends(const tn__wholes *wholes, tn_bank_id bank, bounds *found) {
     for (size_t i = 0; i < wholes->problem->count; i++) {
         const tn_body *body = tn__whole_in(wholes, i, bank);

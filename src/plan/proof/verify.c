@@ -1,22 +1,21 @@
-/* verify.c - the judge: is a layout valid? Shares nothing with the planners but the problem.
+/* verify.c - checks whether a layout is valid; shares only the problem with the planners.
  *
- * Sweeps over time. As long as nothing was wrong so far, the pieces that hold bytes are disjoint
- * ranges, so a new one can only meet its nearest neighbours below and above. They are kept in order
- * of address; whoever has died stays until a new one wants its bytes. When a conflict shows, the
- * live pieces of
- * that step are gone through once to name the lowest byte that is shared. Of everything that is
- * wrong, the conflict first in time, then by byte, is the one reported; what is wrong with a body
- * by itself (alignment, pin, tie, capacity) counts from its first step and its offset. A group of
- * tied bodies is swept as one, the union of its members where its root lies: they may overlap each
- * other. Where the layout breaks a tie, that is a conflict by itself, and its group is not swept:
- * it has no one place.
+ * It sweeps over time. Until a conflict is found, the pieces that hold bytes are disjoint ranges,
+ * so a new piece can only overlap its nearest neighbours below and above. Pieces are kept in order
+ * of address; a dead piece stays until a new one needs its bytes. After the first conflict, the
+ * live pieces of that step are scanned once for the lowest shared byte. If there are several
+ * errors, the first in time, then by byte, is reported; an error of a single body (alignment, pin,
+ * tie, capacity) counts from its first step and its offset. A group of tied bodies is swept as one
+ * body, the union of its members at the place of its root, because its members may overlap each
+ * other. If the layout breaks a tie, that is a conflict in itself, and the group is not swept,
+ * because it has no single place.
  *
- * Several streams: "before" (time and clocks) is transitive, since no clock of a piece ends below
- * where it begins, and pieces of one body on the same bytes have rising clocks (normal.c). So
- * pieces are taken in serial order, and of every byte only the last holder is asked: whoever comes
- * after it comes after all the others too. The bytes are cut at the windows' bounds; a set of bits
- * holds where a stretch with one holder begins. A piece replaces the stretches that it covers and
- * leaves at most one more, so the stretches visited add up to O(n).
+ * Several streams: "before" (time and clocks) is transitive, because no clock of a piece ends below
+ * its begin, and pieces of one body on the same bytes have ascending clocks (normal.c). So pieces
+ * are taken in serial order, and a piece is compared only with the last holder of each byte: if it
+ * comes after that, it comes after all earlier holders too. The bytes are cut at the bounds of the
+ * windows; a bit set marks the starts of stretches with one holder. A piece replaces the stretches
+ * that it covers and leaves at most one more, so the number of stretches visited is O(n).
  *
  * Cost: O((n + k) log n) for n pieces, k = 0 or 1 conflict (and to move n / 10^3 words for each of
  * n that hold bytes at once), and O(n streams) more with clocks; O(n) memory.
@@ -30,11 +29,10 @@ typedef struct verify_piece { /* a piece at its address */
     int64_t first, last;
     uint64_t lo, hi;
     const tn_piece *from; /* with its clocks */
-    tn_body_id body;      /* of a group, its root */
+    tn_body_id body;      /* for a group, its root */
 } verify_piece;
 
-/* --- a set of ranks: level 0 has one bit a rank, each level above one bit a word below ---------
- */
+/* --- a set of ranks: level 0 has one bit per rank, each level above one bit per word below --- */
 
 #define VERIFY_LEVELS 6 /* 64^6 > 2^32 */
 
@@ -43,7 +41,7 @@ typedef struct verify_set {
     uint32_t level_count;
 } verify_set;
 
-static size_t verify_set_words(uint32_t ranks) { /* of all levels together */
+static size_t verify_set_words(uint32_t ranks) { /* in all levels together */
     size_t words = 0, level = ranks;
     do {
         level = (level + 63) / 64;
@@ -74,7 +72,7 @@ static void verify_set_remove(verify_set *set, uint32_t rank) {
     }
 }
 
-/* The nearest member above (`up`) or below `rank`, UINT32_MAX when there is none. */
+/* The nearest member above (`up`) or below `rank`, UINT32_MAX: no member. */
 static uint32_t verify_set_near(const verify_set *set, uint32_t rank, bool up) {
     for (uint32_t i = 0; i < set->level_count; i++, rank /= 64) {
         uint64_t bit = 1ull << (rank % 64);
@@ -92,7 +90,7 @@ static uint32_t verify_set_near(const verify_set *set, uint32_t rank, bool up) {
     return UINT32_MAX;
 }
 
-/* --- conflicts as sentences --- */
+/* --- messages of conflicts --- */
 
 static tn_status verify_fail(const tn_problem *problem, const tn_layout *layout,
                              const tn_conflict *found, tn_conflict *conflict, tn_error *error) {
@@ -137,13 +135,13 @@ static tn_status verify_fail(const tn_problem *problem, const tn_layout *layout,
     }
 }
 
-/* Keeps the conflict that is first in time, then by byte; of equals the one it has. */
+/* Keeps the conflict that is first in time, then by byte; among equal ones the earlier call. */
 static void verify_consider(tn_conflict *first, const tn_conflict *found) {
     bool later = found->step != first->step ? found->step > first->step : found->lo >= first->lo;
     if (first->reason == TN_CONFLICT_NONE || !later) *first = *found;
 }
 
-/* --- each body by itself --- */
+/* --- checks of single bodies --- */
 
 static bool verify_breaks_tie(const tn_body *body, const tn_layout *layout, tn_body_id id) {
     const uint64_t *offsets = layout->offset;
@@ -204,7 +202,8 @@ typedef struct verify_pieces {
     uint32_t count;
 } verify_pieces;
 
-/* Pieces by first step, from the lowest digit up; of one step as they came. False: no memory. */
+/* Sorts pieces by first step, from the lowest digit up; equal steps keep their order. False: no
+ * memory. */
 static bool verify_sort_time(const tn_context *context, verify_pieces *pieces) {
     int64_t least = INT64_MAX, most = INT64_MIN;
     uint32_t count = pieces->count;
@@ -236,8 +235,8 @@ static bool verify_sort_time(const tn_context *context, verify_pieces *pieces) {
     return true;
 }
 
-/* The lowest byte that two pieces share at `step`, with the two lowest-ranked that hold it. The
- * pieces are sorted by lo, so of those before the present one the highest end matters. */
+/* Finds the lowest byte that two pieces share at `step`, with the two lowest-ranked holders. The
+ * pieces are sorted by lo, so among those before the current one only the highest end matters. */
 static void verify_name(const verify_piece *pieces, uint32_t count, int64_t step,
                         tn_conflict *found) {
     const verify_piece *reach = NULL;
@@ -254,12 +253,12 @@ static void verify_name(const verify_piece *pieces, uint32_t count, int64_t step
                                    .hi = piece->hi < reach->hi ? piece->hi : reach->hi};
             return;
         }
-        reach = piece; /* disjoint so far: the last one reaches highest */
+        reach = piece; /* disjoint so far: the last piece reaches highest */
     }
 }
 
-/* --- what holds bytes now: pieces in order of address, in runs of a few dozen. Whoever has died is
- * taken out when a new neighbour meets it there, so that ends need not be sorted. */
+/* --- pieces that hold bytes now, in order of address, in runs of a few dozen. A dead piece is
+ * removed when a new one overlaps it, so that ends need not be sorted. */
 
 #define VERIFY_RUN 64u
 
@@ -275,7 +274,8 @@ typedef struct verify_run {
 
 typedef struct verify_live {
     const tn_context *context;
-    uint64_t *lowest;  /* [run_count], lo of the first of each run as it was once, ascending */
+    /* [run_count], lo of the first piece of each run when it was opened, ascending */
+    uint64_t *lowest;
     verify_run **runs; /* [run_count] */
     size_t run_count, lowest_room, run_room;
 } verify_live;
@@ -287,7 +287,7 @@ static void verify_live_release(verify_live *live) {
     tn__free(live->context, live->runs, live->run_room * sizeof *live->runs);
 }
 
-/* A new empty run at index `at`, for what begins at `lowest` or above. */
+/* Opens an empty run at index `at`, for pieces that begin at `lowest` or above. */
 static bool verify_live_open(verify_live *live, size_t at, uint64_t lowest) {
     size_t need = live->run_count + 1;
     verify_run *made = tn__alloc(live->context, sizeof *made);
@@ -321,7 +321,7 @@ static size_t verify_live_find(const verify_live *live, uint64_t lo) {
     return low;
 }
 
-/* How many of a run begin below `lo`. */
+/* Number of pieces in a run that begin below `lo`. */
 static uint32_t verify_run_find(const verify_run *run, uint64_t lo) {
     uint32_t low = 0, high = run->count;
     while (low < high) {
@@ -339,7 +339,7 @@ static void verify_run_close(verify_run *run, uint32_t at) {
     memmove(run->held + at, run->held + at + 1, (run->count - at) * sizeof *run->held);
 }
 
-/* The one right below `lo`, as far as it lives at `now`, ends above `lo`. */
+/* Whether the nearest piece below `lo` that is live at `now` ends above `lo`. */
 static bool verify_meets_below(verify_live *live, size_t at, uint64_t lo, int64_t now) {
     for (;;) {
         verify_run *run = live->runs[at];
@@ -354,7 +354,7 @@ static bool verify_meets_below(verify_live *live, size_t at, uint64_t lo, int64_
     }
 }
 
-/* One that begins in [lo, hi) lives at `now`. */
+/* Whether a piece that begins in [lo, hi) is live at `now`. */
 static bool verify_meets_above(verify_live *live, size_t at, uint64_t lo, uint64_t hi,
                                int64_t now) {
     for (; at < live->run_count && live->lowest[at] < hi; at++) {
@@ -406,7 +406,7 @@ static bool verify_sweep(const tn_context *context, verify_piece *pieces, uint32
     return fits;
 }
 
-/* --- several streams: over serial time, who held each byte last? --- */
+/* --- several streams: the last holder of each byte, in serial time --- */
 
 static int verify_by_start(const void *a, const void *b) {
     const verify_piece *x = a, *y = b;
@@ -424,7 +424,8 @@ typedef struct verify_bytes { /* cut at every bound of a piece */
     uint32_t streams;
     uint64_t *cuts; /* [cut_count], ascending */
     uint32_t cut_count;
-    uint32_t *holder; /* [cut_count], of the stretch that begins here; UINT32_MAX: nobody yet */
+    /* [cut_count], holder of the stretch that begins here; UINT32_MAX: not held yet */
+    uint32_t *holder;
     verify_set stretches;
 } verify_bytes;
 
@@ -458,11 +459,12 @@ static void verify_blame(const verify_piece *a, const verify_piece *b, tn_confli
     verify_consider(found, &one);
 }
 
-/* The piece asks those whose bytes it takes, then holds them itself. */
+/* Compares the piece with the holders of its bytes, then makes it their holder. */
 static void verify_take(verify_bytes *bytes, uint32_t index, tn_conflict *found) {
     const verify_piece *piece = &bytes->pieces[index];
     uint32_t first = verify_cut(bytes, piece->lo), last = verify_cut(bytes, piece->hi), holder;
-    uint32_t at = verify_set_near(&bytes->stretches, first + 1, false); /* 0 is always one */
+    /* 0 always begins a stretch */
+    uint32_t at = verify_set_near(&bytes->stretches, first + 1, false);
     do {
         holder = bytes->holder[at];
         if (holder != UINT32_MAX && bytes->pieces[holder].body != piece->body &&
@@ -480,7 +482,7 @@ static void verify_take(verify_bytes *bytes, uint32_t index, tn_conflict *found)
     bytes->holder[first] = index;
 }
 
-/* Goes on to the end of the step in which the first conflict shows, for the lowest byte. */
+/* Continues to the end of the step with the first conflict, to find the lowest byte. */
 static void verify_in_serial(verify_bytes *bytes, uint32_t count, tn_conflict *found) {
     uint32_t cuts = 0;
     for (uint32_t i = 0; i < 2 * count; i++)
@@ -524,10 +526,11 @@ static tn_status verify_clocks(const tn_problem *problem, verify_piece *pieces, 
 typedef struct verify_scope {
     const tn__wholes *wholes;
     const tn_layout *layout; /* NULL: only pinned bodies, at their pins */
-    bool *torn;              /* [group_count], groups that have no one place */
+    bool *torn;              /* [group_count], groups without a single place */
 } verify_scope;
 
-/* What is to be swept. A body that ends beyond 64 bits has no place; it is a conflict by itself. */
+/* Gathers the pieces to sweep. A body that ends beyond 64 bits has no place; that is a conflict in
+ * itself. */
 static uint32_t verify_gather(const verify_scope *scope, tn_bank_id bank, verify_piece *pieces) {
     const tn__wholes *wholes = scope->wholes;
     const tn_problem *problem = wholes->problem;
@@ -561,7 +564,8 @@ static tn_status verify_time(const tn_problem *problem, verify_pieces *pieces, t
     return fits ? TN_OK : tn__no_memory(error, "the verifier");
 }
 
-/* The member of a group that holds the conflict's lowest byte; its window ends the bytes shared. */
+/* The member of a group that holds the conflict's lowest byte; the end of its window limits the
+ * shared bytes. */
 static tn_body_id verify_member(const tn_problem *problem, uint64_t start, tn_body_id root,
                                 tn_conflict *found) {
     if (!(problem->bodies[root].flags & TN_BODY_LEADS)) return root;
@@ -581,7 +585,7 @@ static tn_body_id verify_member(const tn_problem *problem, uint64_t start, tn_bo
     return root;
 }
 
-/* Groups were swept under their roots' names. */
+/* Replaces roots by members, because groups were swept under their roots. */
 static void verify_name_members(const tn__wholes *wholes, const tn_layout *layout,
                                 tn_conflict *found) {
     const uint64_t *offsets = layout != NULL ? layout->offset : NULL;

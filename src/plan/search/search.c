@@ -1,23 +1,23 @@
-/* search.c - depth-first search for a placement within a capacity, lowest offsets first.
+/* search.c - searches depth-first for a placement within a capacity, lowest offsets first.
  *
- * A solution whose sum of offsets is least is left-justified: every body lies at 0, at its pin,
- * or directly on another one. Placed in the order (offset, rank) each body therefore lies at
- * `minimum`, the lowest offset that the bodies placed before it leave; so a node of the tree is a
- * set of placed bodies, its children are the bodies that could come next, and no other offset
- * need be tried. Every rule below keeps at least that solution.
+ * A solution with the least sum of offsets is left-justified: every body lies at 0, at its pin, or
+ * directly on another one. If bodies are placed in the order (offset, rank), each lies at
+ * `minimum`, the lowest offset that the bodies placed before it allow. So a node of the tree is a
+ * set of placed bodies, its children are the bodies that may come next, and no other offsets need
+ * be tried. Every rule below keeps at least that solution.
  *
  *   canonical    (offset, rank) never decreases along a path.
  *   dominance    a body that would start at or above the top of another one, placed now, can wait.
  *   totals       in every slot: lowest possible start + bytes still to place <= capacity.
- *   latest       where only one body can start low enough for that, it must; what then no longer
- *                fits below it goes above it, which lifts it, and so on.
- *   floors       a slot without slack is filled from its floor exactly: when few bodies can do that
+ *   latest       if only one body can start low enough for that, it must; a body that no longer
+ *                fits below it goes above it, which raises its start, and so on.
+ *   floors       a slot without slack is filled from its floor exactly: if few bodies can do that
  *                now and nothing can come below them, they are the only children of the node.
  *   skipped      a body that was passed over must come to rest on a body placed after it: its
  *                start is at least the lowest top among its unplaced neighbours.
- *   hatless      a body that lifted nobody when placed cannot be the reason of a failure.
+ *   hatless      a body that raised no other start when placed cannot be the reason of a failure.
  *   components   slots that no unplaced body bridges split the rest into independent parts,
- *                each searched with an order of its own (its totals have changed).
+ *                each searched with its own order (its totals have changed).
  *   twins        equal bodies with the same life keep their order.
  *   memory       a part that failed before, seen again (same bodies, same minima), fails at once.
  *
@@ -33,11 +33,12 @@
 
 #define SEARCH_MEMORY_BITS 14u               /* failed parts remembered: 2^14 of 16 bytes */
 #define SEARCH_ENTRIES_MAX ((size_t)1 << 25) /* bodies times the slots they live in */
-#define SEARCH_NEVER (UINT64_MAX / 2)        /* earliest of a body that is placed */
-#define SEARCH_EFFORT 100000u /* bodies and slots of nodes between two looks at the clock */
-#define SEARCH_PASSES 16u     /* of the rule `latest` per node: to stop early loses only strength */
+#define SEARCH_NEVER (UINT64_MAX / 2)        /* `earliest` of a placed body */
+#define SEARCH_EFFORT 100000u /* bodies and slots of nodes between two checks of the clock */
+/* passes of the rule `latest` per node: stopping early only makes it weaker */
+#define SEARCH_PASSES 16u
 
-typedef struct search_undo { /* `*place` was `value` */
+typedef struct search_undo { /* undo: `*place` was `value` */
     uint64_t *place;
     uint64_t value;
 } search_undo;
@@ -46,27 +47,27 @@ typedef struct search_part { /* bodies list[first .. first+count), slots [from, 
     uint32_t first, count, from, to;
 } search_part;
 
-/* A node of the tree: a part, the cursor, and how far its children have been tried. */
+/* A node of the tree: a part, the cursor, and the children that have been tried. */
 typedef struct search_frame {
     search_part part;
     uint64_t cursor;                            /* no body is placed below */
     uint32_t cursor_rank;                       /* nor at `cursor` with a smaller rank */
     bool fills;                                 /* children fill a floor: the cursor stays */
-    bool lifted;                                /* the child in hand raised a neighbour's minimum */
+    bool lifted;                                /* the current child raised a neighbour's minimum */
     uint32_t next;                              /* child to try, index into candidates */
     uint32_t candidate_first, candidate_count;  /* in search->scratch */
-    uint32_t part_first, part_count, part_next; /* of the child in hand, in search->parts */
+    uint32_t part_first, part_count, part_next; /* parts of the current child, in search->parts */
     size_t undo_mark, scratch_mark, part_mark;
     uint64_t key[2];
 } search_frame;
 
-/* Bytes from `lo` up of a body, in a slot. `pair` is the number of the body's stay in the slot. */
+/* Bytes from `lo` up of a body, in a slot. `pair` numbers the pairs of body piece and slot. */
 typedef struct search_entry {
     uint32_t id, pair;
     uint64_t lo;
 } search_entry;
 
-/* Two entries of a slot that could start low enough when last asked. */
+/* Two entries of a slot that could start low enough at the last check. */
 typedef struct search_watch {
     uint32_t entry[2];
 } search_watch;
@@ -81,15 +82,15 @@ struct tn__search {
     uint64_t capacity;
     const char *keys;
     uint32_t width;
-    /* by body; earliest and latest are the bounds of a start in the node in hand */
+    /* by body; earliest and latest are the bounds of a start in the current node */
     uint64_t *minimum, *offset, *earliest, *latest;
     uint32_t *rank, *twin, *list; /* twin: the equal body before this one, or itself */
     uint8_t *placed;
     uint64_t *top_total, *zobrist, *shuffle;
     /* by slot; bridges: unplaced bodies across slot | slot + 1 */
     uint64_t *total, *bridges;
-    uint32_t *slot_first; /* [slots + 1], into entries: who lives in a slot, ... */
-    uint64_t *active;     /* ... the first so many of them unplaced */
+    uint32_t *slot_first; /* [slots + 1], into entries: the bodies in a slot, ... */
+    uint64_t *active;     /* ... the first `active` of them unplaced */
     search_watch *watches;
     uint32_t *raised; /* a list of bodies that got a latest start */
     search_entry *entries;
@@ -171,7 +172,7 @@ static bool search_twins(const tn__search_input *input, uint32_t i, uint32_t k) 
            b->pin == TN__SEARCH_FREE;
 }
 
-/* Who lives in which slot: counted, then filled in. */
+/* Lists the bodies in each slot: counts, then fills. */
 static bool search_list_slots(tn__search *search) {
     const tn__search_input *input = search->input;
     uint32_t *first = search->slot_first, pair = 0;
@@ -204,7 +205,7 @@ static bool search_list_slots(tn__search *search) {
     return true;
 }
 
-/* What does not change between searches: random keys, twins. */
+/* Prepares data that does not change between searches: random keys, twins. */
 static void search_prepare(tn__search *search) {
     const tn__search_input *input = search->input;
     tn__random random = {.state = 1};
@@ -240,7 +241,7 @@ tn__search *tn__search_create(const tn_context *context, const tn__search_input 
     return search;
 }
 
-/* Room on one of the stacks; failure is remembered and ends the search. */
+/* Reserves room on one of the stacks; a failure is remembered and ends the search. */
 static bool search_room(tn__search *search, void *stack, size_t *room, size_t need, size_t item) {
     if (need <= *room) return true;
     if (tn__reserve(&search->context, stack, room, need, item)) return true;
@@ -320,10 +321,9 @@ static void search_rank(tn__search *search, search_part part) {
     for (uint32_t i = 0; i < part.count; i++) search->rank[list[i]] = i;
 }
 
-/* --- one node: what can still be, and what could come next -------------------------------------
- */
+/* --- one node: its bounds and its candidates --- */
 
-/* The lowest start of a body that the cursor has passed: on top of a neighbour yet to come. */
+/* The lowest start of a body that the cursor has passed: on top of a neighbour still to come. */
 static uint64_t search_skipped_start(const tn__search *search, uint32_t id, uint64_t cursor) {
     const tn__search_body *body = &search->input->bodies[id];
     const tn__search_conflict *conflicts = search->input->conflicts + body->conflict_first;
@@ -344,8 +344,8 @@ static bool search_is_skipped(const tn__search *search, const search_frame *fram
            (minimum == frame->cursor && search->rank[id] < frame->cursor_rank);
 }
 
-/* The lowest and the latest start of every body; false when they cross. *dominated: no next body
- * starts at or above. */
+/* Computes the lowest and the latest start of every body; false if they cross. *dominated: the next
+ * body starts below this offset. */
 static bool search_starts(tn__search *search, const search_frame *frame, uint64_t *dominated) {
     const uint32_t *list = search->list + frame->part.first;
     *dominated = UINT64_MAX;
@@ -367,19 +367,19 @@ static bool search_starts(tn__search *search, const search_frame *frame, uint64_
     return true;
 }
 
-/* The lowest bytes of an entry, in the node in hand; of a placed body: very high. */
+/* The start of an entry's lowest bytes, in the current node; for a placed body: very high. */
 static uint64_t search_low(const tn__search *search, search_entry entry) {
     return search->earliest[entry.id] + entry.lo;
 }
 
-/* Finds up to two bodies that can start low enough for a slot, and makes them its watches: as long
- * as they can, nothing need be asked. */
+/* Finds up to two bodies that can start low enough for a slot, and makes them its watches: while
+ * both can, the slot need not be checked. */
 static uint32_t search_find_watches(tn__search *search, uint32_t slot, uint64_t highest) {
     uint32_t first = search->slot_first[slot], last = first + (uint32_t)search->active[slot];
     uint32_t found = 0, *watch = search->watches[slot].entry;
     uint32_t start = watch[0] < last ? watch[0] : first, at = start;
     if (first == last) return 0;
-    do { /* once around, from where the last look ended */
+    do { /* once around, from the end of the last check */
         if (search_low(search, search->entries[at]) <= highest) watch[found++] = at;
         if (++at == last) at = first;
     } while (found < 2 && at != start);
@@ -387,7 +387,7 @@ static uint32_t search_find_watches(tn__search *search, uint32_t slot, uint64_t 
     return found;
 }
 
-/* Totals; and bodies that alone can start low enough in some slot get a latest start. */
+/* Checks the totals; a body that alone can start low enough in some slot gets a latest start. */
 static bool search_check_slots(tn__search *search, search_part part, uint32_t *raised) {
     *raised = 0;
     for (uint32_t slot = part.from; slot < part.to; slot++) {
@@ -410,7 +410,8 @@ static bool search_check_slots(tn__search *search, search_part part, uint32_t *r
     return true;
 }
 
-/* Who cannot end below the latest start of a body begins above it. False: nor can it there. */
+/* Lifts bodies that cannot end below the latest start of `id`: they begin above it. False: one of
+ * them cannot be there either. */
 static bool search_lift(tn__search *search, uint32_t id, bool *changed) {
     const tn__search_input *input = search->input;
     const tn__search_body *body = &input->bodies[id];
@@ -428,8 +429,8 @@ static bool search_lift(tn__search *search, uint32_t id, bool *changed) {
     return true;
 }
 
-/* What every completion keeps: fills earliest and latest of the part's bodies; false when
- * some body or slot cannot do within the capacity. *most: largest total. */
+/* Fills the earliest and latest starts of the part's bodies, which hold in every completion; false
+ * if some body or slot does not fit within the capacity. *most: largest total. */
 static bool search_bound(tn__search *search, const search_frame *frame, uint64_t *dominated,
                          uint64_t *most) {
     const search_part part = frame->part;
@@ -448,8 +449,9 @@ static bool search_bound(tn__search *search, const search_frame *frame, uint64_t
     return true;
 }
 
-/* A part is known by its bodies' minima and by which of them the cursor has passed. Two keys of 64
- * bits with different mixing: two parts are confused with a chance of about 2^-114 per look. */
+/* Identifies a part by its bodies' minima and by the bodies that the cursor has passed. Two keys of
+ * 64 bits with different mixing are used: two parts are confused with a probability of about 2^-114
+ * per lookup. */
 static void search_identify(const tn__search *search, search_frame *frame) {
     const uint32_t *list = search->list + frame->part.first;
     uint64_t a = 0, b = 0;
@@ -460,8 +462,8 @@ static void search_identify(const tn__search *search, search_frame *frame) {
         a += mixed;
         b += search_mix(mixed ^ 0x2545f4914f6cdd1du);
     }
-    /* the place in memory is that of key[0] alone: which failures are lost to others must not
-     * depend on what was asked before */
+    /* the slot in memory depends on key[0] alone: the failures that are overwritten must not depend
+     * on earlier questions */
     frame->key[0] = search_mix(a ^ search_mix(frame->cursor));
     frame->key[1] = search_mix(b + frame->cursor * 0x9e3779b97f4a7c15u + search->generation);
 }
@@ -472,7 +474,7 @@ static search_failure *search_memory(const tn__search *search, const search_fram
 
 #define SEARCH_NO_FLOOR UINT32_MAX
 
-/* Can the body be placed now, and nothing that is still to come lie below it? */
+/* Whether the body can be placed now, with no body that is still to come below it. */
 static bool search_is_ready(const tn__search *search, uint32_t id) {
     const tn__search_body *body = &search->input->bodies[id];
     const tn__search_conflict *conflicts = search->input->conflicts + body->conflict_first;
@@ -486,15 +488,15 @@ static bool search_is_ready(const tn__search *search, uint32_t id) {
     return true;
 }
 
-/* How many bodies can fill the floor of a slot; UINT32_MAX: too many, or it has slack, or the
- * answer is not theirs alone. */
+/* Number of bodies that can fill the floor of a slot; UINT32_MAX: too many, or the slot has slack,
+ * or other bodies matter too. */
 static uint32_t search_count_fillers(tn__search *search, uint32_t slot, uint64_t highest) {
     uint32_t count = 0, last = search->slot_first[slot] + (uint32_t)search->active[slot];
     for (uint32_t at = search->slot_first[slot]; at < last; at++) {
         uint64_t low = search_low(search, search->entries[at]);
         if (low > highest) continue;
         if (low == highest && ++count <= search->width) continue;
-        if (low < highest) search->watches[slot].entry[0] = at; /* the next look is short */
+        if (low < highest) search->watches[slot].entry[0] = at; /* makes the next check short */
         return UINT32_MAX;
     }
     for (uint32_t at = search->slot_first[slot]; at < last; at++)
@@ -504,7 +506,7 @@ static uint32_t search_count_fillers(tn__search *search, uint32_t slot, uint64_t
     return count;
 }
 
-/* The slot without slack that the fewest bodies can fill, at most `width` of them. */
+/* The slot without slack that the fewest bodies can fill, at most `width`. */
 static uint32_t search_narrowest(tn__search *search, search_part part) {
     uint32_t best = SEARCH_NO_FLOOR, fewest = UINT32_MAX;
     for (uint32_t slot = part.from; slot < part.to && fewest > 1; slot++) {
@@ -533,8 +535,8 @@ static bool search_fills(const tn__search *search, uint32_t id, uint32_t floor) 
     return false;
 }
 
-/* Lists the bodies that could come next, lowest first, ties by rank: those that fill the narrowest
- * floor if there is one, else all that could be next in the canonical order. */
+/* Lists the bodies that may come next, lowest first, ties by rank: those that fill the narrowest
+ * floor if there is one, else all that may be next in the canonical order. */
 static bool search_candidates(tn__search *search, search_frame *frame, uint64_t dominated,
                               uint64_t most) {
     const uint32_t *list = search->list + frame->part.first;
@@ -543,7 +545,7 @@ static bool search_candidates(tn__search *search, search_frame *frame, uint64_t 
         return false;
     uint32_t *candidates = search->scratch + search->scratch_count;
     uint32_t count = 0, floor = search_narrowest(search, frame->part);
-    uint64_t highest = search->capacity - most; /* whoever comes next starts below all the rest */
+    uint64_t highest = search->capacity - most; /* the next body starts below all the rest */
     frame->fills = floor != SEARCH_NO_FLOOR;
     for (uint32_t i = 0; i < frame->part.count; i++) {
         uint32_t id = list[i];
@@ -574,8 +576,8 @@ static bool search_candidates(tn__search *search, search_frame *frame, uint64_t 
 /* --- moving through the tree --------------------------------------------------------------------
  */
 
-/* Takes a piece of a body that is being placed out of the unplaced ones of its slots: to the end of
- * them, so that to undo it their number is enough. The totals follow. */
+/* Moves a piece of a body that is being placed to the end of the unplaced ones in its slots, so
+ * that their number suffices to undo it. The totals follow. */
 static void search_withdraw(tn__search *search, uint32_t piece_id) {
     const tn__search_piece *piece = &search->input->pieces[piece_id];
     uint32_t pair = search->pair_first[piece_id];
@@ -592,8 +594,8 @@ static void search_withdraw(tn__search *search, uint32_t piece_id) {
     }
 }
 
-/* Puts a body at its minimum and raises its neighbours; false when one of them then cannot lie
- * within the capacity (or memory is out). Undone by search_retract. */
+/* Puts a body at its minimum and raises its neighbours; false if one of them then cannot lie within
+ * the capacity (or memory is out). Undone by search_retract. */
 static bool search_place(tn__search *search, search_frame *frame, uint32_t id) {
     const tn__search_input *input = search->input;
     const tn__search_body *body = &input->bodies[id];
@@ -639,7 +641,7 @@ static void search_retract(tn__search *search, search_frame *frame) {
     frame->part_count = frame->part_next = 0;
 }
 
-/* Splits what is left of a part after a body was placed: sorts the list by component and pushes one
+/* Splits the rest of a part after a body was placed: sorts the list by component and pushes one
  * search_part each, smallest first (a failure there is cheap). */
 static bool search_split(tn__search *search, search_frame *frame, search_part rest) {
     uint32_t *list = search->list + rest.first;
@@ -672,8 +674,8 @@ static bool search_split(tn__search *search, search_frame *frame, search_part re
     return true;
 }
 
-/* Ranks of a part that is about to be re-ranked are kept on the scratch stack: the bodies of a part
- * stay in list[first .. first+count), in any order, so pairs (body, rank) are kept. */
+/* Saves the ranks of a part that is about to be ranked again on the scratch stack. The bodies of a
+ * part stay in list[first .. first+count), in any order, so pairs (body, rank) are saved. */
 static bool search_keep_ranks(tn__search *search, search_part part) {
     if (!search_room(search, &search->scratch, &search->scratch_room,
                      search->scratch_count + 2 * (size_t)part.count, sizeof *search->scratch))
@@ -716,7 +718,7 @@ static void search_leave(tn__search *search) {
     search->scratch_count = frame->candidate_first;
 }
 
-/* Opens the next component of the child in hand with an order of its own. */
+/* Opens the next component of the current child with an order of its own. */
 static tn__search_outcome search_descend(tn__search *search, search_frame *frame) {
     search_part part = search->parts[frame->part_first + frame->part_next];
     uint32_t placed = search->scratch[frame->candidate_first + frame->next - 1];
@@ -729,7 +731,7 @@ static tn__search_outcome search_descend(tn__search *search, search_frame *frame
     return search_enter(search, part, cursor, 0);
 }
 
-/* Takes back the child in hand: bodies, minima, totals, and the ranks of its components. */
+/* Undoes the current child: bodies, minima, totals, and the ranks of its components. */
 static void search_take_back(tn__search *search, search_frame *frame) {
     for (size_t i = search->scratch_count; i > frame->scratch_mark; i -= 2)
         search->rank[search->scratch[i - 2]] = search->scratch[i - 1];
@@ -746,15 +748,15 @@ static tn__search_outcome search_advance(tn__search *search, search_frame *frame
     uint32_t at = 0;
     while (list[at] != id) at++;
     list[at] = list[frame->part.count - 1];
-    list[frame->part.count - 1] = id; /* the placed one rests behind the others */
+    list[frame->part.count - 1] = id; /* the placed body goes after the others */
     search_part rest = frame->part;
     rest.count--;
     return search_split(search, frame, rest) ? TN__SEARCH_LIMIT : TN__SEARCH_NO_MEMORY;
 }
 
-/* Runs the tree under one root part. Every turn acts on the top node according to `outcome`, what
- * came of the last step: FOUND, a component of its child in hand is placed; NONE, one cannot be;
- * LIMIT, the node is fresh. */
+/* Searches the tree under one root part. Every turn acts on the top node according to `outcome`,
+ * the outcome of the last step: FOUND, a component of its current child is placed; NONE, one cannot
+ * be placed; LIMIT, the node is new. */
 static tn__search_outcome search_run(tn__search *search, search_part root, uint64_t node_limit,
                                      tn__search_poll poll, uint64_t *nodes) {
     size_t bottom = search->frame_count;
@@ -767,7 +769,7 @@ static tn__search_outcome search_run(tn__search *search, search_part root, uint6
             if (++frame->part_next < frame->part_count)
                 outcome = search_descend(search, frame);
             else
-                search_leave(search); /* the node is done; FOUND goes to the one above */
+                search_leave(search); /* the node is done; FOUND is passed to the one above */
             continue;
         }
         bool hatless = outcome == TN__SEARCH_NONE && !frame->lifted;
@@ -816,7 +818,7 @@ static void search_reset(tn__search *search) {
     }
 }
 
-/* A shuffled order moves bodies past the next few of the list: a little goes a long way. */
+/* A shuffled order moves bodies past the next few of the list: small changes suffice. */
 static void search_shuffle(tn__search *search, search_part all, tn__search_order order) {
     for (uint32_t i = 0; i < all.count; i++) search->shuffle[i] = 0;
     if (order.window == 0) return;

@@ -1,17 +1,18 @@
-/* search.h - is there a placement within a capacity? Complete, deterministic, bounded by nodes.
+/* search.h - decides whether a placement within a capacity exists; complete, deterministic, bounded
+ * by nodes.
  *
- * The question that every exact planner asks again and again. A `tn__search_input` is made once
- * per problem and shared by all searches, also by several threads; a `tn__search` is the state
- * of one of them. Lengths are in units of the greatest common divisor of everything that can
- * move a body, so that fewer capacities are distinct.
+ * Every exact planner asks this question repeatedly. A `tn__search_input` is made once per problem
+ * and shared by all searches, also by several threads; a `tn__search` is the state of one search.
+ * Lengths are in units of the greatest common divisor of all lengths that determine offsets, so
+ * that fewer capacities are distinct.
  */
 #ifndef TN_PLAN_SEARCH_SEARCH_H
 #define TN_PLAN_SEARCH_SEARCH_H
 
 #include "base/base.h"
 
-/* Two bodies that meet in time: `other` starts at least `above` after this one's start, or this one
- * starts at least `below` after the start of `other`. Every conflict stands in both lists; a list
+/* Two bodies that overlap in time: `other` starts at least `above` after this one's start, or this
+ * one starts at least `below` after the start of `other`. Every conflict is in both lists; a list
  * ascends by `below`, see tn__search_sort. */
 typedef struct tn__search_conflict {
     uint32_t other;
@@ -24,10 +25,11 @@ typedef struct tn__search_piece {
 } tn__search_piece;
 
 typedef struct tn__search_body {
-    uint64_t size;        /* highest end of its pieces; > 0 */
-    uint64_t alignment;   /* in units, >= 1 */
-    uint64_t pin;         /* offset, or TN__SEARCH_FREE */
-    uint64_t span, area;  /* life in the caller's time, and that times bytes: for orders only */
+    uint64_t size;      /* highest end of its pieces; > 0 */
+    uint64_t alignment; /* in units, >= 1 */
+    uint64_t pin;       /* offset, or TN__SEARCH_FREE */
+    /* length of life in the caller's time, and its product with bytes: for orders only */
+    uint64_t span, area;
     uint32_t first, last; /* hull in time slots */
     uint32_t piece_first, piece_count;
     uint32_t conflict_first, conflict_count;
@@ -40,8 +42,8 @@ typedef struct tn__search_input {
     const tn__search_body *bodies;
     const tn__search_piece *pieces;
     const tn__search_conflict *conflicts;
-    bool complete; /* every conflict is exactly "above or below": a search may prove */
-    bool crosses;  /* some conflicts are of bodies that share no slot: no parts, no twins */
+    bool complete; /* every conflict is exactly "above or below", so a search may prove */
+    bool crosses;  /* some conflicts are between bodies that share no slot: no parts, no twins */
     bool unlike;   /* bodies of equal pieces may differ in their conflicts: no twins */
 } tn__search_input;
 
@@ -66,15 +68,14 @@ typedef enum tn__search_outcome {
     TN__SEARCH_NO_MEMORY
 } tn__search_outcome;
 
-/* Asked every TN__SEARCH_POLL nodes, sooner where they are large, whether to go on; a NULL function
- * always does. */
+/* Asked every TN__SEARCH_POLL nodes, sooner for large nodes, whether to go on; NULL: always. */
 #define TN__SEARCH_POLL 256u
 typedef struct tn__search_poll {
     bool (*go_on)(void *self);
     void *self;
 } tn__search_poll;
 
-/* Brings a body's conflicts into the order that a search relies on. */
+/* Sorts a body's conflicts as a search requires. */
 void tn__search_sort(tn__search_conflict *conflicts, uint32_t count);
 
 typedef struct tn__search tn__search;

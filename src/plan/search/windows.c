@@ -1,8 +1,9 @@
-/* windows.c - the part of a problem that lives in a few slots, as a problem of its own.
+/* windows.c - extracts the bodies in a few slots as a problem of its own.
  *
- * What cannot be placed in a window of time cannot be placed at all, and a window has few bodies:
- * where alignments, pins or byte windows push the optimum above the peak of live bytes, a complete
- * search of some crowded slots proves it, long before a search of everything would.
+ * If the bodies in a window of time cannot be placed, the whole problem has no placement, and a
+ * window has few bodies. If alignments, pins or byte windows keep the optimum above the peak of
+ * live bytes, a complete search of a few crowded slots proves it much sooner than a search of the
+ * whole problem.
  */
 #include "plan/search/windows.h"
 
@@ -45,20 +46,21 @@ static bool window_cut(const tn_context *context, const tn__search_input *whole,
             part->pieces[piece_count++] = piece;
         }
         if (piece_count == begin) continue;
-        if (body.piece_count > 1) part->input.unlike = true; /* what is cut off may conflict too */
+        /* the parts that are cut off may conflict too */
+        if (body.piece_count > 1) part->input.unlike = true;
         body.first = body.first > from ? body.first - from : 0;
         body.last = body.last < to ? body.last - from : to - from;
         body.piece_first = (uint32_t)begin;
         body.piece_count = (uint32_t)(piece_count - begin);
         part->inside[id] = count + 1;
-        part->bodies[count++] = body; /* its conflicts are still those of the whole */
+        part->bodies[count++] = body; /* with the conflicts of the whole problem */
     }
     part->input.count = count;
     return true;
 }
 
-/* Conflicts are those of the whole whose other side is inside too. Two bodies that meet only
- * outside the window keep theirs: it holds for the whole, so a proof with it does too. */
+/* Keeps the conflicts with other bodies inside. Two bodies that overlap only outside the window
+ * keep their conflict: it holds for the whole problem, so a proof that uses it does too. */
 static bool window_link(const tn_context *context, const tn__search_input *whole, window *part) {
     size_t total = 0;
     for (uint32_t i = 0; i < part->input.count; i++) total += part->bodies[i].conflict_count;

@@ -1,8 +1,8 @@
-/* object.h - what a strategy for shared objects is, and the words it is written in.
+/* object.h - the interface of a strategy for shared objects, and the functions that strategies use.
  *
  * A strategy is one file in objects/ that fills in one tn_object_strategy, plus one line in
- * objects.def. It gives every record an object; refusing, ordering, limits, bounds and proof are
- * done around it by objects.c and are the same for all.
+ * objects.def. It gives every record an object. All other work (refusal, order, limits, bounds and
+ * verification) is done around it by objects.c and is the same for all strategies.
  */
 #ifndef TN_PLAN_SHARING_OBJECT_H
 #define TN_PLAN_SHARING_OBJECT_H
@@ -11,7 +11,7 @@
 
 #include "base/base.h"
 
-enum { /* kinds of sizes a strategy is defined for, and a constraint that it honours */
+enum { /* kinds of sizes that a strategy supports, and a constraint that it honours */
        TN_OBJECTS_BYTES = 1u << TN_SIZE_BYTES,
        TN_OBJECTS_VECTORS = 1u << TN_SIZE_VECTOR2 | 1u << TN_SIZE_VECTOR3,
        TN_OBJECTS_SHAPES = 1u << TN_SIZE_BHWC,
@@ -22,9 +22,9 @@ enum { /* kinds of sizes a strategy is defined for, and a constraint that it hon
 typedef struct tn_object_run tn_object_run;
 
 typedef struct tn_object_strategy {
-    const char *name;    /* what people type: [a-z0-9-]+ */
+    const char *name;    /* the name that users type: [a-z0-9-]+ */
     const char *summary; /* one line for --help, no full stop */
-    const char *source;  /* paper, book or peer the idea comes from */
+    const char *source;  /* paper, book or other program that the idea comes from */
     uint32_t features;   /* TN_OBJECTS_* */
     tn_status (*solve)(tn_object_run *run);
 } tn_object_strategy;
@@ -39,13 +39,13 @@ struct tn_object_run {
     const tn_edges *reallocation; /* caller's numbers; NULL: none */
     /* the answer, for the strategy to fill */
     uint32_t *object;                   /* [count]; UINT32_MAX: none yet */
-    uint64_t (*size)[TN_SIZE_RANK_MAX]; /* [count], of which object_count are in use */
+    uint64_t (*size)[TN_SIZE_RANK_MAX]; /* [count], the first object_count are in use */
     uint64_t *object_bulk;              /* [count], bytes or elements of an object */
     uint32_t object_count;
-    /* the frame's */
+    /* for the frame */
     const tn_object_strategy *strategy;
     const tn_context *context;
-    uint64_t work, work_limit; /* work_limit 0: none */
+    uint64_t work, work_limit; /* work_limit 0: no limit */
     double deadline_s;         /* 0: never */
     tn__arena scratch;
     tn_error *error;
@@ -53,26 +53,28 @@ struct tn_object_run {
 
 uint32_t tn__size_rank(tn_size_kind kind);
 
-/* Gives record `id` an object of its own, as large as it is; returns the object. */
+/* Gives record `id` a new object of its own size; returns the object. */
 uint32_t tn__object_new(tn_object_run *run, uint32_t id);
-/* Puts the record into an object, which grows to hold it where sizes are bytes. */
+/* Puts the record into an object, which grows to hold it if sizes are bytes. */
 void tn__object_join(tn_object_run *run, uint32_t id, uint32_t object);
-/* Whether `next` may follow `before` in an object as far as the reallocation graph says. */
+/* Whether the reallocation graph lets `next` follow `before` in an object. */
 bool tn__object_may_follow(const tn_object_run *run, uint32_t before, uint32_t next);
 
-/* Counts units of work; E_STOPPED when a limit (work, time, cancel) is reached. A unit is about a
+/* Counts units of work; E_STOPPED if a limit (work, time, cancel) is reached. A unit is about a
  * thousand steps of an inner loop. */
 tn_status tn__object_work(tn_object_run *run, uint64_t units);
 /* Zeroed scratch until the end of the run; NULL when memory is out. */
 void *tn__object_scratch(tn_object_run *run, size_t count, size_t item);
 
-/* Runs another strategy in a run of its own and, when it is the first or its total is lower, takes
- * its answer over. `work_limit` 0: what is left. E_STOPPED of the other only when `needed`. */
+/* Runs another strategy in a run of its own, and takes its answer over if it is the first or its
+ * total is lower. `work_limit` 0: all that is left. Returns E_STOPPED of the other run only if
+ * `needed`. */
 tn_status tn__object_try(tn_object_run *run, const tn_object_strategy *strategy,
                          uint64_t work_limit, bool needed);
 
-/* For sizes in bytes: rank[i] says how many records, one less, as large as record i or larger live
- * at once at the most: the last k whose positional maximum is at least its size. O(n log n). */
+/* For sizes in bytes. rank[i]: one less than the largest number of records that are live at once
+ * and at least as large as record i, that is, the last k with a positional maximum of at least its
+ * size. O(n log n). */
 tn_status tn__object_positions(tn_object_run *run, uint32_t *rank);
 /* Records ordered by the best-ranked step of their lives, then larger first, then by number;
  * steps rank by their live bytes. O(n log n). */
@@ -88,13 +90,13 @@ typedef struct tn__object_heap {
 } tn__object_heap;
 bool tn__object_heap_init(tn_object_run *run, tn__object_heap *heap);
 void tn__object_heap_push(tn__object_heap *heap, int64_t last, uint32_t object);
-/* Pops into *object what ended at or before `now`; false when nothing did. */
+/* Pops into *object an object whose record ended at or before `now`; false if there is none. */
 bool tn__object_heap_pop(tn__object_heap *heap, int64_t now, uint32_t *object);
 
-/* Who lives in each object, in order of time; for strategies that do not go in time order. */
+/* The records of each object, in order of time; for strategies that do not go in time order. */
 typedef struct tn__object_lives tn__object_lives;
 tn__object_lives *tn__object_lives_create(tn_object_run *run); /* NULL: no memory */
-/* Steps between the record's life and the nearest one in the object; UINT64_MAX if they meet. */
+/* Steps between the record's life and the nearest one in the object; UINT64_MAX if they overlap. */
 uint64_t tn__object_lives_distance(const tn__object_lives *lives, uint32_t object, uint32_t id);
 /* Adds the record's life; false when memory is out. */
 bool tn__object_lives_add(tn__object_lives *lives, uint32_t object, uint32_t id);

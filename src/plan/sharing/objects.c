@@ -1,8 +1,9 @@
-/* objects.c - the frame around every strategy for shared objects: refuse, order, limit, prove.
+/* objects.c - the frame around every strategy for shared objects: refuses, orders, limits,
+ * verifies.
  *
- * Records are handed to a strategy by first step, ties in the caller's order: strategies that walk
- * over time rely on it, and an answer does not depend on the order of records of other steps. No
- * assignment leaves without tn_objects_verify's consent.
+ * A strategy gets the records by first step, ties in the caller's order: strategies that walk over
+ * time rely on it, and an answer does not depend on the order of records of different steps. Every
+ * assignment passes tn_objects_verify before it is returned.
  */
 #include "plan/sharing/object.h"
 #include "plan/problem/problem.h"
@@ -36,7 +37,7 @@ const tn_object_strategy *tn__object_strategy_find(const char *name) {
 
 uint32_t tn__size_rank(tn_size_kind kind) { return (uint32_t)kind + 1; }
 
-/* --- the words of strategies --- */
+/* --- functions for strategies --- */
 
 uint32_t tn__object_new(tn_object_run *run, uint32_t id) {
     tn_assert(run->object[id] == UINT32_MAX);
@@ -54,7 +55,7 @@ void tn__object_join(tn_object_run *run, uint32_t id, uint32_t object) {
     run->size[object][0] = run->object_bulk[object] = run->bulk[id];
 }
 
-/* Forgets all objects and who has them. */
+/* Forgets all objects and their records. */
 static void objects_clear(tn_object_run *run) {
     for (uint32_t i = 0; i < run->count; i++) run->object[i] = UINT32_MAX;
     run->object_count = 0;
@@ -84,7 +85,7 @@ bool tn__object_may_follow(const tn_object_run *run, uint32_t before, uint32_t n
     return objects_has_edge(run->reallocation, run->original[before], run->original[next]);
 }
 
-#define OBJECTS_LOOK_EVERY 64u /* units of work between two looks at the clock */
+#define OBJECTS_LOOK_EVERY 64u /* units of work between two checks of the clock */
 
 tn_status tn__object_work(tn_object_run *run, uint64_t units) {
     bool look = run->work / OBJECTS_LOOK_EVERY != (run->work + units) / OBJECTS_LOOK_EVERY;
@@ -150,7 +151,7 @@ static int objects_by_first(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Bytes or elements; false when beyond 2^63 - 1. */
+/* Bytes or elements; false if beyond 2^63 - 1. */
 static bool objects_bulk(const tn_object_record *record, tn_size_kind kind, uint64_t *bulk) {
     uint64_t product = 1;
     for (uint32_t i = 0; i < tn__size_rank(kind); i++)
@@ -233,7 +234,8 @@ static tn_status objects_order(tn_object_run *run, const tn_object_record *given
 
 /* --- handing over --- */
 
-/* One block: sizes, then who has which. From malloc, since the answer outlives the context. */
+/* Makes one block: sizes, then the object of each record. From malloc, because the answer outlives
+ * the context. */
 static tn_status objects_create(uint32_t record_count, uint32_t object_count, tn_objects *objects,
                                 tn_error *error) {
     size_t bytes = (size_t)object_count * sizeof *objects->size +

@@ -1,8 +1,10 @@
-/* objects_parts.c - what strategies share: heaps over time, lives in objects, ranks of records.
+/* objects_parts.c - tools that strategies share: heaps over time, lives in objects, ranks of
+ * records.
  *
- * Positional maximums without a list per step: m[k] >= s means that at some step k + 1 records of
- * size s or more live at once. So records are added to a tree over time from the largest down;
- * whenever the fullest step gains one, that record's size is the next maximum.
+ * Positional maximums are computed without a list per step: m[k] >= s means that at some step k + 1
+ * records of size s or more are live at once. So records are added to a tree over time from the
+ * largest down; whenever the count of the fullest step grows, the record's size is the next
+ * maximum.
  */
 #include "plan/sharing/object.h"
 #include "plan/problem/problem.h"
@@ -44,7 +46,7 @@ bool tn__object_heap_pop(tn__object_heap *heap, int64_t now, uint32_t *object) {
     return true;
 }
 
-/* --- lives: per object the numbers of its records, rising, which is by first step --- */
+/* --- lives: for each object the numbers of its records, ascending, that is, by first step --- */
 
 struct tn__object_lives {
     tn_object_run *run;
@@ -100,7 +102,7 @@ bool tn__object_lives_add(tn__object_lives *lives, uint32_t object, uint32_t id)
         uint32_t *ids = tn__object_scratch(lives->run, room, sizeof *ids);
         if (ids == NULL) return false;
         if (list->count > 0) memcpy(ids, list->ids, list->count * sizeof *ids);
-        list->ids = ids; /* the old one stays in the arena: at most as much again */
+        list->ids = ids; /* the old list stays in the arena: at most the same size again */
         list->room = room;
     }
     uint32_t at = objects_lives_find(list, id);
@@ -139,7 +141,7 @@ static bool objects_slots_init(tn__arena *arena, const tn_object_record *records
     return true;
 }
 
-/* --- how many live at once: add one over a range, ask for the most anywhere --- */
+/* --- records that are live at once: add one over a range, find the maximum anywhere --- */
 
 typedef struct objects_tree {
     uint32_t *most, *added; /* [2 * leaves], root 1; most includes what was added at the node */
@@ -268,7 +270,7 @@ tn_status tn__object_positions(tn_object_run *run, uint32_t *position) {
 /* --- by breadth --- */
 
 typedef struct objects_ranked {
-    uint32_t rank; /* of the best step of its life */
+    uint32_t rank; /* rank of the best step of its life */
     uint32_t id;
     uint64_t bulk;
 } objects_ranked;
@@ -280,7 +282,7 @@ static int objects_ranked_order(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Least of the tree's leaves [first, last). */
+/* The least of the tree's leaves [first, last). */
 static uint32_t objects_least(const uint32_t *tree, uint32_t leaves, uint32_t first,
                               uint32_t last) {
     uint32_t least = UINT32_MAX;

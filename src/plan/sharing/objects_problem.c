@@ -1,9 +1,10 @@
-/* objects_problem.c - bodies as records for shared objects, and what clocks allow among them.
+/* objects_problem.c - turns bodies into records for shared objects, with the reuse that clocks
+ * allow.
  *
  * An object is handed out whole and stays with its body from the first step to the last: gaps and
- * windows are taken as live, which is safe. With several streams the lives alone say too little:
- * an object may change hands only when all pieces of one body are known to come before all pieces
- * of the other. The least begin and the greatest end over a body's pieces decide that.
+ * windows count as live, which is safe. With several streams the live ranges alone are not enough:
+ * an object may change hands only if all pieces of one body are known to come before all pieces of
+ * the other. The least begin and the greatest end over a body's pieces decide that.
  */
 #include <tenure/objects.h>
 
@@ -11,7 +12,7 @@
 
 #include <inttypes.h>
 
-#define OBJECTS_STREAMS_COUNT_MAX 8192u /* bodies: their pairs are listed */
+#define OBJECTS_STREAMS_COUNT_MAX 8192u /* limit of bodies, because their pairs are listed */
 
 static tn_status objects_problem_refuse(const tn_problem *problem, bool takes_streams,
                                         tn_error *error) {
@@ -41,8 +42,8 @@ typedef struct objects_clocks {
     int64_t *begins, *ends; /* [count * streams] */
 } objects_clocks;
 
-/* "Before" must be transitive, since only neighbours in an object are asked: a body of no bytes has
- * no clocks, so it comes before nobody and after nobody. */
+/* "Before" must be transitive, because only neighbours in an object are compared. A body of no
+ * bytes has no clocks, so it comes neither before nor after any body. */
 static void objects_clocks_fill(objects_clocks *clocks) {
     for (size_t id = 0; id < clocks->problem->count; id++) {
         const tn_body *body = &clocks->problem->bodies[id];

@@ -1,6 +1,7 @@
-/* objects_verify.c - the judge of object assignments; shares nothing with the strategies.
+/* objects_verify.c - verifies object assignments; shares no code with the strategies.
  *
- * The records of an object, sorted by time, must not overlap: it is enough to look at neighbours.
+ * The records of an object, sorted by time, must not overlap, so comparing neighbours is
+ * sufficient.
  * Cost: O(n log n) time, O(n) memory.
  */
 #include <tenure/objects.h>
@@ -21,7 +22,7 @@ static int objects_life_order(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Bytes: large enough. Vectors: in every extent. Shapes: the same. */
+/* For bytes: the object is large enough. Vectors: in every extent. Shapes: equal. */
 static bool objects_holds(const tn_objects *objects, uint32_t object, const uint64_t *size) {
     uint32_t rank = (uint32_t)objects->kind + 1;
     for (uint32_t k = 0; k < rank; k++) {

@@ -1,9 +1,10 @@
-/* reallocation.c - who may take over whose memory in any order that the dependencies allow.
+/* reallocation.c - finds which vertex may take over the memory of which, in any order that the
+ * dependencies allow.
  *
- * Vertex y may follow x when all that read x come strictly before y in every order: y is reachable
- * from each of them and is none of them. Nothing may take over from a vertex that nobody reads (it
- * is an output), but such a vertex may take over from others. The relation is made symmetric, since
- * either of two may be the earlier.
+ * Vertex y may follow x if all readers of x come strictly before y in every order: y is reachable
+ * from each reader and is not a reader itself. A vertex without readers is an output, so no vertex
+ * may take over from it, but it may take over from others. The relation is made symmetric, because
+ * either of the two may be the earlier.
  * Cost:   O(V (V + E)) time, V^2 bits.
  * Source: TensorFlow Lite, GPU delegate, reallocation graphs; the same condition as SOMAS's reuse
  *         matrix (MindSpore, MLSys 2023).
@@ -15,9 +16,9 @@
 typedef struct reallocation {
     const tn_edges *uses;
     uint32_t count;
-    size_t words;    /* of a row */
-    uint64_t *after; /* [count] rows: who is reachable, oneself left out */
-    uint64_t *may;   /* [count] rows: the answer */
+    size_t words;    /* words in a row */
+    uint64_t *after; /* [count] rows: the vertices that are reachable, without the vertex itself */
+    uint64_t *may;   /* [count] rows: the result */
     uint32_t *queue;
 } reallocation;
 

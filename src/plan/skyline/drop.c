@@ -1,20 +1,21 @@
-/* drop.c - the floor over time: highest top so far in any range of steps, in O(log).
+/* drop.c - keeps the floor over time: the highest top so far in any range of steps, in O(log).
  *
- * Floors only ever rise, so "raise a range to a value" and "highest of a range" need no values
- * pushed down: a node of a binary tree over time keeps what all of its range was raised to, and the
- * highest top below it. A question looks at the nodes that make up the range and at their
+ * Floors only rise, so "raise a range to a value" and "highest of a range" need no lazy
+ * propagation. A node of a binary tree over time keeps the value that its whole range was raised
+ * to, and the highest top below it. A query visits the nodes that make up the range, and their
  * ancestors.
  *
- * Bodies dropped in the order of their offsets in a valid plan end up no higher than there: it is
- * the push-down compaction of MegEngine (longest paths over "lies below") without the graph.
+ * If bodies are dropped in the order of their offsets in a valid plan, none ends up higher than in
+ * that plan. This is the push-down compaction of MegEngine (longest paths over "lies below")
+ * without the graph.
  */
 #include "plan/skyline/drop.h"
 
 struct tn__drop {
     tn_context context;
     uint32_t leaf_count;
-    uint64_t *all; /* [2 * leaf_count], the whole range was raised to this */
-    uint64_t *top; /* [2 * leaf_count], the highest in the range, ancestors left out */
+    uint64_t *all; /* [2 * leaf_count], the value that the whole range was raised to */
+    uint64_t *top; /* [2 * leaf_count], the highest top in the range, without ancestors */
 };
 
 tn__drop *tn__drop_create(const tn_context *context, uint32_t time_count) {

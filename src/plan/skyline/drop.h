@@ -1,4 +1,4 @@
-/* drop.h - lets bodies fall, one after the other, onto what lies below them. */
+/* drop.h - drops bodies, one after the other, onto those below them. */
 #ifndef TN_PLAN_SKYLINE_DROP_H
 #define TN_PLAN_SKYLINE_DROP_H
 
@@ -6,14 +6,14 @@
 
 typedef struct tn__drop tn__drop;
 
-/* The floor over time; NULL when memory is out. Cost: 32 bytes a time step. */
+/* Makes the floor over time; NULL if memory is out. Cost: 32 bytes per time step. */
 tn__drop *tn__drop_create(const tn_context *context, uint32_t time_count);
 void tn__drop_destroy(tn__drop *drop);
-void tn__drop_reset(tn__drop *drop); /* level at 0 */
+void tn__drop_reset(tn__drop *drop); /* sets the floor to 0 */
 
 /* The lowest aligned offset at which every piece lies on or above the floor. O(pieces * log). */
 uint64_t tn__drop_offset(const tn__drop *drop, const tn_run_body *body, const tn_run_piece *pieces);
-/* The floor is nowhere lower than the tops of the body's pieces at `offset`. */
+/* Raises the floor to the tops of the body's pieces at `offset`. */
 void tn__drop_raise(tn__drop *drop, const tn_run_body *body, const tn_run_piece *pieces,
                     uint64_t offset);
 

@@ -1,14 +1,14 @@
-/* lives.c - a k-d tree over (first, last): each node knows the best rank below it that is left, and
- * the extremes, and is passed over when it can hold nothing better.
+/* lives.c - a k-d tree over (first, last): each node stores the extremes and the best remaining
+ * rank below it, and is skipped if it cannot contain a better one.
  *
- * Halved by first and by last in turns; the halves are found by selection with random pivots, so
- * that no input is a bad one. Leaves are small arrays.
+ * Levels are halved by first and by last in turns; selection with random pivots finds the halves,
+ * so that no input is a bad one. Leaves are small arrays.
  * Cost: a search O(log n) in practice, O(sqrt n) at worst when all ranks are equally good.
  */
 #include "plan/skyline/lives.h"
 
 #define LIVES_LEAF 8u       /* bodies */
-#define LIVES_LOOK 1000000u /* bodies between two looks at the clock */
+#define LIVES_LOOK 1000000u /* bodies between two checks of the clock */
 
 #define LIVES_ARRAYS(X, n, leaves)                                                                 \
     X(nodes, 2 * (size_t)(leaves))                                                                 \
@@ -33,8 +33,8 @@ static uint64_t lives_key(const tn__lives *lives, uint32_t number, bool by_last)
     return (uint64_t)(by_last ? body->last : body->first) << 32 | number;
 }
 
-/* Puts the `nth` least of numbers[0 ... count) in its place, less ones before it. Keys are
- * distinct; pivots are random, so that no input is a bad one. */
+/* Puts the `nth` smallest of numbers[0 ... count) in its place, with smaller ones before it. Keys
+ * are distinct; pivots are random, so that no input is a bad one. */
 static void lives_select(const tn__lives *lives, uint32_t *numbers, uint32_t count, uint32_t nth,
                          bool by_last, tn__random *random) {
     uint32_t low = 0, high = count;
@@ -62,7 +62,7 @@ static void lives_select(const tn__lives *lives, uint32_t *numbers, uint32_t cou
 }
 
 /* Halves all ranges of a level, by first and by last in turns, down to the leaves. begin[] holds
- * the ranges of the present level at a stride. False: the run is to stop. */
+ * the ranges of the current level at a stride. False: the run is to stop. */
 static bool lives_divide(tn__lives *lives, tn_run *run) {
     tn__random random = {.state = lives->count};
     bool by_last = false;
@@ -148,7 +148,7 @@ static void lives_pull_leaf(tn__lives *lives, uint32_t leaf) {
 static uint32_t lives_min(uint32_t a, uint32_t b) { return a < b ? a : b; }
 static uint32_t lives_max(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
-/* Whether the node changed. */
+/* Returns whether the node changed. */
 static bool lives_pull(tn__lives_node *nodes, uint32_t at) {
     const tn__lives_node *a = &nodes[2 * at], *b = &nodes[2 * at + 1];
     tn__lives_node node = {lives_min(a->best, b->best), lives_min(a->first_min, b->first_min),

@@ -1,25 +1,25 @@
-/* recipes.c - which order is best cannot be told from a problem, but the good ones are of one
- * family.
+/* recipes.c - draws orders of bodies from one family, because the best order for a problem is not
+ * known before it is tried.
  *
- * Large before small, long before short, and what lives where memory is scarce before the rest: all
- * known orders (size, life, area, MiniMalloc's TWA and its kin) are weights of the logarithms of
- * size and life, of the load, and of time. Weights drawn by chance, with a little noise, find
- * better plans than any of the fixed ones, and filling a skyline costs milliseconds.
+ * Good orders put large before small, long before short, and bodies at crowded steps before others.
+ * All known orders (size, life, area, MiniMalloc's TWA and similar ones) are weighted sums of the
+ * logarithms of size and life, of the load, and of time. Random weights, with a little noise, find
+ * better plans than any fixed ones, and filling a skyline takes milliseconds.
  *
- * Whole numbers throughout: every machine gets the same order.
+ * All arithmetic is on integers, so every machine gets the same order.
  */
 #include "plan/skyline/recipes.h"
 
-#define RECIPES_BITS 12u /* behind the point */
+#define RECIPES_BITS 12u /* fractional bits */
 
-/* log2 with RECIPES_BITS behind the point, rounded down; 0 for 0. Squaring a number in [1, 2) tells
+/* log2 with RECIPES_BITS fractional bits, rounded down; 0 for 0. Squaring a number in [1, 2) gives
  * the next bit of its logarithm. */
 static uint32_t recipes_log2(uint64_t value) {
     if (value == 0) return 0;
     uint32_t result = 63 - (uint32_t)__builtin_clzll(value);
-    uint64_t part = value << (63 - result) >> 32; /* in [1, 2), 31 bits behind the point */
+    uint64_t part = value << (63 - result) >> 32; /* in [1, 2), 31 fractional bits */
     for (uint32_t i = 0; i < RECIPES_BITS; i++) {
-        uint64_t square = part * part; /* in [1, 4), 62 bits behind the point */
+        uint64_t square = part * part; /* in [1, 4), 62 fractional bits */
         bool two = square >> 63 != 0;
         part = square >> (two ? 32 : 31);
         result = 2 * result + two;
@@ -27,8 +27,7 @@ static uint32_t recipes_log2(uint64_t value) {
     return result;
 }
 
-/* --- the load over time ------------------------------------------------------------------------
- */
+/* --- the load over time --- */
 
 typedef struct recipes_tree { /* highest load of every range of steps; [2 * leaf_count] */
     uint64_t *load;
@@ -86,7 +85,7 @@ bool tn__recipes_prepare(tn_run *run, const uint32_t *ids, uint32_t count, tn__r
         !recipes->spare || !recipes_load(run, &tree))
         return false;
     uint32_t times = tn__run_time_count(run);
-    uint64_t unit = (tree.load[1] >> RECIPES_BITS) + 1; /* the share of the highest load */
+    uint64_t unit = (tree.load[1] >> RECIPES_BITS) + 1; /* as a share of the highest load */
     for (uint32_t i = 0; i < count; i++) {
         const tn_run_body *body = &bodies[ids[i]];
         recipes->size[i] = recipes_log2(body->size);
@@ -99,7 +98,7 @@ bool tn__recipes_prepare(tn_run *run, const uint32_t *ids, uint32_t count, tn__r
 
 /* --- orders --- */
 
-#define RECIPES_DIGIT 11u /* bits: six passes over a key, counters that fit into a cache */
+#define RECIPES_DIGIT 11u /* bits: six passes over a key, with counters that fit into a cache */
 #define RECIPES_DIGITS (1u << RECIPES_DIGIT)
 
 void tn__recipes_sort(const uint64_t *key, uint32_t *order, uint32_t *spare, uint32_t count) {
@@ -137,7 +136,7 @@ void tn__recipes_order(tn__recipes *recipes, const tn__recipe *recipe, tn__rando
     tn__recipes_sort(recipes->key, order, recipes->spare, recipes->count);
 }
 
-#define RECIPES_LOAD_ALL (1u << 24) /* before anything else */
+#define RECIPES_LOAD_ALL (1u << 24) /* this weight outweighs all others */
 
 tn__recipe tn__recipes_draw(uint32_t turn, tn__random *random) {
     static const tn__recipe known[] = {
@@ -153,7 +152,7 @@ tn__recipe tn__recipes_draw(uint32_t turn, tn__random *random) {
     tn__recipe recipe = {.rule = {TN__SKYLINE_ANY, 0}};
     uint32_t odds = 1 + (uint32_t)tn__random_below(random, 1024); /* life : size = u : 1 - u */
     recipe.life = odds > 1024 ? 1024 : odds;
-    if (tn__random_below(random, 2) != 0) { /* 2^0 to 2^13 units, evenly by exponent */
+    if (tn__random_below(random, 2) != 0) { /* 2^0 to 2^13 units, uniform in the exponent */
         uint32_t exponent = (uint32_t)tn__random_below(random, 14);
         recipe.load = (1024u << exponent) + (uint32_t)tn__random_below(random, 1024u << exponent);
     }

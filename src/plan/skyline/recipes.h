@@ -1,4 +1,4 @@
-/* recipes.h - orders of bodies from a few weights: size, life, load, time, chance. */
+/* recipes.h - orders of bodies from a few weights: size, life, load, time, noise. */
 #ifndef TN_PLAN_SKYLINE_RECIPES_H
 #define TN_PLAN_SKYLINE_RECIPES_H
 
@@ -7,32 +7,34 @@
 
 /* A body's place in the order: the larger the sum, the earlier. */
 typedef struct tn__recipe {
-    uint32_t life;  /* 0 ... 1024: of log(life); the rest is the weight of log(size) */
-    uint32_t load;  /* of the highest load in its life, as a share of the highest of all */
-    int32_t early;  /* 1024 a unit: of its first step, as a share of time; below 0 late */
-    uint32_t noise; /* 0 ... 1024: up to one unit of chance */
+    uint32_t life; /* 0 ... 1024: weight of log(life); the rest is the weight of log(size) */
+    uint32_t load; /* weight of the highest load in its life, as a share of the highest of all */
+    /* 1024 per unit: weight of its first step, as a share of time; negative: late first */
+    int32_t early;
+    uint32_t noise; /* 0 ... 1024: up to one unit of random noise */
     tn__skyline_rule rule;
 } tn__recipe;
 
 typedef struct tn__recipes {
     const uint32_t *ids; /* [count] */
     uint32_t count;
-    uint32_t *size, *life, *load, *first; /* [count], 12 bits behind the point */
+    uint32_t *size, *life, *load, *first; /* [count], 12 fractional bits */
     uint64_t *key;                        /* [count] */
     uint32_t *spare;                      /* [count] */
 } tn__recipes;
 
-/* Reads the run's bodies once; memory is the run's scratch. O(n log n). False: no memory. */
+/* Reads the run's bodies once; the memory is scratch of the run. O(n log n). False: no memory. */
 bool tn__recipes_prepare(tn_run *run, const uint32_t *ids, uint32_t count, tn__recipes *recipes);
-/* order[] = numbers in `ids`, first come first. The same recipe and state, the same order. */
+/* order[] = numbers in `ids`, first come first. The same recipe and random state give the same
+ * order. */
 void tn__recipes_order(tn__recipes *recipes, const tn__recipe *recipe, tn__random *random,
                        uint32_t *order);
-/* The recipe of turn 0, 1, 2, ...: what is known to be good, then drawn by chance. */
+/* The recipe of turn 0, 1, 2, ...: first those known to be good, then random ones. */
 tn__recipe tn__recipes_draw(uint32_t turn, tn__random *random);
-/* A neighbour of a recipe: other noise, another weight or two. */
+/* A neighbour of a recipe: other noise, and one or two other weights. */
 tn__recipe tn__recipes_vary(const tn__recipe *recipe, tn__random *random);
 
-/* Sorts order[0 ... count) by key[number], least first, equal keys as they were. O(count). */
+/* Sorts order[0 ... count) by key[number], least first; equal keys keep their order. O(count). */
 void tn__recipes_sort(const uint64_t *key, uint32_t *order, uint32_t *spare, uint32_t count);
 
 #endif

@@ -1,35 +1,37 @@
-/* skyline.c - the lowest segment of a skyline, and the first body in an order that fits in it.
+/* skyline.c - puts the first body of an order that fits onto the lowest segment of a skyline,
+ * repeatedly.
  *
  *     |        +----+             Segments are kept by their first step: floor, next, previous; a
  *     |   +----+    |   +----     heap gives the lowest. A body that is placed raises its part
  *     +---+    |    |   |         of the segment and splits it; equal neighbours merge.
  *     |   |    |    +---+
  *
- * "First in the order of those that live within [s, e)" is a search in a tree (lives.h). A body of
- * several pieces needs a level floor under its hull, but raises only what its pieces cover, so
- * that others may live in its gaps. What is below a window that does not reach the floor is a cave;
- * it is filled at once with what fits in.
+ * The search for the first body in the order that lives within [s, e) uses a tree (lives.h). A body
+ * of several pieces needs a level floor under its hull, but raises only the steps that its pieces
+ * cover, so that others may use its gaps. The space below a window that does not reach the floor is
+ * a cave; it is filled at once with bodies that fit in.
  *
- * A chain is a row of bodies, each of which begins where the one before ends, from one end of the
- * segment to the other: it leaves no gap at all. It is searched for depth first, the longest lives
- * first; a step from which the end was not reached is not tried again. Where lives are those of a
- * perfect packing made by cuts from side to side, and cuts seldom share a step, rows are found as
- * they were cut, and the packing with them.
+ * A chain is a row of bodies in which each begins where the one before ends, from one end of the
+ * segment to the other, so it leaves no gap. It is searched depth first, the longest lives first; a
+ * step from which the end was not reached is not tried again. In a perfect packing made by cuts
+ * from side to side that seldom share a step, this finds the rows as they were cut, and thereby the
+ * packing.
  *
  * This is the first descent of MiniMalloc's search (least offset first, then a static order)
  * without ever looking at pairs of bodies.
  *
- * Cost:   O(log n) a placement in practice.
+ * Cost:   O(log n) per placement in practice.
  * Source: Burke et al. 2004 (best-fit skyline); Moffitt 2023 (canonical order); tree, rows and
  * caves are ours.
  */
 #include "plan/skyline/skyline.h"
 
-#define SKYLINE_POLL 1024u     /* steps between two looks at the clock */
-#define SKYLINE_CAVES 128u     /* open at once */
-#define SKYLINE_CHAIN 1024u    /* bodies in a chain at most ... */
-#define SKYLINE_LOOKS 400u     /* ... and bodies looked at in search of one */
-#define SKYLINE_LOOKS_EACH 32u /* a body, in all searches of a plan; then rows are given up */
+#define SKYLINE_POLL 1024u  /* steps between two checks of the clock */
+#define SKYLINE_CAVES 128u  /* caves open at once */
+#define SKYLINE_CHAIN 1024u /* limit of bodies in a chain ... */
+#define SKYLINE_LOOKS 400u  /* ... and of bodies visited in search of one */
+/* visits per body in all searches of a plan; then rows are given up */
+#define SKYLINE_LOOKS_EACH 32u
 
 __extension__ typedef unsigned __int128 skyline_area; /* bytes x steps */
 
@@ -39,14 +41,16 @@ struct tn__skyline {
     const tn_run_piece *pieces;
     const uint32_t *ids;
     uint32_t count, time_count;
-    tn__lives lives; /* what is not placed yet */
-    /* rows: numbers by first step, then the longest life; [starts[t], starts[t + 1]) begin at t */
+    tn__lives lives; /* bodies that are not placed yet */
+    /* rows: numbers by first step, then the longest life first; [starts[t], starts[t + 1]) begin at
+     * t */
     uint32_t *by_length, *starts;
-    uint32_t *by_first, *row_of; /* by_length or by rank; row_of[number]: its place in there */
-    uint32_t *unplaced;          /* by place in by_first: itself, or a later place to go on from */
-    uint32_t *dead, dead_now;    /* by step: no chain from here, if it is dead_now */
-    uint64_t looks;              /* left */
-    uint32_t *chain, *chain_at;  /* [SKYLINE_CHAIN] */
+    uint32_t *by_first, *row_of; /* by_length or by rank; row_of[number]: its place there */
+    /* by place in by_first: itself, or a later place to continue from */
+    uint32_t *unplaced;
+    uint32_t *dead, dead_now;   /* by step: no chain begins here, if it equals dead_now */
+    uint64_t looks;             /* visits left */
+    uint32_t *chain, *chain_at; /* [SKYLINE_CHAIN] */
     skyline_area mean_area;
     /* the skyline, by first step of a segment */
     uint64_t *floor;
@@ -82,8 +86,8 @@ void tn__skyline_destroy(tn__skyline *skyline) {
     tn__free(&context, skyline, sizeof *skyline);
 }
 
-/* by_length[] and starts[] (row_of[] is scratch): counting sort by last, latest first, then by
- * first; both stable. */
+/* Makes by_length[] and starts[] (row_of[] is scratch): counting sort by last, latest first, then
+ * by first; both stable. */
 static void skyline_sort_rows(tn__skyline *skyline) {
     uint32_t *starts = skyline->starts, *by_last = skyline->row_of, times = skyline->time_count;
     skyline_area area = 0;
@@ -187,7 +191,8 @@ static void skyline_leave(tn__skyline *skyline, uint32_t segment) {
 
 static uint32_t skyline_end(const tn__skyline *skyline) { return skyline->time_count - 1; }
 
-/* Makes `time`, inside `segment`, the start of a segment of its own; heap: not entered. */
+/* Makes `time`, inside `segment`, the start of a segment of its own, which is not in the heap
+ * yet. */
 static void skyline_split(tn__skyline *skyline, uint32_t segment, uint32_t time) {
     uint32_t next = skyline->next[segment];
     skyline->next[segment] = time;
@@ -197,7 +202,7 @@ static void skyline_split(tn__skyline *skyline, uint32_t segment, uint32_t time)
     skyline->floor[time] = skyline->floor[segment];
 }
 
-/* Segments that meet at one level become one; `segment` is in the heap, so is its next one. */
+/* Joins segments that meet at one level; `segment` is in the heap, and so is the next one. */
 static void skyline_join_next(tn__skyline *skyline, uint32_t segment) {
     uint32_t next = skyline->next[segment];
     if (next == skyline_end(skyline) || skyline->floor[next] != skyline->floor[segment]) return;
@@ -207,7 +212,7 @@ static void skyline_join_next(tn__skyline *skyline, uint32_t segment) {
         skyline->previous[skyline->next[next]] = segment;
 }
 
-/* Nothing lives within the segment any more: up to its lower neighbour. */
+/* No body fits on the segment any more: raises it to its lower neighbour. */
 static void skyline_lift(tn__skyline *skyline, uint32_t segment) {
     uint32_t next = skyline->next[segment], previous = skyline->previous[segment];
     uint64_t level = UINT64_MAX;
@@ -244,7 +249,7 @@ static uint32_t skyline_raise(tn__skyline *skyline, uint32_t at, uint32_t first,
     }
 }
 
-/* Joins what is level from the segment before `first` to the one after `last`. */
+/* Joins level segments from the one before `first` to the one after `last`. */
 static void skyline_join_all(tn__skyline *skyline, uint32_t first, uint32_t last) {
     uint32_t at = skyline->previous[first] != TN__LIVES_NONE ? skyline->previous[first] : first;
     while (at < last && at != skyline_end(skyline)) {
@@ -259,7 +264,7 @@ static void skyline_join_all(tn__skyline *skyline, uint32_t first, uint32_t last
 
 /* --- rows --- */
 
-/* by_first[]: what begins at a step in the order that rows try it. */
+/* by_first[]: the bodies that begin at a step, in the order in which rows try them. */
 static void skyline_reset_rows(tn__skyline *skyline, const uint32_t *order, tn__skyline_fit fit) {
     uint32_t *starts = skyline->starts, count = skyline->count;
     if (fit == TN__SKYLINE_ROWS_RANKED) {
@@ -277,7 +282,7 @@ static void skyline_reset_rows(tn__skyline *skyline, const uint32_t *order, tn__
     skyline->looks = (uint64_t)SKYLINE_LOOKS_EACH * count + 8 * SKYLINE_LOOKS;
 }
 
-/* The first place from `at` on whose body is unplaced; paths are halved on the way. */
+/* The first place from `at` on with an unplaced body; paths are halved on the way. */
 static uint32_t skyline_unplaced(tn__skyline *skyline, uint32_t at) {
     uint32_t *unplaced = skyline->unplaced;
     while (unplaced[at] != at) {
@@ -287,7 +292,7 @@ static uint32_t skyline_unplaced(tn__skyline *skyline, uint32_t at) {
     return at;
 }
 
-/* The first place of a body that begins at `time` and may end by `end`. */
+/* The first place of a body that begins at `time` and ends by `end`, if there may be one. */
 static uint32_t skyline_row(const tn__skyline *skyline, uint32_t time, uint32_t end, bool ranked) {
     uint32_t low = skyline->starts[time], high = skyline->starts[time + 1];
     if (ranked) return low;
@@ -302,8 +307,8 @@ static uint32_t skyline_row(const tn__skyline *skyline, uint32_t time, uint32_t 
     return low;
 }
 
-/* Bodies from one end of the segment to the other in chain[]; how many, 0: none was found, and
- * *limited tells that there may be one. */
+/* Finds bodies from one end of the segment to the other, in chain[]; returns their number. 0: not
+ * found; *limited: the search was cut short, so one may exist. */
 static uint32_t skyline_find_chain(tn__skyline *skyline, uint32_t segment, bool ranked,
                                    bool *limited) {
     uint32_t end = skyline->next[segment], time = segment, depth = 0;
@@ -313,7 +318,7 @@ static uint32_t skyline_find_chain(tn__skyline *skyline, uint32_t segment, bool 
     for (uint32_t looks = 0; looks < SKYLINE_LOOKS && skyline->looks > 0; looks++) {
         skyline->looks--;
         at[depth] = skyline_unplaced(skyline, at[depth]);
-        if (at[depth] >= skyline->starts[time + 1]) { /* none leads on: back to the body before */
+        if (at[depth] >= skyline->starts[time + 1]) { /* no continuation: back to the body before */
             skyline->dead[time] = skyline->dead_now;
             if (depth-- == 0) return 0;
             time = tn__lives_at(&skyline->lives, chain[depth])->first;
@@ -334,7 +339,7 @@ static uint32_t skyline_find_chain(tn__skyline *skyline, uint32_t segment, bool 
     return 0;
 }
 
-/* Is it cheap to give up what is below the lower neighbour? */
+/* Whether it is cheap to waste the space below the lower neighbour. */
 static bool skyline_may_lift(const tn__skyline *skyline, uint32_t segment, uint32_t most) {
     uint32_t next = skyline->next[segment], previous = skyline->previous[segment];
     uint64_t level = UINT64_MAX;
@@ -357,7 +362,7 @@ static uint32_t skyline_choose(const tn__skyline *skyline, uint32_t segment, tn_
     return tn__lives_find(&skyline->lives, (tn__lives_box){segment, end, 0, end, 0}, best);
 }
 
-/* On the floor of the segment that its life lies within; returns its highest end. */
+/* Puts a body on the floor of the segment that its life lies within; returns its highest end. */
 static uint64_t skyline_place(tn__skyline *skyline, uint32_t segment, const tn_run_body *body,
                               uint64_t *offset) {
     const tn_run_piece *pieces = skyline->pieces + body->piece_first;
@@ -385,7 +390,7 @@ static void skyline_reset(tn__skyline *skyline, const uint32_t *order, tn__skyli
 typedef struct skyline_filling {
     const uint32_t *order;
     uint64_t *offsets, peak;
-    uint32_t since; /* placed since the poll was asked */
+    uint32_t since; /* placed since the last poll */
     uint32_t left;
 } skyline_filling;
 
@@ -401,8 +406,8 @@ typedef struct skyline_cave {
     uint64_t floor, ceiling;
 } skyline_cave;
 
-/* The best body that fits in lies on the floor; what is left and right of it and above it are
- * caves again. Whole hulls and sizes: bodies in caves have none themselves. */
+/* Puts the best body that fits onto the floor of the cave; the space left, right and above becomes
+ * caves again. It uses hulls and whole sizes, because bodies in caves have no caves themselves. */
 static void skyline_fill_cave(tn__skyline *skyline, skyline_cave cave, skyline_filling *filling) {
     skyline_cave stack[SKYLINE_CAVES];
     uint32_t depth = 0;
@@ -419,14 +424,14 @@ static void skyline_fill_cave(tn__skyline *skyline, skyline_cave cave, skyline_f
         if (at + body->size > cave.ceiling) continue;
         skyline_count(skyline, number, filling);
         filling->offsets[id] = at;
-        if (depth + 3 > SKYLINE_CAVES) continue; /* what is left of it stays empty */
+        if (depth + 3 > SKYLINE_CAVES) continue; /* the rest stays empty */
         stack[depth++] = (skyline_cave){cave.first, body->first, cave.floor, cave.ceiling};
         stack[depth++] = (skyline_cave){body->last, cave.last, cave.floor, cave.ceiling};
         stack[depth++] = (skyline_cave){body->first, body->last, at + body->size, cave.ceiling};
     }
 }
 
-/* The caves below the windows of a body at `offset`; not where windows stand over each other. */
+/* Fills the caves below the windows of a body at `offset`, unless windows lie above each other. */
 static void skyline_fill_caves(tn__skyline *skyline, const tn_run_body *body, uint64_t floor,
                                uint64_t offset, skyline_filling *filling) {
     const tn_run_piece *pieces = skyline->pieces + body->piece_first;
@@ -459,12 +464,12 @@ static void skyline_step(tn__skyline *skyline, tn__skyline_rule rule, skyline_fi
         bool limited = false, ranked = rule.fit == TN__SKYLINE_ROWS_RANKED;
         uint32_t length = skyline_find_chain(skyline, segment, ranked, &limited);
         for (uint32_t i = length; i-- > 0;) {    /* from the right: the segment keeps its start */
-            uint32_t number = skyline->chain[i]; /* it may be in a cave of another by now */
+            uint32_t number = skyline->chain[i]; /* it may lie in a cave of another body by now */
             if (tn__lives_at(&skyline->lives, number)->rank != TN__LIVES_NONE)
                 skyline_put(skyline, segment, number, filling);
         }
         if (length > 0) return;
-        if (limited) { /* too wide: the end of a row makes it narrower */
+        if (limited) { /* too wide: a row that was ended makes it narrower */
             uint32_t end = skyline->next[segment];
             rank =
                 tn__lives_find(&skyline->lives, (tn__lives_box){segment, end, end, end, 0}, rank);

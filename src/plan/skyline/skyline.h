@@ -1,9 +1,9 @@
-/* skyline.h - fills the lowest place first: a plan of any size in O(n log n), again and again.
+/* skyline.h - fills the lowest place first: makes plans of any size in O(n log n), repeatedly.
  *
- * Over time, the tops of what is placed are a skyline of level segments. The lowest segment takes,
- * of the bodies whose whole life lies within it, the one that is first in a given order; when none
- * does, nothing will ever fit there and the segment is lifted to its lower neighbour. So every body
- * lies as low as those before it allow, and an order decides everything.
+ * Over time, the tops of placed bodies form a skyline of level segments. The lowest segment takes
+ * the first body, in a given order, with its whole life within the segment. If there is no such
+ * body, none will ever fit there, and the segment is raised to its lower neighbour. So every body
+ * lies as low as those before it allow, and the order determines the plan.
  */
 #ifndef TN_PLAN_SKYLINE_SKYLINE_H
 #define TN_PLAN_SKYLINE_SKYLINE_H
@@ -15,24 +15,26 @@ typedef struct tn__skyline tn__skyline;
 
 typedef enum tn__skyline_fit {
     TN__SKYLINE_ANY,        /* the first in the order */
-    TN__SKYLINE_WALL,       /* before all others those that touch an end of the segment */
-    TN__SKYLINE_ROWS,       /* before all others rows from end to end, the longest lives first */
-    TN__SKYLINE_ROWS_RANKED /* the same, the first in the order first */
+    TN__SKYLINE_WALL,       /* bodies that touch an end of the segment before all others */
+    TN__SKYLINE_ROWS,       /* rows from end to end before all others, the longest lives first */
+    TN__SKYLINE_ROWS_RANKED /* the same, but in the order given */
 } tn__skyline_fit;
 
 typedef struct tn__skyline_rule {
     tn__skyline_fit fit;
-    uint32_t lift; /* ROWS: without one, lift if that wastes at most so many mean areas of a body */
+    /* ROWS: without a row, raise the segment if that wastes at most this number of mean body
+     * areas */
+    uint32_t lift;
 } tn__skyline_rule;
 
-/* Asked now and then with the number of bodies placed since it was asked last. */
+/* Called now and then with the number of bodies placed since the last call. */
 typedef struct tn__skyline_poll {
     bool (*go_on)(void *self, uint32_t placed);
     void *self;
 } tn__skyline_poll;
 
-/* For bodies that are all of nonzero size, with at least one piece. NULL when memory is out or the
- * input's run is to stop. Cost: O(n log n); about 60 bytes a body. */
+/* All bodies must have a nonzero size and at least one piece. NULL if memory is out or the input's
+ * run is to stop. Cost: O(n log n); about 60 bytes per body. */
 tn__skyline *tn__skyline_create(const tn__lives_input *input, const tn_run_piece *pieces,
                                 uint32_t time_count);
 void tn__skyline_destroy(tn__skyline *skyline);

@@ -6,35 +6,35 @@
  *   |  |      |    so on up to the whole. Where several bodies share a life, their sum may be what
  *   +--+------+    agrees (uncut_sums.c); five can lie in a wheel (uncut_wheels.c).
  *
- * In a network it is the same wherever a tensor dies as one of its size is born: memory is handed
- * over and nothing is lost. Where bodies were not cut from one, what is put together by chance may
- * be worse than apart; so this is one plan among others, never the only one.
+ * The same happens in a network whenever a tensor dies at the step at which one of its size begins:
+ * memory is handed over without loss. If bodies were not cut from one, blocks that fit by chance
+ * may be worse than separate bodies; so this is one plan among others, never the only one.
  *
- * Steps wait in queues by how much is allowed to agree; whatever was put together begins anew with
- * the least at its ends. A block that was put together by chance keeps the true halves of its parts
- * from theirs: so some are taken apart again at the end and put together in another order, and what
- * leaves more blocks than before is taken back by the journal.
- * Cost:   O(n log n) where few bodies begin at a step; about 140 bytes a body.
- * Source: ours; the mending is a large neighbourhood search (Shaw 1998).
+ * Steps wait in queues, one per level of permitted matches; a new block puts the steps at its ends
+ * back into the lowest level. A block joined by chance keeps its parts from their true halves: so
+ * at the end some blocks are taken apart and joined in another order, and the journal undoes a try
+ * that leaves more blocks than before.
+ * Cost:   O(n log n) if few bodies begin at a step; about 140 bytes per body.
+ * Source: ours; the repair is a large neighbourhood search (Shaw 1998).
  */
 #include "plan/skyline/uncut_state.h"
 
 #define UNCUT_NONE TN__UNCUT_NONE
 #define UNCUT_WHEELS 1u              /* the level that looks for wheels */
-#define UNCUT_EFFORT 20000u          /* sums for each body, in all ... */
+#define UNCUT_EFFORT 20000u          /* sums per body, in total ... */
 #define UNCUT_EFFORT_MAX 1500000000u /* ... and for all bodies */
-#define UNCUT_HOPE 16u       /* one block for so many bodies must be made of two or a wheel */
-#define UNCUT_FULL_GAP 1024u /* share of the bound that may be free ... */
-#define UNCUT_FULL_STEPS 16u /* ... in all steps but one of so many: a perfect packing */
-#define UNCUT_UNIT 100u      /* sums that take as long as to place a body: a unit of work */
-#define UNCUT_LOOK 100000u   /* sums between two looks at the clock */
-#define UNCUT_APART 3u       /* blocks taken apart at once, at most, with what is in them ... */
+#define UNCUT_HOPE 16u       /* at least 1/16 of the bodies must be joined by pairs or wheels */
+#define UNCUT_FULL_GAP 1024u /* free fraction of the bound ... */
+#define UNCUT_FULL_STEPS 16u /* ... at all steps but 1/16: a perfect packing */
+#define UNCUT_UNIT 100u      /* sums that cost as much as placing a body: a unit of work */
+#define UNCUT_LOOK 100000u   /* sums between two checks of the clock */
+#define UNCUT_APART 3u       /* limit of blocks taken apart at once, with the blocks in them ... */
 #define UNCUT_APART_ALL 64u
-#define UNCUT_NEAR 8u  /* ... each after the first the nearest of so many */
-#define UNCUT_STALE 4u /* tries for each block that stands without fewer blocks, then it ends */
+#define UNCUT_NEAR 8u  /* ... each after the first is the nearest of this number */
+#define UNCUT_STALE 4u /* tries per remaining block without fewer blocks, until repair ends */
 #define UNCUT_STALE_LEAST 100u
-#define UNCUT_SKIP 8u       /* while mending, one match of so many is passed over */
-#define UNCUT_TRY_EFFORT 8u /* that a try takes beside its sums */
+#define UNCUT_SKIP 8u       /* during repair, one match in eight is skipped */
+#define UNCUT_TRY_EFFORT 8u /* cost of a try in addition to its sums */
 
 typedef struct tn__uncut_state uncut_state;
 
@@ -61,12 +61,12 @@ static void uncut_wait(tn__uncut *uncut, uint32_t time, uint32_t level) {
 }
 
 static void uncut_dirty(tn__uncut *uncut, uint32_t time) {
-    if (uncut->state->clean[time] == 0) return; /* it waits */
+    if (uncut->state->clean[time] == 0) return; /* it is already waiting */
     uncut->state->clean[time] = 0;
     uncut_wait(uncut, time, 0);
 }
 
-/* The block stands by itself. */
+/* Marks the block as not part of another. */
 static void uncut_stand(tn__uncut *uncut, uint32_t id) {
     tn__uncut_block *block = uncut_block(uncut, id);
     uncut_state *state = uncut->state;
@@ -81,7 +81,7 @@ static void uncut_stand(tn__uncut *uncut, uint32_t id) {
     uncut->standing[uncut->standing_count++] = id;
 }
 
-/* It no longer does. */
+/* Unmarks it. */
 static void uncut_fall(tn__uncut *uncut, uint32_t id) {
     tn__uncut_block *block = uncut_block(uncut, id);
     uint32_t *before = &uncut->state->starts[block->first], moved;
@@ -139,7 +139,7 @@ uint32_t tn__uncut_new(tn__uncut *uncut, uint64_t size, uint32_t first, uint32_t
     return id;
 }
 
-/* Its parts stand again, and the steps at which they begin and end wait. */
+/* Its parts become separate, and the steps at which they begin and end wait again. */
 static void uncut_take_apart(tn__uncut *uncut, uint32_t id) {
     uint32_t part = uncut_block(uncut, id)->first_part;
     uncut_fall(uncut, id);
@@ -156,7 +156,7 @@ static void uncut_take_apart(tn__uncut *uncut, uint32_t id) {
     uncut_note_deed(uncut, (tn__uncut_deed){.id = id, .parent = UNCUT_NONE, .left = true});
 }
 
-/* All that was done since the journal was begun, from the last to the first. */
+/* Undoes all actions since the journal was begun, from the last to the first. */
 static void uncut_undo(tn__uncut *uncut) {
     uncut_state *state = uncut->state;
     while (state->journal_count > 0) {
@@ -175,7 +175,7 @@ static void uncut_undo(tn__uncut *uncut) {
     }
 }
 
-/* Blocks that were taken apart may be used again. */
+/* Makes blocks that were taken apart available for reuse. */
 static void uncut_settle(tn__uncut *uncut) {
     uncut_state *state = uncut->state;
     for (size_t i = 0; i < state->journal_count; i++)
@@ -196,12 +196,12 @@ static bool uncut_step(tn__uncut *uncut, uint32_t time, uint32_t level) {
     return tn__uncut_sums(uncut, time, rules[level].most, rules[level].alone);
 }
 
-/* Hardly any two sizes agree: no packing was cut here, and sums would agree by chance alone. */
+/* Hardly any two sizes agree: these bodies were not cut, and sums would agree by chance only. */
 static bool uncut_is_hopeless(const tn__uncut *uncut) {
     return uncut->body_count - uncut->standing_count < uncut->body_count / UNCUT_HOPE;
 }
 
-/* Whether it is worth going on; *status otherwise. */
+/* Whether to continue; otherwise sets *status. */
 static bool uncut_goes_on(tn__uncut *uncut, uint64_t effort_max, tn_status *status) {
     uncut_state *state = uncut->state;
     *status = state->out_of_memory ? TN_E_NO_MEMORY : TN_OK;
@@ -218,7 +218,8 @@ static bool uncut_next(tn__uncut *uncut, uint32_t *time, uint32_t *level) {
         tn__uncut_queue *queue = &uncut->state->waiting[*level];
         while (queue->head < queue->count) {
             *time = queue->steps[queue->head++];
-            if (uncut->state->clean[*time] == *level) return true; /* else it waits elsewhere */
+            /* otherwise it waits at another level */
+            if (uncut->state->clean[*time] == *level) return true;
         }
         queue->head = queue->count = 0;
     }
@@ -238,7 +239,7 @@ static tn_status uncut_run(tn__uncut *uncut, uint64_t effort_max) {
     return TN_OK;
 }
 
-/* --- in another way --- */
+/* --- repair --- */
 
 static uint32_t uncut_distance(const tn__uncut *uncut, uint32_t a, uint32_t b) {
     const tn__uncut_block *x = uncut_block(uncut, a), *y = uncut_block(uncut, b);
@@ -250,7 +251,7 @@ static uint32_t uncut_distance(const tn__uncut *uncut, uint32_t a, uint32_t b) {
     return gap + (of_first < of_last ? of_first : of_last);
 }
 
-/* A block that stands and is made of others, by chance; near to `other` if there is one. */
+/* A random separate block made of others; near to `other` if that is given. */
 static uint32_t uncut_choose(tn__uncut *uncut, uint32_t other) {
     uint32_t best = UNCUT_NONE, least = UINT32_MAX;
     for (uint32_t i = 0; i < UNCUT_NEAR; i++) {
@@ -283,7 +284,7 @@ static void uncut_take_some_apart(tn__uncut *uncut) {
     }
 }
 
-/* Steps that wait at the beginning, in an order by chance. */
+/* Shuffles the steps that wait at the beginning. */
 static void uncut_shuffle(tn__uncut *uncut) {
     tn__uncut_queue *queue = &uncut->state->waiting[0];
     for (size_t left = queue->count - queue->head; left > 1; left--) {
@@ -367,7 +368,7 @@ tn_status tn__uncut_create(tn_run *run, const uint32_t *ids, uint32_t count, tn_
     uncut_state *state = tn__run_scratch(run, 1, sizeof *state);
     *uncut = (tn__uncut){.run = run, .body_count = count, .state = state};
     size_t spare =
-        (size_t)count + UNCUT_APART_ALL; /* made of others, with those just taken apart */
+        (size_t)count + UNCUT_APART_ALL; /* made of others, plus those just taken apart */
     uncut->blocks = tn__run_scratch(run, count + spare, sizeof *uncut->blocks);
     uncut->standing = tn__run_scratch(run, (size_t)count + 1, sizeof *uncut->standing);
     if (state == NULL || uncut->blocks == NULL || uncut->standing == NULL) return TN_E_NO_MEMORY;

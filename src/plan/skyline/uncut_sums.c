@@ -1,18 +1,18 @@
-/* uncut_sums.c - sums of blocks that end at a step and of blocks that begin there: where two agree,
- * their blocks are likely to be halves of one.
+/* uncut_sums.c - compares sums of blocks that end at a step with sums of blocks that begin there:
+ * blocks with equal sums are likely to be halves of one.
  *
- *   |  a  +-----+      a and b share a life, so do c, d and e. Whoever was cut at the step left
- *   +-----+  c  |      nothing but groups of one life on either side once all that was cut in them
- *   |     +-----+      is put together: a + b = c + d + e, however many there are. Smaller sums of
- *   |  b  |  d  |      a group come into play where two cuts share a step, or a life by chance.
+ *   |  a  +-----+      a and b share a life, so do c, d and e. A block that was cut at the step left
+ *   +-----+  c  |      only groups of one life on either side, once all smaller cuts in them are
+ *   |     +-----+      undone: a + b = c + d + e, for any number of blocks. Smaller sums of a
+ *   |  b  |  d  |      group are needed if two cuts share a step, or a life by chance.
  *   |     +-----+
  *   |     |  e  |
  *   +-----+-----+
  */
 #include "plan/skyline/uncut_state.h"
 
-#define UNCUT_GROUP 10u  /* blocks of one life of which subsets are added up */
-#define UNCUT_SUMS 8192u /* of several blocks, on one side of a step */
+#define UNCUT_GROUP 10u  /* limit of blocks of one life for which subsets are added up */
+#define UNCUT_SUMS 8192u /* sums of several blocks, on one side of a step */
 
 static bool uncut_note(tn__uncut *uncut, uint32_t member) {
     struct tn__uncut_state *state = uncut->state;
@@ -44,7 +44,8 @@ static void uncut_take(tn__uncut *uncut, tn__uncut_sum *sum, uint32_t id) {
     uncut_note(uncut, id);
 }
 
-/* Sums of at most `most` of the blocks line[from, from + count), which share a life, and of all. */
+/* Adds the sums of at most `most` of the blocks line[from, from + count), which share a life, and
+ * the sum of all. */
 static void uncut_add_group(tn__uncut *uncut, tn__uncut_side *side, const tn__sort_item *line,
                             uint32_t count, uint32_t most) {
     tn__uncut_sum *sum;
@@ -81,7 +82,7 @@ bool tn__uncut_line(tn__uncut *uncut, uint32_t time, bool ending, size_t *count)
     return tn__sort_items(tn__run_context(uncut->run), state->line, *count);
 }
 
-/* All sums of one side of a step. */
+/* Gathers all sums of one side of a step. */
 static bool uncut_gather(tn__uncut *uncut, tn__uncut_side *side, uint32_t time, uint32_t most,
                          bool ending) {
     struct tn__uncut_state *state = uncut->state;
@@ -127,8 +128,7 @@ static bool uncut_unite(tn__uncut *uncut, const tn__uncut_sum *a, const tn__uncu
     return true;
 }
 
-/* Where sums of both sides agree, their blocks are put together: those of `total` blocks at most.
- */
+/* Joins the blocks of equal sums from both sides, up to `total` blocks per match. */
 static bool uncut_match(tn__uncut *uncut, uint32_t total, bool alone, bool whole) {
     const tn__uncut_side *low = &uncut->state->below, *high = &uncut->state->above;
     bool any = false;

@@ -1,4 +1,4 @@
-/* uncut_wheels.c - five blocks in a wheel, a packing that no cut from side to side makes.
+/* uncut_wheels.c - finds five blocks in a wheel, a packing that cuts from side to side cannot make.
  *
  *  +-----+--+     Around M = [a, b) lie A that ends at a and D that begins there, A larger by M,
  * and |  B  |  |     B that ends at b and C that begins there, C larger by M. A and B begin
@@ -14,7 +14,7 @@
 
 #include "base/sorted.h"
 
-#define UNCUT_TRIES 2000000u /* blocks that are looked at, at a step */
+#define UNCUT_TRIES 2000000u /* limit of blocks visited at a step */
 
 typedef struct uncut_parts {
     uint32_t a, b, c, d, m;
@@ -32,10 +32,10 @@ static void uncut_close_wheel(tn__uncut *uncut, uncut_parts parts) {
     tn__uncut_put(uncut, parts.c, made, step);
 }
 
-/* Looked at one more. False: enough at this step. */
+/* Counts a visit. False: the limit at this step is reached. */
 static bool uncut_look(tn__uncut *uncut, uint64_t most) { return ++uncut->state->unseen < most; }
 
-/* M, C and D are there: A by its size, B by A and C. */
+/* M, C and D are known: finds A by its size, B by A and C. */
 static bool uncut_close(tn__uncut *uncut, uncut_parts parts, uint64_t most) {
     const tn__uncut_block *blocks = uncut->blocks, *m = &blocks[parts.m];
     const tn__uncut_block *c = &blocks[parts.c], *d = &blocks[parts.d];
@@ -58,7 +58,8 @@ static bool uncut_close(tn__uncut *uncut, uncut_parts parts, uint64_t most) {
     return false;
 }
 
-/* line[count] are those that begin at one end of M, the list from `other` at its other end. */
+/* line[count] are blocks that begin at one end of M, the list from `other` those at its other
+ * end. */
 static bool uncut_around(tn__uncut *uncut, uint32_t m, uint32_t other, size_t count, bool at_end,
                          uint64_t most) {
     const tn__sort_item *line = uncut->state->line;
@@ -76,7 +77,7 @@ static bool uncut_around(tn__uncut *uncut, uint32_t m, uint32_t other, size_t co
     return false;
 }
 
-/* Any part may have come last; each begins or ends where the middle does. */
+/* Any part may have been made last; each begins or ends where the middle does. */
 bool tn__uncut_wheel(tn__uncut *uncut, uint32_t time) {
     struct tn__uncut_state *state = uncut->state;
     const tn__uncut_block *blocks = uncut->blocks;

@@ -1,12 +1,12 @@
-/* best_fit.c - the smallest free block that is large enough, the lowest of equals; neighbours join.
+/* best_fit.c - takes the smallest sufficient free block, the lowest of equal ones; free neighbours
+ * join.
  *
- * Free blocks lie in bins (bins.h), from which the best fit is found exactly. What lies above the
- * last block in use is no block of any size and comes last, when no hole is enough: so where things
- * go does not depend on the capacity, and reserved, which is what lies below it, has been enough so
- * far.
+ * Free blocks lie in bins (bins.h), which give the exact best fit. The bytes above the last block
+ * in use are taken only when no hole is large enough. So offsets do not depend on the capacity, and
+ * a capacity of `reserved`, the bytes below that end, would have been enough so far.
  *
- * Use it when nothing is known. Weak where long and short lives come mixed (two-ended) and when the
- * same sizes come again in another order each time.
+ * Use it when nothing is known about the requests. It is weak if long and short lifetimes are mixed
+ * (use two-ended), and if the same sizes recur in another order each time.
  * Cost:   O(log n) time, O(n) to refuse a request of a large alignment; no memory of its own.
  * Source: Knuth, The Art of Computer Programming 1, 2.5.
  */
@@ -26,8 +26,8 @@ static void best_fit_drop(tn_pool *pool, uint32_t chunk) {
     if (chunk != pool->last) bins_remove(pool, &state->holes, chunk);
 }
 
-/* When no hole is large enough: what lies above all blocks. Before giving up, the first chunk that
- * happens to keep a large alignment. Out of the bins. */
+/* If no hole is large enough: takes from the bytes above all blocks. Before giving up, takes the
+ * first chunk that can hold a large alignment. The chunk leaves the bins. */
 static uint32_t best_fit_last(tn_pool *pool, const tn__want *want, uint64_t *offset) {
     uint32_t found = pool->last;
     bool is_free = pool->chunks[found].state == TN__CHUNK_FREE;

@@ -1,10 +1,10 @@
-/* bfc.c - best fit with coalescing, in bins, over regions that grow: as TensorFlow does it.
+/* bfc.c - TensorFlow's allocator: best fit with coalescing, in bins, over regions that grow.
  *
- * A bin holds the free chunks of [256 << b, 512 << b) bytes, ordered by size and place; a request
- * walks up from its own bin. A chunk is cut only when it is at least twice the request, or at least
- * 128 MiB too large; else all of it is handed out. When nothing fits, a new region is taken from
- * the range: 2 MiB at first, twice as much each time, or more when the request needs it. Regions
- * are never given back, and chunks of two regions never join. Reserved is the sum of the regions.
+ * Bin b holds the free chunks of [256 << b, 512 << b) bytes, ordered by size and place; a request
+ * searches upwards from its own bin. A chunk is cut only if it is at least twice the request, or at
+ * least 128 MiB too large; else all of it is handed out. If nothing fits, a new region is taken
+ * from the range: 2 MiB at first, twice as much each time, or more if the request needs it. Regions
+ * are never released, and chunks of two regions never join. Reserved is the sum of the regions.
  *
  * Use it to see what TensorFlow would do; best-fit wastes less.
  * Cost:   O(log n) time, no memory of its own.
@@ -35,7 +35,7 @@ static tn_status bfc_open(tn_pool *pool, const tn_pool_options *options, tn_erro
     return TN_OK;
 }
 
-/* A new region of at least `size` bytes as one free chunk, in no bin; or NONE. */
+/* Takes a new region of at least `size` bytes as one free chunk, in no bin; or NONE. */
 static uint32_t bfc_extend(tn_pool *pool, uint64_t size) {
     bfc_state *state = pool->state;
     uint32_t outside = pool->last;
@@ -56,7 +56,7 @@ static uint32_t bfc_extend(tn_pool *pool, uint64_t size) {
     return outside;
 }
 
-/* Alignments above the unit are ours: the bytes before the block stay a free chunk. */
+/* Alignments above the unit are our addition: the bytes before the block stay a free chunk. */
 static tn_status bfc_take(tn_pool *pool, const tn__want *want, uint32_t *chunk, tn_error *error) {
     (void)error;
     uint64_t offset, padded = want->size + want->alignment - pool->unit;

@@ -1,11 +1,12 @@
-/* buddy.c - powers of two, each block cut in halves that join again: the base line.
+/* buddy.c - the buddy allocator: blocks are powers of two, cut into halves that join again.
  *
  * A block of 2^k bytes lies at a multiple of 2^k; its buddy is the other half of the block of
- * 2^(k+1) bytes that both came from. Simple, bounded, and up to half of every block is lost in
- * rounding, which is what the other techniques are measured against. A range that is no power of
- * two begins as the largest powers that fit, one after the other. Reserved is what lies below the
- * end of the last block in use: a request takes the smallest block that begins there, and only when
- * none is enough the lowest above. So where blocks go does not depend on the capacity.
+ * 2^(k+1) bytes that both came from. It is simple and bounded, and rounding loses up to half of
+ * every block; it is the baseline for the other techniques. A range whose size is not a power of
+ * two begins as the largest powers that fit, one after the other. Reserved is the range below the
+ * end of the last block in use. A request takes the smallest sufficient block that begins within
+ * it, and only if there is no such block the lowest one above. So offsets do not depend on the
+ * capacity.
  *
  * Cost:   O(log n) time for each power of two that has a free block; no memory of its own.
  * Source: Knowlton, A fast storage allocator, 1965; Knuth, TAOCP 1, 2.5.
@@ -13,8 +14,8 @@
 #include "pool/chunks.h"
 
 typedef struct buddy_state {
-    tn__set sets[64];  /* by the power of two */
-    uint64_t nonempty; /* bit k: set k has a block */
+    tn__set sets[64];  /* one set per power of two */
+    uint64_t nonempty; /* bit k: set k is not empty */
 } buddy_state;
 
 static uint32_t buddy_power(uint64_t size) { return 63u - (uint32_t)__builtin_clzll(size); }
@@ -39,7 +40,7 @@ static tn_status buddy_open(tn_pool *pool, const tn_pool_options *options, tn_er
     for (uint32_t power = 0; power < 64; power++) state->sets[power].root = TN__CHUNK_NONE;
     uint32_t chunk = 0;
     pool->chunks[0].state = TN__CHUNK_FREE;
-    for (;;) { /* powers fall, so that each lies at a multiple of itself */
+    for (;;) { /* powers descend, so each block lies at a multiple of its size */
         uint64_t size = 1ull << buddy_power(pool->chunks[chunk].size);
         bool whole = size == pool->chunks[chunk].size;
         uint32_t rest = whole ? TN__CHUNK_NONE : tn__chunk_split(pool, chunk, size);
@@ -75,7 +76,7 @@ static tn_status buddy_take(tn_pool *pool, const tn__want *want, uint32_t *chunk
     return TN_OK;
 }
 
-/* The buddy is a neighbour, of the same size while it is whole. */
+/* The buddy is a neighbour, and has the same size unless it is cut. */
 static uint32_t buddy_of(const tn_pool *pool, uint32_t chunk) {
     const tn__chunk *block = &pool->chunks[chunk];
     uint32_t other = block->offset & block->size ? block->before : block->after;

@@ -1,16 +1,16 @@
-/* caching.c - segments per stream, kept when they are free: as PyTorch's CUDA allocator does it.
+/* caching.c - PyTorch's CUDA allocator: segments per stream, which are kept when they are free.
  *
  * Blocks are multiples of 512 bytes. Requests up to 1 MiB share small segments of 2 MiB, larger
- * ones below 10 MiB large segments of 20 MiB, and beyond that each gets a segment of its own,
- * rounded up to 2 MiB. A free block is used again by requests of its own stream and kind: the
- * smallest that is enough; it is cut when 512 bytes (small) or more than 1 MiB (large) are left.
- * When the range has no room for a segment, all segments without a block in use are given back and
- * it is tried once more. Reserved is the sum of the segments.
+ * ones below 10 MiB share large segments of 20 MiB, and each request from 10 MiB on gets its own
+ * segment, rounded up to 2 MiB. A request takes the smallest sufficient free block of its own
+ * stream and kind. The block is cut if 512 bytes (small) or more than 1 MiB (large) are left. If
+ * the range has no room for a segment, all segments without a block in use are released, and the
+ * request is tried once more. Reserved is the sum of the segments.
  *
- * A driver maps pages wherever it likes; here a segment needs bytes in one piece of the range. So
- * a full range may end earlier than a real device of that size, and `reserved` is the same.
+ * A driver can map pages anywhere; here a segment needs contiguous bytes of the range. So this pool
+ * may run out of memory earlier than a real device of that size; `reserved` is the same.
  *
- * Use it to see what PyTorch would do, or where streams must not meet.
+ * Use it to see what PyTorch would do, or if streams must not share memory.
  * Cost:   O(log n) time, to empty the cache O(n); no memory of its own.
  * Source: pytorch/c10/cuda/CUDACachingAllocator with its default settings.
  */
@@ -24,7 +24,7 @@
 #define CACHING_SEGMENT_UNIT (2ull << 20)
 
 typedef struct caching_state {
-    tn__set free[2]; /* of small and of large segments; lane: the stream */
+    tn__set free[2]; /* for small and for large segments; lane: the stream */
     tn__set outside;
 } caching_state;
 
@@ -47,7 +47,7 @@ static tn__set *caching_set(tn_pool *pool, bool large) {
     return &state->free[large];
 }
 
-/* A new segment as one free chunk, in no set; or NONE. */
+/* Takes a new segment as one free chunk, in no set; or NONE. */
 static uint32_t caching_extend(tn_pool *pool, uint64_t size, uint32_t stream, bool large) {
     caching_state *state = pool->state;
     uint64_t bytes = caching_segment(size);
@@ -73,8 +73,8 @@ static bool caching_is_whole(const tn_pool *pool, uint32_t chunk) {
     return after->is_segment || after->state == TN__CHUNK_OUTSIDE;
 }
 
-/* The segment goes back to the range, joined with what is outside beside it. Returns the chunk that
- * it is part of. */
+/* Returns the segment to the range and joins it with outside neighbours. Returns the joined
+ * chunk. */
 static uint32_t caching_return(tn_pool *pool, uint32_t chunk) {
     caching_state *state = pool->state;
     tn__chunk *segment = &pool->chunks[chunk];

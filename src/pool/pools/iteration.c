@@ -1,46 +1,51 @@
-/* iteration.c - learns what an iteration asks for, plans it, and serves the next ones from the
- * plan.
+/* iteration.c - learns the requests of an iteration, plans them, and serves the next iterations
+ * from the plan.
  *
- * Without a plan it is best fit for each stream apart (lanes.h), and keeps a record of requests
- * (learn.h). When two iterations were alike, their lives are planned (lives.h) by the planners that
- * know all of them at once; the bytes of the plan are cut into slots (slots.h), and each request
- * that comes as expected (script.h) gets its place by a look at a few bits. One that is not
- * expected, or whose place is held, is a surprise and gets something else for itself alone. Too
- * many surprises, and the plan is given up: what is in use stays where it is, and learning begins
- * again, the longer the shorter the plan held.
+ * Without a plan it is best fit for each stream separately (lanes.h), and records requests
+ * (learn.h). When two iterations were alike, the offline planners plan their live ranges (lives.h).
+ * The bytes of the plan are cut into slots (slots.h), and each request that arrives as expected
+ * (script.h) finds its place by a look at a few bits. A request that is not expected, or whose
+ * place is held, is a surprise and is placed elsewhere. After too many surprises the plan is given
+ * up: blocks in use stay where they are, and learning begins again. The shorter the plan held, the
+ * longer the pool learns before the next one.
  *
- * While a plan is made the lock is free. The plan comes into force at the step when the fewest
- * bytes live, since what is in use stays where it is; only where it does not take more of the range
- * than is reserved already, and only when the iterations went on being alike.
+ * The lock is free while a plan is made. Blocks in use stay where they are, so the plan comes into
+ * force at the step with the fewest live bytes. It does so only if it needs no more of the range
+ * than is reserved already, and only if the iterations went on being alike.
  *
- * A surprise goes into a hole outside of the plan; else where the plan has nothing for as long as
- * the block will live; else, while that is little beside the plan, beyond all that is reserved,
- * since a place taken from the plan makes the next surprise; else into what is free now. When round
- * after round has places that are held, because one who found his own held took another's, they go
- * beyond whatever that takes, once. Nothing is
- * refused before the plan is given up and the cache emptied: then all free bytes are one lane's to
- * use.
+ * A surprise goes into the first of these places that exists:
+ * 1. a hole outside the plan;
+ * 2. bytes that the plan does not use for as long as the block will live;
+ * 3. new bytes beyond all reserved ones, as long as such bytes are few compared with the plan,
+ * because a place taken from the plan causes the next surprise;
+ * 4. bytes of the plan that are free now.
+ * If places are held in several rounds in a row, each displaced block takes the place of another.
+ * Then surprises go beyond the reserved bytes without that limit, once. Before a request is
+ * refused, the plan is given up and the cache emptied, so that one lane may use all free bytes.
  *
- * Reserved is what any stream has had and the plan in force, until the cache is emptied. Where the
- * owner can give memory back page by page (tn_pool_options.release), that is done before reserved
- * grows beyond the most that was in use at once; and a plan is put above all that is in use, so
- * that it goes around nothing.
+ * Reserved is the memory of all streams and of the plan in force, until the cache is emptied. If
+ * the owner can release memory page by page (tn_pool_options.release), that is done before reserved
+ * grows beyond the most bytes that were in use at once; and a plan is put above all blocks in use,
+ * so that it has no obstacles.
  *
- * Use it where a program does the same again and again: training, inference of one size.
- * Weak where sizes change from step to step: then it is best fit.
- * Cost:   O(1) time as planned, O(log n) else; 36 bytes for each of the last 2^18 requests.
- * Source: Huang et al., STAlloc, EuroSys 2026 (arXiv:2507.16274), for a plan that is learned; what
- *         a changed request does to it, and streams, are ours.
+ * Use it if a program repeats its requests: training, inference of one size. It is weak if sizes
+ * change from step to step: then it is best fit.
+ * Cost:   O(1) time for expected requests, else O(log n); 36 bytes for each of the last 2^18
+ *         requests.
+ * Source: Huang et al., STAlloc, EuroSys 2026 (arXiv:2507.16274), for a plan that is learned; the
+ *         handling of changed requests and of streams is ours.
  */
 #include "pool/iteration.h"
 
 enum {
-    ITERATION_SURPRISES = 16, /* in a round that do not matter, and one line in so many more */
-    ITERATION_PART = 4,       /* surprises: this part of a round is too many */
-    ITERATION_UNKNOWN = 8,    /* how long an unknown block lives: this part of a round, we guess */
-    ITERATION_LITTLE = 64,    /* what may be reserved beyond a plan: this part of it */
-    ITERATION_YOUNG = 2,      /* rounds that a plan needs to get everybody to his place */
-    ITERATION_JAMMED = 2,     /* rounds after which no more is taken from the plan */
+    /* surprises per round that do not matter, plus a share of the lines */
+    ITERATION_SURPRISES = 16,
+    ITERATION_PART = 4, /* surprises in this fraction of a round are too many */
+    /* guess for the lifetime of an unknown block: this fraction of a round */
+    ITERATION_UNKNOWN = 8,
+    ITERATION_LITTLE = 64, /* fraction of the plan's height that may be reserved beyond it */
+    ITERATION_YOUNG = 2,   /* rounds until all blocks of a new plan are at their places */
+    ITERATION_JAMMED = 2,  /* jammed rounds after which no more places are taken from the plan */
 };
 
 static tn_status iteration_open(tn_pool *pool, const tn_pool_options *options, tn_error *error) {
@@ -60,7 +65,7 @@ static void iteration_close(tn_pool *pool) {
 
 /* --- allocating --- */
 
-/* A record for a block in the plan's slots. */
+/* Makes the record of a block in the plan's slots. */
 static uint32_t iteration_place(tn_pool *pool, uint64_t offset, uint64_t size, uint32_t from,
                                 uint32_t to) {
     tn__iteration *state = pool->state;
@@ -77,7 +82,7 @@ static uint32_t iteration_place(tn_pool *pool, uint64_t offset, uint64_t size, u
     return chunk;
 }
 
-/* In what the plan has free now, and will not ask for in the next `ahead` requests. */
+/* Takes bytes of the plan that are free now and that the next `ahead` requests will not use. */
 static uint32_t iteration_borrow(tn_pool *pool, const tn__want *want, uint32_t ahead) {
     tn__iteration *state = pool->state;
     tn__script *script = &state->script;
@@ -93,7 +98,7 @@ static uint32_t iteration_borrow(tn_pool *pool, const tn__want *want, uint32_t a
     return TN__CHUNK_NONE;
 }
 
-/* Before more is reserved than may be: what lies free goes back to the system. */
+/* Before more is reserved than allowed: releases free bytes to the system. */
 static void iteration_give_back(tn_pool *pool, const tn__want *want) {
     tn__iteration *state = pool->state;
     uint64_t needs = tn__add_sat(pool->reserved, want->size);
@@ -110,8 +115,8 @@ static uint32_t iteration_beyond(tn_pool *pool, uint32_t lane, const tn__want *w
     return found;
 }
 
-/* Beyond all that is reserved. A plan that is young may not raise the most that ever was, and where
- * memory can be given back no plan goes beyond what may be reserved: NONE. */
+/* Takes new bytes beyond all reserved ones. NONE: a young plan would raise the reserved peak, or,
+ * if memory can be released, the reservation would exceed its bound. */
 static uint32_t iteration_beyond_young(tn_pool *pool, uint32_t lane, const tn__want *want) {
     const tn__iteration *state = pool->state;
     uint64_t bound =
@@ -122,8 +127,8 @@ static uint32_t iteration_beyond_young(tn_pool *pool, uint32_t lane, const tn__w
     return needs > bound ? TN__CHUNK_NONE : iteration_beyond(pool, lane, want);
 }
 
-/* `length`: requests that the block will live for, as far as is known. NONE: there is no place, or
- * none that the plan is worth. */
+/* `length`: number of requests for which the block will live, as far as is known. NONE: there is no
+ * place, or none within the limits. */
 static uint32_t iteration_surprise(tn_pool *pool, uint32_t lane, const tn__want *want,
                                    uint32_t length) {
     tn__iteration *state = pool->state;
@@ -138,8 +143,8 @@ static uint32_t iteration_surprise(tn_pool *pool, uint32_t lane, const tn__want 
     return found != TN__CHUNK_NONE ? found : iteration_beyond_young(pool, lane, want);
 }
 
-/* Between two rounds: when one went without a surprise, what the last ones took beside the plan
- * goes back; and always what lies in the zone of another stream. */
+/* Between two rounds: after a round without a surprise, the bytes that surprises took beyond the
+ * plan are released. Free bytes in the zone of another stream are released in any case. */
 static void iteration_between(tn_pool *pool) {
     tn__iteration *state = pool->state;
     bool was_calm = state->surprises == 0 && state->beyond > 0;
@@ -152,12 +157,12 @@ static void iteration_between(tn_pool *pool) {
     state->has_strangers = false;
 }
 
-/* Counts; true when there have been too many in this round. */
+/* Counts a surprise; true if there have been too many in this round. */
 static bool iteration_counts(tn__iteration *state) {
     return ++state->surprises > ITERATION_SURPRISES + state->script.count / ITERATION_PART;
 }
 
-/* By the plan in force; NONE: nothing fits, or there is no plan any more. */
+/* Serves a request from the plan in force; NONE: nothing fits, or the plan was given up. */
 static uint32_t iteration_play(tn_pool *pool, uint32_t lane, const tn__want *want) {
     tn__iteration *state = pool->state;
     const tn__line *line = tn__script_match(&state->script, want->size, want->stream);
@@ -176,7 +181,7 @@ static uint32_t iteration_play(tn_pool *pool, uint32_t lane, const tn__want *wan
     return iteration_surprise(pool, lane, want, has_place ? line->length : some);
 }
 
-/* Without a plan. */
+/* Serves a request without a plan. */
 static uint32_t iteration_fit(tn_pool *pool, uint32_t lane, const tn__want *want) {
     tn__iteration *state = pool->state;
     uint32_t found = tn__lanes_hole(pool, &state->lanes, lane, want);
@@ -185,7 +190,7 @@ static uint32_t iteration_fit(tn_pool *pool, uint32_t lane, const tn__want *want
     return tn__lanes_extend(pool, &state->lanes, lane, want);
 }
 
-/* Remembers the request of a block that was found. */
+/* Records the request of a block that was placed. */
 static void iteration_note(tn_pool *pool, uint32_t chunk, const tn__want *want) {
     tn__iteration *state = pool->state;
     tn__asked asked = {.size = want->size,
@@ -238,7 +243,7 @@ static void iteration_give(tn_pool *pool, uint32_t chunk) {
     if (!tn__iteration_has_plan(state))
         tn__learn_free(&state->learn, block->child[0], block->birth);
     if (zone < script->zones &&
-        end <= script->borders[zone]) { /* older than the plan: now its own */
+        end <= script->borders[zone]) { /* older than the plan: now belongs to it */
         if (script->streams[zone] != block->lane) tn__pool_settle(pool);
         state->has_strangers |= !tn__slots_give_whole(&script->slots, block->offset, end);
         block->state = TN__CHUNK_LENT;

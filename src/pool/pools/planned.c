@@ -1,13 +1,14 @@
-/* planned.c - every block where a plan made ahead says, checked: request i gets offsets[i].
+/* planned.c - puts every block at the offset that a given plan has for it: request i gets
+ * offsets[i].
  *
- * The sizes and offsets come from tn_plan or from anybody. Each request must ask for exactly the
- * bytes that the plan has next, and its place must be free by then: a program that does something
- * else than what was planned gets E_CONFLICT with the block in the way, never memory that another
- * one holds. After the last request the plan begins anew, so that every iteration of a loop is
- * served by one plan. Requests of 0 bytes are no part of it. Reserved is the height of the plan.
+ * The sizes and offsets come from tn_plan or any other source. Each request must have exactly the
+ * size that comes next in the plan, and its place must be free. A program that deviates from the
+ * plan gets E_CONFLICT with the block in the way, never memory that another block holds. After the
+ * last request the plan begins anew, so one plan serves every iteration of a loop. Requests of 0
+ * bytes are not part of it. Reserved is the height of the plan.
  *
- * Use it when lives are known ahead: no other technique needs less.
- * Cost:   O(log n) time; 16 bytes a request of the plan.
+ * Use it if live ranges are known ahead: no other technique needs less memory.
+ * Cost:   O(log n) time; 16 bytes per request of the plan.
  * Source: Sekiyama et al., Profile-guided memory optimization for deep neural networks, 2018
  *         (arXiv:1804.10001).
  */
@@ -100,7 +101,7 @@ static tn_status planned_take(tn_pool *pool, const tn__want *want, uint32_t *chu
                 state->next, entry->offset, entry->size, planned_name(pool, other), other->offset,
                 other->offset + other->size);
     }
-    /* what is left below keeps its offset, and so its place in the set */
+    /* the free bytes below keep their offset, and so their place in the set */
     if (entry->offset == room->offset) tn__set_remove(pool, &state->free, found);
     *chunk = tn__chunk_carve(pool, found, entry->offset, entry->size, &front, &rest);
     if (rest != TN__CHUNK_NONE) tn__set_add(pool, &state->free, rest);
@@ -115,7 +116,8 @@ static void planned_give(tn_pool *pool, uint32_t chunk) {
         tn__chunk_join(pool, chunk);
     }
     if (tn__chunk_joins_before(pool, chunk)) {
-        tn__chunk_join(pool, pool->chunks[chunk].before); /* which is in the set, and stays */
+        /* the chunk before is in the set, and stays there */
+        tn__chunk_join(pool, pool->chunks[chunk].before);
         return;
     }
     tn__set_add(pool, &state->free, chunk);

@@ -1,13 +1,14 @@
-/* two_ended.c - long lives grow from the front of the range, short ones from its end.
+/* two_ended.c - places long-lived blocks from the front of the range and short-lived ones from its
+ * end.
  *
  *     | long | long |  hole  | long |      the middle      | short | hole | short |
  *
- * What outlives a step does not lie between what comes and goes with it, so that the short lives
- * leave no holes between the long ones. Each end first uses its own holes (best fit), then takes
- * from the middle; what borders on the middle goes back to it. Reserved is both ends without the
- * middle: the capacity that would have been enough so far.
+ * Blocks that outlive a step do not lie between blocks of that step, so short-lived blocks leave no
+ * holes between long-lived ones. Each end first uses its own holes (best fit), then takes from the
+ * middle; free blocks at the middle return to it. Reserved is both ends without the middle: the
+ * capacity that would have been enough so far.
  *
- * A request says TN_POOL_LONG_LIVED or is short; without such knowledge use best-fit.
+ * A request is short-lived unless it says TN_POOL_LONG_LIVED; without such knowledge use best-fit.
  * Cost:   O(log n) time, no memory of its own.
  * Source: double-ended stacks as in Knuth, TAOCP 1, 2.2.2; two-ended pools of training runtimes.
  */
@@ -16,9 +17,9 @@
 enum { FRONT, BACK };
 
 typedef struct two_ended_state {
-    bins holes[2];   /* of FRONT and BACK, which is also the lane */
+    bins holes[2];   /* of FRONT and BACK; the index is also the lane */
     uint32_t middle; /* the free chunk between the ends; NONE: they touch */
-    uint64_t border; /* while there is no middle: where the back begins */
+    uint64_t border; /* while there is no middle: start of the back */
 } two_ended_state;
 
 static uint64_t two_ended_border(const tn_pool *pool) {
@@ -65,8 +66,8 @@ static bool two_ended_take_hole(tn_pool *pool, const tn__want *want, uint32_t en
     return true;
 }
 
-/* The lowest place in the middle for the front, the highest for the back; what alignment leaves
- * between the block and its end becomes a hole of that end. */
+/* The lowest place in the middle for the front, the highest for the back. Bytes that alignment
+ * leaves between the block and its end become a hole of that end. */
 static bool two_ended_take_middle(tn_pool *pool, const tn__want *want, uint32_t end,
                                   uint32_t *chunk) {
     two_ended_state *state = pool->state;
@@ -88,7 +89,7 @@ static tn_status two_ended_take(tn_pool *pool, const tn__want *want, uint32_t *c
                                 tn_error *error) {
     (void)error;
     uint32_t end = want->long_lived ? FRONT : BACK;
-    /* rather in the other end's holes than not at all */
+    /* better in the other end's holes than not at all */
     if (!two_ended_take_hole(pool, want, end, chunk) &&
         !two_ended_take_middle(pool, want, end, chunk) &&
         !two_ended_take_hole(pool, want, end == FRONT ? BACK : FRONT, chunk))
@@ -97,7 +98,7 @@ static tn_status two_ended_take(tn_pool *pool, const tn__want *want, uint32_t *c
     return TN_OK;
 }
 
-/* Holes of different ends never join: the border stays where it is until one of them is empty. */
+/* Holes of different ends never join: the border stays until one of the ends is empty. */
 static bool two_ended_absorbs(const tn_pool *pool, uint32_t low, uint64_t border) {
     const two_ended_state *state = pool->state;
     const tn__chunk *chunk = &pool->chunks[low];

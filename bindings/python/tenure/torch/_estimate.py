@@ -37,7 +37,7 @@ def optimizer_of(asked: Optimizer, parameters: Sequence[Any]) -> Optional[torch.
         return None
     if isinstance(asked, str):
         if asked not in OPTIMIZERS:
-            raise ValueError("optimizer: %r is none of %s" % (asked, ", ".join(OPTIMIZERS)))
+            raise ValueError("optimizer: %r is not one of %s" % (asked, ", ".join(OPTIMIZERS)))
         return OPTIMIZERS[asked](parameters)
     if not callable(asked):
         raise TypeError("optimizer: a name, or a function of the parameters such as torch.optim.Adam")

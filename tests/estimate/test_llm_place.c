@@ -1,0 +1,189 @@
+/* test_llm_place.c - a language model on several devices, or partly in host memory: sizes counted by
+ * hand, and what must hold for any division: nothing is lost, and more away never leaves more here.
+ */
+#include <stdio.h>
+
+#include <tenure/llm.h>
+
+#include "base/base.h"
+#include "llm_published.h"
+#include "support.h"
+
+#define KNOWN_COUNT (sizeof llm_published / sizeof *llm_published)
+#define LAYER (UINT64_C(2) * (2 * 4096 * 4096 + 2 * 1024 * 4096 + 3 * 4096 * 14336 + 2 * 4096))
+#define TABLE (UINT64_C(2) * 128256 * 4096) /* embedding, and as much for the output */
+#define NORM UINT64_C(8192)                 /* of the last layer's result */
+
+static tn_error failure;
+static tn_llm model;
+static const char llama[] =
+    "{\"model_type\": \"llama\", \"hidden_size\": 4096, \"vocab_size\": 128256, \"torch_dtype\": "
+    "\"bfloat16\", \"num_hidden_layers\": 32, \"num_attention_heads\": 32, "
+    "\"num_key_value_heads\": 8, \"intermediate_size\": 14336, \"max_position_embeddings\": 8192}";
+
+#define assert_ok(call)                                                                            \
+    do {                                                                                           \
+        if ((call) != TN_OK) fail_msg("%s: %s\n", failure.where, failure.message);                 \
+    } while (0)
+
+static tn_llm_options divided(uint32_t devices, bool by_tensor, uint64_t layers, uint64_t experts) {
+    tn_llm_options options = TN_LLM_OPTIONS_INIT;
+    options.sequence = 1000;
+    options.devices = devices;
+    options.by_tensor = by_tensor;
+    options.host_layers = layers;
+    options.host_experts = experts;
+    return options;
+}
+
+static tn_llm_estimate estimated(const tn_llm_options *options) {
+    tn_llm_estimate made;
+    assert_ok(tn_llm_estimate_make(&model, options, &made, &failure));
+    return made;
+}
+
+static void sizes_are_those_counted_by_hand(void **state) {
+    (void)state;
+    const uint64_t token = 2 * 2 * 8 * 128; /* keys and values of a layer in 16 bits */
+    assert_ok(tn_llm_config("config.json", llama, sizeof llama - 1, &model, &failure));
+    tn_llm_options options = divided(1, false, 0, 0);
+    tn_llm_estimate whole = estimated(&options);
+    assert_int_equal(whole.weights, 32 * LAYER + 2 * TABLE + NORM);
+    options = divided(2, false, 0, 0);
+    tn_llm_estimate made = estimated(&options);
+    assert_int_equal(made.weights, 16 * LAYER + 2 * TABLE + NORM);
+    assert_int_equal(made.cache, 16 * token * 1000);
+    assert_int_equal(made.host_weights + made.host_cache, 0);
+    options = divided(3, false, 0, 0); /* 11, 11 and 10 layers */
+    assert_int_equal(estimated(&options).weights, 11 * LAYER + 2 * TABLE + NORM);
+    options = divided(1, false, 12, 0);
+    made = estimated(&options);
+    assert_int_equal(made.weights, 20 * LAYER + 2 * TABLE + NORM);
+    assert_int_equal(made.cache, 20 * token * 1000);
+    assert_int_equal(made.host_weights, 12 * LAYER);
+    assert_int_equal(made.host_cache, 12 * token * 1000);
+    options = divided(1, false, 99, 0);
+    made = estimated(&options);
+    assert_int_equal(made.weights + made.cache, 0);
+    assert_int_equal(made.host_weights, whole.weights);
+    const uint64_t vectors = 64 * NORM + NORM; /* copied to every device */
+    options = divided(4, true, 0, 0);
+    made = estimated(&options);
+    assert_int_equal(made.weights, (whole.weights - vectors) / 4 + vectors);
+    assert_int_equal(made.cache, whole.cache / 4);
+    options = divided(32, true, 0, 0); /* 8 heads of keys: each on four devices */
+    assert_int_equal(estimated(&options).cache, whole.cache / 8);
+    options = divided(5, true, 0, 0);
+    assert_int_equal(tn_llm_estimate_make(&model, &options, &made, &failure), TN_E_INVALID);
+    assert_non_null(strstr(failure.message, "5 devices do not divide 32"));
+}
+
+/* Of every published model, however it is divided. */
+static void nothing_is_lost(void **state) {
+    (void)state;
+    uint32_t tried = 0;
+    tn__random random = {.state = 7};
+    for (size_t i = 0; i < KNOWN_COUNT; i++) {
+        static char json[8000]; /* single quotes are double ones */
+        size_t length = strlen(llm_published[i].json);
+        assert_true(length < sizeof json);
+        for (size_t k = 0; k <= length; k++)
+            json[k] = llm_published[i].json[k] == '\'' ? '"' : llm_published[i].json[k];
+        if (tn_llm_config("config.json", json, length, &model, &failure) != TN_OK) continue;
+        tn_llm_options options = divided(1, false, 0, 0);
+        tn_llm_estimate whole, made, further;
+        if (tn_llm_estimate_make(&model, &options, &whole, &failure) != TN_OK) continue;
+        for (int turn = 0; turn < 30; turn++, tried++) {
+            uint32_t devices = 1 + (uint32_t)tn__random_below(&random, 9);
+            uint64_t away = tn__random_below(&random, model.layers + 2);
+            uint64_t experts = tn__random_below(&random, model.layers + 2);
+            options = divided(devices, false, away, experts);
+            assert_ok(tn_llm_estimate_make(&model, &options, &made, &failure));
+            assert_true(made.weights <= whole.weights && made.cache <= whole.cache);
+            if (devices * made.weights + made.host_weights < whole.weights ||
+                devices * made.cache + made.host_cache < whole.cache)
+                fail_msg("%s: %u devices, %d layers and %d layers' experts away: bytes are missing",
+                         llm_published[i].name, devices, (int)away, (int)experts);
+            options = divided(devices, false, away + 1, experts);
+            assert_ok(tn_llm_estimate_make(&model, &options, &further, &failure));
+            assert_true(further.total <= made.total);
+            options = divided(devices, false, away, experts + 1);
+            assert_ok(tn_llm_estimate_make(&model, &options, &further, &failure));
+            assert_true(further.total <= made.total);
+            options = divided(devices + 1, false, away, experts);
+            assert_ok(tn_llm_estimate_make(&model, &options, &further, &failure));
+            assert_true(further.total <= made.total);
+        }
+    }
+    print_message("%u divisions\n", tried);
+    assert_true(tried > 300);
+}
+
+static void put_tensor(char *json, size_t room, uint64_t *at, const char *name, uint64_t rows,
+                       uint64_t columns) {
+    size_t used = strlen(json);
+    uint64_t size = 2 * rows * columns;
+    char shape[48];
+    if (rows == 1)
+        snprintf(shape, sizeof shape, "%llu", (unsigned long long)columns);
+    else
+        snprintf(shape, sizeof shape, "%llu,%llu", (unsigned long long)rows,
+                 (unsigned long long)columns);
+    snprintf(json + used, room - used,
+             "%s\"%s\":{\"dtype\":\"BF16\",\"shape\":[%s],\"data_offsets\":[%llu,%llu]}",
+             used > 1 ? "," : "", name, shape, (unsigned long long)*at,
+             (unsigned long long)(*at + size));
+    *at += size;
+}
+
+/* Names of tensors contain their layers. */
+static void layers_are_read_from_names(void **state) {
+    (void)state;
+    static unsigned char file[1 << 16];
+    char *json = (char *)file + 8;
+    uint64_t at = 0;
+    json[0] = '{', json[1] = '\0';
+    put_tensor(json, 8000, &at, "model.embed_tokens.weight", 10, 4);
+    put_tensor(json, 8000, &at, "model.layers.0.mlp.up_proj.weight", 8, 4);
+    put_tensor(json, 8000, &at, "model.layers.1.mlp.experts.7.up_proj.weight", 6, 4);
+    put_tensor(json, 8000, &at, "model.layers.1.mlp.shared_experts.up_proj.weight", 5, 4);
+    put_tensor(json, 8000, &at, "model.layers.1.input_layernorm.weight", 1, 4);
+    put_tensor(json, 8000, &at, "blk.2.ffn_up_exps.weight", 3, 4);
+    put_tensor(json, 8000, &at, "vision_tower.layers.9.weight", 2, 4);
+    strcat(json, "}");
+    uint64_t length = strlen(json);
+    for (int i = 0; i < 8; i++) file[i] = (unsigned char)(length >> 8 * i);
+    tn_weights *weights;
+    static tn_llm_stored stored;
+    assert_ok(tn_weights_read("m.safetensors", file, 8 + length + at, NULL, &weights, &failure));
+    tn_llm_stored_read(weights, &stored);
+    assert_int_equal(stored.layers, 3);
+    assert_int_equal(stored.outside, 2 * 4 * (10 + 2));
+    assert_int_equal(stored.layer[0], 2 * 4 * 8);
+    assert_int_equal(stored.layer[1], 2 * 4 * (6 + 5 + 1));
+    assert_int_equal(stored.layer[2], 2 * 4 * 3);
+    assert_int_equal(stored.experts[0], 0);
+    assert_int_equal(stored.experts[1], 2 * 4 * 6);
+    assert_int_equal(stored.experts[2], 2 * 4 * 3);
+    assert_int_equal(stored.vectors, 2 * 4);
+    tn_weights_close(weights);
+    /* the file's bytes are divided by these layers */
+    assert_ok(tn_llm_config("config.json", llama, sizeof llama - 1, &model, &failure));
+    tn_llm_options options = divided(1, false, 1, 0);
+    options.weight_bytes = at;
+    tn_llm_estimate made;
+    assert_int_equal(tn_llm_estimate_make(&model, &options, &made, &failure), TN_E_UNSUPPORTED);
+    options.stored = &stored;
+    made = estimated(&options);
+    assert_int_equal(made.weights, at - 2 * 4 * 8);
+    assert_int_equal(made.host_weights, 2 * 4 * 8);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_are_those_counted_by_hand),
+        cmocka_unit_test(nothing_is_lost),
+        cmocka_unit_test(layers_are_read_from_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
