@@ -15,8 +15,8 @@
  */
 #include "import/tflite_micro.h"
 
-/* scratch requests for which space is reserved while each operator prepares */
-#define MICRO_REQUESTS_MAX 12u
+#define MICRO_REQUESTS_MAX                                                                         \
+    12u /* scratch requests for which space is reserved while each operator prepares */
 
 static const char *const micro_part_names[] = {
 #define TN_X(name, text) text,
