@@ -24,9 +24,9 @@
  * caching), the bytes up to the last block in use (best-fit, buddy; two-ended: from both ends), or
  * the height of the plan (planned).
  *
- * Streams: `caching` and `iteration` never share a block between streams until their cache is
- * emptied (see tn_pool_options.settle). Every other technique may hand a block to another stream as
- * soon as it is freed; the caller then orders the work.
+ * Streams: `caching` and `iteration` keep the blocks of different streams apart; before bytes go to
+ * another stream they call tn_pool_options.settle. Every other technique may hand a block to
+ * another stream as soon as it is freed; the caller then orders the work.
  *
  * Units: bytes.
  * Ownership: a pool copies its inputs.
@@ -58,9 +58,11 @@ typedef struct tn_pool_options {
      * request the plan starts again. Copied. Entries of size 0 are skipped. */
     const uint64_t *sizes, *offsets; /* [planned_count] */
     uint32_t planned_count;
-    /* Called before bytes used on one stream may go to another stream, when a cache is emptied
-     * (caching, iteration). It returns when the streams have finished the work queued so far. The
-     * pool's lock is held: it must not call the pool. NULL: nothing to wait for */
+    /* Called before bytes used on one stream may go to another stream: when a cache is emptied
+     * (caching, iteration), and when `iteration` starts or discards a plan, releases memory, or
+     * takes an older block into its plan. It must return only when the streams have finished the
+     * work queued so far. The pool's lock is held: it must not call the pool. NULL: nothing to wait
+     * for */
     void (*settle)(void *self);
     void *settle_self;
     /* Called for bytes of the range that are no longer reserved: the owner may return their memory

@@ -10,10 +10,11 @@
  *         return 2;
  *
  * A program is a list of instructions (instruction.h); instruction i runs at step i. Every
- * technique that saves memory is a pass: it takes a program and returns a program. An occupancy
- * (`tn_occupancy`, the result of liveness analysis and buffer assignment) says when each tensor is
- * live (a `tn_life`, a live range), which tensors share one body (a buffer) as views or in-place
- * results, and holds the problem for the planners (plan.h).
+ * technique that saves memory is a pass: it takes a program and returns a program.
+ *
+ * An occupancy (`tn_occupancy`) is the result of liveness analysis and buffer assignment. It says
+ * when each tensor is live (`tn_life`, a live range), and which tensors share one body (a buffer)
+ * as views or in-place results. It also holds the problem for the planners (plan.h).
  * Threads: any number of threads may read; one thread at a time may change.
  */
 #ifndef TENURE_PROGRAM_H

@@ -89,10 +89,10 @@ typedef struct tn_divide {
                          tn_error *error);
     void *self;
     bool arranges; /* `program` orders the instructions itself (a pipeline). Then orders of one
-                    * device are not compared, a budget is met from the arranged program, costs that
-                    * are not given come from a model (measurements would differ between ranks), and
-                    * a tn_session leaves the operators as they are, since fusion could merge
-                    * operators of two stages */
+                    * device are not compared, and a budget is met from the arranged program. Costs
+                    * that are not given come from a model, since measurements would differ between
+                    * ranks. A tn_session does not rewrite the graph, since fused operators could be
+                    * of two stages */
 } tn_divide;
 
 /* Where static memory lies: parameters, constants, optimizer state and folded tensors, in the

@@ -1,7 +1,7 @@
-"""Structs and functions of libtenure, as its headers have them (include/tenure/).
+"""Structs and functions of libtenure, as in its headers (include/tenure/).
 
-Names are C's. What the headers say of a function is not said again here. tests/python/layouts.py has a C compiler
-compare sizes, offsets, enums and arguments with the headers, so that the two cannot drift apart.
+Names are those of C, and the headers document them. tests/python/layouts.py compares sizes, offsets, enums and arguments
+with the headers by means of a C compiler, so that the two cannot differ.
 """
 import ctypes
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_bool, c_char, c_char_p, c_double, c_float, c_int, c_int64, c_size_t,
@@ -37,7 +37,7 @@ class tn_error(Structure):
 
 
 def opaque(name: str) -> Type[Structure]:
-    """A handle: nobody here looks inside."""
+    """An opaque handle."""
     return type(name, (Structure,), {})
 
 
@@ -320,7 +320,7 @@ class tn_report(Structure):
 P = POINTER
 E = P(tn_error)
 status = c_int
-# name: (what it returns, arguments); `status` as the result stands for a tn_status that is looked at.
+# name: (type of the result, arguments); `status`: a tn_status, which `call` checks.
 FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "tn_version": (c_char_p, []),
     "tn_status_message": (c_char_p, [c_int]),

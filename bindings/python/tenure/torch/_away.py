@@ -1,4 +1,4 @@
-"""Where saved tensors are while nobody needs them: beside the device, or in fewer bytes of it. Nothing is lost on the way."""
+"""Where saved tensors are stored until they are needed: off the device, or packed into fewer bytes. Both are lossless."""
 import ctypes
 import os
 import tempfile
@@ -15,7 +15,7 @@ BITS = 8
 
 
 class Host:
-    """The host's memory, for what lies on another device."""
+    """The host's memory, for tensors of another device."""
 
     def put(self, whole: Any) -> Any:
         return whole.device, whole.to("cpu")
@@ -25,7 +25,7 @@ class Host:
 
 
 class Place:
-    """Bytes of a file, until nobody knows of them any more."""
+    """A range of bytes in the file; freed when the last reference to it is gone."""
 
     def __init__(self, store: "Folder", at: int, whole: Any) -> None:
         self.store, self.at, self.size = store, at, untyped_of(whole).nbytes()
@@ -38,14 +38,14 @@ class Place:
 
 
 class Folder:
-    """A file without a name in a folder: whatever ends the process, nothing is left of it."""
+    """A temporary file without a name in a folder: it disappears with the process, however that ends."""
 
     def __init__(self, folder: str) -> None:
         self.file, self.end, self.live = tempfile.TemporaryFile(dir=folder), 0, 0
         self.free: Dict[int, List[int]] = {}  # by size
 
     def put(self, whole: Any) -> Place:
-        if self.live == 0:  # a new step, whose tensors may be of other sizes
+        if self.live == 0:  # a new step, with tensors of possibly other sizes
             self.end = 0
             self.free.clear()
         known = self.free.get(untyped_of(whole).nbytes())
@@ -60,30 +60,30 @@ class Folder:
         return whole.to(place.device)
 
     def move(self, call: Any, place: Place, whole: Any) -> None:
-        """All of it, however much goes at once."""
+        """Moves all bytes; one system call may move only a part."""
         if place.size == 0:
             return
         part, done = memoryview((ctypes.c_char * place.size).from_address(whole.data_ptr())).cast("B"), 0
         while done < place.size:
             moved = call(self.file.fileno(), part[done:], place.at + done)
             if moved == 0:
-                raise OSError("the file of what is offloaded ends early")
+                raise OSError("the file of offloaded tensors ends early")
             done += moved
 
 
 def store_of(offload: str, tensors: Any) -> Any:
-    """"cpu", or a folder. Raises TypeError, ValueError, OSError."""
+    """The store for `offload`: "cpu", or a folder. Raises TypeError, ValueError, OSError."""
     if offload != "cpu":
         return Folder(os.fspath(offload))
     if all(tensor.device.type == "cpu" for tensor in tensors):
-        raise ValueError('offload: the module lies in the host\'s memory; name a folder instead of "cpu"')
+        raise ValueError('offload: the module is in host memory already; name a folder instead of "cpu"')
     return Host()
 
 
 def speed_of(store: Any, device: Any) -> float:
-    """Bytes a second, the slower way."""
+    """Bytes per second, in the slower direction."""
     whole, took = torch.zeros(MEASURED, dtype=torch.uint8, device=device), 0.0
-    for _ in range(2):  # the first time is not counted: the file grows
+    for _ in range(2):  # the first round is not counted: the file grows
         begin = time.perf_counter()
         put = store.put(whole)
         middle = time.perf_counter()
@@ -93,10 +93,10 @@ def speed_of(store: Any, device: Any) -> float:
     return MEASURED / max(took, 1e-9)
 
 
-# --- in fewer bytes ---
+# --- packing ---
 
 class Packed:
-    """Truths as bits, numbers of 64 bits that have 32."""
+    """Booleans as bits, or 64-bit integers in 32 bits."""
 
     def __init__(self, tensor: Any, fewer: Any) -> None:
         self.dtype, self.shape, self.fewer = tensor.dtype, tensor.shape, fewer
@@ -121,11 +121,11 @@ def in_bits(tensor: Any) -> Any:
 
 
 def packed(tensor: Any) -> Optional[Packed]:
-    """None: it has no form of fewer bytes that is known here."""
+    """The packed tensor; None: it cannot be packed."""
     if type(tensor) is not torch.Tensor or not tensor.is_contiguous() or tensor.numel() < BITS:
         return None
     if untyped_of(tensor).nbytes() != tensor.numel() * tensor.element_size():
-        return None  # a part of something, which would stay
+        return None  # a part of a storage that would stay whole
     if tensor.dtype == torch.bool:
         return Packed(tensor, in_bits(tensor))
     if tensor.dtype == torch.int64:
@@ -135,5 +135,5 @@ def packed(tensor: Any) -> Optional[Packed]:
 
 
 def put_away(store: Any, whole: Any) -> Tuple[Any, Any]:
-    """The store and what it gave for a tensor, past all modes: what is elsewhere is not counted here."""
+    """The store and its handle of a tensor. Bypasses all modes: memory elsewhere is not counted here."""
     return store, without_modes(store.put, whole)

@@ -1,4 +1,4 @@
-"""What PyTorch 1.13 cannot do with tensors that have no contents, by a way that it can and that takes as much."""
+"""Replaces functions that PyTorch 1.13 cannot run on tensors without data by others with the same memory use."""
 import contextlib
 from typing import Any, Callable, Dict, Iterator, Tuple
 
@@ -8,7 +8,7 @@ from torch.overrides import TorchFunctionMode
 
 
 def repeated(*args: Any, **kwargs: Any) -> Any:
-    """So many times each: PyTorch writes down the places and takes what lies there, too."""
+    """repeat_interleave with a number of repeats: PyTorch makes an index and selects by it."""
     given = dict(zip(("input", "repeats", "dim"), args), **kwargs)
     if not isinstance(given.get("repeats"), int):
         return torch.repeat_interleave(*args, **kwargs)
@@ -19,7 +19,7 @@ def repeated(*args: Any, **kwargs: Any) -> Any:
 
 
 def smoothed(output: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
-    """The mean of label_smoothing leaves out what is ignored, and how many those are, no shape tells."""
+    """The mean with label_smoothing excludes ignored labels, and their number does not follow from shapes."""
     if kwargs.get("label_smoothing", 0) == 0 or kwargs.get("reduction", "mean") != "mean":
         return functional.cross_entropy(output, target, *args, **kwargs)
     return functional.cross_entropy(output, target, *args, **dict(kwargs, reduction="none")).mean()
@@ -27,7 +27,7 @@ def smoothed(output: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
 
 def unaligned(log_probs: Any, targets: Any, inputs: Any, lengths: Any, blank: int = 0, reduction: str = "mean",
               zero_infinity: bool = False) -> Any:
-    """The mean makes a tensor of the lengths, past all modes."""
+    """The mean makes a tensor of the lengths, which no mode sees."""
     if reduction != "mean":
         return functional.ctc_loss(log_probs, targets, inputs, lengths, blank, reduction, zero_infinity)
     found = functional.ctc_loss(log_probs, targets, inputs, lengths, blank, "none", zero_infinity)
@@ -35,7 +35,7 @@ def unaligned(log_probs: Any, targets: Any, inputs: Any, lengths: Any, blank: in
 
 
 def drawn(input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Any:
-    """Zeroes are no chances. As much again as these is there while it is drawn."""
+    """multinomial rejects zeroes as probabilities. During the draw, a copy of these exists."""
     beside = torch.empty_like(input)
     return beside.new_empty((*input.shape[:-1], num_samples), dtype=torch.long)
 
@@ -45,7 +45,7 @@ DETOURS: Dict[Any, Callable[..., Any]] = {
     functional.ctc_loss: unaligned, torch.multinomial: drawn, torch.Tensor.multinomial: drawn}
 
 
-# Those that add a bias to a product: with tensors of ours PyTorch makes a new one of the sum.
+# Functions that add a bias to a product: with tensor subclasses, PyTorch makes a new tensor of the sum.
 BIASED = {"linear", "lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"}
 
 
@@ -65,7 +65,7 @@ class Detours(TorchFunctionMode):
 
 @contextlib.contextmanager
 def unchecked() -> Iterator[None]:
-    """Distributions look whether their numbers are good ones; here there are none."""
+    """Disables the checks of distributions, since there is no data to check."""
     distribution = torch.distributions.Distribution
     before = distribution._validate_args
     distribution.set_default_validate_args(False)

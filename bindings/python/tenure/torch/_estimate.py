@@ -1,4 +1,4 @@
-"""tenure.torch.estimate: what training a module takes, before anything is taken."""
+"""tenure.torch.estimate: the memory to train a module, without allocating it."""
 from typing import Any, Callable, Dict, Optional, Sequence, Union
 
 import torch
@@ -14,13 +14,13 @@ Optimizer = Union[str, None, Callable[[Sequence[Any]], torch.optim.Optimizer]]
 
 
 class Estimate:
-    """Bytes that a module takes.
+    """Bytes that a module needs.
 
-    total   the most at any time
-    parts   of it, at that time: "weights" (parameters and buffers), "inputs", "gradients" (of parameters),
-            "optimizer_state", "activations" (all that is computed), "workspace" (what an operator takes and gives back)
-    phases  the most in each: "load", "forward", "backward", "first_step" (the first update), "later_steps"
-    peak_operator  that runs at the peak
+    total   the peak over all times
+    parts   the peak by purpose: "weights" (parameters and buffers), "inputs", "gradients" (of parameters),
+            "optimizer_state", "activations" (all computed tensors), "workspace" (scratch memory of an operator)
+    phases  the peak of each phase: "load", "forward", "backward", "first_step" (the first update), "later_steps"
+    peak_operator  the operator that runs at the peak
     """
 
     def __init__(self, meter: Meter, phases: Dict[str, int]) -> None:
@@ -45,7 +45,7 @@ def optimizer_of(asked: Optimizer, parameters: Sequence[Any]) -> Optional[torch.
 
 
 def arguments_of(inputs: Any) -> Any:
-    """(positional, named) of what a module is called with."""
+    """The (positional, named) arguments of a call to the module."""
     if isinstance(inputs, dict):
         return (), inputs
     return (tuple(inputs), {}) if isinstance(inputs, (tuple, list)) else ((inputs,), {})
@@ -60,20 +60,19 @@ def check_what(module: Any, loss: Any) -> None:
 
 def estimate(module: torch.nn.Module, inputs: Any, *, optimizer: Optimizer = "sgd",
              loss: Optional[Callable[..., Any]] = None, targets: Any = (), train: bool = True) -> Estimate:
-    """How much memory PyTorch takes to train a module, without taking it: nothing is computed.
+    """Estimates the memory that PyTorch needs to train a module, without allocating it or computing anything.
 
     >>> tenure.torch.estimate(resnet, torch.empty(64, 3, 224, 224, device="meta"), optimizer="adam").total
 
-    The module may lie on the device "meta", too, where it has no weights, and so may the inputs: they count as if
-    they lay on the CPU.
+    Module and inputs may be on the device "meta", without data; they count as if they were on the CPU.
 
     inputs     a tensor, a tuple of arguments, or a dict of named ones
     optimizer  "sgd", "momentum", "adam", "adamw", "rmsprop", "adagrad"; a function of the parameters, such as
                functools.partial(torch.optim.SGD, lr=0.1, nesterov=True, momentum=0.9); None: no update
-    loss       a function of (output, *targets); else the sum of the output
-    train      False: the forward pass alone, under torch.no_grad
+    loss       a function of (output, *targets); default: the sum of the output
+    train      False: only the forward pass, under torch.no_grad
 
-    A module whose path depends on numbers (`if x.sum() > 0`) cannot be estimated without them: RuntimeError.
+    A module with a path that depends on numbers (`if x.sum() > 0`) cannot be estimated: RuntimeError.
     """
     check_what(module, loss)
     positional, named = arguments_of(inputs)

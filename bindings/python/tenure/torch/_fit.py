@@ -1,4 +1,4 @@
-"""tenure.torch.fit: a module whose forward and backward pass keep to a budget."""
+"""tenure.torch.fit: makes the forward and backward pass of a module keep to a budget."""
 import contextlib
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
@@ -20,21 +20,21 @@ UNIT = 1000  # tenure.fit counts picoseconds, a recording nanoseconds
 
 
 class Plan:
-    """How a module keeps to its budget; its forward pass does so from now on.
+    """A module's plan to keep to its budget; the module's forward pass follows it.
 
-    budget          bytes that the forward and backward pass may hold at once beside what was there before (parameters,
-                    buffers, inputs) and gradients of parameters: tensors, and copies that convolutions make
-    bytes           of them, at the peak of a step that was run; plain_bytes: without the plan
-    saved_bytes     the most that is held at once for the backward pass (what autograd saves, what is made again of it,
-                    what the plan needs for that); plain_saved_bytes: without the plan
-    of              what the budget is for: "all" of `bytes`, or "saved_bytes" alone
-    predicted_bytes what the program takes that was found
-    overhead        predicted: its time in that of the plain step, 1.1 is a tenth more
-    recomputed      operators that run again, with how often, the costliest first
-    offloaded_bytes of tensors that are put away in a step, and come back
-    fit             the answer of tenure.fit, for the curious
+    budget          peak bytes of the forward and backward pass: tensors, and temporary copies made by convolutions. It
+                    excludes memory that existed before (parameters, buffers, inputs) and gradients of parameters
+    bytes           the measured peak of these bytes in a step; plain_bytes: without the plan
+    saved_bytes     the measured peak of bytes held for the backward pass (tensors saved by autograd, recomputed tensors,
+                    inputs for recomputation); plain_saved_bytes: without the plan
+    of              what the budget limits: "all" (`bytes`), or "saved" (`saved_bytes`)
+    predicted_bytes the predicted peak of the program
+    overhead        the predicted time relative to the plain step: 1.1 is 10 % more
+    recomputed      the recomputed operators with their counts, the most expensive first
+    offloaded_bytes bytes of tensors that are offloaded and fetched in a step
+    fit             the result of tenure.fit
 
-    `remove()` makes the module what it was.
+    `remove()` restores the module.
     """
 
     def __init__(self, module: torch.nn.Module, of: str, budget: int, plain: Tuple[int, int]) -> None:
@@ -49,7 +49,7 @@ class Plan:
 
     @property
     def held(self) -> int:
-        """What the budget is for, at the peak of a step that was run."""
+        """The measured peak of the bytes that the budget limits."""
         return self.bytes if self.of == "all" else self.saved_bytes
 
     def _apply(self) -> None:
@@ -69,7 +69,7 @@ class Plan:
         self.module.__dict__["forward"] = forward
 
     def remove(self) -> None:
-        """The module as it was before."""
+        """Restores the module's forward."""
         if self._before is None:
             self.module.__dict__.pop("forward", None)
         else:
@@ -84,7 +84,7 @@ class Plan:
 
 
 class Trial:
-    """Steps of the module that leave no trace: buffers, gradients and random numbers are as before."""
+    """Runs steps of the module without side effects: buffers, gradients and random state are restored."""
 
     def __init__(self, module: torch.nn.Module, inputs: Any, loss: Optional[Callable[..., Any]], targets: Any) -> None:
         self.module, self.loss, self.targets = module, loss or summed, tuple(targets)
@@ -129,7 +129,7 @@ class Trial:
         return recording, recording.problem(outside, ends, of)
 
     def measure(self, choice: Optional[Choice] = None) -> Tuple[int, int]:
-        """Bytes at the peak of a step as the module is now: all, and those that are saved. choice: what it keeps to."""
+        """Runs one step and returns its peak bytes: all, and those saved. choice: the plan that the module follows."""
         gauge = Gauge(self.outside)
         if choice is not None:
             choice.watch = gauge.save
@@ -151,7 +151,7 @@ def same(tensor: Any) -> Any:
 
 
 class Ways:
-    """What a plan may do beside computing again: put tensors away, over a link of so many bytes a second; pack them."""
+    """The techniques besides recomputation: offloading over a link (bytes per second), and packing."""
 
     def __init__(self, store: Any = None, link: float = 0, packs: bool = False) -> None:
         self.store, self.link, self.packs = store, link, packs
@@ -159,7 +159,7 @@ class Ways:
 
 
 def choice_of(recording: Recording, found: tenure.Fit, ways: Ways) -> Choice:
-    """The program that was found, in terms of the recording."""
+    """Translates the program found into the terms of the recording."""
     ran: Dict[int, List[int]] = {}
     reads: Dict[int, List[int]] = {}
     back: Dict[int, List[int]] = {}
@@ -186,18 +186,18 @@ def choice_of(recording: Recording, found: tenure.Fit, ways: Ways) -> Choice:
 
 
 def packing(recording: Recording) -> Choice:
-    """The plain program, what is saved in fewer bytes where it has such a form."""
+    """The plain program, with saved tensors packed into fewer bytes if possible."""
     return Choice(recording.names, {}, recording.made, {}, [(NEVER, value) for _, value in recording.unpacked], packs=True)
 
 
 def spans(made: List[int], read: List[int]) -> List[Tuple[int, int]]:
-    """From each making to the last reading before the next."""
+    """Spans from each definition to the last read before the next definition."""
     ends = made[1:] + [NEVER]
     return [(begin, max([at for at in read if begin < at < end], default=begin)) for begin, end in zip(made, ends)]
 
 
 def events_of(recording: Recording, ran: Dict[int, List[int]]) -> List[Tuple[int, Optional[int]]]:
-    """Where in the program each unpacking is: at the next operator."""
+    """The position of each unpacking in the program: at the next operator."""
     made, at = [], 0
     for count, value in recording.unpacked:
         while at < len(recording.nodes) - 1 and recording.nodes[at].ops[0] < count:
@@ -220,42 +220,42 @@ def again(recording: Recording, found: tenure.Fit) -> List[Tuple[str, int]]:
 def fit(module: torch.nn.Module, inputs: Any, budget: Union[int, float, str], *,
         loss: Optional[Callable[..., Any]] = None, targets: Any = (), of: str = "all", by: str = "joint",
         timeout: float = 10, offload: Optional[str] = None, link: float = 0, pack: bool = False) -> Plan:
-    """Makes the module's forward and backward pass keep to a budget: what does not fit is computed again, or put away.
+    """Makes the module's forward and backward pass keep to a budget, by recomputing or offloading saved tensors.
 
     >>> plan = tenure.torch.fit(module, inputs, "2GiB", loss=torch.nn.functional.cross_entropy, targets=(labels,))
-    >>> plan.bytes, plan.overhead          # and the training loop goes on as it was
+    >>> plan.bytes, plan.overhead          # the training loop stays unchanged
 
-    A step is recorded; libtenure's `fit` finds the fastest program of its operators that keeps to the budget; and the
-    module's `forward` is wrapped so that PyTorch does what that program does: tensors that are saved for the backward
-    pass and are not to stay are let go, and made again from those that stay when autograd asks for them, operator by
-    operator, with the same random numbers: results and gradients are the same bit for bit where PyTorch's operators
-    give the same twice. Then a step is run and counted; where it takes more than the budget, the program is looked
-    for again with less. The module's buffers, gradients and random numbers are what they were.
+    tenure.fit finds the fastest program within the budget for the operators of a recorded step. The module's `forward` is
+    then wrapped, so that PyTorch follows that program: it drops saved tensors that are not to stay, and recomputes them
+    from those that stay when autograd asks for them, operator by operator, with the same random numbers. Results and
+    gradients are the same bit for bit if PyTorch's operators are deterministic. A step is then run and measured; if it
+    exceeds the budget, the search is repeated with a smaller one. Buffers, gradients and random state of the module are
+    restored.
 
-    inputs   a tensor, a tuple of arguments, or a dict of named ones; of the shapes that are trained with
-    budget   bytes, or text such as "2GiB", that the two passes may hold at once beside parameters, buffers, inputs and
-             gradients of parameters; or a share of what they hold plainly, such as 0.5
-    of       "all": the budget is for all of that. "saved": for what is held for the backward pass alone, as activation
-             checkpointing is usually counted; what an operator reads and makes for a moment comes on top
-    loss     a function of (output, *targets); else the sum of the output
-    by       the pass that decides (`tenure list passes`); timeout: seconds of each search
-    offload  where saved tensors may be meanwhile: "cpu", the host's memory, of a module on another device; or a folder,
-             in a file without a name. link: bytes a second there and back; 0: measured. A copy is waited for
-    pack     truths that are saved are kept as bits, whole numbers of 64 bits as 32 where they fit; nothing is lost
+    inputs   a tensor, a tuple of arguments, or a dict of named ones, in the shapes used for training
+    budget   bytes, or text such as "2GiB": the peak of the two passes, without parameters, buffers, inputs and gradients
+             of parameters; or a share of the plain peak, such as 0.5
+    of       "all": the budget limits all of these bytes. "saved": only those held for the backward pass, as activation
+             checkpointing is usually measured; temporary tensors of operators are added to that
+    loss     a function of (output, *targets); default: the sum of the output
+    by       the pass that decides (`tenure list passes`); timeout: seconds for each search
+    offload  where to store saved tensors: "cpu", the host's memory, for a module on another device; or a folder, in a
+             temporary file. link: bytes per second each way; 0: measured. Copies block the step
+    pack     store saved booleans as bits, and 64-bit integers in 32 bits if they fit; lossless
 
-    In evaluation mode and under torch.no_grad nothing is done. Inputs of other shapes work, and take what they take.
-    Where nothing fits: tenure.Error. The plain step is run three times, so it must fit as it is: record on a smaller
-    batch and give the budget as a share, where it does not.
+    Evaluation mode and torch.no_grad are unaffected. Inputs of other shapes work, but their memory is not limited. If
+    nothing fits: tenure.Error. The plain step runs three times, so it must fit in memory; if it does not, use a smaller
+    batch and give the budget as a share.
     """
     check_what(module, loss)
     if not module.training:
-        raise ValueError("the module is in evaluation mode: there is no backward pass to save for (module.train())")
+        raise ValueError("the module is in evaluation mode and has no backward pass; call module.train() first")
     if of not in ("all", "saved"):
         raise ValueError('of: "all" or "saved", not %r' % (of,))
     share = budget if isinstance(budget, float) and 0 < budget <= 1 else None
     asked = 0 if share is not None else size(budget, "budget")  # type: ignore[arg-type]
     if share is None and asked == 0:
-        raise ValueError("budget: 0 bytes hold nothing")
+        raise ValueError("budget: must be above 0 bytes")
     trial = Trial(module, inputs, loss, targets)
     ways = ways_of(trial, offload, link, pack)
     trial.record(of)  # the first is slow
@@ -278,10 +278,10 @@ def fit(module: torch.nn.Module, inputs: Any, budget: Union[int, float, str], *,
 
 def ways_of(trial: Trial, offload: Optional[str], link: float, pack: bool) -> Ways:
     if not isinstance(link, (int, float)) or not 0 <= link < float("inf"):
-        raise ValueError("link: bytes a second, not %r" % (link,))
+        raise ValueError("link: expected bytes per second, not %r" % (link,))
     if offload is None:
         if link:
-            raise ValueError("link: there is nowhere to put tensors (offload)")
+            raise ValueError("link: has no effect without `offload`")
         return Ways(packs=pack)
     store = store_of(offload, trial.outside)
     device = next((tensor.device for tensor in trial.outside if tensor.device.type != "cpu"), torch.device("cpu"))
@@ -289,7 +289,7 @@ def ways_of(trial: Trial, offload: Optional[str], link: float, pack: bool) -> Wa
 
 
 def search(plan: Plan, trial: Trial, recording: Recording, problem: Any, by: str, timeout: float, ways: Ways) -> None:
-    """Less is asked for until what is run keeps to the budget."""
+    """Repeats the search with smaller budgets until the measured step keeps to the budget."""
     asked, least = plan.budget, None
     for _ in range(TRIES):
         try:
@@ -297,7 +297,7 @@ def search(plan: Plan, trial: Trial, recording: Recording, problem: Any, by: str
         except tenure.Error as error:
             if plan.fit is None:
                 raise
-            least = error.least  # what is proved here is of less than the budget
+            least = error.least  # this proof is for less than the budget
             break
         plan._choice, plan.fit = choice_of(recording, found, ways), found
         plan.bytes, plan.saved_bytes = trial.measure(plan._choice)

@@ -1,5 +1,5 @@
-"""Bytes that a step really holds: every storage that it makes, from its birth to its death, and copies that
-convolutions make for a moment."""
+"""Measures the bytes that a step holds: every storage it makes, from creation to release, and temporary copies made by
+convolutions."""
 from typing import Any, Dict, List, Set, Tuple
 
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -10,14 +10,14 @@ from tenure.torch._scratch import scratch_of
 
 
 class Gauge(TorchDispatchMode):
-    """What operators make is counted, but for what was there before (`outside`); and of it what is saved for the
-    backward pass, from the moment when `save` is told of it."""
+    """Counts the storages that operators make, without those of `outside`, which existed before. Also counts the part that
+    is saved for the backward pass, from the call of `save` on."""
 
     def __init__(self, outside: Any) -> None:
         super().__init__()
         self.outside = {untyped_of(tensor)._cdata for tensor in outside if untyped_of(tensor) is not None}
         self.live: Dict[int, Tuple[Storage, int]] = {}
-        self.events: List[Tuple[int, int]] = []  # (who, bytes that come or go)
+        self.events: List[Tuple[int, int]] = []  # (number of the storage, change in bytes)
         self.saved: Set[int] = set()
         self.saved_now = self.saved_peak = self.count = 0
 
@@ -44,7 +44,7 @@ class Gauge(TorchDispatchMode):
             storage.forget()
 
     def save(self, tensor: Any) -> Any:
-        """A tensor that autograd, or a plan, holds for the backward pass; returned without its history."""
+        """Notes a tensor that autograd or a plan holds for the backward pass; returns it detached from its history."""
         self.sweep()
         untyped = untyped_of(tensor)
         storage, size = self.live.get(untyped._cdata, (None, 0)) if untyped is not None else (None, 0)
@@ -55,7 +55,7 @@ class Gauge(TorchDispatchMode):
         return bare(tensor)
 
     def peak(self, but: Any) -> int:
-        """The most at once, without these tensors (gradients of parameters, which stay)."""
+        """The peak, without these tensors (gradients of parameters, which stay)."""
         others = {int(self.live[untyped_of(tensor)._cdata][0].root) for tensor in but
                   if untyped_of(tensor) is not None and untyped_of(tensor)._cdata in self.live}
         held = most = 0

@@ -1,11 +1,11 @@
-"""A module's forward pass as a plan wants it: what is dropped is made again when autograd asks for it.
+"""Runs a module's forward pass by a plan: dropped tensors are recomputed when autograd asks for them.
 
-Operators are counted as in the recording that the plan was made of. Of those that are to run again, the call is
-noted below autograd; what it reads is held, or, where that is dropped as well, named. When autograd unpacks a tensor
-that is not there, the calls that lead to it run again, in their order, on the same numbers, so that it is the same
-bit for bit; what they make by the way stays as long as the plan says. What the plan swaps is put away when it is first
-held for later, and comes back when somebody asks for it. Where a forward pass does not do what the
-recorded one did, it goes on as an ordinary one. A graph that is retained can be walked again.
+Operators are counted as in the recording of the plan. For operators that will run again, the call is recorded below
+autograd; its inputs are held, or named if they are dropped too. When autograd unpacks a dropped tensor, the calls that
+lead to it run again, in their order and on the same numbers, so the result is the same bit for bit. Other results on the
+way stay as long as the plan says. Tensors that the plan swaps are stored away when they are first saved, and fetched when
+they are needed. If a forward pass differs from the recorded one, it continues without the plan. A retained graph can be
+walked again.
 """
 import weakref
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
@@ -24,12 +24,12 @@ class Choice:
     """A plan, in the terms of a recording.
 
     names    of the operators of the forward pass
-    groups   operator -> the first operator of its group, of those that run again
-    made     operator -> (which storage of its results, value), of all
-    holds    value that is dropped -> [(from, to)] when it is there, in positions of the program
-    events   position of each unpacking in the program, and what it asks for
-    away     values that are put into `store` meanwhile; they are dropped, too
-    packs    whether what stays is kept in fewer bytes, where it has such a form
+    groups   operator that runs again -> the first operator of its group
+    made     operator -> (index of the storage among its results, value), for all operators
+    holds    dropped value -> [(from, to)], when it is live, in positions of the program
+    events   for each unpacking: its position in the program, and its value
+    away     values that are moved to `store` meanwhile; they are dropped too
+    packs    whether other saved tensors are packed into fewer bytes if possible
     """
 
     def __init__(self, names: List[str], groups: Dict[int, int], made: Dict[int, List[Tuple[int, int]]],
@@ -37,23 +37,23 @@ class Choice:
                  away: Any = frozenset(), store: Any = None, packs: bool = False) -> None:
         self.names, self.groups, self.made, self.holds, self.events = names, groups, made, holds, events
         self.away, self.store, self.packs = away, store, packs
-        self.watch: Callable[[Any], Any] = bare  # sees each tensor that is held for the backward pass
+        self.watch: Callable[[Any], Any] = bare  # called with each tensor that is held for the backward pass
 
 
 class Value:
-    """Memory that comes and goes: `whole` is a tensor over all of it, or None."""
+    """Memory that may be dropped and restored: `whole` is a tensor over all of it, or None."""
 
     def __init__(self, number: int) -> None:
         self.number, self.waiting = number, 0
         self.whole: Any = None
         self.group: Optional[Group] = None
-        self.away: Any = None  # (store, what it gave)
-        self.is_written = False  # since it was put away
+        self.away: Any = None  # (store, its handle)
+        self.is_written = False  # it was written since it was moved to the store
 
 
 class View:
-    """A tensor within a value. Calls of the value's own group name it by its number alone: nothing may refer to itself,
-    since what nobody needs has to go at once, and not when garbage is collected."""
+    """A tensor in a value. Calls of the value's own group refer to it by number only: a cycle of references would keep
+    memory until garbage collection."""
 
     def __init__(self, value: Value, tensor: Any, own: bool = False) -> None:
         self.number, self.value = value.number, None if own else value
@@ -67,7 +67,7 @@ class View:
 
 
 class Held(View):
-    """What autograd holds of a value that may not be there."""
+    """Autograd's handle of a value that may be dropped."""
 
     def __init__(self, value: Value, tensor: Any, step: "Step") -> None:
         super().__init__(value, tensor)
@@ -81,11 +81,11 @@ class Held(View):
 
 
 class Call:
-    """An operator, to be called again."""
+    """An operator call that can be repeated."""
 
     def __init__(self, function: Any, args: Any, kwargs: Any) -> None:
         self.function, self.args, self.kwargs = function, args, kwargs
-        self.outputs: List[Tuple[int, int]] = []  # (place among the results, value)
+        self.outputs: List[Tuple[int, int]] = []  # (index among the results, value)
         self.random = without_modes(random_state) if draws(function._schema.name) else None
 
     def run(self, there: Dict[int, Any]) -> None:
@@ -105,7 +105,7 @@ class Call:
 
 
 class Group:
-    """Calls that make values, and finish them in place."""
+    """Calls that make values, and those that finish them in place."""
 
     def __init__(self, first: int) -> None:
         self.first = self.last = first
@@ -141,15 +141,15 @@ def filled(template: Any, there: Dict[int, Any]) -> Any:
 
 
 class Step(TorchDispatchMode):
-    """One forward pass, and what its backward pass asks for."""
+    """One forward pass, and its backward pass."""
 
     def __init__(self, choice: Choice) -> None:
         super().__init__()
         self.choice, self.at, self.event, self.lost = choice, 0, 0, False
         self.known: Dict[int, Tuple[Storage, Value]] = {}
         self.groups: Dict[int, Group] = {}
-        self.kept: List[Tuple[int, Value]] = []  # (position after which it goes, value)
-        self.made: Set[int] = set()  # storages, with `packs`
+        self.kept: List[Tuple[int, Value]] = []  # (last position at which it is needed, value)
+        self.made: Set[int] = set()  # storages made in this step, if `packs`
         self.packing = False
 
     # --- forward ---
@@ -195,7 +195,7 @@ class Step(TorchDispatchMode):
         return value
 
     def register(self, at: int, result: Any, before: Any, call: Optional[Call], first: Optional[int]) -> None:
-        """Of values that are dropped, and of all that a group makes, as it may be finished in place."""
+        """Registers dropped values, and all results of a group, since a later call may finish them in place."""
         if before is None:
             return
         everything = list(tensors_in([result]))
@@ -216,21 +216,21 @@ class Step(TorchDispatchMode):
             self.hold(value, tensor)
 
     def hold(self, value: Value, tensor: Any) -> None:
-        """One that the backward pass finds there, the first time."""
+        """Keeps a value that the backward pass needs before it is dropped for the first time."""
         last = self.choice.holds.get(value.number, [(0, -1)])[0][1]
         if self.choice.events and last >= self.choice.events[0][0]:
             value.whole = without_modes(flat, self.choice.watch(tensor))
             self.kept.append((last, value))
 
     def see_written(self, keys: Any) -> None:
-        """A part that was saved before is as it was; who saves another part of the same puts all of it away anew."""
+        """Marks stored values that are written. Saved parts keep their old data; saving another part stores it all anew."""
         for key in keys:
             known = self.known.get(key)
             if known is not None:
                 known[1].is_written = True
 
     def put(self, value: Value, tensor: Any) -> None:
-        """What is to go, before somebody relies on its coming back; again, where other parts of it were written since."""
+        """Stores a value before a tensor of it is saved; again if other parts of it were written since."""
         if value.number in self.choice.away and (value.away is None or value.is_written):
             value.away, value.is_written = put_away(self.choice.store, without_modes(flat, bare(tensor))), False
 
@@ -246,7 +246,7 @@ class Step(TorchDispatchMode):
         self.groups.clear()
         self.made.clear()
 
-    # --- what autograd keeps ---
+    # --- tensors saved by autograd ---
 
     def pack(self, tensor: Any) -> Any:
         value = self.value_of(tensor)
@@ -256,7 +256,7 @@ class Step(TorchDispatchMode):
         return Held(value, tensor, self)
 
     def fewer(self, tensor: Any) -> Any:
-        """In fewer bytes, if it was made here and can be."""
+        """Packs a tensor into fewer bytes, if this step made it and it can be packed."""
         untyped = untyped_of(tensor)
         if untyped is None or untyped._cdata not in self.made:
             return self.choice.watch(tensor)
@@ -269,7 +269,7 @@ class Step(TorchDispatchMode):
         return bare(tensor) if found is None else found
 
     def unpack(self, kept: Any) -> Any:
-        """Of everything that is saved, so that events are counted."""
+        """Called for every saved tensor, so that unpackings are counted."""
         held = kept if isinstance(kept, Held) else None
         position = self.position(held)
         if held is None:
@@ -282,7 +282,7 @@ class Step(TorchDispatchMode):
             return held.of(whole)
 
     def position(self, held: Optional[Held]) -> Optional[int]:
-        """Where the program is, if the backward pass is the one that was recorded; what it holds no more goes."""
+        """The current position in the program, if the backward pass is the recorded one. Drops values no longer needed."""
         events, event = self.choice.events, self.event
         self.event += 1
         if event >= len(events) or (held is not None and events[event][1] != held.number):
@@ -331,7 +331,7 @@ class Step(TorchDispatchMode):
         return there[wanted.number]
 
     def needed(self, wanted: Value) -> List[Group]:
-        """Groups to run, in the order of the forward pass."""
+        """The groups to run, in the order of the forward pass."""
         found: Dict[int, Group] = {}
         ask = [wanted]
         while ask:
@@ -345,7 +345,7 @@ class Step(TorchDispatchMode):
         return sorted(found.values(), key=lambda group: group.last)
 
     def keep(self, value: Value, whole: Any, position: Optional[int]) -> None:
-        """As long as the plan says; as long as somebody waits, where it says nothing."""
+        """Keeps a value as long as the plan says; without a position, as long as autograd waits for it."""
         if position is None:
             value.whole = whole if value.waiting else None
             return

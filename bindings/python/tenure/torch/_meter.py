@@ -1,8 +1,8 @@
-"""Counts what a step of training takes, without taking it: on tensors that have shapes and no contents.
+"""Counts the memory of a training step without using it, on tensors that have shapes but no data.
 
-Everything runs as it would, module, autograd and optimizer, on fake tensors (torch's FakeTensorMode); what is born and
-what dies is therefore PyTorch's own doing. What operators take and give back while they run no shape tells;
-_scratch.py knows it of those that matter.
+Module, autograd and optimizer run as usual on fake tensors (torch's FakeTensorMode), so PyTorch itself decides which
+tensors are created and released. Scratch memory of operators does not follow from shapes; _scratch.py has rules for the
+important ones.
 """
 import contextlib
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
@@ -15,16 +15,16 @@ from tenure.torch._scratch import LAST, is_last, scratch_of, unshrunk
 
 
 class Held(Storage):
-    """A storage that is counted, and for what."""
+    """A counted storage, and its purpose."""
 
     def __init__(self, untyped: Any, part: str) -> None:
         super().__init__(untyped, "")
         self.bytes, self.part = untyped.nbytes(), part
-        self.beside = 0  # of `bytes`: what it holds and does not show
+        self.beside = 0  # of `bytes`: held in addition to the size of the storage
 
 
 def gradients_of(args: Any) -> Any:
-    """A convolution's gradients (of input, weights, bias), by their shapes: PyTorch 1.13 would compute them."""
+    """A convolution's gradients (of input, weights, bias), from their shapes: PyTorch 1.13 would compute them."""
     grad, x, weight, bias, wanted = args[0], args[1], args[2], args[3], args[10]
     shapes = (x.shape, weight.shape, bias or weight.shape[:1])
     found = [grad.new_empty(shape) if is_wanted else None for shape, is_wanted in zip(shapes, wanted)]
@@ -33,16 +33,16 @@ def gradients_of(args: Any) -> Any:
     return tuple(found)
 
 
-# With tensors of ours autograd makes a new one of the zeroes that it writes these gradients into, else it does not.
+# With tensor subclasses, autograd copies the zeroes that it writes these gradients into; otherwise it does not.
 INTO_ZEROES = {"aten::" + name for name in ("scatter", "scatter_add", "index_add", "index_put")}
-MAKING = ("aten::lift", "aten::lift_fresh", "aten::lift_fresh_copy")  # of numbers a tensor without contents
+MAKING = ("aten::lift", "aten::lift_fresh", "aten::lift_fresh_copy")  # these make a tensor without data from numbers
 ZEROES = ("aten::zeros", "aten::new_zeros", "aten::zeros_like")
 
 
 class Meter(TorchDispatchMode):
-    """Bytes of all storages, the most of them, and who was there then.
+    """Counts the bytes of all storages, their peak, and the storages at the peak.
 
-    Nobody tells when a storage goes; they are asked when it matters. An address is not used again before that.
+    PyTorch does not report released storages; they are found when the count matters. Until then no address is reused.
     """
 
     def __init__(self, mode: Any) -> None:
@@ -56,11 +56,11 @@ class Meter(TorchDispatchMode):
         self.scratch_at_peak, self.operator_at_peak = 0, ""
         self.backward = False
         self.zeroes: Tuple[int, ...] = ()  # the storage of zeroes that the last operator made
-        self.last = 0  # the storage of what the last operator gave
-        self.biased = False  # within one that adds a bias to a product
+        self.last = 0  # the storage of the last operator's result
+        self.biased = False  # inside a function that adds a bias to a product
 
     def hold(self, tensor: Any, part: str) -> Optional[Held]:
-        """Counts the tensor's storage, if nobody has."""
+        """Counts the tensor's storage, unless it is counted already."""
         untyped = untyped_of(tensor)
         if untyped is None:
             return None
@@ -74,14 +74,14 @@ class Meter(TorchDispatchMode):
         return known
 
     def name(self, tensors: Any, part: str) -> None:
-        """What these tensors are for, if nothing better is known of them."""
+        """Sets the purpose of these tensors, unless a better one is known."""
         for tensor in tensors_in(list(tensors)):
             held = self.hold(tensor, part)
             if held is not None and held.part in ("", "activations"):
                 held.part = part
 
     def without_contents(self, tensor: Any) -> Any:
-        """Of the program's constants nobody has told before they are used."""
+        """Makes a constant of the program a fake tensor; constants are unknown before their first use."""
         if type(tensor) is not torch.Tensor or tensor.requires_grad or tensor.is_meta:
             return tensor
         guard = torch._C._DisableTorchDispatch()
@@ -97,7 +97,7 @@ class Meter(TorchDispatchMode):
             held.forget()
 
     def look(self, scratch: int, operator: str) -> None:
-        if self.held + scratch > self.phase_peak:  # else not worth a search for what is gone
+        if self.held + scratch > self.phase_peak:  # otherwise released storages cannot matter
             self.find_gone()
         now = self.held + scratch
         self.phase_peak = max(self.phase_peak, now)
@@ -106,7 +106,7 @@ class Meter(TorchDispatchMode):
             self.at_peak = list(self.live.values())
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        if function._schema.name.startswith("profiler::"):  # marks for who measures
+        if function._schema.name.startswith("profiler::"):  # markers for profilers
             guard = torch._C._DisableTorchDispatch()
             result = function(*args, **(kwargs or {}))
             del guard
@@ -114,11 +114,11 @@ class Meter(TorchDispatchMode):
         if function._schema.name not in MAKING:
             args, kwargs = mapped([args, kwargs or {}], self.without_contents)
         if function._schema.name == "aten::_cdist_forward" and args[3] is None:
-            args = (*args[:3], 0)  # what it means
+            args = (*args[:3], 0)  # the meaning of None here
         if function._schema.name == "aten::convolution_backward":
             result = gradients_of(args)
         elif function._schema.name == "aten::huber_loss_backward":
-            result = torch.empty_like(args[1])  # PyTorch 1.13 has no rule for it
+            result = torch.empty_like(args[1])  # PyTorch 1.13 has no shape rule for it
         elif self.backward and function._schema.name in INTO_ZEROES and self.zeroes == (untyped_of(args[0])._cdata,):
             packet = getattr(torch.ops.aten, function._schema.name[len("aten::"):] + "_")
             result = getattr(packet, function._schema.overload_name or "default")(*args, **(kwargs or {}))
@@ -127,9 +127,9 @@ class Meter(TorchDispatchMode):
             result = torch.ops.aten.add_(*args, **(kwargs or {}))
         else:
             result = without_numbers(function, args, kwargs or {})
-            self.memo.clear()  # PyTorch 1.13 holds on to what operators without a rule of shapes made
+            self.memo.clear()  # PyTorch 1.13 keeps references to results of operators without a shape rule
         if function._schema.name == "aten::convolution" and is_last(args[1]) and not is_last(result):
-            result = torch.empty_like(result, memory_format=LAST[result.dim()])  # weights alone decide it
+            result = torch.empty_like(result, memory_format=LAST[result.dim()])  # the weights alone decide the layout
         for tensor in tensors_in([result]):
             self.hold(tensor, "activations")
         self.note(function._schema.name, args, result)
@@ -149,7 +149,7 @@ class Meter(TorchDispatchMode):
             held.bytes, held.beside = held.bytes + beside - held.beside, beside
 
     def phase(self) -> int:
-        """The most since it was last asked."""
+        """The peak since the last call."""
         self.find_gone()
         most, self.phase_peak = self.phase_peak, self.held
         return max(most, self.held)
@@ -173,7 +173,7 @@ def places(module: torch.nn.Module) -> Iterator[Tuple[Dict[str, Any], str, Any]]
 
 @contextlib.contextmanager
 def replaced(module: torch.nn.Module, tables: Dict[int, Any]) -> Iterator[None]:
-    """The module with other parameters and buffers, by the identity of its own, and then with its own again."""
+    """Replaces the module's parameters and buffers (tables: by identity), and restores them at the end."""
     before = list(places(module))
     grown = [(part, part._flat_weights) for part in module.modules() if isinstance(part, torch.nn.RNNBase)]
     try:
@@ -194,7 +194,7 @@ def fake_mode() -> Any:
         from torch._subclasses.fake_tensor import FakeTensorMode
     except ImportError:
         raise RuntimeError("tenure.torch.estimate needs PyTorch 1.13 or later") from None
-    try:  # PyTorch 1.13 would give 0 for a number that is asked for
+    try:  # by default PyTorch 1.13 returns 0 for a data-dependent number
         return FakeTensorMode(throw_on_data_dependent_ops=True)
     except TypeError:
         return FakeTensorMode()
@@ -206,7 +206,7 @@ def without_numbers(function: Any, args: Any, kwargs: Any) -> Any:
     except RuntimeError as error:
         if type(error).__name__ in ("DataDependentOutputException", "DynamicOutputShapeException"):
             name = function._schema.name
-            raise RuntimeError("%s: what it gives depends on numbers, and here are none" % name) from None
+            raise RuntimeError("%s: its result depends on numbers, and an estimate has no numbers" % name) from None
         raise
 
 
@@ -222,7 +222,7 @@ def faked(mode: Any, tensor: Any) -> Any:
 
 
 def mapped(value: Any, function: Any) -> Any:
-    """The same lists, tuples and dicts with other tensors."""
+    """Applies a function to all tensors in lists, tuples and dicts."""
     if isinstance(value, torch.Tensor):
         return function(value)
     if isinstance(value, dict):
@@ -235,8 +235,8 @@ def mapped(value: Any, function: Any) -> Any:
 
 
 def summed(output: Any) -> Any:
-    """The sum of all floating outputs: a loss for who names none."""
+    """The sum of all floating outputs: the default loss."""
     found = [tensor.sum() for tensor in tensors_in([output]) if tensor.is_floating_point() and tensor.requires_grad]
     if not found:
-        raise ValueError("the module's output does not depend on a parameter that is trained: name a loss")
+        raise ValueError("the module's output does not depend on a trained parameter; pass a loss")
     return sum(found[1:], found[0])

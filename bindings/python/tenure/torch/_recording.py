@@ -1,10 +1,10 @@
-"""A step of training as operators and values: what tenure.fit is asked about.
+"""Records a training step as operators and values, the input of tenure.fit.
 
-A value is the memory of a tensor that the step makes; views of it are the same value. What is there before the step
-(parameters, buffers, inputs) and what it leaves behind (gradients of parameters) is none. Operators of the module's
-forward pass may run again, those behind it may not. What is written in place before anybody has read it is a part of
-making it (a relu_ behind a convolution), and so is what was read of it before, if nobody had use for that yet; what is
-written after that can neither be made again, nor can what was made of it as it had been.
+A value is the memory of a tensor that the step makes; views share the value. Memory that existed before (parameters,
+buffers, inputs) and gradients of parameters are not values. Operators of the module's forward pass may run again; later
+ones may not. A write in place into memory that no operator has read yet is part of making the value (a relu_ after a
+convolution). The same holds for memory with earlier readers, if their results are unread so far. A value that is written
+later than that cannot be recomputed, and neither can results of its earlier data.
 """
 import time
 from typing import Any, Dict, List, Optional, Set, Tuple
@@ -20,7 +20,7 @@ DRAWS = ("bernoulli", "dropout", "rand", "normal", "uniform", "random", "multino
 
 
 def without_modes(function: Any, *args: Any) -> Any:
-    """A call that no mode sees."""
+    """Calls a function so that no dispatch mode sees it."""
     guard = torch._C._DisableTorchDispatch()
     try:
         return function(*args)
@@ -29,13 +29,13 @@ def without_modes(function: Any, *args: Any) -> Any:
 
 
 def bare(tensor: Any) -> Any:
-    """The tensor without its history, which would keep the graph that keeps it."""
+    """The tensor without its autograd history, which would keep the graph alive that keeps the tensor."""
     return without_modes(torch.Tensor.detach, tensor) if tensor.requires_grad else tensor
 
 
 def called(function: Any, args: Any, kwargs: Any) -> Any:
-    """The operator below a mode. A number that was taken for a tensor (x * 0.5) comes as a number, and is one again
-    where PyTorch wants a tensor back: to unpack what was saved of it."""
+    """Calls the operator below a mode. A number that PyTorch wraps as a tensor (x * 0.5) arrives as a number; where
+    PyTorch expects a tensor back (to unpack a saved one), it is made a tensor again."""
     result = function(*args, **kwargs)
     if function._schema.name == "aten::detach" and not isinstance(result, torch.Tensor):
         result = torch.scalar_tensor(result, dtype=torch.float64 if isinstance(result, float) else None)
@@ -43,17 +43,17 @@ def called(function: Any, args: Any, kwargs: Any) -> Any:
 
 
 def draws(name: str) -> bool:
-    """Whether an operator may draw random numbers: its generator is then set back when it runs again."""
+    """Whether an operator may draw random numbers; its generator state is restored when it runs again."""
     return any(word in name for word in DRAWS)
 
 
 def untouched(written: Any, name: str) -> Any:
-    """Running statistics are written aside, and left alone when the operator runs again."""
+    """Running statistics are side effects, and are left alone when the operator runs again."""
     return set() if name in HIDDEN_WRITES else written
 
 
 class Node:
-    """An operator, with those that finish in place what it makes."""
+    """An operator, together with those that finish its results in place."""
 
     def __init__(self, op: int, name: str, cost: int, scratch: int, repeats: bool) -> None:
         self.ops, self.name, self.cost, self.scratch, self.repeats = [op], name, cost, scratch, repeats
@@ -72,12 +72,12 @@ class Recording(TorchDispatchMode):
         self.maker: List[Node] = []
         self.readers: List[List[Node]] = []
         self.nodes: List[Node] = []
-        self.names: List[str] = []  # of operators of the forward pass
-        self.made: Dict[int, List[Tuple[int, int]]] = {}  # operator -> (which storage of its results, value)
+        self.names: List[str] = []  # operators of the forward pass
+        self.made: Dict[int, List[Tuple[int, int]]] = {}  # operator -> (index of the storage among its results, value)
         self.count, self.forward = 0, True
-        self.unpacked: List[Tuple[int, Optional[int]]] = []  # (operators before it, value)
-        self.forward_values = 0  # those of the module's forward pass come first
-        self.saved: Set[Optional[int]] = set()  # by the loss
+        self.unpacked: List[Tuple[int, Optional[int]]] = []  # (number of operators before, value)
+        self.forward_values = 0  # number of values of the module's forward pass, which come first
+        self.saved: Set[Optional[int]] = set()  # values saved by the loss
 
     def value_of(self, tensor: Any) -> Optional[int]:
         untyped = untyped_of(tensor)
@@ -141,12 +141,12 @@ class Recording(TorchDispatchMode):
             self.made.setdefault(node.ops[0], []).append((place, value))
 
     def finishes(self, value: int) -> bool:
-        """Whether nobody has read it, nor what was made with it."""
+        """Whether neither the value nor other results of its maker have readers yet."""
         return not any(self.readers[other] for other in self.maker[value].outputs)
 
     def absorbs(self, value: int) -> bool:
-        """Where those that have read it made things that nobody has read yet (autograd's copy of what ReLU6 overwrites),
-        they become a part of its maker: all of that is made again together, in its order."""
+        """If all readers of the value made results without readers so far (autograd's copy of the input of ReLU6), they
+        join its maker, and the group is recomputed together, in order. Returns whether they joined."""
         maker = self.maker[value]
         readers = {id(node): node for other in maker.outputs for node in self.readers[other]}.values()
         nodes = sorted(readers, key=lambda node: node.ops[0])
@@ -177,12 +177,12 @@ class Recording(TorchDispatchMode):
                 self.readers[other].append(maker)
 
     def pin(self, value: int) -> None:
-        """It is written after it was read."""
+        """Marks a value that is written after it was read: neither it nor its readers can be recomputed."""
         self.maker[value].repeats = False
         for reader in self.readers[value]:
             reader.repeats = False
 
-    # --- what autograd keeps ---
+    # --- tensors saved by autograd ---
 
     def pack(self, tensor: Any) -> Any:
         return self.value_of(tensor), bare(tensor)
@@ -205,8 +205,8 @@ class Recording(TorchDispatchMode):
         self.live.clear()
 
     def problem(self, outside: List[int], ends: List[int], of: str) -> Any:
-        """For tenure.fit. outside: values whose bytes nobody counts; ends: those that are there at the end; of: "saved"
-        counts what the forward pass makes and the loss saves, and neither gradients nor what operators take for a moment."""
+        """The problem for tenure.fit. outside: values whose bytes do not count; ends: values that are live at the end. of:
+        "saved" counts only values of the forward pass and those saved by the loss, without gradients and scratch memory."""
         def counts(value: int) -> bool:
             return value not in outside and (of == "all" or value < self.forward_values or value in self.saved)
 

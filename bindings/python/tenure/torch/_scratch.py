@@ -1,22 +1,22 @@
-"""What operators of PyTorch take on the CPU while they run, beside what goes in and comes out.
+"""Scratch memory of PyTorch's operators on the CPU, in addition to their inputs and outputs.
 
-Of what is computed element by element: operands of another type than the one that is computed in are copied in that
-type first, and so is a result that is wanted in another; sums of booleans and of short integers likewise.
+Elementwise operators copy operands of another type to the type of the computation, and a result that is wanted in another
+type. Sums of booleans and short integers do the same.
 
-Of some: what does not lie in rows, one behind the other, is copied so that it does. Of products only what lies
-neither in rows nor in columns is.
+Some operators copy inputs that are not contiguous. Products copy only matrices that are contiguous neither by rows nor by
+columns.
 
-Of convolutions: oneDNN works in blocked formats: input, weights and output are copied into those, and back, and the copies are tensors
-of PyTorch's. Blocked formats round channels up to 16. Where channels come last it copies weights alone. What oneDNN does
-not compute (transposed ones, small ones) goes through a matrix of columns. Products of pixels (1 x 1) need neither, but
-for bfloat16. Found with PyTorch 1.13's profiler.
+Convolutions: oneDNN works in blocked formats, and PyTorch makes tensors for the copies of input, weights and output in
+these formats. Blocked formats round channels up to 16. With channels last, only weights are copied. Convolutions that
+oneDNN does not compute (transposed ones, small ones) use a matrix of columns. 1 x 1 convolutions need neither, except in
+bfloat16. Measured with PyTorch 1.13's profiler.
 """
 from typing import Any, List
 
 import torch
 
 CHANNELS = 16
-SMALL = 20480  # elements of a single picture, below which oneDNN is not asked
+SMALL = 20480  # elements of a single picture, below which PyTorch does not use oneDNN
 
 
 def count(shape: Any) -> int:
@@ -24,19 +24,19 @@ def count(shape: Any) -> int:
 
 
 def blocked(shape: Any, *dimensions: int) -> int:
-    """Elements with these dimensions rounded up."""
+    """The number of elements with these dimensions rounded up."""
     return count(-(-extent // CHANNELS) * CHANNELS if at in dimensions else extent for at, extent in enumerate(shape))
 
 
 def copies(x: Any, weight: Any, y: Any, groups: int) -> Any:
-    """Elements of input, weights and output in oneDNN's formats."""
+    """The number of elements of input, weights and output in oneDNN's formats."""
     few, alone = x.shape[1] < CHANNELS, weight.shape[1] == 1 and groups > 1
     wide = count(weight.shape) if alone else blocked(weight.shape, 0) if few else blocked(weight.shape, 0, 1)
     return 0 if few else blocked(x.shape, 1), wide, blocked(y.shape, 1)
 
 
 def in_columns(x: Any, weight: Any, y: Any, transposed: bool, groups: int) -> int:
-    """Elements of the matrix of columns; 0: oneDNN computes it."""
+    """The number of elements of the matrix of columns; 0: oneDNN computes it."""
     if transposed:
         return count(weight.shape[1:]) * count(x.shape[2:])
     if groups == 1 and x.shape[0] == 1 and x.numel() <= SMALL and max(weight.shape[2:]) <= 3:
@@ -48,7 +48,7 @@ LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
 def is_last(tensor: Any) -> bool:
-    """Its channels come last, and that is not the same as coming second."""
+    """Whether its channels come last, and that differs from the contiguous layout."""
     wanted = LAST.get(tensor.dim())
     return wanted is not None and not tensor.is_contiguous() and bool(tensor.is_contiguous(memory_format=wanted))
 
@@ -96,7 +96,7 @@ def backward(args: Any) -> int:
 
 
 def slopes(args: Any) -> int:
-    """PReLU's backward pass: what each element adds to the gradient of its slope, and the sums."""
+    """PReLU's backward pass: the terms of the gradient of the slope, one per element, and their sums."""
     _, x, weight = args
     return int(x.numel() + weight.numel())
 
@@ -104,7 +104,7 @@ def slopes(args: Any) -> int:
 KNOWN = {"aten::convolution": forward, "aten::convolution_backward": lambda args, _: backward(args),
          "aten::prelu_backward": lambda args, _: slopes(args)}
 
-# What is computed element by element, in one type for all operands.
+# Elementwise operators that compute in one type for all operands.
 ARITHMETIC = {"aten::" + name for name in (
     "add sub rsub mul div floor_divide remainder fmod pow atan2 maximum minimum fmax fmin hypot copysign xlogy "
     "logaddexp lerp addcmul addcdiv reciprocal sqrt rsqrt exp expm1 log log1p log2 log10 sin cos tan asin acos atan "
@@ -112,7 +112,7 @@ ARITHMETIC = {"aten::" + name for name in (
 COMPARING = {"aten::" + name for name in "eq ne lt le gt ge".split()}
 SUMMING = {"aten::" + name for name in "sum nansum mean prod cumsum cumprod".split()}
 
-# Operators that copy operands which do not lie in rows; which: of the tensors among the arguments.
+# Operators that copy operands that are not contiguous, with the indices of these among the tensors of the arguments.
 IN_ROWS = {"aten::" + name: places for name, places in {
     "native_layer_norm": (0,), "native_layer_norm_backward": (0, 1), "_softmax": (0,), "_log_softmax": (0,),
     "_softmax_backward_data": (0, 1), "_log_softmax_backward_data": (0, 1), "avg_pool2d": (0,),
@@ -124,15 +124,15 @@ POOLS = {"aten::" + name for name in (
     "avg_pool2d _adaptive_avg_pool2d max_pool2d_with_indices_backward avg_pool2d_backward "
     "_adaptive_avg_pool2d_backward upsample_nearest2d_backward upsample_bilinear2d_backward").split()}
 
-# Operators that copy what they work on, or make as much by the way: tensors as large as the largest operand.
+# Operators that make copies or temporaries as large as the largest operand, and their number.
 AS_MUCH_AGAIN = {"aten::" + name: times for name, times in {
     "logsumexp": 1, "soft_margin_loss_backward": 2, "_linalg_svd": 1, "linalg_inv_ex": 1, "_linalg_solve_ex": 1,
     "_linalg_det": 1}.items()}
 
-# Losses that are one number, and a tensor of the input's size on the way.
+# Losses that reduce to one number and need a temporary tensor of the input's size.
 LOSSES = ("aten::mse_loss", "aten::smooth_l1_loss", "aten::huber_loss")
 
-# A mean or a sum of what was computed in the result itself, by the place of `reduction`: PyTorch shrinks no tensor.
+# Means and sums that are reduced inside the result's own storage, by the index of `reduction`: the storage keeps its size.
 UNSHRUNK = {"aten::soft_margin_loss": 2, "aten::binary_cross_entropy": 3}
 
 
@@ -147,12 +147,12 @@ def bytes_of(dtype: Any) -> int:
 
 
 def in_type(tensor: Any, wanted: Any) -> int:
-    """Bytes of a copy in that type, if it has another."""
+    """The bytes of a copy in that type; 0 if the tensor has it."""
     return 0 if tensor.dtype == wanted else int(tensor.numel()) * bytes_of(wanted)
 
 
 def casts(name: str, args: Any, result: Any) -> int:
-    """Bytes of operands, and of the result, in the type that is computed in."""
+    """The bytes of operands and result in the type of the computation."""
     tensors, plain = tensors_of(args), name.rstrip("_")
     if not tensors or not isinstance(result, torch.Tensor):
         return 0
@@ -174,7 +174,7 @@ def is_in_rows_or_columns(matrix: Any) -> bool:
 
 
 def in_products(name: str, args: Any) -> int:
-    """Bytes of matrices that BLAS cannot read as they lie: of all in a product, of one at a time in several."""
+    """The bytes of copied matrices that BLAS cannot read: of all in a product, of one at a time in a batch."""
     if name not in ("aten::mm", "aten::addmm", "aten::mv", "aten::bmm", "aten::baddbmm"):
         return 0
     copied = [tensor.numel() // (tensor.shape[0] if tensor.dim() == 3 else 1) * tensor.element_size()
@@ -187,16 +187,16 @@ def size(tensor: Any) -> int:
 
 
 def by_the_way(name: str, args: Any) -> int:
-    """Bytes of copies that some operators make of what they are given."""
+    """The bytes of copies and temporaries that some operators make."""
     first = args[0]
     given = tensors_of(args)
-    if name in POOLS and is_last(given[min(1, len(given) - 1)]):  # what came in; its gradient is made as it lies
+    if name in POOLS and is_last(given[min(1, len(given) - 1)]):  # the input is copied; its gradient keeps the layout
         return 0 if is_last(first) else size(given[1])
     if name in IN_ROWS:
         return sum(size(given[at]) for at in IN_ROWS[name] if not given[at].is_contiguous())
     if name in AS_MUCH_AGAIN:
         return AS_MUCH_AGAIN[name] * max(size(tensor) for tensor in given)
-    if name == "aten::kthvalue":  # numbers, and where they were
+    if name == "aten::kthvalue":  # values and indices
         return size(first) + 8 * int(first.numel())
     if name == "aten::binary_cross_entropy_with_logits":
         return (4 if len(args) > 4 and args[4] == 0 else 5) * size(first)
@@ -207,12 +207,12 @@ def by_the_way(name: str, args: Any) -> int:
     if name == "aten::native_batch_norm_backward" and any(
             all(tensor.is_contiguous(memory_format=lies) for tensor in args[:2])
             for lies in (torch.contiguous_format, LAST.get(first.dim(), torch.contiguous_format))):
-        return size(first)  # the gradient is made twice; one of them goes
+        return size(first)  # the gradient is made twice, and one copy is released
     return 0
 
 
 def unshrunk(name: str, args: Any, result: Any) -> int:
-    """Bytes that a result holds and does not show: it was larger before."""
+    """The bytes that a result holds beyond its size, since its storage was larger before."""
     if name == "aten::col2im":
         return max(0, size(args[0]) - size(result))
     place = UNSHRUNK.get(name)
@@ -221,7 +221,7 @@ def unshrunk(name: str, args: Any, result: Any) -> int:
 
 
 def scratch_of(name: str, args: Any, result: Any) -> int:
-    """Bytes; 0 of all that is not known."""
+    """The scratch bytes of an operator; 0 if unknown."""
     first = args[0] if args else None
     if not isinstance(first, torch.Tensor) or first.device.type != "cpu":
         return 0
