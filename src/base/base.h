@@ -95,7 +95,8 @@ tn_context tn__context(const tn_context *context);
 /* NULL: out of memory; size 0 counts as 1 */
 void *tn__alloc(const tn_context *context, size_t size);
 void *tn__alloc_array(const tn_context *context, size_t count, size_t item); /* zeroed; checked */
-void tn__free(const tn_context *context, void *pointer, size_t size);        /* size as given */
+/* size: as allocated */
+void tn__free(const tn_context *context, void *pointer, size_t size);
 /* Like realloc: NULL if out of memory, and the old block stays. Sizes above 0. */
 void *tn__resize(const tn_context *context, void *pointer, size_t old_size, size_t new_size);
 
@@ -142,7 +143,7 @@ bool tn__take_integer(const char **at, size_t *size, int64_t *value);
  */
 typedef struct tn__text {
     const tn_context *context;
-    char *data; /* NUL-terminated once anything was added */
+    char *data; /* NUL-terminated after the first addition */
     size_t size, room;
     bool failed;
 } tn__text;
@@ -153,14 +154,14 @@ void tn__text_put(tn__text *text, const char *string);
 void tn__text_printf(tn__text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Unchanged, except that bad UTF-8 becomes U+FFFD. */
 void tn__text_utf8(tn__text *text, const char *string);
-/* A JSON string with quotes; control characters and bad UTF-8 escaped (U+FFFD), `<` as \u003c so
- * that it may stand inside a <script>. */
+/* A JSON string with quotes; control characters and bad UTF-8 are escaped (U+FFFD), and `<` as
+ * \u003c, so that it is safe inside a <script>. */
 void tn__text_json(tn__text *text, const char *string);
 /* Escapes & < > " ' for HTML and SVG text and attributes; bad UTF-8 becomes U+FFFD. */
 void tn__text_xml(tn__text *text, const char *string);
 
 /* --- files --- */
-typedef struct tn__file { /* a whole file, mapped read only (or read, where it cannot be mapped) */
+typedef struct tn__file { /* a whole file, mapped read only (or read, if it cannot be mapped) */
     const uint8_t *bytes;
     size_t size;
     void *owner;

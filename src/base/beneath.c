@@ -2,8 +2,8 @@
  *
  * A model, an index of shards or a checkpoint names other files. The name is not trusted: through a
  * symbolic link it could lead to any file that the user may read. Linux resolves such a name with
- * openat2 and RESOLVE_BENEATH, which fails where a component would leave the folder. Kernels before
- * 5.6 and sandboxes have no openat2; there the walk below resolves the name component by component
+ * openat2 and RESOLVE_BENEATH, which fails if a component would leave the folder. Kernels before
+ * 5.6 and sandboxes have no openat2; then the walk below resolves the name component by component,
  * and follows a link only if its target stays beneath the folder.
  *
  * The folder itself comes from the path that the user gave, so links in it are followed.
@@ -23,8 +23,8 @@
 #include <linux/openat2.h>
 #endif
 
-#define BENEATH_DEPTH 64 /* folders in a name */
-#define BENEATH_LINKS 40 /* as the kernel follows */
+#define BENEATH_DEPTH 64 /* most folders in a name */
+#define BENEATH_LINKS 40 /* the kernel's limit */
 
 /* The folder of `path`, open. */
 static int beneath_folder(const char *path) {
@@ -45,7 +45,7 @@ static int beneath_folder(const char *path) {
 /* --- the walk --- */
 
 typedef struct beneath_walk {
-    int folders[BENEATH_DEPTH]; /* from the first, which is not the walk's own */
+    int folders[BENEATH_DEPTH]; /* the first is not owned by the walk */
     int depth, links;
     char rest[PATH_MAX]; /* rest of the name */
 } beneath_walk;

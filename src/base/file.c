@@ -1,8 +1,8 @@
-/* file.c - whole files in, whole files out.
+/* file.c - reads and writes whole files.
  *
- * Reading maps where it can: a model of gigabytes costs no memory until a page is touched.
- * Writing goes to a new file (new_file.c), is flushed to the disk and renamed, so that a reader
- * never sees half a plan and a failure leaves the old file alone.
+ * Reading maps the file if possible: a model of gigabytes costs no memory until a page is touched.
+ * Writing goes to a new file (new_file.c), which is flushed to the disk and renamed, so that a
+ * reader never sees half a plan and a failure leaves the old file unchanged.
  */
 #include "base/base.h"
 
@@ -72,7 +72,7 @@ static bool file_make_room(file_owner *owner, size_t *room) {
 typedef struct file_reading {
     uint64_t most; /* limit in bytes for files without a size */
     bool text;     /* a zero byte is an error: not a text, and /dev/zero has no end */
-    bool pipe;     /* a named one */
+    bool pipe;     /* a named pipe */
 } file_reading;
 
 static tn_status file_refuse(const char *path, const char *what, tn_error *error) {

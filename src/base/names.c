@@ -1,8 +1,8 @@
-/* names.c - strings to numbers: open addressing, linear probing, at most 3/4 full.
+/* names.c - maps strings to numbers: open addressing, linear probing, at most 3/4 full.
  *
- * Keys are borrowed; the hash multiplies and folds 8 bytes at a time under a key of the process,
- * so that names in a hostile file cannot be chosen to collide. The key changes no result: the
- * table is never walked.
+ * Keys are borrowed. The hash multiplies and folds 8 bytes at a time under a key of the process, so
+ * that names in a hostile file cannot be chosen to collide. The key does not affect results,
+ * because the table is never iterated.
  */
 #include "base/base.h"
 
@@ -43,7 +43,7 @@ static uint64_t names_hash(const tn__names *names, const char *text, size_t leng
     return names_fold(names_fold(hash ^ tail));
 }
 
-/* The slot that holds the text, or the empty one where it would go. */
+/* The slot that holds the text, or the empty slot where it belongs. */
 static names_slot *names_probe(const tn__names *names, const char *text, size_t length,
                                uint64_t hash) {
     size_t mask = names->room - 1;

@@ -81,7 +81,7 @@ static bool choose_improve(choose_state *state, uint32_t index, uint32_t *list) 
     uint64_t worth = choose_worth(&state->it->found[index]);
     uint32_t count = 0;
     choose_set(state, index, false);
-    state->taken[index] = true; /* not that one */
+    state->taken[index] = true; /* without that one */
     uint64_t instead = choose_fill(state, list, &count);
     state->taken[index] = false;
     if (instead > worth) return true;

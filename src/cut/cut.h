@@ -31,7 +31,7 @@ typedef struct tn__cut {
 typedef struct tn__link {
     tn__cut *inputs, *outputs; /* [of the operator] */
     bool *once;                /* [inputs] added once, to the sum of all parts */
-    bool sums;                 /* results are summands */
+    bool sums;                 /* results are partial sums */
 } tn__link;
 
 typedef struct tn__reader { /* one use of a tensor as an operand */
@@ -66,7 +66,7 @@ typedef struct tn__cuts {
     bool keeps_outputs;   /* all outputs of the model must be whole */
     bool sequence;        /* sequence parallelism: also cut between the parts */
     const tn_context *context;
-    tn__arena *arena; /* all lists */
+    tn__arena *arena; /* for all lists */
     tn_error *error;
     /* made */
     tn_graph *made;      /* the graph of the rank: tensors keep their ids */

@@ -11,7 +11,7 @@ typedef struct tn__make {
     tn_tensor_id *wholes[2]; /* [tensors] result of its RankGather, for operators on parts; for
                               * operators that are the same on all ranks; TN_NONE */
     tn_tensor_id *slices;    /* [tensors] the last part sliced from it; TN_NONE */
-    tn__cut *sliced;         /* and which */
+    tn__cut *sliced;         /* cut of that part */
     bool *gone;              /* [tensors] its operator was removed */
     tn_op_id *origin;
     size_t origin_room;

@@ -22,7 +22,7 @@
 #define COPY_LEAST ((uint64_t)1 << 18) /* smaller copies are faster through the cache */
 #define COPY_LINE 64u
 #define COPY_PAGE 4096u
-#define COPY_PAGES 4u   /* in turns */
+#define COPY_PAGES 4u   /* pages copied in turn */
 #define COPY_AHEAD 512u /* bytes of a page that are prefetched before they are read */
 
 /* `to` must be a multiple of 16. */

@@ -31,7 +31,7 @@ typedef struct tn__threads {
     tn__threads_link links[2];   /* host to device, device to host */
     pthread_mutex_t lock;        /* protects the lists of lanes, and all fences */
     struct threads_lane *lanes;  /* all lanes that were created */
-    struct threads_lane *vacant; /* those without a stream */
+    struct threads_lane *vacant; /* list of lanes without a stream */
 } tn__threads;
 
 /* device  zeroed. Errors: E_NO_MEMORY: then it need not be closed. */

@@ -33,7 +33,7 @@ typedef struct average_state {
     bool holds;         /* instructions may be held back */
     tn__arena arena;
     tn_error *error;
-    tn_instruction *to; /* the new list */
+    tn_instruction *to; /* the new program */
     uint32_t made;
     tn_instruction *held;
     uint32_t held_count;
@@ -62,7 +62,7 @@ static bool average_is_update(const average_state *it, const tn_instruction *in)
 
 static void average_put(average_state *it, const tn_instruction *in) { it->to[it->made++] = *in; }
 
-/* --- what an instruction touches --- */
+/* --- tensors of an instruction --- */
 
 /* Calls `see` for each tensor; writes: the instruction defines, changes or releases it. */
 static bool average_touch(average_state *it, const tn_instruction *in,

@@ -66,7 +66,7 @@ tn_status tn_world_clock(tn_world *world, double *shift_s, tn_error *error) {
     return tn__world_clock(world, clock_now, NULL, shift_s, error);
 }
 
-/* --- how fast --- */
+/* --- speed --- */
 
 /* The median time of a few reductions, after one that is not counted. */
 static tn_status clock_reduce(const tn_exchange *to, float *data, uint32_t count, double *seconds,

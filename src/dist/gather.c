@@ -57,7 +57,7 @@ typedef struct gather_state {
 
 #define GATHER_NONE UINT32_MAX
 
-/* --- units, and what is in them --- */
+/* --- units and their tensors --- */
 
 static bool gather_is_join(const gather_state *it, const tn_instruction *in) {
     if (in->opcode != TN_APPLY) return false;
@@ -80,7 +80,7 @@ static bool gather_is_view(const gather_state *it, tn_op_id id, uint32_t *unit) 
     return *unit != GATHER_NONE;
 }
 
-/* Is the instruction omitted? Its results are made again at each place that needs them. */
+/* Is the instruction omitted? Its results are made again where they are needed. */
 static bool gather_is_given(const gather_state *it, const tn_instruction *in) {
     uint32_t unit;
     return gather_is_join(it, in) || (in->opcode == TN_APPLY && gather_is_view(it, in->op, &unit));

@@ -35,7 +35,7 @@ typedef struct tn__transfer {
     uint32_t number, peer;
     void *data;
     uint64_t bytes; /* at most TN__TRANSFER_MOST */
-    /* the driver's */
+    /* for the driver */
     tn__transfer_state state;
     uint32_t from;
     struct tn__transfer *next;

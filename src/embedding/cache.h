@@ -38,7 +38,7 @@ typedef struct tn__journal {
     char *buffer;        /* [room records] */
     uint32_t room, used;
     uint64_t written, synced; /* bytes of the file */
-    uint64_t undone;          /* records, at `open` */
+    uint64_t undone;          /* records undone at `open` */
     bool unsynced;            /* as in the options */
     bool is_named;            /* its name is on the disk */
 } tn__journal;

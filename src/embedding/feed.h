@@ -26,7 +26,7 @@ typedef struct tn__haul {
 
 typedef struct tn__feed {
     const struct tn__feeder *reader;
-    void *state; /* the reader's */
+    void *state; /* for the reader */
     int file;
     uint32_t depth;
     uint32_t vacant; /* list of transfers */
@@ -39,7 +39,7 @@ typedef struct tn__feeder {
     const char *name, *summary;
     uint64_t (*bytes)(uint32_t depth); /* size of io->state, zeroed; aligned to 16 */
     tn_status (*open)(tn__feed *io, uint32_t threads, tn_error *error);
-    void (*begin)(tn__feed *io, uint32_t transfer); /* takes it */
+    void (*begin)(tn__feed *io, uint32_t transfer); /* starts it */
     void (*start)(tn__feed *io);      /* runs the transfers begun so far; NULL: they run already */
     uint32_t (*finish)(tn__feed *io); /* waits for one; at least one must be under way */
     void (*close)(tn__feed *io);      /* no transfer is under way; also called if `open` failed */

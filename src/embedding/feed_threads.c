@@ -83,7 +83,7 @@ static tn_status threads_open(tn__feed *io, uint32_t threads, tn_error *error) {
     state->wanted.first = state->done.first = TN__HAUL_NONE;
     if (pthread_mutex_init(&state->lock, NULL) != 0) return tn__no_memory(error, "a lock");
     if (pthread_cond_init(&state->asked, NULL) != 0 ||
-        pthread_cond_init(&state->answered, NULL) != 0) { /* glibc's cannot fail */
+        pthread_cond_init(&state->answered, NULL) != 0) { /* cannot fail in glibc */
         pthread_mutex_destroy(&state->lock);
         return tn__no_memory(error, "a lock");
     }

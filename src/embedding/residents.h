@@ -18,7 +18,7 @@
 enum {                             /* tn__slot.flags */
        TN__SLOT_DIRTY = 1u << 0,   /* differs from the file; the journal has the file's version */
        TN__SLOT_READING = 1u << 1, /* being read from the file */
-       TN__SLOT_FAILED = 1u << 2,  /* did not arrive */
+       TN__SLOT_FAILED = 1u << 2,  /* could not be read */
        TN__SLOT_FRESH = 1u << 3,   /* no batch that used it has ended */
 };
 
@@ -35,7 +35,7 @@ typedef struct tn__entry { /* an entry of the index */
 
 typedef struct tn__residents {
     const struct tn__row_policy *policy;
-    void *state; /* the policy's */
+    void *state; /* for the policy */
     tn__slot *slots;
     tn__entry *index;
     uint32_t slot_count, index_count;

@@ -85,7 +85,7 @@ static void cluster_data(cluster_run *run, const tn_large_stage *stage) {
     const tn_large *large = run->large;
     double d = (double)large->data, count = (double)stage->parameters, rounds = (double)run->rounds;
     double gradients = count * large->gradient_bytes, weights = count * large->weight_bytes;
-    double bytes = 2 * gradients; /* summed, everywhere */
+    double bytes = 2 * gradients; /* an all-reduce sends them twice */
     if (large->shard == TN_SHARD_OPTIMIZER) bytes = gradients + weights;
     if (large->shard == TN_SHARD_GRADIENTS) bytes = rounds * gradients + weights;
     if (large->shard == TN_SHARD_PARAMETERS) bytes = rounds * (gradients + 2 * weights);

@@ -64,23 +64,23 @@ typedef enum tn__llm_size {
 /* Parts of a family. A file may switch some of them (tn__llm_flags). */
 /* clang-format off */
 #define TN__LLM_TRAIT_TABLE(X)                                                                     \
-    X(TEXT)           /* layers over tokens: all but the next three */                             \
+    X(TEXT)           /* layers over tokens: all families but T5, WHISPER and VIT */               \
     X(T5) X(WHISPER) X(VIT)                                                                        \
-    X(LEARNED)        /* a table of positions */                                                   \
-    X(TYPED)          /* and one of token types */                                                 \
-    X(POSITIONS_2)    /* two rows more than the field says */                                      \
-    X(GATED)          /* two matrices into the inner layer */                                      \
+    X(LEARNED)        /* has a table of positions */                                               \
+    X(TYPED)          /* has a table of token types */                                             \
+    X(POSITIONS_2)    /* the table of positions has two rows more than the field says */           \
+    X(GATED)          /* the inner layer has two input matrices */                                 \
     X(SHIFTED)        /* normalisations have a shift and a scale */                                \
-    X(NO_NORM)        /* or neither */                                                             \
-    X(UNTIED)         /* an output matrix of its own */                                            \
+    X(NO_NORM)        /* normalisations have neither shift nor scale */                            \
+    X(UNTIED)         /* the output matrix is not the embedding table */                           \
     X(QUERY_BIAS) X(OUTPUT_BIAS) X(INNER_BIAS) X(HEAD_BIAS)                                        \
     X(QUERY_NORM)     /* query and key are normalised head by head */                              \
-    X(WIDE_NORM)      /* or over all heads */                                                      \
-    X(FOUR_NORMS)     /* before and after each half of a layer */                                  \
-    X(ONE_NORM)       /* for both halves, which are parallel; or a layer is one half */            \
+    X(WIDE_NORM)      /* query and key are normalised over all heads */                            \
+    X(FOUR_NORMS)     /* a normalisation before and after each half of a layer */                  \
+    X(ONE_NORM)       /* one for both halves, which are parallel; or a layer is one half */        \
     X(EMBEDDING_NORM) X(NO_FINAL_NORM) X(POOLED)                                                   \
     X(PROJECTS)       /* embeddings may be narrower than layers */                                 \
-    X(NARROWED)       /* and are */                                                                \
+    X(NARROWED)       /* embeddings are narrower than layers */                                    \
     X(EXPERT)         /* a mixture of experts */                                                   \
     X(NARROW)         /* experts have a field for their width */                                   \
     X(SHARING)        /* shared experts: every token uses them */                                  \
@@ -88,25 +88,25 @@ typedef enum tn__llm_size {
     X(ROUTER_BIAS) X(EXPERT_BIAS)                                                                  \
     X(CORRECTED)      /* a correction for each expert */                                           \
     X(MLA)            /* keys and values are compressed */                                         \
-    X(LOW_QUERY)      /* queries, too */                                                           \
-    X(FULL_QUERY)     /* or not */                                                                 \
+    X(LOW_QUERY)      /* queries are compressed, too */                                            \
+    X(FULL_QUERY)     /* queries are not compressed */                                             \
     X(SINKS) X(WINDOW_SINKS)                                                                       \
-    X(WINDOWED)       /* a window where the file gives one */                                      \
-    X(WINDOW_ASKED)   /* only where a flag asks for it, from a certain layer on */                 \
-    X(FUSED)          /* query, key, value are one matrix: some rules of storage care */           \
-    X(ENCODER)        /* keeps no cache */                                                         \
+    X(WINDOWED)       /* attention has a window if the file gives one */                           \
+    X(WINDOW_ASKED)   /* a window only if a flag asks for it, from a certain layer on */           \
+    X(FUSED)          /* query, key, value are one matrix: some storage rules differ */            \
+    X(ENCODER)        /* has no cache */                                                           \
     X(PARALLEL)       /* halves of a layer may be parallel (falcon) */                             \
-    X(SEES)           /* a tower that looks at images */                                           \
-    X(QUERY_ALONE)    /* only queries, keys and values have a bias, whatever a flag says */        \
-    X(QUERY_ASKED)    /* or where a flag says so */                                                \
+    X(SEES)           /* has a tower for images */                                                 \
+    X(QUERY_ALONE)    /* only queries, keys and values have a bias, for any flag */                \
+    X(QUERY_ASKED)    /* only these have a bias, if a flag says so */                              \
     X(SINGLE)         /* one head of keys and values */                                            \
     X(OUTPUT_GATE)    /* queries are twice as wide: a gate of the output of attention */           \
     X(MTP)            /* layers that predict further tokens, with embeddings of their own */       \
-    X(MTP_BARE)       /* or without */                                                             \
+    X(MTP_BARE)       /* such layers without embeddings of their own */                            \
     /* layers that keep a state; llm_layers.c finds which */                                       \
     X(GDN) X(KDA) X(LIGHTNING) X(MAMBA) X(MAMBA2) X(CONV) X(RWKV)                                  \
     X(BOTH)           /* each layer has attention and a state */                                   \
-    X(PURE)           /* no attention at all */                                                    \
+    X(PURE)           /* layers have no attention */                                               \
     X(PARTS)          /* a layer is one part: a state, attention, an inner layer, experts */       \
     X(STATE_NORM) X(STATE_BIAS) X(STATE_NORMS)                                                     \
     X(GEMMA3N) X(GEMMA4) X(LLAMA4)
@@ -145,7 +145,7 @@ typedef enum tn__llm_tower {
     TN__LLM_TOWER_LLAMA4,
     TN__LLM_TOWER_GEMMA4,
     TN__LLM_TOWER_INTERN,
-    TN__LLM_TOWER_OTHER /* there is one, but its parts are not known */
+    TN__LLM_TOWER_OTHER /* a tower with unknown parts */
 } tn__llm_tower;
 
 typedef struct tn__llm_family {
@@ -204,7 +204,7 @@ typedef struct tn__llm_reading {   /* the state of reading one file */
     uint64_t traits;
     uint64_t size[TN__LLM_SIZE_COUNT]; /* 0: not there */
     uint8_t kind[TN__LLM_LAYERS_MOST]; /* kind of each layer */
-    bool shares_keys;                  /* keys are values: no matrix of values (gemma4) */
+    bool shares_keys;                  /* keys serve as values: no matrix of values (gemma4) */
     bool scaled_width;                 /* lfm2: the width is two thirds, rounded up */
     bool double_width;                 /* gemma4: layers that borrow a cache are twice as wide */
     bool mixed;                        /* experts next to an inner layer (gemma4) */
@@ -225,7 +225,7 @@ typedef enum tn__llm_place { /* where matrices occur; X in the table of rows */
                              TN__LLM_INDEXED,
                              TN__LLM_DENSE, /* layers without experts */
                              TN__LLM_WIDER,
-                             TN__LLM_SPARSE, /* with them */
+                             TN__LLM_SPARSE, /* layers with experts */
                              TN__LLM_AHEAD,  /* layers that predict further tokens: in addition to
                                                 the parts of all layers */
                              TN__LLM_ENCODER,
@@ -259,7 +259,7 @@ uint64_t tn__llm_weight_in(const tn_llm *llm, uint32_t index, const tn_llm_schem
 /* TN__LLM_MIX_NONE: no such name. */
 #define TN__LLM_MIX_NONE UINT32_MAX
 uint32_t tn__llm_mix_find(const char *name);
-const char *tn__llm_mix_name(uint32_t mix); /* NULL: outside */
+const char *tn__llm_mix_name(uint32_t mix); /* NULL: no such mix */
 
 /* Fills in the run time's memory of an estimate that has weights, cache and workspace. */
 void tn__llm_runtime_add(const tn_llm *llm, const tn_llm_options *options, tn_llm_estimate *made);

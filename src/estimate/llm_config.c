@@ -231,7 +231,7 @@ static tn_status config_tower(const config_reading *it, const json_t *vision) {
     tn_error why;
     if (json_is_object(audio) && json_object_size(audio) > 0)
         snprintf(it->llm->uncounted, sizeof it->llm->uncounted, "the audio tower");
-    if (json_is_null(vision)) return TN_OK; /* the text alone */
+    if (json_is_null(vision)) return TN_OK; /* the model has only text */
     if (vision == NULL && it->to->wrapper->tower != TN__LLM_TOWER_OTHER)
         snprintf(it->llm->note, sizeof it->llm->note,
                  "there is no \"vision_config\"; the default tower of the class is counted");
@@ -345,7 +345,7 @@ static tn_status config_type(config_reading *it) {
         return config_nonsense(it, "model_type", type, "a string");
     const tn__llm_family *family = tn__llm_family_find(name);
     snprintf(it->llm->type, sizeof it->llm->type, "%.39s", name);
-    /* An unknown wrapper around a known text: its cache is known, its parameters are not. */
+    /* An unknown wrapper of a known text: the cache is known, the parameters are not. */
     const char *inner = json_string_value(json_object_get(it->inner, "model_type"));
     if (family == NULL && it->inner != it->root && inner != NULL) {
         family = tn__llm_family_find(inner);

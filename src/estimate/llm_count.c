@@ -190,7 +190,8 @@ tn_status tn__llm_derive(tn__llm_reading *it, tn_error *error) {
     count_states(it);
     count_linear(it);
     count_inputs(it);
-    if (HAS(it, SEES)) SIZE(it, BIASES) = 9; /* of attention, of the way back, of two norms */
+    /* of attention, of the down projection, of two normalisations */
+    if (HAS(it, SEES)) SIZE(it, BIASES) = 9;
     return count_images(it, error);
 }
 

@@ -31,7 +31,7 @@ static tn_status estimate_complete(const tn_llm *llm, const tn_llm_options *give
     if (it->pass == 0) it->pass = tn__llm_runtime_pass(it, tokens);
     if (it->pass < it->batch) it->pass = it->batch;
     if (it->pass > tokens) it->pass = tokens;
-    if (it->pass < llm->cache.cross_tokens) it->pass = llm->cache.cross_tokens; /* an encoder's */
+    if (it->pass < llm->cache.cross_tokens) it->pass = llm->cache.cross_tokens; /* for an encoder */
     if (it->batch > TN__LLM_MOST || it->sequence > TN__LLM_MOST)
         TN_FAIL(error, TN_E_INVALID, "%llu sequences of %llu tokens make no sense",
                 (unsigned long long)it->batch, (unsigned long long)it->sequence);
@@ -101,7 +101,8 @@ static void estimate_cache(const tn_llm *llm, const tn_llm_options *it, tn_llm_e
                               tn__add_sat(made->cache_state, made->cache_cross));
 }
 
-/* The bytes that the widest step reads and writes, and the hidden state that goes around it. */
+/* The bytes that the widest step reads and writes, plus the hidden state of the residual
+ * connection. */
 static void estimate_workspace(const tn_llm *llm, const tn_llm_options *it, tn_llm_estimate *made) {
     uint64_t hidden = llm->hidden, query = llm->query_width, keys = 2 * llm->key_width;
     uint64_t attention = tn__add_sat(tn__mul_sat(2, query), keys);

@@ -23,7 +23,7 @@ typedef enum gguf_state { /* which layers keep a state of a constant size */
                           GGUF_INTERVAL  /* all but each full_attention_interval-th */
 } gguf_state;
 
-typedef enum gguf_list {                /* what sliding_window_pattern decides */
+typedef enum gguf_list {                /* effect of the key sliding_window_pattern */
                          GGUF_COMPILED, /* ignored: the compiled pattern counts */
                          GGUF_LISTED,   /* a list replaces the compiled pattern */
                          GGUF_ONLY      /* only the list: there is no compiled pattern */
@@ -46,7 +46,7 @@ typedef struct gguf_arch {
     gguf_state state;
     gguf_index index;
     bool not_further; /* layers that predict further tokens have no cache */
-    bool encoder;     /* no cache */
+    bool encoder;     /* an encoder: no cache */
 } gguf_arch;
 
 static const gguf_arch gguf_archs[] = {

@@ -1,13 +1,14 @@
-/* llm_place.c - a model on several devices, or partly in host memory: the bytes of the fullest device.
+/* llm_place.c - divides a model over several devices, or partly into host memory: computes the
+ * bytes of the fullest device.
  *
- * Whole layers are given to the devices in order, as llama.cpp (split mode "layer") and
- * transformers (device_map) do. With tensor parallelism (vLLM, llama.cpp's split mode "row") each
- * device holds a part of every matrix; vectors are copied, and so are the keys and values of a head
- * where there are more devices than such heads.
+ * Devices get whole layers in order, as in llama.cpp (split mode "layer") and transformers
+ * (device_map). With tensor parallelism (vLLM, llama.cpp's split mode "row") each device holds a
+ * part of every matrix. Vectors are copied, and so are the keys and values of a head if there are
+ * more devices than such heads.
  *
- * Every number is an upper bound for one device: which layers have which cache is not known here,
- * so the layers of the largest caches are counted; tensors outside of the layers count on the
- * fullest device, also the embedding that llama.cpp keeps in host memory; buffers are not divided.
+ * Every number is an upper bound for one device. It is not known which layers have which cache, so
+ * the layers with the largest caches are counted. Tensors outside the layers count on the fullest
+ * device, including the embedding, which llama.cpp keeps in host memory. Buffers are not divided.
  * Cost: O(weights + layers).
  */
 #include <ctype.h>
@@ -18,7 +19,7 @@
 
 /* --- weights by layer --- */
 
-typedef struct place_loose { /* matrices that some layers have; which ones is not known */
+typedef struct place_loose { /* matrices of some layers; unknown which */
     uint64_t layers, bytes;  /* bytes in each */
     bool experts;
 } place_loose;
@@ -75,13 +76,13 @@ static tn_status place_find(const tn_llm *llm, const tn_llm_options *it, place_w
     return TN_OK;
 }
 
-/* A layer, without its routed experts where it is one of the first `experts`. */
+/* Bytes of a layer, without its routed experts if it is one of the first `experts`. */
 static uint64_t place_layer(const place_weights *weights, uint64_t layer, uint64_t experts) {
     const tn_llm_stored *stored = &weights->stored;
     return stored->layer[layer] - (layer < experts ? stored->experts[layer] : 0);
 }
 
-/* At most the bytes of `run` layers in a row, beginning with layer `from` or later. */
+/* An upper bound of the bytes of `run` consecutive layers, beginning with layer `from` or later. */
 static uint64_t place_run(const place_weights *weights, uint64_t from, uint64_t run,
                           uint64_t experts) {
     const uint64_t layers = weights->stored.layers;
@@ -130,12 +131,12 @@ static uint64_t place_up(uint64_t bytes, uint64_t parts) {
 
 /* --- the cache --- */
 
-/* Bytes of all layers, and how many layers there are. */
+/* Bytes of all layers, and their number. */
 typedef struct place_part {
     uint64_t layers, bytes;
 } place_part;
 
-/* At most the bytes of `count` layers: of those that hold the most. */
+/* An upper bound of the bytes of `count` layers: the largest ones. */
 static uint64_t place_cache(const tn_llm *llm, const tn_llm_options *it,
                             const tn_llm_estimate *made, uint64_t count) {
     const tn_llm_cache *cache = &llm->cache;
@@ -170,12 +171,12 @@ static uint64_t place_cache(const tn_llm *llm, const tn_llm_options *it,
     return sum < made->cache ? sum : made->cache;
 }
 
-/* The part of a cache that a device of a tensor-parallel run holds. */
+/* The part of a cache that one device of a tensor-parallel run holds. */
 static uint64_t place_heads(const tn_llm *llm, uint64_t cache, uint64_t devices) {
     bool compressed = llm->cache.group_count > 0 && llm->cache.groups[0].value == 0;
     uint64_t heads = llm->kv_heads > 0 ? llm->kv_heads : llm->heads;
     if (compressed || heads == 0) return cache;
-    uint64_t held = place_up(heads, devices); /* at least one, copied where there are fewer */
+    uint64_t held = place_up(heads, devices); /* at least one; copied if there are fewer heads */
     return tn__mul_sat(place_up(cache, heads), held);
 }
 
@@ -242,8 +243,8 @@ static bool place_is_word(const char *word, size_t length) {
     return false;
 }
 
-/* The number behind the first "layers." or its like; UINT32_MAX: there is none, or the tensor is of
- * a tower. */
+/* The number after the first "layers." or similar; UINT32_MAX: no number, or the tensor is of a
+ * tower. */
 static uint32_t place_named(const char *name) {
     if (strncmp(name, "v.", 2) == 0 || strstr(name, "vision") != NULL ||
         strstr(name, "visual") != NULL)

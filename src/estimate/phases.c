@@ -1,9 +1,9 @@
-/* phases.c - which phase of a training step an instruction belongs to.
+/* phases.c - finds the phase of a training step that each instruction belongs to.
  *
- * A step belongs to the backward pass from the first operator on that defines a gradient, and to
- * the update when it reads a gradient and writes into a parameter or the optimizer's state. Graphs
- * traced from PyTorch have no kinds: there the first `..._backward` begins the backward pass. What
- * runs no operator goes with the step before it.
+ * The backward pass begins with the first operator that defines a gradient. An operator that reads
+ * a gradient and writes into a parameter or the optimizer's state belongs to the update. Graphs
+ * traced from PyTorch have no kinds: there the first `..._backward` begins the backward pass. An
+ * instruction without an operator has the phase of the previous one.
  */
 #include "estimate/phases.h"
 

@@ -1,11 +1,11 @@
-/* phases.h - which phase of a training step an instruction belongs to. */
+/* phases.h - finds the phase of a training step that each instruction belongs to. */
 #ifndef TN_ESTIMATE_PHASES_H
 #define TN_ESTIMATE_PHASES_H
 
 #include <tenure/estimate.h>
 
 /* phases: out, [instructions] of tn_phase: FORWARD, BACKWARD or FIRST_STEP, the update. A program
- * that trains nothing is all FORWARD. Cost: O(instructions + operands). */
+ * without training is all FORWARD. Cost: O(instructions + operands). */
 void tn__phases_of(const tn_program *program, uint8_t *phases);
 
 #endif

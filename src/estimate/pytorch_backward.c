@@ -68,7 +68,7 @@ static bool pytorch_wants(const tn__pytorch *it, const tn_op *op, uint32_t k) {
 
 static tn_status pytorch_sum_to(tn__pytorch *it, const tn_op *op, tn_tensor_id x,
                                 const pytorch_place *gradient) {
-    tn_tensor_id small; /* was broadcast */
+    tn_tensor_id small; /* gradient of the operand that was broadcast */
     TN_TRY(tn__pytorch_gradient(it, x, &small));
     TN_TRY(tn__pytorch_emit(it, op->name, "SumBackward", &gradient->id, 1, &small, 1, 0));
     return tn__pytorch_give(it, x, (pytorch_place){.id = small});
@@ -121,7 +121,7 @@ static tn_status pytorch_backward_part(tn__pytorch *it, tn_op_id id, const tn_op
     tn_tensor_id x = op->inputs[0], whole;
     bool all = rule->how == PYTORCH_SLICE && it->slices[x] == it->readers[x];
     if (!it->wanted[x] || (all && it->slice_before[id] != TN_NONE))
-        return TN_OK; /* the first does */
+        return TN_OK; /* the first one handles all */
     size_t room = op->output_count + (all ? it->slices[x] : 0);
     tn_tensor_id *parts = tn__arena_array(&it->arena, room, sizeof *parts);
     uint32_t count = 0;

@@ -109,7 +109,7 @@ static tn_status pytorch_run(tn__pytorch *it, tn_op_id id, tn_tensor_id extra, u
     }
     it->extra[id] = extra;
     if (extra != TN_NONE) ids[inputs + outputs++] = extra;
-    if (outputs == 0) return TN_OK; /* known before the run */
+    if (outputs == 0) return TN_OK; /* the result is known before the run */
     return tn__pytorch_emit(it, op->name, op->type, ids, inputs, ids + inputs, outputs, workspace);
 }
 

@@ -216,7 +216,7 @@ tn_status tn__evict_constant(tn__evict *e, const tn__evict_value *value, uint32_
     return status;
 }
 
-/* --- references, wishes --- */
+/* --- references, locks --- */
 
 void tn__evict_retain(tn__evict *e, uint32_t tensor) {
     tn__evict_tensor *record = &e->tensors[tensor];

@@ -33,7 +33,7 @@ typedef struct tn__evict_op {
     uint32_t *many; /* ids, inputs then outputs, when there are more than a few */
     uint32_t few[TN__EVICT_FEW];
     uint32_t input_count, output_count;
-    uint32_t refs; /* outside references to its outputs, and operands of others among them */
+    uint32_t refs; /* outside references to its results, plus operands of other operators */
     uint32_t next; /* if vacant or dying: next in that list */
     uint32_t flags;
     uint32_t mark; /* scratch field of the current graph walk */
@@ -42,14 +42,14 @@ typedef struct tn__evict_op {
 typedef struct tn__evict_tensor {
     uint32_t storage, op;
     uint32_t next;          /* next tensor of the same storage; vacant: next vacant one */
-    uint32_t outside, uses; /* references of callers; operands of operators */
+    uint32_t outside, uses; /* references of callers; number of uses as operands */
     bool is_defined;        /* its value exists, on the device or on the host */
     bool is_lost;           /* its contents were overwritten */
     uint64_t shift;
 } tn__evict_tensor;
 
 typedef struct tn__link {
-    uint32_t storage, count; /* of edges */
+    uint32_t storage, count; /* number of edges */
 } tn__link;
 typedef struct tn__links { /* neighbours of a storage, each once: see tn__links_of */
     union {
@@ -62,7 +62,7 @@ typedef struct tn__links { /* neighbours of a storage, each once: see tn__links_
 /* first the fields read by searches, then by walks, then the rest */
 typedef struct tn__evict_storage {
     uint64_t size;
-    uint64_t last_access; /* the clock then */
+    uint64_t last_access; /* clock at the last access */
     uint32_t locks, outside;
     uint32_t wants;     /* locks held by callers that rely on its address */
     uint32_t stuck;     /* number of its tensors that no operator can recompute */
@@ -73,15 +73,15 @@ typedef struct tn__evict_storage {
     bool is_going, is_tied, is_counted; /* scratch flags of walks (doom.c, spent.c), left false */
     uint64_t cost;                      /* total of the distinct operators that make its tensors */
     tn__links parents, children;
-    uint64_t made_at;     /* operators run before it was first made */
+    uint64_t made_at;     /* number of operators run before it was first made */
     uint64_t host;        /* if on the host: the caller's handle */
     uint32_t first, last; /* tensors */
-    uint32_t uses;        /* operands of operators among its tensors */
+    uint32_t uses;        /* number of uses of its tensors as operands */
     uint32_t drops;       /* how often it was dropped */
     uint32_t spent;       /* index in the list of possibly spent storages, or NONE */
 } tn__evict_storage;
 
-typedef struct tn__evict_frame { /* an operator that is being made ready to run */
+typedef struct tn__evict_frame { /* an operator in preparation */
     uint32_t op, target;         /* the tensor for which it runs */
     uint32_t pending, pending_end, next;
     uint32_t locked; /* index of the first lock of this frame */
@@ -116,7 +116,7 @@ struct tn__evict {
     tn_context context;
     tn__evict_options options;
     const struct tn__policy *policy;
-    void *state; /* the policy's */
+    void *state; /* of the policy */
 
     tn__evict_op *ops;
     size_t op_room;
@@ -149,7 +149,7 @@ struct tn__evict {
     uint32_t *pending;
     size_t pending_room, pending_count;
     uint32_t restarts; /* restarts during the current request */
-    uint32_t *locked;  /* NONE: given up */
+    uint32_t *locked;  /* NONE: lock was released */
     size_t locked_room, locked_count;
 
     uint64_t capacity; /* with addresses: bytes of the arena */
@@ -185,7 +185,7 @@ struct tn__evict {
     uint64_t *run_at; /* of one run: offsets of operands and results */
     size_t run_room;
     uint32_t *run_blocks; /* blocks of results and scratch */
-    uint8_t *run_kinds;   /* of results: make.c */
+    uint8_t *run_kinds;   /* kinds of results: see make.c */
     size_t run_block_room, run_kind_room;
 };
 
@@ -240,7 +240,7 @@ void tn__space_used(tn__evict *e, uint64_t bytes);
 void tn__space_evict(tn__evict *e, uint32_t storage); /* drops a candidate */
 /* Drops the storage or copies it to the host, as the policy decides. */
 tn_status tn__space_give_up(tn__evict *e, uint32_t storage, tn_error *error);
-void tn__space_leave(tn__evict *e, uint32_t storage, tn__evict_state state); /* bytes are free */
+void tn__space_leave(tn__evict *e, uint32_t storage, tn__evict_state state); /* frees its bytes */
 void tn__space_forget_copy(tn__evict *e, uint32_t storage);
 tn_status tn__space_fetch(tn__evict *e, uint32_t storage, tn_error *error); /* from the host */
 /* The time between the two calls is added to search_s: choosing what to evict, and the policy's own
@@ -254,7 +254,7 @@ void tn__search_end(tn__evict *e, double since);
 double tn__search_begin_one(tn__evict *e);
 void tn__search_end_one(tn__evict *e, double since);
 bool tn__space_swaps(const tn__evict *e, uint32_t storage); /* could be copied to the host now */
-static inline bool tn__space_may_go(const tn__evict *e, uint32_t storage) { /* a candidate */
+static inline bool tn__space_may_go(const tn__evict *e, uint32_t storage) { /* may it be evicted? */
     return e->storages[storage].stuck == 0 || tn__space_swaps(e, storage);
 }
 

@@ -40,7 +40,7 @@ tn_status tn_evict_log_parse(const tn_context *context, const void *bytes, size_
 typedef struct log_reader {
     tn_evict_log *log;
     const char *at, *end;
-    uint64_t line;    /* that is read */
+    uint64_t line;    /* number of the current line */
     uint64_t command; /* byte at which the command began */
     tn__names names;  /* index in `bindings` by name */
     struct log_binding {
@@ -142,7 +142,7 @@ static tn_status log_check_members(log_reader *r, const char *members) {
     return TN_OK;
 }
 
-/* --- what is made of them --- */
+/* --- building the log --- */
 
 #define LOG_PUSH(r, list, count, room, item)                                                       \
     ((count) < LOG_IDS_MAX &&                                                                      \
@@ -405,7 +405,7 @@ static tn_status log_line(log_reader *r) {
                         log_text(r, "INSTRUCTION") != NULL ? log_text(r, "INSTRUCTION") : "");
     TN_TRY(log_need_text(r, "NAME", &name));
     uint32_t known = tn__names_find(&r->names, name, strlen(name));
-    if (known == TN__NAMES_NONE) return TN_OK; /* of before START */
+    if (known == TN__NAMES_NONE) return TN_OK; /* made before START */
     return log_release(r, r->bindings[known].tensor);
 }
 

@@ -256,7 +256,7 @@ static tn_status make_run(tn__evict *e, const tn__evict_frame *frame, tn_error *
     return make_settle(e, frame, error);
 }
 
-/* --- what it needs --- */
+/* --- operands --- */
 
 static tn_status make_push(tn__evict *e, uint32_t op, uint32_t target, bool again,
                            tn_error *error) {

@@ -52,7 +52,7 @@ void tn__search_end_one(tn__evict *e, double since) {
     e->is_choosing = false;
 }
 
-/* --- leaving --- */
+/* --- freeing --- */
 
 void tn__space_leave(tn__evict *e, uint32_t storage, tn__evict_state state) {
     tn__evict_storage *record = &e->storages[storage];
@@ -176,7 +176,7 @@ tn_status tn__space_give_up(tn__evict *e, uint32_t storage, tn_error *error) {
     return tn__no_memory(error, "the neighbours of a value");
 }
 
-/* --- what is evicted --- */
+/* --- choosing what to evict --- */
 
 static uint32_t space_least(tn__evict *e, uint64_t small) {
     double best_score = (double)INFINITY;
@@ -336,7 +336,7 @@ static tn_status space_clear_window(tn__evict *e, uint64_t size, bool *done, tn_
 typedef struct space_wish {
     uint64_t size;
     uint64_t in_vain;          /* cost of evictions although enough bytes were free */
-    uint64_t gone, gone_bytes; /* one by one */
+    uint64_t gone, gone_bytes; /* evicted one by one */
     bool was_hole, is_compact;
 } space_wish;
 

@@ -54,7 +54,7 @@ typedef struct stretch_sum { /* of the blocks of a stretch */
 
 typedef struct stretch_search {
     uint64_t size;
-    uint32_t asked; /* for the price, */
+    uint32_t asked; /* number of candidates for the price */
     double share;   /* part of all candidate bytes that these have */
     double price;
     double move_cost; /* per byte */

@@ -23,7 +23,7 @@ typedef struct flat_fix {
 
 typedef struct flat_writer {
     tn_context context;
-    tn__span file; /* the old one */
+    tn__span file; /* the old file */
     tn__text text;
     flat_fix *fixes;
     size_t *labels;

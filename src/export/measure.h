@@ -11,7 +11,7 @@ typedef struct export_source {
     tn__span file;
     tn_graph *graph;
     bool is_tflite, has_external; /* tensor data lies in files next to the model */
-    tflite_plan plan;             /* of .tflite */
+    tflite_plan plan;             /* for a .tflite file */
     uint64_t *workspaces;         /* [operators] of .tflite; NULL: by Tenure's own rules */
     uint64_t *kept;               /* [operators] of .tflite: persistent bytes; NULL: none */
     uint64_t move_kept;

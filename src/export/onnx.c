@@ -30,7 +30,7 @@ typedef struct onnx_image {
     tn__names taken;    /* all names in use */
     const char **names; /* [tensors of the split graph] name in the new file; NULL: none yet */
     bool *written;      /* [tensors] a constant that was written to the file */
-    bool *stays;        /* [operators of the whole graph] */
+    bool *stays;        /* [operators of the whole graph] unchanged */
     tn__span *nodes;    /* [operators of the whole graph] that run in parts: old bytes */
     uint32_t gone, met; /* number of operators in parts, and of those found in the file */
     int64_t opset;
@@ -348,7 +348,7 @@ static bool onnx_dim_is_open(tn__span dim) {
 /* One message within another: replaces `field` of `from` as `put` does, and copies the rest. */
 typedef struct onnx_nest {
     uint32_t field;
-    const struct onnx_nest *inner; /* NULL: it is a dimension */
+    const struct onnx_nest *inner; /* NULL: the field is a dimension */
 } onnx_nest;
 
 static void onnx_put_nested(const onnx_nest *nest, tn__span from, const tn_tensor *tensor,

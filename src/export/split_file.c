@@ -90,7 +90,7 @@ static bool file_keeps(const file_state *state) {
     return state->source.kept != NULL && !state->asked->head;
 }
 
-/* Takes the choice. */
+/* Takes ownership of the choice. */
 static tn_status file_add(file_state *state, tn_split_choice *choice) {
     bool wanted = choice->count > 0 && !file_is_known(state, choice);
     if (wanted && !tn__reserve(&state->context, &state->candidates, &state->room, state->count + 1,

@@ -192,7 +192,7 @@ static tn_status image_operands(tflite_image *image, const tn_tensor_id *ids, ui
     *numbers = tn__arena_array(&image->arena, (size_t)count + 3, sizeof **numbers);
     if (*numbers == NULL) return image_no_memory(image);
     for (uint32_t i = 0; i < count; i++) {
-        (*numbers)[i] = UINT32_MAX; /* -1: left out */
+        (*numbers)[i] = UINT32_MAX; /* -1: omitted */
         if (ids[i] != TN_NONE) TN_TRY(image_tensor(image, ids[i], &(*numbers)[i]));
     }
     return TN_OK;

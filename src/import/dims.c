@@ -145,7 +145,7 @@ static bool dims_is_name(char c) {
            (c && strchr("_.:$@#?", c)) || (unsigned char)c >= 0x80;
 }
 
-/* A number, a name with a value, or the name of floor, which changes nothing where `/` is exact. */
+/* A number, a name with a value, or the name of floor, which has no effect where `/` is exact. */
 static bool dims_operand(dims_sum *sum, int64_t *value, bool *skip) {
     const char *first = sum->next;
     while (sum->next != sum->end && dims_is_name(*sum->next)) sum->next++;
@@ -170,7 +170,8 @@ static bool dims_operand(dims_sum *sum, int64_t *value, bool *skip) {
     return *value != TN_DIM_UNKNOWN;
 }
 
-/* One token; `operand` says whether an operand may stand here, and then what may come next. */
+/* One token; `operand` says whether an operand is expected here, and is set to whether one may
+ * follow. */
 static bool dims_token(dims_sum *sum, bool *operand) {
     char c = *sum->next;
     if (*operand && dims_is_name(c)) {

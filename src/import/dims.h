@@ -19,7 +19,7 @@ typedef struct tn__dims {
     const tn_context *context;
     tn__arena arena;
     tn__names index;            /* text -> entry */
-    struct dims_entry *entries; /* those of --dim first */
+    struct dims_entry *entries; /* those from --dim first */
     size_t room, count;
     struct dims_open *open; /* inputs for which --dim does not help */
     size_t open_room, open_count;
@@ -38,13 +38,13 @@ tn_status tn__dims_bind(tn__dims *dims, tn__span symbol, int64_t value, const ch
 /* The value of a symbol, or TN_DIM_UNKNOWN. The names that it uses count as used. */
 int64_t tn__dims_value(tn__dims *dims, tn__span symbol);
 
-/* An input has this symbol: it is listed when it has no value. False: out of memory. */
+/* An input has this symbol: it is listed if it has no value. False: out of memory. */
 bool tn__dims_need(tn__dims *dims, tn__span symbol);
 /* An input has a dimension without a name; axis TN_RANK_UNKNOWN: even its rank is unknown. */
 bool tn__dims_need_shape(tn__dims *dims, const char *input, uint32_t axis);
 
-/* Errors: E_INVALID for a --dim that occurs nowhere, with the names that do; E_UNKNOWN with
- * everything that lacks a value. */
+/* Errors: E_INVALID for a --dim that occurs nowhere, with the existing names; E_UNKNOWN with a list
+ * of all missing values. */
 tn_status tn__dims_check(tn__dims *dims, tn_error *error);
 
 /* --- lists in messages: as many items as fit, then "and N more" --- */

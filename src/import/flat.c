@@ -13,7 +13,7 @@
 typedef struct flat_frame { /* a table that is being verified, or a vector of tables */
     const tn__flat_schema *schema;
     tn__flat_table table;
-    uint32_t field;        /* to come */
+    uint32_t field;        /* next to be verified */
     tn__flat_vector items; /* vector of `items_schema`, from `item` on; count 0: none */
     const tn__flat_schema *items_schema;
     uint32_t item;

@@ -19,7 +19,7 @@
 #include "import/wire.h"
 
 typedef enum tn__flat_kind {
-    TN_FLAT_UNKNOWN, /* not looked at */
+    TN_FLAT_UNKNOWN, /* ignored */
     TN_FLAT_SCALAR,  /* `width` bytes */
     TN_FLAT_STRING,
     TN_FLAT_SCALARS, /* vector of scalars of `width` bytes */

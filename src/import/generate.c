@@ -21,8 +21,8 @@
 enum { /* uses of a tensor, as bits */
        GENERATE_POSITIVE = 1u << 0,
        GENERATE_SCALE = 1u << 1, /* positive if it has at most one dimension */
-       GENERATE_INNER = 1u << 2, /* of [.., in, out]: sums over the last but one */
-       GENERATE_LAST = 1u << 3   /* sums over the last */
+       GENERATE_INNER = 1u << 2, /* [.., in, out]: sums over the last dimension but one */
+       GENERATE_LAST = 1u << 3   /* sums over the last dimension */
 };
 
 static const struct {

@@ -149,8 +149,8 @@ static tn_status import_check_used(const tn_importer *importer) {
             stray, list.count ? tn__list_end(&list) : "none");
 }
 
-/* Blocked formats pad activations of rank 4 and 5; inputs and outputs keep the layout of the file,
- * which is the caller's. */
+/* Blocked formats pad activations of rank 4 and 5. Inputs and outputs keep the layout of the file,
+ * because the caller uses it. */
 static tn_status import_set_format(const tn_importer *importer) {
     tn_format format = importer->options->format;
     if (format.order == TN_ORDER_PLAIN && !format.block) return TN_OK;
@@ -190,7 +190,7 @@ void tn__import_log(const tn_importer *importer, const char *format, ...) {
     importer->context->log(importer->context->self, line);
 }
 
-/* Puts the file's name in front of where it went wrong. */
+/* Puts the file's name in front of the place of the error. */
 static void import_name_file(const tn_importer *importer) {
     tn_error *error = importer->error;
     if (!error) return;
@@ -331,12 +331,13 @@ tn_status tn_graph_load_memory(const char *name, const void *bytes, size_t size,
 
 #define IMPORT_LARGE ((size_t)4 << 20)
 
-/* A large file is weights, and only the pages of their headers will be read: without this hint the
- * system reads ahead of each, which is the whole file. Its refusal is benign. */
+/* A large file consists of weights, and only the pages of their headers are read. Without this hint
+ * the system reads ahead of each, which amounts to the whole file. If the hint is refused, that is
+ * benign. */
 static void import_advise(const tn__file *file) {
     if (file->size < IMPORT_LARGE) return;
     uintptr_t mask = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
-    if (((uintptr_t)file->bytes & mask) == 0) /* mapped, not read into memory of ours */
+    if (((uintptr_t)file->bytes & mask) == 0) /* only if the file is mapped */
         (void)madvise((void *)(uintptr_t)file->bytes, file->size, MADV_RANDOM);
 }
 

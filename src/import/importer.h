@@ -40,7 +40,7 @@ typedef struct tn_importer {
 /* A request for the data of one tensor. */
 typedef struct tn__wanted {
     tn_contents *contents;
-    tn__span file, payload; /* the model file, and the tensor's part of it */
+    tn__span file, payload; /* the model file, and the range of the tensor in it */
     const tn_tensor *tensor;
     void *bytes;     /* [size], the plain array to be filled */
     uint64_t size;   /* above 0 */
@@ -53,7 +53,7 @@ typedef struct tn_import_format {
     const char *name;                                 /* "onnx" */
     const char *summary;                              /* one line for `tenure list formats` */
     const char *suffix;                               /* ".onnx" */
-    bool (*probe)(const uint8_t *bytes, size_t size); /* by content alone */
+    bool (*probe)(const uint8_t *bytes, size_t size); /* recognises a file by its content alone */
     tn_status (*read)(tn_importer *importer);
     /* Fills in `bytes`; *found false: the file does not contain them. */
     tn_status (*contents)(const tn__wanted *wanted, bool *found);
@@ -75,7 +75,7 @@ const tn_input_shape *tn__import_shape(tn_importer *importer, tn__span name);
 /* Does a glob of options.parameters match? Marks the glob as used. */
 bool tn__import_is_parameter(tn_importer *importer, const char *name);
 
-/* values.c: inputs with known contents become parameters, once the format has read the model. */
+/* values.c: turns inputs with known values into parameters, after the format has read the model. */
 tn_status tn__import_values(const tn_importer *importer);
 
 /* contents.c: `size` bytes of an external file, mapped until the contents are closed. *found false:

@@ -126,7 +126,7 @@ static tn_status onnx_push_attr(onnx_reader *reader, uint32_t *count, tn_attr at
     return TN_OK;
 }
 
-/* Copies are in the arena until the file is read: attributes are small, and a node has few. */
+/* Copies stay in the arena until the file is read: attributes are small, and a node has few. */
 static tn_status onnx_attr_numbers(onnx_reader *reader, const onnx_attr *from, tn_attr *attr) {
     tn__wire wire = tn__onnx_open(reader, from->message, &tn__onnx_attribute_schema);
     tn__field field;
@@ -292,7 +292,7 @@ static tn_status onnx_attr_add(onnx_reader *reader, onnx_scope *scope, const onn
     if (from->reference.size) {
         tn__span message;
         TN_TRY(tn__onnx_reference(reader, scope, from->reference, &message, &sees));
-        if (!message.size) return TN_OK; /* neither given nor with a default: omitted */
+        if (!message.size) return TN_OK; /* neither given nor with a default value: omitted */
         TN_TRY(onnx_attr_read(reader, message, &meant));
     }
     tn_attr attr = {.name = tn__span_copy(&reader->arena, from->name)};

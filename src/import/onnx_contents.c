@@ -60,7 +60,7 @@ static tn_status onnx_typed_contents(onnx_reader *reader, const onnx_tensor *ten
                                      const onnx_array *array) {
     tn__wire wire = tn__onnx_open(reader, tensor->message, &tn__onnx_tensor_schema);
     tn__field field;
-    uint64_t count = 0; /* of numbers, or of bytes of fixed ones */
+    uint64_t count = 0; /* number of elements, or of bytes for fixed sizes */
     bool floats = tensor->payload == ONNX_TENSOR_FLOATS, fixed = floats;
     fixed = fixed || tensor->payload == ONNX_TENSOR_DOUBLES;
     while (tn__wire_next(&wire, &field)) {
@@ -138,7 +138,7 @@ static tn_status onnx_part(onnx_reader *reader, tn_contents *contents, tn__span 
     if (tensor->segmented)
         TN_FAIL(reader->importer->error, TN_E_UNSUPPORTED, "contents in segments are not read");
     if (!tensor->payload && !tensor->is_external) return TN_OK;
-    if (tensor->is_external) { /* asks for its bytes first */
+    if (tensor->is_external) { /* external data is requested first */
         tn__span bytes;
         TN_TRY(tn__contents_external(contents, tensor->external.location, tensor->external.offset,
                                      array->size, &bytes, found, reader->importer->error));
@@ -175,7 +175,8 @@ static tn_status onnx_sparse_open(onnx_reader *reader, tn__span message, onnx_sp
     return tn__wire_close(&wire, reader->importer->error);
 }
 
-/* Index i as a position in the dense array: it is one already, or a row of coordinates. */
+/* Index i as a position in the dense array: either it is one already, or it is a row of
+ * coordinates. */
 static bool onnx_sparse_at(const onnx_sparse *sparse, uint64_t i, uint64_t elements,
                            uint64_t *position) {
     const uint8_t *indices = sparse->index_array.bytes;
@@ -244,7 +245,7 @@ done:
     return status;
 }
 
-/* --- either --- */
+/* --- dense or sparse --- */
 
 /* See the comment at the top of the file. */
 static bool onnx_message_is_dense(tn__span file, tn__span message) {

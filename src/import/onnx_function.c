@@ -1,18 +1,18 @@
-/* onnx_function.c - model-local functions, inlined where they are called.
+/* onnx_function.c - inlines model-local functions where they are called.
  *
- * A call gets a scope of its own that sees no outer names: the formal inputs stand for the
- * caller's tensors, the formal outputs for the tensors that the call defines, and attribute
- * references look into the calling node. The body's nodes become operators of the caller's block.
+ * A call gets a scope of its own that sees no outer names: the formal inputs are the caller's
+ * tensors, the formal outputs are the tensors that the call defines, and attribute references look
+ * into the calling node. The body's nodes become operators of the caller's block.
  *
  * Nested calls can multiply: 20 functions that each call the next one twice are a million nodes
- * from a kilobyte. So every call is charged with the bytes it makes us read again, against an
- * allowance of ONNX_EXPANSION_MIN plus ONNX_EXPANSION_FACTOR times the file: real exports read
+ * from a kilobyte. So every call is charged with the bytes that are read again for it, against an
+ * allowance of ONNX_EXPANSION_MIN plus ONNX_EXPANSION_FACTOR times the file. Real exports read
  * their functions a few dozen times, and memory stays within a constant times file + allowance.
  */
 #include "import/onnx_reader.h"
 
 #define ONNX_CALL_COST 64u   /* cost of a call with an empty body: its scope */
-#define ONNX_PREFIX_MAX 256u /* beyond that, inner names are not made longer */
+#define ONNX_PREFIX_MAX 256u /* longer prefixes are not extended further */
 
 /* Takes from the allowance for expansion. */
 static tn_status onnx_charge(onnx_reader *reader, uint64_t bytes) {
@@ -159,7 +159,7 @@ static tn_status onnx_call_bind(onnx_reader *reader, onnx_scope *body) {
     return tn__wire_close(&wire, reader->importer->error);
 }
 
-/* "outer/call/", or the caller's own prefix when that would get too long. */
+/* "outer/call/", or the caller's own prefix if that would get too long. */
 static const char *onnx_call_prefix(onnx_reader *reader, const onnx_scope *caller,
                                     const onnx_node *node) {
     tn__span name = node->name.size ? node->name : node->output.size ? node->output : node->type;
@@ -267,7 +267,7 @@ tn_status tn__onnx_reference(onnx_reader *reader, onnx_scope *scope, tn__span na
                              tn__span *attribute, onnx_scope **sees) {
     const onnx_call *call = scope->call;
     tn__span reference;
-    for (; call; call = call->caller->call) { /* callers get fewer: at most ONNX_DEPTH_MAX */
+    for (; call; call = call->caller->call) { /* earlier calls: at most ONNX_DEPTH_MAX */
         TN_TRY(onnx_charge(reader, call->node.size + call->function->message.size));
         *sees = call->caller;
         TN_TRY(onnx_attribute_find(reader, tn__onnx_open(reader, call->node, &tn__onnx_node_schema),
@@ -277,7 +277,7 @@ tn_status tn__onnx_reference(onnx_reader *reader, onnx_scope *scope, tn__span na
             continue;
         }
         if (attribute->size) return onnx_charge(reader, attribute->size);
-        *sees = NULL; /* a default sees no caller */
+        *sees = NULL; /* a default value sees no caller's names */
         return onnx_attribute_find(
             reader, tn__onnx_open(reader, call->function->message, &tn__onnx_function_schema),
             ONNX_FUNCTION_DEFAULT, name, attribute, &reference);

@@ -205,7 +205,7 @@ static tn_status onnx_read_inputs(onnx_reader *reader, onnx_scope *scope) {
     return tn__wire_close(&wire, reader->importer->error);
 }
 
-/* The first node of the body that computes `name`, for the message about the second. */
+/* The first node of the body that computes `name`, for the error about the second. */
 static tn_status onnx_first_producer(onnx_reader *reader, const onnx_scope *scope, tn__span name,
                                      onnx_node *node) {
     tn__wire wire = onnx_body(reader, scope);
@@ -299,7 +299,7 @@ static tn_status onnx_visit(onnx_reader *reader, onnx_frame *frames, uint32_t *d
     return TN_OK;
 }
 
-/* Every node in file order, a function's where it is called. */
+/* Visits every node in file order; the nodes of a function where it is called. */
 static tn_status onnx_walk(onnx_reader *reader, onnx_scope *scope) {
     onnx_frame frames[ONNX_DEPTH_MAX] = {{onnx_body(reader, scope), scope}};
     uint32_t depth = 1;
@@ -361,7 +361,7 @@ static tn_status onnx_set_io(onnx_reader *reader, const onnx_scope *scope) {
     TN_TRY(onnx_list(reader, scope, ONNX_GRAPH_OUTPUT, &all));
     if (all > UINT32_MAX)
         TN_FAIL(reader->importer->error, TN_E_UNSUPPORTED, "more than 2^32 inputs and outputs");
-    TN_TRY(onnx_push_id(reader, all, TN_NONE)); /* so that empty lists have an address */
+    TN_TRY(onnx_push_id(reader, all, TN_NONE)); /* so that even empty lists have an address */
     return tn_graph_set_block_io(reader->importer->graph, scope->block, reader->ids,
                                  (uint32_t)inputs, reader->ids + inputs, (uint32_t)(all - inputs),
                                  reader->importer->error);

@@ -1,4 +1,4 @@
-/* onnx_node.c - NodeProto: operands by name, and the operator in the graph. */
+/* onnx_node.c - reads NodeProto: operands by name, and the operator in the graph. */
 #include "import/onnx_reader.h"
 
 #include <stdio.h>
@@ -89,7 +89,7 @@ static tn_status onnx_fail_undefined(onnx_reader *reader, const onnx_scope *scop
 tn_status tn__onnx_operands(onnx_reader *reader, const onnx_scope *scope, const onnx_node *node) {
     size_t all = (size_t)node->input_count + node->output_count;
     if (!tn__reserve(reader->importer->context, &reader->ids, &reader->id_room, all + 1,
-                     sizeof *reader->ids)) /* one more: empty lists have an address too */
+                     sizeof *reader->ids)) /* one more, because even empty lists need an address */
         return tn__onnx_no_memory(reader);
     tn__wire wire = tn__onnx_open(reader, node->message, &tn__onnx_node_schema);
     tn__field field;

@@ -93,7 +93,7 @@ typedef struct onnx_tensor {
     uint32_t payload; /* field number of the payload; 0: none */
     bool is_external, segmented;
     onnx_external external;
-    int64_t shape[TN_RANK_MAX]; /* last: not cleared */
+    int64_t shape[TN_RANK_MAX]; /* last, because it is not cleared */
 } onnx_tensor;
 
 /* --- scopes --- */
@@ -139,8 +139,9 @@ typedef struct onnx_scope {
     tn_block_id block;
     uint32_t depth;
     const char *prefix;       /* prefix of new names: "" or "layer1/" */
-    struct onnx_scope *holds; /* kept alive by this one: the parent or the caller */
-    uint32_t users;           /* scopes and waiting subgraphs that need this one, and its reading */
+    struct onnx_scope *holds; /* the scope that this one keeps alive: the parent or the caller */
+    /* scopes and waiting subgraphs that need this one, plus its own reading */
+    uint32_t users;
     struct onnx_scope *before, *after; /* list of all scopes, for release */
 } onnx_scope;
 
@@ -205,7 +206,7 @@ static inline tn__wire tn__onnx_open(const onnx_reader *reader, tn__span message
 tn_status tn__onnx_where(const onnx_reader *reader, tn_status status, const char *what,
                          tn__span name);
 tn_status tn__onnx_no_memory(const onnx_reader *reader);
-/* Counts of what stands in one message fit 32 bits. */
+/* Checks that the counts of elements in a message fit 32 bits. */
 tn_status tn__onnx_check_size(const onnx_reader *reader, tn__span message);
 /* Prefix and name as clean text in scratch slot 0 to 2; NULL: out of memory. */
 const char *tn__onnx_text(onnx_reader *reader, uint32_t slot, const char *prefix, tn__span name);
@@ -215,7 +216,7 @@ uint32_t tn__onnx_version(const onnx_reader *reader, const onnx_scope *scope, tn
 /* "ai.onnx" is the long name of the default domain. */
 tn__span tn__onnx_domain(tn__span domain);
 
-/* onnx_type.c. The values of symbols are put in by tn__onnx_type_settle. */
+/* onnx_type.c. tn__onnx_type_settle puts in the values of symbols. */
 tn_status tn__onnx_dtype(onnx_reader *reader, uint64_t number, tn_dtype *dtype);
 tn_status tn__onnx_value_info(onnx_reader *reader, tn__span message, onnx_type *type);
 tn_status tn__onnx_value_info_name(onnx_reader *reader, tn__span message, tn__span *name);
@@ -233,10 +234,10 @@ static inline tn_payload tn__onnx_payload(const onnx_reader *reader, tn__span me
 }
 
 /* onnx_contents.c */
-typedef struct onnx_array { /* where elements go */
-    tn_contents *contents;  /* NULL: external data is refused */
+typedef struct onnx_array { /* destination of elements */
+    tn_contents *contents;  /* NULL: external data is an error */
     uint8_t *bytes;
-    uint64_t size;   /* what type and shape need */
+    uint64_t size;   /* size required by type and shape */
     tn__span *plain; /* NULL, or as in tn__wanted */
 } onnx_array;
 /* The elements of a tensor that was read; *found false: they are not in the file. */
@@ -245,11 +246,11 @@ tn_status tn__onnx_elements(onnx_reader *reader, const onnx_tensor *tensor, cons
 /* The hook of the format. */
 tn_status tn__onnx_contents(const tn__wanted *wanted, bool *found);
 
-/* onnx_value.c. Contents stay in scratch until the next call; count 0 when they are not kept. */
+/* onnx_value.c. Values stay in scratch until the next call; count 0 if they are not stored. */
 tn_status tn__onnx_value(onnx_reader *reader, const onnx_tensor *tensor, tn_value *value);
 
 /* onnx_graph.c */
-/* A scope like `from`, with one user. It takes over the caller's claim on `from->holds`. */
+/* A scope like `from`, with one user. It takes over the caller's reference to `from->holds`. */
 tn_status tn__onnx_scope_create(onnx_reader *reader, const onnx_scope *from, onnx_scope **scope);
 void tn__onnx_scope_drop(onnx_reader *reader, onnx_scope *scope); /* NULL is fine */
 /* The local of a name, created if it does not exist. */
@@ -268,7 +269,7 @@ tn_status tn__onnx_main_input(onnx_reader *reader, tn__span name, onnx_type *typ
 
 /* onnx_node.c */
 tn_status tn__onnx_node(onnx_reader *reader, tn__span message, onnx_node *node);
-/* Says "node 'prefix/name' (Type)". */
+/* Sets where the error is: "node 'prefix/name' (Type)". */
 tn_status tn__onnx_node_where(const onnx_reader *reader, tn_status status, const onnx_scope *scope,
                               const onnx_node *node);
 /* Ids of a node's inputs and then its outputs, in reader->ids. */
@@ -282,11 +283,11 @@ tn_status tn__onnx_attrs(onnx_reader *reader, onnx_scope *scope, const onnx_node
 /* onnx_function.c */
 tn_status tn__onnx_function_add(onnx_reader *reader, tn__span message);
 const onnx_function *tn__onnx_function_find(onnx_reader *reader, const onnx_node *node);
-/* Opens a scope for the body of a called function; tn__onnx_call_close ties its results. */
+/* Opens a scope for the body of a called function; tn__onnx_call_close connects its results. */
 tn_status tn__onnx_call_open(onnx_reader *reader, onnx_scope *caller, const onnx_node *node,
                              const onnx_function *function, onnx_scope **body);
 tn_status tn__onnx_call_close(onnx_reader *reader, onnx_scope *body);
-/* The attribute that a reference means, and the scope its subgraphs see; size 0: it is omitted. */
+/* The attribute that a reference means, and the scope that its subgraphs see; size 0: omitted. */
 tn_status tn__onnx_reference(onnx_reader *reader, onnx_scope *scope, tn__span name,
                              tn__span *attribute, onnx_scope **sees);
 

@@ -172,7 +172,7 @@ tn_status tn__onnx_dims(onnx_reader *reader, tn__wire *wire, const tn__field *fi
     return TN_OK;
 }
 
-/* Adds what one occurrence of a payload field declares. */
+/* Adds the size declared by one occurrence of a payload field. */
 static tn_status onnx_measure(onnx_reader *reader, const tn__field *field, onnx_tensor *tensor,
                               onnx_payload *payload) {
     tn_error *error = reader->importer->error;
@@ -257,7 +257,7 @@ static tn_status onnx_sparse_read(onnx_reader *reader, tn__span message, onnx_te
     }
     TN_TRY(tn__wire_close(&wire, reader->importer->error));
     TN_TRY(onnx_tensor_read(reader, values, tensor));
-    tensor->payload = 0; /* contents of the dense tensor are not known */
+    tensor->payload = 0; /* the dense tensor's data is not known */
     tensor->rank = rank;
     memcpy(tensor->shape, shape, rank * sizeof *shape);
     return onnx_tensor_size(reader, tensor, &bytes);

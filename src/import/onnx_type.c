@@ -1,8 +1,8 @@
-/* onnx_type.c - ValueInfoProto: element type and shape as the file states them.
+/* onnx_type.c - reads ValueInfoProto: element type and shape as the file states them.
  *
- * Sequences and optionals are followed to the tensor inside; maps and opaque values have no size
- * that could be planned and stay of unknown type. A dimension without value and name, with an
- * empty name, or of -1 (as some exporters write "any") is unknown; 0 is an extent like any other.
+ * Sequences and optionals are followed to the tensor inside. Maps and opaque values have no size
+ * that could be planned, and their type stays unknown. A dimension without value and name, with an
+ * empty name, or of -1 (as some exporters write "any") is unknown; 0 is a normal extent.
  */
 #include "import/onnx_reader.h"
 
@@ -95,7 +95,8 @@ static tn_status onnx_type_read(onnx_reader *reader, tn__span message, onnx_type
     return TN_OK;
 }
 
-/* Stops at the name, which writers put first: the whole message is checked when it is read. */
+/* Stops at the name, which usually comes first; the whole message is checked later when it is
+ * read. */
 tn_status tn__onnx_value_info_name(onnx_reader *reader, tn__span message, tn__span *name) {
     tn__wire wire = tn__onnx_open(reader, message, &tn__onnx_value_info_schema);
     tn__field field;

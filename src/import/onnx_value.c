@@ -1,8 +1,8 @@
-/* onnx_value.c - the contents of small tensors, which shape arithmetic needs.
+/* onnx_value.c - reads the data of small tensors, which shape arithmetic needs.
  *
  * Integers and bools of 32 and 64 bits are read up to TN_VALUE_MAX elements, everything else up to
  * ONNX_FLOATS_MAX, two per dimension of the largest rank (the scales of Resize need one, a region
- * of interest two). So the biases and normalisation parameters of a network stay untouched, and
+ * of interest two). So the biases and normalisation parameters of a network are not read, and
  * memory stays small. Elements are in raw_data (little-endian; types below a byte begin at its low
  * bits) or in the field of their type, packed or one by one, in one or several parts.
  *
@@ -110,7 +110,8 @@ static tn_status onnx_typed_value(onnx_reader *reader, const onnx_tensor *tensor
     return tn__wire_close(&wire, reader->importer->error);
 }
 
-/* Numbers of int32_data and its like to elements: half floats by their bits, small types packed. */
+/* Converts numbers of int32_data and similar fields to elements: half floats from their bits, small
+ * types packed. */
 static void onnx_convert(const onnx_tensor *tensor, int64_t *ints, double *floats) {
     uint32_t bits = tn_dtype_bits(tensor->dtype), count = (uint32_t)tensor->elements;
     if (onnx_is_floating(tensor->dtype)) {
@@ -120,7 +121,8 @@ static void onnx_convert(const onnx_tensor *tensor, int64_t *ints, double *float
         return;
     }
     uint32_t per_number = bits < 8 ? 8 / bits : 1;
-    for (uint32_t i = count; i-- > 0;) /* backwards: an element is never before its number */
+    /* backwards, because an element never lies before its number */
+    for (uint32_t i = count; i-- > 0;)
         ints[i] =
             onnx_integer(tensor->dtype, (uint64_t)ints[i / per_number] >> (i % per_number * bits));
 }

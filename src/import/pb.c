@@ -1,7 +1,7 @@
-/* pb.c - arrays from files that hold one TensorProto, as the test data of ONNX models are.
+/* pb.c - reads arrays from files that hold one TensorProto, such as the test data of ONNX models.
  *
- * The format has no magic number: what reads as a TensorProto with an element type and as many
- * elements as its shape says is one.
+ * The format has no magic number: a file is recognised if it parses as a TensorProto with an
+ * element type and as many elements as its shape says.
  * Cost: O(bytes).
  */
 #include "import/array.h"
@@ -20,7 +20,7 @@ static tn_status pb_read(onnx_reader *reader, tn__span file, tn_array *array) {
     array->dtype = tensor.dtype;
     array->rank = tensor.rank;
     memcpy(array->shape, tensor.shape, tensor.rank * sizeof *tensor.shape);
-    /* The size was checked against the payload, so a small file asks for little memory. */
+    /* The size was checked against the payload, so a small file needs little memory. */
     if (tensor.elements != 0 && tensor.payload == 0)
         TN_FAIL(error, tensor.is_external ? TN_E_UNSUPPORTED : TN_E_INVALID,
                 tensor.is_external ? "arrays in a file of their own are not read"

@@ -1,4 +1,4 @@
-/* text.c - names from files as text for people, and lists that fit into a message. */
+/* text.c - makes text for people from names in files, and lists that fit into a message. */
 #include <stdio.h>
 
 #include "import/dims.h"
@@ -18,12 +18,12 @@ static size_t text_character(const uint8_t *bytes, size_t left) {
     return length;
 }
 
-/* Bytes at the start of the span that may stand as they are. */
+/* The number of bytes at the start of the span that need no change. */
 static size_t text_clean(tn__span span) {
     size_t at = 0;
     while (at < span.size) {
         uint8_t first = span.bytes[at];
-        if (first >= 0x20 && first < 0x7f) { /* nearly always */
+        if (first >= 0x20 && first < 0x7f) { /* the usual case */
             at++;
             continue;
         }

@@ -21,7 +21,7 @@ typedef struct graph_call { /* how an operator names its subgraphs */
     const char *type;
     uint32_t options;        /* number in the union of options */
     bool second;             /* in the second union */
-    uint32_t count, skipped; /* blocks; inputs that are not passed on */
+    uint32_t count, skipped; /* blocks; leading inputs that are not passed on */
     uint32_t field[2];       /* fields of the options */
     const char *attribute[2];
     bool passes; /* inputs and outputs are those of the subgraph */
@@ -111,7 +111,8 @@ static tn_status graph_blocks(tflite_reader *reader, const tflite_pending *block
 static tn_status graph_operands(tflite_reader *reader, const tn__flat_vector *list, size_t *count) {
     if (!tn__reserve(reader->importer->context, &reader->operands, &reader->operand_room,
                      *count + list->count + 1, sizeof *reader->operands))
-        return tn__tflite_no_memory(reader); /* one more: empty lists have an address too */
+        /* one more, because even empty lists need an address */
+        return tn__tflite_no_memory(reader);
     for (uint32_t i = 0; i < list->count; i++) {
         int32_t index = tn__flat_int32(list, i);
         reader->operands[(*count)++] = index < 0 ? TN_NONE : reader->ids[index];
@@ -153,7 +154,7 @@ static tn_status graph_add_op(tflite_reader *reader, const tflite_pending *block
                        .attr_count = attr_count};
     const char *name = graph_op_name(reader, &spec);
     TN_TRY(tn__tflite_charge(reader, strlen(name) / 4));
-    reader->output.size = 0; /* a copy: the graph's names may move while it grows */
+    reader->output.size = 0; /* a copy, because the graph's names may move while it grows */
     tn__text_put(&reader->output, name);
     if (reader->output.failed) return tn__tflite_no_memory(reader);
     spec.name = *name ? reader->output.data : "";

@@ -16,7 +16,7 @@
 #include "import/tflite_micro.h"
 
 #define MICRO_REQUESTS_MAX                                                                         \
-    12u /* scratch requests for which each operator's preparation keeps room */
+    12u /* scratch requests for which space is reserved while each operator prepares */
 
 static const char *const micro_part_names[] = {
 #define TN_X(name, text) text,
@@ -147,7 +147,7 @@ static tn_status micro_read_ops(micro_model *model) {
 typedef struct micro_tail {
     micro_model *model;
     tn_micro_arena *arena;
-    uint64_t used;     /* from the top of the arena downwards */
+    uint64_t used;     /* bytes from the top of the arena downwards */
     uint64_t asked;    /* without alignment */
     uint64_t requests; /* scratch requests so far */
     uint64_t moments;  /* the largest used + temporary so far */
@@ -328,7 +328,7 @@ static tn_status micro_arena(micro_model *model, int64_t *offsets, tn_micro_aren
     return TN_OK;
 }
 
-/* --- what is public --------------------------------------------------------------------------- */
+/* --- public functions ------------------------------------------------------------------------- */
 
 /* Fixed offsets by tensor of the file: the caller's, else those inside the model. */
 static tn_status micro_offsets(const micro_model *model, const tn_graph *graph,
@@ -435,8 +435,8 @@ tn_status tn_micro_arena_of(const char *path, const tn_import_options *import,
     return status == TN_OK ? TN_OK : tn__where(error, status, "%.200s", path);
 }
 
-/* The operators of a block of the graph are those of a subgraph, one for one, by their ids in the
- * order of the file. */
+/* The operators of a block of the graph correspond one to one to those of a subgraph, by their ids
+ * in the order of the file. */
 static tn_status micro_workspaces(micro_model *model, const tn_graph *graph, uint64_t *workspaces) {
     TN_TRY(micro_open(model, graph));
     size_t blocks = tn_graph_block_count(graph);

@@ -21,7 +21,7 @@ typedef struct micro_tensor {
     uint32_t rank;
     tn_dtype dtype;
     uint32_t channels;                         /* scales of its quantisation; 0: not quantised */
-    bool is_constant, is_variable, is_unknown; /* unknown: no size */
+    bool is_constant, is_variable, is_unknown; /* unknown: its size is unknown */
     uint64_t elements;
     uint64_t bytes; /* as the run time counts them: 4-bit elements take a byte each */
 } micro_tensor;
@@ -60,7 +60,7 @@ typedef struct micro_need {
 } micro_need;
 
 /* Size and alignment of a C struct from its fields: p pointer, z size_t, i 4 bytes, e enum, b bool,
- * h 2 bytes, d 8 bytes; a number repeats what follows. */
+ * h 2 bytes, d 8 bytes; a number repeats the next field. */
 uint64_t tn__micro_struct(tn_micro_target target, const char *fields, uint64_t *alignment);
 #define TN__MICRO_SIZE(target, fields) tn__micro_struct(target, fields, NULL)
 

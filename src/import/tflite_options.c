@@ -73,7 +73,7 @@ static const options_row *options_find(const char *type) {
     return NULL;
 }
 
-/* A list inside of a table that was not verified; false: not there, or it reaches outside. */
+/* A list inside a table that was not verified; false: absent, or it reaches outside. */
 static bool options_list(const tflite_reader *reader, const tn__flat_table *table, uint32_t field,
                          int64_t *values, uint32_t *count) {
     const uint8_t *start = reader->file.bytes, *end = start + reader->file.size;

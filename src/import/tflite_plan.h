@@ -16,16 +16,16 @@ typedef struct tflite_plan {
     tn__span bytes;
     tn__flat_table model;
     tn__flat_vector subgraphs, buffers, metadata;
-    uint64_t *first;      /* [subgraphs + 1] number of its first tensor */
-    tflite_place *places; /* a tensor may have several: its subgraph is run by several operators */
+    uint64_t *first;      /* [subgraphs + 1] number of the first tensor */
+    tflite_place *places; /* several for a tensor, if several operators run its subgraph */
     size_t place_count, place_room;
     uint32_t *block_subgraphs; /* [block_count] of the graph's blocks */
     size_t block_count;
     tn_error *error;
 } tflite_plan;
 
-/* Opens and reads the model again, from which `graph` was made with the same options. Close in any
- * case. */
+/* Opens the file and reads the model again; `graph` was made from it with the same options. Close
+ * in any case. */
 tn_status tn__tflite_plan_from(tflite_plan *plan, const char *name, tn__span bytes,
                                const tn_import_options *options, const tn_graph *graph,
                                tn_error *error); /* from memory */
@@ -42,15 +42,15 @@ bool tn__tflite_plan_takes(const tn_graph *graph, tn_tensor_id id);
  * Errors: E_UNSUPPORTED (contents or options after the FlatBuffer, parts of a later schema). */
 tn_status tn__tflite_plan_check(const tflite_plan *plan);
 
-/* The file with a plan inside, as tn_tflite_write_plan writes it, to an empty text. */
+/* Writes the file with a plan inside to an empty text, like tn_tflite_write_plan. */
 tn_status tn__tflite_plan_put(const tflite_plan *plan, const tn_graph *graph,
                               const uint64_t *offsets, tn__text *text);
 
-/* Whether a metadata entry is a plan; the first that is, or their count. */
+/* Is a metadata entry a plan? The second function returns the first such entry, or their count. */
 bool tn__tflite_plan_is(const tflite_plan *plan, uint32_t at);
 uint32_t tn__tflite_plan_find(const tflite_plan *plan);
 
-/* The offsets inside the file, one for each tensor of all subgraphs; `items` NULL: no plan in it.
+/* The offsets in the file's plan, one for each tensor of all subgraphs; `items` NULL: no plan.
  * Errors: E_INVALID (a plan of another size, an offset below -1). */
 tn_status tn__tflite_plan_numbers(const tflite_plan *plan, tn__flat_vector *numbers);
 

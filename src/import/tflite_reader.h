@@ -14,13 +14,13 @@
 #include "import/flat.h"
 #include "import/importer.h"
 
-#define TFLITE_DEPTH_MAX 64u /* subgraphs that call each other */
+#define TFLITE_DEPTH_MAX 64u /* depth of subgraphs that call each other */
 
 extern const tn__flat_schema tn__tflite_model_schema;
 const char *tn__tflite_operator(uint32_t builtin); /* NULL: from a later version */
 uint32_t tn__tflite_builtin(const tn__flat_table *code);
 tn_dtype tn__tflite_dtype(int64_t type); /* TN_UNDEFINED: from a later version */
-/* Whether a tensor has contents in the file: a constant. */
+/* Does the file contain data for the tensor? Then it is a constant. */
 bool tn__tflite_has_contents(const tn__flat_vector *buffers, const tn__flat_table *tensor);
 
 /* clang-format off */
@@ -49,12 +49,12 @@ typedef struct tflite_code {
 typedef struct tflite_pending {
     uint32_t subgraph, depth;
     tn_block_id block;
-    const char *prefix; /* of its tensors' names */
+    const char *prefix; /* prefix of its tensors' names */
 } tflite_pending;
 
 /* The roles of a tensor in its subgraph, one bit each. */
 enum {
-    TFLITE_IS_INPUT = 1u << 0,    /* listed as one */
+    TFLITE_IS_INPUT = 1u << 0,    /* listed as an input */
     TFLITE_IS_READ = 1u << 1,     /* by an operator, or listed as an output */
     TFLITE_IS_MADE = 1u << 2,     /* by an operator */
     TFLITE_IS_UNSHAPED = 1u << 3, /* its shape [] says that the file states none */
@@ -68,13 +68,13 @@ typedef struct tflite_reader {
     tflite_code *codes;
     uint32_t code_count;
     size_t end;          /* after the last byte that the model uses */
-    uint64_t allowance;  /* tensors, operators, operands and text that may still be made */
+    uint64_t allowance;  /* budget for tensors, operators, operands and text */
     bool drop_stated;    /* an --input-shape contradicts the file: its other shapes are stale */
-    bool has_signatures; /* some input may be of another size */
+    bool has_signatures; /* some inputs may have another size */
     tn__names names;     /* of tensors; the keys are the graph's */
     tflite_pending *pending;
     size_t pending_room, pending_count;
-    tn_tensor_id *states; /* variable tensors, of whatever subgraph */
+    tn_tensor_id *states; /* variable tensors of all subgraphs */
     size_t state_room, state_count;
     /* State of the current subgraph. */
     tn__flat_vector tensors;
@@ -94,12 +94,12 @@ tn_status tn__tflite_tensor_where(const tflite_reader *reader, tn_status status,
                                   uint32_t index);
 
 /* tflite_tensor.c */
-/* Adds a tensor of the subgraph in hand to the graph, as its role says; see reader->ids. */
+/* Adds a tensor of the current subgraph to the graph, according to its role; see reader->ids. */
 tn_status tn__tflite_tensor(tflite_reader *reader, const tflite_pending *block, uint32_t index);
-/* Whether an --input-shape contradicts the shape of an input of the main subgraph. */
+/* Does an --input-shape contradict the shape of an input of the main subgraph? */
 bool tn__tflite_contradicts(tflite_reader *reader, uint32_t index);
 
-/* tflite_options.c: attributes of an operator; how many. */
+/* tflite_options.c: the attributes of an operator; returns their number. */
 typedef struct tflite_options {
     tn_attr attrs[8];
     int64_t ints[TN_RANK_MAX + 8];
@@ -107,7 +107,7 @@ typedef struct tflite_options {
 uint32_t tn__tflite_options(const tflite_reader *reader, const tn__flat_table *op, const char *type,
                             tflite_options *to);
 
-/* tflite_graph.c: one block, its own blocks go into the queue. */
+/* tflite_graph.c: one block; its own blocks go into the queue. */
 tn_status tn__tflite_block(tflite_reader *reader, const tflite_pending *block);
 
 #endif

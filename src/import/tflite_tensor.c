@@ -10,7 +10,7 @@
  */
 #include "import/tflite_reader.h"
 
-#define TFLITE_VALUES 128u /* elements of contents that are kept */
+#define TFLITE_VALUES 128u /* elements of data that are stored */
 
 static const tn_dtype tensor_types[] = {
     TN_FLOAT32,  TN_FLOAT16,  TN_INT32,     TN_UINT8,        TN_INT64,      TN_STRING,
@@ -51,15 +51,15 @@ static tn_status tensor_buffer(const tflite_reader *reader, const tn__flat_table
     return TN_OK;
 }
 
-/* Bytes that the file holds for a buffer. An offset above 1 leads out of the FlatBuffer. */
+/* Bytes that the file holds for a buffer. An offset above 1 points outside the FlatBuffer. */
 static uint64_t tensor_payload(const tn__flat_table *buffer) {
     if (tn__flat_uint(buffer, TFLITE_BUFFER_OFFSET, 8, 0) > 1)
         return tn__flat_uint(buffer, TFLITE_BUFFER_SIZE, 8, 0);
     return tn__flat_list(buffer, TFLITE_BUFFER_DATA).count;
 }
 
-/* Where the file holds the contents of a constant; nowhere for those in a file of their own. Sparse
- * contents are in an encoding that is not read. */
+/* The position of a constant's data in the file; none for external data. Sparse data has an
+ * encoding that is not read. */
 static tn_payload tensor_place(const tflite_reader *reader, const tn__flat_table *tensor) {
     tn__flat_table buffer = tn__flat_item(
         &reader->buffers, (uint32_t)tn__flat_uint(tensor, TFLITE_TENSOR_BUFFER, 4, 0));
@@ -82,19 +82,19 @@ bool tn__tflite_has_contents(const tn__flat_vector *buffers, const tn__flat_tabl
     return tensor_payload(&buffer) > 0;
 }
 
-/* Whether the tensor has contents in the file. */
+/* Does the file contain data for the tensor? */
 static bool tensor_is_constant(const tflite_reader *reader, const tn__flat_table *tensor) {
     return tn__tflite_has_contents(&reader->buffers, tensor);
 }
 
-/* A payload that is too small for its tensor: the run time would read beyond it. Sparse contents
- * are smaller on purpose, and those of strings have no such size. */
+/* A payload that is too small for its tensor is an error: the run time would read beyond it. Sparse
+ * data is smaller on purpose, and strings have no fixed size. */
 static tn_status tensor_check_payload(const tflite_reader *reader, const tn__flat_table *tensor,
                                       const tn_tensor_spec *spec) {
     tn__flat_table buffer;
     uint64_t need;
     tn_error *error = reader->importer->error;
-    TN_TRY(tensor_buffer(reader, tensor, &buffer)); /* also for those without contents */
+    TN_TRY(tensor_buffer(reader, tensor, &buffer)); /* also for tensors without data */
     if (spec->kind != TN_KIND_PARAMETER || buffer.bytes == NULL ||
         tn__flat_has(tensor, TFLITE_TENSOR_SPARSITY) ||
         tn__flat_uint(tensor, TFLITE_TENSOR_EXTERNAL, 4, 0) != 0 ||
@@ -157,15 +157,14 @@ static tn_status tensor_input_shape(tflite_reader *reader, const tn__flat_table 
         memcpy(shape, given->shape, given->rank * sizeof *shape);
         return TN_OK;
     }
-    if (reader->drop_stated && is_state)
-        spec->rank = TN_RANK_UNKNOWN; /* its batch may be another */
+    if (reader->drop_stated && is_state) spec->rank = TN_RANK_UNKNOWN; /* its batch may differ */
     for (uint32_t i = 0; i < spec->rank && spec->rank != TN_RANK_UNKNOWN; i++)
         if (shape[i] == TN_DIM_UNKNOWN && !tn__dims_need_shape(&importer->dims, spec->name, i))
             return tn__tflite_no_memory(reader);
     return TN_OK;
 }
 
-/* Small contents of integers: shapes may follow from them. */
+/* Small integer data: shapes may depend on it. */
 static tn_value tensor_value(const tflite_reader *reader, const tn_tensor_spec *spec,
                              int64_t *values) {
     uint32_t width = tn_dtype_bits(spec->dtype) / 8;

@@ -89,7 +89,7 @@ static tn_status values_ints(const tn_importer *importer, const tn_input_value *
     return TN_OK;
 }
 
-/* As the type rounds them, so that folding sees what a run would. */
+/* Rounds as the type does, so that folding uses the values of a run. */
 static void values_floats(const tn_input_value *given, tn_dtype dtype, double *floats) {
     for (uint32_t i = 0; i < given->count; i++)
         floats[i] = dtype == TN_FLOAT32 ? (double)(float)given->numbers[i] : given->numbers[i];

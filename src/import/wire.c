@@ -6,7 +6,7 @@
 enum { WIRE_GROUP_START = 1u << 3, WIRE_GROUP_END = 1u << 4 };
 
 tn__wire tn__wire_open(const uint8_t *file, tn__span span, const tn__message *message) {
-    if (!span.size) span.bytes = file; /* an absent message: no arithmetic on NULL */
+    if (!span.size) span.bytes = file; /* an absent message: avoids arithmetic on NULL */
     return (tn__wire){
         .message = message, .file = file, .next = span.bytes, .end = span.bytes + span.size};
 }
@@ -43,7 +43,7 @@ static inline bool wire_varint(const uint8_t **next, const uint8_t *end, uint64_
     return true;
 }
 
-/* Number, wire type and content of the field at wire->next. */
+/* Reads number, wire type and content of the field at wire->next. */
 static bool wire_field(tn__wire *wire, tn__field *field) {
     const uint8_t *at = wire->next;
     uint64_t tag;

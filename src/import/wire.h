@@ -31,7 +31,7 @@ enum {
 
 /* The fields of a message: allowed wire types by field number; 0 is an unknown field. */
 typedef struct tn__message {
-    const char *name; /* as the schema calls it: "NodeProto" */
+    const char *name; /* its name in the schema: "NodeProto" */
     uint8_t types[TN_WIRE_FIELDS];
 } tn__message;
 
@@ -39,7 +39,7 @@ typedef struct tn__wire {
     const tn__message *message;
     const uint8_t *file; /* its first byte: positions count from here */
     const uint8_t *next, *end;
-    const char *fault; /* why reading stopped early; NULL while all is well */
+    const char *fault; /* why reading stopped early; NULL: no fault */
 } tn__wire;
 
 typedef struct tn__field {
@@ -51,21 +51,21 @@ typedef struct tn__field {
 
 tn__wire tn__wire_open(const uint8_t *file, tn__span span, const tn__message *message);
 
-/* The next field that the schema knows. False at the end and on a fault. */
+/* The next field that is in the schema. False at the end and on a fault. */
 bool tn__wire_next(tn__wire *wire, tn__field *field);
 
-/* TN_OK when the message was read to its end, else E_INVALID with "byte N" of the file. */
+/* TN_OK if the message was read to its end, else E_INVALID with "byte N" of the file. */
 tn_status tn__wire_close(const tn__wire *wire, tn_error *error);
 
 /* The elements of a repeated number, packed or single. */
 uint64_t tn__field_count_varints(const tn__field *field); /* reads the payload */
 uint64_t tn__field_count_fixed(const tn__field *field, uint32_t bytes);
 
-/* Reads up to `room` elements into `out` and returns how many; a varint that is cut off or too
- * long is a fault. */
+/* Reads up to `room` elements into `out` and returns their number; a varint that is truncated or
+ * too long is a fault. */
 uint32_t tn__field_varints(tn__wire *wire, const tn__field *field, int64_t *out, uint32_t room);
-/* The same, and steps over what it read: a long field in parts. Done when left->span is empty, or
- * at once for a single number. */
+/* The same, and steps over the elements: for reading a long field in parts. Done when left->span is
+ * empty, or after the first call for a single number. */
 uint32_t tn__field_take(tn__wire *wire, tn__field *left, int64_t *out, uint32_t room);
 uint32_t tn__field_floats(const tn__field *field, double *out, uint32_t room);  /* float */
 uint32_t tn__field_doubles(const tn__field *field, double *out, uint32_t room); /* double */

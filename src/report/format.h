@@ -86,7 +86,7 @@ typedef struct tn__scene {
     tn__item *items; /* models: by `first`; problems: item i is body i */
     uint32_t item_count;
     int64_t first, last;         /* range of the time axis; models: [0, number of instructions) */
-    uint64_t naive;              /* bytes without reuse */
+    uint64_t naive;              /* sum of bytes without reuse */
     tn_memory_summary summary;   /* models; zeroes for problems */
     bool occurs[TN__KIND_COUNT]; /* kinds with an item */
     uint64_t total[TN__KIND_COUNT];
@@ -198,7 +198,7 @@ typedef struct tn__link {
     tn__copy *copies;
     tn__wait *waits;
     uint32_t copy_count, wait_count;
-    uint64_t waited; /* all of waits */
+    uint64_t waited; /* total of `waits` */
 } tn__link;
 /* Reads the last run of the trace; only SWAP_OUT and SWAP_IN are copies. A simulation shows waiting
  * as the time before a step. A real run also spends other time there, so with `measured` only steps

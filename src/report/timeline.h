@@ -41,7 +41,7 @@ typedef struct tn__span {
     double start_s, duration_s;
     uint64_t bytes, live;        /* bytes moved; live bytes of the arena meanwhile */
     uint32_t stream, name, type; /* name and type: offsets in `strings` */
-    uint32_t step;               /* of tn__line_run.steps; TN_NONE */
+    uint32_t step;               /* index in tn__line_run.steps; TN_NONE */
     uint8_t lane, phase;
 } tn__span;
 
@@ -55,7 +55,7 @@ typedef enum tn__step_talk {
 
 typedef struct tn__line_step { /* an instruction of a prediction, in program order */
     double duration_s;
-    uint32_t stream, wait, signal, peer, tag, group; /* of tn_instruction */
+    uint32_t stream, wait, signal, peer, tag, group; /* as in tn_instruction */
     uint8_t talk;
     uint8_t walks; /* executed by the walk, not by a stream */
 } tn__line_step;

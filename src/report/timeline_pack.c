@@ -11,7 +11,8 @@
 
 typedef struct pack_head {
     uint64_t magic, planned;
-    uint64_t spans[TN_TIMELINE_KINDS], strings[TN_TIMELINE_KINDS]; /* how many; bytes */
+    /* number of spans; bytes of strings */
+    uint64_t spans[TN_TIMELINE_KINDS], strings[TN_TIMELINE_KINDS];
     uint64_t steps[TN_TIMELINE_KINDS], number[TN_TIMELINE_KINDS];
     char label[64];
 } pack_head;

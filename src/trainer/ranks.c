@@ -222,7 +222,7 @@ static tn_status ranks_give(const ranks_spread *it, const tn__keep *keep, const 
     const tn_trainer *trainer = it->trainer;
     tn_engine *twin = trainer->options.twin;
     bool leads = tn__trainer_leads(trainer);
-    if (leads && it->from == NULL && ranks_has_all(keep)) return TN_OK; /* it is there */
+    if (leads && it->from == NULL && ranks_has_all(keep)) return TN_OK; /* it is in place */
     TN_TRY(tn__keep_set(keep, trainer->engine, bytes, error));
     return twin != NULL ? tn__keep_set(keep, twin, bytes, error) : TN_OK;
 }

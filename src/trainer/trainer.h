@@ -32,7 +32,7 @@ struct tn_trainer {
     uint32_t output;      /* the model output that the loss reads */
     bool scored;          /* that output holds float32 scores of classes */
     tn_checkpoint_run is; /* the run as described in a checkpoint, except the step */
-    tn_batches *batches;  /* NULL: options.fill */
+    tn_batches *batches;  /* NULL: options.fill is used */
     uint32_t part;        /* of state.parts */
     /* ranks with parts of the model, and which this is; 1: not cut */
     uint32_t tensor_ranks, tensor_rank;
@@ -42,14 +42,14 @@ struct tn_trainer {
      * present. */
     tn_array *inputs, *outputs;
     uint32_t input_count, output_count;
-    uint32_t rate_at, step_at, micro_at; /* among inputs */
+    uint32_t rate_at, step_at, micro_at; /* indices in `inputs` */
     tn__round_at *rounds; /* [round_count] micro-batches of one engine run: mostly one */
     uint32_t round_count;
     tn__keeping keeping; /* the tensors of a checkpoint */
     tn__names names;     /* of parameters and statistics: name to index in `keeping` */
     uint8_t **gathered;  /* [keeping.count] divided parameters, as gathered; NULL: not gathered on
                           * this rank since the last step */
-    /* of tn_trainer_open */
+    /* set by tn_trainer_open */
     tn_contents_of contents; /* as the options gave them */
     tn_session_options test_options;
     /* from tn_train_model, and rewritten for training; NULL: not rewritten */

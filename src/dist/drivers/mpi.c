@@ -62,7 +62,7 @@ typedef struct mpi_link {
     tn_error why;
     uint32_t silent;
     tn__transfer *posted, *posted_last;
-    /* the helper's */
+    /* used by the helper only */
     tn__transfer *active; /* under way */
     mpi_notice in;
     void *in_request;
@@ -353,7 +353,8 @@ static void mpi_beat(mpi_link *link) {
     uint32_t before = (link->rank + link->ranks - 1) % link->ranks;
     const mpi_notice sign = {.sort = MPI_BEAT, .from = link->rank, .silent = TN_NONE};
     if (link->ranks == 1) return;
-    if (now - link->looked > link->options->silence_s / 2) link->heard = now; /* it slept itself */
+    /* this process was suspended itself */
+    if (now - link->looked > link->options->silence_s / 2) link->heard = now;
     link->looked = now;
     if (now - link->beat >= link->options->silence_s / 10 && !link->gone[next]) {
         mpi_say(link, &link->outs[next], next, &sign);

@@ -192,7 +192,7 @@ static void *threads_rank(void *self) {
     end->over = true;
     error.status = status;
     if (status != TN_OK && !hub->failed) {
-        bool named = strncmp(error.where, "rank ", 5) == 0; /* by an agreement */
+        bool named = strncmp(error.where, "rank ", 5) == 0; /* all ranks agreed on it */
         tn__world_words(end->rank, &error, &why);
         threads_fail(hub, named ? &error : &why);
     }

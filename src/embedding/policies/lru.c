@@ -10,7 +10,7 @@
 
 typedef struct lru_link {
     uint32_t older, newer;
-} lru_link; /* [slots + 1]; the last one is both ends */
+} lru_link; /* [slots + 1]; the last one holds both ends of the list */
 
 static uint64_t lru_bytes(uint32_t slots) { return ((uint64_t)slots + 1) * sizeof(lru_link); }
 

@@ -59,7 +59,7 @@ static uint32_t class_unref(dtr_eq_state *state, uint32_t node) {
     return node;
 }
 
-/* Each node on the way counts as one access, and points to the root afterwards. */
+/* Each node on the path counts as one access, and points to the root afterwards. */
 static uint32_t class_find(tn__evict *e, uint32_t node) {
     dtr_eq_state *state = e->state;
     uint32_t root = node;

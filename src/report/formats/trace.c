@@ -30,7 +30,7 @@ typedef struct trace_writer {
     const char *comma;
 } trace_writer;
 
-/* --- what there is --- */
+/* --- streams and kinds of the run --- */
 
 static int trace_stream_order(const void *a, const void *b) {
     const uint32_t *x = a, *y = b;

@@ -1,7 +1,7 @@
-/* address.js - the view in the address bar, so that it can be kept and sent: what is seen, how it is
-   coloured, which step, tensor and search. */
+/* address.js - stores the view in the address bar, so that it can be kept and sent: visible range,
+   colours, selected step and tensor, search. */
 
-const address = { timer: 0, last: "" }; // last: what the bar held when it was read or written
+const address = { timer: 0, last: "" }; // last: the bar's text when it was last read or written
 
 function addressNow() {
   const full = fullView(state.mode), words = new URLSearchParams();
@@ -19,12 +19,13 @@ function addressNow() {
   return words.toString();
 }
 
-/* A little later, and once: the bar is slow. */
+/* Writes the bar a little later, and only once, because that is slow. */
 function keepAddress() {
   clearTimeout(address.timer);
   address.timer = setTimeout(() => {
-    if (location.protocol === "about:") return; /* beside another plan, the page around has it */
-    if (location.hash.slice(1) !== address.last) return; /* another was given: hashchange is coming */
+    if (location.protocol === "about:") return; /* in a comparison the page around has the bar */
+    /* a new address was entered: hashchange follows */
+    if (location.hash.slice(1) !== address.last) return;
     const now = addressNow();
     history.replaceState(null, "", now ? `#${now}` : location.pathname + location.search);
     address.last = location.hash.slice(1);
@@ -36,7 +37,7 @@ const whole = (words, most) => { // a number from 0 to most, or null
   return value <= most ? value : null;
 };
 
-/* Goes where the address says; what makes no sense is left out. */
+/* Goes to the view in the address; invalid parts are ignored. */
 function goToAddress() {
   const given = location.hash.slice(1), words = new URLSearchParams(given);
   if (given === address.last) return;

@@ -1,4 +1,4 @@
-/* axes.js - panes and what is around a drawing: scales, the axes of bytes and of time, phases,
+/* axes.js - panes and the surroundings of a drawing: scales, the axes of bytes and of time, phases,
    levels, the frame. */
 
 const GUTTER = { left: 84, right: 14, top: 12, bottom: 24 };
@@ -13,7 +13,7 @@ function makePane(id) {
 const mapPane = makePane("map");
 const curvePane = makePane("curve");
 
-/* Fits the canvases to their box; true when something changed. */
+/* Fits the canvases to their box; true if something changed. */
 function fitPane(pane) {
   const width = pane.box.clientWidth, height = pane.box.clientHeight;
   const dpr = window.devicePixelRatio || 1;
@@ -26,11 +26,12 @@ function fitPane(pane) {
   return true;
 }
 
-/* The drawing area of a pane, with the two scales, for the view or another one. */
+/* The drawing area of a pane, with both scales, for the current view or another one. */
 function scales(pane, seen = view) {
   const width = Math.max(1, pane.width - GUTTER.left - GUTTER.right);
   const height = Math.max(1, pane.height - GUTTER.top - GUTTER.bottom);
-  const [y0, y1] = pane === mapPane ? [seen.y0, seen.y1] : [0, curveTop()]; // the link has no scale
+  /* the pane of transfers has no byte scale */
+  const [y0, y1] = pane === mapPane ? [seen.y0, seen.y1] : [0, curveTop()];
   const sx = width / (seen.x1 - seen.x0), sy = height / (y1 - y0);
   return {
     left: GUTTER.left, top: GUTTER.top, width, height, right: GUTTER.left + width,
@@ -44,7 +45,7 @@ function scales(pane, seen = view) {
 
 /* --- bytes --- */
 
-/* Ticks for bytes are powers of two apart: their labels are exact. */
+/* Ticks for bytes are powers of two apart, so their labels are exact. */
 function byteTicks(low, high, room) {
   const step = 2 ** Math.max(0, Math.ceil(Math.log2((high - low) / Math.max(1, room))));
   const ticks = [];
@@ -52,7 +53,8 @@ function byteTicks(low, high, room) {
     ticks.push(i * step);
   return ticks;
 }
-/* One unit for all labels of an axis: the largest in which its ticks have three decimals at most. */
+/* One unit for all labels of an axis: the largest in which its ticks have at most three
+   decimals. */
 function byteUnit(ticks) {
   const most = Math.max(...ticks, 1), step = ticks.length > 1 ? ticks[1] - ticks[0] : most;
   let unit = Math.min(6, Math.floor(Math.log2(most) / 10));
@@ -71,7 +73,7 @@ function drawByteAxis(g, s, ranges) {
     return [{ ...range, ticks: byteTicks(low, high, (high - low) * s.sy / 34) }];
   });
   const unit = byteUnit(shown.flatMap(({ ticks }) => ticks.length > 1 ? ticks : []).slice(0, 64));
-  let above = Infinity; // where the label before stands: those of two banks may meet
+  let above = Infinity; // position of the previous label: those of two banks may meet
   for (const { base, ticks, name } of shown) {
     for (const tick of ticks) {
       const y = Math.round(s.y(base + tick)) + 0.5;
@@ -91,7 +93,7 @@ function drawByteAxis(g, s, ranges) {
 
 /* --- time --- */
 
-/* The first of 1, 2, 5, 10, 20, ... that is `wide` enough. */
+/* The first of 1, 2, 5, 10, 20, ... that is at least `wide` wide. */
 function roundStep(least, wide) {
   let step = least;
   for (let i = 0; step < wide; i++) step = least * [1, 2, 5][i % 3] * 10 ** Math.floor(i / 3);
@@ -109,7 +111,7 @@ function drawTick(g, s, place, label) {
   g.fillText(label, inside, s.bottom + 17);
 }
 
-/* Milliseconds: one unit, as many decimals as the ticks are apart. */
+/* Milliseconds: one unit, with as many decimals as the tick distance needs. */
 function drawClockAxis(g, s) {
   const step = roundStep(1e-9, 86 / s.sx);
   const [unit, scale] = axis.span >= 1000 ? ["s", 1000] : axis.span >= 1 ? ["ms", 1] : ["\u00b5s", 1e-3];
@@ -179,7 +181,7 @@ function drawLevel(g, s, { value, words, stroke, dash = [], above = true }) {
   drawWords(g, s.right - g.measureText(words).width - 10, at, words, stroke);
 }
 
-/* Words on a ground of their own. */
+/* Words on a background of their own. */
 function drawWords(g, x, y, words, fill) {
   g.globalAlpha = 0.85;
   g.fillStyle = colour.back;

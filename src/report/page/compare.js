@@ -1,6 +1,6 @@
 "use strict";
-/* compare.js - two plans beside each other: each is a page of its own in a frame; this one moves
-   both, lays the curve of each under the other's, and tells what changed at the peak. */
+/* compare.js - compares two plans: each is a page of its own in a frame. This page moves both,
+   draws the curve of each below the other's, and shows the changes at the peak. */
 
 const $ = (id) => document.getElementById(id);
 const pages = JSON.parse($("pages").textContent);
@@ -14,7 +14,7 @@ const loaded = SIDES.map((side) => new Promise((done) => {
   $(side).srcdoc = pages[side].page;
 }));
 
-/* Names of what lives at either peak, with the bytes of both: [name, old, new]. */
+/* Tensors that are live at either peak, with the bytes of both: [name, old, new]. */
 function changesOf(holders) {
   const rows = new Map();
   holders.forEach((list, k) => list.forEach(({ name, bytes }) => {

@@ -1,6 +1,6 @@
-/* curve.js - the curve of live bytes below the map, with what lies outside the arena under it where
-   that is asked for; what moves with the pointer on canvases above both; and the frames that draw
-   all of it. */
+/* curve.js - draws the curve of live bytes below the map, optionally on top of the memory outside
+   the arena; the marks that follow the pointer, on canvases above both; and schedules the frames
+   that draw everything. */
 
 /* --- levels --- */
 
@@ -8,13 +8,13 @@ const staticBytes = Number(plan.static || 0);
 const device = plan.device ? { name: plan.device[0], bytes: Number(plan.device[1]) } : null;
 state.weights = staticBytes > 0 && Boolean(device || plan.phases);
 
-/* What the curve stands on. */
+/* The bytes below the curve. */
 const ground = () => (state.weights ? staticBytes : 0);
 
-/* A second curve to compare with: {at, live} of arrays, steps as a share of all; null: none. */
+/* A second curve to compare with: {at, live} as arrays, steps as shares of all; null: none. */
 let other = null;
 
-const HILLS = 256; // steps of the curve that are known by their highest and lowest at once
+const HILLS = 256; // steps of the curve in a block with a known maximum and minimum
 const hills = (() => {
   const count = Math.ceil(curve.count / HILLS);
   const high = new Float64Array(count), low = new Float64Array(count).fill(Infinity);
@@ -27,13 +27,14 @@ const hills = (() => {
 })();
 const curveMost = hills.high.reduce((a, b) => Math.max(a, b), Math.max(peakBytes, boundBytes, 1));
 
-/* The curve's highest byte; a device that is much larger would leave the curve no room. */
+/* The highest byte of the axis; a much larger device is not shown, because it would flatten the
+   curve. */
 function curveTop() {
   const most = Math.max(curveMost, other ? other.most : 0) + ground();
   return 1.25 * (device && device.bytes < 3 * most ? Math.max(device.bytes, most) : most);
 }
 
-/* Highest and lowest of the curve's entries [from, to). */
+/* Maximum and minimum of the curve's entries [from, to). */
 function extremes(from, to) {
   let high = 0, low = Infinity;
   for (let i = from; i < to;) {
@@ -45,7 +46,7 @@ function extremes(from, to) {
   return [high, low];
 }
 
-/* The first entry of the curve that begins behind `place` of the axis. */
+/* The first entry of the curve that begins after `place` on the axis. */
 function entryBehind(place) {
   let low = 0, high = curve.count;
   while (low < high) {
@@ -56,7 +57,7 @@ function entryBehind(place) {
   return low;
 }
 
-/* The steps of the curve as a path; where many fall on one pixel, their highest and lowest. */
+/* The steps of the curve as a path; of several in one pixel, their maximum and minimum. */
 function traceCurve(g, s) {
   const base = ground();
   let next = entryBehind(view.x0);
@@ -139,7 +140,7 @@ function drawCurve(g, pane) {
   drawCurveLevels(g, s);
 }
 
-/* --- what moves with the pointer --- */
+/* --- marks that follow the pointer --- */
 
 function outline(g, s, i, stroke, lineWidth) {
   g.strokeStyle = stroke;
@@ -202,7 +203,7 @@ function ask() {
   if (!pending.asked) requestAnimationFrame(paint);
   pending.asked = true;
 }
-/* `base`: not only what moves with the pointer; `anew`: not only the view. */
+/* `base`: more than the marks of the pointer changed; `anew`: more than the view changed. */
 function redraw(base = true, anew = base) {
   pending.top = true;
   pending.base ||= base;

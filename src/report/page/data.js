@@ -1,10 +1,9 @@
 "use strict";
-/* data.js - the plan as html.c wrote it, decoded once into flat arrays, and the words for its
-   numbers.
+/* data.js - decodes the plan, as html.c wrote it, into flat arrays, and formats its numbers.
 
    A column is an array, or one value that stands for all rows. Integers beyond 2^53 come as
    strings: drawing uses the nearest double, every text uses the exact integer. Times count from
-   plan.time[0], so that a plan far from zero keeps its steps apart. */
+   plan.time[0], so that steps of a plan far from zero remain distinct. */
 
 const plan = JSON.parse(document.getElementById("data").textContent);
 const SHARE = { own: 0, view: 1, inplace: 2, fused: 3 };
@@ -19,7 +18,7 @@ function numbers(column, count) {
   return out;
 }
 
-/* Bodies: what has one address. */
+/* Bodies: each has one address. */
 const body = {
   count: plan.body.count,
   size: numbers(plan.body.size, plan.body.count),
@@ -28,8 +27,8 @@ const body = {
   align: numbers(plan.body.align, plan.body.count),
 };
 
-/* Items: what has a name and a colour. Of a model, the lives of its tensors; of a problem, its
-   bodies themselves. */
+/* Items: each has a name and a colour. For a model they are the live ranges of its tensors; for a
+   problem its bodies. */
 const table = plan.item || {
   count: plan.body.count, name: plan.body.name, kind: 0, body: null, first: plan.body.first,
   last: plan.body.last, lo: 0, hi: plan.body.size, bytes: plan.body.size, share: 0, type: 0,
@@ -63,7 +62,7 @@ const curve = {
   at: numbers(plan.curve.at, plan.curve.count),
   live: numbers(plan.curve.live, plan.curve.count),
 };
-/* Who reads what: steps readers[readStart[i]] ... read item i; and which items a step reads. */
+/* Readers: steps readers[readStart[i]] ... read item i; and the items that a step reads. */
 const readStart = new Int32Array(item.count + 1);
 const readers = plan.use ? numbers(plan.use.step, plan.use.count) : [];
 for (let i = 0; plan.use && i < item.count; i++)
@@ -99,7 +98,8 @@ function iec(bytes) {
   const value = Number(bytes);
   if (value < 1024) return `${value} ${value === 1 ? "byte" : "bytes"}`;
   const unit = Math.min(6, Math.floor(Math.log2(value) / 10));
-  const tenths = value / 1024 ** unit * 10, tie = tenths % 1 === 0.5; // to even, as C's printf
+  /* rounds ties to even, like C's printf */
+  const tenths = value / 1024 ** unit * 10, tie = tenths % 1 === 0.5;
   const rounded = tie ? 2 * Math.round(tenths / 2) : Math.round(tenths);
   return rounded >= 10240 && unit < 6 ? `1.0 ${"_KMGTPE"[unit + 1]}iB`
                                       : `${(rounded / 10).toFixed(1)} ${"_KMGTPE"[unit]}iB`;
@@ -110,7 +110,7 @@ function bytesText(bytes) {
   return Number(bytes) < 1024 ? iec(bytes) : `${iec(bytes)} (${grouped(bytes)} bytes)`;
 }
 
-/* An instant of the input's own time axis, exactly. */
+/* An instant of the input's own time axis, exact. */
 const instant = (relative) => String(BigInt(plan.time[0]) + BigInt(relative));
 function momentText(relative) {
   const exact = relative === peakTime ? plan.peak_time : relative;
@@ -126,10 +126,10 @@ function clockText(ms) {
 const stepType = (index) =>
   index >= 0 && index < plan.step.count ? text(cell(plan.step.type, index)) : "";
 
-/* Without the overload that most operators of PyTorch carry. */
+/* The type without the overload that most operators of PyTorch have. */
 const shortType = (index) => stepType(index).replace(/\.default$/, "");
 
-/* "Conv 'layer1.0.conv1'"; "" where the step runs no operator. */
+/* "Conv 'layer1.0.conv1'"; "" if the step runs no operator. */
 function stepText(index) {
   const type = stepType(index);
   const name = type && text(cell(plan.step.name, index));
@@ -150,7 +150,7 @@ function addressText(i) {
   return `${grouped(low)} to ${grouped(high)}${where}`;
 }
 
-/* What is known of an item, as pairs for a tooltip or the details. */
+/* The facts about an item, as pairs for a tooltip or the details. */
 function itemFacts(i) {
   const facts = [], add = (name, value) => value && facts.push([name, value]);
   const shape = itemShape(i), type = itemType(i);
@@ -172,7 +172,7 @@ function itemFacts(i) {
   return [...facts, ...fateFacts(i)];
 }
 
-/* The middle of a long name says least, the end of a path most. */
+/* Shortens a long name in the middle, because the end of a path is its most useful part. */
 function shortened(name, most) {
   if (name.length <= most) return name;
   if (most < 4) return "";
@@ -180,15 +180,15 @@ function shortened(name, most) {
   return `${name.slice(0, most - 1 - tail)}\u2026${name.slice(name.length - tail)}`;
 }
 
-/* --- who holds the memory at one instant --- */
+/* --- holders of memory at one instant --- */
 
-const pieceStart = new Int32Array(body.count + 1); // pieces come body by body
+const pieceStart = new Int32Array(body.count + 1); // pieces are ordered by body
 for (let p = 0; p < piece.count; p++) pieceStart[piece.body[p] + 1]++;
 for (let b = 0; b < body.count; b++) pieceStart[b + 1] += pieceStart[b];
 const hasPieces = (b) => pieceStart[b + 1] > pieceStart[b];
 
-/* Rows {body, item, bytes}: one per body that is live, named by the item written into it last: its
-   bytes they are, views only look at them. Bytes are exact. */
+/* Rows {body, item, bytes}: one per live body, named by the item last written into it. The bytes
+   are that item's; views only read them. Bytes are exact. */
 function holdersAt(time) {
   const rows = new Map();
   const hold = (b, high, low) => {
@@ -213,7 +213,7 @@ function holdersAt(time) {
 }
 const itemOf = (b) => item.body.indexOf(b);
 
-/* Bytes that are free below the highest address in use at one instant, of all banks. */
+/* Free bytes below the highest address in use at one instant, over all banks. */
 function holesAt(time, live) {
   const tops = banks.map(() => 0n);
   const reach = (b, high) => {

@@ -1,8 +1,8 @@
-/* details.js - one thing in words, with ways on: the tensor that is chosen leads to the step that
-   made it and to those that read it; a step leads to what it reads and writes; a range of steps is
-   told in sums. */
+/* details.js - describes one thing in words, with links: the selected tensor links to the step that
+   made it and to its readers; a step links to its operands and results; a range of steps shows
+   sums. */
 
-/* Words that lead somewhere. */
+/* Words with a link. */
 function leadTo(words, title, go) {
   const button = make("button", { type: "button", className: "to", title }, words);
   button.addEventListener("click", go);
@@ -18,7 +18,7 @@ const toStep = (step) => leadTo(`${step} ${shortType(step)}`.trim(), stepText(st
 const toItem = (i) => leadTo(shortened(itemName(i) || "(no name)", 40), itemName(i),
   () => { select(i); reveal(i); });
 
-/* Brings a step into sight, no nearer than a twelfth of all. */
+/* Brings a step into view, showing at least a twelfth of all steps. */
 function bringStep(step) {
   const length = Math.min(view.x1 - view.x0, Math.max(axis.clock ? 0 : 40, axis.span / 12));
   const middle = onAxis(step);
@@ -28,7 +28,7 @@ function bringStep(step) {
 
 /* --- a step --- */
 
-const itemsReadAt = (() => { // made when it is first asked for
+const itemsReadAt = (() => { // made at the first request
   let start = null, items = null;
   const make = () => {
     start = new Int32Array(plan.step.count + 1);
@@ -97,7 +97,7 @@ function select(i) {
 
 /* --- a range of steps --- */
 
-/* Highest and lowest of the curve in [from, to), and bytes times steps. */
+/* Maximum and minimum of the curve in [from, to), and bytes times steps. */
 function curveWithin(from, to) {
   let high = 0, low = Infinity, at = from, area = 0;
   for (let i = curveIndex(from); i < curve.count; i++) {

@@ -1,5 +1,5 @@
-/* find.js - what lies under the pointer: a grid over time and address whose fineness is chosen so
-   that it stays linear in the number of rectangles. */
+/* find.js - finds the items under the pointer: a grid over time and address, as fine as possible
+   with a size linear in the number of rectangles. */
 
 /* A grid over time and address; cell c holds rectangles list[start[c]] ... list[start[c + 1]]. */
 function makeGrid(mode) {
@@ -34,10 +34,10 @@ function makeGrid(mode) {
   each((c, r) => { grid.list[next[c]++] = r; });
   return grid;
 }
-let grids = [null, null]; // with and without reuse; of the axis as it is
+let grids = [null, null]; // with and without reuse, for the current axis
 
-/* Items at a point, the one on top first. A near miss of two pixels counts when nothing is hit, as
-   thin rectangles are hard to meet. */
+/* Items at a point, the topmost first. If no item is hit, one at most two pixels away counts,
+   because thin rectangles are hard to hit. */
 function itemsAt(time, address, s) {
   const mode = state.mode, grid = (grids[mode] ||= makeGrid(mode));
   const nearX = 2 / s.sx, nearY = 2 / s.sy;

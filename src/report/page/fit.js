@@ -1,14 +1,14 @@
-/* fit.js - what a fit adds: what became of every tensor and when, its numbers, and the curve of
-   memory against time. */
+/* fit.js - shows a fit: the decision about every tensor and its steps, the numbers, and the curve
+   of memory against time. */
 
 const fit = plan.fit;
-/* What the curve is against, and what it is compared with: of operators in parts no time is known. */
+/* The second axis of the curve, and the reference. For operators in parts no time is known. */
 const fitAgainst = fit && fit.work ? "work" : "time";
 const fitWithout = fit && fit.work ? "the model as a whole" : "the program without fitting";
 const fates = fit ? plan.fates.map(([name, count, bytes]) => ({ name, count, bytes })) : [];
 const ACTS = { made: 0, out: 1, in: 2, encoded: 3, decoded: 4 };
 
-/* "1.23 ms"; of a problem the bare cost. */
+/* "1.23 ms"; for a problem the bare cost. */
 function durationText(time) {
   const value = Number(time);
   if (fit.abstract) return grouped(time);
@@ -18,7 +18,7 @@ function durationText(time) {
 }
 const ratioText = (part, whole) => (Number(whole) > 0 ? Number(part) / Number(whole) : 1).toFixed(4);
 
-/* --- what was done to a tensor --- */
+/* --- actions on a tensor --- */
 
 const actsOf = (() => {
   const rows = new Map();
@@ -28,7 +28,7 @@ const actsOf = (() => {
     (rows.get(tensor) || []).filter((act) => act.what === what).map(({ step }) => step);
 })();
 
-/* Steps between its lives: [from, to), when its memory is somebody else's. */
+/* Steps between its live ranges: [from, to), in which other tensors may use its memory. */
 function absences(tensor) {
   const lives = [];
   for (let i = 0; i < item.count; i++)
@@ -71,10 +71,10 @@ function fateFacts(i) {
   return facts;
 }
 
-/* --- colours by fate --- */
+/* --- colours by decision --- */
 
-/* A colour with the lines of its fate, so that it can be told without the colour: rising for what
-   is computed again, level for what is swapped, dots for what is encoded. */
+/* A colour with a pattern for the decision, which is visible without colours: rising lines for
+   recomputed, level lines for swapped, dots for encoded. */
 function fatePaint(shade, fate) {
   if (fate === 0) return shade;
   const tile = document.createElement("canvas"), side = 8, g = tile.getContext("2d");
@@ -113,7 +113,7 @@ const trade = { box: $("trade"), canvas: $("trade").querySelector("canvas"), cho
   points: fit ? fit.points.map(([budget, bytes, time, bound]) => ({ budget, bytes, time, bound }))
     : [] };
 
-/* Where bytes and times lie on it. */
+/* The positions of bytes and times in it. */
 function tradeScales() {
   const { points, box } = trade, number = (list) => list.map(Number);
   const bytes = number([...points.map((p) => p.bytes), fit.bytes, fit.budget || fit.bytes]);
@@ -157,7 +157,7 @@ function drawTradeAxes(g, s) {
     (s.left + s.right) / 2, s.bottom + 27, s.right - s.left);
 }
 
-/* Stairs: what was found for fewer bytes holds until the next point. A time of 0: not known. */
+/* Draws stairs: the result for fewer bytes holds until the next point. A time of 0: unknown. */
 function tradeLine(g, s, places, stroke, dash) {
   g.beginPath();
   places.filter(([, time]) => Number(time) > 0).forEach(([bytes, time], i, list) => {
@@ -215,7 +215,7 @@ function drawTrade() {
   g.strokeRect(s.left - 0.5, s.top - 0.5, s.right - s.left + 1, s.bottom - s.top + 1);
 }
 
-/* The words about a point of the curve; -1: about the program that is drawn. */
+/* Shows the text for a point of the curve; -1: for the program that is drawn. */
 function chooseTrade(index) {
   trade.chosen = index;
   const { bytes, time, bound } = index < 0 ? { ...fit, bound: fit.time_bound } : trade.points[index];

@@ -1,5 +1,5 @@
-/* groups.js - colours: by kind of memory, by what it is for in a training step, by layer, by what a
-   fit did to it. A way to colour says of every item which group it is in; a group has a name, a
+/* groups.js - colours items by kind of memory, by purpose in a training step, by layer, or by the
+   decision of a fit. Each way to colour assigns every item to a group; a group has a name, a
    colour, a sum, and can be hidden. */
 
 /* The path of a name, outermost first: "/layer1/layer1.0/conv1/Conv_output_0" and
@@ -8,7 +8,7 @@ function pathOf(name) {
   const plain = name.replace(/^d\./, "").replace(/^model[/.](?=.)/, "");
   const parts = plain.split("/").filter(Boolean);
   if (parts.length === 1) parts.splice(0, 1, ...parts[0].split("."));
-  parts.pop(); // the operator or the tensor itself
+  parts.pop(); // the name of the operator or tensor
   const path = [];
   for (const part of parts) {
     const before = path[path.length - 1];
@@ -17,7 +17,7 @@ function pathOf(name) {
   return path;
 }
 
-/* Of each item the layer that it is in, told by the operator that makes it, or by its own name. */
+/* The layer of each item, from the name of the operator that makes it, or from its own name. */
 const layers = (() => {
   const MOST = 24, cache = new Map();
   const known = (name) => {
@@ -30,7 +30,7 @@ const layers = (() => {
     return path.length ? path : /[./]/.test(itemName(i)) ? known(itemName(i)) : path;
   };
   const paths = plan.item ? Array.from({ length: item.count }, (_, i) => pathOfItem(i)) : [];
-  let best = null; // as deep as there are colours for
+  let best = null; // the deepest level for which the colours suffice
   for (let depth = 1; depth <= 4; depth++) {
     const names = new Map(), of = new Int32Array(item.count);
     for (let i = 0; i < paths.length && names.size <= MOST; i++) {
@@ -43,10 +43,10 @@ const layers = (() => {
   }
   return best && best.names.length > 1 ? { ...best, paths } : null;
 })();
-/* Whether an item is in the layer of this name, or in one inside it. */
+/* Is an item in the layer of this name, or in one inside it? */
 const inLayer = (i, name) => layers !== null && layers.paths[i].some((part) => part === name);
 
-/* Colours that lie far apart, however many there are. */
+/* Colours that differ clearly, for any number of them. */
 function layerColour(k, count) {
   const dark = darkScheme.matches, hue = (k * 360) / Math.max(count, 6) + 15;
   return hslHex(hue % 360, 0.62, (dark ? 0.58 : 0.66) + (k % 2 ? 0.09 : -0.06));
@@ -62,10 +62,10 @@ function hslHex(hue, saturation, light) {
 
 const darkScheme = window.matchMedia("(prefers-color-scheme: dark)");
 
-/* --- the ways --- */
+/* --- ways to colour --- */
 
 const entry = (name, words, total, more = {}) => ({ name, words, total, hidden: false, ...more });
-const sumsOf = (of, count) => { // bytes of all items, each once, and how many
+const sumsOf = (of, count) => { // bytes of all items, each counted once, and their number
   const sums = Array.from({ length: count }, () => [0n, 0]);
   for (let i = 0; i < item.count; i++) {
     if (item.flags[i] & FLAG.alias) continue;
@@ -92,7 +92,7 @@ if (plan.fit) {
 let way = ways[0];
 const groupOf = (i) => way.of[i];
 
-/* The plain colour of a group, and with the lines of its fate, shades and those of views. */
+/* The plain colour of a group, and the colours with patterns for decisions, shades, and views. */
 function groupColour(index) {
   const { name, layer } = way.entries[index];
   if (layer !== undefined) return layerColour(index, way.entries.length);
@@ -107,7 +107,7 @@ function shadesOf(base, fate) {
 const paintOf = (r) => (rect.item[r] < 0 ? colour.reserved
   : colour.paint[groupOf(rect.item[r])][rect.shade[r]]);
 
-function dot(index) { // of a group
+function dot(index) { // the dot of a group
   const { name } = way.entries[index] || {}, mark = make("i", { className: `dot ${name || ""}` });
   mark.style.backgroundColor = groupColour(index);
   return mark;

@@ -1,4 +1,5 @@
-/* keys.js - what keys do, the help that tells them, and what a page around this one may ask for. */
+/* keys.js - keyboard commands, their help, and the functions that a page around this one may
+   call. */
 
 function mapKey(event) {
   const step = event.shiftKey ? 240 : 60;
@@ -49,15 +50,16 @@ function showKeys() {
     [make("dt", {}, key), make("dd", {}, does)]));
 }
 
-/* --- beside another plan: the page around calls these --- */
+/* --- functions for the page around, in a comparison --- */
 
-let toldOther = null; // called with {x0, x1}, the view as shares of all, or with {name}, what is chosen
+/* called with {x0, x1}, the view as shares of the whole, or with {name}, the selection */
+let toldOther = null;
 function tellOther(what) {
   if (!toldOther) return;
   const all = fullView(0).x1;
   toldOther(what || { x0: view.x0 / all, x1: view.x1 / all });
 }
-/* What the other one does is done without telling it back. */
+/* Applies a change from the other plan without reporting it back. */
 function quietly(act) {
   const told = toldOther;
   toldOther = null;
@@ -70,7 +72,7 @@ window.tenure = {
     const all = fullView(0).x1;
     quietly(() => setView({ x0: x0 * all, x1: x1 * all }));
   },
-  choose(name) { // by name; where there is none, nothing is chosen
+  choose(name) { // by name; without such an item nothing is selected
     const t = plan.text.indexOf(name);
     let i = 0;
     while (i < item.count && cell(table.name, i) !== t) i++;

@@ -1,9 +1,9 @@
-/* link.js - the link to the host below the curve, on the same axis of steps: bytes on their way
-   there (up) and back (down), and where computing waits for them. What was predicted stands above
-   what a run measured.
+/* link.js - draws the transfers to the host below the curve, on the same axis of steps: bytes to
+   the host (up) and back (down), and where computing waits for them. Predictions stand above
+   measurements of a run.
 
-   A copy has a start and an end in seconds; its place among the steps is where the walk of the
-   program was then. */
+   A copy has a start and an end in seconds; its position among the steps is that of the main stream
+   at that time. */
 
 const links = (fit ? plan.links : []).map(({ name, reach, copies, waits, waited }) => ({
   name, waited, reach: reach.map(Number),
@@ -13,7 +13,7 @@ const links = (fit ? plan.links : []).map(({ name, reach, copies, waits, waited 
 const hasLink = links.some(({ copies }) => copies.length > 0);
 const linkPane = hasLink ? makePane("link") : null;
 
-/* The place of an instant among the steps. */
+/* The position of an instant among the steps. */
 function placeOf({ reach }, time) {
   let low = 0, high = reach.length;
   while (low < high) {
@@ -46,7 +46,7 @@ function linkWords({ name, copies, reach, waited }) {
     `waits ${durationText(waited)} of ${durationText(reach[reach.length - 1])}`;
 }
 
-/* Lane k of a pane: its middle, and the height of the most bytes. */
+/* Lane k of a pane: its middle, and the height for the largest number of bytes. */
 function laneOf(s, k) {
   const tall = s.height / links.length, top = s.top + k * tall;
   return { top, bottom: top + tall, middle: top + tall / 2 + 6, reach: tall / 2 - 12 };
@@ -106,7 +106,7 @@ function drawLink(g, pane) {
   drawFrame(g, s);
 }
 
-/* What lies under a point of the pane: [title, facts], or null. */
+/* The object under a point of the pane: [title, facts], or null. */
 function linkAt({ x, y }, s) {
   const k = links.findIndex((_, index) => y < laneOf(s, index).bottom);
   if (k < 0) return null;
@@ -125,14 +125,14 @@ function linkAt({ x, y }, s) {
     ["step", `${wait.step} ${stepText(wait.step)}`]]] : null;
 }
 
-/* The name of what a step copies. */
+/* The name of the tensor that a step copies. */
 function actTensor(step) {
   const act = plan.act.find(([what, at]) => at === step && (what === ACTS.out || what === ACTS.in));
   const i = act ? plan.tensor.indexOf(act[2]) : -1;
   return i < 0 ? "" : itemName(i);
 }
 
-/* Brings the next place where computing waits into sight. */
+/* Brings the next wait for a transfer into view. */
 function nextWait() {
   const waits = links.flatMap((link) => link.waits).sort((a, b) => a.x0 - b.x0);
   if (!waits.length) return;

@@ -1,20 +1,20 @@
-/* map.js - the picture: rectangles in the plane of time and address, on a canvas.
+/* map.js - draws the map: rectangles in the plane of time and address, on a canvas.
 
-   A frame skips blocks of rectangles outside the view, and those that would paint the same pixels as
-   the one before. Where there are so many that a frame cannot have them all, they are painted beside
-   it, a few milliseconds in each frame; until they are done, what was painted last stands there,
-   moved and scaled as the view was. */
+   A frame skips blocks of rectangles outside the view, and those that would paint the same pixels
+   as the previous block. If there are too many rectangles for one frame, they are painted on
+   another canvas, a few milliseconds in each frame. Until they are done, the last finished picture
+   is shown, moved and scaled with the view. */
 
-const DIRECT = 30000; // rectangles that are painted at once
-const SLICE = 7; // milliseconds of a frame for the others
+const DIRECT = 30000; // rectangles that are painted in one frame
+const SLICE = 7; // milliseconds of each frame otherwise
 
 const state = {
   mode: 0, mix: 0, // 0: with reuse, 1: without
   matched: null, // Uint8Array over items
   hover: -1, selected: -1, // items
   time: peakTime, pointer: null, // the instant of the table; {x, y} of the pointer
-  range: null, // [from, to) of steps that is looked at in sum
-  holes: true, weights: false, // what is shaded; whether weights lie under the curve
+  range: null, // selected range [from, to) of steps
+  holes: true, weights: false, // shade holes; show weights below the curve
   paintMs: 0,
 };
 const view = { x0: 0, x1: 1, y0: 0, y1: 1 };
@@ -23,7 +23,7 @@ function fullView(mode) {
   return { x0: 0, x1: Math.max(axis.span, axis.clock ? 1e-9 : 1), y0: 0, y1: topOf(mode) * 1.06 };
 }
 
-/* Keeps the view inside the picture and away from depths that doubles cannot draw. */
+/* Keeps the view inside the picture, and limits zoom to the precision of doubles. */
 function clampView() {
   const full = fullView(state.mode);
   for (const [a, b] of [["x0", "x1"], ["y0", "y1"]]) {
@@ -52,7 +52,7 @@ function readColours() {
   colour.holes = hatch(colour.hole);
 }
 
-/* Rising lines, far apart. */
+/* Widely spaced rising lines. */
 function hatch(stroke) {
   const tile = document.createElement("canvas"), side = 9, g = tile.getContext("2d");
   tile.width = tile.height = side;
@@ -67,7 +67,7 @@ function hatch(stroke) {
 
 const ease = (t) => t * t * (3 - 2 * t);
 
-/* Address and height of rectangle r as drawn now. */
+/* Address and height at which rectangle r is drawn now. */
 function lowOf(r) {
   if (state.mix === 0) return rect.low[0][r];
   return rect.low[0][r] + (rect.low[1][r] - rect.low[0][r]) * ease(state.mix);
@@ -76,11 +76,11 @@ function heightOf(r) {
   if (state.mix === 0) return rect.height[0][r];
   return rect.height[0][r] + (rect.height[1][r] - rect.height[0][r]) * ease(state.mix);
 }
-/* Not where what was not found is faint: they would be seen through it. */
+/* Not while unmatched items are faint: holes would show through them. */
 const showsHoles = (mode) => state.holes && !state.matched && mode === 0 && state.mix === 0;
 const isShown = (r) => (rect.item[r] < 0 ? state.mix === 0 : !way.entries[groupOf(rect.item[r])].hidden);
 
-/* What is to be painted, and how far it is: passes over the rectangles, the faint ones first. */
+/* The state of painting: passes over the rectangles, the faint ones first. */
 function paintJob(g, pane) {
   const s = scales(pane);
   const hit = (r) => rect.item[r] >= 0 && state.matched[rect.item[r]];
@@ -92,7 +92,7 @@ function paintJob(g, pane) {
     tops: banks.map(() => new Float64Array(columns)) };
 }
 
-/* The highest address in use, column by column of the canvas: what is free below it is a hole. */
+/* Notes the highest address in use for each column of the canvas: free space below it is a hole. */
 function noteTop(job, r, low, height) {
   const { s, pane } = job, tops = job.tops[body.bank[rect.body[r]]], high = low + height;
   const from = Math.max(0, Math.floor((s.x(rect.x0[r]) - s.left) * pane.dpr));
@@ -100,7 +100,7 @@ function noteTop(job, r, low, height) {
   for (let c = from; c <= to; c++) if (tops[c] < high) tops[c] = high;
 }
 
-/* Paints until the clock says so; true when all is painted. */
+/* Paints until the time is over; true when everything is painted. */
 function runJob(job, until) {
   const { g, s, pane, view: seen } = job, { dpr } = pane;
   const snap = (v) => Math.round(v * dpr) / dpr, holes = showsHoles(job.mode);
@@ -122,7 +122,7 @@ function runJob(job, until) {
       if (low >= seen.y1 || !wanted(r)) continue;
       const x = snap(Math.max(s.x(rect.x0[r]), s.left)), y = snap(Math.max(s.y(low + height), s.top));
       let w = snap(Math.min(s.x(rect.x1[r]), s.right)) - x, h = snap(Math.min(s.y(low), s.bottom)) - y;
-      if (w > 3) w -= 1; // a seam between neighbours, where there is room for it
+      if (w > 3) w -= 1; // a gap between neighbours, if there is room
       if (h > 3) h -= 1;
       w = Math.max(w, 1 / dpr);
       h = Math.max(h, 1 / dpr);
@@ -138,7 +138,7 @@ function runJob(job, until) {
   return true;
 }
 
-/* Hatches what is free below the highest address in use: under all that is painted. */
+/* Hatches free space below the highest address in use, under everything else. */
 function drawHoles(job) {
   const { g, s, pane } = job;
   g.globalCompositeOperation = "destination-over";
@@ -214,7 +214,7 @@ function drawMapLevels(g, s) {
   g.fillText("nothing needs memory here", s.left + s.width / 2, s.top + s.height / 2);
 }
 
-/* Rectangles, holes, then the lines of the axes under both: what a job leaves on its canvas. */
+/* Paints rectangles, holes, then the lines of the axes below both: the final state of a canvas. */
 function finishJob(job) {
   const { g, s } = job;
   if (showsHoles(job.mode)) drawHoles(job);
@@ -235,7 +235,7 @@ function drawMapDirect(g, pane) {
   drawMapLevels(g, s);
 }
 
-/* --- the same in slices --- */
+/* --- painting in slices --- */
 
 const slices = { job: null, front: null, frontView: null, stale: true };
 const sameView = (a, b) => a.x0 === b.x0 && a.x1 === b.x1 && a.y0 === b.y0 && a.y1 === b.y1;
@@ -254,7 +254,7 @@ function startSlices(pane) {
   slices.stale = false;
 }
 
-/* Shows what was painted last, where the view now wants it. */
+/* Shows the last finished picture, transformed to the current view. */
 function showFront(g, pane) {
   const s = scales(pane), old = scales(pane, slices.frontView), { dpr } = pane;
   const x = s.x(slices.frontView.x0), y = s.y(slices.frontView.y1);
@@ -267,7 +267,7 @@ function showFront(g, pane) {
   drawMapLevels(g, s);
 }
 
-/* One frame; true when there is no more to paint. */
+/* Paints one frame; true when everything is painted. */
 function drawMapSlice(g, pane) {
   const until = performance.now() + SLICE;
   if (!slices.job && (slices.stale || !sameView(slices.frontView, view))) startSlices(pane);
@@ -282,7 +282,7 @@ function drawMapSlice(g, pane) {
   return !slices.job && !slices.stale && sameView(slices.frontView, view);
 }
 
-/* `anew`: what is painted has changed, not the view alone. True when it is all there. */
+/* `anew`: the contents have changed, not only the view. Returns true when everything is painted. */
 function drawMap(g, pane, anew) {
   if (rect.count <= DIRECT) {
     drawMapDirect(g, pane);
@@ -297,7 +297,8 @@ function drawBankNames(g, s) {
   g.textBaseline = "middle";
   for (const { base, peak, name } of banks) {
     const y = s.y(Math.min(base + Number(peak), s.y1)) + 9;
-    if (s.y(base) < s.top + 10 || y > s.bottom - 4 || s.y(base) - y < 7) continue; // or too low for it
+    /* no room for the label */
+    if (s.y(base) < s.top + 10 || y > s.bottom - 4 || s.y(base) - y < 7) continue;
     drawWords(g, s.left + 1, y - 8, name, colour.text);
   }
 }

@@ -1,4 +1,4 @@
-/* page.js - everything around the picture: numbers, moving the view, pointer; and the start. */
+/* page.js - the page around the pictures: numbers, moving the view, pointer; starts everything. */
 
 /* --- numbers --- */
 
@@ -11,7 +11,7 @@ function percent(value) {
   return value > 0 && value < 0.1 ? "< 0.1 %" : `${value.toFixed(1)} %`;
 }
 
-/* Of more banks than a line has room for, what they have together. */
+/* If there are more banks than a line has room for, their total is shown. */
 const BANKS_TOLD = 3;
 function limitWords() {
   const limited = banks.filter(({ capacity }) => Number(capacity));
@@ -65,7 +65,7 @@ function pan(pixelsX, pixelsY) {
   setView({ x0: view.x0 + dx, x1: view.x1 + dx, y0: view.y0 + dy, y1: view.y1 + dy });
 }
 
-/* Brings item i into sight; zooms only where it would be too small to see, or not fit. */
+/* Brings item i into view; zooms only if it would be too small to see, or too large. */
 function reveal(i) {
   if (rectStart[i] === rectStart[i + 1]) return;
   const r = rectsOf(i)[0];
@@ -142,7 +142,7 @@ function setClock(on) {
   redraw();
 }
 
-/* A switch of what is drawn; `key` of state. */
+/* Toggles something that is drawn; `key` of state. */
 function toggle(key) {
   state[key] = !state[key];
   $(key).setAttribute("aria-pressed", String(state[key]));
@@ -270,7 +270,8 @@ function listenPointer(pane) {
   pane.box.addEventListener("dblclick", () => setView(fullView(state.mode)));
 }
 
-/* Map above curve above link above the curve of memory against time, as one PNG file. */
+/* Saves map, curve, transfers and the curve of memory against time, one above the other, as a PNG
+   file. */
 function savePicture() {
   const canvas = document.createElement("canvas"), g = canvas.getContext("2d");
   const parts = [mapPane.base, curvePane.base, ...(linkPane ? [linkPane.base] : []),

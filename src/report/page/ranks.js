@@ -1,6 +1,7 @@
 "use strict";
-/* ranks.js - what several ranks did at the same time: lanes of each over one axis, and its live
-   bytes below them; a table of sums. Predicted stands above measured, each from its own beginning. */
+/* ranks.js - shows the work of several ranks over time: the lanes of each rank over one axis, and
+   its live bytes below them; a table of totals. Predictions stand above measurements; each begins
+   at time 0. */
 
 const $ = (id) => document.getElementById(id);
 const data = JSON.parse($("data").textContent);
@@ -14,7 +15,7 @@ const bytesText = (bytes) => {
 };
 const timeText = (ns) => ns >= 1e9 ? `${(ns / 1e9).toFixed(3)} s` : ns >= 1e6 ? `${(ns / 1e6).toFixed(3)} ms` : `${(ns / 1e3).toFixed(3)} \u00b5s`;
 
-/* --- what is drawn where --- */
+/* --- layout --- */
 
 const runs = []; // {rank, kind, run, lanes: [{lane, stream, spans}], top}
 let height = AXIS, longest = 1, most = 1;
@@ -48,7 +49,7 @@ function colourOf(run, i) {
   return run.lane[i] === 0 ? colours[data.phases[run.phase[i]]] : colours[data.lanes[run.lane[i]]];
 }
 
-/* Spans begin in order, but may lie over each other: what ends in sight may begin far before it. */
+/* Spans are ordered by start, but may overlap: a visible span may begin far before the view. */
 function drawLane(entry, lane, top) {
   const { run } = entry;
   let until = -1, colour = "";
@@ -57,7 +58,7 @@ function drawLane(entry, lane, top) {
     const end = run.start_ns[i] + run.duration_ns[i];
     if (end < view.from) continue;
     const x = Math.max(xOf(run.start_ns[i]), LEFT), to = Math.min(xOf(end), width - RIGHT), own = colourOf(run, i);
-    if (to <= until && own === colour) continue; // nothing new to see
+    if (to <= until && own === colour) continue; // it would add nothing
     g.fillStyle = own;
     g.fillRect(x, top, Math.max(to - x, 0.5), LANE - 3);
     until = Math.max(to, x + 0.5);
@@ -65,7 +66,7 @@ function drawLane(entry, lane, top) {
   }
 }
 
-/* What stands on stream 0 comes in the order of the list: each lasts until the next. */
+/* Steps on stream 0 are in the order of the list: each lasts until the next. */
 function drawLive(entry, top) {
   const { run, rank } = entry, bottom = top + LIVE - 4, scale = (LIVE - 4) / most;
   g.beginPath();
@@ -142,7 +143,7 @@ function draw() {
   }
 }
 
-/* --- looking around --- */
+/* --- moving the view --- */
 
 function setView(from, to) {
   const span = Math.min(Math.max(to - from, 100), longest);
@@ -155,7 +156,7 @@ function zoom(factor, x = (LEFT + width - RIGHT) / 2) {
   setView(at - (at - view.from) * factor, at + (view.to - at) * factor);
 }
 
-/* The span at a place: the shortest of those that lie there, as they are drawn. */
+/* The shortest of the spans at a position, as they are drawn. */
 function spanAt(x, y) {
   const entry = runs.find((one) => y >= one.top && y < one.top + one.lanes.length * LANE);
   if (!entry || x < LEFT) return null;

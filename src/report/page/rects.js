@@ -1,15 +1,14 @@
-/* rects.js - what is drawn, as flat arrays: a rectangle in the plane of time and address each.
+/* rects.js - the rectangles to be drawn, as flat arrays in the plane of time and address.
 
-   Every rectangle has two heights above zero: its planned address, and its place in the stack
-   where nothing is reused. Rectangles are kept in order of kind, so that a frame sets few colours,
-   and within that in order of time, so that a block of them covers little of it and can be skipped
-   as a whole. */
+   Every rectangle has two heights above zero: its planned address, and its position in the stack
+   without reuse. Rectangles are ordered by kind, so that a frame changes colours seldom, and within
+   a kind by time, so that a block of them covers a short time and can be skipped as a whole. */
 
 const SHADES = 3;
 const BLOCK = 256;
 
-/* Where every item lies in memory of its own: one above the other, but for what shares memory by
-   definition of its operator. */
+/* The position of every item if each has its own memory: one above the other, except items that
+   share memory because their operator requires it. */
 const alone = new Float64Array(item.count);
 let stackTop = 0;
 for (let i = 0; i < item.count; i++) {
@@ -23,7 +22,7 @@ for (let i = 0; i < item.count; i++) {
 }
 
 const rect = (() => {
-  const background = plan.item ? piece.count : 0; // reserved by a body of several tensors
+  const background = plan.item ? piece.count : 0; // reserved by a body with several tensors
   let count = background;
   for (let i = 0; i < item.count; i++)
     count += plan.item || !hasPieces(item.body[i]) ? 1
@@ -37,7 +36,7 @@ const rect = (() => {
     const isView = item.share[i] === SHARE.view;
     raw.item[at] = i;
     raw.piece[at] = p;
-    // models repeat: scatter the shades; views have that of their body
+    // models repeat, so shades are scattered; views have the shade of their body
     raw.shade[at] = (Math.imul(isView ? item.body[i] : i, 0x9e3779b1) >>> 16) % SHADES +
       (isView ? SHADES : 0);
     raw.style[at++] = (isView ? layer : 1) + item.kind[i];
@@ -65,11 +64,11 @@ const rect = (() => {
     height: [column((k) => hi(k) - lo(k)),
       column((k) => raw.item[k] < 0 ? 0 : plan.item ? item.bytes[raw.item[k]] : hi(k) - lo(k))],
     shade: column((k) => raw.shade[k], Uint8Array),
-    x0: null, x1: null, // on the axis: placeRects
+    x0: null, x1: null, // on the axis: set by placeRects
   };
 })();
 
-/* Indices in order of their keys, equal ones as they were. */
+/* Indices sorted by their keys; the order of equal keys is kept. */
 function sortedBy(keys, count) {
   const start = new Int32Array(count + 1), order = new Int32Array(keys.length);
   for (const key of keys) start[key + 1]++;
@@ -91,20 +90,20 @@ const rectsOf = (i) => rectList.subarray(rectStart[i], rectStart[i + 1]);
 
 /* --- the axis of time: steps, or the milliseconds of a run --- */
 
-const clock = (() => { // picoseconds from the start of the run when it comes to each step
+const clock = (() => { // picoseconds from the start of the run at which it reaches each step
   const reach = plan.clock ? plan.clock.reach : null;
   return reach ? { name: plan.clock.name, at: Float64Array.from(reach, (ps) => Number(ps) / 1e9) } : null;
 })();
 const axis = { clock: false, span, blockFrom: null, blockTo: null };
 
-/* A step on the axis; also a place between two steps. */
+/* The position of a step on the axis, or of a point between two steps. */
 function onAxis(step) {
   if (!axis.clock) return step;
   const low = Math.min(Math.max(0, Math.floor(step)), clock.at.length - 1);
   const high = Math.min(low + 1, clock.at.length - 1);
   return clock.at[low] + (clock.at[high] - clock.at[low]) * (step - low);
 }
-/* The step that runs there. */
+/* The step that runs at a position. */
 function stepAt(x) {
   if (!axis.clock) return Math.floor(x);
   let low = 0, high = clock.at.length;
@@ -116,7 +115,7 @@ function stepAt(x) {
   return Math.max(0, low - 1);
 }
 
-/* Puts everything on the axis that is chosen. */
+/* Places all rectangles on the current axis. */
 function placeRects() {
   const { count } = rect, blocks = Math.ceil(count / BLOCK);
   rect.x0 = axis.clock ? Float64Array.from(rect.first, onAxis) : rect.first;
@@ -135,8 +134,9 @@ placeRects();
 const naiveTop = Math.max(stackTop, Number(plan.naive));
 const topOf = (mode) => Math.max(mode ? naiveTop : peakBytes, 1);
 
-/* A name stands where its tensor is longest in sight: between those of the same body that are
-   painted over it. The next few decide; more of them leave no room anyway. */
+/* A name is placed where its tensor is visible for the longest time, between tensors of the same
+   body that are painted over it. Only the next few are examined; more of them leave no room
+   anyway. */
 const nameSpan = (() => {
   const from = Float64Array.from(item.first), to = Float64Array.from(item.last);
   if (!plan.item) return { from, to };

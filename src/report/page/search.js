@@ -1,8 +1,8 @@
-/* search.js - what is found by name, by operator, or with layer: by layer. */
+/* search.js - finds items by name, by operator, or by layer with the prefix layer:. */
 
 const search = { list: [], at: -1, timer: 0 };
 
-/* Which strings of the plan contain the words; every string is looked at once. */
+/* Which strings of the plan contain the words; every string is examined once. */
 function stringsWith(words) {
   const found = new Uint8Array(plan.text.length);
   for (let t = 0; t < found.length; t++)
@@ -31,7 +31,7 @@ function runSearch() {
   redraw();
   keepAddress();
 }
-/* While somebody types: at once, or where there is much to look at, when he pauses. */
+/* While the user types: searches at once, or in large plans when the user pauses. */
 function typeSearch() {
   clearTimeout(search.timer);
   if (item.count < 100000) runSearch();
@@ -45,7 +45,7 @@ function stepSearch(direction) {
   reveal(search.list[search.at]);
   showFound();
 }
-/* How many, and what they are together. */
+/* Shows how many items were found, and their total. */
 function showFound() {
   const count = search.list.length;
   const bytes = () => search.list.reduce((sum, i) =>
@@ -55,7 +55,7 @@ function showFound() {
   $("found").title = count ? `${bytesText(bytes())} together` : "";
 }
 
-/* Layers are offered while one types. */
+/* Layers are suggested while the user types. */
 function showLayers() {
   const names = new Set();
   for (const path of layers ? layers.paths : []) for (const name of path) names.add(name);

@@ -1,4 +1,4 @@
-/* table.js - words into elements, and the table of who holds the memory at one instant. */
+/* table.js - builds elements from text, and the table of the holders of memory at one instant. */
 
 const $ = (id) => document.getElementById(id);
 
@@ -51,7 +51,7 @@ function showMoment(time) {
   keepAddress();
 }
 
-/* What the rows come to by the groups that colour them. */
+/* The totals of the rows, by the groups that colour them. */
 function showSums() {
   const sums = new Map();
   for (const row of holders) {
