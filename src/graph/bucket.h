@@ -1,4 +1,5 @@
-/* bucket.h - where tensors lie in a bucket: one behind the other, each at a multiple of 64 bytes.
+/* bucket.h - the places of tensors in a bucket: one after the other, each at a multiple of 64
+ * bytes.
  */
 #ifndef TN_GRAPH_BUCKET_H
 #define TN_GRAPH_BUCKET_H
@@ -16,7 +17,7 @@ static inline uint64_t tn__bucket_bytes(uint64_t count, uint64_t width) {
                : TN_SIZE_UNKNOWN;
 }
 
-/* Bytes of a bucket with so many in it that divides into `parts` equal ones, each aligned. */
+/* Bytes of a bucket with `bytes` in it that divides into `parts` equal parts, each aligned. */
 static inline uint64_t tn__bucket_whole(uint64_t bytes, uint64_t parts) {
     uint64_t unit = parts * TN__BUCKET_ALIGNMENT;
     if (bytes > TN_SIZE_UNKNOWN - unit) return TN_SIZE_UNKNOWN;

@@ -1,4 +1,4 @@
-/* element.h - elements of plain arrays, and small known contents written out as such an array. */
+/* element.h - elements of plain arrays, and small known values written as such an array. */
 #ifndef TN_GRAPH_ELEMENT_H
 #define TN_GRAPH_ELEMENT_H
 

@@ -1,7 +1,8 @@
 /* gradient_arithmetic.c - gradients of arithmetic between tensors that are broadcast.
  *
- * A product reads the other factor, a quotient its divisor and its output, a choice what decided
- * it, a difference nothing. What was repeated is summed.
+ * A product reads the other factor, a quotient its divisor and its output, a selection its
+ * condition, and a difference nothing. The gradient of a broadcast operand is summed over the
+ * repetitions.
  */
 #include "graph/gradients.h"
 

@@ -1,7 +1,7 @@
 /* gradient_plain.c - gradients of operators that move elements or add them up, and of Relu.
  *
- * None of them but Relu keeps anything; Relu keeps its output, which what follows keeps anyway; or
- * nothing, where a maximum pool follows that says which elements won.
+ * Only Relu keeps a tensor: its output, which the next operator usually keeps anyway. It keeps
+ * nothing if a maximum pool follows that stores the index of its maximum.
  */
 #include "graph/gradients.h"
 

@@ -1,4 +1,4 @@
-/* operators.c - building a graph: operators and blocks.
+/* operators.c - adds operators and blocks to a graph.
  *
  * As in graph.c everything is checked and copied before the first change. An operator finds its
  * rule here, once; the last types are remembered, so that a model pays for its distinct types only.

@@ -1,6 +1,5 @@
-/* repeats.h - operators that run again by another type, as operators of a graph of their own: so
- * that whatever knows operators (kernels, costs) can be asked about them, which stand in programs
- * alone.
+/* repeats.h - a graph of the operators that run again by another type, so that kernels and costs
+ * can be found for them; otherwise they exist only in programs.
  */
 #ifndef TN_GRAPH_REPEATS_H
 #define TN_GRAPH_REPEATS_H
@@ -21,7 +20,8 @@ typedef struct tn__repeats {
 tn_status tn__repeats_make(const tn_context *context, const tn_graph *graph, tn__repeats *repeats,
                            tn_error *error);
 void tn__repeats_release(tn__repeats *repeats); /* fine when it is all zeros */
-/* The operator of repeats->graph that repeats `op`; TN_NONE: it does so itself, or nobody does. */
+/* The operator of repeats->graph that repeats `op`; TN_NONE: it repeats itself, or is not
+ * repeated. */
 static inline tn_op_id tn__repeats_of(const tn__repeats *repeats, tn_op_id op) {
     return repeats->of != NULL ? repeats->of[op] : TN_NONE;
 }

@@ -1,7 +1,7 @@
-/* settle.c - what a rule decided becomes final: the file has its say, and the size is computed.
+/* settle.c - makes a rule's decision final: merges the file's statements and computes the size.
  *
- * An exact extent of a rule must be what the file states, or the error names both, unless rules win
- * (settle.h); unknown extents and upper bounds give way to the file. Cost: O(rank).
+ * An exact extent of a rule must equal the file's statement, or the error names both, unless rules
+ * win (settle.h); unknown extents and upper bounds are replaced by the file's. Cost: O(rank).
  */
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* box.c - copies of boxes of elements, and the other words of box.h.
+/* box.c - copies boxes of elements, and implements the other functions of box.h.
  *
  * A copy between two strided memories is a loop nest. Merging dimensions that lie end to end on
  * both sides leaves few; then the innermost is either one piece (memcpy), or a row with strides,

@@ -1,8 +1,8 @@
-/* check.h - what kernels ask of their operands before they touch them.
+/* check.h - checks of operands that kernels make before they use them.
  *
- * Element types are static, so `accepts` asks for them once. Extents are asked for while the
- * program runs: the graph's rules have compared those that decide the output's shape, the others (a
- * bias, a scale per channel) are compared here.
+ * Element types are static, so `accepts` checks them once. Extents are checked while the program
+ * runs: the graph's rules have compared those that decide the output's shape; the others (a bias, a
+ * scale per channel) are compared here.
  */
 #ifndef TN_KERNELS_CHECK_H
 #define TN_KERNELS_CHECK_H
@@ -12,7 +12,7 @@
 #define TN__TYPE(name) (UINT64_C(1) << TN_##name)
 #define TN__TYPES_REAL                                                                             \
     (TN__TYPE(FLOAT32) | TN__TYPE(FLOAT64) | TN__TYPE(FLOAT16) | TN__TYPE(BFLOAT16))
-/* Of a kernel that sums up where its result lies: 16 bits would swallow summands (wide.c). */
+/* For a kernel that sums in the memory of its result: 16 bits would lose summands (wide.c). */
 #define TN__TYPES_SUMMED (TN__TYPE(FLOAT32) | TN__TYPE(FLOAT64))
 #define TN__TYPES_BYTE (TN__TYPE(INT8) | TN__TYPE(UINT8))
 #define TN__TYPES_INDEX (TN__TYPE(INT32) | TN__TYPE(INT64))
@@ -53,6 +53,6 @@ static inline double tn__real_get(const tn_operand *operand, uint64_t at) {
 static inline void tn__real_set(const tn_operand *operand, uint64_t at, double value) {
     tn__real_store(operand, at, 1, &value);
 }
-#define TN__REAL_TILE 64u /* elements loaded at once, where nothing else decides */
+#define TN__REAL_TILE 64u /* elements loaded at once, by default */
 
 #endif

@@ -1,5 +1,6 @@
-/* gelu.h - GELU of float32 and its slope, exact and by tanh, as loops of several kernels have it.
- * Source: Hendrycks, Gimpel 2016. */
+/* gelu.h - GELU of float32 and its slope, exact and by tanh, for the loops of several kernels.
+ * Source: Hendrycks, Gimpel 2016.
+ */
 #ifndef TN_KERNELS_GELU_H
 #define TN_KERNELS_GELU_H
 

@@ -1,9 +1,9 @@
 /* recurrence.c - CausalConvWithState and LinearAttention in float32. See recurrence.h.
  *
- * Linear attention keeps a state [D, Dv] for each key head; a token decays it, subtracts what it
- * already says of the key (delta rules), adds the outer product of key and value, and reads it with
- * the query. The state lies in the output, which may be where the past state was. Source: operator
- * texts of ONNX, opset 27; S. Yang et al., Gated Delta Networks, 2024.
+ * Linear attention keeps a state [D, Dv] for each key head; a token decays it, subtracts the value
+ * that it already holds for the key (delta rules), adds the outer product of key and value, and
+ * reads it with the query. The state lies in the output, which may lie on the past state. Source:
+ * operator texts of ONNX, opset 27; S. Yang et al., Gated Delta Networks, 2024.
  */
 #include "kernels/recurrence.h"
 

@@ -26,7 +26,8 @@ typedef struct tn__slide {
     int64_t input[TN__SLIDE_MAX], output[TN__SLIDE_MAX];
     /* products of the extents */
     uint64_t input_area, output_area, taps;
-    uint64_t lines, rows; /* of the output, of the window: without the last dimension */
+    /* lines of the output and rows of the window: products without the last dimension */
+    uint64_t lines, rows;
 } tn__slide;
 
 /* From the attributes and the extents now. `kernel` NULL: attribute kernel_shape. Errors: E_INVALID

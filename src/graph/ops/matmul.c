@@ -1,4 +1,4 @@
-/* matmul.c - products of matrices: MatMul and its quantised kin, Gemm, Einsum, Det.
+/* matmul.c - products of matrices: MatMul and its quantised variants, Gemm, Einsum, Det.
  *
  * Source: operator texts of ONNX, opsets 1 to 22; numpy.matmul for the shapes.
  */

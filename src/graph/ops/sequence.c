@@ -83,7 +83,8 @@ static tn_status sequence_length(tn_infer *infer) {
 static tn_status sequence_length_fold(tn_infer *infer) {
     const tn_tensor *list = tn__input(infer, 0);
     int64_t length = (int64_t)list->repeat;
-    /* What a loop carries is as long as before its last iteration, so it is not followed there. */
+    /* A carried sequence is as long as before the last iteration, so its length is not tracked
+     * there. */
     if (list->repeat > INT64_MAX || !(list->flags & TN_TENSOR_SEQUENCE) || infer->op->block)
         return TN_OK;
     return tn__set_value_ints(infer, 0, &length, 1);

@@ -1,7 +1,7 @@
 /* views.c - operators that give the same elements another shape: Reshape, Flatten, Squeeze,
  * Unsqueeze, Identity. Their output is a view of all of input 0, or may overwrite it.
  *
- * With an input whose shape is an upper bound, a computed extent (-1) is an upper bound too, and
+ * If the shape of the input is an upper bound, a computed extent (-1) is an upper bound too, and
  * numbers of elements need not agree.
  * Source: operator texts of ONNX, opsets 1 to 21.
  */

@@ -31,8 +31,8 @@ static inline double activation_unit(double x) { return x < 0 ? 0 : x > 1 ? 1 : 
 static inline float activation_below_float(float x) { return tn__expm1f(x < 0 ? x : 0); }
 static inline double activation_below(double x) { return expm1(x < 0 ? x : 0); }
 
-/* One name, loops for both types, up to two attributes (NULL: none) and what they are when absent.
- * Within the expressions `a` and `b` would be the loop's operands: parameters are F(0), D(0). */
+/* One name, loops for both types, up to two attributes (NULL: not used) and their defaults. Within
+ * the expressions `a` and `b` are the loop's operands, so parameters are F(0), D(0). */
 #define F(i) ((float)p[i])
 #define D(i) (p[i])
 #define ACTIVATION(name, of_float, of_double, first, first_value, second, second_value)            \

@@ -2,7 +2,7 @@
  *
  * Inputs combine from the left, always, so that a result does not depend on which of them the plan
  * let the output overwrite: a block of the output is written only after that block of every input
- * was read. Max and Min pass a not-a-number on.
+ * was read. Max and Min pass NaN on.
  */
 #include "kernels/blocks.h"
 

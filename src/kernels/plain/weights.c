@@ -1,8 +1,8 @@
 /* weights.c - weights as 8-bit numbers with one scale per channel (rewrites/weights.c).
  *
  * q = round(w / scale), scale = max |w| / 127: symmetric, so zero stays zero and no channel needs
- * an offset. QuantizeWeights runs once, at set-up; DequantizeWeights right before whoever reads the
- * weights. Both see them as [outer, channels, inner] around the axis of channels.
+ * an offset. QuantizeWeights runs once, at set-up; DequantizeWeights runs right before the reader
+ * of the weights. Both see them as [outer, channels, inner] around the axis of channels.
  */
 #include <math.h>
 

@@ -1,6 +1,6 @@
-/* ranks.c - what a rank does of a model that several share (graph/ops/ranks.c): rows of its part of
- * a table, and values that become one over all ranks behind it, for which there is nothing to do
- * but to have them where they are to be. */
+/* ranks.c - kernels of a model that is divided among ranks (graph/ops/ranks.c): rows of a rank's
+ * part of a table, and values that are combined over all ranks afterwards. The latter are only
+ * copied to their places. */
 #include "kernels/box.h"
 #include "kernels/check.h"
 

@@ -1,10 +1,10 @@
-/* bias_gelu.c - GELU of a sum with a row, where no product has taken the row (bias.c), is one
- * operator, and its gradient another one.
+/* bias_gelu.c - fuses GELU and the sum with a row into one operator, unless a product has taken the
+ * row (bias.c), and does the same for the gradient.
  *
  *     Gelu(Add(x, row))    GeluGrad(dy, Add(x, row))
  *
- * Only where these alone read the sum: then x is kept for the backward pass in its stead. The same
- * bits as the operators by themselves.
+ * It applies only if no other operator reads the sum: then x is kept for the backward pass instead.
+ * The result has the same bits as the separate operators.
  */
 #include "rewrite/rewrite.h"
 

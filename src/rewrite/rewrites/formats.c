@@ -1,13 +1,14 @@
-/* formats.c - channels last for what convolutions work on.
+/* formats.c - changes tensors of convolutions to channels-last format.
  *
- * Convolutions are several times as fast on channels that lie last (one vector load per position)
- * and need no scratch then. So each convolution takes and gives such tensors; operators that do not
- * care (pools, activations, sums, joins) follow where one of their inputs is so; all others get the
- * order of the shape. Reorders stand at the borders, once per tensor and format. Where an image is
- * one pixel or has one channel both formats are the same bytes, and the reorder is an alias.
+ * Convolutions are several times as fast with channels last (one vector load per position) and need
+ * no scratch then. So each convolution takes and gives such tensors. Operators that support both
+ * formats (pools, activations, sums, joins) follow if one of their inputs has channels last; all
+ * others get the order of the shape. Reorders are inserted in between, once per tensor and format.
+ * If an image is one pixel or has one channel, both formats are the same bytes, and the reorder is
+ * an alias.
  *
- * Shapes stay as they are; tn_format says where the bytes are. Tensors that others need (outputs
- * of the graph, what other blocks read) stay in the order of their shape.
+ * Shapes stay as they are; tn_format gives the layout of the bytes. Outputs of the graph and
+ * tensors that other blocks read stay in the order of their shape.
  */
 #include "rewrite/rewrite.h"
 
@@ -59,7 +60,7 @@ static bool formats_suits_conv(const tn__draft *draft, tn_op_id id) {
            (depthwise || (x->shape[1] / group % 16 == 0 && y->shape[1] / group % 16 == 0));
 }
 
-/* Its weights and the channels of its images are what a window slides over. */
+/* Whether a window slides over its weights and the channels of its images. */
 static bool formats_is_conv(const tn__draft *draft, tn_op_id id) {
     return tn__draft_has(draft, id, TN_RULE_CONV) || tn__draft_is(draft, id, "ConvTranspose");
 }
@@ -181,7 +182,7 @@ static tn_status formats_give(tn__draft *draft, tn_op_id id) {
     TN_TRY(formats_twin(draft, output, &twin));
     tn__draft_divert(draft, id, twin);
     TN_TRY(formats_reorder(draft, id, twin, output, &made));
-    draft->ops[made].sub = TN_NONE; /* right behind */
+    draft->ops[made].sub = TN_NONE; /* right after it */
     return TN_OK;
 }
 

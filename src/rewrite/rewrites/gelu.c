@@ -1,10 +1,10 @@
-/* gelu.c - GELU as exporters take it apart, put together again:
+/* gelu.c - recognises the GELU that exporters write as several operators:
  *
  *     x * 1/2 * (1 + Erf(x / sqrt 2))
  *     x * 1/2 * (1 + Tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
  *
- * in whatever order the three factors are multiplied. Numbers may differ in the fifth digit, as
- * exporters round them to float32.
+ * for any order of the three factors. Constants may differ in the fifth digit, because exporters
+ * round them to float32.
  */
 #include "rewrite/rewrite.h"
 

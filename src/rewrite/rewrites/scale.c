@@ -1,12 +1,12 @@
-/* scale.c - a number that multiplies (or divides) a product of matrices, or one of its operands,
- * becomes a factor of the product. */
+/* scale.c - turns a number that multiplies (or divides) a product of matrices, or one of its
+ * operands, into a factor of the product. */
 #include "rewrite/rewrite.h"
 
 #include <math.h>
 
 #include "graph/attr.h"
 
-/* The operand beside a number, as Mul or Div; *factor. TN_NONE: there is none. */
+/* The other operand of a number in a Mul or Div; *factor. TN_NONE: no such operand. */
 static uint32_t scale_of(const tn__draft *draft, tn_op_id id, double *factor) {
     bool mul = tn__draft_is(draft, id, "Mul"), div = tn__draft_is(draft, id, "Div");
     uint32_t at = TN_NONE;
@@ -35,7 +35,7 @@ static tn_status scale_add(tn__draft *draft, tn_op_id product, double factor) {
                             op->input_count, kept, count);
 }
 
-/* Before the product: an operand nobody else reads. */
+/* Before the product: an operand without other readers. */
 static tn_status scale_operands(tn__draft *draft, tn_op_id id) {
     for (uint32_t i = 0; i < 2; i++) {
         double factor;
