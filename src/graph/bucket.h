@@ -9,7 +9,8 @@
 /* As arenas have it: then a tensor can lie in a bucket from the start. */
 #define TN__BUCKET_ALIGNMENT 64u
 
-/* Bytes of `count` elements with what keeps the next one aligned; TN_SIZE_UNKNOWN: too many. */
+/* Bytes of `count` elements, rounded up so that the next tensor is aligned; TN_SIZE_UNKNOWN: too
+ * many. */
 static inline uint64_t tn__bucket_bytes(uint64_t count, uint64_t width) {
     uint64_t bytes;
     return tn__mul(count, width, &bytes) && tn__align_up(bytes, TN__BUCKET_ALIGNMENT, &bytes)

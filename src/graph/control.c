@@ -37,8 +37,8 @@ tn_status tn__control_set(tn_infer *infer, uint32_t index, const tn_tensor *like
 
 /* --- what iterations carry -------------------------------------------------------------------- */
 
-/* The value before the last iteration of what starts as `initial` and grows from `now` to `next`.
- * False: not known, or not growing so. */
+/* The value before the last iteration of an extent that starts as `initial` and grows from `now` to
+ * `next`. False: not known, or not growing by equal steps. */
 static bool control_grow(const tn__carried *carried, int64_t initial, int64_t now, int64_t next,
                          int64_t *before_last) {
     int64_t step;

@@ -34,8 +34,8 @@ typedef struct tn__carried {  /* one value from iteration to iteration */
     bool exact;    /* no fewer than that */
 } tn__carried;
 
-/* Widens the formal until it holds what the body hands on; sets *changed then. Rounds count from 1.
- */
+/* Widens the formal until it holds the value that the body passes on; then sets *changed. Rounds
+ * count from 1. */
 tn_status tn__control_widen(tn_infer *infer, const tn__carried *carried, uint32_t round,
                             bool *changed);
 /* The value after the last iteration. */

@@ -19,7 +19,7 @@ static uint64_t element_small_float(double value, int exponent_bits, int fractio
     /* exponent of the lowest mantissa bit */
     int unit = exponent - 1 > -bias ? exponent - 1 : 1 - bias;
     if (unit > bias) return sign | infinity;
-    /* Counted in units of the last place, a number is its own encoding: a carry out of the fraction
+    /* In units of the last place, a number equals its own encoding: a carry out of the fraction
      * goes into the exponent, up to infinity. */
     uint64_t steps = (uint64_t)nearbyint(ldexp(fabs(value), fraction_bits - unit));
     return sign | (((uint64_t)(unit + bias - 1) << fraction_bits) + steps);

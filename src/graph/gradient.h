@@ -85,8 +85,8 @@ tn_status tn__gradient_list(tn_gradient *it, const int64_t *values, uint32_t cou
 tn_status tn__gradient_integer(tn_gradient *it, int64_t value, tn_tensor_id *id);
 tn_status tn__gradient_number(tn_gradient *it, tn_dtype dtype, double value, tn_tensor_id *id);
 
-/* The gradient of input `input`, given one, `gradient`, of the shape of output `output` to which
- * the input was broadcast: sums over what was repeated. Sets found[input]. */
+/* The gradient of input `input`, from `gradient` of the shape of output `output`, to which the
+ * input was broadcast: sums over the repetitions. Sets found[input]. */
 tn_status tn__gradient_unbroadcast(tn_gradient *it, uint32_t output, uint32_t input,
                                    tn_tensor_id gradient);
 /* `gradient` in the shape of input `input`, which has as many elements. Sets found[input]. */

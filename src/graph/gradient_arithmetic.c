@@ -107,7 +107,7 @@ tn_status tn__gradient_pow(tn_gradient *it) {
 
 /* --- choices --- */
 
-/* Where `mask` says so, the gradient goes to `yes`, elsewhere to `no`. */
+/* If `mask` is true, the gradient goes to `yes`, else to `no`. */
 static tn_status arithmetic_share(tn_gradient *it, tn_tensor_id mask, uint32_t yes, uint32_t no) {
     tn_tensor_id zero, part, dy = it->given[0];
     TN_TRY(tn__gradient_number(it, tn__gradient_output(it, 0).dtype, 0, &zero));

@@ -279,7 +279,7 @@ tn_status tn__gradient_lp_pool(tn_gradient *it) {
     return conv_norm_finish(it, p, sums);
 }
 
-/* Takes what lies where the maxima went. */
+/* Takes the elements at the places of the maxima. */
 tn_status tn__gradient_max_unpool(tn_gradient *it) {
     static const int64_t whole = -1;
     tn_tensor_id list, flat;

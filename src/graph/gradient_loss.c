@@ -46,7 +46,7 @@ static tn_status loss_counts(tn_gradient *it, loss_frame *frame) {
                            &frame->counts);
 }
 
-/* dy for each sample, times what it counts. */
+/* dy for each sample, times the weight of the sample. */
 static tn_status loss_scale(tn_gradient *it, const loss_frame *frame, tn_tensor_id *scale) {
     const char *reduction = tn__attr_string(&it->op, "reduction", "mean");
     static const int64_t flat = 0, all = -1;

@@ -15,8 +15,8 @@ tn_status tn__gradient_reshape(tn_gradient *it) {
     return it->wanted[0] ? tn__gradient_reshaped(it, 0, it->given[0]) : TN_OK;
 }
 
-/* Whether what is given comes from the pool of this very output, which has taken the gradient of
- * Relu with its own (tn__gradient_max_pool_train). */
+/* Whether the given gradient comes from the pool of this output, which has already applied the
+ * gradient of Relu (tn__gradient_max_pool_train). */
 static bool plain_is_rectified(const tn_gradient *it) {
     tn_op_id maker = tn_graph_tensor(it->graph, it->given[0])->producer;
     if (maker == TN_NONE) return false;

@@ -128,8 +128,8 @@ static tn_status reduce_log_sum(tn_gradient *it, const reduce_frame *frame) {
     return reduce_expand(it, frame, wide);
 }
 
-/* dx = dy times the product of the others. Where one factor is 0, only that one has a gradient;
- * where several are, none has. */
+/* dx = dy times the product of the other factors. If one factor is 0, only that one has a gradient;
+ * if several are 0, all gradients are 0. */
 static tn_status reduce_prod(tn_gradient *it, const reduce_frame *frame) {
     int64_t axes[TN_RANK_MAX], to = frame->dtype, yes = 1;
     uint32_t number = 0;

@@ -105,7 +105,7 @@ static tn_status infer_fold(tn_infer *infer, const tn_op_rule *rule) {
     bool folds = infer_folds(infer, rule);
     for (uint32_t i = 0; i < op->output_count; i++) {
         if (op->outputs[i] == TN_NONE) continue;
-        /* contents alone do not fold what runs each time all the same */
+        /* known values alone do not fold an operator that runs each time */
         bool follows = infer->graph->tensors[op->outputs[i]].value != NULL &&
                        !(rule && rule->flags & TN_RULE_RANDOM);
         if (folds || follows) tn__set_folded(infer, i);
@@ -228,8 +228,8 @@ static tn_status infer_step(tn_infer *infer) {
     return TN_OK;
 }
 
-/* A branch that fails is left as it is. One that was tried, as its condition is not known, could
- * not run with these shapes: then the other one does. */
+/* A branch that fails stays as it is. If it was tried because its condition is unknown, it could
+ * not run with these shapes: then the other branch runs. */
 static bool infer_catch(tn_infer *infer, tn_status status) {
     struct infer_state *state = infer->state;
     uint32_t catcher = state->frames[state->frame_count - 1].catcher;
@@ -334,7 +334,8 @@ tn_status tn_graph_infer(tn_graph *graph, tn_error *error) {
 }
 
 tn_status tn__graph_infer_rebatched(tn_graph *graph, tn__rebatch *rebatch, tn_error *error) {
-    enum { TIMES_MOST = 1000 }; /* each time changes what is not changed again; models need few */
+    /* each pass makes at least one lasting change; models need few passes */
+    enum { TIMES_MOST = 1000 };
     size_t tensors = tn_graph_tensor_count(rebatch->reference), ops = graph->op_count;
     bool *notes = tn__alloc_array(&graph->context, tensors + ops + 1, sizeof *notes);
     if (notes == NULL) return tn__no_memory(error, "another batch");

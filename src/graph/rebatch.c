@@ -49,7 +49,7 @@ static uint64_t rebatch_before(const tn_tensor *tensor, uint32_t axis) {
 }
 
 /* The axis of the output that holds the batch as its fastest part, with `before` blocks before it;
- * TN_NONE: none does. */
+ * TN_NONE: no axis does. */
 static uint32_t rebatch_inward(const tn__rebatch *it, const tn_tensor *output, uint64_t before) {
     for (uint32_t d = 0; d < output->rank; d++) {
         uint64_t own = (uint64_t)(output->shape[d] / it->from);
@@ -60,7 +60,7 @@ static uint32_t rebatch_inward(const tn__rebatch *it, const tn_tensor *output, u
     return TN_NONE;
 }
 
-/* Where a Reshape's output carries what axis `from` of its input does. False: not certain. */
+/* The place in a Reshape's output of axis `from` of its input. False: not certain. */
 static bool rebatch_goal(tn__rebatch *it, const tn_op *op, const tn_tensor *input, uint32_t from,
                          const tn_tensor *output, bool inward, uint32_t *goal) {
     uint64_t before = rebatch_before(input, from);
@@ -102,7 +102,7 @@ static bool rebatch_is(const tn_infer *infer, const char *type) {
 
 /* --- a constant shape --- */
 
-/* Which operand says the shape of what these make; TN_NONE: none does. */
+/* The operand that gives the output's shape; TN_NONE: no operand. */
 static uint32_t rebatch_shape_operand(const tn_op *op) {
     static const struct {
         const char *type;
@@ -116,7 +116,7 @@ static uint32_t rebatch_shape_operand(const tn_op *op) {
     return TN_NONE;
 }
 
-/* Whether the constant, as it is, gives what is wanted: -1 and 0 follow what is reshaped. */
+/* Whether the unchanged constant gives the wanted shape: -1 and 0 follow the input. */
 static bool rebatch_follows(const tn_infer *infer, const tn_value *target, const tn_tensor *input,
                             const int64_t *wanted) {
     bool copies = tn__attr_int(infer->op, "allowzero", 0) == 0;
@@ -163,7 +163,7 @@ static tn_status rebatch_unsure(tn_infer *infer, const tn_tensor *input) {
         infer, "it is not certain which extent of this shape is the batch of '%.80s'", input->name);
 }
 
-/* Where the output of a Resize or an Expand carries what axis `from` of its input does. */
+/* The place in the output of a Resize or an Expand of axis `from` of its input. */
 static bool rebatch_kept(const tn_tensor *input, uint32_t from, const tn_tensor *output,
                          uint32_t *goal) {
     if (output->rank < input->rank) return false;
@@ -357,7 +357,7 @@ static bool rebatch_cuts(const tn_infer *infer) {
     return false;
 }
 
-/* An axis that holds the batch as its fastest part goes on doing so. */
+/* An axis that holds the batch as its fastest part keeps it in the output. */
 static void rebatch_pass(const tn_infer *infer, tn__rebatch *it) {
     const tn_op *op = infer->op;
     bool inner = false;

@@ -14,7 +14,7 @@ typedef struct tn__rebatch {
     bool *inward;     /* [operators] of a Reshape: it is to be that */
     uint32_t tensors; /* number of tensors in the reference */
     bool again;       /* out: a tensor that was inferred already has changed, so infer once more */
-    char first[240];  /* out: the first, as it was, and where */
+    char first[240];  /* out: the first changed shape in its old form, and its place */
 } tn__rebatch;
 
 /* Does tn_graph_infer for a graph with inputs of batch `to`. If a Reshape has a constant shape, the

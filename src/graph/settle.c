@@ -45,8 +45,8 @@ static tn_status settle_contradiction(tn_infer *infer, const tn_tensor *tensor,
         infer->op->type, tn__shape_text(origin->rank, origin->shape, stated, sizeof stated));
 }
 
-/* Extents: an exact extent of the rule must be what the file states; unknown ones and bounds give
- * way to it, and are exact then, unless what the file states is a bound itself. */
+/* Extents: an exact extent of the rule must equal the file's; unknown ones and bounds are replaced
+ * by the file's, and are exact then, unless the file's extent is itself a bound. */
 static tn_status settle_extents(tn_infer *infer, tn_tensor_id id) {
     tn_tensor *tensor = &infer->graph->tensors[id];
     tn__origin *origin = &infer->graph->origins[id];

@@ -15,7 +15,7 @@ static bool split_is_exact(const tn_tensor *tensor) {
            (tensor->flags & (TN_TENSOR_BOUND | TN_TENSOR_SEQUENCE)) == 0;
 }
 
-/* All outputs that are there have this axis, with one extent. */
+/* Whether all existing outputs have this axis, with one extent. */
 static bool split_in_common(const tn_infer *infer, const tn__part *part) {
     const tn_tensor *y = tn__output(infer, 0);
     if (!split_is_exact(y) || part->axis >= y->rank) return false;

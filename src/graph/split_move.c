@@ -107,7 +107,7 @@ bool tn__split_transpose(tn_infer *infer, tn__part *part, uint32_t input, tn__ne
                          part);
 }
 
-/* Slice and Pad along an axis that they leave as it is: it is among none of their lists. */
+/* Whether Slice or Pad changes the axis: it is in one of their lists. */
 static bool move_is_named(const tn_infer *infer, uint32_t input, uint32_t axis) {
     uint32_t count, rank = tn__input(infer, 0)->rank;
     const int64_t *axes;

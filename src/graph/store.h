@@ -56,7 +56,7 @@ static inline const char *tn__graph_text(const char *text) { return text ? text 
 
 /* A tensor as its builder gave it, to be added to another graph; borrows from this one. */
 tn_tensor_spec tn__graph_spec(const tn_graph *graph, tn_tensor_id id);
-/* An operator as it is, the same way. */
+/* The specification of an existing operator, in the same way. */
 tn_op_spec tn__graph_op_spec(const tn_op *op);
 
 /* Sorts every block topologically and checks that names are in scope. */
@@ -104,13 +104,13 @@ struct infer_state {
     tn_error caught;      /* the last error of a branch that never runs */
     bool saw_bound;       /* the rule in hand was given a bound as contents */
     const tn_tensor *low; /* [inputs] with least extents, in the second run; else NULL */
-    uint64_t *axes;       /* [outputs] axes that the rule marked as bounds; NULL: none */
+    uint64_t *axes;       /* [outputs] axes that the rule marked as bounds; NULL: not marked */
     bool no_memory;       /* where a rule's call has no status to say so */
     char *scratch;        /* TN__SCRATCH_SIZE bytes, reused by every operator */
     size_t scratch_used;
     tn__arena overflow; /* scratch beyond that; emptied after the operator */
     bool overflowed;
-    struct tn__rebatch *rebatch; /* another batch than the file's; NULL: none */
+    struct tn__rebatch *rebatch; /* another batch than the file's; NULL: the file's */
 };
 #define TN__SCRATCH_SIZE ((size_t)64 * 1024)
 

@@ -57,7 +57,7 @@ static inline float tn__power_of_two(int32_t n) {
 }
 
 static inline float tn__expf(float x) {
-    float y = x > 89.0f ? 89.0f : x; /* a not-a-number is neither above nor below */
+    float y = x > 89.0f ? 89.0f : x; /* comparisons with NaN are false, so it passes both bounds */
     y = y < -104.0f ? -104.0f : y;
     tn__exponent parts = tn__exponent_of(y);
     int32_t half = parts.whole >> 1; /* in two steps, as 2^n itself may be out of range */

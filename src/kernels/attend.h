@@ -39,7 +39,7 @@ typedef struct tn__attend {
     int64_t offset, left, right; /* a window around i + offset; below 0: open on that side */
     float unseen; /* added to the score of a key that a causal rule hides; -INFINITY: not seen at
                      all */
-    const float *sinks; /* [heads]: one more term of each sum of powers; NULL: none */
+    const float *sinks; /* [heads]: one more term of each sum of powers; NULL: no such term */
     bool smooth;        /* the same with a score of 0 */
     float *scores; /* [heads, queries, keys] for the caller, of stage `stage`; NULL: not wanted */
     uint32_t stage;

@@ -22,8 +22,8 @@ typedef struct tn__reader {
     uint64_t extents[TN_RANK_MAX], strides[TN_RANK_MAX]; /* strides in elements */
 } tn__reader;
 
-/* `axis` is the output's dimension that the operand's first one goes with; below zero: the last
- * ones go together. Errors: E_INVALID when an extent is neither 1 nor the output's. */
+/* `axis`: the dimension of the output that corresponds to the operand's first one; below zero: the
+ * last dimensions correspond. Errors: E_INVALID if an extent is neither 1 nor the output's. */
 tn_status tn__reader_init(const tn_kernel_call *call, const tn_operand *operand,
                           const tn_operand *output, int64_t axis, tn__reader *reader);
 /* Elements [first, first + count) of the output's as `wanted`, in place or in `room`; *step 0 when

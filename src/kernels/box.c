@@ -207,7 +207,7 @@ uint32_t tn__box_of(tn__walk *box, const int64_t *extents, const tn_operand *to,
     return place;
 }
 
-/* --- what is asked of operators --- */
+/* --- facts about operators --- */
 
 static bool box_is_plain(const tn_tensor *tensor) {
     return tensor == NULL || (tn__width(tensor->dtype) != 0 && tensor->format.block == 0 &&

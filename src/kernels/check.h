@@ -25,8 +25,8 @@ bool tn__input_is(const tn_kernel_setup *setup, uint32_t index, uint64_t types);
 bool tn__input_may_be(const tn_kernel_setup *setup, uint32_t index, uint64_t types);
 bool tn__output_is(const tn_kernel_setup *setup, uint32_t index, uint64_t types);
 bool tn__output_may_be(const tn_kernel_setup *setup, uint32_t index, uint64_t types);
-/* Whether output 0 is there and has one of `types`, and the inputs and further outputs of the bit
- * sets that are there have that type as well. */
+/* Whether output 0 exists and has one of `types`, and the existing inputs and further outputs of
+ * the bit sets have the same type. */
 bool tn__types_agree(const tn_kernel_setup *setup, uint64_t types, uint64_t inputs,
                      uint64_t outputs);
 
@@ -37,7 +37,8 @@ tn_status tn__check_shape(const tn_kernel_call *call, uint32_t index, uint32_t r
 /* E_INVALID unless an output that is there has this shape (a contradiction in the graph). */
 tn_status tn__check_result(const tn_kernel_call *call, uint32_t index, uint32_t rank,
                            const int64_t *shape);
-/* E_INVALID unless the workspace has this many bytes (extents beyond what was planned). */
+/* E_INVALID unless the workspace has this number of bytes (it does not if extents exceed the
+ * plan). */
 tn_status tn__check_scratch(const tn_kernel_call *call, uint64_t bytes);
 
 /* Elements as doubles, from element `at` on, `step` apart: real types, int8 and uint8. Stored

@@ -21,7 +21,7 @@
 #define TN_APART
 #endif
 
-/* Bytes of the widest vectors; a build may say 32, to measure what machines without AVX-512 do. */
+/* Bytes of the widest vectors; a build may set 32, to measure machines without AVX-512. */
 #ifndef TN_WIDEST
 #define TN_WIDEST 64
 #endif

@@ -415,7 +415,7 @@ typedef struct dnnl_step {
     dnnl_exec_arg_t *args; /* [count] */
     dnnl_bound *bound;     /* [count] */
     uint32_t count, room;
-    dnnl_memory_t pad; /* the primitive's own scratchpad; NULL: it needs none */
+    dnnl_memory_t pad; /* the primitive's own scratchpad; NULL: not needed */
 } dnnl_step;
 
 typedef struct dnnl_packing {
@@ -433,7 +433,7 @@ struct tn__dnnl_work {
     dnnl_packing *packings;
     /* bytes; the pads of all steps share the same bytes, after the scratch */
     uint64_t scratch, pad;
-    uint32_t accumulate; /* input to copy to the output first; TN_NONE: none */
+    uint32_t accumulate; /* input to copy to the output first; TN_NONE: no copy */
 };
 
 tn_status tn__dnnl_begin(tn_kernel_setup *setup, tn__dnnl_work **work) {

@@ -68,7 +68,7 @@ typedef struct tn__dnnl_at {
  * most 12; NULL is not. If the library lacks a bfloat16 implementation, in general or on this
  * machine, the next family is asked. */
 bool tn__dnnl_is_fit(const tn_tensor *tensor);
-/* Whether all inputs and outputs that are there are so. */
+/* Whether all existing inputs and outputs fit. */
 bool tn__dnnl_all_fit(const tn_kernel_setup *setup);
 
 /* The descriptor of a tensor in its format; a scalar has one dimension of 1. */
@@ -79,7 +79,7 @@ tn_status tn__dnnl_strided(const tn__dnnl *library, tn_dtype dtype, uint32_t ran
 /* A tensor in C order as [outer, along, inner] around dimensions [first, last). */
 tn_status tn__dnnl_rows(const tn__dnnl *library, const tn_tensor *tensor, uint32_t first,
                         uint32_t last, dnnl_memory_desc_t *desc);
-/* All its elements in a row, whatever their order. */
+/* Describes all elements as one row, in their order in memory. */
 tn_status tn__dnnl_flat(const tn__dnnl *library, const tn_tensor *tensor, dnnl_memory_desc_t *desc);
 /* Leaves the form of a descriptor to the library. */
 tn_status tn__dnnl_any(const tn__dnnl *library, dnnl_memory_desc_t *desc);
@@ -105,7 +105,7 @@ typedef struct tn__dnnl_post {
 typedef struct tn__dnnl_after {
     double scale;                  /* scale of the result, before anything else; 0: no scale */
     const dnnl_memory_desc_t *add; /* NULL, or the tensor that is then added, broadcasting */
-    bool sum;                      /* then what was in the destination is added */
+    bool sum;                      /* then adds the old values of the destination */
     uint32_t post_count;
     tn__dnnl_post post[TN__DNNL_POST_MAX];
 } tn__dnnl_after;

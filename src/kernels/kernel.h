@@ -53,7 +53,8 @@ typedef struct tn_kernel_setup {
     uint32_t version;
     const tn_context *context; /* for what `prepare` allocates */
     uint32_t threads;
-    /* NULL, or [input_count], [output_count]: what operands will be when it runs (inner.h) */
+    /* NULL, or [input_count], [output_count]: the operands as they will be when it runs
+     * (inner.h) */
     const tn_tensor *inputs_as, *outputs_as;
     struct tn__dnnl *library; /* NULL: only our own loops run (dnnl.h) */
     uint32_t way;             /* which of the kernel's; 0: the fastest */
@@ -92,8 +93,8 @@ typedef struct tn_kernel {
     bool (*accepts)(const tn_kernel_setup *setup);
     /* NULL: nothing to prepare. E_UNSUPPORTED: ask the next family instead. */
     tn_status (*prepare)(tn_kernel_setup *setup);
-    /* Scratch bytes, when `prepare` is not needed for anything else; NULL: none. From static
-     * shapes, which are upper bounds. */
+    /* Scratch bytes, if `prepare` is not needed otherwise; NULL: no scratch. From static shapes,
+     * which are upper bounds. */
     uint64_t (*workspace)(const tn_kernel_setup *setup);
     tn_status (*run)(tn_kernel_call *call);
     /* From the plain contents of static input `input` to the form asked for. */
@@ -158,7 +159,7 @@ uint64_t tn__operand_count(const tn_operand *operand); /* elements; 1 for a scal
 uint64_t tn__operand_bytes(const tn_operand *operand); /* with the current extents */
 /* Elements of dimensions [first, last). */
 uint64_t tn__operand_span(const tn_operand *operand, uint32_t first, uint32_t last);
-/* One element as int64 or double, whatever its type (numbers and bool; saturating from floats). */
+/* One element of any type as int64 or double (numbers and bool; saturating from floats). */
 int64_t tn__operand_int(const tn_operand *operand, uint64_t index);
 double tn__operand_float(const tn_operand *operand, uint64_t index);
 /* Copies the bytes of `from` to `to` unless they are there already. */
@@ -185,8 +186,8 @@ uint16_t tn__float_to_bfloat(float value); /* round to nearest even */
 tn_status tn__call_fail(const tn_kernel_call *call, tn_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The first family's kernel that accepts the operator after `previous` (NULL: the very first);
- * NULL: none. `library` false: own loops alone. */
+/* The next kernel after `previous` (NULL: from the start) that accepts the operator, in the order
+ * of families; NULL: no more. `library` false: only our own loops. */
 const tn_kernel *tn__kernel_find(const tn_kernel_setup *setup, bool library,
                                  const tn_kernel *previous);
 const tn_kernel_family *tn__kernel_family(const tn_kernel *kernel);

@@ -17,7 +17,7 @@
 #define TN__PLANES_LANES 16u /* positions are computed in multiples of this */
 
 typedef struct tn__planes {
-    bool flat;                      /* the input as it is: windows of one tap */
+    bool flat;                      /* the input is used directly: windows of one tap */
     uint64_t channels;              /* in all groups */
     uint64_t band;                  /* lines of the result (positions, when flat) at a time */
     uint64_t extent[TN__SLIDE_MAX]; /* extents of a plane, for a band */

@@ -70,7 +70,7 @@ bool tn__causal_accepts(const tn_kernel_setup *setup) {
 
 typedef struct linear_frame {
     uint64_t batch, length, heads, groups, size, value_size;
-    uint64_t decays, betas; /* numbers of each for a token; 0: none */
+    uint64_t decays, betas; /* number of each per token; 0: not used */
     float scale;
     float *read; /* [value_size], scratch */
 } linear_frame;

@@ -98,12 +98,12 @@ bool tn__draft_is_static(const tn__draft *draft, tn_tensor_id id); /* TN_NONE: f
 /* Whether the tensor is static and no operator changes it: then results of it may be computed at
  * set-up. */
 bool tn__draft_is_known(const tn__draft *draft, tn_tensor_id id);
-/* One number that is known, whatever its rank. */
+/* A single known number, of any rank. */
 bool tn__draft_number(const tn__draft *draft, tn_tensor_id id, double *number);
-/* Whether it is that number, within what float32 keeps. */
+/* Whether it is that number, within the precision of float32. */
 bool tn__draft_is_number(const tn__draft *draft, tn_tensor_id id, double number);
-/* The dimension of input 1 of a convolution or product that is the result's channels; false: it is
- * not static float32, or none of these. */
+/* The dimension of input 1 of a convolution or product that corresponds to the result's channels;
+ * false: it is not static float32, or the operator is another one. */
 bool tn__draft_weights_axis(const tn__draft *draft, tn_op_id id, uint32_t *axis);
 /* A static vector of `count` elements and rank 1. */
 bool tn__draft_is_row(const tn__draft *draft, tn_tensor_id id, int64_t count);
@@ -133,8 +133,8 @@ tn_status tn__draft_fold(tn__draft *draft, tn_op_id before, const char *type,
                          const int64_t *shape, tn_tensor_id *id);
 /* A new operator of one output, right before `before`. Its lists are copied. */
 tn_status tn__draft_add_op(tn__draft *draft, tn_op_id before, const tn_op *like, tn_op_id *id);
-/* Lets `id`, which has one output, compute another tensor in its stead. The old one has no producer
- * then: give it one. */
+/* Lets `id`, which has one output, compute another tensor instead. The old tensor then has no
+ * producer: the caller must give it one. */
 void tn__draft_divert(tn__draft *draft, tn_op_id id, tn_tensor_id output);
 /* Makes `id` another operator on other inputs; outputs, name and block stay, and attributes where
  * `attrs` is NULL. */

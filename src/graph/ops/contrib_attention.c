@@ -310,7 +310,7 @@ static tn_status contrib_shape_paged(tn_infer *infer) {
     return TN_OK;
 }
 
-/* What goes out is the cache that came in. */
+/* The output is a view of the input cache. */
 static tn_view contrib_view_paged(tn_infer *infer, uint32_t output) {
     if (output != 1 && output != 2) return tn__no_view;
     tn_view view = tn__view_input(infer, 2 + output, 0);

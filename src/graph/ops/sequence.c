@@ -7,7 +7,7 @@
  */
 #include "graph/fold.h"
 
-/* One more element among others: `shape`, `rank` and *bound hold what covers all of them. */
+/* Adds one more element: `shape`, `rank` and *bound then cover all of them. */
 static void sequence_cover(const tn_tensor *element, int64_t *shape, uint32_t *rank, bool *bound) {
     if (element->flags & TN_TENSOR_BOUND) *bound = true;
     if (element->rank != *rank) *rank = TN_RANK_UNKNOWN;

@@ -77,8 +77,8 @@ static uint64_t tflite_flops_depthwise(tn_infer *infer) { return tflite_flops_ro
 #define TFLITE_VIEW(name) TFLITE_FIRST(name), .view = tflite_view, .inplace = 1
 #define TFLITE_EFFECT(name) TFLITE(name), .flags = TN_RULE_RANDOM | TN_RULE_ORDERED, \
     .flops = tflite_flops_unknown
-/* A run time may read what goes into WHILE in every turn, and an early one writes that of IF back
- * when it is done. */
+/* A run time may read the inputs of WHILE in every turn, and early run times write the inputs of IF
+ * back at its end. */
 #define TFLITE_BLOCKS(name, more) TFLITE(name), .flops = tflite_flops_unknown, \
     .flags = TN_RULE_RANDOM | TN_RULE_ORDERED | TN_RULE_HOLDS | (more)
 static const tn_op_rule tflite_rules[] = {

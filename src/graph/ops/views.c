@@ -61,7 +61,7 @@ static tn_status views_reshape_written(tn_infer *infer, const int64_t *target, u
     return TN_OK;
 }
 
-/* Whether a bound among the written extents makes what is left for -1 fall as it grows. */
+/* Whether the extent for -1 falls as a bound among the written extents grows. */
 static bool views_reshape_falls(const tn_infer *infer, const int64_t *shape, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         if (shape[i] == TN_DIM_UNKNOWN ||

@@ -186,7 +186,7 @@ static bool conv_is_copied(const tn__dnnl *library, const dnnl_memory_desc_t *ha
     return true;
 }
 
-/* On failure the caller destroys what is there. */
+/* On failure the caller destroys the objects made so far. */
 static tn_status conv_choose_all(const tn__dnnl *library, const conv_plan *plan,
                                  tn__dnnl_work *work, conv_choice *choice) {
     uint64_t x_bytes = 0, y_bytes = 0;

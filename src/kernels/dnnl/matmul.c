@@ -19,7 +19,7 @@ typedef struct matmul_operand {
 typedef struct matmul_plan {
     matmul_operand a, b, y;
     uint32_t a_index, b_index;
-    const tn_tensor *bias; /* added, broadcasting, once the scale is applied; NULL: none */
+    const tn_tensor *bias; /* added, broadcasting, after the scale is applied; NULL: no bias */
     uint32_t bias_index;
     const tn_tensor *summand;
     uint32_t summand_index;
@@ -339,9 +339,9 @@ typedef struct matmul_slices {
 /* A step along the sum that falls into few sets of the cache. */
 static bool matmul_step_is_bad(int64_t elements) { return elements % 512 == 0; }
 
-/* The library's kernels for AVX2 do not pack operands where an extent of the result is small (its
- * gemm_driver: 1 / rows + 1 / columns of some 0.0038 and more). Then they take up to 1.8 times as
- * long where terms of the sum lie a power of two apart. */
+/* The library's kernels for AVX2 do not pack operands if an extent of the result is small (its
+ * gemm_driver: 1 / rows + 1 / columns above about 0.0038). Then they take up to 1.8 times as long
+ * if terms of the sum lie a power of two apart. */
 static bool matmul_wants_slices(const tn_kernel_setup *setup, const matmul_plan *plan,
                                 matmul_slices *slices) {
     const matmul_operand *a = &plan->a, *b = &plan->b, *y = &plan->y;

@@ -48,7 +48,7 @@ tn_status tn__dnnl_pair(tn_kernel_setup *setup, tn__dnnl_work *work, dnnl_alg_ki
 /* A step: as many elements as `like` has, times a factor. */
 tn_status tn__dnnl_times(tn__dnnl_work *work, const tn__dnnl *library, const tn_tensor *like,
                          double factor, tn__dnnl_at from, tn__dnnl_at to);
-/* A step: softmax (`kind`) along the middle of what tn__dnnl_rows describes. */
+/* A step: softmax (`kind`) along the middle dimension of tn__dnnl_rows. */
 tn_status tn__dnnl_softmax(tn__dnnl_work *work, const tn__dnnl *library,
                            const dnnl_memory_desc_t *rows, dnnl_alg_kind_t kind, tn__dnnl_at from);
 /* A single activation with its parameters. */

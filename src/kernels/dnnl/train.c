@@ -38,7 +38,7 @@ static tn_status train_choose_pool(const tn__dnnl *library, const tn__dnnl_windo
     return tn__dnnl_choose_back(library, &desc, NULL, pool->forward, &pool->backward, NULL);
 }
 
-/* Runs the pool again for what its gradient wants to know. */
+/* Repeats the pool for the indices that its gradient needs. */
 static tn_status train_again(tn__dnnl_work *work, const tn__dnnl *library, train_pool *pool,
                              dnnl_memory_desc_t *winners, tn__dnnl_at *at) {
     tn__dnnl_at y;

@@ -194,7 +194,7 @@ static void back_larger(const tn__dnnl *library, dnnl_primitive_desc_t chosen, d
     if (size > *bytes) *bytes = size;
 }
 
-/* On failure the caller destroys what is there. */
+/* On failure the caller destroys the objects made so far. */
 static tn_status back_choose_all(tn__dnnl_work *work, const tn__dnnl *library,
                                  const back_plan *plan, back_copies *copies) {
     const uint32_t pieces = plan->parts.images * plan->parts.rows;

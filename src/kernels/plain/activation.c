@@ -24,7 +24,7 @@ static inline double activation_logistic(double x) {
     double e = exp(-fabs(x));
     return (x < 0 ? e : 1) / (1 + e);
 }
-/* Between 0 and 1; a not-a-number stays one. */
+/* Clamps to between 0 and 1; NaN stays NaN. */
 static inline float activation_unit_float(float x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
 static inline double activation_unit(double x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
 /* exp(x) - 1 where x is negative; elsewhere of no use, but finite. */

@@ -89,7 +89,7 @@ static float *sparse_divide(sparse_job *job, uint64_t positions) {
 
 /* --- SparseConv --- */
 
-/* The sums of `lines` lines are results `at` and on, without what lies between lines. */
+/* Writes the sums of `lines` lines as results from `at` on, without the positions between lines. */
 static void sparse_put_lines(const sparse_job *job, const tn__slide *slide,
                              const tn__planes *planes, uint64_t row, uint64_t lines, uint64_t at) {
     uint32_t last = slide->spatial - 1;

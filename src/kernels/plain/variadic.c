@@ -26,7 +26,7 @@ enum { VARIADIC_KEPT = 8 }; /* readers made once; further inputs' are made for e
 
 typedef struct variadic_state {
     tn_kernel_call *call;
-    tn__loop loop, last; /* last: NULL, or what becomes of the combination */
+    tn__loop loop, last; /* last: NULL, or a loop applied to the combination */
     tn_dtype type;
     tn__reader kept[VARIADIC_KEPT], other;
 } variadic_state;

@@ -31,7 +31,7 @@ static float weights_scale(const float *w, const weights_frame *frame, uint64_t 
         for (uint64_t i = 0; i < frame->inner; i++)
             if (fabsf(row[i]) > most || isnan(row[i])) most = fabsf(row[i]);
     }
-    return most / 127; /* not-a-number stays one, and makes the channel that */
+    return most / 127; /* NaN stays NaN, and makes the whole channel NaN */
 }
 
 static int8_t weights_round(float value) {

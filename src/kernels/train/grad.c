@@ -152,7 +152,7 @@ static double grad_dot(const tn_operand *a, uint64_t at_a, uint64_t step_a, cons
     return sum;
 }
 
-/* One image: what its lines add to the taps of one filter and channel. */
+/* One image: adds the contributions of its lines to the taps of one filter and channel. */
 static void grad_conv_plane(const grad_conv *job, uint64_t dy, uint64_t x) {
     const tn__slide *slide = &job->slide;
     uint64_t width = (uint64_t)slide->output[slide->spatial - 1];

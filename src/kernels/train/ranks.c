@@ -9,8 +9,8 @@ static tn_status ranks_copy(tn_kernel_call *call) {
     return TN_OK;
 }
 
-/* Where the rank's part is in the whole, in bytes. Among ranks these two are no kernels' business
- * (dist): each does what it would if the others had nothing but zeros. */
+/* The place of the rank's part in the whole, in bytes. Communication is not done by these two
+ * kernels but by dist: each kernel computes as if the other ranks had only zeros. */
 static tn_status ranks_place(tn_kernel_call *call, const tn_operand *whole, const tn_operand *part,
                              uint64_t *at) {
     uint64_t bytes = tn__operand_bytes(part), end;

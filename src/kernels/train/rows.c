@@ -43,7 +43,7 @@ static tn_status rows_read(tn_kernel_call *call, bool log, rows_frame *frame) {
     return TN_OK;
 }
 
-/* Several sums at once, so that none waits for the other. weights NULL: 1 each. */
+/* Several sums at once, so that no addition waits for another. weights NULL: 1 each. */
 TN_WIDE static double rows_sum(uint64_t count, const float *values, const float *weights) {
     const uint64_t whole = count - count % ROWS_LANES;
     double lanes[ROWS_LANES] = {0}, sum = 0;

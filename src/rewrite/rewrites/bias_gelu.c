@@ -26,7 +26,7 @@ static tn_status gelu_take(tn__draft *draft, tn_op_id id, uint32_t index) {
     return tn__draft_become(draft, id, "tenure", "BiasGeluGrad", 1, inputs, 3, NULL, 0);
 }
 
-/* How often each sum with a row is what GELU, forward or backward, is of. */
+/* Counts for each sum with a row the forward and backward GELUs that read it. */
 static tn_status gelu_all(tn__draft *draft) {
     uint32_t *uses = tn__arena_array(&draft->arena, (size_t)draft->tensor_count + 1, sizeof *uses);
     if (uses == NULL) return tn__no_memory(draft->error, "a rewritten graph");

@@ -14,7 +14,7 @@
 
 #include "graph/attr.h"
 
-/* TAKE: reads images in any order, gives none. */
+/* TAKE: reads images in any format, and writes no images. */
 typedef enum formats_want {
     FORMATS_PLAIN,
     FORMATS_FOLLOW,
@@ -65,8 +65,8 @@ static bool formats_is_conv(const tn__draft *draft, tn_op_id id) {
     return tn__draft_has(draft, id, TN_RULE_CONV) || tn__draft_is(draft, id, "ConvTranspose");
 }
 
-/* Every operand of a pair or a join: an image as large as the output (along the axis: whatever), or
- * a line. */
+/* Whether every operand of a pair or a join is an image as large as the output (in a join, of any
+ * extent along the axis), or a line. */
 static bool formats_suits_all(const tn__draft *draft, const tn_op *op, bool lines) {
     uint32_t rank = tn__draft_tensor_of(draft, op->outputs[0])->rank, images = 0;
     for (uint32_t i = 0; i < op->input_count; i++) {
@@ -157,7 +157,7 @@ static tn_status formats_twin(tn__draft *draft, tn_tensor_id id, tn_tensor_id *t
     return TN_OK;
 }
 
-/* Input `index` becomes what it should be. */
+/* Converts input `index` to the wanted format. */
 static tn_status formats_convert(tn__draft *draft, tn_op_id id, uint32_t index, bool last) {
     tn_tensor_id input = tn__draft_input(draft, id, index);
     if (input == TN_NONE || formats_is_last(draft, input) == last) return TN_OK;
@@ -171,7 +171,8 @@ static tn_status formats_convert(tn__draft *draft, tn_op_id id, uint32_t index, 
     return TN_OK;
 }
 
-/* The output lies channels last; where others need it as it was, a reorder follows. */
+/* Gives the output channels last; if other operators need the order of the shape, a reorder
+ * follows. */
 static tn_status formats_give(tn__draft *draft, tn_op_id id) {
     tn_tensor_id output = tn__draft_op_of(draft, id)->outputs[0], twin;
     tn_op_id made;

@@ -25,7 +25,7 @@ static uint32_t gelu_factors(const tn__draft *draft, tn_op_id id, tn_tensor_id *
     return count;
 }
 
-/* The operand of a sum or product that is not the given number; TN_NONE: none is. */
+/* The other operand of a sum or product with the given number; TN_NONE: no such operand. */
 static tn_tensor_id gelu_beside(const tn__draft *draft, tn_op_id id, double number) {
     if (id == TN_NONE) return TN_NONE;
     for (uint32_t i = 0; i < 2; i++)

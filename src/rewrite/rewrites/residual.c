@@ -14,7 +14,7 @@ static tn_tensor_id residual_root(const tn__draft *draft, tn_tensor_id id) {
         tn_op_id op = draft->tensors[id].producer;
         if (op == TN_NONE || op >= tn_graph_op_count(draft->graph) ||
             draft->ops[op].op.type != tn_graph_op(draft->graph, op)->type)
-            return id; /* made by a rewrite: none of those is a view */
+            return id; /* made by a rewrite, which makes no views */
         uint32_t k = 0;
         while (draft->ops[op].op.outputs[k] != id) k++;
         tn_tensor_id source = tn_op_view(draft->graph, op, k).source;

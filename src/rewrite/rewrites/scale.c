@@ -17,7 +17,7 @@ static uint32_t scale_of(const tn__draft *draft, tn_op_id id, double *factor) {
         at = 1;
     if (div) *factor = 1 / *factor;
     if (at == TN_NONE || !isfinite(*factor) || *factor == 0) return TN_NONE;
-    /* The number must not widen what it multiplies. */
+    /* the number must not change the shape of the other operand */
     return tn__draft_same_shape(draft, tn__draft_input(draft, id, at),
                                 tn__draft_op_of(draft, id)->outputs[0])
                ? at
