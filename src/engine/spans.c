@@ -146,7 +146,7 @@ static void spans_release(tn__spans *spans, const tn__span *span, uint8_t state,
     spans_tell(spans, step, span->body, true);
 }
 
-/* Releases late spans if their copies are known to be over at this step. */
+/* Releases late spans whose copies are over by now. */
 static void spans_look(tn__spans *spans, uint32_t step) {
     for (uint32_t i = 0; i < spans->late_count;) {
         const tn__span *span = &spans->spans[spans->late[i]];

@@ -1,4 +1,4 @@
-/* attr.c - the attributes of an operator, read. */
+/* attr.c - reads the attributes of an operator. */
 #include "graph/attr.h"
 
 #include <string.h>

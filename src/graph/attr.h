@@ -1,7 +1,6 @@
-/* attr.h - the attributes of an operator, read: the one way in which rules, rewrites, kernels and
- * gradients do it.
+/* attr.h - reads the attributes of an operator, for rules, rewrites, kernels and gradients alike.
  *
- * Each function is given what stands for the attribute when the operator has none of that name or
+ * Each function takes a default, which it returns if the operator has no attribute of that name, or
  * one of another type.
  * Cost: O(attributes of the operator).
  */

@@ -1,11 +1,11 @@
-/* batch.c - is the first extent of an input a number of samples? See batch.h. */
+/* batch.c - decides whether the first extent of an input counts samples. See batch.h. */
 #include "graph/batch.h"
 
 #include "graph/attr.h"
 #include "graph/op.h"
 
 #define BATCH_IMAGE_RANK                                                                           \
-    3u /* of one image; a sequence of samples alike is [batch, time, features] */
+    3u /* rank of one image; a sequence of samples looks the same: [batch, time, features] */
 
 static tn_tensor_id batch_first(const tn_graph *graph) {
     const tn_block *block = tn_graph_block(graph, 0);
@@ -17,8 +17,8 @@ static tn_tensor_id batch_first(const tn_graph *graph) {
     return TN_NONE;
 }
 
-/* Whether a new axis goes before all others: of an attribute, or of a known input since opset 13.
- */
+/* Whether a new axis goes before all others: the axes are an attribute, or since opset 13 a known
+ * input. */
 static bool batch_is_made(const tn_graph *graph, const tn_op *op) {
     uint32_t count = 0;
     const int64_t *axes = tn__attr_ints(op, "axes", &count);

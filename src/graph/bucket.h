@@ -1,4 +1,5 @@
-/* bucket.h - where tensors lie in a bucket: one behind the other, each at a multiple of 64 bytes.
+/* bucket.h - the places of tensors in a bucket: one after the other, each at a multiple of 64
+ * bytes.
  */
 #ifndef TN_GRAPH_BUCKET_H
 #define TN_GRAPH_BUCKET_H
@@ -8,7 +9,8 @@
 /* As arenas have it: then a tensor can lie in a bucket from the start. */
 #define TN__BUCKET_ALIGNMENT 64u
 
-/* Bytes of `count` elements with what keeps the next one aligned; TN_SIZE_UNKNOWN: too many. */
+/* Bytes of `count` elements, rounded up so that the next tensor is aligned; TN_SIZE_UNKNOWN: too
+ * many. */
 static inline uint64_t tn__bucket_bytes(uint64_t count, uint64_t width) {
     uint64_t bytes;
     return tn__mul(count, width, &bytes) && tn__align_up(bytes, TN__BUCKET_ALIGNMENT, &bytes)
@@ -16,7 +18,7 @@ static inline uint64_t tn__bucket_bytes(uint64_t count, uint64_t width) {
                : TN_SIZE_UNKNOWN;
 }
 
-/* Bytes of a bucket with so many in it that divides into `parts` equal ones, each aligned. */
+/* Bytes of a bucket with `bytes` in it that divides into `parts` equal parts, each aligned. */
 static inline uint64_t tn__bucket_whole(uint64_t bytes, uint64_t parts) {
     uint64_t unit = parts * TN__BUCKET_ALIGNMENT;
     if (bytes > TN_SIZE_UNKNOWN - unit) return TN_SIZE_UNKNOWN;

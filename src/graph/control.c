@@ -1,4 +1,4 @@
-/* control.c - what the operators that own blocks share; see control.h. */
+/* control.c - inference that operators with blocks share; see control.h. */
 #include "graph/control.h"
 
 tn_status tn__control_body(tn_infer *infer, const char *name, tn_block_id *block) {
@@ -37,8 +37,8 @@ tn_status tn__control_set(tn_infer *infer, uint32_t index, const tn_tensor *like
 
 /* --- what iterations carry -------------------------------------------------------------------- */
 
-/* The value before the last iteration of what starts as `initial` and grows from `now` to `next`.
- * False: not known, or not growing so. */
+/* The value before the last iteration of an extent that starts as `initial` and grows from `now` to
+ * `next`. False: not known, or not growing by equal steps. */
 static bool control_grow(const tn__carried *carried, int64_t initial, int64_t now, int64_t next,
                          int64_t *before_last) {
     int64_t step;
@@ -88,7 +88,7 @@ static bool control_widen_repeat(tn_infer *infer, const tn__carried *carried, ui
     return *repeat != now->repeat;
 }
 
-/* A sequence that is empty so far says nothing about its elements: what is put into it does. */
+/* An empty sequence does not determine its elements; the first tensor put into it does. */
 static bool control_is_empty(const tn_tensor *tensor) {
     return (tensor->flags & TN_TENSOR_SEQUENCE) && tensor->repeat == 0;
 }

@@ -1,4 +1,4 @@
-/* dtype.c - element types, kinds, formats, and the size of one tensor (row A1).
+/* dtype.c - element types, kinds, formats, and the size of one tensor.
  *
  * Sub-byte elements are packed without padding, the last byte rounded up, as ONNX and TFLite store
  * them. A blocked format (nChw8c) stores whole blocks of channels, so dimension 1 is rounded up to

@@ -1,4 +1,4 @@
-/* element.c - numbers as elements of a plain array. Cost: O(1) an element. */
+/* element.c - reads and writes numbers as elements of a plain array. Cost: O(1) per element. */
 #include "graph/element.h"
 
 #include <math.h>
@@ -16,9 +16,10 @@ static uint64_t element_small_float(double value, int exponent_bits, int fractio
     if (isinf(value)) return sign | infinity;
     if (value == 0) return sign;
     (void)frexp(value, &exponent);
-    int unit = exponent - 1 > -bias ? exponent - 1 : 1 - bias; /* of the leading bit */
+    /* exponent of the lowest mantissa bit */
+    int unit = exponent - 1 > -bias ? exponent - 1 : 1 - bias;
     if (unit > bias) return sign | infinity;
-    /* Counted in units of the last place, a number is its own encoding: a carry out of the fraction
+    /* In units of the last place, a number equals its own encoding: a carry out of the fraction
      * goes into the exponent, up to infinity. */
     uint64_t steps = (uint64_t)nearbyint(ldexp(fabs(value), fraction_bits - unit));
     return sign | (((uint64_t)(unit + bias - 1) << fraction_bits) + steps);
@@ -71,7 +72,7 @@ bool tn__tensor_fill(const tn_tensor *tensor, void *bytes, uint64_t size) {
     if (value == NULL || value->count == 0) return false;
     if (((uint64_t)value->count * bits + 7) / 8 != size) return false;
     if (real ? value->floats == NULL : value->ints == NULL) return false;
-    memset(bytes, 0, (size_t)size); /* of a last byte that is not full */
+    memset(bytes, 0, (size_t)size); /* clears the last byte, which may not be full */
     for (uint32_t i = 0; i < value->count; i++)
         tn__element_put(bytes, bits, i,
                         real ? tn__element_of(tensor->dtype, value->floats[i])

@@ -1,4 +1,4 @@
-/* element.h - elements of plain arrays, and small known contents written out as such an array. */
+/* element.h - elements of plain arrays, and small known values written as such an array. */
 #ifndef TN_GRAPH_ELEMENT_H
 #define TN_GRAPH_ELEMENT_H
 
@@ -26,11 +26,12 @@ static inline void tn__element_put(void *array, uint32_t bits, uint64_t index, u
 /* The bits of a number as float16, bfloat16, float32 or float64, rounded to nearest even. */
 uint64_t tn__element_of(tn_dtype dtype, double value);
 
-/* The first element of a floating type that is infinite or no number; TN_SIZE_UNKNOWN: none. */
+/* The first element of a floating type that is infinite or NaN; TN_SIZE_UNKNOWN: no such
+ * element. */
 uint64_t tn__first_odd(const void *data, uint64_t size, tn_dtype dtype);
 
-/* Writes the contents that the graph itself knows (tn_tensor.value). False: it knows none, or not
- * `size` bytes of them. */
+/* Writes the values that the graph knows (tn_tensor.value). False: they are unknown, or do not have
+ * `size` bytes. */
 bool tn__tensor_fill(const tn_tensor *tensor, void *bytes, uint64_t size);
 
 #endif

@@ -1,7 +1,7 @@
-/* explain.c - after inference: which size is not known, and whose fault is it?
+/* explain.c - after inference: finds an unknown size, and the input or operator that causes it.
  *
- * Named is an input without a size, else the first operator in order with a result of unknown size
- * whose own inputs are known: what follows from it is not the cause.
+ * It names an input without a size, else the first operator in order with a result of unknown size
+ * and known inputs, because later unknown sizes only follow from that.
  * Cost: O(operands).
  */
 #include "graph/store.h"
@@ -36,7 +36,7 @@ static tn_status explain_source(const tn_graph *graph, tn_tensor_id id, tn_error
 #define EXPLAIN_FEW 16u   /* elements of an input that shapes are made of: extents, a count */
 #define EXPLAIN_STEPS 64u /* operators that are looked at on the way to it */
 
-/* A graph input of a few whole numbers (or a condition) whose contents are not known. */
+/* A graph input of a few integers (or a condition) with unknown values. */
 static bool explain_is_number(const tn_graph *graph, tn_tensor_id id) {
     const tn_tensor *tensor = &graph->tensors[id];
     uint64_t count = 1;
@@ -48,8 +48,8 @@ static bool explain_is_number(const tn_graph *graph, tn_tensor_id id) {
     return tensor->bytes != TN_SIZE_UNKNOWN && count <= EXPLAIN_FEW;
 }
 
-/* The input that the operator's result follows from, found from its operands backwards, the nearest
- * first; TN_NONE: there is none. */
+/* The input that the operator's result depends on, found backwards from its operands, the nearest
+ * first; TN_NONE: no such input. */
 static tn_tensor_id explain_number(const tn_graph *graph, tn_op_id op) {
     tn_op_id queue[EXPLAIN_STEPS] = {op};
     uint32_t count = 1;
@@ -113,7 +113,7 @@ static tn_status explain_output(const tn_graph *graph, tn_op_id op, tn_tensor_id
     return tn__op_where(graph, op, error, status);
 }
 
-/* The first operator in order with an unknown result, preferably one whose inputs are known. */
+/* The first operator in order with an unknown result, preferably one with known inputs. */
 tn_status tn__explain_unknown(const tn_graph *graph, tn_error *error) {
     tn_op_id first = TN_NONE;
     tn_tensor_id which = TN_NONE;

@@ -1,4 +1,4 @@
-/* extend.c - a graph and some tensors that no operator knows, for programs that own a few. */
+/* extend.c - extends a graph by tensors without operators, for programs that own a few. */
 #include "graph/extend.h"
 
 #include "graph/store.h"

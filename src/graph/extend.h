@@ -1,4 +1,4 @@
-/* extend.h - a graph and some tensors that no operator knows. */
+/* extend.h - extends a graph by tensors without operators. */
 #ifndef TN_GRAPH_EXTEND_H
 #define TN_GRAPH_EXTEND_H
 
@@ -11,10 +11,11 @@ typedef struct tn__extra {
     uint64_t bytes; /* of uint8 */
 } tn__extra;
 
-/* The given graph, inferred, whose ids it keeps, and `extras` behind its tensors: activations
- * without a producer. Names, shapes and lists stay those of the given graph, which outlives it; it
- * is only read. Errors: E_INVALID (more than 2^32 tensors, or bytes than 2^63), E_NO_MEMORY.
- * Cost: O(tensors + operators), copies of the tables. */
+/* The given graph, inferred, with its ids, and `extras` after its tensors: activations without a
+ * producer. Names, shapes and lists are those of the given graph, which must outlive it; it is only
+ * read. Errors: E_INVALID (more than 2^32 tensors or 2^63 bytes), E_NO_MEMORY.
+ * Cost: O(tensors + operators), copies of the tables.
+ */
 tn_status tn__graph_extend(const tn_graph *given, const tn__extra *extras, uint32_t count,
                            tn_graph **extended, tn_error *error);
 

@@ -1,6 +1,6 @@
 /* facts.c - facts about one operator: cost, views, in-place, workspace.
  *
- * The registry's entry answers; here are the checks that every answer must pass, so that no rule
+ * The registry's entry answers. The checks that every answer must pass are here, so that no rule
  * has to repeat them. Nothing is allocated.
  * Cost: O(inputs + outputs) and the rule's own.
  */
@@ -145,8 +145,8 @@ bool tn_op_may_repeat(const tn_graph *graph, tn_op_id op) {
     return rule != NULL && !(rule->flags & once) && tn_op_changes(graph, op) == 0;
 }
 
-/* Whether another can repeat the operator: what it found is there, and no attribute is an id of the
- * graph that it is in. */
+/* Whether another operator can repeat this one: its outputs can be found, and no attribute is an id
+ * of its graph. */
 static bool facts_has_found(const tn_op *op, uint64_t changes) {
     for (uint32_t i = 0; i < op->attr_count; i++)
         if (op->attrs[i].type == TN_ATTR_TENSOR || op->attrs[i].type == TN_ATTR_BLOCK) return false;

@@ -1,4 +1,4 @@
-/* fold.c - arithmetic of folded contents, and readings that families share; see fold.h. */
+/* fold.c - arithmetic on folded values, and reading functions that families share; see fold.h. */
 #include "graph/fold.h"
 
 #include <math.h>

@@ -1,11 +1,10 @@
-/* fold.h - arithmetic of folded contents, exact as the run time would compute it, and the few
- * readings that families share.
+/* fold.h - arithmetic on folded values with the run time's exact results, and a few reading
+ * functions that families share.
  *
- * Integers are kept as int64 and wrapped to their type after each operation (uint64 as the same
- * 64 bits); floating types are kept as double and rounded to their type. Rounding a double result
- * once is the correctly rounded result for + - * / and sqrt of float32 and narrower, as double has
- * more than twice their digits (S. Figueroa, When is double rounding innocuous?, SIGNUM 30(3),
- * 1995).
+ * Integers are kept as int64 and wrapped to their type after each operation (uint64 as the same 64
+ * bits); floating types are kept as double and rounded to their type. Rounding a double result once
+ * is the correctly rounded result for + - * / and sqrt of float32 and narrower, as double has more
+ * than twice their digits (S. Figueroa, When is double rounding innocuous?, SIGNUM 30(3), 1995).
  */
 #ifndef TN_GRAPH_FOLD_H
 #define TN_GRAPH_FOLD_H
@@ -21,8 +20,8 @@ double tn__round(tn_dtype dtype, double value);
  * and small. */
 uint32_t tn__fold_count(const tn_infer *infer, uint32_t index);
 
-/* Sets output 0 by applying a function to every element of input 0; NULL where there is none for
- * that class of types. */
+/* Sets output 0 by applying a function to every element of input 0; a function is NULL if that
+ * class of types has none. */
 tn_status tn__fold_unary(tn_infer *infer, double (*of_float)(double), int64_t (*of_int)(int64_t));
 
 /* Output 0 has the contents of input 0, in the same order (Reshape and its like). */

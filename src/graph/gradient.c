@@ -1,7 +1,7 @@
-/* gradient.c - the words that gradient rules are written in (gradient.h).
+/* gradient.c - the functions that gradient rules are written with (gradient.h).
  *
- * What a rule adds is an ordinary operator of the main block, its outputs are of kind gradient and
- * named after what they are the gradients of, which is where a reader of plans looks for them.
+ * A rule adds ordinary operators of the main block. Their outputs are of kind gradient and named
+ * after the tensors that they are gradients of, because readers of plans look for these names.
  * Cost: O(operands) for each operator that is added.
  */
 #include "graph/gradient.h"
@@ -46,7 +46,7 @@ const int64_t *tn__gradient_ints_of(const tn_gradient *it, uint32_t input, uint3
 
 /* --- adding --- */
 
-/* "d.<tensor>" or "d.<node>": for people who read plans. */
+/* Names the result "d.<tensor>" or "d.<node>", for readers of plans. */
 static tn_status gradient_add(tn_gradient *it, const char *domain, const char *type,
                               const tn_tensor_id *inputs, uint32_t input_count,
                               const tn_attr *attrs, uint32_t attr_count, const bool *wanted,

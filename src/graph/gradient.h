@@ -1,8 +1,9 @@
-/* gradient.h - the words that gradient rules are written in.
+/* gradient.h - the functions that gradient rules are written with.
  *
- * A rule stands in an operator's entry (tn_op_rule.gradient). It is given the operator and the
+ * A rule belongs to an operator's entry (tn_op_rule.gradient). It gets the operator and the
  * gradients of its outputs, and adds operators that compute the gradients of those inputs that want
- * one. What the backward pass reads is what is kept: Relu's rule reads its output, Add's nothing.
+ * one. The tensors that the backward pass reads are kept: Relu's rule reads its output, Add's rule
+ * reads nothing.
  *
  *     static tn_status unary_gradient_relu(tn_gradient *it) { // dx = dy where y > 0
  *         return tn__gradient_own(it, "ReluGrad", TN__LIST(it->given[0], it->op.outputs[0]), NULL,
@@ -10,11 +11,11 @@
  *     }
  *
  * Promises: a gradient has the shape and the element type of its tensor. Shapes of all tensors of
- * the model are known when rules run; those of tensors that rules add are not, before the next
- * inference: a rule knows them by what they are the gradients of. Adding operators moves the arrays
- * that tn_graph_tensor and tn_graph_op point into: take what is needed by value (`it->op` is a
- * copy; its lists stay). Operators of ONNX's domain that rules add are of the newest version. What
- * ONNX has no operator for is in domain "tenure": ops/train.c.
+ * the model are known when rules run. Shapes of tensors that rules add are unknown until the next
+ * inference; a rule derives them from the tensors that they are gradients of. Adding operators
+ * moves the arrays that tn_graph_tensor and tn_graph_op point into, so copy needed values first
+ * (`it->op` is a copy; its lists stay). Operators of ONNX's domain that rules add are of the newest
+ * version. Operators that ONNX lacks are in domain "tenure": ops/train.c.
  */
 #ifndef TN_GRAPH_GRADIENT_H
 #define TN_GRAPH_GRADIENT_H
@@ -25,7 +26,7 @@ struct tn_gradient {
     tn_graph *graph; /* being extended */
     tn_op op;
     tn_op_id id;
-    uint32_t version;          /* of the operator's domain; UINT32_MAX when none is given */
+    uint32_t version;          /* version of the operator's domain; UINT32_MAX: not given */
     const tn_tensor_id *given; /* [op.output_count] gradients; TN_NONE: nothing depends on it */
     const bool *wanted;        /* [op.input_count] */
     tn_tensor_id *found;       /* [op.input_count], TN_NONE at first: for the rule to fill */
@@ -84,8 +85,8 @@ tn_status tn__gradient_list(tn_gradient *it, const int64_t *values, uint32_t cou
 tn_status tn__gradient_integer(tn_gradient *it, int64_t value, tn_tensor_id *id);
 tn_status tn__gradient_number(tn_gradient *it, tn_dtype dtype, double value, tn_tensor_id *id);
 
-/* The gradient of input `input`, given one, `gradient`, of the shape of output `output` to which
- * the input was broadcast: sums over what was repeated. Sets found[input]. */
+/* The gradient of input `input`, from `gradient` of the shape of output `output`, to which the
+ * input was broadcast: sums over the repetitions. Sets found[input]. */
 tn_status tn__gradient_unbroadcast(tn_gradient *it, uint32_t output, uint32_t input,
                                    tn_tensor_id gradient);
 /* `gradient` in the shape of input `input`, which has as many elements. Sets found[input]. */

@@ -1,7 +1,8 @@
 /* gradient_arithmetic.c - gradients of arithmetic between tensors that are broadcast.
  *
- * A product reads the other factor, a quotient its divisor and its output, a choice what decided
- * it, a difference nothing. What was repeated is summed.
+ * A product reads the other factor, a quotient its divisor and its output, a selection its
+ * condition, and a difference nothing. The gradient of a broadcast operand is summed over the
+ * repetitions.
  */
 #include "graph/gradients.h"
 
@@ -106,7 +107,7 @@ tn_status tn__gradient_pow(tn_gradient *it) {
 
 /* --- choices --- */
 
-/* Where `mask` says so, the gradient goes to `yes`, elsewhere to `no`. */
+/* If `mask` is true, the gradient goes to `yes`, else to `no`. */
 static tn_status arithmetic_share(tn_gradient *it, tn_tensor_id mask, uint32_t yes, uint32_t no) {
     tn_tensor_id zero, part, dy = it->given[0];
     TN_TRY(tn__gradient_number(it, tn__gradient_output(it, 0).dtype, 0, &zero));

@@ -1,9 +1,10 @@
 /* gradient_conv.c - gradients of convolutions and pools.
  *
- * By the data, a convolution's gradient is a transposed convolution with the same weights, and the
- * other way round; by the weights it is an operator of its own. They keep the input and the
- * weights. A maximum is looked for again in the input, or where the pool kept which tap of each
- * window won (MaxPoolTrain), goes there and reads no input; averages keep nothing.
+ * With respect to the data, a convolution's gradient is a transposed convolution with the same
+ * weights, and vice versa; with respect to the weights it is an operator of its own. Both input and
+ * weights are kept. A maximum pool searches the input for the maximum again; if the pool kept the
+ * index of the maximum in each window (MaxPoolTrain), its gradient uses that and reads no input.
+ * Averages keep nothing.
  */
 #include "graph/gradients.h"
 
@@ -13,7 +14,7 @@ typedef struct conv_window {
     uint32_t spatial;
     int64_t kernel[CONV_SPATIAL], stride[CONV_SPATIAL], dilation[CONV_SPATIAL];
     int64_t pads[2 * CONV_SPATIAL]; /* begins, then ends */
-    int64_t rest[CONV_SPATIAL];     /* of the input, behind the last window */
+    int64_t rest[CONV_SPATIAL];     /* extent of the input after the last window */
 } conv_window;
 
 static const int64_t *conv_ints(const tn_gradient *it, const char *name, uint32_t count) {
@@ -34,7 +35,8 @@ static tn_status conv_read(tn_gradient *it, uint32_t spatial, const int64_t *ker
     const char *mode = tn__attr_string(&it->op, "auto_pad", "NOTSET");
     bool same = strncmp(mode, "SAME", 4) == 0 || tn__attr(&it->op, "output_shape") != NULL;
     bool upper = strcmp(mode, "SAME_UPPER") == 0;
-    const int64_t *extra = conv_ints(it, "output_padding", spatial); /* of a transposed one */
+    /* only for a transposed convolution */
+    const int64_t *extra = conv_ints(it, "output_padding", spatial);
     if (strcmp(mode, "VALID") == 0) pads = NULL;
     window->spatial = spatial;
     for (uint32_t d = 0; d < spatial; d++) {
@@ -158,9 +160,9 @@ tn_status tn__gradient_max_pool(tn_gradient *it) {
     return conv_pool(it, "MaxPoolGrad", false);
 }
 
-/* Where x is what a Relu gave, the pool's output is above 0 just where the element that won is. So
- * the gradient of Relu is taken here, of what is smaller and is kept anyway, and Relu's own rule
- * leaves out what was done: nobody keeps x. */
+/* If x is the result of a Relu, the pool's output is above 0 exactly if the maximum is. So Relu's
+ * gradient is applied here, to the smaller tensor, which is kept anyway, and Relu's own rule leaves
+ * it out: x is not kept. */
 tn_status tn__gradient_max_pool_train(tn_gradient *it) {
     tn_tensor x = tn__gradient_input(it, 0);
     tn_tensor_id dy = it->given[0];
@@ -201,7 +203,7 @@ tn_status tn__gradient_global_average_pool(tn_gradient *it) {
 
 /* --- norms of windows: y = (sum |x|^p)^(1/p), dx = sign(x) |x|^(p-1) sum of dy / y^(p-1) --- */
 
-/* it^(p-1); at p = 2 it is what it was. */
+/* it^(p-1); for p = 2 it is unchanged. */
 static tn_status conv_raised(tn_gradient *it, tn_tensor_id id, double p, tn_tensor_id *raised) {
     tn_tensor_id less;
     *raised = id;
@@ -277,7 +279,7 @@ tn_status tn__gradient_lp_pool(tn_gradient *it) {
     return conv_norm_finish(it, p, sums);
 }
 
-/* Takes what lies where the maxima went. */
+/* Takes the elements at the places of the maxima. */
 tn_status tn__gradient_max_unpool(tn_gradient *it) {
     static const int64_t whole = -1;
     tn_tensor_id list, flat;

@@ -1,29 +1,29 @@
-/* gradient_einsum.c - the gradient of an Einsum is an Einsum: what is given in the place of the
- * operand, "ij,jk->ik" by its first operand "ik,jk->ij". Keeps the other operands.
+/* gradient_einsum.c - the gradient of an Einsum is an Einsum with the given gradient in place of
+ * the operand: "ij,jk->ik" by its first operand is "ik,jk->ij". The other operands are kept.
  *
- * An ellipsis becomes labels of its own first. A label of the operand that stands nowhere else was
- * summed over by itself: there the gradient is the same everywhere, and expanded. A dimension of
- * extent 1 that was repeated is summed over. Of a label that an operand has twice (a diagonal) the
- * second becomes a label of its own, tied to the first by a unit matrix: "ii->i" by "i,iA->iA".
+ * An ellipsis is first replaced by labels of its own. If a label occurs only in this operand, it
+ * was summed over: the gradient is constant along it, and is expanded. A dimension of extent 1 that
+ * was repeated is summed over. If an operand has a label twice (a diagonal), the second becomes a
+ * label of its own, tied to the first by a unit matrix: "ii->i" by "i,iA->iA".
  */
 #include <stdio.h>
 
 #include "graph/gradients.h"
 
-#define EINSUM_LENGTH 512u /* of an equation; exporters write some twenty characters */
+#define EINSUM_LENGTH 512u /* limit of an equation; exporters write about twenty characters */
 #define EINSUM_LABELS 52u  /* a to z, A to Z */
 
 typedef struct einsum_terms {
     char text[EINSUM_LENGTH]; /* without blanks; terms end with 0 */
     size_t used;
-    const char **term; /* [count] of the operands; behind them that of the output */
+    const char **term; /* [count] terms of the operands, then that of the output */
     uint32_t count;
-    int64_t extent[128]; /* of a label; 0: it is none */
+    int64_t extent[128]; /* extent of a label; 0: the label is not used */
 } einsum_terms;
 
 static bool einsum_is_label(char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); }
 
-/* The k-th label of all that there are. */
+/* The k-th of all possible labels. */
 static char einsum_label(uint32_t k) { return (char)(k < 26 ? 'A' + k : 'a' + (k - 26)); }
 
 /* A label that no term has yet, or 0. */

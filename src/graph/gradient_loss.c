@@ -1,8 +1,8 @@
 /* gradient_loss.c - gradients of ONNX's own losses, for models whose output is their loss.
  *
- * With q the softmax of the scores: d scores = s (q - 1 at the label), and of the likelihood
- * s (-1 at the label), where s is what the loss of a sample counts: the weight of its class, 0
- * where the label is to be ignored, over the sum of these with reduction mean.
+ * Let q be the softmax of the scores. Then d scores = s (q - 1 at the label), and for the
+ * likelihood s (-1 at the label). Here s is the weight of a sample's loss: the weight of its class,
+ * 0 if the label is to be ignored, divided by the sum of these with reduction mean.
  */
 #include "graph/gradients.h"
 
@@ -10,7 +10,7 @@ typedef struct loss_frame {
     tn_dtype dtype;
     tn_tensor_id labels;  /* int64; 0 where they are ignored */
     tn_tensor_id ignored; /* TN_NONE: none can be */
-    tn_tensor_id counts;  /* of each sample */
+    tn_tensor_id counts;  /* weight of each sample */
 } loss_frame;
 
 /* Labels that are to be ignored may be any number: they are read as 0, and count nothing. */
@@ -46,7 +46,7 @@ static tn_status loss_counts(tn_gradient *it, loss_frame *frame) {
                            &frame->counts);
 }
 
-/* dy for each sample, times what it counts. */
+/* dy for each sample, times the weight of the sample. */
 static tn_status loss_scale(tn_gradient *it, const loss_frame *frame, tn_tensor_id *scale) {
     const char *reduction = tn__attr_string(&it->op, "reduction", "mean");
     static const int64_t flat = 0, all = -1;

@@ -1,8 +1,8 @@
-/* gradient_matmul.c - gradients of products: each operand's is a product of the other and of what
- * is given, one of them transposed. They keep both operands.
+/* gradient_matmul.c - gradients of products: the gradient of an operand is a product of the other
+ * operand and the given gradient, one of them transposed. Both operands are kept.
  *
- * Where one matrix serves a whole batch (a linear layer), the batch is folded into the rows, so its
- * gradient is one product that sums over the batch by itself.
+ * If one matrix serves a whole batch (a linear layer), the batch is folded into the rows, so its
+ * gradient is one product, which also sums over the batch.
  */
 #include "graph/gradients.h"
 

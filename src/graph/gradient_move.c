@@ -1,7 +1,7 @@
 /* gradient_move.c - gradients of operators that move elements: they keep nothing but indices.
  *
- * What was put together is cut apart, and the other way round; what was taken several times is
- * summed, in the order of the elements, so that runs agree bit for bit.
+ * The gradient of joining is splitting, and vice versa. Elements that were taken several times are
+ * summed in the order of the elements, so that runs agree bit for bit.
  */
 #include "graph/gradients.h"
 
@@ -167,7 +167,8 @@ tn_status tn__gradient_slice(tn_gradient *it) {
     return tn__gradient_own(it, "SliceGrad", TN__LIST(it->given[0]), attrs, 3, &it->found[0]);
 }
 
-/* Cuts off what was padded; what was cropped is zero. Other modes add what they repeated. */
+/* Cuts off the padding; elements that were cropped get zero. Other modes add the gradients of
+ * repeated elements. */
 tn_status tn__gradient_pad(tn_gradient *it) {
     tn_tensor x = tn__gradient_input(it, 0);
     const char *mode = tn__attr_string(&it->op, "mode", "constant");
@@ -194,7 +195,7 @@ tn_status tn__gradient_pad(tn_gradient *it) {
     return tn__gradient_op(it, "Pad", TN__LIST(it->given[0], list), NULL, 0, &it->found[0]);
 }
 
-/* What was cut off in the middle is padded around, and the other way round. */
+/* Pads around a part that was cut from the middle, and vice versa. */
 tn_status tn__gradient_center_crop_pad(tn_gradient *it) {
     tn_tensor x = tn__gradient_input(it, 0);
     tn_tensor_id list;
@@ -271,7 +272,8 @@ tn_status tn__gradient_gather_nd(tn_gradient *it) {
                            &TN__ATTR_STRING("reduction", &add), 1, &it->found[0]);
 }
 
-/* What was written over gets nothing; updates get what lies where they went. */
+/* Overwritten elements get zero; updates get the elements at the places that they were written
+ * to. */
 static tn_status move_written(tn_gradient *it, const char *gather, const tn_attr *attrs,
                               uint32_t count) {
     const char *how = tn__attr_string(&it->op, "reduction", "none");

@@ -1,7 +1,7 @@
 /* gradient_plain.c - gradients of operators that move elements or add them up, and of Relu.
  *
- * None of them but Relu keeps anything; Relu keeps its output, which what follows keeps anyway; or
- * nothing, where a maximum pool follows that says which elements won.
+ * Only Relu keeps a tensor: its output, which the next operator usually keeps anyway. It keeps
+ * nothing if a maximum pool follows that stores the index of its maximum.
  */
 #include "graph/gradients.h"
 
@@ -15,8 +15,8 @@ tn_status tn__gradient_reshape(tn_gradient *it) {
     return it->wanted[0] ? tn__gradient_reshaped(it, 0, it->given[0]) : TN_OK;
 }
 
-/* Whether what is given comes from the pool of this very output, which has taken the gradient of
- * Relu with its own (tn__gradient_max_pool_train). */
+/* Whether the given gradient comes from the pool of this output, which has already applied the
+ * gradient of Relu (tn__gradient_max_pool_train). */
 static bool plain_is_rectified(const tn_gradient *it) {
     tn_op_id maker = tn_graph_tensor(it->graph, it->given[0])->producer;
     if (maker == TN_NONE) return false;

@@ -1,8 +1,9 @@
-/* gradient_ranks.c - gradients of operators of which each rank has a part (ops/ranks.c).
+/* gradient_ranks.c - gradients of operators that are divided among ranks (ops/ranks.c).
  *
- * The loss is one number on all ranks, so what a sum over ranks gives has the same gradient on all
- * of them, and that is the gradient of each summand. What all ranks read, each for its part, has
- * the sum of what they find. Of what a rank has a part of, that holds for its part.
+ * The loss is one number on all ranks, so the result of a sum over ranks has the same gradient on
+ * all of them, which is the gradient of each summand. A tensor that all ranks read, each for its
+ * part, gets the sum of their gradients. If a rank has only a part of a tensor, the same holds for
+ * that part.
  */
 #include "graph/gradients.h"
 

@@ -1,9 +1,10 @@
-/* gradient_recurrent.c - gradients of LSTM, GRU and RNN: one operator each, which runs the cell
- * again and then backwards. Kept are the input, the weights and the state it began with.
+/* gradient_recurrent.c - gradients of LSTM, GRU and RNN: one operator each, which repeats the
+ * forward pass of the cell and then runs it backwards. It keeps the input, the weights and the
+ * initial state.
  *
- * With the usual functions, all sequences of full length, without peepholes, clipping or coupled
- * gates; GRU with linear_before_reset, as PyTorch and Keras have it. Others are taken apart into
- * their steps before (train/unroll.c).
+ * This covers the usual activations and sequences of full length, without peepholes, clipping or
+ * coupled gates; GRU with linear_before_reset, as in PyTorch and Keras. Other cells are unrolled
+ * into their steps before (train/unroll.c).
  */
 #include <strings.h>
 

@@ -1,8 +1,8 @@
 /* gradient_reduce.c - gradients of reductions, of Softmax and of normalisations.
  *
- * A sum keeps nothing; Softmax its output; what finds an extreme its input, to look for it again.
- * Normalisations keep their input: mean and deviation are computed again, row by row, while the row
- * is in the cache anyway.
+ * A sum keeps nothing; Softmax keeps its output; a minimum or maximum keeps its input, to search
+ * for it again. Normalisations keep their input: mean and deviation are recomputed row by row,
+ * while the row is in the cache anyway.
  */
 #include "graph/gradients.h"
 
@@ -26,7 +26,7 @@ typedef struct reduce_frame {
     int64_t shape[TN_RANK_MAX];
     int64_t kept[TN_RANK_MAX]; /* the shape with 1 where it is reduced */
     uint32_t rank;
-    double count; /* elements behind one of the output */
+    double count; /* number of elements reduced to one */
     tn_dtype dtype;
 } reduce_frame;
 
@@ -128,8 +128,8 @@ static tn_status reduce_log_sum(tn_gradient *it, const reduce_frame *frame) {
     return reduce_expand(it, frame, wide);
 }
 
-/* dx = dy times the product of the others. Where one factor is 0, only that one has a gradient;
- * where several are, none has. */
+/* dx = dy times the product of the other factors. If one factor is 0, only that one has a gradient;
+ * if several are 0, all gradients are 0. */
 static tn_status reduce_prod(tn_gradient *it, const reduce_frame *frame) {
     int64_t axes[TN_RANK_MAX], to = frame->dtype, yes = 1;
     uint32_t number = 0;

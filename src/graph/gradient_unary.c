@@ -1,7 +1,7 @@
 /* gradient_unary.c - gradients of operators that compute each element from one element.
  *
- * Each is one operator that may overwrite the gradient it is given. Where the slope can be told
- * from the output, the output is read: what follows keeps it anyway, and the input can go. At a
+ * Each is one operator that may overwrite the given gradient. If the slope follows from the output,
+ * the output is read: the next operator usually keeps it anyway, and the input can be freed. At a
  * kink the gradient is the one to its left.
  */
 #include "graph/gradients.h"
@@ -94,7 +94,7 @@ tn_status tn__gradient_flat(tn_gradient *it) {
     return TN_OK;
 }
 
-/* Bounds are attributes before opset 11. The output tells where they cut. */
+/* Bounds are attributes before opset 11. The output shows which elements were clipped. */
 tn_status tn__gradient_clip(tn_gradient *it) {
     const char *const names[] = {"min", "max"};
     tn_dtype dtype = tn__gradient_input(it, 0).dtype;

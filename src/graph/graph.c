@@ -1,9 +1,10 @@
-/* graph.c - the container of a graph: creating, tensors, reading. operators.c adds the rest.
+/* graph.c - creates graphs, adds tensors, and reads both. operators.c adds operators and blocks.
  *
  * Flat arrays by id; strings, shapes, operand lists, attributes and contents are copied into one
  * arena, so a tensor costs no allocation of its own (some 100 ns). Everything is checked and copied
- * before the first change, so a call that fails leaves the graph as it was, but for spent arena.
- * What a call cannot see yet (scopes, cycles, missing producers) is checked by tn_graph_infer.
+ * before the first change, so a failed call leaves the graph as it was, except for used arena
+ * memory. Errors that a call cannot see yet (scopes, cycles, missing producers) are found by
+ * tn_graph_infer.
  */
 #include "graph/fold.h"
 #include "graph/store.h"
@@ -140,7 +141,7 @@ static bool graph_is_listed(const tn_tensor_id *list, uint32_t count, tn_tensor_
     return false;
 }
 
-/* Fills a tensor and its origin from what was copied; the lists are kept by the callers. */
+/* Fills a tensor and its origin from the copied data; the callers store the lists. */
 static void graph_fill(tn_graph *graph, tn_tensor_id id, const tn_tensor_spec *spec, uint32_t rank,
                        const int64_t *shape, const tn_value *value) {
     tn_tensor *tensor = &graph->tensors[id];

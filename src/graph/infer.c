@@ -1,14 +1,14 @@
-/* infer.c - the driver of shape inference: walks the graph in order, calls the rules, merges what
- * they decide with what the file states, folds what is constant, and computes every size.
+/* infer.c - drives shape inference: walks the graph in order, calls the rules, merges their results
+ * with the file's statements, folds constants, and computes every size.
  *
- * Three sources of truth, in this order: a rule; what the file states, where the rule does not know
- * (an unknown operator, a data-dependent extent); an upper bound, which is marked as one. A rule
- * and the file that disagree are an error that names both. What depends on constants alone is
- * folded: it is computed once before the run, so its memory is static.
+ * There are three sources, in this order: a rule; the file, if the rule does not know (an unknown
+ * operator, a data-dependent extent); an upper bound, which is marked as one. If a rule and the
+ * file disagree, the error names both. Tensors that depend on constants alone are folded: they are
+ * computed once before the run, so their memory is static.
  *
- * Blocks of control flow are walked with an explicit stack of frames. A branch whose condition is
- * known to exclude it is dead: it is walked too, but its errors are its own. So is a branch that
- * does not type while the other one does, where the condition is not known: it could not run.
+ * Blocks of control flow are walked with an explicit stack of frames. A branch is dead if a known
+ * condition excludes it: it is walked too, but its errors do not count. A branch is also dead if
+ * the condition is unknown and inference fails only in this branch: it could not run.
  * Cost: O(tensors + operands + attributes); bodies of loops are walked at most a few times.
  */
 #include <stdio.h>
@@ -20,9 +20,9 @@
 struct infer_frame {
     tn_block_id block;
     uint32_t next;  /* index of the operator to infer */
-    uint32_t round; /* of the control-flow operator at `next` */
-    /* The frame at or below this one whose block never runs if it fails: an error in here is no
-     * error of the graph. TN_NONE: it is. */
+    uint32_t round; /* round of the control-flow operator at `next` */
+    /* The frame at or below this one with a block that never runs if it fails: an error in it is
+     * not an error of the graph. TN_NONE: it is. */
     uint32_t catcher;
 };
 
@@ -42,7 +42,7 @@ static void infer_reset(tn_graph *graph, tn_tensor_id id) {
     origin->loose = NULL;
 }
 
-/* Outputs start empty, so that what the rule leaves open can be told from what it decides. */
+/* Clears the outputs, so that the driver sees which of them the rule decides. */
 static void infer_clear(tn_graph *graph, tn_tensor_id id) {
     tn_tensor *tensor = &graph->tensors[id];
     infer_reset(graph, id);
@@ -69,8 +69,8 @@ static tn_status infer_check_arity(tn_infer *infer, const tn_op_rule *rule) {
     return TN_OK;
 }
 
-/* An operator whose inputs are all static computes something static, unless it draws random
- * numbers, owns blocks, or is an alias by definition (then it has no memory of its own anyway). */
+/* An operator with only static inputs computes a static result, unless it draws random numbers,
+ * owns blocks, or is an alias by definition (then it has no memory of its own anyway). */
 static bool infer_folds(tn_infer *infer, const tn_op_rule *rule) {
     const tn_op *op = infer->op;
     bool any = false;
@@ -87,7 +87,7 @@ static bool infer_folds(tn_infer *infer, const tn_op_rule *rule) {
     return any;
 }
 
-/* What the rule decided becomes final: bounds are found, the file has its say. */
+/* Makes the rule's decisions final: finds bounds, and merges the file's statements. */
 static tn_status infer_settle(tn_infer *infer, const tn_op_rule *rule) {
     const tn_op *op = infer->op;
     TN_TRY(tn__loosen_outputs(infer, rule));
@@ -105,7 +105,7 @@ static tn_status infer_fold(tn_infer *infer, const tn_op_rule *rule) {
     bool folds = infer_folds(infer, rule);
     for (uint32_t i = 0; i < op->output_count; i++) {
         if (op->outputs[i] == TN_NONE) continue;
-        /* contents alone do not fold what runs each time all the same */
+        /* known values alone do not fold an operator that runs each time */
         bool follows = infer->graph->tensors[op->outputs[i]].value != NULL &&
                        !(rule && rule->flags & TN_RULE_RANDOM);
         if (folds || follows) tn__set_folded(infer, i);
@@ -152,7 +152,7 @@ static void infer_reset_blocks(tn_infer *infer) {
     }
 }
 
-/* An operator all of whose blocks failed fails as the last one did. */
+/* If all blocks of an operator failed, it fails with the error of the last one. */
 static tn_status infer_check_alive(tn_infer *infer) {
     uint32_t blocks = 0, dead = 0;
     for (uint32_t i = 0; i < infer->op->attr_count; i++) {
@@ -189,8 +189,8 @@ static tn_status infer_enter(tn_infer *infer, const tn_op_rule *rule, uint32_t r
     return TN_OK;
 }
 
-/* A nest of loops may be walked again and again until what they carry settles; models need two or
- * three walks, and a hostile nest is stopped. */
+/* A nest of loops may be walked repeatedly until the carried values settle. Models need two or
+ * three walks; a hostile nest is stopped. */
 static uint64_t infer_step_limit(const tn_graph *graph) {
     return 100000 + 64 * ((uint64_t)graph->op_count + graph->block_count);
 }
@@ -228,8 +228,8 @@ static tn_status infer_step(tn_infer *infer) {
     return TN_OK;
 }
 
-/* A branch that fails is left as it is. One that was tried, as its condition is not known, could
- * not run with these shapes: then the other one does. */
+/* A branch that fails stays as it is. If it was tried because its condition is unknown, it could
+ * not run with these shapes: then the other branch runs. */
 static bool infer_catch(tn_infer *infer, tn_status status) {
     struct infer_state *state = infer->state;
     uint32_t catcher = state->frames[state->frame_count - 1].catcher;
@@ -267,8 +267,8 @@ static tn_block_id infer_dead_around(const tn_graph *graph, tn_block_id block) {
     return block;
 }
 
-/* The caller's log is told which branches are left out because they failed; then what lies inside a
- * dead branch is dead as well. */
+/* Logs the branches that are left out because they failed; then marks all blocks inside dead
+ * branches as dead. */
 static void infer_spread_dead(tn_graph *graph) {
     char line[200];
     for (tn_block_id block = 1; block < graph->block_count && graph->context.log; block++) {
@@ -284,7 +284,7 @@ static void infer_spread_dead(tn_graph *graph) {
         if (infer_dead_around(graph, block)) graph->blocks[block].view.dead = true;
 }
 
-/* Back to what the builder said; then sizes of what no operator computes. */
+/* Restores the facts given by the builder, then computes the sizes of tensors without producers. */
 static tn_status infer_start(tn_graph *graph, tn_error *error) {
     static const int64_t no_ints[1];
     static const double no_floats[1];
@@ -334,7 +334,8 @@ tn_status tn_graph_infer(tn_graph *graph, tn_error *error) {
 }
 
 tn_status tn__graph_infer_rebatched(tn_graph *graph, tn__rebatch *rebatch, tn_error *error) {
-    enum { TIMES_MOST = 1000 }; /* each time changes what is not changed again; models need few */
+    /* each pass makes at least one lasting change; models need few passes */
+    enum { TIMES_MOST = 1000 };
     size_t tensors = tn_graph_tensor_count(rebatch->reference), ops = graph->op_count;
     bool *notes = tn__alloc_array(&graph->context, tensors + ops + 1, sizeof *notes);
     if (notes == NULL) return tn__no_memory(error, "another batch");

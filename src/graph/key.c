@@ -1,9 +1,9 @@
-/* key.c - what an operator is, as bytes.
+/* key.c - writes an operator as a byte string, its key.
  *
- * Everything that a kernel's `accepts`, `prepare` and `workspace` may read of an operator is
- * written one after the other, numbers in as few bytes as they need, lists behind their length:
- * equal bytes are equal operators. Names of nodes and tensors are not among it, nor are contents
- * that tn__value_is_read says no kernel looks at. Which operands are the same tensor is.
+ * The key contains everything that a kernel's `accepts`, `prepare` and `workspace` may read of an
+ * operator: numbers in as few bytes as they need, lists after their length. Equal keys mean equal
+ * operators. Names of nodes and tensors are left out, and so are tensor values that no kernel reads
+ * (tn__value_is_read). The key includes which operands are the same tensor.
  * Cost: O(attributes + operands + contents).
  */
 #include "graph/key.h"
@@ -17,7 +17,7 @@ static void key_number(tn__text *key, uint64_t number) {
     tn__text_add(key, bytes, count);
 }
 
-/* Small whatever the sign. */
+/* Small numbers of either sign give few bytes. */
 static void key_signed(tn__text *key, int64_t number) {
     key_number(key, (uint64_t)number << 1 ^ (uint64_t)(number >> 63));
 }
@@ -76,7 +76,7 @@ static void key_operands(tn__text *key, const tn_graph *graph, const tn_op *op) 
         tn_tensor_id id = key_operand(op, i);
         uint32_t first = 0;
         while (key_operand(op, first) != id) first++;
-        /* itself: what it is follows; another one: which; omitted: none of them */
+        /* the tensor itself: its description follows; another one: its number; omitted: neither */
         key_number(key, id == TN_NONE ? 0 : first + 1u);
         if (id != TN_NONE && first == i) key_tensor(key, tn_graph_tensor(graph, id));
     }

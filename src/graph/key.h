@@ -1,4 +1,5 @@
-/* key.h - when two operators are alike: whoever runs or measures one knows the other. */
+/* key.h - decides when two operators are alike: results of preparing or measuring one hold for the
+ * other. */
 #ifndef TN_GRAPH_KEY_H
 #define TN_GRAPH_KEY_H
 
@@ -6,15 +7,15 @@
 
 #include "base/base.h"
 
-/* Whether kernels, before they run, may look at contents that are known: integers, and a few
- * floating numbers. Others say nothing about how an operator is best run, and operators that differ
- * in them alone share what is prepared (kernels/cache.h) and what was measured. */
+/* Whether kernels may read known values before they run: integers, and a few floating-point
+ * numbers. Other values do not affect how an operator is run best, and operators that differ only
+ * in them share preparation (kernels/cache.h) and measurements. */
 #define TN__VALUE_FLOATS 8u
 static inline bool tn__value_is_read(const tn_value *value) {
     return value->ints != NULL || value->count <= TN__VALUE_FLOATS;
 }
 
-/* All that a kernel of this operator may depend on, as bytes behind those of `key`. */
+/* Appends to `key` all that a kernel of this operator may depend on. */
 void tn__op_key(tn__text *key, const tn_graph *graph, tn_op_id op);
 
 #endif

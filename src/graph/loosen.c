@@ -1,13 +1,13 @@
-/* loosen.c - bounds: which extents and contents are exact though they follow from some that are
- * not?
+/* loosen.c - finds which extents and values are exact although they follow from bounds.
  *
- * An extent that depends on data has an upper bound, which is what memory must be kept for, and a
- * lower one, 0. A rule is monotone in extents and in the contents that it declares so; hence it is
- * run with the upper ends and, when an input is loose, once more with the lower ends: what comes
- * out equal does not depend on the data at all. So [n <= 100, 4] after Transpose, Slice and MatMul
+ * An extent that depends on data has an upper bound, for which memory is reserved, and a lower
+ * bound, 0. A rule is monotone in extents, and in the values that it declares monotone. So it is
+ * run with the upper bounds and, if an input is loose, once more with the lower bounds: results
+ * that are equal do not depend on the data. So [n <= 100, 4] after Transpose, Slice and MatMul
  * keeps its exact extents, and the 4 that Shape and Gather read from it is exact and may decide an
- * If. A second run that fails, or does not know, proves nothing: then the least is 0.
- * Cost: nothing where no input is loose.
+ * If. A second run that fails, or gives an unknown result, proves nothing: then the lower bound is
+ * 0.
+ * Cost: zero if no input is loose.
  */
 #include "graph/store.h"
 
@@ -55,8 +55,9 @@ static tn_tensor *loosen_inputs(tn_infer *infer) {
     return low;
 }
 
-/* The second run of a rule: errors prove nothing, and what the first run left is put back. `low[k]`
- * becomes output k as the second run has it, of unknown rank where it does not know. */
+/* The second run of a rule: its errors prove nothing, and the results of the first run are
+ * restored. `low[k]` becomes output k of the second run, of unknown rank if the rule does not know
+ * it. */
 static tn_status loosen_run(tn_infer *infer, const tn_op_rule *rule, tn_tensor *low) {
     struct infer_state *state = infer->state;
     tn_graph *graph = infer->graph;

@@ -1,8 +1,9 @@
-/* op.c - the words that rules are written in (op.h): reading an operator, deciding its outputs.
+/* op.c - the functions that rules are written with (op.h): they read an operator and decide its
+ * outputs.
  *
- * Setters write into the tensors at once; the driver (infer.c) has cleared the outputs before and
- * merges them with what the file states afterwards. Shapes are immutable once set, so an output
- * that is like its input shares the array.
+ * Setters write into the tensors at once; the driver (infer.c) clears the outputs before and merges
+ * them with the file's statements afterwards. Shapes are immutable once set, so an output that is
+ * like its input shares the array.
  */
 #include <stdio.h>
 
@@ -80,7 +81,8 @@ static const tn_value *op_bound(const tn_infer *infer, uint32_t index) {
 const tn_value *tn__value(const tn_infer *infer, uint32_t index) {
     const tn_tensor *tensor = tn__input(infer, index);
     if (!tensor) return NULL;
-    if (tensor->value && (tensor->flags & TN_TENSOR_UPDATED)) return NULL; /* of the first run */
+    /* only valid in the first run */
+    if (tensor->value && (tensor->flags & TN_TENSOR_UPDATED)) return NULL;
     if (tensor->value) return tensor->value;
     const tn_value *bound = op_bound(infer, index);
     if (bound && infer->state) infer->state->saw_bound = true;
@@ -163,7 +165,7 @@ tn_status tn__infer_no_memory(tn_infer *infer) {
     return tn__no_memory(infer->error, "shape inference");
 }
 
-/* The tensor behind an output that may be written; NULL when omitted. */
+/* The tensor of an output that may be written; NULL if omitted. */
 static tn_tensor *op_output(tn_infer *infer, uint32_t index) {
     if (index >= infer->op->output_count || infer->op->outputs[index] == TN_NONE) return NULL;
     return &infer->graph->tensors[infer->op->outputs[index]];
@@ -309,7 +311,7 @@ tn_status tn__broadcast(tn_infer *infer, const tn_tensor *const *tensors, uint32
     }
     *known = true;
     for (uint32_t d = 0; d < *rank; d++) {
-        const tn_tensor *setter = NULL; /* who gave the extent so far */
+        const tn_tensor *setter = NULL; /* the tensor that gave the extent so far */
         int64_t extent = 1;
         bool loose = false;
         for (uint32_t i = 0; i < count; i++) {

@@ -1,4 +1,4 @@
-/* operators.c - building a graph: operators and blocks.
+/* operators.c - adds operators and blocks to a graph.
  *
  * As in graph.c everything is checked and copied before the first change. An operator finds its
  * rule here, once; the last types are remembered, so that a model pays for its distinct types only.
@@ -248,7 +248,7 @@ static tn_status operators_check_formals(const tn_graph *graph, tn_block_id bloc
     return TN_OK;
 }
 
-/* The main block's lists give tensors their roles; an activation becomes what it is listed as. */
+/* The main block's lists give tensors their roles, input or output. */
 static void operators_assign_roles(tn_graph *graph, const tn_block *view) {
     for (uint32_t i = 0; i < view->input_count; i++) {
         tn_tensor_id id = view->inputs[i];
@@ -264,7 +264,7 @@ static void operators_assign_roles(tn_graph *graph, const tn_block *view) {
     }
 }
 
-/* Tensors that leave the lists lose what the lists gave them. */
+/* Tensors that leave the lists lose these roles. */
 static void operators_clear_roles(tn_graph *graph, tn_block_id block) {
     const tn_block *view = &graph->blocks[block].view;
     for (uint32_t i = 0; i < view->input_count; i++) {

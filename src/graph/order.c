@@ -1,10 +1,10 @@
 /* order.c - puts the operators of every block into a topological order, and checks scopes.
  *
- * File order is kept wherever it is valid, which one pass over the operands shows. A block where it
- * is not is sorted by Kahn's algorithm with a heap on file positions: of all orders that are valid
- * that is the first one by file position, so the result depends on nothing else. A control-flow
- * operator stands for everything inside its blocks: what they read from outside, it reads.
- * No recursion: nesting is climbed owner by owner, at most NEST_MAX levels.
+ * A block keeps its file order if that is valid, which one pass over the operands shows. Otherwise
+ * it is sorted by Kahn's algorithm with a heap on file positions: this gives the first of all valid
+ * orders by file position, so the result depends on nothing else. A control-flow operator stands
+ * for everything inside its blocks: it reads all outside tensors that they read. There is no
+ * recursion: nesting is climbed owner by owner, at most NEST_MAX levels.
  * Cost: O(operands x nesting), plus O(n log n) for blocks out of order.
  * Source: A. B. Kahn, Topological sorting of large networks, CACM 5(11), 1962.
  */
@@ -23,7 +23,7 @@ typedef struct order_work {
     uint32_t *position; /* [ops] in the block's list */
     bool *unsorted;     /* [blocks] */
     bool any_unsorted;
-    order_edge *edges; /* of all blocks; gathered only when a block is out of order */
+    order_edge *edges; /* edges of all blocks; gathered only if a block is out of order */
     size_t edge_room, edge_count;
     uint32_t *start; /* [ops + 1] into `next`: successors */
     tn_op_id *next;

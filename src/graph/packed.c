@@ -1,4 +1,5 @@
-/* packed.c - weights that are stored in fewer bits than they are computed with. See packed.h. */
+/* packed.c - finds weights that are stored in fewer bits than they are computed with. See
+ * packed.h. */
 #include "graph/packed.h"
 
 #include "graph/attr.h"
@@ -9,7 +10,7 @@ static const tn_tensor *packed_operand(const tn_graph *graph, const tn_op *op, u
     return there ? tn_graph_tensor(graph, op->inputs[input]) : NULL;
 }
 
-/* DequantizeLinear of constants, whose result is computed before the run. */
+/* Whether it is a DequantizeLinear of constants, with a result that is computed before the run. */
 static bool packed_expands(const tn_graph *graph, const tn_op *op) {
     bool other = strcmp(op->domain, "com.microsoft") == 0;
     if (strcmp(op->type, "DequantizeLinear") != 0 || op->output_count != 1) return false;
@@ -40,7 +41,7 @@ static bool packed_form_fits(const tn_graph *graph, const tn_op *op) {
            scale->shape[0] > 1;
 }
 
-/* Marks of a tensor, beside tn__packed: */
+/* Marks of a tensor, in addition to tn__packed: */
 enum {
     PACKED_SEEN = 4 /* a reader that fits was met */,
     PACKED_QUANTISED = 8 /* QuantizeLinear reads it */

@@ -1,5 +1,5 @@
-/* packed.h - weights that are stored in fewer bits than they are computed with: as DequantizeLinear
- * of constants expands them. */
+/* packed.h - finds weights that are stored in fewer bits than they are computed with, and that a
+ * DequantizeLinear of constants expands. */
 #ifndef TN_GRAPH_PACKED_H
 #define TN_GRAPH_PACKED_H
 
@@ -12,10 +12,10 @@ typedef enum tn__packed {
     TN__PACKED_NOT,   /* it is no such result */
     TN__PACKED_FUSED, /* a run time reads the stored weights while it multiplies: no expanded copy
                        */
-    TN__PACKED_APART  /* it is expanded, and the stored weights may stay beside it */
+    TN__PACKED_APART  /* it is expanded, and the stored weights may be kept as well */
 } tn__packed;
 
-/* The two figures of a graph whose weights are stored so. */
+/* The two totals of a graph with such weights. */
 typedef struct tn__packed_sums {
     uint64_t stored;       /* bytes as the file holds them, with scales and zero points */
     uint64_t expanded;     /* bytes of the results */

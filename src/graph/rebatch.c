@@ -1,23 +1,24 @@
-/* rebatch.c - another batch for a graph that was exported with one written into its constants.
+/* rebatch.c - changes the batch of a graph that was exported with a fixed batch in its constants.
  *
- * Exporters that trace a model write the shape of a Reshape down as they saw it, batch included. A
- * reshape keeps the order of elements, which decides where the batch goes: in the input it is the
- * slowest part of axis a, with P elements' blocks before it; in the output it is then the slowest
- * part of the axis before which there are P as well. Extents of 1 leave several such axes; the
- * batch then stays at a, or goes to the only one that has its extent. Where no axis is the batch
- * alone, it may also be the fastest part of the axis before: [tokens, batch x heads, size] becomes
- * [tokens x batch, heads x size]. It is that where the constant has -1 there, and where what reads
- * the output, a matrix or a bias, has no room for it on the other. Else it is not certain, and
- * refused. An Expand and a Resize keep the batch on its axis.
+ * Exporters that trace a model write the shape of a Reshape as they saw it, including the batch. A
+ * reshape keeps the order of elements, which determines the place of the batch. In the input it is
+ * the slowest part of axis a, and P is the product of the extents before it; in the output it is
+ * the slowest part of the axis with the same product P before it. Extents of 1 leave several such
+ * axes; the batch then stays at a, or goes to the only one that has its extent. If no axis is the
+ * batch alone, the batch may also be the fastest part of the axis before: [tokens, batch x heads,
+ * size] becomes [tokens x batch, heads x size]. That is assumed if the constant has -1 there, or if
+ * a reader of the output, a matrix or a bias, rules out the other axis. Otherwise the place is not
+ * certain, and the graph is refused. An Expand and a Resize keep the batch on its axis.
  *
- * What has no batch of its own and is written out for every sample (a class token by Expand, zeros
- * for a recurrent state by ConstantOfShape) has to have the batch of what it meets: where it is
- * joined to that along another axis, or begins the states of its samples. That is seen after its
- * maker was inferred, so that inference begins again with the maker's shape changed.
+ * Some tensors have no batch of their own but are repeated for every sample: a class token by
+ * Expand, zeros for a recurrent state by ConstantOfShape. Such a tensor must have the batch of the
+ * tensor that it is joined to along another axis, or of the samples whose states it begins. This is
+ * found only after its producer was inferred, so inference begins again with the changed shape of
+ * the producer.
  *
- * Where the batch lies is found by inference itself: shapes with the new batch are compared with
- * those of the reference, axis by axis.
- * Cost: O(operands) beyond inference.
+ * Inference finds the place of the batch: shapes with the new batch are compared with those of the
+ * reference, axis by axis.
+ * Cost: O(operands) in addition to inference.
  */
 #include "graph/rebatch.h"
 
@@ -48,7 +49,7 @@ static uint64_t rebatch_before(const tn_tensor *tensor, uint32_t axis) {
 }
 
 /* The axis of the output that holds the batch as its fastest part, with `before` blocks before it;
- * TN_NONE: none does. */
+ * TN_NONE: no axis does. */
 static uint32_t rebatch_inward(const tn__rebatch *it, const tn_tensor *output, uint64_t before) {
     for (uint32_t d = 0; d < output->rank; d++) {
         uint64_t own = (uint64_t)(output->shape[d] / it->from);
@@ -59,7 +60,7 @@ static uint32_t rebatch_inward(const tn__rebatch *it, const tn_tensor *output, u
     return TN_NONE;
 }
 
-/* Where a Reshape's output carries what axis `from` of its input does. False: not certain. */
+/* The place in a Reshape's output of axis `from` of its input. False: not certain. */
 static bool rebatch_goal(tn__rebatch *it, const tn_op *op, const tn_tensor *input, uint32_t from,
                          const tn_tensor *output, bool inward, uint32_t *goal) {
     uint64_t before = rebatch_before(input, from);
@@ -101,7 +102,7 @@ static bool rebatch_is(const tn_infer *infer, const char *type) {
 
 /* --- a constant shape --- */
 
-/* Which operand says the shape of what these make; TN_NONE: none does. */
+/* The operand that gives the output's shape; TN_NONE: no operand. */
 static uint32_t rebatch_shape_operand(const tn_op *op) {
     static const struct {
         const char *type;
@@ -115,7 +116,7 @@ static uint32_t rebatch_shape_operand(const tn_op *op) {
     return TN_NONE;
 }
 
-/* Whether the constant, as it is, gives what is wanted: -1 and 0 follow what is reshaped. */
+/* Whether the unchanged constant gives the wanted shape: -1 and 0 follow the input. */
 static bool rebatch_follows(const tn_infer *infer, const tn_value *target, const tn_tensor *input,
                             const int64_t *wanted) {
     bool copies = tn__attr_int(infer->op, "allowzero", 0) == 0;
@@ -162,7 +163,7 @@ static tn_status rebatch_unsure(tn_infer *infer, const tn_tensor *input) {
         infer, "it is not certain which extent of this shape is the batch of '%.80s'", input->name);
 }
 
-/* Where the output of a Resize or an Expand carries what axis `from` of its input does. */
+/* The place in the output of a Resize or an Expand of axis `from` of its input. */
 static bool rebatch_kept(const tn_tensor *input, uint32_t from, const tn_tensor *output,
                          uint32_t *goal) {
     if (output->rank < input->rank) return false;
@@ -180,7 +181,8 @@ static bool rebatch_swallows(const tn__rebatch *it, const tn_op *op, const tn_va
     return d != TN_NONE && d < target->count && target->ints[d] == -1;
 }
 
-/* The shape that the operator has to give; false: what it reads has no batch, or nobody knows. */
+/* The shape that the operator must give; false: its input has no batch, or the place of the batch
+ * is unknown. */
 static tn_status rebatch_wanted(tn_infer *infer, tn__rebatch *it, const tn_value *target,
                                 int64_t *wanted, bool *known) {
     const tn_op *op = infer->op;
@@ -206,7 +208,8 @@ static tn_status rebatch_wanted(tn_infer *infer, tn__rebatch *it, const tn_value
     return TN_OK;
 }
 
-/* A shape that the graph computes may follow the batch by itself: it is another then. */
+/* A shape that the graph computes may follow the batch already: then it differs from the
+ * reference. */
 static const tn_value *rebatch_written(const tn_graph *graph, const tn__rebatch *it, tn_op_id id) {
     const tn_op *op = &graph->ops[id];
     uint32_t operand = rebatch_shape_operand(op);
@@ -224,8 +227,8 @@ static const tn_value *rebatch_written(const tn_graph *graph, const tn__rebatch 
 
 /* --- what meets a batch --- */
 
-/* The axis on which operand `k` has to have the batch, because of what the operator reads besides;
- * TN_NONE: on none. */
+/* The axis on which operand `k` must have the batch because of the other operands; TN_NONE: no
+ * axis. */
 static uint32_t rebatch_partner_axis(const tn_infer *infer, const tn__rebatch *it, uint32_t k) {
     const tn_op *op = infer->op;
     const tn_graph *graph = infer->graph;
@@ -270,8 +273,8 @@ static tn_status rebatch_lift(tn_infer *infer, tn__rebatch *it, uint32_t k) {
 
 /* --- an axis that has no room for it --- */
 
-/* What the operator computes along the last axis of operand 0 has the file's extent: a matrix that
- * it is multiplied with, or a bias. */
+/* Whether the last axis of operand 0 has a fixed extent, because the operator multiplies it with a
+ * matrix or adds a bias. */
 static bool rebatch_is_bound(const tn_infer *infer, const tn_tensor *is, const tn_tensor *was) {
     const tn_op *op = infer->op;
     if (op->input_count < 2 || op->inputs[1] == TN_NONE) return false;
@@ -312,8 +315,8 @@ static void rebatch_turn(tn_infer *infer, tn__rebatch *it) {
 
 /* --- before an operator --- */
 
-/* `wanted` of an output as the operator's constant counts: an Expand may leave leading axes out,
- * and what it has as 1 follows what it reads. */
+/* Converts `wanted` of an output to the form of the operator's constant: an Expand may omit leading
+ * axes, and an extent of 1 follows its input. */
 static void rebatch_cut(const tn_infer *infer, const tn_value *target, uint32_t rank,
                         int64_t *wanted) {
     if (!rebatch_is(infer, "Expand") || target->count > rank) return;
@@ -344,7 +347,7 @@ tn_status tn__rebatch_before(tn_infer *infer, tn__rebatch *rebatch) {
     return rebatch_change(infer, rebatch, infer->id, target, wanted);
 }
 
-/* --- what else takes a batch out of what it reads --- */
+/* --- other operators that remove a batch from their input --- */
 
 static bool rebatch_cuts(const tn_infer *infer) {
     static const char *const types[] = {"Slice",    "Gather",  "GatherND", "Resize",
@@ -354,7 +357,7 @@ static bool rebatch_cuts(const tn_infer *infer) {
     return false;
 }
 
-/* An axis that holds the batch as its fastest part goes on doing so. */
+/* An axis that holds the batch as its fastest part keeps it in the output. */
 static void rebatch_pass(const tn_infer *infer, tn__rebatch *it) {
     const tn_op *op = infer->op;
     bool inner = false;

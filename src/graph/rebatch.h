@@ -1,4 +1,5 @@
-/* rebatch.h - another batch for a graph that was exported with one written into its constants. */
+/* rebatch.h - changes the batch of a graph that was exported with a fixed batch in its
+ * constants. */
 #ifndef TN_GRAPH_REBATCH_H
 #define TN_GRAPH_REBATCH_H
 
@@ -11,16 +12,17 @@ typedef struct tn__rebatch {
     uint32_t changed; /* out: constants */
     bool *inner;      /* [tensors of the reference] the batch is the fastest part of its axis */
     bool *inward;     /* [operators] of a Reshape: it is to be that */
-    uint32_t tensors; /* of the reference */
-    bool again;       /* out: what was inferred already has changed: infer once more */
-    char first[240];  /* out: the first, as it was, and where */
+    uint32_t tensors; /* number of tensors in the reference */
+    bool again;       /* out: a tensor that was inferred already has changed, so infer once more */
+    char first[240];  /* out: the first changed shape in its old form, and its place */
 } tn__rebatch;
 
-/* tn_graph_infer of a graph whose inputs have the batch `to`. Where a Reshape has a constant shape,
- * the axis that has to carry the batch is found from where it lies in what is reshaped, and the
- * constant is changed, in a copy for that operator.
- * Errors: E_INVALID (it is not certain which axis that is; an operator would take another batch out
- * of what it reads), those of tn_graph_infer. */
+/* Does tn_graph_infer for a graph with inputs of batch `to`. If a Reshape has a constant shape, the
+ * axis that must carry the batch is derived from its place in the input, and the constant is
+ * changed, in a copy for that operator.
+ * Errors: E_INVALID (the axis is not certain; an operator would take another batch out of its
+ *         input), those of tn_graph_infer.
+ */
 tn_status tn__graph_infer_rebatched(tn_graph *graph, tn__rebatch *rebatch, tn_error *error);
 
 /* Before and after an operator is inferred; infer.c calls them. */

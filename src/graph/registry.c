@@ -1,4 +1,5 @@
-/* registry.c - which rule serves an operator: families listed in ops.def, each a sorted table.
+/* registry.c - finds the rule of an operator in the families listed in ops.def, each a sorted
+ * table.
  *
  * Nothing is built at start-up: a look-up halves the table of each family of the domain. The graph
  * asks once per operator and remembers its last types, so a model pays for its distinct types only.

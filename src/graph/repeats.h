@@ -1,6 +1,5 @@
-/* repeats.h - operators that run again by another type, as operators of a graph of their own: so
- * that whatever knows operators (kernels, costs) can be asked about them, which stand in programs
- * alone.
+/* repeats.h - a graph of the operators that run again by another type, so that kernels and costs
+ * can be found for them; otherwise they exist only in programs.
  */
 #ifndef TN_GRAPH_REPEATS_H
 #define TN_GRAPH_REPEATS_H
@@ -12,16 +11,18 @@
 typedef struct tn__repeats {
     tn_context context;
     tn_graph *graph; /* inferred; NULL: no operator has another type */
-    tn_op_id *of; /* [operators of the given graph] its form in `graph`; TN_NONE: itself, or none.
-                   * NULL as `graph` is */
+    /* [operators of the given graph] its form in `graph`; TN_NONE: the operator itself, or not
+     * repeated. NULL if `graph` is */
+    tn_op_id *of;
     uint32_t count;
 } tn__repeats;
-/* All operands are inputs there: what another kernel wants packed, this one would find nowhere.
- * Errors: E_NO_MEMORY, those of tn_graph_infer. Cost: O(tensors + operators). */
+/* All operands are inputs there, because this kernel would not find a form that another kernel has
+ * packed. Errors: E_NO_MEMORY, those of tn_graph_infer. Cost: O(tensors + operators). */
 tn_status tn__repeats_make(const tn_context *context, const tn_graph *graph, tn__repeats *repeats,
                            tn_error *error);
 void tn__repeats_release(tn__repeats *repeats); /* fine when it is all zeros */
-/* The operator of repeats->graph that repeats `op`; TN_NONE: it does so itself, or nobody does. */
+/* The operator of repeats->graph that repeats `op`; TN_NONE: it repeats itself, or is not
+ * repeated. */
 static inline tn_op_id tn__repeats_of(const tn__repeats *repeats, tn_op_id op) {
     return repeats->of != NULL ? repeats->of[op] : TN_NONE;
 }

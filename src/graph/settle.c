@@ -1,7 +1,7 @@
-/* settle.c - what a rule decided becomes final: the file has its say, and the size is computed.
+/* settle.c - makes a rule's decision final: merges the file's statements and computes the size.
  *
- * An exact extent of a rule must be what the file states, or the error names both, unless rules win
- * (settle.h); unknown extents and upper bounds give way to the file. Cost: O(rank).
+ * An exact extent of a rule must equal the file's statement, or the error names both, unless rules
+ * win (settle.h); unknown extents and upper bounds are replaced by the file's. Cost: O(rank).
  */
 #include <stdio.h>
 
@@ -45,8 +45,8 @@ static tn_status settle_contradiction(tn_infer *infer, const tn_tensor *tensor,
         infer->op->type, tn__shape_text(origin->rank, origin->shape, stated, sizeof stated));
 }
 
-/* Extents: an exact extent of the rule must be what the file states; unknown ones and bounds give
- * way to it, and are exact then, unless what the file states is a bound itself. */
+/* Extents: an exact extent of the rule must equal the file's; unknown ones and bounds are replaced
+ * by the file's, and are exact then, unless the file's extent is itself a bound. */
 static tn_status settle_extents(tn_infer *infer, tn_tensor_id id) {
     tn_tensor *tensor = &infer->graph->tensors[id];
     tn__origin *origin = &infer->graph->origins[id];

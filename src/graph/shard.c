@@ -1,4 +1,4 @@
-/* shard.c - what ranks divide among each other, by name: the table of shard.h, read. */
+/* shard.c - finds by name what ranks divide among each other, in the table of shard.h. */
 #include <tenure/shard.h>
 
 #include "base/base.h"

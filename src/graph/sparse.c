@@ -1,8 +1,8 @@
 /* sparse.c - sizes of sparse weights, and the threshold of magnitudes.
  *
  * Magnitudes of float32 are in the order of their bits (without the sign), so the k largest are
- * found by counting bits: no sorting, no copy, ties known exactly. What is no number counts as
- * larger than all.
+ * found by counting bit patterns: no sorting, no copy, ties known exactly. NaN counts as larger
+ * than all numbers.
  * Cost: two passes over the values, 512 KiB of counters.
  */
 #include "graph/sparse.h"

@@ -1,16 +1,16 @@
-/* sparse.h - weights of which most are zero: how they are stored, and which of them stay.
+/* sparse.h - how sparse weights are stored, and which weights stay.
  *
- * A matrix of `rows` (channels of the result) times `columns` (what each of them sums up over). The
- * numbers that are not zero lie row by row in `values`; where they stand is told in one of three
- * ways, by the bits that a place takes:
+ * The form is a matrix of `rows` (channels of the result) times `columns` (the elements that each
+ * channel sums over). The nonzero numbers lie row by row in `values`; their places are stored in
+ * one of three ways, named by the bits per place:
  *
  *     1    a bit for each element of the matrix, rows of whole bytes       fewest bytes above 1/8
  *     8    columns within blocks of 256, a byte each                       fewest below that
  *     16   columns within blocks of 65,536                                 fewest below 1/64
  *
- * `starts` says for each block of each row where its values begin, and at its end where the last
- * one ends. The bytes follow from rows, columns and count alone, so a plan knows them before any
- * weight was read.
+ * `starts` has the first value of each block of each row, and finally the end of the last block.
+ * The bytes follow from rows, columns and count alone, so a plan knows them before any weight was
+ * read.
  */
 #ifndef TN_GRAPH_SPARSE_H
 #define TN_GRAPH_SPARSE_H
@@ -20,19 +20,19 @@
 typedef struct tn__sparse {
     uint64_t rows, columns;
     uint64_t kept; /* values there is room for */
-    uint32_t bits; /* of a place: 1, 8, 16 */
+    uint32_t bits; /* bits per place: 1, 8, 16 */
 } tn__sparse;
 
 /* Columns of a block. */
 static inline uint64_t tn__sparse_span(const tn__sparse *form) {
     return form->bits == 1 ? form->columns : UINT64_C(1) << form->bits;
 }
-/* Blocks of a row; 0 for a form that is none. */
+/* Blocks per row; 0 for an invalid form. */
 uint64_t tn__sparse_blocks(const tn__sparse *form);
 /* Elements of the two lists; TN_SIZE_UNKNOWN: more than can be counted. */
 uint64_t tn__sparse_places(const tn__sparse *form); /* in units of 8 bits, or of 16 */
 uint64_t tn__sparse_starts(const tn__sparse *form);
-uint64_t tn__sparse_bytes(const tn__sparse *form); /* of all three lists; saturates */
+uint64_t tn__sparse_bytes(const tn__sparse *form); /* bytes of all three lists; saturates */
 /* Sets `bits` to those of the fewest bytes. False: the plain float32 matrix has no more bytes, or
  * there are too many values. */
 bool tn__sparse_choose(tn__sparse *form);
@@ -41,8 +41,8 @@ bool tn__sparse_choose(tn__sparse *form);
 
 #define TN__MAGNITUDE_BINS 65536u
 
-/* The largest magnitudes, found by their bits in two passes: exact, whatever the contents. All
- * elements larger than `threshold` stay, and of those equal to it the first `ties`. */
+/* The largest magnitudes, found by their bits in two passes: exact for any data. All elements
+ * larger than `threshold` stay, and the first `ties` of those equal to it. */
 typedef struct tn__magnitudes {
     uint64_t bins[TN__MAGNITUDE_BINS];
     uint32_t high;      /* upper half of the threshold, after the first pass */

@@ -1,6 +1,6 @@
-/* split.c - tn__op_split, and the answers of operators that work element by element.
+/* split.c - tn__op_split, and the rules of element-wise operators.
  *
- * What every answer must pass is checked here once, as facts.c does it for views.
+ * The checks that every answer must pass are made here once, as facts.c does for views.
  * Cost: that of the rule, O(inputs) at most.
  */
 #include "graph/split.h"
@@ -15,7 +15,7 @@ static bool split_is_exact(const tn_tensor *tensor) {
            (tensor->flags & (TN_TENSOR_BOUND | TN_TENSOR_SEQUENCE)) == 0;
 }
 
-/* All outputs that are there have this axis, with one extent. */
+/* Whether all existing outputs have this axis, with one extent. */
 static bool split_in_common(const tn_infer *infer, const tn__part *part) {
     const tn_tensor *y = tn__output(infer, 0);
     if (!split_is_exact(y) || part->axis >= y->rank) return false;
@@ -29,7 +29,7 @@ static bool split_in_common(const tn_infer *infer, const tn__part *part) {
     return part->first >= 0 && part->first < part->last && part->last <= y->shape[part->axis];
 }
 
-/* An operator whose operands are all known; `infer` is what its rules are asked with. */
+/* Checks that all operands of the operator are known; prepares `infer` for its rules. */
 static bool split_begin(const tn_graph *graph, tn_op_id id, tn_infer *infer) {
     const tn_op_rule *rule = graph->rules[id];
     const tn_op *op = &graph->ops[id];

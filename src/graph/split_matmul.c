@@ -1,9 +1,9 @@
-/* split_matmul.c - products of matrices in parts: rows of the left operand, columns of the right
- * one, matrices of a batch. The axis that is summed over is no axis of the result: parts along it
- * add up. */
+/* split_matmul.c - splits products of matrices: by rows of the left operand, columns of the right
+ * one, or matrices of a batch. The axis that is summed over is not an axis of the result: parts
+ * along it add up. */
 #include "graph/split.h"
 
-/* An operand of rank `rank` beside a result of which `batch` axes count matrices: axis `axis` of
+/* An operand of rank `rank`, for a result with `batch` axes that count matrices: axis `axis` of
  * those. */
 static bool product_batch(const tn_tensor *operand, uint32_t axis, uint32_t batch,
                           const uint32_t *place, const tn__part *part, tn__need *need) {

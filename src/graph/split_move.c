@@ -1,5 +1,6 @@
-/* split_move.c - normalisations along other axes than the one that is cut, and operators that move
- * elements: an axis of the result is one of the input's, or runs through several inputs. */
+/* split_move.c - splits normalisations along other axes than the normalised ones, and operators
+ * that move elements: an axis of the result is one of the input's, or runs through several
+ * inputs. */
 #include "graph/fold.h"
 #include "graph/split.h"
 
@@ -13,7 +14,7 @@ static bool move_axis(const tn_infer *infer, int64_t otherwise, uint32_t rank, u
     return at >= 0 && at < (int64_t)rank;
 }
 
-/* Input 0 along the axis; of the others, which are rows of the channels, the same channels. */
+/* Input 0 along the axis; the other inputs are rows of the channels, and need the same channels. */
 static bool move_channels(tn__part *part, uint32_t input, tn__need *need) {
     if (input == 0) return tn__need_same(need, part->axis, part);
     return part->axis == 1 ? tn__need_same(need, 0, part) : tn__need_all(need);
@@ -106,12 +107,12 @@ bool tn__split_transpose(tn_infer *infer, tn__part *part, uint32_t input, tn__ne
                          part);
 }
 
-/* Slice and Pad along an axis that they leave as it is: it is among none of their lists. */
+/* Whether Slice or Pad changes the axis: it is in one of their lists. */
 static bool move_is_named(const tn_infer *infer, uint32_t input, uint32_t axis) {
     uint32_t count, rank = tn__input(infer, 0)->rank;
     const int64_t *axes;
     if (!tn__list(infer, input, "axes", &axes, &count)) return true;
-    if (axes == NULL) return true; /* all, or the first so many */
+    if (axes == NULL) return true; /* all axes, or the first `count` */
     for (uint32_t i = 0; i < count; i++)
         if (axes[i] == (int64_t)axis || axes[i] + (int64_t)rank == (int64_t)axis) return true;
     return false;

@@ -1,19 +1,19 @@
-/* split_tflite.c - TensorFlow Lite's operators in parts: [batch, height, width, channels].
+/* split_tflite.c - splits TensorFlow Lite's operators: [batch, height, width, channels].
  *
- * A window of SAME padding computes its padding from the extents that it is given, of both axes at
- * once, so a part cannot simply be handed its rows. There are three ways:
+ * A window with SAME padding computes its padding from its extents, for both axes at once, so a
+ * part cannot simply get its rows. There are three ways:
  *
- *     EXACT   nothing is padded, or the window is one element     the rows that it reads, as it is
- *     PAD     PAD of what is owed, then VALID                     a second copy of what goes in
- *     CROP    SAME over some rows more; those that then read       a second copy of what comes out,
- *             padding in the place of neighbours are cut off       and those rows for nothing
+ *     EXACT   without padding, or with a window of one element    the rows that it reads, unchanged
+ *     PAD     PAD by the missing rows, then VALID                 a second copy of the input
+ *     CROP    SAME over some more rows; those that then read       a second copy of the output,
+ *             padding in place of neighbours are cut off           and the work for those rows
  *
  *         rows     p . . . . . . . q          p is chosen so that a window begins where one of the
  *         windows  [x] [ ] [ ] [ ] [x]        whole does: p - before' + before is a multiple of the
  *                      first    last          stride
  *
- * An average divides by the elements that are there, so pools go by CROP; convolutions do so where
- * what comes out is no larger than what goes in and a row costs little (depthwise), else by PAD.
+ * An average divides by the number of elements without padding, so pools use CROP. Convolutions use
+ * CROP if the output is no larger than the input and a row is cheap (depthwise), else PAD.
  *
  * A hybrid convolution (images of floating point, weights of integers) quantises each image by the
  * range of the whole of it, so it is cut along the batch alone.
@@ -24,7 +24,7 @@
 #include "graph/tflite_shapes.h"
 
 #define BAND_VALID 1    /* of Padding */
-#define BAND_STRIDE 256 /* at most, of a CROP: its place is searched among so many */
+#define BAND_STRIDE 256 /* for CROP: limit of places that are searched */
 
 /* --- windows --- */
 
@@ -72,7 +72,7 @@ bool tn__band_read(const tn_graph *graph, tn_op_id id, tn__band *band) {
            (band->stride[0] <= BAND_STRIDE && band->stride[1] <= BAND_STRIDE);
 }
 
-/* Padding in front of so many elements. */
+/* Padding before this number of elements. */
 static int64_t band_front(const tn__band *band, uint32_t i, int64_t extent) {
     if (!band->same) return 0;
     int64_t made = (extent + band->stride[i] - 1) / band->stride[i];
@@ -90,7 +90,8 @@ bool tn__band_over(const tn__band *band, uint32_t i, int64_t first, int64_t last
     made->count = (extent + stride - 1) / stride;
     int64_t good = first > 0 ? (before + stride - 1) / stride : 0, end = made->count;
     if (good > end) good = end;
-    if (last < band->input[i]) { /* windows that begin at or before this read no padding behind */
+    /* windows that begin at or before this read no padding at the end */
+    if (last < band->input[i]) {
         int64_t begin = extent + before - band->reach[i];
         int64_t whole = begin >= 0 ? begin / stride + 1 : 0;
         end = whole > end ? end : whole < good ? good : whole;
@@ -164,7 +165,7 @@ bool tn__split_tflite_concat(tn_infer *infer, tn__part *part, uint32_t input, tn
     return axis != (int64_t)part->axis && tn__need_same(need, part->axis, part);
 }
 
-/* What is summed, normalised or multiplied over is the last axis. */
+/* The last axis is summed, normalised or multiplied over. */
 bool tn__split_tflite_rows(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
     const tn_tensor *x = tn__input(infer, 0), *y = tn__output(infer, 0);
     if (x->rank != y->rank || part->axis + 1 >= y->rank) return false;

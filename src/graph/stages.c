@@ -1,4 +1,4 @@
-/* stages.c - orders of a pipeline's passes by name: the table of stages.h, read. */
+/* stages.c - finds orders of a pipeline's passes by name, in the table of stages.h. */
 #include <tenure/stages.h>
 
 #include "base/base.h"

@@ -1,16 +1,16 @@
-/* store.h - how a graph is held: flat arrays by id; names, shapes, lists and contents in two
+/* store.h - the storage of a graph: flat arrays by id; names, shapes, lists and values in two
  * arenas.
  *
- * What the builder said is kept beside what inference found, so that tn_graph_infer starts from
- * the same facts each time: `origins` and the arena `said` belong to the builder, the arena `found`
- * to the last inference. Shapes are never written in place: many tensors share one array.
+ * The builder's facts are kept apart from the results of inference, so that tn_graph_infer starts
+ * from the same facts each time: `origins` and the arena `said` belong to the builder, the arena
+ * `found` to the last inference. Shapes are never written in place: many tensors share one array.
  */
 #ifndef TN_GRAPH_STORE_H
 #define TN_GRAPH_STORE_H
 
 #include "graph/op.h"
 
-/* What is known of a tensor that is not exact: the lower ends. */
+/* Lower bounds of a tensor that is not exact. */
 typedef struct tn__loose {
     const int64_t *low;           /* [rank] least extents; NULL: the shape is exact */
     const tn_value *most, *least; /* contents lie between these, element by element; or NULL */
@@ -40,7 +40,7 @@ struct tn_graph {
     tn_tensor *tensors;
     tn__origin *origins;
     tn_op *ops;
-    const tn_op_rule **rules; /* of each operator; NULL where the registry has none */
+    const tn_op_rule **rules; /* rule of each operator; NULL: the registry has no rule */
     tn__block *blocks;
     size_t tensor_room, origin_room, op_room, rule_room, block_room;
     uint32_t tensor_count, op_count, block_count;
@@ -56,7 +56,7 @@ static inline const char *tn__graph_text(const char *text) { return text ? text 
 
 /* A tensor as its builder gave it, to be added to another graph; borrows from this one. */
 tn_tensor_spec tn__graph_spec(const tn_graph *graph, tn_tensor_id id);
-/* An operator as it is, the same way. */
+/* The specification of an existing operator, in the same way. */
 tn_op_spec tn__graph_op_spec(const tn_op *op);
 
 /* Sorts every block topologically and checks that names are in scope. */
@@ -71,7 +71,7 @@ static inline tn_block_id tn__block_parent(const tn_graph *graph, tn_block_id bl
 /* Sets `where` to "node 'name' (Type)" and returns `status`. */
 tn_status tn__op_where(const tn_graph *graph, tn_op_id op, tn_error *error, tn_status status);
 
-/* The lower ends of a tensor, made when there are none yet. NULL: out of memory. */
+/* The lower bounds of a tensor, made if they do not exist yet. NULL: out of memory. */
 tn__loose *tn__loose_of(tn_graph *graph, tn_tensor_id id);
 static inline bool tn__is_loose(const tn_graph *graph, tn_tensor_id id) {
     return graph->origins[id].loose && graph->origins[id].loose->low;
@@ -85,7 +85,7 @@ tn_status tn__loosen_outputs(tn_infer *infer, const tn_op_rule *rule);
 /* Runs a rule's fold, twice where contents are bounds. */
 tn_status tn__loosen_fold(tn_infer *infer, const tn_op_rule *rule);
 
-/* Merges what was found for a tensor with what the file states. */
+/* Merges the inferred facts of a tensor with the file's statements. */
 tn_status tn__settle_merge(tn_infer *infer, tn_tensor_id id);
 /* Computes `bytes`, TN_SIZE_UNKNOWN where something is not known. Errors: E_INVALID (overflow). */
 tn_status tn__settle_size(tn_graph *graph, tn_tensor_id id, tn_error *error);
@@ -95,7 +95,7 @@ const char *tn__shape_text(uint32_t rank, const int64_t *shape, char *text, size
 /* E_UNKNOWN that names the cause, if a tensor that needs memory has no known size. */
 tn_status tn__explain_unknown(const tn_graph *graph, tn_error *error);
 
-/* The driver's own state, behind tn_infer.state; NULL when a rule only answers a question. */
+/* The driver's own state, in tn_infer.state; NULL if a rule only answers a question. */
 struct infer_state {
     struct infer_frame *frames; /* blocks under way, outermost first */
     size_t frame_room;
@@ -104,13 +104,13 @@ struct infer_state {
     tn_error caught;      /* the last error of a branch that never runs */
     bool saw_bound;       /* the rule in hand was given a bound as contents */
     const tn_tensor *low; /* [inputs] with least extents, in the second run; else NULL */
-    uint64_t *axes;       /* [outputs] axes that the rule marked as bounds; NULL: none */
+    uint64_t *axes;       /* [outputs] axes that the rule marked as bounds; NULL: not marked */
     bool no_memory;       /* where a rule's call has no status to say so */
     char *scratch;        /* TN__SCRATCH_SIZE bytes, reused by every operator */
     size_t scratch_used;
     tn__arena overflow; /* scratch beyond that; emptied after the operator */
     bool overflowed;
-    struct tn__rebatch *rebatch; /* another batch than the file's; NULL: none */
+    struct tn__rebatch *rebatch; /* another batch than the file's; NULL: the file's */
 };
 #define TN__SCRATCH_SIZE ((size_t)64 * 1024)
 

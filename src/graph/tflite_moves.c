@@ -1,7 +1,8 @@
-/* tflite_moves.c - shapes of what moves elements; contents of what computes shapes.
+/* tflite_moves.c - shapes of operators that move elements; values of operators that compute shapes.
  *
- * Contents follow SHAPE through slices, packs and a little arithmetic to the RESHAPE that asks.
- * They are marked by nothing else: the operators run each time, and their results are in the arena.
+ * Values are tracked from SHAPE through slices, packs and a little arithmetic to the RESHAPE that
+ * needs them. The tensors are otherwise ordinary: the operators run each time, and their results
+ * are in the arena.
  */
 #include "graph/tflite_shapes.h"
 
@@ -14,7 +15,7 @@ static const int64_t *moves_few(const tn_infer *infer, uint32_t index, uint32_t 
     return ints && *count <= MOVES_VALUES ? ints : NULL;
 }
 
-/* Contents of output 0 whose shape is settled here. */
+/* Sets the values of output 0 if its shape is known here. */
 static tn_status moves_follow(tn_infer *infer, const int64_t *values, uint32_t count) {
     const tn_tensor *out = tn__output(infer, 0);
     if (!out || tn__elements(out) != count || count == 0 || !tn__is_integer(out->dtype))
@@ -56,7 +57,8 @@ static bool moves_compute(const char *type, int64_t a, int64_t b, int64_t *resul
     return true;
 }
 
-/* ADD and its like: one-dimensional contents of equal length, or a single number beside. */
+/* ADD and similar operators on values: one-dimensional of equal length, or one of them a single
+ * number. */
 tn_status tn__tflite_arithmetic(tn_infer *infer) {
     int64_t values[MOVES_VALUES];
     uint32_t m, n;
@@ -166,7 +168,7 @@ tn_status tn__tflite_split_v(tn_infer *infer) { /* inputs: tensor, sizes, axis *
     for (uint32_t i = 0; i < count; i++)
         if (sizes[i] >= 0 && __builtin_sub_overflow(rest, sizes[i], &rest)) return TN_OK;
     for (uint32_t i = 0; i < count; i++) {
-        shape[axis] = sizes[i] < 0 ? rest : sizes[i]; /* -1: what is left */
+        shape[axis] = sizes[i] < 0 ? rest : sizes[i]; /* -1: the rest */
         if (shape[axis] < 0) return tn__infer_fail(infer, "parts larger than the whole");
         TN_TRY(tn__tflite_set(infer, i, in->rank, shape));
     }

@@ -1,11 +1,11 @@
-/* tflite_shapes.h - shapes of TensorFlow Lite's operators, for files whose shapes are stale.
+/* tflite_shapes.h - shapes of TensorFlow Lite's operators, for files with stale shapes.
  *
- * A file states every shape, and then they stand: rules do not even look. After an --input-shape
- * that differs they decide alone. Attributes have the names of the options in TensorFlow Lite's
- * schema. Contents of small integer tensors are followed, since shapes are computed by operators.
+ * A file states every shape, and these are used without a check by rules. If the caller changes an
+ * input shape, only the rules decide. Attributes have the names of the options in TensorFlow Lite's
+ * schema. Values of small integer tensors are tracked, because operators compute shapes from them.
  *
  *   tflite_shapes.c  windows, products of matrices, reductions, recurrent layers
- *   tflite_moves.c   what moves elements, and what computes shapes
+ *   tflite_moves.c   operators that move elements or compute shapes
  *
  * Source: Prepare() of the kernels in tensorflow/lite/kernels.
  */
@@ -18,7 +18,7 @@
 bool tn__tflite_stated(const tn_infer *infer);
 /* Output `index` of this rank and shape; its type is the file's. */
 tn_status tn__tflite_set(tn_infer *infer, uint32_t index, uint32_t rank, const int64_t *shape);
-/* An input whose shape is known, or NULL. */
+/* An input with a known shape, or NULL. */
 const tn_tensor *tn__tflite_known(const tn_infer *infer, uint32_t index);
 /* Contents of an integer input, or NULL. */
 const int64_t *tn__tflite_ints(const tn_infer *infer, uint32_t index, uint32_t *count);

@@ -1,8 +1,9 @@
-/* window.c - the arithmetic of sliding windows, once for convolutions, pools and their kin.
+/* window.c - the arithmetic of sliding windows, shared by convolutions, pools and similar
+ * operators.
  *
  * A window of `kernel` taps, `dilation` apart, reaches (kernel - 1) * dilation + 1 elements; it
- * slides by `stride` over the padded input. In ceil mode a window that hangs over the end counts
- * if it begins inside the input or the leading padding (ONNX opset 19 and ONNX Runtime).
+ * slides by `stride` over the padded input. In ceil mode a window that hangs over the end counts if
+ * it begins inside the input or the leading padding (ONNX opset 19 and ONNX Runtime).
  * Source: operator texts of ONNX: Conv, MaxPool, AveragePool; ONNX Runtime's pool attributes.
  */
 #include "graph/window.h"

@@ -1,5 +1,4 @@
-/* window.h - windows over spatial extents: what convolutions and pools share, and extents that are
- * scaled. */
+/* window.h - windows over spatial extents, shared by convolutions and pools, and scaled extents. */
 #ifndef TN_GRAPH_WINDOW_H
 #define TN_GRAPH_WINDOW_H
 
@@ -31,9 +30,10 @@ tn_status tn__window_slide(tn_infer *infer, const tn__window *window, const int6
 /* The extents [rank] of a pool's output for an input of known rank, 3 or more. Errors: as above. */
 tn_status tn__window_pool(tn_infer *infer, const tn_tensor *x, int64_t *shape);
 
-/* Bits of an entry of a map that says for each output of a pool which tap of its window won: 4 for
- * windows of up to 16 taps, 8 for up to 256; 0: there is no such map. Two entries of 4 bits a byte,
- * the first lowest; entries in the order of the shape, whatever the format of the tensors. */
+/* Bits per entry of a map that has, for each output of a pool, the index of the maximum in its
+ * window: 4 for windows of up to 16 taps, 8 for up to 256; 0: no such map. Two entries of 4 bits
+ * share a byte, the first in the low bits; entries are in the order of the shape, whatever the
+ * format of the tensors. */
 static inline uint32_t tn__window_map_bits(uint64_t taps) {
     return taps <= 16 ? 4 : taps <= 256 ? 8 : 0;
 }

@@ -1,17 +1,16 @@
 /* approximate.h - exp, tanh, the logistic function, erf and log1p of float32 without branches or
  * calls.
  *
- * Written so that a compiler turns a loop over them into vector instructions (SSE2 is enough),
- * in the place of erff and tanhf, which are slow. All rest on one reduction:
- * exp(x) - 1 = 2^n * m + (2^n - 1) with n = round(x / ln 2), r = x - n ln 2 (ln 2 in two parts;
- * Cody and Waite, Software Manual for the Elementary Functions, 1980, chapter 6),
- * m = r + r^2 q(r). Then tanh(x) = -m / (2 + m) of -2|x|, and erf(x) = 1 - exp(-|x| p(|x|)) with
- * p(a) = -log(erfc(a)) / a, which is smooth. log(1 + x) of x in [0, 1] is an area tangent. The
- * coefficients of q and p are our own: least squares on Chebyshev nodes, reweighted after Lawson
- * until the relative error is level, in 40 digits. Largest errors measured
- * (tests/kernels/test_approximate.c, every 1009th float): exp 1.0 ulp, expm1 1.7, the logistic
- * function 2.3, tanh 2.5, log1p 2.0, erf 3.0 ulp and 8.1e-8 absolute. Not-a-numbers pass through;
- * overflow gives infinity, as it should; subnormals are right.
+ * Written so that a compiler turns a loop over them into vector instructions (SSE2 is enough), in
+ * the place of erff and tanhf, which are slow. All rest on one reduction: exp(x) - 1 = 2^n * m +
+ * (2^n - 1) with n = round(x / ln 2), r = x - n ln 2 (ln 2 in two parts; Cody and Waite, Software
+ * Manual for the Elementary Functions, 1980, chapter 6), m = r + r^2 q(r). Then tanh(x) = -m / (2 +
+ * m) of -2|x|, and erf(x) = 1 - exp(-|x| p(|x|)) with p(a) = -log(erfc(a)) / a, which is smooth.
+ * log(1 + x) of x in [0, 1] is an area tangent. The coefficients of q and p are our own: least
+ * squares on Chebyshev nodes, reweighted after Lawson until the relative error is level, in 40
+ * digits. Largest errors measured (tests/kernels/test_approximate.c, every 1009th float): exp 1.0
+ * ulp, expm1 1.7, the logistic function 2.3, tanh 2.5, log1p 2.0, erf 3.0 ulp and 8.1e-8 absolute.
+ * NaNs pass through; overflow gives infinity; subnormals are exact as well.
  */
 #ifndef TN_KERNELS_APPROXIMATE_H
 #define TN_KERNELS_APPROXIMATE_H
@@ -58,7 +57,7 @@ static inline float tn__power_of_two(int32_t n) {
 }
 
 static inline float tn__expf(float x) {
-    float y = x > 89.0f ? 89.0f : x; /* a not-a-number is neither above nor below */
+    float y = x > 89.0f ? 89.0f : x; /* comparisons with NaN are false, so it passes both bounds */
     y = y < -104.0f ? -104.0f : y;
     tn__exponent parts = tn__exponent_of(y);
     int32_t half = parts.whole >> 1; /* in two steps, as 2^n itself may be out of range */

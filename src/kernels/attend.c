@@ -1,8 +1,8 @@
 /* attend.c - scaled dot-product attention in plain loops. See attend.h.
  *
  * score = scale * (q . k), then softcap * tanh(score / softcap), then biases; the row is
- * normalised, and a row of which no key is seen gives zeros. Source: operator text of ONNX,
- * Attention of opsets 23 to 25.
+ * normalised, and a row that sees no key gives zeros. Source: operator text of ONNX, Attention of
+ * opsets 23 to 25.
  */
 #include "kernels/attend.h"
 

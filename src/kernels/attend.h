@@ -1,5 +1,5 @@
-/* attend.h - scaled dot-product attention of float32 in plain loops, for the operators that differ
- * only in where queries, keys, values and masks lie.
+/* attend.h - scaled dot-product attention of float32 in plain loops, for operators that differ only
+ * in the places of queries, keys, values and masks.
  *
  * One call is one entry of the batch. A few rows of queries at a time are multiplied with all keys
  * that one of them may see; their scores lie in scratch, become probabilities there, and are
@@ -39,14 +39,14 @@ typedef struct tn__attend {
     int64_t offset, left, right; /* a window around i + offset; below 0: open on that side */
     float unseen; /* added to the score of a key that a causal rule hides; -INFINITY: not seen at
                      all */
-    const float *sinks; /* [heads]: one more term of each sum of powers; NULL: none */
+    const float *sinks; /* [heads]: one more term of each sum of powers; NULL: no such term */
     bool smooth;        /* the same with a score of 0 */
     float *scores; /* [heads, queries, keys] for the caller, of stage `stage`; NULL: not wanted */
     uint32_t stage;
     float *scratch; /* tn__attend_scratch */
 } tn__attend;
 
-/* Bytes of scratch for so many queries and keys. */
+/* Bytes of scratch for this number of queries and keys. */
 uint64_t tn__attend_scratch(uint64_t queries, uint64_t keys);
 void tn__attend_run(const tn__attend *it);
 
@@ -70,8 +70,8 @@ static inline void tn__attend_copy(tn__attend_side to, uint64_t to_row, tn__atte
         }
 }
 
-/* Turns pairs of a head's first 2 * half elements by angles whose cosines and sines are given:
- * element i with i + half, or 2i with 2i + 1 when interleaved. y may be x. */
+/* Rotates pairs of a head's first 2 * half elements by angles with the given cosines and sines:
+ * element i with i + half, or 2i with 2i + 1 if interleaved. y may be x. */
 static inline void tn__rotate(const float *x, float *y, const float *cosines, const float *sines,
                               uint64_t half, bool interleaved) {
     for (uint64_t i = 0; i < half; i++) {

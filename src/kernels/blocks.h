@@ -1,10 +1,10 @@
-/* blocks.h - element-wise operators with broadcasting, as plain loops over runs of elements.
+/* blocks.h - runs element-wise operators with broadcasting as plain loops over runs of elements.
  *
- * A kernel gives a loop over `count` elements whose operands advance by one element or stay (step 1
- * or 0), and says in which types it computes. Here operands are collapsed to as few dimensions as
- * broadcasting allows, cut into blocks, and what does not lie so is copied or converted into a
- * block of its own on the stack. So a loop has no index arithmetic and gcc turns it into vector
- * instructions; where all operands are whole or single elements it runs once over everything.
+ * A kernel gives a loop over `count` elements, in which operands advance by one element or stay
+ * (step 1 or 0), and the types in which it computes. Here operands are collapsed to as few
+ * dimensions as broadcasting allows and cut into blocks; an operand with another layout or type is
+ * copied or converted into a block on the stack. So a loop has no index arithmetic, and gcc
+ * vectorises it. If all operands are whole or single elements, the loop runs once over everything.
  *
  * In place: element i of the output is written after element i of each operand of the same shape
  * was read, and before any later block is read.
@@ -22,8 +22,8 @@ typedef struct tn__reader {
     uint64_t extents[TN_RANK_MAX], strides[TN_RANK_MAX]; /* strides in elements */
 } tn__reader;
 
-/* `axis` is the output's dimension that the operand's first one goes with; below zero: the last
- * ones go together. Errors: E_INVALID when an extent is neither 1 nor the output's. */
+/* `axis`: the dimension of the output that corresponds to the operand's first one; below zero: the
+ * last dimensions correspond. Errors: E_INVALID if an extent is neither 1 nor the output's. */
 tn_status tn__reader_init(const tn_kernel_call *call, const tn_operand *operand,
                           const tn_operand *output, int64_t axis, tn__reader *reader);
 /* Elements [first, first + count) of the output's as `wanted`, in place or in `room`; *step 0 when
@@ -43,11 +43,13 @@ typedef void (*tn__loop)(const tn__block *block);
 
 typedef struct tn__elementwise {
     tn__loop loop;
-    uint32_t inputs;                 /* of the call, from the first on */
-    tn_dtype load[TN__BLOCK_INPUTS]; /* what the loop reads */
-    tn_dtype make;                   /* what the loop writes; converted to the output's type */
-    const void *parameters;          /* handed to the loop; double[2] for TN_LOOP_1 */
-    bool aligned;                    /* input 1 begins at dimension `axis` of the output */
+    /* number of inputs of the call that are used, from the first on */
+    uint32_t inputs;
+    tn_dtype load[TN__BLOCK_INPUTS]; /* types that the loop reads */
+    /* type that the loop writes, before conversion to the output's type */
+    tn_dtype make;
+    const void *parameters; /* handed to the loop; double[2] for TN_LOOP_1 */
+    bool aligned;           /* input 1 begins at dimension `axis` of the output */
     int64_t axis;
 } tn__elementwise;
 tn_status tn__elementwise_run(tn_kernel_call *call, const tn__elementwise *how);

@@ -1,4 +1,4 @@
-/* box.c - copies of boxes of elements, and the other words of box.h.
+/* box.c - copies boxes of elements, and implements the other functions of box.h.
  *
  * A copy between two strided memories is a loop nest. Merging dimensions that lie end to end on
  * both sides leaves few; then the innermost is either one piece (memcpy), or a row with strides,
@@ -207,7 +207,7 @@ uint32_t tn__box_of(tn__walk *box, const int64_t *extents, const tn_operand *to,
     return place;
 }
 
-/* --- what is asked of operators --- */
+/* --- facts about operators --- */
 
 static bool box_is_plain(const tn_tensor *tensor) {
     return tensor == NULL || (tn__width(tensor->dtype) != 0 && tensor->format.block == 0 &&

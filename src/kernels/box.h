@@ -1,6 +1,6 @@
-/* box.h - moving elements about: what the kernels of Slice, Transpose, Gather and their like share.
+/* box.h - moves elements; shared by the kernels of Slice, Transpose, Gather and similar operators.
  *
- * Elements are bytes: 1, 2, 4, 8 or 16 of them, whatever they mean. All strides are in bytes.
+ * Elements are 1, 2, 4, 8 or 16 bytes of any type. All strides are in bytes.
  */
 #ifndef TN_KERNELS_BOX_H
 #define TN_KERNELS_BOX_H
@@ -37,8 +37,8 @@ void tn__walk_add(tn__walk *walk, int64_t extent, int64_t stride_0, int64_t stri
 
 /* Copies every element of a box from `from` (stride[1]) to `to` (stride[0]), which do not overlap,
  * or are the same bytes: then nothing is done. Dimensions are merged first; transposed planes go in
- * tiles. Uses up the walk. Errors: E_INTERNAL when one place is meant to be two orders: a view that
- * is none. */
+ * tiles. The walk is used up. Errors: E_INTERNAL if both are the same place but have different
+ * orders, which a view may not have. */
 tn_status tn__box_copy(const tn_kernel_call *call, tn__walk *box, uint32_t width, void *to,
                        const void *from);
 /* `count` times the element `element`. */
@@ -118,7 +118,7 @@ bool tn__is_real(tn_dtype dtype);   /* float16, bfloat16, float32, float64 */
 double tn__load(tn_dtype dtype, const void *element);
 void tn__store(tn_dtype dtype, void *element, double real);
 void tn__store_int(tn_dtype dtype, void *element, int64_t whole);
-/* A number whose order as uint64 is the order of the elements; -0 is 0, NaN above all. */
+/* A number that orders as uint64 like the elements; -0 is 0, NaN is above all numbers. */
 uint64_t tn__order_key(tn_dtype dtype, const void *element);
 
 /* Stable sort of `order` [count]; `spare` [count]. Cost: O(n log n). */

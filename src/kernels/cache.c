@@ -1,6 +1,6 @@
-/* cache.c - a kernel is chosen and prepared the first time that it is asked for.
+/* cache.c - chooses and prepares a kernel at its first request.
  *
- * A kernel that declines while it prepares (E_UNSUPPORTED) is passed over for the next.
+ * If a kernel declines in `prepare` (E_UNSUPPORTED), the next one is tried.
  * Cost: O(kernels) for a new key, and what the kernels' `prepare` takes.
  */
 #include "kernels/cache.h"
@@ -14,7 +14,7 @@
 
 struct tn__kernel_cache {
     tn_context context;
-    pthread_mutex_t lock; /* of all below, but what entries point to */
+    pthread_mutex_t lock; /* protects all fields below, but not the objects that entries point to */
     uint32_t users;
     uint32_t threads;
     struct tn__dnnl *library; /* NULL: own loops alone */
@@ -22,7 +22,7 @@ struct tn__kernel_cache {
     tn__names names;          /* keys -> index of entries */
     tn__prepared **entries;
     size_t count, room;
-    tn__text key; /* of the question in hand */
+    tn__text key; /* key of the current request */
     tn__kernel_cache_counts counts;
 };
 
@@ -173,8 +173,8 @@ static tn_status cache_choose_way(tn__kernel_cache *cache, const tn_graph *graph
 
 /* --- asking --- */
 
-/* Room for a new entry first, so that nothing fails behind `prepare`. `first`: the kernel's own
- * way, whose `way` is asked for; NULL: which kernel it is is the question. */
+/* Reserves room for a new entry first, so that nothing fails after `prepare`. `first`: the entry of
+ * the kernel's first way, whose way `way` is requested; NULL: the kernel is still to be chosen. */
 static tn_status cache_add(tn__kernel_cache *cache, const tn_graph *graph, tn_op_id id,
                            const tn__prepared *first, uint32_t way, const tn__prepared **prepared,
                            tn_error *error) {
@@ -223,7 +223,7 @@ tn_status tn__kernel_cache_find(tn__kernel_cache *cache, const tn_graph *graph, 
 tn_status tn__kernel_cache_within(tn__kernel_cache *cache, const tn_graph *graph, tn_op_id op,
                                   uint64_t bytes, const tn__prepared **prepared, tn_error *error) {
     const tn__prepared *first, *other;
-    tn_error refused; /* a way that there is not */
+    tn_error refused; /* the kernel may not have this way */
     pthread_mutex_lock(&cache->lock);
     tn_status status = cache_ask(cache, graph, op, NULL, 0, &first, error);
     const tn__prepared *best = status == TN_OK ? first : NULL;

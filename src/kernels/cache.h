@@ -1,14 +1,15 @@
-/* cache.h - prepared kernels, found again by what they depend on.
+/* cache.h - a cache of prepared kernels, by the facts that they depend on.
  *
- * A kernel is chosen and prepared for an operator's type, version and attributes, for the element
- * types, formats and extents of its operands, which of them are constant, and those contents that a
- * kernel may look at (kernel.h). Two operators that agree in all of that share one: a state is not
- * written to while it runs, but under a lock of its own, and what is packed lies with the caller.
+ * A kernel is chosen and prepared for an operator's type, version and attributes; for the element
+ * types, formats and extents of its operands; for which of them are constant; and for the values
+ * that a kernel may read in advance (kernel.h). Two operators that agree in all of that share one
+ * kernel. A state is written only under its own lock during a run, and packed weights belong to the
+ * caller.
  *
- * So a caller that learns only now what to run asks for one operator alone; a graph's kernels
- * (kernels.h) ask for all of theirs. Neither graph nor operator have to outlive the call.
+ * An eager caller asks for one operator at a time; a graph's kernels (kernels.h) ask for all
+ * operators at once. Neither graph nor operator need to outlive the call.
  *
- * Threads: any number may ask, and run what they got.
+ * Threads: any number may ask for kernels and run them.
  */
 #ifndef TN_KERNELS_CACHE_H
 #define TN_KERNELS_CACHE_H
@@ -20,10 +21,10 @@ typedef struct tn__prepared {
     const tn_kernel *kernel;
     void *state;
     uint64_t workspace;
-    const char *detail;     /* what the library calls it; NULL: nothing */
+    const char *detail;     /* name in the library; NULL: no name */
     const uint64_t *packed; /* [inputs] or NULL */
     const uint64_t *forms;  /* [inputs], with `packed`: equal where the forms are; 0: not known */
-    uint32_t way;           /* of the kernel's (kernel.h) */
+    uint32_t way;           /* way of the kernel (kernel.h) */
 } tn__prepared;
 
 typedef struct tn__kernel_cache tn__kernel_cache;
@@ -34,13 +35,14 @@ tn_status tn__kernel_cache_create(const tn_context *context, uint32_t threads, b
 void tn__kernel_cache_hold(tn__kernel_cache *cache);    /* one more user */
 void tn__kernel_cache_release(tn__kernel_cache *cache); /* the last destroys it; NULL is fine */
 
-/* The kernel of an operator, whose sizes are known; lives as long as the cache.
- * Errors: E_UNSUPPORTED (none runs it, with its node), E_NO_MEMORY.
- * Cost: O(attributes + operands + known contents), and the first time what its `prepare` takes. */
+/* The kernel of an operator with known sizes; it lives as long as the cache.
+ * Errors: E_UNSUPPORTED (no kernel runs it; names the node), E_NO_MEMORY.
+ * Cost: O(attributes + operands + known values), and the first time the cost of `prepare`.
+ */
 tn_status tn__kernel_cache_find(tn__kernel_cache *cache, const tn_graph *graph, tn_op_id op,
                                 const tn__prepared **prepared, tn_error *error);
-/* The same in the first of its kernel's ways whose scratch is within `bytes`; where none is, in the
- * way with the least. */
+/* The same in the first of its kernel's ways with scratch within `bytes`; if no way is, in the way
+ * with the least. */
 tn_status tn__kernel_cache_within(tn__kernel_cache *cache, const tn_graph *graph, tn_op_id op,
                                   uint64_t bytes, const tn__prepared **prepared, tn_error *error);
 /* Input `input` of an operator in the form that its kernel wants (prepared->packed[input] bytes).

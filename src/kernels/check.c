@@ -1,4 +1,4 @@
-/* check.c - what kernels ask of their operands before they touch them. */
+/* check.c - checks of operands that kernels make before they use them. */
 #include "kernels/check.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
-/* check.h - what kernels ask of their operands before they touch them.
+/* check.h - checks of operands that kernels make before they use them.
  *
- * Element types are static, so `accepts` asks for them once. Extents are asked for while the
- * program runs: the graph's rules have compared those that decide the output's shape, the others (a
- * bias, a scale per channel) are compared here.
+ * Element types are static, so `accepts` checks them once. Extents are checked while the program
+ * runs: the graph's rules have compared those that decide the output's shape; the others (a bias, a
+ * scale per channel) are compared here.
  */
 #ifndef TN_KERNELS_CHECK_H
 #define TN_KERNELS_CHECK_H
@@ -12,7 +12,7 @@
 #define TN__TYPE(name) (UINT64_C(1) << TN_##name)
 #define TN__TYPES_REAL                                                                             \
     (TN__TYPE(FLOAT32) | TN__TYPE(FLOAT64) | TN__TYPE(FLOAT16) | TN__TYPE(BFLOAT16))
-/* Of a kernel that sums up where its result lies: 16 bits would swallow summands (wide.c). */
+/* For a kernel that sums in the memory of its result: 16 bits would lose summands (wide.c). */
 #define TN__TYPES_SUMMED (TN__TYPE(FLOAT32) | TN__TYPE(FLOAT64))
 #define TN__TYPES_BYTE (TN__TYPE(INT8) | TN__TYPE(UINT8))
 #define TN__TYPES_INDEX (TN__TYPE(INT32) | TN__TYPE(INT64))
@@ -25,8 +25,8 @@ bool tn__input_is(const tn_kernel_setup *setup, uint32_t index, uint64_t types);
 bool tn__input_may_be(const tn_kernel_setup *setup, uint32_t index, uint64_t types);
 bool tn__output_is(const tn_kernel_setup *setup, uint32_t index, uint64_t types);
 bool tn__output_may_be(const tn_kernel_setup *setup, uint32_t index, uint64_t types);
-/* Whether output 0 is there and has one of `types`, and the inputs and further outputs of the bit
- * sets that are there have that type as well. */
+/* Whether output 0 exists and has one of `types`, and the existing inputs and further outputs of
+ * the bit sets have the same type. */
 bool tn__types_agree(const tn_kernel_setup *setup, uint64_t types, uint64_t inputs,
                      uint64_t outputs);
 
@@ -37,7 +37,8 @@ tn_status tn__check_shape(const tn_kernel_call *call, uint32_t index, uint32_t r
 /* E_INVALID unless an output that is there has this shape (a contradiction in the graph). */
 tn_status tn__check_result(const tn_kernel_call *call, uint32_t index, uint32_t rank,
                            const int64_t *shape);
-/* E_INVALID unless the workspace has this many bytes (extents beyond what was planned). */
+/* E_INVALID unless the workspace has this number of bytes (it does not if extents exceed the
+ * plan). */
 tn_status tn__check_scratch(const tn_kernel_call *call, uint64_t bytes);
 
 /* Elements as doubles, from element `at` on, `step` apart: real types, int8 and uint8. Stored
@@ -53,6 +54,6 @@ static inline double tn__real_get(const tn_operand *operand, uint64_t at) {
 static inline void tn__real_set(const tn_operand *operand, uint64_t at, double value) {
     tn__real_store(operand, at, 1, &value);
 }
-#define TN__REAL_TILE 64u /* elements loaded at once, where nothing else decides */
+#define TN__REAL_TILE 64u /* elements loaded at once, by default */
 
 #endif

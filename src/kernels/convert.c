@@ -1,4 +1,4 @@
-/* convert.c - arrays of numbers from one element type to another; see convert.h.
+/* convert.c - converts arrays of numbers from one element type to another; see convert.h.
  *
  * One loop for each pair of a type and one of the four that are computed in; all other pairs go
  * through one of those four, which holds every value of the first type exactly. So each number is
@@ -22,7 +22,7 @@ static inline float convert_half(uint16_t half) {
     return tn__float_of_bits(tn__bits_of_float(scaled) | special | (half & 0x8000u) << 16);
 }
 
-/* And back. A subnormal's digits are what is left when 1/2 swallows the rest. */
+/* Converts to half. For a subnormal, adding 1/2 leaves its digits in the low bits. */
 static inline uint16_t convert_to_half(float value) {
     uint32_t bits = tn__bits_of_float(value), sign = bits >> 16 & 0x8000u;
     int32_t magnitude = (int32_t)(bits & 0x7fffffffu);
@@ -52,8 +52,8 @@ static inline float convert_to_odd(double value) {
     return tn__float_of_bits(bits | 1u);
 }
 
-/* A 64-bit integer as a double whose rounding cannot mislead a second one to 24 digits or fewer:
- * what double has no digits for is left as one sticky bit. */
+/* Rounds a 64-bit integer to double so that a second rounding to 24 digits or fewer gives the right
+ * result: digits that do not fit are kept as one sticky bit. */
 static inline double convert_sticky(int64_t value) {
     bool fits = value < (INT64_C(1) << 53) && value > -(INT64_C(1) << 53);
     return (double)(fits ? value : (value & ~INT64_C(2047)) | ((value & 2047) != 0 ? 2048 : 0));
@@ -206,7 +206,8 @@ static convert_loop convert_direct(tn_dtype from, tn_dtype to) {
     uint32_t kind = convert_kind(from);
     if (kind < CONVERT_KINDS) return convert_stores[to][kind];
     kind = convert_kind(to);
-    if (kind == CONVERT_UINT64) kind = CONVERT_INT64; /* the same bits, from what is narrower */
+    /* the same bits, because the type is narrower */
+    if (kind == CONVERT_UINT64) kind = CONVERT_INT64;
     bool whole = tn__is_short_float(from) && to == TN_UINT64;
     return kind < CONVERT_KINDS && !whole ? convert_loads[from][kind] : NULL;
 }

@@ -1,11 +1,11 @@
-/* convert.h - arrays of numbers from one element type to another.
+/* convert.h - converts arrays of numbers from one element type to another.
  *
- * Cast is this alone; other kernels compute in few types (float32, float64, int64, uint64) and
- * convert blocks of the rest on their way in and out.
+ * Cast is just this conversion; other kernels compute in few types (float32, float64, int64,
+ * uint64) and convert blocks of other types on input and output.
  *
- * To an integer: towards zero; what fits 64 bits wraps to the width, as integers do; what does not
- * becomes the nearest number of the type, a not-a-number 0. To bool: 0 is false, all else true.
- * To a floating type: one rounding, to nearest even; what is too large becomes infinity.
+ * To an integer: rounds towards zero. A result that fits 64 bits wraps to the width, like integers;
+ * a larger one becomes the nearest number of the type; NaN becomes 0. To bool: 0 is false, all else
+ * true. To a floating type: one rounding, to nearest even; overflow becomes infinity.
  */
 #ifndef TN_KERNELS_CONVERT_H
 #define TN_KERNELS_CONVERT_H
@@ -13,21 +13,22 @@
 #include "graph/element.h"
 #include "kernels/kernel.h"
 
-/* Before a loop whose operands are the same memory or do not meet: then gcc need not ask. */
+/* Put before a loop with operands that are the same memory or do not overlap, so that gcc need not
+ * check for overlap. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define TN_APART _Pragma("GCC ivdep")
 #else
 #define TN_APART
 #endif
 
-/* Bytes of the widest vectors; a build may say 32, to measure what machines without AVX-512 do. */
+/* Bytes of the widest vectors; a build may set 32, to measure machines without AVX-512. */
 #ifndef TN_WIDEST
 #define TN_WIDEST 64
 #endif
 
-/* A loop that is compiled for wider vectors as well; which one runs is chosen when the program is
- * loaded. As each operation is rounded by itself, the bits are the same. Sanitizers cannot run
- * before that choice. */
+/* A loop that is also compiled for wider vectors; the version is chosen when the program is loaded.
+ * Each operation is rounded separately, so the bits are the same. Sanitizers cannot run before that
+ * choice. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GLIBC__) && !defined(__clang__) &&  \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #if TN_WIDEST >= 64
@@ -63,8 +64,8 @@ const void *tn__convert_block(tn_dtype from_type, const void *from, tn_dtype wan
 /* The type to compute in: float32 for the short floats, float64, int64; uint64 for itself. */
 tn_dtype tn__computed_type(tn_dtype dtype);
 
-/* E_INVALID unless output 0 has `count` elements of type `dtype`. Shapes come from rules, but what
- * they leave open may come from anywhere. */
+/* E_INVALID unless output 0 has `count` elements of type `dtype`. Shapes come from rules, but
+ * extents that rules leave open may have any value. */
 tn_status tn__call_expect(const tn_kernel_call *call, tn_dtype dtype, uint64_t count);
 
 /* Whether all operands are numbers in plain order. For `accepts`. */

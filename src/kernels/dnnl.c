@@ -1,16 +1,17 @@
-/* dnnl.c - finds oneDNN at run time, and holds what its kernels have in common (dnnl.h).
+/* dnnl.c - finds oneDNN at run time, and holds the code that its kernels share (dnnl.h).
  *
  * Memory. Every primitive takes its scratchpad from us, and memory objects are made in `prepare`;
- * `run` only sets addresses. What stays hidden: implementations whose name has "gemm" in it pack
- * on the heap while they run (measured: up to some MB a call), so another one is taken wherever
- * there is one; on machines without AVX-512, matrix products still have only those.
+ * `run` only sets addresses. One kind of memory stays hidden: implementations with "gemm" in their
+ * name pack on the heap while they run (measured: up to some MB per call). So another
+ * implementation is taken if one exists; on machines without AVX-512, matrix products have only
+ * those.
  *
- * Choice. oneDNN offers implementations best first, but ranks "gemm" above some that need no heap,
- * and falls back to loops that are some 200 times slower without saying so ("ref"). Those are
- * refused: our own loops then run, which are no slower.
+ * Choice. oneDNN offers implementations best first, but ranks "gemm" above some that need no heap.
+ * It also falls back silently to loops that are about 200 times slower ("ref"). Those are refused:
+ * our own loops then run, which are no slower.
  *
  * Threads. OpenMP's number of threads belongs to the calling thread, so each run sets it. A run
- * holds the library's lock: two engines over the same kernels may be run by two threads.
+ * holds the library's lock, because two threads may run two engines over the same kernels.
  *
  * Source: oneDNN 2.6 developer guide (programming model, primitive attributes).
  */
@@ -199,13 +200,14 @@ tn_status tn__dnnl_any(const tn__dnnl *library, dnnl_memory_desc_t *desc) {
 
 /* --- attributes --- */
 
-/* What ONNX calls it, and what the library does; where they have parameters, the same ones. */
+/* The activation's name in ONNX and the algorithm in the library; parameters, if any, are the
+ * same. */
 bool tn__dnnl_activation(const tn__dnnl_post *post, dnnl_alg_kind_t *kind, float *alpha,
                          float *beta) {
     static const struct {
         const char *type;
         dnnl_alg_kind_t kind;
-        double alpha; /* 0: what is asked for */
+        double alpha; /* 0: the requested value */
     } table[] = {
         {"Relu", dnnl_eltwise_relu, 0},
         {"LeakyRelu", dnnl_eltwise_relu, 0},
@@ -292,8 +294,8 @@ tn_status tn__dnnl_after_of(const tn_op *op, tn__dnnl_after *after) {
 
 /* --- windows --- */
 
-/* Padding of one dimension. `missing`: what the windows reach beyond; `follows`: it is all of the
- * padding, even where no auto_pad says so (output_shape). */
+/* Padding of one dimension. `missing`: elements that the windows reach beyond the input; `follows`:
+ * this is all of the padding, even without auto_pad (output_shape). */
 static void dnnl_pad(const char *mode, bool follows, const int64_t *pads, uint32_t at,
                      uint32_t spatial, int64_t missing, int64_t *begin, int64_t *end) {
     *begin = pads != NULL ? pads[at] : 0;
@@ -413,7 +415,7 @@ typedef struct dnnl_step {
     dnnl_exec_arg_t *args; /* [count] */
     dnnl_bound *bound;     /* [count] */
     uint32_t count, room;
-    dnnl_memory_t pad; /* the primitive's own scratchpad; NULL: it needs none */
+    dnnl_memory_t pad; /* the primitive's own scratchpad; NULL: not needed */
 } dnnl_step;
 
 typedef struct dnnl_packing {
@@ -429,8 +431,9 @@ struct tn__dnnl_work {
     tn_context context;
     dnnl_step *first, *last;
     dnnl_packing *packings;
-    uint64_t scratch, pad; /* bytes; the pads of all steps are the same bytes, behind the scratch */
-    uint32_t accumulate;   /* input to copy to the output first; TN_NONE: none */
+    /* bytes; the pads of all steps share the same bytes, after the scratch */
+    uint64_t scratch, pad;
+    uint32_t accumulate; /* input to copy to the output first; TN_NONE: no copy */
 };
 
 tn_status tn__dnnl_begin(tn_kernel_setup *setup, tn__dnnl_work **work) {
@@ -592,7 +595,7 @@ static tn_status dnnl_add_packing(tn__dnnl_work *work, uint32_t input,
     return status;
 }
 
-/* A number for what a packing does: descriptions of equal bytes are equal. FNV-1a. */
+/* A number that identifies a packing: descriptions of equal bytes are equal. FNV-1a. */
 static uint64_t dnnl_form(const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *wanted) {
     const uint8_t *both[2] = {(const uint8_t *)plain, (const uint8_t *)wanted};
     uint64_t hash = UINT64_C(0xcbf29ce484222325);

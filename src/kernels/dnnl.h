@@ -1,9 +1,9 @@
-/* dnnl.h - oneDNN behind one door: the library, found at run time, and the words in which its
- * kernels (dnnl/) are written.
+/* dnnl.h - the interface to oneDNN: the library, found at run time, and the functions that its
+ * kernels (dnnl/) are written with.
  *
- * A kernel of the library is a work: a few primitives run one after the other, whose memories are
- * bound to operands of the operator, or to places in its scratch. `prepare` builds the work with
- * the functions below; tn__dnnl_run, tn__dnnl_pack and tn__dnnl_release do the rest for all of
+ * A kernel of the library is a work: a few primitives that run one after the other. Their memories
+ * are bound to operands of the operator, or to places in its scratch. `prepare` builds the work
+ * with the functions below; tn__dnnl_run, tn__dnnl_pack and tn__dnnl_release do the rest for all of
  * them.
  *
  *     tn__dnnl_begin       an empty work becomes setup->state
@@ -64,11 +64,11 @@ typedef struct tn__dnnl_at {
 #define TN__DNNL_IN(i) ((tn__dnnl_at){TN__DNNL_INPUT, (i), 0})
 #define TN__DNNL_OUT(i) ((tn__dnnl_at){TN__DNNL_OUTPUT, (i), 0})
 
-/* float32 or bfloat16, every extent known, exact and not 0, rank at most 12; NULL is not. What the
- * library cannot do with bfloat16, here or on this machine, has no implementation: then the next
- * family is asked. */
+/* Whether the tensor is float32 or bfloat16 with all extents known, exact and not 0, and rank at
+ * most 12; NULL is not. If the library lacks a bfloat16 implementation, in general or on this
+ * machine, the next family is asked. */
 bool tn__dnnl_is_fit(const tn_tensor *tensor);
-/* Whether all inputs and outputs that are there are so. */
+/* Whether all existing inputs and outputs fit. */
 bool tn__dnnl_all_fit(const tn_kernel_setup *setup);
 
 /* The descriptor of a tensor in its format; a scalar has one dimension of 1. */
@@ -79,7 +79,7 @@ tn_status tn__dnnl_strided(const tn__dnnl *library, tn_dtype dtype, uint32_t ran
 /* A tensor in C order as [outer, along, inner] around dimensions [first, last). */
 tn_status tn__dnnl_rows(const tn__dnnl *library, const tn_tensor *tensor, uint32_t first,
                         uint32_t last, dnnl_memory_desc_t *desc);
-/* All its elements in a row, whatever their order. */
+/* Describes all elements as one row, in their order in memory. */
 tn_status tn__dnnl_flat(const tn__dnnl *library, const tn_tensor *tensor, dnnl_memory_desc_t *desc);
 /* Leaves the form of a descriptor to the library. */
 tn_status tn__dnnl_any(const tn__dnnl *library, dnnl_memory_desc_t *desc);
@@ -96,16 +96,16 @@ tn_status tn__dnnl_end(tn_kernel_setup *setup, tn__dnnl_work *work, tn_status st
  * ("gemm"), 2 neither. */
 uint32_t tn__dnnl_rank_of(const char *implementation);
 
-/* What a primitive does with its result before it is written. */
+/* Operations of a primitive on its result before it is written. */
 typedef struct tn__dnnl_post {
     const char *activation; /* an operator type, or "" */
     double alpha, beta;
 } tn__dnnl_post;
 #define TN__DNNL_POST_MAX 4u /* rewrites write two at most (HardSigmoid) */
 typedef struct tn__dnnl_after {
-    double scale;                  /* of the result, before anything else; 0: none */
-    const dnnl_memory_desc_t *add; /* NULL, or what is then added, broadcasting */
-    bool sum;                      /* then what was in the destination is added */
+    double scale;                  /* scale of the result, before anything else; 0: no scale */
+    const dnnl_memory_desc_t *add; /* NULL, or the tensor that is then added, broadcasting */
+    bool sum;                      /* then adds the old values of the destination */
     uint32_t post_count;
     tn__dnnl_post post[TN__DNNL_POST_MAX];
 } tn__dnnl_after;
@@ -116,7 +116,7 @@ typedef struct tn__dnnl_after {
 tn_status tn__dnnl_after_of(const tn_op *op, tn__dnnl_after *after);
 tn_status tn__dnnl_attr(const tn__dnnl *library, const tn__dnnl_after *after,
                         dnnl_primitive_attr_t *attr);
-/* The library's kind and parameters of an activation; false: it has none that is equal. */
+/* The library's kind and parameters of an activation; false: it has no equal one. */
 bool tn__dnnl_activation(const tn__dnnl_post *post, dnnl_alg_kind_t *kind, float *alpha,
                          float *beta);
 
@@ -126,13 +126,14 @@ typedef struct tn__dnnl_window {
     uint32_t spatial;
     dnnl_dims_t kernel, stride, dilation; /* dilation 0: dense */
     dnnl_dims_t begin, end;
-    bool exact; /* the padding at the end is what the attributes say */
+    bool exact; /* the padding at the end is exactly that of the attributes */
 } tn__dnnl_window;
 bool tn__dnnl_window_of(const tn_op *op, const tn_tensor *input, const tn_tensor *output,
                         const int64_t *kernel, bool transposed, tn__dnnl_window *window);
 
 /* The best implementation, `rank` its rank (may be NULL). `descriptor`: a filled dnnl_*_desc_t.
- * Errors: E_UNSUPPORTED when there is none, E_NO_MEMORY. */
+ * Errors: E_UNSUPPORTED (no implementation), E_NO_MEMORY.
+ */
 tn_status tn__dnnl_choose(const tn__dnnl *library, const void *descriptor,
                           const tn__dnnl_after *after, dnnl_primitive_desc_t *chosen,
                           uint32_t *rank);
@@ -140,7 +141,7 @@ tn_status tn__dnnl_choose(const tn__dnnl *library, const void *descriptor,
 tn_status tn__dnnl_choose_back(const tn__dnnl *library, const void *descriptor,
                                const tn__dnnl_after *after, const_dnnl_primitive_desc_t forward,
                                dnnl_primitive_desc_t *chosen, uint32_t *rank);
-/* What the chosen one wants its memories to be: dnnl_query_src_md and its like. */
+/* The memory layouts that the chosen implementation wants: dnnl_query_src_md and similar. */
 const dnnl_memory_desc_t *tn__dnnl_wants(const tn__dnnl *library, dnnl_primitive_desc_t desc,
                                          dnnl_query_t what, int index);
 
@@ -160,8 +161,8 @@ tn_status tn__dnnl_scratch(tn__dnnl_work *work, uint64_t bytes, tn__dnnl_at *at)
 tn_status tn__dnnl_weights(tn_kernel_setup *setup, tn__dnnl_work *work, uint32_t input,
                            const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *wanted,
                            tn__dnnl_at *at);
-/* Before the steps: input `from`, of the same bytes as output 0, is copied there if it is not
- * there already: what a sum adds to. */
+/* Before the steps: copies input `from`, which has the same bytes as output 0, to that output
+ * unless it lies there already. A sum then adds to it. */
 void tn__dnnl_accumulate(tn__dnnl_work *work, uint32_t from);
 
 tn_status tn__dnnl_run(tn_kernel_call *call);
@@ -171,7 +172,7 @@ void tn__dnnl_release(const tn_context *context, void *state);
 
 #define TN__DNNL_KERNEL(in_type, in_accepts, in_prepare)                                           \
     TN__DNNL_KERNEL_OF(in_type, in_accepts, in_prepare, 0)
-/* With other ways beside the first (kernel.h). */
+/* With other ways in addition to the first (kernel.h). */
 #define TN__DNNL_KERNEL_OF(in_type, in_accepts, in_prepare, in_ways)                               \
     {                                                                                              \
         .type = in_type, .accepts = in_accepts, .prepare = in_prepare, .run = tn__dnnl_run,        \

@@ -35,7 +35,7 @@ void tn__dnnl_parts_cut(tn__dnnl_parts *parts, const tn_tensor *y, uint64_t coun
 }
 
 /* The rows of the input for rows [from, to) of the output: *first to *last, and the window's
- * padding there. False: none of them. */
+ * padding there. False: only padding. */
 static bool piece_rows(tn__dnnl_window *window, int64_t from, int64_t to, int64_t there,
                        int64_t *first, int64_t *last) {
     const int64_t reach = (window->kernel[0] - 1) * (window->dilation[0] + 1) + 1;

@@ -1,5 +1,6 @@
-/* gelu.h - GELU of float32 and its slope, exact and by tanh, as loops of several kernels have it.
- * Source: Hendrycks, Gimpel 2016. */
+/* gelu.h - GELU of float32 and its slope, exact and by tanh, for the loops of several kernels.
+ * Source: Hendrycks, Gimpel 2016.
+ */
 #ifndef TN_KERNELS_GELU_H
 #define TN_KERNELS_GELU_H
 
@@ -17,9 +18,9 @@ static inline float tn__gelu_tanhf(float x) {
     return 0.5f * x * (1.0f + tn__tanhf((float)TN__GELU_TANH * (x + 0.044715f * x * x * x)));
 }
 
-/* Phi(x) + x phi(x). Both have exp(-x^2 / 2) in them, which is taken once: what lies beyond |x| is
- * that times a polynomial in s = 1 - 1 / (1 + 0.35 |x|) (like Abramowitz, Stegun 26.2.17, but about
- * 0; our own coefficients, as those of approximate.h). Within 2e-7. */
+/* Phi(x) + x phi(x). Both contain exp(-x^2 / 2), which is computed once: the tail is that times a
+ * polynomial in s = 1 - 1 / (1 + 0.35 |x|) (like Abramowitz, Stegun 26.2.17, but about 0; with our
+ * own coefficients, like those of approximate.h). Error within 2e-7. */
 static inline float tn__gelu_slopef(float x) {
     float a = -0.5f * x * x, far = 0.35f * fabsf(x);
     tn__exponent parts = tn__exponent_of(a < -87.0f ? -87.0f : a);

@@ -1,10 +1,11 @@
-/* inner.c - kernels on copies of operands: in the order of their shapes, or in float32 (inner.h).
+/* inner.c - runs kernels on copies of operands: in the order of their shapes, or in float32
+ * (inner.h).
  *
  *     [ inputs ] -> scratch -> the kernel -> scratch -> [ outputs ]
  *
- * Operands that need no copy are handed through, so an output may still lie on its input where that
- * is so for both. An output that needs one is computed in scratch, so there it does no harm either.
- * A state refers to nothing of the operator that it was prepared for: others may share it.
+ * Operands that need no copy are passed on, so an output may lie on its input if neither needs one.
+ * An output that needs a copy is computed in scratch, so it is safe there too. A state holds no
+ * references to the operator that it was prepared for, so that operators may share it.
  */
 #include "kernels/inner.h"
 
@@ -16,11 +17,11 @@ typedef struct inner_state {
     const tn_kernel *kernel;
     void *state;
     bool of_onnx; /* it is one of ONNX's operators, which the graph has not */
-    uint32_t version, input_count, output_count; /* of the operator as the kernel sees it */
-    const char *detail;                          /* what the library calls it */
-    uint64_t own;               /* scratch of the kernel itself, behind the copied operands */
+    uint32_t version, input_count, output_count; /* the operator as the kernel sees it */
+    const char *detail;                          /* name in the library */
+    uint64_t own;               /* scratch of the kernel itself, after the copied operands */
     uint64_t *inputs, *outputs; /* [count] offsets into scratch; TN_SIZE_UNKNOWN: handed through */
-    tn_operand *in, *out;       /* [count] room for the call: of one run at a time */
+    tn_operand *in, *out;       /* [count] operands of the call: for one run at a time */
     pthread_mutex_t lock;       /* of that room */
     bool wide;                  /* copies are in float32, else in the order of the shape */
     tn__arena arena;
@@ -65,7 +66,7 @@ static tn_tensor *inner_tensors(const inner_state *inner, tn__arena *arena,
         tensors[i] = *inner_operand(setup, in, i);
         if (!inner->wide) tensors[i].format = (tn_format){0};
         if (!inner->wide) continue;
-        tensors[i].flags |= TN_TENSOR_UPDATED; /* nothing is packed of what is copied */
+        tensors[i].flags |= TN_TENSOR_UPDATED; /* copied operands are never packed */
         if (!inner_is_narrow(&tensors[i])) continue;
         tensors[i].dtype = TN_FLOAT32;
         tensors[i].bytes = tn__mul_sat(tensors[i].bytes, 2);
@@ -168,7 +169,7 @@ tn_status tn__inner_prepare(tn_kernel_setup *setup, const tn_op *op, bool apart)
     return inner_prepare(setup, op, apart, false, false);
 }
 
-/* What has to be changed where it lies cannot be a copy. */
+/* An operand that has to be changed in place cannot be a copy. */
 static bool inner_may_widen(const tn_kernel_setup *setup) {
     uint64_t changes = tn__setup_changes(setup);
     bool any = false;

@@ -1,19 +1,20 @@
-/* inner.h - a kernel run on copies of operands that it does not take as they are: they are moved to
- * scratch and back around it. The scratch is planned like any other.
+/* inner.h - runs a kernel on copies of operands that it cannot take directly: they are copied to
+ * scratch before and back afterwards. The scratch is planned like any other.
  *
- * Two sorts: a kernel made for operands in the order of their shapes, on operands that lie channels
- * last (the reference for formats, and what runs where oneDNN lacks an operator); and any kernel
- * for float32, on operands of 16-bit floats, which are widened and rounded once on the way back.
+ * There are two uses. A kernel for operands in the order of their shapes runs on operands with
+ * channels last (as the reference for formats, and if oneDNN lacks the operator). Any kernel for
+ * float32 runs on operands of 16-bit floats, which are widened, and rounded once on the way back.
  */
 #ifndef TN_KERNELS_INNER_H
 #define TN_KERNELS_INNER_H
 
 #include "kernels/kernel.h"
 
-/* Finds and prepares a plain kernel for `op`, whose operands are those of setup->op from the first
- * on (it may have fewer), and states its scratch. `op` is setup->op itself, or of ONNX's domain.
- * `apart`: outputs are computed in scratch, whatever their format.
- * Errors: E_UNSUPPORTED (there is none), E_NO_MEMORY. */
+/* Finds and prepares a plain kernel for `op`, with the first operands of setup->op (it may have
+ * fewer), and states its scratch. `op` is setup->op itself, or of ONNX's domain. `apart`: outputs
+ * are computed in scratch, in any format.
+ * Errors: E_UNSUPPORTED (no such kernel), E_NO_MEMORY.
+ */
 tn_status tn__inner_prepare(tn_kernel_setup *setup, const tn_op *op, bool apart);
 /* The same for setup->op on float32 copies of its 16-bit floats; `library`: by oneDNN alone. */
 tn_status tn__inner_prepare_wide(tn_kernel_setup *setup, bool library);

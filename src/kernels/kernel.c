@@ -1,4 +1,4 @@
-/* kernel.c - the registry of kernels, and the words they are written in. */
+/* kernel.c - the registry of kernels, and the functions that they are written with. */
 #include "kernels/kernel.h"
 
 #include <math.h>

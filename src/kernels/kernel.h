@@ -1,26 +1,28 @@
-/* kernel.h - what runs one operator, and the words kernels are written in.
+/* kernel.h - the interface of kernels, which run one operator each, and the functions they are
+ * written with.
  *
  * A kernel is ONE entry of a family's table in dnnl/, train/ or plain/<family>.c, plus the family's
- * line in dnnl.def, train.def or plain.def. Families are asked in that order, the first kernel that
- * accepts an operator runs it: those of oneDNN stand before our own loops, which are the reference.
+ * line in dnnl.def, train.def or plain.def. Families are asked in that order, and the first kernel
+ * that accepts an operator runs it: oneDNN's kernels come before our own loops, which are the
+ * reference.
  *
- * When the engine is set up, `prepare` is called once per operator with what is static about it.
- * While the program runs, `run` is called with operands in device memory. Between the two nothing
- * may be allocated: scratch is a number of bytes that the kernel states before planning and gets
- * at its planned place.
+ * When the engine is set up, `prepare` is called once per operator with its static facts. While the
+ * program runs, `run` is called with operands in device memory. Between the two nothing may be
+ * allocated: scratch is a number of bytes that the kernel states before planning and gets at its
+ * planned place.
  *
- * Shapes. outputs[k].shape is filled in before `run`, by the operator's rule of shapes, from the
- * extents and contents that the inputs have now. Only where they depend on data that no rule can
- * follow (NonZero) it holds upper bounds, and the kernel writes the true extents.
+ * Shapes. The operator's shape rule fills in outputs[k].shape before `run`, from the current
+ * extents and values of the inputs. Only if the extents depend on data that no rule can follow
+ * (NonZero), they are upper bounds, and the kernel writes the true extents.
  *
  * Memory. An output may lie exactly where an input lies that the operator's rule allows to be
  * overwritten (tn_op_inplace), and a view (Reshape, Slice along the outermost axis, ...) exactly
  * where its source has those bytes: then there is nothing to copy (`if (to != from)`). No other
  * operands overlap. Nothing outside the operands and the workspace may be written.
  *
- * Order of elements: C order, outermost first, whatever the rank; `format` is PLAIN but where a
- * pass of the engine has put another one. Types narrower than a byte: two int4 a byte, low first.
- * Results must not depend on the number of threads but through oneDNN.
+ * Order of elements: C order, outermost first, for any rank; `format` is PLAIN unless a rewrite has
+ * chosen another one. Types narrower than a byte: two int4 per byte, low first. Results must not
+ * depend on the number of threads, except within oneDNN.
  */
 #ifndef TN_KERNELS_KERNEL_H
 #define TN_KERNELS_KERNEL_H
@@ -42,29 +44,31 @@ typedef struct tn_operand {
     bool omitted;
 } tn_operand;
 
-/* What is static about an operator: for accepts, prepare, workspace. */
+/* Static facts about an operator, for accepts, prepare, workspace. */
 typedef struct tn_kernel_setup {
     const tn_graph *graph; /* with `id` for the words below alone */
     const tn_op *op;
     tn_op_id id;
-    uint32_t version;          /* of the operator's domain; UINT32_MAX when the file gives none */
+    /* version of the operator's domain; UINT32_MAX: the file gives none */
+    uint32_t version;
     const tn_context *context; /* for what `prepare` allocates */
     uint32_t threads;
-    /* NULL, or [input_count], [output_count]: what operands will be when it runs (inner.h) */
+    /* NULL, or [input_count], [output_count]: the operands as they will be when it runs
+     * (inner.h) */
     const tn_tensor *inputs_as, *outputs_as;
     struct tn__dnnl *library; /* NULL: only our own loops run (dnnl.h) */
     uint32_t way;             /* which of the kernel's; 0: the fastest */
     tn_error *error;
     /* prepare may set: */
     void *state;
-    const char *detail; /* what the library calls what will run; lives with the state */
+    const char *detail; /* name of the implementation in the library; lives with the state */
     uint64_t workspace; /* bytes, aligned to 64 when it runs */
     /* [input_count], zeroed: bytes of a form of its own that the kernel wants of a static input
      * (blocked weights). `pack` then makes it, at set-up, and inputs[k].data is that form. */
     uint64_t *packed;
-    /* [input_count], zeroed, with `packed`: a number of its own for each form, the same for
-     * operators that want the same of the same contents, so that one will do for all; 0: nobody
-     * knows. */
+    /* [input_count], zeroed, with `packed`: a number that identifies the packed form. Operators
+     * that want the same form of the same data have the same number, so that they can share one
+     * copy; 0: not known. */
     uint64_t *forms;
 } tn_kernel_setup;
 
@@ -84,22 +88,23 @@ typedef struct tn_kernel_call {
 
 typedef struct tn_kernel {
     const char *type; /* "*": any, as far as it accepts it */
-    /* Whether it can run this operator: element types, attributes, formats. NULL: always. What it
-     * does not look at it must cope with. */
+    /* Whether it can run this operator: element types, attributes, formats. NULL: always. It must
+     * handle any property that it does not check. */
     bool (*accepts)(const tn_kernel_setup *setup);
     /* NULL: nothing to prepare. E_UNSUPPORTED: ask the next family instead. */
     tn_status (*prepare)(tn_kernel_setup *setup);
-    /* Scratch bytes, when `prepare` is not needed for anything else; NULL: none. From static
-     * shapes, which are upper bounds. */
+    /* Scratch bytes, if `prepare` is not needed otherwise; NULL: no scratch. From static shapes,
+     * which are upper bounds. */
     uint64_t (*workspace)(const tn_kernel_setup *setup);
     tn_status (*run)(tn_kernel_call *call);
     /* From the plain contents of static input `input` to the form asked for. */
     tn_status (*pack)(const tn_kernel_setup *setup, uint32_t input, const void *plain,
                       void *packed);
     void (*release)(const tn_context *context, void *state);
-    bool formats; /* it looks at the formats of its operands; others get none but PLAIN ones */
-    /* Ways that `prepare` knows beside the first, which is the fastest: 1, 2, ... take less and
-     * less scratch for hardly more time. E_UNSUPPORTED: not this one, for this operator. */
+    bool formats; /* it supports formats of operands; other kernels get only PLAIN ones */
+    /* Number of ways that `prepare` offers in addition to the first, fastest one: 1, 2, ... take
+     * less and less scratch for hardly more time. E_UNSUPPORTED: not this one, for this
+     * operator. */
     uint32_t ways;
 } tn_kernel;
 
@@ -133,9 +138,9 @@ const tn_tensor *tn__setup_output(const tn_kernel_setup *setup, uint32_t index);
 /* Whether the contents of an input are there at set-up (parameter, constant, folded). */
 bool tn__setup_is_static(const tn_kernel_setup *setup, uint32_t index);
 
-/* The rest of what a kernel asks of the graph: how an output stands to the inputs (tn_op_view),
- * which inputs are written to (tn_op_changes), and the contents of an attribute that is a tensor.
- */
+/* Other facts about the graph that kernels need: the relation of an output to the inputs
+ * (tn_op_view), the inputs that are written to (tn_op_changes), and the data of an attribute that
+ * is a tensor. */
 tn_view tn__setup_view(const tn_kernel_setup *setup, uint32_t output);
 uint64_t tn__setup_changes(const tn_kernel_setup *setup);
 bool tn__setup_joins(const tn_kernel_setup *setup); /* tn_op_joins */
@@ -151,10 +156,10 @@ const tn_value *tn__setup_value(const tn_kernel_setup *setup, uint32_t index);
 const tn_operand *tn__call_input(const tn_kernel_call *call, uint32_t index);
 tn_operand *tn__call_output(const tn_kernel_call *call, uint32_t index);
 uint64_t tn__operand_count(const tn_operand *operand); /* elements; 1 for a scalar */
-uint64_t tn__operand_bytes(const tn_operand *operand); /* of the extents now */
+uint64_t tn__operand_bytes(const tn_operand *operand); /* with the current extents */
 /* Elements of dimensions [first, last). */
 uint64_t tn__operand_span(const tn_operand *operand, uint32_t first, uint32_t last);
-/* One element as int64 or double, whatever its type (numbers and bool; saturating from floats). */
+/* One element of any type as int64 or double (numbers and bool; saturating from floats). */
 int64_t tn__operand_int(const tn_operand *operand, uint64_t index);
 double tn__operand_float(const tn_operand *operand, uint64_t index);
 /* Copies the bytes of `from` to `to` unless they are there already. */
@@ -181,8 +186,8 @@ uint16_t tn__float_to_bfloat(float value); /* round to nearest even */
 tn_status tn__call_fail(const tn_kernel_call *call, tn_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The first family's kernel that accepts the operator after `previous` (NULL: the very first);
- * NULL: none. `library` false: own loops alone. */
+/* The next kernel after `previous` (NULL: from the start) that accepts the operator, in the order
+ * of families; NULL: no more. `library` false: only our own loops. */
 const tn_kernel *tn__kernel_find(const tn_kernel_setup *setup, bool library,
                                  const tn_kernel *previous);
 const tn_kernel_family *tn__kernel_family(const tn_kernel *kernel);

@@ -1,16 +1,16 @@
-/* kernels.c - who runs each operator of a graph: found once, before planning.
+/* kernels.c - finds the kernel of each operator of a graph, once, before planning.
  *
- * There are kernels for all that has to run: operators of blocks that are not dead and have an
- * output, and folded ones whose contents are not known as small values. Operators with blocks have
- * none: the engine runs them.
- * Cost: that of cache.c, for each.
+ * Every operator that has to run gets a kernel: operators with outputs in blocks that are not dead,
+ * and folded ones with results that are not known small values. Operators with blocks have no
+ * kernel, because the engine runs them.
+ * Cost: that of cache.c, for each operator.
  */
 #include "kernels/kernels.h"
 
 #include "kernels/dnnl.h"
 
-/* Nobody wants its outputs, or they are all known without computing: values, or views of what is
- * static. */
+/* Whether its outputs are not needed, or all known without computing: values, or views of static
+ * tensors. */
 static bool kernels_needless(const tn_graph *graph, const tn_op *op, tn_op_id id) {
     if (tn_op_changes(graph, id) != 0 || tn_op_is_ordered(graph, id)) return false;
     for (uint32_t k = 0; k < op->output_count; k++) {
@@ -40,7 +40,7 @@ static tn_status kernels_find(tn_kernels *kernels, const uint64_t *scratch, tn_e
     return TN_OK;
 }
 
-/* Behind the others: those that run again by another type. */
+/* After the others: operators that run again by another type. */
 static tn_status kernels_find_again(tn_kernels *kernels, tn_error *error) {
     const tn__repeats *again = &kernels->again;
     TN_TRY(tn__repeats_make(&kernels->context, kernels->graph, &kernels->again, error));

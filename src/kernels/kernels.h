@@ -1,4 +1,4 @@
-/* kernels.h - a kernel for every operator of a graph, prepared: what engines read of it. */
+/* kernels.h - the prepared kernel of every operator of a graph, as engines read it. */
 #ifndef TN_KERNELS_KERNELS_H
 #define TN_KERNELS_KERNELS_H
 

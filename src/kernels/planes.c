@@ -1,11 +1,12 @@
-/* planes.c - the input of a convolution in planes.
+/* planes.c - copies the input of a convolution into planes.
  *
  * Cost: one copy of the input, and of a few lines of it again for each band.
  */
 #include "kernels/planes.h"
 
 #define PLANES_BAND 65536u /* floats of planes: 256 KiB */
-#define PLANES_LEAST 256u  /* positions, if there are so many: weights are read once for them */
+/* positions in a band, if the output has that number: weights are read once for them */
+#define PLANES_LEAST 256u
 
 uint64_t tn__planes_positions(const tn__planes *planes, uint64_t lines) {
     if (lines == 0 || planes->flat) return tn__planes_up(lines, TN__PLANES_LANES);

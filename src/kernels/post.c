@@ -1,4 +1,4 @@
-/* post.c - activations by name. */
+/* post.c - applies activations by name. */
 #include "kernels/post.h"
 
 #include <math.h>
@@ -55,7 +55,8 @@ bool tn__post_read(const tn_op *op, tn__post *post) {
     return true;
 }
 
-/* The most frequent ones, by themselves: a call for each element takes longer than they do. */
+/* Separate loops for the most frequent ones, because a call for each element takes longer than they
+ * do. */
 TN_WIDE static void post_relu(float *elements, uint64_t count) {
     for (uint64_t i = 0; i < count; i++) elements[i] = elements[i] > 0 ? elements[i] : 0;
 }

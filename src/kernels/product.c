@@ -17,7 +17,7 @@
 #define PRODUCT_UNROLL
 #endif
 
-/* What a scale that is no 1 makes of an integer: towards zero, saturating, as a signed number. */
+/* Multiplies an integer by a scale other than 1: towards zero, saturating, as a signed number. */
 static int64_t product_scaled(double scale, int64_t value) {
     double scaled = scale * (double)value;
     return scaled >= 0x1p63 ? INT64_MAX : scaled > -0x1p63 ? (int64_t)scaled : INT64_MIN;

@@ -3,11 +3,11 @@
  * PRODUCT_WRITE, PRODUCT_SCALE, PRODUCT_PLAIN (elements are what is summed), PRODUCT_VECTOR (bytes)
  * and PRODUCT_TARGET defined.
  *
- * Rows of B that lie together: a tile of C of a few rows and 64 columns gathers `inner` in blocks
- * of 64, a strip of it at a time in registers. Otherwise, columns of B and rows of A that lie
- * together: dot products in 16 lanes. Sums of blocks are added to sums of sums, so that the error
- * of n terms grows as n / 64 + 64 at the worst. No sum depends on the width or on what is computed
- * beside it: the bits are the same everywhere.
+ * If rows of B are contiguous, a tile of C of a few rows and 64 columns sums `inner` in blocks of
+ * 64, a strip of it at a time in registers. Otherwise columns of B and rows of A are contiguous,
+ * and the loops are dot products in 16 lanes. Sums of blocks are added to sums of sums, so that the
+ * error of n terms grows at worst as n / 64 + 64. No sum depends on the width of vectors or on its
+ * neighbours: the bits are the same everywhere.
  */
 #define PRODUCT_ROWS 4u
 #define PRODUCT_COLUMNS 64u
@@ -17,7 +17,8 @@
 #define PRODUCT_STRIP (2 * PRODUCT_EACH)
 #define PRODUCT_STRIPS (PRODUCT_COLUMNS / PRODUCT_STRIP)
 #define PRODUCT_PARTS (PRODUCT_LANES > PRODUCT_EACH ? PRODUCT_LANES / PRODUCT_EACH : 1u)
-#define PRODUCT_SIDE (PRODUCT_PARTS > 2 ? 1u : 2u) /* of a square of dot products: in registers */
+/* side of a square of dot products: in registers */
+#define PRODUCT_SIDE (PRODUCT_PARTS > 2 ? 1u : 2u)
 
 static inline __attribute__((always_inline)) void PRODUCT(store)(const tn__product *p, uint64_t row,
                                                                  uint64_t column, uint64_t count,
@@ -46,7 +47,7 @@ static inline __attribute__((always_inline)) void PRODUCT(load)(const PRODUCT_TY
         for (uint32_t i = 0; i < PRODUCT_EACH; i++) (*to)[i] = PRODUCT_READ(from[i]);
 }
 
-/* Sums of terms [from, to) of so many rows and PRODUCT_STRIP columns, in registers. */
+/* Sums of terms [from, to) of these rows and PRODUCT_STRIP columns, in registers. */
 static inline __attribute__((always_inline)) void PRODUCT(strip)(const tn__product *p, uint64_t row,
                                                                  uint64_t rows, uint64_t column,
                                                                  uint64_t from, uint64_t to,

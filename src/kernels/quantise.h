@@ -1,4 +1,4 @@
-/* quantise.h - between real numbers and 8-bit ones, as every quantised operator does it.
+/* quantise.h - converts between real numbers and 8-bit ones, for all quantised operators.
  *
  * A quantised tensor is real = (stored - zero) * scale. Stored bytes with and without a sign are
  * read by one expression: (byte ^ flip) - bias, where flip and bias are 128 for int8, 0 for uint8.

@@ -1,9 +1,9 @@
 /* recurrence.c - CausalConvWithState and LinearAttention in float32. See recurrence.h.
  *
- * Linear attention keeps a state [D, Dv] for each key head; a token decays it, subtracts what it
- * already says of the key (delta rules), adds the outer product of key and value, and reads it with
- * the query. The state lies in the output, which may be where the past state was. Source: operator
- * texts of ONNX, opset 27; S. Yang et al., Gated Delta Networks, 2024.
+ * Linear attention keeps a state [D, Dv] for each key head; a token decays it, subtracts the value
+ * that it already holds for the key (delta rules), adds the outer product of key and value, and
+ * reads it with the query. The state lies in the output, which may lie on the past state. Source:
+ * operator texts of ONNX, opset 27; S. Yang et al., Gated Delta Networks, 2024.
  */
 #include "kernels/recurrence.h"
 
@@ -70,7 +70,7 @@ bool tn__causal_accepts(const tn_kernel_setup *setup) {
 
 typedef struct linear_frame {
     uint64_t batch, length, heads, groups, size, value_size;
-    uint64_t decays, betas; /* numbers of each for a token; 0: none */
+    uint64_t decays, betas; /* number of each per token; 0: not used */
     float scale;
     float *read; /* [value_size], scratch */
 } linear_frame;

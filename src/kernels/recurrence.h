@@ -1,4 +1,4 @@
-/* recurrence.h - what stands in the place of attention in decoders: a convolution with a state, and
+/* recurrence.h - recurrences that replace attention in decoders: a convolution with a state, and
  * linear attention. ONNX and ONNX Runtime's contrib domain name the same operators. */
 #ifndef TN_KERNELS_RECURRENCE_H
 #define TN_KERNELS_RECURRENCE_H

@@ -1,4 +1,4 @@
-/* resample.c - the coordinates and weights of a resampling, written down per axis.
+/* resample.c - computes the coordinates and weights of a resampling, as a table per axis.
  *
  * Resampling is separable: along each axis, every output coordinate is a weighted sum of one
  * (nearest), two (linear) or four (cubic) input coordinates. An axis that keeps its coordinates has
@@ -147,7 +147,7 @@ bool tn__resample_mode(const tn_op *op, tn__resample_kind *mode) {
            strcmp(name, "bilinear") == 0;
 }
 
-/* The tables of all axes, in the workspace; `*row` is what is left of it: one row of sums. */
+/* Makes the tables of all axes in the workspace; `*row` is the rest of it: one row of sums. */
 tn_status tn__resample_tables(tn_kernel_call *call, tn__resample *plan, double **row) {
     const tn_operand *from = plan->from;
     uint64_t entries = 0, done = 0, columns = 0;

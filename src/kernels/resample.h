@@ -1,5 +1,5 @@
-/* resample.h - which input coordinates each output coordinate of a resampling is made of: for
- * Resize and Upsample, forward and backward. */
+/* resample.h - finds the input coordinates that contribute to each output coordinate of a
+ * resampling: for Resize and Upsample, forward and backward. */
 #ifndef TN_KERNELS_RESAMPLE_H
 #define TN_KERNELS_RESAMPLE_H
 
@@ -25,22 +25,23 @@ typedef struct tn__resample {
     const char *coordinates, *nearest;
     bool simple, exclude;   /* simple: Upsample, and Resize before opset 11 */
     bool crops;             /* tf_crop_and_resize: the only way to lie outside */
-    const tn_operand *from; /* what is resampled, or what has its shape */
+    const tn_operand *from; /* the tensor that is resampled, or one of its shape */
     double cubic, outside;
     int64_t shape[TN_RANK_MAX];
     double scale[TN_RANK_MAX], length[TN_RANK_MAX]; /* length: the output's, perhaps a fraction */
-    double begin[TN_RANK_MAX], end[TN_RANK_MAX];    /* of the region, for tf_crop_and_resize */
+    /* bounds of the region, for tf_crop_and_resize */
+    double begin[TN_RANK_MAX], end[TN_RANK_MAX];
     tn__resample_axis axis[TN_RANK_MAX];
 } tn__resample;
 
-/* False: a mode that is none of these. */
+/* False: an unknown mode. */
 bool tn__resample_mode(const tn_op *op, tn__resample_kind *mode);
 /* From the operator's attributes, and scales or sizes (NULL: none). simple: as before opset 11. */
 tn_status tn__resample_read(tn_kernel_call *call, const tn_operand *from, bool simple,
                             const tn_operand *scales, const tn_operand *sizes, tn__resample *plan);
 /* The region of interest, relative: all begins, then all ends. */
 tn_status tn__resample_region(const tn_kernel_call *call, tn__resample *plan);
-/* The tables of all axes, in the workspace; `*row` is what is left of it: one row of sums. A table
+/* Makes the tables of all axes in the workspace; `*row` is the rest of it: one row of sums. A table
  * of nearest places has weights of 1. */
 tn_status tn__resample_tables(tn_kernel_call *call, tn__resample *plan, double **row);
 uint64_t tn__resample_bytes(const tn_tensor *to); /* of that workspace */

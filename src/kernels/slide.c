@@ -147,7 +147,7 @@ static int64_t slide_up(int64_t a, int64_t b) { /* a / b upwards, b > 0 */
 }
 static int64_t slide_down(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a - 1) / b) - 1; }
 
-/* The input's coordinate under tap `tap` at output `at`; false: there is none. */
+/* The input's coordinate under tap `tap` at output `at`; false: no such coordinate. */
 static bool slide_source(const tn__slide *slide, uint32_t d, int64_t at, int64_t tap,
                          int64_t *source) {
     int64_t reach = tap * slide->dilation[d] - slide->begin[d];

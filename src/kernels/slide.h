@@ -26,7 +26,8 @@ typedef struct tn__slide {
     int64_t input[TN__SLIDE_MAX], output[TN__SLIDE_MAX];
     /* products of the extents */
     uint64_t input_area, output_area, taps;
-    uint64_t lines, rows; /* of the output, of the window: without the last dimension */
+    /* lines of the output and rows of the window: products without the last dimension */
+    uint64_t lines, rows;
 } tn__slide;
 
 /* From the attributes and the extents now. `kernel` NULL: attribute kernel_shape. Errors: E_INVALID
@@ -43,8 +44,8 @@ typedef struct tn__slide_rows {
     uint64_t source[TN__SLIDE_FOUND]; /* first element of the input's line */
     uint64_t tap[TN__SLIDE_FOUND];    /* first tap of the window's row */
 } tn__slide_rows;
-/* Rows of the window from *next on that meet the input, at output line `line`; *next becomes where
- * to go on. False: none is left. */
+/* Finds rows of the window from *next on that meet the input, at output line `line`; *next becomes
+ * the row to continue from. False: no more rows. */
 bool tn__slide_find(const tn__slide *slide, uint64_t line, uint64_t *next, tn__slide_rows *rows);
 
 typedef struct tn__slide_run {

@@ -1,7 +1,7 @@
 /* terms.c - rows of a sparse matrix: reading places, and the loops over positions.
  *
- * Each product and each sum is rounded by itself, in the order of the row: results are the same
- * whatever vectors the machine has, and however positions are cut into tiles.
+ * Each product and each sum is rounded separately, in the order of the row: results are the same
+ * for any vector width, and for any division of positions into tiles.
  */
 #include "kernels/terms.h"
 
@@ -33,7 +33,7 @@ tn_status tn__terms_read(const tn_kernel_call *call, uint32_t first, tn__terms_m
     return TN_OK;
 }
 
-/* Eight bytes of bits of a row, or what there is of them. */
+/* Eight bytes of bits of a row, or the remaining ones. */
 static uint64_t terms_word(const uint8_t *bytes, uint64_t at, uint64_t width) {
     uint64_t word = 0;
     if (width - at >= sizeof word) {
@@ -61,7 +61,7 @@ static void terms_bits(const tn__terms_matrix *matrix, tn__terms_cursor *cursor,
     }
 }
 
-/* Places within blocks: as many as are left of this block, and of those behind it. */
+/* Places within blocks: the remaining ones of this block, then those of later blocks. */
 static void terms_blocks(const tn__terms_matrix *matrix, tn__terms_cursor *cursor,
                          const uint64_t *table, tn__terms *terms) {
     const uint8_t *bytes = matrix->places;

@@ -1,9 +1,8 @@
-/* terms.h - rows of a sparse matrix (graph/sparse.h) times columns that lie side by side.
+/* terms.h - multiplies rows of a sparse matrix (graph/sparse.h) by adjacent columns.
  *
- * Whoever multiplies lays the other operand out so that what one weight meets at positions p, p +
- * 1,
- * ... lies together: for each column of the matrix a table says where. Then every value costs one
- * look at the table and, for each 64 positions, a few vector operations.
+ * The caller lays the other operand out so that the inputs of one weight at positions p, p + 1, ...
+ * are contiguous; a table has the place for each column of the matrix. Then every value costs one
+ * table lookup and, for each 64 positions, a few vector operations.
  */
 #ifndef TN_KERNELS_TERMS_H
 #define TN_KERNELS_TERMS_H
@@ -22,8 +21,8 @@ typedef struct tn__terms_matrix {
     const uint32_t *starts;
 } tn__terms_matrix;
 
-/* Reads inputs first, first + 1, first + 2 of the call, and the attributes rows, columns, bits.
- * Whatever they hold, no term lies outside of the lists or the matrix afterwards. E_INVALID. */
+/* Reads inputs first, first + 1, first + 2 of the call, and the attributes rows, columns, bits. For
+ * any data in them, all terms then lie within the lists and the matrix. E_INVALID. */
 tn_status tn__terms_read(const tn_kernel_call *call, uint32_t first, tn__terms_matrix *matrix);
 
 /* Some terms of a row: values, and where the table says that their columns begin. */
@@ -48,7 +47,7 @@ static inline tn__terms_cursor tn__terms_begin(const tn__terms_matrix *matrix, u
 bool tn__terms_next(const tn__terms_matrix *matrix, tn__terms_cursor *cursor, const uint64_t *table,
                     tn__terms *terms);
 
-/* sums[i] += the terms at `from` + i, for i in [0, count); reads nothing behind those. */
+/* sums[i] += the terms at `from` + i, for i in [0, count); reads nothing beyond those. */
 void tn__terms_add(const tn__terms *terms, const float *from, uint64_t count, float *sums);
 /* The sum of the terms at one position. */
 float tn__terms_sum(const tn__terms *terms, const float *from);

@@ -1,5 +1,5 @@
-/* draft.c - the editing of graphs (rewrite.h). Lists live in one arena; counts of uses are kept
- * with every change. */
+/* draft.c - edits graphs (rewrite.h). Lists live in one arena; counts of uses are updated with
+ * every change. */
 #include "graph/element.h"
 #include "rewrite/rewrite.h"
 
@@ -195,7 +195,7 @@ tn_status tn__draft_add_op(tn__draft *draft, tn_op_id before, const tn_op *like,
     if (op.inputs == NULL || op.outputs == NULL || op.attrs == NULL)
         return tn__no_memory(draft->error, "a rewritten graph");
     *id = draft->op_count++;
-    /* Before `before`, behind all that were put there earlier. */
+    /* Before `before`, after all operators that were put there earlier. */
     draft->ops[*id] = (tn__draft_op){
         .op = op, .rule = tn__op_rule(op.domain, op.type), .at = draft->ops[before].at, .sub = *id};
     draft_count_uses(draft, &op, 1);
@@ -372,7 +372,7 @@ tn_status tn__draft_open(tn__draft *draft, tn_op_id id, bool *done) {
     if (*done || !draft_all_exact(draft, op)) return TN_OK;
     if (flips) return draft_open_flipped(draft, id, done);
     if (tn__op_is(op, "Gemm")) return draft_open_gemm(draft, id, done);
-    for (uint32_t i = 0; i < 2; i++) /* a vector is none of its operands */
+    for (uint32_t i = 0; i < 2; i++) /* a vector operand cannot be fused */
         if (tn__draft_tensor_of(draft, op->inputs[i])->rank < 2) return TN_OK;
     *done = true;
     return tn__draft_become(draft, id, "tenure", op->type, 1, op->inputs, op->input_count,

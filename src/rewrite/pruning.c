@@ -1,9 +1,9 @@
-/* pruning.c - which elements of the weights become zero.
+/* pruning.c - decides which elements of the weights become zero.
  *
  * Only numbers of elements are decided here: the mask follows from the number that each weight
- * keeps, and PruneWeights finds it again at set-up. For one threshold over all weights, their
- * magnitudes are counted in two passes (graph/sparse.h), and a third tells each weight's number; so
- * no more than one weight is in memory at a time.
+ * keeps, and PruneWeights finds it at set-up. For one threshold over all weights, their magnitudes
+ * are counted in two passes (graph/sparse.h), and a third pass counts the elements that each weight
+ * keeps; so at most one weight is in memory at a time.
  */
 #include <math.h>
 #include <tenure/prune.h>
@@ -18,15 +18,15 @@ typedef struct pruning_job {
     tn_pruning *pruning;
     size_t room;
     tn__magnitudes *found;
-    float *weights; /* of the one in hand */
+    float *weights; /* the current weight */
     uint64_t weights_room;
     tn_error *error;
 } pruning_job;
 
 /* --- which weights --- */
 
-/* The tensor whose elements, in some order, input 1 of the operator has; TN_NONE: it is computed
- * from more than one. */
+/* The tensor with the same elements as input 1 of the operator, in some order; TN_NONE: the input
+ * is computed from more than one. */
 static tn_tensor_id pruning_source(const tn__draft *draft, tn_op_id id) {
     static const char *const moves[] = {"Identity",  "Transpose", "Reshape",
                                         "Unsqueeze", "Squeeze",   "Flatten"};
@@ -110,7 +110,7 @@ static uint64_t pruning_zeros(const pruning_job *job, const tn_pruned *at) {
     return zeros;
 }
 
-/* What stays of the weight in hand, by the threshold that was found. */
+/* Counts the elements of the current weight that stay under the threshold found. */
 static void pruning_apply(pruning_job *job, tn_pruned *at) {
     at->kept = 0;
     at->norm = at->lost = 0;

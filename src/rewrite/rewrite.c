@@ -1,12 +1,13 @@
-/* rewrite.c - tn_graph_rewrite: a draft of the graph, every rewrite over it, and a graph again.
+/* rewrite.c - tn_graph_rewrite: makes a draft of the graph, runs every rewrite on it, and makes a
+ * graph of the result.
  *
  * Rewrites run one after the other, each over all operators of block 0 in order, so that a pattern
- * may end in what an earlier rewrite made. After each, operators that nobody reads any more are
- * taken out (never those that do more than compute), so that counts of readers are true again.
+ * may include operators made by an earlier rewrite. After each, operators without readers are
+ * removed (except those with side effects), so that counts of readers are correct again.
  *
- * The new graph keeps the order of operators: one that took over others stands where the last of
- * them stood, and what was put before an operator stays right before it. Tensors that nothing
- * names any more are left out; all others keep names, payloads and contents.
+ * The new graph keeps the order of operators: an operator that replaces others stands in the place
+ * of the last of them, and an operator inserted before another stays right before it. Unused
+ * tensors are left out; all others keep names, payloads and values.
  * Cost: O(rewrites x operators), and inference.
  */
 #include "rewrite/rewrite.h"
@@ -182,8 +183,8 @@ static void rewrite_name_all(const tn__draft *draft, const rewrite_map *map) {
     }
 }
 
-/* Type, shape and contents as builder or file gave them, not as inference found them: it will find
- * them again, and what a loop carries is typed anew. */
+/* Takes type, shape and values as builder or file gave them, not as inference found them: inference
+ * will run again, and carried values of loops are typed anew. */
 static void rewrite_as_given(const tn_graph *graph, tn_tensor_id id, tn_tensor_spec *spec) {
     const tn__origin *given = &graph->origins[id];
     spec->dtype = given->dtype;
@@ -196,7 +197,7 @@ static void rewrite_as_given(const tn_graph *graph, tn_tensor_id id, tn_tensor_s
 static tn_status rewrite_add_tensor(tn__draft *draft, tn_graph *graph, tn_tensor_id from,
                                     tn_tensor_id *id) {
     const tn_tensor *tensor = &draft->tensors[from].tensor;
-    /* Folding is found again; where the new graph trains what it read, there is none. */
+    /* Folding is decided again; if the new graph trains the operands, the result is not folded. */
     bool folded = tensor->producer != TN_NONE && tensor->kind == TN_KIND_CONSTANT;
     tn_tensor_spec spec = {.name = tensor->name,
                            .dtype = tensor->dtype,

@@ -1,14 +1,14 @@
-/* rewrite.h - a graph that can be edited: what the rewrites in rewrites/ work on.
+/* rewrite.h - the draft, an editable graph on which the rewrites in rewrites/ work.
  *
- * A draft holds tensors and operators of a graph as it was inferred, and the ones that rewrites
- * add. Ids of the draft: tensors and operators of the graph keep theirs, new ones follow. Only
- * operators of block 0 are rewritten; those of other blocks are copied as they are, and what they
- * read counts as read.
+ * A draft holds the tensors and operators of an inferred graph, and those that rewrites add.
+ * Tensors and operators of the graph keep their ids, new ones follow. Only operators of block 0 are
+ * rewritten; operators of other blocks are copied unchanged, and tensors that they read count as
+ * read.
  *
  * A rewrite looks at one operator after the other, in order, and recognises a pattern that ENDS
  * there: it walks to the producers of its inputs. Then it turns that last operator into the new
- * one, which keeps the outputs, and detaches it from the others; what nobody reads any more is
- * left out at the end.
+ * one, which keeps the outputs, and detaches it from the others; operators without readers are left
+ * out at the end.
  *
  * A rewrite is ONE file in rewrites/ that defines `const tn__rewrite tn__rewrite_<name>`, plus one
  * line in rewrites.def, in the order in which they run.
@@ -25,7 +25,7 @@ typedef struct tn__draft_op {
     tn_op op; /* lists are the draft's own; `inputs` may be written through tn__draft_set */
     const tn_op_rule *rule; /* the registry's entry for it, or NULL */
     uint32_t at, sub;       /* place in the order of operators: `at`, then `sub` */
-    tn_op_id made;          /* what it is in the new graph */
+    tn_op_id made;          /* the operator in the new graph */
     bool gone;
 } tn__draft_op;
 
@@ -33,7 +33,7 @@ typedef struct tn__draft_tensor {
     tn_tensor tensor; /* shape and value as inferred, or as a rewrite says */
     tn_op_id producer;
     uint32_t uses; /* how often operators of block 0 read it */
-    bool fixed;    /* output of the graph, or read from another block: somebody else needs it */
+    bool fixed;    /* output of the graph, or read from another block: it must be kept */
     /* The same contents channels last, where `tensor` lies in the order of its shape, or the other
      * way round; TN_NONE: nowhere yet. */
     tn_tensor_id twin;
@@ -57,7 +57,7 @@ typedef struct tn__rewrite {
     bool formats;         /* changes formats, nothing else */
     bool weights;         /* changes results: only with tn_rewrite_options.weights_dtype */
     bool pruning;         /* the same: only with tn_rewrite_options.pruning */
-    bool before_training; /* what it makes has gradients; parameters stay what they are */
+    bool before_training; /* its results have gradients; parameters stay what they are */
     bool in_training;     /* takes nothing as known that training changes (tn__draft_is_known) */
     /* `id` is an operator of block 0 that is not gone. */
     tn_status (*each)(tn__draft *draft, tn_op_id id);
@@ -66,7 +66,7 @@ typedef struct tn__rewrite {
 } tn__rewrite;
 
 /* --- from graph to graph: rewrite.c --- */
-/* Fills a draft whose `graph`, `context`, `keep`, `error` are set and whose arena is ready. */
+/* Fills a draft with `graph`, `context`, `keep`, `error` set and its arena ready. */
 tn_status tn__draft_begin(tn__draft *draft);
 /* A graph of the draft, inferred. */
 tn_status tn__draft_graph(tn__draft *draft, tn_graph **graph);
@@ -90,19 +90,20 @@ static inline bool tn__draft_has(const tn__draft *draft, tn_op_id id, uint32_t f
 /* The operator that computes input `index` of `id`, when it is of that type (NULL: any); TN_NONE.
  */
 tn_op_id tn__draft_producer(const tn__draft *draft, tn_op_id id, uint32_t index, const char *type);
-/* The same, when nobody else reads that tensor. */
+/* The same if the tensor has no other reader. */
 tn_op_id tn__draft_only(const tn__draft *draft, tn_op_id id, uint32_t index, const char *type);
 /* Input `index`, or TN_NONE. */
 tn_tensor_id tn__draft_input(const tn__draft *draft, tn_op_id id, uint32_t index);
 bool tn__draft_is_static(const tn__draft *draft, tn_tensor_id id); /* TN_NONE: false */
-/* Static, and no operator changes it: what is made of it may be computed at set-up. */
+/* Whether the tensor is static and no operator changes it: then results of it may be computed at
+ * set-up. */
 bool tn__draft_is_known(const tn__draft *draft, tn_tensor_id id);
-/* One number that is known, whatever its rank. */
+/* A single known number, of any rank. */
 bool tn__draft_number(const tn__draft *draft, tn_tensor_id id, double *number);
-/* Whether it is that number, within what float32 keeps. */
+/* Whether it is that number, within the precision of float32. */
 bool tn__draft_is_number(const tn__draft *draft, tn_tensor_id id, double number);
-/* The dimension of input 1 of a convolution or product that is the result's channels; false: it is
- * not static float32, or none of these. */
+/* The dimension of input 1 of a convolution or product that corresponds to the result's channels;
+ * false: it is not static float32, or the operator is another one. */
 bool tn__draft_weights_axis(const tn__draft *draft, tn_op_id id, uint32_t *axis);
 /* A static vector of `count` elements and rank 1. */
 bool tn__draft_is_row(const tn__draft *draft, tn_tensor_id id, int64_t count);
@@ -132,8 +133,8 @@ tn_status tn__draft_fold(tn__draft *draft, tn_op_id before, const char *type,
                          const int64_t *shape, tn_tensor_id *id);
 /* A new operator of one output, right before `before`. Its lists are copied. */
 tn_status tn__draft_add_op(tn__draft *draft, tn_op_id before, const tn_op *like, tn_op_id *id);
-/* Lets `id`, which has one output, compute another tensor in its stead. The old one has no producer
- * then: give it one. */
+/* Lets `id`, which has one output, compute another tensor instead. The old tensor then has no
+ * producer: the caller must give it one. */
 void tn__draft_divert(tn__draft *draft, tn_op_id id, tn_tensor_id output);
 /* Makes `id` another operator on other inputs; outputs, name and block stay, and attributes where
  * `attrs` is NULL. */
@@ -143,21 +144,21 @@ tn_status tn__draft_become(tn__draft *draft, tn_op_id id, const char *domain, co
 /* Lets `id` read another tensor. */
 void tn__draft_set(tn__draft *draft, tn_op_id id, uint32_t index, tn_tensor_id tensor);
 
-/* Nobody reads what it computes. */
+/* Removes an operator without readers. */
 void tn__draft_remove(tn__draft *draft, tn_op_id id);
 
 /* Attributes of an operator with some replaced or added, in the draft's memory. NULL: no memory. */
 const tn_attr *tn__draft_attrs(tn__draft *draft, const tn_op *from, const tn_attr *more,
                                uint32_t more_count, uint32_t *count);
 
-/* --- fused operators: rewrites that agree on what follows a product --- */
+/* --- fused operators: conventions for the operators after a product --- */
 
-/* Whether `id` is a convolution or product that may yet take an activation: it has none. */
+/* Whether `id` is a convolution or product without an activation, which may still take one. */
 bool tn__draft_is_open(const tn__draft *draft, tn_op_id id);
 /* Makes `id`, a Conv, MatMul or Gemm, the operator of domain "tenure" that does the same, if it is
  * not yet. *done false: it has no such form. */
 tn_status tn__draft_open(tn__draft *draft, tn_op_id id, bool *done);
-/* `last` takes over what `first`, whose only reader it is, computes: type, inputs, attributes. */
+/* `last`, the only reader of `first`, takes over its computation: type, inputs, attributes. */
 tn_status tn__draft_take_over(tn__draft *draft, tn_op_id last, tn_op_id first);
 
 #endif

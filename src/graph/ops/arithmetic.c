@@ -1,9 +1,9 @@
 /* arithmetic.c - element-wise operators of two or more inputs, with numpy broadcasting.
  *
- * Contents are followed exactly: integers wrap as their type does, division truncates, a division
- * by zero leaves the result unknown. Bounds pass through what is monotone: sums, differences, Min,
- * Max, products and quotients of non-negative numbers; comparisons know where the bounds decide
- * them. In-place: an input whose bytes equal the output's is not broadcast. Before opset 7
+ * Values are computed exactly: integers wrap as their type does, division truncates, a division by
+ * zero leaves the result unknown. Bounds pass through monotone operators: sums, differences, Min,
+ * Max, products and quotients of non-negative numbers; comparisons are known if the bounds decide
+ * them. In-place: an input with as many bytes as the output is not broadcast. Before opset 7
  * broadcasting was one-sided, so the output was like input 0.
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
@@ -109,7 +109,7 @@ static int64_t arithmetic_max(int64_t a, int64_t b, tn_dtype dtype, bool *good) 
 static int64_t arithmetic_pow(int64_t a, int64_t b, tn_dtype dtype, bool *good) {
     (void)dtype;
     uint64_t power = 1, base = (uint64_t)a;
-    if (b < 0) *good = false; /* a fraction: what it becomes is the run time's choice */
+    if (b < 0) *good = false; /* a fraction: its conversion is up to the run time */
     for (uint64_t left = b < 0 ? 0 : (uint64_t)b; left; left >>= 1, base *= base)
         if (left & 1) power *= base;
     return (int64_t)power;

@@ -1,10 +1,10 @@
 /* aten.c - PyTorch's own operators, as torch.fx writes them: "relu_.default", "view.default".
  *
- * Graphs of them state every shape, so no rule infers one; what counts is who shares memory with
- * whom. Views are aliases by definition, and so is an operator whose name ends in an underscore
- * before the overload: it changes its first input and hands it back. A view that holds all elements
- * lies at offset 0 of its source; where another lies depends on strides that the graph does not
- * tell, so it keeps its whole source alive.
+ * Such graphs state every shape, so no rule infers shapes; the rules decide which tensors share
+ * memory. Views are aliases by definition, and so is an operator with a name that ends in an
+ * underscore before the overload: it changes its first input and hands it back. A view that holds
+ * all elements lies at offset 0 of its source. The place of any other view depends on strides that
+ * are not in the graph, so the view keeps its whole source alive.
  * Source: PyTorch's native_functions.yaml (which operators alias), torch.fx naming.
  */
 #include "graph/fold.h"

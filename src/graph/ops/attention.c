@@ -1,11 +1,11 @@
-/* attention.c - attention, its caches and positions, and the recurrences that stand in its place:
- * Attention, RotaryEmbedding, LinearAttention, CausalConvWithState.
+/* attention.c - attention, its caches and positions, and recurrences that replace it: Attention,
+ * RotaryEmbedding, LinearAttention, CausalConvWithState.
  *
  * A tensor of heads is [batch, heads, length, size], or [batch, length, heads * size] with the
  * number of heads as an attribute. Keys and values of earlier calls ("past") stand before the new
- * ones in what comes out ("present"). Without a past, `present` is the new keys and values: a view
- * of them. Attributes are read whatever the operator set is: the window of Attention came to opset
- * 25 after that set had been released. Source: operator texts of ONNX, opsets 23 to 28.
+ * ones in the output ("present"). Without a past, `present` is a view of the new keys and values.
+ * Attributes are read in any operator set, because the window of Attention was added to opset 25
+ * after its release. Source: operator texts of ONNX, opsets 23 to 28.
  */
 #include "graph/extents.h"
 #include "graph/fold.h"
@@ -20,7 +20,7 @@ enum { ATTENTION_HEADS_MAX = 1 << 24 };
 typedef struct attention_dims {
     int64_t batch, heads, groups; /* heads of queries, and of keys and values */
     int64_t queries, keys, total; /* lengths: of queries, new keys, all keys */
-    int64_t size, value_size;     /* of a head */
+    int64_t size, value_size;     /* sizes of a head */
     bool flat;                    /* rank 3 */
 } attention_dims;
 

@@ -1,8 +1,8 @@
-/* branch.c - If.
+/* branch.c - the rule of If.
  *
- * With a known condition the other branch is dead and the result is the taken branch's. Without,
- * the result must hold either: where both are known and differ, the larger extent, as an upper
- * bound.
+ * With a known condition the other branch is dead and the result is that of the taken branch. With
+ * an unknown one, the result must be able to hold either: if both extents are known and differ, it
+ * gets the larger one, as an upper bound.
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
 #include "graph/control.h"
@@ -43,7 +43,7 @@ static tn_status branch_if_enter(tn_infer *infer, uint32_t round, bool *again) {
     return TN_OK;
 }
 
-/* What holds whichever of two is the result. */
+/* The type and shape that can hold either of two results. */
 static tn_status branch_either(tn_infer *infer, uint32_t index, tn_tensor_id first,
                                tn_tensor_id second) {
     const tn_tensor *a = tn__control_tensor(infer, first);

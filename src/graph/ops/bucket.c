@@ -1,17 +1,18 @@
-/* bucket.c - tensors in one piece of memory, so that one message takes them all.
+/* bucket.c - puts tensors into one piece of memory, so that one message carries them all.
  *
  *   Bucket(tensors...) -> bucket                 to: its element type
- *                                                parts: it divides into so many equal ones
- *   BucketParts(bucket) -> tensors...            shapes: of each the rank, then the extents
- *   ShardPart(bucket) -> part                    parts, part: that one of so many
+ *                                                parts: number of equal parts that it divides into
+ *   BucketParts(bucket) -> tensors...            shapes: for each the rank, then the extents
+ *   ShardPart(bucket) -> part                    parts, part: number of parts, index of this one
  *   ShardWhole(part) -> bucket                   parts, part: zeros where the others are
  *
- * A bucket is flat. Tensors lie in it one behind the other, each at a multiple of 64 bytes, with
- * zeros between them; what is of another type is converted. So a tensor of the bucket's type can be
- * made where it is to lie (program/fuse.c), and a part is a view: nothing is copied. Between the
- * two whoever joins several ranks puts in what happens to the bucket (dist), which is why a bucket
- * is not made a second time: that would be the one from before. The last two say where a rank that
- * keeps one part alone has it from and needs all of it; among ranks, SCATTER and GATHER do that.
+ * A bucket is flat. Tensors lie in it one after the other, each at a multiple of 64 bytes, with
+ * zeros between them; tensors of another type are converted. So a tensor of the bucket's type can
+ * be made at its place in the bucket (program/fuse.c), and a part is a view: nothing is copied. The
+ * room dist inserts communication between the two operators, which changes the bucket. So a bucket
+ * is never recomputed: that would give its content before the communication. ShardPart and
+ * ShardWhole mark where a rank that keeps only one part gets it, and where it needs the whole;
+ * among ranks, SCATTER and GATHER do that.
  */
 #include "graph/bucket.h"
 

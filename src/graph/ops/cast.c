@@ -1,9 +1,9 @@
-/* cast.c - Cast and CastLike: another element type, element by element; BitCast: the same bits
- * under another element type.
+/* cast.c - Cast and CastLike convert each element to another type; BitCast gives the same bits
+ * another type.
  *
- * To the same type it is a view; to one of the same width it may overwrite its input. Contents are
- * converted as C does: towards zero from floating to integer, wrapped to the width; where a number
- * does not fit 64 bits the result is left unknown.
+ * A cast to the same type is a view; a cast to a type of the same width may overwrite its input.
+ * Values are converted as in C: towards zero from floating to integer, wrapped to the width. If a
+ * number does not fit 64 bits, the result is left unknown.
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
 #include <math.h>

@@ -87,7 +87,7 @@ static tn_status contrib_shape_dropout(tn_infer *infer) {
 
 /* --- products --- */
 
-/* A tensor as it is after its last two axes changed places. */
+/* A copy of the tensor's description with its last two axes exchanged. */
 static tn_tensor contrib_flipped(const tn_tensor *tensor, bool flip, int64_t *shape) {
     tn_tensor result = *tensor;
     if (!flip || !tn__rank_known(tensor) || tensor->rank < 2) return result;

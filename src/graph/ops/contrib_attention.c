@@ -1,11 +1,10 @@
 /* contrib_attention.c - attention of ONNX Runtime's domain com.microsoft: the operators that its
  * optimizer and the model builder of onnxruntime-genai write, with caches and positions.
  *
- * A cache ("past", "present") may be one buffer for both: the operator then writes the new keys and
- * values behind those that are there, so outputs 1 and 2 may overwrite the pasts where the bytes
- * are equal. Hidden sizes are [batch, length, heads * size]; caches are [batch, heads, length,
- * size]. Source: docs/ContribOperators.md and core/graph/contrib_ops/bert_defs.cc of ONNX Runtime,
- * 2026.
+ * One buffer may serve as "past" and "present" cache: the operator then appends the new keys and
+ * values to those in the buffer, so outputs 1 and 2 may overwrite the pasts if the bytes are equal.
+ * Hidden sizes are [batch, length, heads * size]; caches are [batch, heads, length, size]. Source:
+ * docs/ContribOperators.md and core/graph/contrib_ops/bert_defs.cc of ONNX Runtime, 2026.
  */
 #include "graph/extents.h"
 #include "graph/fold.h"
@@ -116,7 +115,7 @@ static tn_status contrib_read_multi(tn_infer *infer, contrib_multi *dims) {
     return TN_OK;
 }
 
-/* Caches behind output 0, of which `shared` says that they are the pasts themselves. */
+/* Sets the caches after output 0; `shared`: they are the pasts themselves. */
 static tn_status contrib_set_caches(tn_infer *infer, uint32_t past_at, bool shared,
                                     const int64_t *key, const int64_t *value, tn_dtype dtype) {
     for (uint32_t i = 0; i < 2; i++) {
@@ -197,8 +196,8 @@ typedef struct contrib_group {
     bool packed, bound; /* bound: total is an upper bound */
 } contrib_group;
 
-/* The number of keys is a value that exporters compute from the extents of a mask. Where it is not
- * known, all new keys may come behind the past. */
+/* The number of keys is a value that exporters compute from the extents of a mask. If it is
+ * unknown, all new keys may follow the past. */
 static tn_status contrib_read_group(tn_infer *infer, contrib_group *dims) {
     const tn_tensor *q = tn__input(infer, 0), *past = tn__input(infer, 3);
     uint32_t count;
@@ -311,7 +310,7 @@ static tn_status contrib_shape_paged(tn_infer *infer) {
     return TN_OK;
 }
 
-/* What goes out is the cache that came in. */
+/* The output is a view of the input cache. */
 static tn_view contrib_view_paged(tn_infer *infer, uint32_t output) {
     if (output != 1 && output != 2) return tn__no_view;
     tn_view view = tn__view_input(infer, 2 + output, 0);

@@ -1,7 +1,7 @@
 /* contrib_quant.c - operators on quantised numbers of ONNX Runtime's domain com.microsoft: scales
- * and zero points stand behind each operand; the result is quantised as well, or real.
+ * and zero points follow each operand; the result is quantised too, or real.
  *
- * A zero point may be omitted, and operands come behind it: only input 0 is sure to be there.
+ * A zero point may be omitted although operands follow it: only input 0 is sure to exist.
  * Source: core/graph/contrib_ops/quantization_defs.cc and docs/ContribOperators.md of ONNX Runtime,
  * 2026.
  */
@@ -67,7 +67,7 @@ static tn_status quant_shape_concat(tn_infer *infer) {
     return tn__set_output(infer, 0, dtype, rank, shape);
 }
 
-/* --- pools, whose channels may lie last --- */
+/* --- pools, with channels possibly last --- */
 
 static bool quant_channels_last(const tn_infer *infer) {
     return tn__attr_int(infer->op, "channels_last", 0) != 0;

@@ -1,8 +1,8 @@
-/* create.c - tensors made from little: Constant, ConstantOfShape, EyeLike, Range, Shape, Size,
+/* create.c - operators that create tensors: Constant, ConstantOfShape, EyeLike, Range, Shape, Size,
  * OneHot.
  *
- * Shape and Size read extents only: with an input whose shape is an upper bound, their own shape is
- * exact and their contents are a bound.
+ * Shape and Size read only extents: if the shape of the input is an upper bound, their own shape is
+ * exact and their values are bounds.
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
 #include <math.h>

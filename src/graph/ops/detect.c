@@ -1,4 +1,4 @@
-/* detect.c - operators whose outputs' sizes depend on data, as far as they can be bounded, and the
+/* detect.c - operators with outputs of data-dependent size, as far as that can be bounded, and the
  * losses.
  *
  * NonMaxSuppression selects at most max_output_boxes_per_class boxes per batch element and class,

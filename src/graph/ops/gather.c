@@ -1,5 +1,5 @@
-/* gather.c - elements by index: Gather, GatherElements, GatherND, Scatter, ScatterElements,
- * ScatterND, TensorScatter, and one constant index of Gather as a view.
+/* gather.c - operators that read or write elements by index: Gather, GatherElements, GatherND,
+ * Scatter, ScatterElements, ScatterND, TensorScatter. A Gather of one constant index is a view.
  *
  * Scatter operators copy their data and then write updates into the copy, so they may work in the
  * memory of the data.

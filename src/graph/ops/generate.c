@@ -1,6 +1,6 @@
-/* generate.c - operators that make tensors out of little: random numbers, windows, spectra, counts.
+/* generate.c - operators that generate tensors: random numbers, windows, spectra, counts.
  *
- * Random ones are never folded: two runs differ. Of text only shapes are followed.
+ * Random numbers are never folded, because two runs differ. For text only shapes are inferred.
  * Source: operator texts of ONNX, opsets 1 to 22.
  */
 #include "graph/fold.h"

@@ -78,8 +78,7 @@ static tn_status image_by_scales(tn_infer *infer, const tn_value *scales) {
     return tn__set_output(infer, 0, x->dtype, x->rank, shape);
 }
 
-/* Opset 10: (X, scales); from 11: (X, roi, scales, sizes), of which one of the last two is empty.
- */
+/* Opset 10: (X, scales); from 11: (X, roi, scales, sizes), where scales or sizes is empty. */
 static tn_status image_shape_resize(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0);
     uint32_t count;

@@ -1,7 +1,7 @@
-/* loop.c - Loop.
+/* loop.c - the rule of Loop.
  *
- * What the loop collects gets the number of iterations as its first extent: exact when nothing can
- * stop the loop early, else an upper bound. What it carries: see control.h.
+ * Collected outputs get the number of iterations as their first extent: exact if nothing can stop
+ * the loop early, else an upper bound. Carried values: see control.h.
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
 #include "graph/control.h"

@@ -1,4 +1,4 @@
-/* matmul.c - products of matrices: MatMul and its quantised kin, Gemm, Einsum, Det.
+/* matmul.c - products of matrices: MatMul and its quantised variants, Gemm, Einsum, Det.
  *
  * Source: operator texts of ONNX, opsets 1 to 22; numpy.matmul for the shapes.
  */
@@ -113,7 +113,8 @@ static bool einsum_meet(int64_t *have, int64_t extent) {
     return extent == TN_DIM_UNKNOWN || extent == 1 || *have == extent;
 }
 
-/* One operand's term against its tensor: labels from both ends, the ellipsis takes what is left. */
+/* Matches one operand's term with its tensor: labels from both ends, and the ellipsis takes the
+ * rest. */
 static tn_status einsum_term(tn_infer *infer, einsum_state *state, const char *term, size_t length,
                              const tn_tensor *tensor) {
     uint32_t labels = 0, at = 0;

@@ -1,8 +1,8 @@
-/* move.c - the same elements in other places: Transpose, Expand, Tile, Pad, DepthToSpace,
- * SpaceToDepth, ReverseSequence, Trilu, CumSum, CumProd.
+/* move.c - operators that move elements: Transpose, Expand, Tile, Pad, DepthToSpace, SpaceToDepth,
+ * ReverseSequence, Trilu, CumSum, CumProd.
  *
- * Those that change nothing in the case at hand (Transpose of unit dimensions only, Expand to the
- * same shape, Tile by 1, Pad by 0) are views.
+ * Operators that happen to change nothing (Transpose of unit dimensions only, Expand to the same
+ * shape, Tile by 1, Pad by 0) are views.
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
 #include "graph/fold.h"

@@ -1,5 +1,5 @@
-/* preview.c - operators of domain ai.onnx.preview: FlexAttention, whose graphs change scores and
- * probabilities element by element.
+/* preview.c - operators of domain ai.onnx.preview: FlexAttention, with graphs that change scores
+ * and probabilities element by element.
  * Source: operator text of ONNX, ai.onnx.preview 1.
  */
 #include "graph/extents.h"

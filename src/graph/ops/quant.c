@@ -1,4 +1,4 @@
-/* quant.c - between real and quantised numbers.
+/* quant.c - operators that convert between real and quantised numbers.
  *
  * QuantizeLinear's output type follows its zero point, or (opset 21) the attribute output_dtype.
  * Source: operator texts of ONNX, opsets 10 to 23.

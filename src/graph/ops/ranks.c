@@ -1,29 +1,29 @@
-/* ranks.c - operators of a model of which each of several ranks has a part: sums over ranks, and
- * what works on a part of a table or of classes.
+/* ranks.c - operators of a model that is divided among ranks: sums over ranks, and operators on a
+ * part of a table or of classes.
  *
- *   RankSum(x) -> y     y is x; behind it the ranks' become their sum (dist), and d x is d y
+ *   RankSum(x) -> y     y is x; after it the ranks' y become their sum (dist), and d x is d y
  *   RankCopy(x) -> y    y is x; d x is the sum of the ranks' d y
- *   RankMax(x) -> y     y is x; behind it the ranks' become the largest, element by element
+ *   RankMax(x) -> y     y is x; after it the ranks' y become the largest, element by element
  *   RankScatter(x) -> y    axis, ranks, rank: y is the rank's part of the sum of the ranks' x; d x
- *                          are the ranks' d y, one behind the other
- *   RankGather(x) -> y     axis, ranks, rank: y are the ranks' x, one behind the other; d x is the
- *                          rank's part of the sum of the ranks' d y; with `alike`, as what reads y
- *                          is the same on all ranks, of its own d y
- *   GatherPart(data, indices) -> y    axis, first, whole: data are rows from `first` on of so many;
+ *                          are the ranks' d y, one after the other
+ *   RankGather(x) -> y     axis, ranks, rank: y are the ranks' x, one after the other; d x is the
+ *                          rank's part of the sum of the ranks' d y; with `alike`, if all readers
+ *                          of y do the same on all ranks, the rank's part of its own d y
+ *   GatherPart(data, indices) -> y    axis, first, whole: data are rows from `first` on of `whole`;
  *                                     zeros for the others
  *   ClassMax(scores) -> most                                 axis
  *   ClassSums(scores, labels, most) -> sums                  axis, first, whole
- *       of each sample: the sum of exp(score - most); the label's score - most, if it is here; how
- *       many of the largest scores come before the label
+ *       for each sample: the sum of exp(score - most); the label's score - most, if it is here; the
+ *       number of largest scores before the label
  *   ClassLoss(scores, labels, most, sums) -> loss, correct   axis, first
  *   ClassLossGrad(scores, labels, most, sums, d loss) -> d scores    axis, first
  *
- * RankSum and RankCopy are each other's gradient: Megatron's g and f; so are RankScatter and
- * RankGather, which take their places where what lies between is cut, too. Parts lie one behind the
- * other in memory: all extents before the axis are 1. Scores are never whole: their
- * largest and their sums are what ranks tell each other, three numbers a sample in float64.
- * What becomes one over ranks keeps its place among others (TN_RULE_ORDERED), so all say the same
- * in the same order, and is not made a second time: that would be the rank's own.
+ * RankSum and RankCopy are each other's gradient: Megatron's g and f. So are RankScatter and
+ * RankGather, which replace them if the tensors in between are divided too. Parts lie one after the
+ * other in memory: all extents before the axis are 1. No rank has all scores: ranks exchange their
+ * maximum and sums, three numbers per sample in float64. Operators that combine data of ranks keep
+ * their order (TN_RULE_ORDERED), so that all ranks send the same messages in the same order. They
+ * are never recomputed, because that would give the rank's own data.
  * Source: Shoeybi et al., "Megatron-LM" (2019), section 3; Korthikanti et al., "Reducing Activation
  * Recomputation in Large Transformer Models" (2022), section 4.2.
  */
@@ -40,7 +40,7 @@ static tn_view ranks_view(tn_infer *infer, uint32_t output) {
 
 /* --- parts of what lies between --- */
 
-/* The axis, and its extent in x; parts are one behind the other. */
+/* The axis, and its extent in x; parts lie one after the other. */
 static tn_status ranks_read_part(tn_infer *infer, uint32_t *axis, int64_t *ranks) {
     const tn_tensor *x = tn__input(infer, 0);
     *ranks = tn__attr_int(infer->op, "ranks", 0);

@@ -1,4 +1,4 @@
-/* scan.c - Scan and SequenceMap: a block for each element.
+/* scan.c - Scan and SequenceMap, which run a block for each element.
  *
  * Source: operator texts of ONNX, opsets 8 to 21.
  */
@@ -146,7 +146,7 @@ static tn_status scan_shape(tn_infer *infer) {
     return TN_OK;
 }
 
-/* Nothing is carried where the file does not say what is sliced. */
+/* No values are carried if the file does not state which inputs are sliced. */
 static tn__turns scan_turns(const tn_op *op, const tn_block *body) {
     int64_t sliced = tn__attr_int(op, "num_scan_inputs", -1), formal = body->input_count;
     bool known = sliced >= 0 && sliced <= formal;

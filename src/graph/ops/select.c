@@ -1,7 +1,7 @@
-/* select.c - outputs whose size depends on the data: NonZero, Compress, Unique; and TopK.
+/* select.c - operators with outputs of data-dependent size: NonZero, Compress, Unique; and TopK.
  *
- * Where the contents are not known, the size is bounded by the number of elements: every element
- * may be selected. The bound is marked as one and is what memory must be kept for.
+ * If the input's values are unknown, the size is bounded by the number of elements: every element
+ * may be selected. The bound is marked as one, and memory is reserved for it.
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
 #include "graph/fold.h"

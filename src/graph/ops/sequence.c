@@ -7,7 +7,7 @@
  */
 #include "graph/fold.h"
 
-/* One more element among others: `shape`, `rank` and *bound hold what covers all of them. */
+/* Adds one more element: `shape`, `rank` and *bound then cover all of them. */
 static void sequence_cover(const tn_tensor *element, int64_t *shape, uint32_t *rank, bool *bound) {
     if (element->flags & TN_TENSOR_BOUND) *bound = true;
     if (element->rank != *rank) *rank = TN_RANK_UNKNOWN;
@@ -83,7 +83,8 @@ static tn_status sequence_length(tn_infer *infer) {
 static tn_status sequence_length_fold(tn_infer *infer) {
     const tn_tensor *list = tn__input(infer, 0);
     int64_t length = (int64_t)list->repeat;
-    /* What a loop carries is as long as before its last iteration, so it is not followed there. */
+    /* A carried sequence is as long as before the last iteration, so its length is not tracked
+     * there. */
     if (list->repeat > INT64_MAX || !(list->flags & TN_TENSOR_SEQUENCE) || infer->op->block)
         return TN_OK;
     return tn__set_value_ints(infer, 0, &length, 1);

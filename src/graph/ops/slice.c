@@ -1,4 +1,4 @@
-/* slice.c - parts and wholes: Slice, Split, Concat.
+/* slice.c - operators that cut and join tensors: Slice, Split, Concat.
  *
  * A part that lies in one piece is a view at an exact byte offset: all dimensions before the cut
  * one have extent 1 in the part, all after it are whole.
@@ -6,7 +6,7 @@
  *     [1, 6, 4] cut at dimension 1, rows 2..4:   one piece of 8 elements at element 8
  *     [2, 6, 4] cut the same way:                two pieces, so no view
  *
- * With an input whose shape is an upper bound, later offsets depend on the extents at run time, so
+ * If the shape of the input is an upper bound, later offsets depend on the extents at run time, so
  * only a part that starts at 0 is a view.
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
@@ -152,7 +152,7 @@ static tn_view slice_piece(const tn_infer *infer, const tn_tensor *output, const
     const tn_tensor *input = tn__input(infer, 0);
     if (!tn__shape_known(input) || !tn__shape_known(output)) return tn__no_view;
     uint64_t stride = 1, offset = 0, bytes;
-    bool whole = true; /* the dimensions behind are */
+    bool whole = true; /* whether the later dimensions are whole */
     for (uint32_t d = input->rank; d-- > 0;) {
         int64_t extent = output->shape[d];
         bool all = start[d] == 0 && extent == input->shape[d] && (extent <= 1 || step[d] == 1);

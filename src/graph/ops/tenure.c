@@ -7,23 +7,23 @@
  * MaskedSoftmax  x, mask: softmax of alpha x + mask, which broadcasts to x, along the last axis
  * MatMul   a, b, bias, summand: alpha (a transposed by perm_a) (b transposed by perm_b) + bias,
  *          transposed by perm_y; plus the summand; then the activations
- * Opaque   of a problem without a model (tn_fit_problem_load): any operands, of the extents that
+ * Opaque   for a problem without a model (tn_fit_problem_load): any operands, with the extents that
  *          they are given; attributes `scratch`: bytes while it runs, `inplace`: 1 + number of the
  *          input that the first output may be written over. OpaqueOnce: it may not run again
  * QuantizeWeights    w -> q (int8), scales: channels along `axis`
  * DequantizeWeights  q, scales -> w: in each run, so it is never folded
  * Part     x -> its elements [starts, ends) along `axes`; `copy`: never in the memory of x
- * PruneWeights   w -> w with zeros but in the `kept` elements of the largest magnitudes; of equal
+ * PruneWeights   w -> w with zeros except in the `kept` elements of largest magnitude; of equal
  *                ones the first stay
  * SparseWeights  w -> values, places, starts (graph/sparse.h): room for `kept` values, rows along
- *                `axis`; the contents of w decide which are there
+ *                `axis`; the values of w decide which are stored
  * SparseConv     x, values, places, starts, bias, summand: Conv from these lists of a matrix of
  *                `rows` by `columns`; `kernel_shape` is there
  * SparseMatMul   the same for a product: x of [..., columns] gives [..., rows]
- * Reorder  the same contents in the other format
+ * Reorder  the same tensor in the other format
  * Swish    x * Sigmoid(x)
  *
- * The result may lie where the summand lies: that is what accumulating is for.
+ * The result may overwrite the summand, so that it accumulates into it.
  */
 #include "graph/fold.h"
 #include "graph/sparse.h"
@@ -58,7 +58,7 @@ static uint64_t tenure_flops_conv(tn_infer *infer) {
 static uint64_t tenure_inplace_at(tn_infer *infer, uint32_t output, uint32_t at) {
     const tn_tensor *summand = tn__input(infer, at), *y = tn__output(infer, 0);
     if (output != 0 || summand == NULL || summand->rank != y->rank) return 0;
-    for (uint32_t i = 0; i < at; i++) /* what is read in another order must stay */
+    for (uint32_t i = 0; i < at; i++) /* axes that are read in another order must stay */
         if (infer->op->inputs[i] == infer->op->inputs[at]) return 0;
     for (uint32_t d = 0; d < y->rank; d++)
         if (summand->shape[d] != y->shape[d]) return 0;
@@ -74,7 +74,7 @@ static uint64_t tenure_inplace_sparse(tn_infer *infer, uint32_t output) {
 /* --- Opaque --- */
 
 static tn_status tenure_shape_opaque(tn_infer *infer) {
-    (void)infer; /* what is stated holds */
+    (void)infer; /* the stated shape holds */
     return TN_OK;
 }
 static uint64_t tenure_flops_opaque(tn_infer *infer) {
@@ -180,8 +180,8 @@ static tn_status tenure_shape_part(tn_infer *infer) {
     return tn__set_output(infer, 0, x->dtype, x->rank, extent);
 }
 
-/* In one piece: in the order of memory, all axes before the cut one have extent 1 in the part, all
- * behind it are whole. */
+/* A part is a view if, in the order of memory, all axes before the cut one have extent 1 in the
+ * part and all later ones are whole. */
 static tn_view tenure_view_part(tn_infer *infer, uint32_t output) {
     const tn_tensor *x = tn__input(infer, 0);
     int64_t start[TN_RANK_MAX], extent[TN_RANK_MAX];

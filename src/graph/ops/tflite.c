@@ -1,18 +1,20 @@
 /* tflite.c - TensorFlow Lite's operators, as .tflite files name them.
  *
- * Files state every shape, and the run time plans with it, so rules for shapes (tflite_shapes.h)
- * only decide where an --input-shape made those stale. What counts is who may share memory, and
- * what the operators do beside their outputs.
+ * Files state every shape, and the run time plans with it, so the rules for shapes
+ * (tflite_shapes.h) decide only if a changed input shape made those stale. The rules here decide
+ * which tensors may share memory, and the side effects of operators.
  *
- * Views: RESHAPE, SQUEEZE, EXPAND_DIMS and BITCAST copy their bytes; when both addresses are the
- * same their kernels copy nothing, or each byte onto itself. In place: operators whose reference
- * kernels read an element before they write the element of the same place, and nothing else; those
- * with types of another width, with windows or with rescaling by rows are left out.
+ * Views: RESHAPE, SQUEEZE, EXPAND_DIMS and BITCAST copy their bytes; if both addresses are the
+ * same, their kernels copy nothing, or each byte onto itself. In place: operators with reference
+ * kernels that read an element right before they write the element at the same place, and read no
+ * others; operators with types of another width, with windows or with rescaling by rows are left
+ * out.
  *
- * Folded are DEQUANTIZE and DENSIFY of constants alone: the run time computes those once. All other
+ * Only DEQUANTIZE and DENSIFY of constants are folded: the run time computes those once. All other
  * operators run each time, also on constants, and their results are in the arena.
  *
- * Ordered: what writes variables, tables or random state, and custom operators, which may.
+ * Ordered: operators that write variables, tables or random state, and custom operators, which may
+ * do so.
  * Source: the kernels' registrations (inplace_operator) and reference loops in tensorflow/lite and
  * tflite-micro.
  */
@@ -21,7 +23,7 @@
 #include "graph/tflite_shapes.h"
 #include "graph/window.h"
 
-/* A view of a constant is none: the copy runs, into the arena. */
+/* A view of a constant is not a view: the operator copies it into the arena. */
 static tn_view tflite_view(tn_infer *infer, uint32_t output) {
     const tn_tensor *from = tn__input(infer, 0);
     if (output || !from || tn_tensor_is_static(from)) return tn__no_view;
@@ -75,8 +77,8 @@ static uint64_t tflite_flops_depthwise(tn_infer *infer) { return tflite_flops_ro
 #define TFLITE_VIEW(name) TFLITE_FIRST(name), .view = tflite_view, .inplace = 1
 #define TFLITE_EFFECT(name) TFLITE(name), .flags = TN_RULE_RANDOM | TN_RULE_ORDERED, \
     .flops = tflite_flops_unknown
-/* A run time may read what goes into WHILE in every turn, and an early one writes that of IF back
- * when it is done. */
+/* A run time may read the inputs of WHILE in every turn, and early run times write the inputs of IF
+ * back at its end. */
 #define TFLITE_BLOCKS(name, more) TFLITE(name), .flops = tflite_flops_unknown, \
     .flags = TN_RULE_RANDOM | TN_RULE_ORDERED | TN_RULE_HOLDS | (more)
 static const tn_op_rule tflite_rules[] = {

@@ -1,22 +1,22 @@
-/* train.c - operators that ONNX has no word for and training needs: losses, normalisation by the
- * statistics of the batch, gradients, optimizers.
+/* train.c - operators for training that ONNX lacks: losses, normalisation by the statistics of the
+ * batch, gradients, optimizers.
  *
  *   CrossEntropy(scores, labels) -> loss, correct            axis
  *   CrossEntropyGrad(scores, labels, d loss) -> d scores     axis
  *   MeanSquared(x, labels) -> loss; MeanSquaredGrad(x, labels, d loss) -> d x
  *   BatchNormTrain(x, scale, bias, mean, variance) -> y, mean, variance, those of the batch
- *                                                            epsilon, momentum; relu: of y
+ *                                                            epsilon, momentum; relu: applied to y
  *   BatchNormApply(x, scale, bias, batch mean, batch variance) -> y   epsilon; relu: of y
  *   BatchNormGrad(d y, x, scale, batch mean, batch variance) -> d x, d scale, d bias    epsilon
  *   DropoutTrain(x, step, micro, row, sum) -> y, bits        ratio, seed, stream; places: x is a
- *       part: runs of so many elements, so far apart, from there on; row: added to x before, along
+ *       part: length of runs, their distance, first element; row: added to x before, along
  *       the last axis; sum: added after, of x's shape
  *   DropoutBits(d y, bits) -> d x                            ratio
  *   ReluGrad(d y, y) -> d x
  *   ConvGradWeights(d y, x) -> d weights                     shape, and those of Conv
  *   MaxPoolGrad(d y, x) -> d x; AveragePoolGrad(d y) -> d x  shape, and those of the pool
- *   MaxPoolTrain(x) -> y, map: which tap of each window won  those of the pool; relu: x is what a
- *                                                            Relu gave
+ *   MaxPoolTrain(x) -> y, map: index of each window's maximum  those of the pool; relu: x is the
+ *                                                            result of a Relu
  *   MaxPoolMapGrad(d y, map) -> d x                          shape, and those of the pool
  *   LstmGrad, GruGrad, RnnGrad(x, w, r, b, h, c, d y, d y_h, d y_c) -> d x, d w, d r, d b, d h, d c
  *                                                            reversed, rectified
@@ -27,11 +27,11 @@
  *   Accumulate(sum, gradient, micro) -> sum
  *   SgdStep(p, g, lr, micro, factor) -> p;  MomentumStep(p, g, v, lr, micro, factor) -> p, v
  *   AdamStep(p, g, m, v, lr, step, micro, factor) -> p, m, v
- *                                                          from: the first element that is updated
- *                                                          of p, where g, m, v are those of a part
+ *                                                          from: the first element of p that is
+ *                                                          updated, if g, m, v are of a part
  *
  * Updates write into their operands and hand them back: parameters and state are static memory.
- * Gradients that are computed element by element may overwrite what they are given.
+ * Gradients that are computed element by element may overwrite the given gradient.
  */
 #include "graph/fold.h"
 #include "graph/gradients.h"
@@ -119,7 +119,7 @@ static uint64_t train_taps(tn_infer *infer) {
     return taps;
 }
 
-static uint64_t train_flops_pool(tn_infer *infer) { /* of a gradient; given y */
+static uint64_t train_flops_pool(tn_infer *infer) { /* for a gradient, whose input is y */
     return tn__count_mul(tn__elements(tn__input(infer, 0)), train_taps(infer));
 }
 

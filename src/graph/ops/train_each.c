@@ -1,6 +1,6 @@
 /* train_each.c - gradients of one element by one element: the table of graph/unary_gradients.def.
  *
- * They are like what they are given and may overwrite either operand: each element is read before
+ * They have the shape of their operands and may overwrite either one: each element is read before
  * its place is written.
  */
 #include "graph/fold.h"

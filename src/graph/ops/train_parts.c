@@ -1,9 +1,9 @@
-/* train_parts.c - gradients that are operators of their own, because what ONNX has would keep or
+/* train_parts.c - gradients that are operators of their own, because ONNX's operators would keep or
  * move more.
  *
  *   ClipGrad(d y, y, low, high) -> d x                        zero where y is a bound
  *   GatherGrad(d y, indices) -> d x                           shape, axis; first, whole: it is rows
- *                                                             from there on, of so many
+ *                                                             from `first` on, of `whole`
  *   LRNGrad(d y, x) -> d x                                    those of LRN
  *   LogSoftmaxGrad, SoftmaxGrad(d y, y) -> d x                axis; flat: all from it on is a row;
  *                                                             alpha: a factor of the gradient

@@ -1,7 +1,7 @@
 /* views.c - operators that give the same elements another shape: Reshape, Flatten, Squeeze,
  * Unsqueeze, Identity. Their output is a view of all of input 0, or may overwrite it.
  *
- * With an input whose shape is an upper bound, a computed extent (-1) is an upper bound too, and
+ * If the shape of the input is an upper bound, a computed extent (-1) is an upper bound too, and
  * numbers of elements need not agree.
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
@@ -61,7 +61,7 @@ static tn_status views_reshape_written(tn_infer *infer, const int64_t *target, u
     return TN_OK;
 }
 
-/* Whether a bound among the written extents makes what is left for -1 fall as it grows. */
+/* Whether the extent for -1 falls as a bound among the written extents grows. */
 static bool views_reshape_falls(const tn_infer *infer, const int64_t *shape, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         if (shape[i] == TN_DIM_UNKNOWN ||

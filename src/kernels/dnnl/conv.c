@@ -1,21 +1,21 @@
-/* conv.c - convolutions and transposed convolutions by oneDNN, with what follows them.
+/* conv.c - convolutions and transposed convolutions by oneDNN, with fused operations.
  *
- * First the formats that the operands have are asked for, with weights in any form (packed at
- * set-up). Where only an implementation that packs on the heap would take those (channels first
- * in general), the library may choose the forms of input and output as well, and reorders through
- * scratch stand around it: more scratch, but all of it planned.
+ * First the kernel asks for the formats that the operands have, with weights in any form (packed at
+ * set-up). If only an implementation that packs on the heap takes those (usually for channels
+ * first), the library may choose the forms of input and output as well, with reorders through
+ * scratch around it: this takes more scratch, but all of it is planned.
  *
- * Other ways with less scratch (kernel.h): the same in pieces, images first, then rows of each, one
- * behind the other through the same scratch. What a window needs of the rows around its piece is
- * read again; the arithmetic of each element stays.
+ * Other ways with less scratch (kernel.h) run the same in pieces, images first, then rows of each,
+ * one after the other through the same scratch. Rows that windows of two pieces need are read
+ * twice; the arithmetic of each element stays the same.
  *
- * Transposed ones (gradients of inputs) whose operands lie channels last are slow on AVX2, as
- * gradients of weights are (train_conv.c): pieces that stay in a core's cache are copied into the
- * forms that are fast, whichever the way.
+ * Transposed convolutions (gradients of inputs) are slow on AVX2 with channels last, like gradients
+ * of weights (train_conv.c): in every way, pieces that stay in a core's cache are copied into fast
+ * forms.
  *
- * A summand (the fourth input of the operator of domain "tenure") is added by the primitive to
- * what is in the destination: it lies there already when the plan put the output on it, and is
- * copied there otherwise.
+ * The primitive adds its result to the destination, which must hold the summand (the fourth input
+ * of the operator of domain "tenure"): it lies there already if the plan put the output on it, and
+ * is copied there otherwise.
  */
 #include "kernels/dnnl.h"
 #include "kernels/dnnl/shared.h"
@@ -74,10 +74,10 @@ static tn_status conv_read(const tn_kernel_setup *setup, bool transposed, conv_p
                                  &plan->w_desc);
 }
 
-/* Channels last, the transposed kernels of AVX2 step over all channels of a pixel for each eight of
- * them: up to twice as long as with copies whose channels lie in eights, of a few images or rows at
- * a time (a U-Net's step of training: 6 % less). Those of AVX-512 do not, nor those of one pixel;
- * the kernels ahead gain as much as copying takes. */
+/* With channels last, the transposed kernels of AVX2 step over all channels of a pixel for each
+ * eight of them. This takes up to twice as long as copies with channels in blocks of eight, a few
+ * images or rows at a time (a U-Net's training step: 6 % less). Kernels of AVX-512 do not do this,
+ * nor do kernels of one pixel; forward kernels gain only as much as copying costs. */
 static bool conv_wants_blocks(const tn_kernel_setup *setup, const conv_plan *plan) {
     bool point = true;
     for (uint32_t d = 2; d < plan->w->rank; d++) point = point && plan->w->shape[d] == 1;
@@ -146,7 +146,7 @@ static tn_status conv_choose(const tn__dnnl *library, const conv_plan *plan,
     return tn__dnnl_choose(library, &desc, &plan->after, chosen, rank);
 }
 
-/* For the first piece, whose forms the others follow. */
+/* Chooses for the first piece; the others follow its forms. */
 static tn_status conv_pick(const tn__dnnl *library, const conv_plan *plan,
                            const tn__dnnl_piece *piece, dnnl_primitive_desc_t *chosen,
                            bool *given) {
@@ -171,14 +171,13 @@ static tn_status conv_pick(const tn__dnnl *library, const conv_plan *plan,
     return TN_OK;
 }
 
-typedef struct conv_choice { /* of each piece, and scratch for the largest of them */
+typedef struct conv_choice { /* kernels of each piece, and scratch for the largest of them */
     dnnl_primitive_desc_t of[CONV_PIECES_MAX];
     bool x_copied, y_copied, y_lies; /* by some piece; some piece's result where it belongs */
     tn__dnnl_at x_at, y_at;
 } conv_choice;
 
-/* Where an operand is in the form that a piece wants: itself, or scratch, of which `bytes` are
- * asked for. */
+/* The place of an operand in the form that a piece wants: itself, or `bytes` of scratch. */
 static bool conv_is_copied(const tn__dnnl *library, const dnnl_memory_desc_t *has,
                            const dnnl_memory_desc_t *wants, uint64_t *bytes) {
     if (library->dnnl_memory_desc_equal(has, wants)) return false;
@@ -187,7 +186,7 @@ static bool conv_is_copied(const tn__dnnl *library, const dnnl_memory_desc_t *ha
     return true;
 }
 
-/* On failure the caller destroys what is there. */
+/* On failure the caller destroys the objects made so far. */
 static tn_status conv_choose_all(const tn__dnnl *library, const conv_plan *plan,
                                  tn__dnnl_work *work, conv_choice *choice) {
     uint64_t x_bytes = 0, y_bytes = 0;

@@ -1,9 +1,8 @@
-/* each.c - operators on each element by oneDNN: activations, and two operands with
- * broadcasting.
+/* each.c - element-wise operators by oneDNN: activations, and two operands with broadcasting.
  *
- * What counts is where elements lie, so shapes are first put into the order of memory, and
- * neighbouring dimensions that behave alike become one. What is left the library knows as a tensor
- * of channels against one value per channel, or as rows against one row.
+ * Only the layout matters, so shapes are first put into the order of memory, and neighbouring
+ * dimensions that behave alike are merged. The library supports the remaining cases as a tensor of
+ * channels against one value per channel, or as rows against one row.
  */
 #include "kernels/dnnl.h"
 #include "kernels/dnnl/shared.h"
@@ -109,9 +108,9 @@ static tn_status each_prepare_hard(tn_kernel_setup *setup) {
 /* --- two operands --- */
 
 typedef struct each_pair {
-    tn_dtype dtype, narrow; /* of the output and the first operand; of the second */
+    tn_dtype dtype, narrow; /* type of the output and the first operand; of the second */
     uint32_t rank;
-    int64_t shape[TN_RANK_MAX]; /* of the output, in the order of memory */
+    int64_t shape[TN_RANK_MAX]; /* shape of the output, in the order of memory */
     bool wide[TN_RANK_MAX];     /* the second operand has the extent, too; else it has 1 */
 } each_pair;
 

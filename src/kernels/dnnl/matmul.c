@@ -1,9 +1,9 @@
-/* matmul.c - matrix products by oneDNN: MatMul, Gemm, and the product of domain "tenure"
- * (operands and result transposed in place, scale, bias, summand, activation).
+/* matmul.c - matrix products by oneDNN: MatMul, Gemm, and the product of domain "tenure" (operands
+ * and result transposed in place, scale, bias, summand, activation).
  *
- * Transposed operands are read where they lie, by strides. A left operand with batches against one
- * matrix on the right is one tall product. Weights are packed at set-up. The matmul primitive is
- * used throughout: the inner product primitive packs on the heap while it runs. Where it would step
+ * Transposed operands are read in place, by strides. A left operand with batches against one matrix
+ * on the right is one tall product. Weights are packed at set-up. Only the matmul primitive is
+ * used, because the inner product primitive packs on the heap while it runs. If it would step
  * through memory by powers of two (AVX2), slices are copied into rows of another length first.
  */
 #include "kernels/dnnl.h"
@@ -19,7 +19,7 @@ typedef struct matmul_operand {
 typedef struct matmul_plan {
     matmul_operand a, b, y;
     uint32_t a_index, b_index;
-    const tn_tensor *bias; /* added, broadcasting, once the scale is applied; NULL: none */
+    const tn_tensor *bias; /* added, broadcasting, after the scale is applied; NULL: no bias */
     uint32_t bias_index;
     const tn_tensor *summand;
     uint32_t summand_index;
@@ -94,8 +94,8 @@ static void matmul_join(matmul_operand *operand, uint32_t d) {
     operand->shape[d + 1] *= operand->shape[d];
 }
 
-/* Drops batch dimensions of 1, and makes one of neighbours that lie behind each other in all
- * three. Batches of the left operand against one matrix on the right become rows. */
+/* Drops batch dimensions of 1, and merges neighbours that are contiguous in all three operands.
+ * Batches of the left operand against one matrix on the right become rows. */
 static void matmul_simplify(matmul_operand *a, matmul_operand *b, matmul_operand *y) {
     for (uint32_t d = 0; y->rank > 2 && d + 2 < y->rank;) {
         bool last = d + 3 == y->rank;
@@ -170,7 +170,7 @@ typedef struct matmul_form {
     bool dense; /* operands are moved to scratch and back */
     tn__dnnl_after after;
     dnnl_primitive_desc_t chosen;
-    uint32_t rank; /* of the implementation */
+    uint32_t rank; /* rank of the implementation */
 } matmul_form;
 
 static tn_status matmul_describe_bias(const tn_kernel_setup *setup, const matmul_plan *plan,
@@ -307,7 +307,7 @@ static void matmul_exchange(matmul_operand *operand) {
     operand->shape[c] = rows, operand->strides[c] = stride;
 }
 
-/* Where columns of the result lie in a row: y' = b' a', whose rows do. */
+/* If columns of the result are contiguous, computes y' = b' a' instead, in which rows are. */
 static void matmul_flip_roles(const tn_kernel_setup *setup, matmul_plan *plan) {
     const matmul_operand *y = &plan->y, a = plan->a;
     if (y->strides[y->rank - 1] == 1 || y->strides[y->rank - 2] != 1 || plan->bias != NULL ||
@@ -329,7 +329,7 @@ static void matmul_flip_roles(const tn_kernel_setup *setup, matmul_plan *plan) {
 #define MATMUL_GAP ((int64_t)(64 / sizeof(float))) /* a line of the cache */
 #define MATMUL_SLICES_MAX 1024
 
-/* How a product is cut: operands that are copied, in slices of so many rows or columns. */
+/* How a product is cut: operands that are copied, in slices of this number of rows or columns. */
 typedef struct matmul_slices {
     bool copies_a, copies_b;
     int64_t rows, columns;
@@ -339,9 +339,9 @@ typedef struct matmul_slices {
 /* A step along the sum that falls into few sets of the cache. */
 static bool matmul_step_is_bad(int64_t elements) { return elements % 512 == 0; }
 
-/* The library's kernels for AVX2 do not pack operands where an extent of the result is small (its
- * gemm_driver: 1 / rows + 1 / columns of some 0.0038 and more). Then they take up to 1.8 times as
- * long where terms of the sum lie a power of two apart. */
+/* The library's kernels for AVX2 do not pack operands if an extent of the result is small (its
+ * gemm_driver: 1 / rows + 1 / columns above about 0.0038). Then they take up to 1.8 times as long
+ * if terms of the sum lie a power of two apart. */
 static bool matmul_wants_slices(const tn_kernel_setup *setup, const matmul_plan *plan,
                                 matmul_slices *slices) {
     const matmul_operand *a = &plan->a, *b = &plan->b, *y = &plan->y;
@@ -446,7 +446,7 @@ static tn_status matmul_build_slices(tn__dnnl_work *work, const tn__dnnl *librar
 
 /* --- */
 
-/* A product of operands whose shapes are read already; y may be permuted. */
+/* Finishes a product after the shapes of its operands were read; y may be permuted. */
 static tn_status matmul_finish(tn_kernel_setup *setup, tn__dnnl_work *work, matmul_plan *plan) {
     uint32_t rank = plan->y.rank;
     if (plan->a.rank > rank || plan->b.rank > rank) return TN_E_UNSUPPORTED;

@@ -1,7 +1,7 @@
 /* move.c - copies by oneDNN: transposition, and joining channels that lie last.
  *
- * Joining in the order of memory is left to the plain kernel: there the plan may have laid the
- * inputs into the output already, and what is left is one copy per input and row.
+ * Joining in the order of memory is left to the plain kernel: there the plan may have placed the
+ * inputs in the output already, and otherwise it takes one copy per input and row.
  */
 #include "kernels/dnnl.h"
 
@@ -12,8 +12,7 @@ static bool move_accepts(const tn_kernel_setup *setup) {
 
 /* --- Transpose --- */
 
-/* Where nothing moves the output may lie on the input: that is for the plain kernel, which sees it.
- */
+/* If no element moves, the output may lie on the input: the plain kernel handles that. */
 static bool move_accepts_transpose(const tn_kernel_setup *setup) {
     return move_accepts(setup) && tn__setup_view(setup, 0).source == TN_NONE;
 }

@@ -22,7 +22,7 @@ static bool norm_accepts_batch(const tn_kernel_setup *setup) {
         tn__attr_int(setup->op, "spatial", 1) != 1 || y == NULL || y->dtype != x->dtype ||
         y->format.order != x->format.order) /* one descriptor is that of both */
         return false;
-    for (uint32_t i = 1; i < 5; i++) /* the library reads them as float32, whatever x is */
+    for (uint32_t i = 1; i < 5; i++) /* the library reads them as float32, for every type of x */
         if (tn__setup_input(setup, i) == NULL || tn__setup_input(setup, i)->dtype != TN_FLOAT32)
             return false;
     for (uint32_t k = 1; k < setup->op->output_count; k++)

@@ -1,7 +1,7 @@
 /* pool.c - pooling by oneDNN, over windows and over all of an image.
  *
- * Averages that count padding are taken only where every window ends inside the padding that the
- * attributes say: ONNX does not count what ceil_mode adds.
+ * Averages that count padding are accepted only if every window ends inside the padding of the
+ * attributes: ONNX does not count padding that ceil_mode adds.
  */
 #include "kernels/dnnl.h"
 #include "kernels/dnnl/shared.h"

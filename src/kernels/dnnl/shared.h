@@ -1,5 +1,5 @@
-/* shared.h - what kernels of oneDNN do for ONNX's operators and for those of domain "tenure"
- * alike. */
+/* shared.h - functions of oneDNN's kernels for ONNX's operators and for those of domain
+ * "tenure". */
 #ifndef TN_KERNELS_DNNL_SHARED_H
 #define TN_KERNELS_DNNL_SHARED_H
 
@@ -8,14 +8,14 @@
 #define TN__DNNL_CONV_WAYS 6u /* each cuts into twice as many pieces as the one before */
 bool tn__dnnl_conv_accepts(const tn_kernel_setup *setup);
 tn_status tn__dnnl_conv_prepare(tn_kernel_setup *setup);
-/* The weights of a convolution (transposed: of a transposed one) of `group` groups as the library
- * sees them: [group, out, in, kernel...], or without `group` when there is one. */
+/* The weights of a convolution (or a transposed one) with `group` groups as the library sees them:
+ * [group, out, in, kernel...], without `group` if it is 1. */
 tn_status tn__dnnl_conv_weights(const tn__dnnl *library, const tn_tensor *w, bool transposed,
                                 int64_t group, dnnl_memory_desc_t *desc);
-/* dnnl_pieces.c. A convolution is cut into images * rows pieces, those of an image behind each
+/* dnnl_pieces.c. A convolution is cut into images * rows pieces; those of an image follow each
  * other. */
 typedef struct tn__dnnl_parts {
-    tn__dnnl_window window; /* of the whole */
+    tn__dnnl_window window; /* window of the whole convolution */
     bool transposed;
     uint32_t images, rows;
 } tn__dnnl_parts;
@@ -28,9 +28,10 @@ typedef struct tn__dnnl_piece { /* some rows of some images */
     uint64_t x_offset, y_offset; /* bytes */
     bool empty;                  /* the last ones, where parts do not go up in it */
 } tn__dnnl_piece;
-/* Piece `index`, 0 first: the rows of the output that it makes and those of the input that it
- * reads; what a window reaches beyond those is padding, or cut off where it is transposed.
- * Errors: E_UNSUPPORTED (it would be padding alone). */
+/* Piece `index`, from 0: the output rows that it makes and the input rows that it reads. Rows that
+ * a window reaches beyond those are padding, or cut off for a transposed convolution.
+ * Errors: E_UNSUPPORTED (it would read only padding).
+ */
 tn_status tn__dnnl_piece_of(const tn__dnnl *library, const tn__dnnl_parts *parts,
                             const tn_tensor *x, const tn_tensor *y, uint32_t index,
                             tn__dnnl_piece *piece);
@@ -39,18 +40,18 @@ bool tn__dnnl_pool_meets(const tn__dnnl_window *window);
 bool tn__dnnl_matmul_accepts(const tn_kernel_setup *setup);
 tn_status tn__dnnl_matmul_prepare(tn_kernel_setup *setup);
 tn_status tn__dnnl_matmul_flipped(tn_kernel_setup *setup); /* TransposedMatMul */
-/* A step: output 0 = input `first`, which may lie at `at` instead, of the output's shape, with the
- * other input, which broadcasts to it, and what is done to that (NULL: nothing).
+/* A step: output 0 = input `first`, which may lie at `at` instead and has the output's shape,
+ * combined with the other input, which broadcasts to it, and then `post` (NULL: none).
  * E_UNSUPPORTED: the library has no such form. */
 tn_status tn__dnnl_pair(tn_kernel_setup *setup, tn__dnnl_work *work, dnnl_alg_kind_t kind,
                         uint32_t first, tn__dnnl_at at, const tn__dnnl_after *after);
 /* A step: as many elements as `like` has, times a factor. */
 tn_status tn__dnnl_times(tn__dnnl_work *work, const tn__dnnl *library, const tn_tensor *like,
                          double factor, tn__dnnl_at from, tn__dnnl_at to);
-/* A step: softmax (`kind`) along the middle of what tn__dnnl_rows describes. */
+/* A step: softmax (`kind`) along the middle dimension of tn__dnnl_rows. */
 tn_status tn__dnnl_softmax(tn__dnnl_work *work, const tn__dnnl *library,
                            const dnnl_memory_desc_t *rows, dnnl_alg_kind_t kind, tn__dnnl_at from);
-/* One activation by itself, with its parameters. */
+/* A single activation with its parameters. */
 tn_status tn__dnnl_each_prepare(tn_kernel_setup *setup, const tn__dnnl_after *after);
 
 #endif

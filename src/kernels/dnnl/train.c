@@ -1,8 +1,8 @@
 /* train.c - gradients of pools, and products of transposed matrices, by oneDNN.
  *
- * The library's maximum pool remembers in the forward pass which element won. MaxPoolTrain hands
- * that out as a map (graph/window.h), by which MaxPoolMapGrad goes back. MaxPoolGrad has no map:
- * the pool is run again into scratch, right before its gradient, for the same answer.
+ * The library's maximum pool remembers the index of each maximum in the forward pass. MaxPoolTrain
+ * outputs these as a map (graph/window.h), which MaxPoolMapGrad reads. MaxPoolGrad has no map: the
+ * pool is repeated into scratch, right before its gradient, with the same result.
  */
 #include "graph/window.h"
 #include "kernels/convert.h"
@@ -38,7 +38,7 @@ static tn_status train_choose_pool(const tn__dnnl *library, const tn__dnnl_windo
     return tn__dnnl_choose_back(library, &desc, NULL, pool->forward, &pool->backward, NULL);
 }
 
-/* Runs the pool again for what its gradient wants to know. */
+/* Repeats the pool for the indices that its gradient needs. */
 static tn_status train_again(tn__dnnl_work *work, const tn__dnnl *library, train_pool *pool,
                              dnnl_memory_desc_t *winners, tn__dnnl_at *at) {
     tn__dnnl_at y;
@@ -171,7 +171,7 @@ static tn_status train_read_map(const tn_kernel_setup *setup, const tn_tensor *w
     return tn__dnnl_desc(library, narrow, &it->pool.dy);
 }
 
-/* Windows of more taps than a byte can tell have winners that are wider. */
+/* Windows with more taps than a byte can number have wider indices. */
 static tn_status train_winners(const tn__dnnl *library, train_map *it, dnnl_primitive_desc_t of) {
     const dnnl_memory_desc_t *wants = tn__dnnl_wants(library, of, dnnl_query_workspace_md, 0);
     if (wants == NULL || wants->data_type != dnnl_u8) return TN_E_UNSUPPORTED;

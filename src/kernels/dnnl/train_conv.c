@@ -1,13 +1,13 @@
 /* train_conv.c - the gradient of a convolution's weights by oneDNN. (That of its input is a
  * transposed convolution: dnnl/conv.c.)
  *
- * As with convolutions: first the operands where they lie, the weights' gradient in any form; where
- * only an implementation that packs on the heap would take those, the library chooses the forms of
- * all three, and reorders through planned scratch stand around it. The gradient is handed out in
- * the order of its shape, which is what optimizers and checkpoints read.
+ * As with convolutions, the kernel first asks for the operands' own formats, with the weights'
+ * gradient in any form. If only an implementation that packs on the heap takes those, the library
+ * chooses the forms of all three, with reorders through planned scratch around it. The gradient is
+ * written in the order of its shape, because optimizers and checkpoints read that.
  *
- * Where kernels are slow with what lies channels last (AVX2), pieces are copied into a form that
- * they are fast with, and their gradients added up, in an order that follows from shapes alone.
+ * If kernels are slow with channels last (AVX2), pieces are copied into a fast form, and their
+ * gradients are added up in an order that follows from shapes alone.
  */
 #include "kernels/dnnl.h"
 #include "kernels/dnnl/shared.h"
@@ -28,10 +28,10 @@ static bool back_accepts(const tn_kernel_setup *setup) {
            dw->format.order != TN_ORDER_NHWC;
 }
 
-/* oneDNN (2.6, and 3.12 as its issues tell) has a kernel for convolutions of one pixel with a
+/* oneDNN (2.6, and 3.12 according to its issues) has a kernel for convolutions of one pixel with a
  * stride, channels last, that steps through its scratchpad by whole blocks of 16 channels but asks
- * for the room of those that there are: with fewer than 16 it writes behind it. Such layers are
- * small; our own loops run them. */
+ * only for the room of the existing ones: with fewer than 16 it writes beyond its end. Such layers
+ * are small; our own loops run them. */
 static bool back_overruns(const tn_tensor *dw, const tn__dnnl_window *window) {
     bool point = true, strides = false;
     for (uint32_t d = 2; d < dw->rank; d++) {
@@ -141,9 +141,9 @@ static tn_status back_build(tn__dnnl_work *work, const tn__dnnl *library, const 
 
 /* --- in pieces --- */
 
-/* Channels last, the kernels of AVX2 step over all channels of a pixel for each eight of them: up
- * to 3.5 times as long as with copies whose channels lie in eights, of a few images or rows at a
- * time. Those of AVX-512 do not, nor those of one pixel. */
+/* With channels last, the kernels of AVX2 step over all channels of a pixel for each eight of them.
+ * This takes up to 3.5 times as long as copies with channels in blocks of eight, a few images or
+ * rows at a time. Kernels of AVX-512 do not do this, nor do kernels of one pixel. */
 static bool back_in_pieces(const tn_kernel_setup *setup, const back_plan *plan) {
     const tn_tensor *dw = tn__setup_output(setup, 0);
     bool point = true;
@@ -181,7 +181,7 @@ static tn_status back_add(tn__dnnl_work *work, const tn__dnnl *library, uint64_t
     return tn__dnnl_bind(work, DNNL_ARG_DST, &all, sum);
 }
 
-typedef struct back_copies { /* of each piece, and places for the largest of them */
+typedef struct back_copies { /* copies of each piece, and places for the largest of them */
     dnnl_primitive_desc_t of[BACK_PIECES_MAX];
     dnnl_memory_desc_t dw;
     uint64_t x_bytes, dy_bytes;
@@ -194,7 +194,7 @@ static void back_larger(const tn__dnnl *library, dnnl_primitive_desc_t chosen, d
     if (size > *bytes) *bytes = size;
 }
 
-/* On failure the caller destroys what is there. */
+/* On failure the caller destroys the objects made so far. */
 static tn_status back_choose_all(tn__dnnl_work *work, const tn__dnnl *library,
                                  const back_plan *plan, back_copies *copies) {
     const uint32_t pieces = plan->parts.images * plan->parts.rows;

@@ -1,15 +1,15 @@
 /* train_each.c - gradients of activations and of softmax by oneDNN.
  *
- * An activation's gradient is told from the forward operator's output or input, as
- * graph/unary_gradients.def has it; the library knows both forms. What it computes otherwise than
- * ONNX says is left to our own loops (train/each.c, train/rows.c).
+ * An activation's gradient is computed from the forward operator's output or input, as
+ * graph/unary_gradients.def states; the library supports both. Gradients that it defines
+ * differently from ONNX are left to our own loops (train/each.c, train/rows.c).
  */
 #include "kernels/dnnl.h"
 #include "kernels/dnnl/shared.h"
 
 typedef struct each_kind {
     dnnl_alg_kind_t ahead, back;
-    double alpha; /* of the attribute, when it is absent */
+    double alpha; /* default of the attribute */
     bool output;  /* the second operand is the forward operator's output */
 } each_kind;
 

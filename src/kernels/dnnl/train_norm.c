@@ -1,8 +1,7 @@
-/* train_norm.c - batch normalisation by the statistics of the batch, and its gradient, by
- * oneDNN.
+/* train_norm.c - batch normalisation by the statistics of the batch, and its gradient, by oneDNN.
  *
- * The library computes mean and biased variance, and reads them again for the gradient; the running
- * statistics are left to be done here, behind it.
+ * The library computes mean and biased variance, and reads them for the gradient; the running
+ * statistics are computed here afterwards.
  */
 #include "kernels/dnnl.h"
 

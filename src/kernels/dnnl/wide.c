@@ -1,7 +1,7 @@
-/* wide.c - products and convolutions of 16-bit floats by oneDNN's kernels for float32, on
- * copies (inner.h), where the library has none for the type itself: float16 anywhere,
- * bfloat16 on machines without AVX-512. Our own loops could do without the copies, but would take
- * many times as long. What only moves or maps elements is left to our own loops.
+/* wide.c - runs products and convolutions of 16-bit floats by oneDNN's kernels for float32, on
+ * copies (inner.h), if the library has no kernel for the type itself: float16 on any machine,
+ * bfloat16 without AVX-512. Our own loops need no copies, but take many times as long. Operators
+ * that only move or map elements are left to our own loops.
  */
 #include "kernels/inner.h"
 

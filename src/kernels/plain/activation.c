@@ -24,15 +24,15 @@ static inline double activation_logistic(double x) {
     double e = exp(-fabs(x));
     return (x < 0 ? e : 1) / (1 + e);
 }
-/* Between 0 and 1; a not-a-number stays one. */
+/* Clamps to between 0 and 1; NaN stays NaN. */
 static inline float activation_unit_float(float x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
 static inline double activation_unit(double x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
 /* exp(x) - 1 where x is negative; elsewhere of no use, but finite. */
 static inline float activation_below_float(float x) { return tn__expm1f(x < 0 ? x : 0); }
 static inline double activation_below(double x) { return expm1(x < 0 ? x : 0); }
 
-/* One name, loops for both types, up to two attributes (NULL: none) and what they are when absent.
- * Within the expressions `a` and `b` would be the loop's operands: parameters are F(0), D(0). */
+/* One name, loops for both types, up to two attributes (NULL: not used) and their defaults. Within
+ * the expressions `a` and `b` are the loop's operands, so parameters are F(0), D(0). */
 #define F(i) ((float)p[i])
 #define D(i) (p[i])
 #define ACTIVATION(name, of_float, of_double, first, first_value, second, second_value)            \

@@ -1,9 +1,9 @@
-/* arg.c - ArgMax and ArgMin: where along an axis the largest or smallest element is.
+/* arg.c - ArgMax and ArgMin: the position of the largest or smallest element along an axis.
  *
- * Of equals the first, or the last when asked. A not-a-number counts as better than any number, the
- * first of them wins. Smallest is largest after a change of sign (floating types) or of all bits
- * (integers), both of which turn the order around exactly.
- * Rows of neighbours go through a block of best values, so that there is no jumping through memory.
+ * Among equal elements the first wins, or the last on request. NaN counts as better than any
+ * number, and the first NaN wins. The smallest element is the largest after a change of sign
+ * (floating types) or of all bits (integers), both of which reverse the order exactly. Rows of
+ * neighbours go through a block of best values, so that memory is read in order.
  */
 #include "kernels/convert.h"
 

@@ -1,8 +1,8 @@
 /* attention.c - Attention and RotaryEmbedding of ONNX in plain loops (attend.h), in float32.
  *
- * Keys and values of earlier calls and the new ones become one sequence in `present`; where that
- * output is not wanted, in scratch. Without a past the inputs are read where they are. Source:
- * operator texts of ONNX, opsets 23 to 25.
+ * Keys and values of earlier calls and the new ones become one sequence in `present`; if that
+ * output is not wanted, in scratch. Without a past the inputs are read in place. Source: operator
+ * texts of ONNX, opsets 23 to 25.
  */
 #include <math.h>
 
@@ -105,7 +105,7 @@ static tn_status attention_mask(const tn_kernel_call *call, const attention_dims
 
 /* --- the run --- */
 
-/* Keys or values of one entry: where they are, or behind their past in `present` or scratch. */
+/* Keys or values of one entry: in place, or after their past in `present` or scratch. */
 static tn__attend_side attention_sequence(const tn_kernel_call *call, const attention_dims *dims,
                                           uint64_t b, uint32_t which, float *scratch) {
     const tn_operand *fresh = &call->inputs[1 + which], *past = tn__call_input(call, 4 + which);

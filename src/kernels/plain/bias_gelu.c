@@ -1,8 +1,8 @@
-/* bias_gelu.c - GELU of x + row, and its gradient, in one go: the sum is never a tensor. The same
- * bits as Add, Gelu and GeluGrad in plain loops.
+/* bias_gelu.c - GELU of x + row, and its gradient, in one pass: the sum is never a tensor. The
+ * result has the same bits as Add, Gelu and GeluGrad in plain loops.
  *
- * oneDNN has the forward one (dnnl/fused.c), and no gradient of a sum without the sum.
- * In place: an element is read before its place is written.
+ * oneDNN has the forward one (dnnl/fused.c), and no gradient of a sum without the sum. In place: an
+ * element is read before its place is written.
  */
 #include "kernels/check.h"
 #include "kernels/convert.h"

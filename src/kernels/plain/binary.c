@@ -2,11 +2,11 @@
  *
  * Integers of every width compute in 64 bits and wrap to their own; only what depends on the sign
  * (division, remainder, shift to the right) has loops of its own for uint64. Division cuts towards
- * zero; by zero it gives 0, as numpy does, because there is no better answer and a run must not
- * die of it. Mod has the sign of the divisor, or with fmod of the dividend.
- * Pow computes in the type of the base: integers exactly (wrapping; to a negative power what the
- * real result is, cut towards zero), else in float64 where the exponent may need its digits.
- * Before opset 7 the second operand was aligned at `axis`.
+ * zero; by zero it gives 0, as in numpy, because no answer is better and a run must not fail. Mod
+ * has the sign of the divisor, or with fmod of the dividend. Pow computes in the type of the base:
+ * integers exactly (wrapping; to a negative power what the real result is, cut towards zero), else
+ * in float64 where the exponent may need its digits. Before opset 7 the second operand was aligned
+ * at `axis`.
  */
 #include <math.h>
 
@@ -146,7 +146,7 @@ static bool binary_is_signed(tn_dtype dtype) {
     return dtype == TN_INT8 || dtype == TN_INT16 || dtype == TN_INT32 || dtype == TN_INT64;
 }
 
-/* The type that holds base and exponent, and so decides who computes. */
+/* The type that holds base and exponent, which decides the type of the computation. */
 static tn_dtype binary_power_type(const tn_operand *base, const tn_operand *exponent) {
     if (!binary_is_real(base->dtype) && !binary_is_real(exponent->dtype))
         return binary_is_signed(exponent->dtype) ? TN_INT64 : TN_UINT64;

@@ -1,4 +1,4 @@
-/* cast.c - Cast and CastLike: another element type, element by element; see convert.h. */
+/* cast.c - Cast and CastLike: convert each element to another type; see convert.h. */
 #include "kernels/blocks.h"
 
 static tn_status cast_run(tn_kernel_call *call) {

@@ -1,8 +1,8 @@
-/* compare.c - comparisons, logic and choice: what makes or reads truth values.
+/* compare.c - comparisons, logic and selection: operators that make or read truth values.
  *
- * Comparisons are exact: 64-bit integers do not pass through floating types. With a not-a-number
- * every comparison is false. Where chooses bytes, whatever they mean.
- * Before opset 7 the second operand was aligned at `axis`.
+ * Comparisons are exact: 64-bit integers do not pass through floating types. Every comparison with
+ * NaN is false. The operator Where copies bytes of any type. Before opset 7 the second operand was
+ * aligned at `axis`.
  */
 #include "kernels/blocks.h"
 

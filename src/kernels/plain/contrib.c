@@ -448,7 +448,7 @@ static uint64_t contrib_workspace_nbits(const tn_kernel_setup *setup) {
 }
 
 typedef struct contrib_table {
-    uint64_t extent[TN_RANK_MAX]; /* of the data, unpacked */
+    uint64_t extent[TN_RANK_MAX]; /* extents of the data, unpacked */
     uint32_t rank, gather, quantise, bits;
     uint64_t block, blocks;
     bool is_signed;

@@ -1,9 +1,9 @@
 /* contrib_attention.c - attention of ONNX Runtime's domain com.microsoft in plain loops (attend.h),
  * in float32: GroupQueryAttention, MultiHeadAttention, Attention, QAttention, RotaryEmbedding.
  *
- * A present cache that the plan laid over its past is extended where it is: only the new rows are
+ * If the plan laid a present cache over its past, it is extended in place: only the new rows are
  * written. Options that no model builder writes are refused by name, before anything is computed.
- * Source: docs/ContribOperators.md of ONNX Runtime 1.30; what is not said there was asked of the
+ * Source: docs/ContribOperators.md of ONNX Runtime 1.30; details missing there were tested with the
  * run time.
  */
 #include <math.h>
@@ -217,12 +217,12 @@ static tn__attend_side contrib_fresh(const tn_kernel_call *call, const contrib_g
                              row};
 }
 
-/* One entry of the batch: new rows go behind `before` rows of its caches. */
+/* One entry of the batch: new rows follow `before` rows of its caches. */
 static tn_status contrib_group_entry(const tn_kernel_call *call, const contrib_group *dims,
                                      uint64_t b, tn__attend *it) {
     int64_t keys = tn__operand_int(&call->inputs[5], b), s = (int64_t)dims->queries;
     int64_t all = tn__operand_int(tn__call_input(call, 6), 0);
-    bool prompt = all == s; /* rows behind its own end are padding */
+    bool prompt = all == s; /* rows after its own end are padding */
     int64_t before = prompt ? 0 : keys + 1 - s;
     if (keys < 0 || before < 0 || (uint64_t)(before + s) > dims->total ||
         (uint64_t)before > dims->past)
@@ -409,7 +409,8 @@ static void contrib_add_bias(tn__attend_side to, const float *bias, uint64_t hea
                 to.data[h * to.head + r * to.row + e] += bias[h * size + e];
 }
 
-/* Numbers of scratch behind the scores: a mask, then queries, keys and values of one entry. */
+/* Number of elements of scratch after the scores: a mask, then queries, keys and values of one
+ * entry. */
 static uint64_t contrib_multi_scratch(const contrib_multi *dims) {
     uint64_t numbers = tn__mul_sat(dims->queries, dims->total);
     numbers =
@@ -419,8 +420,8 @@ static uint64_t contrib_multi_scratch(const contrib_multi *dims) {
     return tn__mul_sat(numbers, sizeof(float));
 }
 
-/* Keys (which 0) or values of one entry behind their past, with the bias: in `present` or scratch.
- */
+/* Keys (which 0) or values of one entry after their past, with the bias: in `present` or
+ * scratch. */
 static tn__attend_side contrib_sequence(const tn_kernel_call *call, const contrib_multi *dims,
                                         uint64_t b, uint32_t which, float *scratch) {
     const tn_operand *fresh = &call->inputs[1 + which], *past = tn__call_input(call, 6 + which);
@@ -560,7 +561,7 @@ static tn_status contrib_read_self(const tn_kernel_call *call, contrib_self *dim
     return TN_OK;
 }
 
-/* Behind the scores: the projection of one entry, a mask, keys and values behind their past. */
+/* After the scores: the projection of one entry, a mask, keys and values after their past. */
 static uint64_t contrib_self_scratch(const contrib_self *dims) {
     uint64_t numbers = tn__mul_sat(dims->length, tn__add_sat(dims->columns, dims->total));
     uint64_t row = tn__mul_sat(dims->heads, tn__add_sat(dims->size, dims->value_size));

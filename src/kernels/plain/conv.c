@@ -12,7 +12,7 @@ typedef struct conv_job {
     const tn_kernel_call *call;
     tn__slide slide;
     uint64_t batch, groups, channels, filters;      /* channels and filters of one group */
-    uint64_t filter_step, channel_step, group_step; /* of the weights, in elements */
+    uint64_t filter_step, channel_step, group_step; /* strides of the weights, in elements */
     const void *input, *weights;
     const tn_operand *bias; /* or NULL */
     tn_operand *output;
@@ -24,7 +24,8 @@ typedef struct conv_job {
     int32_t output_zero;
 } conv_job;
 
-typedef struct conv_tile {           /* of one image: outputs of one line for a few filters */
+/* a tile of one image: outputs of one line for a few filters */
+typedef struct conv_tile {
     uint64_t input, weights, output; /* first elements */
     uint64_t filter, filters;        /* counted over all groups */
     uint64_t line, first, count;

@@ -1,7 +1,7 @@
-/* create.c - tensors made from little: Constant, ConstantOfShape, EyeLike, Range, OneHot, and the
- * windows of signal processing.
+/* create.c - operators that create tensors: Constant, ConstantOfShape, EyeLike, Range, OneHot, and
+ * the windows of signal processing.
  *
- * A Constant whose value is a tensor is a view of it: nothing to do when it runs.
+ * A Constant with a tensor as value is a view of it, so there is no work when it runs.
  * Source: operator texts of ONNX, opsets 1 to 17.
  */
 #include "kernels/box.h"

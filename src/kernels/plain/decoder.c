@@ -1,5 +1,6 @@
-/* decoder.c - what decoders use besides attention: SwiGLU, TensorScatter (rows written into a
- * cache) and the recurrences of recurrence.h. Source: operator texts of ONNX, opsets 24 to 28.
+/* decoder.c - operators of decoders in addition to attention: SwiGLU, TensorScatter (rows written
+ * into a cache) and the recurrences of recurrence.h. Source: operator texts of ONNX, opsets 24 to
+ * 28.
  */
 #include "kernels/approximate.h"
 #include "kernels/box.h"
@@ -25,8 +26,9 @@ static bool decoder_accepts_swiglu(const tn_kernel_setup *setup) {
 
 /* --- TensorScatter --- */
 
-/* Rows of the update go to rows write_indices[b], ... of the cache; circular ones begin anew behind
- * the last row. Where the plan laid the output on the cache, nothing else is touched. */
+/* Rows of the update go to rows write_indices[b], ... of the cache; a circular cache continues at
+ * row 0 after the last row. If the plan laid the output on the cache, only these rows are
+ * written. */
 static tn_status decoder_run_scatter(tn_kernel_call *call) {
     const tn_operand *past = &call->inputs[0], *update = &call->inputs[1],
                      *indices = tn__call_input(call, 2);

@@ -1,9 +1,9 @@
 /* einsum.c - Einsum and Det.
  *
- * A label of the equation is a dimension with one stride per operand, 0 where the operand has it
- * not, and the sum of both where it has it twice (a diagonal). Axes under an ellipsis are labels of
- * their own. For every place of the output, the product of one element per operand is summed over
- * the labels that the output has not, in float64 or in wrapping 64-bit integers.
+ * A label of the equation is a dimension with one stride per operand: 0 if the operand does not
+ * have it, and the sum of both strides if it has it twice (a diagonal). Axes under an ellipsis are
+ * labels of their own. For every place of the output, the product of one element per operand is
+ * summed over the labels that the output lacks, in float64 or in wrapping 64-bit integers.
  *
  * Det eliminates with row exchanges in a float64 copy (scratch).
  * Cost:   Einsum O(product of all extents); Det O(n^3).
@@ -23,7 +23,7 @@ typedef struct einsum_plan {
     uint32_t order[EINSUM_LABELS], outer, all;      /* labels of the output, then summed ones */
 } einsum_plan;
 
-/* Letters are labels 0 to 51, axes under the ellipsis the ones behind, counted from the last. */
+/* Letters are labels 0 to 51; axes under the ellipsis follow, counted from the last. */
 static uint32_t einsum_letter(char c) {
     return islower((unsigned char)c) ? (uint32_t)(c - 'a') : (uint32_t)(c - 'A') + 26;
 }
@@ -91,7 +91,7 @@ static void einsum_dots(einsum_plan *plan) {
     for (uint32_t k = plan->dots; k-- > 0;) plan->order[plan->outer++] = 52 + k;
 }
 
-/* The labels of the output, as written behind "->". */
+/* The labels of the output, as written after "->". */
 static tn_status einsum_written(const tn_kernel_call *call, einsum_plan *plan, const char *term) {
     uint32_t letters;
     bool dots;

@@ -1,5 +1,6 @@
-/* formats.c - ONNX's operators on tensors that lie channels last: by the plain kernel of each,
- * between two moves (inner.h). Those are what rewrites/formats.c gives such tensors to. */
+/* formats.c - runs ONNX's operators on tensors with channels last: by the plain kernel of each,
+ * between two copies (inner.h). rewrites/formats.c gives such tensors to exactly these
+ * operators. */
 #include "kernels/inner.h"
 
 static bool formats_accepts(const tn_kernel_setup *setup) {

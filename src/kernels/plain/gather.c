@@ -1,7 +1,8 @@
-/* gather.c - elements by index: Gather, GatherElements, GatherND, Compress.
+/* gather.c - operators that read elements by index: Gather, GatherElements, GatherND, Compress.
  *
- * Every index is checked before it is used: models are input. Gather copies whole pieces behind the
- * axis; a piece that is in place already (one constant index as a view) is left alone.
+ * Every index is checked before it is used, because models are untrusted input. Gather copies whole
+ * pieces of the dimensions after the axis; a piece that is in place already (one constant index as
+ * a view) is skipped.
  * Source: operator texts of ONNX, opsets 1 to 17.
  */
 #include "kernels/box.h"
@@ -118,8 +119,7 @@ static tn_status gather_nd(tn_kernel_call *call) {
     return TN_OK;
 }
 
-/* --- Compress: the slices (or elements) whose condition is true ----------------------------------
- */
+/* --- Compress: the slices (or elements) with a true condition --- */
 
 static tn_status gather_compress(tn_kernel_call *call) {
     const tn_operand *data = &call->inputs[0], *condition = &call->inputs[1];

@@ -1,9 +1,9 @@
 /* loss.c - losses, and Dropout.
  *
- * A mean is over what counts: samples that are not ignored, by their weights.
- * Dropout outside of training hands its input on. In training it draws one number per element: with
- * attribute seed those of the Mersenne Twister that ONNX's definition (numpy) uses, so that a
- * seeded model gives what its tests expect; without, the run's own.
+ * A mean is taken over the samples that are not ignored, by their weights. Dropout outside of
+ * training hands its input on. In training it draws one number per element: with attribute seed
+ * those of the Mersenne Twister that ONNX's definition (numpy) uses, so that a seeded model gives
+ * what its tests expect; without, the run's own.
  * Source: operator texts of ONNX, opsets 1 to 17; Matsumoto, Nishimura 1998.
  */
 #include <math.h>
@@ -14,7 +14,7 @@
 
 typedef struct loss_job {
     const tn_operand *x, *target, *weight; /* weight NULL: ones */
-    uint64_t classes, inner;               /* elements behind the classes */
+    uint64_t classes, inner;               /* number of elements after the classes */
     bool softmax;                          /* x are scores, not logarithms of probabilities */
     bool ignores;
     int64_t ignored;

@@ -1,5 +1,6 @@
-/* masked.c - softmax of alpha x + mask along the last axis, in one go: row by row, so that neither
- * the product nor the sum is ever a tensor. The same bits as Mul, Add and Softmax in plain loops.
+/* masked.c - softmax of alpha x + mask along the last axis, in one pass: row by row, so that
+ * neither the product nor the sum is ever a tensor. The result has the same bits as Mul, Add and
+ * Softmax in plain loops.
  */
 #include "kernels/check.h"
 #include "kernels/convert.h"

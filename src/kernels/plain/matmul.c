@@ -12,7 +12,7 @@
 
 typedef struct matmul_frame {
     uint64_t batch, rows, inner, columns;
-    uint32_t rank;                                                         /* of the batch */
+    uint32_t rank;                                                         /* rank of the batch */
     int64_t extent[TN_RANK_MAX], a_step[TN_RANK_MAX], b_step[TN_RANK_MAX]; /* in matrices */
 } matmul_frame;
 

@@ -1,8 +1,8 @@
-/* move.c - the same elements in other places: Transpose, DepthToSpace, SpaceToDepth, Expand,
- * Tile, ReverseSequence, Trilu.
+/* move.c - operators that move elements: Transpose, DepthToSpace, SpaceToDepth, Expand, Tile,
+ * ReverseSequence, Trilu.
  *
- * All but the last two are one copy between two strided memories (box.h): the operator only says
- * which strides. Expand and Tile read with stride 0 along what is repeated.
+ * All but the last two are one copy between two strided memories (box.h): the operator only gives
+ * the strides. Expand and Tile read with stride 0 along repeated dimensions.
  * Source: operator texts of ONNX, opsets 1 to 17.
  */
 #include "kernels/box.h"

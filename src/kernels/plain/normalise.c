@@ -10,7 +10,7 @@
 
 #include "kernels/check.h"
 
-/* --- slices: what is normalised together --- */
+/* --- slices: elements that are normalised together --- */
 
 /* Elements of one slice: `runs` stretches of `run` elements, `step` apart. */
 typedef struct normalise_slice {
@@ -192,7 +192,7 @@ static tn_status normalise_layer_steps(const tn_kernel_call *call, uint32_t inde
     return TN_OK;
 }
 
-/* LayerNormalization, and RMSNormalization, which takes no mean off and tells none. */
+/* LayerNormalization, and RMSNormalization, which subtracts no mean and outputs none. */
 static tn_status normalise_rows(tn_kernel_call *call, bool centered) {
     const tn_operand *x = &call->inputs[0], *y = &call->outputs[0];
     const tn_operand *scale = &call->inputs[1], *addend = tn__call_input(call, 2);

@@ -1,9 +1,9 @@
-/* pad.c - Pad: more room around the elements, filled by a constant or by what is near; and
+/* pad.c - Pad: adds elements around a tensor, filled by a constant or from nearby elements; and
  * CenterCropPad.
  *
- * A negative pad crops, and what is near is looked up in what is left. For constants the output is
- * filled and the rest copied into it; the other modes write down per axis, in scratch, which
- * element each place takes.
+ * A negative pad crops, and nearby elements are then those of the cropped tensor. For constants the
+ * output is filled, and the input copied into it; the other modes store per axis, in scratch, the
+ * index of the element that each place takes.
  * Source: operator texts of ONNX, opsets 1 to 19 (pads are inputs from 11, axes from 18).
  */
 #include "kernels/box.h"
@@ -172,8 +172,7 @@ static uint64_t pad_workspace(const tn_kernel_setup *setup) {
     return tn__mul_sat(entries, sizeof(int64_t));
 }
 
-/* --- CenterCropPad: the middle, or the middle of zeros; the odd one of a
- * difference is behind ---------- */
+/* --- CenterCropPad: the middle, or the middle of zeros; an odd difference goes to the end --- */
 
 static tn_status pad_center(tn_kernel_call *call) {
     static const char nought[16];

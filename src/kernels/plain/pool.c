@@ -1,9 +1,9 @@
 /* pool.c - pools over windows and over everything: MaxPool, AveragePool, LpPool, their global
  * forms, and MaxUnpool.
  *
- * Elements are loaded as doubles, a line at a time, whatever their type: maxima stay exact, sums
- * lose nothing. A NaN in a window is its maximum. Padding never wins a maximum; an average counts
- * it when count_include_pad says so, but not what ceil_mode adds beyond it.
+ * Elements of any type are loaded as doubles, a line at a time: maxima stay exact, sums keep all
+ * digits. A NaN in a window is its maximum. Padding is never the maximum; an average counts it with
+ * count_include_pad, but not the padding that ceil_mode adds beyond it.
  * Source: operator texts of ONNX, opsets 1 to 17 (AveragePool's dilations: 19).
  */
 #include "kernels/slide.h"

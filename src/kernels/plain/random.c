@@ -1,8 +1,9 @@
 /* random.c - random numbers: RandomNormal, RandomUniform, their -Like forms, Bernoulli,
  * Multinomial.
  *
- * Number i of a run is a mix of a start and i (splitmix64), so results depend on nothing but the
- * start: the attribute `seed`, or else the run's own counter, which goes on behind what was drawn.
+ * Number i of a run is a mix of a start and i (splitmix64), so results depend only on the start:
+ * the attribute `seed`, or else the run's own counter, which continues after the numbers drawn
+ * before.
  *
  * Source: operator texts of ONNX, opsets 1 to 15; normal numbers: G. E. P. Box, M. E. Muller, A
  * note on the generation of random normal deviates, 1958.

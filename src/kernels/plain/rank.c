@@ -1,10 +1,10 @@
 /* rank.c - selection by rank: TopK and NonMaxSuppression.
  *
- * TopK keeps the k best seen so far in a heap whose root is the worst of them, then takes the heap
- * apart. Elements are compared as numbers whose order is theirs (tn__order_key), ties by place, so
- * that there is one result: NaN counts as the largest.
- * NonMaxSuppression goes through the boxes of a class by falling score and keeps a box unless it
- * overlaps one that was kept; kept ones are read back from the output.
+ * TopK keeps the k best elements so far in a heap with the worst of them at the root, then empties
+ * the heap. Elements are compared by keys with the same order (tn__order_key), ties by place, so
+ * the result is unique: NaN counts as the largest. NonMaxSuppression goes through the boxes of a
+ * class by falling score and keeps a box unless it overlaps one that was kept; kept ones are read
+ * back from the output.
  *
  * Cost:   TopK O(n log k), scratch 16 k; NonMaxSuppression O(n log n + n kept) per class.
  * Source: operator texts of ONNX, opsets 1 to 11.

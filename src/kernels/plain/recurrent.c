@@ -1,10 +1,10 @@
-/* recurrent.c - RNN, GRU, LSTM.
+/* recurrent.c - kernels of RNN, GRU and LSTM.
  *
  * Each direction of each sequence runs alone, step by step: the gates' sums come from two products
  * with a vector (dot products along the rows of W and R, biases added), the rest is element by
  * element. A sequence that is shorter than the longest one ends early: its state stays, its outputs
- * beyond are zero; in reverse it starts at its own last step.
- * Scratch: the sums of all gates twice, the state, and what the reset gate leaves of it.
+ * beyond are zero; in reverse it starts at its own last step. Scratch: the sums of all gates twice,
+ * the state, and the state after the reset gate.
  * Source: operator texts of ONNX, opsets 1 to 17.
  */
 #include <math.h>
@@ -85,7 +85,8 @@ typedef struct recurrent_job {
     bool batch_first, backward_first; /* backward_first: the only direction is reverse */
     bool linear_before_reset, input_forget;
     double clip;
-    recurrent_activation activations[6]; /* of the first direction, then of the second */
+    /* activations of the first direction, then of the second */
+    recurrent_activation activations[6];
     /* scratch: elements of `dtype` */
     tn_operand from_input, from_state, state, cell, reset;
 } recurrent_job;

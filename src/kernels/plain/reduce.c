@@ -1,11 +1,11 @@
 /* reduce.c - reductions over any set of axes.
  *
- * Neighbouring axes of one sort (reduced, kept) are one, so that the innermost is a run: a reduced
- * run is summed up in eight lanes, a kept one adds row upon row to a block of totals. Floating
- * numbers of all types accumulate in float64: a sum of 10^6 float32 is then right to the last
- * digit, whatever the order. Integers wrap. LogSumExp takes the largest off first, in a pass of its
- * own. Of no elements: the neutral number; a mean is not a number then.
- * The axes are an attribute up to opset 12 (ReduceSum) or 17, an input since.
+ * Neighbouring axes of one sort (reduced, kept) are merged, so that the innermost is a run: a
+ * reduced run is summed in eight lanes, a kept one adds row upon row to a block of totals. Floating
+ * types accumulate in float64: a sum of 10^6 float32 is then correct to the last digit in any
+ * order. Integers wrap. LogSumExp subtracts the maximum first, in a pass of its own. The result for
+ * no elements is the neutral number, and NaN for a mean. The axes are an attribute up to opset 12
+ * (ReduceSum) or 17, an input since.
  * Cost: O(elements), twice for LogSumExp.
  */
 #include <math.h>
@@ -244,7 +244,7 @@ static void reduce_add(reduce_frame *frame, const reduce_pair *pair, uint64_t ba
 typedef struct reduce_plan {
     reduce_sort sort;
     reduce_end end;
-    const reduce_pair *pairs; /* of the type that is loaded */
+    const reduce_pair *pairs; /* functions for the type that is loaded */
 } reduce_plan;
 
 static void reduce_start(const reduce_frame *frame, reduce_sort sort, size_t count,
@@ -281,8 +281,8 @@ static void reduce_finish(const reduce_frame *frame, reduce_end end, size_t coun
     }
 }
 
-/* `count` neighbouring results, from result `first` on, whose terms begin at `base` and (rows) at
- * the elements behind it. */
+/* Computes `count` neighbouring results from result `first` on. Their terms begin at `base` and,
+ * for rows, at the elements after it. */
 static void reduce_results(reduce_frame *frame, const reduce_plan *plan, uint64_t base,
                            size_t count, tn__block_room *totals) {
     double top[TN__BLOCK];

@@ -1,4 +1,4 @@
-/* rows.h - what plain kernels do with one row, for kernels that do more. */
+/* rows.h - functions of plain kernels on one row, for kernels that do more. */
 #ifndef TN_KERNELS_PLAIN_ROWS_H
 #define TN_KERNELS_PLAIN_ROWS_H
 

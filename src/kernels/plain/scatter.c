@@ -1,8 +1,8 @@
 /* scatter.c - updates written by index into a copy of the data: ScatterElements (Scatter before
  * opset 11) and ScatterND.
  *
- * The copy is left out where the plan laid the output on the data. Updates of equal places come in
- * their order, so the last one stays, and sums are the same in every run.
+ * The copy is skipped if the plan laid the output on the data. Updates of the same place are
+ * applied in order, so the last one stays, and sums are the same in every run.
  * Source: operator texts of ONNX, opsets 9 to 18.
  */
 #include <math.h>
@@ -120,7 +120,7 @@ static tn_status scatter_elements(tn_kernel_call *call) {
 
 /* --- ScatterND --- */
 
-/* updates are [indices but the last axis] + [data behind the indexed axes]. */
+/* updates are [indices without the last axis] + [data after the indexed axes]. */
 static tn_status scatter_nd_check(const tn_kernel_call *call, uint32_t length) {
     const tn_operand *data = &call->inputs[0], *indices = &call->inputs[1];
     const tn_operand *updates = &call->inputs[2];

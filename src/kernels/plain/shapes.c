@@ -1,4 +1,4 @@
-/* shapes.c - what an operand's extents are, as numbers: Shape and Size.
+/* shapes.c - Shape and Size: the extents of an operand as numbers.
  *
  * Source: operator texts of ONNX, opsets 1 to 21 (Shape has `start` and `end` from 15).
  */

@@ -37,7 +37,7 @@ static tn_status signal_scalar(const tn_kernel_call *call, uint32_t index, int64
 
 typedef struct signal_dft {
     const tn_operand *x, *y;
-    uint64_t given, length, result; /* of a line: input, transform, output */
+    uint64_t given, length, result; /* lengths of a line: input, transform, output */
     uint64_t outer, inner, parts_in, parts_out;
     bool inverse, mirrored; /* mirrored: the input is half of a spectrum, the output is real */
 } signal_dft;
@@ -76,7 +76,8 @@ static tn_status signal_dft_read(tn_kernel_call *call, signal_dft *job) {
     return tn__check_result(call, 0, x->rank, shape);
 }
 
-/* Line `at` (one of outer * inner) to pairs, zeros behind it; exchanged for the inverse. */
+/* Loads line `at` (one of outer * inner) as pairs, followed by zeros; real and imaginary parts are
+ * exchanged for the inverse. */
 static void signal_dft_load(const signal_dft *job, uint64_t first, double *line) {
     uint64_t half = job->length / 2 + 1,
              count = job->given < job->length ? job->given : job->length;

@@ -1,7 +1,7 @@
-/* slice.c - parts and wholes: Slice, Split, Concat.
+/* slice.c - operators that cut and join tensors: Slice, Split, Concat.
  *
- * A part that the plan laid where it already is (a view of Slice or Split, an input of Concat that
- * was computed in place) is not copied: the addresses say so.
+ * A part that is in place already (a view of Slice or Split, an input of Concat that was computed
+ * in place) is not copied; equal addresses show this.
  * Source: operator texts of ONNX, opsets 1 to 17; what was an attribute may be an input since 10
  * (Slice) and 13 (Split).
  */
@@ -81,7 +81,7 @@ static tn_status slice_slice(tn_kernel_call *call) {
 
 /* --- Split --- */
 
-/* Equal parts, of which the last ones are what is left. */
+/* The size of equal parts; the last ones may be smaller. */
 static int64_t slice_equal(const tn_kernel_call *call, int64_t extent, int64_t begin) {
     int64_t parts = tn__attr_int(call->op, "num_outputs", call->output_count);
     if (parts < 1) parts = 1;

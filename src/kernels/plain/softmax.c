@@ -1,12 +1,11 @@
 /* softmax.c - Softmax, LogSoftmax and Hardmax.
  *
- * The largest element is taken off first, so that no power overflows; sums are in float64. Rows of
+ * The largest element is subtracted first, so that no power overflows; sums are in float64. Rows of
  * float32 keep the powers in the output between the second and the third pass, so each is computed
  * once; 16-bit types would lose digits there, and compute them twice. All else (an inner axis,
  * float64, Hardmax) goes by neighbours: a block of rows that lie side by side takes one step along
- * the axis at a time.
- * In place: within the pass that writes, each element is read before its place is written.
- * Before opset 13 everything from the axis on is one row.
+ * the axis at a time. In place: within the pass that writes, each element is read before its place
+ * is written. Before opset 13 everything from the axis on is one row.
  */
 #include <math.h>
 
@@ -127,7 +126,7 @@ typedef struct softmax_frame {
     tn_dtype dtype, load; /* load: float32 or float64 */
     uint64_t extent, stride;
     size_t count;           /* neighbours */
-    tn__block_room most;    /* of each, in type `load` */
+    tn__block_room most;    /* largest element of each, in type `load` */
     double sums[TN__BLOCK]; /* of powers; their logarithms; or the place of the largest */
 } softmax_frame;
 

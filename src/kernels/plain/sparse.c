@@ -1,8 +1,8 @@
 /* sparse.c - convolutions and products from the sparse form of their weights (terms.h).
  *
- * SparseConv meets its input in planes (planes.h), SparseMatMul some rows of x transposed: so each
- * weight costs a few vector operations for many positions. A few rows of x are taken one by one.
- * Results are rounded in the order of a row's places, whatever the machine.
+ * SparseConv reads its input in planes (planes.h), SparseMatMul reads blocks of transposed rows of
+ * x: so each weight costs a few vector operations for many positions. If x has few rows, they are
+ * taken one by one. Results are rounded in the order of a row's places, on every machine.
  * Cost: 2 operations per value and position; a copy of the input.
  */
 #include "kernels/check.h"
@@ -11,7 +11,7 @@
 #include "kernels/terms.h"
 
 #define SPARSE_BAND 65536u /* floats of transposed rows: 256 KiB */
-#define SPARSE_MOST 256u   /* of them at a time */
+#define SPARSE_MOST 256u   /* positions that are computed at once */
 #define SPARSE_FEW 8u      /* fewer rows are taken one by one */
 #define SPARSE_ALIGN 64u
 
@@ -89,7 +89,7 @@ static float *sparse_divide(sparse_job *job, uint64_t positions) {
 
 /* --- SparseConv --- */
 
-/* The sums of `lines` lines are results `at` and on, without what lies between lines. */
+/* Writes the sums of `lines` lines as results from `at` on, without the positions between lines. */
 static void sparse_put_lines(const sparse_job *job, const tn__slide *slide,
                              const tn__planes *planes, uint64_t row, uint64_t lines, uint64_t at) {
     uint32_t last = slide->spatial - 1;
@@ -214,7 +214,7 @@ static void sparse_put_column(const sparse_job *job, uint64_t row, uint64_t firs
     }
 }
 
-/* Each row of x by itself, from where it lies. */
+/* Computes each row of x separately, in place. */
 static void sparse_few(const sparse_job *job, uint64_t row, uint64_t count) {
     tn__terms_cursor cursor = tn__terms_begin(&job->matrix, row);
     uint64_t columns = job->matrix.form.columns;

@@ -1,5 +1,5 @@
 /* tenure.c - the operators of domain "tenure" (src/graph/ops/tenure.c) in plain loops: the
- * reference for what oneDNN does with them. float32 alone, as the rewrites make them. */
+ * reference for oneDNN's kernels. Only float32, because rewrites make no other type. */
 #include <math.h>
 
 #include "kernels/box.h"

@@ -1,8 +1,8 @@
 /* text.c - TfIdfVectorizer: how often each n-gram of a given pool occurs in a row of numbers.
  *
- * Each n-gram of the pool is looked for at every place and skip: slow, but exact and without
- * memory. A skip of k takes every (k+1)-th item; a 1-gram knows no skips. Pools of strings have no
- * kernel, as tensors of strings have none.
+ * Each n-gram of the pool is searched at every place and skip: slow, but exact and without memory.
+ * A skip of k takes every (k+1)-th item; a 1-gram has no skips. Pools of strings have no kernel,
+ * because tensors of strings have none.
  * Cost: O(pool x row x skips).
  * Source: operator text of ONNX, opset 9.
  */
@@ -63,7 +63,7 @@ static uint64_t text_count(const text_job *job, uint64_t row, const int64_t *gra
     return found;
 }
 
-/* N-grams of one length: their items lie one behind the other; *gram counts over all lengths. */
+/* N-grams of one length: their items lie one after the other; *gram counts over all lengths. */
 static tn_status text_length(const tn_kernel_call *call, const text_job *job, uint64_t row,
                              uint32_t length, uint32_t *gram) {
     float *to = (float *)call->outputs[0].data + row * job->columns;

@@ -2,7 +2,7 @@
  *
  * Inputs combine from the left, always, so that a result does not depend on which of them the plan
  * let the output overwrite: a block of the output is written only after that block of every input
- * was read. Max and Min pass a not-a-number on.
+ * was read. Max and Min pass NaN on.
  */
 #include "kernels/blocks.h"
 
@@ -26,7 +26,7 @@ enum { VARIADIC_KEPT = 8 }; /* readers made once; further inputs' are made for e
 
 typedef struct variadic_state {
     tn_kernel_call *call;
-    tn__loop loop, last; /* last: NULL, or what becomes of the combination */
+    tn__loop loop, last; /* last: NULL, or a loop applied to the combination */
     tn_dtype type;
     tn__reader kept[VARIADIC_KEPT], other;
 } variadic_state;

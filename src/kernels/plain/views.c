@@ -1,6 +1,6 @@
 /* views.c - operators that give the same bytes another shape.
  *
- * Where the plan laid the output on the input there is nothing to do.
+ * If the plan laid the output on the input, there is no work.
  */
 #include "kernels/box.h"
 

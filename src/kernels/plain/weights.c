@@ -1,8 +1,8 @@
 /* weights.c - weights as 8-bit numbers with one scale per channel (rewrites/weights.c).
  *
  * q = round(w / scale), scale = max |w| / 127: symmetric, so zero stays zero and no channel needs
- * an offset. QuantizeWeights runs once, at set-up; DequantizeWeights right before whoever reads the
- * weights. Both see them as [outer, channels, inner] around the axis of channels.
+ * an offset. QuantizeWeights runs once, at set-up; DequantizeWeights runs right before the reader
+ * of the weights. Both see them as [outer, channels, inner] around the axis of channels.
  */
 #include <math.h>
 
@@ -31,7 +31,7 @@ static float weights_scale(const float *w, const weights_frame *frame, uint64_t 
         for (uint64_t i = 0; i < frame->inner; i++)
             if (fabsf(row[i]) > most || isnan(row[i])) most = fabsf(row[i]);
     }
-    return most / 127; /* not-a-number stays one, and makes the channel that */
+    return most / 127; /* NaN stays NaN, and makes the whole channel NaN */
 }
 
 static int8_t weights_round(float value) {

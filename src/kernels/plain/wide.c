@@ -1,6 +1,6 @@
-/* wide.c - any operator on 16-bit floats for which nothing else was found: by a kernel for float32
- * on copies (inner.h), rounded once. So every kernel for float32 is one for float16 and
- * bfloat16 as well; those that have loops of their own for them save the copies. */
+/* wide.c - runs operators on 16-bit floats without another kernel: by a kernel for float32 on
+ * copies (inner.h), rounded once. So every kernel for float32 also serves float16 and bfloat16;
+ * kernels with loops of their own for these types save the copies. */
 #include "kernels/inner.h"
 
 static tn_status wide_prepare(tn_kernel_setup *setup) {

@@ -1,7 +1,7 @@
-/* bucket.c - tensors into one piece of memory and out of it (graph/ops/bucket.c).
+/* bucket.c - copies tensors into one piece of memory and out of it (graph/ops/bucket.c).
  *
- * What the plan laid where it is to lie is there already; only the gaps are written, so that
- * whoever takes the bucket as a whole reads nothing that nobody wrote.
+ * Tensors that the plan placed in the bucket are there already. Then only the gaps are written, so
+ * that readers of the whole bucket never read uninitialised bytes.
  */
 #include "graph/bucket.h"
 

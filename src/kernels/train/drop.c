@@ -2,9 +2,9 @@
  *
  * Whether element i is dropped follows from seed, operator, step, micro-batch and i alone: a
  * counter goes through splitmix64's output function (Steele, Lea, Flood 2014). So the backward pass
- * draws the mask again instead of keeping it, and a run that is resumed draws what it would have
- * drawn. Works in place. A row may be added before and a tensor after, each sum rounded as Add
- * rounds it.
+ * draws the mask again instead of keeping it, and a resumed run draws the same numbers as an
+ * uninterrupted one. It works in place. A row may be added before and a tensor after, each sum
+ * rounded as Add rounds it.
  */
 #include "kernels/check.h"
 
@@ -23,8 +23,8 @@ static uint64_t drop_key(const tn_kernel_call *call) {
     return drop_mix(key + (micro != NULL ? (uint64_t)tn__operand_int(micro, 0) : 0));
 }
 
-/* The number of element `i` in the tensor that this is a part of: what is drawn for it does not
- * depend on how that was cut. */
+/* The number of element `i` in the whole tensor: its random number does not depend on how the
+ * tensor was cut. */
 static uint64_t drop_place(const int64_t *places, uint64_t i) {
     if (places == NULL) return i;
     uint64_t run = (uint64_t)places[0];

@@ -1,8 +1,8 @@
 /* each.c - gradients of one element by one element (graph/unary_gradients.def).
  *
- * x is the gradient that is given, y the output or input of the forward operator. Where a
- * difference of near numbers would lose digits it is written as one function (expm1). Functions
- * without an approximation of ours compute in float64.
+ * x is the given gradient, y the output or input of the forward operator. Where a difference of
+ * near numbers would lose digits it is written as one function (expm1). Functions without an
+ * approximation of ours compute in float64.
  */
 #include "kernels/approximate.h"
 #include "kernels/blocks.h"
@@ -40,7 +40,7 @@ static tn_status each_run(tn_kernel_call *call, tn__loop floats, tn__loop double
                                                   .parameters = parameters});
 }
 
-/* Up to two attributes, `p` and `q` in the expressions, and what they are when absent. */
+/* Up to two attributes, `p` and `q` in the expressions, and their defaults. */
 #define EACH_RUN(name, first, p, second, q)                                                        \
     static tn_status each_run_##name(tn_kernel_call *call) {                                       \
         const double parameters[2] = {first[0] ? tn__attr_float(call->op, first, p) : 0,           \
@@ -52,7 +52,7 @@ static tn_status each_run(tn_kernel_call *call, tn__loop floats, tn__loop double
     EACH_LOOP(float_##name, float, float, expression)                                              \
     EACH_LOOP(double_##name, double, double, expression)                                           \
     EACH_RUN(name, first, p, second, q)
-/* In float64 whatever the operands are. */
+/* In float64 for any type of operands. */
 #define EACH_WIDE(name, expression)                                                                \
     EACH_LOOP(float_##name, float, double, expression)                                             \
     EACH_LOOP(double_##name, double, double, expression)                                           \

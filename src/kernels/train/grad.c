@@ -1,10 +1,10 @@
-/* grad.c - gradients in plain loops: of Relu, of pools, of weights of a convolution, and a
- * product of matrices that may be transposed.
+/* grad.c - gradients in plain loops: of Relu, of pools, of weights of a convolution, and a product
+ * of matrices that may be transposed.
  *
- * The gradient of a maximum goes to the first of the elements that have it, looked for again in the
- * input; windows that overlap add up. A window whose elements are all padding gives nothing.
- * The gradient of a weight is the inner product of what is given with the input that the weight
- * met: line by line, sums in double.
+ * The gradient of a maximum goes to the first element that has it, which is searched in the input;
+ * overlapping windows add up. A window that is all padding gives nothing. The gradient of a weight
+ * is the inner product of the given gradient with the inputs of that weight: line by line, sums in
+ * double.
  */
 #include <math.h>
 
@@ -87,7 +87,7 @@ static uint64_t grad_window(const grad_pool *job, uint64_t plane, const int64_t 
     return best;
 }
 
-/* Taps that count for an average with padding: not those behind the padded end (ceil_mode). */
+/* Number of taps in an average with padding: without those after the padded end (ceil_mode). */
 static uint64_t grad_padded(const tn__slide *slide, const int64_t *position) {
     uint64_t count = 1;
     for (uint32_t d = 0; d < slide->spatial; d++) {
@@ -134,7 +134,7 @@ typedef struct grad_conv {
     const tn_operand *dy, *x;
     tn_operand *dw;
     tn__slide slide;
-    uint64_t batch, groups, channels, filters; /* of one group */
+    uint64_t batch, groups, channels, filters; /* channels and filters of one group */
     double *sums;                              /* [taps] */
 } grad_conv;
 
@@ -152,7 +152,7 @@ static double grad_dot(const tn_operand *a, uint64_t at_a, uint64_t step_a, cons
     return sum;
 }
 
-/* One image: what its lines add to the taps of one filter and channel. */
+/* One image: adds the contributions of its lines to the taps of one filter and channel. */
 static void grad_conv_plane(const grad_conv *job, uint64_t dy, uint64_t x) {
     const tn__slide *slide = &job->slide;
     uint64_t width = (uint64_t)slide->output[slide->spatial - 1];

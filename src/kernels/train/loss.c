@@ -1,10 +1,9 @@
-/* loss.c - losses of training and their gradients; sums in double whatever the type.
+/* loss.c - losses of training and their gradients; sums are in double for every type.
  *
  * CrossEntropy: mean over samples of log(sum of exp(scores)) - score of the label. The largest
- * score is taken off first, so nothing overflows. `correct` counts the samples whose label has the
- * highest score; of equal ones the first counts, as argmax has it.
- * Its gradient, (softmax - one at the label) / samples, is written over the scores where the plan
- * laid it there: a sample is read before it is written.
+ * score is subtracted first, so nothing overflows. `correct` counts the samples in which the label
+ * has the highest score; among equal scores the first counts, as in argmax. The gradient, (softmax
+ * - one at the label) / samples, may overwrite the scores: a sample is read before it is written.
  */
 #include <math.h>
 
@@ -12,7 +11,7 @@
 #include "kernels/check.h"
 #include "kernels/convert.h"
 
-typedef struct loss_sample { /* of the scores: `classes` elements, `step` apart */
+typedef struct loss_sample { /* scores of a sample: `classes` elements, `step` apart */
     uint64_t first, step, classes;
     int64_t label;
 } loss_sample;
@@ -131,7 +130,8 @@ static tn_status loss_run_grad(tn_kernel_call *call) {
 
 enum { LOSS_SUM, LOSS_OF_LABEL, LOSS_BEFORE, LOSS_SUMS };
 
-/* Sample `i`, whose label is counted from the first class that is here; and whether it is. */
+/* Sample `i`, with its label counted from the first class of this rank; and whether the label is
+ * here. */
 static tn_status loss_part(const tn_kernel_call *call, const loss_frame *frame, uint64_t i,
                            loss_sample *sample) {
     int64_t label = tn__operand_int(&call->inputs[1], i);

@@ -1,5 +1,5 @@
-/* lrn.c - the gradient of LRN, whose output divides each element by what its neighbours among
- * the channels are: y = x s^-beta with s = bias + alpha / size * (squares of the window).
+/* lrn.c - the gradient of LRN, which divides each element by a function of its neighbours among the
+ * channels: y = x s^-beta with s = bias + alpha / size * (sum of squares in the window).
  *
  *     dx_i = dy_i s_i^-beta - 2 alpha beta / size * x_i * sum of dy_c x_c s_c^(-beta - 1)
  *
@@ -20,12 +20,13 @@ typedef struct lrn_job {
     double *sums, *parts; /* [channels][TN__REAL_TILE] */
 } lrn_job;
 
-/* Sums of the windows, and what each output passes on to its window. */
+/* Sums of the windows, and the contribution of each output to its window. */
 static void lrn_measure(const lrn_job *job, uint64_t first, uint64_t count) {
     double x[TN__REAL_TILE], dy[TN__REAL_TILE];
     for (uint64_t i = 0; i < job->channels * TN__REAL_TILE; i++) job->sums[i] = job->bias;
     for (uint64_t c = 0; c < job->channels; c++) {
-        uint64_t from = c > job->after ? c - job->after : 0; /* whose window has c */
+        /* first channel with c in its window */
+        uint64_t from = c > job->after ? c - job->after : 0;
         uint64_t to = job->channels - c > job->before ? c + job->before + 1 : job->channels;
         tn__real_load(job->x, first + c * job->area, 1, count, x);
         for (uint64_t o = from; o < to; o++)

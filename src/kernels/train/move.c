@@ -1,9 +1,9 @@
-/* move.c - gradients of Slice, Gather and Pad: what was taken goes back to where it came
- * from.
+/* move.c - gradients of Slice, Gather and Pad: each gradient goes back to the place that its
+ * element came from.
  *
- * The result is zero at first. A part is copied to its place; what may come from one element
- * several times is added, in the order of the elements, so that the result is the same in every
- * run.
+ * The result is zero at first. A part is copied to its place. If an element may have been taken
+ * several times, gradients are added in the order of the elements, so that the result is the same
+ * in every run.
  */
 #include "kernels/box.h"
 #include "kernels/check.h"
@@ -72,10 +72,10 @@ typedef struct move_gather {
     const tn_operand *dy, *indices;
     tn_operand *dx;
     uint64_t outer, extent, inner, count; /* count: of indices */
-    int64_t first, whole;                 /* it is rows from `first` on of so many */
+    int64_t first, whole;                 /* it is the rows from `first` on, of `whole` rows */
 } move_gather;
 
-/* Row `extent`: it is none of these. */
+/* Row `extent` means that it is not one of these rows. */
 static tn_status move_index(const tn_kernel_call *call, const move_gather *job, uint64_t i,
                             uint64_t *row) {
     int64_t index = tn__index(job->indices, i), whole = job->whole;
@@ -100,7 +100,7 @@ static tn_status move_gather_direct(const tn_kernel_call *call, const move_gathe
     return TN_OK;
 }
 
-/* Row `row`, whose summands are those of a chain, in float64. */
+/* Row `row`, with its summands in a chain, in float64. */
 static void move_gather_row(const move_gather *job, uint64_t outer, uint64_t row, uint64_t head,
                             const uint64_t *next) {
     double sums[TN__REAL_TILE], values[TN__REAL_TILE];

@@ -1,9 +1,9 @@
-/* pool_map.c - maximum pools that say which tap of each window won, and their gradient, which needs
- * nothing else, in plain loops.
+/* pool_map.c - maximum pools that store the index of each window's maximum, and their gradient,
+ * which needs only that, in plain loops.
  *
- * The first of the elements that have the maximum wins, the first NaN before all numbers: as
- * MaxPoolGrad finds it (grad.c). A window whose elements are all padding has tap 0, which is
- * padding, so its gradient goes nowhere. How entries lie: graph/window.h.
+ * The first element with the maximum wins, and the first NaN before all numbers, as in MaxPoolGrad
+ * (grad.c). A window that is all padding has tap 0, which is padding, so its gradient is dropped.
+ * Layout of entries: graph/window.h.
  */
 #include <math.h>
 

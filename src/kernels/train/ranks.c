@@ -1,6 +1,6 @@
-/* ranks.c - what a rank does of a model that several share (graph/ops/ranks.c): rows of its part of
- * a table, and values that become one over all ranks behind it, for which there is nothing to do
- * but to have them where they are to be. */
+/* ranks.c - kernels of a model that is divided among ranks (graph/ops/ranks.c): rows of a rank's
+ * part of a table, and values that are combined over all ranks afterwards. The latter are only
+ * copied to their places. */
 #include "kernels/box.h"
 #include "kernels/check.h"
 
@@ -9,8 +9,8 @@ static tn_status ranks_copy(tn_kernel_call *call) {
     return TN_OK;
 }
 
-/* Where the rank's part is in the whole, in bytes. Among ranks these two are no kernels' business
- * (dist): each does what it would if the others had nothing but zeros. */
+/* The place of the rank's part in the whole, in bytes. Communication is not done by these two
+ * kernels but by dist: each kernel computes as if the other ranks had only zeros. */
 static tn_status ranks_place(tn_kernel_call *call, const tn_operand *whole, const tn_operand *part,
                              uint64_t *at) {
     uint64_t bytes = tn__operand_bytes(part), end;

@@ -1,9 +1,9 @@
 /* recurrent.c - backward through LSTM, GRU and RNN.
  *
- * Nothing but the operands is kept from the forward pass: gates and states are computed again, one
- * direction at a time, into scratch, then walked through backwards. Sums of gates and gradients of
- * weights are products over whole sequences; only h R^T and its gradient go step by step. With a
- * the sums of the gates, in the gates' order of ONNX:
+ * Only the operands are kept from the forward pass: gates and states are recomputed, one direction
+ * at a time, into scratch, then visited backwards. Sums of gates and gradients of weights are
+ * products over whole sequences; only h R^T and its gradient go step by step. With a the sums of
+ * the gates, in the gates' order of ONNX:
  *
  *     LSTM  i, o, f, g: c' = f c + i g, h' = o tanh(c')
  *     GRU   z, r, n: n = tanh(W x + r (R h + b)), h' = (1 - z) n + z h   (linear_before_reset)
@@ -369,7 +369,7 @@ static void recurrent_give(const recurrent_job *job) {
 
 /* --- the operator --- */
 
-/* Elements of scratch: gates, recurrent halves of GRU, states, cells, what is carried. */
+/* Elements of scratch: gates, recurrent halves of GRU, states, cells, carried gradients. */
 static uint64_t recurrent_elements(uint64_t gates, uint64_t steps, uint64_t batch,
                                    uint64_t hidden) {
     uint64_t state = tn__mul_sat(batch, hidden), all = tn__mul_sat(steps, state);

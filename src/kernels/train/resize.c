@@ -1,5 +1,5 @@
-/* resize.c - the gradient of Resize and Upsample: every element given goes back to the taps
- * it was made of, by their weights, row by row in the order of the elements.
+/* resize.c - the gradient of Resize and Upsample: every given element goes back to its taps, by
+ * their weights, row by row in the order of the elements.
  */
 #include "kernels/check.h"
 #include "kernels/resample.h"

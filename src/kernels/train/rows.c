@@ -1,12 +1,12 @@
 /* rows.c - gradients of Softmax, LogSoftmax and of normalisations by slices.
  *
- * Softmax: dx = y (dy - sum dy y); LogSoftmax: dx = dy - exp(y) sum dy.
- * Normalisation, with h = (x - mean) / deviation and g = dy scale, over a slice of n:
+ * Softmax: dx = y (dy - sum dy y); LogSoftmax: dx = dy - exp(y) sum dy. Normalisation, with h = (x
+ * - mean) / deviation and g = dy scale, over a slice of n:
  *     dx = (g - (sum g + h sum g h) / n) / deviation
- * (without the first sum where no mean was taken off); d scale = sum dy h and d bias = sum dy over
+ * (without the first sum if no mean was subtracted); d scale = sum dy h and d bias = sum dy over
  * all slices. Mean and deviation are computed again: a slice is read three times, but from memory
- * once. Sums in float64, in the order of the elements.
- * In place: a row or slice is read before it is written, element by element.
+ * once. Sums in float64, in the order of the elements. In place: a row or slice is read before it
+ * is written, element by element.
  */
 #include <math.h>
 
@@ -43,7 +43,7 @@ static tn_status rows_read(tn_kernel_call *call, bool log, rows_frame *frame) {
     return TN_OK;
 }
 
-/* Several sums at once, so that none waits for the other. weights NULL: 1 each. */
+/* Several sums at once, so that no addition waits for another. weights NULL: 1 each. */
 TN_WIDE static double rows_sum(uint64_t count, const float *values, const float *weights) {
     const uint64_t whole = count - count % ROWS_LANES;
     double lanes[ROWS_LANES] = {0}, sum = 0;
@@ -192,7 +192,7 @@ static void rows_scales(const rows_norm *job, uint64_t base, uint64_t i, uint64_
     }
 }
 
-/* What the elements of a tile add to the gradients of their scales and biases. */
+/* The contributions of a tile's elements to the gradients of their scales and biases. */
 static void rows_add(const rows_norm *job, uint64_t base, uint64_t i, uint64_t some,
                      const double *dy, const double *h) {
     double *scales = job->scales + base, *biases = job->biases + base;
@@ -214,7 +214,7 @@ static void rows_add(const rows_norm *job, uint64_t base, uint64_t i, uint64_t s
     }
 }
 
-/* --- slices of float32 whose elements have a scale each --- */
+/* --- slices of float32 with one scale per element --- */
 
 static double rows_total(const double *lanes) {
     double sum = 0;

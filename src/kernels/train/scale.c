@@ -1,10 +1,10 @@
-/* scale.c - the scale of the loss as it adapts (src/train/scale.c). */
+/* scale.c - the adaptive scale of the loss (src/train/scale.c). */
 #include <math.h>
 
 #include "kernels/check.h"
 #include "kernels/convert.h"
 
-#define SCALE_MOST 40 /* of the exponent, either way: no scale leaves float32 */
+#define SCALE_MOST 40 /* limit of the exponent, either way: no scale leaves float32 */
 
 enum { SCALE_EXPONENT, SCALE_GOOD, SCALE_SKIPPED, SCALE_STATE };
 

@@ -1,12 +1,12 @@
-/* step.c - optimizers and accumulation: operands are updated where they are.
+/* step.c - optimizers and accumulation: operands are updated in place.
  *
  * Every element is read, computed in double and written once. With micro-batches only the last one
- * updates; the first overwrites the sum of gradients, so nobody has to clear it. A factor of 0, of
- * a loss scale that adapts, says that nothing is to be updated; steps that were so skipped do not
- * count for the correction of Adam's bias.
+ * updates; the first overwrites the sum of gradients, so it is never cleared. A factor of 0 from an
+ * adaptive loss scale means that nothing is updated; such skipped steps do not count for Adam's
+ * bias correction.
  * Source: Kingma, Ba 2015; Loshchilov, Hutter 2019 (decay apart); momentum, its place relative to
- * the learning rate, and where epsilon is added, as PyTorch has them. Of float32 the same is
- * computed straight from where operands lie, in as wide vectors as there are: the same bits.
+ * the learning rate, and the place of epsilon, as in PyTorch. For float32, the same is computed
+ * directly on the operands, in the widest vectors available: the same bits.
  */
 #include <math.h>
 
@@ -143,7 +143,7 @@ static tn_status step_micro(const tn_kernel_call *call, uint32_t index, int64_t 
     return TN_OK;
 }
 
-/* What is updated of the parameter: all of it, or as many elements from `from` on as there are
+/* The updated part of the parameter: all of it, or from `from` on as many elements as there are
  * gradients. */
 static tn_status step_take(const tn_kernel_call *call, tn_operand *parameter, uint64_t *count) {
     uint64_t all = tn__operand_count(parameter), end;

@@ -36,9 +36,10 @@
 
 #define EXACT_BODIES_MAX 8192u /* above this, tables and orders take longer than plans are worth */
 #define EXACT_CONFLICTS_MAX ((uint64_t)1 << 24)
-#define EXACT_NODES_WITHOUT_PROOF 4000u /* per body; gives up if no proof is possible */
-#define EXACT_THREADS_MAX 64u           /* size of the tables below */
-#define EXACT_WAIT_NS 20000000          /* between two checks while other threads work */
+#define EXACT_NODES_WITHOUT_PROOF                                                                  \
+    4000u /* per body; if no proof is possible, the search gives up after these */
+#define EXACT_THREADS_MAX 64u      /* size of the tables below */
+#define EXACT_WAIT_NS 20000000     /* between two checks while other threads work */
 #define EXACT_QUICK 4096u          /* up to this number of bodies the quick planners are quick */
 #define EXACT_BEGIN_WORK 50u       /* placements of `scale` per body, before the search */
 #define EXACT_BLOCKS_FIRST 400000u /* nodes before bodies are joined to blocks ... */

@@ -1,7 +1,7 @@
 /* uncut_sums.c - compares sums of blocks that end at a step with sums of blocks that begin there:
  * blocks with equal sums are likely to be halves of one.
  *
- *   |  a  +-----+      a and b share a life, so do c, d and e. A block that was cut at the step left
+ *   |  a  +-----+      a and b share a life, so do c, d and e. A block cut at the step leaves
  *   +-----+  c  |      only groups of one life on either side, once all smaller cuts in them are
  *   |     +-----+      undone: a + b = c + d + e, for any number of blocks. Smaller sums of a
  *   |  b  |  d  |      group are needed if two cuts share a step, or a life by chance.

@@ -1,5 +1,5 @@
-/* activation.c - an activation after a convolution or product is applied before its result is
- * written. */
+/* activation.c - fuses an activation into the convolution or product before it, which applies it
+ * before writing its result. */
 #include "rewrite/rewrite.h"
 
 #include "graph/attr.h"

@@ -1,10 +1,10 @@
-/* batch.c - batch normalisation after a convolution goes into its weights and its bias.
+/* batch.c - merges a batch normalisation after a convolution into its weights and its bias.
  *
  *     scale (w * x + b - mean) / sqrt(variance + epsilon) + shift
  *         = (w f) * x + (b - mean) f + shift,    f = scale / sqrt(variance + epsilon)
  *
  * The new weights are written as operators on parameters, so they are computed once, at set-up, and
- * the file stays what it is.
+ * the file stays unchanged.
  */
 #include "rewrite/rewrite.h"
 

@@ -1,5 +1,5 @@
-/* bias.c - a row added to a product of matrices, or one number per channel to a convolution,
- * becomes its bias. */
+/* bias.c - turns a row added to a product of matrices, or one number per channel added to a
+ * convolution, into its bias. */
 #include "rewrite/rewrite.h"
 
 #include "graph/attr.h"

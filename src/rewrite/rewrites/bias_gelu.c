@@ -1,10 +1,10 @@
-/* bias_gelu.c - GELU of a sum with a row, where no product has taken the row (bias.c), is one
- * operator, and its gradient another one.
+/* bias_gelu.c - fuses GELU and the sum with a row into one operator, unless a product has taken the
+ * row (bias.c), and does the same for the gradient.
  *
  *     Gelu(Add(x, row))    GeluGrad(dy, Add(x, row))
  *
- * Only where these alone read the sum: then x is kept for the backward pass in its stead. The same
- * bits as the operators by themselves.
+ * It applies only if no other operator reads the sum: then x is kept for the backward pass instead.
+ * The result has the same bits as the separate operators.
  */
 #include "rewrite/rewrite.h"
 
@@ -26,7 +26,7 @@ static tn_status gelu_take(tn__draft *draft, tn_op_id id, uint32_t index) {
     return tn__draft_become(draft, id, "tenure", "BiasGeluGrad", 1, inputs, 3, NULL, 0);
 }
 
-/* How often each sum with a row is what GELU, forward or backward, is of. */
+/* Counts for each sum with a row the forward and backward GELUs that read it. */
 static tn_status gelu_all(tn__draft *draft) {
     uint32_t *uses = tn__arena_array(&draft->arena, (size_t)draft->tensor_count + 1, sizeof *uses);
     if (uses == NULL) return tn__no_memory(draft->error, "a rewritten graph");

@@ -1,11 +1,11 @@
-/* dropout_add.c - a row that is added before dropout and the residual that is added behind it are
- * added by the dropout itself, so neither sum is a tensor of its own.
+/* dropout_add.c - lets dropout add the row before it and the residual after it, so that neither sum
+ * is a tensor of its own.
  *
  *     Add(DropoutTrain(Add(x, row)), residual)
  *
- * Nothing else to do backward: dropout's gradient is dropout with the same counter, and a sum's is
- * what is given. A row that a product has taken already (bias.c) is not missed. The same bits as
- * the operators by themselves.
+ * The backward pass does not change: dropout's gradient is dropout with the same counter, and the
+ * gradient of a sum is the given gradient. The row may be missing, because a product has taken it
+ * already (bias.c). The result has the same bits as the separate operators.
  */
 #include "rewrite/rewrite.h"
 

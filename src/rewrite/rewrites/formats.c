@@ -1,19 +1,20 @@
-/* formats.c - channels last for what convolutions work on.
+/* formats.c - changes tensors of convolutions to channels-last format.
  *
- * Convolutions are several times as fast on channels that lie last (one vector load per position)
- * and need no scratch then. So each convolution takes and gives such tensors; operators that do not
- * care (pools, activations, sums, joins) follow where one of their inputs is so; all others get the
- * order of the shape. Reorders stand at the borders, once per tensor and format. Where an image is
- * one pixel or has one channel both formats are the same bytes, and the reorder is an alias.
+ * Convolutions are several times as fast with channels last (one vector load per position) and need
+ * no scratch then. So each convolution takes and gives such tensors. Operators that support both
+ * formats (pools, activations, sums, joins) follow if one of their inputs has channels last; all
+ * others get the order of the shape. Reorders are inserted in between, once per tensor and format.
+ * If an image is one pixel or has one channel, both formats are the same bytes, and the reorder is
+ * an alias.
  *
- * Shapes stay as they are; tn_format says where the bytes are. Tensors that others need (outputs
- * of the graph, what other blocks read) stay in the order of their shape.
+ * Shapes stay as they are; tn_format gives the layout of the bytes. Outputs of the graph and
+ * tensors that other blocks read stay in the order of their shape.
  */
 #include "rewrite/rewrite.h"
 
 #include "graph/attr.h"
 
-/* TAKE: reads images in any order, gives none. */
+/* TAKE: reads images in any format, and writes no images. */
 typedef enum formats_want {
     FORMATS_PLAIN,
     FORMATS_FOLLOW,
@@ -59,13 +60,13 @@ static bool formats_suits_conv(const tn__draft *draft, tn_op_id id) {
            (depthwise || (x->shape[1] / group % 16 == 0 && y->shape[1] / group % 16 == 0));
 }
 
-/* Its weights and the channels of its images are what a window slides over. */
+/* Whether a window slides over its weights and the channels of its images. */
 static bool formats_is_conv(const tn__draft *draft, tn_op_id id) {
     return tn__draft_has(draft, id, TN_RULE_CONV) || tn__draft_is(draft, id, "ConvTranspose");
 }
 
-/* Every operand of a pair or a join: an image as large as the output (along the axis: whatever), or
- * a line. */
+/* Whether every operand of a pair or a join is an image as large as the output (in a join, of any
+ * extent along the axis), or a line. */
 static bool formats_suits_all(const tn__draft *draft, const tn_op *op, bool lines) {
     uint32_t rank = tn__draft_tensor_of(draft, op->outputs[0])->rank, images = 0;
     for (uint32_t i = 0; i < op->input_count; i++) {
@@ -156,7 +157,7 @@ static tn_status formats_twin(tn__draft *draft, tn_tensor_id id, tn_tensor_id *t
     return TN_OK;
 }
 
-/* Input `index` becomes what it should be. */
+/* Converts input `index` to the wanted format. */
 static tn_status formats_convert(tn__draft *draft, tn_op_id id, uint32_t index, bool last) {
     tn_tensor_id input = tn__draft_input(draft, id, index);
     if (input == TN_NONE || formats_is_last(draft, input) == last) return TN_OK;
@@ -170,7 +171,8 @@ static tn_status formats_convert(tn__draft *draft, tn_op_id id, uint32_t index, 
     return TN_OK;
 }
 
-/* The output lies channels last; where others need it as it was, a reorder follows. */
+/* Gives the output channels last; if other operators need the order of the shape, a reorder
+ * follows. */
 static tn_status formats_give(tn__draft *draft, tn_op_id id) {
     tn_tensor_id output = tn__draft_op_of(draft, id)->outputs[0], twin;
     tn_op_id made;
@@ -181,7 +183,7 @@ static tn_status formats_give(tn__draft *draft, tn_op_id id) {
     TN_TRY(formats_twin(draft, output, &twin));
     tn__draft_divert(draft, id, twin);
     TN_TRY(formats_reorder(draft, id, twin, output, &made));
-    draft->ops[made].sub = TN_NONE; /* right behind */
+    draft->ops[made].sub = TN_NONE; /* right after it */
     return TN_OK;
 }
 

@@ -1,10 +1,10 @@
-/* gelu.c - GELU as exporters take it apart, put together again:
+/* gelu.c - recognises the GELU that exporters write as several operators:
  *
  *     x * 1/2 * (1 + Erf(x / sqrt 2))
  *     x * 1/2 * (1 + Tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
  *
- * in whatever order the three factors are multiplied. Numbers may differ in the fifth digit, as
- * exporters round them to float32.
+ * for any order of the three factors. Constants may differ in the fifth digit, because exporters
+ * round them to float32.
  */
 #include "rewrite/rewrite.h"
 
@@ -25,7 +25,7 @@ static uint32_t gelu_factors(const tn__draft *draft, tn_op_id id, tn_tensor_id *
     return count;
 }
 
-/* The operand of a sum or product that is not the given number; TN_NONE: none is. */
+/* The other operand of a sum or product with the given number; TN_NONE: no such operand. */
 static tn_tensor_id gelu_beside(const tn__draft *draft, tn_op_id id, double number) {
     if (id == TN_NONE) return TN_NONE;
     for (uint32_t i = 0; i < 2; i++)

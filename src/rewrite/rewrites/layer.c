@@ -1,4 +1,4 @@
-/* layer.c - layer normalisation as exporters take it apart, put together again:
+/* layer.c - recognises the layer normalisation that exporters write as several operators:
  *
  *     d = x - ReduceMean(x);  d / Sqrt(ReduceMean(d^2) + epsilon) * scale + shift
  *
@@ -32,7 +32,7 @@ static tn_tensor_id layer_centred(const tn__draft *draft, tn_tensor_id d) {
     return layer_is_mean(draft, tn__draft_producer(draft, sub, 1, "ReduceMean"), x) ? x : TN_NONE;
 }
 
-/* What is squared by the producer of input `index` of `id`; TN_NONE. */
+/* The tensor squared by the producer of input `index` of `id`; TN_NONE. */
 static tn_tensor_id layer_squared(const tn__draft *draft, tn_op_id id, uint32_t index) {
     tn_op_id pow = tn__draft_producer(draft, id, index, "Pow");
     tn_op_id mul = tn__draft_producer(draft, id, index, "Mul");

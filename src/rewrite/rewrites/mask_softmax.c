@@ -1,10 +1,10 @@
-/* mask_softmax.c - scale, mask and softmax of attention become one operator, and softmax's gradient
- * with the scale behind it another one: what lies between them is never a tensor.
+/* mask_softmax.c - fuses scale, mask and softmax of attention into one operator, and softmax's
+ * gradient with the scale after it into another, so that the results in between are never tensors.
  *
  *     Softmax(Add(Mul(x, k), mask))    Mul(SoftmaxGrad(dy, y), k)
  *
- * A scale that a product has taken already (scale.c) is not missed. Softmax goes along the last
- * axis; the mask broadcasts to x. The same bits as the operators by themselves.
+ * The scale may be missing, because a product has taken it already (scale.c). Softmax works along
+ * the last axis; the mask broadcasts to x. The result has the same bits as the separate operators.
  */
 #include "rewrite/rewrite.h"
 
@@ -22,7 +22,7 @@ static bool mask_fits(const tn__draft *draft, tn_tensor_id mask, tn_tensor_id x)
     return true;
 }
 
-/* The operand beside a number in a Mul whose result has its shape; TN_NONE: it is no such Mul. */
+/* The other operand of a number in a Mul with the operand's shape; TN_NONE: not such a Mul. */
 static tn_tensor_id mask_scaled(const tn__draft *draft, tn_op_id mul, double *alpha) {
     if (mul == TN_NONE || !tn__draft_is(draft, mul, "Mul")) return TN_NONE;
     tn_tensor_id y = tn__draft_op_of(draft, mul)->outputs[0];

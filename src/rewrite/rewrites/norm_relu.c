@@ -1,8 +1,8 @@
-/* norm_relu.c - Relu behind the batch normalisation of a step of training is applied before its
- * result is written: the normalised tensor is none of its own.
+/* norm_relu.c - applies the Relu after a batch normalisation in training before the result is
+ * written, so that the normalised tensor does not exist.
  *
- * Only where Relu alone reads it: the gradients read Relu's output, and the input of the
- * normalisation. The same bits as the two by themselves.
+ * It applies only if Relu is the only reader: the gradients read Relu's output, and the input of
+ * the normalisation. The result has the same bits as the two operators.
  */
 #include "rewrite/rewrite.h"
 

@@ -1,10 +1,10 @@
-/* prune.c - weights lose their smallest magnitudes (tenure/prune.h), before anything is made of
- * them.
+/* prune.c - removes the smallest magnitudes of weights (tenure/prune.h), before other rewrites use
+ * the weights.
  *
  *     w ── PruneWeights ── w with zeros ── Conv, Gemm, MatMul
  *
- * It is computed at set-up. How many stay was decided before; what `sparse` makes of the zeros
- * comes behind all other rewrites. Only where it is asked for.
+ * PruneWeights runs at set-up. The number of elements that stay was decided before; `sparse` uses
+ * the zeros after all other rewrites. It runs only on request.
  */
 #include <tenure/prune.h>
 

@@ -1,20 +1,20 @@
-/* residual.c - a tensor added to the result of a convolution or product is accumulated into: the
- * fused operator may write its result over that summand, and the plan decides whether it does.
+/* residual.c - fuses a sum with the result of a convolution or product: the fused operator may
+ * write its result over the summand, and the plan decides whether it does.
  *
- * Of two candidates the one that is computed last takes the other as its summand: so nothing has to
- * wait.
+ * If there are two candidates, the one that is computed last takes the other as its summand, so no
+ * operator has to wait.
  */
 #include "rewrite/rewrite.h"
 
 #include "graph/attr.h"
 
-/* The tensor whose bytes `id` shows, as far as views tell. */
+/* The tensor that `id` is a view of, as far as views are known. */
 static tn_tensor_id residual_root(const tn__draft *draft, tn_tensor_id id) {
     for (;;) {
         tn_op_id op = draft->tensors[id].producer;
         if (op == TN_NONE || op >= tn_graph_op_count(draft->graph) ||
             draft->ops[op].op.type != tn_graph_op(draft->graph, op)->type)
-            return id; /* made by a rewrite: none of those is a view */
+            return id; /* made by a rewrite, which makes no views */
         uint32_t k = 0;
         while (draft->ops[op].op.outputs[k] != id) k++;
         tn_tensor_id source = tn_op_view(draft->graph, op, k).source;

@@ -1,12 +1,12 @@
-/* scale.c - a number that multiplies (or divides) a product of matrices, or one of its operands,
- * becomes a factor of the product. */
+/* scale.c - turns a number that multiplies (or divides) a product of matrices, or one of its
+ * operands, into a factor of the product. */
 #include "rewrite/rewrite.h"
 
 #include <math.h>
 
 #include "graph/attr.h"
 
-/* The operand beside a number, as Mul or Div; *factor. TN_NONE: there is none. */
+/* The other operand of a number in a Mul or Div; *factor. TN_NONE: no such operand. */
 static uint32_t scale_of(const tn__draft *draft, tn_op_id id, double *factor) {
     bool mul = tn__draft_is(draft, id, "Mul"), div = tn__draft_is(draft, id, "Div");
     uint32_t at = TN_NONE;
@@ -17,7 +17,7 @@ static uint32_t scale_of(const tn__draft *draft, tn_op_id id, double *factor) {
         at = 1;
     if (div) *factor = 1 / *factor;
     if (at == TN_NONE || !isfinite(*factor) || *factor == 0) return TN_NONE;
-    /* The number must not widen what it multiplies. */
+    /* the number must not change the shape of the other operand */
     return tn__draft_same_shape(draft, tn__draft_input(draft, id, at),
                                 tn__draft_op_of(draft, id)->outputs[0])
                ? at
@@ -35,7 +35,7 @@ static tn_status scale_add(tn__draft *draft, tn_op_id product, double factor) {
                             op->input_count, kept, count);
 }
 
-/* Before the product: an operand nobody else reads. */
+/* Before the product: an operand without other readers. */
 static tn_status scale_operands(tn__draft *draft, tn_op_id id) {
     for (uint32_t i = 0; i < 2; i++) {
         double factor;

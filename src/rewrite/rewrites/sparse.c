@@ -1,18 +1,18 @@
-/* sparse.c - what `prune` left of weights is stored sparse, and operators run from that.
+/* sparse.c - stores pruned weights sparse, and lets operators run from that form.
  *
  *     w with zeros ── SparseWeights ─┬─ values ─┐
  *     (at set-up)                    ├─ places ─┼── SparseConv, SparseMatMul
  *                                    └─ starts ─┘
  *
- * A batch normalisation that went into the weights scales channels: zeros stay zeros. Where the
- * lists would take no fewer bytes than the float32 weights, or the operator has no sparse form,
- * those stay. Activations of a SparseConv lie in the order of their shapes.
+ * A batch normalisation that was merged into the weights scales channels: zeros stay zeros. Weights
+ * stay dense if the lists would not take fewer bytes, or if the operator has no sparse form.
+ * Activations of a SparseConv lie in the order of their shapes.
  */
 #include "graph/attr.h"
 #include "graph/sparse.h"
 #include "rewrite/rewrite.h"
 
-/* The PruneWeights whose zeros the weights of an operator have; TN_NONE: none. */
+/* The PruneWeights that gave the operator's weights their zeros; TN_NONE: not pruned. */
 static tn_op_id sparse_pruned(const tn__draft *draft, tn_op_id id) {
     for (uint32_t index = 1;; index = 0) {
         tn_op_id made = tn__draft_only(draft, id, index, NULL);

@@ -1,5 +1,5 @@
-/* swish.c - x * Sigmoid(x), and x * HardSigmoid(x) with ONNX's numbers for HardSwish, as one
- * operator. */
+/* swish.c - fuses x * Sigmoid(x), and x * HardSigmoid(x) with ONNX's constants for HardSwish, into
+ * one operator. */
 #include "rewrite/rewrite.h"
 
 #include <math.h>

@@ -1,10 +1,10 @@
-/* transpose.c - operands of a product of matrices are read, and its result is written, transposed
- * where they lie: no copies.
+/* transpose.c - lets a product of matrices read its operands, and write its result, transposed in
+ * place: no copies.
  *
  * So attention needs no transposes, neither forward nor in its gradients, and weights that a file
- * keeps as [out, in] are read as they are. An operand is read in place where all that read the
- * transposed tensor can do so: else it is there anyway, and reading its source would keep both.
- * Static operands stay as they are: they are transposed at set-up.
+ * stores as [out, in] are read unchanged. An operand is read in place only if all readers of the
+ * transposed tensor can do so: otherwise that tensor exists anyway, and reading its source would
+ * keep both. Static operands are not changed: they are transposed at set-up.
  */
 #include "rewrite/rewrite.h"
 
@@ -86,7 +86,7 @@ static void transpose_count(const tn__draft *draft, uint32_t *uses) {
     }
 }
 
-/* Twice: behind a Transpose that is gone there may be another one. */
+/* Twice, because a Transpose may follow one that was removed. */
 static tn_status transpose_all(tn__draft *draft) {
     uint32_t *uses = tn__arena_array(&draft->arena, (size_t)draft->tensor_count + 1, sizeof *uses);
     if (uses == NULL) return tn__no_memory(draft->error, "a rewritten graph");

@@ -1,14 +1,15 @@
-/* weights.c - weights of convolutions and products as 8-bit numbers with a float32 scale for each
- * channel of the result.
+/* weights.c - stores weights of convolutions and products as 8-bit numbers with a float32 scale for
+ * each channel of the result.
  *
  *     w ── QuantizeWeights ─┬─ q (int8) ───── DequantizeWeights ── w' ── Conv, MatMul, Gemm
  *          (at set-up)      └─ scales (f32) ──┘ (in each run, right before)
  *
- * What stays in memory is q and the scales, a quarter of w; w itself is there only while the engine
- * is set up. w' is a tensor of the arena that lives for one operator, so at most one operator's
- * weights are float32 at a time, and the plan counts them. Results change: it is done only where it
- * is asked for (tn_rewrite_options.weights_dtype). Weights with other readers stay (a table of
- * words that also gives the scores), and so do those where the scales would eat up what is saved.
+ * Only q and the scales stay in memory, a quarter of w; w itself exists only while the engine is
+ * set up. w' is a tensor of the arena that is live for one operator, so at most one operator's
+ * weights are float32 at a time, and the plan counts them. Results change, so it is done only on
+ * request (tn_rewrite_options.weights_dtype). Weights with other readers stay unchanged (an
+ * embedding table that also gives the scores), and so do weights whose scales would take as much as
+ * is saved.
  * Cost: O(operators).
  */
 #include "graph/attr.h"
