@@ -50,7 +50,8 @@ typedef struct tn_costs tn_costs;
 #define TN_COSTS_MOST (UINT64_C(1) << 56)
 
 /* A device by two rates: an operator takes as long as its arithmetic or its traffic, whichever is
- * longer (tn_op_cost); where no rule knows its arithmetic, its traffic. */
+ * longer (tn_op_cost); where no rule knows its arithmetic, its traffic. Both 0: a machine that
+ * nobody has measured, which does eight operations while a byte moves. */
 typedef struct tn_costs_model {
     size_t struct_size;
     const tn_context *context; /* NULL or outlives the costs */
@@ -60,8 +61,8 @@ typedef struct tn_costs_model {
 #define TN_COSTS_MODEL_INIT TN_INIT(tn_costs_model, TN_SET(struct_size, sizeof(tn_costs_model)))
 
 /* The graph, inferred, outlives the costs.
- * Errors: E_INVALID (a rate that is not above 0, no number or without end; a cost above
- * TN_COSTS_MOST, with its node), E_UNKNOWN (a size, with its node), E_NO_MEMORY.
+ * Errors: E_INVALID (one rate that is 0, or one that is negative, no number or without end; a cost
+ * above TN_COSTS_MOST, with its node), E_UNKNOWN (a size, with its node), E_NO_MEMORY.
  * Cost: O(operators + operands). Source: Williams, Waterman, Patterson, "Roofline" (2009). */
 TN_API TN_CHECKED tn_status tn_costs_create_model(const tn_graph *graph,
                                                   const tn_costs_model *model, tn_costs **costs,

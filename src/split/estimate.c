@@ -7,6 +7,8 @@
  */
 #include "split/estimate.h"
 
+#include "graph/takes.h"
+
 /* Bytes that the next part finds near: a second-level cache, as is common. */
 #define PRICE_CACHE (UINT64_C(1) << 20)
 
@@ -85,11 +87,9 @@ static tn_status model_sum(split_model *model, tn__arena *arena, tn_error *error
 static void model_count(split_model *model) {
     for (uint32_t p = 0; p < model->order.op_count; p++) {
         tn_op_id id = model->order.ops[p];
-        const tn_op *op = tn_graph_op(model->order.graph, id);
-        bool idle = op->output_count > 0 && op->outputs[0] != TN_NONE &&
-                    tn_tensor_is_static(tn_graph_tensor(model->order.graph, op->outputs[0]));
+        bool runs = tn__op_runs(model->order.graph, id);
         uint64_t flops = tn_op_cost(model->order.graph, id).flops;
-        model->flops[p] = idle || flops == TN_SIZE_UNKNOWN ? 0 : flops;
+        model->flops[p] = !runs || flops == TN_SIZE_UNKNOWN ? 0 : flops;
         model->work = tn__add_sat(model->work, model->flops[p]);
     }
 }
