@@ -52,7 +52,8 @@ typedef struct tn_costs tn_costs;
 
 /* A device model with two rates (roofline): an operator takes the time of its arithmetic or of its
  * memory traffic, whichever is longer (tn_op_cost). If its arithmetic is not known, only the
- * traffic counts. */
+ * traffic counts. Both rates 0: a machine that was not measured, with eight operations per byte
+ * moved. */
 typedef struct tn_costs_model {
     size_t struct_size;
     const tn_context *context; /* NULL, or must outlive the costs */
@@ -62,8 +63,8 @@ typedef struct tn_costs_model {
 #define TN_COSTS_MODEL_INIT TN_INIT(tn_costs_model, TN_SET(struct_size, sizeof(tn_costs_model)))
 
 /* Computes costs from a device model. The graph must be inferred and must outlive the costs.
- * Errors: E_INVALID (a rate that is not positive and finite; a cost above TN_COSTS_MOST, with its
- * node), E_UNKNOWN (a size, with its node), E_NO_MEMORY.
+ * Errors: E_INVALID (exactly one rate is 0; a rate that is negative or not finite; a cost above
+ * TN_COSTS_MOST, with its node), E_UNKNOWN (a size, with its node), E_NO_MEMORY.
  * Cost: O(operators + operands). Source: Williams, Waterman, Patterson, "Roofline" (2009). */
 TN_API TN_CHECKED tn_status tn_costs_create_model(const tn_graph *graph,
                                                   const tn_costs_model *model, tn_costs **costs,

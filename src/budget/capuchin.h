@@ -11,11 +11,6 @@
  * Errors: E_NO_MEMORY, those of tn__pass_work. Cost: O(jobs values). */
 tn_status tn__capuchin_passive(tn__gaps *gaps, tn__schedule *schedule, bool *possible);
 
-/* capuchin_feedback.c: which copies a schedule waits for before they are read.
- * late  out [gaps]: how long; 0: not at all
- * Errors: E_NO_MEMORY. Cost: O(acts + operands). */
-tn_status tn__capuchin_late(const tn__gaps *gaps, const tn__schedule *schedule, uint64_t *late);
-
 /* capuchin_clock.c: both directions of the link, on the clock of a run that waits for nothing. */
 typedef struct tn__capuchin_clock {
     tn__gaps *gaps;

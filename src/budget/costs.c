@@ -8,8 +8,6 @@
 
 #include <math.h>
 
-#include "graph/attr.h"
-
 tn_status tn__costs_create(const tn_context *given, const tn_graph *graph, tn_costs **costs,
                            tn_error *error) {
     tn_context context = tn__context(given);
@@ -35,23 +33,6 @@ void tn_costs_destroy(tn_costs *costs) {
     tn_context context = costs->context;
     tn__free(&context, costs->of, 2 * (size_t)costs->count * sizeof *costs->of);
     tn__free(&context, costs, sizeof *costs);
-}
-
-/* Whether all outputs that there are lie in memory of what is read, or are known before the run. */
-static bool costs_needless(const tn_graph *graph, tn_op_id id) {
-    const tn_op *op = tn_graph_op(graph, id);
-    for (uint32_t k = 0; k < op->output_count; k++)
-        if (op->outputs[k] != TN_NONE && tn_op_view(graph, id, k).source == TN_NONE &&
-            !(tn_graph_tensor(graph, op->outputs[k])->flags & TN_TENSOR_FOLDED))
-            return false;
-    return true;
-}
-
-bool tn__costs_runs(const tn_graph *graph, tn_op_id id) {
-    const tn_op *op = tn_graph_op(graph, id);
-    if (tn_graph_block(graph, op->block)->dead || tn__op_has_blocks(op)) return false;
-    return tn_op_changes(graph, id) != 0 || tn_op_is_ordered(graph, id) ||
-           !costs_needless(graph, id);
 }
 
 /* --- of the caller --- */

@@ -17,6 +17,7 @@
 #include <stdio.h>
 
 #include "graph/key.h"
+#include "graph/takes.h"
 
 #define JSON_KEY 32u /* digits */
 
@@ -79,7 +80,7 @@ static tn_status json_collect(const tn_costs *costs, json_table *table, tn_error
     table->entries = tn__arena_array(&table->arena, (size_t)costs->count + 1, sizeof(json_entry));
     if (table->entries == NULL) return tn__no_memory(error, "costs");
     for (tn_op_id id = 0; id < costs->count; id++) {
-        if (!tn__costs_runs(costs->graph, id)) continue;
+        if (!tn__op_runs(costs->graph, id)) continue;
         json_entry *entry = &table->entries[table->count];
         uint32_t known;
         TN_TRY(json_key_of(table->context, costs->graph, id, entry->key, error));
@@ -193,7 +194,7 @@ static tn_status json_entries_read(json_table *table, const json_t *root, tn_err
 static tn_status json_match(const json_table *table, tn_costs *costs, tn_error *error) {
     for (tn_op_id id = 0; id < costs->count; id++) {
         char key[JSON_KEY + 1];
-        if (!tn__costs_runs(costs->graph, id)) continue;
+        if (!tn__op_runs(costs->graph, id)) continue;
         TN_TRY(json_key_of(table->context, costs->graph, id, key, error));
         uint32_t index = tn__names_find(&table->names, key, JSON_KEY);
         if (index == TN__NAMES_NONE) {

@@ -1,19 +1,18 @@
-/* costs_model.c - costs of a device that is known by two rates.
+/* costs_model.c - costs of a device that is known by two rates, for all operators of a graph.
  *
- * A roofline: arithmetic and traffic overlap, so that the longer of the two is what an operator
- * takes. It knows neither of caches nor of what a kernel reaches of the rates: right for comparing
- * plans of a device that is not at hand, not for telling seconds.
+ * What one takes: graph/takes.h.
  * Cost: O(operators + operands).
- * Source: Williams, Waterman, Patterson, "Roofline" (2009).
  */
 #include "budget/costs.h"
 
 #include "graph/repeats.h"
+#include "graph/takes.h"
 
 #include <math.h>
 
 typedef struct model_rates {
-    double flops_per_s, bytes_per_s;
+    tn__machine machine;
+    bool lax; /* what is not known costs nothing, what is too much costs the most */
 } model_rates;
 
 static tn_status model_fail(const tn_graph *graph, tn_op_id id, tn_status status, tn_error *error) {
@@ -23,22 +22,22 @@ static tn_status model_fail(const tn_graph *graph, tn_op_id id, tn_status status
 
 static tn_status model_cost(const tn_graph *graph, tn_op_id id, const model_rates *rates,
                             uint64_t *picoseconds, tn_error *error) {
-    tn_cost cost = tn_op_cost(graph, id);
+    bool known;
+    double seconds = tn__op_takes(graph, id, &rates->machine, &known);
     *picoseconds = 0;
-    if (!tn__costs_runs(graph, id)) return TN_OK;
-    if (cost.bytes_moved == TN_SIZE_UNKNOWN) {
+    if (!tn__op_runs(graph, id)) return TN_OK;
+    if (!known && !rates->lax) {
         tn__fail(error, TN_E_UNKNOWN, "how many bytes this operator moves is not known");
         return model_fail(graph, id, TN_E_UNKNOWN, error);
     }
-    double flops = cost.flops == TN_SIZE_UNKNOWN ? 0 : (double)cost.flops / rates->flops_per_s;
-    double seconds = fmax(flops, (double)cost.bytes_moved / rates->bytes_per_s);
     double units = fmax(round(seconds * (double)TN_COSTS_PER_S), 1);
-    if (!(units <= (double)TN_COSTS_MOST)) {
+    bool fits = units <= (double)TN_COSTS_MOST;
+    if (!fits && !rates->lax) {
         tn__fail(error, TN_E_INVALID, "%g s for one operator; the most is %g", seconds,
                  (double)(TN_COSTS_MOST / TN_COSTS_PER_S));
         return model_fail(graph, id, TN_E_INVALID, error);
     }
-    *picoseconds = (uint64_t)units;
+    *picoseconds = fits ? (uint64_t)units : TN_COSTS_MOST;
     return TN_OK;
 }
 
@@ -58,20 +57,15 @@ static tn_status model_rate(double rate, const char *what, tn_error *error) {
     TN_FAIL(error, TN_E_INVALID, "a device of %g %s a second; it must be above 0", rate, what);
 }
 
-tn_status tn_costs_create_model(const tn_graph *graph, const tn_costs_model *model,
-                                tn_costs **costs, tn_error *error) {
-    tn_costs_model asked = TN_COSTS_MODEL_INIT;
-    tn__options(&asked, sizeof asked, model);
-    model_rates rates = {asked.flops_per_s, asked.bytes_per_s};
+static tn_status model_create(const tn_context *context, const tn_graph *graph,
+                              const model_rates *rates, tn_costs **costs, tn_error *error) {
     tn__repeats repeats;
     tn_costs *made;
-    TN_TRY(model_rate(rates.flops_per_s, "operations", error));
-    TN_TRY(model_rate(rates.bytes_per_s, "bytes", error));
-    TN_TRY(tn__repeats_make(asked.context, graph, &repeats, error));
-    tn_status status = tn__costs_create(asked.context, graph, &made, error);
+    TN_TRY(tn__repeats_make(context, graph, &repeats, error));
+    tn_status status = tn__costs_create(context, graph, &made, error);
     if (status == TN_OK) {
-        made->bytes_per_s = rates.bytes_per_s / 2; /* a copy reads and writes */
-        status = model_fill(made, &repeats, &rates, error);
+        made->bytes_per_s = rates->machine.bytes / 2; /* a copy reads and writes */
+        status = model_fill(made, &repeats, rates, error);
         if (status == TN_OK)
             *costs = made;
         else
@@ -79,4 +73,22 @@ tn_status tn_costs_create_model(const tn_graph *graph, const tn_costs_model *mod
     }
     tn__repeats_release(&repeats);
     return status;
+}
+
+tn_status tn_costs_create_model(const tn_graph *graph, const tn_costs_model *model,
+                                tn_costs **costs, tn_error *error) {
+    tn_costs_model asked = TN_COSTS_MODEL_INIT;
+    tn__options(&asked, sizeof asked, model);
+    const model_rates plain = {.machine = TN__PLAIN_MACHINE};
+    model_rates rates = {.machine = {asked.flops_per_s, asked.bytes_per_s}};
+    if (asked.flops_per_s == 0 && asked.bytes_per_s == 0) rates = plain;
+    TN_TRY(model_rate(rates.machine.operations, "operations", error));
+    TN_TRY(model_rate(rates.machine.bytes, "bytes", error));
+    return model_create(asked.context, graph, &rates, costs, error);
+}
+
+tn_status tn__costs_plain(const tn_context *context, const tn_graph *graph, tn_costs **costs,
+                          tn_error *error) {
+    const model_rates plain = {.machine = TN__PLAIN_MACHINE, .lax = true};
+    return model_create(context, graph, &plain, costs, error);
 }

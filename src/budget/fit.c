@@ -17,6 +17,7 @@
 
 #include <math.h>
 
+#include "graph/takes.h"
 #include "program/program.h"
 
 #define FIT_PASS "joint"
@@ -325,18 +326,13 @@ static void fit_explain(tn__fit *fit) {
     fit->lines.data[0] = '\0';
 }
 
-/* Bytes in a unit of cost. Even costs count operations, eight while a byte moves (work_job.c): such
- * a machine is said to do so many. */
-#define FIT_EVEN_PER_S 80e9
-static double fit_rate(const tn__fit *fit, double bytes_per_s) {
-    bool even = fit->for_least && !fit->options.live;
-    return bytes_per_s / (even ? FIT_EVEN_PER_S : (double)TN_COSTS_PER_S);
-}
+/* Bytes in a unit of cost. */
+static double fit_rate(double bytes_per_s) { return bytes_per_s / (double)TN_COSTS_PER_S; }
 
 /* That encode and decode: half of what moves, or what was measured. */
 static double fit_codec_rate(const tn__fit *fit) {
     bool even = fit->for_least && !fit->options.live;
-    return fit_rate(fit, even ? FIT_EVEN_PER_S / 16 : tn_costs_bytes_per_s(fit->costs));
+    return fit_rate(even ? TN__PLAIN_BYTES_PER_S / 2 : tn_costs_bytes_per_s(fit->costs));
 }
 
 /* The same for every answer that is asked of a part, so that none depends on those before it. */
@@ -368,8 +364,8 @@ static tn__pass_run fit_make_run(tn__fit *fit, const tn__fit_start *start, uint6
                         .bound = fit->no_bound && part->has_bound ? part->time_bound : 0,
                         .any = options->any || fit->for_least,
                         .only_proof = fit->only_proof,
-                        .out_rate = links ? fit_rate(fit, options->to_host_bytes_per_s) : 0,
-                        .in_rate = links ? fit_rate(fit, options->from_host_bytes_per_s) : 0,
+                        .out_rate = links ? fit_rate(options->to_host_bytes_per_s) : 0,
+                        .in_rate = links ? fit_rate(options->from_host_bytes_per_s) : 0,
                         .codec_rate = fit_codec_rate(fit),
                         .codecs = options->codecs > 0 ? options->codecs : UINT32_MAX,
                         .zeros = start->zeros,

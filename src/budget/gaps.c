@@ -86,11 +86,6 @@ tn_status tn__gaps_find(tn__pass_run *run, tn__gaps *gaps) {
     return tn__pass_work(run, (uint64_t)work->job_count + work->value_count);
 }
 
-uint64_t tn__gaps_copy(uint64_t bytes, double rate) {
-    double units = rate > 0 ? (double)bytes / rate : 1e30;
-    return units < 9e18 ? (uint64_t)units : UINT64_MAX;
-}
-
 /* --- the schedule --- */
 
 typedef struct gaps_walk {

@@ -13,6 +13,7 @@
 #include <tenure/instruction.h>
 
 #include "budget/pass.h"
+#include "program/clock.h"
 
 typedef enum tn__gap_how { TN__GAP_KEEP, TN__GAP_SWAP, TN__GAP_AGAIN, TN__GAP_CODE } tn__gap_how;
 
@@ -54,8 +55,13 @@ tn_status tn__gaps_schedule(tn__gaps *gaps, tn__schedule *schedule, bool *possib
  * there; UINT64_MAX: it cannot be. Cost: O(what runs again). */
 uint64_t tn__gaps_again_cost(tn__gaps *gaps, uint32_t gap);
 
-/* Time of a copy; rate 0: UINT64_MAX. */
-uint64_t tn__gaps_copy(uint64_t bytes, double rate);
+/* Time of a copy of its value to the host, and back. */
+static inline uint64_t tn__gaps_out(const tn__gaps *gaps, const tn__gap *gap) {
+    return tn__lane_bytes(gaps->run->work->values[gap->value].bytes, gaps->run->out_rate);
+}
+static inline uint64_t tn__gaps_in(const tn__gaps *gaps, const tn__gap *gap) {
+    return tn__lane_bytes(gaps->run->work->values[gap->value].bytes, gaps->run->in_rate);
+}
 /* "swap 'name', 1024 bytes: " to run->explain, if somebody asked. */
 void tn__gaps_explain(const tn__gaps *gaps, uint32_t gap, const char *what, const char *why);
 

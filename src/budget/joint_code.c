@@ -82,7 +82,7 @@ static void code_add(code_state *s, uint32_t value) {
         choice.code = code;
     }
     if (choice.code.codec == TN_CODEC_NONE) return;
-    choice.time = tn__gaps_copy(it->bytes + choice.code.bytes, s->run->codec_rate);
+    choice.time = tn__lane_bytes(it->bytes + choice.code.bytes, s->run->codec_rate);
     code_keys(s, &choice);
     s->choices[s->count++] = choice;
 }

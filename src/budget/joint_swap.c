@@ -20,6 +20,7 @@
 #include "budget/joint_swap.h"
 
 #include "budget/joint_repair.h"
+#include "program/clock.h"
 
 typedef enum swap_how {
     SWAP_KEEP,
@@ -56,11 +57,6 @@ typedef struct swap_state {
 #define SWAP_MOST 8u /* times the cost of all jobs: more is not looked for */
 
 /* --- gaps ----------------------------------------------------------------------------------- */
-
-static uint64_t swap_copy_time(uint64_t bytes, double rate) {
-    double time = (double)bytes / rate;
-    return time < 9e18 ? (uint64_t)time + 1 : UINT64_MAX / 4;
-}
 
 static bool swap_may_go(const tn__work *work, uint32_t value) {
     const tn__value *it = &work->values[value];
@@ -99,8 +95,8 @@ static void swap_add_gap(swap_state *s, uint32_t touch) {
     swap_gap gap = {.value = it->value,
                     .leave = it->node == TN__LINE_HEAD ? 0 : s->position[it->node],
                     .back = s->position[next],
-                    .out = swap_copy_time(bytes, s->run->out_rate),
-                    .in = swap_copy_time(bytes, s->run->in_rate)};
+                    .out = tn__lane_bytes(bytes, s->run->out_rate),
+                    .in = tn__lane_bytes(bytes, s->run->in_rate)};
     if (gap.back <= gap.leave + 1 || next == TN__LINE_TAIL) return;
     swap_keys(s, &gap);
     s->gaps[s->gap_count++] = gap;
@@ -120,46 +116,34 @@ static void swap_find_gaps(swap_state *s) {
 
 /* --- when they leave and come back ---------------------------------------------------------- */
 
-/* The first position that starts at a time or behind it. */
-static uint32_t swap_position_at(const swap_state *s, uint64_t time) {
-    uint32_t low = 0, high = s->position_count - 1;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (s->starts[middle] < time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static void swap_leave(swap_state *s) {
-    uint64_t queue = 0;
+    tn__lane out = {0};
     for (uint32_t g = 0; g < s->gap_count; g++) {
         swap_gap *gap = &s->gaps[g];
         gap->leaves = gap->how != SWAP_KEEP;
         if (!gap->leaves) continue;
-        uint64_t from = s->starts[gap->leave + 1], end = from > queue ? from : queue;
-        end = tn__add_sat(end, gap->out);
-        gap->settle = gap->how == SWAP_WAIT ? gap->leave + 1 : swap_position_at(s, end);
+        tn__lane lane = out;
+        uint64_t end = tn__lane_put(&lane, s->starts[gap->leave + 1], gap->out);
+        gap->settle = tn__clock_step(s->starts, s->position_count - 1, end);
+        if (gap->how == SWAP_WAIT || gap->settle <= gap->leave) gap->settle = gap->leave + 1;
         gap->leaves =
             gap->settle < gap->back && (gap->how == SWAP_WAIT || s->starts[gap->settle] >= end);
-        if (gap->leaves) queue = end;
+        if (gap->leaves) out = lane;
     }
 }
 
 static void swap_come(swap_state *s) {
-    uint64_t queue = UINT64_MAX;
+    tn__lane in = {.at = UINT64_MAX};
     for (uint32_t i = s->gap_count; i-- > 0;) {
         swap_gap *gap = &s->gaps[s->by_back[i]];
         if (!gap->leaves) continue;
-        uint64_t end = s->starts[gap->back] < queue ? s->starts[gap->back] : queue;
-        uint64_t begin = end > gap->in ? end - gap->in : 0;
-        uint32_t at = swap_position_at(s, begin + 1);
-        gap->come = gap->how == SWAP_WAIT ? gap->back : at > 0 ? at - 1 : 0;
+        tn__lane lane = in;
+        bool hides = tn__lane_put_before(&lane, s->starts[gap->back], gap->in);
+        uint32_t at = tn__clock_step(s->starts, s->position_count - 1, lane.at + 1);
+        gap->come = gap->how == SWAP_WAIT || at > gap->back ? gap->back : at > 0 ? at - 1 : 0;
         gap->leaves = gap->come > gap->settle &&
-                      (gap->how == SWAP_WAIT || (end >= gap->in && s->starts[gap->come] <= begin));
-        if (gap->leaves) queue = begin;
+                      (gap->how == SWAP_WAIT || (hides && s->starts[gap->come] <= lane.at));
+        if (gap->leaves) in = lane;
     }
 }
 

@@ -11,6 +11,7 @@ typedef struct tn__work_map tn__work_map; /* what emit needs; in the arena */
 
 /* work_read.c: jobs and values of a program, whose order they keep. fixed_bytes is left 0.
  *
+ * costs   NULL: of a machine that nobody has measured (graph/takes.h)
  * memory  alignment and workspaces as the occupancy takes them; NULL: defaults
  * Errors: E_UNSUPPORTED (a program of a pass: copies, encoded forms), E_UNKNOWN (a size),
  * E_NO_MEMORY. Cost: O(instructions + operands). */

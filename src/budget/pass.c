@@ -72,7 +72,7 @@ tn_status tn__pass_offer(tn__pass_run *run, const tn__schedule *schedule, bool *
     if (run->only_proof) return TN_OK;
     TN_TRY(tn__replay_schedule(run->work, schedule, &found, NULL, run->error));
     if (found.peak > run->budget || found.host_peak > run->host_budget) return TN_OK;
-    uint64_t time = tn__pass_time(run, schedule);
+    uint64_t time = tn__pass_time(run, schedule, NULL);
     if (run->has_best && (time > run->time || (time == run->time && found.peak >= run->found.peak)))
         return TN_OK;
     TN_TRY(tn__schedule_copy(&run->best, schedule, run->error));

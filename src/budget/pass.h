@@ -89,10 +89,16 @@ struct tn__pass_run {
  * far (ties: fewer bytes). Errors: E_INVALID (what tn__replay_schedule refuses: a mistake of the
  * pass), E_NO_MEMORY. */
 tn_status tn__pass_offer(tn__pass_run *run, const tn__schedule *schedule, bool *kept);
+/* Called where the first run of a job waits for a copy of a value that it reads. */
+typedef struct tn__pass_watch {
+    void (*waits)(void *self, uint32_t value, uint32_t job, uint64_t time);
+    void *self;
+} tn__pass_watch;
 /* What a schedule takes with its copies: compute, both directions of the link and codecs as in
  * simulate.h, in the unit of costs. The schedule is one that tn__replay_schedule accepts.
- * UINT64_MAX: no memory. Cost: O(acts + operands). */
-uint64_t tn__pass_time(const tn__pass_run *run, const tn__schedule *schedule);
+ * watch: NULL: nobody looks. UINT64_MAX: no memory. Cost: O(acts + operands). */
+uint64_t tn__pass_time(const tn__pass_run *run, const tn__schedule *schedule,
+                       const tn__pass_watch *watch);
 /* Counts units of work (looks at a job or value, about). E_STOPPED when a limit is reached or the
  * caller cancelled. */
 tn_status tn__pass_work(tn__pass_run *run, uint64_t units);

@@ -1,77 +1,70 @@
 /* pass_time.c - what a schedule takes: compute, and both directions of the link beside it.
  *
- * Three clocks. OUT begins when what runs before it in the list has ended and its direction is
- * free; IN likewise; SETTLE lets compute wait for an OUT, a read or a run again for an IN. Nothing
- * else waits.
+ * Three lanes (program/clock.h). OUT begins when what runs before it in the list has ended and its
+ * direction is free; IN likewise; SETTLE lets compute wait for an OUT, a read or a run again for an
+ * IN. Nothing else waits.
  * Cost: O(acts + operands).
  */
 #include "budget/pass.h"
+#include "program/clock.h"
 
 typedef struct time_state {
     const tn__pass_run *run;
-    uint64_t compute, out, in; /* when each is done with what it was given */
-    uint64_t *here, *away;     /* [values] when the last IN, the last OUT of it has ended */
-    bool *ran;                 /* [jobs] */
+    const tn__pass_watch *watch;
+    tn__lane compute, out, in;
+    uint64_t *here, *away; /* [values] when the last IN, the last OUT of it has ended */
+    bool *ran;             /* [jobs] */
 } time_state;
 
-static uint64_t time_of_bytes(uint64_t bytes, double rate) {
-    double units = rate > 0 ? (double)bytes / rate : 0;
-    return units < 9e18 ? (uint64_t)units : UINT64_MAX / 2;
+static void time_wait(time_state *s, uint32_t value, uint32_t job) {
+    if (s->here[value] <= s->compute.at) return;
+    if (s->watch != NULL && !s->ran[job])
+        s->watch->waits(s->watch->self, value, job, s->here[value] - s->compute.at);
+    s->compute.at = s->here[value];
 }
-
-static uint64_t time_later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 static void time_run(time_state *s, uint32_t job) {
     const tn__work *work = s->run->work;
     bool again = s->ran[job];
     uint32_t inputs, outputs;
     const uint32_t *input = tn__job_inputs(work, job, again, &inputs);
-    for (uint32_t i = 0; i < inputs; i++) s->compute = time_later(s->compute, s->here[input[i]]);
+    for (uint32_t i = 0; i < inputs; i++) time_wait(s, input[i], job);
     const uint32_t *output = tn__job_outputs(work, job, again, &outputs);
     for (uint32_t k = 0; k < outputs; k++) { /* nobody writes where a copy is on its way */
-        s->compute = time_later(s->compute, s->here[output[k]]);
+        tn__lane_wait(&s->compute, (tn__lane){.at = s->here[output[k]]});
         s->here[output[k]] = 0;
     }
-    s->compute = tn__add_sat(s->compute, again ? work->jobs[job].again_cost : work->jobs[job].cost);
+    tn__lane_put(&s->compute, 0, again ? work->jobs[job].again_cost : work->jobs[job].cost);
     s->ran[job] = true;
-}
-
-static void time_code(time_state *s, const tn__act *act) {
-    uint64_t bytes = tn__add_sat(s->run->work->values[act->what].bytes, act->bytes);
-    s->compute = time_later(s->compute, s->here[act->what]);
-    s->compute = tn__add_sat(s->compute, time_of_bytes(bytes, s->run->codec_rate));
-}
-
-static uint64_t time_copy(uint64_t link, uint64_t from, uint64_t bytes, double rate) {
-    return tn__add_sat(time_later(link, from), time_of_bytes(bytes, rate));
 }
 
 static void time_act(time_state *s, const tn__act *act) {
     const tn__pass_run *run = s->run;
     uint32_t v = act->what;
+    uint64_t bytes = act->kind == TN__RUN ? 0 : run->work->values[v].bytes, from = s->compute.at;
     switch (act->kind) {
     case TN__RUN:
         time_run(s, v);
         break;
     case TN__OUT:
-        s->out = time_copy(s->out, time_later(s->compute, s->here[v]), run->work->values[v].bytes,
-                           run->out_rate);
-        s->away[v] = s->out;
+        if (s->here[v] > from) from = s->here[v];
+        s->away[v] = tn__lane_put(&s->out, from, tn__lane_bytes(bytes, run->out_rate));
         break;
     case TN__SETTLE:
-        s->compute = time_later(s->compute, s->away[v]);
+        tn__lane_wait(&s->compute, (tn__lane){.at = s->away[v]});
         break;
     case TN__IN:
-        s->in = time_copy(s->in, s->compute, run->work->values[v].bytes, run->in_rate);
-        s->here[v] = s->in;
+        s->here[v] = tn__lane_put(&s->in, from, tn__lane_bytes(bytes, run->in_rate));
         break;
     default:
-        time_code(s, act);
+        bytes = tn__add_sat(bytes, act->bytes);
+        tn__lane_put(&s->compute, s->here[v], tn__lane_bytes(bytes, run->codec_rate));
     }
 }
 
-uint64_t tn__pass_time(const tn__pass_run *run, const tn__schedule *schedule) {
-    time_state s = {.run = run};
+uint64_t tn__pass_time(const tn__pass_run *run, const tn__schedule *schedule,
+                       const tn__pass_watch *watch) {
+    time_state s = {.run = run, .watch = watch};
     tn__arena arena;
     tn__arena_init(&arena, &run->context);
     s.here = tn__arena_array(&arena, (size_t)run->work->value_count + 1, sizeof *s.here);
@@ -80,5 +73,6 @@ uint64_t tn__pass_time(const tn__pass_run *run, const tn__schedule *schedule) {
     bool room = s.here != NULL && s.away != NULL && s.ran != NULL;
     for (uint32_t i = 0; room && i < schedule->count; i++) time_act(&s, &schedule->acts[i]);
     tn__arena_release(&arena);
-    return room ? time_later(s.compute, s.out) : UINT64_MAX;
+    tn__lane_wait(&s.compute, s.out);
+    return room ? s.compute.at : UINT64_MAX;
 }

@@ -1,6 +1,7 @@
 /* stream_clock.c - one choice of what is held: when each reading begins, and what a run then takes.
  *
- * Readings follow each other in the order of need, on one stream. Among schedules in that order to
+ * The walk and the file are lanes of program/clock.h; starts of steps are kept, as they are asked for
+ * while a reading is put earlier. Readings follow each other in the order of need, on one stream. Among schedules in that order to
  * begin each as early as there is room, not before the one ahead of it, is best: beginning later
  * only keeps room from readings that come behind it, and those need it anyway. It begins no earlier
  * than when the file is free, so that nothing is held for a reading that waits:
@@ -11,6 +12,8 @@
  * Cost: O(steps + uses), and O(steps) for each reading at most.
  */
 #include "budget/stream.h"
+
+#include "program/clock.h"
 
 static bool clock_hold(tn__stream *stream, uint32_t first, uint32_t last, uint64_t bytes) {
     for (uint32_t s = first; s <= last; s++) {
@@ -51,34 +54,32 @@ static void clock_run_to(tn__stream *stream, uint32_t *at, uint32_t step) {
         stream->start[*at + 1] = tn__add_sat(stream->start[*at], stream->cost[*at]);
 }
 
-static bool clock_fetch(tn__stream *stream, uint32_t use, uint32_t *at, uint64_t *file_free,
+static bool clock_fetch(tn__stream *stream, uint32_t use, uint32_t *at, tn__lane *file,
                         uint32_t *newest) {
     uint32_t block = stream->uses[use].block, first = stream->uses[use].step;
     uint64_t bytes = stream->bytes[block];
     tn__stream_fetch fetch = {block, first, first, clock_last(stream, use)};
     clock_run_to(stream, at, first);
-    while (fetch.begins > *newest && stream->start[fetch.begins] > *file_free &&
+    while (fetch.begins > *newest && stream->start[fetch.begins] > file->at &&
            clock_has_room(stream, fetch.begins - 1, bytes))
         fetch.begins--;
     if (!clock_hold(stream, fetch.begins, fetch.last, bytes)) return false;
     *newest = fetch.begins;
-    uint64_t began = stream->start[fetch.begins];
-    if (*file_free > began) began = *file_free;
-    *file_free = tn__add_sat(began, stream->reading[block]);
-    if (*file_free > stream->start[first]) stream->start[first] = *file_free;
+    uint64_t there = tn__lane_put(file, stream->start[fetch.begins], stream->reading[block]);
+    if (there > stream->start[first]) stream->start[first] = there;
     stream->fetches[stream->fetch_count++] = fetch;
     return true;
 }
 
 bool tn__stream_clock(tn__stream *stream) {
-    uint64_t file_free = 0;
+    tn__lane file = {0};
     uint32_t at = 0, newest = 0;
     stream->fetch_count = 0;
     if (!clock_residents(stream)) return false;
     stream->start[0] = 0;
     for (uint32_t u = 0; u < stream->use_count; u++)
         if (!tn__stream_is_there(stream, &stream->uses[u]) &&
-            !clock_fetch(stream, u, &at, &file_free, &newest))
+            !clock_fetch(stream, u, &at, &file, &newest))
             return false;
     clock_run_to(stream, &at, stream->steps);
     stream->time = stream->start[stream->steps];

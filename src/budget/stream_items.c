@@ -4,6 +4,8 @@
  */
 #include "budget/stream.h"
 
+#include "program/clock.h"
+
 #include <math.h>
 
 #include <tenure/trace.h>
@@ -54,10 +56,10 @@ static tn_status items_blocks(tn__stream *stream, const tn_stream_options *optio
     for (uint32_t b = 0; b < stream->block_count; b++) {
         uint64_t bytes = TN_SIZE_UNKNOWN;
         (void)tn__align_up(stream->blocks[b].bytes, stream->alignment, &bytes);
-        double seconds =
-            (double)stream->blocks[b].bytes / options->bytes_per_s + options->latency_s;
         stream->bytes[b] = bytes;
-        stream->reading[b] = (uint64_t)fmin(round(seconds * STREAM_PS), 1e19);
+        stream->reading[b] =
+            tn__add_sat(tn__lane_bytes(stream->blocks[b].bytes, options->bytes_per_s / STREAM_PS),
+                        (uint64_t)round(options->latency_s * STREAM_PS));
         if (!options->may[b]) stream->fixed = tn__add_sat(stream->fixed, bytes);
     }
     return TN_OK;

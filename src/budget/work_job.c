@@ -149,23 +149,14 @@ static tn_status read_again(tn__read_state *s, uint32_t id) {
 
 /* --- costs --- */
 
-static uint64_t read_reckon(const tn_graph *graph, tn_op_id id) {
-    tn_cost cost = tn_op_cost(graph, id);
-    uint64_t moves = cost.bytes_moved == TN_SIZE_UNKNOWN ? 0 : tn__mul_sat(cost.bytes_moved, 8);
-    uint64_t works = cost.flops == TN_SIZE_UNKNOWN ? 0 : cost.flops;
-    uint64_t most = works > moves ? works : moves;
-    return most < TN_COSTS_MOST ? most : TN_COSTS_MOST;
-}
-
 static void read_costs(tn__read_state *s, uint32_t id) {
     tn__job *job = &s->jobs[id].job;
     for (uint32_t step = s->map->first[id]; step < s->map->last[id]; step++) {
         tn_op_id op = s->instructions[step].op;
         if (s->instructions[step].opcode != TN_APPLY) continue;
-        uint64_t cost = s->costs != NULL ? tn_costs_of(s->costs, op) : read_reckon(s->graph, op);
-        job->cost = tn__add_sat(job->cost, cost);
+        job->cost = tn__add_sat(job->cost, tn_costs_of(s->costs, op));
     }
-    job->again_cost = s->costs != NULL ? tn_costs_again_of(s->costs, job->op) : job->cost;
+    job->again_cost = tn_costs_again_of(s->costs, job->op);
 }
 
 static tn_status read_scratch(tn__read_state *s, tn__job *job) {

@@ -11,6 +11,7 @@
  */
 #include "budget/work_read.h"
 
+#include "budget/costs.h"
 #include "graph/attr.h"
 #include "program/program.h"
 
@@ -313,6 +314,7 @@ static tn_status read_insides(tn__read_state *s) {
 }
 
 static tn_status read_run(tn__read_state *s, tn__work *work) {
+    TN_TRY(tn_occupancy_create(s->map->program, &s->map->memory, &s->occupancy, s->error));
     TN_TRY(read_room(s));
     read_owners(s);
     read_regions(s);
@@ -340,8 +342,12 @@ tn_status tn__work_read(const tn_program *program, const tn_costs *costs,
     made->memory.statics = NULL;
     made->memory.static_count = 0;
     tn__arena_init(&state.scratch, arena->context);
-    tn_status status = tn_occupancy_create(program, &made->memory, &state.occupancy, error);
+    tn_costs *plain = NULL;
+    tn_status status = TN_OK;
+    if (costs == NULL) status = tn__costs_plain(state.context, graph, &plain, error);
+    if (costs == NULL) state.costs = plain;
     if (status == TN_OK) status = read_run(&state, work);
+    tn_costs_destroy(plain);
     tn_occupancy_destroy(state.occupancy);
     tn__free(state.context, state.lists.items, state.lists.room * sizeof *state.lists.items);
     tn__free(state.context, state.reads.items, state.reads.room * sizeof *state.reads.items);

@@ -104,13 +104,12 @@ static tn_occupancy_options estimate_memory(const cli_way *way, const estimate_m
     return memory;
 }
 
-/* The requested device, or a model device with eight operations per byte moved. */
+/* The requested device, or a machine that was not measured. */
 static tn_costs_model estimate_rates(const cli_way *way) {
     tn_costs_model model = TN_COSTS_MODEL_INIT;
     const tn_hardware *device = way->device;
     bool known = device != NULL && device->fp32 > 0 && device->bytes_per_s > 0;
-    model.flops_per_s = known ? device->fp32 : 8e11;
-    model.bytes_per_s = known ? device->bytes_per_s : 1e11;
+    if (known) model.flops_per_s = device->fp32, model.bytes_per_s = device->bytes_per_s;
     return model;
 }
 

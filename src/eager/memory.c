@@ -13,13 +13,12 @@
 #include <unistd.h>
 
 #include "eager/interpreter.h"
+#include "graph/takes.h"
 
 #define MEMORY_UNIT 64u
-#define MEMORY_POISON 0xff   /* NaNs, whatever the type */
-#define MEMORY_TIMED 8u      /* runs of an operator that are measured */
-#define MEMORY_CALL_NS 200u  /* costs by the model: of an operator that does nothing, */
-#define MEMORY_FLOPS_A_NS 8u /* and the rates of one core */
-#define MEMORY_BYTES_A_NS 8u
+#define MEMORY_POISON 0xff       /* NaNs, whatever the type */
+#define MEMORY_TIMED 8u          /* runs of an operator that are measured */
+#define MEMORY_CALL_NS 200u      /* costs by the model: of an operator that does nothing */
 #define MEMORY_MOVES 8000000000u /* bytes a second that one core moves within memory */
 
 enum { MEMORY_FRESH, MEMORY_FREE, MEMORY_HELD };
@@ -135,13 +134,10 @@ static tn_status memory_timed(tn_eager *eager, tn__recipe *recipe, const tn__evi
     return status;
 }
 
-/* By arithmetic or traffic, whichever takes longer; the same in every run. */
+/* The same in every run. */
 static uint64_t memory_model(const tn__recipe *recipe) {
-    tn_cost cost = tn_op_cost(recipe->graph, 0);
-    uint64_t traffic = tn__add_sat(cost.bytes_moved, recipe->scratch);
-    uint64_t work = cost.flops != TN_SIZE_UNKNOWN ? cost.flops / MEMORY_FLOPS_A_NS : 0;
-    traffic /= MEMORY_BYTES_A_NS;
-    return MEMORY_CALL_NS + (work > traffic ? work : traffic);
+    double ns = 1e9 * tn__op_takes(recipe->graph, 0, &TN__PLAIN_MACHINE, NULL);
+    return MEMORY_CALL_NS + (ns < 1e18 ? (uint64_t)ns : (uint64_t)1e18);
 }
 
 /* New contents for a fixed tensor: no operator, the bytes wait in the interpreter. */

@@ -20,6 +20,8 @@
 
 #include <stdlib.h>
 
+#include "graph/takes.h"
+
 #define MEASURE_SECONDS 20.0
 #define MEASURE_ROUNDS 7u
 #define MEASURE_BYTES (UINT64_C(2) << 30)
@@ -95,7 +97,7 @@ static tn_status measure_inplace(measure_state *s) {
 
 static tn_status measure_operator(measure_state *s, tn_op_id id) {
     s->of[id] = s->again_of[id] = TN_NONE;
-    if (s->kernels->of[id] == NULL || !tn__costs_runs(s->graph, id)) return TN_OK;
+    if (s->kernels->of[id] == NULL || !tn__op_runs(s->graph, id)) return TN_OK;
     if (s->options.only != NULL && !s->options.only[id]) return TN_OK;
     s->report.operators++;
     TN_TRY(measure_sample(s, &s->executor, id, s->kernels->of[id], s->inplace[id], &s->of[id]));
@@ -264,9 +266,9 @@ static int measure_compare(const void *a, const void *b) {
 static uint64_t measure_cost(const measure_state *s, tn__sample *sample) {
     double seconds;
     if (sample->count == 0) {
-        tn_cost cost = tn_op_cost(sample->executor->graph, sample->op);
-        seconds =
-            cost.bytes_moved == TN_SIZE_UNKNOWN ? 0 : (double)cost.bytes_moved / 2 / s->copy_rate;
+        double moved = 2 * s->copy_rate; /* in a second: a copy reads and writes */
+        tn__machine machine = {TN__PLAIN_RATIO * moved, moved};
+        seconds = tn__op_takes(sample->executor->graph, sample->op, &machine, NULL);
     } else {
         qsort(sample->seconds, sample->count, sizeof *sample->seconds, measure_compare);
         seconds = sample->seconds[sample->count / 2];

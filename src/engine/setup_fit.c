@@ -11,27 +11,16 @@
 #include "engine/setup.h"
 
 #define FIT_MEASURE_S 3.0 /* no new round begins after so long */
-/* A machine that nobody has measured: eight operations while a byte moves. */
-#define FIT_FLOPS_PER_S 80e9
-#define FIT_BYTES_PER_S 10e9
-
-static tn_costs_model setup_fit_model(const tn_setup *setup) {
-    tn_costs_model model = TN_COSTS_MODEL_INIT;
-    model.flops_per_s = FIT_FLOPS_PER_S;
-    model.bytes_per_s = FIT_BYTES_PER_S;
-    model.context = &setup->context;
-    return model;
-}
 
 tn_status tn__setup_costs(const tn_setup *setup, const tn_setup_options *options, tn_costs **made,
                           tn_error *error) {
     tn_measure_options measure = TN_MEASURE_OPTIONS_INIT;
-    tn_costs_model model = setup_fit_model(setup);
+    tn_costs_model model = TN_COSTS_MODEL_INIT; /* a machine that nobody has measured */
     *made = NULL;
     if (options->costs != NULL) return TN_OK;
     if (options->make_costs != NULL)
         return options->make_costs(options->make_costs_self, setup, made, error);
-    measure.context = &setup->context;
+    measure.context = model.context = &setup->context;
     if (tn_setup_kernels(setup) == NULL || options->divide != NULL)
         return tn_costs_create_model(tn_setup_graph(setup), &model, made, error);
     measure.seconds = FIT_MEASURE_S;

@@ -9,8 +9,6 @@
 
 #include <tenure/engine.h>
 
-#define STREAM_PROBE_PER_S 10e9 /* operations, bytes */
-
 /* The result becomes parts: its program, and what the next stages would make of it. */
 static tn_status stream_take(tn_setup *setup, tn_stream_result *result, tn_error *error) {
     tn__setup_part *stream, *occupancy, *layout;
@@ -51,7 +49,6 @@ static tn_status stream_probe(const tn_setup *setup, const tn_stream_options *st
     tn_stream_result result;
     tn_costs *costs;
     model.context = &setup->context;
-    model.flops_per_s = model.bytes_per_s = STREAM_PROBE_PER_S;
     TN_TRY(tn_costs_create_model(tn_setup_graph(setup), &model, &costs, error));
     tn_status status = tn_program_stream(tn_setup_program(setup), costs, stream, &result, error);
     tn_stream_release(&result);

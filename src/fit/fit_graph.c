@@ -19,6 +19,7 @@
 
 #include "engine/setup.h"
 #include "fit/frame.h"
+#include "graph/takes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +27,6 @@
 
 #define GRAPH_WORTH 100u      /* part of the plain time: what takes less more is fast enough */
 #define GRAPH_ANY_WORK 1000.0 /* of parts that need least: whatever it takes */
-#define GRAPH_STORAGE 1e9     /* bytes a second of a file that nobody measured */
 #define GRAPH_MEASURE_S 3.0   /* of costs that nobody gave; no new round begins after so long */
 #define GRAPH_MEASURE_PART 3  /* or such a part of the limit of time */
 #define GRAPH_HINT_S 10       /* of the processor's time, of one hint: it is an extra */
@@ -412,7 +412,7 @@ static tn_status graph_stream(graph_frame *f, uint32_t allow) {
     uint32_t techniques = allow & (TN_FIT_SPLIT | TN_FIT_STREAM);
     if (stream.bytes_per_s == 0 && f->request.storage != NULL)
         TN_TRY(f->request.storage(f->request.self, &stream.bytes_per_s, f->error));
-    if (stream.bytes_per_s == 0) stream.bytes_per_s = GRAPH_STORAGE;
+    if (stream.bytes_per_s == 0) stream.bytes_per_s = TN__PLAIN_STORAGE_PER_S;
     options.stream = &stream;
     if (!stream.parts) options.costs = f->whole.costs; /* NULL: made, if there is need of them */
     tn_status status = stream.parts ? tn_setup_create(f->graph, &options, &made.setup, f->error)

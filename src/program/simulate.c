@@ -2,21 +2,15 @@
  *
  * Signals come before who waits for them, streams and directions serve in the order of the list, so
  * when the walk comes to an instruction, everything that it may have to wait for has its end. No
- * events have to be sorted by time.
+ * events have to be sorted by time. Streams and directions are lanes (clock.h).
  * Cost: O(instructions), with signals O(signals log signals) more.
  */
 #include "program/simulate.h"
 
 #include "base/sorted.h"
-
-#include <math.h>
+#include "program/clock.h"
 
 #define SIMULATE_PS 1e12
-
-typedef struct simulate_end { /* of what was last done somewhere */
-    uint64_t at;
-    uint32_t step;
-} simulate_end;
 
 enum { SIMULATE_TO_HOST, SIMULATE_FROM_HOST, SIMULATE_FROM_STORAGE, SIMULATE_LINKS };
 
@@ -31,9 +25,9 @@ typedef struct simulate_state {
     bool *ran;                   /* [operators] by an instruction before this one */
     tn__sort_item *signals;      /* by number; id: step */
     size_t signal_count;
-    simulate_end *done;                 /* [count] */
-    simulate_end stream[TN_STREAM_MAX]; /* 0: the walk */
-    simulate_end link[SIMULATE_LINKS];
+    tn__lane *done;                 /* [count] by a step */
+    tn__lane stream[TN_STREAM_MAX]; /* 0: the walk */
+    tn__lane link[SIMULATE_LINKS];
     tn__simulate_tell tell;
     tn_simulation *made;
     tn_error *error;
@@ -57,8 +51,7 @@ static uint64_t simulate_bytes(const simulate_state *s, const tn_instruction *it
 }
 
 static uint64_t simulate_move(uint64_t bytes, double bytes_per_s) {
-    double units = bytes_per_s > 0 ? round((double)bytes / bytes_per_s * SIMULATE_PS) : 0;
-    return units < 1.8e19 ? (uint64_t)units : UINT64_MAX;
+    return tn__lane_bytes(bytes, bytes_per_s / SIMULATE_PS);
 }
 
 /* An operator without a repeat form runs once more as it is: nothing but its place says that. */
@@ -112,19 +105,15 @@ static tn_status simulate_signals(simulate_state *s) {
     return TN_OK;
 }
 
-static simulate_end simulate_given(const simulate_state *s, uint32_t signal) {
+static tn__lane simulate_given(const simulate_state *s, uint32_t signal) {
     size_t low = tn__sorted_find(s->signals, s->signal_count, signal);
     bool found = low < s->signal_count && s->signals[low].key == signal;
-    return found ? s->done[s->signals[low].id] : (simulate_end){0, TN_NONE};
+    return found ? s->done[s->signals[low].id] : (tn__lane){0, TN_NONE};
 }
 
 /* --- the walk --- */
 
-static void simulate_after(simulate_end *start, simulate_end other) {
-    if (other.at > start->at) *start = other;
-}
-
-static simulate_end *simulate_link(simulate_state *s, tn_opcode opcode) {
+static tn__lane *simulate_link(simulate_state *s, tn_opcode opcode) {
     tn_link link = tn_opcode_facts_of(opcode)->link;
     if (link == TN_LINK_TO_HOST) return &s->link[SIMULATE_TO_HOST];
     if (link == TN_LINK_FROM_STORAGE) return &s->link[SIMULATE_FROM_STORAGE];
@@ -162,27 +151,27 @@ static void simulate_count(simulate_state *s, uint32_t step) {
     }
 }
 
-static void simulate_stall(simulate_state *s, uint32_t step, simulate_end start) {
+static void simulate_stall(simulate_state *s, uint32_t step, tn__lane start) {
     tn_simulation *made = s->made;
     uint64_t waited = start.at - s->stream[0].at;
     if (waited == 0) return;
     made->stall_ps = tn__add_sat(made->stall_ps, waited);
-    made->stalls[made->stall_count++] = (tn_stall){step, start.step, s->stream[0].at, waited};
+    made->stalls[made->stall_count++] = (tn_stall){step, start.by, s->stream[0].at, waited};
 }
 
 static void simulate_step(simulate_state *s, uint32_t step) {
     const tn_instruction *it = &s->list[step];
-    simulate_end *link = simulate_link(s, it->opcode), start = s->stream[0];
+    tn__lane *link = simulate_link(s, it->opcode), start = s->stream[0];
     if (s->turns[step] == 0) {
         s->done[step] = start;
         return;
     }
     tn__simulate_tell_blocks(&s->tell, step, start.at);
-    simulate_after(&start, s->stream[it->stream]);
-    if (it->wait != 0) simulate_after(&start, simulate_given(s, it->wait));
-    if (link != NULL) simulate_after(&start, *link);
+    tn__lane_wait(&start, s->stream[it->stream]);
+    if (it->wait != 0) tn__lane_wait(&start, simulate_given(s, it->wait));
+    if (link != NULL) tn__lane_wait(&start, *link);
     if (simulate_inline(it)) simulate_stall(s, step, start);
-    simulate_end end = {tn__add_sat(start.at, s->durations[step]), step};
+    tn__lane end = {tn__add_sat(start.at, s->durations[step]), step};
     s->done[step] = s->stream[it->stream] = end;
     if (link != NULL) *link = end;
     if (simulate_inline(it)) s->stream[0] = end;

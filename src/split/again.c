@@ -18,11 +18,11 @@
 
 #include <stdio.h>
 
+#include "graph/takes.h"
 #include "rewrite/rewrite.h"
 
-#define AGAIN_LENGTH 60u    /* operators that run again: they have to have room in a region */
-#define AGAIN_GAP 8u        /* who waits for fewer operators does so inside of a region */
-#define AGAIN_BYTE_FLOPS 8u /* what is computed is written, too */
+#define AGAIN_LENGTH 60u /* operators that run again: they have to have room in a region */
+#define AGAIN_GAP 8u     /* who waits for fewer operators does so inside of a region */
 
 typedef struct again_walk {
     const split_model *model;
@@ -196,7 +196,8 @@ static double again_worth(again_walk *walk, tn_tensor_id id, uint64_t least, spl
         uint32_t before = walk->count;
         if (!again_step(walk, p)) break;
         if (walk->count == before || walk->stays >= bytes || bytes - walk->stays < least) continue;
-        double work = (double)walk->flops + AGAIN_BYTE_FLOPS * (double)bytes;
+        double work =
+            (double)walk->flops + TN__PLAIN_RATIO * (double)bytes; /* it is written, too */
         double worth = (double)(bytes - walk->stays) / work;
         if (worth <= best) continue;
         best = worth;

@@ -9,6 +9,8 @@
  */
 #include "split/emit.h"
 
+#include "graph/takes.h"
+
 #include <stdio.h>
 
 static tn_status emit_no_memory(const emit_state *emit) {
@@ -597,12 +599,7 @@ tn_status tn__graph_split(const tn_graph *graph, const tn_split_region *regions,
 tn_cost tn_graph_work(const tn_graph *graph) {
     tn_cost all = {0};
     for (tn_op_id id = 0; id < tn_graph_op_count(graph); id++) {
-        const tn_op *op = tn_graph_op(graph, id);
-        bool runs = op->output_count == 0;
-        for (uint32_t k = 0; k < op->output_count; k++)
-            runs = runs || (op->outputs[k] != TN_NONE &&
-                            !tn_tensor_is_static(tn_graph_tensor(graph, op->outputs[k])));
-        if (!runs || tn_graph_block(graph, op->block)->dead) continue;
+        if (!tn__op_runs(graph, id)) continue;
         tn_cost cost = tn_op_cost(graph, id);
         if (cost.flops != TN_SIZE_UNKNOWN) all.flops = tn__add_sat(all.flops, cost.flops);
         if (cost.bytes_moved != TN_SIZE_UNKNOWN)

@@ -6,6 +6,8 @@
  */
 #include "split/model.h"
 
+#include "graph/takes.h"
+
 uint64_t tn__split_bytes(const tn_tensor *tensor) {
     if (tn_tensor_is_static(tensor) || tensor->bytes == TN_SIZE_UNKNOWN) return 0;
     return tensor->bytes;
@@ -120,11 +122,9 @@ void tn__split_across(split_model *model, uint32_t first, uint32_t last) {
 static void model_count(split_model *model) {
     for (uint32_t p = 0; p < model->order.op_count; p++) {
         tn_op_id id = model->order.ops[p];
-        const tn_op *op = tn_graph_op(model->order.graph, id);
-        bool idle = op->output_count > 0 && op->outputs[0] != TN_NONE &&
-                    tn_tensor_is_static(tn_graph_tensor(model->order.graph, op->outputs[0]));
+        bool runs = tn__op_runs(model->order.graph, id);
         uint64_t flops = tn_op_cost(model->order.graph, id).flops;
-        model->flops[p] = idle || flops == TN_SIZE_UNKNOWN ? 0 : flops;
+        model->flops[p] = !runs || flops == TN_SIZE_UNKNOWN ? 0 : flops;
         model->work = tn__add_sat(model->work, model->flops[p]);
     }
 }

@@ -7,13 +7,13 @@
  * budget takes the least work of all of them, so that it never rises with the budget.
  * Cost: O(operators x 80 x axes x parts) for each graph; a budget O(operators + prices).
  */
+#include "graph/takes.h"
 #include "split/again.h"
 #include "split/search.h"
 
 #define STAGES_MOST 8u
-#define STAGES_BYTE_FLOPS 8u /* without a wish */
-#define STAGES_LEAST 32u     /* of the peak: less is not worth a graph */
-#define STAGES_GAIN 64u      /* of the peak that a graph more has to save */
+#define STAGES_LEAST 32u /* of the peak: less is not worth a graph */
+#define STAGES_GAIN 64u  /* of the peak that a graph more has to save */
 
 struct tn_split_search {
     tn_context context;
@@ -148,7 +148,7 @@ tn_status tn_split_search_create(const tn_graph *graph, const tn_split_options *
         asked.context != NULL ? tn__context(asked.context) : *tn_graph_context(graph);
     tn_split_search *made = tn__alloc_array(&context, 1, sizeof *made);
     if (made == NULL) return tn__no_memory(error, "a split graph");
-    if (asked.byte_flops == 0) asked.byte_flops = STAGES_BYTE_FLOPS;
+    if (asked.byte_flops == 0) asked.byte_flops = TN__PLAIN_RATIO;
     made->context = context;
     made->count = 1;
     made->limits.work_limit = asked.work_limit;

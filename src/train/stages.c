@@ -2,8 +2,7 @@
  *
  * Operators that depend on samples are divided where they stand, into parts that follow each other:
  * the part that works most works as little as can be, and of the divisions within an eighth of
- * that the one with the fewest bytes between parts is taken. Work is what the registry says,
- * operations and bytes moved. What all micro-batches share belongs to the first part that reads it.
+ * that the one with the fewest bytes between parts is taken. Work is that of graph/takes.h. What all micro-batches share belongs to the first part that reads it.
  *
  * Every tensor of the step has a home: forward where its operator stands, backward with the
  * operator whose rule made it, updates with their parameter. Whoever rewrites the step keeps these
@@ -11,6 +10,7 @@
  * Cost: O(parts x operators + operands).
  */
 #include "graph/attr.h"
+#include "graph/takes.h"
 #include "train/frame.h"
 
 /* --- where the model is cut --- */
@@ -27,10 +27,8 @@ typedef struct divide_state {
 } divide_state;
 
 static double divide_work(const tn_graph *graph, tn_op_id id) {
-    const tn_cost cost = tn_op_cost(graph, id);
-    double flops = cost.flops != TN_SIZE_UNKNOWN ? (double)cost.flops : 0;
-    double bytes = cost.bytes_moved != TN_SIZE_UNKNOWN ? (double)cost.bytes_moved : 0;
-    return flops + bytes + 1; /* whatever it is, somebody has to start it */
+    const tn__machine work = {1, 1.0 / TN__PLAIN_RATIO}; /* in operations */
+    return tn__op_takes(graph, id, &work, NULL) + 1; /* whatever it is, somebody has to start it */
 }
 
 /* Whether so many parts are enough, none of which works more than that. */

@@ -213,7 +213,7 @@ static void capuchin_swaps_what_is_hidden_and_recomputes_what_is_not(void **stat
 }
 
 /* Under no budget is it slower than on demand, or than computing again alone; more of the link
- * never hurts by more than a little, and with a link that hides all it is never slower than vDNN.
+ * never hurts by more than a little, and where copies take no time it is never slower than vDNN.
  */
 static void capuchin_is_no_worse_than_its_parts(void **state) {
     layers net = layers_make(conv_net, 8);
@@ -231,7 +231,7 @@ static void capuchin_is_no_worse_than_its_parts(void **state) {
             if (a == TN_OK) assert_true(status == TN_OK && all.run.time <= again.run.time);
             if (b == TN_OK) assert_true(status == TN_OK && all.run.time <= swap.run.time);
             if (c == TN_OK)
-                assert_true(status == TN_OK && (rate < 100 || all.run.time <= vdnn.run.time));
+                assert_true(status == TN_OK && (rate < 200 || all.run.time <= vdnn.run.time));
             assert_true(a != TN_OK || count_acts(&again, TN__OUT) == 0);
             found += status == TN_OK, cases++;
             done(&all), done(&again), done(&swap), done(&vdnn);

@@ -162,14 +162,24 @@ static bool capuchin_relieve(capuchin_state *s) {
 
 /* --- the policy, guided execution --- */
 
+/* The gap that ends with this reader is late. */
+static void capuchin_note(void *self, uint32_t value, uint32_t job, uint64_t time) {
+    capuchin_state *s = self;
+    for (uint32_t g = s->gaps.first[value]; g < s->gaps.first[value + 1]; g++)
+        if (s->gaps.list[g].back == job && s->gaps.list[g].how == TN__GAP_SWAP) s->late[g] = time;
+}
+
 static tn_status capuchin_feedback(capuchin_state *s) {
+    const tn__pass_watch watch = {capuchin_note, s};
     bool kept, possible = true;
     for (int round = 0; round < CAPUCHIN_FEEDBACK; round++) {
         bool any = false;
-        TN_TRY(tn__capuchin_late(&s->gaps, &s->schedule, s->late));
+        for (uint32_t g = 0; g < s->gaps.count; g++) s->late[g] = 0;
+        if (tn__pass_time(s->run, &s->schedule, &watch) == UINT64_MAX)
+            return tn__no_memory(s->run->error, "feedback");
         for (uint32_t g = 0; g < s->gaps.count; g++) {
             if (s->late[g] == 0) continue;
-            uint64_t copy = tn__gaps_copy(capuchin_bytes(s, g), s->run->in_rate);
+            uint64_t copy = tn__gaps_in(&s->gaps, &s->gaps.list[g]);
             s->clock.lead[g] = tn__add_sat(s->clock.lead[g], copy / 20 + 1);
             if (round == 0) tn__gaps_explain(&s->gaps, g, "fetch earlier", "it came too late");
             any = true;
