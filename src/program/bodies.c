@@ -1,25 +1,28 @@
-/* bodies.c - who shares a body: views, in-place, the lives of one If output.
+/* bodies.c - assigns live ranges to buffers: views, in-place results, the ranges of an If
+ * output.
  *
- * Lives are taken in the order of their definition; each either opens a body of its own or joins
- * the body of one that is there:
+ * In this folder a life is one live range and a body is one buffer. Lives are taken in the order
+ * of their definition. Each one either opens a new body or joins an existing one:
  *
  *   continuation  a later life of an If's output: the same memory by construction.
- *   view          an alias by definition always; a view by rule when its offset is aligned (a
- *                 kernel is never handed an address worse than the one it asked for).
- *   in-place      over an input that is read here for the last time: nothing else that still
- *                 lives, or that this operator reads at other places, may hold any of its bytes.
+ *   view          an alias by definition always joins; any other view joins when its offset is
+ *                 aligned, so that a kernel never gets a less aligned address than it asked for.
+ *   in-place      a result over an input that is read here for the last time: no other life that
+ *                 is still needed, or that this operator reads at other places, may hold its bytes.
  *
- * In-place never raises the curve of live bytes: output and input are of one size, so the step
- * itself gains that many bytes and all other steps stay as they were, whichever input is taken.
- * The candidates differ in the body that grows longer; the shortest result is the easiest to pack,
- * so the input whose body began last is taken, ties to the first input.
+ * In-place never raises the curve of live bytes: output and input have the same size, so this
+ * step saves that many bytes and all other steps stay as they were, for every choice of input.
+ * The candidates differ only in the body that grows longer. The shortest resulting body is the
+ * easiest to place, so the input with the body that began last is taken; ties go to the first
+ * input.
  *
- * Where a partial order is all that is known, "for the last time" means that every other use of
- * these bytes, also one that comes earlier in the program, happens before the operator. Members
- * then stay in the list until one that works in place covers them: it came after all of their uses.
+ * If only a partial order is known, "for the last time" means that every other use of these
+ * bytes happens before the operator, including uses that come earlier in the program. Members
+ * then stay in the list until an in-place life covers them, because that life comes after all of
+ * their uses.
  *
- * The members of a body that may still matter are kept in a list from which the dead are dropped
- * as time goes on, so that chains of 10^5 in-place operators cost O(1) each.
+ * The members of a body that may still matter are kept in a list. Dead members are dropped from
+ * it during the walk, so that chains of 10^5 in-place operators cost O(1) each.
  */
 #include "program/bodies.h"
 
@@ -50,14 +53,14 @@ static void groups_join(groups_state *groups, uint32_t id, uint32_t with, tn_sha
     groups->size[root]++;
 }
 
-/* --- claims: where another planner says that it put a tensor --- */
+/* --- claims: the addresses that another planner reports -------- */
 
 uint64_t tn__groups_claim(const occ_state *occ, const occ_life *life) {
     bool claims = occ->options.inplace == TN_INPLACE_CLAIMED && occ->options.claimed != NULL;
     return claims && life->tensor != TN_NONE ? occ->options.claimed[life->tensor] : TN_SIZE_UNKNOWN;
 }
 
-/* Whether a life may lie at `delta` of a body: nothing is claimed of one of them, or both agree. */
+/* Whether a life may lie at `delta` of a body: one of them has no claim, or both claims agree. */
 static bool groups_claim_agrees(const groups_state *groups, const occ_life *life, uint32_t root,
                                 uint64_t delta) {
     uint64_t claim = tn__groups_claim(groups->occ, life), base = groups->base[root], sum;
@@ -66,7 +69,7 @@ static bool groups_claim_agrees(const groups_state *groups, const occ_life *life
     return tn__add(base, delta, &sum) && claim == sum;
 }
 
-/* The first claim in a body says where the body is. */
+/* The first claim in a body fixes the address of the body. */
 static void groups_note_claim(groups_state *groups, const occ_life *life) {
     uint64_t claim = tn__groups_claim(groups->occ, life);
     uint64_t *base = &groups->base[life->root];
@@ -115,7 +118,7 @@ static bool groups_meet(const occ_life *a, const occ_life *b) {
     return a->lo < b->hi && b->lo < a->hi;
 }
 
-/* Whether all that ever happens to a life happens before `step`, or in it. */
+/* Whether all uses of a life happen before `step` or in it. */
 bool tn__groups_is_over(const occ_state *occ, const occ_life *life, uint32_t step) {
     if (life->first != step && !tn__happens_before(occ->happens, life->first, step)) return false;
     for (uint32_t at = life->newest; at != OCC_NONE; at = occ->uses.items[at].next) {
@@ -125,7 +128,7 @@ bool tn__groups_is_over(const occ_state *occ, const occ_life *life, uint32_t ste
     return true;
 }
 
-/* What a life that works in place covers is behind it. */
+/* Removes the members that an in-place life covers: all of their uses are over. */
 static void groups_cover(groups_state *groups, uint32_t id) {
     const occ_life *lives = groups->occ->lives, *life = &lives[id];
     uint32_t *link = &groups->head[life->root];
@@ -138,7 +141,8 @@ static void groups_cover(groups_state *groups, uint32_t id) {
     }
 }
 
-/* Whether nothing alive after `step` holds any byte of the candidate. Drops the dead on its way. */
+/* Whether no life that is needed after `step` holds any byte of the candidate. Drops dead
+ * members. */
 static bool groups_is_last(groups_state *groups, uint32_t candidate, uint32_t step) {
     const occ_life *lives = groups->occ->lives;
     uint32_t *link = &groups->head[lives[candidate].root];
@@ -161,7 +165,7 @@ static bool groups_is_last(groups_state *groups, uint32_t candidate, uint32_t st
     return true;
 }
 
-/* Whether the operator reads the candidate's bytes in another arrangement through another input. */
+/* Whether the operator reads the candidate's bytes at another offset through another input. */
 static bool groups_reads_askew(const occ_state *occ, const tn_op_form *form, uint32_t candidate,
                                uint32_t step) {
     const occ_life *mine = &occ->lives[candidate];

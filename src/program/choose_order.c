@@ -1,15 +1,16 @@
-/* choose_order.c - which order a program gets: candidates side by side, the best of them.
+/* choose_order.c - chooses the order of operators: plans several candidates and keeps the best.
  *
- * An order promises little: live bytes it has counted for itself. What counts is the arena. So
- * every order but the file's is compared with the file's as a whole, control flow, in-place and
- * views included: tn_program_create by the peaks of live bytes, tn_program_plan by the planned
- * arenas. The file's order wins ties.
- * Cost: that of the candidates; a candidate whose lower bound reaches the best arena is not
- * planned.
+ * An order only minimises the live bytes that it has counted itself, but the arena is the real
+ * cost. So every order is compared with the file's order on the whole program, including control
+ * flow, in-place and views. tn_program_create compares peaks of live bytes; tn_program_plan
+ * compares planned arenas. The file's order wins ties.
+ *
+ * Cost: that of the candidates; a candidate is not planned if its lower bound reaches the best
+ * arena.
  */
 #include "program/program.h"
 
-#define CHOOSE_STATES 100000u /* of an order's complete search: some 0.1 s */
+#define CHOOSE_STATES 100000u /* limit of an order's complete search: about 0.1 s */
 
 typedef struct choose_candidate {
     tn_program *program;
@@ -41,7 +42,8 @@ static bool choose_is_same(const tn_program *a, const tn_program *b) {
     return true;
 }
 
-/* Adds the program of one order. One that the file's order is identical with lends its proof. */
+/* Adds the program of one order. If it equals the file's order, its proof holds for that one,
+ * too. */
 static tn_status choose_add(choose_state *choose, const tn_order *order) {
     choose_candidate made = {0};
     TN_TRY(tn__program_lower(order, &choose->task, &made.program, choose->error));
@@ -56,7 +58,7 @@ static tn_status choose_add(choose_state *choose, const tn_order *order) {
     return TN_OK;
 }
 
-/* The file's order, and those that the name stands for. */
+/* Adds the file's order and the orders that the name selects. */
 static tn_status choose_gather(choose_state *choose) {
     const tn_order *file = tn__order_find("file"), *order = tn__order_find(choose->name);
     bool all = strcmp(choose->name, "auto") == 0;
@@ -107,7 +109,7 @@ static tn_status choose_rank(choose_state *choose, const tn_op_id *sequence, uin
     return TN_OK;
 }
 
-/* --- the frame of both --- */
+/* --- begin and end of both calls --- */
 
 static tn_status choose_begin(choose_state *choose, const tn_graph *graph,
                               const tn_program_options *given, const tn_occupancy_options *memory,
@@ -138,7 +140,7 @@ static void choose_end(choose_state *choose) {
         tn__free(choose->context, choose->inner, ops * sizeof *choose->inner);
 }
 
-/* The candidate with the least peak that has not been taken; the file's first among equals. */
+/* The candidate with the lowest peak that has not been taken; the file's order wins ties. */
 static choose_candidate *choose_least(choose_state *choose) {
     choose_candidate *best = NULL;
     for (uint32_t i = 0; i < choose->count; i++) {
@@ -180,8 +182,8 @@ tn_status tn__program_ordered(const tn_graph *graph, const tn_program_options *o
     return status;
 }
 
-/* Where buffers choose their bank, the time of their traffic decides: bytes in banks of unknown
- * speed first, then seconds in the others. */
+/* If the planner chooses a memory bank for each buffer, the traffic time decides: first the
+ * bytes in banks of unknown speed, then the seconds in the other banks. */
 static bool choose_is_faster(const tn_problem *problem, const tn_layout *a, const tn_layout *b) {
     uint64_t unknown[2] = {0, 0};
     double seconds[2] = {0, 0};
@@ -200,7 +202,7 @@ static bool choose_is_faster(const tn_problem *problem, const tn_layout *a, cons
     return a->peak < b->peak;
 }
 
-/* Plans the candidates by rising peak, as long as one may still be better than the best. */
+/* Plans the candidates by rising peak until no candidate can beat the best. */
 static tn_status choose_plan(choose_state *choose, const tn_plan_options *options,
                              choose_candidate *best, tn_layout *layout) {
     tn_status first = TN_OK;

@@ -1,19 +1,20 @@
-/* dependencies.c - what a layout costs in freedom: who must now wait for whom.
+/* dependencies.c - lists the dependencies that a layout adds to a program by sharing memory.
  *
- * A sweep over the lives in the order of their definition, with the last holder of every byte: a
- * life that writes takes bytes from holders, and whoever needed a holder last must be over before.
- * Where the graph has no path that says so already, the layout adds a dependency. Views write
- * nothing: their readers count as readers of what they view. A concatenation without copies writes
- * nothing over the inputs that lie in it: from then on they count as views of it.
+ * A sweep visits the lives in the order of their definition and keeps the last holder of every
+ * byte. A life that writes takes bytes from their holders, and every user of a holder must be
+ * over before. If the graph has no path that guarantees this order, the layout adds a
+ * dependency. Views write nothing: their readers count as readers of the viewed life. A
+ * concatenation without copies does not overwrite the inputs that lie in it: from then on they
+ * count as views of it.
  *
- * Bytes are cut where lives begin and end; a set of bits marks where a stretch with one holder
- * begins. A life replaces the stretches it covers and leaves at most one more, so that all visits
- * add up to O(lives).
+ * The address range is cut at each begin and end of a life. A bit set marks where a section with
+ * one holder begins. A life replaces the sections that it covers and leaves at most one more, so
+ * all visits together cost O(lives).
  */
 #include "program/occupancy.h"
 
 typedef struct deps_pair {
-    uint32_t before, after; /* steps, while they are collected */
+    uint32_t before, after; /* steps, during collection */
 } deps_pair;
 
 typedef struct deps_item { /* a life that writes, at its address */
@@ -28,34 +29,36 @@ typedef struct deps_state {
     const tn_context *context;
     tn_error *error;
     tn__happens happens;
-    uint32_t *viewers; /* [lives] of one that writes: newest that views it, OCC_NONE */
+    uint32_t *viewers; /* [lives] of a life that writes: newest life that views it, or OCC_NONE */
     uint32_t *chain;   /* [lives] next viewer */
-    bool *under;       /* [lives] it writes, and has become a viewer */
+    bool *under;       /* [lives] it writes, but counts as a viewer now */
     deps_item *items;
     uint32_t item_count;
     uint64_t *cuts;
     uint32_t cut_count;
-    uint32_t *holder; /* [cuts] item that holds the stretch that begins here */
+    uint32_t *holder; /* [cuts] item that holds the section that begins here */
     uint64_t *starts; /* bits */
     size_t words, lives;
     deps_pair *pairs;
     size_t pair_count, pair_room;
 } deps_state;
 
-/* --- stretches --- */
+/* --- sections of one holder --- */
 
 static bool deps_starts(const deps_state *deps, uint32_t cut) {
     return (deps->starts[cut / 64] >> (cut % 64) & 1) != 0;
 }
 
-static uint32_t deps_below(const deps_state *deps, uint32_t cut) { /* 0 always starts one */
+static uint32_t deps_below(const deps_state *deps, uint32_t cut) { /* cut 0 always begins a
+                                                                    * section */
     size_t word = cut / 64;
     uint64_t bits = deps->starts[word] & (~0ull >> (63 - cut % 64));
     while (bits == 0) bits = deps->starts[--word];
     return (uint32_t)(word * 64) + 63 - (uint32_t)__builtin_clzll(bits);
 }
 
-static uint32_t deps_above(const deps_state *deps, uint32_t cut) { /* cut_count: none */
+static uint32_t deps_above(const deps_state *deps, uint32_t cut) { /* returns cut_count if there
+                                                                    * is no such cut */
     size_t word = (cut + 1) / 64;
     if (cut + 1 >= deps->cut_count) return deps->cut_count;
     uint64_t bits = deps->starts[word] & (~0ull << ((cut + 1) % 64));
@@ -89,7 +92,8 @@ static bool deps_is_apply(const deps_state *deps, uint32_t step) {
     return tn_program_instructions(deps->occupancy->program)[step].opcode == TN_APPLY;
 }
 
-/* `use` must be over when `step` writes; an operator with blocks stands for all that is in it. */
+/* `use` must be over when `step` writes. The APPLY of an operator with blocks stands for its
+ * blocks. */
 static tn_status deps_note(deps_state *deps, uint32_t use, uint32_t step) {
     uint32_t before = deps->happens.exit[use], after = deps->happens.exit[step];
     if (before == after || tn__happens_before(&deps->happens, use, step)) return TN_OK;
@@ -109,8 +113,7 @@ static tn_status deps_note_life(deps_state *deps, const occ_life *old, uint32_t 
     return TN_OK;
 }
 
-/* A concatenation found `old` where it belongs: it and what views it show bytes of the output now.
- */
+/* A concatenation found `old` at its place: `old` and its views show bytes of the output now. */
 static void deps_keep(deps_state *deps, uint32_t old, uint32_t output) {
     if (deps->under[old]) return;
     uint32_t last = old, next = deps->viewers[old];
@@ -122,7 +125,8 @@ static void deps_keep(deps_state *deps, uint32_t old, uint32_t output) {
     deps->viewers[output] = old;
 }
 
-/* `fresh` takes bytes that `old` held: all who need these must be over, through views, too. */
+/* `fresh` takes bytes that `old` held: all users of these bytes must be over, also users of
+ * views. */
 static tn_status deps_take(deps_state *deps, const deps_item *old, const deps_item *fresh) {
     const occ_life *lives = deps->occupancy->found;
     uint32_t step = lives[fresh->life].first;
@@ -148,7 +152,8 @@ static tn_status deps_visit(deps_state *deps, uint32_t index) {
     uint32_t at = deps_below(deps, first), asked = OCC_NONE;
     do {
         holder = deps->holder[at];
-        if (holder != OCC_NONE && holder != asked) /* one after the other is most often the same */
+        if (holder != OCC_NONE && holder != asked) /* neighbouring sections often have the same
+                                                    * holder */
             TN_TRY(deps_take(deps, &deps->items[holder], item));
         asked = holder;
         uint32_t next = deps_above(deps, at);
@@ -198,7 +203,8 @@ static int deps_item_order(const void *a, const void *b) { /* lives are numbered
 static void deps_gather(deps_state *deps) {
     const occ_life *lives = deps->occupancy->found;
     for (uint32_t i = 0; i < deps->lives; i++) deps->viewers[i] = deps->chain[i] = OCC_NONE;
-    uint32_t *writer = deps->holder; /* [lives] who wrote what a life shows; scratch until later */
+    uint32_t *writer = deps->holder; /* [lives] the life that wrote the bytes that a life shows;
+                                      * uses `holder` as scratch memory */
     for (uint32_t i = 0; i < deps->lives; i++) {
         const occ_life *life = &lives[i];
         writer[i] = life->share == TN_SHARE_VIEW ? writer[life->taken] : i;
@@ -238,7 +244,7 @@ static tn_status deps_collect(deps_state *deps) {
     return TN_OK;
 }
 
-/* From malloc: the list outlives the context of the call that made it. */
+/* Uses malloc because the list outlives the context of the call. */
 static tn_status deps_hand_over(const deps_state *deps, tn_dependency **list, uint64_t *count) {
     const tn_instruction *instructions = tn_program_instructions(deps->occupancy->program);
     if (list != NULL) {

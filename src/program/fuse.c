@@ -1,34 +1,38 @@
-/* fuse.c - concatenation without copies: inputs lie inside the output from the start.
+/* fuse.c - concatenation without copies: inputs are placed inside the output from the start.
  *
- * Where the output is its inputs one behind the other, an input that lies at its place in the
- * output need not be copied. Its body, whatever else is in it, moves there as a whole:
+ * If an output is its inputs laid end to end, an input that already lies at its place in the
+ * output need not be copied. The whole body of that input moves there, with everything else in
+ * it:
  *
  *     output                 ###########        output       [##########]
  *     b            ----------                   b        ----------
  *     a       ----------                        a    ----------------
  *                 three bodies                       one body of three pieces
  *
- * An input joins when its place is aligned, when nobody writes into either of them later on, when
- * its elements lie as the output's do (a view that PyTorch defines may have strides), and when no
- * two members of the new body hold the same bytes at the same step, but for those that the
- * concatenation makes equal. Other inputs are copied, as before.
+ * An input joins under four conditions. Its place is aligned. Neither input nor output is
+ * written later. Its elements lie as the output's do (a view that PyTorch defines may have
+ * strides). No two members of the new body hold the same bytes at the same step, except bytes
+ * that the concatenation makes equal. Other inputs are copied, as before.
  *
- * Live bytes never rise. Until the concatenation each input holds what it held; from then on it
- * holds bytes of the output. One case is left out: an input that outlives the output keeps others
- * from working in place over the output, which is no loss only when such inputs fill it.
+ * Live bytes never rise: until the concatenation each input holds its own bytes, from then on it
+ * holds bytes of the output. One case is left out. An input that outlives the output keeps other
+ * operators from working in place over the output; this is harmless only if such inputs fill the
+ * output.
  *
- * Where operators may run side by side (streams, parallel-safe), all are copied: "at the same step"
- * says nothing there. Not so a bucket's: they are over when it is made, and keep to their bytes.
+ * If operators may run concurrently (streams, parallel-safe), all inputs are copied, because "at
+ * the same step" is not defined then. Buckets are an exception: their inputs are over when the
+ * bucket is made, and keep to their own bytes.
  *
- * A large rigid body is harder to pack than small ones: the arena may grow even so.
- * Cost: O(inputs^2 + members) per concatenation; bodies of many members are left alone.
+ * A large rigid body is harder to place than small ones, so the arena may grow nevertheless.
+ *
+ * Cost: O(inputs^2 + members) per concatenation; bodies with many members are left alone.
  * Source: memory-efficient DenseNet (Pleiss et al., 2017) shares concatenations by hand.
  */
 #include "graph/op.h"
 #include "program/bodies.h"
 
 #define FUSE_MEMBERS_MAX 4096u /* in a body that moves or is compared member by member */
-#define FUSE_INPUTS_MAX 256u   /* of one join: the longest of a DenseNet has some sixty */
+#define FUSE_INPUTS_MAX 256u   /* of one join: the longest of a DenseNet has about sixty */
 
 typedef struct fuse_input {
     uint32_t life, root;
@@ -41,14 +45,15 @@ typedef struct fuse_join {
     const occ_life *output;
     fuse_input inputs[FUSE_INPUTS_MAX];
     uint32_t count;
-    uint64_t start; /* of the output in the new body */
+    uint64_t start; /* first byte of the output in the new body */
 } fuse_join;
 
-/* --- who is written into --- */
+/* --- which lives are written into --- */
 
 void tn__groups_watch(groups_state *groups) {
     occ_state *occ = groups->occ;
-    uint32_t *root = groups->size; /* not in use yet: the alias root of each life */
+    uint32_t *root = groups->size; /* `size` is not in use yet; here it is the alias root of each
+                                    * life */
     for (uint32_t id = 0; id < occ->count; id++) {
         const occ_life *life = &occ->lives[id];
         root[id] = life->source != OCC_NONE && life->must ? root[life->source] : id;
@@ -60,8 +65,8 @@ void tn__groups_watch(groups_state *groups) {
     for (size_t id = occ->count; id-- > 0;) groups->changed[id] = groups->changed[root[id]];
 }
 
-/* Whether elements lie one behind the other: not known for aliases, but those that hand back what
- * they wrote into. */
+/* Whether the elements are contiguous. For aliases this is unknown, unless they return their own
+ * operand after writing into it. */
 static bool fuse_is_dense(const occ_state *occ, uint32_t id) {
     for (uint32_t steps = 0; steps < 64; steps++) {
         const occ_life *life = &occ->lives[id];
@@ -73,7 +78,7 @@ static bool fuse_is_dense(const occ_state *occ, uint32_t id) {
     return false;
 }
 
-/* --- one input by itself --- */
+/* --- checks of one input --- */
 
 static bool fuse_may_join(const fuse_join *join, const fuse_input *input) {
     const groups_state *groups = join->groups;
@@ -87,8 +92,9 @@ static bool fuse_may_join(const fuse_join *join, const fuse_input *input) {
     return groups->changed[input->life] <= join->output->first;
 }
 
-/* A bucket may be changed later on, and by whoever runs beside the list: so whatever is in the
- * input's body keeps to the input's bytes, and is over when the bucket is made. */
+/* A bucket may be changed later, also by code that runs concurrently with the program. So every
+ * member of the input's body must stay within the input's bytes and end before the bucket is
+ * made. */
 static bool fuse_suits_bucket(const fuse_join *join, const fuse_input *input) {
     const groups_state *groups = join->groups;
     const occ_state *occ = groups->occ;
@@ -103,7 +109,7 @@ static bool fuse_suits_bucket(const fuse_join *join, const fuse_input *input) {
     return true;
 }
 
-/* Inputs in one body must lie in it as they do in the output: the first one decides. */
+/* Inputs that share a body must keep their distances in the output: the first input decides. */
 static void fuse_agree(fuse_join *join) {
     const occ_life *lives = join->groups->occ->lives;
     for (uint32_t i = 0; i < join->count; i++) {
@@ -116,8 +122,8 @@ static void fuse_agree(fuse_join *join) {
     }
 }
 
-/* What is claimed of the output, or else of the first input that claims anything, decides where the
- * output lies; inputs that are claimed to be elsewhere are copied. */
+/* The claim of the output decides where the output lies, or else the first claim of an input.
+ * Inputs with a claim for another address are copied. */
 static void fuse_obey_claims(fuse_join *join) {
     const groups_state *groups = join->groups;
     uint64_t output = tn__groups_claim(groups->occ, join->output);
@@ -131,10 +137,10 @@ static void fuse_obey_claims(fuse_join *join) {
     }
 }
 
-/* --- in-place over the output stays as good --- */
+/* --- keeping in-place over the output possible --- */
 
-/* Whether some of the input's bytes are still in use when the output's last reader runs; *covered:
- * all of them. */
+/* Whether some of the input's bytes are still in use when the output's last reader runs.
+ * *covered: all of them are. */
 static bool fuse_is_outlived(const fuse_join *join, const fuse_input *input, bool *covered) {
     const groups_state *groups = join->groups;
     const occ_life *lives = groups->occ->lives, *life = &lives[input->life];
@@ -149,7 +155,8 @@ static bool fuse_is_outlived(const fuse_join *join, const fuse_input *input, boo
     return any;
 }
 
-/* A rule of taste, not of validity: where there are claims, they have decided. */
+/* This rule only improves the result; it is not needed for validity. With claims it is not
+ * applied. */
 static void fuse_outliving(fuse_join *join) {
     if (join->groups->occ->options.inplace == TN_INPLACE_CLAIMED) return;
     uint64_t filled = 0;
@@ -168,12 +175,12 @@ static void fuse_outliving(fuse_join *join) {
 
 /* --- conflicts --- */
 
-/* How far a body moves up. */
+/* The distance by which a body moves up. */
 static uint64_t fuse_shift(const fuse_join *join, const fuse_input *input) {
     return join->start + input->at - join->groups->occ->lives[input->life].delta;
 }
 
-/* The output begins high enough for every body to move up, if at all. */
+/* The output begins high enough that no body has to move down. */
 static void fuse_set_start(fuse_join *join) {
     join->start = 0;
     for (uint32_t i = 0; i < join->count; i++) {
@@ -189,8 +196,8 @@ static uint64_t fuse_overlap(uint64_t a_lo, uint64_t a_hi, uint64_t b_lo, uint64
     return lo < hi ? hi - lo : 0;
 }
 
-/* What of the body lives on behind the concatenation inside the output must be bytes that its own
- * inputs have brought there. */
+/* After the concatenation, the live bytes of the body inside the output must be bytes that its
+ * own inputs have brought there. */
 static bool fuse_suits_output(const fuse_join *join, const fuse_input *input) {
     const groups_state *groups = join->groups;
     const occ_life *lives = groups->occ->lives;
@@ -227,7 +234,8 @@ static bool fuse_suits(const fuse_join *join, const fuse_input *a, const fuse_in
     return true;
 }
 
-/* Drops inputs until those that are left suit each other; a body falls as a whole. */
+/* Drops inputs until the remaining ones are compatible; the inputs of a body are dropped
+ * together. */
 static void fuse_resolve(fuse_join *join) {
     for (uint32_t i = 0; i < join->count; i++) {
         fuse_input *input = &join->inputs[i];
@@ -284,7 +292,9 @@ static void fuse_all(fuse_join *join, uint32_t id) {
         const fuse_input *input = &join->inputs[i];
         if (!input->joins) continue;
         if (first == OCC_NONE) first = input->life;
-        if (lives[input->life].root == lives[id].root) continue; /* another input brought it */
+        if (lives[input->life].root == lives[id].root)
+            continue; /* another input has moved it
+                                                                  * already */
         fuse_move(groups, input->root, fuse_shift(join, input));
         fuse_unite(groups, input->root, lives[id].root);
     }
@@ -295,8 +305,8 @@ static void fuse_all(fuse_join *join, uint32_t id) {
 
 /* --- the whole --- */
 
-/* Concatenations where it was asked for, and where nothing runs beside the list; buckets always:
- * that is what they are for. */
+/* Concatenations join if the option asks for it and nothing runs concurrently. Buckets always
+ * join, because they exist for this purpose. */
 static bool fuse_wants(const groups_state *groups, uint32_t id) {
     const occ_state *occ = groups->occ;
     const occ_life *life = &occ->lives[id];

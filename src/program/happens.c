@@ -1,22 +1,23 @@
 /* happens.c - the partial order of a program, as chains and vector clocks.
  *
- * Edges: whoever reads a tensor comes after whoever defined it, and whoever defines it again after
- * all who read it. Memory that is written again (by an operator that writes into its input)
- * separates those who touched it before from those who touch it after; views touch the memory of
- * their source. An operator with blocks is one event from outside: it starts when all that its
- * blocks read is there, its blocks run as the program lists them, one after the other, and what it
- * gives is there when its own APPLY is done. Inputs are put, and outputs fetched, one after the
- * other.
+ * Edges: a reader of a tensor comes after its definition, and a new definition comes after all
+ * readers of the old one. An operator that writes into its input orders the other operators on
+ * that memory: earlier ones stay before it and later ones after it. Views are accesses to the
+ * memory of their source. An operator with blocks is one event from outside: it starts when all
+ * inputs of its blocks are there, its blocks run one after the other as the program lists them,
+ * and its outputs are there when its own APPLY is done. Inputs are put in order, and outputs are
+ * fetched in order.
  *
- * Where a program says itself what runs side by side (BY_STREAMS), its streams and signals are all
- * that is known: they order whatever the edges above would, or the program would have been refused.
+ * If a program has streams (BY_STREAMS), only its streams and signals define the order. They
+ * imply all of the edges above; the verifier refuses other programs.
  *
- * Chains: an instruction goes on the chain of one that it waits for, if that is still the chain's
- * end, else on any chain whose end is known to come before it, else it opens a new one. Clocks are
- * made on the way: the maximum over those that it waits for.
+ * Chains: an instruction joins the chain of an instruction that it waits for, if that one is
+ * still the end of its chain. Otherwise it joins any chain with an end that is known to come
+ * before it. Otherwise it opens a new chain. Clocks are computed in the same walk: the maximum
+ * over all predecessors.
  *
- * Cost: O((instructions + edges) chains) time, O(instructions chains) memory.
- * Source: vector clocks: Fidge 1988, Mattern 1989; chains: a greedy path cover.
+ * Cost: O((instructions + edges) chains) time, O(instructions chains) memory. Source: vector
+ * clocks: Fidge 1988, Mattern 1989; chains: a greedy path cover.
  */
 #include "program/happens.h"
 
@@ -44,10 +45,11 @@ typedef struct happens_maker {
     tn__happens *made;
     tn__arena scratch;
     uint32_t *entry;   /* [steps] first step of the control flow around it, or itself */
-    uint32_t *definer; /* [tensors] the step of its newest definition, or NONE */
-    uint32_t *user;    /* [tensors] who reads it since then, a list of touches */
-    uint32_t *home;    /* [tensors] the memory it is in: its own at first, or its source's */
-    uint32_t *writer, *reader; /* [tensors + definitions] of a home: newest writer; readers since */
+    uint32_t *definer; /* [tensors] list of touches: steps that have read it since then */
+    uint32_t *user;    /* [tensors] the memory it is in: first its own, later perhaps its
+                        * source's */
+    uint32_t *home;    /* [tensors + definitions] of a memory: newest writer; readers since then */
+    uint32_t *writer, *reader; /* newest step that does more than compute its outputs, or NONE */
     uint32_t home_count, home_room;
     uint32_t ordered; /* newest step that does more than compute its outputs, or NONE */
     happens_edge *edges;
@@ -56,7 +58,7 @@ typedef struct happens_maker {
     uint32_t *first;  /* [steps + 1] edges by target, after sorting */
     uint32_t *length; /* [chains] */
     size_t length_room;
-    size_t numbers; /* in all clocks */
+    size_t numbers; /* sum over all clocks */
 } happens_maker;
 
 /* --- control flow as one event --- */
@@ -79,7 +81,9 @@ static tn_status happens_group(happens_maker *maker) {
     memcpy(regions, tn_program_regions(program), count * sizeof *regions);
     qsort(regions, count, sizeof *regions, happens_region_order);
     for (uint32_t r = 0, done = 0; r < count; r++) {
-        if (regions[r].first < done) continue; /* inside, or a later region of the same operator */
+        if (regions[r].first < done)
+            continue; /* nested in a region seen before, or a later
+                                                * region of the same operator */
         uint32_t own = regions[r].last;
         while (own < steps &&
                (instructions[own].opcode != TN_APPLY || instructions[own].op != regions[r].op))
@@ -128,7 +132,7 @@ static tn_status happens_read(happens_maker *maker, tn_tensor_id tensor, uint32_
     return happens_note(maker, &maker->reader[home], step);
 }
 
-/* The memory of a tensor is written again. */
+/* An operator writes into the memory of a tensor. */
 static tn_status happens_change(happens_maker *maker, tn_tensor_id tensor, uint32_t step) {
     if (tensor == TN_NONE) return TN_OK;
     uint32_t home = maker->home[tensor];
@@ -139,7 +143,7 @@ static tn_status happens_change(happens_maker *maker, tn_tensor_id tensor, uint3
     return TN_OK;
 }
 
-/* In the memory of a view's source, or in its own: another one each time. */
+/* Defines a tensor in the memory of a view's source, or in new memory of its own. */
 static tn_status happens_define(happens_maker *maker, tn_tensor_id tensor, tn_tensor_id source,
                                 uint32_t step) {
     if (tensor == TN_NONE) return TN_OK;
@@ -155,8 +159,8 @@ static tn_status happens_define(happens_maker *maker, tn_tensor_id tensor, tn_te
     return TN_OK;
 }
 
-/* An event behind the definition. Memory is free when all who use it are done; with FREE it is one
- * of them. */
+/* A release comes after the definition. Memory is free when all of its users are done; a FREE is
+ * one of these users. */
 static tn_status happens_release(happens_maker *maker, const tn_instruction *it, uint32_t step) {
     tn_tensor_id tensor = tn_instruction_effects(it).releases;
     if (tensor == TN_NONE) return TN_OK;
@@ -184,7 +188,7 @@ static tn_status happens_apply(happens_maker *maker, const tn_instruction *it, u
     return TN_OK;
 }
 
-/* What a block returns is read by its operator, though no instruction says so. */
+/* An operator reads the results of its blocks, though no instruction lists these reads. */
 static tn_status happens_results(happens_maker *maker) {
     const tn_program *program = maker->program;
     const tn_region *regions = tn_program_regions(program);
@@ -216,7 +220,7 @@ static int happens_signal_order(const void *a, const void *b) {
     return (x->signal > y->signal) - (x->signal < y->signal);
 }
 
-/* What keeps the caller waiting: one after the other, whatever it is and on whatever stream. */
+/* Instructions that block the caller run in the order of the list, across all streams. */
 static tn_status happens_caller(happens_maker *maker) {
     const tn_instruction *instructions = tn_program_instructions(maker->program);
     uint32_t last[TN_OPCODE_COUNT];
@@ -245,7 +249,7 @@ static tn_status happens_data(happens_maker *maker) {
     return happens_results(maker);
 }
 
-/* Each stream runs its instructions one after the other, and some wait for a signal. */
+/* Each stream runs its instructions in order; some of them wait for a signal. */
 static tn_status happens_streams(happens_maker *maker, happens_signal *signals) {
     const tn_instruction *instructions = tn_program_instructions(maker->program);
     uint32_t count = 0, last[TN_STREAM_MAX];
@@ -294,7 +298,7 @@ static void happens_follow(tn__happens *made, uint32_t from, uint32_t *clock) {
     if (made->index[from] + 1 > clock[chain]) clock[chain] = made->index[from] + 1;
 }
 
-/* A chain whose end is known to come before the step: best that of one it waits for. */
+/* A chain with an end that comes before the step, preferably the chain of a predecessor. */
 static uint32_t happens_chain(const happens_maker *maker, const uint32_t *clock,
                               const uint32_t *from, uint32_t count, bool inside, uint32_t step) {
     const tn__happens *made = maker->made;
@@ -311,7 +315,8 @@ static uint32_t happens_chain(const happens_maker *maker, const uint32_t *clock,
 static tn_status happens_clock(happens_maker *maker, const uint32_t *from, uint32_t count,
                                uint32_t step) {
     tn__happens *made = maker->made;
-    bool inside = maker->entry[step] != step; /* the control flow goes on: its last step is over */
+    bool inside = maker->entry[step] != step; /* false: the control flow is left, and its last
+                                               * step is over */
     maker->numbers += made->chain_count;
     if (maker->numbers > TN__HAPPENS_MAX)
         TN_FAIL(maker->error, TN_E_UNSUPPORTED,

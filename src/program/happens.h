@@ -1,23 +1,23 @@
-/* happens.h - which instruction is known to come before which, whatever runs side by side. */
+/* happens.h - the partial order of the instructions of a program with concurrent streams. */
 #ifndef TN_PROGRAM_HAPPENS_H
 #define TN_PROGRAM_HAPPENS_H
 
 #include "program/program.h"
 
-/* The order as chains: every instruction is one event of one chain, and its clock says how many
- * events of each chain come before it. */
+/* The order as chains: every instruction is one event of one chain. Its clock counts the events
+ * of each chain that come before it. */
 typedef struct tn__happens {
     const tn_context *context;
     uint32_t count, chain_count;
     uint32_t *chain, *index; /* [count] */
-    uint32_t *width;         /* [count] chains that there were when the clock was made */
-    uint32_t **clock;        /* [count][width], beyond that 0 */
+    uint32_t *width;         /* [count] number of chains when the clock was made */
+    uint32_t **clock;        /* [count][width], 0 for later chains */
     uint32_t *exit;          /* [count] the APPLY that ends the control flow around it, or itself */
     tn__arena arena;
 } tn__happens;
 
 typedef enum tn__happens_by {
-    TN__BY_GRAPH,  /* what one reads and another writes, and nothing else */
+    TN__BY_GRAPH,  /* only the order of reads and writes of the same data */
     TN__BY_STREAMS /* also the order of each stream of the program */
 } tn__happens_by;
 
@@ -25,7 +25,7 @@ typedef enum tn__happens_by {
 #define TN__HAPPENS_MAX ((size_t)1 << 27)
 tn_status tn__happens_create(const tn_program *program, tn__happens_by by, tn__happens *happens,
                              tn_error *error);
-void tn__happens_release(tn__happens *happens); /* zeroed is fine */
+void tn__happens_release(tn__happens *happens); /* a zeroed struct is accepted */
 
 static inline uint32_t tn__happens_seen(const tn__happens *happens, uint32_t step, uint32_t chain) {
     return chain < happens->width[step] ? happens->clock[step][chain] : 0;

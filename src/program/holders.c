@@ -1,15 +1,17 @@
-/* holders.c - who holds the memory at a step, and how much lives at every step.
+/* holders.c - lists the tensors that hold memory at a step, and the live bytes of every step.
  *
- * A body's bytes are often wanted by several lives at once: a view and its source, a result that is
- * written over its input. Each byte is counted once. The lives of a body are looked at in the order
- * of the first byte that they keep, the earlier life first among equals, and each holds what none
- * before it had; so the rows of one step add up to the live bytes of that step, in all and by kind.
+ * Several lives often share bytes of a body: a view and its source, or a result written over its
+ * input. Each byte is counted once. The lives of a body are visited by the first byte that they
+ * keep, the earlier life first on ties, and each life is charged for the bytes that no earlier
+ * life holds. So the rows of one step add up to the live bytes of that step, in total and by
+ * kind.
  *
- * Windows lie sorted by body, first byte and age since the occupancy was made, so that one step is
- * one pass without any memory. All steps together are a sweep over each body that keeps its live
- * windows sorted, and adds what an interval holds to the difference of its two ends.
+ * Windows are sorted by body, first byte and age when the occupancy is made, so that one step
+ * needs one pass and no memory. For all steps together, a sweep over each body keeps the live
+ * windows sorted and adds each interval to a difference array at its two ends.
  *
- * Cost: O(n) for one step; O(n log n + n a + steps) for all, a: most lives at once in one body.
+ * Cost: O(n) for one step; O(n log n + n a + steps) for all steps. a is the maximum number of
+ * lives that are alive together in one body.
  */
 #include <tenure/trace.h>
 
@@ -51,7 +53,7 @@ tn_kind tn__occupancy_kind(const tn_occupancy *occupancy, uint32_t life) {
     return tn_life_kind(occupancy->program->graph, &occupancy->lives[life]);
 }
 
-/* What a window holds above `top`, the end of all before it in its body. */
+/* The bytes of a window above `top`, the end of all windows before it in its body. */
 static uint64_t window_take(const occ_window *window, uint64_t *top) {
     uint64_t from = window->lo > *top ? window->lo : *top;
     if (window->hi <= from) return 0;
@@ -73,7 +75,7 @@ bool tn__holders_next(const tn_occupancy *occupancy, uint32_t step, occ_walk *wa
     return false;
 }
 
-/* --- one step: the largest, as a heap whose root is the least of those kept --- */
+/* --- one step: keeps the largest in a heap with the smallest at its root ------ */
 
 /* Whether a comes after b in the answer. */
 static bool holder_is_less(const tn_occupant *a, const tn_occupant *b) {
@@ -112,7 +114,7 @@ uint32_t tn_occupancy_holders(const tn_occupancy *occupancy, uint32_t step, tn_o
     }
     uint32_t kept = count < room ? count : room;
     for (uint32_t i = count < room ? kept / 2 : 0; i > 0; i--) holder_sink(holders, kept, i - 1);
-    for (uint32_t i = kept; i > 1; i--) { /* the least to the end */
+    for (uint32_t i = kept; i > 1; i--) { /* move the smallest to the end */
         tn_occupant least = holders[0];
         holders[0] = holders[i - 1];
         holders[i - 1] = least;
@@ -125,10 +127,10 @@ uint32_t tn_occupancy_holders(const tn_occupancy *occupancy, uint32_t step, tn_o
 
 typedef struct holders_sweep {
     const tn_occupancy *occupancy;
-    uint64_t (*live)[TN_KIND_COUNT]; /* [steps] differences until the end */
+    uint64_t (*live)[TN_KIND_COUNT]; /* [steps] differences until the sweep ends */
     uint32_t step_count;
     const occ_window *windows; /* of one body */
-    uint32_t *open;            /* those that live now, as they are sorted in `windows` */
+    uint32_t *open;            /* the live windows, sorted as in `windows` */
     uint32_t count, open_count;
 } holders_sweep;
 
@@ -148,7 +150,8 @@ static void sweep_open(holders_sweep *sweep, uint32_t window) {
     sweep->open[at] = window;
 }
 
-/* Drops what has ended at `now`; returns when the next one ends, UINT32_MAX: none is left. */
+/* Drops the windows that have ended at `now`; returns the next end, UINT32_MAX if no window is
+ * open. */
 static uint32_t sweep_close(holders_sweep *sweep, uint32_t now) {
     uint32_t kept = 0, next = UINT32_MAX;
     for (uint32_t i = 0; i < sweep->open_count; i++) {
@@ -170,7 +173,9 @@ static void sweep_add(holders_sweep *sweep, uint32_t from, uint32_t to) {
         uint64_t bytes = window_take(window, &top);
         tn_kind kind = tn__occupancy_kind(sweep->occupancy, window->life);
         sweep->live[from][kind] += bytes;
-        if (to < sweep->step_count) sweep->live[to][kind] -= bytes; /* wraps; the sum does not */
+        if (to < sweep->step_count)
+            sweep->live[to][kind] -= bytes; /* may wrap, but the prefix
+                                                                     * sum does not */
     }
 }
 

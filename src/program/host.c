@@ -1,8 +1,8 @@
-/* host.c - what a program's swaps ask of the host's memory, as a Problem.
+/* host.c - describes the host memory that a program's swaps need, as a Problem.
  *
- * The same words as on the device: a copy is a life that SWAP_OUT defines and SWAP_IN uses, and
- * buffers that several have by turns are bodies. So streams, clocks and intervals mean here what
- * they mean there (occupancy.c, intervals.c).
+ * The host uses the same model as the device: a copy is a life that SWAP_OUT defines and SWAP_IN
+ * uses, and host buffers that several tensors use in turn are bodies. So streams, clocks and
+ * intervals have the same meaning as for the device (occupancy.c, intervals.c).
  */
 #include <tenure/host.h>
 
@@ -13,7 +13,8 @@ typedef struct host_state {
     const tn_instruction *list;
     uint32_t steps;
     uint32_t *newest; /* [tensors + steps + 1] of each buffer: its newest life; OCC_NONE */
-    uint32_t *opened; /* [tensors + steps + 1] its first one, which names the body */
+    uint32_t *opened; /* [tensors + steps + 1] of each buffer: its first life, which names the
+                       * body */
     uint32_t *life;   /* [steps] of swaps */
 } host_state;
 
@@ -40,7 +41,7 @@ static tn_status host_use(host_state *state, uint32_t id, uint32_t step) {
     return TN_OK;
 }
 
-/* What is static may be on the host before and after the program. */
+/* A static tensor may be in host memory before and after the program. */
 static tn_status host_begin(host_state *state, const tn_instruction *it, uint32_t step) {
     occ_state *occ = &state->occ;
     const tn_tensor *tensor = tn_graph_tensor(occ->graph, it->tensor);
@@ -72,7 +73,8 @@ static tn_status host_begin(host_state *state, const tn_instruction *it, uint32_
     return TN_OK;
 }
 
-/* A copy from outside of a loop comes back in every turn: it is needed until the loop ends. */
+/* A copy that was made outside a loop returns in every turn, so it is needed until the loop
+ * ends. */
 static uint32_t host_until(const host_state *state, uint32_t out, uint32_t step) {
     const tn_program *program = state->occ.program;
     const tn_region *regions = tn_program_regions(program);
@@ -162,7 +164,7 @@ tn_status tn_program_host(const tn_program *program, uint64_t alignment, tn_host
 
 void tn_host_release(tn_host *host) {
     if (host == NULL) return;
-    tn_problem_destroy(host->problem); /* NULL: the caller has taken it */
+    tn_problem_destroy(host->problem); /* ownership has moved to the caller: NULL */
     if (host->body != NULL)
         tn__free(&host->context, host->body, ((size_t)host->count + 1) * sizeof *host->body);
     *host = (tn_host){0};

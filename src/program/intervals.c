@@ -1,31 +1,32 @@
-/* intervals.c - where the clocks of streams say no more than intervals of the list can.
+/* intervals.c - replaces the clocks of streams by step intervals wherever both mean the same.
  *
- * Planners are better, and faster, on plain intervals than on clocks. A life is kept from whoever
- * begins before it is known to be over, by whatever stream and signals:
+ * Planners are faster and find better layouts with plain intervals than with clocks. A life must
+ * not share memory with a life that begins before the first is known to be over, according to
+ * streams and signals:
  *
  *     stream 0   ... use x   APPLY y   APPLY z   WAIT     APPLY u
  *     stream 1              SWAP_OUT x ─────────▶
  *     x          ───────────────────────────────────]    may lie where u lies, not y or z
  *
- * Along one chain, who comes after one that knows it knows it, too. So on each chain there is a
- * last definition that has to keep away, and the life is made to last up to the last of these in
- * the list. No conflict is ever lost by that. It gains none either where every definition in
- * between, on any chain, has to keep away; if that is so for all lives, the intervals are the
- * clocks. Otherwise everything stays as it was.
+ * On one chain, if a step knows that the life is over, all later steps know it, too. So each
+ * chain has a last definition that conflicts with the life. The life is extended to the last of
+ * these definitions in the list. This never loses a conflict. It also adds none if every
+ * definition in between, on any chain, conflicts. If that holds for all lives, intervals are
+ * equivalent to clocks and replace them. Otherwise nothing is changed.
  *
  * Cost: O((lives + uses) chains log n).
  */
 #include "program/occupancy.h"
 
-#define INTERVALS_CHAINS_MAX 64u /* beyond it is no program of streams */
+#define INTERVALS_CHAINS_MAX 64u /* programs of streams have fewer chains */
 
 typedef struct intervals_state {
     occ_state *occ;
     uint32_t chains;
     uint32_t *first;  /* [chains + 1] into the lists below */
     uint32_t *step;   /* [steps] by chain, then index */
-    uint32_t *before; /* [steps] newest step on its chain that defines, before it; OCC_NONE */
-    uint32_t *from;   /* [steps] the first that does so, from it on; OCC_NONE */
+    uint32_t *before; /* [steps] newest earlier step of its chain that defines; OCC_NONE */
+    uint32_t *from;   /* [steps] first defining step of its chain from this one on; OCC_NONE */
     uint32_t *last;   /* [lives] */
 } intervals_state;
 
@@ -50,7 +51,7 @@ static bool intervals_make(intervals_state *state, uint8_t **defines) {
     return true;
 }
 
-/* The definitions around each place of each chain. */
+/* Finds the nearest definitions before and after each place of each chain. */
 static void intervals_index(intervals_state *state, const uint8_t *defines) {
     for (uint32_t c = 0; c < state->chains; c++) {
         uint32_t seen = OCC_NONE, first = state->first[c], end = state->first[c + 1];
@@ -66,7 +67,8 @@ static void intervals_index(intervals_state *state, const uint8_t *defines) {
     }
 }
 
-/* The first place of a chain, from `low` on, that knows step `use` to be over; its end: none. */
+/* The first place of a chain, from `low` on, that knows step `use` to be over; the chain's end
+ * if there is no such place. */
 static uint32_t intervals_known(const intervals_state *state, uint32_t chain, uint32_t low,
                                 uint32_t use) {
     uint32_t high = state->first[chain + 1];
@@ -80,8 +82,8 @@ static uint32_t intervals_known(const intervals_state *state, uint32_t chain, ui
     return low;
 }
 
-/* The newest definition of a chain that has to keep away from a life, and the first that need not.
- */
+/* The newest definition of a chain that conflicts with a life, and the first later one that does
+ * not. */
 static void intervals_of(const intervals_state *state, const occ_life *life, uint32_t chain,
                          uint32_t *newest, uint32_t *free) {
     uint32_t end = state->first[chain + 1];
@@ -99,7 +101,7 @@ static void intervals_of(const intervals_state *state, const occ_life *life, uin
     *newest = empty ? OCC_NONE : defines ? state->step[end - 1] : state->before[end - 1];
 }
 
-/* Whether one interval says of a life what the clocks do. */
+/* Whether one interval gives a life the same conflicts as the clocks. */
 static bool intervals_find(intervals_state *state, uint32_t id) {
     const occ_life *life = &state->occ->lives[id];
     uint32_t last = life->last, soonest = OCC_NONE;

@@ -1,30 +1,30 @@
-/* lifetime.c - who lives when: one walk over the instructions.
+/* lifetime.c - computes live ranges in one walk over the instructions.
  *
- * A life begins where its tensor is defined and ends after its last use; instruction i is step i.
- * A definition without any use lives for its own step.
+ * A life begins where its tensor is defined and ends after its last use; instruction i is step
+ * i. A definition without any use lives for its own step.
  *
- * Control flow. Regions of one operator follow each other in the program, and its APPLY comes last
- * (step `own`); what that APPLY reads and writes follows from what the regions do:
+ * Control flow. The regions of one operator follow each other in the program, and its APPLY
+ * comes last (step `own`). The regions determine the reads and writes of that APPLY:
  *
  *     If    only one region runs. Its result is copied to the If's output when it ends, so the
- *           output lives at the last step of every region, and from `own` on; in between, when
- *           the other region runs, nobody needs it:
+ *           output lives at the last step of every region, and from `own` on. In between, while
+ *           the other region runs, no instruction needs it:
  *
  *               then: [a b c]   else: [d e]   If   ...
  *               output:     --            -----------
  *
- *     Loop  the body's formal inputs are filled at its first step and refilled after every turn;
- *           they live to `own`, as what the body returns does: `own` takes the results from the
- *           one or, without any turn, the other; what it reads from outside must be there for the
- *           next turn: to `own` as well. Outputs that gather one slice a turn live from the first
- *           step on.
+ *     Loop  the body's formal inputs are filled at its first step and refilled after every turn.
+ *           They live to `own`, and so do the body's results: `own` takes its outputs from the
+ *           results or, after zero turns, from the formal inputs. Tensors from outside are needed
+ *           again in the next turn, so they live to `own`, too. Outputs that gather one slice per
+ *           turn live from the first step on.
  *
- *     Scan  as Loop, and its inputs are read a slice a turn.
+ *     Scan  as Loop, and its inputs are read one slice per turn.
  *
- * The same for .tflite: IF, CALL and CALL_ONCE run a region once; what they pass is copied to its
- * formal inputs when it begins. WHILE has two regions, body and condition; its outputs carry what
- * passes between them, so they live from the first step of the first to `own`. The inputs of all of
- * them live to `own`.
+ * The rules for .tflite are the same. IF, CALL and CALL_ONCE run a region once; their arguments
+ * are copied to the formal inputs of the region when it begins. WHILE has two regions, body and
+ * condition. Its outputs carry the values that pass between these regions, so they live from the
+ * first step of the first region to `own`. The inputs of all of these operators live to `own`.
  *
  * Cost: O(instructions + operands), times the depth of nested loops.
  */
@@ -38,7 +38,7 @@ typedef struct lifetime_walk {
     const tn_region *regions; /* by first, outer before inner */
     uint32_t region_count, next, next_end;
     uint32_t *by_end; /* [regions] by last */
-    uint32_t *active; /* loops around the present step, outermost first */
+    uint32_t *active; /* loops around the current step, outermost first */
     size_t active_count;
     uint32_t *of_op;     /* [operators] its first region in regions_by_op, or OCC_NONE */
     uint32_t *following; /* [regions] next region of the same operator, or OCC_NONE */
@@ -103,7 +103,7 @@ static tn_status lifetime_note(occ_state *occ, uint32_t id, uint32_t step) {
     return TN_OK;
 }
 
-/* `step` needs the life: it is alive through it. */
+/* `step` needs the life, so it is alive through that step. */
 static tn_status lifetime_need(occ_state *occ, uint32_t id, uint32_t step) {
     lifetime_extend(&occ->lives[id], step + 1);
     return lifetime_note(occ, id, step);
@@ -125,16 +125,17 @@ static tn_status lifetime_use(lifetime_walk *walk, tn_tensor_id tensor, tn_op_id
     for (size_t i = 0; i < walk->active_count; i++) {
         const tn_region *region = &walk->regions[walk->active[i]];
         if (life->first >= region->first || step < region->first) continue;
-        /* also past the last step: another turn may come; the outermost such loop ends last */
+        /* may be needed by the next turn: keep it to the end of the outermost such loop, which
+         * ends last */
         return lifetime_need(occ, occ->latest[tensor], region->last);
     }
     return TN_OK;
 }
 
-/* --- views: noted here, decided in bodies.c --- */
+/* --- views: recorded here, decided in bodies.c --- */
 
-/* The life in which `output` of an operator may lie, and where. A view of what is static is static.
- */
+/* Records the life in which `output` of an operator may lie, and its offset. A view of a static
+ * tensor is static. */
 static void lifetime_note_view(occ_state *occ, tn_op_id op, uint32_t output, tn_view view) {
     tn_tensor_id tensor = tn_graph_op(occ->graph, op)->outputs[output];
     occ_life *life = &occ->lives[occ->latest[tensor]];
@@ -199,7 +200,8 @@ static bool lifetime_gathers(const occ_state *occ, tn_op_id op, tn_tensor_id ten
     return occ->lives[occ->latest[tensor]].op == op;
 }
 
-/* A region begins: its operator's inputs are read, a loop's formals and gathered outputs begin. */
+/* A region begins: its operator reads its inputs; formal inputs and gathered outputs of a loop
+ * begin. */
 static tn_status lifetime_enter(lifetime_walk *walk, const tn_region *region) {
     occ_state *occ = walk->occ;
     const tn_op *op = tn_graph_op(occ->graph, region->op);
@@ -214,7 +216,7 @@ static tn_status lifetime_enter(lifetime_walk *walk, const tn_region *region) {
     return TN_OK;
 }
 
-/* A region's last step is done: its results are copied out. An empty one is copied at `own`. */
+/* A branch ends: its results are copied out. The results of an empty branch are copied at `own`. */
 static tn_status lifetime_leave_branch(lifetime_walk *walk, const tn_region *region, uint32_t own) {
     occ_state *occ = walk->occ;
     const tn_op *op = tn_graph_op(occ->graph, region->op);
@@ -229,7 +231,7 @@ static tn_status lifetime_leave_branch(lifetime_walk *walk, const tn_region *reg
         TN_TRY(lifetime_begin(occ, tensor, region->op, OCC_NONE, step));
         bool made = tensor != TN_NONE && occ->latest[tensor] != before;
         if (made) occ->lives[occ->latest[tensor]].joins = before != OCC_NONE;
-        if (tensor != TN_NONE) occ->is_open[tensor] = 0; /* nobody reads it before `own` */
+        if (tensor != TN_NONE) occ->is_open[tensor] = 0; /* no instruction reads it before `own` */
     }
     return TN_OK;
 }
@@ -258,7 +260,8 @@ static tn_status lifetime_own(lifetime_walk *walk, tn_op_id id, uint32_t step) {
         if (tensor == TN_NONE || occ->is_static[tensor]) continue;
         uint32_t before = occ->latest[tensor];
         if (lifetime_gathers(occ, id, tensor)) {
-            TN_TRY(lifetime_need(occ, before, step)); /* gathered since the first step */
+            TN_TRY(lifetime_need(occ, before, step)); /* it has been gathering since the first
+                                                       * step */
             continue;
         }
         bool joins = before != OCC_NONE && occ->lives[before].op == id;
@@ -278,8 +281,8 @@ static tn_status lifetime_apply(lifetime_walk *walk, const tn_instruction *it, u
 
 /* --- the walk --- */
 
-/* Kept up to `step`, not through it; with clocks it is the FREE itself that the next holder waits
- * for. */
+/* A released life is kept up to `step`, not through it. With clocks, the next holder waits for
+ * the FREE itself. */
 static tn_status lifetime_keep(lifetime_walk *walk, tn_tensor_id tensor, uint32_t step) {
     occ_state *occ = walk->occ;
     if (tensor == TN_NONE || occ->is_static[tensor]) return TN_OK;
@@ -287,7 +290,8 @@ static tn_status lifetime_keep(lifetime_walk *walk, tn_tensor_id tensor, uint32_
     return lifetime_note(occ, occ->latest[tensor], step);
 }
 
-/* What is copied here is no view of what is static, though an operator made it one before. */
+/* A tensor that is copied here is not a view of static memory, even if an operator made it one
+ * before. */
 static void lifetime_own_memory(occ_state *occ, tn_tensor_id tensor) {
     occ->is_static[tensor] = tn_tensor_is_static(tn_graph_tensor(occ->graph, tensor)) &&
                              !lifetime_is_fetched(occ, tensor);
@@ -339,7 +343,7 @@ static tn_status lifetime_branches(lifetime_walk *walk, uint32_t step) {
     return TN_OK;
 }
 
-/* Region numbers by their ends: a merge sort from the bottom, ties stay in order. */
+/* Sorts region numbers by their ends: a bottom-up, stable merge sort. */
 static void lifetime_sort_ends(const tn_region *regions, uint32_t *order, uint32_t *spare,
                                uint32_t count) {
     for (uint32_t i = 0; i < count; i++) order[i] = i;
@@ -385,7 +389,8 @@ static tn_status lifetime_walk_all(lifetime_walk *walk) {
     return TN_OK;
 }
 
-/* What is fetched from a file lives by the instructions, in the form of its block. */
+/* A tensor that is fetched from a file lives from its FETCH to its release, in the form of its
+ * block. */
 static tn_status lifetime_fetched(occ_state *occ) {
     const tn_instruction *list = tn_program_instructions(occ->program);
     uint32_t tensors = tn_graph_tensor_count(occ->graph), steps = tn_program_count(occ->program);
@@ -406,8 +411,7 @@ static tn_status lifetime_fetched(occ_state *occ) {
     return TN_OK;
 }
 
-/* Blocks of static memory: from the first step to the last, before others ran and for the next run.
- */
+/* Static blocks live from the first step to the last: they stay in memory for the next run. */
 static tn_status lifetime_statics(occ_state *occ) {
     uint32_t count = occ->options.static_count, steps = tn_program_count(occ->program);
     if (count >= OCC_NONE - occ->count) TN_FAIL(occ->error, TN_E_INVALID, "more than 2^32 lives");

@@ -1,12 +1,13 @@
-/* lower.c - Graph to Program: when each operator runs.
+/* lower.c - turns a Graph into a Program: decides when each operator runs.
  *
- *     PUT input ... | APPLY ... | region: then | region: else | APPLY If | APPLY ... | GET output
- * ...
+ *   PUT input ... | APPLY ... | region: then | region: else | APPLY If | APPLY ... | GET output ...
  *
- * Blocks of control flow stand inline, before the APPLY of their owner, one region each. What is
- * static (parameters, constants, folded) is there before the program starts, so nothing is said of
- * it; blocks that never run are left out. An explicit stack walks nested blocks.
- * Cost: O(operators + operands), and the order's own.
+ * Blocks of control flow stand inline, before the APPLY of their owner, one region per block.
+ * Static tensors (parameters, constants, folded) exist before the program starts, so no
+ * instruction defines them. Blocks that never run are left out. An explicit stack walks nested
+ * blocks.
+ *
+ * Cost: O(operators + operands), and the cost of the order.
  */
 #include "graph/op.h"
 #include "program/program.h"
@@ -41,7 +42,7 @@ const char *tn_order_summary(uint32_t index) {
 typedef struct lower_frame { /* a block being lowered */
     tn_block_id block;
     tn_op_id owner;
-    uint32_t next;      /* operator of the block to come, index into its order */
+    uint32_t next;      /* operator of the block that comes next, as an index into its order */
     uint32_t next_attr; /* attribute of that operator whose block comes next */
     uint32_t first;     /* step at which the block begins */
     size_t order_first; /* in lower->order */
@@ -51,10 +52,10 @@ typedef struct lower_state {
     tn_program *program;
     const tn_order *method;
     tn_order_task task;
-    tn_order_proof proof; /* of the newest block */
+    tn_order_proof proof; /* proof of the newest block */
     uint32_t block_count;
     lower_frame *frames;
-    tn_op_id *order; /* the orders of the blocks on the stack, one behind the other */
+    tn_op_id *order; /* the orders of the blocks on the stack, end to end */
     size_t frame_count, frame_room, order_count, order_room;
     tn_error *error;
 } lower_state;
@@ -65,7 +66,8 @@ static tn_status lower_push(lower_state *lower, tn_block_id block, tn_op_id owne
     if (!tn__reserve(context, &lower->frames, &lower->frame_room, lower->frame_count + 1,
                      sizeof *lower->frames) ||
         !tn__reserve(context, &lower->order, &lower->order_room, lower->order_count + count + 1,
-                     sizeof *lower->order)) /* one more: an empty block has an address too */
+                     sizeof *lower->order)) /* one extra element: an empty block needs an
+                                             * address, too */
         return tn__no_memory(lower->error, "lowering");
     lower->frames[lower->frame_count++] = (lower_frame){.block = block,
                                                         .owner = owner,
@@ -107,11 +109,12 @@ static tn_status lower_pop(lower_state *lower) {
                         .block = frame.block,
                         .first = frame.first,
                         .last = (uint32_t)lower->program->count,
-                        .repeats = !once /* nor what nobody knows */};
+                        .repeats = !once /* also if the number of turns is unknown */};
     return tn__program_add_region(lower->program, region, lower->error);
 }
 
-/* One step for the block on top: a nested block of its next operator, that operator, or its end. */
+/* Takes one step in the block on top: a nested block of its next operator, that operator, or its
+ * end. */
 static tn_status lower_advance(lower_state *lower) {
     const tn_graph *graph = lower->program->graph;
     lower_frame *frame = &lower->frames[lower->frame_count - 1];
@@ -150,8 +153,8 @@ static tn_status lower_run(lower_state *lower, uint8_t *done) {
     return lower_io(lower, TN_GET, block->outputs, block->output_count, done);
 }
 
-/* Where control flow nests blocks, the proof of one says nothing of the whole; and nobody has
- * counted what fused concatenations save. */
+/* The proof of one block does not cover a program with nested blocks. It does not cover fused
+ * concatenations either, because the search does not count their savings. */
 static void lower_note_order(const lower_state *lower) {
     bool counts = lower->block_count == 1 && !lower->task.memory.fuse_concat &&
                   lower->task.memory.parallel == TN_PARALLEL_SERIAL;
@@ -173,7 +176,9 @@ tn_status tn__program_lower(const tn_order *order, const tn_order_task *task, tn
     tn__free(context, done, tensors * sizeof *done);
     tn__free(context, lower.frames, lower.frame_room * sizeof *lower.frames);
     tn__free(context, lower.order, lower.order_room * sizeof *lower.order);
-    if (status == TN_OK) status = tn_program_verify(lower.program, error); /* 0.2 us a step */
+    if (status == TN_OK)
+        status = tn_program_verify(lower.program, error); /* takes 0.2 us per
+                                                                            * step */
     if (status != TN_OK) {
         tn_program_destroy(lower.program);
         return status;

@@ -1,4 +1,5 @@
-/* occupancy.c - what a Program asks of memory: lives, bodies, the Problem, the totals.
+/* occupancy.c - computes the memory that a Program needs: lives, bodies, the Problem, the
+ * totals.
  *
  * Cost: O((instructions + operands) log n).
  */
@@ -28,7 +29,7 @@ static int occ_member_order(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Of an operator without one, that of its result: a plan has a row for each scratch. */
+/* The name of an operator, or of its result if it has no name: each scratch has a row in a plan. */
 static const char *occ_op_name(const occ_state *occ, const tn_op *op) {
     if (op->name[0] != '\0') return op->name;
     for (uint32_t k = 0; k < op->output_count; k++)
@@ -41,7 +42,7 @@ static void occ_name(const occ_state *occ, const occ_life *life, char *text, siz
     const char *name =
         life->tensor == TN_NONE ? "" : tn_graph_tensor(occ->graph, life->tensor)->name;
     const tn_op *op = life->op == TN_NONE ? NULL : tn_graph_op(occ->graph, life->op);
-    if (life->is_static && op != NULL) /* several may have forms of the same tensor */
+    if (life->is_static && op != NULL) /* several operators may have forms of the same tensor */
         snprintf(text, room, "%s for %s", name, op->name[0] != '\0' ? op->name : op->type);
     else if (name[0] != '\0')
         snprintf(text, room, "%s", name);
@@ -52,9 +53,9 @@ static void occ_name(const occ_state *occ, const occ_life *life, char *text, siz
         snprintf(text, room, "tensor %u", life->tensor);
 }
 
-#define OCC_NAME_MAX 1024u /* of a body: longer names of tensors are cut */
+#define OCC_NAME_MAX 1024u /* of a body: longer tensor names are cut */
 
-/* The clocks of a life: before its first step, and after all that needs it. */
+/* The clocks of a life: before its first step, and after all of its uses. */
 static void occ_clock(const occ_state *occ, const occ_life *life, int64_t *clocks,
                       tn_piece *piece) {
     const tn__happens *happens = occ->happens;
@@ -74,7 +75,7 @@ static void occ_clock(const occ_state *occ, const occ_life *life, int64_t *clock
     piece->ends = ends;
 }
 
-/* One body of the members [first, last): its pieces are what each of them keeps alive. */
+/* One body of the members [first, last): each piece is the byte range that a member keeps alive. */
 static tn_status occ_add_body(const occ_state *occ, tn_problem *problem, const occ_member *members,
                               size_t first, size_t last, tn_piece *pieces, tn_body_id *body) {
     bool clocks = tn__occ_has_clocks(occ);
@@ -92,11 +93,12 @@ static tn_status occ_add_body(const occ_state *occ, tn_problem *problem, const o
         if (life->lo >= life->hi) continue;
         pieces[count] =
             (tn_piece){.first = life->first, .last = life->last, .lo = life->lo, .hi = life->hi};
-        if (clocks && !life->is_static) /* static memory: nothing is known to be over */
+        if (clocks && !life->is_static) /* for static memory, no step is known to be over */
             occ_clock(occ, life, clock + count * streams, &pieces[count]);
         count++;
     }
-    /* Named after the first of those at its start: a row with that name is where that tensor is. */
+    /* Named after the first member at its start, so that a row with that name gives that
+     * tensor's address. */
     size_t at = first;
     while (at + 1 < last && occ->lives[members[at].id].delta != 0) at++;
     const occ_life *owner = &occ->lives[members[at].id];
@@ -135,7 +137,7 @@ tn_status tn__occ_problem(occ_state *occ, tn_problem *problem, uint32_t *body_of
     return TN_OK;
 }
 
-/* --- handing over --- */
+/* --- results -------- */
 
 typedef struct occ_sorted { /* a life on its way to its place */
     tn_life life;
@@ -152,7 +154,7 @@ static int occ_life_order(const void *a, const void *b) {
     return (left->id > right->id) - (left->id < right->id);
 }
 
-/* A view that repeats what it sees (expand) is no larger than that. */
+/* A view that repeats its source (expand) is no larger than that source. */
 static uint64_t occ_held(const occ_life *life) {
     uint64_t seen = life->hi - life->lo;
     bool repeats = life->share == TN_SHARE_VIEW && life->hi > life->lo && life->bytes > seen;
@@ -173,8 +175,8 @@ static tn_life occ_life_of(const occ_state *occ, const occ_life *life) {
                      .is_static = life->is_static};
 }
 
-/* The lives in their public order, and the windows that they hold; `body_of` becomes the place of
- * each life. */
+/* Writes the lives in their public order, and the windows that they hold; `body_of` becomes the
+ * place of each life. */
 static tn_status occ_hand_over(occ_state *occ, tn_occupancy *made, uint32_t *body_of) {
     occ_sorted *sorted = tn__arena_array(&occ->scratch, occ->count, sizeof *sorted);
     if (sorted == NULL) return tn__no_memory(occ->error, "lives");
@@ -202,8 +204,8 @@ static tn_kind occ_kind(const occ_state *occ, const occ_life *life) {
     return tn_life_kind(occ->graph, &of);
 }
 
-/* Whether a static tensor shows bytes of another one: a Constant those of its attribute, a Reshape
- * those of a weight. */
+/* Whether a static tensor shows the bytes of another one: a Constant shows those of its
+ * attribute, a Reshape those of a weight. */
 static bool occ_is_static_view(const tn_graph *graph, tn_tensor_id id) {
     const tn_tensor *tensor = tn_graph_tensor(graph, id);
     if (tensor->producer == TN_NONE || tensor->value != NULL) return false;
@@ -215,7 +217,7 @@ static bool occ_is_static_view(const tn_graph *graph, tn_tensor_id id) {
            tn_tensor_is_static(tn_graph_tensor(graph, view.source));
 }
 
-/* Tensors by kind, each once; an alias by definition has no memory of its own. */
+/* Sums tensors by kind, each once; an alias by definition has no memory of its own. */
 static void occ_count_totals(const occ_state *occ, tn_memory_summary *summary) {
     for (uint32_t i = 0; i < occ->count; i++) {
         const occ_life *life = &occ->lives[i];
@@ -230,7 +232,9 @@ static void occ_count_totals(const occ_state *occ, tn_memory_summary *summary) {
             (tn_graph_tensor(occ->graph, life->tensor)->flags & TN_TENSOR_BOUND))
             summary->bounded++;
     }
-    if (occ->options.static_count > 0) return; /* counted, in the form that they have */
+    if (occ->options.static_count > 0)
+        return; /* the static blocks are counted in their stored
+                                                * form */
     for (uint32_t i = 0; i < tn_graph_tensor_count(occ->graph); i++) {
         const tn_tensor *tensor = tn_graph_tensor(occ->graph, i);
         if (!tn_tensor_is_static(tensor) || tensor->bytes == TN_SIZE_UNKNOWN) continue;
@@ -242,7 +246,7 @@ static void occ_count_totals(const occ_state *occ, tn_memory_summary *summary) {
     }
 }
 
-/* Who holds the bytes at the peak, by kind. */
+/* Sums the bytes at the peak by kind. */
 static void occ_count_peak(tn_occupancy *made) {
     occ_walk walk = OCC_WALK_INIT;
     tn_occupant holder;
