@@ -53,7 +53,7 @@ static void groups_join(groups_state *groups, uint32_t id, uint32_t with, tn_sha
     groups->size[root]++;
 }
 
-/* --- claims: the addresses that another planner reports -------- */
+/* --- claims: the addresses that another planner reports --- */
 
 uint64_t tn__groups_claim(const occ_state *occ, const occ_life *life) {
     bool claims = occ->options.inplace == TN_INPLACE_CLAIMED && occ->options.claimed != NULL;

@@ -44,12 +44,13 @@ typedef struct happens_maker {
     tn_error *error;
     tn__happens *made;
     tn__arena scratch;
-    uint32_t *entry;   /* [steps] first step of the control flow around it, or itself */
-    uint32_t *definer; /* [tensors] list of touches: steps that have read it since then */
-    uint32_t *user;    /* [tensors] the memory it is in: first its own, later perhaps its
+    uint32_t *entry;           /* [steps] first step of the control flow around it, or itself */
+    uint32_t *definer;         /* [tensors] the step of its newest definition, or NONE */
+    uint32_t *user;            /* [tensors] list of touches: steps that have read it since then */
+    uint32_t *home;            /* [tensors] the memory it is in: first its own, later perhaps its
                         * source's */
-    uint32_t *home;    /* [tensors + definitions] of a memory: newest writer; readers since then */
-    uint32_t *writer, *reader; /* newest step that does more than compute its outputs, or NONE */
+    uint32_t *writer, *reader; /* [tensors + definitions] of a memory: newest writer; readers
+                                * since then */
     uint32_t home_count, home_room;
     uint32_t ordered; /* newest step that does more than compute its outputs, or NONE */
     happens_edge *edges;
@@ -220,7 +221,8 @@ static int happens_signal_order(const void *a, const void *b) {
     return (x->signal > y->signal) - (x->signal < y->signal);
 }
 
-/* Instructions that block the caller run in the order of the list, across all streams. */
+/* Instructions that block the caller run in the order of the list within one opcode, across
+ * streams. */
 static tn_status happens_caller(happens_maker *maker) {
     const tn_instruction *instructions = tn_program_instructions(maker->program);
     uint32_t last[TN_OPCODE_COUNT];

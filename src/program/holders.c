@@ -75,7 +75,7 @@ bool tn__holders_next(const tn_occupancy *occupancy, uint32_t step, occ_walk *wa
     return false;
 }
 
-/* --- one step: keeps the largest in a heap with the smallest at its root ------ */
+/* --- one step: keeps the largest in a heap with the smallest at its root --- */
 
 /* Whether a comes after b in the answer. */
 static bool holder_is_less(const tn_occupant *a, const tn_occupant *b) {

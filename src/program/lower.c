@@ -43,7 +43,7 @@ typedef struct lower_frame { /* a block being lowered */
     tn_block_id block;
     tn_op_id owner;
     uint32_t next;      /* operator of the block that comes next, as an index into its order */
-    uint32_t next_attr; /* attribute of that operator whose block comes next */
+    uint32_t next_attr; /* attribute of that operator with the block that comes next */
     uint32_t first;     /* step at which the block begins */
     size_t order_first; /* in lower->order */
 } lower_frame;
@@ -109,7 +109,7 @@ static tn_status lower_pop(lower_state *lower) {
                         .block = frame.block,
                         .first = frame.first,
                         .last = (uint32_t)lower->program->count,
-                        .repeats = !once /* also if the number of turns is unknown */};
+                        .repeats = !once /* this includes loops with an unknown number of turns */};
     return tn__program_add_region(lower->program, region, lower->error);
 }
 

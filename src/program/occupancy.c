@@ -137,7 +137,7 @@ tn_status tn__occ_problem(occ_state *occ, tn_problem *problem, uint32_t *body_of
     return TN_OK;
 }
 
-/* --- results -------- */
+/* --- results --- */
 
 typedef struct occ_sorted { /* a life on its way to its place */
     tn_life life;

@@ -1,25 +1,25 @@
-/* order_cut.c - the cheapest moment for a node: a minimum cut.
+/* order_cut.c - finds the cheapest moment at which a node can run, by a minimum cut.
  *
- * Before node p some set D of nodes has run: all that p needs, nothing that needs p. M(D) over such
- * sets is a cut: a node is on the side of the source when it is in D; an item costs its bytes when
- * its maker is in D and a user is not:
+ * Before node p some set D of nodes has run: all predecessors of p and none of its successors.
+ * M(D) over such sets is a cut. A node is on the source side if it is in D. An item costs its
+ * bytes if its maker is in D and one of its users is not:
  *
- *     maker --bytes--> item --infinite--> every user          node --infinite--> those before it
+ *     maker --bytes--> item --infinite--> every user          node --infinite--> its predecessors
  *
- * No order gets past p for less than the minimum, so the largest minimum over all nodes is a lower
- * bound of every order. And the set shows how: run D first.
+ * No order runs p for less than the minimum, so the largest minimum over all nodes is a lower
+ * bound of every order. The cut also gives the set that achieves it: run D first.
  *
- * p may take over an item when all its other users have run: they are put into D, and the least of
- * the ways counts.
- * Cost: Dinic's maximum flow, O(V^2 E) at worst, near-linear on the graphs of networks; counted in
- * arcs looked at against `work`.
- * Source: J.-C. Picard, Maximal closure of a graph, Management Science 22(11), 1976;
- * E. A. Dinic, 1970.
+ * p may overwrite an item if all other users of it have run. These users are put into D, and the
+ * cheapest of the alternatives counts.
+ *
+ * Cost: Dinic's maximum flow, O(V^2 E) at worst, near-linear on the graphs of networks; counted
+ * in visited arcs against `work`. Source: J.-C. Picard, Maximal closure of a graph, Management
+ * Science 22(11), 1976; E. A. Dinic, 1970.
  */
 #include "program/order.h"
 
 #define CUT_INFINITE (UINT64_MAX / 4)
-#define CUT_ARCS_MAX 100000000u /* beyond, the net alone takes gigabytes */
+#define CUT_ARCS_MAX 100000000u /* with more arcs, the network alone takes gigabytes */
 
 enum { CUT_FREE, CUT_INSIDE, CUT_OUTSIDE };
 
@@ -31,7 +31,7 @@ typedef struct cut_network {
     uint32_t *to, *next; /* [arcs]; arc ^ 1 is its reverse */
     uint64_t *room;
     uint32_t arc_count, arc_room, vertex_count, source, sink;
-    uint64_t base; /* bytes on every cut */
+    uint64_t base; /* bytes that every cut contains */
     uint64_t *work;
 } cut_network;
 
@@ -49,7 +49,7 @@ static void cut_arc(cut_network *net, uint32_t from, uint32_t to, uint64_t room)
 
 /* --- building --- */
 
-/* Everything that needs `node`, or that it needs, gets a side. */
+/* Puts all predecessors or all successors of `node` on a side. */
 static void cut_spread(cut_network *net, uint32_t node, uint8_t side, const uint32_t *at,
                        const uint32_t *list) {
     uint32_t count = 0;
@@ -127,7 +127,7 @@ static bool cut_levels(cut_network *net) {
     return net->level[net->sink] != ORDER_NONE;
 }
 
-/* One path of the level graph; `queue` holds its arcs. 0: there is none left. */
+/* Pushes flow along one path of the level graph; `queue` holds its arcs. 0: no path is left. */
 static uint64_t cut_augment(cut_network *net) {
     uint32_t depth = 0, v = net->source;
     uint64_t looked = 0;
@@ -173,8 +173,8 @@ static bool cut_flow(cut_network *net, uint64_t *value) {
     return true;
 }
 
-/* After a flow: the smallest source side, which the last search for levels has found, or all that
- * cannot reach the sink. */
+/* After a flow: the smallest source side, which the last level search has found, or the largest,
+ * which is every vertex that cannot reach the sink. */
 static void cut_read(cut_network *net, bool largest, uint8_t *inside) {
     const tn__order_model *model = net->model;
     uint32_t count = 0;
@@ -202,7 +202,8 @@ static void cut_read(cut_network *net, bool largest, uint8_t *inside) {
 static bool cut_make(cut_network *net, const tn__order_model *model) {
     const tn_context *context = model->context;
     size_t nodes = model->count, uses = model->used_at[nodes], edges = model->before_at[nodes];
-    if (model->item_count + uses + edges > CUT_ARCS_MAX) return false; /* no cut, no bound */
+    if (model->item_count + uses + edges > CUT_ARCS_MAX)
+        return false; /* without a cut, no bound is known */
     net->vertex_count = model->count + model->item_count + 2;
     net->source = net->vertex_count - 2;
     net->sink = net->vertex_count - 1;
@@ -231,7 +232,8 @@ static void cut_release(cut_network *net) {
     tn__free(context, net->room, net->arc_room * sizeof *net->room);
 }
 
-/* Sides for `node`, with all other users of `take`'s items inside; false: one of them needs it. */
+/* Sides for `node`, with all other users of `take`'s items inside; false: one of them needs
+ * `node`. */
 static bool cut_sides(cut_network *net, uint32_t node, const tn__order_take *take) {
     const tn__order_model *model = net->model;
     memset(net->side, CUT_FREE, model->count);
@@ -249,7 +251,7 @@ static bool cut_sides(cut_network *net, uint32_t node, const tn__order_take *tak
     return true;
 }
 
-/* Takes of other outputs than the first that has any, as if all of them came true. */
+/* Bytes of the takes of all later outputs, counted as if all of them succeeded. */
 static uint64_t cut_other_takes(const tn__order_model *model, uint32_t node) {
     uint64_t bytes = 0;
     uint32_t first = model->take_at[node], last = model->take_at[node + 1];

@@ -1,8 +1,9 @@
-/* order_inner.c - what operators with blocks need while they run: the worst step of the worst of
- * their blocks, each in file order, innermost blocks first.
+/* order_inner.c - estimates the bytes that operators with blocks need while they run.
  *
- * An estimate for choosing an order, not a promise: the blocks are arranged, too, and a branch may
- * free early what it reads from outside. What is kept in the end is compared as a whole.
+ * The estimate is the worst step of the worst block, each block in file order, innermost blocks
+ * first. It is not exact: the blocks are reordered later, too, and a branch may free early a
+ * tensor that it reads from outside. The final orders are compared on the whole program.
+ *
  * Cost: O(operands log operands) times the depth of nested blocks.
  */
 #include "program/order.h"

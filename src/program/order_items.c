@@ -1,12 +1,14 @@
-/* order_items.c - the memory of a block cut into items; who waits for whom; who may take what.
+/* order_items.c - splits the memory of a block into items and finds edges and takes of its
+ * nodes.
  *
- * Cost: O(operands log operands), and a view of a part of a tensor costs as many parts as it
- * covers.
+ * An edge orders two nodes; a take lets a node write an output over items (order.h).
+ *
+ * Cost: O(operands log operands). A view of a part of a tensor costs as many parts as it covers.
  */
 #include "graph/attr.h"
 #include "program/order_build.h"
 
-#define ITEMS_PARTS_MAX 4096u /* more windows than this in one tensor: it lives as a whole */
+#define ITEMS_PARTS_MAX 4096u /* a tensor with more windows than this is one item */
 
 /* --- items: the memory of a root, cut where the windows of its views begin and end --- */
 
@@ -19,7 +21,7 @@ static bool items_splits(const tn__order_build *build, uint32_t count) {
     return count <= ITEMS_PARTS_MAX && !build->task->whole;
 }
 
-/* Where the windows of the members begin and end, ascending; returns how many. */
+/* Sorted offsets where the windows of the members begin and end; returns their number. */
 static uint32_t items_cut(const tn__order_build *build, const tn__order_pair *members,
                           uint32_t count, uint64_t *cuts) {
     const tn__order_tensor *root = &build->tensors[members[0].a];
@@ -55,7 +57,7 @@ static void items_make(tn__order_build *build, const tn__order_pair *members, ui
                        uint64_t *cuts) {
     tn__order_model *model = build->model;
     const tn__order_tensor *root = &build->tensors[members[0].a];
-    uint64_t aligned = UINT64_MAX; /* too large: `largest` will say so */
+    uint64_t aligned = UINT64_MAX; /* too large: `largest` will report the overflow */
     bool split = items_splits(build, count);
     if (root->bytes == 0) return;
     tn__align_up(root->bytes, build->task->memory.alignment, &aligned);
@@ -120,7 +122,8 @@ static tn_status items_uses(tn__order_build *build) {
     return TN_OK;
 }
 
-/* What arrives one by one before the block, whoever uses it; and what is left behind it. */
+/* The live bytes while inputs arrive one by one before the block, and the bytes left after the
+ * block. */
 static void items_floor(const tn__order_build *build) {
     tn__order_model *model = build->model;
     const tn_block *block = tn_graph_block(build->graph, build->task->block);
@@ -169,7 +172,8 @@ static tn_status items_totals(tn__order_build *build) {
     return TN_OK;
 }
 
-/* Roots in the order of their makers, what was there first, so that items come sorted. */
+/* Visits roots in the order of their makers, those that existed before the block first, so that
+ * items come sorted. */
 tn_status tn__order_items(tn__order_build *build) {
     tn__order_pairs roots = {0}, members = {0};
     tn_status status = TN_OK;
@@ -192,15 +196,15 @@ tn_status tn__order_items(tn__order_build *build) {
 
 /* --- edges --- */
 
-/* Whose bytes a tensor's are, for those that write into them: its root; one for all that come from
- * outside the block, which may be views of each other. */
+/* The memory in which a tensor is written: its root. All tensors from outside the block share
+ * one home, because they may be views of each other. */
 static uint32_t items_home(const tn__order_build *build, const tn__order_tensor *tensor) {
     const tn_tensor *facts = tn_graph_tensor(build->graph, tensor->id);
     return facts->block == build->task->block ? tensor->root : build->tensor_count;
 }
 
-typedef struct items_watch { /* one home: who wrote last, and who read since */
-    uint32_t writer, reader; /* reader: newest in `chain` */
+typedef struct items_watch { /* one home: its last writer, and its readers since then */
+    uint32_t writer, reader; /* reader: newest entry in `chain` */
 } items_watch;
 
 static bool items_writes(const tn_graph *graph, tn_op_id id, tn_tensor_id tensor) {
@@ -211,7 +215,8 @@ static bool items_writes(const tn_graph *graph, tn_op_id id, tn_tensor_id tensor
     return false;
 }
 
-/* Nodes in file order; a writer comes after all since the last writer, others after that one. */
+/* Visits nodes in file order. A writer comes after all accesses since the last writer, and a
+ * reader comes after the last writer. */
 static tn_status items_watch_all(tn__order_build *build, items_watch *watch,
                                  tn__order_pair *chain) {
     for (uint32_t i = 0; i < build->reads.count; i++) {
@@ -295,7 +300,7 @@ tn_status tn__order_edges(tn__order_build *build) {
     return items_link(build);
 }
 
-/* --- in place: as groups_choose of bodies.c, but for what depends on the order --- */
+/* --- in-place: as groups_choose of bodies.c, except for conditions on the order --- */
 
 static bool items_reads_askew(const tn__order_build *build, const tn_op *op,
                               const tn__order_tensor *mine) {

@@ -1,15 +1,18 @@
-/* order_model.c - a block as nodes and items: what order.h describes, read from the graph.
+/* order_model.c - reads the nodes and items that order.h describes from a block of a graph.
  *
- * The same rules as lifetime.c and bodies.c, as far as they do not depend on the order: which
- * tensors take memory, which view lies where in its source, who may write over what. Where views
- * keep parts of a tensor alive its bytes are cut at their ends: every part is an item of its own.
+ * It follows lifetime.c and bodies.c as far as their rules do not depend on the order: the
+ * tensors that take memory, the place of each view in its source, and the operators that may
+ * write in place. If views keep parts of a tensor alive, its bytes are cut at the ends of the
+ * views, and every part is an item.
  *
- * An operator that writes into its input (relu_) separates the others that touch those bytes, by
- * whatever name: each keeps the side of it that it has in the file. Static tensors are watched,
- * too, as parameters are what optimizers write into.
+ * An operator that writes into its input (relu_) orders all other accesses to those bytes, under
+ * every name: each access stays before or after it, as in the file. This includes static
+ * tensors, because optimizers write into parameters.
  *
- * Operators with blocks read what their blocks read from outside, and need `inner` bytes while
- * they run. What comes from outside the block at hand, the order of the block does not change.
+ * Operators with blocks read all tensors that their blocks read from outside, and need `inner`
+ * bytes while they run. The order of a block does not change tensors that come from outside the
+ * block.
+ *
  * Cost: O(operands log operands), times the depth of nested blocks.
  */
 #include "graph/attr.h"
@@ -29,7 +32,7 @@ static int model_pair_order(const void *a, const void *b) {
     return (x->b > y->b) - (x->b < y->b);
 }
 
-/* Sorted, each once. */
+/* Sorts the pairs and removes duplicates. */
 void tn__order_normalise(tn__order_pairs *pairs) {
     size_t kept = 0;
     if (pairs->count == 0) return;
@@ -40,7 +43,7 @@ void tn__order_normalise(tn__order_pairs *pairs) {
     pairs->count = kept;
 }
 
-/* The b of the pair with this a; ORDER_NONE: none. Pairs are sorted. */
+/* The b of the pair with this a; ORDER_NONE: no such pair. Pairs are sorted. */
 static uint32_t model_find(const tn__order_pairs *pairs, uint32_t a) {
     size_t low = 0, high = pairs->count;
     while (low < high) {
@@ -53,7 +56,7 @@ static uint32_t model_find(const tn__order_pairs *pairs, uint32_t a) {
     return low < pairs->count && pairs->data[low].a == a ? pairs->data[low].b : ORDER_NONE;
 }
 
-/* --- nodes and what they read --- */
+/* --- nodes and their reads --- */
 
 static bool model_is_folded(const tn_graph *graph, const tn_op *op) {
     uint32_t present = 0;
@@ -183,7 +186,8 @@ static void model_describe(tn__order_build *build) {
     for (uint32_t i = 0; i < block->input_count; i++) {
         tn__order_tensor *tensor = tn__order_tensor_of(build, block->inputs[i]);
         tensor->there = true;
-        if (build->task->block != 0) tensor->kept = true; /* a loop's: until its last turn */
+        if (build->task->block != 0)
+            tensor->kept = true; /* of a loop: needed until its last turn */
     }
     for (uint32_t i = 0; i < block->output_count; i++) {
         tn__order_tensor *tensor = tn__order_tensor_of(build, block->outputs[i]);

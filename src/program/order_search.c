@@ -1,32 +1,35 @@
-/* order_search.c - states and what follows from them: complete search, and a beam.
+/* order_search.c - searches orders as paths through states: complete search and beam search.
  *
- * A state is the set of nodes that have run; live bytes follow from it. Two ways to one state
- * differ in their worst step alone, so the better one is kept. Steps that are free (order_walk.c)
- * within the worst step so far are taken at once: only what has to grow is a choice.
+ * A state is the set of nodes that have run; it determines the live bytes. Two paths to one
+ * state differ only in their worst step, so the better one is kept. Steps that are free
+ * (order_walk.c) within the worst step so far are taken at once: only steps that raise the live
+ * bytes are a choice.
  *
- * Complete: states by worst step, then by how far they are (a bottleneck Dijkstra that dives where
- * nothing gets worse). The least worst step among the open states is a lower bound at any time.
+ * Complete: takes states by lowest worst step, then by most nodes run. This is a bottleneck
+ * Dijkstra that goes depth-first while the worst step stays the same. The lowest worst step
+ * among the open states is a lower bound at any time.
  *
- * Beam: states by how far they are; of each number of nodes the best few go on.
+ * Beam: takes states by the number of nodes run, and keeps the best few states for each number.
  *
- * States are told apart by 128 bits of Zobrist hash. A step from state to state undoes and redoes
- * the difference of their ways, which for neighbours is short.
+ * States are identified by 128 bits of Zobrist hash. To change from one state to another, the
+ * walk undoes and redoes the steps in which their paths differ; neighbours differ in few steps.
+ *
  * Cost: O(ready x operands of a node) per state.
  */
 #include "program/order.h"
 
-#define SEARCH_STATES_MAX 1000000u /* of a beam: some 100 MB */
+#define SEARCH_STATES_MAX 1000000u /* of a beam: about 100 MB */
 
 typedef struct search_state {
     uint64_t hash[2];
     uint64_t peak, live;
-    uint32_t way; /* last node of the way to it, in search->ways */
+    uint32_t way; /* last node of the path to it, in search->ways */
     uint32_t ran;
-    uint32_t next;  /* in its slot of the table */
-    uint32_t level; /* next of its beam level */
+    uint32_t next;  /* next state in its slot of the table */
+    uint32_t level; /* next state of its beam level */
 } search_state;
 
-typedef struct search_way { /* ways are a tree that shares beginnings */
+typedef struct search_way { /* the paths form a tree with shared prefixes */
     uint32_t before, node;
 } search_way;
 
@@ -35,19 +38,20 @@ typedef struct search_run {
     const tn__order_model *model;
     const tn_context *context;
     uint64_t *keys;          /* [nodes x 2] Zobrist */
-    uint32_t *ready, *place; /* [nodes] those that may run now; where each stands, or ORDER_NONE */
+    uint32_t *ready, *place; /* [nodes] the nodes that may run now; the index of each in `ready`,
+                              * or ORDER_NONE */
     uint32_t ready_count;
-    uint32_t *done;     /* [nodes] what has run, in order */
-    uint32_t *done_way; /* [nodes] the way that ends with it, ORDER_NONE while not stored */
+    uint32_t *done;     /* [nodes] the nodes that have run, in order */
+    uint32_t *done_way; /* [nodes] the path that ends with it; ORDER_NONE while not stored */
     uint32_t done_count;
     uint64_t hash[2];
     search_state *states;
     search_way *ways;
     uint32_t *heap, *table, *turn, *path;
     size_t state_count, state_room, way_count, way_room, heap_count, heap_room, table_room;
-    uint64_t work;     /* steps that may still be looked at */
-    uint64_t best;     /* worst step of the best order known: states must stay below */
-    uint32_t best_way; /* of a better one than was given; ORDER_NONE: none */
+    uint64_t work;     /* number of steps that may still be visited */
+    uint64_t best;     /* worst step of the best known order: states must stay below */
+    uint32_t best_way; /* path of an order better than the given one; ORDER_NONE: none found */
 } search_run;
 
 /* --- the walk, forward and back --- */
@@ -97,12 +101,12 @@ static void search_close(search_run *run, uint64_t limit) {
             continue;
         }
         uint64_t before = run->walk->live;
-        search_step(run, node, ORDER_NONE); /* another takes its place in the list */
+        search_step(run, node, ORDER_NONE); /* another node takes its place in the list */
         if (run->walk->live < before) i = 0;
     }
 }
 
-/* From where the walk is to the end of `way`. */
+/* Moves the walk from its current state to the end of `way`. */
 static void search_go(search_run *run, uint32_t way, uint32_t ran) {
     uint32_t missing = 0;
     while (run->done_count > ran) search_undo(run);
@@ -142,7 +146,7 @@ static bool search_grow_table(search_run *run) {
     return true;
 }
 
-/* The state that the walk is in; a new one has peak UINT64_MAX. ORDER_NONE: out of memory. */
+/* The current state of the walk; a new one has peak UINT64_MAX. ORDER_NONE: out of memory. */
 static uint32_t search_find(search_run *run) {
     if (run->state_count >= run->table_room && !search_grow_table(run)) return ORDER_NONE;
     uint32_t *slot = &run->table[run->hash[0] & (run->table_room - 1)];
@@ -164,7 +168,7 @@ static uint32_t search_find(search_run *run) {
     return id;
 }
 
-/* Stores the way to where the walk is, as far as it is not stored; returns its end. */
+/* Stores the part of the current path that is not stored yet; returns its end. */
 static bool search_store_way(search_run *run, uint32_t *way) {
     uint32_t from = run->done_count;
     while (from > 0 && run->done_way[from - 1] == ORDER_NONE) from--;
@@ -180,7 +184,7 @@ static bool search_store_way(search_run *run, uint32_t *way) {
     return true;
 }
 
-/* --- the heap: least peak first, then farthest, then oldest --- */
+/* --- the heap: lowest peak first, then most nodes run, then oldest --- */
 
 static bool search_before(const search_run *run, uint32_t a, uint32_t b) {
     const search_state *x = &run->states[a], *y = &run->states[b];
@@ -216,8 +220,9 @@ static uint32_t search_pop(search_run *run) {
 
 /* --- expanding --- */
 
-/* The walk stands in a state reached with worst step `peak`: keep it, if it is new or better. A
- * finished order that is better becomes the best. *id: the state, ORDER_NONE when not kept. */
+/* The walk is in a state that it reached with worst step `peak`: keeps it if it is new or
+ * better. A complete order that is better becomes the best. *id: the state, ORDER_NONE when not
+ * kept. */
 static bool search_keep(search_run *run, uint64_t peak, uint32_t *id) {
     *id = ORDER_NONE;
     uint32_t found = search_find(run);
@@ -237,7 +242,8 @@ static bool search_keep(search_run *run, uint64_t peak, uint32_t *id) {
     return true;
 }
 
-/* All states that follow from `id` below the best; each kept one goes to `take`. */
+/* Visits all states that follow `id` and stay below the best; calls `take` for each that is
+ * kept. */
 static bool search_expand(search_run *run, uint32_t id,
                           bool (*take)(search_run *run, uint32_t id)) {
     const search_state state = run->states[id];
@@ -258,7 +264,7 @@ static bool search_expand(search_run *run, uint32_t id,
     return true;
 }
 
-/* --- the frame of both --- */
+/* --- begin and end of both searches --- */
 
 static void search_release(search_run *run) {
     const tn_context *context = run->context;
@@ -276,7 +282,7 @@ static void search_release(search_run *run) {
     tn__free(context, run->table, run->table_room * sizeof *run->table);
 }
 
-/* At the first state: whatever is free within the bound has run. */
+/* Starts at the first state, after all nodes that are free within the bound have run. */
 static bool search_make(search_run *run, tn__order_walk *walk, const tn__order_result *result,
                         uint64_t work, uint32_t *first) {
     const tn__order_model *model = walk->model;
@@ -339,13 +345,14 @@ static int search_level_order(const void *a, const void *b) {
     const search_state *x = a, *y = b;
     if (x->peak != y->peak) return x->peak < y->peak ? -1 : 1;
     if (x->live != y->live) return x->live < y->live ? -1 : 1;
-    return (x->level > y->level) - (x->level < y->level); /* holds the id here */
+    return (x->level > y->level) - (x->level < y->level); /* `level` holds the id here */
 }
 
 /* Levels are lists: the head of level k stands in heap[k]. */
 static bool search_enlist(search_run *run, uint32_t id) {
     search_state *state = &run->states[id];
-    if (state->level != ORDER_NONE) return true; /* is there already, now with a better way */
+    if (state->level != ORDER_NONE)
+        return true; /* is in the list already, now with a better path */
     uint32_t *head = &run->heap[state->ran];
     state->level = *head;
     *head = id + 1; /* 0 ends the list */

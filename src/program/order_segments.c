@@ -1,33 +1,37 @@
-/* order_segments.c - an order made of segments: from every ready node the way ahead is looked at,
- * as far as nothing else is needed for it, and cut into a hill and the valley behind it.
+/* order_segments.c - builds an order from segments: paths ahead of ready nodes, cut at valleys.
  *
- * For chains that run side by side this merge is optimal: what ends lower than it began goes first,
- * lowest hill first; then what ends higher, largest drop from hill to valley first. Where chains
- * share items or meet it is a heuristic; the result is judged as a whole.
+ * The path ahead of a ready node goes on as long as no other node is needed for it. It is cut
+ * into a hill and the valley after it.
  *
- * Cost: O(n x look x ahead) steps, both limited by `work` steps in all.
- * Source: J. W. H. Liu, An application of generalized tree pebbling to sparse matrix factorization,
- * SIAM J. Alg. Disc. Meth. 8(3), 1987.
+ * For independent chains this merge is optimal. Segments that end lower than they began come
+ * first, lowest hill first. Then come segments that end higher, largest drop from hill to valley
+ * first. If chains share items or meet, it is a heuristic, and the caller compares the whole
+ * order.
+ *
+ * Cost: O(n x look x ahead) steps, limited by `work` steps in total. Source: J. W. H. Liu, An
+ * application of generalized tree pebbling to sparse matrix factorization, SIAM J. Alg. Disc.
+ * Meth. 8(3), 1987.
  */
 #include "program/order.h"
 
-#define SEGMENT_AHEAD 32u /* steps; what is behind them is seen when they are taken */
-#define SEGMENT_LOOK 64u  /* ready nodes whose way ahead is looked at, if work allows it */
+#define SEGMENT_AHEAD 32u /* steps per path; later steps are visited when these have run */
+#define SEGMENT_LOOK 64u  /* number of ready nodes that get a path ahead, if work allows it */
 
 typedef struct segment {
     uint32_t nodes[SEGMENT_AHEAD];
-    uint32_t count;  /* steps of it that are to be taken */
-    bool falls;      /* ends no higher than it begins */
-    uint64_t hill;   /* above where it begins */
-    uint64_t behind; /* falls: bytes lower at the end; else: from hill to valley */
+    uint32_t count;  /* number of its steps to run */
+    bool falls;      /* ends at the level where it begins, or lower */
+    uint64_t hill;   /* height above the level where it begins */
+    uint64_t behind; /* falls: bytes lower at the end; otherwise: drop from hill to valley */
 } segment;
 
 typedef struct segment_run {
     tn__order_walk *walk;
     const tn__order_model *model;
-    uint32_t *ready, ready_count; /* in the order in which they became ready; some have run */
+    uint32_t *ready, ready_count; /* in the order in which they became ready; some have run
+                                   * already */
     uint8_t *seen;
-    uint32_t fresh[4 * SEGMENT_AHEAD], fresh_count; /* made ready by the way ahead */
+    uint32_t fresh[4 * SEGMENT_AHEAD], fresh_count; /* nodes that the path ahead has made ready */
 } segment_run;
 
 static void segment_ready(segment_run *run, uint32_t node) {
@@ -44,7 +48,7 @@ static void segment_enable(segment_run *run, uint32_t node) {
             run->fresh[run->fresh_count++] = model->after[k];
 }
 
-/* The cheapest of what the way ahead has made ready; ORDER_NONE: nothing. */
+/* The cheapest node that the path ahead has made ready; ORDER_NONE: no such node. */
 static uint32_t segment_next(segment_run *run) {
     uint32_t best = ORDER_NONE;
     uint64_t least = UINT64_MAX;
@@ -62,13 +66,13 @@ static uint32_t segment_next(segment_run *run) {
     return node;
 }
 
-/* Where to cut: live[i] bytes after i steps, hill[i] the most until then. */
+/* Chooses the cut: live[i] bytes after i steps, hill[i] the maximum until then. */
 static void segment_cut(segment *found, const uint64_t *live, const uint64_t *hill,
                         uint32_t count) {
     uint32_t end = 1;
     while (end <= count && live[end] > live[0]) end++;
     found->falls = end <= count;
-    if (found->falls) { /* on to the lowest valley that needs no higher hill */
+    if (found->falls) { /* continue to the lowest valley that needs no higher hill */
         for (uint32_t i = end + 1; i <= count && hill[i] == hill[end]; i++)
             if (live[i] < live[end]) end = i;
         found->behind = live[0] - live[end];
@@ -110,7 +114,8 @@ static bool segment_is_better(const segment *a, const segment *b) {
 bool tn__order_segments(tn__order_walk *walk, uint32_t *order, uint64_t work) {
     const tn__order_model *model = walk->model;
     segment_run run = {.walk = walk, .model = model};
-    uint64_t each = work / ((uint64_t)model->count + 1); /* steps to look ahead per step made */
+    uint64_t each = work / ((uint64_t)model->count + 1); /* steps of look-ahead per step of the
+                                                          * order */
     uint32_t ahead = each >= 256 ? SEGMENT_AHEAD : 8;
     uint32_t look = (uint32_t)(each / ahead < 4              ? 4
                                : each / ahead > SEGMENT_LOOK ? SEGMENT_LOOK

@@ -1,5 +1,7 @@
-/* order_sequence.c - a caller's own order, checked: who needs a result comes after it, and nobody
- * changes sides of an operator that writes into its input.
+/* order_sequence.c - checks and uses an order that the caller gives.
+ *
+ * A reader must come after the producer of its input. Every operator must stay on the same side
+ * of an operator that writes into shared input, as in the file.
  *
  * Cost: O(operands log operands).
  */
@@ -32,7 +34,7 @@ static tn_status sequence_check(const tn_order_task *task, const tn__order_model
 }
 
 typedef struct sequence_place {
-    uint32_t rank; /* those without one take no step: first */
+    uint32_t rank; /* operators without a rank take no step: they come first */
     uint32_t number;
     tn_op_id op;
 } sequence_place;

@@ -1,14 +1,15 @@
-/* order_walk.c - orders walked step by step: what they cost, and two rewritings that never hurt.
+/* order_walk.c - walks orders step by step: their cost, and two rewritings that never raise it.
  *
- * Early. Let p be ready after D, cost(p | D) <= limit, and let it free as much as it makes. Then it
- * may run at once: what it frees only grows with what has run, and what it makes stays, so every
- * later state holds no more with p than without. Late is the mirror image: what makes at least as
- * much as it frees, even at the latest moment, may wait for that moment.
+ * Early. Let p be ready after D, let cost(p | D) <= limit, and let p free at least the bytes it
+ * makes. Then p may run at once. The bytes that it frees only grow as more nodes run, and the
+ * bytes that it makes stay the same, so every later state holds at most as much with p as
+ * without it. Late is the mirror image: a node that makes at least the bytes it frees, even at
+ * its latest moment, may wait for that moment.
  *
- * Greedy. Free steps at once; else the one that costs least, with growth, then file order to break
- * ties.
+ * Greedy. Runs free steps at once, otherwise the cheapest step; ties are broken by growth, then
+ * by file order.
  *
- * Cost: O(operands) for a walk, early and late; greedy looks at up to 256 ready nodes per step.
+ * Cost: O(operands) for a walk, early and late; greedy compares up to 256 ready nodes per step.
  */
 #include "program/order.h"
 
@@ -43,11 +44,11 @@ void tn__order_walk_reset(tn__order_walk *walk) {
     walk->live = model->start;
 }
 
-/* What p takes over when every item has `last` users left: itself. */
+/* The bytes that p overwrites when every item has `last` users left, p included. */
 static uint64_t walk_saved(const tn__order_walk *walk, uint32_t node, uint32_t last) {
     const tn__order_model *model = walk->model;
     uint64_t saved = 0;
-    uint32_t done = ORDER_NONE; /* the output that has been served */
+    uint32_t done = ORDER_NONE; /* the output that has its take already */
     for (uint32_t t = model->take_at[node]; t < model->take_at[node + 1]; t++) {
         const tn__order_take *take = &model->takes[t];
         if (take->output == done) continue;
@@ -118,14 +119,14 @@ uint64_t tn__order_costs(tn__order_walk *walk, const uint32_t *order, uint64_t *
     return peak;
 }
 
-/* --- early: forward, what frees as much as it makes runs as soon as it can --- */
+/* --- early: forward; a node that frees at least its bytes runs as soon as it can --- */
 
-/* Nodes to look at. A node becomes free when it gets ready, when it becomes the last user of an
- * item, or, if only its cost stood in the way, when bytes are freed: it is looked at only then. */
+/* Nodes to visit. A node becomes free in three cases: it gets ready, it becomes the last user of
+ * an item, or bytes are freed while only its cost exceeded the limit. It is visited only then. */
 typedef struct walk_queue {
     uint32_t *nodes;   /* [count] a stack; each node at most once */
     uint32_t *blocked; /* [count] free, but above the limit */
-    uint8_t *listed;   /* [count] in one of the two */
+    uint8_t *listed;   /* [count] is in one of the two lists */
     uint32_t count, blocked_count;
 } walk_queue;
 
@@ -154,7 +155,7 @@ static void walk_unblock(walk_queue *queue) {
         queue->nodes[queue->count++] = queue->blocked[--queue->blocked_count];
 }
 
-/* Runs a node and lists whom that may have set free. */
+/* Runs a node and lists the nodes that this may have made free. */
 static void walk_advance(tn__order_walk *walk, uint32_t node, walk_queue *queue) {
     const tn__order_model *model = walk->model;
     uint64_t before = walk->live;
@@ -171,7 +172,7 @@ static void walk_advance(tn__order_walk *walk, uint32_t node, walk_queue *queue)
     }
 }
 
-/* Runs whatever is free, until nothing is. */
+/* Runs all free nodes until none is left. */
 static uint32_t walk_close(tn__order_walk *walk, walk_queue *queue, uint32_t *order, uint32_t at,
                            uint64_t limit) {
     while (queue->count > 0) {
@@ -198,7 +199,8 @@ static void walk_start(tn__order_walk *walk, walk_queue *queue) {
 void tn__order_early(tn__order_walk *walk, uint32_t *order, uint32_t *spare, uint64_t limit) {
     const tn__order_model *model = walk->model;
     walk_queue queue;
-    if (walk_queue_make(&queue, model)) { /* benign: else the order stays as it is */
+    if (walk_queue_make(&queue, model)) { /* without memory the order stays as it is, which is
+                                           * valid */
         walk_start(walk, &queue);
         uint32_t at = walk_close(walk, &queue, spare, 0, limit);
         for (uint32_t i = 0; i < model->count; i++) {
@@ -212,7 +214,7 @@ void tn__order_early(tn__order_walk *walk, uint32_t *order, uint32_t *spare, uin
     walk_queue_release(&queue, model);
 }
 
-/* --- late: the same from the end; walk->left counts users behind, walk->waiting those after --- */
+/* --- late: the same from the end; walk->left counts later users, walk->waiting successors --- */
 
 static void walk_late_start(tn__order_walk *walk, walk_queue *queue) {
     const tn__order_model *model = walk->model;
@@ -235,7 +237,8 @@ static uint64_t walk_late_freed(const tn__order_walk *walk, uint32_t node) {
     return bytes;
 }
 
-/* Puts a node before all that are behind, and lists whom that may have set free. */
+/* Puts a node in front of the nodes placed so far, and lists the nodes that this may have made
+ * free. */
 static void walk_late_advance(tn__order_walk *walk, uint32_t node, walk_queue *queue) {
     const tn__order_model *model = walk->model;
     uint64_t before = walk->live;
@@ -278,7 +281,8 @@ static uint32_t walk_late_close(tn__order_walk *walk, walk_queue *queue, uint32_
 void tn__order_late(tn__order_walk *walk, uint32_t *order, uint32_t *spare, uint64_t limit) {
     const tn__order_model *model = walk->model;
     walk_queue queue;
-    if (walk_queue_make(&queue, model)) { /* benign: else the order stays as it is */
+    if (walk_queue_make(&queue, model)) { /* without memory the order stays as it is, which is
+                                           * valid */
         walk_late_start(walk, &queue);
         uint32_t at = walk_late_close(walk, &queue, spare, model->count, limit);
         for (uint32_t i = model->count; i-- > 0;) {
@@ -302,7 +306,7 @@ typedef struct walk_ready {
     uint32_t count;
 } walk_ready;
 
-/* The index of the best ready node. Nodes that have run meanwhile are dropped on the way. */
+/* The index of the best ready node. Drops nodes that have run in the meantime. */
 static uint32_t walk_cheapest(const tn__order_walk *walk, walk_ready *ready) {
     uint32_t best = ORDER_NONE, kept = 0, looked = 0;
     uint64_t best_cost = 0;

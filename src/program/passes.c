@@ -1,4 +1,4 @@
-/* passes.c - see passes.h. */
+/* passes.c - implements passes.h: the k-th pass of a pipeline stage by arithmetic, in O(1). */
 #include "program/passes.h"
 
 /* The n-th forward pass of a stage; its n-th backward pass visits pieces from the last. */

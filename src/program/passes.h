@@ -1,9 +1,11 @@
-/* passes.h - the order in which a stage of a pipeline goes through its passes.
+/* passes.h - the order in which a pipeline stage runs its forward and backward passes.
  *
- * Some forward ones first, so that stages behind it have work, then one forward and one backward in
- * turn, then what is left (1F1B); or all forward ones first (GPipe). With v pieces, piece c of
- * stage r is part c p + r of the model; micro-batches go by in groups of p, each group through all
- * pieces of a stage before the next comes. Rounds are visited from the first, in both directions.
+ * 1F1B runs some forward passes first, so that later stages have work, then one forward and one
+ * backward pass in turn, then the remaining backward passes. GPipe runs all forward passes
+ * first. With v pieces, piece c of stage r is part c p + r of the model. Micro-batches run in
+ * groups of p: each group passes all pieces of a stage before the next group starts. Rounds are
+ * visited from the first, in both directions.
+ *
  * Sources: Huang et al., "GPipe" (2019); Narayanan et al., "PipeDream" (2019), and 2021.
  */
 #ifndef TN_PROGRAM_PASSES_H
@@ -13,7 +15,7 @@
 
 typedef struct tn__passes {
     uint64_t stages, pieces, rounds; /* rounds: a multiple of stages if pieces > 1 */
-    bool all_ahead;                  /* all forward ones first */
+    bool all_ahead;                  /* all forward passes first */
 } tn__passes;
 
 typedef struct tn__pass {

@@ -1,4 +1,4 @@
-/* program.c - the list of instructions and its regions: built, checked, read. */
+/* program.c - the list of instructions and its regions: creation, checks, accessors. */
 #include "program/program.h"
 
 #include <stdio.h>
@@ -54,7 +54,7 @@ static tn_status program_take(tn_program *made, const tn_instruction *instructio
 
 /* --- encoded forms --- */
 
-/* The bytes of a form: as asked for, or for any contents. */
+/* The bytes of a form: the given number, or the most that any contents need. */
 static tn_status program_form_bytes(const tn_graph *graph, const tn_encoded *form, uint64_t *bytes,
                                     tn_error *error) {
     if (form->tensor >= tn_graph_tensor_count(graph))
@@ -76,7 +76,7 @@ static tn_status program_form_bytes(const tn_graph *graph, const tn_encoded *for
     return TN_OK;
 }
 
-#define PROGRAM_NAME_MAX 256u /* of a form: longer names of tensors are cut */
+#define PROGRAM_NAME_MAX 256u /* of a form: longer tensor names are cut */
 
 static tn_status program_extend(tn_program *made, tn__extra *extras, char *names,
                                 const tn_encoded *encoded, uint32_t count, tn_error *error) {

@@ -1,9 +1,11 @@
-/* simulate.c - how long a program takes: one pass over the list, with a clock for each stream.
+/* simulate.c - predicts the time of a program in one pass, with a clock for each stream.
  *
- * Signals come before who waits for them, streams and directions serve in the order of the list, so
- * when the walk comes to an instruction, everything that it may have to wait for has its end. No
- * events have to be sorted by time. Streams and directions are lanes (clock.h).
- * Cost: O(instructions), with signals O(signals log signals) more.
+ * A signal comes before the instructions that wait for it, and streams and transfer directions
+ * serve in the order of the list. So when the walk comes to an instruction, the end of every
+ * instruction that it may wait for is known, and events need not be sorted by time. Streams and
+ * directions are lanes (clock.h).
+ *
+ * Cost: O(instructions); with signals O(signals log signals) more.
  */
 #include "program/simulate.h"
 
@@ -21,19 +23,19 @@ typedef struct simulate_state {
     tn_simulate_options options;
     uint64_t latency, storage_latency, peer_latency;
     tn__arena arena;
-    uint64_t *durations, *turns; /* [count] of all turns together */
-    bool *ran;                   /* [operators] by an instruction before this one */
+    uint64_t *durations, *turns; /* [count] of all turns of a loop together */
+    bool *ran;                   /* [operators] an earlier instruction ran it */
     tn__sort_item *signals;      /* by number; id: step */
     size_t signal_count;
-    tn__lane *done;                 /* [count] by a step */
-    tn__lane stream[TN_STREAM_MAX]; /* 0: the walk */
+    tn__lane *done;                 /* [count] end of each step */
+    tn__lane stream[TN_STREAM_MAX]; /* stream 0 is the walk itself */
     tn__lane link[SIMULATE_LINKS];
     tn__simulate_tell tell;
     tn_simulation *made;
     tn_error *error;
 } simulate_state;
 
-/* --- what an instruction takes by itself --- */
+/* --- time of one instruction --- */
 
 static uint64_t simulate_bytes_of(const simulate_state *s, tn_tensor_id id) {
     return id == TN_NONE ? 0 : tn_graph_tensor(s->program->graph, id)->bytes;
@@ -54,7 +56,7 @@ static uint64_t simulate_move(uint64_t bytes, double bytes_per_s) {
     return tn__lane_bytes(bytes, bytes_per_s / SIMULATE_PS);
 }
 
-/* An operator without a repeat form runs once more as it is: nothing but its place says that. */
+/* An operator without a repeat form is recomputed in its own form; only its place shows that. */
 static bool simulate_is_again(const simulate_state *s, const tn_instruction *it) {
     if (it->again || !s->ran[it->op]) return it->again;
     return tn_op_form_of(s->program->graph, it->op, true).found == 0;
@@ -120,7 +122,7 @@ static tn__lane *simulate_link(simulate_state *s, tn_opcode opcode) {
     return link == TN_LINK_FROM_HOST ? &s->link[SIMULATE_FROM_HOST] : NULL;
 }
 
-/* Whether the walk itself does it. */
+/* Whether the walk itself executes the instruction. */
 static bool simulate_inline(const tn_instruction *it) {
     return it->stream == 0 || tn_opcode_facts_of(it->opcode)->blocks == TN_BLOCKS_CALLER;
 }

@@ -1,8 +1,10 @@
-/* simulate_tell.c - events of a simulation, as a run tells them (engine/tell.c, engine/spans.c).
+/* simulate_tell.c - writes the events of a simulation, equal to those of a run (engine/tell.c,
+ * engine/spans.c).
  *
- * When the walk comes to a step, bodies that end there are freed, those that begin there allocated;
- * where it jumps over steps, just those bodies live that cover the step that it comes to. Static
- * memory is no part of a run, and is not told here.
+ * When the walk comes to a step, bodies that end there are freed and bodies that begin there are
+ * allocated. If the walk skips steps, only the bodies that are live at its new step are
+ * allocated. Static memory is not part of a run, so it has no events.
+ *
  * Cost: O(instructions + bodies), and that of tn_occupancy_live.
  */
 #include "program/simulate.h"

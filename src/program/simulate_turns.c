@@ -1,8 +1,11 @@
-/* simulate_turns.c - how often each instruction runs, as far as that is known before a run.
+/* simulate_turns.c - computes how often each instruction runs, as far as that is known before a
+ * run.
  *
- * Regions from the inside out: of the branches of one operator the one that takes longest stays,
- * what a loop repeats is multiplied by its turns. A Loop's are known when its most is, and when
- * nothing that its body computes can end it sooner; a Scan's are the extent that it takes apart.
+ * It visits regions from the inside out. From the branches of one operator it keeps the longest.
+ * It multiplies the instructions of a loop by its turns. The turns of a Loop are known if its
+ * maximum is known and its body computes no condition that can end it sooner. The turns of a
+ * Scan are the extent that it slices.
+ *
  * Cost: O(instructions depth + regions log regions).
  */
 #include "program/simulate.h"
@@ -17,7 +20,7 @@ typedef struct turns_state {
     bool *done;                           /* [regions] */
 } turns_state;
 
-/* Whether a condition is known to be true: nothing was said, or the contents are there. */
+/* Whether a condition is known to be true: it is absent, or its known value is true. */
 static bool turns_holds(const tn_graph *graph, tn_tensor_id id) {
     if (id == TN_NONE) return true;
     const tn_value *value = tn_graph_tensor(graph, id)->value;
@@ -70,14 +73,14 @@ static void turns_multiply(turns_state *s, const tn_region *region, uint64_t by)
     }
 }
 
-/* Of the branches of one operator, when all are known: all but the longest are left out. Whether
- * there was a choice. */
+/* When the times of all branches of one operator are known, drops all but the longest. Returns
+ * whether there was a choice. */
 static bool turns_branch(turns_state *s, uint32_t index) {
     const tn_region *regions = s->program->regions;
     uint32_t longest = index, others = 0;
     for (uint32_t r = 0; r < s->program->region_count; r++) {
         if (regions[r].op != regions[index].op) continue;
-        if (!s->done[r]) return false; /* the last of them decides */
+        if (!s->done[r]) return false; /* the last of the branches decides */
         if (s->totals[r] > s->totals[longest] ||
             (s->totals[r] == s->totals[longest] && r < longest))
             longest = r;

@@ -1,13 +1,15 @@
-/* statics.c - the static tensors that a program reads or hands out, as they are in the graph.
+/* statics.c - lists the static tensors that a program reads or hands out, in their stored form.
  *
- * Views of static tensors have no bytes of their own: the tensor at their root counts, once. What
- * kernels want in a form of their own is not known here (tn_engine_static_blocks).
+ * Views of static tensors have no bytes of their own: the tensor at their root counts, once.
+ * Kernels may want another form of a tensor; this file does not know those forms
+ * (tn_engine_static_blocks).
+ *
  * Cost: O(instructions + operands x length of chains of views).
  */
 #include "graph/packed.h"
 #include "program/program.h"
 
-/* The tensor whose bytes `id` shows. */
+/* The tensor that owns the bytes of `id`. */
 static tn_tensor_id statics_base(const tn_graph *graph, tn_tensor_id id) {
     for (uint32_t hops = 0; hops < tn_graph_op_count(graph); hops++) {
         const tn_tensor *tensor = tn_graph_tensor(graph, id);
@@ -24,7 +26,8 @@ static tn_tensor_id statics_base(const tn_graph *graph, tn_tensor_id id) {
     return id;
 }
 
-/* Weights that DequantizeLinear expands: read as they are stored, or beside what they expand to. */
+/* Weights that DequantizeLinear expands are counted as stored, or in addition to their expanded
+ * form. */
 static void statics_pack(const tn_graph *graph, const uint8_t *how, uint8_t *needed) {
     for (tn_op_id id = 0; id < tn_graph_op_count(graph); id++) {
         const tn_op *op = tn_graph_op(graph, id);

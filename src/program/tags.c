@@ -1,22 +1,23 @@
-/* tags.c - the allocation pass with use counts and a queue of free tags, told step by step.
+/* tags.c - the allocation pass with use counts and a queue of free tags, reported step by step.
  *
  *     B = f(A)      B: a new tag
- *     C = f(B)      C: another, since B still lives: F reads it
+ *     C = f(B)      C: another, since B is still live: F reads it
  *     F = f(B)      F: a third; B's life ends, its tag goes to the queue
  *     E = f(C)      E: takes B's tag from the queue; C's life ends
- *     G = F + E     G: in place, over an input that nobody reads again
+ *     G = F + E     G: in place, over an input that is not read again
  *
- * A tag is memory of no size yet: it becomes as large as the largest tensor that has it. What
- * shares a body (views, in-place) shares its tag, which is free when the last of them has ended.
- * Graph inputs are the caller's memory and get none.
- * Cost:   O((lives + operands) log n).
- * Source: MXNet, "Optimizing memory consumption in deep learning", 2015.
+ * A tag is memory without a fixed size: it grows to the largest tensor that gets it. Lives that
+ * share a body (views, in-place) share its tag, which is free when the last of them has ended.
+ * Graph inputs are the caller's memory and get no tag.
+ *
+ * Cost:   O((lives + operands) log n). Source: MXNet, "Optimizing memory consumption in deep
+ * learning", 2015.
  */
 #include "program/program.h"
 
 #define TAGS_OUTSIDE UINT32_MAX
 
-typedef struct tags_end { /* where a body's last life ends, and whose it is */
+typedef struct tags_end { /* the last life of a body, sorted by its end */
     uint32_t last, body;
     tn_tensor_id tensor;
 } tags_end;
@@ -27,13 +28,14 @@ typedef struct tags_state {
     const tn_problem *problem;
     const tn_life *lives;
     uint32_t life_count, body_count;
-    uint32_t *uses;      /* [tensors] how often a tensor will yet be read */
-    uint32_t *last_seen; /* [tensors] step + 1 at which it was counted last */
-    uint32_t *tag;       /* [bodies] TAGS_OUTSIDE: none */
+    uint32_t *uses;      /* [tensors] number of reads that are still to come */
+    uint32_t *last_seen; /* [tensors] step + 1 at which it was last counted */
+    uint32_t *tag;       /* [bodies] TAGS_OUTSIDE: the body is the caller's */
     uint8_t *has_tag;    /* [bodies] */
     tags_end *ends;      /* [bodies] by (last, body) */
     uint64_t *size;      /* [tags] */
-    uint32_t *queue;     /* [bodies] free tags, a ring that never wraps: each end adds one */
+    uint32_t *queue;     /* [bodies] free tags; the ring never wraps, because each end adds one
+                          * tag */
     uint32_t queue_first, queue_last, tag_count;
     bool (*event)(void *self, const tn_tag_event *event);
     void *self;
@@ -51,14 +53,14 @@ static const tn_instruction *tags_list(const tags_state *state) {
     return tn_program_instructions(state->program);
 }
 
-/* What the operator of a step reads; op NULL: it runs none. */
+/* The form of the operator at a step; op NULL: the step runs no operator. */
 static tn_op_form tags_form(const tags_state *state, uint32_t step) {
     const tn_instruction *it = &tags_list(state)[step];
     if (it->op == TN_NONE) return (tn_op_form){0};
     return tn_op_form_of(state->graph, it->op, it->again);
 }
 
-/* Calls visit for every tensor that the instruction reads, one that is read twice once. */
+/* Calls `visit` once for every tensor that the instruction reads, even if it reads it twice. */
 static tn_status tags_reads(tags_state *state, uint32_t step,
                             tn_status (*visit)(tags_state *state, uint32_t step,
                                                tn_tensor_id tensor)) {
@@ -102,7 +104,7 @@ static tn_status tags_keep(tags_state *state, uint32_t step, tn_tensor_id tensor
                                            .uses = state->uses[tensor]});
 }
 
-/* An input of the operator that will be read again, for the reason of a new tag. */
+/* An input of the operator that will be read again: the reason for a new tag. */
 static tn_tensor_id tags_reason(const tags_state *state, const tn_life *life) {
     if (life->op == TN_NONE) return TN_NONE;
     bool again = tags_list(state)[life->first].again;
@@ -116,7 +118,7 @@ static tn_tensor_id tags_reason(const tags_state *state, const tn_life *life) {
     return TN_NONE;
 }
 
-/* A life begins: its body has a tag already, gets one, or comes from outside. */
+/* A life begins: its body has a tag already, gets a new one, or is the caller's. */
 static tn_status tags_begin(tags_state *state, const tn_life *life) {
     uint32_t body = life->body, step = life->first;
     const tn_opcode_facts *facts = tn_opcode_facts_of(tags_list(state)[step].opcode);
@@ -183,7 +185,8 @@ static tn_status tags_walk(tags_state *state) {
         for (uint32_t i = 0; i < form.input_count; i++) {
             tn_tensor_id input = tn_op_form_input(&form, i);
             if (input == TN_NONE || state->last_seen[input] != step + 1) continue;
-            state->last_seen[input] = 0; /* once for an operator that reads it twice */
+            state->last_seen[input] = 0; /* count an input once, even if the operator reads it
+                                          * twice */
             TN_TRY(tags_keep(state, step, input));
         }
         for (; end < state->body_count && state->ends[end].last == step + 1; end++)

@@ -1,8 +1,8 @@
-/* trace.c - events of a run, in an array that was there before.
+/* trace.c - records the events of a run in a preallocated array.
  *
- * Each add takes the next index with one atomic step and fills that place alone, so that streams
- * need no lock. A reader comes after the writers (the run has ended, its threads have been waited
- * for); what orders the two is that waiting, not the counter.
+ * Each add takes the next index with one atomic step and fills only that place, so streams need
+ * no lock. A reader comes after the writers: the run has ended and its threads have been joined.
+ * That join orders the two, not the counter.
  */
 #include <stdatomic.h>
 
@@ -14,7 +14,7 @@ struct tn_trace {
     tn_context context;
     tn_event *events; /* [capacity] */
     uint64_t capacity;
-    _Atomic uint64_t added; /* more than capacity: the rest was dropped */
+    _Atomic uint64_t added; /* may exceed capacity: further events were dropped */
 };
 
 tn_status tn_trace_create(const tn_context *given, uint64_t capacity, tn_trace **trace,
@@ -25,7 +25,7 @@ tn_status tn_trace_create(const tn_context *given, uint64_t capacity, tn_trace *
     if (made == NULL) return tn__no_memory(error, "a trace");
     made->context = context;
     made->capacity = capacity;
-    /* zeroed, so that the pages are there before the run begins */
+    /* zeroed, so that the pages are mapped before the run begins */
     made->events = tn__alloc_array(&context, capacity, sizeof *made->events);
     if (made->events == NULL) {
         tn__free(&context, made, sizeof *made);

@@ -1,9 +1,10 @@
-/* verify.c - whether a program can be run at all, and gives what its graph says.
+/* verify.c - checks that a program can run and that it computes the outputs of its graph.
  *
- * Four looks, each of which may rely on those before it: what every instruction names, by the table
- * of opcodes (here); how control flow is nested; what is over when an instruction starts, from
- * streams and signals; and, in the order of the list, which tensors are there, in which contents,
- * on the device, in the host pool and encoded.
+ * It makes four passes, and each may rely on those before it. The first checks the operands of
+ * every instruction against the table of opcodes (here). The second checks that control flow is
+ * nested. The third derives from streams and signals which instructions are over when an
+ * instruction starts. The fourth walks the list and tracks which tensors exist, with which
+ * contents, on the device, in the host pool and encoded.
  *
  * Cost: O(n + operands) for a program of one stream; with s streams and w waits, s w more.
  */
@@ -46,7 +47,7 @@ void tn__verify_begin(verify_state *verify, const tn_program *program, uint32_t 
     tn__arena_init(&verify->arena, &program->context);
 }
 
-/* --- what an instruction names --- */
+/* --- operands of an instruction --- */
 
 static bool verify_uses(const tn_opcode_facts *facts, tn_affects part) {
     return facts->reads == part || facts->changes == part || facts->defines == part ||
@@ -85,7 +86,7 @@ static tn_status verify_ids(const verify_state *verify, uint32_t step) {
     return TN_OK;
 }
 
-/* Forms of the program's own are encoded, decoded, swapped and released, as what they are. */
+/* Encoded forms of the program may only be encoded, decoded, swapped and released. */
 static tn_status verify_encoded(const verify_state *verify, uint32_t step) {
     const tn_instruction *it = &verify->instructions[step];
     const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);

@@ -1,9 +1,10 @@
-/* verify_copies.c - what is elsewhere: buffers of the host pool, encoded forms, files.
+/* verify_copies.c - checks data outside the arena: buffers of the host pool, encoded forms,
+ * files.
  *
- * A buffer of the host holds what was swapped out there last. It may come back more than once, as
- * long as the tensor has not changed since. What is static may begin and end in the host's memory
- * (its first swap brings it in); whatever else goes out comes back. What is fetched from a file is
- * constant, so that it may come and go at will.
+ * A host buffer holds the tensor that was last swapped out to it. The tensor may return several
+ * times, until it is changed. A static tensor may begin and end in host memory, where its first
+ * swap brings it in; every other tensor that is swapped out must return. Tensors that are
+ * fetched from a file are constant, so they may be released and fetched at any time.
  */
 #include "program/verify_walk.h"
 
@@ -80,7 +81,9 @@ static tn_status copies_decode(walk_state *walk, uint32_t step, uint32_t *conten
     const tn_instruction *it = &walk->verify->instructions[step];
     const walk_form *form = &walk->forms[it->other];
     uint32_t itself = tn__walk_contents(walk, it->other);
-    if (form->received == itself) return TN_OK; /* another rank, or who made the weights, knows */
+    if (form->received == itself)
+        return TN_OK; /* checked by another rank, or by the program
+                                                 * that made the weights */
     if (form->itself != itself)
         VERIFY_FAIL(walk->verify, step, it->other,
                     "it is not an encoded form: ENCODE '%.60s' into it, or RECV it",
@@ -109,7 +112,7 @@ tn_status tn__walk_check_form(walk_state *walk, tn_tensor_id tensor, uint32_t st
 
 /* --- files --- */
 
-/* Its file has what it always was. */
+/* A fetch restores the original contents of the tensor, because its file never changes. */
 static tn_status copies_fetch(const walk_state *walk, uint32_t step, uint32_t *contents) {
     const tn_instruction *it = &walk->verify->instructions[step];
     if (!tn_tensor_is_constant(tn_graph_tensor(walk->verify->graph, it->tensor)))
@@ -122,14 +125,16 @@ static tn_status copies_fetch(const walk_state *walk, uint32_t step, uint32_t *c
     return TN_OK;
 }
 
-/* What is fetched anywhere is not here when the program starts. */
+/* A tensor with a FETCH anywhere is not in memory when the program starts. */
 static void copies_stored(walk_state *walk) {
     const verify_state *verify = walk->verify;
     for (uint32_t step = 0; step < verify->count; step++) {
         const tn_instruction *it = &verify->instructions[step];
         if (tn_opcode_facts_of(it->opcode)->link != TN_LINK_FROM_STORAGE) continue;
         walk_tensor *tensor = &walk->tensors[it->tensor];
-        if (!tensor->here) continue; /* seen before, or not static: refused where it is fetched */
+        if (!tensor->here)
+            continue; /* visited before, or not static: the FETCH itself is
+                                      * refused */
         tensor->stored = true;
         tensor->here = tensor->known = false;
     }
@@ -137,7 +142,7 @@ static void copies_stored(walk_state *walk) {
 
 /* --- both --- */
 
-/* Parts make a whole: a tensor is some number of times the other. */
+/* Parts form a whole: one tensor is a multiple of the other. */
 static tn_status copies_parts(walk_state *walk, uint32_t step) {
     const tn_instruction *it = &walk->verify->instructions[step];
     if (it->other == TN_NONE) return TN_OK;
@@ -150,7 +155,8 @@ static tn_status copies_parts(walk_state *walk, uint32_t step) {
                 (unsigned long long)whole, (unsigned long long)part);
 }
 
-/* The same parts make the same whole: all ranks come to it, and none has changed its own. */
+/* Equal parts give an equal whole, because all ranks take part and no rank has changed its own
+ * part. */
 static void copies_gather(walk_state *walk, uint32_t step, uint32_t *contents) {
     const tn_instruction *it = &walk->verify->instructions[step];
     walk_tensor *whole = &walk->tensors[it->other];
@@ -179,7 +185,7 @@ tn_status tn__walk_copy(walk_state *walk, uint32_t step, uint32_t *contents) {
     const walk_tensor *tensor = facts->link == TN_LINK_NONE ? NULL : &walk->tensors[it->tensor];
     if (facts->link == TN_LINK_FROM_HOST && tensor->known &&
         walk->memories[tensor->memory].changes == tensor->born)
-        *contents = tensor->contents; /* the caller gives the same again */
+        *contents = tensor->contents; /* the caller passes the same contents again */
     if (facts->link == TN_LINK_FROM_STORAGE) return copies_fetch(walk, step, contents);
     if (facts->link == TN_LINK_FROM_PEER && walk->forms != NULL)
         walk->forms[it->tensor].received = *contents = ++walk->contents;
@@ -188,8 +194,8 @@ tn_status tn__walk_copy(walk_state *walk, uint32_t step, uint32_t *contents) {
 
 /* --- before and after --- */
 
-/* What is static and comes in before it goes out is in the host's memory when the program starts.
- */
+/* A static tensor that is swapped in before it is swapped out is in host memory when the program
+ * starts. */
 static void copies_away(walk_state *walk) {
     const verify_state *verify = walk->verify;
     for (uint32_t step = verify->count; step-- > 0;) {

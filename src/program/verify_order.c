@@ -1,7 +1,8 @@
-/* verify_order.c - what is over when an instruction starts: its stream, and signals.
+/* verify_order.c - finds the instructions that are over when an instruction starts.
  *
- * Each instruction has a list of how many of each stream are over. It is that of the one before it
- * on its stream, until somebody waits; so lists are shared, and only waits make new ones.
+ * Each instruction has a list with one number per stream: how many instructions of it are over.
+ * The list is that of the previous instruction on the same stream, unless an instruction waits
+ * for a signal. So lists are shared, and only waits create new ones.
  */
 #include "program/verify.h"
 
@@ -31,7 +32,7 @@ static tn_status order_signals(verify_state *verify, order_signal **signals, uin
     return TN_OK;
 }
 
-/* The step that gives the signal which `step` waits for. */
+/* The step that gives the signal for which `step` waits. */
 static tn_status order_find(const verify_state *verify, const order_signal *signals, uint32_t count,
                             uint32_t step, uint32_t *from) {
     uint32_t signal = verify->instructions[step].wait, low = 0, high = count;

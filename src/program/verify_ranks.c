@@ -1,29 +1,30 @@
-/* verify_ranks.c - who talks with whom: messages and collectives, of one program and of all ranks.
+/* verify_ranks.c - checks messages and collectives, within one program and across all ranks.
  *
- * In one program, messages that a receiver could not tell apart keep their order, as the calls of a
- * group do. With the programs of all ranks, the k-th SEND from one rank to another with a tag meets
- * the k-th RECV there, and the k-th call of a group all of its members; then the ranks are played
- * through, each instruction as soon as its stream, signals and caller allow, and a message or a
- * collective when all who meet are there. Who is left then would have waited for ever.
+ * In one program, messages that a receiver could not tell apart must keep their order, and so
+ * must the calls of a group. With the programs of all ranks, the k-th SEND from one rank to
+ * another with a tag matches the k-th RECV there, and the k-th call of a group matches the k-th
+ * call of all members. Then the ranks are simulated. Each instruction runs as soon as its
+ * stream, signals and caller allow; a message or a collective runs when all participants have
+ * reached it. An instruction that is left at the end would deadlock.
  *
- * Cost: O(n + m log m) for n instructions, m of which talk.
+ * Cost: O(n + m log m) for n instructions, m of which communicate.
  */
 #include <stdio.h>
 
 #include "program/verify.h"
 
 typedef struct talk {
-    bool group;    /* a collective; else a message */
-    uint32_t a, b; /* from, to; or the group */
+    bool group;    /* a collective; otherwise a message */
+    uint32_t a, b; /* sender and receiver; or the group */
     uint32_t tag;  /* of a message */
-    uint32_t side; /* 0: sends, 1: receives; or the rank */
+    uint32_t side; /* 0: sends, 1: receives; of a group: the rank */
     uint32_t rank, step;
-    uint32_t next;    /* who else meets there, or VERIFY_NONE */
-    uint32_t meeting; /* the first of those who meet */
-    uint32_t missing; /* of the first: how many are not there yet */
+    uint32_t next;    /* next participant of the meeting, or VERIFY_NONE */
+    uint32_t meeting; /* index of its first participant */
+    uint32_t missing; /* in the first participant: number of participants that have not arrived */
 } talk;
 
-static int talk_compare(const talk *x, const talk *y) { /* who can meet are equal */
+static int talk_compare(const talk *x, const talk *y) { /* 0: the two can match */
     if (x->group != y->group) return x->group ? 1 : -1;
     if (x->a != y->a) return x->a < y->a ? -1 : 1;
     if (x->b != y->b) return x->b < y->b ? -1 : 1;
@@ -38,7 +39,7 @@ static int talk_order(const void *a, const void *b) {
     return (x->step > y->step) - (x->step < y->step);
 }
 
-/* The talks of one program, behind those that are there. */
+/* Appends the messages and collectives of one program to the list. */
 static void talk_collect(const verify_state *verify, uint32_t rank, talk *list, size_t *count) {
     for (uint32_t step = 0; step < verify->count; step++) {
         const tn_instruction *it = &verify->instructions[step];
@@ -72,7 +73,8 @@ tn_status tn__verify_talks(verify_state *verify) {
     if (count == 0) return TN_OK;
     talk *list = tn__arena_array(&verify->arena, count, sizeof *list);
     if (list == NULL) return tn__verify_no_memory(verify);
-    uint32_t self = verify->rank != VERIFY_NONE ? verify->rank : UINT32_MAX - 1; /* no peer's */
+    uint32_t self = verify->rank != VERIFY_NONE ? verify->rank : UINT32_MAX - 1; /* a number that no
+                                                                                  * peer has */
     talk_collect(verify, self, list, &found);
     qsort(list, count, sizeof *list, talk_order);
     for (size_t i = 1; i < count; i++)
@@ -86,10 +88,10 @@ tn_status tn__verify_talks(verify_state *verify) {
     return TN_OK;
 }
 
-/* --- who meets whom --- */
+/* --- matching --- */
 
 typedef struct ranks_state {
-    verify_state *ranks; /* [count], each checked by itself */
+    verify_state *ranks; /* [count], each has passed its own check */
     uint32_t count;
     tn_error *error;
     tn__arena *arena;
@@ -121,7 +123,8 @@ static void ranks_meet(ranks_state *all, size_t first, size_t other) {
     all->talks[first].missing++;
 }
 
-/* [first, last): the messages of one tag from one rank to another, [middle, last) received. */
+/* [first, last): the messages with one tag from one rank to another; [middle, last) are
+ * received. */
 static tn_status ranks_messages(ranks_state *all, size_t first, size_t last) {
     size_t middle = first;
     while (middle < last && all->talks[middle].side == 0) middle++;
@@ -144,7 +147,7 @@ static tn_status ranks_messages(ranks_state *all, size_t first, size_t last) {
     return TN_OK;
 }
 
-/* What brings the parts that came to others does so from as many as there are parts. */
+/* A GATHER of parts must have as many members as there are parts. */
 static tn_status ranks_brought(const ranks_state *all, size_t first, size_t last, size_t members) {
     for (size_t i = first; i < last; i++) {
         const talk *one = &all->talks[i];
@@ -156,7 +159,8 @@ static tn_status ranks_brought(const ranks_state *all, size_t first, size_t last
     return TN_OK;
 }
 
-/* [first, last): the calls of one group, rank after rank; each makes those that the first makes. */
+/* [first, last): the calls of one group, rank after rank. Each rank must make the same calls as
+ * the first. */
 static tn_status ranks_group(ranks_state *all, size_t first, size_t last) {
     size_t calls = 0, members = 0;
     while (first + calls < last && all->talks[first + calls].side == all->talks[first].side) {
@@ -206,23 +210,24 @@ static tn_status ranks_pair(ranks_state *all) {
     return TN_OK;
 }
 
-/* --- played through --- */
+/* --- simulation --- */
 
 typedef struct play_step {
-    uint32_t waits_for;     /* how many things it still waits for */
-    uint32_t next;          /* of its stream */
-    uint32_t next_of_calls; /* of those that keep the caller waiting */
+    uint32_t waits_for;     /* number of predecessors that have not finished */
+    uint32_t next;          /* next step of its stream */
+    uint32_t next_of_calls; /* next step with the same opcode, if it blocks the caller */
     uint32_t waiters, next_waiter;
-    uint32_t behind, next_behind; /* of other streams, listed behind one of stream 0 */
-    uint32_t talk;                /* index, or VERIFY_NONE */
+    uint32_t behind, next_behind; /* steps of other streams that come right after this step of
+                                   * stream 0 in the list */
+    uint32_t talk;                /* index of its message or collective, or VERIFY_NONE */
     bool over;
 } play_step;
 
 typedef struct play_state {
     const ranks_state *all;
-    play_step *steps; /* of all ranks, one behind the other */
+    play_step *steps; /* of all ranks, concatenated */
     size_t *base;     /* [ranks + 1] */
-    size_t *ready;    /* those that nothing keeps from starting */
+    size_t *ready;    /* steps without open predecessors */
     size_t ready_count;
 } play_state;
 
@@ -243,7 +248,7 @@ static void play_finish(play_state *play, uint32_t rank, uint32_t step) {
         play_let(play, base, b);
 }
 
-/* Somebody has come to where others meet; the last one lets all of them go on. */
+/* A participant has arrived; the last arrival releases all of them. */
 static void play_arrive(play_state *play, uint32_t index) {
     talk *talks = play->all->talks;
     uint32_t first = talks[index].meeting;
@@ -252,8 +257,9 @@ static void play_arrive(play_state *play, uint32_t index) {
         play_finish(play, talks[at].rank, talks[at].step);
 }
 
-/* Who walks through the list does what is of stream 0, and hands out the rest when it comes to it:
- * behind a WAIT of stream 0 no other stream starts before that is over. */
+/* The thread that walks the list runs stream 0 itself and hands out the steps of other streams
+ * when it reaches them. So after a WAIT of stream 0 no step of another stream starts before that
+ * WAIT is over. */
 static void play_link(play_state *play, uint32_t rank) {
     const verify_state *verify = &play->all->ranks[rank];
     play_step *steps = play->steps + play->base[rank];
@@ -287,7 +293,7 @@ static void play_link(play_state *play, uint32_t rank) {
     }
 }
 
-/* Who is there and waits for others: the first two of them are told. */
+/* Reports the first two instructions that have arrived and wait for others. */
 static tn_status play_stuck(const play_state *play) {
     const ranks_state *all = play->all;
     const talk *stuck[2] = {NULL, NULL};

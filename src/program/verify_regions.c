@@ -1,10 +1,11 @@
-/* verify_regions.c - control flow in a list: nested, whole, and closed by its operator.
+/* verify_regions.c - checks control flow in a list: nested, complete, and closed by its
+ * operator.
  *
  *     | region: then | region: else | APPLY If
  *
- * The regions of one operator are one for each of its blocks that may run; they follow each other
- * without a gap, and the operator's APPLY comes next. All of it is on one stream, so that a branch
- * that is not taken and a turn that comes again need no signals.
+ * An operator has one region for each of its blocks that may run. Its regions follow each other
+ * without a gap, and its APPLY comes next. All of them are on one stream, so that a skipped
+ * branch and a repeated turn need no signals.
  */
 #include "graph/op.h"
 #include "program/verify.h"
@@ -24,7 +25,7 @@ static bool regions_runs(const verify_state *verify, const tn_attr *attr) {
     return attr->type == TN_ATTR_BLOCK && !tn_graph_block(verify->graph, attr->block)->dead;
 }
 
-/* --- each by itself --- */
+/* --- one region alone --- */
 
 static tn_status regions_check(const verify_state *verify, uint32_t r) {
     const tn_region *region = &verify->regions[r];
@@ -54,9 +55,9 @@ static int regions_order(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* --- how they are nested --- */
+/* --- nesting --- */
 
-/* Who is around whom, and around each step. Regions without instructions are around nothing. */
+/* Finds the region around each region and around each step. Empty regions contain nothing. */
 static tn_status regions_nest(verify_state *verify) {
     const tn_region **sorted =
         tn__arena_array(&verify->arena, verify->region_count, sizeof *sorted);
@@ -81,7 +82,7 @@ static tn_status regions_nest(verify_state *verify) {
     return TN_OK;
 }
 
-/* The regions of one operator, and its APPLY behind them. */
+/* The regions of one operator, followed by its APPLY. */
 static tn_status regions_close(verify_state *verify, tn_op_id op) {
     uint32_t first = UINT32_MAX, last = 0, r = verify->of_op[op];
     uint64_t instructions = 0;

@@ -1,15 +1,16 @@
-/* verify_walk.c - who is there when it is needed: one walk over the list.
+/* verify_walk.c - checks in one walk over the list that every tensor exists when it is needed.
  *
- * A tensor is there from its definition to its release. Its readers come after its definition, and
- * who defines it again after all of them, by stream and signals and not only in the list. What is
- * written in place separates those who read the memory before from those who read it after; a view
- * may or may not be the memory of its source, so it must be right either way.
+ * A tensor exists from its definition to its release. Its readers come after its definition, and
+ * a new definition comes after all of its readers; streams and signals must guarantee this, the
+ * order of the list is not enough. An in-place write separates earlier readers of the memory
+ * from later ones. A view may or may not share the memory of its source, so the program must be
+ * correct in both cases.
  *
- * Contents are numbered. An operator that runs a second time must find what it found before, and
- * what comes back from the host or out of an encoded form must be what left.
+ * Contents are numbered. An operator that is recomputed must find the same contents as the first
+ * time. Data that return from the host or from an encoded form must be unchanged.
  *
- * Inside control flow an instruction may read what is outside, not release it; what a region
- * defines is gone when it ends, but for its results, which its operator defines.
+ * Inside control flow an instruction may read tensors from outside, but not release them. The
+ * tensors that a region defines end with it, except its results, which its operator defines.
  */
 #include "program/verify_walk.h"
 
@@ -22,7 +23,7 @@ tn_status tn__walk_touch(walk_state *walk, uint32_t *list, uint32_t what) {
     return TN_OK;
 }
 
-/* The first of a list of steps that may still be going on when `step` starts; VERIFY_NONE: none. */
+/* The first step in a list that may still run when `step` starts; VERIFY_NONE: all are over. */
 static uint32_t walk_still(const walk_state *walk, uint32_t list, uint32_t step) {
     for (; list != VERIFY_NONE; list = walk->touches[list].next)
         if (!tn__verify_is_over(walk->verify, walk->touches[list].what, step))
@@ -59,7 +60,7 @@ static tn_status walk_absent(const walk_state *walk, tn_tensor_id tensor, uint32
                              : "PUT, APPLY or RECV it before this");
 }
 
-/* `first` must be over: it writes or reads what `step` now reads or writes. */
+/* `first` must be over, because it writes or reads the memory that `step` now reads or writes. */
 static tn_status walk_wait(const walk_state *walk, tn_tensor_id tensor, uint32_t first,
                            uint32_t step, const char *does) {
     const tn_instruction *instructions = walk->verify->instructions;
@@ -70,7 +71,7 @@ static tn_status walk_wait(const walk_state *walk, tn_tensor_id tensor, uint32_t
                 does);
 }
 
-/* A part of it has come, and this is not who brings the others. */
+/* Refuses a tensor with missing parts, unless this instruction is the GATHER that adds them. */
 static tn_status walk_whole(const walk_state *walk, tn_tensor_id tensor, uint32_t step) {
     const tn_instruction *it = &walk->verify->instructions[step];
     bool brings = it->opcode == TN_GATHER && it->tensor == tensor && it->other == TN_NONE;
@@ -110,7 +111,7 @@ static tn_status walk_new_memory(walk_state *walk, uint32_t *memory) {
     return TN_OK;
 }
 
-/* In the memory of a view's source, or in new memory (view.source TN_NONE). */
+/* Defines a tensor in the memory of a view's source, or in new memory (view.source TN_NONE). */
 static tn_status walk_define_in(walk_state *walk, tn_tensor_id tensor, uint32_t step,
                                 uint32_t region, uint32_t contents, tn_view view) {
     walk_tensor *it = &walk->tensors[tensor];
@@ -205,15 +206,15 @@ static tn_status walk_may_repeat(const walk_state *walk, const tn_op_form *form,
                 has_form ? "set `again`" : "it runs once");
 }
 
-/* The contents that the form must find in an input: what was there the first time, or what was
- * found then. */
+/* The contents that the form must find in an input: those of the first time, or those found
+ * then. */
 static uint32_t walk_before(const walk_state *walk, const tn_op_form *form, tn_op_id id,
                             uint32_t input) {
     bool found = input < 64 && (form->found >> input & 1);
     return found ? walk->tensors[form->op->outputs[input]].made : walk->before[id][input];
 }
 
-/* Why the second run of an operator would not be the first once more. */
+/* Why recomputing an operator would give other results than its first run. */
 static tn_status walk_repeat(walk_state *walk, const tn_op_form *form, tn_op_id id, uint32_t step) {
     const verify_state *verify = walk->verify;
     uint32_t before = walk->last_time[id];
@@ -236,7 +237,7 @@ static tn_status walk_repeat(walk_state *walk, const tn_op_form *form, tn_op_id 
     return TN_OK;
 }
 
-/* The first run of an operator that will run again. */
+/* Records the inputs of an operator that will be recomputed. */
 static tn_status walk_remember(walk_state *walk, tn_op_id id) {
     const tn_op *op = tn_graph_op(walk->verify->graph, id);
     walk->before[id] =
@@ -280,7 +281,7 @@ static tn_status walk_apply(walk_state *walk, tn_op_id id, uint32_t step) {
     tn_op_form form = tn_op_form_of(verify->graph, id, verify->instructions[step].again);
     for (uint32_t r = verify->of_op[id]; r != VERIFY_NONE; r = verify->next[r]) {
         if (verify->regions[r].first < verify->regions[r].last) continue;
-        TN_TRY(walk_enter(walk, r, step)); /* without instructions: it passes its inputs on */
+        TN_TRY(walk_enter(walk, r, step)); /* an empty region passes its inputs on */
         TN_TRY(walk_leave(walk, r, step));
     }
     for (uint32_t i = 0; i < form.input_count; i++)
@@ -366,7 +367,7 @@ static tn_status walk_all(walk_state *walk) {
     return TN_OK;
 }
 
-/* Whoever asked for the graph's outputs gets them, if not from here then from another rank. */
+/* All graph outputs must be fetched, if not here then on another rank. */
 static tn_status walk_end(walk_state *walk) {
     const verify_state *verify = walk->verify;
     const tn_block *block = tn_graph_block(verify->graph, 0);
@@ -394,7 +395,7 @@ static tn_status walk_begin(walk_state *walk, tn__arena *arena) {
         return tn__verify_no_memory(verify);
     memset(walk->inside, 0xff, verify->region_count * sizeof *walk->inside);
     memset(walk->last_time, 0xff, ops * sizeof *walk->last_time);
-    uint32_t none; /* the memory of who never had any */
+    uint32_t none; /* the memory of tensors that were never defined */
     TN_TRY(walk_new_memory(walk, &none));
     for (uint32_t i = 0; i < verify->tensor_count; i++) {
         walk_tensor *it = &walk->tensors[i];

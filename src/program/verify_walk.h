@@ -1,38 +1,38 @@
-/* verify_walk.h - the state of the walk of verify_walk.c and verify_copies.c. */
+/* verify_walk.h - the shared state of the walk of verify_walk.c and verify_copies.c. */
 #ifndef TN_PROGRAM_VERIFY_WALK_H
 #define TN_PROGRAM_VERIFY_WALK_H
 
 #include "program/verify.h"
 
-#define WALK_FIRST 1u /* contents, before the program starts */
+#define WALK_FIRST 1u /* contents that exist before the program starts */
 
-/* A tensor while the list is walked. Equal `contents` are equal bytes. */
+/* A tensor during the walk. Tensors with equal `contents` have equal bytes. */
 typedef struct walk_tensor {
     bool here;                  /* defined and not released */
-    bool known;                 /* was it ever */
-    bool fetched;               /* somebody outside has got it */
-    bool away;                  /* static, and not here when the program starts and ends */
-    bool stored;                /* static, and here only once it is fetched from its file */
+    bool known;                 /* has been defined at least once */
+    bool fetched;               /* the caller or another rank has received it */
+    bool away;                  /* static, but in host memory when the program starts and ends */
+    bool stored;                /* static, but in memory only after it is fetched from its file */
     uint32_t definer, released; /* steps */
     uint32_t region;            /* around the definition */
     uint32_t memory;            /* index into memories */
-    uint32_t root;    /* itself, or the tensor of which it is another name by definition */
-    uint32_t readers; /* since its definition, a list of touches */
+    uint32_t root;              /* itself, or the source if it is an alias by definition */
+    uint32_t readers;           /* list of touches since its definition */
     uint32_t contents;
-    uint32_t changes; /* of its memory when `contents` was given */
-    uint32_t born;    /* the same when it was defined */
-    uint32_t made;    /* the contents that its operator, or its GATHER, gives */
-    uint32_t part;    /* of a GATHER: the contents of what this rank gave */
-    uint32_t parts;   /* of which a RECV has brought one; 0: it is all there */
+    uint32_t changes; /* change count of its memory when `contents` was given */
+    uint32_t born;    /* change count when it was defined */
+    uint32_t made;    /* the contents that its operator, or its GATHER, produces */
+    uint32_t part;    /* of a GATHER: the contents of the part of this rank */
+    uint32_t parts;   /* number of parts, if a RECV has brought only one; 0: it is complete */
 } walk_tensor;
 
-/* What may be one piece of memory: a tensor and its views. */
+/* Tensors that may share memory: a tensor and its views. */
 typedef struct walk_memory {
     uint32_t writer;  /* the newest in-place change */
-    uint32_t readers; /* since then */
+    uint32_t readers; /* list of touches since then */
     uint32_t changes;
-    uint32_t changer; /* the newest change by an instruction that is no operator */
-    uint32_t root;    /* of the tensor that it changed */
+    uint32_t changer; /* the newest change by an instruction that is not an operator */
+    uint32_t root;    /* root of the tensor that this instruction changed */
 } walk_memory;
 
 typedef struct walk_touch {
@@ -48,9 +48,9 @@ typedef struct walk_host { /* a buffer of the host pool */
 typedef struct walk_form { /* an encoded tensor */
     tn_tensor_id of;
     tn_codec codec;
-    uint32_t contents; /* of `of` */
-    uint32_t itself;   /* its own contents, as long as the above holds */
-    uint32_t received; /* its own contents, when they came from another rank or are static */
+    uint32_t contents; /* contents of the tensor `of` */
+    uint32_t itself;   /* contents of the form itself, while `of` has the contents above */
+    uint32_t received; /* contents of the form itself, if it came from another rank or is static */
 } walk_form;
 
 typedef struct walk_state {
@@ -61,32 +61,34 @@ typedef struct walk_state {
     size_t memory_count, memory_room;
     walk_touch *touches;
     size_t touch_count, touch_room;
-    uint32_t *inside;    /* [regions] what it defined, a list of touches */
-    uint32_t *times;     /* [operators] how often it is applied */
-    uint32_t **before;   /* [operators] contents of its inputs at the first time */
+    uint32_t *inside;    /* [regions] list of touches: the tensors that it defined */
+    uint32_t *times;     /* [operators] number of APPLY instructions */
+    uint32_t **before;   /* [operators] contents of its inputs the first time */
     uint32_t *last_time; /* [operators] the newest step */
-    walk_host *hosts;    /* [tensors + instructions + 1]: of a tensor's own, by slot; or NULL */
+    walk_host *hosts;    /* [tensors + instructions + 1] a tensor's own buffers come first, then
+                          * slots; or NULL */
     walk_form *forms;    /* [tensors], or NULL */
-    uint32_t contents;   /* numbers given so far */
-    uint32_t ordered;    /* newest operator that keeps its place among others */
+    uint32_t contents;   /* number of contents created so far */
+    uint32_t ordered;    /* newest operator with a fixed place among others */
     uint32_t next;       /* of verify->sorted */
-    bool speaks;         /* with other ranks */
+    bool speaks;         /* the program communicates with other ranks */
 } walk_state;
 
 tn_status tn__walk_touch(walk_state *walk, uint32_t *list, uint32_t what);
-/* The number of a tensor's contents now. */
+/* The contents number of a tensor now. */
 uint32_t tn__walk_contents(walk_state *walk, tn_tensor_id tensor);
-/* contents: 0: new ones. region: around it. */
+/* contents: 0 creates a new number. region: the region around the definition. */
 tn_status tn__walk_define(walk_state *walk, tn_tensor_id tensor, uint32_t step, uint32_t region,
                           uint32_t contents);
 tn_status tn__walk_read(walk_state *walk, tn_tensor_id tensor, uint32_t step);
 
-/* verify_copies.c: what the host pool and encoded forms hold. */
+/* verify_copies.c: the state of the host pool and of encoded forms. */
 tn_status tn__walk_copies_begin(walk_state *walk);
-/* What an instruction takes from or leaves in them. *contents: of what it defines, 0: new ones. */
+/* Applies an instruction to the host pool and the forms. *contents receives the contents of the
+ * tensor that it defines; 0: new contents. */
 tn_status tn__walk_copy(walk_state *walk, uint32_t step, uint32_t *contents);
 tn_status tn__walk_copies_end(walk_state *walk);
-/* An encoded form that ends without a reader was made in vain. */
+/* An encoded form that ends without a reader is useless, so it is an error. */
 tn_status tn__walk_check_form(walk_state *walk, tn_tensor_id tensor, uint32_t step);
 
 #endif

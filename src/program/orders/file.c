@@ -1,6 +1,8 @@
-/* file.c - operators in the order of the file, which tn_graph_infer has made topological.
+/* file.c - keeps the operators in the order of the file, which tn_graph_infer has made
+ * topological.
  *
- * Exporters write what the framework ran, which is seldom bad and never surprising.
+ * Exporters write the order in which the framework ran the operators; it is seldom bad.
+ *
  * Cost: O(operators).
  */
 #include "program/program.h"

@@ -1,33 +1,35 @@
-/* memory.c - the order that needs least memory at its worst step.
+/* memory.c - finds an order with the lowest memory at its worst step.
  *
- * The peak of live bytes, after views and in-place, decides (order.h). Four ways to it:
+ * The objective is the peak of live bytes, after views and in-place (order.h). The search has
+ * four stages:
  *
- *   start    the file's order, a greedy one, hills and valleys merged; each with everything moved
- *            forward that frees as much as it makes, and moved back what makes as much as it
- *            frees.
- *   cuts     the worst step's minimum cut says what would best have run before it: that set moves
- *            in front. Its value is a lower bound, too. Repeated while the steps above the bound
- *            get fewer or lower. A fixed number of moves may make things worse on the way.
- *   beam     where a gap is left, the best few hundred states per step.
- *   exact    complete search below the best so far, up to a limit of states.
+ *   start    three orders: the file's, a greedy one, and merged hills and valleys. In each, steps
+ *            that free at least the bytes they make move forward, and steps that make at least
+ *            the bytes they free move back.
+ *   cuts     the minimum cut of the worst step gives the best set of nodes to run before it. That
+ *            set moves to the front. The value of the cut is a lower bound, too. This is repeated
+ *            while the steps above the bound get fewer or lower; a fixed number of moves may make
+ *            the order worse in between.
+ *   beam     if a gap is left, the best few hundred states per step.
+ *   exact    complete search below the best order so far, up to a limit of states.
  *
- * It ends as soon as the peak equals the bound: then the order is proved to be one of the best. On
- * real networks that is nearly always right away.
+ * The search ends as soon as the peak equals the bound: no other order has a lower peak
+ * (proved). On real networks this is nearly always the case at once.
  *
  * Cost: near-linear in operands for the start; a maximum flow per cut, counted in arcs against a
- * limit that grows with the block; beam and search by states. All limits count work, never time.
- * Source: submodular cuts as lower bounds and moves: ours. Downsets as states: Kahn & Saks, 1984;
- * the complete search is a bottleneck form of Dijkstra's. Early updates: MODeL (Steiner et al.,
- * ICML 2023).
+ * limit that grows with the block; beam and exact search count states. All limits count work,
+ * never time. Source: submodular cuts as lower bounds and moves: ours. Downsets as states: Kahn
+ * & Saks, 1984. The complete search is a bottleneck form of Dijkstra's. Early updates: MODeL
+ * (Steiner et al., ICML 2023).
  */
 #include "program/order.h"
 
-#define MEMORY_BYTES_MAX (UINT64_MAX / 8) /* differences must fit int64, infinite arcs above */
-#define MEMORY_PATIENCE 20u               /* moves by cuts without getting better */
-#define MEMORY_CUTS 64u                   /* to raise the bound where a gap is left */
-#define MEMORY_LOOKS 10000000u            /* steps that each search may look at */
+#define MEMORY_BYTES_MAX (UINT64_MAX / 8) /* differences fit int64, infinite arcs are larger */
+#define MEMORY_PATIENCE 20u               /* number of moves by cuts without an improvement */
+#define MEMORY_CUTS 64u                   /* cuts that may raise the bound if a gap is left */
+#define MEMORY_LOOKS 10000000u            /* number of steps that each search may visit */
 #define MEMORY_BEAM 2000u                 /* states per step, at most */
-#define MEMORY_BEAMS 4u                   /* one after the other */
+#define MEMORY_BEAMS 4u                   /* number of beams, one after the other */
 #define MEMORY_GREEDY_MAX 200000u         /* operators */
 
 typedef struct memory_state {
@@ -37,15 +39,15 @@ typedef struct memory_state {
     uint32_t *best, *order, *spare; /* [nodes] */
     uint8_t *inside;
     uint64_t *costs;
-    uint64_t peak, bound; /* of best */
-    uint64_t work;        /* arcs left */
+    uint64_t peak, bound; /* of the best order */
+    uint64_t work;        /* arcs that may still be visited */
 } memory_state;
 
-/* --- better, and done --- */
+/* --- the best order and the end --- */
 
 static bool memory_done(const memory_state *memory) { return memory->peak <= memory->bound; }
 
-/* Takes `order` when it is better than the best. */
+/* Keeps `order` if it is better than the best. */
 static void memory_offer(memory_state *memory) {
     uint64_t peak = tn__order_costs(&memory->walk, memory->order, memory->costs);
     if (peak >= memory->peak) return;
@@ -70,7 +72,7 @@ static double memory_excess(const memory_state *memory) {
     return excess;
 }
 
-/* `inside` first, then `node`, then the rest, each in the order they are in. */
+/* `inside` first, then `node`, then the rest; each part keeps its order. */
 static void memory_partition(memory_state *memory, uint32_t node) {
     uint32_t at = 0, count = memory->model.count;
     for (uint32_t i = 0; i < count; i++)
@@ -87,7 +89,8 @@ static void memory_settle(memory_state *memory) {
     tn__order_late(&memory->walk, memory->order, memory->spare, memory->bound);
 }
 
-/* One move: the worst step's cut. False: nothing to move, or the work is used up. */
+/* One move by the cut of the worst step. False: there is nothing to move, or the work is used
+ * up. */
 static bool memory_move(memory_state *memory, bool largest) {
     uint32_t node = memory->order[memory_worst(memory)];
     uint64_t bound;
@@ -100,7 +103,7 @@ static bool memory_move(memory_state *memory, bool largest) {
     return true;
 }
 
-/* Moves from `order` until nothing gets better for a while. */
+/* Moves from `order` until a while passes without an improvement. */
 static void memory_descend(memory_state *memory) {
     double least = 0;
     uint32_t patience = 0;
@@ -123,7 +126,7 @@ static void memory_file_order(memory_state *memory) {
 
 /* --- bounds --- */
 
-/* What a node reads and makes must be there while it runs, whatever the order. */
+/* A node's inputs and outputs must exist while it runs, in every order. */
 static uint64_t memory_needs(const memory_state *memory, uint32_t node) {
     const tn__order_model *model = &memory->model;
     uint64_t bytes = model->scratch[node], taken = 0;
@@ -137,7 +140,7 @@ static uint64_t memory_needs(const memory_state *memory, uint32_t node) {
     return bytes - taken;
 }
 
-/* The cut of one node, for the bound alone. */
+/* Uses the cut of one node for the bound alone. */
 static void memory_raise(memory_state *memory, uint32_t node) {
     uint64_t bound;
     if (tn__order_cut(&memory->model, node, false, memory->inside, &bound, &memory->work) &&
@@ -145,7 +148,7 @@ static void memory_raise(memory_state *memory, uint32_t node) {
         memory->bound = bound;
 }
 
-/* A bound before anything moves: the cuts of the worst step and of the one that needs most. */
+/* A first bound: the cuts of the worst step and of the node with the largest needs. */
 static void memory_first_bound(memory_state *memory) {
     uint32_t most = 0;
     memory_file_order(memory);
@@ -158,7 +161,7 @@ static void memory_first_bound(memory_state *memory) {
     if (!memory_done(memory)) memory_raise(memory, most);
 }
 
-/* Only a node whose step costs more than the bound can raise it: the worst of them are tried. */
+/* Only a node with a step above the bound can raise it: the worst such nodes are tried. */
 static void memory_raise_more(memory_state *memory) {
     tn__order_costs(&memory->walk, memory->best, memory->costs);
     for (uint32_t turn = 0; turn < MEMORY_CUTS && !memory_done(memory); turn++) {
@@ -171,7 +174,7 @@ static void memory_raise_more(memory_state *memory) {
 
 /* --- the whole --- */
 
-/* Another order to start from, judged and moved. */
+/* Evaluates and improves another starting order. */
 static void memory_start(memory_state *memory) {
     memory_offer(memory);
     memory_descend(memory);
@@ -191,7 +194,7 @@ static tn_status memory_starts(memory_state *memory, tn_error *error) {
     return TN_OK;
 }
 
-/* A beam around the best, and moves from what it finds, as long as that gets better. */
+/* Searches by beam around the best order and improves the result by moves, while that helps. */
 static tn_status memory_beam(memory_state *memory, tn_error *error) {
     uint64_t ready = tn__order_width(&memory->walk, memory->best);
     uint64_t width = MEMORY_LOOKS / (memory->model.count * ready * (ready + 4));
@@ -219,15 +222,15 @@ static tn_status memory_exact(memory_state *memory, uint64_t share, tn_error *er
     return TN_OK;
 }
 
-/* Closes what gap is left, as far as the work goes. */
+/* Closes the remaining gap, as far as the work limit allows. */
 static tn_status memory_close(memory_state *memory, tn_error *error) {
     TN_TRY(memory_exact(memory, 10, error));
     TN_TRY(memory_beam(memory, error));
     return memory_exact(memory, 1, error);
 }
 
-/* Of the orders with this peak one that is lean elsewhere, too: who fits the program into less
- * finds what an early look at a large tensor can spare. */
+/* Among orders with this peak, chooses one with low memory at other steps, too. If the budget is
+ * below the peak, the budget passes can then free a large tensor earlier. */
 static void memory_lean(memory_state *memory) {
     memcpy(memory->order, memory->best, memory->model.count * sizeof *memory->order);
     tn__order_early(&memory->walk, memory->order, memory->spare, memory->peak);
@@ -268,7 +271,7 @@ static void memory_release(memory_state *memory) {
     tn__order_model_release(&memory->model);
 }
 
-/* Operators that are no nodes, folded ones, come first: they take no step. */
+/* Operators that are not nodes (folded ones) come first: they take no step. */
 static void memory_write(const memory_state *memory, tn_op_id *ops) {
     const tn_block *block = tn_graph_block(memory->task->graph, memory->task->block);
     uint32_t node = 0, at = 0;
@@ -292,7 +295,7 @@ static tn_status memory_arrange(const tn_order_task *task, tn_op_id *ops, tn_ord
     if (status == TN_OK) memory_file_order(&memory);
     if (status == TN_OK && memory.model.count > 0 && memory.model.largest <= MEMORY_BYTES_MAX)
         status = memory_search(&memory, error);
-    else if (status == TN_OK && memory.model.count > 0) /* sizes beyond any machine */
+    else if (status == TN_OK && memory.model.count > 0) /* sizes exceed every machine */
         memcpy(memory.best, memory.order, memory.model.count * sizeof *memory.best);
     if (status == TN_OK) {
         memory_write(&memory, ops);
