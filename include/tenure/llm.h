@@ -187,7 +187,7 @@ typedef struct tn_llm_stored {
     uint64_t layer[TN_LLM_LAYERS_MAX];   /* each layer, with its experts */
     uint64_t experts[TN_LLM_LAYERS_MAX]; /* the routed experts of each layer */
 } tn_llm_stored;
-/* Reads the layer of a tensor from its name ("blk.3.attn_q.weight", "model.layers.3.mlp.up.weight").
+/* Reads the layer of a tensor from its name ("blk.3.attn_q.weight", "model.layers.3.mlp.weight").
  * Cost: O(tensors). */
 TN_API void tn_llm_stored_read(const tn_weights *weights, tn_llm_stored *stored);
 

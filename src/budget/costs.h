@@ -21,8 +21,8 @@ tn_status tn__costs_create(const tn_context *context, const tn_graph *graph, tn_
 /* That no number is above TN_COSTS_MOST, nor their sum. file: for messages; NULL: none.
  * Errors: E_INVALID with the node. */
 tn_status tn__costs_check(const tn_costs *costs, const char *file, tn_error *error);
-/* Of a machine that nobody has measured (graph/takes.h): the same on every machine, and whatever the
- * costs are that were given. What is not known costs nothing. Errors: E_NO_MEMORY, those of
+/* The costs of a machine that was not measured (graph/takes.h): the same on every machine, and
+ * independent of given costs. What is not known costs nothing. Errors: E_NO_MEMORY, those of
  * tn__repeats_make. Cost: O(operators + operands). */
 tn_status tn__costs_plain(const tn_context *context, const tn_graph *graph, tn_costs **costs,
                           tn_error *error);

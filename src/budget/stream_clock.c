@@ -1,10 +1,11 @@
 /* stream_clock.c - one choice of what is held: when each reading begins, and what a run then takes.
  *
- * The walk and the file are lanes of program/clock.h; starts of steps are kept, as they are asked for
- * while a reading is put earlier. Readings follow each other in the order of need, on one stream. Among schedules in that order to
- * begin each as early as there is room, not before the one ahead of it, is best: beginning later
- * only keeps room from readings that come behind it, and those need it anyway. It begins no earlier
- * than when the file is free, so that nothing is held for a reading that waits:
+ * The walk and the file are lanes of program/clock.h; starts of steps are kept, because they are
+ * asked for while a reading is put earlier. Readings follow each other in the order of need, on one
+ * stream. Among schedules in that order to begin each as early as there is room, not before the one
+ * ahead of it, is best: beginning later only keeps room from readings that come behind it, and
+ * those need it anyway. A reading begins no earlier than when the file is free, so that nothing is
+ * held for a reading that waits:
  *
  *     walk   [ a ][  b  ][ c ]······[   d   ]      ····: waits for the reading of d's weights
  *     file      [ b's ][ c's ][  d's  ]

@@ -1,4 +1,4 @@
-/* takes.h - how long an operator takes on a machine that is known by two rates: the one rule for it.
+/* takes.h - the time of an operator on a machine that is described by two rates: the one rule.
  *
  * Arithmetic and traffic overlap, so that the longer of the two is what an operator takes (a
  * roofline). It knows neither of caches nor of what a kernel reaches of the rates: right for

@@ -2,7 +2,8 @@
  *
  * Operators that depend on samples are divided where they stand, into parts that follow each other:
  * the part that works most works as little as can be, and of the divisions within an eighth of
- * that the one with the fewest bytes between parts is taken. Work is that of graph/takes.h. What all micro-batches share belongs to the first part that reads it.
+ * that the one with the fewest bytes between parts is taken. Work is that of graph/takes.h. What
+ * all micro-batches share belongs to the first part that reads it.
  *
  * Every tensor of the step has a home: forward where its operator stands, backward with the
  * operator whose rule made it, updates with their parameter. Whoever rewrites the step keeps these

@@ -208,7 +208,7 @@ static void joint_is_as_good_on_chains(void **state) {
     }
 }
 
-/* Chen's own division of VGG19, as Checkmate's authors have it, leaves some of the budget unused. */
+/* Chen's own division of VGG19, as Checkmate's authors have it, leaves budget unused. */
 static void sublinear_is_no_worse_than_chen_on_vgg(void **state) {
     (void)state;
     kit *k = known_vgg(known_vgg19);

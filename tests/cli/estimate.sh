@@ -164,7 +164,25 @@ expect 2 "'q9'; known are f32" $tenure estimate config.json --weight-type q9
 expect 2 'not one of f32' $tenure estimate config.json --cache-type q9
 expect 2 'weight-type.* are only for running a language model' $tenure estimate config.json --train --weight-type int4
 expect 2 'weight-type.* are only for running a language model' $tenure estimate "$model" --cache-type q8_0
-for option in shard=optimizer recompute=full micro-batch=2 sequence-parallel parallel=tensor=2 optimizer=adam dtype=bf16; do
+# several devices, and parts of the model in host memory; where it does not fit, both are tried, and what is offered fits
+expect 0 'at most on each of 2 devices, which share every matrix' $tenure estimate config.json --parallel tensor=2
+expect 0 'at most on each of 4 devices, which share the layers' $tenure estimate config.json --parallel pipeline=4
+expect 0 'host memory .* at most, in addition' $tenure estimate config.json --host-layers 10
+expect 2 'do not divide 32 attention heads' $tenure estimate config.json --parallel tensor=5
+expect 2 'data=N. takes as much again' $tenure estimate config.json --parallel data=2
+expect 2 'only for running a language model' $tenure estimate config.json --train --host-layers 2
+expect 1 'host-layers' $tenure estimate config.json --device 8GiB
+$tenure estimate config.json --device 8GiB --json >out
+python3 - $tenure <<'P' || failed=1
+import json, subprocess, sys
+changes = json.load(open("out"))["changes"]
+assert any("--host-layers" in c["change"] for c in changes) and any("--parallel" in c["change"] for c in changes), changes
+for change in changes:
+    found = json.loads(subprocess.run([sys.argv[1], "estimate", "config.json", "--device", "8GiB", "--json", *change["change"].split()],
+                                      capture_output=True, text=True).stdout)
+    assert found["fits"] and found["total"] == change["total"], (change, found["total"])
+P
+for option in shard=optimizer recompute=full micro-batch=2 sequence-parallel parallel=auto optimizer=adam dtype=bf16; do
     expect 2 "--${option%%=*}.* needs --train" $tenure estimate config.json --$option
 done
 for option in kernels=plain pool=bfc parallel=safe alloc-policy=start planner=greedy threads=2 order=memory; do

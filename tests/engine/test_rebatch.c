@@ -138,7 +138,7 @@ static void a_constant_that_is_shared_is_changed_for_each(void **state) {
     assert_int_equal(tn_graph_tensor(made, tn_graph_find(made, "a"))->shape[0], 7);
     assert_int_equal(tn_graph_tensor(made, tn_graph_find(made, "b"))->shape[0], 1);
     assert_int_equal(tn_graph_tensor(made, tn_graph_find(made, "y"))->shape[0], 7);
-    assert_non_null(strstr(told, "into 1 shape ([1,12] of 'flat')"));
+    assert_non_null(strstr(told, "in 1 shape ([1,12] of 'flat')"));
     tn_graph_destroy(made);
     assert_ok(load(&model, 1, &made)); /* the file's own */
     assert_string_equal(told, "");

@@ -1,5 +1,6 @@
-/* test_llm_place.c - a language model on several devices, or partly in host memory: sizes counted by
- * hand, and what must hold for any division: nothing is lost, and more away never leaves more here.
+/* test_llm_place.c - a language model on several devices, or partly in host memory: sizes counted
+ * by hand, and properties of any division: no byte is lost, and a larger part elsewhere never
+ * leaves more on the device.
  */
 #include <stdio.h>
 
