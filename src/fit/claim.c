@@ -1,7 +1,8 @@
-/* claim.c - claims and hints in words.
+/* claim.c - writes claims and hints as sentences.
  *
- * A sentence about what does not fit names the techniques that it is about, whether it is proved,
- * what was not tried, and what would fit: whoever reads the sentence alone is not misled.
+ * A sentence about a graph that does not fit names the techniques considered and those not
+ * tried, says whether this is proved, and gives hints that would fit. So it is correct even if
+ * it is read alone.
  */
 #include "fit/frame.h"
 
@@ -35,7 +36,7 @@ const char *tn_techniques_text(uint32_t techniques, char text[TN_TECHNIQUES_TEXT
     return text;
 }
 
-/* Compression with loss is one with fewer limits, not another technique. */
+/* Lossy compression is lossless compression with fewer limits, not another technique. */
 uint32_t tn_fit_answer_not_tried(const tn_fit_answer *answer) {
     uint32_t tried = TN_FIT_LOSSY, all = 0;
     for (size_t i = 0; i < CLAIM_WORDS; i++) all |= claim_words[i].technique;

@@ -1,18 +1,18 @@
-/* fit_graph.c - the one place that combines techniques to keep a graph to a budget.
+/* fit_graph.c - the one place that combines techniques to keep a graph within a budget.
  *
- *     as it is ─▶ program: order, recompute, swap, encode ─▶ parts, and the program's on top
+ *     whole ─▶ program: order, recompute, swap, encode ─▶ parts, with the program's techniques
  *                                                                      ─▶ weights from their file
  *
- * Each set of techniques is a candidate: a set-up with a time. The fastest that fits is the answer.
- * A set that costs bytes of code path or of storage more is tried only where there is no answer
- * yet, or one that takes WORTH longer than the plan as it is: an answer of the first sets is the
- * usual case, and is found as soon as if there were no others. What every candidate is compared by
- * are costs of its own graph from one source (request->costs).
+ * Each set of techniques is a candidate: a compiled model (tn_setup, a set-up) with a time. The
+ * fastest candidate that fits is the answer. A set that costs additional code or storage is
+ * tried only if there is no answer yet, or the answer is slower than the unchanged plan by more
+ * than 1 / GRAPH_WORTH. Usually an early set gives the answer, so the later sets cost nothing.
+ * All candidates are compared by costs of their own graph from one source (request->costs).
  *
- * The limit of time is for all of it. It is kept by the context: everything that takes long asks
- * whether it may go on, so measuring costs, splitting and planning end with it, too.
+ * The time limit covers the whole call. The context enforces it: every long computation asks
+ * whether it may continue, so measuring costs, splitting and planning stop at the limit, too.
  *
- * Cost: that of the candidates; of a budget that the plan as it is keeps to, that plan.
+ * Cost: that of the candidates; if the unchanged plan keeps to the budget, that of this plan.
  */
 #include <tenure/measure.h>
 #include <tenure/simulate.h>
@@ -25,27 +25,27 @@
 #include <string.h>
 #include <time.h>
 
-#define GRAPH_WORTH 100u      /* part of the plain time: what takes less more is fast enough */
-#define GRAPH_ANY_WORK 1000.0 /* of parts that need least: whatever it takes */
-#define GRAPH_MEASURE_S 3.0   /* of costs that nobody gave; no new round begins after so long */
-#define GRAPH_MEASURE_PART 3  /* or such a part of the limit of time */
-#define GRAPH_HINT_S 10       /* of the processor's time, of one hint: it is an extra */
+#define GRAPH_WORTH 100u      /* part of the plain time: a smaller overhead is fast enough */
+#define GRAPH_ANY_WORK 1000.0 /* work budget of the smallest parts: no limit */
+#define GRAPH_MEASURE_S 3.0   /* without given costs; then no new round begins */
+#define GRAPH_MEASURE_PART 3  /* or at most this part of the time limit */
+#define GRAPH_HINT_S 10       /* processor time per hint, because hints are optional */
 #define GRAPH_LEAST_S 1e-6
 
-/* Lives as long as the answer: set-ups go on asking their context. */
+/* Lives as long as the answer, because the compiled models keep using their context. */
 typedef struct graph_own {
     tn_context context, outer;
-    double deadline;      /* 0: none */
-    clock_t hint_ends_at; /* of the processor's time: what is told does not depend on others; 0: no
-                           * hint is looked for */
+    double deadline;      /* 0: no deadline */
+    clock_t hint_ends_at; /* processor time, so that hints do not depend on other load; 0: no
+                           * hint is searched */
     bool interrupted;     /* the caller's progress has cancelled */
 } graph_own;
 
 typedef struct candidate {
-    tn_setup *setup; /* NULL: none */
+    tn_setup *setup; /* NULL: no candidate */
     tn_costs *costs;
-    bool shares;          /* costs are another's, of the same graph */
-    tn_fit_result result; /* borrowed from the set-up */
+    bool shares;          /* its costs belong to another candidate of the same graph */
+    tn_fit_result result; /* borrowed from the compiled model */
     uint64_t fixed;
     uint32_t techniques;
 } candidate;
@@ -53,9 +53,9 @@ typedef struct candidate {
 typedef struct graph_frame {
     const tn_graph *graph;
     tn_fit_request request;
-    tn_setup_options options; /* of all set-ups */
+    tn_setup_options options; /* options of all compiled models */
     tn_fit_options search;
-    tn_plan_options plan; /* that ends with the limit of time, too */
+    tn_plan_options plan; /* with a context that also ends at the time limit */
     graph_own *own;
     tn_fit_answer *answer;
     candidate best, least, whole;
@@ -135,7 +135,7 @@ static void candidate_release(candidate *it) {
     *it = (candidate){0};
 }
 
-/* The set-up's program, occupancy and layout, as a result has them. */
+/* Fills a result with the compiled model's program, occupancy and layout. */
 static void candidate_read(candidate *it) {
     tn_fit_result *result = &it->result;
     result->program = (tn_program *)(uintptr_t)tn_setup_program(it->setup);
@@ -147,7 +147,7 @@ static void candidate_read(candidate *it) {
     if (result->pass == NULL) result->pass = "keep";
 }
 
-/* Runs a plan as it is, by its costs. */
+/* Simulates an unchanged plan with its costs. */
 static tn_status candidate_time(graph_frame *f, candidate *it, uint64_t *time) {
     tn_simulate_options simulate = TN_SIMULATE_OPTIONS_INIT;
     tn_simulation simulation;
@@ -170,7 +170,7 @@ static bool graph_fits(const graph_frame *f, const candidate *it) {
 
 static tn_claim *graph_claim(graph_frame *f, uint32_t techniques, tn_claim_kind kind,
                              const char *why) {
-    static tn_claim unwanted; /* written by nobody who reads it: there is always room */
+    static tn_claim unwanted; /* never read: provides room for a claim in every case */
     tn_fit_answer *answer = f->answer;
     if (answer->claim_count == TN_CLAIMS_MAX) return &unwanted;
     tn_claim *claim = &answer->claims[answer->claim_count++];
@@ -178,7 +178,7 @@ static tn_claim *graph_claim(graph_frame *f, uint32_t techniques, tn_claim_kind 
     return claim;
 }
 
-/* The faster of two that fit; and the smallest of all. It is `it` no longer. */
+/* Keeps the faster of two candidates that fit, and the smallest of all others. It takes `it`. */
 static void graph_take(graph_frame *f, candidate *it) {
     bool fits = graph_fits(f, it);
     bool better = fits && (f->best.setup == NULL || it->result.time < f->best.result.time);
@@ -206,9 +206,9 @@ static bool graph_goes_on(const graph_frame *f) {
     return !f->search.any && best->time > best->plain_time + best->plain_time / GRAPH_WORTH;
 }
 
-/* --- as it is --- */
+/* --- the unchanged graph --- */
 
-/* It is made whatever the limit of time, as whoever asks is told of it at least. */
+/* The plan is made even after the time limit, because every answer reports it. */
 static tn_status graph_whole(graph_frame *f) {
     candidate *it = &f->whole;
     double deadline = f->own->deadline;
@@ -235,11 +235,11 @@ static tn_status graph_whole(graph_frame *f) {
     return TN_OK;
 }
 
-/* --- a program of the graph that a candidate has --- */
+/* --- a program for the graph of a candidate --- */
 
-/* Puts what a program can do on top of `from`, whose costs it shares. *made may be beyond the
- * budget: then it is the least that was found. Errors: those of tn_fit; without a program there is
- * none. */
+/* Applies the program's techniques to `from` and shares its costs. *made may exceed the budget:
+ * then it is the smallest that was found. Errors: those of tn_fit; after an error there may be
+ * no program. */
 static tn_status graph_fit_on(graph_frame *f, candidate *from, uint32_t allow, candidate *made) {
     tn_setup_options options = f->options;
     tn_fit_options search = f->search;
@@ -260,7 +260,7 @@ static tn_status graph_fit_on(graph_frame *f, candidate *from, uint32_t allow, c
     result.plain_bytes = f->whole.result.bytes;
     tn_fit_result told = result;
     tn_error unwanted;
-    if (status == TN_OK && graph_fits(f, from)) { /* as it is: nothing is to be done */
+    if (status == TN_OK && graph_fits(f, from)) { /* it fits unchanged */
         tn_fit_release(&result);
         made->setup = from->setup;
         from->setup = NULL;
@@ -297,7 +297,7 @@ static void graph_tell(graph_frame *f, uint32_t techniques, tn_status status, co
     claim->bytes_bound = it->result.bytes_bound;
 }
 
-/* What a program can do. */
+/* Tries the program's techniques. */
 static tn_status graph_program(graph_frame *f, uint32_t allow) {
     candidate made = {0};
     uint32_t techniques = allow & TN__FIT_PROGRAM;
@@ -317,8 +317,9 @@ static tn_status graph_program(graph_frame *f, uint32_t allow) {
 
 /* --- operators in parts --- */
 
-/* Parts that keep to the budget by themselves; else those that need least, which may keep to it
- * once a program does more. made->setup NULL: no parts need less than the whole. */
+/* Makes parts that keep to the budget on their own. Otherwise makes the smallest parts, which
+ * may fit with the program's techniques. made->setup NULL: no parts need fewer bytes than the
+ * whole. */
 static tn_status graph_cut(graph_frame *f, candidate *made) {
     const tn_setup_split within = {.budget = f->search.budget};
     tn_setup_options options = f->options;
@@ -328,15 +329,15 @@ static tn_status graph_cut(graph_frame *f, candidate *made) {
     return status == TN_E_EXHAUSTED ? TN_OK : status;
 }
 
-/* Of another graph, compared with the plan of the whole one. */
+/* Compares a candidate with another graph to the plan of the whole graph. */
 static void graph_beside(const graph_frame *f, candidate *it) {
     it->result.plain_bytes = f->whole.result.bytes;
     if (f->whole.result.plain_time > 0) it->result.plain_time = f->whole.result.plain_time;
-    it->result.time_bound = it->result.bytes_bound = 0; /* proved of whole operators */
+    it->result.time_bound = it->result.bytes_bound = 0; /* was proved for whole operators only */
 }
 
-/* Costs that were given are of the whole graph: nobody knows how fast parts are, so they are an
- * answer where there is no other one. */
+/* Costs that the caller gives hold for the whole graph, and the speed of parts is unknown. So
+ * parts are an answer only if there is no other. */
 static tn_status graph_split_untimed(graph_frame *f, candidate *cut) {
     bool taken = graph_fits(f, cut) && f->best.setup == NULL;
     tn_claim *claim = graph_claim(f, TN_FIT_SPLIT, taken ? TN_CLAIM_FITS : TN_CLAIM_NOT_TRIED,
@@ -350,12 +351,13 @@ static tn_status graph_split_untimed(graph_frame *f, candidate *cut) {
     return TN_OK;
 }
 
-/* E_UNSUPPORTED: this graph has no parts that a budget can be kept with; that is no mistake of the
- * caller's, who allowed what is usual. */
+/* E_UNSUPPORTED: this graph has no parts that can keep to a budget. This is not an error of the
+ * caller: the usual techniques were allowed. */
 static tn_status graph_split(graph_frame *f, uint32_t allow) {
     candidate cut = {0}, made = {0};
     uint32_t techniques = allow & (TN__FIT_PROGRAM | TN_FIT_SPLIT);
-    bool as_they_are = tn_setup_kernels(f->whole.setup) == NULL; /* static tensors, in any parts */
+    bool as_they_are = tn_setup_kernels(f->whole.setup) == NULL; /* no kernels: static tensors in
+                                                                  * any form may be cut */
     if (as_they_are && f->whole.fixed > f->search.budget) {
         graph_claim(f, techniques, TN_CLAIM_INFEASIBLE, "")->bytes_bound = f->whole.fixed;
         return TN_OK;
@@ -373,11 +375,11 @@ static tn_status graph_split(graph_frame *f, uint32_t allow) {
     if (status == TN_OK && candidate_costs(f, &cut) == TN_E_UNSUPPORTED)
         return graph_split_untimed(f, &cut);
     if (status == TN_OK) status = graph_fit_on(f, &cut, techniques, &made);
-    if (status == TN_E_INFEASIBLE) status = TN_E_EXHAUSTED; /* proved of these parts alone */
+    if (status == TN_E_INFEASIBLE) status = TN_E_EXHAUSTED; /* proved of these parts only */
     bool fails = status != TN_OK && status != TN_E_EXHAUSTED && status != TN_E_STOPPED;
     if (made.setup != NULL) {
         graph_beside(f, &made);
-        made.shares = false; /* the other one goes */
+        made.shares = false; /* the other candidate is released */
         cut.shares = true;
     }
     if (!fails) graph_tell(f, techniques, status, &made);
@@ -414,13 +416,13 @@ static tn_status graph_stream(graph_frame *f, uint32_t allow) {
         TN_TRY(f->request.storage(f->request.self, &stream.bytes_per_s, f->error));
     if (stream.bytes_per_s == 0) stream.bytes_per_s = TN__PLAIN_STORAGE_PER_S;
     options.stream = &stream;
-    if (!stream.parts) options.costs = f->whole.costs; /* NULL: made, if there is need of them */
+    if (!stream.parts) options.costs = f->whole.costs; /* NULL: measured if they are needed */
     tn_status status = stream.parts ? tn_setup_create(f->graph, &options, &made.setup, f->error)
                                     : tn_setup_from(f->whole.setup, TN_SETUP_STREAM, &options,
                                                     &made.setup, f->error);
     bool fails = status != TN_OK && !graph_is_none(status) && status != TN_E_STOPPED;
     if (fails) return status;
-    if (status == TN_E_EXHAUSTED) /* it names the operator that binds */
+    if (status == TN_E_EXHAUSTED) /* the message names the operator that needs most */
         snprintf(f->answer->detail, sizeof f->answer->detail, "%.279s", f->error->message);
     if (made.setup != NULL) graph_read_streamed(f, &made, techniques);
     graph_tell(f, techniques, status, &made);
@@ -428,16 +430,16 @@ static tn_status graph_stream(graph_frame *f, uint32_t allow) {
     return TN_OK;
 }
 
-/* --- which sets there are --- */
+/* --- applicable sets --- */
 
-/* Whether weights may come and go, and operators run in parts: not of a step of training. */
+/* Whether it is a training step: its weights may not be streamed and its operators not split. */
 static bool graph_is_trained(const tn_graph *graph) {
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(graph); id++)
         if (tn_graph_tensor(graph, id)->flags & TN_TENSOR_UPDATED) return true;
     return false;
 }
 
-/* NULL: nothing speaks against it. */
+/* The reason why a technique cannot be used; NULL: it can. */
 static const char *graph_hinders(const graph_frame *f, uint32_t technique) {
     bool given = f->options.given_program != NULL || f->options.given_kernels != NULL;
     if (f->options.divide != NULL) return "it is one rank of several";
@@ -448,7 +450,7 @@ static const char *graph_hinders(const graph_frame *f, uint32_t technique) {
     return NULL;
 }
 
-/* A set of techniques; what cannot be is claimed so. */
+/* Tries a set of techniques; records a claim if it cannot be used. */
 static tn_status graph_try(graph_frame *f, uint32_t technique, uint32_t allow) {
     const char *hinders = graph_hinders(f, technique);
     if ((allow & technique) == 0 || !graph_goes_on(f)) return TN_OK;
@@ -471,8 +473,9 @@ static tn_status graph_search(graph_frame *f, uint32_t allow) {
 
 /* --- hints --- */
 
-/* What a call finds that allows these techniques, too: all that is allowed has been searched in
- * vain, so it is what they find. Of it nothing but the numbers is kept, and no claim. */
+/* Searches with these techniques in addition to the allowed ones. The allowed ones alone were
+ * not enough, so a success is due to the additional ones. Only the numbers are kept, and no
+ * claim. */
 static tn_status graph_hint_search(graph_frame *f, uint32_t more) {
     uint32_t allow = f->answer->allowed | more;
     if (more & TN__FIT_PROGRAM) TN_TRY(graph_program(f, allow));
@@ -480,7 +483,7 @@ static tn_status graph_hint_search(graph_frame *f, uint32_t more) {
     return graph_try(f, TN_FIT_STREAM, allow);
 }
 
-/* Whether the budget is kept to with them. */
+/* Whether these techniques meet the budget. */
 static bool graph_hint(graph_frame *f, uint32_t more) {
     tn_fit_answer *answer = f->answer;
     const candidate least = f->least;
@@ -535,7 +538,7 @@ static void graph_give(tn_fit_answer *answer, const candidate *it) {
     answer->techniques = it->techniques;
 }
 
-/* Candidates become the answer's; costs go with the set-up that they are of. */
+/* Moves candidates to the answer; costs move with the compiled model to which they belong. */
 static void graph_keep(graph_frame *f) {
     tn_fit_answer *answer = f->answer;
     bool whole = graph_fits(f, &f->whole);
@@ -558,9 +561,9 @@ static void graph_keep(graph_frame *f) {
             tn_costs_destroy(all[i]->costs);
 }
 
-/* What is proved of all that was allowed. A proof for more techniques covers those for fewer, so
- * the plan as it is counts where it is alone; what cannot be tried here is in the way of nothing.
- */
+/* The verdict over all techniques that were allowed. A proof for more techniques covers those
+ * for fewer, so the unchanged plan counts only if its claim is the only one. Techniques that
+ * cannot be used here do not prevent a proof. */
 static tn_status graph_verdict(const graph_frame *f) {
     const tn_fit_answer *answer = f->answer;
     bool proved = answer->claim_count > 0, stopped = false;
@@ -574,7 +577,7 @@ static tn_status graph_verdict(const graph_frame *f) {
     return stopped ? TN_E_STOPPED : proved ? TN_E_INFEASIBLE : TN_E_EXHAUSTED;
 }
 
-/* One rank of several: its program is divided behind the search, by the stages. */
+/* One rank of several: the stages divide its program after the search. */
 static tn_status graph_divided(graph_frame *f) {
     tn_setup_options options = f->options;
     tn_fit_options search = f->search;
@@ -666,7 +669,7 @@ tn_status tn_fit_graph(const tn_graph *graph, const tn_fit_request *given, tn_fi
     f.search.struct_size = sizeof f.search;
     f.request.struct_size = sizeof f.request;
     if (f.request.storage_latency_s == 0) f.request.storage_latency_s = TN__READ_S;
-    const tn_pass *pass; /* also where the graph fits as it is, and no pass is asked */
+    const tn_pass *pass; /* also used if the graph fits unchanged and no pass runs */
     if (f.search.pass != NULL) TN_TRY(tn__pass_find(f.search.pass, &pass, error));
     answer->budget = f.search.budget;
     answer->host_budget = f.search.host_budget;

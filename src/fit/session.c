@@ -1,7 +1,7 @@
-/* session.c - a set-up with an engine on it, and arrays for what goes in and comes out.
+/* session.c - runs a compiled model: an engine, and arrays for its inputs and outputs.
  *
- * A rewritten graph has inputs and outputs in the order of the graph that was given, so arrays are
- * found by their place in its lists.
+ * A rewritten graph has its inputs and outputs in the order of the given graph, so arrays are
+ * found by their index in these lists.
  */
 #include <tenure/session.h>
 
@@ -11,25 +11,25 @@
 
 struct tn_session {
     tn_context context;
-    const tn_graph *given, *graph; /* as it was, and as it runs */
+    const tn_graph *given, *graph; /* as given, and as it runs */
     tn_fit_answer answer;
-    tn_setup *setup; /* the answer's */
+    tn_setup *setup; /* owned by the answer */
     tn_engine *engine;
-    tn__arena arena; /* the arrays and their bytes */
+    tn__arena arena; /* owns the arrays and their bytes */
     tn_array *inputs, *outputs;
     uint32_t input_count, output_count;
 };
 
-/* --- set-up and engine --- */
+/* --- compiling and the engine --- */
 
-/* Whether it is the graph of a training step: operators write into what is static. */
+/* Whether it is the graph of a training step: its operators write into static tensors. */
 static bool session_is_trained(const tn_graph *graph) {
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(graph); id++)
         if (tn_graph_tensor(graph, id)->flags & TN_TENSOR_UPDATED) return true;
     return false;
 }
 
-/* How the graph is compiled. */
+/* The way the graph is compiled. */
 typedef struct session_asked {
     tn_setup_options setup;
     tn_rewrite_options rewrite;
@@ -55,7 +55,8 @@ static void session_ask(const tn_session *session, const tn_session_options *opt
     asked->plan.planner = options->planner;
     tn_setup_options *setup = &asked->setup;
     setup->context = &session->context;
-    bool staged = options->divide != NULL && options->divide->arranges; /* by the operators given */
+    bool staged = options->divide != NULL && options->divide->arranges; /* by the operators of
+                                                                         * the given graph */
     setup->rewrite = options->no_rewrite || options->plain || staged ? NULL : &asked->rewrite;
     setup->kernels = &asked->kernels;
     setup->recompute = &asked->again;

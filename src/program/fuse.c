@@ -292,9 +292,7 @@ static void fuse_all(fuse_join *join, uint32_t id) {
         const fuse_input *input = &join->inputs[i];
         if (!input->joins) continue;
         if (first == OCC_NONE) first = input->life;
-        if (lives[input->life].root == lives[id].root)
-            continue; /* another input has moved it
-                                                                  * already */
+        if (lives[input->life].root == lives[id].root) continue; /* moved already */
         fuse_move(groups, input->root, fuse_shift(join, input));
         fuse_unite(groups, input->root, lives[id].root);
     }

@@ -47,8 +47,7 @@ typedef struct happens_maker {
     uint32_t *entry;           /* [steps] first step of the control flow around it, or itself */
     uint32_t *definer;         /* [tensors] the step of its newest definition, or NONE */
     uint32_t *user;            /* [tensors] list of touches: steps that have read it since then */
-    uint32_t *home;            /* [tensors] the memory it is in: first its own, later perhaps its
-                        * source's */
+    uint32_t *home;            /* [tensors] its memory: first its own, later perhaps its source's */
     uint32_t *writer, *reader; /* [tensors + definitions] of a memory: newest writer; readers
                                 * since then */
     uint32_t home_count, home_room;
@@ -82,9 +81,7 @@ static tn_status happens_group(happens_maker *maker) {
     memcpy(regions, tn_program_regions(program), count * sizeof *regions);
     qsort(regions, count, sizeof *regions, happens_region_order);
     for (uint32_t r = 0, done = 0; r < count; r++) {
-        if (regions[r].first < done)
-            continue; /* nested in a region seen before, or a later
-                                                * region of the same operator */
+        if (regions[r].first < done) continue; /* nested, or a later region of the same operator */
         uint32_t own = regions[r].last;
         while (own < steps &&
                (instructions[own].opcode != TN_APPLY || instructions[own].op != regions[r].op))

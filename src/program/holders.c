@@ -173,9 +173,7 @@ static void sweep_add(holders_sweep *sweep, uint32_t from, uint32_t to) {
         uint64_t bytes = window_take(window, &top);
         tn_kind kind = tn__occupancy_kind(sweep->occupancy, window->life);
         sweep->live[from][kind] += bytes;
-        if (to < sweep->step_count)
-            sweep->live[to][kind] -= bytes; /* may wrap, but the prefix
-                                                                     * sum does not */
+        if (to < sweep->step_count) sweep->live[to][kind] -= bytes; /* wraps; the sum does not */
     }
 }
 

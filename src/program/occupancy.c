@@ -232,9 +232,7 @@ static void occ_count_totals(const occ_state *occ, tn_memory_summary *summary) {
             (tn_graph_tensor(occ->graph, life->tensor)->flags & TN_TENSOR_BOUND))
             summary->bounded++;
     }
-    if (occ->options.static_count > 0)
-        return; /* the static blocks are counted in their stored
-                                                * form */
+    if (occ->options.static_count > 0) return; /* already counted, in their stored form */
     for (uint32_t i = 0; i < tn_graph_tensor_count(occ->graph); i++) {
         const tn_tensor *tensor = tn_graph_tensor(occ->graph, i);
         if (!tn_tensor_is_static(tensor) || tensor->bytes == TN_SIZE_UNKNOWN) continue;

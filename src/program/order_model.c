@@ -186,8 +186,7 @@ static void model_describe(tn__order_build *build) {
     for (uint32_t i = 0; i < block->input_count; i++) {
         tn__order_tensor *tensor = tn__order_tensor_of(build, block->inputs[i]);
         tensor->there = true;
-        if (build->task->block != 0)
-            tensor->kept = true; /* of a loop: needed until its last turn */
+        if (build->task->block != 0) tensor->kept = true; /* needed until a loop's last turn */
     }
     for (uint32_t i = 0; i < block->output_count; i++) {
         tn__order_tensor *tensor = tn__order_tensor_of(build, block->outputs[i]);

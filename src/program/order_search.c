@@ -351,8 +351,7 @@ static int search_level_order(const void *a, const void *b) {
 /* Levels are lists: the head of level k stands in heap[k]. */
 static bool search_enlist(search_run *run, uint32_t id) {
     search_state *state = &run->states[id];
-    if (state->level != ORDER_NONE)
-        return true; /* is in the list already, now with a better path */
+    if (state->level != ORDER_NONE) return true; /* already in the list, now with a better path */
     uint32_t *head = &run->heap[state->ran];
     state->level = *head;
     *head = id + 1; /* 0 ends the list */

@@ -81,9 +81,7 @@ static tn_status copies_decode(walk_state *walk, uint32_t step, uint32_t *conten
     const tn_instruction *it = &walk->verify->instructions[step];
     const walk_form *form = &walk->forms[it->other];
     uint32_t itself = tn__walk_contents(walk, it->other);
-    if (form->received == itself)
-        return TN_OK; /* checked by another rank, or by the program
-                                                 * that made the weights */
+    if (form->received == itself) return TN_OK; /* another rank, or the maker of the weights */
     if (form->itself != itself)
         VERIFY_FAIL(walk->verify, step, it->other,
                     "it is not an encoded form: ENCODE '%.60s' into it, or RECV it",
@@ -132,9 +130,7 @@ static void copies_stored(walk_state *walk) {
         const tn_instruction *it = &verify->instructions[step];
         if (tn_opcode_facts_of(it->opcode)->link != TN_LINK_FROM_STORAGE) continue;
         walk_tensor *tensor = &walk->tensors[it->tensor];
-        if (!tensor->here)
-            continue; /* visited before, or not static: the FETCH itself is
-                                      * refused */
+        if (!tensor->here) continue; /* visited, or not static: its FETCH is refused */
         tensor->stored = true;
         tensor->here = tensor->known = false;
     }

@@ -1,18 +1,20 @@
-/* again.c - which tensor is computed again for its late readers, from where, and the graph of it.
+/* again.c - chooses a tensor to recompute for its late readers, and builds the graph with the
+ * copy.
  *
- * A skip connection is read at once and again at the far end, and is held through all that lies
- * between: no parts of what is between help. Its operators may run a second time right before the
- * late reader: then both ends are ordinary runs of operators, which go in parts, and the skip never
- * exists whole. From how far back is a choice: the walk from the tensor to the front counts, place
- * by place, what its copy costs in operations and which bytes have to stay for it instead.
+ * A skip connection is read at once and again at the far end, and it is live in between, so
+ * splitting the operators in between does not help. Its operators may instead run a second time
+ * right before the late reader. Both ends are then ordinary sequences of operators, which can be
+ * split, and the skip never exists as a whole. The start of the recomputation is a choice: a
+ * walk from the tensor to the front sums, place by place, the operations of the copy and the
+ * bytes that must stay live for it.
  *
- * Nothing is computed again that changes, draws lots or has blocks, and nothing at all where an
- * operator of the graph writes into its operands.
- * Cost: to choose, O(tensors + operands) for each tensor that waits: whether its memory is free,
- * and the walk to the front. The graph with the copies, O(tensors + operands), and its shapes
- * again.
- * Source: Chen et al., "Training deep nets with sublinear memory cost" (2016), for the idea; here
- * for inference, and by bands.
+ * An operator is not recomputed if it writes into operands, is random or has blocks. If any
+ * operator of the graph writes into its operands, nothing is recomputed.
+ *
+ * Cost: choosing is O(tensors + operands) for each waiting tensor: a check that its memory is
+ * free, and the walk to the front. The graph with the copies is O(tensors + operands), and its
+ * shapes are inferred again. Source: Chen et al., "Training deep nets with sublinear memory
+ * cost" (2016), for the idea; here it is applied to inference, and to parts.
  */
 #include "split/again.h"
 
@@ -21,16 +23,16 @@
 #include "graph/takes.h"
 #include "rewrite/rewrite.h"
 
-#define AGAIN_LENGTH 60u /* operators that run again: they have to have room in a region */
-#define AGAIN_GAP 8u     /* who waits for fewer operators does so inside of a region */
+#define AGAIN_LENGTH 60u /* recomputed operators; they must fit in a region */
+#define AGAIN_GAP 8u     /* a tensor that waits for fewer operators does so inside a region */
 
 typedef struct again_walk {
     const split_model *model;
-    bool *wanted; /* [tensors] read by what runs again, or the tensor itself */
-    bool *taken;  /* [places] runs again */
+    bool *wanted; /* [tensors] read by a recomputed operator, or the tensor itself */
+    bool *taken;  /* [places] is recomputed */
     tn_tensor_id root;
     uint32_t before;
-    uint64_t stays; /* bytes that stay for the copy although nobody else reads them any more */
+    uint64_t stays; /* bytes that stay live only for the copy */
     uint64_t flops;
     uint32_t count;
 } again_walk;
@@ -39,7 +41,7 @@ static const tn_op *again_op(const split_model *model, uint32_t place) {
     return tn_graph_op(model->order.graph, model->order.ops[place]);
 }
 
-/* --- what a copy needs --- */
+/* --- the needs of a copy --- */
 
 static uint64_t again_stays(const again_walk *walk, tn_tensor_id id) {
     const split_life *life = &walk->model->lives[walk->model->lives[id].root];
@@ -76,7 +78,7 @@ static bool again_may(const tn_graph *graph, tn_op_id id) {
     return true;
 }
 
-/* One place further to the front. False: it ends here. */
+/* Moves one place to the front. False: the walk ends here. */
 static bool again_step(again_walk *walk, uint32_t place) {
     const tn_op *op = again_op(walk->model, place);
     if (!again_makes(walk, op)) return true;
@@ -110,10 +112,10 @@ static tn_status again_open(const split_model *model, tn__arena *arena, again_wa
                                                        : tn__no_memory(error, "a split graph");
 }
 
-/* --- which tensor --- */
+/* --- choosing the tensor --- */
 
-/* The longest time that each tensor waits: from its making or a reader to the next reader, by
- * places; of what nobody waits for so long, or whose memory is not free then, none. */
+/* The longest wait of each tensor, in places: from its definition or a reader to the next
+ * reader. The wait is empty if it is shorter than AGAIN_GAP or if the memory stays in use. */
 typedef struct again_gap {
     uint32_t from, to;
 } again_gap;
@@ -125,7 +127,7 @@ static bool again_is_made(const split_order *order, tn_tensor_id id) {
            order->last[id] < order->op_count;
 }
 
-/* Whether its memory is free when nobody waits for this tensor. */
+/* Whether its memory is free while the tensor waits. */
 static bool again_frees(const split_model *model, tn_tensor_id id, uint32_t from) {
     const split_order *order = &model->order;
     tn_tensor_id root = model->lives[id].root;
@@ -164,7 +166,7 @@ static tn_status again_gaps(const split_model *model, tn__arena *arena, again_ga
     return TN_OK;
 }
 
-/* The place at which most bytes wait. */
+/* The place at which the most bytes wait. */
 static tn_status again_fullest(const split_model *model, const again_gap *gaps, tn__arena *arena,
                                uint32_t *place, tn_error *error) {
     uint32_t places = model->order.op_count, tensors = tn_graph_tensor_count(model->order.graph);
@@ -186,7 +188,7 @@ static tn_status again_fullest(const split_model *model, const again_gap *gaps, 
     return TN_OK;
 }
 
-/* Bytes for operations of a tensor, from the best place on; 0: none. */
+/* Bytes saved per operation by recomputing a tensor, from the best start; 0: not possible. */
 static double again_worth(again_walk *walk, tn_tensor_id id, uint64_t least, split_again *again) {
     const split_model *model = walk->model;
     const tn_tensor *tensor = tn_graph_tensor(model->order.graph, id);
@@ -197,7 +199,7 @@ static double again_worth(again_walk *walk, tn_tensor_id id, uint64_t least, spl
         if (!again_step(walk, p)) break;
         if (walk->count == before || walk->stays >= bytes || bytes - walk->stays < least) continue;
         double work =
-            (double)walk->flops + TN__PLAIN_RATIO * (double)bytes; /* it is written, too */
+            (double)walk->flops + TN__PLAIN_RATIO * (double)bytes; /* the copy is written, too */
         double worth = (double)(bytes - walk->stays) / work;
         if (worth <= best) continue;
         best = worth;
@@ -232,7 +234,7 @@ tn_status tn__again_choose(const split_model *model, uint32_t first, uint32_t la
         split_again at;
         if (gaps[id].from >= last || gaps[id].to <= last) continue;
         bool inside = order->place[tn_graph_tensor(order->graph, id)->producer] >= first;
-        if (gaps[id].from >= first && !inside) continue; /* it is read there, and so is there */
+        if (gaps[id].from >= first && !inside) continue; /* it is read and needed there */
         again_begin(&walk, id, gaps[id].to);
         double worth = again_worth(&walk, id, least, &at);
         if (worth <= best) continue;
@@ -248,7 +250,7 @@ tn_status tn__again_choose(const split_model *model, uint32_t first, uint32_t la
 
 typedef struct again_copy {
     tn__draft *draft;
-    tn_tensor_id *now; /* [tensors of the graph] its copy; TN_NONE: none */
+    tn_tensor_id *now; /* [tensors of the graph] its copy; TN_NONE: no copy */
     tn_op_id before;
 } again_copy;
 
@@ -290,7 +292,7 @@ static tn_status again_copy_op(again_copy *copy, tn_op_id id, tn_op_id *made) {
     return TN_OK;
 }
 
-/* All that is computed again is read as its copy from there on. */
+/* Readers from here on read the copy of every recomputed tensor. */
 static void again_turn(again_copy *copy, const split_order *order, uint32_t before) {
     for (uint32_t p = before; p < order->op_count; p++) {
         const tn_op *op = tn__draft_op_of(copy->draft, order->ops[p]);
@@ -300,7 +302,7 @@ static void again_turn(again_copy *copy, const split_order *order, uint32_t befo
     }
 }
 
-/* Fills the draft; from: [operators that it adds] which one each is a copy of. */
+/* Fills the draft; from: [added operators] the operator of which each one is a copy. */
 static tn_status again_fill(tn__draft *draft, const split_model *model, const split_again *again,
                             const again_walk *walk, tn_op_id **from) {
     const split_order *order = &model->order;
@@ -357,7 +359,7 @@ tn_status tn__again_graph(const split_model *model, const split_again *again,
     return status;
 }
 
-/* --- the same for a list of somebody's own --- */
+/* --- the same for a list that the caller gives --- */
 
 static tn_status again_check(const split_order *order, const tn_split_again *it, tn_error *error) {
     if (it->tensor >= tn_graph_tensor_count(order->graph) || it->from >= it->before ||

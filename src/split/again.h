@@ -1,7 +1,7 @@
-/* again.h - a tensor that waits long for a late reader is computed again for it.
+/* again.h - recomputes a tensor that waits long for a late reader.
  *
- *     skip ----------------------------> Concat      it is there through all that comes between
- *     skip -> ...   Conv' -> skip' ----> Concat      its copy is not, and goes in parts
+ *     skip ----------------------------> Concat      skip is live during everything in between
+ *     skip -> ...   Conv' -> skip' ----> Concat      its copy is not, and can be computed in parts
  */
 #ifndef TN_SPLIT_AGAIN_H
 #define TN_SPLIT_AGAIN_H
@@ -12,22 +12,26 @@
 
 typedef struct split_again {
     tn_tensor_id tensor;
-    uint32_t from;   /* place of the first operator that runs again */
-    uint32_t before; /* place of the first reader of the copy, right before which they run */
-    uint64_t flops;  /* of those that run again */
+    uint32_t from;   /* place of the first recomputed operator */
+    uint32_t before; /* place of the first reader of the copy; the recomputed operators run right
+                      * before it */
+    uint64_t flops;  /* operations of the recomputed operators */
 } split_again;
 
-/* Which tensor that waits behind places `first` to `last` is computed again, and from where: most
- * bytes, no less than `least`, for the operations. *found false: none.
+/* Chooses a tensor that waits across places `first` to `last`, and the start of its
+ * recomputation: the most bytes per operation, at least `least` bytes. *found false: no tensor
+ * qualifies.
  *
- * first  TN_NONE: behind the place at which most bytes wait
- * Cost: O(tensors that wait x (tensors + operands)). */
+ *   first  TN_NONE: across the place at which the most bytes wait
+ *
+ * Cost: O(waiting tensors x (tensors + operands)).
+ */
 tn_status tn__again_choose(const split_model *model, uint32_t first, uint32_t last, uint64_t least,
                            split_again *again, bool *found, tn_error *error);
 
-/* The graph in which the late readers read the copy, of all that is computed again, inferred.
+/* The inferred graph in which late readers read the copy of every recomputed tensor.
  *
- * sources  out, in `arena`: [operators of it] which operator of the graph each is, or is a copy of
+ *   sources  out, in `arena`: [operators of it] the operator of the graph that it is or copies
  */
 tn_status tn__again_graph(const split_model *model, const split_again *again,
                           const tn_context *context, tn__arena *arena, tn_graph **made,

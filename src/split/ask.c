@@ -1,21 +1,22 @@
-/* ask.c - which elements of an input a part needs, answered without asking the operator's rule
- * again.
+/* ask.c - computes the elements of an input that a part needs, without calling the operator's
+ * rule.
  *
- * A search asks the same operators for millions of parts, and a rule reads attributes by name. Most
- * answers follow a law (tn__law): all of the input, the same elements, or a sliding window. The
- * first answer along an axis says which law; later parts are computed from it. An operator without
- * a law is asked each time.
- * Cost: O(1) where a law is known, else that of the rule. Memory: one law for each operator, axis
- * and input.
+ * A search asks the same operators about millions of parts, and a rule looks up attributes by
+ * name. Most answers follow a law (tn__law): all of the input, the same elements, or a sliding
+ * window. The first answer along an axis gives the law; later parts are computed from it. An
+ * operator without a law is asked each time.
+ *
+ * Cost: O(1) if a law is known, otherwise that of the rule. Memory: one law for each operator,
+ * axis and input.
  */
 #include "split/region.h"
 
 enum { ASK_UNKNOWN, ASK_RULE, ASK_LAW };
 
-/* What is known of one input of an operator, for parts along one axis of its outputs. */
+/* The known facts about one input of an operator, for parts along one axis of its outputs. */
 struct split_law {
     uint8_t state;
-    bool joins;         /* an empty range is an answer: the input is left out */
+    bool joins;         /* an empty range is a valid answer: the input is omitted */
     tn__law law;        /* of ASK_LAW */
     uint32_t axis;      /* of the input */
     int64_t out_extent; /* of the outputs along the axis */
@@ -44,11 +45,11 @@ tn_status tn__split_ask_begin(split_order *order, tn__arena *arena, tn_error *er
     return order->laws != NULL ? TN_OK : tn__no_memory(error, "a split graph");
 }
 
-/* Asks the rule, and keeps the law of its answer. */
+/* Asks the rule, and stores the law of its answer. */
 static bool ask_rule(const split_order *order, struct split_law *law, tn_op_id id, tn__part *part,
                      uint32_t input, tn__need *need) {
     const tn_op *op = tn_graph_op(order->graph, id);
-    if (!tn__op_split(order->graph, id, part, input, need)) return false; /* of this part alone */
+    if (!tn__op_split(order->graph, id, part, input, need)) return false; /* only this part */
     if (law->state != ASK_UNKNOWN) return true;
     law->state = need->law == TN__LAW_NONE ? ASK_RULE : ASK_LAW;
     law->law = need->law;

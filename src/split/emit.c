@@ -1,10 +1,12 @@
-/* emit.c - tn_graph_split: operators for the parts of regions, in the order in which they run.
+/* emit.c - tn_graph_split: adds the operators for the parts of regions, in execution order.
  *
- * Part by part, each operator of the region reads what it needs: the part of a tensor that the
- * region has just made, or of one that exists whole (tenure.Part, which is a view where that is one
- * piece of memory). What the next part keeps of a tensor is copied when its last reader of this
- * part is done, so that the rest of it can go; it is joined with what the next part computes. At
- * the end results are joined along the first cut; patches of two cuts first into rows.
+ * Part by part, each operator of the region reads its operands: the part of a tensor that the
+ * region has just computed, or a part of a whole tensor. The latter is a tenure.Part, which is a
+ * view if that part is contiguous. The elements that the next part needs of a tensor are copied
+ * after the last reader in this part, so that the rest can be released; the copy is then joined
+ * with the elements that the next part computes. At the end, results are joined along the first
+ * cut; with two cuts, patches are first joined into rows.
+ *
  * Cost: O(operators x parts).
  */
 #include "split/emit.h"
@@ -17,13 +19,13 @@ static tn_status emit_no_memory(const emit_state *emit) {
     return tn__no_memory(emit->draft->error, "a split graph");
 }
 
-/* --- words --- */
+/* --- small helpers --- */
 
 static const tn_tensor *emit_tensor(const emit_state *emit, tn_tensor_id id) {
     return tn__draft_tensor_of(emit->draft, id);
 }
 
-/* A tensor like `id` of other extents. */
+/* Adds a tensor like `id` with other extents. */
 tn_status tn__emit_like(emit_state *emit, tn_tensor_id id, const int64_t *shape,
                         tn_tensor_id *made) {
     const tn_tensor like = *emit_tensor(emit, id);
@@ -51,8 +53,9 @@ tn_status tn__emit_part(emit_state *emit, tn_tensor_id from, const int64_t *axes
                         const int64_t *starts, const int64_t *ends, uint32_t count, bool copy,
                         tn_tensor_id *made) {
     tn_op_id source = emit->source;
-    copy = copy || emit->trace != NULL;                /* for who knows no views */
-    const tn_tensor tensor = *emit_tensor(emit, from); /* tensors move when one is added */
+    copy = copy || emit->trace != NULL;                /* a copy for runtimes that know no views */
+    const tn_tensor tensor = *emit_tensor(emit, from); /* a copy of the struct, because adding a
+                                                        * tensor moves the array */
     int64_t shape[TN_RANK_MAX], yes = 1;
     for (uint32_t d = 0; d < tensor.rank; d++) shape[d] = tensor.shape[d];
     for (uint32_t i = 0; i < count; i++) shape[axes[i]] = ends[i] - starts[i];
@@ -102,7 +105,8 @@ static tn_status emit_join_few(emit_state *emit, const char *name, const tn_tens
     return status;
 }
 
-/* TensorFlow Lite Micro joins at most so many: of more, groups are joined first. */
+/* TensorFlow Lite Micro joins at most this many tensors; larger lists are joined in groups
+ * first. */
 #define EMIT_JOIN_MOST 10u
 
 static tn_status emit_join(emit_state *emit, const char *name, const tn_tensor_id *parts,
@@ -145,7 +149,7 @@ static tn_status emit_remember(emit_state *emit, const emit_taken *taken) {
     return TN_OK;
 }
 
-/* The box that needs describe, of a tensor whose elements begin at `base` along each cut. */
+/* Takes the box that `needs` describe from a tensor with elements from `base` on along each cut. */
 static tn_status emit_take(emit_state *emit, tn_tensor_id from, const tn__need *needs,
                            const int64_t *base, tn_tensor_id *made) {
     int64_t axes[TN_SPLIT_AXES], starts[TN_SPLIT_AXES], ends[TN_SPLIT_AXES];
@@ -176,7 +180,7 @@ static tn_status emit_take(emit_state *emit, tn_tensor_id from, const tn__need *
     return emit_remember(emit, &taken);
 }
 
-/* Input `input` for this part; *made TN_NONE and *left_out: nothing of it is needed. */
+/* Input `input` for this part; *made TN_NONE and *left_out: the part needs none of it. */
 static tn_status emit_input(emit_state *emit, uint32_t at, uint32_t input, tn__need *needs,
                             bool *left_out, tn_tensor_id *made) {
     const split_region *region = emit->region;
@@ -210,7 +214,7 @@ static bool emit_made(const emit_state *emit, uint32_t at, split_span *spans) {
     return any;
 }
 
-/* Padding that the part of a window owes along all of its axes. */
+/* Sets the padding of a window's part along all of its axes. */
 static tn_status emit_window(emit_state *emit, uint32_t at, const tn__need *needs,
                              const tn_attr **attrs, uint32_t *count) {
     const split_region *region = emit->region;
@@ -273,7 +277,7 @@ static void emit_shape(const emit_state *emit, uint32_t at, uint32_t output, int
         shape[tensor->axis[c]] = spans[c].last - spans[c].first;
 }
 
-/* What the part before kept in front of what this one computed. */
+/* Joins the elements kept from the previous part with those that this one computed. */
 static tn_status emit_with_kept(emit_state *emit, uint32_t tensor, tn_tensor_id made) {
     const split_tensor *at = &emit->region->tensors[tensor];
     const tn_tensor *like = emit_tensor(emit, made);
@@ -289,7 +293,7 @@ static tn_status emit_with_kept(emit_state *emit, uint32_t tensor, tn_tensor_id 
                      emit->now[tensor]);
 }
 
-/* A window over more than was asked for: its output, and what of it is cut out. */
+/* A window computes more than the part needs: this cuts the part out of its output. */
 static tn_status emit_cut_out(emit_state *emit, uint32_t at, tn_op *op, const emit_raw *raw,
                               tn_tensor_id *output) {
     const tn_op *whole = tn_graph_op(emit->region->graph, emit->region->ops[at].id);
@@ -372,7 +376,7 @@ static tn_status emit_compute(emit_state *emit, uint32_t at) {
 
 /* --- from part to part --- */
 
-/* The head of what the next part needs of a tensor, which this part has. */
+/* Copies the first elements that the next part needs, which this part has. */
 static tn_status emit_keep(emit_state *emit, uint32_t tensor) {
     const split_region *region = emit->region;
     uint32_t part = emit->part[0];
@@ -386,14 +390,14 @@ static tn_status emit_keep(emit_state *emit, uint32_t tensor) {
     int64_t to = end - here.first;
     bool all = next.first == here.first && end == here.last;
     split_span now = *tn__split_made(region, 0, part, tensor);
-    if (all && now.first >= now.last) { /* it was kept for this part already */
+    if (all && now.first >= now.last) { /* they were kept for this part already */
         emit->kept[tensor] = emit->now[tensor];
         return TN_OK;
     }
     return tn__emit_part(emit, emit->now[tensor], &axis, &from, &to, 1, true, &emit->kept[tensor]);
 }
 
-/* Tensors whose last reader of this part has run. */
+/* Keeps elements of the tensors with a last reader, in this part, that has run. */
 static tn_status emit_keep_behind(emit_state *emit, uint32_t at) {
     const split_region *region = emit->region;
     for (uint32_t t = 0; region->keep && t < region->tensor_count; t++) {
@@ -404,7 +408,7 @@ static tn_status emit_keep_behind(emit_state *emit, uint32_t at) {
     return TN_OK;
 }
 
-/* A piece of a result that others read: what this part adds to it. */
+/* Stores the piece of a result that this part adds, for readers outside the region. */
 static tn_status emit_piece(emit_state *emit, uint32_t tensor) {
     const split_region *region = emit->region;
     tn__need needs[TN_SPLIT_AXES];
@@ -436,7 +440,7 @@ static tn_status emit_one(emit_state *emit) {
         if (emit_made(emit, at, spans))
             TN_TRY(emit_compute(emit, at));
         else
-            for (uint32_t k = 0; k < op->output_count; k++) { /* all of it is there */
+            for (uint32_t k = 0; k < op->output_count; k++) { /* all of it exists */
                 if (op->outputs[k] == TN_NONE) continue;
                 uint32_t tensor = tn__split_local(region, op->outputs[k]);
                 emit->now[tensor] = emit->kept[tensor];
@@ -455,7 +459,7 @@ static tn_status emit_one(emit_state *emit) {
 
 /* --- the whole region --- */
 
-/* Patches beside each other become one row. */
+/* Joins adjacent patches into one row. */
 static tn_status emit_row(emit_state *emit, const tn_tensor_id *patches, uint32_t count) {
     const split_region *region = emit->region;
     uint32_t tensor = tn__split_result(region, region->op_count - 1);

@@ -1,8 +1,8 @@
-/* emit_tflite.c - parts of TensorFlow Lite's windows (graph/split_tflite.c tells the three ways).
- */
+/* emit_tflite.c - makes parts of TensorFlow Lite's windows (graph/split_tflite.c explains the
+ * three ways). */
 #include "split/emit.h"
 
-/* What one axis of input 0 is read of, by a cut or whole. */
+/* The need along one axis of input 0: that of a cut, or the whole axis. */
 static tn_status tflite_need(const emit_state *emit, uint32_t at, uint32_t axis,
                              const tn__need *needs, tn__need *need) {
     const split_region *region = emit->region;
@@ -47,7 +47,7 @@ static tn_status tflite_add_pad(emit_state *emit, tn_tensor_id from, const int64
     return status;
 }
 
-/* VALID: what it is padded with is there already. */
+/* VALID: the padding has already been added. */
 static tn_status tflite_set_valid(emit_state *emit, tn_op *op) {
     int64_t valid = 1;
     const tn_attr attr = {.name = "padding", .type = TN_ATTR_INT, .count = 1, .ints = &valid};
@@ -69,7 +69,7 @@ static void tflite_plain(const emit_state *emit, uint32_t at, emit_raw *raw) {
     }
 }
 
-/* SAME over the elements of the need: from where the part begins. */
+/* SAME over the elements of the need: the offset at which the part begins. */
 static tn_status tflite_over(const emit_state *emit, uint32_t at, const tn__band *band, uint32_t i,
                              const tn__need *need, emit_raw *raw) {
     const split_region *region = emit->region;

@@ -1,7 +1,8 @@
-/* model.c - what a graph as it is needs: shared memory, live bytes and operations of each place.
+/* model.c - computes shared memory, live bytes and operations of each place of an unsplit graph.
  *
- * The same things are counted as in a plan: which tensor is a view, which may be written over. It
- * is a guide for the search alone: what is reported of a split graph is of its own layout.
+ * The same rules apply as in a plan, for views and for in-place outputs. The numbers only guide
+ * the search; the report on a split graph uses its own layout.
+ *
  * Cost: O(tensors + operands).
  */
 #include "split/model.h"
@@ -20,7 +21,7 @@ static void model_live_from(split_model *model, tn_tensor_id id, uint32_t place)
         (split_life){id, place, last == TN_NONE ? place : last, tn__split_bytes(tensor)};
 }
 
-/* Which input output 0 shares memory with. */
+/* Finds the input with which output 0 shares memory. */
 static void model_alias(split_model *model, uint32_t place) {
     const tn_graph *graph = model->order.graph;
     tn_op_id id = model->order.ops[place];
@@ -61,11 +62,11 @@ static uint64_t model_scratch(const split_model *model, tn_op_id id) {
     return model->scratch != NULL ? model->scratch[id] : tn_op_workspace(model->order.graph, id);
 }
 
-/* Whether a tensor has memory of its own; from: the first place before which it is there. */
+/* Whether a tensor has memory of its own; from: the first place before which it exists. */
 static bool model_is_root(const split_model *model, tn_tensor_id id, uint32_t *from) {
     const split_life *life = &model->lives[id];
     if (life->root != id || life->first == TN_NONE) return false;
-    /* What the caller puts there is before all. */
+    /* Graph inputs exist before all places. */
     bool is_input = tn_graph_tensor(model->order.graph, id)->producer == TN_NONE;
     *from = is_input ? 0 : life->first + 1;
     return true;
@@ -78,11 +79,11 @@ static void model_list_roots(split_model *model) {
     for (tn_tensor_id id = 0; id < tensors; id++)
         if (model_is_root(model, id, &from) && from > 0) end[from]++;
     for (uint32_t p = 0; p < places; p++) end[p + 1] += end[p];
-    for (tn_tensor_id id = 0; id < tensors; id++) /* from where a place begins to where it ends */
+    for (tn_tensor_id id = 0; id < tensors; id++) /* from the begin of a place to its end */
         if (model_is_root(model, id, &from) && from > 0) model->roots[end[from - 1]++] = id;
 }
 
-/* Bytes come and go at the ends of lives; sums beyond 64 bits wrap around. */
+/* Adds and subtracts bytes at the ends of lives; sums beyond 64 bits wrap around. */
 static tn_status model_sum(split_model *model, tn__arena *arena, tn_error *error) {
     uint32_t places = model->order.op_count, from;
     uint64_t *change = tn__arena_array(arena, (size_t)places + 2, sizeof *change), now = 0;
@@ -110,7 +111,7 @@ void tn__split_across(split_model *model, uint32_t first, uint32_t last) {
     uint64_t bytes = model->behind[last];
     model->across_last = last;
     model->across[last] = bytes;
-    for (uint32_t p = last; p-- > first;) { /* what place p makes is not there before it */
+    for (uint32_t p = last; p-- > first;) { /* tensors that place p makes do not exist before it */
         for (uint32_t i = model->first_root[p]; i < model->first_root[p + 1]; i++) {
             const split_life *life = &model->lives[model->roots[i]];
             if (life->last > last) bytes -= life->bytes;

@@ -1,24 +1,26 @@
-/* price.c - live bytes and operations of a region in parts, counted without making its graph.
+/* price.c - computes live bytes and operations of a split region without building its graph.
  *
- * The same things are counted as in a plan: which tensor is a view, which may be written over, what
- * a join or a part of a tensor takes where that is not one piece of memory. It is a guide for the
- * search alone: what is reported of a split graph is of its own layout.
+ * The same rules apply as in a plan, for views and in-place outputs, and for copies of joins and
+ * parts that are not contiguous. The numbers only guide the search; the report on a split graph
+ * uses its own layout.
  *
- * All regions that end at one operator share their tail. Elements, bytes and copies of an operator
- * depend only on the operators behind it, and are computed once for each number of parts; which of
- * its operands exist in parts is known when their makers join the region, and only then its copies
- * are counted again. A price is one walk over the bytes of a few parts.
+ * All regions that end at one operator share their tail. Elements, bytes and copies of an
+ * operator depend only on later operators, and are computed once for each number of parts. The
+ * exception is an operand: it is known to exist in parts only when its maker joins the region,
+ * and then the copies of its readers are counted again. A price is one walk over the bytes of a
+ * few parts.
+ *
  * Cost: O(operands x parts) for each operator of a window and number of parts, O(operands) for a
  * price.
  */
 #include "split/price.h"
 
-/* Bytes that the next part finds near: a second-level cache, as is common. */
+/* Bytes that the next part still finds in the cache: a common size of a second-level cache. */
 #define PRICE_CACHE (UINT64_C(1) << 20)
 
-/* --- what lives throughout --- */
+/* --- tensors that are live throughout --- */
 
-/* Whether the place of a tensor's root is in front of the region. */
+/* Whether the root of a tensor is made before the region. */
 static bool price_is_outer(const split_pricer *pricer, uint32_t tensor, uint32_t first) {
     const split_model *model = pricer->model;
     const split_life *life = &model->lives[model->lives[pricer->region->tensors[tensor].id].root];
@@ -50,7 +52,7 @@ uint64_t tn__price_floor(const split_pricer *pricer) {
 
 /* --- the window --- */
 
-/* Which operators of the window read each of its results. */
+/* Lists the operators of the window that read each of its results. */
 static tn_status price_list_readers(split_pricer *pricer, tn_error *error) {
     split_region *region = pricer->region;
     size_t made = (size_t)region->made_count + 2, operands = 0;
@@ -65,7 +67,7 @@ static tn_status price_list_readers(split_pricer *pricer, tn_error *error) {
         for (uint32_t at = 0; at < region->op_count; at++) {
             const tn_op *op = tn__price_op(pricer, at);
             for (uint32_t i = 0; i < op->input_count; i++) {
-                /* not of the window: no number, or one behind its results */
+                /* not of the window: it has no number, or one above the window's results */
                 uint32_t t =
                     op->inputs[i] != TN_NONE ? tn__split_local(region, op->inputs[i]) : TN_NONE;
                 if (t >= region->made_count) continue;
@@ -103,7 +105,7 @@ void tn__price_extend(split_pricer *pricer) {
     const split_model *model = pricer->model;
     uint32_t at = region->begin;
     const tn_op *op = tn__price_op(pricer, at);
-    if (!region->ops[at].parts) { /* it runs before the parts */
+    if (!region->ops[at].parts) { /* the operator runs before the parts */
         uint64_t live = model->live[pricer->first + at];
         if (!region->ops[at].idle && live > pricer->whole) pricer->whole = live;
         return;
@@ -123,9 +125,9 @@ void tn__price_extend(split_pricer *pricer) {
         pricer->kept = tn__add_sat(pricer->kept, model->kept[region->ops[at].id]);
 }
 
-/* --- the region as it is long now --- */
+/* --- the region at its current length --- */
 
-/* Who shares memory inside a part: as in the whole, where both are there in parts. */
+/* Tensors share memory inside a part as in the whole graph, if both exist in parts. */
 static void price_share(split_pricer *pricer) {
     const split_region *region = pricer->region;
     for (uint32_t t = 0; t < region->made_count; t++) {
@@ -152,8 +154,8 @@ static void price_put_end(split_pricer *pricer, uint32_t at, uint32_t entry) {
     pricer->end[at] = entry;
 }
 
-/* Lists of what ends at each operator: entry 2 t, memory of tensor t; 2 t + 1, its last reader, by
- * whom its tail is kept. In the order of the tensors. */
+/* Lists the ends at each operator: entry 2 t, memory of tensor t; entry 2 t + 1, its last
+ * reader, after which its tail is kept. In the order of the tensors. */
 static void price_list_ends(split_pricer *pricer) {
     const split_region *region = pricer->region;
     for (uint32_t at = 0; at < region->op_count; at++) pricer->end[at] = TN_NONE;
@@ -164,7 +166,7 @@ static void price_list_ends(split_pricer *pricer) {
     }
 }
 
-/* --- a walk over the parts that are looked at --- */
+/* --- a walk over the sampled parts --- */
 
 typedef struct price_state {
     const split_pricer *pricer;
@@ -175,7 +177,7 @@ static void price_see(price_state *price, uint64_t more) {
     if (price->now + more > price->peak) price->peak = price->now + more;
 }
 
-/* Whether an operand dies with this operator, and nobody has taken a part of it. */
+/* The bytes of input 0 that die with this operator: its copy, or the part if it owns its memory. */
 static uint64_t price_dying(const price_part *part, uint32_t at, uint64_t copied) {
     const split_pricer *pricer = part->pricer;
     uint32_t t = tn__split_local(pricer->region, tn__price_op(pricer, at)->inputs[0]);
@@ -185,8 +187,8 @@ static uint64_t price_dying(const price_part *part, uint32_t at, uint64_t copied
     return part->tensors[t].need;
 }
 
-/* Bytes of the second copy that a window of TensorFlow Lite takes, and whether it is of what goes
- * in. 0: none. */
+/* Bytes of the second copy that a TensorFlow Lite window needs, and whether it is a copy of the
+ * input. 0: no second copy. */
 static uint64_t price_second(const price_part *at_part, uint32_t at, uint64_t in, uint64_t out,
                              bool *pads) {
     const split_region *region = at_part->pricer->region;
@@ -215,7 +217,7 @@ static uint64_t price_second(const price_part *at_part, uint32_t at, uint64_t in
     return share > 1 ? (uint64_t)(share * (double)(*pads ? in : out)) : 0;
 }
 
-/* A window that pads what goes in, or cuts off of what comes out. `now` is with its output. */
+/* A window that pads its input or crops its output. `now` includes its output. */
 static void price_window(price_state *price, const price_part *part, uint32_t at) {
     const split_region *region = part->pricer->region;
     const tn_op *op = tn__price_op(part->pricer, at);
@@ -246,7 +248,7 @@ static void price_walk_op(price_state *price, const price_part *part, uint32_t a
         uint32_t tensor = tn__split_local(region, op->outputs[k]);
         const price_tensor *size = &part->tensors[tensor];
         if (region->tensors[tensor].after && !region->tensors[tensor].read)
-            continue; /* in the result */
+            continue; /* already part of the result */
         if (size->joins > 0) price_see(price, size->joins);
         if (pricer->root[tensor] == tensor)
             price->now = tn__add_sat(price->now, region->keep ? size->made : size->need);
@@ -255,7 +257,7 @@ static void price_walk_op(price_state *price, const price_part *part, uint32_t a
     if (pricer->model->copies) price_window(price, part, at);
 }
 
-/* Tensors of which this was the last reader go, but for what is kept of them. */
+/* Releases the tensors that had their last reader here, except the elements that are kept. */
 static void price_walk_end(price_state *price, const price_part *part, uint32_t at) {
     const split_pricer *pricer = part->pricer;
     for (uint32_t entry = pricer->end[at]; entry != TN_NONE; entry = pricer->next[entry]) {
@@ -283,9 +285,9 @@ static void price_walk(price_state *price, price_table *table) {
     }
 }
 
-/* --- what is joined behind the parts --- */
+/* --- joins after the parts --- */
 
-/* Where nothing is gathered in place, all parts of a result are there beside it. */
+/* If results are not gathered in place, all parts of a result exist together with it. */
 static void price_join_copies(price_state *price) {
     const split_pricer *pricer = price->pricer;
     uint64_t all = pricer->model->across[pricer->first + pricer->region->begin];
@@ -304,7 +306,7 @@ static void price_join_copies(price_state *price) {
         }
 }
 
-/* Joining a result where it is not one piece of memory: its parts and the whole are there. */
+/* Joins a result that is not contiguous: its parts and the whole exist together. */
 static void price_join(price_state *price, uint32_t t) {
     const split_region *region = price->pricer->region;
     const tn_tensor *whole = tn__price_whole(price->pricer, t);
@@ -321,9 +323,10 @@ static void price_join(price_state *price, uint32_t t) {
 
 /* --- the price --- */
 
-/* Bytes that parts read beyond what the whole operators do: weights, keys and values of attention,
- * rows of a halo. Nothing, where all that one part reads and makes is in a cache when the next one
- * begins. Run times that only copy have kernels that read weights for each element anyway. */
+/* Bytes that the parts read in addition to the whole operators: weights, keys and values of
+ * attention, rows of a halo. 0 if all bytes that one part reads and writes stay in the cache
+ * until the next part. Runtimes that only copy have kernels that read weights for each element
+ * anyway. */
 static uint64_t price_read_again(const split_pricer *pricer, const price_table *table,
                                  uint64_t parts) {
     uint64_t all = tn__mul_sat(table->bytes_read / table->seen, parts);
@@ -332,7 +335,7 @@ static uint64_t price_read_again(const split_pricer *pricer, const price_table *
     return all > pricer->operands ? all - pricer->operands : 0;
 }
 
-/* What does not depend on the number of parts. */
+/* Computes the values that do not depend on the number of parts. */
 static void price_begin(split_pricer *pricer) {
     if (pricer->shared == pricer->region->begin) return;
     pricer->shared = pricer->region->begin;

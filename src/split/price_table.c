@@ -1,14 +1,15 @@
-/* price_table.c - what one number of parts does with each operator of a window: elements, bytes,
- * copies.
+/* price_table.c - counts elements, bytes and copies of each operator of a window for one number
+ * of parts.
  *
- * All of it depends only on the operators behind, but for one thing: whether an operand exists in
- * parts is known when its maker joins the region. Until then a part takes what it needs of the
- * whole; then its copies are counted again.
+ * All of these depend only on later operators, with one exception: an operand is known to exist
+ * in parts only when its maker joins the region. Until then a part takes its elements from the
+ * whole operand; after that, its copies are counted again.
+ *
  * Cost: O(operands x parts) for each operator.
  */
 #include "split/price.h"
 
-/* The first, the second, one in the middle and the last differ; between them all are alike. */
+/* The first, the second, a middle and the last part differ; all others are like the middle one. */
 static bool price_is_seen(uint32_t part, uint32_t parts) {
     return part < 2 || part == parts / 2 || part + 2 > parts;
 }
@@ -63,14 +64,14 @@ price_part tn__price_part(const split_pricer *pricer, price_table *table, uint32
                         .steps = table->steps + (size_t)seen * region->op_count};
 }
 
-/* Whether elements along an axis follow each other in one piece of memory. */
+/* Whether elements along an axis are contiguous in memory. */
 bool tn__price_is_piece(const tn_tensor *tensor, uint32_t axis) {
     for (uint32_t i = 0; i < tensor->rank && tn__memory_axis(tensor, i) != axis; i++)
         if (tensor->shape[tn__memory_axis(tensor, i)] != 1) return false;
     return true;
 }
 
-/* Bytes of a tensor of which so many elements are there along each cut. */
+/* Bytes of a tensor with this many elements along each cut. */
 static uint64_t price_bytes(const split_pricer *pricer, uint32_t tensor, const int64_t *extents) {
     const split_region *region = pricer->region;
     const split_tensor *at = &region->tensors[tensor];
@@ -91,14 +92,14 @@ static void price_extents(const price_part *part, uint32_t tensor, bool made, in
     }
 }
 
-/* Whether an operand exists in parts, and this number of parts has come to its maker. */
+/* Whether an operand exists in parts, and the table has counted its maker. */
 static bool price_is_cut(const price_part *part, uint32_t tensor) {
     const split_region *region = part->pricer->region;
     return tn__split_is_cut(region, tensor) && region->tensors[tensor].maker >= part->table->at;
 }
 
-/* One operand of a part: bytes that it reads of it. copies: they have to be copied first, because
- * they are not in one piece. */
+/* The bytes that a part reads of one operand. copies: they must be copied first, because they
+ * are not contiguous. */
 static uint64_t price_operand(const price_part *part, uint32_t at, uint32_t input, bool *copies) {
     const split_region *region = part->pricer->region;
     const tn_op *op = tn__price_op(part->pricer, at);
@@ -126,7 +127,7 @@ static uint64_t price_operand(const price_part *part, uint32_t at, uint32_t inpu
     return taken;
 }
 
-/* Counts what a part of an operator reads and copies, in the place of what was counted before. */
+/* Counts the reads and copies of a part of an operator; replaces the previous count. */
 static void price_count_step(const price_part *part, uint32_t at) {
     const tn_op *op = tn__price_op(part->pricer, at);
     price_table *table = part->table;
@@ -179,7 +180,7 @@ static void price_count_result(const price_part *part, uint32_t tensor) {
     table->moves += size->kept > 0 ? 2 : 0;
 }
 
-/* Work: what all parts of an operator compute, over the whole of it. */
+/* Operations that all parts of an operator need in addition to those of the whole. */
 static double price_extra(const split_pricer *pricer, uint32_t at) {
     const split_region *region = pricer->region;
     uint32_t t = tn__split_result(region, at);

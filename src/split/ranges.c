@@ -1,14 +1,15 @@
-/* ranges.c - elements: what each part needs of each tensor, and what of that it computes.
+/* ranges.c - computes the elements that each part needs of each tensor, and those it computes.
  *
- * One walk backwards per part. An operator computes what its readers need, and needs of its inputs
- * what its rule says. Where halos are kept, what the part before has computed of a tensor is not
- * computed again:
+ * One walk backwards per part. An operator computes the elements that its readers need, and its
+ * rule gives the elements that it needs of its inputs. If halos are kept, elements that the
+ * previous part has computed are not computed again:
  *
  *     part 0   computes |#########|
  *     part 1      needs      |============|          windows reach back
  *              computes           |#######|   and keeps |====| of part 0
  *
- * so needs of makers shrink along with it. Cuts do not know of each other.
+ * This also reduces the needs of earlier operators. Cuts are independent of each other.
+ *
  * Cost: O(operands x parts).
  */
 #include "split/region.h"
@@ -37,7 +38,7 @@ static int64_t ranges_extent(const split_region *region, uint32_t tensor, uint32
 
 /* --- the results of a region --- */
 
-/* Results that others read are handed out piece by piece: from where the last part ended. */
+/* Results with outside readers are produced piece by piece, each from the end of the last part. */
 static void ranges_hand_out(split_region *region, uint32_t cut, uint32_t part, uint32_t tensor) {
     split_span *need = tn__split_need(region, cut, part, tensor);
     int64_t extent = ranges_extent(region, tensor, cut);
@@ -55,7 +56,7 @@ static void ranges_hand_out(split_region *region, uint32_t cut, uint32_t part, u
 
 /* --- one operator --- */
 
-/* What of an output the part before has. */
+/* The end of the elements of an output that the previous part has. */
 static int64_t ranges_done(const split_region *region, uint32_t cut, uint32_t part,
                            uint32_t tensor) {
     if (!region->keep || part == 0) return 0;
@@ -83,9 +84,9 @@ bool tn__split_part_need(const split_region *region, uint32_t at, uint32_t input
     return tn__split_ask(region->order, region->ops[at].id, whole, input, need);
 }
 
-#define RANGES_FEW 8u /* inputs of which needs are remembered: most operators have fewer */
+#define RANGES_FEW 8u /* number of inputs with remembered needs: most operators have fewer */
 
-/* The operator computes `made`, or as much more as it must. */
+/* The operator computes `made`, or a larger range if its rule requires it. */
 static tn_status ranges_compute(split_region *region, uint32_t cut, uint32_t part, uint32_t at,
                                 split_span *made) {
     const tn_op *op = tn_graph_op(region->graph, region->ops[at].id);
@@ -127,15 +128,15 @@ static tn_status ranges_op(split_region *region, uint32_t cut, uint32_t part, ui
         if (part == 0) continue;
         int64_t last = tn__split_need(region, cut, part - 1, tensor)->last;
         if (span_is_empty(*need)) *need = (split_span){last, last};
-        if (region->keep && need->last < last) need->last = last; /* it is there */
+        if (region->keep && need->last < last) need->last = last; /* already there */
     }
     return TN_OK;
 }
 
-/* What later parts need of what an earlier one computes stays in between. Nothing between what is
- * kept and what is computed is left out. */
+/* Elements that later parts need of an earlier part stay until then. The kept and the computed
+ * elements must be contiguous. */
 static void ranges_stay(split_region *region, uint32_t cut, uint32_t tensor) {
-    int64_t first = INT64_MAX, done = 0; /* first: that this part or a later one needs */
+    int64_t first = INT64_MAX, done = 0; /* first: element that this part or a later one needs */
     for (uint32_t part = region->parts[cut]; part-- > 0;) {
         split_span *need = tn__split_need(region, cut, part, tensor);
         if (span_is_empty(*need))
@@ -152,9 +153,9 @@ static void ranges_stay(split_region *region, uint32_t cut, uint32_t tensor) {
     }
 }
 
-/* --- all of them --- */
+/* --- all operators --- */
 
-/* Readers have been seen for all parts. */
+/* Called when all readers have been visited for all parts. */
 static tn_status ranges_all(split_region *region, uint32_t cut, uint32_t at) {
     const tn_op *op = tn_graph_op(region->graph, region->ops[at].id);
     for (uint32_t k = 0; k < op->output_count; k++) {
@@ -166,7 +167,8 @@ static tn_status ranges_all(split_region *region, uint32_t cut, uint32_t at) {
         if (region->keep) ranges_stay(region, cut, tensor);
     }
     for (uint32_t part = 0; part < region->parts[cut]; part++) {
-        if (at + 1 == region->op_count) /* each begins where the one before ended, or more */
+        if (at + 1 == region->op_count) /* each part begins at the end of the previous one, or
+                                         * later */
             ranges_hand_out(region, cut, part, tn__split_result(region, at));
         TN_TRY(ranges_op(region, cut, part, at));
     }

@@ -1,11 +1,11 @@
-/* region.c - which operators of a region run in parts, and the axes of their tensors.
+/* region.c - decides which operators of a region run in parts, and along which axes of tensors.
  *
- * One walk from the last operator to the first: all readers of a tensor have been seen before the
- * operator that makes it. So a longer region is a shorter one and one step more. The maker runs in
- * parts if its rule can be asked along the axes that its
- * readers want, and they agree; else it runs whole, and so does all that it is made of. So a
- * Softmax along the axis, keys that every row of queries reads, or a shape that is computed, need
- * no case of their own.
+ * One walk from the last operator to the first visits all readers of a tensor before its maker.
+ * So a longer region is a shorter one plus one step. The maker runs in parts if its rule allows
+ * the axes that its readers want, and the readers agree. Otherwise it runs whole, and so do all
+ * operators that it depends on. So a Softmax along the axis, keys that every row of queries
+ * reads, and a computed shape need no special case.
+ *
  * Cost: O(operands of the region).
  */
 #include "split/region.h"
@@ -56,7 +56,7 @@ static uint32_t region_tensor(split_region *region, tn_tensor_id id) {
     if (*local == 0) {
         split_tensor *made = &region->tensors[region->tensor_count++];
         *made = (split_tensor){.id = id, .axis = {TN_NONE, TN_NONE}, .maker = TN_NONE};
-        made->whole = true; /* until it turns out to be a result of the window */
+        made->whole = true; /* until it becomes a result of the window */
         *local = region->tensor_count;
     }
     return *local - 1;
@@ -70,7 +70,7 @@ static bool region_is_idle(const tn_graph *graph, const tn_op *op) {
     return op->output_count > 0;
 }
 
-/* The operators of the window and their results. */
+/* Reads the operators of the window and their results. */
 static tn_status region_take(const split_order *order, uint32_t first, uint32_t last,
                              split_region *region) {
     size_t operands = 1;
@@ -98,9 +98,9 @@ static tn_status region_take(const split_order *order, uint32_t first, uint32_t 
     return TN_OK;
 }
 
-/* --- who runs in parts --- */
+/* --- operators that run in parts --- */
 
-/* Whether the outputs are wanted in parts alone, along axes that they share. */
+/* Whether all readers want the outputs in parts, along axes that the outputs share. */
 static bool region_wanted(const split_region *region, uint32_t at, uint32_t *axes) {
     const tn_op *op = region_op(region, at);
     bool any = false;
@@ -121,7 +121,7 @@ static bool region_wanted(const split_region *region, uint32_t at, uint32_t *axe
 /* Answers of an operator for one of its axes. */
 enum { KNOWN_NOT_ASKED, KNOWN_NO, KNOWN_YES, KNOWN_CUTS_WEIGHTS };
 
-/* Constant operands may be cut where there is little to copy: not the weights of products. */
+/* Constant operands may be cut if the copy is small, but not the weights of matrix products. */
 static uint8_t region_ask(const split_region *region, uint32_t at, uint32_t axis) {
     const tn_graph *graph = region->graph;
     tn_op_id id = region->ops[at].id;
@@ -146,7 +146,7 @@ static uint8_t region_answer(const split_region *region, uint32_t at, uint32_t a
 }
 
 static bool region_splits(const split_region *region, uint32_t at, const uint32_t *axes) {
-    bool asked = at + 1 == region->op_count; /* by its axis: somebody wants it so */
+    bool asked = at + 1 == region->op_count; /* one flag per axis: a reader wants it */
     for (uint32_t c = 0; c < region->axis_count; c++) {
         uint8_t answer = region_answer(region, at, axes[c]);
         if (answer != KNOWN_YES && !(asked && answer == KNOWN_CUTS_WEIGHTS)) return false;
@@ -154,12 +154,12 @@ static bool region_splits(const split_region *region, uint32_t at, const uint32_
     return true;
 }
 
-/* A reader wants one input along these axes; of two that do not agree the tensor is made whole. */
+/* A reader wants one input along these axes; if two readers disagree, the tensor is made whole. */
 static void region_want(split_region *region, uint32_t at, uint32_t input, const uint32_t *wanted) {
     uint32_t index = region_tensor(region, region_op(region, at)->inputs[input]);
     split_tensor *tensor = &region->tensors[index];
     tensor->touched = true;
-    if (index >= region->made_count) return; /* made outside: each part takes what it needs */
+    if (index >= region->made_count) return; /* made outside: each part takes its own elements */
     for (uint32_t c = 0; c < region->axis_count; c++) {
         bool agree = wanted[c] != TN_NONE && (!tensor->read || tensor->axis[c] == wanted[c]);
         if (!agree) tensor->whole = true;
@@ -219,7 +219,7 @@ static tn_status region_begin_last(split_region *region) {
     return TN_OK;
 }
 
-/* Operators of a region move against each other: none may do more than compute its outputs. */
+/* Parts reorder the operators of a region, so none may do more than compute its outputs. */
 static tn_status region_check_effects(const split_region *region, uint32_t at) {
     tn_op_id id = region->ops[at].id;
     if (tn_op_changes(region->graph, id) != 0 || tn_op_is_ordered(region->graph, id))
@@ -227,7 +227,8 @@ static tn_status region_check_effects(const split_region *region, uint32_t at) {
     return TN_OK;
 }
 
-/* What is read behind the region must have been made in order: not of two cuts but the last one. */
+/* Results that are read after the region must be made in order: with two cuts, only the last
+ * operator's. */
 static tn_status region_check_results(const split_region *region, uint32_t at) {
     const tn_op *op = region_op(region, at);
     bool last = at == region->op_count - 1;
@@ -241,7 +242,7 @@ static tn_status region_check_results(const split_region *region, uint32_t at) {
     return TN_OK;
 }
 
-/* The operator is one of the region from now on. */
+/* Adds the operator to the region. */
 static void region_join(split_region *region, uint32_t at) {
     const tn_op *op = region_op(region, at);
     for (uint32_t k = 0; k < op->output_count && !region->ops[at].idle; k++) {

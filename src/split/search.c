@@ -1,15 +1,17 @@
-/* search.c - what runs of operators of a graph cost in parts, each along its axes.
+/* search.c - prices every sequence of operators of a graph in parts, along each of its axes.
  *
- * Every run of operators that ends in one that can be cut is priced, along each axis and for a few
- * numbers of parts, with halos computed again and kept. Of each run those prices stay that no other
- * beats in bytes and work: search_paths.c makes budgets of them.
- * Not looked at: other orders of the operators than the graph's, regions within regions.
+ * Every sequence that ends in an operator that can be cut is priced along each axis and for a
+ * few numbers of parts, with halos recomputed and with halos kept. A price is dropped if another
+ * price of the same sequence is at most equal in bytes and work; search_paths.c combines the
+ * remaining prices for a budget. The search does not consider other orders of the operators, nor
+ * regions within regions.
+ *
  * Cost: O(operators x 80 x axes x parts) prices.
  */
 #include "split/search.h"
 
-#define SEARCH_LENGTH 80u /* operators of a region */
-#define SEARCH_SMALL 16u  /* what lives where less than this share of the peak does is no matter */
+#define SEARCH_LENGTH 80u /* maximum number of operators in a region */
+#define SEARCH_SMALL 16u  /* places with fewer live bytes than this part of the peak are ignored */
 
 /* --- limits --- */
 
@@ -39,13 +41,13 @@ static uint64_t search_cost(const search_stage *search, const split_price *price
     return tn__add_sat(price->extra, tn__mul_sat(price->moved, search->byte_flops));
 }
 
-/* No worse in anything. */
+/* At least as good in every measure. */
 static bool search_beats(const search_point *point, const search_point *other) {
     return point->price.peak <= other->price.peak && point->cost <= other->cost &&
            point->price.kept <= other->price.kept;
 }
 
-/* Whether a point of the same run is as good. `from`: the first point of the run. */
+/* Whether a point of the same sequence is as good. `from`: the first point of the sequence. */
 static bool search_is_beaten(const search_stage *search, size_t from, const search_point *point) {
     for (size_t i = from; i < search->count; i++)
         if (search_beats(&search->points[i], point)) return true;
@@ -56,7 +58,7 @@ static tn_status search_add(search_stage *search, size_t from, const search_poin
                             tn_error *error) {
     size_t kept = from;
     if (search_is_beaten(search, from, point)) return TN_OK;
-    for (size_t i = from; i < search->count; i++) { /* those that it beats go */
+    for (size_t i = from; i < search->count; i++) { /* removes the points that it beats */
         if (!search_beats(point, &search->points[i])) search->points[kept++] = search->points[i];
     }
     search->count = kept;
@@ -67,8 +69,8 @@ static tn_status search_add(search_stage *search, size_t from, const search_poin
     return TN_OK;
 }
 
-/* The region as long as it is now, with so many parts. The price's peak is TN_SIZE_UNKNOWN where it
- * cannot be cut so. */
+/* Prices the region at its current length with this number of parts. The peak is TN_SIZE_UNKNOWN
+ * if this cut is not possible. */
 static tn_status search_try(search_stage *search, split_pricer *pricer, uint32_t index, size_t from,
                             search_point *point, uint64_t most, tn_error *error) {
     point->price = (split_price){.peak = TN_SIZE_UNKNOWN};
@@ -79,7 +81,7 @@ static tn_status search_try(search_stage *search, split_pricer *pricer, uint32_t
     return search_add(search, from, point, error);
 }
 
-/* More and more parts, while that helps. */
+/* Tries more and more parts, while that helps. */
 static tn_status search_more(search_stage *search, split_pricer *pricer, search_point *point,
                              uint64_t most, tn_error *error) {
     static const uint32_t many[PRICE_COUNTS] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
@@ -105,7 +107,7 @@ static tn_status search_more(search_stage *search, split_pricer *pricer, search_
     return TN_OK;
 }
 
-/* Weights that would have to be cut, too, are none to begin with. */
+/* Whether a region may end with this operator, cut along this axis without cutting its weights. */
 static bool search_may_cut(const search_stage *search, tn_op_id id, uint32_t axis) {
     const tn_graph *graph = search->model.order.graph;
     const tn_op *op = tn_graph_op(graph, id);
@@ -123,7 +125,7 @@ static bool search_may_cut(const search_stage *search, tn_op_id id, uint32_t axi
     return true;
 }
 
-/* All regions of a window, from the shortest to the longest. */
+/* Prices all regions of a window, from the shortest to the longest. */
 static tn_status search_lengths(search_stage *search, split_pricer *pricer, search_point *point,
                                 tn_error *error) {
     const split_order *order = &search->model.order;
@@ -137,14 +139,14 @@ static tn_status search_lengths(search_stage *search, split_pricer *pricer, sear
         if (most < small || !region->ops[region->begin].parts) continue;
         point->floor = tn__price_floor(pricer);
         if (point->floor + point->floor / 16 >= most) continue;
-        if (search_is_over(search->limits)) return TN_OK; /* its caller asks, too */
+        if (search_is_over(search->limits)) return TN_OK; /* the caller checks the limit, too */
         search_point asked = *point;
         TN_TRY(search_more(search, pricer, &asked, most, error));
     }
     return TN_OK;
 }
 
-/* All runs that end at a place, cut along one axis or two. */
+/* Prices all sequences that end at a place, cut along one axis or two. */
 static tn_status search_axes(search_stage *search, uint32_t last, const uint32_t *axes, bool grid,
                              bool keep, tn_error *error) {
     const split_order *order = &search->model.order;
@@ -179,7 +181,7 @@ static tn_status search_last(search_stage *search, uint32_t last, tn_error *erro
     for (uint32_t axis = 0; axis < y->rank; axis++) {
         const uint32_t axes[2] = {axis, columns};
         if (image && axis == columns)
-            continue; /* columns alone: rows are as good, and in one piece */
+            continue; /* columns alone: rows are as good, and contiguous */
         if (!search_may_cut(search, order->ops[last], axis)) continue;
         TN_TRY(search_axes(search, last, axes, false, false, error));
         TN_TRY(search_axes(search, last, axes, false, true, error));

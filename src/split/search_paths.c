@@ -1,14 +1,16 @@
-/* search_paths.c - the least work of a graph within a budget, of the prices of its runs.
+/* search_paths.c - finds the least work of a graph within a budget, from the prices of its
+ * sequences.
  *
- * A budget is a shortest path: from operator to operator, each either as it is, where that is
- * within the budget, or inside the cheapest region that is.
+ * The answer for a budget is a shortest path. Each operator either runs whole, if that is within
+ * the budget, or lies inside the cheapest region that is within the budget.
  *
  *     place    0     1     2     3     4     5
- *              o-----o-----o     o-----o-----o     as it is, where the budget lets it
- *                    \\____region, 7 parts____/      or a region over several
+ *              o-----o-----o     o-----o-----o     whole, where the budget allows it
+ *                    \____region, 7 parts____/      or a region over several places
  *
- * The path is the least work there is of these regions, so work never rises with the budget; fewest
- * bytes for a share of work is a search by halves over budgets.
+ * The path has the least work of all combinations of these regions, so a larger budget never
+ * needs more work. The fewest bytes for a share of work are found by binary search over budgets.
+ *
  * Cost: O(operators + prices) for a path.
  */
 #include "split/search.h"
@@ -91,7 +93,7 @@ tn_status tn__path_take(const search_stage *stage, const search_path *path, uint
     return TN_OK;
 }
 
-/* One step of a path from its end: places [first, last], and what they need. */
+/* One step of a path from its end: places [first, last], and the bytes that they need. */
 static uint64_t path_item(const search_stage *stage, const search_path *path, uint32_t *first,
                           uint32_t last) {
     const search_point *point =
@@ -124,7 +126,7 @@ static int path_order(const void *left, const void *right) {
     return a < b ? -1 : a > b;
 }
 
-/* All budgets at which something changes, rising. */
+/* All budgets at which the path can change, in ascending order. */
 static uint64_t *path_budgets(const search_stage *stage, size_t *count) {
     size_t places = stage->model.order.op_count;
     uint64_t *list = tn__alloc_array(stage->context, places + stage->count + 1, sizeof *list);

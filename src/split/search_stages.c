@@ -1,10 +1,12 @@
-/* search_stages.c - which regions run in parts: the least work within a budget.
+/* search_stages.c - chooses the regions that run in parts: the least work within a budget.
  *
- * A tensor that waits long for its last readers is there through all that lies between, and no
- * parts go below it. So there are several graphs: the one that is asked about, and others in each
- * of which one tensor more is computed again for them (again.h), the one that gives back most bytes
- * for its operations where the graph before needs most. Each has the prices of its own runs; a
- * budget takes the least work of all of them, so that it never rises with the budget.
+ * A tensor that waits long for its last readers is live during everything in between, so
+ * splitting cannot go below its size. So the search uses several graphs: the given one, and
+ * others that each recompute one more tensor for late readers (again.h). The next tensor is the
+ * one that saves the most bytes per operation at the place where the previous graph needs most.
+ * Each graph has the prices of its own sequences. A budget takes the least work over all graphs,
+ * so a larger budget never needs more work.
+ *
  * Cost: O(operators x 80 x axes x parts) for each graph; a budget O(operators + prices).
  */
 #include "graph/takes.h"
@@ -12,21 +14,22 @@
 #include "split/search.h"
 
 #define STAGES_MOST 8u
-#define STAGES_LEAST 32u /* of the peak: less is not worth a graph */
-#define STAGES_GAIN 64u  /* of the peak that a graph more has to save */
+#define STAGES_LEAST 32u /* part of the peak: a smaller saving is not worth a graph */
+#define STAGES_GAIN 64u  /* part of the peak that a further graph must save */
 
 struct tn_split_search {
     tn_context context;
     search_limits limits;
-    search_stage stages[STAGES_MOST];  /* [count]; the first is the graph as it is */
-    tn_split_again again[STAGES_MOST]; /* what each graph after the first adds to the one before */
+    search_stage stages[STAGES_MOST];  /* [count]; the first is the given graph */
+    tn_split_again again[STAGES_MOST]; /* the tensor that each graph recomputes in addition to
+                                        * the previous one */
     uint32_t count;
     uint64_t whole, work;
 };
 
 /* --- graphs --- */
 
-/* Scratch of the operators of the next graph is that of those that they are copies of. */
+/* The scratch of a copied operator is that of its original. */
 static tn_status stages_scratch(search_stage *next, const search_stage *from,
                                 const tn_op_id *sources, tn_split_options *options,
                                 tn_error *error) {
@@ -58,8 +61,8 @@ static tn_status stages_open_next(tn_split_search *search, const split_again *ag
     return tn__search_open(next, next->own, &options, error);
 }
 
-/* The smallest budget of a graph within a share of work; UINT64_MAX: what is computed again is
- * beyond it. */
+/* The smallest budget of a graph within a share of work; UINT64_MAX: the recomputation alone
+ * exceeds it. */
 static tn_status stages_smallest(const search_stage *stage, uint64_t limit, uint64_t *budget,
                                  tn_error *error) {
     search_path path = {0};
@@ -72,9 +75,9 @@ static tn_status stages_smallest(const search_stage *stage, uint64_t limit, uint
     return status;
 }
 
-/* Where a tensor is looked for that waits: behind the region or operator of the best path that most
- * waits for, or that needs most; where the path is one region over all that waits, behind the
- * operator that most waits for. */
+/* Where to look for a waiting tensor: across the region or operator of the best path that has
+ * the most waiting bytes, or that needs the most bytes. If one region covers all waiting
+ * tensors, the third way looks across the operator with the most waiting bytes. */
 enum { STAGES_ACROSS, STAGES_WORST, STAGES_FULLEST, STAGES_WAYS };
 
 static tn_status stages_place(const tn_split_search *search, search_stage *stage, uint32_t way,
@@ -95,7 +98,7 @@ static tn_status stages_place(const tn_split_search *search, search_stage *stage
     return status;
 }
 
-/* One graph more, with one tensor more computed again. *better: it needs less than *least. */
+/* Adds a graph that recomputes one more tensor. *better: it needs less than *least. */
 static tn_status stages_try(tn_split_search *search, const split_again *again,
                             const tn_split_options *options, uint64_t *least, bool *better,
                             tn_error *error) {
@@ -104,7 +107,7 @@ static tn_status stages_try(tn_split_search *search, const split_again *again,
     tn_status status = stages_open_next(search, again, options, error);
     if (status == TN_OK) status = stages_smallest(next, search->work / 2, &bytes, error);
     *better = status == TN_OK && bytes < *least - *least / STAGES_GAIN;
-    /* a graph whose sizes cannot be inferred any more is left out, and one that a limit stopped */
+    /* drops a graph with sizes that cannot be inferred any more, and one that a limit stopped */
     if (status == TN_E_INVALID || status == TN_E_UNKNOWN || status == TN_E_UNSUPPORTED ||
         status == TN_E_STOPPED) {
         if (error != NULL) *error = (tn_error){0};
@@ -119,7 +122,7 @@ static tn_status stages_try(tn_split_search *search, const split_again *again,
     return TN_OK;
 }
 
-/* *more: there is one graph more. */
+/* *more: a graph was added. */
 static tn_status stages_next(tn_split_search *search, const tn_split_options *options,
                              uint64_t *least, bool *more, tn_error *error) {
     search_stage *stage = &search->stages[search->count - 1];
@@ -164,7 +167,7 @@ tn_status tn_split_search_create(const tn_graph *graph, const tn_split_options *
     if (status == TN_OK) status = stages_smallest(&made->stages[0], made->work / 2, &least, error);
     while (status == TN_OK && more && made->count < STAGES_MOST)
         status = stages_next(made, &asked, &least, &more, error);
-    for (uint32_t i = 0; i < made->count; i++) /* the caller's, for the call */
+    for (uint32_t i = 0; i < made->count; i++) /* the caller's, valid only during the call */
         made->stages[i].model.scratch = made->stages[i].model.kept = NULL;
     if (status == TN_OK)
         *search = made;
@@ -193,7 +196,7 @@ void tn_split_choice_release(const tn_split_search *search, tn_split_choice *cho
     *choice = (tn_split_choice){0};
 }
 
-/* The choice of one graph for a budget, where there is a way. */
+/* The choice of one graph for a budget, if a path exists. */
 static tn_status stages_take(const tn_split_search *search, const search_stage *stage,
                              uint64_t budget, double weight, tn_split_choice *choice,
                              tn_error *error) {
@@ -207,7 +210,7 @@ static tn_status stages_take(const tn_split_search *search, const search_stage *
     return status;
 }
 
-/* Work of a graph for a budget, with what is computed again; UINT64_MAX: there is no way. */
+/* Work of a graph for a budget, with its recomputed operators; UINT64_MAX: no path exists. */
 static tn_status stages_cost(const search_stage *stage, uint64_t budget, double weight,
                              uint64_t *cost, tn_error *error) {
     search_path path = {0};
@@ -218,7 +221,7 @@ static tn_status stages_cost(const search_stage *stage, uint64_t budget, double 
     return status;
 }
 
-/* The graph that needs least within a limit. */
+/* The graph that needs the fewest bytes within a limit. */
 static tn_status stages_fewest(const tn_split_search *search, uint64_t limit,
                                const search_stage **best, uint64_t *budget, tn_error *error) {
     *budget = UINT64_MAX;

@@ -1,5 +1,8 @@
-/* trace.c - what comes from where: ids of the draft while it is made, then of the new graph, by the
- * operands that both have. Cost: O(operands). */
+/* trace.c - records the origin of each operator and tensor of a split graph.
+ *
+ * It uses ids of the draft during construction, then ids of the new graph, found by the operands
+ * that both share. Cost: O(operands).
+ */
 #include "split/emit.h"
 
 static bool trace_put(const emit_trace *trace, uint32_t **list, size_t *room, uint32_t whole,
