@@ -1,12 +1,12 @@
-/* memory.c - the arena, and the hooks by which the core that evicts (evict/evict.h) computes, moves
- * and copies in it.
+/* memory.c - the arena, and the hooks through which the eviction core (evict/evict.h) uses it.
  *
- * The arena is one block of the device, as large as the budget. Without a budget it is as large as
- * the device, or half of the machine: pages that nobody touches cost nothing.
+ * The hooks compute, move and copy tensors in the arena. The arena is one block of device
+ * memory, as large as the budget. Without a budget it is as large as the device, or half of the
+ * machine's memory; pages that are never touched cost nothing.
  *
- * Poison: memory is looked at in units of 64 bytes. What was never held must be zero, as it came;
- * what nobody holds any more is filled and must stay so; whoever begins to hold a unit may not find
- * it held.
+ * Poison: memory is checked in units of 64 bytes. A unit that was never held must still be zero.
+ * A released unit is filled with a pattern and must keep it. A tensor may only take units that
+ * are not held.
  */
 #include <stdio.h>
 #include <time.h>
@@ -16,10 +16,10 @@
 #include "graph/takes.h"
 
 #define MEMORY_UNIT 64u
-#define MEMORY_POISON 0xff       /* NaNs, whatever the type */
-#define MEMORY_TIMED 8u          /* runs of an operator that are measured */
-#define MEMORY_CALL_NS 200u      /* costs by the model: of an operator that does nothing */
-#define MEMORY_MOVES 8000000000u /* bytes a second that one core moves within memory */
+#define MEMORY_POISON 0xff       /* NaNs in every floating-point type */
+#define MEMORY_TIMED 8u          /* number of measured runs of an operator */
+#define MEMORY_CALL_NS 200u      /* for modelled costs: time of an operator that does nothing */
+#define MEMORY_MOVES 8000000000u /* bytes per second that one core moves within memory */
 
 enum { MEMORY_FRESH, MEMORY_FREE, MEMORY_HELD };
 
@@ -39,7 +39,7 @@ static tn_status memory_conflict(uint64_t unit, const char *what, tn_error *erro
             (unsigned long long)((unit + 1) * MEMORY_UNIT), what);
 }
 
-/* Somebody begins to hold bytes. */
+/* A tensor takes these bytes; reports a unit that is held or was written while it was free. */
 static tn_status memory_hold(tn__memory *memory, uint64_t at, uint64_t bytes, tn_error *error) {
     uint64_t end = (at + bytes + MEMORY_UNIT - 1) / MEMORY_UNIT;
     for (uint64_t unit = at / MEMORY_UNIT; memory->owned != NULL && bytes > 0 && unit < end;
@@ -83,8 +83,8 @@ static uint64_t memory_now(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Where operands lie, into the call that the recipe keeps ready. A result that is made by another
- * operator behind this one lies behind the scratch. */
+/* Writes the addresses of operands into the prepared call of the recipe. The result that a
+ * repeat form recomputes lies after the scratch. */
 static void memory_bind(const tn__memory *memory, tn__recipe *recipe, const tn__evict_run *run) {
     tn_operand *inputs = (tn_operand *)(uintptr_t)recipe->call.inputs;
     for (uint32_t i = 0; i < recipe->data_input_count; i++)
@@ -105,7 +105,7 @@ static tn_status memory_hold_all(tn__memory *memory, const tn__recipe *recipe,
     return memory_hold(memory, run->scratch_at, run->scratch_bytes, error);
 }
 
-/* A random operator draws the numbers that it drew when it ran first. */
+/* A random operator draws the same numbers as in its first run. */
 static tn_status memory_draw(tn_eager *eager, tn__recipe *recipe, const tn__evict_run *run) {
     tn__memory *memory = &eager->memory;
     uint64_t now = eager->random;
@@ -134,13 +134,13 @@ static tn_status memory_timed(tn_eager *eager, tn__recipe *recipe, const tn__evi
     return status;
 }
 
-/* The same in every run. */
+/* Modelled costs, which are the same in every run. */
 static uint64_t memory_model(const tn__recipe *recipe) {
     double ns = 1e9 * tn__op_takes(recipe->graph, 0, &TN__PLAIN_MACHINE, NULL);
     return MEMORY_CALL_NS + (ns < 1e18 ? (uint64_t)ns : (uint64_t)1e18);
 }
 
-/* New contents for a fixed tensor: no operator, the bytes wait in the interpreter. */
+/* Writes new contents into a fixed tensor: no operator runs, the interpreter holds the bytes. */
 static tn_status memory_overwrite(tn__memory *memory, const tn__evict_run *run, tn_error *error) {
     return tn_device_put(memory->stream, memory->arena + run->output_at[0], memory->given,
                          memory->given_bytes, error);
@@ -151,7 +151,7 @@ static tn_status memory_compute(void *self, const tn__evict_run *run, uint64_t *
     tn_eager *eager = self;
     tn__recipe *recipe = run->what;
     if (recipe == NULL) return memory_overwrite(&eager->memory, run, error);
-    if (recipe->prepared == NULL) return TN_OK; /* views: there they are */
+    if (recipe->prepared == NULL) return TN_OK; /* views: their data exist already */
     if (eager->memory.owned != NULL) TN_TRY(memory_hold_all(&eager->memory, recipe, run, error));
     memory_bind(&eager->memory, recipe, run);
     recipe->call.error = error;
@@ -213,7 +213,7 @@ static void memory_forget(void *self, void *what) {
 
 /* --- opening --- */
 
-/* What the machine has, of which half is asked for where nobody said how much. */
+/* The size of an arena without a budget: the device's capacity, or half of the machine's memory. */
 static uint64_t memory_most(const tn_eager *eager) {
     tn_device_limits limits = tn_device_limits_of(eager->memory.device);
     if (limits.capacity != TN_SIZE_UNKNOWN) return limits.capacity;
@@ -294,9 +294,9 @@ void tn__memory_close(tn_eager *eager) {
     tn__free(&eager->context, memory->labels, memory->label_room * sizeof *memory->labels);
 }
 
-/* --- what the commands ask --- */
+/* --- queries of the commands --- */
 
-/* For messages alone; and the operator or value that needed most. */
+/* Stores a label for messages, and notes the operator or value with the largest need. */
 static void memory_label(tn_eager *eager, uint32_t tensor, const char *label) {
     tn__memory *memory = &eager->memory;
     if (tn__evict_least_of(memory->core)->bytes > memory->least.bytes) {
@@ -306,7 +306,7 @@ static void memory_label(tn_eager *eager, uint32_t tensor, const char *label) {
     size_t room = memory->label_room;
     if (!tn__reserve(&eager->context, &memory->labels, &memory->label_room, (size_t)tensor + 1,
                      sizeof *memory->labels))
-        return; /* benign */
+        return; /* harmless: only a label is missing */
     if (memory->label_room > room)
         memset(memory->labels + room, 0, (memory->label_room - room) * sizeof *memory->labels);
     memory->labels[tensor] = label;

@@ -1,19 +1,20 @@
-/* measure.c - costs of operators on this machine.
+/* measure.c - measures the time of operators on this machine.
  *
- * One sample for each operator that is like no other before it, by the key of the kernel cache and
- * by what works in place. Samples are in groups that fit into memory together. A group is filled
- * once and then goes round: one round warms up (pages, kernels, the processor's clock), each of the
- * others times every sample once. The median of a sample's times is its cost: who was
- * interrupted does not count.
+ * One sample stands for all operators with the same kernel cache key and the same in-place
+ * outputs. Samples are put into groups that fit into memory together. A group is filled once and
+ * then measured in rounds: the first round warms up (pages, kernels, the processor's clock),
+ * each further round times every sample once. The cost of a sample is the median of its times,
+ * so interrupted runs do not count.
  *
- * Caches: a group has as much memory as a step works on (what lives at the worst step, and static
- * memory), so that between two runs of a sample as many bytes go through the caches as between two
- * steps' runs of an operator. A group that has less takes turns between several copies. What a step
- * finds nearer than that, as the operator before has just made it or memory was just given up, is
- * touched before the clock starts (measure_reach.c). At last costs are scaled to what a whole step
- * takes (measure_step.c).
+ * Caches: a group has as much memory as a step uses (the live bytes at the peak step, and static
+ * memory). So between two runs of a sample as many bytes pass through the caches as between two
+ * runs of an operator in successive steps. A smaller group alternates between several copies.
+ * Data that a step finds in a nearer cache, because the previous operator has just written them
+ * or memory was just released, are touched before the clock starts (measure_reach.c). Finally,
+ * costs are scaled to the time of a whole step (measure_step.c).
  *
- * When not to use: beside other work on the same processors.
+ * When not to use: while other programs use the same processors.
+ *
  * Cost: rounds x the time of all samples.
  */
 #include "engine/measure.h"
@@ -26,7 +27,7 @@
 #define MEASURE_ROUNDS 7u
 #define MEASURE_BYTES (UINT64_C(2) << 30)
 #define MEASURE_COLD                                                                               \
-    (UINT64_C(64) << 20) /* what passes between two runs of a sample, if a step has it */
+    (UINT64_C(64) << 20) /* bytes between two runs of a sample, if a step uses as many */
 
 typedef struct measure_state {
     const tn_kernels *kernels;
@@ -35,16 +36,16 @@ typedef struct measure_state {
     tn_context context;
     tn__arena arena;
     tn__repeats repeats;
-    tn__executor executor, again; /* of the graph, of the repeat forms */
+    tn__executor executor, again; /* of the graph, and of the repeat forms */
     tn__sample *samples;
     uint32_t count;
-    uint32_t *of, *again_of; /* [operators] sample; TN_NONE */
+    uint32_t *of, *again_of; /* [operators] index of its sample; TN_NONE */
     uint64_t *inplace;       /* [operators] */
-    uint64_t footprint;      /* bytes that a step works on */
+    uint64_t footprint;      /* bytes that a step uses */
     tn__names names;         /* keys of samples */
     tn_device *device;
     tn_address address;
-    uint8_t *memory; /* of the group in hand */
+    uint8_t *memory; /* of the current group */
     uint64_t memory_bytes;
     double copy_rate, began;
     tn_measure_report report;
@@ -53,7 +54,7 @@ typedef struct measure_state {
 
 /* --- samples --- */
 
-/* The sample of an operator: one like it that is run the same way, or a new one. */
+/* The sample of an operator: an existing one that runs the same way, or a new one. */
 static tn_status measure_sample(measure_state *s, tn__executor *executor, tn_op_id id,
                                 const tn__prepared *prepared, uint64_t inplace, uint32_t *index) {
     tn__text key;
@@ -78,7 +79,7 @@ static tn_status measure_sample(measure_state *s, tn__executor *executor, tn_op_
     return TN_OK;
 }
 
-/* Which operators write their output over an input, in the program that was given. */
+/* Finds the operators that write an output over an input in the given program. */
 static tn_status measure_inplace(measure_state *s) {
     const tn_occupancy *occupancy = s->options.occupancy;
     s->inplace = tn__arena_array(&s->arena, tn_graph_op_count(s->graph) + 1, sizeof *s->inplace);
@@ -107,7 +108,7 @@ static tn_status measure_operator(measure_state *s, tn_op_id id) {
                           &s->again_of[id]);
 }
 
-/* What lives at the worst step, or without a program all tensors, and static memory. */
+/* The live bytes at the peak step (without a program: all tensors), and static memory. */
 static void measure_footprint(measure_state *s) {
     const tn_occupancy *occupancy = s->options.occupancy;
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(s->graph); id++) {
@@ -152,8 +153,8 @@ static tn_status measure_take(measure_state *s, uint64_t bytes) {
     return TN_OK;
 }
 
-/* One byte read and written a time: what a copy of much more than a processor's own caches takes.
- */
+/* Measures the bytes per second of a copy that is much larger than a processor's own caches;
+ * each byte is read and written. */
 static tn_status measure_copy_rate(measure_state *s) {
     const uint64_t half = MEASURE_COLD / 2;
     double best = 0;
@@ -173,7 +174,7 @@ static tn_status measure_copy_rate(measure_state *s) {
 
 typedef struct measure_group {
     uint32_t first, last; /* samples */
-    uint64_t bytes;       /* of one copy */
+    uint64_t bytes;       /* of one copy of the group */
     uint64_t copies;
 } measure_group;
 
@@ -185,13 +186,13 @@ static uint64_t measure_bytes(const measure_state *s) {
     return s->options.bytes > 0 ? s->options.bytes : MEASURE_BYTES;
 }
 
-/* Bytes of a group, and so about what passes between two runs of a sample. */
+/* The bytes of a group: about the number that pass between two runs of a sample. */
 static uint64_t measure_room(const measure_state *s) {
     uint64_t room = measure_bytes(s);
     return room < s->footprint ? room : s->footprint;
 }
 
-/* Samples from `first` on that fit together; one at least. */
+/* Samples from `first` on that fit together, at least one. */
 static measure_group measure_group_from(measure_state *s, uint32_t first) {
     uint64_t room = measure_room(s);
     measure_group group = {.first = first, .last = first, .copies = 1};
@@ -230,7 +231,8 @@ static tn_status measure_tell(const measure_state *s, uint64_t done) {
     TN_FAIL(s->error, TN_E_STOPPED, "measuring was stopped");
 }
 
-/* Whether another round may begin: the groups share what time there is by what they have. */
+/* Whether another round may begin: each group gets a part of the remaining time that is
+ * proportional to its number of samples. */
 static bool measure_goes_on(const measure_state *s, const measure_group *group, uint32_t round,
                             double began) {
     uint32_t most = s->options.rounds > 0 ? s->options.rounds : MEASURE_ROUNDS;
@@ -256,7 +258,7 @@ static tn_status measure_group_run(measure_state *s, const measure_group *group)
     return TN_OK;
 }
 
-/* --- what came of it --- */
+/* --- results --- */
 
 static int measure_compare(const void *a, const void *b) {
     const double *x = a, *y = b;
@@ -266,7 +268,7 @@ static int measure_compare(const void *a, const void *b) {
 static uint64_t measure_cost(const measure_state *s, tn__sample *sample) {
     double seconds;
     if (sample->count == 0) {
-        double moved = 2 * s->copy_rate; /* in a second: a copy reads and writes */
+        double moved = 2 * s->copy_rate; /* bytes per second: a copy reads and writes */
         tn__machine machine = {TN__PLAIN_RATIO * moved, moved};
         seconds = tn__op_takes(sample->executor->graph, sample->op, &machine, NULL);
     } else {
@@ -304,7 +306,7 @@ static uint64_t measure_scaled(uint64_t cost, double scale) {
     return units < (double)TN_COSTS_MOST ? (uint64_t)units : TN_COSTS_MOST;
 }
 
-/* So that a step's operators add up to a step. */
+/* Scales the costs so that the operators of a step add up to the measured step. */
 static tn_status measure_whole_step(measure_state *s, tn_costs *costs) {
     const tn__measure_whole whole = {.setup = s->options.setup,
                                      .context = &s->context,

@@ -1,21 +1,24 @@
-/* setup_fit.c - the stage FIT: a budget for all that a device must have, met by tn_fit where the
- * plan as it is does not meet it.
+/* setup_fit.c - the stage FIT: if the plan exceeds the budget, tn_fit lowers the memory of the
+ * program.
  *
- * Costs are asked for only then, as measuring takes time. What is fitted is the program of the
- * stage ORDER, on the kernels there are: tensors and operators keep their ids, and nobody behind
- * this stage knows of it. What a share of work has computed again is chosen anew, as part of all.
- * Cost: that of a plan; where there is need, of tn_costs_measure and tn_fit.
+ * The budget is for all memory on the device. Costs are requested only if the plan exceeds it,
+ * because measuring takes time. The stage fits the program of the stage ORDER with the existing
+ * kernels. Tensors and operators keep their ids, so later stages do not depend on this stage.
+ * Operators that a work budget has recomputed are chosen again, together with the other
+ * techniques.
+ *
+ * Cost: that of a plan; if the plan exceeds the budget, that of tn_costs_measure and tn_fit.
  */
 #include <tenure/measure.h>
 
 #include "engine/setup.h"
 
-#define FIT_MEASURE_S 3.0 /* no new round begins after so long */
+#define FIT_MEASURE_S 3.0 /* no new round begins after this time */
 
 tn_status tn__setup_costs(const tn_setup *setup, const tn_setup_options *options, tn_costs **made,
                           tn_error *error) {
     tn_measure_options measure = TN_MEASURE_OPTIONS_INIT;
-    tn_costs_model model = TN_COSTS_MODEL_INIT; /* a machine that nobody has measured */
+    tn_costs_model model = TN_COSTS_MODEL_INIT; /* rates of a typical machine, without measuring */
     *made = NULL;
     if (options->costs != NULL) return TN_OK;
     if (options->make_costs != NULL)
@@ -46,13 +49,13 @@ static uint64_t setup_fit_budget(const tn_setup_options *options) {
     return fit.budget;
 }
 
-/* The result becomes parts: its program, and what the next stages would make of it. */
+/* The result replaces parts of the set-up: its program, and the results of the following stages. */
 static tn_status setup_fit_take(tn_setup *setup, const tn_setup_options *options, int kind,
                                 tn_fit_result *result, tn_error *error) {
     tn__setup_part *fit, *occupancy, *layout;
     bool inside = options->statics != TN_STATIC_APART;
     for (int old = inside ? PART_OCCUPANCY : PART_STATICS; old < PART_COUNT; old++)
-        tn__setup_part_release(setup, old); /* of the program before */
+        tn__setup_part_release(setup, old); /* parts of the old program */
     tn__setup_part_release(setup, kind);
     tn_status status = tn__setup_part_make(setup, kind, &fit, error);
     if (status != TN_OK) {
@@ -113,7 +116,7 @@ tn_status tn__setup_fitted_from(const tn_setup *base, const tn_setup_options *op
     return status;
 }
 
-/* Whether the plan of what there is needs more than the budget; it is made for that. */
+/* Plans the existing program; *needs: the plan exceeds the budget. */
 static tn_status setup_fit_asks(tn_setup *setup, const tn_setup_options *options, bool *needs,
                                 tn_error *error) {
     *needs = false;
@@ -140,7 +143,7 @@ static tn_status setup_fit_part(tn_setup *setup, const tn_setup_options *options
 }
 
 tn_status tn__setup_fit(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
-    if (options->divide != NULL && options->divide->arranges) return TN_OK; /* what it arranges */
+    if (options->divide != NULL && options->divide->arranges) return TN_OK; /* keep its order */
     return setup_fit_part(setup, options, PART_FIT, error);
 }
 

@@ -1,27 +1,30 @@
-/* setup_split.c - operators in parts: the set-up whose plan keeps to a budget for the least work,
- * or needs least for a share of work.
+/* setup_split.c - operators in parts: the set-up within a budget with the least work, or the
+ * smallest set-up within a work budget.
  *
- * The graph is set up as it is first; if that will do, that is the answer. Else regions are chosen
- * by what they are predicted to need (tn_split_search), and set up: what counts is that plan. Where
- * alignment and holes take it beyond the budget, the search is asked for as much less. What is
- * predicted to need least is not what needs least: those near to it are laid out as drafts, too.
- * The limits of the plan (work_limit, timeout_s) are for all of it: the plan of the whole, the
- * search, and the plans of the parts take from them one after the other. When they are used up, the
- * best so far is the answer.
- * Cost: that of the search and of some set-ups.
+ * The unsplit graph is set up first; if it fits, it is the answer. Otherwise tn_split_search
+ * chooses regions by their predicted memory, and they are set up: only the resulting plan
+ * counts. If alignment and holes raise the plan above the budget, the search is repeated with a
+ * budget that is lower by the excess. The choice with the lowest prediction may not have the
+ * smallest plan, so similar choices are planned as drafts, too.
+ *
+ * The limits of the plan (work_limit, timeout_s) cover everything: the plan of the unsplit
+ * graph, the search, and the plans of the parts use them up one after the other. When they are
+ * used up, the best set-up so far is the answer.
+ *
+ * Cost: that of the search and of several set-ups.
  */
 #include "engine/setup.h"
 
 #define SPLIT_ROUNDS 8u
-#define SPLIT_NEAR 2u /* who is predicted to need such a part more is tried as well, in drafts */
+#define SPLIT_NEAR 2u /* choices up to 1 / SPLIT_NEAR above the target are drafted */
 #define SPLIT_DRAFTS 16u
-#define SPLIT_ANY 1000.0 /* share of work: whatever it takes */
+#define SPLIT_ANY 1000.0 /* work budget without a limit */
 #define SPLIT_LEAST_S 1e-6
-#define SPLIT_FAR 24u /* part of an arena that a careful layout hardly ever takes off a draft */
+#define SPLIT_FAR 24u /* a careful layout saves at most this part of an arena, usually */
 
 /* --- given regions --- */
 
-/* Keeps what was asked for, as the report shows it. */
+/* Keeps the requested regions for the report. */
 static tn_status split_keep(tn_setup *setup, const tn_setup_split *asked, tn__setup_part *part,
                             tn_error *error) {
     tn_split_region *kept =
@@ -65,18 +68,18 @@ const tn_split_report *tn_setup_splits(const tn_setup *setup) {
     return part != NULL && part->split.count > 0 ? &part->split : NULL;
 }
 
-/* --- which regions --- */
+/* --- choosing regions --- */
 
 typedef struct split_state {
     const tn_graph *graph;
     const tn_setup_options *asked;
     const tn_setup *whole;
     tn_split_search *search;
-    tn_setup *best;          /* NULL: none yet */
-    tn_split_choice drafted; /* what it is of, where its plan is a draft */
-    double deadline;         /* of tn__clock_s; 0: none */
-    uint64_t work_limit;     /* placements and regions that are left; 0: no limit */
-    bool stopped;            /* a limit is reached */
+    tn_setup *best;          /* NULL: no set-up yet */
+    tn_split_choice drafted; /* the choice of `best`, if its plan is a draft */
+    double deadline;         /* in the time of tn__clock_s; 0: no deadline */
+    uint64_t work_limit;     /* remaining placements and regions; 0: no limit */
+    bool stopped;            /* a limit was reached */
     tn_error *error;
 } split_state;
 
@@ -108,7 +111,7 @@ static double split_left(const split_state *state) {
     return state->deadline > 0 && left < SPLIT_LEAST_S ? SPLIT_LEAST_S : left;
 }
 
-/* The options of a plan with what is left of the limits. */
+/* The options of a plan, with the remaining limits. */
 static void split_plan_options(const split_state *state, tn_plan_options *plan) {
     tn__options(plan, sizeof *plan, state->asked->plan);
     plan->struct_size = sizeof *plan;
@@ -116,7 +119,7 @@ static void split_plan_options(const split_state *state, tn_plan_options *plan) 
     plan->timeout_s = split_left(state);
 }
 
-/* A set-up of one choice. */
+/* Sets up one choice. */
 static tn_status split_set_up(split_state *state, const tn_split_choice *choice, bool draft,
                               tn_setup **made) {
     tn_setup_options options = *state->asked;
@@ -145,8 +148,8 @@ static tn_status split_set_up(split_state *state, const tn_split_choice *choice,
     return TN_OK;
 }
 
-/* Whether regions that were predicted to do cannot be set up, because sizes of their parts cannot
- * be told or no kernel runs them: then this choice is dropped, and others are tried. */
+/* Whether regions that the search predicted cannot be set up, because the sizes of their parts
+ * are unknown or no kernel runs them. Then the choice is dropped, and others are tried. */
 static bool split_drops(const split_state *state, tn_status status) {
     bool drops = status == TN_E_INVALID || status == TN_E_UNKNOWN || status == TN_E_UNSUPPORTED ||
                  status == TN_E_CONFLICT;
@@ -154,7 +157,7 @@ static bool split_drops(const split_state *state, tn_status status) {
     return drops;
 }
 
-/* Plans a draft carefully, in its place. */
+/* Replaces a draft by a careful plan. */
 static tn_status split_plan(split_state *state, tn_setup **made) {
     tn_setup_options options = *state->asked;
     tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
@@ -170,15 +173,16 @@ static tn_status split_plan(split_state *state, tn_setup **made) {
     return TN_OK;
 }
 
-/* Whether a careful layout matters: of a budget, where the draft is a little beyond it. */
+/* Whether a careful layout may help: always without a budget, otherwise if the draft exceeds the
+ * budget by little. */
 static bool split_is_near(const split_state *state, const tn_setup *draft) {
     uint64_t budget = state->asked->split->budget, total = tn_setup_need(draft).total;
     if (budget == 0) return true;
     return total > budget && total - budget <= tn_setup_need(draft).arena / SPLIT_FAR;
 }
 
-/* Keeps the smaller one; *beyond: bytes above the budget. careful: it is told what it takes, also
- * where that is too much. Of a choice that is dropped *beyond is 1. */
+/* Keeps the smaller set-up; *beyond: bytes above the budget. careful: plan carefully even if the
+ * draft is far too large. If the choice is dropped and there is a budget, *beyond is 1. */
 static tn_status split_try(split_state *state, const tn_split_choice *choice, bool careful,
                            uint64_t *beyond) {
     tn_setup *made;
@@ -214,7 +218,8 @@ static tn_status split_fail(const split_state *state) {
             (unsigned long long)tn_setup_need(least).total);
 }
 
-/* Bytes of arena within which an answer would lie: of the budget, or below the best one so far. */
+/* The largest arena of an acceptable answer: that of the budget, or that of the best set-up so
+ * far. */
 static uint64_t split_sought(const split_state *state) {
     uint64_t budget = state->asked->split->budget, whole = tn_setup_need(state->whole).arena;
     uint64_t apart = tn_setup_need(state->whole).total - whole;
@@ -227,7 +232,7 @@ static bool split_fits(const split_state *state) {
     return budget > 0 && state->best != NULL && tn_setup_need(state->best).total <= budget;
 }
 
-/* Keeps a draft that is smaller than what there is, and its choice. */
+/* Keeps a draft and its choice if it is smaller than the best so far. */
 static tn_status split_draft(split_state *state, tn_split_choice *choice) {
     tn_setup *made;
     tn_status status = split_set_up(state, choice, true, &made);
@@ -245,8 +250,9 @@ static tn_status split_draft(split_state *state, tn_split_choice *choice) {
     return TN_OK;
 }
 
-/* Who is predicted to need a little more than `least` may need less: layouts have holes. Evenly
- * down to there, which costs the more work the farther. */
+/* Choices that are predicted to need slightly more than `least` may need less, because layouts
+ * have holes. Tries targets at equal distances from above down to `least`; lower targets need
+ * more work. */
 static tn_status split_near(split_state *state, uint64_t least, double share) {
     uint64_t sought = split_sought(state), from = sought > least ? sought : least;
     uint64_t target = from + from / SPLIT_NEAR, step = (target - least) / SPLIT_DRAFTS;
@@ -265,14 +271,14 @@ static tn_status split_near(split_state *state, uint64_t least, double share) {
     return status;
 }
 
-/* The best one as it is planned for good. */
+/* Replaces the best draft by its final plan. */
 static tn_status split_finish(split_state *state) {
     uint64_t beyond;
     if (state->drafted.count == 0 || state->stopped) return TN_OK;
     return split_try(state, &state->drafted, true, &beyond);
 }
 
-/* What is predicted to need least of all, and what is near to it. */
+/* Finds the choice with the lowest prediction, and similar ones. */
 static tn_status split_fewest(split_state *state, double share) {
     tn_split_choice choice;
     uint64_t beyond;
@@ -337,7 +343,7 @@ static tn_status split_find(split_state *state) {
                                            : split_fewest(state, state->asked->split->share);
 }
 
-/* What the caller tells operator by operator is of the whole graph. */
+/* Refuses options that the caller gives per operator, because they describe the whole graph. */
 static tn_status split_check(const tn_setup_options *options, tn_error *error) {
     tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
     tn__options(&memory, sizeof memory, options->memory);
@@ -362,8 +368,8 @@ static tn_status split_whole(const tn_graph *graph, const tn_setup_options *opti
     return tn_setup_create(graph, &plain, whole, error);
 }
 
-/* Of the whole, which becomes the caller's other set-up: *setup is another one, or NULL where the
- * whole is as good. E_EXHAUSTED: *setup is the least that was found. */
+/* Splits the whole graph. The caller keeps the set-up `whole`. *setup is another one, or NULL if
+ * the whole is as good. E_EXHAUSTED: *setup is the smallest that was found. */
 static tn_status split_from(const tn_graph *graph, const tn_setup_options *options, double began,
                             const tn_setup *whole, tn_setup **setup, tn_error *error) {
     split_state state = {.graph = graph, .asked = options, .whole = whole, .error = error};
@@ -374,7 +380,7 @@ static tn_status split_from(const tn_graph *graph, const tn_setup_options *optio
     if (state.search != NULL) tn_split_choice_release(state.search, &state.drafted);
     tn_split_search_destroy(state.search);
     bool better = state.best != NULL && tn_setup_need(state.best).total < total;
-    if (status == TN_E_STOPPED && budget == 0) status = TN_OK; /* the least so far */
+    if (status == TN_E_STOPPED && budget == 0) status = TN_OK; /* the smallest one */
     bool keeps = better && (status == TN_OK || status == TN_E_EXHAUSTED);
     *setup = keeps ? state.best : NULL;
     if (!keeps) tn_setup_destroy(state.best);
@@ -409,7 +415,8 @@ tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options
 
 /* --- the curve --- */
 
-/* Set-ups for budgets between the least and the whole, evenly; two may have the same regions. */
+/* Set-ups for evenly spaced budgets between the smallest and the whole; two may have the same
+ * regions. */
 static tn_status split_points(split_state *state, uint32_t count, tn_setup **setups,
                               uint32_t *found) {
     tn_split_choice least, choice;
@@ -434,7 +441,8 @@ static tn_status split_points(split_state *state, uint32_t count, tn_setup **set
 
 static double split_work(const tn_setup *setup) { return tn_setup_splits(setup)->work; }
 
-/* What a call for the same share finds, among the points, which need ever less work. */
+/* Inserts the result of a call for the same share of work into the points, which have falling
+ * work. */
 static tn_status split_add_fewest(split_state *state, tn_setup **setups, uint32_t *found) {
     TN_TRY(split_fewest(state, state->asked->split->share));
     if (state->best == NULL) return TN_OK;
@@ -446,7 +454,8 @@ static tn_status split_add_fewest(split_state *state, tn_setup **setups, uint32_
     return TN_OK;
 }
 
-/* What needs no less than one of no more work goes: layouts have holes, which nobody predicted. */
+/* Drops a point if another with at most its work needs no more bytes. Holes in layouts, which
+ * the search does not predict, cause such points. */
 static void split_prune(tn_setup **setups, uint32_t *found) {
     uint64_t least = UINT64_MAX;
     uint32_t kept = 0;
@@ -483,7 +492,7 @@ tn_status tn_setup_split_sweep(const tn_graph *graph, const tn_setup_options *op
     if (asked.split == NULL || !(asked.split->share > 0))
         TN_FAIL(error, TN_E_INVALID, "a curve of operators in parts needs a share of work");
     split = *asked.split;
-    split.budget = 0; /* not read */
+    split.budget = 0; /* not used */
     asked.split = &split;
     TN_TRY(split_whole(graph, &asked, &whole, error));
     split_state state = {.graph = graph, .asked = &asked, .whole = whole, .error = error};
@@ -496,7 +505,7 @@ tn_status tn_setup_split_sweep(const tn_graph *graph, const tn_setup_options *op
     tn_split_search_destroy(state.search);
     tn_setup_destroy(state.best);
     setups[(*found)++] = whole;
-    if (status == TN_OK || status == TN_E_STOPPED) { /* the points so far */
+    if (status == TN_OK || status == TN_E_STOPPED) { /* the points found so far */
         split_prune(setups, found);
         return TN_OK;
     }

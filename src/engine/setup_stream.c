@@ -1,19 +1,21 @@
-/* setup_stream.c - the stage STREAM: weights that come from their file when they are needed, where
- * the plan with all of them needs more than the budget.
+/* setup_stream.c - the stage STREAM: if the plan exceeds the budget, weights are read from their
+ * file when needed.
  *
- * What is streamed is the program there is, on the kernels there are: tensors and operators keep
- * their ids. Static memory then lies in the arena, so that one peak bounds everything.
- * Cost: that of a plan; where there is need, of tn_costs_measure and tn_program_stream.
+ * The stage streams the existing program with the existing kernels; tensors and operators keep
+ * their ids. Static memory then lies in the arena, so that one peak bounds all memory.
+ *
+ * Cost: that of a plan; if the plan exceeds the budget, that of tn_costs_measure and
+ * tn_program_stream.
  */
 #include "engine/setup.h"
 
 #include <tenure/engine.h>
 
-/* The result becomes parts: its program, and what the next stages would make of it. */
+/* The result replaces parts of the set-up: its program, and the results of the following stages. */
 static tn_status stream_take(tn_setup *setup, tn_stream_result *result, tn_error *error) {
     tn__setup_part *stream, *occupancy, *layout;
     for (int kind = PART_STREAM; kind < PART_COUNT; kind++)
-        tn__setup_part_release(setup, kind); /* of the program before */
+        tn__setup_part_release(setup, kind); /* part of the old program */
     tn_status status = tn__setup_part_make(setup, PART_STREAM, &stream, error);
     if (status != TN_OK) {
         tn_stream_release(result);
@@ -42,7 +44,8 @@ static tn_status stream_may(const tn_setup *setup, const tn__setup_statics *stat
     return TN_OK;
 }
 
-/* Whether there is a program at all, by costs that nobody measured: measuring takes seconds. */
+/* Checks with modelled costs whether streaming can succeed at all, because measuring takes
+ * seconds. */
 static tn_status stream_probe(const tn_setup *setup, const tn_stream_options *stream,
                               tn_error *error) {
     tn_costs_model model = TN_COSTS_MODEL_INIT;

@@ -1,31 +1,32 @@
-/* split.h - operators in parts: the question, and the answers that families share.
+/* split.h - operators in parts: the query, and the answers that operator families share.
  *
- * A rule (tn_op_rule.split) says for one axis of the outputs which elements of each input a part
- * [first, last) is made of:
+ * A rule (tn_op_rule.split) gives, for one axis of the outputs, the elements of each input that
+ * a part [first, last) depends on:
  *
- *     identity     an element of the output is made of the element at its place      Relu, Add
+ *     identity     an output element depends on the element at its place              Relu, Add
  *     a range      a window, with a halo that parts share                             Conv, pools
- *     everything   of an input that the axis does not run through                     weights
+ *     everything   all of an input that does not have the axis                        weights
  *
- * Axes do not know of each other, so a patch of an image is one answer per axis. An operator that
- * reduces along an axis (Softmax, a mean) has no rule for it; one that sums products along an axis
- * (MatMul) tells which that is (tn_op_rule.sums), as results of its parts add up.
+ * Axes are independent of each other, so a patch of an image is one answer per axis. An operator
+ * that reduces along an axis (Softmax, a mean) has no rule for it. An operator that sums
+ * products along an axis (MatMul) names that axis (tn_op_rule.sums), because the results of its
+ * parts add up.
  */
 #ifndef TN_GRAPH_SPLIT_H
 #define TN_GRAPH_SPLIT_H
 
 #include "graph/op.h"
 
-/* The rule's answer for an operator of an inferred graph, checked: `part` lies inside the outputs,
- * which all have that axis in common; the need lies inside the input. A need whose range is empty
- * but for an operator that joins its inputs, or padding below 0, is an answer of false. An omitted
- * input needs nothing. */
+/* The rule's checked answer for an operator of an inferred graph: `part` lies inside the
+ * outputs, which all have that axis in common; the need lies inside the input. Returns false for
+ * a negative padding, and for an empty range unless the operator joins its inputs. An omitted
+ * input needs no elements. */
 bool tn__op_split(const tn_graph *graph, tn_op_id op, tn__part *part, uint32_t input,
                   tn__need *need);
-/* Whether every input answers: the operator can be run in parts along that axis of output 0. */
+/* Whether every input has an answer: the operator can run in parts along that axis of output 0. */
 bool tn__op_splits(const tn_graph *graph, tn_op_id op, uint32_t axis);
 
-/* The axis of an input that an operator of an inferred graph sums over, or TN__SUM_*, checked;
+/* The checked axis of an input over which an operator of an inferred graph sums, or TN__SUM_*;
  * false: it has no such sums. An omitted input is needed whole. */
 bool tn__op_sums(const tn_graph *graph, tn_op_id op, uint32_t input, uint32_t *axis);
 
@@ -35,7 +36,7 @@ bool tn__op_sums(const tn_graph *graph, tn_op_id op, uint32_t input, uint32_t *a
 bool tn__split_each(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
 /* Input 0 has the shape of the output; other inputs are needed whole. */
 bool tn__split_first(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-/* Reshapes: the axis is one that both sides have, with as many elements before it. */
+/* Reshapes: both sides must have the axis, with the same number of elements before it. */
 bool tn__split_reshape(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
 /* Windows (FORM_WINDOW): split_window.c. */
 bool tn__split_conv(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
@@ -48,7 +49,7 @@ bool tn__split_global_pool(tn_infer *infer, tn__part *part, uint32_t input, tn__
 bool tn__split_matmul(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
 bool tn__split_gemm(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
 bool tn__split_fused_matmul(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-/* Normalisations and what moves elements: split_move.c. */
+/* Normalisations and operators that move elements: split_move.c. */
 bool tn__split_batch_norm(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
 bool tn__split_layer_norm(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
 bool tn__split_instance_norm(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
@@ -75,18 +76,18 @@ bool tn__split_tflite_rows(tn_infer *infer, tn__part *part, uint32_t input, tn__
 bool tn__split_tflite_reduce(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
 bool tn__split_tflite_transpose(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
 
-/* --- windows of TensorFlow Lite, for who makes their parts --- */
+/* --- windows of TensorFlow Lite, for code that makes their parts --- */
 typedef enum tn__band_way { TN__BAND_EXACT, TN__BAND_PAD, TN__BAND_CROP } tn__band_way;
 typedef struct tn__band { /* [2]: height, width */
     int64_t input[2], output[2], stride[2], reach[2];
-    bool same, hybrid; /* hybrid: never cut but along the batch */
+    bool same, hybrid; /* hybrid: only the batch axis is ever cut */
     tn__band_way way;
 } tn__band;
-/* False: not a window whose shapes are as they should be, or of strides that nobody has. */
+/* False: not a window, or its shapes or strides are invalid. */
 bool tn__band_read(const tn_graph *graph, tn_op_id op, tn__band *band);
 
-/* SAME over elements [first, last) alone: it makes `count` elements, the first of which stands
- * where element `base` of the whole does; [first, last) of the whole are right. */
+/* SAME over elements [first, last) alone computes `count` elements. The first of them is at
+ * element `base` of the whole output; elements [first, last) of the whole are correct. */
 typedef struct tn__band_made {
     int64_t base, count, first, last;
 } tn__band_made;
@@ -101,7 +102,7 @@ bool tn__sums_gemm(tn_infer *infer, uint32_t input, uint32_t *axis);
 bool tn__sums_conv(tn_infer *infer, uint32_t input, uint32_t *axis);
 bool tn__sums_gather(tn_infer *infer, uint32_t input, uint32_t *axis);
 
-/* --- words for them --- */
+/* --- small helpers --- */
 static inline bool tn__need_all(tn__need *need) {
     *need = (tn__need){.axis = TN_NONE, .law = TN__LAW_ALL};
     return true;

@@ -1,14 +1,15 @@
-/* split_window.c - which rows a sliding window needs, and the padding that it still owes.
+/* split_window.c - computes the rows that a part of a sliding window needs, and its padding.
  *
- * A window of K elements ((kernel - 1) dilation + 1) at stride s over an input of extent I, padded
- * by p in front: outputs [a, b) read [a s - p, (b - 1) s - p + K). What lies outside of the input
- * is padding, which only parts at the border owe. A transposed convolution goes the other way:
- * element i of the input reaches outputs i s - p to i s - p + K, so [a, b) needs those i that reach
- * it, and the part's `pads` cut off what it reaches beyond.
+ * A window of K elements ((kernel - 1) dilation + 1) at stride s runs over an input of extent I,
+ * padded by p in front. Outputs [a, b) read [a s - p, (b - 1) s - p + K). Elements outside the
+ * input are padding, which only parts at the border need. For a transposed convolution the
+ * direction is reversed: element i of the input contributes to outputs i s - p to i s - p + K,
+ * so [a, b) needs all i that contribute to it, and the part's `pads` crop the remaining outputs.
  *
- * The padding is written out for each part, so it no longer depends on extents (auto_pad) nor on
- * whether a last window hangs over the end (ceil_mode): for a maximum and for an average of the
- * elements that are there this is the same; an average that counts padding keeps to floor.
+ * Each part gets explicit padding, so it no longer depends on extents (auto_pad) or on a last
+ * window that extends beyond the end (ceil_mode). For a maximum, and for an average over
+ * existing elements, the result is the same; an average that counts padding is split only with
+ * floor.
  */
 #include "graph/split.h"
 #include "graph/window.h"
@@ -19,7 +20,7 @@ static int64_t window_reach(const tn__window *window, uint32_t i) {
     return (window->kernel[i] - 1) * window->dilation[i] + 1;
 }
 
-/* The padding in front, where it is computed from extents. */
+/* The padding in front, if it is computed from extents. */
 static int64_t window_front(const tn_infer *infer, const tn__window *window, uint32_t i,
                             int64_t input, int64_t output) {
     if (!window->same) return window->begin[i];
@@ -48,7 +49,7 @@ static bool window_need(tn_infer *infer, const tn_tensor *x, const int64_t *kern
     int64_t front = window_front(infer, &window, i, input, output);
     int64_t first = part->first * window.stride[i] - front;
     int64_t last = (part->last - 1) * window.stride[i] - front + window_reach(&window, i);
-    if (front < 0 || window.end[i] < 0) return false; /* it crops */
+    if (front < 0 || window.end[i] < 0) return false; /* negative padding crops */
     need->law = TN__LAW_WINDOW;
     need->stride = window.stride[i];
     need->front = front;
@@ -63,7 +64,7 @@ static bool window_need(tn_infer *infer, const tn_tensor *x, const int64_t *kern
 
 /* --- convolutions --- */
 
-/* Operands: x, weights; then what runs along the channels, and what has the result's shape. */
+/* Operands: x and weights, then operands along the channels, then one with the result's shape. */
 static bool window_conv(tn_infer *infer, tn__part *part, uint32_t input, uint32_t weights,
                         tn__need *need) {
     const tn_tensor *x = tn__input(infer, 0), *w = tn__input(infer, weights);
@@ -121,7 +122,7 @@ bool tn__split_conv_transpose(tn_infer *infer, tn__part *part, uint32_t input, t
     int64_t made = (need->last - need->first - 1) * stride + reach;
     need->before = part->first + front - need->first * stride;
     need->after = made - need->before - (part->last - part->first);
-    if (need->after < 0) { /* nothing reaches the last ones */
+    if (need->after < 0) { /* no input contributes to the last outputs */
         need->extra = -need->after;
         need->after = 0;
     }
@@ -134,7 +135,7 @@ bool tn__split_pool(tn_infer *infer, tn__part *part, uint32_t input, tn__need *n
     const tn_tensor *x = tn__input(infer, 0);
     bool counts = tn__attr_int(infer->op, "count_include_pad", 0) != 0;
     (void)input;
-    if (tn__output(infer, 1) != NULL) return false; /* places in the whole input */
+    if (tn__output(infer, 1) != NULL) return false; /* they index the whole input */
     if (part->axis < WINDOW_FIRST) return tn__need_same(need, part->axis, part);
     if (counts && tn__attr_int(infer->op, "ceil_mode", 0) != 0) return false;
     return window_need(infer, x, NULL, part, need);

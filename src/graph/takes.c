@@ -1,9 +1,9 @@
-/* takes.c - an operator's time by the rates of a machine. */
+/* takes.c - computes an operator's time from the rates of a machine. */
 #include "graph/takes.h"
 
 #include "graph/attr.h"
 
-/* Whether all outputs that there are lie in memory of what is read, or are known before the run. */
+/* Whether all existing outputs lie in memory of inputs, or are known before the run. */
 static bool takes_needless(const tn_graph *graph, tn_op_id id) {
     const tn_op *op = tn_graph_op(graph, id);
     for (uint32_t k = 0; k < op->output_count; k++)

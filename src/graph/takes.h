@@ -1,8 +1,10 @@
-/* takes.h - the time of an operator on a machine that is described by two rates: the one rule.
+/* takes.h - the time of an operator on a machine with two known rates; all estimates use this
+ * rule.
  *
- * Arithmetic and traffic overlap, so that the longer of the two is what an operator takes (a
- * roofline). It knows neither of caches nor of what a kernel reaches of the rates: right for
- * comparing plans, not for telling seconds.
+ * Arithmetic and memory traffic overlap, so an operator takes the longer of the two (a
+ * roofline). The rule ignores caches and the efficiency of kernels: use it to compare plans, not
+ * to predict seconds.
+ *
  * Source: Williams, Waterman, Patterson, "Roofline" (2009).
  */
 #ifndef TN_GRAPH_TAKES_H
@@ -11,23 +13,24 @@
 #include <tenure/graph.h>
 
 typedef struct tn__machine {
-    double operations, bytes; /* in a unit of time */
+    double operations, bytes; /* per unit of time */
 } tn__machine;
 
-/* A machine that nobody has measured. Of plans that are compared the ratio alone decides. */
-#define TN__PLAIN_RATIO 8u /* operations while a byte moves */
+/* A machine without measurements. When plans are compared, only the ratio matters. */
+#define TN__PLAIN_RATIO 8u /* operations in the time of moving one byte */
 #define TN__PLAIN_BYTES_PER_S 10e9
-#define TN__PLAIN_STORAGE_PER_S 1e9 /* bytes of a file */
+#define TN__PLAIN_STORAGE_PER_S 1e9 /* bytes per second of a file */
 #define TN__PLAIN_MACHINE                                                                          \
     (tn__machine) {                                                                                \
         TN__PLAIN_RATIO *TN__PLAIN_BYTES_PER_S, TN__PLAIN_BYTES_PER_S                              \
-    } /* of a second */
+    } /* unit: seconds */
 
-/* Whether anybody has to run the operator: not what is folded, nor where all outputs are views of
- * what it reads, nor one with blocks, beside the operators in them. */
+/* Whether the operator runs at all. False if it is folded, if all outputs are views of its
+ * inputs, or if it has blocks (the operators inside run instead). */
 bool tn__op_runs(const tn_graph *graph, tn_op_id op);
-/* Units of time; of what nobody runs 0. Where no rule knows the arithmetic: the traffic; where the
- * traffic is not known (`known` false): the arithmetic. NULL: nobody asks. Cost: O(operands). */
+/* The time in units; 0 for an operator that does not run. If no rule gives the arithmetic, only
+ * the traffic counts; if the traffic is unknown (`known` false), only the arithmetic. `known`
+ * may be NULL. Cost: O(operands). */
 double tn__op_takes(const tn_graph *graph, tn_op_id op, const tn__machine *machine, bool *known);
 
 #endif

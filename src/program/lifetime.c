@@ -332,7 +332,7 @@ static int lifetime_region_order(const void *a, const void *b) {
     return (x->block > y->block) - (x->block < y->block);
 }
 
-/* Branches whose last instruction was `step` hand over their results. */
+/* Branches with `step` as their last instruction pass on their results. */
 static tn_status lifetime_branches(lifetime_walk *walk, uint32_t step) {
     for (; walk->next_end < walk->region_count; walk->next_end++) {
         const tn_region *region = &walk->regions[walk->by_end[walk->next_end]];

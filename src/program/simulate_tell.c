@@ -1,5 +1,5 @@
-/* simulate_tell.c - writes the events of a simulation, equal to those of a run (engine/tell.c,
- * engine/spans.c).
+/* simulate_tell.c - reports the events of a simulation in the form of a run (engine/tell.c,
+ * spans.c).
  *
  * When the walk comes to a step, bodies that end there are freed and bodies that begin there are
  * allocated. If the walk skips steps, only the bodies that are live at its new step are

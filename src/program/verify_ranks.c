@@ -17,7 +17,7 @@ typedef struct talk {
     bool group;    /* a collective; otherwise a message */
     uint32_t a, b; /* sender and receiver; or the group */
     uint32_t tag;  /* of a message */
-    uint32_t side; /* 0: sends, 1: receives; of a group: the rank */
+    uint32_t side; /* 0: sends, 1: receives; for collectives the rank */
     uint32_t rank, step;
     uint32_t next;    /* next participant of the meeting, or VERIFY_NONE */
     uint32_t meeting; /* index of its first participant */

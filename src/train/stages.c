@@ -1,38 +1,41 @@
-/* stages.c - parts of a pipeline: which operators of the model, and which tensors of the step.
+/* stages.c - divides a training step into the parts of a pipeline: operators and tensors.
  *
- * Operators that depend on samples are divided where they stand, into parts that follow each other:
- * the part that works most works as little as can be, and of the divisions within an eighth of
- * that the one with the fewest bytes between parts is taken. Work is that of graph/takes.h. What
- * all micro-batches share belongs to the first part that reads it.
+ * Operators that depend on samples are divided in their order into consecutive parts. The
+ * division minimises the work of the part with the most work. Among divisions within an eighth
+ * of that minimum it takes the one with the fewest bytes between parts. Work is that of
+ * graph/takes.h. Operators that are the same for all micro-batches belong to the first part that
+ * reads their results.
  *
- * Every tensor of the step has a home: forward where its operator stands, backward with the
- * operator whose rule made it, updates with their parameter. Whoever rewrites the step keeps these
- * ids, so that homes hold for what comes out of it.
+ * Every tensor of the step has a home: forward tensors with their operator, gradients with the
+ * operator that their rule differentiates, updates with their parameter. Passes that rewrite the
+ * step keep these ids, so homes hold for their results, too.
+ *
  * Cost: O(parts x operators + operands).
  */
 #include "graph/attr.h"
 #include "graph/takes.h"
 #include "train/frame.h"
 
-/* --- where the model is cut --- */
+/* --- dividing the model --- */
 
 typedef struct divide_state {
     tn__train *it;
-    tn_op_id *ops; /* [count] that are divided, in their order */
+    tn_op_id *ops; /* [count] operators to divide, in their order */
     uint32_t count, parts;
-    double *work;      /* [count + 1] of all before */
-    double *crosses;   /* [count + 1] bytes that are made before and read from there on */
-    double *best;      /* [(parts + 1) x (count + 1)] bytes between so many parts up to there */
-    uint32_t *from;    /* the same: where the last of them begins */
-    uint32_t *waiting; /* [count + 1] places that may yet be the best */
+    double *work;      /* [count + 1] work of all earlier operators */
+    double *crosses;   /* [count + 1] bytes that are made before the place and read after it */
+    double *best;      /* [(parts + 1) x (count + 1)] fewest bytes between this many parts up to
+                        * the place */
+    uint32_t *from;    /* the same size: begin of the last of these parts */
+    uint32_t *waiting; /* [count + 1] places that may still be the best */
 } divide_state;
 
 static double divide_work(const tn_graph *graph, tn_op_id id) {
-    const tn__machine work = {1, 1.0 / TN__PLAIN_RATIO}; /* in operations */
-    return tn__op_takes(graph, id, &work, NULL) + 1; /* whatever it is, somebody has to start it */
+    const tn__machine work = {1, 1.0 / TN__PLAIN_RATIO}; /* the unit is one operation */
+    return tn__op_takes(graph, id, &work, NULL) + 1; /* starting an operator costs one operation */
 }
 
-/* Whether so many parts are enough, none of which works more than that. */
+/* Whether this many parts are enough if none has more work than `most`. */
 static bool divide_fits(const divide_state *state, double most) {
     uint32_t parts = 1;
     double begun = 0;
@@ -44,7 +47,7 @@ static bool divide_fits(const divide_state *state, double most) {
     return true;
 }
 
-/* The least that the part with most work can have. */
+/* The smallest possible work of the part with the most work. */
 static double divide_least(const divide_state *state) {
     double low = 0, high = state->work[state->count];
     for (uint32_t i = 0; i < 60; i++) {
@@ -54,8 +57,8 @@ static double divide_least(const divide_state *state) {
     return high;
 }
 
-/* What goes from one part to the next. Ranks with parts of a model send a part each of what all of
- * them have. */
+/* Bytes of a tensor between two parts. If ranks share a part of the model, each sends its share
+ * of a tensor that all of them have. */
 static double divide_bytes(const tn__train *it, tn_tensor_id id) {
     double bytes = (double)tn_graph_tensor(it->model, id)->bytes;
     bool alike = it->cuts != NULL && id < tn_graph_tensor_count(it->whole) &&
@@ -63,7 +66,7 @@ static double divide_bytes(const tn__train *it, tn_tensor_id id) {
     return alike ? bytes / it->options.tensor_ranks : bytes;
 }
 
-/* A tensor crosses every place between who makes it and who reads it last. */
+/* A tensor crosses every place between its maker and its last reader. */
 static tn_status divide_crossing(const divide_state *state) {
     tn__train *it = state->it;
     uint32_t *last = tn__arena_array(&it->arena, it->once, sizeof *last);
@@ -87,8 +90,8 @@ static tn_status divide_crossing(const divide_state *state) {
     return TN_OK;
 }
 
-/* One part more: for each end the best beginning, of those from which it works no more than
- * `most`. Candidates wait in the order of their places, the best first. */
+/* Adds one part: finds the best beginning for each end, with at most `most` work in between.
+ * Candidates wait in the order of their places; the best one is first. */
 static void divide_add(const divide_state *state, uint32_t part, double most) {
     size_t row = state->count + 1;
     const double *before = state->best + (part - 1) * row;
@@ -144,7 +147,7 @@ static tn_status divide_room(divide_state *state) {
     return all ? TN_OK : tn__no_memory(it->error, "parts of a pipeline");
 }
 
-/* --- what is shared --- */
+/* --- shared operators --- */
 
 bool tn__train_is_shared(const tn__train *it, const tn_op *op) {
     for (uint32_t k = 0; k < op->output_count; k++)
@@ -152,7 +155,7 @@ bool tn__train_is_shared(const tn__train *it, const tn_op *op) {
     return false;
 }
 
-/* With the first part that reads it; readers stand behind it. */
+/* Assigns them to the first part that reads their results; readers come later in the order. */
 static tn_status stages_share(tn__train *it) {
     const tn_block *block = tn_graph_block(it->model, 0);
     uint32_t *first = tn__arena_array(&it->arena, it->once, sizeof *first);
@@ -231,7 +234,7 @@ tn_home tn__train_home_of_parameter(const tn__train *it, uint32_t number, bool a
     return home;
 }
 
-/* --- what is handed out --- */
+/* --- results for the caller --- */
 
 typedef struct stages_made {
     tn_stages told;
@@ -261,15 +264,16 @@ static bool stages_says_part(const tn_op *op) {
     return says;
 }
 
-/* Numbers that were made for a part of the model, or for a gradient: where a rank's part begins,
- * maybe. */
+/* Whether it is a constant made for a part of the model or for a gradient: it may be the
+ * beginning of a rank's part. */
 static bool stages_is_bound(const tn__train *it, tn_tensor_id id) {
     const tn_tensor *tensor = tn_graph_tensor(it->graph, id);
     bool made = id >= it->tensors || tn__train_in_first(it, id) >= tn_graph_tensor_count(it->whole);
     return made && tensor->producer == TN_NONE && tensor->kind == TN_KIND_CONSTANT;
 }
 
-/* What comes of the same by the same is the same; so is what ranks have made one. */
+/* An operator gives the same result on all ranks if its inputs are the same, or if it combines
+ * the data of all ranks. */
 static bool stages_same(const tn__train *it, const bool *alike, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->graph, id);
     const uint32_t one = TN_RULE_RANKS_SUM | TN_RULE_RANKS_MAX | TN_RULE_RANKS_WHOLE;
@@ -282,13 +286,14 @@ static bool stages_same(const tn__train *it, const bool *alike, tn_op_id id) {
     return same;
 }
 
-/* What is kept in a shard is of the model's parameters, which ranks have cut or not. */
+/* Whether it is stored in shards: the state of a parameter of the model, split over ranks or
+ * not. */
 static bool stages_is_of_shard(const tn__train *it, tn_tensor_id id) {
     uint32_t number = id < it->tensors ? it->number[id] : TN_NONE;
     return number != TN_NONE && it->made.parameters[number].shard != TN_NONE;
 }
 
-/* Ranks begin with the same samples and the same of what is whole. */
+/* Ranks start with the same samples and the same unsplit tensors. */
 static tn_status stages_alike(const tn__train *it, stages_made *made) {
     const tn_block *block = tn_graph_block(it->graph, 0);
     if (it->cuts == NULL) return TN_OK;
@@ -327,7 +332,8 @@ tn_status tn__train_stages(tn__train *it) {
     if (!tn__train_is_whole(it)) return TN_OK;
     stages_made *made = tn__alloc_array(it->context, 1, sizeof *made);
     if (made == NULL) return tn__no_memory(it->error, "parts of a pipeline");
-    tn__arena_init(&made->arena, tn_graph_context(it->graph)); /* the model may go before */
+    tn__arena_init(&made->arena, tn_graph_context(it->graph)); /* its own arena, because the
+                                                                * model may be destroyed earlier */
     it->made.stages = &made->told;
     return stages_fill(it, made);
 }
