@@ -211,7 +211,7 @@ static void memory_forget(void *self, void *what) {
     ((tn_eager *)self)->memory.history--;
 }
 
-/* --- opening --- */
+/* --- creation --- */
 
 /* The size of an arena without a budget: the device's capacity, or half of the machine's memory. */
 static uint64_t memory_most(const tn_eager *eager) {

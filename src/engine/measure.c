@@ -323,7 +323,7 @@ static tn_status measure_whole_step(measure_state *s, tn_costs *costs) {
     return TN_OK;
 }
 
-/* --- the call --- */
+/* --- entry points --- */
 
 static tn_status measure_open(measure_state *s) {
     tn_device_options device = TN_DEVICE_OPTIONS_INIT;

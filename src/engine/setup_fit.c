@@ -18,7 +18,7 @@
 tn_status tn__setup_costs(const tn_setup *setup, const tn_setup_options *options, tn_costs **made,
                           tn_error *error) {
     tn_measure_options measure = TN_MEASURE_OPTIONS_INIT;
-    tn_costs_model model = TN_COSTS_MODEL_INIT; /* rates of a typical machine, without measuring */
+    tn_costs_model model = TN_COSTS_MODEL_INIT; /* default rates, without measuring */
     *made = NULL;
     if (options->costs != NULL) return TN_OK;
     if (options->make_costs != NULL)

@@ -178,7 +178,7 @@ static tn_claim *graph_claim(graph_frame *f, uint32_t techniques, tn_claim_kind 
     return claim;
 }
 
-/* Keeps the faster of two candidates that fit, and the smallest of all others. It takes `it`. */
+/* Keeps the fastest candidate that fits, and the smallest one that does not. It takes `it`. */
 static void graph_take(graph_frame *f, candidate *it) {
     bool fits = graph_fits(f, it);
     bool better = fits && (f->best.setup == NULL || it->result.time < f->best.result.time);
@@ -611,7 +611,7 @@ static tn_status graph_all(graph_frame *f) {
     return tn__claim_fail(f->answer, status, ended, &f->own->outer, f->error);
 }
 
-/* --- the call --- */
+/* --- entry points --- */
 
 static uint32_t graph_allowed(const tn_fit_options *search) {
     uint32_t allow = search->allow;

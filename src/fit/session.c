@@ -147,7 +147,7 @@ tn_array *tn_session_array(tn_session *session, tn_tensor_id tensor) {
     return NULL;
 }
 
-/* --- the calls --- */
+/* --- entry points --- */
 
 tn_status tn_session_open(const tn_graph *graph, const tn_session_options *options,
                           tn_session **session, tn_error *error) {

@@ -171,8 +171,8 @@ enum {
     TN_RULE_RANDOM = 1u << 0,   /* never folded, though its inputs are constant */
     TN_RULE_CONTROL = 1u << 1,  /* owns blocks: the driver infers them first (Loop: after inputs) */
     TN_RULE_CONSTANT = 1u << 2, /* no inputs, always folded (Constant) */
-    TN_RULE_SHAPE_ONLY = 1u << 3, /* contents follow from extents (Shape): from bounded extents
-                                   * bounded contents */
+    TN_RULE_SHAPE_ONLY = 1u << 3, /* contents depend only on extents (Shape): bounded extents
+                                   * give bounded contents */
     TN_RULE_CHANGES = 1u << 4,    /* writes into input 0 (relu_): other accesses to those bytes
                                    * must stay on their side of this operator, in every order */
     TN_RULE_ORDERED = 1u << 6,    /* does more than compute its outputs (ASSIGN_VARIABLE): such

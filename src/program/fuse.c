@@ -301,7 +301,7 @@ static void fuse_all(fuse_join *join, uint32_t id) {
     lives[id].taken = first;
 }
 
-/* --- the whole --- */
+/* --- entry points --- */
 
 /* Concatenations join if the option asks for it and nothing runs concurrently. Buckets always
  * join, because they exist for this purpose. */

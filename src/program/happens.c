@@ -346,7 +346,7 @@ static tn_status happens_clocks(happens_maker *maker) {
     return TN_OK;
 }
 
-/* --- the whole --- */
+/* --- entry points --- */
 
 static size_t happens_definitions(const tn_program *program) {
     size_t count = 0;

@@ -164,7 +164,7 @@ static uint32_t sweep_close(holders_sweep *sweep, uint32_t now) {
     return next;
 }
 
-/* Adds what the open windows hold in steps [from, to). */
+/* Adds the bytes that the open windows hold to steps [from, to). */
 static void sweep_add(holders_sweep *sweep, uint32_t from, uint32_t to) {
     uint64_t top = 0;
     if (from >= sweep->step_count) return; /* static memory of a program without steps */

@@ -99,7 +99,7 @@ static tn_status host_swap(host_state *state, uint32_t step) {
     return host_use(state, *newest, host_until(state, life->first, step));
 }
 
-/* --- the whole --- */
+/* --- entry points --- */
 
 static bool host_room(host_state *state) {
     occ_state *occ = &state->occ;

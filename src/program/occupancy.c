@@ -262,7 +262,7 @@ static tn_status occ_summarise(const occ_state *occ, tn_occupancy *made) {
     return TN_OK;
 }
 
-/* --- the whole --- */
+/* --- entry points --- */
 
 static tn_status occ_run(occ_state *occ, tn_occupancy *made) {
     uint32_t tensors = tn_graph_tensor_count(occ->graph);

@@ -71,7 +71,8 @@ typedef struct tn__order_walk {
 bool tn__order_walk_make(tn__order_walk *walk, const tn__order_model *model);
 void tn__order_walk_release(tn__order_walk *walk);
 void tn__order_walk_reset(tn__order_walk *walk);
-uint64_t tn__order_cost(const tn__order_walk *walk, uint32_t node); /* of running it now */
+uint64_t tn__order_cost(const tn__order_walk *walk, uint32_t node); /* cost of running the node
+                                                                     * now */
 /* Live bytes after the node minus live bytes before it, if it ran now; may be negative. */
 int64_t tn__order_net(const tn__order_walk *walk, uint32_t node);
 void tn__order_step(tn__order_walk *walk, uint32_t node);

@@ -92,7 +92,7 @@ static tn_status items_cut_all(tn__order_build *build, tn__order_pairs *roots,
     return all ? TN_OK : tn__no_memory(build->error, "the order of operators");
 }
 
-/* Users of items, and items of users. */
+/* Builds the lists of users by item and of items by user. */
 static tn_status items_uses(tn__order_build *build) {
     tn__order_model *model = build->model;
     for (size_t i = 0; i < build->reads.count; i++) {
@@ -252,7 +252,7 @@ static tn_status items_watch_writers(tn__order_build *build) {
     return status;
 }
 
-/* Both directions of the edges as lists. */
+/* Builds the edges as lists in both directions. */
 static tn_status items_link(tn__order_build *build) {
     tn__order_model *model = build->model;
     const tn__order_pairs *edges = &build->edges;
@@ -266,7 +266,7 @@ static tn_status items_link(tn__order_build *build) {
     for (size_t i = 0; i < edges->count; i++) {
         model->after_at[edges->data[i].a + 1]++;
         model->before_at[edges->data[i].b + 2]++;
-        model->after[i] = edges->data[i].b; /* they come sorted by a */
+        model->after[i] = edges->data[i].b; /* the edges are sorted by a */
     }
     for (uint32_t p = 0; p < model->count; p++) {
         model->after_at[p + 1] += model->after_at[p];

@@ -240,7 +240,7 @@ static void model_views(tn__order_build *build) {
     }
 }
 
-/* --- the whole --- */
+/* --- entry points --- */
 
 void tn__order_model_release(tn__order_model *model) { tn__arena_release(&model->arena); }
 

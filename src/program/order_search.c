@@ -348,7 +348,7 @@ static int search_level_order(const void *a, const void *b) {
     return (x->level > y->level) - (x->level < y->level); /* `level` holds the id here */
 }
 
-/* Levels are lists: the head of level k stands in heap[k]. */
+/* Levels are lists: the head of level k is in heap[k]. */
 static bool search_enlist(search_run *run, uint32_t id) {
     search_state *state = &run->states[id];
     if (state->level != ORDER_NONE) return true; /* already in the list, now with a better path */

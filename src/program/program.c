@@ -110,7 +110,7 @@ static tn_status program_own(tn_program *made, const tn_encoded *encoded, uint32
     return status;
 }
 
-/* --- the whole --- */
+/* --- entry points --- */
 
 tn_status tn_program_from_encoded(const tn_graph *graph, const tn_encoded *encoded,
                                   uint32_t encoded_count, const tn_instruction *instructions,

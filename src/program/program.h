@@ -10,7 +10,7 @@ struct tn_program {
     tn_context context;
     const tn_graph *graph;
     tn_graph *own;       /* same as `graph` if there are encoded forms; otherwise NULL */
-    tn_encoded *encoded; /* [encoded_count] its last tensors */
+    tn_encoded *encoded; /* [encoded_count] forms: its last tensors */
     uint32_t encoded_count;
     tn_instruction *instructions;
     tn_region *regions;

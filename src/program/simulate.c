@@ -184,7 +184,7 @@ static void simulate_step(simulate_state *s, uint32_t step) {
                            across ? simulate_bytes(s, it) : 0);
 }
 
-/* --- the call --- */
+/* --- entry points --- */
 
 static tn_status simulate_check(const tn_program *program, const tn_simulate_options *options,
                                 tn_error *error) {

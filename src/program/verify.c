@@ -86,7 +86,8 @@ static tn_status verify_ids(const verify_state *verify, uint32_t step) {
     return TN_OK;
 }
 
-/* Encoded forms of the program may only be encoded, decoded, swapped and released. */
+/* An encoded form may only be encoded, decoded, moved and released, with its own tensor and
+ * codec. */
 static tn_status verify_encoded(const verify_state *verify, uint32_t step) {
     const tn_instruction *it = &verify->instructions[step];
     const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
@@ -149,7 +150,7 @@ static tn_status verify_fields(const verify_state *verify) {
     return TN_OK;
 }
 
-/* --- the whole --- */
+/* --- entry points --- */
 
 tn_status tn__verify_program(verify_state *verify) {
     TN_TRY(verify_fields(verify));

@@ -81,7 +81,7 @@ static tn_status copies_decode(walk_state *walk, uint32_t step, uint32_t *conten
     const tn_instruction *it = &walk->verify->instructions[step];
     const walk_form *form = &walk->forms[it->other];
     uint32_t itself = tn__walk_contents(walk, it->other);
-    if (form->received == itself) return TN_OK; /* another rank, or the maker of the weights */
+    if (form->received == itself) return TN_OK; /* from another rank, or static */
     if (form->itself != itself)
         VERIFY_FAIL(walk->verify, step, it->other,
                     "it is not an encoded form: ENCODE '%.60s' into it, or RECV it",
@@ -136,7 +136,7 @@ static void copies_stored(walk_state *walk) {
     }
 }
 
-/* --- both --- */
+/* --- parts, and all instructions --- */
 
 /* Parts form a whole: one tensor is a multiple of the other. */
 static tn_status copies_parts(walk_state *walk, uint32_t step) {
@@ -188,7 +188,7 @@ tn_status tn__walk_copy(walk_state *walk, uint32_t step, uint32_t *contents) {
     return TN_OK;
 }
 
-/* --- before and after --- */
+/* --- begin and end of the program --- */
 
 /* A static tensor that is swapped in before it is swapped out is in host memory when the program
  * starts. */

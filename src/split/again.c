@@ -246,7 +246,7 @@ tn_status tn__again_choose(const split_model *model, uint32_t first, uint32_t la
     return status;
 }
 
-/* --- the graph --- */
+/* --- building the graph --- */
 
 typedef struct again_copy {
     tn__draft *draft;

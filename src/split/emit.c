@@ -457,7 +457,7 @@ static tn_status emit_one(emit_state *emit) {
     return TN_OK;
 }
 
-/* --- the whole region --- */
+/* --- one region --- */
 
 /* Joins adjacent patches into one row. */
 static tn_status emit_row(emit_state *emit, const tn_tensor_id *patches, uint32_t count) {

@@ -172,7 +172,7 @@ static void memory_raise_more(memory_state *memory) {
     }
 }
 
-/* --- the whole --- */
+/* --- the search --- */
 
 /* Evaluates and improves another starting order. */
 static void memory_start(memory_state *memory) {
