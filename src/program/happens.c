@@ -16,8 +16,8 @@
  * before it. Otherwise it opens a new chain. Clocks are computed in the same walk: the maximum
  * over all predecessors.
  *
- * Cost: O((instructions + edges) chains) time, O(instructions chains) memory. Source: vector
- * clocks: Fidge 1988, Mattern 1989; chains: a greedy path cover.
+ * Cost: O((instructions + edges) chains) time, O(instructions chains) memory.
+ * Source: vector clocks: Fidge 1988, Mattern 1989; chains: a greedy path cover.
  */
 #include "program/happens.h"
 

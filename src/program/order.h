@@ -93,8 +93,7 @@ bool tn__order_greedy(tn__order_walk *walk, uint32_t *order, uint64_t limit);
  * False: out of memory. */
 bool tn__order_segments(tn__order_walk *walk, uint32_t *order, uint64_t work);
 
-/* --- order_cut.c: the cheapest moment for a node -------------------------------------------------
- */
+/* --- order_cut.c: the cheapest moment for a node --- */
 
 /* The least cost(p | D) over all sets D that may run before p: a lower bound of every order.
  * `inside` ([count]) receives such a D: the smallest or the largest of them. Cost: a maximum
@@ -102,8 +101,7 @@ bool tn__order_segments(tn__order_walk *walk, uint32_t *order, uint64_t work);
 bool tn__order_cut(const tn__order_model *model, uint32_t node, bool largest, uint8_t *inside,
                    uint64_t *bound, uint64_t *work);
 
-/* --- order_search.c
- * ---------------------------------------------------------------------------------- */
+/* --- order_search.c: complete search and beam search --- */
 
 typedef struct tn__order_result {
     uint64_t peak, bound; /* of live bytes; equal: proved minimal */

@@ -12,9 +12,10 @@
  * p may overwrite an item if all other users of it have run. These users are put into D, and the
  * cheapest of the alternatives counts.
  *
- * Cost: Dinic's maximum flow, O(V^2 E) at worst, near-linear on the graphs of networks; counted
- * in visited arcs against `work`. Source: J.-C. Picard, Maximal closure of a graph, Management
- * Science 22(11), 1976; E. A. Dinic, 1970.
+ * Cost: Dinic's maximum flow, O(V^2 E) at worst, near-linear on the graphs of networks; counted in
+ * visited arcs against `work`.
+ * Source: J.-C. Picard, Maximal closure of a graph, Management Science 22(11), 1976; E. A. Dinic,
+ * 1970.
  */
 #include "program/order.h"
 

@@ -8,9 +8,9 @@
  * first. If chains share items or meet, it is a heuristic, and the caller compares the whole
  * order.
  *
- * Cost: O(n x look x ahead) steps, limited by `work` steps in total. Source: J. W. H. Liu, An
- * application of generalized tree pebbling to sparse matrix factorization, SIAM J. Alg. Disc.
- * Meth. 8(3), 1987.
+ * Cost: O(n x look x ahead) steps, limited by `work` steps in total.
+ * Source: J. W. H. Liu, An application of generalized tree pebbling to sparse matrix factorization,
+ * SIAM J. Alg. Disc. Meth. 8(3), 1987.
  */
 #include "program/order.h"
 

@@ -10,8 +10,8 @@
  * share a body (views, in-place) share its tag, which is free when the last of them has ended.
  * Graph inputs are the caller's memory and get no tag.
  *
- * Cost:   O((lives + operands) log n). Source: MXNet, "Optimizing memory consumption in deep
- * learning", 2015.
+ * Cost:   O((lives + operands) log n).
+ * Source: MXNet, "Optimizing memory consumption in deep learning", 2015.
  */
 #include "program/program.h"
 

@@ -11,10 +11,11 @@
  * An operator is not recomputed if it writes into operands, is random or has blocks. If any
  * operator of the graph writes into its operands, nothing is recomputed.
  *
- * Cost: choosing is O(tensors + operands) for each waiting tensor: a check that its memory is
- * free, and the walk to the front. The graph with the copies is O(tensors + operands), and its
- * shapes are inferred again. Source: Chen et al., "Training deep nets with sublinear memory
- * cost" (2016), for the idea; here it is applied to inference, and to parts.
+ * Cost: choosing is O(tensors + operands) for each waiting tensor: a check that its memory is free,
+ * and the walk to the front. The graph with the copies is O(tensors + operands), and its shapes are
+ * inferred again.
+ * Source: Chen et al., "Training deep nets with sublinear memory cost" (2016), for the idea; here
+ * it is applied to inference, and to parts.
  */
 #include "split/again.h"
 

@@ -17,10 +17,11 @@
  * (proved). On real networks this is nearly always the case at once.
  *
  * Cost: near-linear in operands for the start; a maximum flow per cut, counted in arcs against a
- * limit that grows with the block; beam and exact search count states. All limits count work,
- * never time. Source: submodular cuts as lower bounds and moves: ours. Downsets as states: Kahn
- * & Saks, 1984. The complete search is a bottleneck form of Dijkstra's. Early updates: MODeL
- * (Steiner et al., ICML 2023).
+ * limit that grows with the block; beam and exact search count states. All limits count work, never
+ * time.
+ * Source: submodular cuts as lower bounds and moves: ours. Downsets as states: Kahn & Saks, 1984.
+ * The complete search is a bottleneck form of Dijkstra's. Early updates: MODeL (Steiner et al.,
+ * ICML 2023).
  */
 #include "program/order.h"
 
