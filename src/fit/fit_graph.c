@@ -329,7 +329,8 @@ static tn_status graph_cut(graph_frame *f, candidate *made) {
     return status == TN_E_EXHAUSTED ? TN_OK : status;
 }
 
-/* Compares a candidate with another graph to the plan of the whole graph. */
+/* Completes a candidate with a changed graph: its overhead is relative to the plan of the whole
+ * graph. */
 static void graph_beside(const graph_frame *f, candidate *it) {
     it->result.plain_bytes = f->whole.result.bytes;
     if (f->whole.result.plain_time > 0) it->result.plain_time = f->whole.result.plain_time;

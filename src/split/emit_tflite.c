@@ -69,7 +69,7 @@ static void tflite_plain(const emit_state *emit, uint32_t at, emit_raw *raw) {
     }
 }
 
-/* SAME over the elements of the need: the offset at which the part begins. */
+/* SAME over the elements of the need: finds the offset at which the part begins. */
 static tn_status tflite_over(const emit_state *emit, uint32_t at, const tn__band *band, uint32_t i,
                              const tn__need *need, emit_raw *raw) {
     const split_region *region = emit->region;
