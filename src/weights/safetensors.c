@@ -36,19 +36,23 @@ static bool safetensors_stretch(const json_t *tensor, uint64_t room, uint64_t *f
     return true;
 }
 
-static bool safetensors_shape(tn__weights_reader *it, const json_t *tensor, tn_weight *made) {
+/* `valid` is false if the shape is missing or makes no sense. Errors: E_NO_MEMORY. */
+static tn_status safetensors_shape(tn__weights_reader *it, const json_t *tensor, tn_weight *made,
+                                   bool *valid) {
     const json_t *shape = json_object_get(tensor, "shape");
-    if (!json_is_array(shape) || json_array_size(shape) > TN_RANK_MAX) return false;
+    *valid = json_is_array(shape) && json_array_size(shape) <= TN_RANK_MAX;
+    if (!*valid) return TN_OK;
     made->rank = (uint32_t)json_array_size(shape);
     int64_t *extents = tn__arena_array(&it->to->arena, made->rank + 1u, sizeof *extents);
-    if (extents == NULL) return false;
-    for (uint32_t d = 0; d < made->rank; d++) {
+    if (extents == NULL) return tn__no_memory(it->error, "a shape");
+    for (uint32_t d = 0; d < made->rank && *valid; d++) {
         const json_t *extent = json_array_get(shape, d);
-        if (!json_is_integer(extent)) return false;
+        *valid = json_is_integer(extent);
         extents[d] = json_integer_value(extent);
     }
     made->shape = extents;
-    return tn__weights_elements(extents, made->rank, &made->elements);
+    *valid = *valid && tn__weights_elements(extents, made->rank, &made->elements);
+    return TN_OK;
 }
 
 /* Numbers of less than a byte are packed over the whole tensor, not row by row. */
@@ -57,8 +61,9 @@ static tn_status safetensors_tensor(tn__weights_reader *it, const char *name, co
     tn_weight made = {0};
     uint64_t first, last;
     const char *type = json_string_value(json_object_get(tensor, "dtype"));
-    if (type == NULL || !safetensors_stretch(tensor, room, &first, &last) ||
-        !safetensors_shape(it, tensor, &made))
+    bool valid;
+    TN_TRY(safetensors_shape(it, tensor, &made, &valid));
+    if (type == NULL || !valid || !safetensors_stretch(tensor, room, &first, &last))
         TN_FAIL(it->error, TN_E_INVALID,
                 "tensor '%.80s' needs a dtype, a shape and data_offsets inside the file; it is "
                 "damaged or cut short",
