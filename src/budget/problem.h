@@ -1,5 +1,5 @@
-/* problem.h - a computation without a model, as its readers leave it: operators of given costs that
- * read and make values of given bytes. problem.c says what becomes of it. */
+/* problem.h - a computation without a model, as its readers produce it: operators with given costs
+ * that read and make values of given sizes. problem.c turns it into a graph. */
 #ifndef TN_BUDGET_PROBLEM_H
 #define TN_BUDGET_PROBLEM_H
 
@@ -7,7 +7,8 @@
 
 #include "base/base.h"
 
-/* Of a file: more would not fit the ids of a graph with room for what is made of them. */
+/* Limit for values and for operators of one file. A graph of more would leave too few ids for the
+ * tensors and operators that are derived from them. */
 #define TN__NODES_MOST ((size_t)1 << 26)
 
 typedef struct tn__node_value {
