@@ -17,8 +17,8 @@ typedef struct tn__repair_taste {
     uint32_t lengthen; /* an input stays live if it is this many times smaller than the victim; 0:
                     * never */
     float noise;       /* upper limit of the noise added to the logarithms of keys */
-    float advised;     /* amount added to the keys of values that the advice keeps, and subtracted
-                    * from the others */
+    float advised;     /* amount added to the keys of values that the advice keeps, and
+                        * subtracted from those that it recomputes */
 } tn__repair_taste;
 
 typedef struct tn__repair {
