@@ -197,9 +197,9 @@ static tn_status emit_regions(emit_state *s, uint32_t job, uint32_t first) {
     return TN_OK;
 }
 
-/* The signal that it waits for is given by the end of the instruction right before it. A
- * communication in between keeps its own waits, because the other rank may wait for this one
- * first. */
+/* Makes a receive wait for the end of the instruction right before it, which implies the end of the
+ * one that it waited for originally. If a communication lies in between, the receive keeps its
+ * original wait, because the other rank may wait for this one first. */
 static void emit_follow(emit_state *s, uint32_t before, tn_instruction *it) {
     uint32_t from = it->wait != 0 ? s->gave[it->wait] : TN_NONE;
     bool comes = it->stream != EMIT_COMPUTE && tn_instruction_effects(it).defines != TN_NONE;

@@ -3,9 +3,9 @@
  * In a state, any job whose inputs are live may run: a first run (only the next one if the order is
  * fixed), or a repeat that makes a useful value which is not live. If the job does not fit, values
  * are evicted one by one, largest first. Each eviction is a state of its own (half a step), so that
- * the lower bound can prune before all subsets are built. Evictions end as soon as the job fits: a
- * sufficient set without its smallest member is no longer sufficient, so no larger set is needed.
- * For an in-place output, the search tries both: the input ends with the job, or stays.
+ * the lower bound can prune before all subsets are built. Evictions end as soon as the job fits.
+ * The last evicted value is the smallest one, so none of the evicted values could have stayed. For
+ * an in-place output, the search tries both: the input ends with the job, or stays.
  *
  * The bound never overestimates, so the first complete state taken from the queue is the cheapest;
  * if the queue becomes empty, no schedule exists. A value that is kept only for repeats is often

@@ -1,4 +1,4 @@
-/* share_tree.c - the trees of share_tree.h, as arrays: node i has children 2i and 2i + 1,
+/* share_tree.c - the segment trees of share_tree.h, as arrays: node i has children 2i and 2i + 1,
  * step s is node width + s. */
 #include "budget/share_tree.h"
 

@@ -93,8 +93,8 @@ static tn_status read_refuse(const tn__read_state *s, uint32_t step) {
             step, tn_opcode_name(s->instructions[step].opcode));
 }
 
-/* Whether an instruction is the first run of an operator of the main block, rather than a repeated
- * view of a tensor received from other ranks. */
+/* Whether an operator of the main block runs for the first time, or repeats views of tensors that
+ * were received again from other ranks. */
 static bool read_is_first(const tn__read_state *s, tn_op_id id) {
     const tn_op *op = tn_graph_op(s->graph, id);
     for (uint32_t k = 0; k < op->output_count && op->block == 0; k++) {

@@ -1,4 +1,4 @@
-/* vdnn_all.c - every feature map goes to the host (vdnn.c). */
+/* vdnn_all.c - copies every feature map to the host (vdnn.c). */
 #include "budget/vdnn.h"
 
 static tn_status vdnn_all_solve(tn__pass_run *run) {
