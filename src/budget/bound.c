@@ -2,9 +2,9 @@
  *
  * Consider the first run of a job v. Some values are made by jobs that have run by then (all jobs
  * before it if the order is fixed, otherwise its ancestors) and are read by jobs that have not (all
- * jobs after it; its descendants; the end). Each of these values either is live at that moment, or
- * is recomputed later by a repeat of its maker, whose inputs are live or recomputed in turn.
- * Therefore
+ * jobs after it; its descendants; the end). Each of these values is either live at that moment, or
+ * recomputed later by a repeat of its maker. The inputs of that repeat are live or recomputed in
+ * turn. Therefore
  *
  *     extra time  >=  least cost of repeats, such that the live values fit the budget
  *
@@ -223,7 +223,7 @@ static bool bound_cut(bound_state *s, double price, bound_line *line) {
     return true;
 }
 
-/* On the source's side, a value is free or recomputed; a value whose arc is cut is paid for. */
+/* On the source's side, a value is free or recomputed; a value with a cut arc is paid for. */
 static void bound_write_row(const bound_state *s) {
     memset(s->row, 0, s->work->value_count * sizeof *s->row);
     for (uint32_t v = 0; v < s->work->value_count; v++) {

@@ -1,6 +1,7 @@
 /* bound_bytes.c - a lower bound on the memory of every schedule. While a job runs, all its operands
  * are live. While the last of its inputs is made, all other inputs are live already; the minimum
- * over the possible last inputs is a bound, too.
+ * over the possible last inputs is a bound, too. Held values and outputs are live together at the
+ * end. Cost: O(operands of makers of inputs).
  */
 #include "budget/bound.h"
 
@@ -46,7 +47,7 @@ static uint64_t bound_of_inputs(const tn__work *work, uint32_t job) {
     uint32_t inputs;
     const uint32_t *input = tn__job_inputs(work, job, false, &inputs);
     uint64_t least = UINT64_MAX;
-    if (inputs > 64) return 0; /* benign */
+    if (inputs > 64) return 0; /* no bound: such jobs are skipped to limit the cost */
     for (uint32_t i = 0; i < inputs; i++) {
         uint32_t maker = work->values[input[i]].maker;
         if (maker == TN_NONE) continue;

@@ -1,5 +1,6 @@
 /* bound_flow.c - maximum flow by level graphs (Dinitz 1970): augmenting paths to the sink follow
- * arcs that lead one level on, until no path is left; then the levels are computed again. */
+ * arcs that lead one level on, until no path is left; then the levels are computed again. Cost:
+ * O(nodes^2 * arcs) at worst; the caller limits the number of arcs visited. */
 #include "budget/bound.h"
 
 bool tn__flow_room(tn__flow *flow, uint32_t nodes, uint32_t arcs, tn__arena *arena) {
@@ -56,7 +57,7 @@ static bool flow_levels(tn__flow *flow, uint32_t source, uint32_t sink) {
     return flow->level[sink] != TN_NONE;
 }
 
-/* Pushes flow along a complete path, whose arcs are in `queue`. */
+/* Pushes flow along the complete path in `queue`. */
 static int64_t flow_push(tn__flow *flow, uint32_t length) {
     int64_t most = INT64_MAX;
     for (uint32_t i = 0; i < length; i++)

@@ -1,5 +1,5 @@
 /* chain.c - recognises chains. The loss may be the last forward job or the first backward one. It
- * is the first backward job if its reader also reads two other values. */
+ * is the first backward job if its reader also reads two other values. Cost: O(jobs + operands). */
 #include "budget/chain.h"
 
 typedef struct chain_read {

@@ -24,7 +24,8 @@ typedef struct search_chain {
     uint64_t *needs, *reach; /* [steps + 1] forward values it reads; those up to the last one
                               * that is still read */
     uint64_t *own,
-        *handed;    /* [steps + 1] bytes of it and of the value handed to it; of the latter */
+        *handed;    /* [steps + 1] bytes of it, including the value handed to it; bytes of the
+                     * handed value */
     uint64_t *rest; /* [steps] cost of the later-read values that do not fit next to it */
     uint64_t ceiling, most_work, spent;
     exact_states states;

@@ -3,7 +3,7 @@
  * Sign bits are used if all readers after a gap only need to know which elements are above 0; the
  * registry knows these operators (tn_op_rule.signs). Sparse rows are used according to the measured
  * share of nonzero elements, planned with a reserve of 5 %. Short floats are used for all other
- * values, and where they are smaller than sparse rows.
+ * values, and where they are smaller than sparse rows. Cost: O(values + readers).
  */
 #include "budget/codes.h"
 

@@ -5,11 +5,11 @@
  *                     "name": "conv1"}, ...]}
  *
  * An operator is identified by the properties that make it equivalent to others (graph/key.h);
- * `key` is a hash of them, 32 hexadecimal digits. A file thus serves every graph whose operators it
- * contains, whatever their names are. `again_ps` is the cost of the repeat form; absent: as `ps`.
- * `type` and `name` are for human readers. `format`, `version`, `operators`, `key` and `ps` are
- * required; costs are integers. jansson refuses bad UTF-8, duplicate members, NaN and trailing
- * text. Cost: O(bytes + operators).
+ * `key` is a hash of them, 32 hexadecimal digits. A file thus serves every graph that consists of
+ * its operators, independently of their names. `again_ps` is the cost of the repeat form; absent:
+ * as `ps`. `type` and `name` are for human readers. `format`, `version`, `operators`, `key` and
+ * `ps` are required; costs are integers. jansson refuses bad UTF-8, duplicate members, NaN and
+ * trailing text. Cost: O(bytes + operators).
  */
 #include "budget/costs.h"
 

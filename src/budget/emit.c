@@ -11,8 +11,9 @@
  *
  * A view that is smaller than its root is applied at once, so that the rest of the root can end.
  *
- * The communication of a rank (work_talk.c) keeps its place and its signals. Only a receive, whose
- * memory begins there, also waits for a repeat directly before it. Cost: O(acts + operands).
+ * The communication of a rank (work_talk.c) keeps its place and its signals. The only change: a
+ * receive also waits for a repeat directly before it, because its memory begins there. Cost: O(acts
+ * + operands).
  */
 #include "budget/emit.h"
 #include "budget/map.h"

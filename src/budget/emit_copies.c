@@ -1,7 +1,7 @@
 /* emit_copies.c - chooses the acts after which copies out are made. An instruction cannot read a
  * tensor that was handed to a copy out. If the value is read between OUT and SETTLE, it is
  * therefore copied after the last of these reads; a value that is not copied back is not copied
- * out.
+ * out. Cost: O(acts + operands).
  */
 #include "budget/emit.h"
 

@@ -50,9 +50,8 @@ typedef struct exact_job {
     uint64_t in[EXACT_WORDS], out[EXACT_WORDS];             /* values, of its first run */
     uint64_t again_in[EXACT_WORDS], again_out[EXACT_WORDS]; /* of a repeat */
     uint64_t after[EXACT_WORDS], limits[EXACT_WORDS];       /* jobs */
-    uint64_t before[EXACT_WORDS], behind[EXACT_WORDS];      /* jobs whose first run comes before
-                                                             * its own, and after it, in every
-                                                             * order */
+    uint64_t before[EXACT_WORDS], behind[EXACT_WORDS];      /* jobs that always have their first
+                                                             * run before its own, or after it */
     bool repeats;
 } exact_job;
 

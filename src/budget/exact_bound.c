@@ -8,7 +8,8 @@
  *    their bytes are free.
  *
  * Part 1 and the maximum of part 2 count different jobs, so their sum is a lower bound. All outputs
- * of a job are evicted together at its cost, which never overestimates the cost.
+ * of a job are evicted together at its cost, which never overestimates the cost. Cost: O(jobs^2)
+ * for each state, at most.
  */
 #include "budget/exact.h"
 
@@ -98,8 +99,8 @@ uint64_t tn__exact_bound(const exact_model *model, const uint64_t *ran, const ui
 }
 
 /* A value that no first run needs is only useful for a chain of repeats that ends at a needed
- * value. Adds the values whose cheapest chain, in addition to the unavoidable repeats, stays below
- * the ceiling. */
+ * value. Adds each such value if its cheapest chain, in addition to the unavoidable repeats, stays
+ * below the ceiling. */
 void tn__exact_wanted(const exact_model *model, const uint64_t *ran, const uint64_t *there,
                       uint64_t cost, uint64_t ceiling, uint64_t *wanted, uint64_t *above) {
     const tn__work *work = model->work;

@@ -1,6 +1,6 @@
 /* exact_search.c - A* over states (the live values and the jobs that have run).
  *
- * In a state, any job whose inputs are live may run: a first run (only the next one if the order is
+ * In a state, any job with live inputs may run: a first run (only the next one if the order is
  * fixed), or a repeat that makes a useful value which is not live. If the job does not fit, values
  * are evicted one by one, largest first. Each eviction is a state of its own (half a step), so that
  * the lower bound can prune before all subsets are built. Evictions end as soon as the job fits.
@@ -19,7 +19,7 @@ typedef struct search_step { /* a job that is about to run */
     exact_search *search;
     uint32_t state, job;
     bool again;
-    uint32_t taken; /* in-place: the value whose memory is taken; TN_NONE */
+    uint32_t taken; /* in-place: the value that gives its memory to the output; TN_NONE */
     uint32_t next;  /* values of this rank and above may be evicted */
     uint64_t cost;  /* including this job */
     const uint64_t *ran;

@@ -7,7 +7,7 @@
  *
  * A pass decides for a number of live bytes; the answer to the caller is a layout. fit_search.c
  * closes this loop, starting from the orders of operators that fit_start.c makes. fit_least.c finds
- * the smallest budget that has an answer. fit_parts.c lists the searches whose best result is the
+ * the smallest budget that has an answer. fit_parts.c lists the searches; their best result is the
  * answer. Every result is verified three times by code that shares nothing with the passes: the
  * schedule by replay.c, the program by tn_program_verify, the layout by tn_layout_verify.
  */

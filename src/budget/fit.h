@@ -24,7 +24,7 @@ typedef struct tn__fit_start {
                         * above */
 } tn__fit_start;
 
-/* One of the searches whose best result is the answer (fit_parts.c). Its findings hold for the
+/* One of the searches that compete for the answer (fit_parts.c). Its findings hold for the
  * techniques that it allows. */
 typedef struct tn__fit_part {
     const tn_pass *pass;
@@ -88,7 +88,7 @@ tn_status tn__fit_ask(tn__fit *fit, const tn__fit_start *start, uint64_t allowed
  * enough  stop at a layout of at most these bytes; 0: search for the smallest */
 typedef enum tn__fit_care { TN__FIT_CAREFUL, TN__FIT_SHORT, TN__FIT_QUICK } tn__fit_care;
 tn_status tn__fit_lay_out(tn__fit *fit, tn__fit_care care, uint64_t enough, tn_fit_result *result);
-/* Whether a program whose short layout needs `bytes` needs more than `most` with any layout. */
+/* Whether a program with a short layout of `bytes` needs more than `most` with any layout. */
 bool tn__fit_is_far(const tn__fit *fit, uint64_t bytes, uint64_t most);
 /* The program as it was given. */
 tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result);
@@ -119,7 +119,7 @@ uint64_t tn__fit_floor(const tn__fit *fit);
 uint64_t tn__fit_reached(const tn__fit *fit);
 /* Whether the search with only repeats had an answer on which this search builds. */
 bool tn__fit_runs(const tn__fit *fit);
-/* The search whose bounds hold for all allowed techniques. */
+/* The search with bounds that hold for all allowed techniques. */
 const tn__fit_part *tn__fit_told(const tn__fit *fit);
 
 /* fit_search.c: the search fit->part. Finds the fastest program within `budget` that is faster than

@@ -16,7 +16,7 @@
  *
  * A budget that is too small walks the whole chain, so the chain must be short. The bisection stops
  * early for an order that needs far more than another one, and such an order gets no later
- * searches. A program whose short layout is far too large gets no careful layout.
+ * searches. A program with a short layout that is far too large gets no careful layout.
  */
 #include "budget/fit.h"
 
@@ -86,7 +86,7 @@ static tn_status least_step(tn__fit *fit, const tn__fit_start *start, least_chai
     return status;
 }
 
-/* Whether another order needs so much less that the holes of a layout do not change the
+/* Whether another order needs far less, so that the holes of a layout do not change the
  * comparison. */
 static bool least_is_apart(const tn__fit *fit, const least_chain *chain, uint32_t order) {
     const uint64_t low = chain->ranges[order].low;

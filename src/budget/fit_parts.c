@@ -1,4 +1,4 @@
-/* fit_parts.c - the list of searches whose best result is the answer.
+/* fit_parts.c - the list of searches that compete for the answer.
  *
  * Allowing more techniques never makes the result slower. A single search with copies could end
  * with a slower program than a search without them. Therefore `joint` consists of several searches,

@@ -17,7 +17,7 @@
 #define FIT_FIRST 4u   /* rounds for one order before the next order gets its turn */
 #define FIT_NEAR 4096u /* stop if the answer is above the bound by less than this part of it */
 #define FIT_CLOSE 64u  /* stop if the layout leaves less than this part of the budget unused */
-#define FIT_APART 64u  /* drop an order whose bytes exceed the target by more than this part */
+#define FIT_APART 64u  /* drop an order that needs more than the target by this part */
 
 void tn__fit_take(tn_fit_result *best, tn_fit_result *next) {
     tn_fit_release(best);
@@ -34,9 +34,10 @@ bool tn__fit_has_host(const tn__fit *fit, const tn_fit_result *result) {
 
 typedef struct search_range {
     uint64_t target;   /* bytes available for the arena */
-    uint64_t fitted;   /* largest number of live bytes whose layout was within the target; 0: no
-                       * layout was */
-    uint64_t failed;   /* smallest number whose layout was not; UINT64_MAX: every layout was */
+    uint64_t fitted;   /* largest number of live bytes with a layout within the target; 0: no
+                        * layout was */
+    uint64_t failed;   /* smallest number with a layout above it; UINT64_MAX: every layout was
+                        * within it */
     uint64_t none;     /* largest number for which the pass had no answer; 0: it always had one */
     uint64_t allowed;  /* the next number to try */
     uint64_t figure;   /* picoseconds of the last answer; in the search for the least, its bytes if
@@ -72,8 +73,8 @@ static bool search_next(search_range *range, uint64_t took, uint64_t least) {
     return search_is_between(range);
 }
 
-/* The same if the pass had no answer. A larger number gave an answer whose layout was too large, so
- * a number in between may succeed. */
+/* The same if the pass had no answer. A larger number gave an answer with a layout that was too
+ * large, so a number in between may succeed. */
 static bool search_miss(search_range *range) {
     if (range->failed == UINT64_MAX) return false;
     if (range->allowed > range->none) range->none = range->allowed;

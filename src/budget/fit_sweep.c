@@ -1,5 +1,5 @@
 /* fit_sweep.c - the public calls of tenure/fit.h: one budget, the least budget, the whole curve,
- * and what was decided for each tensor. */
+ * and the decision for each tensor. Cost: one search (fit_parts.c) for each budget. */
 #include "budget/fit.h"
 
 typedef tn_status (*sweep_search)(tn__fit *fit, uint64_t budget, tn_fit_result *result);

@@ -43,8 +43,8 @@ static tn_status gaps_room(tn__gaps *gaps) {
     return TN_OK;
 }
 
-/* Whether the first run of a job reads a value; `readers` also contains jobs whose repeats read
- * it. */
+/* Whether the first run of a job reads a value; `readers` also contains jobs that only read it in a
+ * repeat. */
 static bool gaps_reads(const tn__work *work, uint32_t job, uint32_t value) {
     uint32_t count;
     const uint32_t *input = tn__job_inputs(work, job, false, &count);

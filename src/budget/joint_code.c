@@ -14,7 +14,8 @@
  *
  * Values are selected by two orders: bytes saved over the whole gap per codec time, and cost of
  * recomputing the value instead. Several counts are tried for each order. Short floats are only
- * tried if no other schedule is found.
+ * tried if no other schedule is found. Cost: the searches of joint_search.c and joint_swap.c for
+ * each selection.
  */
 #include "budget/joint_code.h"
 

@@ -1,4 +1,5 @@
-/* joint_ends.c - creates a line from a work, and converts a line to and from a schedule. */
+/* joint_ends.c - creates a line from a work, and converts a line to and from a schedule. Cost:
+ * O(jobs + operands) for a new line, O(acts + operands) for a schedule. */
 #include "budget/joint_parts.h"
 
 /* Makes a node with the touches of a job. */

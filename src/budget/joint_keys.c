@@ -1,4 +1,7 @@
-/* joint_keys.c - assigns the keys of a line, and computes the bytes at each key. */
+/* joint_keys.c - assigns the keys of a line, and computes the bytes at each key. Keys are integers
+ * with gaps. An insertion takes a free key between its neighbours; if none is left, the nodes of a
+ * small window of keys are spread evenly, and only beyond LINE_WINDOW all keys are renumbered.
+ * Cost: O(window) for a spread, O(runs + touches) for a renumbering. */
 #include "budget/joint_parts.h"
 
 /* Adds the live range that begins with this touch, from the making to the last read, as

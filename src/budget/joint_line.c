@@ -1,9 +1,11 @@
-/* joint_line.c - inserts and removes the runs and touches of joint_line.h. */
+/* joint_line.c - inserts and removes the runs and touches of joint_line.h. Every change updates the
+ * live ranges of the touched values, the bytes at each key, and the log of changes for undo. Cost:
+ * O(log keys) for each touch, plus the walk in the list of touches from the last position. */
 #include "budget/joint_parts.h"
 
 /* --- live ranges ---------------------------------------------------------------------------- */
 
-/* Whether the first output of a node takes the memory of an input whose live range ends there. */
+/* Whether the first output of a node takes the memory of an input that ends there. */
 bool tn__line_moves(const tn__line *line, const tn__line_node *node) {
     if (node->job == TN_NONE || node->touch_count == node->input_count) return false;
     uint32_t source = line->work->jobs[node->job].inplace;

@@ -44,7 +44,7 @@ typedef struct tn__line_node {
 } tn__line_node;
 
 typedef struct tn__line_touch {
-    uint32_t node, value, prev, next; /* prev, next: of the same value */
+    uint32_t node, value, prev, next; /* prev, next: touches of the same value */
     bool makes;
 } tn__line_touch;
 

@@ -16,7 +16,7 @@ static inline int64_t tn__line_scratch(const tn__line *line, const tn__line_node
     return node->job == TN_NONE ? 0 : (int64_t)line->work->jobs[node->job].scratch;
 }
 
-/* Whether the first output of a node takes the memory of an input whose live range ends there. */
+/* Whether the first output of a node takes the memory of an input that ends there. */
 bool tn__line_moves(const tn__line *line, const tn__line_node *node);
 /* Inserts a touch after another one of the same value; TN_NONE: as the first. */
 void tn__line_link(tn__line *line, uint32_t touch, uint32_t prev);

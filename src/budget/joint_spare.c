@@ -1,5 +1,5 @@
 /* joint_spare.c - removes repeats from a line: unnecessary ones, or one with all repeats that only
- * served it. */
+ * served it. Cost: O(operands of the run * log keys) for each removal. */
 #include "budget/joint_repair.h"
 
 /* Whether the readers of a repeat could use the earlier copy of its output. They cannot if that

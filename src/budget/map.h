@@ -16,7 +16,7 @@ struct tn__work_map {
     const tn_program *program;
     const tn_graph *graph;
     tn_occupancy_options memory; /* all fields set; without static blocks */
-    tn_tensor_id *root; /* [tensors] the tensor in whose memory it lies, which may be itself or a
+    tn_tensor_id *root; /* [tensors] the tensor that owns its memory, which may be itself or a
                          * static tensor; TN_NONE: the tensor is inside a block, or no operator
                          * defines it */
     uint32_t *value;    /* [tensors] value of the root; TN_NONE: static memory, or no value */

@@ -3,7 +3,7 @@
  * The judge walks over the acts once. Each definition begins a live range; each read extends the
  * current live range of the value. After the walk all live ranges are known, and the bytes of every
  * act are prefix sums of a list of differences. A value that is OUT can be read until it is
- * settled.
+ * settled. Cost: O(acts + operands).
  *
  *     RUN a   RUN b   OUT a   RUN c   SETTLE a   RUN d   IN a   RUN e(a)
  *     [---------------- a -----------------]            [---- a ----]      device
@@ -16,16 +16,16 @@
 typedef struct replay_life {
     uint32_t value; /* TN_NONE: an encoded form */
     uint32_t first, last;
-    uint32_t source; /* live range whose memory it takes if that one ends as this one begins:
-                      * counted from the next act on; TN_NONE */
+    uint32_t source; /* live range that gives its memory to this one if it ends as this one
+                      * begins: counted from the next act on; TN_NONE */
 } replay_life;
 
 typedef struct replay_value {
     uint32_t life;            /* TN_NONE: not live */
     uint32_t encoded;         /* live range of its encoded form; TN_NONE */
     uint32_t leaving;         /* act of the OUT that is not yet settled; TN_NONE */
-    uint32_t host, host_last; /* act of the OUT whose copy is on the host, and the last IN of it;
-                               * TN_NONE */
+    uint32_t host, host_last; /* act of the OUT that made the copy on the host, and the last IN
+                               * of it; TN_NONE */
     uint8_t codec;
 } replay_value;
 
@@ -205,7 +205,7 @@ static tn_status replay_end(replay_state *s) {
         replay_leave_host(s, v);
         if (!(work->values[v].flags & (TN__VALUE_KEPT | TN__VALUE_HELD))) continue;
         if (life == TN_NONE) return replay_refuse(s, end, "is not there at the end, value", v);
-        s->lives[life].last = end; /* after the last act, whose output may not take its memory */
+        s->lives[life].last = end; /* after the last act, so that no output takes its memory */
     }
     return TN_OK;
 }

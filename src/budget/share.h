@@ -13,8 +13,8 @@ typedef struct tn__share_life {
     uint32_t value, maker; /* job; TN_NONE: exists from the start */
     uint32_t made, end;
     uint32_t leave, back; /* leave == back: never idle */
-    uint32_t source;      /* live range whose memory it takes if that one ends where this one
-                           * begins; TN_NONE */
+    uint32_t source;      /* live range that gives its memory to this one if it ends where this
+                           * one begins; TN_NONE */
     uint32_t earlier;     /* previous live range of the same value; TN_NONE */
     bool fixed;           /* it is needed at the end */
     bool can;             /* its maker may be repeated */

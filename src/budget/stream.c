@@ -1,7 +1,8 @@
 /* stream.c - rounds of choice, program and layout, until the layout is within the budget.
  *
  * The choice counts live bytes. If holes make the layout larger than the budget, the next choice
- * gets a budget that is smaller by the excess.
+ * gets a budget that is smaller by the excess. Cost: a choice, a program and a layout for each
+ * round.
  */
 #include "budget/stream.h"
 

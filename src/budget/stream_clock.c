@@ -2,9 +2,9 @@
  *
  * Execution and the file are lanes of program/clock.h. The starts of steps are stored, because they
  * are needed while a read is moved to an earlier time. Reads follow each other in the order of
- * need, on one stream. For this order it is optimal to begin each read as early as there is room,
- * but not before the previous one: a later begin only takes room from later reads. A read begins no
- * earlier than the file is free, so that no memory is held by a waiting read:
+ * need, on one stream. For this order it is optimal to begin each read at the first moment with
+ * enough room, but not before the previous one: a later begin only takes room from later reads. A
+ * read begins no earlier than the file is free, so that no memory is held by a waiting read:
  *
  *     walk   [ a ][  b  ][ c ]······[   d   ]      ····: waits for the read of d's weights
  *     file      [ b's ][ c's ][  d's  ]

@@ -1,8 +1,8 @@
 /* vdnn.c - copies feature maps to the host and back by fixed rules, without a budget.
  *
  * The forward pass ends where most bytes are idle between two accesses (the turn). A feature map is
- * a value whose gap spans the turn. It is offloaded at its last reader of the forward pass: the
- * copy starts together with that layer, and the next layer waits for the copy. In the backward
+ * a value with a gap that spans the turn. It is offloaded at its last reader of the forward pass:
+ * the copy starts together with that layer, and the next layer waits for the copy. In the backward
  * pass, each layer that reads such a map prefetches the map that is needed next. The prefetch looks
  * no further than the next convolution below, so that early maps do not fill the memory; the maps
  * beyond are prefetched at that convolution.

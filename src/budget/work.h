@@ -55,8 +55,8 @@ typedef struct tn__job {
     uint32_t limit_first, limit_count; /* into others: jobs that overwrite an input or a source
                                         * of this one; every run of this job, first or repeated,
                                         * comes before the first of them */
-    uint32_t inplace; /* an input of the same size whose memory the first output takes if the
-                       * input's live range ends here; TN_NONE: the output has its own memory */
+    uint32_t inplace; /* an input of the same size that gives its memory to the first output if
+                       * its live range ends here; TN_NONE: the output has its own memory */
 } tn__job;
 
 /* Jobs stand in program order, which is a valid order of execution. */

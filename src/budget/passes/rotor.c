@@ -34,7 +34,8 @@ enum { ROTOR_SLOTS = 500, ROTOR_MOST = 100, ROTOR_WITHIN = 20, ROTOR_COARSER = 8
 #define ROTOR_NEVER (UINT64_MAX / 8)
 
 typedef struct rotor_block { /* the states from boundary u to the next one */
-    uint64_t inner, last;    /* bytes of the states in between; of the state at the next boundary */
+    uint64_t inner, last;    /* bytes of the states in between; bytes of the state at the next
+                              * boundary */
     uint64_t keep;           /* bytes at the worst step of making all of them, without the value
                               * handed on */
     uint64_t back;           /* bytes at the worst job of its stages */
@@ -130,7 +131,7 @@ static uint32_t rotor_own_last(const rotor *r, uint32_t u, uint32_t beside) {
     return reads && !beside ? last : last - 1;
 }
 
-/* Slots for a section whose states are all made and kept. */
+/* Slots for a section if all its states are made and kept. */
 static uint64_t rotor_whole(const rotor *r, uint32_t u, uint32_t beside, uint64_t *cost) {
     uint64_t bytes = rotor_keep(r, r->at[u], rotor_own_last(r, u, beside), cost);
     return rotor_slots(r, rotor_max(bytes + rotor_beside(r, u + 1, beside), r->blocks[u].back));
