@@ -14,7 +14,7 @@ typedef struct profile {
     uint64_t *bytes;         /* [jobs] */
     uint64_t *above, *below; /* [jobs] bits of the jobs of which it is an ancestor, or a
                               * descendant */
-    tn__sort_item *items;    /* [jobs] most bytes of the list first */
+    tn__sort_item *items;    /* [jobs] sorted by the bytes in the fixed order, most first */
 } profile;
 
 static void profile_list(profile *p) {

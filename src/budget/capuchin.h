@@ -15,7 +15,7 @@ tn_status tn__capuchin_passive(tn__gaps *gaps, tn__schedule *schedule, bool *pos
 typedef struct tn__capuchin_clock {
     tn__gaps *gaps;
     uint32_t window_last;   /* the last job at which keeping everything is above the budget */
-    uint64_t *lead;         /* [gaps] how early a copy back is requested, in time */
+    uint64_t *lead;         /* [gaps] extra time by which the copy back starts earlier */
     uint32_t *settle_by;    /* [gaps] compute waits for the copy out at this job at the latest */
     uint32_t *trigger_from; /* [gaps] the copy back is requested at this job at the earliest */
     tn__sort_item *order;   /* [swap_count] swapped gaps by `leave` */
@@ -24,7 +24,7 @@ typedef struct tn__capuchin_clock {
     uint64_t *due;          /* [swap_count] latest start of each copy back, in `returns` */
     uint32_t swap_count;
 } tn__capuchin_clock;
-/* In the arena of the run. Errors: E_NO_MEMORY. */
+/* Allocates the clock in the arena of the run. Errors: E_NO_MEMORY. */
 tn_status tn__capuchin_clock_make(tn__capuchin_clock *clock, tn__gaps *gaps);
 /* Capuchin's FT (free time) of a gap that is not swapped, given the queues of the swapped gaps.
  * Positive: the time between the two copies. Negative: the time that compute would wait. */

@@ -20,12 +20,8 @@
 
 #include "graph/attr.h"
 
-enum {
-    EMIT_COMPUTE,
-    EMIT_OUT,
-    EMIT_IN
-}; /* streams; those of copies follow the streams of
-                                           * messages */
+/* Streams; those of copies follow the streams of messages. */
+enum { EMIT_COMPUTE, EMIT_OUT, EMIT_IN };
 
 typedef struct emit_state {
     const tn__work_map *map;
@@ -103,9 +99,7 @@ static tn_status emit_drop(emit_state *s, tn_tensor_id id) {
     }
     if (is_root) s->views[value] = TN_NONE;
     if (!s->here[id]) return TN_OK;
-    if (is_root)
-        TN_TRY(emit_wait(s, &s->arrives[value])); /* a copy of its bytes is still in
-                                                            * progress */
+    if (is_root) TN_TRY(emit_wait(s, &s->arrives[value])); /* the copy may still be running */
     s->here[id] = false;
     return emit_of(s, TN_DROP, id);
 }

@@ -16,11 +16,8 @@
 #include "budget/pass.h"
 
 enum { EXACT_WORDS = 8, EXACT_MOST = 64 * EXACT_WORDS }; /* jobs, and values */
-enum {
-    EXACT_STRIDE = 2 * EXACT_WORDS + 1
-};                                   /* upper bound of the words of a state's
-                                                          * key */
-#define EXACT_NEVER (UINT64_MAX / 4) /* a cost that means impossible */
+enum { EXACT_STRIDE = 2 * EXACT_WORDS + 1 };             /* most words of a state's key */
+#define EXACT_NEVER (UINT64_MAX / 4)                     /* a cost that means impossible */
 
 static inline bool exact_has(const uint64_t *set, uint32_t i) {
     return set[i / 64] >> (i % 64) & 1;
@@ -116,7 +113,7 @@ typedef struct exact_states {
                       * half-finished step */
     uint64_t *keys;  /* [count * stride] */
     uint64_t *costs, *bounds;
-    uint32_t *parents, *by; /* the job that led here */
+    uint32_t *parents, *by; /* previous state, and the job that led here */
     size_t key_room, cost_room, bound_room, parent_room, by_room;
     uint32_t count;
     uint32_t *slots; /* [slot_count] a power of two */

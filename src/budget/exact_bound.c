@@ -43,9 +43,7 @@ static uint64_t bound_missing(const exact_model *model, const uint64_t *ran, con
         exact_add(again, j);
         cost += work->jobs[j].again_cost;
         for (uint32_t w = 0; w < model->value_words; w++) {
-            if (it->again_in[w] & it->out[w] & ~there[w])
-                return EXACT_NEVER; /* a repeat would need
-                                                                               * its own output */
+            if (it->again_in[w] & it->out[w] & ~there[w]) return EXACT_NEVER; /* needs itself */
             needed[w] |= it->again_in[w];
         }
     }

@@ -60,7 +60,8 @@ tn_status tn__pass_find(const char *name, const tn_pass **pass, tn_error *error)
             tn__near_of(name, tn_pass_count(), tn_pass_name, "see `tenure list passes`", asked));
 }
 
-/* Refuses a pass that lacks a required technique. Optional techniques need no check. */
+/* Refuses a pass that can use none of the allowed techniques, and a swapping pass if swaps are not
+ * allowed. */
 static tn_status fit_find_pass(tn__fit *fit, const tn_pass **found) {
     const char *name = fit->options.pass != NULL ? fit->options.pass : FIT_PASS;
     TN_TRY(tn__pass_find(name, found, fit->error));
@@ -183,9 +184,8 @@ tn_status tn__fit_plan(tn__fit *fit, const tn_problem *problem, uint64_t enough,
     return tn_plan(problem, &plan, layout, fit->error);
 }
 
-/* Plans with a limited number of placements per buffer. E_UNSUPPORTED or E_STOPPED: the caller
- * chose the layout method, this method proves less than that one, or the caller stopped the
- * search. */
+/* Plans with a limited number of placements per buffer. E_UNSUPPORTED: the caller chose a planner,
+ * or this planner cannot handle the problem. E_STOPPED: the caller stopped the search. */
 static tn_status fit_plan_within(tn__fit *fit, const tn_problem *problem, const char *planner,
                                  uint32_t each, tn_layout *layout) {
     tn_plan_options plan = TN_PLAN_OPTIONS_INIT;

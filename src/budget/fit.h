@@ -90,7 +90,7 @@ typedef enum tn__fit_care { TN__FIT_CAREFUL, TN__FIT_SHORT, TN__FIT_QUICK } tn__
 tn_status tn__fit_lay_out(tn__fit *fit, tn__fit_care care, uint64_t enough, tn_fit_result *result);
 /* Whether a program with a short layout of `bytes` needs more than `most` with any layout. */
 bool tn__fit_is_far(const tn__fit *fit, uint64_t bytes, uint64_t most);
-/* The program as it was given. */
+/* The plain program: the caller's program, without changes. */
 tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result);
 /* Copies a result of this frame. */
 tn_status tn__fit_copy(tn__fit *fit, const tn_fit_result *from, tn_fit_result *to);
@@ -108,7 +108,7 @@ tn_status tn__fit_make_starts(tn__fit *fit);
 void tn__fit_make_parts(tn__fit *fit, const tn_pass *pass);
 /* The fastest within `budget` total bytes; `result` starts zeroed. */
 tn_status tn__fit_answer(tn__fit *fit, uint64_t budget, tn_fit_result *result);
-/* The same without a search for the least if nothing fits; result->program NULL: nothing was
+/* The same without asking first whether any program fits; result->program NULL: nothing was
  * found. */
 tn_status tn__fit_answer_within(tn__fit *fit, uint64_t budget, tn_fit_result *result);
 /* The smallest answer; `result` is the plain program. */

@@ -56,8 +56,8 @@ static bool search_is_between(search_range *range) {
     return range->failed - low > range->target / (2 * FIT_CLOSE);
 }
 
-/* Chooses the next number of live bytes, from the size of this answer and of its layout. False: the
- * answer is good enough, or no number is left. */
+/* Chooses the next number of live bytes, from the size of this layout and the lower bound of all
+ * layouts. False: the answer is good enough, or no number is left. */
 static bool search_next(search_range *range, uint64_t took, uint64_t least) {
     if (took <= range->target) {
         uint64_t left = range->target - least;

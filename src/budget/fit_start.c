@@ -67,9 +67,7 @@ static tn_status start_add_order(tn__fit *fit) {
     tn_program_options options = TN_PROGRAM_OPTIONS_INIT;
     tn_program *program;
     bool orders = (fit->options.allow & TN_FIT_ORDER) != 0 && fit->parts[0].pass->features != 0;
-    if (!orders || fit->options.live)
-        return TN_OK; /* problems: the passes choose the order
-                                                     * themselves */
+    if (!orders || fit->options.live) return TN_OK; /* problems: passes choose the order */
     options.order = "memory";
     options.memory = fit->options.memory;
     TN_TRY(tn__program_ordered(tn_program_graph(fit->given), &options, &program, fit->error));

@@ -356,9 +356,7 @@ static tn_status code_level(code_state *s, tn_codec lossy, uint64_t effort) {
         for (uint32_t part = CODE_PARTS; part > 0; part--) {
             uint32_t count = (uint32_t)((uint64_t)s->count * part / CODE_PARTS);
             if (code_is_done(s->run)) return TN_OK;
-            if (count == 0 || (order > 0 && part == CODE_PARTS))
-                continue; /* with all values, only
-                                                                            * once */
+            if (count == 0 || (order > 0 && part == CODE_PARTS)) continue; /* all: only once */
             TN_TRY(code_try(s, count, effort / (2 * CODE_PARTS - 1)));
         }
     }

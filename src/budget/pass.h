@@ -24,8 +24,8 @@ enum { /* tn_pass.features: techniques that the pass models; others are refused 
        TN__PASS_GRAPH = 1u << 5,   /* needs to know the operators: cannot solve problems without
                                     * a graph */
        TN__PASS_CHAIN = 1u << 6,   /* models only chains (tn__chain_of); other works are refused */
-       TN__PASS_COMPLETE = 1u << 7 /* if the pass finds nothing, nothing exists (proved), unless
-                                    * a limit stopped it */
+       TN__PASS_COMPLETE = 1u << 7 /* complete search: if the pass finds nothing, it proved that
+                                    * nothing exists, unless a limit stopped it */
 };
 
 enum { /* tn__pass_run.allow */
@@ -99,7 +99,7 @@ struct tn__pass_run {
  * (on ties: fewer bytes). Errors: E_INVALID (tn__replay_schedule refuses it, which is a mistake of
  * the pass), E_NO_MEMORY. */
 tn_status tn__pass_offer(tn__pass_run *run, const tn__schedule *schedule, bool *kept);
-/* Called where the first run of a job waits for a copy of a value that it reads. */
+/* Called when the first run of a job waits for a copy of a value that it reads. */
 typedef struct tn__pass_watch {
     void (*waits)(void *self, uint32_t value, uint32_t job, uint64_t time);
     void *self;
@@ -117,7 +117,7 @@ void tn__pass_raise_bound(tn__pass_run *run, uint64_t time);
  * plus an amount for each job. */
 uint64_t tn__pass_effort(const tn__work *work);
 
-/* The registry, for the frame. */
+/* The registry of passes, for the frame. */
 uint32_t tn__pass_count(void);
 const tn_pass *tn__pass_at(uint32_t index);
 const tn_pass *tn__pass_named(const char *name);

@@ -15,17 +15,17 @@ typedef struct tn__node_value {
     const char *name; /* NULL: none */
     uint64_t bytes;
     bool kept, held;
-    bool made; /* by an operator; found by tn__nodes_check */
+    bool made; /* an operator makes it; set by tn__nodes_check */
 } tn__node_value;
 
 typedef struct tn__node {
     const char *name; /* NULL: none */
     uint64_t cost, again_cost, scratch;
-    bool once;                  /* it may not run again */
+    bool once;                  /* may not be repeated */
     uint32_t *inputs, *outputs; /* values */
     uint32_t *after;            /* operators */
     uint32_t input_count, output_count, after_count;
-    uint32_t inplace; /* input that the first output may be written over; TN_NONE */
+    uint32_t inplace; /* input that the first output may overwrite; TN_NONE */
 } tn__node;
 
 typedef struct tn__nodes {

@@ -16,7 +16,7 @@ typedef struct tn__share_life {
     uint32_t source;      /* live range that gives its memory to this one if it ends where this
                            * one begins; TN_NONE */
     uint32_t earlier;     /* previous live range of the same value; TN_NONE */
-    bool fixed;           /* it is needed at the end */
+    bool fixed;           /* live at the end */
     bool can;             /* its maker may be repeated */
 } tn__share_life;
 
@@ -26,9 +26,9 @@ typedef struct tn__share_choice {
     uint32_t *leave; /* [lives] readers after this position read the recomputed value */
     uint32_t *at;    /* [lives] */
     uint64_t work;   /* cost of all repeats */
-    uint64_t peak;   /* lowest estimated peak on the way */
+    uint64_t peak;   /* lowest estimated peak during the choices */
     uint32_t count;  /* of choices made */
-    uint32_t best;   /* the number of choices with the lowest peak */
+    uint32_t best;   /* number of choices after which the estimated peak was lowest */
 } tn__share_choice;
 
 typedef struct tn__share {

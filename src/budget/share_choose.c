@@ -1,8 +1,9 @@
 /* share_choose.c - chooses live ranges to evict so that the worst act needs less.
  *
- * Repeatedly, at the act with the most bytes, the idle live range with the least work per byte is
- * evicted; or with the least work per byte and idle act, or its root (`reach`). Its maker is
- * repeated before the next reader, and its inputs must be live by then. An input
+ * Repeatedly, at the act with the most bytes, the cheapest idle live range is evicted. Its key is
+ * the work divided by its bytes; depending on `reach`, also by the number of acts for which it is
+ * idle, or by the root of this number. Its maker is repeated before the next reader, and its inputs
+ * must be live by then. An input
  *
  *     is still live          nothing to do
  *     is evicted, too        recomputed that early

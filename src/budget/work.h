@@ -5,9 +5,10 @@
  *     schedule a list of acts: when jobs run (also repeatedly), and when values are copied
  *
  * Live ranges follow from the list; a schedule contains no releases. A value is live from a
- * definition to the last read before its next definition, or before the end of the list. A job that
- * is repeated makes all of its outputs again; outputs without a reader end when the job ends.
- * Values that exist from the start are live during the first act, even if no job reads them.
+ * definition to the last read before its next definition, or before the end of the list. A later
+ * run of a job is a repeat: it makes all of its outputs again, and outputs without a reader end
+ * when it ends. Values that exist from the start are live during the first act, even if no job
+ * reads them.
  *
  * Costs are integers of one unit: picoseconds, or the unit of a problem file. Bytes are counted as
  * the occupancy counts them (aligned). Memory that always exists (weights) is `fixed_bytes`.

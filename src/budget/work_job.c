@@ -242,9 +242,7 @@ tn_status tn__read_orders(tn__read_state *s) {
         uint32_t *count = &s->jobs[j].job.after_count;
         s->places[j].after = tn__read_begin_list(s);
         TN_TRY(read_add_changers(s, j, count));
-        if (!s->talks)
-            TN_TRY(read_add_pinned(s, j)); /* in communicating programs, first runs
-                                                       * keep their order */
+        if (!s->talks) TN_TRY(read_add_pinned(s, j)); /* ranks keep the order of first runs */
         tn_op_id op = s->jobs[j].job.op;
         bool is_ordered = op != TN_NONE && tn_op_is_ordered(s->graph, op);
         if (is_ordered) TN_TRY(tn__read_add(s, ordered, count));

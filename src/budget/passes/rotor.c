@@ -415,9 +415,8 @@ static tn_status rotor_solve_both(rotor *r) {
     tn_status status = rotor_solve_slots(r);
     if (status == TN_OK || status == TN_E_STOPPED) status = rotor_search(r);
     if (status != TN_E_INFEASIBLE && status != TN_E_STOPPED) return status;
-    if (r->run->has_best)
-        return TN_OK; /* nothing is cheaper, or the work limit stopped the
-                                         * search */
+    /* the search found nothing cheaper, or its work limit stopped it */
+    if (r->run->has_best) return TN_OK;
     TN_FAIL(r->run->error, TN_E_STOPPED, "no schedule of this kind fits");
 }
 

@@ -125,9 +125,8 @@ static void segments_mark(segments_state *s, uint8_t segment) {
         s->again[j] = segments_is_asked(s, j, segment);
         if (s->again[j]) segments_when(s, j, segment);
     }
-    if (s->trigger[segment] > last)
-        return; /* otherwise its inputs would end before the segment
-                                             * has run */
+    /* with an earlier trigger, its inputs would end before the segment has run */
+    if (s->trigger[segment] > last) return;
     s->trigger[segment] = TN_NONE;
 }
 
