@@ -196,7 +196,7 @@ static tn_status gaps_bring_step(gaps_walk *walk, uint32_t *depth) {
     return gaps_run_again(walk, job);
 }
 
-/* Evicts intermediates after use; those that are read later stay. */
+/* Evicts intermediates after use; if `again_first` is set, those that are read later stay. */
 static void gaps_leave_made(gaps_walk *walk, uint32_t value) {
     tn__gaps *gaps = walk->gaps;
     for (uint32_t i = 0; i < walk->made_count; i++) {

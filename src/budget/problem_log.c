@@ -147,7 +147,8 @@ static tn_status log_view(log_nodes *it, const tn__log_op *op) {
     return TN_OK;
 }
 
-/* The values that it makes in addition to those it overwrites, with the views of its operands. */
+/* Adds the operator with its new values. Overwritten storages get operators of their own
+ * (log_write); views need no value. */
 static tn_status log_make(log_nodes *it, const tn__log_op *op) {
     tn__node *node = log_add_node(it, op, op->output_count);
     if (node == NULL) return log_no_room(it);

@@ -58,7 +58,8 @@ static void choose_set(tn__stream *stream, uint32_t at, bool held) {
         use->held = held;
 }
 
-/* Byte-steps that it holds in addition to those of a read. */
+/* Bytes times the steps over which they are held: from the previous use to this one, or all steps
+ * for a block that stays. */
 static double choose_cost(const tn__stream *stream, uint32_t at) {
     const tn__stream_use *use = &stream->uses[at];
     uint32_t steps =
@@ -122,7 +123,8 @@ static bool choose_round(choose_state *state) {
     return any;
 }
 
-/* Candidates without a benefit at the given speeds still save reads; takes those that fit. */
+/* Candidates without a benefit at the given speeds still save reads; takes those that fit and cost
+ * no time. */
 static void choose_rest(choose_state *state) {
     const tn__stream *stream = state->stream;
     for (uint32_t u = 0; u < stream->use_count; u++) {
