@@ -278,8 +278,7 @@ static tn_status bound_moment(bound_state *s, uint32_t job) {
     return TN_OK;
 }
 
-/* --- choice of jobs
- * ----------------------------------------------------------------------------- */
+/* --- choice of jobs ------------------------------------------------------------------------- */
 
 /* The remaining job with the most bytes; jobs near it are not examined again. */
 static uint32_t bound_next_moment(bound_state *s) {

@@ -31,8 +31,7 @@ typedef struct search_chain {
     exact_states states;
 } search_chain;
 
-/* --- data computed in advance
- * ------------------------------------------------------------------- */
+/* --- data computed in advance --------------------------------------------------------------- */
 
 static uint64_t search_bytes(const search_chain *s, uint64_t values) {
     uint64_t sum = 0;

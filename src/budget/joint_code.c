@@ -51,7 +51,7 @@ typedef struct code_state {
     tn__schedule schedule;
 } code_state;
 
-/* --- values that may be encoded --------------------------------------------------------------- */
+/* --- values that may be encoded ------------------------------------------------------------- */
 
 static void code_keys(const code_state *s, code_choice *it) {
     const tn__work *work = s->run->work;
@@ -235,7 +235,7 @@ static tn_status code_make(code_state *s) {
     return TN_OK;
 }
 
-/* --- translation back to the work ------------------------------------------------------------- */
+/* --- translation back to the work ----------------------------------------------------------- */
 
 /* Whether a job reads and makes the right data in the current state of the values; *decoded holds
  * that state for each chosen value. */

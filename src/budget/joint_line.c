@@ -106,8 +106,7 @@ static void line_take_touch(tn__line *line, uint32_t id) {
     if (touch->prev != TN_NONE) line_look_again(line, touch->prev);
 }
 
-/* --- insertion and removal
- * ---------------------------------------------------------------------- */
+/* --- insertion and removal ------------------------------------------------------------------ */
 
 void tn__line_chain(tn__line *line, uint32_t id, uint32_t next) {
     tn__line_node *node = &line->nodes[id];

@@ -75,8 +75,7 @@ bool tn__repair_room(tn__repair *repair, tn__line *line, uint64_t budget, tn__ar
     return true;
 }
 
-/* --- the cost of recomputing a value
- * ------------------------------------------------------------ */
+/* --- the cost of recomputing a value -------------------------------------------------------- */
 
 bool tn__repair_may_run(const tn__repair *r, uint32_t job, uint32_t key) {
     const tn__job *it = &r->work->jobs[job];
@@ -178,8 +177,7 @@ static uint64_t repair_plan(tn__repair *r, const repair_idle *idle, uint64_t mos
     return cost <= most ? cost : UINT64_MAX;
 }
 
-/* --- idle values
- * -------------------------------------------------------------------------------- */
+/* --- idle values ---------------------------------------------------------------------------- */
 
 static void repair_idle_add(tn__repair *r, uint32_t value, uint32_t touch) {
     if (!r->can[value]) return;
@@ -337,8 +335,7 @@ static uint32_t repair_choose(tn__repair *r, uint32_t node) {
     return best;
 }
 
-/* --- eviction
- * ----------------------------------------------------------------------------------- */
+/* --- eviction ------------------------------------------------------------------------------- */
 
 /* Sorts the chain by the order of first runs. */
 static void repair_sort_chain(const tn__repair *r) {

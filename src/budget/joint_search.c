@@ -120,8 +120,7 @@ static tn_status search_starts(search_state *s, uint64_t effort) {
     return TN_OK;
 }
 
-/* --- removal
- * ------------------------------------------------------------------------------------ */
+/* --- removal -------------------------------------------------------------------------------- */
 
 static uint32_t search_any(search_state *s) {
     const tn__line *line = &s->line;
@@ -345,8 +344,7 @@ static tn_status search_afresh(search_state *s, uint64_t effort) {
     return both ? search_improve(s, 1 - kind, effort) : TN_OK;
 }
 
-/* --- starting from an answer for another budget
- * --------------------------------------------------- */
+/* --- starting from an answer for another budget --------------------------------------------- */
 
 /* Reads the order of first runs. False: the schedule contains acts other than runs. */
 static bool search_orders(search_state *s, const tn__schedule *warm) {

@@ -115,8 +115,7 @@ static void swap_find_gaps(swap_state *s) {
         }
 }
 
-/* --- times of the copies
- * ------------------------------------------------------------------------ */
+/* --- times of the copies -------------------------------------------------------------------- */
 
 static void swap_leave(swap_state *s) {
     tn__lane out = {0};
@@ -171,8 +170,7 @@ static uint64_t swap_now(const tn__pass_run *run) {
     return run->beaten > 0 && run->beaten < now ? run->beaten : now;
 }
 
-/* --- trials
- * ------------------------------------------------------------------------------------- */
+/* --- trials --------------------------------------------------------------------------------- */
 
 static void swap_choose(swap_state *s, uint32_t count, swap_how how) {
     for (uint32_t g = 0; g < s->gap_count; g++) s->gaps[g].how = SWAP_KEEP;

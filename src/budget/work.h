@@ -133,7 +133,7 @@ static inline const uint32_t *tn__job_outputs(const tn__work *work, uint32_t job
     return work->operands + (again ? it->again_output_first : it->output_first);
 }
 
-/* --- building a work -------------------------------------------------------------------------- */
+/* --- building a work ------------------------------------------------------------------------ */
 
 /* A job of a work under construction, with lists of its own; tn__work_make copies them into the
  * shared lists. */
