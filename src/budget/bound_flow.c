@@ -79,8 +79,8 @@ static uint32_t flow_next_arc(tn__flow *flow, uint32_t node) {
     return TN_NONE;
 }
 
-/* Finds all paths in one level graph. After a push, the search continues from the first saturated
- * arc. */
+/* Augments along all paths of one level graph. After a push, the search continues from the first
+ * saturated arc. */
 static int64_t flow_phase(tn__flow *flow, uint32_t source, uint32_t sink, uint64_t most) {
     int64_t sum = 0;
     uint32_t length = 0, node = source;

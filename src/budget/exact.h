@@ -58,8 +58,8 @@ typedef struct exact_item {
     uint64_t bytes, cost; /* EXACT_NEVER: must be live */
 } exact_item;
 typedef struct exact_neck {
-    uint64_t bytes;        /* bytes of the job itself, of held values, and of values that cannot be
-                     * recomputed */
+    uint64_t bytes;        /* bytes of the job itself, of held values, and of values that cannot
+                            * be recomputed */
     uint32_t first, count; /* items, cheapest per byte first */
 } exact_neck;
 

@@ -40,8 +40,8 @@ typedef struct search_range {
                         * within it */
     uint64_t none;     /* largest number for which the pass had no answer; 0: it always had one */
     uint64_t allowed;  /* the next number to try */
-    uint64_t figure;   /* picoseconds of the last answer; in the search for the least, its bytes if
-                      * it fitted */
+    uint64_t figure;   /* picoseconds of the last answer; in the search for the least, its bytes
+                        * if it fitted */
     bool fits, more;   /* the last answer fitted; another round may help */
     tn__schedule last; /* the last answer; without acts: no answer yet */
 } search_range;

@@ -11,11 +11,11 @@
 typedef struct tn__repair_taste {
     float reach;       /* exponent of the number of steps for which it is idle */
     float bulk;        /* exponent of its bytes */
-    bool hopes;        /* an input may stay live past the node that is above the budget even without
-                  * room; the excess is repaired in its turn */
+    bool hopes;        /* an input may stay live past the node that is above the budget even
+                        * without room; the excess is repaired in its turn */
     bool whole;        /* all its bytes count, not only the excess */
-    uint32_t lengthen; /* an input stays live if it is this many times smaller than the victim; 0:
-                    * never */
+    uint32_t lengthen; /* an input stays live if it is this many times smaller than the victim;
+                        * 0: never */
     float noise;       /* upper limit of the noise added to the logarithms of keys */
     float advised;     /* amount added to the keys of values that the advice keeps, and
                         * subtracted from those that it recomputes */

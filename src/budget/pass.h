@@ -62,12 +62,13 @@ struct tn__pass_run {
     uint64_t seed;
     const tn__schedule *warm; /* NULL, or the schedule for another budget of the same work */
     bool no_bound;            /* the caller has no use for lower bounds for this budget */
-    uint64_t beaten;          /* incumbent cost: the cost of a known schedule for the same budget;
-                      * schedules that cost more are useless; 0: no such schedule is known */
+    uint64_t beaten;          /* incumbent cost: the cost of a known schedule for the same
+                               * budget; schedules that cost more are useless; 0: no such
+                               * schedule is known */
     bool fewer_known; /* schedules with fewer techniques (only repeats; copies without codecs)
                        * were already searched for this budget */
-    bool runs_fit;    /* and schedules with only repeats are within the budget, in no less time
-                       * than `beaten` */
+    bool runs_fit;    /* schedules with only repeats are within the budget, but take at least
+                       * `beaten` */
     bool any;         /* the first schedule within the budget suffices: the caller searches for
                        * the smallest budget */
     bool only_proof;  /* only a proof of infeasibility is wanted: offered schedules are not kept */
@@ -75,9 +76,8 @@ struct tn__pass_run {
     double codec_rate;        /* bytes that ENCODE and DECODE process per unit of cost */
     uint32_t codecs;          /* bit 1 << tn_codec: the allowed codecs */
     const float *zeros;       /* [value_count] measured fraction of elements that are 0; below 0:
-                         * unknown */
-    const uint8_t
-        *segments; /* NULL, or [job_count] the segment with which the job was marked, from 1 */
+                               * unknown */
+    const uint8_t *segments;  /* NULL, or [job_count] mark of the job's segment, from 1 */
     /* results so far */
     tn__schedule best;
     tn__replay found; /* measurements of best */

@@ -33,7 +33,7 @@ typedef struct tn__value {
     tn_tensor_id tensor;   /* the tensor that owns the memory; TN_NONE: a problem without a graph */
     uint32_t flags;        /* TN__VALUE_* */
     uint32_t reader_first; /* into readers: the jobs that read it, in a first run or a repeat
-                       * (tn__job.again_first); */
+                            * (tn__job.again_first); */
     uint32_t reader_count; /* ascending, each once */
 } tn__value;
 

@@ -22,12 +22,12 @@ typedef struct tn__read_state {
     const tn_instruction *instructions;
     tn__arena *arena, scratch;
     bool *owns;              /* [tensors] has memory of its own, according to the occupancy */
-    tn_tensor_id *over;      /* [tensors] the tensor that gives it its memory in place, according to
-                          * the occupancy; TN_NONE */
+    tn_tensor_id *over;      /* [tensors] the tensor that gives it its memory in place, according
+                              * to the occupancy; TN_NONE */
     tn_op_id *last_part;     /* [tensors] last partial view of a root; TN_NONE */
     bool *stays;             /* [values] can be neither recomputed nor copied */
     uint32_t *begin;         /* [operators] first instruction of its blocks; TN_NONE: it has no
-                          * blocks */
+                              * blocks */
     tn_occupancy *occupancy; /* liveness analysis of the program */
     tn__work_job *jobs;
     tn__read_job *places;
