@@ -24,7 +24,7 @@ uint64_t tn__bound_of_job(const tn__work *work, uint32_t job) {
     return sum;
 }
 
-/* The same for any run, without the operands in a list. */
+/* Bytes of any run while all values in a list are live, too; a value in both counts once. */
 static uint64_t bound_beside(const tn__work *work, uint32_t job, bool again, const uint32_t *list,
                              uint32_t count) {
     uint32_t inputs, outputs;
