@@ -20,7 +20,7 @@ typedef struct search_chain {
     tn__pass_run *run;
     const tn__chain *chain;
     uint32_t steps;          /* number of backward jobs */
-    uint64_t bytes;          /* that may be live at once, without the values that stay */
+    uint64_t bytes;          /* bytes that may be live at once, without the values that stay */
     uint64_t *needs, *reach; /* [steps + 1] forward values it reads; those up to the last one
                               * that is still read */
     uint64_t *own,

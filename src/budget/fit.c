@@ -180,7 +180,7 @@ tn_status tn__fit_plan(tn__fit *fit, const tn_problem *problem, uint64_t enough,
     if (status != TN_E_STOPPED || !fit_cancelled(&quiet)) return status;
     fit->stopped = true;
     quiet.progress = NULL;
-    plan.planner = FIT_PLANNER; /* ends without a limit */
+    plan.planner = FIT_PLANNER; /* ends in short time without a limit */
     return tn_plan(problem, &plan, layout, fit->error);
 }
 

@@ -1,6 +1,7 @@
 /* kinds.h - the questions that passes ask the registry of operators.
- * The functions have their own header because graph/op.h and work.h both define a type called
- * "value", with different meanings. */
+ *
+ * Passes cannot include graph/op.h, because it declares a function tn__value, and work.h defines a
+ * type of that name. */
 #ifndef TN_BUDGET_KINDS_H
 #define TN_BUDGET_KINDS_H
 

@@ -42,7 +42,7 @@ typedef struct tn__stream {
     tn__stream_use *uses;
     uint32_t use_count;
     bool *stays; /* [blocks] the first use is held, and therefore all others */
-    /* results of one choice */
+    /* data of one choice */
     uint64_t target;           /* bytes that may be live at once */
     uint64_t *held;            /* [steps] bytes of blocks that stay or are fetched */
     uint64_t *start;           /* [steps + 1] picoseconds */
