@@ -1,9 +1,9 @@
-/* again.c - tn_program_recompute: a program that computes some tensors again instead of keeping
- * them, within a share of the work of one run.
+/* again.c - tn_program_recompute: a program that recomputes some tensors instead of keeping them,
+ * within a share of the work of one run.
  *
- * Work is arithmetic or traffic, whichever takes longer. Whatever comes out is measured as an
- * occupancy beside the program that went in; it is a copy of that where it is no better.
- * Cost: share.c, with an occupancy for each schedule that is judged.
+ * Work is arithmetic or memory traffic, whichever takes longer. The result is measured with an
+ * occupancy and compared with the input program; if it is not better, the result is a copy of the
+ * input. Cost: share.c, with an occupancy for each schedule that is judged.
  */
 #include <tenure/budget.h>
 
@@ -27,7 +27,7 @@ typedef struct again_state {
 
 /* --- work --- */
 
-/* Work in operations; views take none. */
+/* Work in operations; views need none. */
 static uint64_t again_work(const again_state *s, tn_op_id id, bool *cheap, bool *known) {
     const tn_op *op = tn_graph_op(s->graph, id);
     tn_cost cost = tn_op_cost(s->graph, id);
@@ -72,11 +72,12 @@ static tn_status again_read(again_state *s) {
     if (s->may == NULL) return tn__no_memory(s->error, "recomputation");
     for (uint32_t j = 0; j < s->work.job_count; j++)
         s->may[j] = s->work.jobs[j].op != TN_NONE && may[s->work.jobs[j].op];
-    s->work.is_ordered = true; /* as ranks ask for (work_talk.c), and runs are added to */
+    s->work.is_ordered = true; /* required by communication between ranks (work_talk.c); only
+                                * repeats are added */
     return TN_OK;
 }
 
-/* --- what comes of it --- */
+/* --- results --- */
 
 static tn_status again_peak(const again_state *s, const tn_program *program, uint64_t *peak) {
     tn_occupancy *occupancy;
@@ -108,7 +109,7 @@ static void again_count(const again_state *s, const tn__schedule *schedule, uint
     report->share = total > 0 ? (double)(cost - s->work.cost) / total : 0;
 }
 
-/* Arithmetic of what runs behind its first time. */
+/* Arithmetic of all repeats. */
 static tn_status again_flops(again_state *s, const tn__schedule *schedule, uint64_t *flops) {
     bool *ran = tn__arena_array(&s->arena, s->work.job_count + (size_t)1, sizeof *ran);
     if (ran == NULL) return tn__no_memory(s->error, "recomputation");

@@ -1,45 +1,47 @@
-/* bound.c - proofs that it cannot be done in less time.
+/* bound.c - lower bounds on the time of every schedule within a budget.
  *
- * Look at a job v when it runs for the first time. What has run by then (all before it where
- * the order is fixed, else its ancestors) and is read by what has not (all behind it; its
- * descendants; the end) is there at that moment, or will be made again, by running its maker again,
- * which reads what is there or made again in turn. So
+ * Consider the first run of a job v. Some values are made by jobs that have run by then (all jobs
+ * before it if the order is fixed, otherwise its ancestors) and are read by jobs that have not (all
+ * jobs after it; its descendants; the end). Each of these values is either live at that moment, or
+ * recomputed later by a repeat of its maker. The inputs of that repeat are live or recomputed in
+ * turn. Therefore
  *
- *     extra time  >=  least cost of jobs that run again, such that what is there fits the budget
+ *     extra time  >=  least cost of repeats, such that the live values fit the budget
  *
- * With a price on bytes in place of the budget this is a least cut (jobs that run again pull in
- * what they read; a value is paid for where it is needed and its maker does not run again), and
+ * With a price on bytes instead of the budget, the minimum is a minimum cut: a repeat pulls in its
+ * inputs, and a needed value is paid for if its maker is not repeated. Therefore
  *
- *     extra time  >=  cut(price) - price * bytes that are free beside v
+ *     extra time  >=  cut(price) - price * bytes that are free next to v
  *
- * for every price (Lagrange). The best price is where two cuts' lines meet, a few cuts away. Values
- * that neither side is bound to are left out, which can only lower the bound.
- * Cost: a few flows for each v that is looked at; those v where keeping all takes most.
+ * for every price (Lagrangian relaxation). The best price is at the intersection of two cuts' lines
+ * and is found after a few cuts. Values that are certain on neither side are left out, which can
+ * only lower the bound. Cost: a few flows for each examined v; the jobs that need the most bytes
+ * without repeats are examined.
  */
 #include "budget/bound.h"
 
 #include <inttypes.h>
 
-/* --- one moment ----------------------------------------------------------------------------- */
+/* --- one job v ------------------------------------------------------------------------------ */
 
 typedef struct bound_state {
     tn__pass_run *run;
     const tn__work *work;
     tn__flow flow;
-    bool *before;         /* [jobs] has run when v has */
-    bool *behind;         /* [jobs] has not when v begins */
-    bool *needed;         /* [values] by those behind, or at the end */
-    uint32_t *arc_of;     /* [values] the arc that pays for it; TN_NONE */
+    bool *before;         /* [jobs] has certainly run after v has run */
+    bool *behind;         /* [jobs] has certainly not run when v begins */
+    bool *needed;         /* [values] read by jobs in `behind`, or live at the end */
+    uint32_t *arc_of;     /* [values] 1 + the arc that pays for it; 0: free; TN_NONE */
     uint32_t *arc_of_job; /* [jobs] the arc of its cost; TN_NONE */
     uint32_t *stack;      /* [jobs] */
-    uint64_t *order;      /* [jobs] tn__bound_profile; 0: looked at */
+    uint64_t *order;      /* [jobs] tn__bound_profile; 0: already examined */
     bool is_ordered;
-    double scale; /* costs are multiplied by it */
+    double scale; /* factor for costs in the flow */
     uint64_t most;
-    /* of the moment */
-    int8_t *row;      /* [values] what the cut that proves most says of each; NULL: nobody asks */
-    double row_extra; /* what that one proves */
-    int64_t room;     /* bytes that are free for what is not an operand of v */
+    /* data of the current job v */
+    int8_t *row;      /* [values] decision of the cut with the best bound; NULL: not requested */
+    double row_extra; /* the bound that this cut proves */
+    int64_t room;     /* free bytes for values that are not operands of v */
 } bound_state;
 
 enum { BOUND_SOURCE = 0, BOUND_SINK = 1, BOUND_JOBS = 2 };
@@ -63,7 +65,7 @@ static bool bound_can(const bound_state *s, uint32_t value) {
     return tn__bound_in(output, outputs, value);
 }
 
-/* Ancestors of a job and itself, where first runs may change places. */
+/* The job itself and its ancestors, if first runs may be reordered. */
 static void bound_find_before(bound_state *s, uint32_t job) {
     uint32_t count = 0;
     memset(s->before, 0, s->work->job_count);
@@ -83,7 +85,8 @@ static void bound_find_before(bound_state *s, uint32_t job) {
     }
 }
 
-/* Descendants: an input, or what must have run, is behind. Jobs are in an order. */
+/* The descendants: jobs with an input or an ordering constraint from `behind`. Jobs stand in a
+ * valid order. */
 static void bound_find_behind(bound_state *s, uint32_t job) {
     memset(s->behind, 0, s->work->job_count);
     s->behind[job] = true;
@@ -130,7 +133,7 @@ static void bound_find_needed(bound_state *s) {
     }
 }
 
-/* Operands of v are there anyway, and what cannot be made again is, where it is needed. */
+/* Operands of v are live in any case, and so are needed values that cannot be recomputed. */
 static void bound_find_room(bound_state *s, uint32_t job) {
     const tn__work *work = s->work;
     uint32_t inputs, outputs;
@@ -151,7 +154,7 @@ static int64_t bound_cost(const bound_state *s, uint32_t job) {
     return (int64_t)((double)s->work->jobs[job].again_cost * s->scale);
 }
 
-/* What a needed value takes: to be paid for, or its maker's running again. */
+/* The arc of a needed value: pay for it, or repeat its maker. */
 static void bound_arc_of_value(bound_state *s, uint32_t value, uint32_t from) {
     uint32_t maker = s->work->values[value].maker;
     uint32_t to = bound_can(s, value) ? BOUND_JOBS + maker : BOUND_SINK;
@@ -180,14 +183,15 @@ static void bound_make_arcs(bound_state *s) {
 
 /* --- prices --------------------------------------------------------------------------------- */
 
-typedef struct bound_line { /* of a cut: what runs again, and bytes that are paid for */
+typedef struct bound_line { /* a cut: the cost of repeats, and the bytes paid for */
     double cost, bytes;
     int64_t value;
 } bound_line;
 
 #define BOUND_PAID_MOST 0x1p52
 
-/* A price of 0 stands for one above all costs: running again is free, bytes are paid for. */
+/* A price of 0 stands for a price above all costs: repeats are free, and only bytes are paid
+ * for. */
 static void bound_set_price(bound_state *s, double price) {
     for (uint32_t v = 0; v < s->work->value_count; v++) {
         if (s->arc_of[v] == 0 || s->arc_of[v] == TN_NONE) continue;
@@ -200,7 +204,7 @@ static void bound_set_price(bound_state *s, double price) {
             s->flow.full[s->arc_of_job[j]] = price > 0 ? bound_cost(s, j) : 0;
 }
 
-/* False: it takes too long. */
+/* False: the flow exceeded its effort. */
 static bool bound_cut(bound_state *s, double price, bound_line *line) {
     bound_set_price(s, price);
     *line = (bound_line){0};
@@ -219,7 +223,7 @@ static bool bound_cut(bound_state *s, double price, bound_line *line) {
     return true;
 }
 
-/* On the source's side a value is had for nothing or made again; across the cut it is paid for. */
+/* On the source's side, a value is free or recomputed; a value with a cut arc is paid for. */
 static void bound_write_row(const bound_state *s) {
     memset(s->row, 0, s->work->value_count * sizeof *s->row);
     for (uint32_t v = 0; v < s->work->value_count; v++) {
@@ -230,7 +234,7 @@ static void bound_write_row(const bound_state *s) {
     }
 }
 
-/* What a cut proves, in the unit of costs. */
+/* Raises the bound to the value that a cut proves, in the unit of costs. */
 static void bound_take(bound_state *s, const bound_line *line, double price) {
     double free_bytes = (double)s->room * price * (1 + 1e-12) + 1;
     double extra = ((double)line->value - free_bytes) / s->scale * (1 - 1e-12);
@@ -244,7 +248,8 @@ static void bound_take(bound_state *s, const bound_line *line, double price) {
     tn__pass_raise_bound(s->run, tn__add_sat(s->work->cost, whole));
 }
 
-/* The first job's best price. Two lines, one that pays for too many bytes, one for too few. */
+/* Finds the best price for the first job, between a line that pays for too many bytes and one that
+ * pays for too few. */
 static tn_status bound_moment(bound_state *s, uint32_t job) {
     bound_find_sides(s, job);
     bound_find_needed(s);
@@ -273,9 +278,9 @@ static tn_status bound_moment(bound_state *s, uint32_t job) {
     return TN_OK;
 }
 
-/* --- which moments -------------------------------------------------------------------------- */
+/* --- choice of jobs ------------------------------------------------------------------------- */
 
-/* The largest that is left; those near it are not asked again. */
+/* The remaining job with the most bytes; jobs near it are not examined again. */
 static uint32_t bound_next_moment(bound_state *s) {
     uint32_t best = 0, count = s->work->job_count;
     for (uint32_t j = 1; j < count; j++)
@@ -308,7 +313,7 @@ static tn_status bound_room(bound_state *s) {
     return TN_OK;
 }
 
-/* Costs in so many parts that prices are fine, and sums far from overflow. */
+/* Scales costs so that prices are fine enough and sums stay far from overflow. */
 static double bound_scale(const tn__work *work) {
     double sum = 1;
     for (uint32_t j = 0; j < work->job_count; j++) sum += (double)work->jobs[j].again_cost;

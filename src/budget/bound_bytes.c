@@ -1,6 +1,7 @@
-/* bound_bytes.c - what must be there at once in any schedule. While a job runs, its operands are.
- * And while the last of its inputs is made, all the others are there already, so the least over
- * which one is the last counts, too.
+/* bound_bytes.c - a lower bound on the memory of every schedule. While a job runs, all its operands
+ * are live. While the last of its inputs is made, all other inputs are live already; the minimum
+ * over the possible last inputs is a bound, too. Held values and outputs are live together at the
+ * end. Cost: O(operands of makers of inputs).
  */
 #include "budget/bound.h"
 
@@ -10,7 +11,8 @@ bool tn__bound_in(const uint32_t *list, uint32_t count, uint32_t value) {
     return false;
 }
 
-/* Operands and scratch of a first run; an output that may take an input's memory does. */
+/* Bytes of operands and scratch of a first run; an output that may take an input's memory is
+ * assumed to take it. */
 uint64_t tn__bound_of_job(const tn__work *work, uint32_t job) {
     uint32_t inputs, outputs;
     const uint32_t *input = tn__job_inputs(work, job, false, &inputs);
@@ -22,7 +24,7 @@ uint64_t tn__bound_of_job(const tn__work *work, uint32_t job) {
     return sum;
 }
 
-/* The same of any run, without what is in a list. */
+/* Bytes of any run while all values in a list are live, too; a value in both counts once. */
 static uint64_t bound_beside(const tn__work *work, uint32_t job, bool again, const uint32_t *list,
                              uint32_t count) {
     uint32_t inputs, outputs;
@@ -40,12 +42,12 @@ static uint64_t bound_beside(const tn__work *work, uint32_t job, bool again, con
     return sum > shared ? sum - shared : 0;
 }
 
-/* While the last input of a job is made, by whichever run. */
+/* The bytes while the last input of a job is made, whichever run makes it. */
 static uint64_t bound_of_inputs(const tn__work *work, uint32_t job) {
     uint32_t inputs;
     const uint32_t *input = tn__job_inputs(work, job, false, &inputs);
     uint64_t least = UINT64_MAX;
-    if (inputs > 64) return 0; /* benign */
+    if (inputs > 64) return 0; /* no bound: such jobs are skipped to limit the cost */
     for (uint32_t i = 0; i < inputs; i++) {
         uint32_t maker = work->values[input[i]].maker;
         if (maker == TN_NONE) continue;

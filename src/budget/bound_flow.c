@@ -1,5 +1,6 @@
-/* bound_flow.c - the largest flow, by levels (Dinitz 1970): ways to the sink are searched along
- * arcs that lead one level on, until none is left; then levels are counted anew. */
+/* bound_flow.c - maximum flow by level graphs (Dinitz 1970): augmenting paths to the sink follow
+ * arcs that lead one level on, until no path is left; then the levels are computed again. Cost:
+ * O(nodes^2 * arcs) at worst; the caller limits the number of arcs visited. */
 #include "budget/bound.h"
 
 bool tn__flow_room(tn__flow *flow, uint32_t nodes, uint32_t arcs, tn__arena *arena) {
@@ -37,7 +38,7 @@ uint32_t tn__flow_arc(tn__flow *flow, uint32_t from, uint32_t to, int64_t capaci
     return flow->arc_count - 2;
 }
 
-/* Steps from the source. False: the sink is out of reach. */
+/* Computes the distances from the source. False: the sink cannot be reached. */
 static bool flow_levels(tn__flow *flow, uint32_t source, uint32_t sink) {
     uint32_t count = 1;
     memset(flow->level, 0xff, flow->node_count * sizeof *flow->level);
@@ -56,7 +57,7 @@ static bool flow_levels(tn__flow *flow, uint32_t source, uint32_t sink) {
     return flow->level[sink] != TN_NONE;
 }
 
-/* Along a whole way, whose arcs are in `queue`. */
+/* Pushes flow along the complete path in `queue`. */
 static int64_t flow_push(tn__flow *flow, uint32_t length) {
     int64_t most = INT64_MAX;
     for (uint32_t i = 0; i < length; i++)
@@ -78,7 +79,8 @@ static uint32_t flow_next_arc(tn__flow *flow, uint32_t node) {
     return TN_NONE;
 }
 
-/* All ways of one count of levels. After a push it goes on from the first arc that is full. */
+/* Augments along all paths of one level graph. After a push, the search continues from the first
+ * saturated arc. */
 static int64_t flow_phase(tn__flow *flow, uint32_t source, uint32_t sink, uint64_t most) {
     int64_t sum = 0;
     uint32_t length = 0, node = source;

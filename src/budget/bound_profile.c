@@ -1,17 +1,20 @@
-/* bound_profile.c - which jobs it is worth to look at: where most must be there, or be made again.
+/* bound_profile.c - selects the jobs that are worth examining: those at which the most bytes must
+ * be live or recomputed.
  *
- * In a list, that is what is made up to a job and read behind it. Where first runs may change
- * places, only what an ancestor (or the job) made and a descendant (or the end) reads is sure to
- * be across it: counted for 64 jobs at a time, a bit for each, those first where the list has most.
- * Cost: O(jobs + operands), and so much again for every 64 jobs.
+ * In a fixed order, these are the values made up to a job and read after it. If first runs may be
+ * reordered, only a value that an ancestor (or the job) makes and a descendant (or the end) reads
+ * is certain to be live across it. This is counted for 64 jobs at a time with one bit per job,
+ * starting with the jobs that need the most bytes in the fixed order. Cost: O(jobs + operands), and
+ * the same for every 64 jobs.
  */
 #include "budget/bound.h"
 
 typedef struct profile {
     const tn__work *work;
     uint64_t *bytes;         /* [jobs] */
-    uint64_t *above, *below; /* [jobs] bits of the jobs that it is an ancestor, a descendant of */
-    tn__sort_item *items;    /* [jobs] most bytes of the list first */
+    uint64_t *above, *below; /* [jobs] bits of the jobs of which it is an ancestor, or a
+                              * descendant */
+    tn__sort_item *items;    /* [jobs] sorted by the bytes in the fixed order, most first */
 } profile;
 
 static void profile_list(profile *p) {
@@ -30,7 +33,7 @@ static void profile_list(profile *p) {
 
 /* --- first runs in any order ---------------------------------------------------------------- */
 
-/* The job that must have run for the i-th reason; TN_NONE: none has. */
+/* The i-th job that must have run before; TN_NONE: there is no further one. */
 static uint32_t profile_from(const tn__work *work, uint32_t job, uint32_t i) {
     const tn__job *it = &work->jobs[job];
     if (i >= it->input_count) return work->others[it->after_first + i - it->input_count];
@@ -51,7 +54,7 @@ static void profile_spread(profile *p) {
         }
 }
 
-/* The jobs of these that a value is across, or an operand of. */
+/* The jobs among the 64 across which a value is live, or of which it is an operand. */
 static uint64_t profile_crosses(const profile *p, const tn__value *value, uint64_t all) {
     if (value->flags & (TN__VALUE_KEPT | TN__VALUE_HELD))
         return value->maker == TN_NONE ? all : p->above[value->maker];
@@ -85,7 +88,7 @@ static uint64_t profile_operands(const tn__work *work) {
     return sum;
 }
 
-/* As many as there is effort for; the others have nothing that is sure. */
+/* Covers as many jobs as the effort allows; the profile of the others is 0. */
 static bool profile_any_order(profile *p, uint64_t effort, const tn_context *context) {
     uint32_t jobs = p->work->job_count, done = 0;
     uint64_t each = profile_operands(p->work) + p->work->value_count;

@@ -1,9 +1,8 @@
-/* capuchin_clock.c - when copies leave and come back, if compute waits for none of them.
+/* capuchin_clock.c - the times of copies out and back if compute waits for none of them.
  *
- * Each direction is a lane (program/clock.h): copies out begin when their value leaves or when the
- * one before is done; copies back begin so that each is done when it is read, and when the one
- * behind it begins.
- * Cost: O(gaps + jobs), a question O(log gaps).
+ * Each direction is a lane (program/clock.h). A copy out begins after the value's last access or
+ * after the previous copy. Copies back are placed as late as possible: each is done when its value
+ * is read, and when the next copy begins. Cost: O(gaps + jobs); a query costs O(log gaps).
  */
 #include "budget/capuchin.h"
 
@@ -83,7 +82,7 @@ static void clock_trigger(tn__capuchin_clock *clock) {
         clock->due[i] = in.at;
         uint32_t job =
             tn__clock_step(gaps->starts, gaps->run->work->job_count, tn__add_sat(in.at, 1));
-        job = job > 0 ? job - 1 : 0; /* the last that starts by then */
+        job = job > 0 ? job - 1 : 0; /* the last job that starts by then */
         uint32_t least = gap->settle;
         if (gap->back > clock->window_last && least <= clock->window_last)
             least = clock->window_last + 1;

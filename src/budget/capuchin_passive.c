@@ -1,9 +1,8 @@
-/* capuchin_passive.c - swaps on demand, the least lately accessed first.
+/* capuchin_passive.c - swapping on demand, the least recently accessed values first.
  *
- * Nothing is known ahead but whether a value is accessed again at all. It is the mode of a first
- * run, and what is left where a policy finds no way: slow, as compute waits for each copy.
- * Cost: O(jobs values).
- * Source: Peng et al., "Capuchin" (2020), passive mode.
+ * The only knowledge about the future is whether a value is accessed again. This is the mode of a
+ * first run, and the last resort when a policy finds no schedule. It is slow, because compute waits
+ * for each copy. Cost: O(jobs values). Source: Peng et al., "Capuchin" (2020), passive mode.
  */
 #include "budget/capuchin.h"
 
@@ -12,7 +11,7 @@ typedef struct passive_state {
     const tn__gaps *gaps;
     tn__schedule *schedule;
     bool *here, *host; /* [values] */
-    uint32_t *touched; /* [values] the last job that accessed it, and 1; 0: none */
+    uint32_t *touched; /* [values] 1 + the last job that accessed it; 0: none */
     uint64_t used;
     bool possible;
 } passive_state;
@@ -29,7 +28,7 @@ static bool passive_may_go(const passive_state *s, uint32_t value, uint32_t job)
            s->gaps->last[value] != TN_NONE && s->gaps->last[value] > job;
 }
 
-/* Makes room for so many bytes. What has a copy on the host goes without another. */
+/* Makes room for `bytes` bytes. A value with a copy on the host is not copied again. */
 static tn_status passive_room(passive_state *s, uint64_t bytes, uint32_t job) {
     const tn__work *work = s->run->work;
     while (tn__add_sat(s->used, bytes) > s->run->budget) {
@@ -53,7 +52,7 @@ static tn_status passive_room(passive_state *s, uint64_t bytes, uint32_t job) {
     return TN_OK;
 }
 
-/* Values that nobody accesses from here on go. */
+/* Evicts the values that are not accessed from here on. */
 static void passive_end(passive_state *s, uint32_t job, const uint32_t *value, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         const tn__value *it = &s->run->work->values[value[i]];
@@ -93,7 +92,7 @@ static tn_status passive_job(passive_state *s, uint32_t job) {
     return TN_OK;
 }
 
-/* Values from the start: no longer than they are read. */
+/* Values that exist from the start are live until their last read. */
 static void passive_begin(passive_state *s) {
     const tn__work *work = s->run->work;
     for (uint32_t v = 0; v < work->value_count; v++) {

@@ -1,5 +1,5 @@
-/* chain.c - recognises chains. The loss may be the last that goes forward, or the first back:
- * where what reads it reads two more besides, it is the latter. */
+/* chain.c - recognises chains. The loss may be the last forward job or the first backward one. It
+ * is the first backward job if its reader also reads two other values. Cost: O(jobs + operands). */
 #include "budget/chain.h"
 
 typedef struct chain_read {
@@ -22,14 +22,14 @@ static bool chain_is_same(const tn__work *work, uint32_t a, uint32_t b, uint32_t
     return memcmp(work->operands + a, work->operands + b, count * sizeof *work->operands) == 0;
 }
 
-/* Whether it reads and makes the same when it runs again. */
+/* Whether a repeat reads and makes the same values as the first run. */
 static bool chain_repeats_alike(const tn__work *work, const tn__job *it) {
     return it->again_input_count == it->input_count && it->again_output_count == it->output_count &&
            chain_is_same(work, it->again_input_first, it->input_first, it->input_count) &&
            chain_is_same(work, it->again_output_first, it->output_first, it->output_count);
 }
 
-/* One output, no order and no form of its own. */
+/* A job of a chain has one output, no ordering constraint, and no separate repeat form. */
 static tn_status chain_check_job(const chain_read *c, uint32_t job) {
     const tn__work *work = c->work;
     const tn__job *it = &work->jobs[job];
@@ -45,7 +45,8 @@ static tn_status chain_check_job(const chain_read *c, uint32_t job) {
     return TN_OK;
 }
 
-/* How many jobs read what the one before made, and nothing else, and may run again. */
+/* The number of leading jobs that read only the previous output (and initial values) and may be
+ * repeated. */
 static uint32_t chain_forward(const tn__work *work) {
     uint32_t count = 0;
     for (; count < work->job_count; count++) {
@@ -62,7 +63,7 @@ static uint32_t chain_forward(const tn__work *work) {
     return count;
 }
 
-/* The stage of a job behind the forward ones: `stage` was the last one's. */
+/* The stage of a backward job; `stage` was the stage of the previous one. */
 static tn_status chain_find_stage(const chain_read *c, uint32_t job, int64_t *stage, bool *next) {
     const tn__work *work = c->work;
     uint32_t inputs, low = TN_NONE, high = 0;
@@ -119,7 +120,7 @@ static tn_status chain_read_all(chain_read *c, tn__chain *chain) {
     if (c->count == work->job_count)
         return chain_refuse(c, c->count - 1, "is the end: nothing goes back");
     tn_status status = chain_read_back(c);
-    if (status == TN_E_UNSUPPORTED && c->count > 2) { /* the loss is the first that goes back */
+    if (status == TN_E_UNSUPPORTED && c->count > 2) { /* the loss is the first backward job */
         c->count--;
         status = chain_read_back(c);
     }

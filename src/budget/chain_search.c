@@ -1,15 +1,15 @@
-/* chain_search.c - the cheapest way through a short chain, whatever is given up and made again.
+/* chain_search.c - the cheapest schedule of a short chain, with any evictions and repeats.
  *
- * A state is which jobs behind the forward ones have run, and which forward values are there. From
- * it the next job runs, or the value behind one that is there is made, or, where one of these does
- * not fit, a value is given up, which costs nothing. A* (Hart, Nilsson, Raphael 1968): what a state
- * costs at least is
+ * A state is the number of backward jobs that have run, and the set of live forward values. From a
+ * state, the next backward job runs, or the forward value after a live one is made. If one of these
+ * does not fit, a value is evicted, which costs nothing. A* (Hart, Nilsson, Raphael 1968) uses this
+ * lower bound:
  *
- *     what is read up to some job and is not there, made once
- *   + what is read behind that job and does not fit beside it, made once
+ *     the values that are read up to some job and are not live, each made once
+ *   + the values that are read after that job and do not fit next to it, each made once
  *
- * with the job for which that is most; the second is a knapsack with parts of values, known before.
- * Cost: up to 2^values * jobs states, each O(jobs); far fewer with a good ceiling.
+ * for the job with the highest sum. The second term is a fractional knapsack, computed once in
+ * advance. Cost: up to 2^values * jobs states, each O(jobs); far fewer with a good ceiling.
  */
 #include "budget/chain.h"
 #include "budget/exact.h"
@@ -19,17 +19,19 @@ enum { SEARCH_STRIDE = 2 }; /* words of a key: values, steps done */
 typedef struct search_chain {
     tn__pass_run *run;
     const tn__chain *chain;
-    uint32_t steps;          /* jobs behind the forward ones */
-    uint64_t bytes;          /* that may live at once, without what stays */
-    uint64_t *needs, *reach; /* [steps + 1] values it reads; up to the last that is still read */
+    uint32_t steps;          /* number of backward jobs */
+    uint64_t bytes;          /* bytes that may be live at once, without the values that stay */
+    uint64_t *needs, *reach; /* [steps + 1] forward values it reads; those up to the last one
+                              * that is still read */
     uint64_t *own,
-        *handed;    /* [steps + 1] bytes of it and what it is handed; of what it is handed */
-    uint64_t *rest; /* [steps] what is read behind it and does not fit beside it costs */
+        *handed;    /* [steps + 1] bytes of it, including the value handed to it; bytes of the
+                     * handed value */
+    uint64_t *rest; /* [steps] cost of the later-read values that do not fit next to it */
     uint64_t ceiling, most_work, spent;
     exact_states states;
 } search_chain;
 
-/* --- what is known before ------------------------------------------------------------------- */
+/* --- data computed in advance --------------------------------------------------------------- */
 
 static uint64_t search_bytes(const search_chain *s, uint64_t values) {
     uint64_t sum = 0;
@@ -43,13 +45,14 @@ static uint64_t search_cost(const search_chain *s, uint64_t values) {
     return sum;
 }
 
-/* Whether one value's cost for its bytes is above another's. */
+/* Whether one value costs more per byte than another. */
 static bool search_is_dearer(const search_chain *s, uint32_t a, uint32_t b) {
     double left = (double)s->chain->costs[a] * (double)s->chain->bytes[b];
     return left > (double)s->chain->costs[b] * (double)s->chain->bytes[a];
 }
 
-/* The least cost of those that have to go so that the others fit; parts may go. */
+/* The minimum cost of leaving out values so that the others fit; a value may be left out in
+ * part. */
 static uint64_t search_left_out(const search_chain *s, uint64_t values, uint64_t bytes) {
     double cost = (double)search_cost(s, values), room = (double)bytes;
     while (values != 0) {
@@ -96,7 +99,8 @@ static tn_status search_prepare(search_chain *s) {
         s->rest == NULL)
         return tn__no_memory(s->run->error, "a chain");
     for (uint32_t i = 0; i < s->steps; i++) search_read_step(s, i);
-    s->needs[0] |= (uint64_t)1 << (s->chain->count - 1); /* all of them run before the others */
+    s->needs[0] |= (uint64_t)1 << (s->chain->count - 1); /* all forward jobs run before the
+                                                          * others */
     uint64_t later = 0;
     for (uint32_t i = s->steps; i-- > 0;) {
         uint64_t beside = s->own[i] + search_bytes(s, s->needs[i] & ~later);
@@ -140,8 +144,8 @@ static tn_status search_reach_state(search_chain *s, uint32_t from, uint32_t by,
     return TN_OK;
 }
 
-/* All that can be done from a state. A value is given up only where something does not fit, and
- * made before the next job only where it must, or less is handed on now than behind that job. */
+/* Adds the successors of a state. A value is evicted only if something does not fit. A value is
+ * made before the next job only if it must be, or if less is handed on now than after that job. */
 static tn_status search_expand(search_chain *s, uint32_t state) {
     uint64_t there = s->states.keys[(size_t)state * SEARCH_STRIDE], cost = s->states.costs[state];
     uint32_t step = (uint32_t)s->states.keys[(size_t)state * SEARCH_STRIDE + 1];
@@ -168,7 +172,7 @@ static tn_status search_expand(search_chain *s, uint32_t state) {
     return TN_OK;
 }
 
-/* The jobs that led to a state, from the first on. */
+/* Writes the jobs on the path to a state, from the start. */
 static tn_status search_tell(search_chain *s, uint32_t state, tn__schedule *schedule) {
     uint32_t first = schedule->count;
     for (; s->states.parents[state] != TN_NONE; state = s->states.parents[state])

@@ -1,14 +1,15 @@
-/* codes.c - which forms a value may have.
+/* codes.c - decides which encoded forms a value may have.
  *
- * Bits, where all readers behind a gap only ask what is above 0: the registry says who
- * (tn_op_rule.signs). Rows of what is not zero, by the share that was measured; a twentieth more of
- * them are planned for. Short floats for the rest, and where they are smaller than rows.
+ * Sign bits are used if all readers after a gap only need to know which elements are above 0; the
+ * registry knows these operators (tn_op_rule.signs). Sparse rows are used according to the measured
+ * share of nonzero elements, planned with a reserve of 5 %. Short floats are used for all other
+ * values, and where they are smaller than sparse rows. Cost: O(values + readers).
  */
 #include "budget/codes.h"
 
 #include "budget/kinds.h"
 
-#define CODES_MORE 1.05 /* elements for each that was not 0 when it was measured */
+#define CODES_MORE 1.05 /* planned elements per measured nonzero element */
 
 const tn_codec tn__lossy[TN__LOSSY_COUNT] = {TN_CODEC_FLOAT16, TN_CODEC_FLOAT10, TN_CODEC_FLOAT8};
 
@@ -18,7 +19,7 @@ bool tn__codes_allow(const tn__pass_run *run, tn_codec codec) {
     return (run->codecs >> codec & 1) != 0;
 }
 
-/* The tensor whose memory a tensor is. */
+/* The tensor that owns a tensor's memory. */
 static tn_tensor_id codes_root(const tn_graph *graph, tn_tensor_id id) {
     for (;;) {
         tn_op_id producer = tn_graph_tensor(graph, id)->producer;
@@ -32,7 +33,7 @@ static tn_tensor_id codes_root(const tn_graph *graph, tn_tensor_id id) {
     }
 }
 
-/* Whether an operator only asks of a value which elements are above 0. */
+/* Whether an operator only needs to know which elements of a value are above 0. */
 static bool codes_asks_signs(const tn__codes *s, tn_op_id id, tn_tensor_id tensor) {
     const tn_graph *graph = s->run->graph;
     uint64_t signs = tn__kind_signs(graph, id);
@@ -47,11 +48,11 @@ static bool codes_asks_signs(const tn__codes *s, tn_op_id id, tn_tensor_id tenso
     return reads;
 }
 
-/* The first gap behind which all readers only ask for signs; TN_NONE: the last reader does not. */
+/* The first gap after which all readers only need signs; TN_NONE: the last reader needs more. */
 static uint32_t codes_signs_from(const tn__codes *s, uint32_t v) {
     const tn__work *work = s->run->work;
     const tn__value *value = &work->values[v];
-    uint32_t least = TN_NONE; /* the first of the readers at the end that ask for signs */
+    uint32_t least = TN_NONE; /* the first reader of the run of sign readers at the end */
     for (uint32_t i = value->reader_count; i-- > 0;) {
         uint32_t job = work->readers[value->reader_first + i];
         if (work->jobs[job].op == TN_NONE) break;
@@ -63,7 +64,7 @@ static uint32_t codes_signs_from(const tn__codes *s, uint32_t v) {
     return TN_NONE;
 }
 
-/* Elements, of 4 bytes; 0: it is not encoded. */
+/* Elements of 4 bytes each; 0: the value is not encoded. */
 static uint64_t codes_elements(const tn__codes *s, uint32_t v) {
     const tn__value *value = &s->run->work->values[v];
     if (value->tensor == TN_NONE || (value->flags & TN__VALUE_HELD)) return 0;
@@ -86,7 +87,7 @@ static void codes_lossless(tn__codes *s, uint32_t v) {
     if (bytes < value->bytes) s->rows[v] = bytes;
 }
 
-/* Outputs of the graph lose nothing. */
+/* Outputs of the graph get lossless forms only. */
 tn__code tn__codes_of(const tn__codes *s, uint32_t index) {
     uint32_t v = s->gaps->list[index].value;
     uint64_t count = codes_elements(s, v);

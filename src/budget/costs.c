@@ -1,8 +1,7 @@
-/* costs.c - the table of costs: a number for each operator, and one for running it once more.
+/* costs.c - the table of costs: for each operator the cost of its first run and of a repeat.
  *
- * Where the numbers come from is decided elsewhere: costs_model.c, costs_read.c, engine/measure.c,
- * or the caller.
- * Cost: O(operators).
+ * costs_model.c, costs_json.c, engine/measure.c or the caller supplies the numbers. Cost:
+ * O(operators).
  */
 #include "budget/costs.h"
 
@@ -35,7 +34,7 @@ void tn_costs_destroy(tn_costs *costs) {
     tn__free(&context, costs, sizeof *costs);
 }
 
-/* --- of the caller --- */
+/* --- costs given by the caller --- */
 
 static tn_status costs_check(const tn_costs *costs, const uint64_t *numbers, const char *file,
                              tn_error *error) {
@@ -80,7 +79,7 @@ tn_status tn_costs_given(const tn_context *context, const tn_graph *graph, const
     return status;
 }
 
-/* --- asking --- */
+/* --- queries --- */
 
 const tn_graph *tn_costs_graph(const tn_costs *costs) { return costs->graph; }
 

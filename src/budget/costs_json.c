@@ -1,15 +1,15 @@
-/* costs_json.c - costs as JSON, written and read (with jansson).
+/* costs_json.c - writes and reads costs as JSON (with jansson).
  *
  *     {"format": "tenure-costs", "version": 1, "threads": 2, "bytes_per_s": 12000000000,
  *      "operators": [{"key": "0f3c...", "ps": 4711, "again_ps": 4711, "type": "Conv",
  *                     "name": "conv1"}, ...]}
  *
- * An operator is known by what makes it alike to others (graph/key.h), of which `key` is a hash of
- * 32 hexadecimal digits: so a file serves any graph whose operators it has, whatever they are
- * called there. `again_ps` is of the repeat form; absent: as `ps`. `type` and `name` are for
- * people. Required are `format`, `version`, `operators`, `key` and `ps`; numbers of the cost are
- * integers. jansson refuses bad UTF-8, duplicate members, NaN and trailing text by itself.
- * Cost: O(bytes + operators).
+ * An operator is identified by the properties that make it equivalent to others (graph/key.h);
+ * `key` is a hash of them, 32 hexadecimal digits. A file thus serves every graph that consists of
+ * its operators, independently of their names. `again_ps` is the cost of the repeat form; absent:
+ * as `ps`. `type` and `name` are for human readers. `format`, `version`, `operators`, `key` and
+ * `ps` are required; costs are integers. jansson refuses bad UTF-8, duplicate members, NaN and
+ * trailing text. Cost: O(bytes + operators).
  */
 #include "budget/costs.h"
 
@@ -23,8 +23,7 @@
 
 /* --- keys --- */
 
-/* Two hashes of 64 bits that share nothing but the bytes: the first that of Fowler, Noll and Vo,
- * the other folds products. */
+/* Two independent 64-bit hashes: FNV (Fowler, Noll, Vo), and one that folds products. */
 static void json_key(const tn__text *bytes, char text[JSON_KEY + 1]) {
     uint64_t first = 0xcbf29ce484222325u, second = 0x9e3779b97f4a7c15u;
     for (size_t i = 0; i < bytes->size; i++) {
@@ -52,11 +51,11 @@ static tn_status json_key_of(const tn_context *context, const tn_graph *graph, t
 
 typedef struct json_entry {
     char key[JSON_KEY + 1];
-    tn_op_id op; /* the first of them */
+    tn_op_id op; /* the first operator with this key */
     uint64_t ps, again_ps;
 } json_entry;
 
-typedef struct json_table { /* of different operators */
+typedef struct json_table { /* distinct operators */
     const tn_context *context;
     tn__arena arena;
     tn__names names; /* key -> index */
@@ -75,7 +74,7 @@ static void json_table_close(json_table *table) {
     tn__arena_release(&table->arena);
 }
 
-/* Of operators that are alike the larger cost: one may work in place where another does not. */
+/* For equivalent operators the larger cost is kept: one may work in place and another not. */
 static tn_status json_collect(const tn_costs *costs, json_table *table, tn_error *error) {
     table->entries = tn__arena_array(&table->arena, (size_t)costs->count + 1, sizeof(json_entry));
     if (table->entries == NULL) return tn__no_memory(error, "costs");

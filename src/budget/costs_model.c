@@ -1,7 +1,6 @@
-/* costs_model.c - costs of a device that is known by two rates, for all operators of a graph.
+/* costs_model.c - costs on a device that is described by two rates, for all operators of a graph.
  *
- * What one takes: graph/takes.h.
- * Cost: O(operators + operands).
+ * graph/takes.h gives the time of each operator. Cost: O(operators + operands).
  */
 #include "budget/costs.h"
 
@@ -12,7 +11,7 @@
 
 typedef struct model_rates {
     tn__machine machine;
-    bool lax; /* what is not known costs nothing, what is too much costs the most */
+    bool lax; /* an unknown cost becomes 0, and a cost that is too large becomes the maximum */
 } model_rates;
 
 static tn_status model_fail(const tn_graph *graph, tn_op_id id, tn_status status, tn_error *error) {

@@ -1,26 +1,27 @@
-/* emit.c - a schedule becomes a Program.
+/* emit.c - writes a schedule as a Program.
  *
  *     stream 0   APPLY a  APPLY b  DROP  APPLY c          WAIT   APPLY d      APPLY e(a)
  *     stream 1                     [-- SWAP_OUT a --]----^
  *     stream 2                                            [-- SWAP_IN a --]--^
  *
- * What is defined while it is there still is dropped right before, with its views: lives end with
- * their last readers, so nothing else has to be said of them. Views are applied when somebody reads
- * them and they are not there. A copy starts when what stands before it on stream 0 has ended; who
- * reads what comes in waits for that; SETTLE is a WAIT.
+ * A tensor that is defined while it still exists is dropped right before, including its views. Live
+ * ranges end with their last readers, so no other drops are needed. A view that does not exist is
+ * applied before its reader. A copy starts when the preceding instruction on stream 0 has ended; a
+ * reader of a copied value waits for the copy; SETTLE is a WAIT.
  *
- * Views that are smaller than what they lie in are applied at once: what is not viewed goes.
+ * A view that is smaller than its root is applied at once, so that the rest of the root can end.
  *
- * What a rank says to others (work_talk.c) stands as it did, with the signals that it had. Only
- * what comes, whose memory begins then, waits for what runs again right before it, too.
- * Cost: O(acts + operands).
+ * The communication of a rank (work_talk.c) keeps its place and its signals. The only change: a
+ * receive also waits for a repeat directly before it, because its memory begins there. Cost: O(acts
+ * + operands).
  */
 #include "budget/emit.h"
 #include "budget/map.h"
 
 #include "graph/attr.h"
 
-enum { EMIT_COMPUTE, EMIT_OUT, EMIT_IN }; /* streams, the copies' behind those of messages */
+/* Streams; those of copies follow the streams of messages. */
+enum { EMIT_COMPUTE, EMIT_OUT, EMIT_IN };
 
 typedef struct emit_state {
     const tn__work_map *map;
@@ -34,17 +35,19 @@ typedef struct emit_state {
     tn__arena arena;
     bool *here;               /* [tensors] */
     bool *ran;                /* [jobs] */
-    tn_tensor_id *views;      /* [values] the newest view that is here; TN_NONE */
-    tn_tensor_id *next_view;  /* [tensors] the one before it */
-    uint32_t *arrives, *left; /* [values] signal of the last copy in, out; 0: none to wait for */
-    uint32_t *form;           /* [values] its newest encoded form, a tensor */
+    tn_tensor_id *views;      /* [values] the latest view that exists; TN_NONE */
+    tn_tensor_id *next_view;  /* [tensors] the previous view; TN_NONE */
+    uint32_t *arrives, *left; /* [values] signal of the last copy in, and out; 0: no wait is
+                               * needed */
+    uint32_t *form;           /* [values] its latest encoded form, a tensor */
     tn__emit_copies copies;
-    uint32_t last; /* instruction on stream 0; TN_NONE: none yet */
+    uint32_t last; /* last instruction on stream 0; TN_NONE: none yet */
     uint32_t signals;
-    uint32_t beside; /* streams of the program beside stream 0 */
-    uint32_t *gave;  /* [signals of the program + 1] the instruction that gives it; TN_NONE */
-    uint32_t given;  /* the last of these; */
-    uint32_t said;   /* and of stream 0 the last instruction of a talk; TN_NONE */
+    uint32_t beside; /* streams of the program other than stream 0 */
+    uint32_t *gave;  /* [signals of the program + 1] the instruction that gives the signal;
+                      * TN_NONE */
+    uint32_t given;  /* the last of these instructions; */
+    uint32_t said;   /* on stream 0, the last communication; TN_NONE */
     tn_error *error;
 } emit_state;
 
@@ -75,7 +78,7 @@ static tn_status emit_wait(emit_state *s, uint32_t *signal) {
     return emit_add(s, it);
 }
 
-/* What the last instruction on stream 0 gives when it has ended. */
+/* The signal for the end of the last instruction on stream 0. */
 static uint32_t emit_signal(emit_state *s) {
     if (s->last == TN_NONE) return 0;
     tn_instruction *it = &s->list[s->last];
@@ -83,9 +86,9 @@ static uint32_t emit_signal(emit_state *s) {
     return it->signal;
 }
 
-/* --- what is here --- */
+/* --- tensors that exist --- */
 
-/* A tensor's memory ends with its last reader, and that of its views as well. */
+/* Drops a tensor and its views after the last reader. */
 static tn_status emit_drop(emit_state *s, tn_tensor_id id) {
     uint32_t value = s->map->value[id];
     bool is_root = s->map->root[id] == id && value != TN_NONE;
@@ -96,7 +99,7 @@ static tn_status emit_drop(emit_state *s, tn_tensor_id id) {
     }
     if (is_root) s->views[value] = TN_NONE;
     if (!s->here[id]) return TN_OK;
-    if (is_root) TN_TRY(emit_wait(s, &s->arrives[value])); /* its bytes are still on their way */
+    if (is_root) TN_TRY(emit_wait(s, &s->arrives[value])); /* the copy may still be running */
     s->here[id] = false;
     return emit_of(s, TN_DROP, id);
 }
@@ -109,7 +112,7 @@ static void emit_is_here(emit_state *s, tn_tensor_id id) {
     s->views[value] = id;
 }
 
-/* old: NULL, or the instruction as it was. */
+/* old: NULL, or the original instruction. */
 static tn_status emit_apply(emit_state *s, tn_op_id id, bool again, const tn_instruction *old) {
     tn_op_form form = tn_op_form_of(s->map->graph, id, again);
     tn_instruction it = TN_INSTRUCTION_INIT;
@@ -129,7 +132,7 @@ static tn_status emit_apply(emit_state *s, tn_op_id id, bool again, const tn_ins
 
 /* --- views --- */
 
-/* What a view lies in. */
+/* The source of a view. */
 static tn_tensor_id emit_source(const emit_state *s, tn_tensor_id id) {
     tn_op_id maker = tn_graph_tensor(s->map->graph, id)->producer;
     const tn_op *op = tn_graph_op(s->map->graph, maker);
@@ -138,9 +141,9 @@ static tn_tensor_id emit_source(const emit_state *s, tn_tensor_id id) {
     return tn_op_view(s->map->graph, maker, k).source;
 }
 
-/* Makes a tensor that is to be read be here: views that are not, from the inside out. An operator
- * may give several, all of which are applied anew: those that were here already may be read by the
- * same reader, but are here again. */
+/* Makes a tensor exist before it is read: applies missing views, from the innermost outwards. An
+ * operator may make several views, and all of them are applied again. A view that existed already
+ * may be an input of the same reader, but it exists again afterwards. */
 static tn_status emit_need(emit_state *s, tn_tensor_id id) {
     if (id == TN_NONE) return TN_OK;
     uint32_t value = s->map->value[id];
@@ -157,7 +160,8 @@ static tn_status emit_need(emit_state *s, tn_tensor_id id) {
     return TN_OK;
 }
 
-/* Views that are smaller than a tensor that is here now: what nobody reads of it need not stay. */
+/* Applies the views that are smaller than a tensor which exists now, so that the unread rest of it
+ * can end. */
 static tn_status emit_parts(emit_state *s, tn_tensor_id root) {
     for (tn_op_id id = s->map->part[root]; id != TN_NONE; id = s->map->next_part[id]) {
         const tn_op *op = tn_graph_op(s->map->graph, id);
@@ -169,7 +173,7 @@ static tn_status emit_parts(emit_state *s, tn_tensor_id root) {
 
 /* --- acts --- */
 
-/* Regions of the operators that have blocks, where their instructions are now. */
+/* Writes the regions of operators with blocks, at the new places of their instructions. */
 static tn_status emit_regions(emit_state *s, uint32_t job, uint32_t first) {
     const tn__work_map *map = s->map;
     const tn_region *regions = tn_program_regions(map->program);
@@ -188,8 +192,9 @@ static tn_status emit_regions(emit_state *s, uint32_t job, uint32_t first) {
     return TN_OK;
 }
 
-/* What it waits for has ended when what runs right before it has; a talk in between keeps what it
- * waits for, as the other end may wait for this one first. */
+/* Makes a receive wait for the end of the instruction right before it, which implies the end of the
+ * one that it waited for originally. If a communication lies in between, the receive keeps its
+ * original wait, because the other rank may wait for this one first. */
 static void emit_follow(emit_state *s, uint32_t before, tn_instruction *it) {
     uint32_t from = it->wait != 0 ? s->gave[it->wait] : TN_NONE;
     bool comes = it->stream != EMIT_COMPUTE && tn_instruction_effects(it).defines != TN_NONE;
@@ -199,7 +204,7 @@ static void emit_follow(emit_state *s, uint32_t before, tn_instruction *it) {
     it->wait = s->list[before].signal;
 }
 
-/* What the program says to other ranks, or to the caller. */
+/* Writes the communication with other ranks or with the caller. */
 static tn_status emit_talk(emit_state *s, uint32_t job) {
     const tn__work_map *map = s->map;
     for (uint32_t i = 0; i < map->read_count[job]; i++)
@@ -208,7 +213,7 @@ static tn_status emit_talk(emit_state *s, uint32_t job) {
     for (uint32_t step = map->first[job]; step < map->last[job]; step++) {
         tn_instruction it = s->old[step];
         tn_tensor_id made = tn_instruction_effects(&it).defines;
-        if (it.opcode == TN_DROP) continue; /* as all that is defined while it is there */
+        if (it.opcode == TN_DROP) continue; /* like every tensor that is defined while it exists */
         if (made != TN_NONE && map->value[made] != TN_NONE) TN_TRY(emit_drop(s, made));
         emit_follow(s, before, &it);
         if (it.stream == EMIT_COMPUTE) said = (uint32_t)s->count;
@@ -268,7 +273,7 @@ static tn_status emit_out(emit_state *s, uint32_t value) {
 }
 
 static tn_status emit_settle(emit_state *s, uint32_t value) {
-    if (s->here[s->work->values[value].tensor]) /* it is not wanted back */
+    if (s->here[s->work->values[value].tensor]) /* it is not copied back */
         return emit_drop(s, s->work->values[value].tensor);
     return emit_wait(s, &s->left[value]);
 }
@@ -335,7 +340,7 @@ static tn_status emit_act(emit_state *s, uint32_t index) {
 
 /* --- the whole --- */
 
-/* Numbers of streams and signals that are taken. */
+/* Finds the numbers of streams and signals that are in use. */
 static tn_status emit_room_talks(emit_state *s) {
     uint32_t count = tn_program_count(s->map->program);
     for (uint32_t step = 0; step < count; step++) {

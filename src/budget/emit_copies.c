@@ -1,6 +1,7 @@
-/* emit_copies.c - when copies out are made. An instruction cannot read what has been handed to a
- * copy out, so what is read between OUT and SETTLE is copied behind the last of these reads; what
- * does not come back is not copied at all.
+/* emit_copies.c - chooses the acts after which copies out are made. An instruction cannot read a
+ * tensor that was handed to a copy out. If the value is read between OUT and SETTLE, it is
+ * therefore copied after the last of these reads; a value that is not copied back is not copied
+ * out. Cost: O(acts + operands).
  */
 #include "budget/emit.h"
 
@@ -9,11 +10,11 @@ typedef struct copies_state {
     const tn__schedule *schedule;
     tn__emit_copies *to;
     bool *ran; /* [jobs] */
-    /* of what is not back yet: acts, by value; TN_NONE */
+    /* acts of values that were not copied back yet, by value; TN_NONE */
     uint32_t *leaving, *unwanted, *encoded;
 } copies_state;
 
-/* A copy, or an encoded form, that nobody has used when the next is made is not made at all. */
+/* Removes a copy, or an encoded form, that was not used before the next one is made. */
 static void copies_forget(const copies_state *s, uint32_t *unwanted, uint32_t act) {
     if (*unwanted != TN_NONE) s->to->at[*unwanted] = TN_NONE;
     *unwanted = act;
@@ -53,7 +54,8 @@ static void copies_act(const copies_state *s, uint32_t i) {
     }
 }
 
-/* Behind the last act that reads the value before it is settled; at all only if it comes back. */
+/* Places the copy after the last act that reads the value before it is settled; only if it is
+ * copied back. */
 static void copies_find(const copies_state *s) {
     for (uint32_t v = 0; v < s->work->value_count; v++)
         s->leaving[v] = s->unwanted[v] = s->encoded[v] = TN_NONE;

@@ -1,17 +1,19 @@
-/* exact_bound.c - what a state costs at least from here on.
+/* exact_bound.c - a lower bound on the remaining cost of a state.
  *
- * 1. Who is needed and not there is made again, and who is needed for that, and so on: each job of
- *    these at least once more.
- * 2. When a job runs first, what was made before and is read after it does not fit beside it: of
- *    that, the cheapest bytes go, and come back at the cost of their jobs. A part of the last one
- *    costs a part (the relaxed knapsack). Jobs of 1 do not count here, and their bytes are free.
+ * 1. A value that is needed and not live must be recomputed, with all missing values that this
+ *    needs. Each of these jobs runs at least once more.
+ * 2. At the first run of a job, the values made before and read after it may not fit next to it.
+ *    The cheapest bytes among them are evicted, and come back at the cost of their jobs. A part
+ *    of the last value costs a part (relaxed knapsack). Jobs counted in 1 do not count again, and
+ *    their bytes are free.
  *
- * 1 and the largest of 2 are of different jobs, so their sum is a bound. All of a job's outputs go
- * at its cost, which is never more than is paid.
+ * Part 1 and the maximum of part 2 count different jobs, so their sum is a lower bound. All outputs
+ * of a job are evicted together at its cost, which never overestimates the cost. Cost: O(jobs^2)
+ * for each state, at most.
  */
 #include "budget/exact.h"
 
-/* Who is read by jobs that have not run, or is to stay. */
+/* The values that jobs without a first run read, or that must be live at the end. */
 static void bound_needed(const exact_model *model, const uint64_t *ran, uint64_t *needed) {
     memcpy(needed, model->stay, sizeof model->stay);
     for (uint32_t j = 0; j < model->work->job_count; j++)
@@ -19,14 +21,15 @@ static void bound_needed(const exact_model *model, const uint64_t *ran, uint64_t
             needed[w] |= model->jobs[j].in[w];
 }
 
-/* Jobs that must run again, in `again`; what they cost. */
+/* Finds the jobs that must be repeated, in `again`; returns their cost. */
 static uint64_t bound_missing(const exact_model *model, const uint64_t *ran, const uint64_t *there,
                               uint64_t *again) {
     const tn__work *work = model->work;
     uint64_t needed[EXACT_WORDS], cost = 0;
     bound_needed(model, ran, needed);
     for (uint32_t w = 0; w < model->job_words; w++) again[w] = 0;
-    /* makers come before readers: going down meets each after all who need it */
+    /* makers come before readers, so a descending loop visits each job after all jobs that need
+     * it */
     for (uint32_t j = work->job_count; j-- > 0;) {
         const exact_job *it = &model->jobs[j];
         uint64_t missing = 0, unmade = 0;
@@ -40,7 +43,7 @@ static uint64_t bound_missing(const exact_model *model, const uint64_t *ran, con
         exact_add(again, j);
         cost += work->jobs[j].again_cost;
         for (uint32_t w = 0; w < model->value_words; w++) {
-            if (it->again_in[w] & it->out[w] & ~there[w]) return EXACT_NEVER; /* of its own */
+            if (it->again_in[w] & it->out[w] & ~there[w]) return EXACT_NEVER; /* needs itself */
             needed[w] |= it->again_in[w];
         }
     }
@@ -49,7 +52,7 @@ static uint64_t bound_missing(const exact_model *model, const uint64_t *ran, con
     return cost;
 }
 
-/* The cheapest part of `excess` bytes; items are cheapest per byte first. */
+/* The minimum cost of evicting `excess` bytes; items are sorted by cost per byte. */
 static uint64_t bound_evict(const exact_model *model, const exact_neck *neck, const uint64_t *gone,
                             const uint64_t *here, uint64_t excess) {
     uint64_t cost = 0;
@@ -93,8 +96,9 @@ uint64_t tn__exact_bound(const exact_model *model, const uint64_t *ran, const ui
     return missing + most;
 }
 
-/* A value that nobody needs for a first run is of use only when jobs run again, one after the
- * other, up to one that is needed: of these chains the cheapest, beside what runs again anyway. */
+/* A value that no first run needs is only useful for a chain of repeats that ends at a needed
+ * value. Adds each such value if its cheapest chain, in addition to the unavoidable repeats, stays
+ * below the ceiling. */
 void tn__exact_wanted(const exact_model *model, const uint64_t *ran, const uint64_t *there,
                       uint64_t cost, uint64_t ceiling, uint64_t *wanted, uint64_t *above) {
     const tn__work *work = model->work;

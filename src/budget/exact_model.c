@@ -1,9 +1,10 @@
-/* exact_model.c - a work as sets of bits, and what is known of every job's first run beforehand.
+/* exact_model.c - a work as sets of bits, with data about every job's first run that is computed
+ * once.
  *
- * A job's first run is a neck: what was made before and is read after it is either there, which
- * takes bytes, or is made again later, which costs. `before` and `behind` say what is certain of
- * the order of first runs: all of it when it is kept, else what follows from who needs whom.
- * Cost: O(jobs^2 * values / 64).
+ * The first run of a job is a neck: a value that is made before it and read after it is either
+ * live, which needs bytes, or is recomputed later, which costs time. `before` and `behind` contain
+ * the jobs whose order is certain: all jobs if the order is fixed, otherwise those that follow from
+ * dependencies. Cost: O(jobs^2 * values / 64).
  */
 #include "budget/exact.h"
 
@@ -35,8 +36,8 @@ static void model_merge(uint64_t *to, const uint64_t *from, uint32_t words) {
     for (uint32_t w = 0; w < words; w++) to[w] |= from[w];
 }
 
-/* Jobs are in an order in which they may run: who comes before is complete when a job is met.
- * Whom it limits comes behind it. */
+/* Jobs stand in a valid order, so the set `before` of every earlier job is complete when a job is
+ * visited. A job also comes before the jobs that overwrite its inputs (`limits`). */
 static void model_order(exact_model *model) {
     const tn__work *work = model->work;
     for (uint32_t j = 0; j < work->job_count; j++) {
@@ -57,7 +58,8 @@ static void model_order(exact_model *model) {
 
 /* --- necks --- */
 
-/* Whether somebody reads the value first after `neck` for certain, or it is to stay. */
+/* Whether a first run that certainly comes after `neck` reads the value, or it must be live at the
+ * end. */
 static bool model_is_wanted_behind(const exact_model *model, uint32_t value, uint32_t neck) {
     const tn__work *work = model->work;
     const tn__value *it = &work->values[value];
@@ -76,7 +78,7 @@ static bool model_repeats_behind(const exact_model *model, uint32_t job, uint32_
            !exact_meet(it->limits, model->jobs[neck].before, model->job_words);
 }
 
-/* Of the job itself: what it reads and makes, and what is held by then. */
+/* Bytes of the job itself: its inputs and outputs, and the values held by then. */
 static uint64_t model_own_bytes(const exact_model *model, uint32_t neck, uint64_t *own) {
     const tn__job *it = &model->work->jobs[neck];
     const exact_job *job = &model->jobs[neck];

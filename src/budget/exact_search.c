@@ -1,30 +1,30 @@
-/* exact_search.c - A* over who is there and which jobs have run.
+/* exact_search.c - A* over states (the live values and the jobs that have run).
  *
- * From a state, any job whose inputs are there may run: one that has not (the next, when the order
- * is kept), or one again that makes something useful that is not there. When it does not fit,
- * others go, one by one and largest first, each choice a state of its own (half a step), so that
- * the bound speaks before all sets have been made up. They stop going when it fits: what is enough
- * with its last, smallest member is enough with none less. In place, the input goes with the job
- * or stays.
+ * In a state, any job with live inputs may run: a first run (only the next one if the order is
+ * fixed), or a repeat that makes a useful value which is not live. If the job does not fit, values
+ * are evicted one by one, largest first. Each eviction is a state of its own (half a step), so that
+ * the lower bound can prune before all subsets are built. Evictions end as soon as the job fits.
+ * The last evicted value is the smallest one, so none of the evicted values could have stayed. For
+ * an in-place output, the search tries both: the input ends with the job, or stays.
  *
- * The bound is never too high, so the first complete state that comes out of the queue is cheapest;
- * when the queue is empty, there is none. What is kept only to be read by jobs that run again is
- * often not worth its bytes, but that is known only below a ceiling of cost; so the search begins
- * with a low one, and raises it while there is nothing below.
- * Cost: exponential in what lives at once.
+ * The bound never overestimates, so the first complete state taken from the queue is the cheapest;
+ * if the queue becomes empty, no schedule exists. A value that is kept only for repeats is often
+ * not worth its bytes, but this is known only below a cost ceiling. The search therefore starts
+ * with a low ceiling and raises it as long as no schedule is below it. Cost: exponential in the
+ * number of values that are live at once.
  */
 #include "budget/exact.h"
 
-typedef struct search_step { /* a job that is to run */
+typedef struct search_step { /* a job that is about to run */
     exact_search *search;
     uint32_t state, job;
     bool again;
-    uint32_t taken; /* in place: the value that ends with it; TN_NONE */
-    uint32_t next;  /* ranks from here on may go */
-    uint64_t cost;  /* with the job */
+    uint32_t taken; /* in-place: the value that gives its memory to the output; TN_NONE */
+    uint32_t next;  /* values of this rank and above may be evicted */
+    uint64_t cost;  /* including this job */
     const uint64_t *ran;
     uint64_t there[EXACT_WORDS];
-    uint64_t ran_after[EXACT_WORDS], useful[EXACT_WORDS]; /* behind the job */
+    uint64_t ran_after[EXACT_WORDS], useful[EXACT_WORDS]; /* after the job */
 } search_step;
 
 static uint32_t search_progress(const exact_model *model, const uint64_t *ran) {
@@ -33,7 +33,7 @@ static uint32_t search_progress(const exact_model *model, const uint64_t *ran) {
     return 2 * count;
 }
 
-/* `ran` and `there` are what the bound is of: for half a step, what is behind it. */
+/* The bound is computed for `ran` and `there`; for half a step, for the state after the job. */
 static tn_status search_reach(const search_step *step, const uint64_t *key, const uint64_t *ran,
                               const uint64_t *there, uint32_t by) {
     exact_search *s = step->search;
@@ -60,7 +60,7 @@ static tn_status search_reach(const search_step *step, const uint64_t *key, cons
     return TN_OK;
 }
 
-/* What is there behind the job when no more goes. */
+/* The values that are live after the job if no more values are evicted. */
 static void search_behind(const search_step *step, const uint64_t *out, uint64_t *behind) {
     const exact_model *model = step->search->model;
     for (uint32_t w = 0; w < model->value_words; w++) behind[w] = step->there[w] | out[w];
@@ -72,7 +72,7 @@ static void search_behind(const search_step *step, const uint64_t *out, uint64_t
     for (uint32_t w = 0; w < model->value_words; w++) behind[w] &= wanted[w] | model->held[w];
 }
 
-/* The state behind the job; or half a step, in which more goes. */
+/* Adds the state after the job; or half a step, in which more values are evicted. */
 static tn_status search_go(const search_step *step, const uint64_t *out, bool is_half) {
     const exact_model *model = step->search->model;
     uint64_t key[EXACT_STRIDE], behind[EXACT_WORDS];
@@ -87,22 +87,24 @@ static tn_status search_go(const search_step *step, const uint64_t *out, bool is
     return search_reach(step, key, step->ran_after, behind, is_half ? TN_NONE : step->job);
 }
 
-/* Bytes that live while the job runs. */
+/* Bytes that are live while the job runs. */
 static uint64_t search_bytes(const search_step *step, const uint64_t *in, const uint64_t *out) {
     const exact_model *model = step->search->model;
     const tn__job *it = &model->work->jobs[step->job];
     uint64_t beside[EXACT_WORDS];
-    bool first = search_progress(model, step->ran) == 0; /* what was given is there for one act */
+    bool first = search_progress(model, step->ran) == 0; /* initial values are live during the
+                                                          * first act */
     for (uint32_t w = 0; w < model->value_words; w++) {
         uint64_t there = first ? model->given[w] | step->there[w] : step->there[w];
-        beside[w] = there & ~(out[w] & ~in[w]); /* read and made again: there twice */
+        beside[w] = there & ~(out[w] & ~in[w]); /* a value that is read and made again exists
+                                                 * twice */
     }
     uint64_t bytes = exact_bytes(model, beside) + exact_bytes(model, out) + it->scratch;
     return step->taken == TN_NONE ? bytes : bytes - model->work->values[step->taken].bytes;
 }
 
-/* Runs the job if it fits; else each one of those that may go goes, and those before it in rank
- * stay. */
+/* Runs the job if it fits. Otherwise tries to evict each value that may be evicted, in a state
+ * where the values before it in rank stay. */
 static tn_status search_run(search_step *step) {
     const exact_model *model = step->search->model;
     const exact_job *job = &model->jobs[step->job];
@@ -119,7 +121,7 @@ static tn_status search_run(search_step *step) {
             exact_has(model->held, v))
             continue;
         uint64_t gone = model->work->values[v].bytes;
-        rest += gone; /* of this and all that are smaller */
+        rest += gone; /* of this value and all smaller ones */
         if (rest < excess) continue;
         exact_remove(step->there, v);
         step->next = rank + 1;
@@ -130,7 +132,8 @@ static tn_status search_run(search_step *step) {
     return TN_OK;
 }
 
-/* In place, the input goes with the job, or stays where somebody may read it. */
+/* For an in-place output, tries a state in which the input's memory is taken, and one in which it
+ * stays if it may be read again. */
 static tn_status search_begin(search_step *step) {
     const exact_model *model = step->search->model;
     const tn__job *it = &model->work->jobs[step->job];
@@ -149,7 +152,8 @@ static tn_status search_begin(search_step *step) {
     return search_run(step);
 }
 
-/* Whether the job may run from here: first, or again for something useful that is not there. */
+/* Whether the job may run now: a first run, or a repeat that makes a useful value which is not
+ * live. */
 static bool search_may_run(const exact_model *model, const uint64_t *ran, const uint64_t *there,
                            const uint64_t *useful, uint32_t job, bool *again) {
     const exact_job *it = &model->jobs[job];
@@ -204,7 +208,7 @@ static tn_status search_expand(exact_search *s, uint32_t state) {
     return TN_OK;
 }
 
-/* The jobs that led to a state, from the first on. */
+/* Writes the jobs on the path to a state, from the start. */
 static tn_status search_tell(exact_search *s, uint32_t state, tn__schedule *schedule) {
     uint32_t first = schedule->count;
     for (; s->states.parents[state] != TN_NONE; state = s->states.parents[state]) {
@@ -238,7 +242,7 @@ static tn_status search_walk(exact_search *s, tn__schedule *schedule) {
             (unsigned long long)s->budget);
 }
 
-/* The cheapest below the ceiling. */
+/* Searches for the cheapest schedule below the ceiling. */
 static tn_status search_below(exact_search *s, const uint64_t *start, tn__schedule *schedule) {
     const exact_model *model = s->model;
     uint32_t stride = model->job_words + model->value_words + 1;
@@ -267,7 +271,7 @@ tn_status tn__exact_search(exact_search *s, tn__schedule *schedule) {
         if (s->ceiling > ceiling || s->ceiling - least > again) s->ceiling = ceiling;
         status = search_below(s, start, schedule);
         if (status != TN_E_INFEASIBLE || s->ceiling == ceiling || s->above == UINT64_MAX) break;
-        s->floor = s->above; /* nothing is below */
+        s->floor = s->above; /* no schedule is below it */
         s->ceiling = tn__add_sat(s->above, s->above - least + 1);
     }
     s->ceiling = ceiling;

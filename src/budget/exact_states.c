@@ -1,6 +1,7 @@
-/* exact_states.c - states, each once (open addressing over flat arrays), and the queue of those
- * to look at (a heap with four children). A state that was reached more cheaply is queued again;
- * what is left of its older place is recognised by the cost that it had then. */
+/* exact_states.c - the set of states (open addressing over flat arrays), and the queue of states to
+ * visit (a 4-ary heap). A state that is reached at a lower cost is queued again; its outdated entry
+ * is recognised by the cost stored in it. Cost: O(words of a key) for a lookup on average, O(log
+ * states) for the queue. */
 #include "budget/exact.h"
 
 #define STATES_MOST (1u << 26)
@@ -73,7 +74,8 @@ uint32_t tn__exact_state(exact_states *s, const uint64_t *key, bool *is_new) {
 
 /* --- queue --- */
 
-/* Cheaper; then further; then found later, which goes deep first where all cost the same. */
+/* Order: lower cost, then more progress, then found later; the last one makes the search
+ * depth-first among equal costs. */
 static bool states_before(const exact_queued *a, const exact_queued *b) {
     if (a->cost != b->cost) return a->cost < b->cost;
     return a->progress != b->progress ? a->progress > b->progress : a->state > b->state;

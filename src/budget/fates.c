@@ -1,4 +1,5 @@
-/* fates.c - what became of the tensors of a program, counted. */
+/* fates.c - counts the decisions (kept, recomputed, swapped, encoded) for the tensors of a
+ * program. */
 #include <tenure/fit.h>
 
 #include "base/base.h"

@@ -1,15 +1,15 @@
-/* fit.c - the frame around passes: refuse, limit, make a program of it, lay it out, prove it, time
- * it.
+/* fit.c - the frame around passes: checks the request, runs a pass, and turns its schedule into a
+ * program with a layout, proofs and a time.
  *
  *     program ─ read ─▶ jobs and values ─ pass ─▶ schedule ─ emit ─▶ program ─▶ occupancy ─▶ layout
  *                              ▲                                                              │
  *                              └──────────── fewer bytes, where the layout took more ─────────┘
  *
- * A pass decides for live bytes; the answer is a layout. fit_search.c closes the loop, from the
- * orders of operators that fit_start.c makes; fit_least.c says what is too little; fit_parts.c says
- * which searches there are, of which the best answer is the answer. Whatever comes
- * out was judged three times, by code that shares nothing with passes: the schedule by replay.c,
- * the program by tn_program_verify, the layout by tn_layout_verify.
+ * A pass decides for a number of live bytes; the answer to the caller is a layout. fit_search.c
+ * closes this loop, starting from the orders of operators that fit_start.c makes. fit_least.c finds
+ * the smallest budget that has an answer. fit_parts.c lists the searches; their best result is the
+ * answer. Every result is verified three times by code that shares nothing with the passes: the
+ * schedule by replay.c, the program by tn_program_verify, the layout by tn_layout_verify.
  */
 #include "budget/fit.h"
 
@@ -23,9 +23,9 @@
 #define FIT_PASS "joint"
 #define FIT_PLANNER "draft"
 #define FIT_QUICK_PLANNER "scale"
-#define FIT_QUICK_WORK 4u /* placements per body */
+#define FIT_QUICK_WORK 4u /* placements per buffer */
 #define FIT_SHORT_WORK 200u
-#define FIT_FAR 24u /* part of it that a careful layout hardly ever takes off a short one */
+#define FIT_FAR 24u /* a careful layout hardly ever saves more than this part of a short one */
 
 /* --- options --- */
 
@@ -43,8 +43,8 @@ static tn_status fit_check_options(const tn__fit *fit) {
     return TN_OK;
 }
 
-/* Whether it is of one of several ranks: those say the same in the same order, and what they send
- * is not encoded, so neither is asked for. */
+/* Whether the program is one of several ranks. All ranks must communicate in the same order, and
+ * sent values are not encoded, so neither reordering nor encoding is requested from a pass. */
 static bool fit_talks(const tn_program *program) {
     bool talks = false;
     for (uint32_t i = 0; i < tn_program_count(program) && !talks; i++)
@@ -60,7 +60,8 @@ tn_status tn__pass_find(const char *name, const tn_pass **pass, tn_error *error)
             tn__near_of(name, tn_pass_count(), tn_pass_name, "see `tenure list passes`", asked));
 }
 
-/* A pass that cannot do what is asked is refused; what it need not do is its own affair. */
+/* Refuses a pass that can use none of the allowed techniques, and a swapping pass if swaps are not
+ * allowed. */
 static tn_status fit_find_pass(tn__fit *fit, const tn_pass **found) {
     const char *name = fit->options.pass != NULL ? fit->options.pass : FIT_PASS;
     TN_TRY(tn__pass_find(name, found, fit->error));
@@ -111,7 +112,7 @@ void tn__fit_close(tn__fit *fit) {
 
 /* --- from a schedule to a layout --- */
 
-/* Swapped; inputs and outputs cross the link in any program. */
+/* Counts swaps only; inputs and outputs cross the link in any program. */
 static void fit_count_copies(tn_fit_result *result) {
     const tn_graph *graph = tn_program_graph(result->program);
     const tn_instruction *list = tn_program_instructions(result->program);
@@ -162,7 +163,8 @@ static bool fit_cancelled(const tn_context *context) {
     return context->progress != NULL && !context->progress(context->self, "plan", 0, 0);
 }
 
-/* Of the programs that are tried most are thrown away: `draft` unless something else is asked for.
+/* Uses `draft` unless the caller asked for another planner, because most of the programs that are
+ * tried are thrown away.
  */
 tn_status tn__fit_plan(tn__fit *fit, const tn_problem *problem, uint64_t enough,
                        tn_layout *layout) {
@@ -178,12 +180,12 @@ tn_status tn__fit_plan(tn__fit *fit, const tn_problem *problem, uint64_t enough,
     if (status != TN_E_STOPPED || !fit_cancelled(&quiet)) return status;
     fit->stopped = true;
     quiet.progress = NULL;
-    plan.planner = FIT_PLANNER; /* which ends by itself */
+    plan.planner = FIT_PLANNER; /* ends in short time without a limit */
     return tn_plan(problem, &plan, layout, fit->error);
 }
 
-/* With so many placements per body. E_UNSUPPORTED, E_STOPPED: who calls says how layouts are made,
- * this way knows less than that one, or somebody stops the search. */
+/* Plans with a limited number of placements per buffer. E_UNSUPPORTED: the caller chose a planner,
+ * or this planner cannot handle the problem. E_STOPPED: the caller stopped the search. */
 static tn_status fit_plan_within(tn__fit *fit, const tn_problem *problem, const char *planner,
                                  uint32_t each, tn_layout *layout) {
     tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
@@ -196,7 +198,7 @@ static tn_status fit_plan_within(tn__fit *fit, const tn_problem *problem, const 
     return tn_plan(problem, &plan, layout, fit->error);
 }
 
-/* QUICK: what `draft` begins with, so never better than that. */
+/* QUICK: only the first stage of `draft`, so the result is never better than the one of `draft`. */
 static tn_status fit_plan_fast(tn__fit *fit, const tn_problem *problem, tn__fit_care care,
                                tn_layout *layout) {
     if (care == TN__FIT_QUICK)
@@ -209,7 +211,7 @@ bool tn__fit_is_far(const tn__fit *fit, uint64_t bytes, uint64_t most) {
     return bytes > most && bytes - most > arena / FIT_FAR;
 }
 
-/* The layout of the same program once more. */
+/* Copies the layout of the same program. */
 static tn_status fit_copy_layout(const tn__fit *fit, const tn_problem *problem,
                                  const tn_layout *from, tn_layout *layout) {
     TN_TRY(tn_layout_from_offsets(problem, from->offset, layout, fit->error));
@@ -221,7 +223,7 @@ static tn_status fit_copy_layout(const tn__fit *fit, const tn_problem *problem,
     return tn_layout_verify(problem, layout, NULL, fit->error);
 }
 
-/* result->program is there; what follows from it without a layout. */
+/* Fills in the fields that follow from result->program without a layout. */
 static tn_status fit_read(tn__fit *fit, tn_fit_result *result) {
     TN_TRY(
         tn_occupancy_create(result->program, fit->options.memory, &result->occupancy, fit->error));
@@ -249,7 +251,7 @@ tn_status tn__fit_lay_out(tn__fit *fit, tn__fit_care care, uint64_t enough, tn_f
     return fit_take_layout(fit, result);
 }
 
-/* From the layout of the same program. */
+/* Takes the layout from the same program. */
 static tn_status fit_lay_out_as(tn__fit *fit, const tn_layout *from, tn_fit_result *result) {
     TN_TRY(fit_read(fit, result));
     TN_TRY(fit_copy_layout(fit, tn_occupancy_problem(result->occupancy), from, &result->layout));
@@ -270,7 +272,7 @@ tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result) {
     TN_TRY(fit_read(fit, result));
     TN_TRY(tn__fit_lay_out(fit, TN__FIT_CAREFUL, 0, result));
     result->pass = "keep";
-    if (fit->options.live) { /* as problems count it */
+    if (fit->options.live) { /* bytes as problems count them */
         tn__pass_run run = {.pass = tn__pass_named("keep"),
                             .work = &fit->starts[0].work,
                             .arena = &fit->arena,
@@ -298,7 +300,7 @@ tn_status tn__fit_copy(tn__fit *fit, const tn_fit_result *from, tn_fit_result *t
 }
 
 void tn__fit_finish(const tn__fit *fit, tn_fit_result *result) {
-    const uint64_t once = fit->starts[0].work.cost; /* every operator runs once */
+    const uint64_t once = fit->starts[0].work.cost; /* cost if every operator runs once */
     const tn__fit_part *told = tn__fit_told(fit);
     const uint64_t bound = told->time_bound > once ? told->time_bound : once;
     result->plain_bytes = fit->plain_bytes;
@@ -326,16 +328,17 @@ static void fit_explain(tn__fit *fit) {
     fit->lines.data[0] = '\0';
 }
 
-/* Bytes in a unit of cost. */
+/* Bytes per unit of cost. */
 static double fit_rate(double bytes_per_s) { return bytes_per_s / (double)TN_COSTS_PER_S; }
 
-/* That encode and decode: half of what moves, or what was measured. */
+/* The rate of encoding and decoding: measured, or half of the memory rate. */
 static double fit_codec_rate(const tn__fit *fit) {
     bool even = fit->for_least && !fit->options.live;
     return fit_rate(even ? TN__PLAIN_BYTES_PER_S / 2 : tn_costs_bytes_per_s(fit->costs));
 }
 
-/* The same for every answer that is asked of a part, so that none depends on those before it. */
+/* The limit is the same for every answer requested from a part, so that no answer depends on the
+ * ones before it. */
 static uint64_t fit_work_limit(const tn__fit *fit, const tn__work *work) {
     uint64_t given = fit->options.work_limit;
     return given > 0 ? given : fit->part->most * tn__pass_effort(work);
@@ -374,14 +377,14 @@ static tn__pass_run fit_make_run(tn__fit *fit, const tn__fit_start *start, uint6
                         .deadline = fit->deadline,
                         .explain = options->explain != NULL ? &fit->lines : NULL};
     tn__schedule_init(&run.best, &fit->context);
-    if (fit->for_least) { /* on the way to an answer; its times are nobody's */
+    if (fit->for_least) { /* a step towards an answer; its times are not reported */
         run.context.found = NULL;
         run.explain = NULL;
     }
     return run;
 }
 
-/* A limit is no error where there is an answer already; an answer that none exists is one. */
+/* A limit is not an error if an answer exists already; a proof that none exists is an error. */
 static tn_status fit_judge(tn__fit *fit, const tn__pass_run *run, uint64_t allowed,
                            tn_status status) {
     fit->work_done = tn__add_sat(fit->work_done, run->work_done);
@@ -401,7 +404,7 @@ tn_status tn__fit_ask(tn__fit *fit, const tn__fit_start *start, uint64_t allowed
     fit->rounds++;
     tn_status status = fit_judge(fit, &run, allowed, run.pass->solve(&run));
     *found = status == TN_OK && run.has_best;
-    result->time_bound = run.bound; /* within what was allowed */
+    result->time_bound = run.bound; /* within the allowed bytes */
     if (*found) {
         result->pass = fit->part->pass->name;
         status =

@@ -1,4 +1,5 @@
-/* fit.h - what the files of the frame share; fit.c says how they work together. */
+/* fit.h - data and functions shared by the files of the frame. fit.c describes how they work
+ * together. */
 #ifndef TN_BUDGET_FIT_H
 #define TN_BUDGET_FIT_H
 
@@ -7,35 +8,37 @@
 #include "budget/lower.h"
 #include "budget/pass.h"
 
-#define TN__FIT_ORDERS 2u /* the program's, and that of least memory */
+#define TN__FIT_ORDERS 2u /* the program's order, and the order with the least memory */
 #define TN__FIT_PARTS 13u
 
-/* One order of operators that passes begin with. */
+/* One order of operators from which passes start. */
 typedef struct tn__fit_start {
     const tn_program *program;
-    tn_program *own;     /* NULL: the caller's */
-    tn__work work, even; /* the same jobs; even: with costs by their arithmetic and bytes alone,
-                          * whatever was measured */
+    tn_program *own;     /* NULL: the caller's program */
+    tn__work work, even; /* the same jobs; even: costs derived from arithmetic and bytes only,
+                          * without measurements */
     tn__work_map *map;
     float *zeros;      /* [values] or NULL */
     uint8_t *segments; /* [jobs] or NULL */
-    uint64_t low;      /* live bytes that halving for the least ended above */
+    uint64_t low;      /* live bytes at which the bisection for the least stopped; the least is
+                        * above */
 } tn__fit_start;
 
-/* One search of those that an answer is the best of: fit_parts.c. What it knows holds for what it
- * allows. */
+/* One of the searches that compete for the answer (fit_parts.c). Its findings hold for the
+ * techniques that it allows. */
 typedef struct tn__fit_part {
     const tn_pass *pass;
     uint32_t allow; /* TN_FIT_* */
-    uint32_t most;  /* times the effort of `joint` that it spends on a run, without a limit; 0: as
-                     * much as it likes */
+    uint32_t most;  /* limit on a run of `joint`, as a multiple of its default effort; 0: no
+                     * limit */
     bool searched;
     uint64_t bytes_bound, time_bound;
-    bool has_bound;   /* time_bound is of the budget that is searched */
-    uint64_t denied;  /* live bytes that were proved to be too few; 0: none */
-    uint64_t floor;   /* the least that it answers, in all; 0: it was not asked for to its end */
-    uint64_t reached; /* fewest bytes, in all, of a link on the way to that; UINT64_MAX: none */
-    uint64_t time;    /* of its answer to the budget that is asked about; UINT64_MAX: none */
+    bool has_bound;   /* time_bound belongs to the current budget */
+    uint64_t denied;  /* live bytes that were proved to be too few; 0: unknown */
+    uint64_t floor;   /* the smallest answer, in total bytes; 0: the search for it did not finish */
+    uint64_t reached; /* fewest total bytes of an answer on the way to the least; UINT64_MAX: no
+                       * answer yet */
+    uint64_t time;    /* time of its answer for the requested budget; UINT64_MAX: no answer */
 } tn__fit_part;
 
 typedef struct tn__fit {
@@ -43,7 +46,7 @@ typedef struct tn__fit {
     const tn_costs *costs;
     tn_fit_options options;
     tn_context context;
-    tn__fit_part parts[TN__FIT_PARTS], *part; /* part: that is searched */
+    tn__fit_part parts[TN__FIT_PARTS], *part; /* part: the search in progress */
     uint32_t part_count;
     tn__arena arena;
     tn__fit_start starts[TN__FIT_ORDERS];
@@ -51,93 +54,96 @@ typedef struct tn__fit {
     uint64_t plain_bytes, plain_time;
     double began, deadline;
     uint64_t work_done;
-    uint64_t limit; /* time of an answer of a search of less: who takes as long is no answer, but of
-                     * for_least; UINT64_MAX: none */
+    uint64_t limit; /* time of the answer of a narrower search; results that take as long are
+                     * rejected, except for for_least; UINT64_MAX: no limit */
     uint32_t rounds;
-    bool for_least;  /* whether there is any is all that is asked of the pass, of even work */
-    bool only_proof; /* whether it can prove that there is none */
-    bool no_bound;   /* what it proves of this budget is of no use */
-    uint64_t beaten; /* time of an answer from another order: what takes longer is of no use; 0:
-                      * there is none */
+    bool for_least;  /* the pass is only asked whether any schedule exists, with even costs */
+    bool only_proof; /* the pass is only asked for a proof of infeasibility */
+    bool no_bound;   /* lower bounds for this budget are not needed */
+    uint64_t beaten; /* time of an answer from another order; slower results are useless; 0: no
+                      * such answer */
     bool stopped;
-    tn__text lines; /* of the pass that runs, for explain */
+    tn__text lines; /* explanations of the pass that runs */
     tn_error *error;
 } tn__fit;
 
 /* fit.c */
-/* A layout by the options of every plan. Who stops the search still gets the layout of what it
- * found. */
+/* Plans a layout with the options that every plan uses. If the caller stops the search, the layout
+ * found so far is returned. */
 tn_status tn__fit_plan(tn__fit *fit, const tn_problem *problem, uint64_t enough, tn_layout *layout);
 tn_status tn__fit_open(tn__fit *fit, const tn_program *program, const tn_costs *costs,
                        const tn_fit_options *options, tn_error *error);
 void tn__fit_close(tn__fit *fit);
-/* One answer of the pass for live bytes `allowed`, from one order, as a program without its layout:
- * result->bytes are what a layout takes at least. *found false: the pass has none.
+/* One answer of the pass for `allowed` live bytes from one order, as a program without a layout;
+ * result->bytes is a lower bound of its layout. *found false: the pass found nothing.
  *
- * warm  NULL; or an answer for other bytes from the same order, without acts: none, which becomes
- *       this answer */
+ * warm  NULL, or an answer for other bytes from the same order (without acts: no answer yet);
+ *       it becomes this answer */
 tn_status tn__fit_ask(tn__fit *fit, const tn__fit_start *start, uint64_t allowed,
                       tn__schedule *warm, tn_fit_result *result, bool *found);
-/* Its layout, and then its bytes, in the place of the one that it has.
+/* Plans the layout of a result and updates its bytes. An earlier layout is replaced.
  *
- * care    QUICK: in no time, and never better than the careful one. SHORT: in a tenth of its time,
- *         mostly as good; careful where whoever calls says how layouts are made
- * enough  bytes that do: no smaller one is looked for; 0: the smallest */
+ * care    QUICK: fastest, and never smaller than the careful layout. SHORT: a tenth of the
+ *         time, mostly as good; careful if the caller set options for layouts
+ * enough  stop at a layout of at most these bytes; 0: search for the smallest */
 typedef enum tn__fit_care { TN__FIT_CAREFUL, TN__FIT_SHORT, TN__FIT_QUICK } tn__fit_care;
 tn_status tn__fit_lay_out(tn__fit *fit, tn__fit_care care, uint64_t enough, tn_fit_result *result);
-/* Whether what takes so many bytes by a short layout takes more than `most` by any. */
+/* Whether a program with a short layout of `bytes` needs more than `most` with any layout. */
 bool tn__fit_is_far(const tn__fit *fit, uint64_t bytes, uint64_t most);
-/* The program as it was given. */
+/* The plain program: the caller's program, without changes. */
 tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result);
-/* A result of this frame once more. */
+/* Copies a result of this frame. */
 tn_status tn__fit_copy(tn__fit *fit, const tn_fit_result *from, tn_fit_result *to);
-/* What is the same in every result: bounds, the plain program, the work that was done. */
+/* Fills in the fields that all results share: bounds, the plain program, the work done. */
 void tn__fit_finish(const tn__fit *fit, tn_fit_result *result);
 
-/* fit_host.c: the pool of what a result's program swaps; nothing where it swaps nothing.
- * Errors: those of tn_plan. */
+/* fit_host.c: plans the host pool for a result that swaps; does nothing for other results. Errors:
+ * those of tn_plan. */
 tn_status tn__fit_host(tn__fit *fit, tn_fit_result *result);
 
 /* fit_start.c: errors as tn_fit. */
 tn_status tn__fit_make_starts(tn__fit *fit);
 
-/* fit_parts.c: the answers of tenure/fit.h, of all searches. Errors as there. */
+/* fit_parts.c: the answers of tenure/fit.h, combined from all searches. Errors as there. */
 void tn__fit_make_parts(tn__fit *fit, const tn_pass *pass);
-/* The fastest within `budget` bytes in all; `result` starts zeroed. */
+/* The fastest within `budget` total bytes; `result` starts zeroed. */
 tn_status tn__fit_answer(tn__fit *fit, uint64_t budget, tn_fit_result *result);
-/* The same, but nobody looks whether there is any at all; result->program NULL: none was found. */
+/* The same without asking first whether any program fits; result->program NULL: nothing was
+ * found. */
 tn_status tn__fit_answer_within(tn__fit *fit, uint64_t budget, tn_fit_result *result);
-/* The least that is answered; `result` is the plain program. */
+/* The smallest answer; `result` is the plain program. */
 tn_status tn__fit_answer_least(tn__fit *fit, tn_fit_result *result);
-/* No answer takes fewer bytes, where the least was asked for. */
+/* No answer needs fewer bytes than this, provided that the least was searched for. */
 uint64_t tn__fit_floor(const tn__fit *fit);
-/* Fewest bytes that this search, or one of less, is known to answer. */
+/* Fewest bytes of a known answer of this search or a narrower one. */
 uint64_t tn__fit_reached(const tn__fit *fit);
-/* Whether the search of runs alone had an answer, and this one builds on it. */
+/* Whether the search with only repeats had an answer on which this search builds. */
 bool tn__fit_runs(const tn__fit *fit);
-/* The search whose bounds hold for all that is allowed. */
+/* The search with bounds that hold for all allowed techniques. */
 const tn__fit_part *tn__fit_told(const tn__fit *fit);
 
-/* fit_search.c: of fit->part. The fastest within `budget` that is faster than fit->limit; where
- * there is no such limit, and nothing is found, what takes fewest bytes. `result` starts zeroed.
- * tn__fit_search_fail tells that nothing is; `least` is what was found to take fewest bytes. */
+/* fit_search.c: the search fit->part. Finds the fastest program within `budget` that is faster than
+ * fit->limit. If there is no such limit and nothing is found, the result is the smallest program.
+ * `result` starts zeroed. tn__fit_search_fail reports that nothing was found; `least` is the
+ * smallest program found. */
 tn_status tn__fit_search(tn__fit *fit, uint64_t budget, const tn_fit_result *plain,
                          tn_fit_result *result);
 tn_status tn__fit_search_fail(tn__fit *fit, uint64_t budget, const tn_fit_result *least);
-/* What the pass finds within a budget; result->program NULL: nothing. Of for_least what takes
- * fewest bytes. */
+/* The pass's answer within a budget; result->program NULL: nothing. For for_least, the smallest
+ * program. */
 tn_status tn__fit_search_within(tn__fit *fit, uint64_t budget, tn_fit_result *result);
-/* *next becomes *best; what was there is released. */
+/* Moves *next to *best; the previous *best is released. */
 void tn__fit_take(tn_fit_result *best, tn_fit_result *next);
-/* Whether the host's pool is within its own budget, holes and all. */
+/* Whether the host pool, holes included, is within its own budget. */
 bool tn__fit_has_host(const tn__fit *fit, const tn_fit_result *result);
 
-/* fit_scope.c: "no program that reorders and recomputes whole operators", of TN_FIT_*. */
+/* fit_scope.c: describes TN_FIT_* in words: "no program that reorders and recomputes whole
+ * operators". */
 #define TN__SCOPE_TEXT 128
 const char *tn__fit_scope(uint32_t techniques, char text[TN__SCOPE_TEXT]);
 
-/* fit_least.c: the program that needs least, or the first on the way to it that fits in `enough`.
- * `result` is the plain program. */
+/* fit_least.c: the program that needs least, or the first one found that needs at most `enough`
+ * bytes. `result` is the plain program. */
 tn_status tn__fit_search_least(tn__fit *fit, uint64_t enough, tn_fit_result *result);
 
 #endif

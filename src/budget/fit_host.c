@@ -1,4 +1,4 @@
-/* fit_host.c - the host's pool of a result: what its swaps ask for, laid out. */
+/* fit_host.c - plans the host pool of a result: a layout for the values that the program swaps. */
 #include <tenure/host.h>
 
 #include "budget/fit.h"
@@ -12,7 +12,7 @@ tn_status tn__fit_host(tn__fit *fit, tn_fit_result *result) {
     if (!swaps) return TN_OK;
     TN_TRY(tn_program_host(result->program, 0, &host, fit->error));
     result->host = host.problem;
-    host.problem = NULL; /* it is the result's now */
+    host.problem = NULL; /* the result owns it now */
     tn_host_release(&host);
     return tn__fit_plan(fit, result->host, 0, &result->host_layout);
 }

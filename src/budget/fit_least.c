@@ -1,38 +1,39 @@
-/* fit_least.c - the least budget that is answered.
+/* fit_least.c - finds the smallest budget that is answered.
  *
- * A search that finds nothing is no proof, and one for fewer bytes may find what it did not. So the
- * least is what a chain of searches ends with, which depends on nothing that differs from call to
- * call: not on the budget, nor on times, which may have been measured anew (a job costs what it
- * touches). Who asks for a budget goes along the chain until something fits in it: mostly that is
- * the first link. Who comes to its end without has asked for less than the least. So the least is
- * answered, and nothing below it is, by any call.
+ * A search that finds nothing proves nothing, and a search for fewer bytes may succeed where one
+ * for more bytes failed. The least is therefore defined as the end of a chain of searches. The
+ * chain depends on nothing that differs between calls: neither on the budget nor on measured times
+ * (a job costs the memory that it touches). A call with a budget follows the chain until a result
+ * fits; mostly the first one does. If the end is reached without a fit, the budget is below the
+ * least. All calls therefore agree: the least is answered, and no smaller budget is.
  *
- * The chain: for each order by turns a halving between what the pass could do and what it could
- * not, for live bytes; then layouts of what came of that, short ones of all and careful ones of
- * those that may be less than the least so far; then searches for layouts a little below it, by
- * turns for many bytes and for one. A link whose live bytes are within the budget is laid out
- * quickly at once, which mostly is enough; that is never better than its careful layout, so it
- * answers no budget that the end of the chain would not.
+ * The chain has three stages. First, for each order alternately, bisection on live bytes between an
+ * amount that the pass met and one that it missed. Then layouts of these results: short ones for
+ * all, careful ones for those that may be smaller than the least so far. Last, searches for
+ * slightly smaller layouts, with large and single-byte steps. A result whose live bytes are within
+ * the budget gets a quick layout at once, which is usually enough. A quick layout is never smaller
+ * than the careful one, so it answers no budget that the end of the chain would not answer.
  *
- * Who asks for too little walks all of it, so it may not be long: an order that needs far more than
- * another is not halved to its end, nor asked for what it was far from, and a layout that is far
- * too large when it is short does not get a careful one.
+ * A budget that is too small walks the whole chain, so the chain must be short. The bisection stops
+ * early for an order that needs far more than another one, and such an order gets no later
+ * searches. A program with a short layout that is far too large gets no careful layout.
  */
 #include "budget/fit.h"
 
 #define LEAST_HALVINGS 24u
-#define LEAST_GRAIN 1024u /* part of it that halving ends with */
-#define LEAST_SETTLES 12u /* searches below it */
-#define LEAST_LEAP 16u    /* grains that the first of them goes, where a byte less was found */
-#define LEAST_APART 8u    /* part of its bytes that an order needs more than another to be left */
+#define LEAST_GRAIN 1024u /* the bisection ends at a range of this part of the bytes */
+#define LEAST_SETTLES 12u /* searches below the least so far */
+#define LEAST_LEAP 16u    /* grains of the first step, after a search for one byte less succeeded */
+#define LEAST_APART 8u    /* an order that needs more than another by this part is dropped */
 
 static bool least_budgets(const tn__fit *fit) {
     return (fit->part->pass->features & TN__PASS_BUDGETS) != 0;
 }
 
-/* One order's halving. */
+/* The bisection of one order. */
 typedef struct least_range {
-    uint64_t low, high; /* live bytes: what the pass could not do, and what it could */
+    uint64_t low, high; /* live bytes: the largest amount that the pass missed, and the smallest
+                         * that it met */
     uint32_t rounds;
     bool ended;
 } least_range;
@@ -41,7 +42,7 @@ typedef struct least_chain {
     uint64_t enough;
     tn_fit_result *best;
     tn_fit_result later[TN__FIT_ORDERS * LEAST_HALVINGS]; /* without careful layouts */
-    bool is_short[TN__FIT_ORDERS * LEAST_HALVINGS];       /* with a short one */
+    bool is_short[TN__FIT_ORDERS * LEAST_HALVINGS];       /* has a short layout */
     uint32_t later_count;
     least_range ranges[TN__FIT_ORDERS];
 } least_chain;
@@ -50,9 +51,9 @@ static bool least_is_done(const tn__fit *fit, const least_chain *chain) {
     return fit->stopped || chain->best->bytes <= chain->enough;
 }
 
-/* A link: the end of the chain, or something for later. */
+/* Handles one result: the chain ends here, or the result is stored for later. */
 static tn_status least_link(tn__fit *fit, least_chain *chain, tn_fit_result *next) {
-    const uint64_t least = next->bytes; /* that a layout takes */
+    const uint64_t least = next->bytes; /* lower bound of its layout */
     bool ends = least <= chain->enough;
     if (ends) {
         TN_TRY(tn__fit_lay_out(fit, TN__FIT_QUICK, 0, next));
@@ -85,7 +86,8 @@ static tn_status least_step(tn__fit *fit, const tn__fit_start *start, least_chai
     return status;
 }
 
-/* Whether another order does with so much less that what holes a layout has do not matter. */
+/* Whether another order needs far less, so that the holes of a layout do not change the
+ * comparison. */
 static bool least_is_apart(const tn__fit *fit, const least_chain *chain, uint32_t order) {
     const uint64_t low = chain->ranges[order].low;
     for (uint32_t i = 0; i < fit->start_count; i++)
@@ -105,7 +107,7 @@ static tn_status least_halve(tn__fit *fit, least_chain *chain) {
     return TN_OK;
 }
 
-/* That of fewest bytes among those with a short layout, or without any; NULL: none is left. */
+/* The smallest of those with a short layout, or of those without a layout; NULL: none is left. */
 static tn_fit_result *least_pick(least_chain *chain, bool is_short) {
     tn_fit_result *pick = NULL;
     for (uint32_t i = 0; i < chain->later_count; i++) {
@@ -116,7 +118,7 @@ static tn_fit_result *least_pick(least_chain *chain, bool is_short) {
     return pick;
 }
 
-/* A careful one of what has a short one. */
+/* Plans a careful layout for a result that has a short one. */
 static tn_status least_lay_out_carefully(tn__fit *fit, least_chain *chain, tn_fit_result *next) {
     uint64_t least = tn__add_sat(next->live_bytes, fit->options.fixed_bytes);
     bool may = fit->options.live || least < chain->best->bytes;
@@ -127,8 +129,8 @@ static tn_status least_lay_out_carefully(tn__fit *fit, least_chain *chain, tn_fi
     return TN_OK;
 }
 
-/* Short layouts in the order of live bytes, for as long as somebody may be far better than the best
- * of those that have one; that gets a careful one. */
+/* Plans short layouts in the order of live bytes, as long as a result may be far better than the
+ * best with a short layout; that best one gets a careful layout. */
 static tn_status least_lay_out(tn__fit *fit, least_chain *chain) {
     while (!least_is_done(fit, chain)) {
         const uint64_t best = chain->best->bytes;
@@ -147,8 +149,8 @@ static tn_status least_lay_out(tn__fit *fit, least_chain *chain) {
     return TN_OK;
 }
 
-/* The bound of the pass, before any budget was searched: halving begins with the same numbers,
- * whoever asks for the least. */
+/* The pass's lower bound before any budget was searched, so that the bisection begins with the same
+ * numbers in every call. */
 static tn_status least_bound(tn__fit *fit) {
     tn_fit_result next = {0};
     bool found;
@@ -158,9 +160,10 @@ static tn_status least_bound(tn__fit *fit) {
     return status;
 }
 
-/* Layouts may take less than what lives, and another search may find what halving did not: so a
- * byte less is asked for. Where that finds something, steps of many bytes are tried, then fewer,
- * and at last one byte again; where none of the many was found since then, that is the end. */
+/* A layout may be smaller than the live bytes (in-place outputs), and another search may find a
+ * program that the bisection missed. So one byte less is tried. If that succeeds, large steps are
+ * tried, then smaller ones, and finally one byte again. The chain ends when no large step succeeded
+ * since then. */
 static tn_status least_settle(tn__fit *fit, tn_fit_result *best) {
     const uint64_t grain = best->bytes / LEAST_GRAIN + 1, leap = LEAST_LEAP * grain;
     uint64_t step = 1;
@@ -207,7 +210,7 @@ tn_status tn__fit_search_least(tn__fit *fit, uint64_t enough, tn_fit_result *res
     tn_status status = least_follow(fit, &chain);
     fit->for_least = false;
     for (uint32_t i = 0; i < chain.later_count; i++) tn_fit_release(&chain.later[i]);
-    part->time_bound = time_bound; /* of the budget that was asked about */
+    part->time_bound = time_bound; /* belongs to the requested budget */
     part->has_bound = has_bound;
     if (status == TN_OK && result->bytes < part->reached) part->reached = result->bytes;
     return status;

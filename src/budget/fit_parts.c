@@ -1,27 +1,27 @@
-/* fit_parts.c - the searches that an answer is the best of.
+/* fit_parts.c - the list of searches that compete for the answer.
  *
- * Who may do more is never slower for it. A search with copies is another one than a search
- * without, and might end with a slower program; so `joint` is not one search but several, each as
- * if nothing else had been allowed:
+ * Allowing more techniques never makes the result slower. A single search with copies could end
+ * with a slower program than a search without them. Therefore `joint` consists of several searches,
+ * each as if nothing else had been allowed:
  *
- *     runs again alone ─▶ copies: each of the passes that only copy, then both in one ─┐
+ *     repeats only ─────▶ copies: each of the swapping passes, then both in one ───────┐
  *                     └─▶ codecs: gist, then both in one ──────────────────────────────┴▶ all of it
  *
- * Each knows how fast the answers of those are that allow a part of what it allows itself, looks
- * for faster ones alone, and knows nothing of the others. So what comes of it is the same whatever
- * else is allowed beside it, and the fastest of more searches is no slower than that of fewer. The
- * same goes for the least: a budget is answered if one of them answers it.
+ * Each search knows the times of the searches that allow a part of its techniques, and only looks
+ * for faster programs; it knows nothing of the others. Its result is therefore independent of other
+ * allowed techniques, and the fastest of more searches is never slower than the fastest of fewer.
+ * The same holds for the least: a budget is answered if one of the searches answers it.
  *
- * What loses nothing comes first, fast or not: short floats are searched for where none of the
- * others has an answer.
+ * Lossless techniques come first, whatever their speed: short floats are only searched for if no
+ * other search has an answer.
  */
 #include "budget/fit.h"
 
-/* Times the effort of `joint`. Other passes know no end: capuchin looks at all acts for each
- * choice. */
+/* Limit as a multiple of the effort of `joint`. Other passes have no limit of their own: capuchin
+ * looks at all acts for each choice. */
 #define PARTS_MOST 4u
 
-/* --- which there are --- */
+/* --- the list of searches --- */
 
 static void parts_put(tn__fit *fit, const tn_pass *pass, uint32_t allow) {
     fit->parts[fit->part_count++] =
@@ -60,16 +60,16 @@ void tn__fit_make_parts(tn__fit *fit, const tn_pass *pass) {
     if (copies != 0) parts_add_copies(fit, runs | copies);
     if (allow & (TN_FIT_COMPRESS | TN_FIT_LOSSY)) parts_add_codecs(fit, runs, lossless, copies);
     if (allow & TN_FIT_LOSSY) parts_add_codecs(fit, runs, lossless | TN_FIT_LOSSY, copies);
-    if (fit->part_count == 0) parts_put(fit, pass, allow); /* another order alone */
+    if (fit->part_count == 0) parts_put(fit, pass, allow); /* only reordering */
 }
 
-/* --- what they know of each other --- */
+/* --- dependencies between searches --- */
 
 static bool parts_is_joint(const tn__fit *fit, const tn__fit_part *part) {
     return fit->part_count > 1 && part->pass == tn__pass_named("joint");
 }
 
-/* Whether one allows a part of what the other does, which may build on it. */
+/* Whether one search allows a part of the techniques of another, which may build on it. */
 static bool parts_is_less(const tn__fit *fit, const tn__fit_part *part, const tn__fit_part *of) {
     return part == of || (part < of && parts_is_joint(fit, of) && (part->allow & ~of->allow) == 0);
 }
@@ -81,7 +81,7 @@ uint64_t tn__fit_reached(const tn__fit *fit) {
     return reached;
 }
 
-/* What it has to beat. */
+/* The time that the search must beat. */
 static uint64_t parts_limit(const tn__fit *fit) {
     uint64_t limit = UINT64_MAX;
     for (const tn__fit_part *it = fit->parts; it < fit->part; it++)
@@ -103,7 +103,7 @@ uint64_t tn__fit_floor(const tn__fit *fit) {
     return floor != UINT64_MAX ? floor : 0;
 }
 
-/* With loss, or without where that was enough: what is proved of bytes and time is the same. */
+/* With loss, or without if that was sufficient: the proofs about bytes and time are the same. */
 const tn__fit_part *tn__fit_told(const tn__fit *fit) {
     const tn__fit_part *told = &fit->parts[fit->part_count > 0 ? fit->part_count - 1 : 0];
     const uint32_t loss = TN_FIT_LOSSY;
@@ -112,7 +112,7 @@ const tn__fit_part *tn__fit_told(const tn__fit *fit) {
     return told;
 }
 
-/* The next one that is to be searched; false: that was the last. */
+/* Selects the next search; false: all are done. */
 static bool parts_next(tn__fit *fit, bool has_answer) {
     tn__fit_part *next = fit->part == NULL ? fit->parts : fit->part + 1;
     if (next == fit->parts + fit->part_count) return false;
@@ -127,14 +127,14 @@ static void parts_begin(tn__fit *fit) {
     for (uint32_t i = 0; i < fit->part_count; i++) fit->parts[i].time = UINT64_MAX;
 }
 
-/* Every operator runs once. */
+/* Notes the time of the plain program, in which every operator runs once. */
 static void parts_note_plain(tn__fit *fit, uint64_t time) {
     for (uint32_t i = 0; i < fit->part_count; i++) fit->parts[i].time_bound = time;
 }
 
 /* --- answers --- */
 
-/* The faster of two that fit, else the smaller. */
+/* Keeps the faster of two results that fit, otherwise the smaller. */
 static void parts_take(tn_fit_result *best, tn_fit_result *next, uint64_t budget) {
     bool fits = next->program != NULL && next->bytes <= budget;
     bool had = best->program != NULL && best->bytes <= budget;

@@ -1,6 +1,6 @@
-/* fit_scope.c - what a sentence about programs is about: "no program that reorders and recomputes
- * whole operators". A proof holds for the techniques that were allowed, and is never told without
- * them. */
+/* fit_scope.c - describes the scope of a statement: "no program that reorders and recomputes whole
+ * operators". A proof holds only for the allowed techniques, so every proof is reported with this
+ * scope. */
 #include "budget/fit.h"
 
 #include <stdio.h>

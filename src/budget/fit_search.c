@@ -1,22 +1,23 @@
-/* fit_search.c - the budget that a pass sees, so that the layout is within the one that was given.
+/* fit_search.c - finds the budget to give to a pass so that the layout is within the caller's
+ * budget.
  *
- * What lives at once and what a layout takes differ: alignment and holes take more, memory that an
- * operator takes over in place takes less. So the pass is asked for the whole budget first; where
- * the layout took more, for that much less; where bytes were left over, for that much more; then
- * between the largest that fitted and the smallest that did not.
+ * Live bytes and the bytes of a layout differ: alignment and holes need more, in-place outputs need
+ * less. The pass first gets the whole budget. If the layout is too large, the next budget is
+ * smaller by the excess; if bytes are left over, it is larger by these. Later rounds lie between
+ * the largest amount that fitted and the smallest that did not.
  *
- * Whether there is any program within the budget is asked before (fit_least.c): the same question
- * has the same answer in every call, and something to be better than is there from the start.
+ * fit_least.c first decides whether any program is within the budget. Every call thus gets the same
+ * answer to the same question, and the search starts with a result to improve.
  */
 #include "budget/fit.h"
 
 #include <stdio.h>
 
-#define FIT_ROUNDS 9u  /* passes and layouts for one budget */
-#define FIT_FIRST 4u   /* of them, at most, for an order before the next one is asked */
-#define FIT_NEAR 4096u /* of the bound: an answer so little above it is good */
-#define FIT_CLOSE 64u  /* a layout that leaves less than this part of the budget is good */
-#define FIT_APART 64u  /* part of its bytes that an order is above what it may take, to be left */
+#define FIT_ROUNDS 9u  /* rounds of pass and layout for one budget */
+#define FIT_FIRST 4u   /* rounds for one order before the next order gets its turn */
+#define FIT_NEAR 4096u /* stop if the answer is above the bound by less than this part of it */
+#define FIT_CLOSE 64u  /* stop if the layout leaves less than this part of the budget unused */
+#define FIT_APART 64u  /* drop an order that needs more than the target by this part */
 
 void tn__fit_take(tn_fit_result *best, tn_fit_result *next) {
     tn_fit_release(best);
@@ -32,18 +33,20 @@ bool tn__fit_has_host(const tn__fit *fit, const tn_fit_result *result) {
 /* --- within a budget --- */
 
 typedef struct search_range {
-    uint64_t target;  /* bytes of the arena */
-    uint64_t fitted;  /* largest allowance whose layout was within it; 0: none */
-    uint64_t failed;  /* smallest whose layout was not; UINT64_MAX: none */
-    uint64_t none;    /* largest that the pass had no answer for; 0: none */
-    uint64_t allowed; /* that is tried next */
-    uint64_t figure; /* picoseconds of the last answer; of the least's search, bytes if it fitted */
-    bool fits, more; /* the last answer did; it is worth to ask again */
-    tn__schedule last; /* the last answer; no acts: none */
+    uint64_t target;   /* bytes available for the arena */
+    uint64_t fitted;   /* largest number of live bytes with a layout within the target; 0: no
+                        * layout was */
+    uint64_t failed;   /* smallest number with a layout above it; UINT64_MAX: every layout was
+                        * within it */
+    uint64_t none;     /* largest number for which the pass had no answer; 0: it always had one */
+    uint64_t allowed;  /* the next number to try */
+    uint64_t figure;   /* picoseconds of the last answer; in the search for the least, its bytes
+                        * if it fitted */
+    bool fits, more;   /* the last answer fitted; another round may help */
+    tn__schedule last; /* the last answer; without acts: no answer yet */
 } search_range;
 
-/* Whether there is anything left between what did and what did not; then `allowed` is in between.
- */
+/* Whether a number of live bytes between success and failure is left; `allowed` is set to it. */
 static bool search_is_between(search_range *range) {
     const uint64_t low = range->fitted > range->none ? range->fitted : range->none;
     bool outside = range->allowed <= low || range->allowed >= range->failed;
@@ -53,8 +56,8 @@ static bool search_is_between(search_range *range) {
     return range->failed - low > range->target / (2 * FIT_CLOSE);
 }
 
-/* What to allow next, of what this one took, and any layout of it does. False: it is good enough,
- * or nothing is left. */
+/* Chooses the next number of live bytes, from the size of this layout and the lower bound of all
+ * layouts. False: the answer is good enough, or no number is left. */
 static bool search_next(search_range *range, uint64_t took, uint64_t least) {
     if (took <= range->target) {
         uint64_t left = range->target - least;
@@ -70,16 +73,16 @@ static bool search_next(search_range *range, uint64_t took, uint64_t least) {
     return search_is_between(range);
 }
 
-/* The same where the pass had no answer: for more bytes it had one whose layout took too much, so
- * one in between may do. */
+/* The same if the pass had no answer. A larger number gave an answer with a layout that was too
+ * large, so a number in between may succeed. */
 static bool search_miss(search_range *range) {
     if (range->failed == UINT64_MAX) return false;
     if (range->allowed > range->none) range->none = range->allowed;
     return search_is_between(range);
 }
 
-/* The same of an answer that is no better than another one, so that nobody asks what it takes: as
- * if it fitted. */
+/* The same for an answer that is no better than the incumbent. Its layout is not needed; it counts
+ * as fitting. */
 static bool search_pass_over(search_range *range) {
     if (range->failed == UINT64_MAX) return false;
     if (range->allowed > range->fitted) range->fitted = range->allowed;
@@ -87,7 +90,8 @@ static bool search_pass_over(search_range *range) {
     return search_is_between(range);
 }
 
-/* What was proved of a larger budget holds for this one; of a smaller, it need not. */
+/* A bound that was proved for a larger budget holds for this one; a bound for a smaller budget may
+ * not. */
 static void search_note_bound(tn__fit *fit, uint64_t bound) {
     tn__fit_part *part = fit->part;
     if (!part->has_bound || bound < part->time_bound) part->time_bound = bound;
@@ -100,14 +104,15 @@ static bool search_is_better(const tn__fit *fit, const tn_fit_result *next,
     return fit->for_least ? next->bytes < best->bytes : next->time < best->time;
 }
 
-/* Who takes as long is no answer; UINT64_MAX: whatever fits is one. */
+/* The incumbent time: only faster results are accepted; UINT64_MAX: every result that fits is
+ * accepted. */
 static uint64_t search_beaten(const tn__fit *fit, const tn_fit_result *best) {
     if (fit->for_least) return UINT64_MAX;
     return best->program != NULL && best->time < fit->limit ? best->time : fit->limit;
 }
 
-/* What is proved holds for every order, so one of them asks for it. And who cannot be as fast as an
- * answer that there is need not search for long.
+/* A proof holds for every order, so only one order asks for it. An order that cannot beat the
+ * incumbent searches only briefly.
  */
 static tn_status search_ask(tn__fit *fit, const tn__fit_start *start, search_range *range,
                             const tn_fit_result *best, tn_fit_result *next, bool *found) {
@@ -122,7 +127,8 @@ static tn_status search_ask(tn__fit *fit, const tn__fit_start *start, search_ran
     return status;
 }
 
-/* Of the least's search the smallest that there is, but of what is far from it a short one. */
+/* In the search for the least, plans the smallest layout, but only a short one for results far from
+ * the least. */
 static tn_status search_lay_out(tn__fit *fit, const search_range *range, tn_fit_result *next) {
     const uint64_t most = tn__add_sat(range->target, fit->options.fixed_bytes);
     if (!fit->for_least) return tn__fit_lay_out(fit, TN__FIT_CAREFUL, range->target, next);
@@ -131,8 +137,9 @@ static tn_status search_lay_out(tn__fit *fit, const search_range *range, tn_fit_
                                                   : tn__fit_lay_out(fit, TN__FIT_CAREFUL, 0, next);
 }
 
-/* One answer for what the range allows, and what is allowed next. Problems count what lives: there
- * the first answer is the answer. What is no better than the best so far needs no layout. */
+/* One answer for the allowed number of live bytes, and the choice of the next number. Problems
+ * without a model count live bytes, so the first answer is final. An answer that is no better than
+ * the incumbent needs no layout. */
 static tn_status search_step(tn__fit *fit, const tn__fit_start *start, search_range *range,
                              tn_fit_result *best) {
     tn_fit_result next = {0};
@@ -157,15 +164,16 @@ static tn_status search_step(tn__fit *fit, const tn__fit_start *start, search_ra
     return status;
 }
 
-/* Whether hardly anything can be faster. */
+/* Whether the answer is so close to the bound that hardly anything can be faster. */
 static bool search_is_near(const tn__fit *fit, const tn_fit_result *best) {
     const uint64_t bound = fit->part->time_bound;
     if (fit->for_least || !fit->part->has_bound) return false;
     return search_beaten(fit, best) <= tn__add_sat(bound, bound / FIT_NEAR);
 }
 
-/* The order that is asked next: what answered best the last time, whether or not its layout took
- * too much, as fewer bytes may cost it little; but they make nobody faster. NULL: none. */
+/* The order to ask next: the one with the best last answer, even if its layout was too large,
+ * because fewer bytes may cost it little. (Fewer bytes never make an order faster.) NULL: no order
+ * is left. */
 static search_range *search_pick(const tn__fit *fit, search_range *ranges,
                                  const tn_fit_result *best) {
     search_range *pick = NULL;
@@ -177,8 +185,8 @@ static search_range *search_pick(const tn__fit *fit, search_range *ranges,
     return pick;
 }
 
-/* An order's first answers: until one is within the budget, so that the next order knows what it
- * has to beat. */
+/* The first answers of an order, until one is within the budget; the next order then has a time to
+ * beat. */
 static tn_status search_first(tn__fit *fit, uint32_t order, search_range *range, uint32_t *rounds,
                               tn_fit_result *best) {
     for (uint32_t i = 0; i < (fit->for_least ? 1 : FIT_FIRST); i++) {
@@ -189,13 +197,13 @@ static tn_status search_first(tn__fit *fit, uint32_t order, search_range *range,
     return TN_OK;
 }
 
-/* Whether halving for the least showed that this order is far from it. */
+/* Whether the bisection for the least showed that this order needs far more than the budget. */
 static bool search_is_far(const tn__fit *fit, uint32_t order, uint64_t target) {
     const uint64_t low = fit->starts[order].low;
     return fit->for_least && low - low / FIT_APART > target;
 }
 
-/* The order of least memory first: within a budget it is mostly the better one. */
+/* The order with the least memory comes first: within a budget it is mostly the better one. */
 static tn_status search_ranges(tn__fit *fit, search_range *ranges, tn_fit_result *best) {
     uint32_t rounds = 0;
     for (uint32_t i = fit->start_count; i-- > 0 && !search_is_near(fit, best);)
@@ -221,7 +229,7 @@ static tn_status search_from(tn__fit *fit, uint64_t target, tn_fit_result *best)
     return status;
 }
 
-/* Static memory alone is more than the budget: nothing that a pass does changes that. */
+/* Static memory alone exceeds the budget: no pass can change that. */
 static bool search_is_hopeless(const tn__fit *fit, uint64_t budget) {
     return budget < fit->options.fixed_bytes;
 }
@@ -233,11 +241,11 @@ tn_status tn__fit_search_within(tn__fit *fit, uint64_t budget, tn_fit_result *re
     return search_from(fit, budget - fit->options.fixed_bytes, result);
 }
 
-/* --- what is told where there is nothing --- */
+/* --- reports when nothing fits --- */
 
 #define SEARCH_TEXT (2 * TN_SIZE_TEXT_MAX + 32)
 
-/* Bytes that were asked for, and those on the host where these are limited. */
+/* The requested bytes, and the host's if these are limited. */
 static void search_tell(const tn__fit *fit, uint64_t budget, char text[SEARCH_TEXT]) {
     char asked[TN_SIZE_TEXT_MAX], host[TN_SIZE_TEXT_MAX];
     bool limited = fit->options.host_budget > 0 && (fit->options.allow & TN_FIT_SWAP) != 0;
@@ -247,7 +255,7 @@ static void search_tell(const tn__fit *fit, uint64_t budget, char text[SEARCH_TE
              limited ? host : "", limited ? " on the host" : "");
 }
 
-/* Bytes alone, a search of everything, or a pass that is asked for nothing else. */
+/* A proof by bytes alone, by a complete search, or by a pass that was asked only for a proof. */
 static tn_status search_prove(tn__fit *fit, uint64_t budget, bool *proved) {
     tn_fit_result none = {0};
     uint64_t fixed = fit->options.fixed_bytes;
@@ -265,7 +273,8 @@ static tn_status search_prove(tn__fit *fit, uint64_t budget, bool *proved) {
     return TN_OK;
 }
 
-/* "no program that recomputes whole operators was found", and what ended the search. */
+/* Writes "no program that recomputes whole operators was found" and the reason why the search
+ * ended. */
 static tn_status search_none(const tn__fit *fit, const char *asked, const char *rest) {
     char scope[TN__SCOPE_TEXT];
     if (fit->stopped)
@@ -299,7 +308,7 @@ tn_status tn__fit_search_fail(tn__fit *fit, uint64_t budget, const tn_fit_result
 
 /* --- the answer --- */
 
-/* Whether what takes so much may be an answer: whoever then gives just that as a budget has to be
+/* Whether a result of this size may be an answer: a later call with exactly this budget must be
  * answered, too. */
 static tn_status search_is_answered(tn__fit *fit, uint64_t bytes, bool *answered) {
     tn_fit_result less = {0};
@@ -314,7 +323,7 @@ static tn_status search_is_answered(tn__fit *fit, uint64_t bytes, bool *answered
     return status;
 }
 
-/* What the pass finds, in the place of what takes more than the budget, or longer. */
+/* Replaces a result that is too large, or slower, by the pass's best result. */
 static tn_status search_better(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
     tn_fit_result found = {0};
     bool is_better = false;

@@ -1,9 +1,9 @@
-/* fit_start.c - the orders of operators that passes begin with, as jobs and values.
+/* fit_start.c - the orders of operators from which passes start, as jobs and values.
  *
- * The program's and, where the order is free, that of least memory: even where its peak is that of
- * the program's, as it is lean elsewhere, too. Each twice: with the costs that were given, and with
- * costs that are the same wherever and whenever somebody asks, for what shall not depend on a
- * clock.
+ * These are the program's order and, if the order is free, the order with the least memory. The
+ * latter is used even if its peak is the same, because it often needs less memory elsewhere. Each
+ * order has two works: one with the given costs, and one with reproducible costs for decisions that
+ * must not depend on a clock.
  */
 #include "budget/fit.h"
 
@@ -38,7 +38,7 @@ static tn_status start_add(tn__fit *fit, const tn_program *program, tn_program *
     *start = (tn__fit_start){.program = program, .own = own};
     TN_TRY(tn__work_read(program, fit->costs, fit->options.memory, &fit->arena, &start->work,
                          &start->map, fit->error));
-    start->even = start->work; /* of problems: costs are exact there */
+    start->even = start->work; /* problems: their costs are exact */
     tn__work_map *map;
     if (!fit->options.live)
         TN_TRY(tn__work_read(program, NULL, fit->options.memory, &fit->arena, &start->even, &map,
@@ -47,7 +47,7 @@ static tn_status start_add(tn__fit *fit, const tn_program *program, tn_program *
     return start_mark(fit, start);
 }
 
-/* A pattern that names nothing is a mistake of who wrote it. */
+/* A pattern that matches no operator is reported as a mistake in the pattern. */
 static tn_status start_check_segments(const tn__fit *fit) {
     const tn_graph *graph = tn_program_graph(fit->given);
     for (uint32_t s = 0; s < fit->options.segment_count; s++) {
@@ -67,7 +67,7 @@ static tn_status start_add_order(tn__fit *fit) {
     tn_program_options options = TN_PROGRAM_OPTIONS_INIT;
     tn_program *program;
     bool orders = (fit->options.allow & TN_FIT_ORDER) != 0 && fit->parts[0].pass->features != 0;
-    if (!orders || fit->options.live) return TN_OK; /* problems: the passes themselves order */
+    if (!orders || fit->options.live) return TN_OK; /* problems: passes choose the order */
     options.order = "memory";
     options.memory = fit->options.memory;
     TN_TRY(tn__program_ordered(tn_program_graph(fit->given), &options, &program, fit->error));

@@ -1,5 +1,5 @@
-/* fit_sweep.c - the calls of tenure/fit.h: one budget, the least, the curve; what became of
- * tensors. */
+/* fit_sweep.c - the public calls of tenure/fit.h: one budget, the least budget, the whole curve,
+ * and the decision for each tensor. Cost: one search (fit_parts.c) for each budget. */
 #include "budget/fit.h"
 
 typedef tn_status (*sweep_search)(tn__fit *fit, uint64_t budget, tn_fit_result *result);
@@ -39,8 +39,8 @@ tn_status tn_fit_least(const tn_program *program, const tn_costs *costs,
 
 /* --- the curve --- */
 
-/* The faster of what is found for this budget and of what was for the one below it; of who was
- * stopped the latter. */
+/* The faster of the results for this budget and for the next smaller one. If the caller stopped the
+ * search, the latter. */
 static tn_status sweep_next(tn__fit *fit, uint64_t budget, const tn_fit_result *below,
                             tn_fit_result *result) {
     if (fit->plain_bytes <= budget) return tn__fit_answer(fit, budget, result);
@@ -52,7 +52,7 @@ static tn_status sweep_next(tn__fit *fit, uint64_t budget, const tn_fit_result *
     return tn__fit_copy(fit, below, result);
 }
 
-/* What needs least, and of what needs so much the fastest that is found. */
+/* The smallest result, and the fastest one of that size. */
 static tn_status sweep_first(tn__fit *fit, tn_fit_result *result) {
     TN_TRY(tn__fit_plain(fit, result));
     TN_TRY(tn__fit_answer_least(fit, result));
@@ -106,7 +106,7 @@ static void sweep_mark(uint8_t *fates, tn_tensor_id tensor, tn_fate fate) {
     if (tensor != TN_NONE && fates[tensor] < fate) fates[tensor] = (uint8_t)fate;
 }
 
-/* The bit above those of a fate: defined by an operator that was seen. */
+/* The bit above those of a fate: an operator that was visited defines the tensor. */
 #define SWEEP_MADE 0x80u
 
 static void sweep_apply(const tn_graph *graph, const tn_instruction *it, uint8_t *fates) {

@@ -1,10 +1,10 @@
-/* gaps.c - gaps of values, and the schedule that follows from what is decided about them.
+/* gaps.c - finds the gaps of values, and builds the schedule that follows from the decisions.
  *
- * The schedule walks over the jobs. Before one it settles and fetches what is due there, then
- * brings what the job reads and is gone: decodes it, or makes it again, sources first. Behind it
- * goes what leaves there. A value whose last access is past is not counted as there: to make
- * something of it, it is made again, too, or, where that cannot be, stays until then.
- * Cost: O(jobs + operands + what runs again).
+ * The schedule is built in a walk over the jobs. Before each job, the walk settles and fetches the
+ * copies that are due there. It then restores the evicted inputs of the job: it decodes them, or
+ * recomputes them, sources first. After the job, the values that leave there are evicted. A value
+ * after its last access does not count as live. If a repeat needs it, it is recomputed, too; if
+ * this is impossible, it stays live until then. Cost: O(jobs + operands + repeated jobs).
  */
 #include "budget/gaps.h"
 
@@ -12,11 +12,11 @@
 
 enum { /* tn__gaps.state */
        GAPS_HERE = 1u << 0,
-       GAPS_PAST = 1u << 1,    /* was there to its last access */
+       GAPS_PAST = 1u << 1,    /* was live until its last access */
        GAPS_LEAVING = 1u << 2, /* OUT, not settled */
-       GAPS_HOST = 1u << 3,    /* a copy of it is on the host */
+       GAPS_HOST = 1u << 3,    /* the host has a copy */
        GAPS_CODED = 1u << 4,
-       GAPS_MADE = 1u << 5 /* by the bringing in hand */
+       GAPS_MADE = 1u << 5 /* made as an intermediate of the current restore */
 };
 
 /* --- finding --- */
@@ -43,7 +43,8 @@ static tn_status gaps_room(tn__gaps *gaps) {
     return TN_OK;
 }
 
-/* Whether a job reads a value when it runs for the first time; `readers` has others, too. */
+/* Whether the first run of a job reads a value; `readers` also contains jobs that only read it in a
+ * repeat. */
 static bool gaps_reads(const tn__work *work, uint32_t job, uint32_t value) {
     uint32_t count;
     const uint32_t *input = tn__job_inputs(work, job, false, &count);
@@ -91,7 +92,7 @@ tn_status tn__gaps_find(tn__pass_run *run, tn__gaps *gaps) {
 typedef struct gaps_walk {
     tn__gaps *gaps;
     tn__schedule *schedule;
-    uint32_t job; /* comes next */
+    uint32_t job; /* the next job */
     uint32_t made_count;
     bool possible;
 } gaps_walk;
@@ -123,7 +124,7 @@ static const tn__gap *gaps_code(const tn__gaps *gaps, uint32_t value) {
     return NULL;
 }
 
-/* Whether a job may run once more before `next`. */
+/* Whether a job may be repeated before `next`. */
 static bool gaps_repeats(const tn__gaps *gaps, uint32_t job, uint32_t next) {
     const tn__work *work = gaps->run->work;
     const tn__job *it = &work->jobs[job];
@@ -138,7 +139,7 @@ static bool gaps_repeats(const tn__gaps *gaps, uint32_t job, uint32_t next) {
     return true;
 }
 
-/* The job that makes a value again; TN_NONE: none does. */
+/* The job that can recompute a value; TN_NONE: none can. */
 static uint32_t gaps_remaker(const tn__gaps *gaps, uint32_t value, uint32_t next) {
     const tn__work *work = gaps->run->work;
     uint32_t job = work->values[value].maker, count;
@@ -165,7 +166,7 @@ static tn_status gaps_run_again(gaps_walk *walk, uint32_t job) {
     return gaps_act(walk, TN__RUN, job, NULL);
 }
 
-/* One step towards having the value on top of the stack. */
+/* One step of restoring the value on top of the stack. */
 static tn_status gaps_bring_step(gaps_walk *walk, uint32_t *depth) {
     tn__gaps *gaps = walk->gaps;
     const tn__work *work = gaps->run->work;
@@ -181,7 +182,7 @@ static tn_status gaps_bring_step(gaps_walk *walk, uint32_t *depth) {
         return gaps_act(walk, TN__DECODE, value, gaps_code(gaps, value));
     }
     uint32_t job = gaps_remaker(gaps, value, walk->job);
-    if (job == TN_NONE) { /* it stays from its last access until here */
+    if (job == TN_NONE) { /* it stays live from its last access until here */
         walk->possible = (*state & GAPS_PAST) != 0;
         *state |= GAPS_HERE;
         return TN_OK;
@@ -195,7 +196,7 @@ static tn_status gaps_bring_step(gaps_walk *walk, uint32_t *depth) {
     return gaps_run_again(walk, job);
 }
 
-/* What was made on the way goes, or stays where it will be read. */
+/* Evicts intermediates after use; if `again_first` is set, those that are read later stay. */
 static void gaps_leave_made(gaps_walk *walk, uint32_t value) {
     tn__gaps *gaps = walk->gaps;
     for (uint32_t i = 0; i < walk->made_count; i++) {
@@ -222,7 +223,7 @@ static tn_status gaps_leave(gaps_walk *walk, const tn__gap *gap) {
     switch (gap->how) {
     case TN__GAP_SWAP:
         if (*state & GAPS_LEAVING) return TN_OK;
-        if (*state & GAPS_HOST) { /* its copy is there still */
+        if (*state & GAPS_HOST) { /* its copy still exists */
             *state = (uint8_t)(*state & ~GAPS_HERE);
             return TN_OK;
         }
@@ -240,7 +241,7 @@ static tn_status gaps_leave(gaps_walk *walk, const tn__gap *gap) {
     }
 }
 
-/* Three lists of gaps: by where they leave, settle and come back. */
+/* Three lists of gaps: by `leave`, by `settle`, and by `trigger`. */
 enum { GAPS_AT_LEAVE, GAPS_AT_SETTLE, GAPS_AT_TRIGGER };
 
 static uint32_t *gaps_head(const tn__gaps *gaps, int list, uint32_t job) {
@@ -250,7 +251,7 @@ static uint32_t *gaps_head(const tn__gaps *gaps, int list, uint32_t job) {
 static void gaps_index(tn__gaps *gaps) {
     uint32_t jobs = gaps->run->work->job_count;
     for (size_t i = 0; i < 3 * ((size_t)jobs + 2); i++) gaps->by_job[i] = TN_NONE;
-    for (uint32_t i = gaps->count; i-- > 0;) { /* what is needed first is fetched first */
+    for (uint32_t i = gaps->count; i-- > 0;) { /* the first needed value is fetched first */
         uint32_t g = gaps->by_back[i].id;
         const tn__gap *gap = &gaps->list[g];
         const uint32_t at[] = {gap->leave, gap->settle, gap->trigger};
@@ -324,21 +325,22 @@ tn_status tn__gaps_schedule(tn__gaps *gaps, tn__schedule *schedule, bool *possib
         gaps->state[v] = work->values[v].maker == TN_NONE ? GAPS_HERE : 0;
     for (; walk.job < work->job_count && walk.possible; walk.job++) TN_TRY(gaps_job(&walk));
     for (uint32_t v = 0; v < work->value_count && walk.possible; v++)
-        TN_TRY(gaps_settle(&walk, v)); /* none is left: every gap ends with a reader */
+        TN_TRY(gaps_settle(&walk, v)); /* no copy remains unsettled: every gap ends with a reader */
     *possible = walk.possible;
     return TN_OK;
 }
 
-/* --- what making again costs --- */
+/* --- the cost of recomputing --- */
 
-/* What becomes of a value in the gap that a job lies in; KEEP: there is none. */
+/* The decision for the value in the gap that contains a job; KEEP: no gap contains it. */
 static tn__gap_how gaps_how(const tn__gaps *gaps, uint32_t value, uint32_t job) {
     for (uint32_t g = gaps->first[value]; g < gaps->first[value + 1]; g++)
         if (gaps->list[g].leave < job && job <= gaps->list[g].back) return gaps->list[g].how;
     return TN__GAP_KEEP;
 }
 
-/* Whether a value need not be made again to be read before a job: it is there, or comes back. */
+/* Whether a value can be read before a job without recomputing it: it is live, or copied or decoded
+ * by then. */
 static bool gaps_is_there(const tn__gaps *gaps, uint32_t value, uint32_t job) {
     const tn__value *it = &gaps->run->work->values[value];
     if (it->maker != TN_NONE && it->maker >= job) return false;
@@ -354,9 +356,9 @@ uint64_t tn__gaps_again_cost(tn__gaps *gaps, uint32_t index) {
     uint64_t cost = 0;
     gaps->stack[0] = gaps->list[index].value;
     gaps->state[gaps->stack[0]] |= GAPS_MADE;
-    for (; at < depth && cost != UINT64_MAX; at++) { /* in any order: only the sum is wanted */
+    for (; at < depth && cost != UINT64_MAX; at++) { /* the order does not matter for the sum */
         uint32_t value = gaps->stack[at], maker = gaps_remaker(gaps, value, job);
-        if (maker == TN_NONE) { /* what is past can stay */
+        if (maker == TN_NONE) { /* a value after its last access can stay */
             if (at == 0 || gaps_how(gaps, value, job) == TN__GAP_AGAIN) cost = UINT64_MAX;
             continue;
         }
@@ -373,7 +375,7 @@ uint64_t tn__gaps_again_cost(tn__gaps *gaps, uint32_t index) {
     return cost;
 }
 
-/* --- telling --- */
+/* --- explanations --- */
 
 void tn__gaps_explain(const tn__gaps *gaps, uint32_t index, const char *what, const char *why) {
     const tn__pass_run *run = gaps->run;

@@ -1,20 +1,21 @@
-/* joint_code.c - which values are kept encoded, and what is computed again or copied beside that.
+/* joint_code.c - decides which values are encoded, and combines this with repeats and copies.
  *
- * Encoding and decoding become jobs: one that makes the form of a value, one that makes the value
- * of its form, which those behind its longest gap then read. Such a work is searched like any other
- * (joint_search.c, joint_swap.c), so a form may be decoded several times, and what is given up
- * around it is decided in its light; the schedule is translated back, where both jobs are ENCODE
- * and DECODE of one value.
+ * Encoding and decoding become jobs: one makes the form of a value, and one makes the value from
+ * its form, which the readers after its longest gap then read. The extended work is searched like
+ * any other (joint_search.c, joint_swap.c). A form may thus be decoded several times, and the
+ * search chooses evictions with the codecs in view. The resulting schedule is translated back: the
+ * two jobs become ENCODE and DECODE of one value.
  *
  *     work         make a | read a | .......................... | read a
  *     is searched  make a | read a | encode a, F | ... | decode F, a' | read a'
  *
- * A decoded value is in the memory of the one that was encoded: where the form has lost something,
- * a schedule in which somebody else would read it is refused.
+ * A decoded value lies in the memory of the original value. If the form is lossy, a schedule in
+ * which any other job would read the decoded value is refused.
  *
- * Values are taken by two orders (what their form saves for the time of its codec, over the whole
- * gap; what it takes to compute them again instead) and in several numbers. Short floats only
- * where nothing else is found.
+ * Values are selected by two orders: bytes saved over the whole gap per codec time, and cost of
+ * recomputing the value instead. Several counts are tried for each order. Short floats are only
+ * tried if no other schedule is found. Cost: the searches of joint_search.c and joint_swap.c for
+ * each selection.
  */
 #include "budget/joint_code.h"
 
@@ -22,14 +23,13 @@
 #include "budget/joint_search.h"
 #include "budget/joint_swap.h"
 
-#define CODE_PARTS 4u /* of the values, in each order */
+#define CODE_PARTS 4u /* counts tried in each order */
 
 typedef struct code_choice {
-    uint32_t value, leave,
-        back; /* jobs of the work: encoded behind one, decoded before the other */
+    uint32_t value, leave, back; /* jobs of the work: encoded after one, decoded before the other */
     tn__code code;
     uint64_t time;  /* of encoding, and of decoding */
-    double keys[2]; /* of each order: the largest first */
+    double keys[2]; /* one for each order: the largest first */
 } code_choice;
 
 typedef struct code_state {
@@ -40,18 +40,18 @@ typedef struct code_state {
     uint32_t count;
     uint32_t *by_key;
     tn__sort_item *items;
-    /* of one trial, in its arena */
+    /* one trial, in its arena */
     tn__arena *arena;
     const code_choice **chosen; /* [chosen_count] */
     uint32_t *of;               /* [values] index into `chosen`; TN_NONE */
     uint32_t chosen_count;
-    uint32_t *origin; /* [jobs searched] job of the work, or of chosen k: jobs + 2k encodes, + 1
-                       * decodes */
+    uint32_t *origin; /* [jobs searched] job of the work; for chosen k: jobs + 2k encodes, jobs +
+                       * 2k + 1 decodes */
     tn__work searched;
     tn__schedule schedule;
 } code_state;
 
-/* --- what may be encoded -------------------------------------------------------------------- */
+/* --- values that may be encoded ------------------------------------------------------------- */
 
 static void code_keys(const code_state *s, code_choice *it) {
     const tn__work *work = s->run->work;
@@ -65,7 +65,7 @@ static void code_keys(const code_state *s, code_choice *it) {
     it->keys[1] = again / time;
 }
 
-/* The longest gap of a value that has a form. */
+/* Adds the longest gap of a value that has an encoded form. */
 static void code_add(code_state *s, uint32_t value) {
     const tn__value *it = &s->run->work->values[value];
     uint64_t longest = 0;
@@ -101,7 +101,7 @@ static tn_status code_find(code_state *s) {
 static bool code_sort(code_state *s, int order) {
     for (uint32_t i = 0; i < s->count; i++) {
         float key = (float)s->choices[i].keys[order];
-        uint32_t bits; /* of a positive number they ascend with it */
+        uint32_t bits; /* the bits of positive floats sort like the numbers */
         memcpy(&bits, &key, sizeof bits);
         s->items[i] = (tn__sort_item){~(uint64_t)bits, i};
     }
@@ -115,7 +115,7 @@ static bool code_sort(code_state *s, int order) {
 typedef struct code_made {
     tn__work_job *jobs;
     tn__value *values;
-    uint32_t *moved; /* [jobs of the work] where they are now */
+    uint32_t *moved; /* [jobs of the work] their index now */
     uint32_t count;
 } code_made;
 
@@ -123,7 +123,7 @@ static uint32_t code_form(const code_state *s, uint32_t k) {
     return s->run->work->value_count + 2 * k;
 }
 
-/* Who reads a value at this place of the order reads its decoded form. */
+/* A reader at this place of the order reads the decoded form. */
 static uint32_t code_read(const code_state *s, uint32_t value, uint32_t job) {
     uint32_t k = value != TN_NONE ? s->of[value] : TN_NONE;
     return k != TN_NONE && job >= s->chosen[k]->back ? code_form(s, k) + 1 : value;
@@ -161,7 +161,7 @@ static bool code_copy_job(const code_state *s, code_made *made, uint32_t job) {
            to->limits != NULL;
 }
 
-/* Encodes chosen k, or decodes it: again as often as that pays. */
+/* Adds the job that encodes chosen k, or decodes it; the search may repeat it. */
 static bool code_add_job(const code_state *s, code_made *made, uint32_t k, bool decodes) {
     const code_choice *it = s->chosen[k];
     uint32_t *operands = tn__arena_array(s->arena, 2, sizeof *operands);
@@ -181,7 +181,7 @@ static bool code_add_job(const code_state *s, code_made *made, uint32_t k, bool 
     return true;
 }
 
-/* Jobs are told by where they are now. */
+/* Translates the indices of jobs to the extended work. */
 static void code_move_others(const code_made *made) {
     for (uint32_t j = 0; j < made->count; j++) {
         const tn__work_job *it = &made->jobs[j];
@@ -235,9 +235,10 @@ static tn_status code_make(code_state *s) {
     return TN_OK;
 }
 
-/* --- back again ----------------------------------------------------------------------------- */
+/* --- translation back to the work ----------------------------------------------------------- */
 
-/* Whether a job reads, or makes, what it must as the values are: *decoded tells of each chosen. */
+/* Whether a job reads and makes the right data in the current state of the values; *decoded holds
+ * that state for each chosen value. */
 static bool code_follow(const code_state *s, uint32_t job, bool again, bool *decoded) {
     const tn__work *work = s->run->work;
     uint32_t count;
@@ -275,7 +276,8 @@ static tn_status code_act(code_state *s, const tn__act *act, bool *decoded, bool
     return tn__schedule_add(&s->schedule, made, s->run->error);
 }
 
-/* What the judge refuses (a copy that a run again crosses) is let go. */
+/* A schedule that the judge refuses (because a repeat falls between the two copies of a swap) is
+ * dropped. */
 static tn_status code_offer(code_state *s, const tn__schedule *found) {
     bool *decoded = tn__arena_array(s->arena, (size_t)s->chosen_count + 1, sizeof *decoded);
     bool *ran = tn__arena_array(s->arena, (size_t)s->run->work->job_count + 1, sizeof *ran);
@@ -354,7 +356,7 @@ static tn_status code_level(code_state *s, tn_codec lossy, uint64_t effort) {
         for (uint32_t part = CODE_PARTS; part > 0; part--) {
             uint32_t count = (uint32_t)((uint64_t)s->count * part / CODE_PARTS);
             if (code_is_done(s->run)) return TN_OK;
-            if (count == 0 || (order > 0 && part == CODE_PARTS)) continue; /* all of them again */
+            if (count == 0 || (order > 0 && part == CODE_PARTS)) continue; /* all: only once */
             TN_TRY(code_try(s, count, effort / (2 * CODE_PARTS - 1)));
         }
     }

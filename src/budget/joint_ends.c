@@ -1,7 +1,8 @@
-/* joint_ends.c - a line from a work, to a schedule and from one. */
+/* joint_ends.c - creates a line from a work, and converts a line to and from a schedule. Cost:
+ * O(jobs + operands) for a new line, O(acts + operands) for a schedule. */
 #include "budget/joint_parts.h"
 
-/* A node with the touches of a job. */
+/* Makes a node with the touches of a job. */
 uint32_t tn__line_make_node(tn__line *line, uint32_t job, bool again) {
     uint32_t inputs, outputs;
     const uint32_t *input = tn__job_inputs(line->work, job, again, &inputs);
@@ -45,7 +46,7 @@ static bool ends_make_end(tn__line *line, bool tail) {
     return true;
 }
 
-/* Links what stands at the end of all lists so far. */
+/* Appends a node and its touches at the end of all lists. */
 static void ends_append(tn__line *line, uint32_t id, uint32_t *last) {
     tn__line_node *node = &line->nodes[id];
     for (uint32_t i = 0; i < node->touch_count; i++) {
@@ -128,7 +129,7 @@ static tn_status ends_write_act(tn__schedule *schedule, uint8_t kind, uint32_t w
     return tn__schedule_add(schedule, (tn__act){.kind = kind, .what = what}, error);
 }
 
-/* What leaves for the host as soon as it was touched here. */
+/* Writes the OUTs of the values that are copied to the host after their touch here. */
 static tn_status ends_write_outs(const tn__line *line, const tn__line_node *node,
                                  tn__schedule *schedule, tn_error *error) {
     for (uint32_t i = 0; i < node->touch_count; i++) {

@@ -1,7 +1,11 @@
-/* joint_keys.c - keys of a line, and the bytes of each. */
+/* joint_keys.c - assigns the keys of a line, and computes the bytes at each key. Keys are integers
+ * with gaps. An insertion takes a free key between its neighbours; if none is left, the nodes of a
+ * small window of keys are spread evenly, and only beyond LINE_WINDOW all keys are renumbered.
+ * Cost: O(window) for a spread, O(runs + touches) for a renumbering. */
 #include "budget/joint_parts.h"
 
-/* A life that begins with this touch, from the making to the last read; as differences. */
+/* Adds the live range that begins with this touch, from the making to the last read, as
+ * differences. */
 static void keys_sum_life(tn__line *line, uint32_t making, int64_t *leaf) {
     uint32_t last = making;
     while (tn__line_is_read_next(line, last)) last = line->touches[last].next;
@@ -33,10 +37,11 @@ static void keys_sum(tn__line *line) {
             tree->most[2 * i] > tree->most[2 * i + 1] ? tree->most[2 * i] : tree->most[2 * i + 1];
 }
 
-#define LINE_GAP 8u  /* keys to a run, at least half of that */
-#define LINE_ROOM 4u /* in a window that is spread: fewer, and the next run has no room again */
+#define LINE_GAP 8u  /* keys per run after renumbering; at least half of that */
+#define LINE_ROOM 4u /* per run in a spread window: with fewer, room soon runs out again */
 
-/* All keys anew. The head has that of the first run: what is there from the start is there then. */
+/* Renumbers all keys. The head has the key of the first run, because the values that exist from the
+ * start are live then. */
 bool tn__line_number(tn__line *line) {
     size_t need = (size_t)line->linked_count * LINE_GAP + 8;
     uint32_t width = 16;
@@ -58,7 +63,7 @@ bool tn__line_number(tn__line *line) {
     return true;
 }
 
-/* Of what a node touches and nobody reads after it. */
+/* Bytes of the values that a node touches and no later node reads. */
 static int64_t keys_ending(const tn__line *line, const tn__line_node *node) {
     int64_t bytes = 0;
     for (uint32_t i = 0; i < node->touch_count; i++)
@@ -67,8 +72,8 @@ static int64_t keys_ending(const tn__line *line, const tn__line_node *node) {
     return bytes;
 }
 
-/* Of the bytes at a node those behind it, of what is read later. What the head makes is there with
- * the first run. */
+/* From the bytes at a node, computes the bytes after it, which belong to values that are read
+ * later. Values made by the head count at the first run. */
 static int64_t keys_behind(const tn__line *line, uint32_t id, int64_t bytes) {
     const tn__line_node *node = &line->nodes[id];
     bytes -= tn__line_scratch(line, node) + keys_ending(line, node);
@@ -78,14 +83,15 @@ static int64_t keys_behind(const tn__line *line, uint32_t id, int64_t bytes) {
     return bytes;
 }
 
-/* Nodes that are spread over a window of keys, which begins with a node's key. */
+/* Nodes to be spread over a window of keys, which begins at the key of a node. */
 typedef struct keys_window {
     uint32_t first, count; /* nodes */
     uint32_t low, size;    /* keys */
-    uint32_t at;           /* of the nodes the one before which there is to be room */
+    uint32_t at;           /* index of the node before which room is needed */
 } keys_window;
 
-/* Half of the keys are before that one: where one run is put in, more follow. */
+/* Half of the keys lie before the node `at`, because one insertion is usually followed by more at
+ * the same place. */
 static uint32_t keys_of(const keys_window *w, uint32_t i) {
     uint32_t half = w->size / 2;
     if (i == w->count) return w->low + w->size;
@@ -109,7 +115,8 @@ static void keys_spread(tn__line *line, const keys_window *w) {
     tn__line_tree_set(&line->tree, w->low, w->size, line->spread);
 }
 
-/* More keys between neighbours: in the smallest window that is not too full, nodes are spread. */
+/* Spreads the nodes of the smallest window that is not too full, to get more keys between
+ * neighbours. */
 static bool keys_make_room(tn__line *line, uint32_t before) {
     uint32_t size = 16, low = 0, first = before, last = before, count = 1, at = 0;
     for (; size <= LINE_WINDOW && size < line->tree.width; size *= 2) {
@@ -132,7 +139,7 @@ static bool keys_make_room(tn__line *line, uint32_t before) {
     return true;
 }
 
-/* A key between its neighbours. False: out of memory. */
+/* A free key between a node and the one before it. False: out of memory. */
 bool tn__line_give_key(tn__line *line, uint32_t before) {
     uint32_t low = line->nodes[line->nodes[before].prev].key;
     if (line->nodes[before].key - low >= 2) return true;

@@ -1,7 +1,9 @@
-/* joint_line.c - runs and touches of joint_line.h. */
+/* joint_line.c - inserts and removes the runs and touches of joint_line.h. Every change updates the
+ * live ranges of the touched values, the bytes at each key, and the log of changes for undo. Cost:
+ * O(log keys) for each touch, plus the walk in the list of touches from the last position. */
 #include "budget/joint_parts.h"
 
-/* --- lives ---------------------------------------------------------------------------------- */
+/* --- live ranges ---------------------------------------------------------------------------- */
 
 /* Whether the first output of a node takes the memory of an input that ends there. */
 bool tn__line_moves(const tn__line *line, const tn__line_node *node) {
@@ -29,8 +31,8 @@ static void line_look_again(tn__line *line, uint32_t touch) {
     line_set_moved(line, node, tn__line_moves(line, &line->nodes[node]));
 }
 
-/* From where it ended the last time: who asks is mostly near, and lists grow long where a search
- * gets nowhere. */
+/* The search starts where the previous one for this value ended, because consecutive calls are
+ * mostly near each other and touch lists can grow long. */
 uint32_t tn__line_before(const tn__line *line, uint32_t value, uint32_t key) {
     uint32_t at = line->near_touch[value];
     while (at != TN_NONE && tn__line_key(line, at) >= key) at = line->touches[at].prev;
@@ -61,7 +63,8 @@ static void line_unlink(tn__line *line, uint32_t id) {
         line->touches[touch->prev].next = touch->next;
 }
 
-/* A read that is put in or taken out: where it is the last of its life, that is longer by it. */
+/* Counts a read that is inserted or removed: if it is the last read of its live range, the range
+ * changes its length. */
 static void line_count_read(tn__line *line, uint32_t id, bool put) {
     const tn__line_touch *touch = &line->touches[id];
     if (touch->next != TN_NONE && !line->touches[touch->next].makes) return;
@@ -70,7 +73,8 @@ static void line_count_read(tn__line *line, uint32_t id, bool put) {
                       put ? bytes : -bytes);
 }
 
-/* A making: from a life that is read later it cuts off the part before it. */
+/* Counts a making. If a later read follows, it splits the existing live range, and the part before
+ * the making is freed. */
 static void line_count_making(tn__line *line, uint32_t id, bool put) {
     const tn__line_touch *touch = &line->touches[id];
     uint32_t key = tn__line_key(line, id);
@@ -102,7 +106,7 @@ static void line_take_touch(tn__line *line, uint32_t id) {
     if (touch->prev != TN_NONE) line_look_again(line, touch->prev);
 }
 
-/* --- putting in and taking out -------------------------------------------------------------- */
+/* --- insertion and removal ------------------------------------------------------------------ */
 
 void tn__line_chain(tn__line *line, uint32_t id, uint32_t next) {
     tn__line_node *node = &line->nodes[id];
@@ -147,8 +151,8 @@ static void line_take_node(tn__line *line, uint32_t id) {
     if (node->job != TN_NONE) line->cost -= line->work->jobs[node->job].again_cost;
 }
 
-/* The lives that begin with a first run: from where it stands now. What was taken out with the
- * readers left in is still counted from the old key on. */
+/* Moves the start of the live ranges that begin with a first run. A run that is removed while its
+ * readers stay is still counted from its old key on. */
 static void line_move_lives(tn__line *line, const tn__line_node *node, uint32_t old) {
     for (uint32_t i = node->input_count; i < node->touch_count; i++) {
         uint32_t touch = node->touch_first + i;
@@ -221,7 +225,7 @@ uint32_t tn__line_put_copy(tn__line *line, uint32_t value, uint32_t before, bool
     return line->failed ? TN_NONE : id;
 }
 
-/* To those that may be put in again. */
+/* Stores the node for a later insertion. */
 static void line_put_by(tn__line *line, uint32_t id) {
     tn__line_node *node = &line->nodes[id];
     if (node->job == TN_NONE) return;

@@ -1,31 +1,32 @@
-/* joint_repair.c - which values are given up where a line takes too much. From the left, at each
- * run that takes too much: of the values that are there and idle, the one goes that costs least for
- * the bytes (and steps) that it frees. It is made again right before its next read; that takes:
+/* joint_repair.c - chooses values to evict where a line is above the budget. From left to right, at
+ * each run above the budget: among the live values that are idle there, the one with the lowest
+ * cost per freed byte (and step) is evicted. It is recomputed right before its next read. Each
+ * input of that repeat
  *
- *     there            nothing to do
- *     stays longer     where there is room for it, or it is far smaller, or room is hoped for
- *     made again       with all that this takes: a chain
+ *     is live            nothing to do
+ *     stays longer       if it fits, or is far smaller, or a later repair may make room
+ *     is recomputed      with its own inputs in turn: a chain
  *
- * Lives follow by themselves: what was given up is gone from its last read on.
- * Cost: O(values there + chains) a victim.
+ * Live ranges need no bookkeeping: an evicted value ends at its last read before the repeat. Cost:
+ * O(live values + chains) for each victim.
  */
 #include "budget/joint_repair.h"
 
 #include <math.h>
 
-#define REPAIR_LOOKS 24u /* victims whose chains are looked at */
+#define REPAIR_LOOKS 24u /* victims whose chains are planned */
 
 typedef struct repair_idle {
-    uint32_t value, touch; /* idle from this touch to its next */
+    uint32_t value, touch; /* idle from this touch to the next one */
 } repair_idle;
 
-typedef struct repair_gap { /* keys for which a victim would be gone */
+typedef struct repair_gap { /* keys at which a victim would not be live */
     uint32_t value, first, last;
 } repair_gap;
 
 /* --- set-up --------------------------------------------------------------------------------- */
 
-/* Of a positive number, roughly; the same on every machine. */
+/* Approximate logarithm of a positive number; equal on every machine. */
 static float repair_log(double x) {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -74,7 +75,7 @@ bool tn__repair_room(tn__repair *repair, tn__line *line, uint64_t budget, tn__ar
     return true;
 }
 
-/* --- what it takes to have a value again ---------------------------------------------------- */
+/* --- the cost of recomputing a value -------------------------------------------------------- */
 
 bool tn__repair_may_run(const tn__repair *r, uint32_t job, uint32_t key) {
     const tn__job *it = &r->work->jobs[job];
@@ -89,14 +90,15 @@ bool tn__repair_fits(const tn__repair *r, uint32_t first, uint32_t last, uint64_
     return tn__line_tree_most(&r->line->tree, first, last) + (int64_t)bytes <= (int64_t)r->budget;
 }
 
-/* Whether a run of the job at `key` spares its next one: what it makes can stay until then. */
+/* Whether a run of the job at `key` replaces its next repeat, because the output can stay until
+ * then. */
 static bool repair_is_moved(const tn__repair *r, uint32_t value, uint32_t touch, uint32_t key) {
     uint32_t next = r->line->touches[touch].next;
     if (next == TN_NONE || !r->line->nodes[r->line->touches[next].node].again) return false;
     return tn__repair_fits(r, key, tn__line_key(r->line, next), r->work->values[value].bytes);
 }
 
-/* Whether a value fits for so long when the victim is gone for its gap. */
+/* Whether a value fits over these keys if the victim is not live in its gap. */
 static bool repair_fits_beside(const tn__repair *r, const repair_gap *gap, uint32_t first,
                                uint32_t last, uint64_t bytes) {
     uint32_t from = first > gap->first ? first : gap->first,
@@ -109,13 +111,13 @@ static bool repair_fits_beside(const tn__repair *r, const repair_gap *gap, uint3
            (last == to || tn__repair_fits(r, to + 1, last, bytes));
 }
 
-/* Where the line takes too much, when the victim is gone. */
+/* Whether it fits at the node above the budget if the victim is evicted. */
 static bool repair_fits_here(const tn__repair *r, uint32_t victim, uint64_t bytes) {
     return r->takes + (int64_t)bytes + (int64_t)r->stays <=
            (int64_t)r->budget + (int64_t)r->work->values[victim].bytes;
 }
 
-/* What one input of the chain takes. */
+/* Decides how one input of the chain becomes available, and adds its cost. */
 static bool repair_need(tn__repair *r, uint32_t value, const repair_gap *gap, uint32_t key,
                         uint64_t *cost) {
     const tn__line *line = r->line;
@@ -128,7 +130,7 @@ static bool repair_need(tn__repair *r, uint32_t value, const repair_gap *gap, ui
     uint32_t from = tn__line_key(line, last) + 1;
     bool settled = tn__line_is_settled(line, last);
     bool across =
-        from <= r->here && r->here <= key; /* where nothing more fits, but for the victim */
+        from <= r->here && r->here <= key; /* nothing fits there, unless the victim is evicted */
     bool beside = !across || repair_fits_here(r, gap->value, it->bytes);
     if (!settled && !across && tn__repair_fits(r, from, key, it->bytes)) return true;
     if (!settled && beside && repair_fits_beside(r, gap, from, key, it->bytes)) {
@@ -152,8 +154,8 @@ static bool repair_need(tn__repair *r, uint32_t value, const repair_gap *gap, ui
     return true;
 }
 
-/* The chain of a value that is made again at `key`; its cost, UINT64_MAX: it cannot be, or takes
- * more than `most`. */
+/* Plans the chain that recomputes a value at `key`; returns its cost. UINT64_MAX: impossible, or
+ * above `most`. */
 static uint64_t repair_plan(tn__repair *r, const repair_idle *idle, uint64_t most) {
     uint32_t next = r->line->touches[idle->touch].next, key = tn__line_key(r->line, next);
     repair_gap gap = {idle->value, tn__line_key(r->line, idle->touch) + 1, key - 1};
@@ -175,7 +177,7 @@ static uint64_t repair_plan(tn__repair *r, const repair_idle *idle, uint64_t mos
     return cost <= most ? cost : UINT64_MAX;
 }
 
-/* --- what is idle --------------------------------------------------------------------------- */
+/* --- idle values ---------------------------------------------------------------------------- */
 
 static void repair_idle_add(tn__repair *r, uint32_t value, uint32_t touch) {
     if (!r->can[value]) return;
@@ -192,7 +194,7 @@ static void repair_idle_drop(tn__repair *r, uint32_t value) {
     r->place[value] = TN_NONE;
 }
 
-/* What is there behind a node. */
+/* Updates the idle values for the step past a node. */
 static void repair_pass_node(tn__repair *r, uint32_t id) {
     const tn__line_node *node = &r->line->nodes[id];
     for (uint32_t i = 0; i < node->touch_count; i++) {
@@ -215,7 +217,8 @@ static void repair_scan(tn__repair *r, uint32_t key) {
     r->effort += r->work->value_count / 4;
 }
 
-/* The node at a key that takes too much; what was there before it is known then. */
+/* Moves to the node at a key that is above the budget; `idle` then holds the values that are live
+ * before it. */
 static uint32_t repair_go(tn__repair *r, uint32_t key) {
     tn__line *line = r->line;
     uint32_t steps = 0, at = r->at;
@@ -234,7 +237,7 @@ static uint32_t repair_go(tn__repair *r, uint32_t key) {
 
 /* --- choosing ------------------------------------------------------------------------------- */
 
-/* The logarithm of: cost over bytes and steps, each to its power. */
+/* The logarithm of cost / (bytes and steps, each raised to its exponent). */
 static float repair_key(const tn__repair *r, const repair_idle *idle, float cost, float bytes) {
     const tn__line *line = r->line;
     uint32_t next = line->touches[idle->touch].next;
@@ -246,7 +249,7 @@ static float repair_key(const tn__repair *r, const repair_idle *idle, float cost
     return r->row != NULL ? key + r->taste.advised * (float)r->row[idle->value] : key;
 }
 
-/* What is said for the first of its moments that is not over. */
+/* The row of advice for the first of its jobs that is not before `key`. */
 static const int8_t *repair_row(const tn__repair *r, uint32_t key) {
     const tn__bound_advice *advice = r->advice;
     if (advice == NULL || r->taste.advised <= 0) return NULL;
@@ -255,7 +258,7 @@ static const int8_t *repair_row(const tn__repair *r, uint32_t key) {
     return NULL;
 }
 
-/* More than what is too much hardly counts. */
+/* Bytes above the excess count very little. */
 static float repair_bulk(const tn__repair *r, float bytes, float excess) {
     if (r->taste.whole || bytes <= excess) return bytes;
     return excess + (bytes - excess) * 0.02f;
@@ -266,7 +269,8 @@ static float repair_noise(tn__repair *r) {
     return r->taste.noise * (float)(tn__random_next(&r->random) >> 40) * 0x1p-24f;
 }
 
-/* Idle at this node, still: not one of its own, and nothing makes it again in between. */
+/* Whether the value is still idle at this node: the node does not touch it, and it is not restored
+ * in between. */
 static bool repair_is_idle(const tn__repair *r, const repair_idle *idle, uint32_t node) {
     if (r->banned[idle->value] == r->ban || r->line->touches[idle->touch].node == node)
         return false;
@@ -283,7 +287,8 @@ typedef struct repair_look {
     uint32_t at;
 } repair_look;
 
-/* The REPAIR_LOOKS idle values that would be least if their makers were all it takes. */
+/* Finds the REPAIR_LOOKS idle values with the lowest keys if only the cost of their makers
+ * counted. */
 static uint32_t repair_looks(tn__repair *r, uint32_t node, float excess, repair_look *looks) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < r->idle_count; i++) {
@@ -300,7 +305,7 @@ static uint32_t repair_looks(tn__repair *r, uint32_t node, float excess, repair_
     return count;
 }
 
-/* What a victim takes with its chain, which is in `chain` then. */
+/* The key of a victim including its chain, which is left in `chain`. */
 static float repair_full_key(tn__repair *r, const repair_idle *idle, float excess) {
     uint64_t cost = repair_plan(r, idle, UINT64_MAX - 1);
     double bytes = (double)r->work->values[idle->value].bytes - r->lost;
@@ -309,7 +314,7 @@ static float repair_full_key(tn__repair *r, const repair_idle *idle, float exces
     return repair_key(r, idle, repair_log((double)cost + 1e-3), bulk);
 }
 
-/* The victim at a node, and its chain in best_chain; TN_NONE: there is none. */
+/* Chooses the victim at a node, with its chain in best_chain; TN_NONE: no victim. */
 static uint32_t repair_choose(tn__repair *r, uint32_t node) {
     repair_look looks[REPAIR_LOOKS];
     float best_key = INFINITY, excess = repair_log((double)(r->takes - (int64_t)r->budget));
@@ -330,9 +335,9 @@ static uint32_t repair_choose(tn__repair *r, uint32_t node) {
     return best;
 }
 
-/* --- giving up ------------------------------------------------------------------------------ */
+/* --- eviction ------------------------------------------------------------------------------- */
 
-/* The order of first runs. */
+/* Sorts the chain by the order of first runs. */
 static void repair_sort_chain(const tn__repair *r) {
     uint32_t *chain = r->best_chain;
     for (uint32_t i = 1; i < r->best_count; i++) {
@@ -344,7 +349,7 @@ static void repair_sort_chain(const tn__repair *r) {
     }
 }
 
-/* Runs that a new one before them makes needless. */
+/* Removes later repeats that the new run makes unnecessary. */
 static void repair_spare_next(tn__repair *r, uint32_t id) {
     uint32_t first = r->line->nodes[id].touch_first;
     for (uint32_t i = r->line->nodes[id].input_count; i < r->line->nodes[id].touch_count; i++) {
@@ -357,7 +362,7 @@ static void repair_spare_next(tn__repair *r, uint32_t id) {
     }
 }
 
-/* What stays longer for a job that runs again is idle here from now on. */
+/* Inputs that stay longer for a repeat are idle from here on. */
 static void repair_idle_inputs(tn__repair *r, uint32_t job, uint32_t key) {
     uint32_t inputs;
     const uint32_t *input = tn__job_inputs(r->work, job, true, &inputs);
@@ -368,7 +373,7 @@ static void repair_idle_inputs(tn__repair *r, uint32_t job, uint32_t key) {
     }
 }
 
-/* `seen` of the jobs of the chain is their new node for a moment. */
+/* During this function, `seen` of the chain's jobs holds their new nodes. */
 static bool repair_give_up(tn__repair *r, uint32_t at, uint32_t node) {
     tn__line *line = r->line;
     uint32_t value = r->idle[at].value;

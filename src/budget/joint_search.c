@@ -1,16 +1,17 @@
-/* joint_search.c - where it begins, and how it goes on.
+/* joint_search.c - the starts and the improvement steps of the search for repeats.
  *
- * A start gives up values from the left to the right until all fits, choosing by one of a few
- * tastes; then runs that are not needed after all are taken out. The best start is improved: a run
- * again is taken out, and some near it, so that too much is there; that is mended with another
- * taste, and what thereby became needless goes. What is not worse stays, and at first what is
- * hardly worse, too (threshold accepting).
- * Source: ruin and recreate (Schrimpf et al. 2000), threshold accepting (Dueck, Scheuer 1990), on
- * the retention intervals of Bartan et al. 2023 (MOCCASIN).
+ * A start evicts values from left to right until the line fits, with one of a few sets of weights;
+ * then unnecessary runs are removed. The best start is improved: a repeat and some near it are
+ * removed, so that the line exceeds the budget; the line is repaired with other weights, and runs
+ * that became unnecessary are removed. A result that is not worse is kept, and in the beginning
+ * also one that is slightly worse (threshold accepting). Source: ruin and recreate (Schrimpf et al.
+ * 2000), threshold accepting (Dueck, Scheuer 1990), on the retention intervals of Bartan et al.
+ * 2023 (MOCCASIN).
  */
 #include "budget/joint_search.h"
 
-/* What is improved: the best start without advice, with it, and what came of a larger budget. */
+/* The schedules to improve: the best start without advice, the best with advice, and the one
+ * derived from the answer for another budget. */
 enum { SEARCH_PLAIN, SEARCH_ADVISED, SEARCH_WARM, SEARCH_STARTS };
 
 typedef struct search_state {
@@ -19,8 +20,8 @@ typedef struct search_state {
     tn__repair repair;
     tn__schedule best, starts[SEARCH_STARTS];
     uint64_t best_cost, start_costs[SEARCH_STARTS], spent;
-    uint32_t *order;  /* [jobs] of first runs in run->warm */
-    bool has, orders; /* first runs may change places */
+    uint32_t *order;  /* [jobs] order of first runs in run->warm */
+    bool has, orders; /* orders: first runs may be reordered */
     tn__random random;
     tn__bound_advice advice;
 } search_state;
@@ -35,13 +36,13 @@ static const tn__repair_taste search_tastes[] = {
     {.reach = 0.5, .bulk = 1.0, .whole = true, .hopes = true},
 };
 
-#define SEARCH_NEAR 4096u /* of the bound: so much above it is good enough */
-#define SEARCH_ANY 3u     /* the part of the effort that goes to whether there is any */
-#define SEARCH_ON 3u      /* the part of the effort that is spent where an answer is known */
-#define SEARCH_ROWS 10u   /* every so many tears out a whole row */
-#define SEARCH_OTHER 3u   /* the part of the effort that goes to the other kind of start */
-#define SEARCH_SHIFTS 4u  /* and every so many puts one elsewhere */
-#define SEARCH_REACH 16u  /* up to so many places away */
+#define SEARCH_NEAR 4096u /* good enough if above the bound by less than this part of it */
+#define SEARCH_ANY 3u     /* 1/3 of the effort is for finding any schedule */
+#define SEARCH_ON 3u      /* 1/3 of the effort if an answer for another budget is known */
+#define SEARCH_ROWS 10u   /* one in 10 removals removes a whole row */
+#define SEARCH_OTHER 3u   /* 1/3 of the effort goes to the other kind of start */
+#define SEARCH_SHIFTS 4u  /* one in 4 steps moves a run */
+#define SEARCH_REACH 16u  /* by up to 16 places */
 
 static double search_unit(search_state *s) {
     return (double)(tn__random_next(&s->random) >> 11) * 0x1p-53;
@@ -51,7 +52,7 @@ static uint32_t search_below(search_state *s, uint32_t bound) {
     return (uint32_t)tn__random_below(&s->random, bound);
 }
 
-/* Passes on what was spent. */
+/* Reports the effort spent so far to the run. */
 static tn_status search_spend(search_state *s) {
     uint64_t effort = s->repair.effort;
     s->repair.effort = 0;
@@ -71,7 +72,7 @@ static tn_status search_keep(search_state *s) {
 
 /* --- starts --------------------------------------------------------------------------------- */
 
-/* A start that takes so much more than the best so far is not carried to its end. */
+/* The cost at which a start is abandoned, because it is too far above the best one so far. */
 static uint64_t search_start_limit(const search_state *s) {
     uint64_t cost = s->run->work->cost, best = s->has ? s->best_cost : UINT64_MAX;
     if (s->run->beaten > cost && s->run->beaten < best) best = s->run->beaten;
@@ -87,7 +88,7 @@ static tn_status search_keep_start(search_state *s, uint32_t kind) {
     return tn__line_write(&s->line, &s->starts[kind], s->run->error);
 }
 
-/* `spare`: 64ths of the budget that are left over at first. */
+/* `spare`: 64ths of the budget that stay free at first. */
 static tn_status search_start(search_state *s, const tn__repair_taste *taste, uint32_t spare,
                               uint32_t kind) {
     uint32_t mark = tn__line_mark(&s->line);
@@ -102,8 +103,8 @@ static tn_status search_start(search_state *s, const tn__repair_taste *taste, ui
     return search_spend(s);
 }
 
-/* What fits with some to spare is tried, too: chains of runs again find room there, and a smaller
- * budget is seldom the better one. */
+/* Starts with some spare budget are tried, too: chains of repeats find room in it. A smaller budget
+ * is seldom better. */
 static tn_status search_starts(search_state *s, uint64_t effort) {
     static const uint32_t spares[] = {0, 3};
     size_t tastes = sizeof search_tastes / sizeof *search_tastes;
@@ -119,7 +120,7 @@ static tn_status search_starts(search_state *s, uint64_t effort) {
     return TN_OK;
 }
 
-/* --- tearing out ---------------------------------------------------------------------------- */
+/* --- removal -------------------------------------------------------------------------------- */
 
 static uint32_t search_any(search_state *s) {
     const tn__line *line = &s->line;
@@ -131,7 +132,7 @@ static uint32_t search_any(search_state *s) {
     return TN_NONE;
 }
 
-/* The run again that is `steps` of them before or behind a node; TN_NONE: there are not as many. */
+/* The repeat that is `steps` repeats before or after a node; TN_NONE: there are fewer. */
 static uint32_t search_near(const search_state *s, uint32_t at, uint32_t steps, bool back) {
     const tn__line_node *nodes = s->line.nodes;
     for (uint32_t walked = 0; at > TN__LINE_TAIL && walked < 4096; walked++) {
@@ -147,7 +148,7 @@ static void search_ban(search_state *s, uint32_t id) {
         s->repair.banned[s->line.touches[node->touch_first + i].value] = s->repair.ban;
 }
 
-/* One, and a few near it. */
+/* Removes a repeat, and a few near it. */
 static void search_tear_some(search_state *s, uint32_t seed) {
     uint32_t more = search_below(s, 4);
     uint32_t ends[2] = {s->line.nodes[seed].next, s->line.nodes[seed].prev};
@@ -163,7 +164,7 @@ static void search_tear_some(search_state *s, uint32_t seed) {
     }
 }
 
-/* All in a row of them. */
+/* Removes a row of consecutive repeats. */
 static void search_tear_row(search_state *s, uint32_t seed) {
     uint32_t again = s->line.linked_count - s->run->work->job_count, at = seed;
     uint32_t count = 2 + search_below(s, again < 48 ? again / 2 + 1 : 24);
@@ -182,7 +183,7 @@ static bool search_has(const uint32_t *list, uint32_t count, uint32_t job) {
     return false;
 }
 
-/* Whether one run stays before another for another reason than a value. */
+/* Whether one run must precede another for a reason other than a value. */
 static bool search_precedes(const search_state *s, uint32_t early, uint32_t late) {
     const tn__work *work = s->run->work;
     const tn__line_node *a = &s->line.nodes[early], *b = &s->line.nodes[late];
@@ -195,8 +196,9 @@ static bool search_precedes(const search_state *s, uint32_t early, uint32_t late
            search_has(work->others + first->limit_first, first->limit_count, b->job);
 }
 
-/* Whether a run can not change places with its neighbour: who makes what the other reads or makes.
- * What a run makes may have been read before it, too, so a run again may come earlier. */
+/* Whether a run must not be swapped with its neighbour, because one makes a value that the other
+ * reads or makes. An output of a run may also have been read before it; therefore a repeat may move
+ * to an earlier place. */
 static bool search_bars(search_state *s, uint32_t id, uint32_t of, bool back) {
     const tn__line_node *it = &s->line.nodes[id], *other = &s->line.nodes[of];
     s->repair.effort += it->touch_count;
@@ -209,7 +211,7 @@ static bool search_bars(search_state *s, uint32_t id, uint32_t of, bool back) {
     return back ? search_precedes(s, id, of) : search_precedes(s, of, id);
 }
 
-/* A run elsewhere, up to so many places before or behind. */
+/* Moves a run by a random number of places, before or after its own. */
 static void search_shift(search_state *s, uint32_t id) {
     const tn__line_node *nodes = s->line.nodes;
     uint32_t at = id, steps = 1 + search_below(s, SEARCH_REACH);
@@ -224,7 +226,7 @@ static void search_shift(search_state *s, uint32_t id) {
     if (at != id) tn__line_move(&s->line, id, back ? at : nodes[at].next);
 }
 
-/* A run again, or a first run near it. */
+/* Moves a repeat, or a first run near it. */
 static void search_shift_near(search_state *s, uint32_t seed) {
     uint32_t steps = search_below(s, SEARCH_REACH), id = seed;
     bool back = search_below(s, 2);
@@ -263,7 +265,7 @@ static void search_taste(search_state *s) {
     };
 }
 
-/* What the mending put in may be needless by now, and so may some that are elsewhere. */
+/* Removes runs that became unnecessary: among those that the repair inserted, and elsewhere. */
 static void search_spare(search_state *s, uint32_t mark) {
     uint32_t end = tn__line_mark(&s->line);
     for (uint32_t i = mark; i < end; i++) {
@@ -277,7 +279,7 @@ static void search_spare(search_state *s, uint32_t mark) {
     }
 }
 
-/* One piece. `slack`: so much worse is good enough. */
+/* One improvement step. `slack`: a result that is worse by this amount is still accepted. */
 static tn_status search_step(search_state *s, uint64_t *now, uint64_t slack) {
     uint32_t mark = tn__line_mark(&s->line);
     uint64_t over = *now - s->run->work->cost;
@@ -296,7 +298,7 @@ static tn_status search_step(search_state *s, uint64_t *now, uint64_t slack) {
     return search_spend(s);
 }
 
-/* A line in the order that the starts of this kind have, without runs again. */
+/* Makes a line in the order that this kind of start uses, without repeats. */
 static tn_status search_begin_order(search_state *s, uint32_t kind) {
     const uint32_t *order = kind == SEARCH_WARM ? s->order : NULL;
     tn__line_release(&s->line);
@@ -310,7 +312,7 @@ static tn_status search_begin(search_state *s, uint32_t kind, const tn__schedule
     return TN_OK;
 }
 
-/* Nothing takes less, or hardly anything can. */
+/* Whether the cost equals the bound or nearly does. */
 static bool search_is_done(const search_state *s) {
     uint64_t cost = s->run->work->cost, bound = s->run->bound > cost ? s->run->bound : cost;
     return s->best_cost <= bound || (s->best_cost - bound) < bound / SEARCH_NEAR;
@@ -329,8 +331,8 @@ static tn_status search_improve(search_state *s, uint32_t kind, uint64_t effort)
     return TN_OK;
 }
 
-/* The best start is improved, and for a part of the effort the best of the other kind: where the
- * better one leads is not always better. */
+/* Improves the best start and, with a part of the effort, the best start of the other kind, because
+ * the better start does not always lead to the better result. */
 static tn_status search_afresh(search_state *s, uint64_t effort) {
     TN_TRY(tn__bound_advise(s->run, effort / 4, &s->advice));
     TN_TRY(search_starts(s, effort));
@@ -342,9 +344,9 @@ static tn_status search_afresh(search_state *s, uint64_t effort) {
     return both ? search_improve(s, 1 - kind, effort) : TN_OK;
 }
 
-/* --- from an answer for another budget ------------------------------------------------------- */
+/* --- starting from an answer for another budget --------------------------------------------- */
 
-/* Whether it has runs alone; their order. */
+/* Reads the order of first runs. False: the schedule contains acts other than runs. */
 static bool search_orders(search_state *s, const tn__schedule *warm) {
     uint32_t jobs = s->run->work->job_count, count = 0;
     s->order = tn__arena_array(s->run->arena, (size_t)jobs + 1, sizeof *s->order);
@@ -359,8 +361,8 @@ static bool search_orders(search_state *s, const tn__schedule *warm) {
     return count == jobs;
 }
 
-/* It is mended as a start is, then improved. Budgets of one search are near each other, so little
- * of it changes. */
+/* Repairs the earlier answer like a start, then improves it. Budgets of one search are near each
+ * other, so little of it changes. */
 static tn_status search_on(search_state *s, uint64_t effort) {
     TN_TRY(search_begin(s, SEARCH_WARM, s->run->warm));
     for (size_t i = 0; i < sizeof search_tastes / sizeof *search_tastes; i++) {

@@ -1,8 +1,9 @@
-/* joint_spare.c - which runs again are taken out of a line: those it can do without, or a run with
- * all that was for it alone. */
+/* joint_spare.c - removes repeats from a line: unnecessary ones, or one with all repeats that only
+ * served it. Cost: O(operands of the run * log keys) for each removal. */
 #include "budget/joint_repair.h"
 
-/* Whether what a run again made could be had from before it: not where that went to the host. */
+/* Whether the readers of a repeat could use the earlier copy of its output. They cannot if that
+ * went to the host. */
 bool tn__repair_may_take(const tn__repair *r, uint32_t node) {
     const tn__line_node *it = &r->line->nodes[node];
     for (uint32_t i = it->input_count; it->again && i < it->touch_count; i++) {
@@ -42,7 +43,7 @@ static bool spare_is_read(const tn__line *line, const tn__line_node *node) {
     return false;
 }
 
-/* The run again that made what a node reads; TN_NONE: the first did. */
+/* The repeat that made an input of a node; TN_NONE: the first run did. */
 static uint32_t spare_source(const tn__line *line, uint32_t touch) {
     while (touch != TN_NONE && !line->touches[touch].makes) touch = line->touches[touch].prev;
     if (touch == TN_NONE || !line->nodes[line->touches[touch].node].again) return TN_NONE;

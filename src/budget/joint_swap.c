@@ -1,21 +1,21 @@
-/* joint_swap.c - which values go to the host, and when they leave and come back, so that copies
- * hide behind compute; what does not fit then is computed again (joint_repair.c).
+/* joint_swap.c - chooses values to swap to the host, and the times of their copies, so that the
+ * copies overlap with compute; the remaining excess is recomputed (joint_repair.c).
  *
- * A gap is the time between two touches of a value where all is kept. Both ways of the link are
- * queues: copies out in the order in which their gaps begin, each as early as it can; copies in in
- * the order in which they end, each as late as it can and yet be back in time:
+ * A gap is the time between two touches of a value when every value is kept. Both directions of the
+ * link are queues. Copies out are in the order in which their gaps begin, each as early as
+ * possible. Copies in are in the order in which their gaps end, each as late as possible while
+ * still being on time:
  *
  *     compute   ... leave | .............................................. | back
  *     out             [ other ][== a ==]
  *     in                                              [== a ==][ other ]
  *     memory    ---------------- a ----]               [---- a -------------
  *
- * A gap in which nothing is left between the two copies stays in memory. Gaps are taken by several
- * orders (long ones; dear ones to compute again, for their bytes; both) and in several numbers: a
- * few copies and much computed again, up to all that hides; `tn__pass_time` says which is best.
- * Where none of that fits, copies do not hide: out right behind the gap's begin, in right before
- * its end.
- * Cost: that of a start of joint_search.c for each number and order.
+ * A gap without time between its two copies stays in memory. Gaps are selected by several orders
+ * (long gaps; values that are expensive to recompute per byte; both) and in several counts, from a
+ * few copies with many repeats to all copies that can be hidden; `tn__pass_time` compares the
+ * schedules. If none of these fits, copies are not hidden: out right after the gap begins, in right
+ * before it ends. Cost: for each count and order, the cost of one start of joint_search.c.
  */
 #include "budget/joint_swap.h"
 
@@ -24,17 +24,18 @@
 
 typedef enum swap_how {
     SWAP_KEEP,
-    SWAP_HIDE, /* where its copies hide, else it stays */
-    SWAP_WAIT  /* out right behind its begin, in right before its end: both are waited for */
+    SWAP_HIDE, /* swap only if the copies are hidden */
+    SWAP_WAIT  /* copy out right after the begin and in right before the end; compute waits for
+                * both */
 } swap_how;
 
 typedef struct swap_gap {
     uint32_t value, leave, back; /* positions of nodes in the plain line */
     uint32_t settle, come;       /* the same: before these */
     uint64_t out, in;            /* time of the copies */
-    float keys[3];               /* of each order: the largest first */
-    uint8_t how;                 /* swap_how, as chosen */
-    bool leaves;                 /* it does, in the end */
+    float keys[3];               /* one for each order: the largest first */
+    uint8_t how;                 /* swap_how: the choice to try */
+    bool leaves;                 /* whether the value is swapped in the end */
 } swap_gap;
 
 typedef struct swap_state {
@@ -44,17 +45,17 @@ typedef struct swap_state {
     tn__schedule schedule;
     swap_gap *gaps;    /* [gap_count], by where they begin */
     uint32_t *by_back; /* gaps by where they end */
-    uint32_t *by_key;  /* gaps in the order they are taken */
+    uint32_t *by_key;  /* gaps in the order of selection */
     tn__sort_item *items;
     uint32_t *nodes;    /* [positions] of the plain line */
     uint32_t *position; /* [nodes] */
     uint64_t *starts;   /* [positions + 1] */
     uint32_t gap_count, position_count;
-    uint8_t *best; /* [gap_count] what was chosen for the best so far */
+    uint8_t *best; /* [gap_count] the choice of the best schedule so far */
     tn__random random;
 } swap_state;
 
-#define SWAP_MOST 8u /* times the cost of all jobs: more is not looked for */
+#define SWAP_MOST 8u /* upper limit of the searched cost, as a multiple of the cost of all jobs */
 
 /* --- gaps ----------------------------------------------------------------------------------- */
 
@@ -75,7 +76,7 @@ static void swap_find_positions(swap_state *s) {
     }
 }
 
-/* Long ones that take much; dear ones, for their bytes; both. */
+/* Long gaps of large values; values expensive to recompute, per byte; both. */
 static void swap_keys(const swap_state *s, swap_gap *gap) {
     const tn__value *value = &s->run->work->values[gap->value];
     double cost = (double)s->run->work->cost + 1, again = cost;
@@ -102,7 +103,7 @@ static void swap_add_gap(swap_state *s, uint32_t touch) {
     s->gaps[s->gap_count++] = gap;
 }
 
-/* By where they begin: the touches of each node in turn. */
+/* Gaps sorted by their begin, because the nodes and their touches are visited in order. */
 static void swap_find_gaps(swap_state *s) {
     const tn__line *line = &s->line;
     for (uint32_t n = TN__LINE_HEAD; n != TN__LINE_TAIL; n = line->nodes[n].next)
@@ -114,7 +115,7 @@ static void swap_find_gaps(swap_state *s) {
         }
 }
 
-/* --- when they leave and come back ---------------------------------------------------------- */
+/* --- times of the copies -------------------------------------------------------------------- */
 
 static void swap_leave(swap_state *s) {
     tn__lane out = {0};
@@ -163,20 +164,21 @@ static bool swap_put(swap_state *s) {
     return true;
 }
 
-/* What has to be beaten; UINT64_MAX: nothing. */
+/* The incumbent cost to beat; UINT64_MAX: no incumbent. */
 static uint64_t swap_now(const tn__pass_run *run) {
     uint64_t now = run->has_best ? run->time : UINT64_MAX;
     return run->beaten > 0 && run->beaten < now ? run->beaten : now;
 }
 
-/* --- trying --------------------------------------------------------------------------------- */
+/* --- trials --------------------------------------------------------------------------------- */
 
 static void swap_choose(swap_state *s, uint32_t count, swap_how how) {
     for (uint32_t g = 0; g < s->gap_count; g++) s->gaps[g].how = SWAP_KEEP;
     for (uint32_t i = 0; i < count; i++) s->gaps[s->by_key[i]].how = (uint8_t)how;
 }
 
-/* What the judge refuses (a copy that a run again crosses) is let go. */
+/* A schedule that the judge refuses (because a repeat falls between the two copies of a swap) is
+ * dropped. */
 static tn_status swap_offer(swap_state *s) {
     tn_error refused;
     tn__replay replay;
@@ -198,10 +200,10 @@ static tn_status swap_mend(swap_state *s) {
     return fits ? swap_offer(s) : TN_OK;
 }
 
-/* What was chosen; it is noted where it is the best so far. */
+/* Tries the current choice, and records it if it is the best so far. */
 static tn_status swap_try(swap_state *s) {
     uint32_t mark = tn__line_mark(&s->line);
-    /* where runs alone fit, they are what copies are added to until something is faster */
+    /* if repeats alone fit, copies are added to that choice until a schedule is faster */
     uint64_t before = s->run->runs_fit   ? swap_now(s->run)
                       : s->run->has_best ? s->run->time
                                          : UINT64_MAX;
@@ -224,7 +226,7 @@ static bool swap_is_done(const swap_state *s) {
 
 static bool swap_sort(swap_state *s, uint32_t order) {
     for (uint32_t g = 0; g < s->gap_count; g++) {
-        uint32_t bits; /* of a positive number they ascend with it */
+        uint32_t bits; /* the bits of positive floats sort like the numbers */
         memcpy(&bits, &s->gaps[g].keys[order], sizeof bits);
         s->items[g] = (tn__sort_item){~(uint64_t)bits, g};
     }
@@ -244,7 +246,7 @@ static tn_status swap_try_order(swap_state *s, uint32_t order, swap_how how, uin
     return TN_OK;
 }
 
-/* A few gaps of the best are chosen anew, near each other in one of the orders. */
+/* Changes the choice for a few gaps of the best schedule, near each other in one of the orders. */
 static void swap_change(swap_state *s) {
     uint32_t count = 1 + (uint32_t)tn__random_below(&s->random, 6);
     const uint32_t *list = tn__random_below(&s->random, 2) ? s->by_back : s->by_key;

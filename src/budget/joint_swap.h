@@ -1,11 +1,12 @@
-/* joint_swap.h - copies to the host and runs again in one schedule. */
+/* joint_swap.h - the part of `joint` that combines copies to the host and repeats in one
+ * schedule. */
 #ifndef TN_BUDGET_JOINT_SWAP_H
 #define TN_BUDGET_JOINT_SWAP_H
 
 #include "budget/pass.h"
 
-/* Offers schedules of runs and copies to run->best, which must have a link. effort: looks, about.
- * Errors: E_STOPPED (a limit came first), E_NO_MEMORY. */
+/* Offers schedules of runs and copies to run->best, which must have a host link. effort:
+ * approximate number of looks. Errors: E_STOPPED (a limit stopped the search), E_NO_MEMORY. */
 tn_status tn__joint_swap(tn__pass_run *run, uint64_t effort);
 
 #endif

@@ -1,5 +1,6 @@
-/* joint_tree.c - bytes over keys: node i has children 2i and 2i + 1, key k is node width + k.
- * Each look and change costs O(log keys). */
+/* joint_tree.c - a segment tree of the bytes over keys: node i has children 2i and 2i + 1, key k is
+ * node width + k. Each query and addition costs O(log keys); reading or writing a range of keys at
+ * once also costs O(size). */
 #include "budget/joint_line.h"
 
 static int64_t tree_larger(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -61,7 +62,8 @@ void tn__line_tree_set(tn__line_tree *tree, uint32_t first, uint32_t size, const
     tree_mend(tree, top);
 }
 
-/* What is added above goes down level by level: from behind, as children take the places of two. */
+/* Passes the additions of the upper nodes down level by level. Each level is processed from the
+ * end, because two children are written where one parent was read. */
 void tn__line_tree_get(const tn__line_tree *tree, uint32_t first, uint32_t size, int64_t *bytes) {
     uint32_t top = (first + tree->width) / size;
     bytes[0] = 0;

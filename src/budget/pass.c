@@ -1,9 +1,9 @@
-/* pass.c - the words that passes are written in: judging and keeping, time with copies, limits. */
+/* pass.c - functions that passes call: judging and keeping schedules, and limits. */
 #include "budget/pass.h"
 
 #define PASS_ASK_EVERY 65536u /* units of work */
-#define PASS_EFFORT 12000000u /* looks: a good third of a second */
-#define PASS_EFFORT_JOB 4000u /* looks more for each job */
+#define PASS_EFFORT 12000000u /* looks: a little more than a third of a second */
+#define PASS_EFFORT_JOB 4000u /* additional looks for each job */
 
 #define TN_PASS(name) extern const tn_pass tn__pass_##name;
 #include "budget/passes.def"
@@ -32,7 +32,8 @@ tn_status tn__pass_solve(tn__pass_run *run, const tn_pass *pass) {
     return status;
 }
 
-/* The clock costs more than most looks at a job. */
+/* Reading the clock costs more than most looks at a job, so it is read only every PASS_ASK_EVERY
+ * units. */
 static bool pass_asks(tn__pass_run *run) {
     if (run->work_done - run->asked < PASS_ASK_EVERY && run->asked > 0) return false;
     run->asked = run->work_done;

@@ -1,9 +1,8 @@
-/* pass_time.c - what a schedule takes: compute, and both directions of the link beside it.
+/* pass_time.c - the time of a schedule: compute, with both directions of the host link in parallel.
  *
- * Three lanes (program/clock.h). OUT begins when what runs before it in the list has ended and its
- * direction is free; IN likewise; SETTLE lets compute wait for an OUT, a read or a run again for an
- * IN. Nothing else waits.
- * Cost: O(acts + operands).
+ * Three lanes (program/clock.h). An OUT begins when the runs before it in the list have ended and
+ * its direction is free; an IN likewise. SETTLE makes compute wait for an OUT; a read or a repeat
+ * waits for an IN. Nothing else waits. Cost: O(acts + operands).
  */
 #include "budget/pass.h"
 #include "program/clock.h"
@@ -12,7 +11,7 @@ typedef struct time_state {
     const tn__pass_run *run;
     const tn__pass_watch *watch;
     tn__lane compute, out, in;
-    uint64_t *here, *away; /* [values] when the last IN, the last OUT of it has ended */
+    uint64_t *here, *away; /* [values] end of the last IN, and of the last OUT */
     bool *ran;             /* [jobs] */
 } time_state;
 
@@ -30,7 +29,7 @@ static void time_run(time_state *s, uint32_t job) {
     const uint32_t *input = tn__job_inputs(work, job, again, &inputs);
     for (uint32_t i = 0; i < inputs; i++) time_wait(s, input[i], job);
     const uint32_t *output = tn__job_outputs(work, job, again, &outputs);
-    for (uint32_t k = 0; k < outputs; k++) { /* nobody writes where a copy is on its way */
+    for (uint32_t k = 0; k < outputs; k++) { /* a write must not overlap with a copy in progress */
         tn__lane_wait(&s->compute, (tn__lane){.at = s->here[output[k]]});
         s->here[output[k]] = 0;
     }

@@ -1,13 +1,12 @@
-/* problem.c - a computation without a model becomes a graph of opaque operators and their costs, so
- * that everything behind it is the same as for a model.
+/* problem.c - turns a computation without a model into a graph of opaque operators and their costs,
+ * so that all later stages are the same as for a model.
  *
- *     there from the start     graph input          held from the start   parameter
+ *     exists from the start    graph input          held from the start   parameter
  *     kept                     graph output         after                 a tensor without bytes
- *     held behind its maker    attribute `held` of the operator: bit of the output
+ *     held after it is made    attribute `held` of the operator: bit of the output
  *     written over an input    attribute `inplace` of the operator: 1 + number of the input
  *
- * Tensors have value i as id i.
- * Cost: O(values + operators + operands).
+ * Tensors have value i as id i. Cost: O(values + operators + operands).
  */
 #include "budget/problem.h"
 
@@ -18,7 +17,8 @@
 typedef struct problem_state {
     const tn__nodes *nodes;
     tn_graph *graph;
-    tn_tensor_id *done; /* [nodes] what tells that it has run; TN_NONE: nobody asks */
+    tn_tensor_id *done; /* [nodes] tensor that marks that it has run; TN_NONE: no other node
+                         * needs it */
     tn_error *error;
 } problem_state;
 
@@ -52,7 +52,7 @@ static tn_status problem_add_value(problem_state *s, uint32_t index) {
     return problem_add_tensor(s, value->name, 'v', index, value->bytes, kind, flags, &id);
 }
 
-/* What others run after gives them something to read. */
+/* Adds a tensor to each node that others must follow, so that they have something to read. */
 static tn_status problem_add_done(problem_state *s) {
     for (uint32_t i = 0; i < s->nodes->node_count; i++) s->done[i] = TN_NONE;
     for (uint32_t i = 0; i < s->nodes->node_count; i++)
@@ -71,7 +71,7 @@ static bool problem_is_held(const problem_state *s, const tn__node *node) {
     return false;
 }
 
-/* Which outputs are held, as 0 and 1; NULL: no memory. */
+/* Which outputs are held, as 0 and 1; NULL: out of memory. */
 static int64_t *problem_held(const problem_state *s, const tn__node *node) {
     int64_t *held = tn__arena_array(s->nodes->arena, (size_t)node->output_count + 1, sizeof *held);
     for (uint32_t k = 0; held != NULL && k < node->output_count; k++)
@@ -104,7 +104,7 @@ static tn_status problem_attributes(const problem_state *s, const tn__node *node
     return TN_OK;
 }
 
-/* Operands: values, and behind them what orders alone. */
+/* Operands: values, followed by the tensors that only express order. */
 static tn_status problem_operands(const problem_state *s, uint32_t index, tn_op_spec *spec) {
     const tn__node *node = &s->nodes->nodes[index];
     tn_tensor_id *operands = tn__arena_array(
@@ -138,7 +138,7 @@ static tn_status problem_add_operator(problem_state *s, uint32_t index) {
     return tn__where(s->error, status, "%s: operators[%u]", s->nodes->file, index);
 }
 
-/* The graph knows its nodes, not their file. */
+/* The graph reports the node, but does not know the file; adds its name to errors. */
 static tn_status problem_infer(problem_state *s) {
     char node[sizeof s->error->where];
     tn_status status = tn_graph_infer(s->graph, s->error);

@@ -1,5 +1,5 @@
-/* problem.h - a computation without a model, as its readers leave it: operators of given costs that
- * read and make values of given bytes. problem.c says what becomes of it. */
+/* problem.h - a computation without a model, as its readers produce it: operators with given costs
+ * that read and make values of given sizes. problem.c turns it into a graph. */
 #ifndef TN_BUDGET_PROBLEM_H
 #define TN_BUDGET_PROBLEM_H
 
@@ -7,24 +7,25 @@
 
 #include "base/base.h"
 
-/* Of a file: more would not fit the ids of a graph with room for what is made of them. */
+/* Limit for values and for operators of one file. A graph of more would leave too few ids for the
+ * tensors and operators that are derived from them. */
 #define TN__NODES_MOST ((size_t)1 << 26)
 
 typedef struct tn__node_value {
     const char *name; /* NULL: none */
     uint64_t bytes;
     bool kept, held;
-    bool made; /* by an operator; found by tn__nodes_check */
+    bool made; /* an operator makes it; set by tn__nodes_check */
 } tn__node_value;
 
 typedef struct tn__node {
     const char *name; /* NULL: none */
     uint64_t cost, again_cost, scratch;
-    bool once;                  /* it may not run again */
+    bool once;                  /* may not be repeated */
     uint32_t *inputs, *outputs; /* values */
     uint32_t *after;            /* operators */
     uint32_t input_count, output_count, after_count;
-    uint32_t inplace; /* input that the first output may be written over; TN_NONE */
+    uint32_t inplace; /* input that the first output may overwrite; TN_NONE */
 } tn__node;
 
 typedef struct tn__nodes {

@@ -1,19 +1,21 @@
-/* problem_log.c - a recorded run (evict.h: logs of DTR's authors and ours) as operators and values.
+/* problem_log.c - turns a recorded run (evict.h: logs of DTR's authors and ours) into operators and
+ * values.
  *
- *     storage        a value, and another one each time that it is written over
- *     CALL, MUTATE   an operator with those that it makes; IN_PLACE: over the one that was there,
- *                    where nobody reads that later (`inplace`); of several the first so, and an
- *                    operator without cost behind it for each of the others
- *     a view         no bytes: who makes the value again makes its views again, so their time is
- *                    that operator's; of what nothing makes again they are made once
- *     CONSTANT       held: from the start, or made where it stands by an operator without cost
- *     ONCE           may not run again
- *     KEEP           there at the end: what is referred to when the log ends
+ *     storage        a value, and a new one each time it is overwritten
+ *     CALL, MUTATE   an operator with the values that it makes; IN_PLACE: written over the
+ *                    existing value if that is not read later (`inplace`). For several such
+ *                    values, the first one is handled in this way, and an operator without
+ *                    cost follows for each of the others
+ *     a view         no bytes. Recomputing a value includes its views, so their time is added
+ *                    to the maker's; views of a value that is never recomputed are made once
+ *     CONSTANT       held: from the start, or made at its line by an operator without cost
+ *     ONCE           may not be repeated
+ *     KEEP           live at the end: still referenced when the log ends
  *
- * In our own logs a result that shares an argument's bytes and has other arguments too is no view:
- * those bytes were written before anybody had read them. So it is written over as IN_PLACE is.
- * When names were released is not asked: a value is there until it was read last.
- * Cost: O(lines and operands).
+ * In our own logs, a result that shares an argument's bytes and also has other arguments is not a
+ * view: the bytes were written before any reader saw them. It is therefore overwritten as with
+ * IN_PLACE. The times at which names were released do not matter: a value is live until its last
+ * read. Cost: O(lines and operands).
  */
 #include "budget/problem.h"
 #include "evict/log.h"
@@ -21,10 +23,10 @@
 typedef struct log_nodes {
     tn__nodes *nodes;
     const tn_evict_log *log;
-    uint32_t *root;  /* [tensors of the log] the first of its storage */
-    uint32_t *value; /* [tensors of the log] of a root: what its storage holds now */
-    uint32_t *maker; /* [values] the operator that may make it again; TN_NONE */
-    uint32_t *seen;  /* [values] 1 + the list that named it last */
+    uint32_t *root;  /* [tensors of the log] first tensor of its storage */
+    uint32_t *value; /* [tensors of the log] for a root: current value of its storage */
+    uint32_t *maker; /* [values] operator that can recompute it; TN_NONE */
+    uint32_t *seen;  /* [values] 1 + the last list that contains it */
     uint32_t lists;
     uint32_t value_room, node_room;
 } log_nodes;
@@ -39,7 +41,7 @@ static tn_status log_no_room(const log_nodes *it) {
 
 /* --- room --- */
 
-/* How many values and operators there are at the most. */
+/* Upper bounds of the numbers of values and operators. */
 static void log_count(log_nodes *it) {
     const tn_evict_log *log = it->log;
     size_t values = log->tensor_count, nodes = log->op_count + log->tensor_count;
@@ -74,7 +76,8 @@ static uint32_t log_add_value(log_nodes *it, const tn__log_tensor *tensor, uint3
     return id;
 }
 
-/* An operator with room for `outputs`; it reads what the tensors hold now, each value once. */
+/* Adds an operator with room for `outputs`; it reads the current values of the tensors, each
+ * once. */
 static tn__node *log_add_node(log_nodes *it, const tn__log_op *op, uint32_t outputs) {
     tn__arena *arena = it->nodes->arena;
     const uint32_t *inputs = it->log->inputs + op->first_input;
@@ -100,11 +103,11 @@ static tn__node *log_add_node(log_nodes *it, const tn__log_op *op, uint32_t outp
 
 static uint32_t log_last(const log_nodes *it) { return it->nodes->node_count - 1; }
 
-/* --- what an operator of the log is --- */
+/* --- kinds of operators of the log --- */
 
 static bool log_is_fresh(const tn__log_tensor *tensor) { return tensor->alias == TN__EVICT_NONE; }
 
-/* It writes into the bytes that it shares. */
+/* Whether the operator writes into the bytes that it shares. */
 static bool log_writes(const log_nodes *it, const tn__log_op *op, const tn__log_tensor *tensor) {
     if (log_is_fresh(tensor)) return false;
     if (tensor->overwrites || !it->log->is_ours) return tensor->overwrites;
@@ -114,7 +117,7 @@ static bool log_writes(const log_nodes *it, const tn__log_op *op, const tn__log_
     return false;
 }
 
-/* The storage now holds another value, over what it held. */
+/* Gives the storage a new value that overwrites the current one. */
 static tn_status log_write(log_nodes *it, const tn__log_op *op, uint32_t tensor, bool is_first) {
     tn__node *node = log_add_node(it, op, 1);
     if (node == NULL) return log_no_room(it);
@@ -126,7 +129,7 @@ static tn_status log_write(log_nodes *it, const tn__log_op *op, uint32_t tensor,
     return TN_OK;
 }
 
-/* Views alone. */
+/* An operator that makes only views. */
 static tn_status log_view(log_nodes *it, const tn__log_op *op) {
     uint32_t of = it->value[it->root[op->first_output]], maker = it->maker[of];
     bool is_one = true;
@@ -144,7 +147,8 @@ static tn_status log_view(log_nodes *it, const tn__log_op *op) {
     return TN_OK;
 }
 
-/* What it makes beside what it writes into; views of its operands come with it. */
+/* Adds the operator with its new values. Overwritten storages get operators of their own
+ * (log_write); views need no value. */
 static tn_status log_make(log_nodes *it, const tn__log_op *op) {
     tn__node *node = log_add_node(it, op, op->output_count);
     if (node == NULL) return log_no_room(it);
@@ -220,7 +224,7 @@ static tn_status log_convert(tn__nodes *nodes, const tn_evict_log *log) {
     return TN_OK;
 }
 
-/* Names are the log's, which goes. */
+/* Copies the names, because the log is released. */
 static tn_status log_keep_names(tn__nodes *nodes) {
     for (uint32_t i = 0; i < nodes->node_count; i++) {
         const char *name = nodes->nodes[i].name;
@@ -230,7 +234,7 @@ static tn_status log_keep_names(tn__nodes *nodes) {
     return TN_OK;
 }
 
-/* Its first line has a member INSTRUCTION. */
+/* Whether the first line has a member INSTRUCTION. */
 bool tn__nodes_is_log(const void *bytes, size_t size) {
     static const char member[] = "\"INSTRUCTION\"";
     const size_t length = sizeof member - 1;

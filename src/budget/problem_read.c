@@ -1,19 +1,18 @@
-/* problem_read.c - JSON of operators and values, read with jansson, in one of two forms.
+/* problem_read.c - reads JSON of operators and values with jansson, in one of two forms.
  *
  *     {"cpu": [3, 1, 4], "ram": [10, 10, 1], "edges": [[0, 1], [1, 2]]}
  *
- * Operator i costs cpu[i] and makes one value of ram[i] bytes; an edge [u, v] says that v reads
- * what u makes. That is how instances of Checkmate's problem are written down.
+ * Operator i costs cpu[i] and makes one value of ram[i] bytes; an edge [u, v] means that v reads
+ * the value of u. Instances of Checkmate's problem are written in this form.
  *
  *     {"values": [{"bytes": 64, "name": "x", "kept": true, "held": true}, ...],
  *      "operators": [{"cost": 3, "inputs": [0], "outputs": [1, 2], "again": 3, "scratch": 0,
  *                     "repeats": true, "after": [0], "inplace": 0, "name": "conv"}, ...]}
  *
- * Required are `bytes` and `cost`. A value that no operator makes is there from the start; a kept
- * one is there at the end; a held one is never given up. `again`: cost of another run; `after`:
- * operators that must have run; `inplace`: an input that the first output is written over, where
- * nobody reads it later. Other members are for other readers; null is the same as absent.
- * Cost: O(bytes) time and memory.
+ * `bytes` and `cost` are required. A value without a maker exists from the start; a kept one is
+ * live at the end; a held one is never evicted. `again`: cost of a repeat; `after`: operators that
+ * must have run before; `inplace`: an input that the first output overwrites if it is not read
+ * later. Other members are ignored; null is the same as absent. Cost: O(bytes) time and memory.
  */
 #include "budget/problem.h"
 
@@ -29,9 +28,9 @@ tn_status tn__nodes_read(tn__nodes *it, const void *bytes, size_t size) {
 
 typedef struct read_state {
     tn__nodes *nodes;
-    const char *list; /* the element in hand, for messages: list[index] */
+    const char *list; /* the current element, for messages: list[index] */
     size_t index;
-    uint32_t *seen; /* [values or operators] 1 + the list that named it last */
+    uint32_t *seen; /* [values or operators] 1 + the last list that contains it */
     uint32_t lists;
 } read_state;
 
@@ -52,7 +51,7 @@ static const json_t *read_member(const json_t *object, const char *member) {
     return found != NULL && json_is_null(found) ? NULL : found;
 }
 
-/* An integer from 0 to `most`; a member that is absent leaves *value alone. */
+/* An integer from 0 to `most`; if the member is absent, *value is unchanged. */
 static bool read_amount(const json_t *item, uint64_t most, uint64_t *value) {
     if (item == NULL) return true;
     if (!json_is_integer(item) || json_integer_value(item) < 0) return false;
@@ -75,7 +74,7 @@ static tn_status read_name(const read_state *s, const json_t *object, const char
     return *name != NULL ? TN_OK : read_no_memory(s);
 }
 
-/* A list of different indices below `bound`; absent: none. */
+/* A list of distinct indices below `bound`; absent: an empty list. */
 static tn_status read_list(read_state *s, const json_t *object, const char *member, uint32_t bound,
                            uint32_t **list, uint32_t *count) {
     const json_t *found = read_member(object, member);
@@ -174,7 +173,7 @@ static tn_status read_edge(read_state *s, const json_t *edge, uint64_t *from, ui
     return *from != *to ? TN_OK : read_fail(s, "it goes from an operator to itself");
 }
 
-/* Inputs of every operator: counted, then filled. */
+/* Inputs of every operator: first counted, then stored. */
 static tn_status read_edges(read_state *s, const json_t *edges) {
     tn__nodes *it = s->nodes;
     uint64_t from, to;

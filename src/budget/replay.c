@@ -1,8 +1,9 @@
-/* replay.c - the judge of schedules: may it be run, and what does it need.
+/* replay.c - the judge of schedules: checks that a schedule is valid, and measures its memory.
  *
- * One walk over the acts. Each definition begins a life, each read moves the end of the life that
- * the value has at that moment; so when the walk is over, all lives are known, and the bytes of
- * every act are the sum of a list of differences. What is OUT stays readable until it is settled.
+ * The judge walks over the acts once. Each definition begins a live range; each read extends the
+ * current live range of the value. After the walk all live ranges are known, and the bytes of every
+ * act are prefix sums of a list of differences. A value that is OUT can be read until it is
+ * settled. Cost: O(acts + operands).
  *
  *     RUN a   RUN b   OUT a   RUN c   SETTLE a   RUN d   IN a   RUN e(a)
  *     [---------------- a -----------------]            [---- a ----]      device
@@ -15,15 +16,16 @@
 typedef struct replay_life {
     uint32_t value; /* TN_NONE: an encoded form */
     uint32_t first, last;
-    uint32_t source; /* life whose memory it takes where that ends as it begins: counted from the
-                      * next act on; TN_NONE */
+    uint32_t source; /* live range that gives its memory to this one if it ends as this one
+                      * begins: counted from the next act on; TN_NONE */
 } replay_life;
 
 typedef struct replay_value {
-    uint32_t life;            /* TN_NONE: not there */
-    uint32_t encoded;         /* life of its encoded form; TN_NONE */
-    uint32_t leaving;         /* act of the OUT that is not settled; TN_NONE */
-    uint32_t host, host_last; /* act of the OUT whose copy is on the host, last IN of it; TN_NONE */
+    uint32_t life;            /* TN_NONE: not live */
+    uint32_t encoded;         /* live range of its encoded form; TN_NONE */
+    uint32_t leaving;         /* act of the OUT that is not yet settled; TN_NONE */
+    uint32_t host, host_last; /* act of the OUT that made the copy on the host, and the last IN
+                               * of it; TN_NONE */
     uint8_t codec;
 } replay_value;
 
@@ -32,7 +34,7 @@ typedef struct replay_state {
     const tn__schedule *schedule;
     replay_value *values;
     replay_life *lives;
-    uint64_t *encoded_bytes; /* [lives] of those that are encoded forms */
+    uint64_t *encoded_bytes; /* [lives] size of live ranges that are encoded forms */
     bool *ran;               /* [jobs] */
     int64_t *device, *host;  /* [acts + 1] differences */
     uint32_t life_count, next_first;
@@ -44,7 +46,7 @@ static tn_status replay_refuse(const replay_state *s, uint32_t act, const char *
     TN_FAIL(s->error, TN_E_INVALID, "act %u: %s %u", act, what, id);
 }
 
-/* --- lives --- */
+/* --- live ranges --- */
 
 static uint32_t replay_begin(replay_state *s, uint32_t value, uint32_t act) {
     s->lives[s->life_count] = (replay_life){value, act, act, TN_NONE};
@@ -203,7 +205,7 @@ static tn_status replay_end(replay_state *s) {
         replay_leave_host(s, v);
         if (!(work->values[v].flags & (TN__VALUE_KEPT | TN__VALUE_HELD))) continue;
         if (life == TN_NONE) return replay_refuse(s, end, "is not there at the end, value", v);
-        s->lives[life].last = end; /* behind the last act, which may not take it in place */
+        s->lives[life].last = end; /* after the last act, so that no output takes its memory */
     }
     return TN_OK;
 }

@@ -1,41 +1,41 @@
-/* share.c - what is computed again instead of being kept, for at most so much more work.
+/* share.c - chooses values to recompute instead of keeping them, within a work budget.
  *
- *   share_read.c    when each life is needed
- *   share_choose.c  what to give up, cheapest first at the worst act
+ *   share_read.c    when each live range is needed
+ *   share_choose.c  which live ranges to evict, cheapest first at the worst act
  *
  *     conv -> x -> BatchNorm -> b -> Relu -> y     kept: x, which the gradient of BatchNorm reads
- *                                                  again: b', y' from x, right before their reader
+ *                                                  recomputed: b', y' from x, before their reader
  *
- * A sweep gives up one life after the other while the work allowed lasts, and tells after how many
- * its peak was lowest; a second one stops there. That is done with more and less preference
- * for what is idle for long. Sweeps only estimate, so the schedule that they choose is judged; the
- * lowest peak wins, the schedule as it was among the candidates: the peak never rises. What was
- * made again may be idle in its turn (the input of a normalisation, between that and its gradient),
- * so the whole is done anew on the result, with the work that is left, while that helps.
- * A sweep does not see what could be given up of that until the next round, so half of each sweep's
- * way is gone as well, and the better of both ends is taken.
- * Cost: a round is six sweeps at most.
- * Source: Chen et al. 2016, "Training deep nets with sublinear memory cost", section 4; Rota Bulo,
- * Porzi, Kontschieder 2018 (in-place activated batch normalisation, checkpoint variant).
+ * A sweep evicts one live range after the other while the work budget lasts, and notes after how
+ * many evictions its peak was lowest; a second sweep stops there. Sweeps with different preference
+ * for long idle intervals are tried. Sweeps only estimate the peak, so their schedules are judged.
+ * The schedule with the lowest peak wins; the previous schedule is one of the candidates, so the
+ * peak never rises. A recomputed value may be idle again (the input of a normalisation, between the
+ * repeat and its gradient). Therefore further rounds start from the result with the remaining work,
+ * while that helps. A sweep cannot evict recomputed values before the next round. A second variant
+ * of the search therefore makes only half of the evictions in each sweep, and the better result of
+ * both is taken. Cost: a round is at most six sweeps. Source: Chen et al. 2016, "Training deep nets
+ * with sublinear memory cost", section 4; Rota Bulo, Porzi, Kontschieder 2018 (in-place activated
+ * batch normalisation, checkpoint variant).
  */
 #include "budget/share.h"
 
-#define SHARE_ROUNDS 12 /* a bound on the time where gains go on */
-#define SHARE_PARTS 2u  /* ways down: by whole sweeps, by halves */
+#define SHARE_ROUNDS 12 /* limits the time if small gains continue */
+#define SHARE_PARTS 2u  /* variants of the search: whole sweeps, and half sweeps */
 
 typedef struct share_state {
     const tn__work *work;
     const tn__share_goal *goal;
     tn__schedule *schedule, next, better;
-    tn__replay replay, better_replay; /* of schedule, of better; peaks as the goal counts them */
-    bool improved;                    /* there is a better one */
-    uint32_t parts;                   /* a round goes the first of so many parts of a sweep */
+    tn__replay replay, better_replay; /* of schedule, of better; peaks as the goal measures them */
+    bool improved;                    /* `better` contains a better schedule */
+    uint32_t parts;                   /* a round uses the first 1/parts of each sweep */
     tn_error *error;
 } share_state;
 
-/* --- a choice as a schedule --- */
+/* --- from a choice to a schedule --- */
 
-typedef struct share_due { /* a job that runs again before an act */
+typedef struct share_due { /* a job that is repeated before an act */
     uint32_t at, job;
 } share_due;
 
@@ -45,7 +45,7 @@ static int share_compare(const void *left, const void *right) {
     return a->job < b->job ? -1 : a->job > b->job;
 }
 
-/* Every run once, at the earliest position that one of its outputs is due. */
+/* Lists every repeat once, at the earliest position at which one of its outputs is needed. */
 static tn_status share_list(tn__share *it, const tn__share_choice *choice, share_due **dues,
                             uint32_t *count) {
     uint32_t acts = it->schedule->count;
@@ -81,7 +81,7 @@ static tn_status share_emit(tn__share *it, const tn__share_choice *choice, tn__s
 
 /* --- rounds --- */
 
-/* Within the target the least work, else the fewest bytes. */
+/* Within the target, less work is better; otherwise, fewer bytes. */
 static bool share_is_better(const share_state *s, const tn__replay *a, const tn__replay *b) {
     bool in = a->peak <= s->goal->target, other = b->peak <= s->goal->target;
     if (in != other) return in;
@@ -96,7 +96,7 @@ static tn_status share_replay(const share_state *s, const tn__schedule *schedule
     return s->goal->bytes(s->goal->self, schedule, &replay->peak);
 }
 
-/* Judges what was chosen; keeps it when it is the best. */
+/* Judges the schedule of a choice, and keeps it if it is the best. */
 static tn_status share_judge(share_state *s, tn__share *it, const tn__share_choice *choice) {
     tn__replay replay;
     TN_TRY(share_emit(it, choice, &s->next));
@@ -109,7 +109,7 @@ static tn_status share_judge(share_state *s, tn__share *it, const tn__share_choi
     return tn__schedule_copy(&s->better, &s->next, s->error);
 }
 
-/* The state with the lowest peak on the way of choices, or a part of that way. */
+/* Makes the choices of a sweep up to the lowest peak, or a part of them. */
 static tn_status share_search(share_state *s, tn__share *it, uint32_t reach,
                               tn__share_choice *choice) {
     uint64_t left = s->goal->added - (s->replay.cost - s->work->cost);
@@ -137,7 +137,7 @@ static tn_status share_round(share_state *s) {
     return tn__schedule_copy(s->schedule, &s->better, s->error);
 }
 
-/* Round after round, while that helps. */
+/* Runs rounds while they help. */
 static tn_status share_descend(share_state *s) {
     s->improved = true;
     for (int round = 0; round < SHARE_ROUNDS; round++) {
@@ -148,7 +148,7 @@ static tn_status share_descend(share_state *s) {
     return TN_OK;
 }
 
-/* A way down from `from`; *schedule becomes what it leads to where that is better. */
+/* Runs one variant from the schedule `from`; *schedule is replaced by a better result. */
 static tn_status share_way(share_state *s, const tn__schedule *from, const tn__replay *replay,
                            tn__schedule *schedule, tn__replay *best) {
     s->replay = *replay;

@@ -1,37 +1,37 @@
-/* share_choose.c - what to give up so that the worst act needs less.
+/* share_choose.c - chooses live ranges to evict so that the worst act needs less.
  *
- * Again and again: at the act that needs most, of the lives that are idle there, the one is given
- * up that costs least work for its bytes; or for these times the acts for which it is idle, or the
- * root of those (`reach`). Its
- * maker runs again before whoever reads it next; what that needs must be there by then:
+ * Repeatedly, at the act with the most bytes, the cheapest idle live range is evicted. Its key is
+ * the work divided by its bytes; depending on `reach`, also by the number of acts for which it is
+ * idle, or by the root of this number. Its maker is repeated before the next reader, and its inputs
+ * must be live by then. An input
  *
- *     still there           nothing to do
- *     given up, too         made again that early
- *     small, or nearly so   stays that long
- *     gone since long       made again in between: more jobs, the chain of this one
+ *     is still live          nothing to do
+ *     is evicted, too        recomputed that early
+ *     small, or nearly so    stays until then
+ *     ended long ago         recomputed as an intermediate: more jobs, a chain
  *
- * So a chain costs all its work, and in one round nothing runs more than twice. It ends when
- * nothing idle at the worst act can be had for the work that is left. As things that are made
- * again earlier may raise other acts, the bytes of every state are noted, and the caller may have
- * the choice up to the best.
+ * A chain costs the work of all its jobs, and no job runs more than twice in a round. The sweep
+ * ends when no idle live range at the worst act can be evicted with the remaining work. Values that
+ * are recomputed earlier may raise other acts; therefore the peak after every choice is noted, and
+ * the caller may use the choices up to the best one.
  *
- * The acts' bytes are a tree with the largest on top. Idle lives hang in the nodes of a second
- * tree that make up their stretch, least cost first, so that the nodes above an act have all that
- * are idle there. Costs change with what is given up; they are taken anew when a life comes up, and
- * it is hung back when it is no longer the least.
- * The count is an estimate (in-place, chains): share.c asks the judge.
- * Cost: O((acts + operands) log^2 acts), chains of at most CHOOSE_CHAIN jobs.
- * Source: in the line of Chen et al. 2016 and of dynamic tensor rematerialisation (Kirisame et al.
- * 2021: cost over bytes and idle time), with all uses known.
+ * The bytes of acts are in a tree with the maximum on top. Idle live ranges are stored in the nodes
+ * of a second tree that cover their idle interval, least cost first; the nodes above an act thus
+ * contain all that are idle there. Costs change with evictions; they are computed again when a live
+ * range is taken out, and it is stored again if it is no longer the least. The bytes are an
+ * estimate (in-place, chains): share.c asks the judge. Cost: O((acts + operands) log^2 acts),
+ * chains of at most CHOOSE_CHAIN jobs. Source: Chen et al. 2016, and dynamic tensor
+ * rematerialisation (Kirisame et al. 2021: cost over bytes and idle time); here, all uses are
+ * known.
  */
 #include <math.h>
 
 #include "budget/share.h"
 #include "budget/share_tree.h"
 
-#define CHOOSE_CHAIN 48u /* jobs: a bound on the work of one look at a life */
+#define CHOOSE_CHAIN 48u /* jobs: limits the work of one look at a live range */
 
-/* One thing that making a life again takes. */
+/* How one input of a repeat becomes available. */
 typedef enum choose_kind { CHOOSE_MAKE, CHOOSE_EARLIER, CHOOSE_LONGER, CHOOSE_READ } choose_kind;
 typedef struct choose_item {
     uint32_t life;
@@ -43,7 +43,7 @@ typedef struct choose_plan {
     uint32_t count;
     uint32_t at; /* before this operator */
     uint64_t work;
-    double held; /* bytes times steps that the items are there for this */
+    double held; /* bytes times steps for which items stay live for this */
 } choose_plan;
 
 typedef struct choose_state {
@@ -51,13 +51,13 @@ typedef struct choose_state {
     tn__share_choice *choice;
     tn__arena arena; /* the lists below */
     tn__share_tree tree;
-    uint32_t *end;   /* [lives] as it is now */
-    uint32_t *asked; /* [lives] first position behind `leave` where a copy reads it */
-    bool *runs;      /* [acts] what ran there runs again */
+    uint32_t *end;   /* [lives] current end */
+    uint32_t *asked; /* [lives] first position after `leave` at which a repeat reads it */
+    bool *runs;      /* [acts] the job that ran there is repeated */
     uint32_t reach;
 } choose_state;
 
-/* --- what it takes --- */
+/* --- the cost of recomputing --- */
 
 static bool choose_has(const choose_plan *plan, uint32_t life) {
     for (uint32_t i = 0; i < plan->count; i++)
@@ -75,7 +75,7 @@ static double choose_area(const choose_state *s, uint32_t life, uint32_t first, 
     return (double)s->it->lives[life].bytes * (double)(last - first);
 }
 
-/* What a life that a job reads again takes to be there. */
+/* Decides how a live range that a repeat reads becomes available. */
 static bool choose_source(const choose_state *s, choose_plan *plan, uint32_t id) {
     const tn__share_life *life = &s->it->lives[id];
     uint32_t at = plan->at, end = s->end[id];
@@ -95,7 +95,7 @@ static bool choose_source(const choose_state *s, choose_plan *plan, uint32_t id)
     return choose_add(plan, id, CHOOSE_MAKE);
 }
 
-/* Whether a job that runs again at `at` reads memory as it was then. */
+/* Whether a job that is repeated at `at` reads memory with unchanged contents. */
 static bool choose_is_unchanged(const tn__share *it, uint32_t job, uint32_t at) {
     const tn__job *facts = &it->work->jobs[job];
     const uint32_t *limits = it->work->others + facts->limit_first;
@@ -104,7 +104,7 @@ static bool choose_is_unchanged(const tn__share *it, uint32_t job, uint32_t at) 
     return true;
 }
 
-/* The chain of a life, made again before `at`. False: it cannot be. */
+/* Plans the chain of a live range that is recomputed before `at`. False: impossible. */
 static bool choose_plan_of(const choose_state *s, uint32_t id, uint32_t at, choose_plan *plan) {
     const tn__share *it = s->it;
     *plan = (choose_plan){.count = 1, .at = at, .items = {{id, CHOOSE_MAKE}}};
@@ -123,13 +123,13 @@ static bool choose_plan_of(const choose_state *s, uint32_t id, uint32_t at, choo
     return true;
 }
 
-/* Where it would be made again. */
+/* The position at which it would be recomputed. */
 static uint32_t choose_when(const choose_state *s, uint32_t id) {
     uint32_t back = s->it->lives[id].back;
     return s->asked[id] < back ? s->asked[id] : back;
 }
 
-/* Work per byte (and step) that it saves; negative: it saves nothing, or cannot be. */
+/* Work per byte (and step) saved; negative: saves nothing, or is impossible. */
 static double choose_key(const choose_state *s, uint32_t id, choose_plan *plan) {
     uint32_t at = choose_when(s, id), leave = s->it->lives[id].leave;
     if (s->choice->again[id] || at <= leave + 1 || !choose_plan_of(s, id, at, plan)) return -1;
@@ -152,7 +152,7 @@ static void choose_item_commit(choose_state *s, uint32_t at, choose_item item) {
     tn__share_choice *choice = s->choice;
     const tn__share_life *life = &s->it->lives[item.life];
     switch (item.kind) {
-    case CHOOSE_MAKE: /* in between: there for one step */
+    case CHOOSE_MAKE: /* an intermediate, live for one step */
         choice->again[item.life] = true;
         choice->leave[item.life] = s->end[item.life];
         choice->at[item.life] = s->end[item.life] = at;
@@ -187,13 +187,14 @@ static void choose_commit(choose_state *s, const choose_plan *plan) {
         if (item.kind == CHOOSE_MAKE && more) largest = item.life;
         choose_item_commit(s, plan->at, item);
     }
-    /* Of a chain, what comes first is gone when the last is made: one of them beside the life. */
+    /* In a chain, the first intermediates have ended when the last one is made: only one of them is
+     * counted in addition to the live range. */
     if (largest != TN_NONE) choose_change(s, largest, plan->at, plan->at + 1, false);
 }
 
 /* --- set-up --- */
 
-/* A job that writes over an operand which ends there needs no bytes of its own yet. */
+/* A job that overwrites an operand which ends there needs no bytes of its own yet. */
 static bool choose_is_inplace(const tn__share *it, uint32_t id) {
     const tn__share_life *life = &it->lives[id];
     return life->source != TN_NONE && it->lives[life->source].end == life->made;
@@ -214,7 +215,7 @@ static tn_status choose_room(choose_state *s) {
 typedef struct choose_hang {
     choose_state *s;
     tn__share_entry entry;
-    bool count; /* how much room there must be */
+    bool count; /* only counts the room that is needed */
 } choose_hang;
 
 static void choose_hang_node(void *self, uint32_t node) {
@@ -225,7 +226,7 @@ static void choose_hang_node(void *self, uint32_t node) {
         tn__share_tree_push(&hang->s->tree, node, hang->entry);
 }
 
-/* Every life that may be idle, in the nodes of its stretch. */
+/* Stores every live range that may be idle in the nodes that cover its interval. */
 static void choose_hang_all(choose_state *s, bool count) {
     const tn__share *it = s->it;
     choose_plan plan;
@@ -258,7 +259,7 @@ static tn_status choose_begin(choose_state *s) {
 
 /* --- the choice --- */
 
-/* Gives up one life that is idle at an act. False: none can be. */
+/* Evicts one live range that is idle at an act. False: none can be evicted. */
 static bool choose_one(choose_state *s, uint32_t step, uint64_t budget) {
     tn__share_entry entry;
     uint32_t node;

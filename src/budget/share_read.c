@@ -1,4 +1,5 @@
-/* share_read.c - the lives of a schedule: when each begins, who reads it, where it is idle. */
+/* share_read.c - finds the live ranges of a schedule: their begin, their readers, and their idle
+ * interval. Cost: O(acts + operands). */
 #include "budget/share.h"
 
 uint32_t tn__share_life_at(const tn__share *it, uint32_t value, uint32_t at) {
@@ -46,7 +47,7 @@ static void read_run(tn__share *it, uint32_t job, uint32_t at) {
     if (!again) it->first_run[job] = at;
 }
 
-/* What a job that runs again makes. */
+/* Whether a repeat of a job makes a value. */
 static bool read_makes(const tn__work *work, uint32_t job, uint32_t value) {
     uint32_t count;
     const uint32_t *outputs = tn__job_outputs(work, job, true, &count);

@@ -1,5 +1,5 @@
-/* share_tree.c - the trees of share_tree.h, as arrays: node i has children 2i and 2i + 1,
- * step s is node width + s. */
+/* share_tree.c - the segment trees of share_tree.h, as arrays: node i has children 2i and 2i + 1,
+ * step s is node width + s. Cost: O(log steps) for each operation. */
 #include "budget/share_tree.h"
 
 bool tn__share_tree_room(tn__share_tree *tree, uint32_t steps, tn__arena *arena) {

@@ -1,7 +1,8 @@
 /* stream.c - rounds of choice, program and layout, until the layout is within the budget.
  *
- * The choice counts bytes that live at once. Where the holes between them take a layout beyond the
- * budget, the next choice has as much less to live in.
+ * The choice counts live bytes. If holes make the layout larger than the budget, the next choice
+ * gets a budget that is smaller by the excess. Cost: a choice, a program and a layout for each
+ * round.
  */
 #include "budget/stream.h"
 
@@ -55,7 +56,7 @@ static tn_status stream_plan(tn__stream *stream, const tn_stream_options *option
     return TN_OK;
 }
 
-/* --- what it takes --- */
+/* --- time --- */
 
 static tn_status stream_time(const tn__stream *stream, const tn_costs *costs,
                              const tn_stream_options *options, tn_stream_result *result) {

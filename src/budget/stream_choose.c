@@ -1,21 +1,19 @@
-/* stream_choose.c - which blocks stay, or are held from one use to the next.
+/* stream_choose.c - chooses the blocks that stay, or are held from one use to the next.
  *
- * Each candidate spares one reading for bytes that it holds over some steps. It is worth what it
- * takes off the time of a run, which is found by making the schedule with it; the best for its
- * bytes and steps is taken, until nothing helps or fits. What a candidate is worth seldom rises
- * while others are taken, so that those found earlier stand in a heap by what they were worth then,
- * and only the top is looked at again; a last round asks all of them once more.
+ * Each candidate saves one read and holds bytes over some steps. Its benefit is the reduction of
+ * the run time, found by building the schedule with it. The candidate with the best benefit per
+ * byte and step is taken, until nothing helps or fits. The benefit seldom rises while others are
+ * taken; therefore candidates wait in a heap with their earlier benefits, and only the top one is
+ * evaluated again. A last round evaluates all of them once more.
  *
- * Where the file alone decides, every byte that stays is worth the same: small blocks come first,
- * since each reading has a latency, and of equals the one that is needed first, which nothing
- * computes ahead of.
- * Cost: O(uses) schedules, mostly.
- * Source: Minoux 1978 (lazy greedy).
+ * If only file reads determine the time, every held byte has the same benefit. Small blocks then
+ * come first, because each read has a latency; among equals the block that is needed first, because
+ * no compute can hide its read. Cost: mostly O(uses) schedules. Source: Minoux 1978 (lazy greedy).
  */
 #include "budget/stream.h"
 
 typedef struct choose_item {
-    double worth; /* picoseconds for a byte and a step, when it was looked at */
+    double worth; /* benefit in picoseconds per byte and step, at the last evaluation */
     uint32_t use;
 } choose_item;
 
@@ -23,10 +21,10 @@ typedef struct choose_state {
     tn__stream *stream;
     choose_item *heap;
     uint32_t count;
-    uint64_t time; /* of what is held now */
+    uint64_t time; /* for the currently held uses */
 } choose_state;
 
-/* --- the heap: the most worth at the top, of equals the earlier use --- */
+/* --- the heap: highest benefit first; among equals, the earlier use first --- */
 
 static bool choose_before(const choose_item *a, const choose_item *b) {
     return a->worth != b->worth ? a->worth > b->worth : a->use < b->use;
@@ -60,7 +58,8 @@ static void choose_set(tn__stream *stream, uint32_t at, bool held) {
         use->held = held;
 }
 
-/* Byte-steps that it holds beyond what a reading would. */
+/* Bytes times the steps over which they are held: from the previous use to this one, or all steps
+ * for a block that stays. */
 static double choose_cost(const tn__stream *stream, uint32_t at) {
     const tn__stream_use *use = &stream->uses[at];
     uint32_t steps =
@@ -68,7 +67,7 @@ static double choose_cost(const tn__stream *stream, uint32_t at) {
     return (double)stream->bytes[use->block] * (double)steps;
 }
 
-/* What the time would be with it; UINT64_MAX: it does not fit. */
+/* The run time with this candidate; UINT64_MAX: it does not fit. */
 static uint64_t choose_try(choose_state *state, uint32_t at) {
     tn__stream *stream = state->stream;
     choose_set(stream, at, true);
@@ -97,7 +96,7 @@ static void choose_fill(choose_state *state) {
     for (uint32_t i = state->count / 2; i-- > 0;) choose_sink(state, i);
 }
 
-/* Whether any was taken. */
+/* Takes candidates from the heap; returns whether any was taken. */
 static bool choose_round(choose_state *state) {
     const tn__stream *stream = state->stream;
     bool any = false;
@@ -124,8 +123,8 @@ static bool choose_round(choose_state *state) {
     return any;
 }
 
-/* What helps nothing by the speeds that were told still spares reading, where there is room for it.
- */
+/* Candidates without a benefit at the given speeds still save reads; takes those that fit and cost
+ * no time. */
 static void choose_rest(choose_state *state) {
     const tn__stream *stream = state->stream;
     for (uint32_t u = 0; u < stream->use_count; u++) {
@@ -139,7 +138,7 @@ static void choose_rest(choose_state *state) {
 
 typedef struct choose_best {
     bool *stays, *held;  /* [blocks], [uses] */
-    uint64_t time, read; /* UINT64_MAX: none yet */
+    uint64_t time, read; /* UINT64_MAX: no result yet */
 } choose_best;
 
 static void choose_clear(tn__stream *stream) {
@@ -154,7 +153,7 @@ static uint64_t choose_read(const tn__stream *stream) {
     return read;
 }
 
-/* Of schedules that take the same time, the one that reads less. */
+/* Keeps the fastest schedule; on ties, the one that reads less. */
 static void choose_keep(tn__stream *stream, choose_best *best) {
     if (!tn__stream_clock(stream)) return;
     uint64_t read = choose_read(stream);
@@ -165,7 +164,7 @@ static void choose_keep(tn__stream *stream, choose_best *best) {
     for (uint32_t u = 0; u < stream->use_count; u++) best->held[u] = stream->uses[u].held;
 }
 
-/* Blocks of which may stay, the largest first. */
+/* Sorts the blocks that may stay, the largest first. */
 static tn_status choose_order(tn__stream *stream, tn__sort_item **order, uint32_t *count) {
     *order = tn__arena_array(&stream->arena, (size_t)stream->use_count + 1, sizeof **order);
     *count = 0;
@@ -179,9 +178,9 @@ static tn_status choose_order(tn__stream *stream, tn__sort_item **order, uint32_
     return TN_OK;
 }
 
-/* A large block that comes and goes needs room for itself whenever it does: it may be better to
- * have it stay, though others are worth more for their bytes. So the largest few stay from the
- * start, and the best of these starts is taken. */
+/* A large block that is fetched repeatedly needs room for itself each time. Keeping it may be
+ * better, even if other blocks have a higher benefit per byte. Therefore several starts keep the
+ * largest few blocks from the beginning, and the best result is taken. */
 tn_status tn__stream_choose(tn__stream *stream, bool *found) {
     static const uint32_t starts[] = {0, 1, 2, 4, 8};
     choose_state state = {.stream = stream};

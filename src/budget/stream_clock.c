@@ -1,16 +1,15 @@
-/* stream_clock.c - one choice of what is held: when each reading begins, and what a run then takes.
+/* stream_clock.c - the time of one choice: when each read begins, and how long the run takes.
  *
- * The walk and the file are lanes of program/clock.h; starts of steps are kept, because they are
- * asked for while a reading is put earlier. Readings follow each other in the order of need, on one
- * stream. Among schedules in that order to begin each as early as there is room, not before the one
- * ahead of it, is best: beginning later only keeps room from readings that come behind it, and
- * those need it anyway. A reading begins no earlier than when the file is free, so that nothing is
- * held for a reading that waits:
+ * Execution and the file are lanes of program/clock.h. The starts of steps are stored, because they
+ * are needed while a read is moved to an earlier time. Reads follow each other in the order of
+ * need, on one stream. For this order it is optimal to begin each read at the first moment with
+ * enough room, but not before the previous one: a later begin only takes room from later reads. A
+ * read begins no earlier than the file is free, so that no memory is held by a waiting read:
  *
- *     walk   [ a ][  b  ][ c ]······[   d   ]      ····: waits for the reading of d's weights
+ *     walk   [ a ][  b  ][ c ]······[   d   ]      ····: waits for the read of d's weights
  *     file      [ b's ][ c's ][  d's  ]
  *
- * Cost: O(steps + uses), and O(steps) for each reading at most.
+ * Cost: O(steps + uses), and at most O(steps) for each read.
  */
 #include "budget/stream.h"
 
@@ -39,7 +38,7 @@ static bool clock_has_room(const tn__stream *stream, uint32_t step, uint64_t byt
            stream->target;
 }
 
-/* One reading serves the uses behind it that it is held over to. */
+/* The last of the following uses that one read serves because the block is held. */
 static uint32_t clock_last(const tn__stream *stream, uint32_t use) {
     uint32_t next = stream->uses[use].next;
     while (next != TN_NONE && stream->uses[next].held) {
@@ -49,7 +48,7 @@ static uint32_t clock_last(const tn__stream *stream, uint32_t use) {
     return stream->uses[use].step;
 }
 
-/* Steps up to `step` get their starts. */
+/* Computes the starts of the steps up to `step`. */
 static void clock_run_to(tn__stream *stream, uint32_t *at, uint32_t step) {
     for (; *at < step; (*at)++)
         stream->start[*at + 1] = tn__add_sat(stream->start[*at], stream->cost[*at]);

@@ -1,21 +1,21 @@
-/* stream_emit.c - a schedule of readings as instructions.
+/* stream_emit.c - writes a schedule of reads as instructions.
  *
- * A FETCH stands on a stream of its own, where the walk is when it begins, behind all that the walk
- * has done; who reads the tensor waits for the newest reading that it needs, and so for all before
- * it; a DROP follows the last use.
- * Cost: O(instructions + fetches), sorted.
+ * A FETCH is on a stream of its own, at the step where it begins, after all earlier steps. A reader
+ * of the tensor waits for the newest read that it needs, and thereby for all earlier ones. A DROP
+ * follows the last use. Cost: O(instructions + fetches), sorted.
  */
 #include "budget/stream.h"
 
 typedef struct emit_state {
     const tn__stream *stream;
     tn_instruction *made;
-    uint32_t count, room, signals, file; /* numbers given; the stream that reads */
-    uint32_t newest;                     /* made on stream 0; TN_NONE */
-    uint32_t next;                       /* of the fetches */
-    uint32_t waited;                     /* fetches whose end is known to stream 0 */
-    uint32_t *given;                     /* [fetches] signals */
-    tn__sort_item *use, *drop;           /* fetches by first and by last use */
+    uint32_t count, room, signals, file; /* instructions and signals used so far; the stream for
+                                          * reads */
+    uint32_t newest;                     /* newest instruction on stream 0; TN_NONE */
+    uint32_t next;                       /* the next fetch */
+    uint32_t waited;                     /* number of fetches that stream 0 knows to be complete */
+    uint32_t *given;                     /* [fetches] their signals */
+    tn__sort_item *use, *drop;           /* fetches sorted by first use, and by last use */
     uint32_t next_use, next_drop;
 } emit_state;
 
@@ -47,7 +47,7 @@ static void emit_drop(emit_state *state, uint32_t index) {
     emit_add(state, it);
 }
 
-/* Readings end in their order. */
+/* Reads end in order. */
 static void emit_wait(emit_state *state, uint32_t index, tn_instruction *it) {
     if (index < state->waited) return;
     state->waited = index + 1;

@@ -1,4 +1,4 @@
-/* stream_items.c - what may be fetched, who reads it, and what else lives meanwhile.
+/* stream_items.c - finds the blocks that may be fetched, their readers, and the other live memory.
  *
  * Cost: O(instructions + operands, sorted), and that of an occupancy.
  */
@@ -73,7 +73,7 @@ static int items_use_order(const void *a, const void *b) {
     return (x->block > y->block) - (x->block < y->block);
 }
 
-/* Each block once a step. */
+/* Each block counts once per step. */
 static tn_status items_uses(tn__stream *stream, const uint32_t *block_of) {
     const tn_instruction *list = tn_program_instructions(stream->program);
     const tn_graph *graph = tn_program_graph(stream->program);
@@ -103,7 +103,7 @@ static tn_status items_uses(tn__stream *stream, const uint32_t *block_of) {
     return TN_OK;
 }
 
-/* Which uses are of one block; and room for a choice. */
+/* Links the uses of each block, and allocates the room for a choice. */
 static tn_status items_links(tn__stream *stream) {
     size_t uses = (size_t)stream->use_count + 1, blocks = (size_t)stream->block_count + 1;
     uint32_t *newest = tn__arena_array(&stream->arena, blocks, sizeof *newest);

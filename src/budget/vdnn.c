@@ -1,18 +1,18 @@
-/* vdnn.c - feature maps go to the host and come back, by rules that look at no budget.
+/* vdnn.c - copies feature maps to the host and back by fixed rules, without a budget.
  *
- * The pass forward ends where most bytes lie idle between two accesses (the turn). A feature map is
- * a value whose gap spans the turn. It leaves with its last reader of the forward pass, which alone
- * offloads it: the copy starts as that layer starts, and the layer after it waits for the copy. On
- * the way back each layer that reads such a map fetches the one that is needed next. It looks no
- * further than the next convolution below it, so that what comes back early does not fill the
- * memory; what lies beyond is fetched when the walk is at that convolution.
+ * The forward pass ends where most bytes are idle between two accesses (the turn). A feature map is
+ * a value with a gap that spans the turn. It is offloaded at its last reader of the forward pass:
+ * the copy starts together with that layer, and the next layer waits for the copy. In the backward
+ * pass, each layer that reads such a map prefetches the map that is needed next. The prefetch looks
+ * no further than the next convolution below, so that early maps do not fill the memory; the maps
+ * beyond are prefetched at that convolution.
  *
- * Classifiers are left alone: maps that products of matrices read, in networks with convolutions.
- * Algorithms of convolutions are not chosen here: kernels are, before any pass runs.
+ * Classifiers are left alone: in networks with convolutions, the inputs of matrix products are not
+ * offloaded. Algorithms of convolutions are not chosen here, because kernels are chosen before any
+ * pass runs.
  *
- * When not to use: under a budget; it takes what the rules give.
- * Cost: O(jobs + operands).
- * Source: Rhu et al., "vDNN" (2016).
+ * Limits: not for a given budget, because the memory follows from the rules. Cost: O(jobs +
+ * operands). Source: Rhu et al., "vDNN" (2016).
  */
 #include "budget/vdnn.h"
 
@@ -21,7 +21,7 @@
 typedef struct vdnn_state {
     tn__gaps gaps;
     uint32_t turn;    /* the last job of the forward pass */
-    uint32_t *chosen; /* gaps, by where they come back */
+    uint32_t *chosen; /* gaps, by the job at which they end */
     uint32_t count;
     bool has_conv;
 } vdnn_state;
@@ -33,7 +33,7 @@ static bool vdnn_is(const tn__pass_run *run, uint32_t job, vdnn_kind kind) {
     return op != TN_NONE && kind(run->graph, op);
 }
 
-/* --- what is offloaded --- */
+/* --- choice of the offloaded maps --- */
 
 static tn_status vdnn_find_turn(vdnn_state *s) {
     const tn__pass_run *run = s->gaps.run;
@@ -54,7 +54,7 @@ static tn_status vdnn_find_turn(vdnn_state *s) {
     return TN_OK;
 }
 
-/* Whether a reader of the forward pass is of a kind. */
+/* Whether a reader in the forward pass is of a given kind. */
 static bool vdnn_is_read_by(const vdnn_state *s, uint32_t v, vdnn_kind kind) {
     const tn__work *work = s->gaps.run->work;
     const tn__value *value = &work->values[v];
@@ -87,16 +87,17 @@ static tn_status vdnn_choose(vdnn_state *s, tn__vdnn_which which) {
     return TN_OK;
 }
 
-/* --- when it comes back --- */
+/* --- time of the copies back --- */
 
-/* The lowest convolution above a layer and below another; TN_NONE: there is none. */
+/* The lowest convolution between two layers; TN_NONE: no convolution. */
 static uint32_t vdnn_conv_between(const vdnn_state *s, uint32_t low, uint32_t high) {
     for (uint32_t j = low + 1; j < high; j++)
         if (vdnn_is(s->gaps.run, j, tn__kind_is_conv)) return j;
     return TN_NONE;
 }
 
-/* The first job behind the turn that reads what a layer read or made: its backward pass. */
+/* The backward job of a layer: the first job after the turn that reads one of its inputs or
+ * outputs. */
 static uint32_t vdnn_backward_of(const vdnn_state *s, uint32_t layer) {
     const tn__work *work = s->gaps.run->work;
     const tn__job *it = &work->jobs[layer];

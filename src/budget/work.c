@@ -1,8 +1,8 @@
-/* work.c - jobs and values laid out flat.
+/* work.c - stores jobs and values in flat arrays, and manages schedules.
  *
- * Readers of a value are counted, then filled in the order of jobs, so they ascend by themselves.
- * A job reads a value once, whether for its first run, another, or both.
- * Cost: O(jobs + operands).
+ * The readers of a value are counted, then stored in the order of jobs, so they are ascending. A
+ * job counts once as a reader, whether its first run, a repeat, or both read the value. Cost:
+ * O(jobs + operands).
  */
 #include "budget/work.h"
 
@@ -18,7 +18,7 @@ static bool work_again_is_own(const tn__work_job *it) {
     return it->again_inputs == NULL && it->again_outputs == NULL;
 }
 
-/* What the lists of one job take of the arrays they go to. */
+/* Adds the room that the lists of one job need in the arrays. */
 static tn_status work_check_job(const tn__work_job *it, uint32_t id, uint32_t jobs, uint32_t values,
                                 tn_error *error) {
     const tn__job *job = &it->job;
@@ -33,7 +33,7 @@ static tn_status work_check_job(const tn__work_job *it, uint32_t id, uint32_t jo
     return work_check_list(it->again_outputs, job->again_output_count, values, id, "value", error);
 }
 
-/* --- lists, one behind the other --- */
+/* --- lists, one after the other --- */
 
 typedef struct work_lists {
     uint32_t *at;
@@ -97,7 +97,7 @@ static tn_status work_find_makers(tn__value *values, const tn__work *work, tn_er
     return TN_OK;
 }
 
-/* `seen` [values] tells who read a value last: a job counts once. */
+/* `seen` [values] holds the last reader of a value, so that a job counts once. */
 static void work_each_read(const tn__work *work, uint32_t *seen, tn__value *values,
                            uint32_t *readers) {
     for (uint32_t v = 0; v < work->value_count; v++) {
@@ -124,7 +124,8 @@ static bool work_names(const uint32_t *list, uint32_t count, uint32_t value) {
     return false;
 }
 
-/* Again a job makes nothing that it did not make before; in place it makes what is as large. */
+/* A repeat makes only values that the first run made; an in-place output has the size of its
+ * input. */
 static tn_status work_check_forms(const tn__work *work, tn_error *error) {
     for (uint32_t j = 0; j < work->job_count; j++) {
         const tn__job *job = &work->jobs[j];
@@ -148,7 +149,7 @@ static tn_status work_check_forms(const tn__work *work, tn_error *error) {
     return TN_OK;
 }
 
-/* What lives at once is summed up in 63 bits. */
+/* Sums of live bytes must fit 63 bits. */
 static tn_status work_check_bytes(const tn__work *work, tn_error *error) {
     uint64_t all = 0;
     for (uint32_t v = 0; v < work->value_count; v++)

@@ -1,16 +1,17 @@
-/* work.h - a program as passes see it: jobs that run, values that take memory.
+/* work.h - a program as passes see it: jobs that run, and values that occupy memory.
  *
- *     job      an operator that runs: what it costs, the values that it reads and makes
- *     value    memory of a tensor and of its views: bytes, who makes it, who reads it
- *     schedule a list of acts, which says when jobs run, also again, and what is copied when
+ *     job      an operator that runs: its cost, the values that it reads and makes
+ *     value    the memory of a tensor and of its views: bytes, its maker, its readers
+ *     schedule a list of acts: when jobs run (also repeatedly), and when values are copied
  *
- * Lives follow from the list, nobody writes releases: a value is there from a definition to the
- * last read before its next definition, or before the end of the list. A job that runs again makes
- * all of its outputs again; what nobody reads of them is gone when the job has ended. What was
- * there from the start is there while the first act is done, also if nobody reads it.
+ * Live ranges follow from the list; a schedule contains no releases. A value is live from a
+ * definition to the last read before its next definition, or before the end of the list. A later
+ * run of a job is a repeat: it makes all of its outputs again, and outputs without a reader end
+ * when it ends. Values that exist from the start are live during the first act, even if no job
+ * reads them.
  *
- * Costs are integers of one unit: picoseconds, or whatever a problem says. Bytes are as the
- * occupancy counts them (aligned). Memory that is always there (weights) is `fixed_bytes`.
+ * Costs are integers of one unit: picoseconds, or the unit of a problem file. Bytes are counted as
+ * the occupancy counts them (aligned). Memory that always exists (weights) is `fixed_bytes`.
  */
 #ifndef TN_BUDGET_WORK_H
 #define TN_BUDGET_WORK_H
@@ -20,70 +21,72 @@
 #include "base/base.h"
 
 enum {                            /* tn__value.flags */
-       TN__VALUE_HELD = 1u << 0,  /* never given up, copied or encoded: something else needs it; it
-                                   * is there from its definition, or the start, to the end */
-       TN__VALUE_KEPT = 1u << 1,  /* is there at the end: an output */
-       TN__VALUE_COPIES = 1u << 2 /* may be OUT and IN */
+       TN__VALUE_HELD = 1u << 0,  /* never evicted, copied or encoded, because something else
+                                   * needs it; live from its definition, or the start, to the end */
+       TN__VALUE_KEPT = 1u << 1,  /* live at the end: an output */
+       TN__VALUE_COPIES = 1u << 2 /* may be copied by OUT and IN */
 };
 
 typedef struct tn__value {
     uint64_t bytes;
-    uint32_t maker;      /* job; TN_NONE: there from the start, and cannot be made again */
-    tn_tensor_id tensor; /* the one that owns the memory; TN_NONE: of a problem without graph */
-    uint32_t flags;      /* TN__VALUE_* */
-    uint32_t
-        reader_first; /* into readers: jobs, ascending, each once, also those that read it only */
-    uint32_t reader_count; /* when they run again (tn__job.again_first) */
+    uint32_t maker;        /* job; TN_NONE: exists from the start, and cannot be recomputed */
+    tn_tensor_id tensor;   /* the tensor that owns the memory; TN_NONE: a problem without a graph */
+    uint32_t flags;        /* TN__VALUE_* */
+    uint32_t reader_first; /* into readers: the jobs that read it, in a first run or a repeat
+                            * (tn__job.again_first); */
+    uint32_t reader_count; /* ascending, each once */
 } tn__value;
 
 enum {                           /* tn__job.flags */
-       TN__JOB_REPEATS = 1u << 0 /* may run again */
+       TN__JOB_REPEATS = 1u << 0 /* may be repeated */
 };
 
 typedef struct tn__job {
-    tn_op_id op;         /* TN_NONE: of a problem without graph, or what a rank says to others */
+    tn_op_id op;         /* TN_NONE: a problem without a graph, or communication between ranks */
     uint32_t flags;      /* TN__JOB_* */
-    uint64_t cost;       /* of its first run */
-    uint64_t again_cost; /* of another */
+    uint64_t cost;       /* cost of the first run */
+    uint64_t again_cost; /* cost of a repeat */
     uint64_t scratch;    /* bytes while it runs */
-    /* Into operands: values, each once. Again it reads and makes others where the operator has a
-     * repeat form (tn_op_again): it may need fewer inputs, and makes fewer outputs */
+    /* Into operands: values, each once. A repeat reads and makes other values where the operator
+     * has a repeat form (tn_op_again): it may need fewer inputs, and makes fewer outputs. */
     uint32_t input_first, input_count, output_first, output_count;
     uint32_t again_input_first, again_input_count, again_output_first, again_output_count;
-    uint32_t after_first, after_count; /* into others: jobs that have run before this one does, for
-                                        * another reason than a value; ascending */
-    uint32_t limit_first, limit_count; /* into others: jobs that write what this one reads or is
-                                        * made of: it runs, also again, before the first of them */
-    uint32_t inplace; /* an input whose memory the first output takes if the input's life ends here;
-                       * TN_NONE. As large as the output */
+    uint32_t after_first, after_count; /* into others: jobs that must run before this one for a
+                                        * reason other than a value; ascending */
+    uint32_t limit_first, limit_count; /* into others: jobs that overwrite an input or a source
+                                        * of this one; every run of this job, first or repeated,
+                                        * comes before the first of them */
+    uint32_t inplace; /* an input of the same size that gives its memory to the first output if
+                       * its live range ends here; TN_NONE: the output has its own memory */
 } tn__job;
 
-/* Jobs are in an order in which they may run, which is the order of the program. */
+/* Jobs stand in program order, which is a valid order of execution. */
 typedef struct tn__work {
     const tn__job *jobs;     /* [job_count] */
     const tn__value *values; /* [value_count] */
     const uint32_t *operands, *readers, *others;
     uint32_t job_count, value_count;
-    uint64_t fixed_bytes; /* there all the time; not in any of the sums below */
-    uint64_t cost;        /* of all jobs once; saturating */
+    uint64_t fixed_bytes; /* always occupied; not included in any of the sums below */
+    uint64_t cost;        /* sum over all jobs, each run once; saturating */
     bool is_ordered;      /* first runs keep the order of the list */
 } tn__work;
 
 typedef enum tn__act_kind {
     TN__RUN,    /* a job */
-    TN__OUT,    /* a value goes to the host: behind what runs before it in the list */
-    TN__SETTLE, /* whoever runs next waits until that copy is done: the value's memory ends here */
-    TN__IN,     /* it comes back: memory from here on; who reads it waits for the copy */
-    TN__ENCODE, /* its encoded form is made; the value's memory ends here, or with the readers that
-                 * come before it is decoded */
-    TN__DECODE  /* made of its encoded form, which ends with the last of these */
+    TN__OUT,    /* copies a value to the host, after the runs that precede it in the list */
+    TN__SETTLE, /* later runs wait until that copy is done; the value's memory ends here */
+    TN__IN,     /* copies the value back; its memory begins here, and its readers wait for the
+                 * copy */
+    TN__ENCODE, /* makes the encoded form; the value's memory ends here, or after the readers
+                 * that follow before it is decoded */
+    TN__DECODE  /* makes the value from its encoded form, which ends with the last DECODE */
 } tn__act_kind;
 
 typedef struct tn__act {
     uint8_t kind;   /* tn__act_kind */
     uint8_t codec;  /* ENCODE, DECODE: tn_codec */
     uint32_t what;  /* RUN: job; else value */
-    uint64_t bytes; /* ENCODE: of the encoded form */
+    uint64_t bytes; /* ENCODE: size of the encoded form */
 } tn__act;
 
 typedef struct tn__schedule {
@@ -99,19 +102,21 @@ tn_status tn__schedule_add(tn__schedule *schedule, tn__act act, tn_error *error)
 tn_status tn__schedule_copy(tn__schedule *to, const tn__schedule *from, tn_error *error);
 
 typedef struct tn__replay {
-    uint64_t peak;                /* bytes at the worst act, without fixed_bytes; saturating */
-    uint32_t peak_act;            /* the first where it is so */
-    uint64_t cost;                /* of all runs, without copies and codecs; saturating */
-    uint64_t out_bytes, in_bytes; /* over the link */
-    uint64_t host_peak;           /* bytes on the host: from OUT to the last IN of it */
+    uint64_t peak;                /* highest bytes during an act, without fixed_bytes; saturating */
+    uint32_t peak_act;            /* the first act with these bytes */
+    uint64_t cost;                /* sum over all runs, without copies and codecs; saturating */
+    uint64_t out_bytes, in_bytes; /* copied over the host link */
+    uint64_t host_peak;           /* highest bytes on the host; a copy stays from its OUT to its
+                                   * last IN */
 } tn__replay;
 
-/* The judge of schedules: whether one may be run (each job at least once, what it reads is there,
- * jobs run again only where they may, orders and limits kept, copies and codecs in pairs, outputs
- * there at the end) and what it needs. It shares nothing with passes.
+/* The judge of schedules. It checks that a schedule is valid and measures the memory and the cost.
+ * A schedule is valid if each job runs at least once, every input is live when it is read, only
+ * repeatable jobs are repeated, orders and limits are kept, copies and codecs come in pairs, and
+ * outputs are live at the end. The judge shares no code with the passes.
  *
- * profile   NULL or [schedule->count] bytes while each act is done
- * Errors: E_INVALID with the act and why; E_NO_MEMORY. Cost: O(acts + operands). */
+ * profile   NULL, or [schedule->count] the bytes during each act
+ * Errors: E_INVALID with the act and the reason; E_NO_MEMORY. Cost: O(acts + operands). */
 tn_status tn__replay_schedule(const tn__work *work, const tn__schedule *schedule,
                               tn__replay *replay, uint64_t *profile, tn_error *error);
 
@@ -128,18 +133,20 @@ static inline const uint32_t *tn__job_outputs(const tn__work *work, uint32_t job
     return work->operands + (again ? it->again_output_first : it->output_first);
 }
 
-/* --- making one ------------------------------------------------------------------------------ */
+/* --- building a work ------------------------------------------------------------------------ */
 
-/* A work in the making: jobs in order, with lists of their own; `tn__work_end` lays it out flat. */
+/* A job of a work under construction, with lists of its own; tn__work_make copies them into the
+ * shared lists. */
 typedef struct tn__work_job {
-    tn__job job; /* lists of it are not read */
+    tn__job job; /* the positions of lists in it are not read */
     const uint32_t *inputs, *outputs, *again_inputs, *again_outputs, *after, *limits;
 } tn__work_job;
-/* jobs [job_count] and values [value_count] (their readers and makers are found); counts of lists
- * are those in `job`; again_inputs NULL: as the first time. All is copied into `arena`.
- * Errors: E_INVALID (an operand that is no value, made twice, read before it is made, made only
- * again; in place of what is no input or has another size), E_NO_MEMORY.
- * Cost: O(jobs + operands). */
+/* jobs [job_count] and values [value_count]; readers and makers are computed. The counts of lists
+ * are those in `job`. again_inputs NULL: a repeat reads the same values as the first run.
+ * Everything is copied into `arena`.
+ * Errors: E_INVALID (an operand that is not a value, is made twice, is read before it is made, or
+ * is made only by repeats; an in-place value that is not an input or has another size),
+ * E_NO_MEMORY. Cost: O(jobs + operands). */
 tn_status tn__work_make(tn__arena *arena, const tn__work_job *jobs, uint32_t job_count,
                         const tn__value *values, uint32_t value_count, tn__work *work,
                         tn_error *error);

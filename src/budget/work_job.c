@@ -1,8 +1,9 @@
-/* work_job.c - what one job reads, makes and costs, and whom it comes before and behind.
+/* work_job.c - the inputs, outputs and costs of one job, and the jobs before and after which it
+ * must run.
  *
- * What reads memory that others write into (a parameter that is trained) keeps its side of them:
- * it is found by a walk forward, which notes who wrote last, and one backward.
- * Cost: O(operands), and regions for each operator that has blocks.
+ * A job that reads memory which other jobs overwrite (a trained parameter) must stay on its side of
+ * the writes. A forward walk, which notes the last writer, and a backward walk find these jobs.
+ * Cost: O(operands), plus the regions of each operator with blocks.
  */
 #include "budget/work_read.h"
 
@@ -18,7 +19,7 @@ static tn_status read_append(tn__read_state *s, tn__read_list *list, uint32_t it
     return TN_OK;
 }
 
-/* Adds what the list in hand does not have yet. */
+/* Appends an item unless the current list contains it. */
 tn_status tn__read_add(tn__read_state *s, uint32_t item, uint32_t *count) {
     if (item == TN_NONE || s->stamp[item] == s->stamps) return TN_OK;
     s->stamp[item] = s->stamps;
@@ -37,7 +38,7 @@ tn_status tn__read_note(tn__read_state *s, tn_tensor_id id) {
     return id == TN_NONE ? TN_OK : read_append(s, &s->reads, id);
 }
 
-/* All tensors that the instructions of a job read, also inside blocks. */
+/* All tensors that the instructions of a job read, including those inside blocks. */
 static tn_status read_reads(tn__read_state *s, uint32_t first, uint32_t last) {
     const tn_region *regions = tn_program_regions(s->map->program);
     for (uint32_t step = first; step < last; step++) {
@@ -83,7 +84,7 @@ static tn_status read_outputs(tn__read_state *s, uint32_t id) {
             TN_TRY(tn__read_add(s, s->map->value[tensor], &s->jobs[id].job.output_count));
             continue;
         }
-        s->pinned[tensor] = id; /* a view that this job alone can take */
+        s->pinned[tensor] = id; /* a view that only this job can make */
         if (s->map->value[tensor] != TN_NONE) s->stays[s->map->value[tensor]] = true;
     }
     return TN_OK;
@@ -93,7 +94,8 @@ static bool read_is_as_large(const tn__read_state *s, uint32_t value, uint32_t o
     return value != TN_NONE && s->values[value].bytes == s->values[other].bytes;
 }
 
-/* What the first output is written over as the program is, or else the first that it may be. */
+/* The input that the first output overwrites in the program, otherwise the first input that it may
+ * overwrite. */
 static uint32_t read_inplace(const tn__read_state *s, tn_op_id id) {
     const tn_op *op = tn_graph_op(s->graph, id);
     const tn__work_map *map = s->map;
@@ -111,10 +113,11 @@ static uint32_t read_inplace(const tn__read_state *s, tn_op_id id) {
     return TN_NONE;
 }
 
-/* --- running again --- */
+/* --- repeats --- */
 
-/* An operator runs again when it has a form for that, and all that it makes then is memory of its
- * own. What comes from other ranks anew is another value then, so that its readers do not. */
+/* An operator may be repeated if it has a repeat form, and all outputs of that form have memory of
+ * their own. A value received from other ranks again is a new value, so its readers are not
+ * repeated. */
 static bool read_repeats(const tn__read_state *s, tn_op_id id, const tn_op_form *form) {
     if (form->type == NULL || s->begin[id] != TN_NONE) return false;
     for (uint32_t k = 0; k < form->output_count; k++) {
@@ -170,7 +173,7 @@ static tn_status read_scratch(tn__read_state *s, tn__job *job) {
             tn_graph_op(s->graph, job->op)->name);
 }
 
-/* --- who writes into what others read --- */
+/* --- writes into memory that other jobs read --- */
 
 /* Calls for every root that an instruction of the job writes into. */
 static void read_each_change(tn__read_state *s, uint32_t id,
@@ -194,7 +197,8 @@ static void read_note_change(tn__read_state *s, tn_tensor_id root, uint32_t job)
     if (s->map->value[root] != TN_NONE) s->stays[s->map->value[root]] = true;
 }
 
-/* Jobs that write into what this one reads: on a walk forward those before it, backward behind. */
+/* Jobs that write into memory which this one reads: on the forward walk the writers before it, on
+ * the backward walk those after it. */
 static tn_status read_add_changers(tn__read_state *s, uint32_t id, uint32_t *count) {
     const tn__work_map *map = s->map;
     tn_op_id op = s->jobs[id].job.op;
@@ -214,12 +218,12 @@ static tn_status read_add_changers(tn__read_state *s, uint32_t id, uint32_t *cou
     return TN_OK;
 }
 
-/* Views that are jobs of their own come before who reads them. */
+/* Views that are jobs of their own come before their readers. */
 static tn_status read_add_pinned(tn__read_state *s, uint32_t id) {
     const tn__work_map *map = s->map;
     for (uint32_t i = 0; i < map->read_count[id]; i++) {
         tn_tensor_id tensor = s->reads.items[map->read_first[id] + i];
-        while (map->is_view[tensor]) { /* the view that this one is made of */
+        while (map->is_view[tensor]) { /* the source of this view */
             tn_op_id maker = tn_graph_tensor(s->graph, tensor)->producer;
             const tn_op *op = tn_graph_op(s->graph, maker);
             uint32_t k = 0;
@@ -238,7 +242,7 @@ tn_status tn__read_orders(tn__read_state *s) {
         uint32_t *count = &s->jobs[j].job.after_count;
         s->places[j].after = tn__read_begin_list(s);
         TN_TRY(read_add_changers(s, j, count));
-        if (!s->talks) TN_TRY(read_add_pinned(s, j)); /* there first runs keep their order */
+        if (!s->talks) TN_TRY(read_add_pinned(s, j)); /* ranks keep the order of first runs */
         tn_op_id op = s->jobs[j].job.op;
         bool is_ordered = op != TN_NONE && tn_op_is_ordered(s->graph, op);
         if (is_ordered) TN_TRY(tn__read_add(s, ordered, count));

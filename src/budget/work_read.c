@@ -1,13 +1,13 @@
-/* work_read.c - a Program as jobs and values.
+/* work_read.c - reads a Program as jobs and values.
  *
- * Who lies in whose memory is asked of the program's occupancy, so that a view is one here where it
- * is one there: a slice that is off its alignment is a job that copies.
+ * The program's occupancy decides which tensors share memory. A view is therefore a view in both: a
+ * slice with an unaligned offset, for example, is a job that copies.
  *
- * A value that cannot be had again is there until it was read for the last time, as its maker may
- * not repeat and nobody may copy it: what is written in place; what has a view that cannot be taken
- * again, since that is made of more than its source. What reads memory that somebody writes into (a
- * parameter that is trained) keeps its side of that, also when it runs again.
- * Cost: that of an occupancy; O((instructions + operands) log n).
+ * Some values cannot be restored, because their maker may not be repeated and they may not be
+ * copied: a value that is written in place, and a value with a view that cannot be made again
+ * because it needs more than its source. Such a value stays live until its last read. A job that
+ * reads memory which another operator overwrites (a trained parameter) stays on its side of the
+ * write, also when it is repeated. Cost: that of an occupancy; O((instructions + operands) log n).
  */
 #include "budget/work_read.h"
 
@@ -15,7 +15,7 @@
 #include "graph/attr.h"
 #include "program/program.h"
 
-/* --- whose memory --- */
+/* --- owners of memory --- */
 
 static bool read_is_source(const tn__read_state *s, tn_op_id id, tn_tensor_id input) {
     for (uint32_t k = 0; k < tn_graph_op(s->graph, id)->output_count; k++)
@@ -23,8 +23,8 @@ static bool read_is_source(const tn__read_state *s, tn_op_id id, tn_tensor_id in
     return false;
 }
 
-/* Whether an operator is no job: all that it makes lies in what it reads, and is there whenever
- * that is. */
+/* Whether an operator is not a job, because all its outputs lie in its inputs and are valid
+ * whenever these are live. */
 static bool read_is_view(const tn__read_state *s, tn_op_id id) {
     const tn_op *op = tn_graph_op(s->graph, id);
     uint32_t present = 0;
@@ -77,7 +77,7 @@ static tn_status read_define(tn__read_state *s, tn_op_id id) {
 
 /* --- the program --- */
 
-/* Where the blocks of an operator begin. */
+/* Finds the first instruction of each operator's blocks. */
 static void read_regions(tn__read_state *s) {
     const tn_region *regions = tn_program_regions(s->map->program);
     for (uint32_t r = 0; r < tn_program_region_count(s->map->program); r++) {
@@ -93,8 +93,8 @@ static tn_status read_refuse(const tn__read_state *s, uint32_t step) {
             step, tn_opcode_name(s->instructions[step].opcode));
 }
 
-/* Whether an operator of the main block runs for the first time, or gives views of what other
- * ranks have given once more. */
+/* Whether an operator of the main block runs for the first time, or repeats views of tensors that
+ * were received again from other ranks. */
 static bool read_is_first(const tn__read_state *s, tn_op_id id) {
     const tn_op *op = tn_graph_op(s->graph, id);
     for (uint32_t k = 0; k < op->output_count && op->block == 0; k++) {
@@ -105,12 +105,12 @@ static bool read_is_first(const tn__read_state *s, tn_op_id id) {
     return true;
 }
 
-/* Whether it is not made by an operator here: it may be there later than its memory is. */
+/* Whether no operator here makes it: the tensor may become valid later than its memory begins. */
 static bool read_arrives(const tn__read_state *s, tn_tensor_id root) {
     return s->talks && s->stays[s->map->value[root]];
 }
 
-/* A view that is smaller than the memory it lies in: noted with that, in the program's order. */
+/* Notes a view that is smaller than its root at that root, in program order. */
 static void read_note_part(const tn__read_state *s, tn_op_id id, tn_op_id *last_part) {
     const tn_op *op = tn_graph_op(s->graph, id);
     tn__work_map *map = s->map;
@@ -122,7 +122,7 @@ static void read_note_part(const tn__read_state *s, tn_op_id id, tn_op_id *last_
         tn_op_id *link =
             last_part[root] == TN_NONE ? &map->part[root] : &map->next_part[last_part[root]];
         last_part[root] = *link = id;
-        return; /* once is enough: it gives all of them */
+        return; /* one entry covers all outputs */
     }
 }
 
@@ -151,13 +151,13 @@ static tn_status read_instruction(tn__read_state *s, uint32_t step) {
         return TN_OK;
     case TN_FREE:
     case TN_DROP:
-        return TN_OK; /* lives follow from reads */
+        return TN_OK; /* live ranges follow from reads */
     default:
         return read_refuse(s, step);
     }
 }
 
-/* Outputs that a problem's own operator says are held (problem.c). */
+/* Marks the outputs that an operator of a problem declares as held (problem.c). */
 static void read_held(tn__read_state *s, const tn__job *job) {
     uint32_t count;
     if (job->op == TN_NONE) return;
@@ -168,7 +168,7 @@ static void read_held(tn__read_state *s, const tn__job *job) {
         if (held[k]) s->values[s->map->value[op->outputs[k]]].flags |= TN__VALUE_HELD;
 }
 
-/* What cannot be had again: its maker may not repeat, and it is not copied. */
+/* Marks the values that can be neither recomputed nor copied. */
 static void read_settle(tn__read_state *s) {
     for (uint32_t j = 0; j < s->job_count; j++) {
         tn__work_job *it = &s->jobs[j];
@@ -223,7 +223,7 @@ static tn_status read_hand_over(tn__read_state *s, tn__work *work) {
                          s->error);
 }
 
-/* --- the set-up --- */
+/* --- set-up --- */
 
 static bool read_room_map(tn__read_state *s, size_t tensors, size_t steps) {
     tn__work_map *map = s->map;
@@ -270,7 +270,7 @@ static tn_status read_room(tn__read_state *s) {
     return TN_OK;
 }
 
-/* Asks the occupancy who has memory of its own. */
+/* Asks the occupancy which tensors have memory of their own. */
 static void read_owners(tn__read_state *s) {
     const tn_life *lives = tn_occupancy_lives(s->occupancy);
     for (uint32_t i = 0; i < tn_occupancy_life_count(s->occupancy); i++)
@@ -281,14 +281,15 @@ static void read_owners(tn__read_state *s) {
             s->over[lives[i].tensor] = lives[i].source;
 }
 
-/* Whether a life is part of what a job with blocks needs while it runs. */
+/* Whether a live range is part of the memory that a job with blocks needs while it runs. */
 static bool read_is_inside(const tn__read_state *s, const tn_life *life) {
     if (life->tensor == TN_NONE) return tn_graph_op(s->graph, life->op)->block != 0;
     return tn_graph_tensor(s->graph, life->tensor)->block != 0 &&
            s->map->value[life->tensor] == TN_NONE;
 }
 
-/* Scratch of operators with blocks: all that lives inside at the worst step, in-place or not. */
+/* Scratch of operators with blocks: all live memory inside at the worst step, whether in place or
+ * not. */
 static tn_status read_insides(tn__read_state *s) {
     const tn_life *lives = tn_occupancy_lives(s->occupancy);
     uint32_t steps = tn_program_count(s->map->program);

@@ -1,20 +1,20 @@
-/* work_talk.c - what a rank says to others, as jobs that stay where they are.
+/* work_talk.c - the communication of a rank, as jobs that keep their place.
  *
  *     list   APPLY a   RECV x  SEND a   APPLY b   WAIT x   APPLY c   WAIT a   APPLY d
  *     jobs   a         [makes x, reads a]  b      [reads x]  c       [reads a]  d
  *
- * Instructions that run no operator, one behind the other, are one job: it costs nothing and does
- * not run again. First runs keep the order of such a program (fit.c says so of its work), and
- * between two instructions of a job nothing comes to stand; so ranks say the same in the same
- * order, and each waits for what it waited for before, and for operators of its own. Programs of
- * all ranks that hold together (tn_programs_verify) still do when each of them is fitted by itself.
+ * Consecutive instructions that run no operator form one job, which costs nothing and is not
+ * repeated. First runs in such a program keep their order (fit.c sets this), and nothing is
+ * inserted between two instructions of such a job. All ranks thus communicate in the same order,
+ * and each waits only for the same messages as before and for its own operators. Programs of all
+ * ranks that are valid together (tn_programs_verify) stay valid if each one is fitted separately.
  *
- * What a message, on a stream of its own, reads or makes it holds until stream 0 knows that it is
- * over: the job there reads it as well. Until then it may not go and come again; so it is made once
- * and not copied, as what operators write into in place. What is defined anew (ranks put it
- * together each time that it is read) is another value each time, and does not last beyond what the
- * program reads of it: its readers do not run again.
- * Cost: that of the order of streams; O((instructions + operands) log n).
+ * A message runs on a stream of its own and holds its values until stream 0 knows that it is
+ * complete; the job at that point counts as a reader. Until then the value may not be evicted and
+ * restored; so it is made once and not copied, like a value that operators write in place. A tensor
+ * that is defined several times (ranks assemble it again for each read) is a new value each time,
+ * and ends after the program's reads of it: its readers are not repeated. Cost: that of the order
+ * of streams; O((instructions + operands) log n).
  */
 #include "budget/work_read.h"
 
@@ -42,7 +42,8 @@ static tn_status talk_check(const tn__read_state *s) {
             "a program of several ranks with control flow is not fitted behind what they say");
 }
 
-/* Who waits for other streams, or gives a signal, and what is defined more than once. */
+/* Marks the operators that wait for other streams or give a signal, and the tensors that are
+ * defined more than once. */
 static void talk_mark(tn__read_state *s, bool *once) {
     for (uint32_t step = 0; step < tn_program_count(s->map->program); step++) {
         const tn_instruction *it = &s->instructions[step];
@@ -56,7 +57,8 @@ static void talk_mark(tn__read_state *s, bool *once) {
     }
 }
 
-/* The first instruction of stream 0 that knows a message to be over; `main` [count] are its steps.
+/* The first instruction of stream 0 that knows that a message is complete; `main` [count] are the
+ * steps of stream 0.
  */
 static uint32_t talk_over(const tn__happens *happens, const uint32_t *main, uint32_t count,
                           uint32_t message) {
@@ -119,12 +121,12 @@ tn_status tn__read_held(tn__read_state *s, uint32_t first, uint32_t last, uint32
                         uint32_t *count) {
     for (uint32_t step = first; s->talks && step < last; step++)
         for (uint32_t m = s->due[step]; m != TN_NONE; m = s->next_due[m])
-            for (uint32_t k = 0; k < 2; k++) /* none that the job makes itself */
+            for (uint32_t k = 0; k < 2; k++) /* without outputs of the job itself */
                 if (s->held[2 * m + k] < below) TN_TRY(tn__read_add(s, s->held[2 * m + k], count));
     return TN_OK;
 }
 
-/* What a message works on: there as long as it does. */
+/* Holds the operands of a message until it is complete. */
 static void talk_hold(tn__read_state *s, uint32_t step, uint32_t which, tn_tensor_id id) {
     uint32_t value = id != TN_NONE ? s->map->value[id] : TN_NONE;
     if (value == TN_NONE) return;
@@ -132,7 +134,7 @@ static void talk_hold(tn__read_state *s, uint32_t step, uint32_t which, tn_tenso
     s->held[2 * step + which] = value;
 }
 
-/* One instruction; values from `below` on are made by the job. */
+/* One instruction; values from `below` on are made by the current job. */
 static tn_status talk_one(tn__read_state *s, uint32_t step, uint32_t below, uint32_t *inputs) {
     const tn_instruction *it = &s->instructions[step];
     tn_effects does = tn_instruction_effects(it);
@@ -168,10 +170,10 @@ tn_status tn__read_talk(tn__read_state *s, uint32_t step, uint32_t *next) {
     return TN_OK;
 }
 
-/* --- behind it --- */
+/* --- after the walk --- */
 
-/* Nobody knows some messages to be over: what they hold is there at the end. And views belong to
- * what their memory is then. */
+/* The end of some messages is never known; their values are live at the end. Views are assigned to
+ * the final values of their memory. */
 void tn__read_talks_end(tn__read_state *s) {
     tn__work_map *map = s->map;
     for (uint32_t m = s->talks ? s->never : TN_NONE; m != TN_NONE; m = s->next_due[m])

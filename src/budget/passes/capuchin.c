@@ -1,28 +1,26 @@
-/* capuchin.c - what is swapped and what is computed again, by the times at which tensors are
- * accessed.
+/* capuchin.c - swaps and recomputes values, guided by the times at which tensors are accessed.
  *
- * Passive mode: swaps on demand (capuchin_passive.c), which is what there is without knowing more.
- * Measured execution: the accesses of a run, with their times, are the gaps of the work on the
- * clock of its costs. The policy then looks at where memory is above the budget, takes one gap that
- * covers it, and looks again:
+ * Passive mode: swapping on demand (capuchin_passive.c), which needs no knowledge of the future.
+ * Measured execution: the accesses of a run, with their times, are the gaps of the work on the time
+ * axis of its costs. The policy then repeats: it looks at a job where memory is above the budget,
+ * and chooses one gap that covers it:
  *
- *     FT    of a swap: from the end of the copy out to the start of the copy back. A gap with FT of
- *           0 and more is hidden by computing; those go first, the largest FT first
- *     MSPS  of computing again: bytes saved for a unit of time, with all sources that are gone by
- *           then. When nothing is hidden, the gap of the largest is laid beside the swap that is
- *           least exposed, by what a byte costs
+ *     FT    of a swap: the time from the end of the copy out to the start of the copy back. A gap
+ *           with FT >= 0 is hidden by compute; such gaps are chosen first, the largest FT first
+ *     MSPS  of recomputing: bytes saved per unit of time, including the time for all sources that
+ *           are evicted by then. If no gap is hidden, the gap with the largest MSPS is compared,
+ *           per byte, with the swap that is least exposed
  *
- * What was chosen changes what the others cost, as a source may be gone: costs are asked for anew
- * each time. A copy comes back from before the last job (the in-trigger) that leaves time for it,
- * but not before memory was above the budget for the last time. Compute waits for a copy out only
- * where its memory is needed. Guided execution and its feedback: the schedule is timed, and the
- * in-trigger of who comes late is moved ahead by a twentieth of its copy, as long as that helps.
+ * A choice changes the costs of the others, because a source may now be evicted; costs are
+ * therefore computed anew each time. A copy back starts at the last job (the in-trigger) that
+ * leaves enough time for it, but not before memory was above the budget for the last time. Compute
+ * waits for a copy out only where its memory is needed. Guided execution with feedback: the
+ * schedule is timed, and the in-trigger of a late value is moved ahead by a twentieth of its copy,
+ * as long as that helps.
  *
- * The policy is made three times (swaps and computing again, and each alone) and the fastest that
- * fits is kept: FT knows the queue of the copies out, but not what others will ask of the link
- * later.
- * Cost: O(choices x (acts + gaps)).
- * Source: Peng et al., "Capuchin" (2020).
+ * The policy runs three times (swaps and recomputation, and each alone), and the fastest result
+ * that fits is kept: FT takes the queue of copies out into account, but not later uses of the link.
+ * Cost: O(choices x (acts + gaps)). Source: Peng et al., "Capuchin" (2020).
  */
 #include "budget/capuchin.h"
 
@@ -36,11 +34,11 @@ typedef struct capuchin_state {
     tn__gaps gaps;
     tn__capuchin_clock clock;
     tn__schedule schedule;
-    uint32_t allow;    /* TN__ALLOW_SWAP, TN__ALLOW_RECOMPUTE: of the policy in hand */
-    uint64_t *profile; /* [jobs] bytes with everything kept */
-    uint64_t *late;    /* [gaps] of feedback */
-    tn__text told;     /* decisions of the policy that was kept */
-    uint32_t worst;    /* job at which the schedule needs most */
+    uint32_t allow;    /* TN__ALLOW_SWAP, TN__ALLOW_RECOMPUTE: allowed in the current policy */
+    uint64_t *profile; /* [jobs] bytes if everything is kept */
+    uint64_t *late;    /* [gaps] how late each copy back is, for the feedback */
+    tn__text told;     /* decisions of the policy whose schedule was kept */
+    uint32_t worst;    /* job at which the schedule needs the most bytes */
     tn__replay found;
 } capuchin_state;
 
@@ -48,9 +46,9 @@ static uint64_t capuchin_bytes(const capuchin_state *s, uint32_t gap) {
     return s->run->work->values[s->gaps.list[gap].value].bytes;
 }
 
-/* --- a schedule of what is chosen --- */
+/* --- the schedule of the choices --- */
 
-/* The job that comes next in an order of first runs, at each act. */
+/* The next job in the order of first runs, at each act. */
 static uint32_t capuchin_job_of(const capuchin_state *s, uint32_t act) {
     uint32_t next = 0;
     for (uint32_t i = 0; i < act; i++)
@@ -76,7 +74,7 @@ typedef struct capuchin_offer {
     uint64_t overhead; /* time */
 } capuchin_offer;
 
-/* Whether a costs less for each byte than b. */
+/* Whether a costs less per byte than b. */
 static bool capuchin_cheaper(const capuchin_state *s, const capuchin_offer *a,
                              const capuchin_offer *b) {
     if (b->gap == TN_NONE) return true;
@@ -114,7 +112,7 @@ static void capuchin_tell(const capuchin_state *s, const capuchin_offer *offer) 
                      why);
 }
 
-/* One more gap over the worst job. */
+/* Chooses one more gap that covers the worst job. */
 static bool capuchin_choose(capuchin_state *s) {
     capuchin_offer hidden = {.gap = TN_NONE}, exposed = hidden, again = hidden;
     for (uint32_t g = 0; g < s->gaps.count; g++) {
@@ -132,8 +130,8 @@ static bool capuchin_choose(capuchin_state *s) {
     return true;
 }
 
-/* Nothing is left to choose: compute waits for the copy that leaves first, or asks for one later.
- */
+/* When no gap is left to choose: makes compute wait for the first copy out, or delays a copy
+ * back. */
 static bool capuchin_relieve(capuchin_state *s) {
     uint32_t first = TN_NONE, job = s->worst;
     for (uint32_t g = 0; g < s->gaps.count; g++) {
@@ -156,13 +154,13 @@ static bool capuchin_relieve(capuchin_state *s) {
         return true;
     }
     if (!s->gaps.again_first) return false;
-    s->gaps.again_first = false; /* what is made on the way does not stay */
+    s->gaps.again_first = false; /* intermediates do not stay live */
     return true;
 }
 
 /* --- the policy, guided execution --- */
 
-/* The gap that ends with this reader is late. */
+/* Notes that the gap that ends with this reader is late. */
 static void capuchin_note(void *self, uint32_t value, uint32_t job, uint64_t time) {
     capuchin_state *s = self;
     for (uint32_t g = s->gaps.first[value]; g < s->gaps.first[value + 1]; g++)
@@ -188,7 +186,7 @@ static tn_status capuchin_feedback(capuchin_state *s) {
         TN_TRY(capuchin_build(s, &possible));
         if (!possible) return TN_OK;
         TN_TRY(tn__pass_offer(s->run, &s->schedule, &kept));
-        if (s->found.peak > s->run->budget) return TN_OK; /* no room to come earlier */
+        if (s->found.peak > s->run->budget) return TN_OK; /* no room for an earlier copy back */
     }
     return TN_OK;
 }
@@ -216,7 +214,7 @@ static tn_status capuchin_decide(capuchin_state *s) {
     return capuchin_feedback(s);
 }
 
-/* What is told of it is kept where its schedule is. */
+/* Runs one policy; its explanations are kept if its schedule is kept. */
 static tn_status capuchin_policy(capuchin_state *s, uint32_t allow) {
     tn__text *explain = s->run->explain, told;
     uint64_t before = s->run->has_best ? s->run->time : UINT64_MAX;
@@ -234,7 +232,7 @@ static tn_status capuchin_policy(capuchin_state *s, uint32_t allow) {
     return status;
 }
 
-/* Keeps everything; the last job at which that is too much. */
+/* Keeps everything; finds the last job at which this exceeds the budget. */
 static tn_status capuchin_measure(capuchin_state *s, bool *fits) {
     bool possible;
     TN_TRY(tn__gaps_schedule(&s->gaps, &s->schedule, &possible));

@@ -1,14 +1,14 @@
-/* exact.c - the least work of all schedules that fit, by complete search (exact.h); or a proof
- * that none does, and the smallest budget for which there is one.
+/* exact.c - finds the schedule with the least work within the budget by complete search (exact.h),
+ * or proves that none exists; also finds the smallest budget with a schedule.
  *
- * The problem is Checkmate's (Jain and others, 2020) without its stages: jobs may be computed
- * again at any time, in any order. Exponential: for works of a few dozen jobs. Its answer is what
- * other passes are compared with; where a limit comes first, what was left to be looked at bounds
- * the cost from below.
+ * The problem is that of Checkmate (Jain and others, 2020) without its stages: jobs may be
+ * recomputed at any time, in any order. The cost is exponential: for works of a few dozen jobs. The
+ * result serves as a reference for other passes. If a limit stops the search, the states that are
+ * left in the queue give a lower bound on the cost.
  *
- * The smallest budget is found by halving, with small steps at first, as what certainly must live
- * at once is often enough: a search either finds a way, whose peak is then the upper end, or
- * proves that there is none.
+ * The smallest budget is found by bisection, with small steps first, because the lower bound on
+ * memory is often sufficient. A search either finds a schedule, whose peak becomes the upper end,
+ * or proves that none exists.
  */
 #include "budget/exact.h"
 
@@ -26,7 +26,7 @@ static tn_status exact_keep_peak(tn__pass_run *run, uint64_t *peak) {
     return status;
 }
 
-/* Whether there is a way within `budget`: OK and its peak, or E_INFEASIBLE. */
+/* Whether a schedule within `budget` exists: OK and its peak, or E_INFEASIBLE. */
 static tn_status exact_probe(tn__pass_run *run, const exact_model *model, uint64_t budget,
                              uint64_t *peak) {
     exact_search search = {.run = run, .model = model, .budget = budget, .ceiling = EXACT_NEVER};
@@ -41,7 +41,7 @@ static tn_status exact_probe(tn__pass_run *run, const exact_model *model, uint64
     return status;
 }
 
-/* The smallest budget with a schedule, or as far as limits allow: *least is proved. */
+/* The smallest budget with a schedule, or as far as limits allow; *least is proved. */
 static tn_status exact_find_least(tn__pass_run *run, const exact_model *model, uint64_t *least,
                                   bool *is_all) {
     uint64_t most = 0, peak = 0;
@@ -95,7 +95,7 @@ static tn_status exact_solve(tn__pass_run *run) {
     tn__schedule_release(&schedule);
     if (status == TN_E_INFEASIBLE && !had_best)
         return exact_infeasible(run, &model, is_all_allowed);
-    if (status == TN_E_INFEASIBLE) { /* nothing is better than what there was */
+    if (status == TN_E_INFEASIBLE) { /* nothing is better than the incumbent */
         search.floor = search.ceiling;
         status = TN_OK;
     }

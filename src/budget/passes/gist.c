@@ -1,24 +1,24 @@
-/* gist.c - what is kept for long is kept encoded, and decoded right before it is read.
+/* gist.c - encodes values that are kept for long, and decodes them right before they are read.
  *
- *   bits    one bit an element, where all later readers only ask what is above 0 (the gradient of
- *           Relu; the registry says who): 32 times smaller, and the results are the same bit by bit
- *   csr     where so many elements are 0 that it is smaller; by the share that was measured
- *           (tn_setup_zeros), never by one that is assumed. Room is planned for a twentieth more
- *           elements than there were; what has more yet goes to the host (engine/forms.h)
- *   float16, float10, float8   of anything else, and where they are smaller than csr, if losses are
- *           allowed: the first of them with which the budget is met
+ *   bits    one bit per element, if all later readers only need to know which elements are above 0
+ *           (the gradient of Relu; the registry knows): 32 times smaller, with identical results
+ *   csr     sparse rows, if so many elements are 0 that they are smaller; this uses the measured
+ *           share (tn_setup_zeros), never an assumed one. Room is planned for a twentieth more
+ *           elements than measured; a tensor with even more goes to the host (engine/forms.h)
+ *   float16, float10, float8   for all other values, and where they are smaller than csr, if losses
+ *           are allowed: the first of them that meets the budget
  *
- * Where memory is above the budget, the value that saves most for the time that its codec takes is
- * encoded, until the budget is met. Encoding begins with the first gap of a value from which on its
- * readers are content with the form, and holds to its last reader.
+ * Where memory is above the budget, the value with the largest saving per codec time is encoded,
+ * until the budget is met. Encoding begins with the first gap of a value after which all readers
+ * accept the form, and lasts until its last reader.
  *
- * The paper binarises what Relu hands to a maximum pool, as its pool remembers where the maximum
- * was. Here the graph of a training step has such pools already (MaxPoolTrain), and nobody keeps
- * what they read: what is left for bits is what Relu hands to others that keep nothing.
+ * The paper binarises the input of a maximum pool after Relu, because its pool stores the position
+ * of the maximum. Training graphs here already contain such pools (MaxPoolTrain), and their inputs
+ * are not kept. Bits therefore apply to outputs of Relu that go to other operators which keep no
+ * inputs.
  *
- * When not to use: types other than float32 are left alone.
- * Cost: O(choices x (acts + gaps)).
- * Source: Jain et al., "Gist" (2018).
+ * Limits: types other than float32 are not encoded. Cost: O(choices x (acts + gaps)). Source: Jain
+ * et al., "Gist" (2018).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,12 +31,12 @@ typedef struct gist_state {
     tn__schedule schedule;
     tn__replay found;
     tn__codes codes;
-    uint32_t worst; /* job at which the schedule needs most */
+    uint32_t worst; /* job at which the schedule needs the most bytes */
 } gist_state;
 
 /* --- choosing --- */
 
-/* Whether the value has a form already, which others gaps of it then have to have as well. */
+/* Whether the value already has a form, which its other gaps must use as well. */
 static bool gist_is_coded(const gist_state *s, uint32_t v) {
     for (uint32_t g = s->gaps.first[v]; g < s->gaps.first[v + 1]; g++)
         if (s->gaps.list[g].how == TN__GAP_CODE) return true;
@@ -62,7 +62,7 @@ static void gist_encode(gist_state *s, uint32_t index, tn__code form) {
     tn__gaps_explain(&s->gaps, index, what, gist_why(form.codec));
 }
 
-/* The gap over the worst job that saves most for its time. */
+/* Chooses the gap over the worst job with the largest saving per time. */
 static bool gist_choose(gist_state *s) {
     double most = 0;
     uint32_t best = TN_NONE;
@@ -74,7 +74,8 @@ static bool gist_choose(gist_state *s) {
         uint64_t bytes = s->run->work->values[gap->value].bytes;
         uint32_t decodes = s->gaps.first[gap->value + 1] - g;
         double saves = (double)(bytes - form.bytes);
-        saves /= (double)(bytes + form.bytes) * (1 + decodes); /* codecs move both forms */
+        saves /= (double)(bytes + form.bytes) * (1 + decodes); /* a codec reads and writes both
+                                                                * forms */
         if (saves <= most) continue;
         most = saves;
         best = g;
@@ -90,7 +91,7 @@ static tn_status gist_build(gist_state *s, bool *possible) {
     if (!*possible) return TN_OK;
     TN_TRY(tn__replay_schedule(s->run->work, &s->schedule, &s->found, NULL, s->run->error));
     for (uint32_t i = 0; i < s->found.peak_act; i++)
-        next += s->schedule.acts[i].kind == TN__RUN; /* nothing runs again */
+        next += s->schedule.acts[i].kind == TN__RUN; /* without repeats, each RUN is the next job */
     s->worst = next;
     return tn__pass_work(s->run, s->schedule.count + s->gaps.count);
 }

@@ -1,22 +1,24 @@
-/* joint.c - the default: what is kept, computed again, copied and encoded, decided together.
+/* joint.c - the default pass: decides together which values are kept, recomputed, copied and
+ * encoded.
  *
- * Small works are given to `exact` for a moment, chains to the passes that are for them. Then lower
- * bounds (bound.c), schedules of runs alone (joint_search.c), copies and runs in one
- * (joint_swap.c), and forms with both (joint_code.c). The best of all by time stays. The frame asks
- * it for each of these by itself, and other passes beside it (fit_parts.c): what was searched by
- * then is not searched again. What it spends is bounded by itself, so that a few thousand operators
- * take about a second, unless a work limit asks for more (or less).
+ * Small works are first given to `exact` for a short time, and chains to the passes for chains.
+ * Then follow lower bounds (bound.c), schedules with repeats only (joint_search.c), with copies and
+ * repeats (joint_swap.c), and with encoded forms, too (joint_code.c). The fastest schedule is kept.
+ * The frame asks for each of these combinations separately, and asks other passes as well
+ * (fit_parts.c); combinations that were searched already are not searched again. The effort is
+ * limited, so that a few thousand operators take about a second, unless a work limit asks for more
+ * (or less).
  */
 #include "budget/bound.h"
 #include "budget/joint_code.h"
 #include "budget/joint_search.h"
 #include "budget/joint_swap.h"
 
-#define JOINT_EXACT_JOBS 40u      /* of works that `exact` is asked about */
-#define JOINT_EXACT_WORK 1500000u /* and how much it may do */
-#define JOINT_REVOLVE_RUNS 64u    /* of each job: longer schedules take long to lay out */
+#define JOINT_EXACT_JOBS 40u      /* largest work that is given to `exact` */
+#define JOINT_EXACT_WORK 1500000u /* and the limit of its effort */
+#define JOINT_REVOLVE_RUNS 64u    /* of each job: a layout of a longer schedule takes long */
 
-/* Limits and refusals of another pass are no reason to stop. */
+/* The limits and refusals of another pass do not stop this one. */
 static tn_status joint_pass_over(const tn__pass_run *run, tn_status status) {
     bool limit = run->work_limit > 0 && run->work_done > run->work_limit;
     if (status == TN_E_NO_MEMORY || status == TN_E_INVALID || run->cancelled || limit)
@@ -24,7 +26,7 @@ static tn_status joint_pass_over(const tn__pass_run *run, tn_status status) {
     return TN_OK;
 }
 
-/* Another pass with a part of the limit. *status is what it says. */
+/* Runs another pass with a part of the limit. *status is its result. */
 static tn_status joint_ask(tn__pass_run *run, const char *name, uint64_t work, tn_status *said) {
     const tn_pass *pass = tn__pass_named(name);
     *said = TN_E_UNSUPPORTED;
@@ -36,7 +38,7 @@ static tn_status joint_ask(tn__pass_run *run, const char *name, uint64_t work, t
     return joint_pass_over(run, *said);
 }
 
-/* Who is for chains refuses all others at once. */
+/* Runs the passes for chains, which refuse other works at once. */
 static tn_status joint_chains(tn__pass_run *run, uint64_t effort) {
     tn_status said;
     TN_TRY(joint_ask(run, "revolve", (uint64_t)JOINT_REVOLVE_RUNS * run->work->job_count, &said));

@@ -1,4 +1,4 @@
-/* keep.c - everything is kept: what the others are compared with. */
+/* keep.c - keeps everything: the baseline for other passes. Cost: O(jobs + operands). */
 #include "budget/pass.h"
 
 static tn_status keep_solve(tn__pass_run *run) {

@@ -1,20 +1,20 @@
-/* revolve.c - binomial checkpointing: the least steps forward for a chain whose states are all
- * alike, with a number of them kept.
+/* revolve.c - binomial checkpointing: the fewest forward steps for a chain of equal states, with a
+ * given number of them stored.
  *
- * l states are gone through backwards, the first is there, c of them are kept at once. With
- * C(c + r, c) >= l each state need not be made more than r times. One more is kept so far on that
- * both parts keep to that: those behind it with r and c - 1, those before it with r - 1 and c.
+ * A chain of l states is visited backwards; the first state is live, and c states are stored at
+ * once. If C(c + r, c) >= l, no state needs to be made more than r times. The next stored state is
+ * placed so that both parts satisfy this condition: the part after it with r and c - 1, the part
+ * before it with r - 1 and c.
  *
  *     |-------- j --------|-- l - j --|
  *     kept                kept        first these, then those
  *
- * Costs and bytes do not come into it, only how many slots fit: as many as the budget takes.
- * Optimal for chains of equal cost and size.
- * Cost: O(runs * log n).
+ * Costs and bytes matter only through the number of slots that fit: as many as the budget allows.
+ * Optimal for chains of equal cost and size. Cost: O(runs * log n).
  */
 #include "budget/chain.h"
 
-/* C(c + r, c), at most `most`. */
+/* C(c + r, c), limited to `most`. */
 static uint64_t revolve_reach(uint64_t c, uint64_t r, uint64_t most) {
     __extension__ typedef unsigned __int128 wide;
     wide reach = 1;
@@ -64,7 +64,7 @@ uint64_t tn__revolve_steps(const tn_context *context, uint64_t length, uint64_t 
     return steps;
 }
 
-/* --- as jobs: state s is f(s - 1), state 0 is what was there --- */
+/* --- translation to jobs: state s is f(s - 1), state 0 is the initial state --- */
 
 typedef struct revolve_make {
     tn__pass_run *run;
@@ -74,7 +74,7 @@ typedef struct revolve_make {
     size_t room, count;
 } revolve_make;
 
-/* The stage of a state that is there: what it reads of the next is made for it. */
+/* Runs the stage of a live state; makes the next state first if the stage reads it. */
 static tn_status revolve_back(revolve_make *m, uint64_t state) {
     const tn__stage *stage = &m->chain->stages[state];
     if (stage->reads_next) TN_TRY(tn__chain_run(m->schedule, (uint32_t)state, 1, m->run->error));
@@ -103,7 +103,7 @@ static tn_status revolve_next(revolve_make *m) {
     return TN_OK;
 }
 
-/* The states that stages belong to: those above the highest stage with jobs are made for nobody. */
+/* The number of states with stages: states above the highest stage with jobs are not needed. */
 static uint64_t revolve_states(const tn__chain *chain) {
     uint64_t states = (uint64_t)chain->count + 1;
     while (states > 1 && chain->stages[states - 1].job_count == 0) states--;

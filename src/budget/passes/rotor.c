@@ -1,54 +1,58 @@
-/* rotor.c - chains by dynamic programming: of all schedules that keep what they have kept until it
- * was read, the cheapest; then, in short chains, whether giving some of it up is cheaper.
+/* rotor.c - chains by dynamic programming: finds the cheapest of all schedules in which a stored
+ * state stays until it is read. In short chains, it then searches for cheaper schedules that evict
+ * stored states.
  *
- * State s is there, and what stage v - 1 is handed; the stages from v - 1 down to s are to be gone
- * through in m bytes. Either a state w between is reached and kept, and first the stages from w on
- * are done, then those before it; or the next state is kept, with all up to it, and need not be
- * made again for its stage. State 0 is what was there and takes nothing.
+ * The state of the program is: state s is live, and so is the value handed to stage v - 1; the
+ * stages from v - 1 down to s remain, within m bytes. Either an intermediate state w is made and
+ * stored; first the stages from w on are done, then those before it. Or the next state is stored
+ * together with all values up to it, and need not be recomputed for its stage. State 0 is the
+ * initial state and needs no bytes.
  *
  *     sweep    s ........ w        then (w, v) without the bytes of s, then (s, w)
  *     keep     s . . . . next      then (next, v) without all of them, then the stages of the block
  *
- * Beyond the dynamic program of its source, a state that is there because its own stage was just
- * done may be kept for the stage before it, which often reads it (`beside`): without that, even
- * two equal layers are done at more cost than they must.
+ * One extension of the published dynamic program: a state that is live because its own stage has
+ * just run may be kept for the stage before it, which often reads it (`beside`). Without this
+ * extension, even two equal layers cost more than necessary.
  *
- * Bytes are counted in slots (500) and rounded up where they are many; with more states than 100
- * (with fewer slots more: 500 with four) the smallest ones of as many stretches are where it may
- * split. A stretch is kept or passed over as a whole, and where it is gone through by itself
- * divided once more, at 20 places. Where nothing fits, fewer slots and more places are tried.
- * Cost: O(states^3 * slots), twice as of 100 states and 500 slots at most.
+ * Bytes are counted in slots (500) and rounded up if there are many bytes. A chain of more than 100
+ * states is split only at the smallest state of each of as many sections (with fewer slots, more
+ * sections: 500 with four slots). A section is kept or passed over as a whole; when it is processed
+ * alone, it is divided once more, at 20 places. If nothing fits, fewer slots and more places are
+ * tried. Cost: O(states^3 * slots), at most twice that of 100 states and 500 slots.
  *
- * The cheapest of all may give up a kept state and make it again: one or two chains of a hundred
- * gain by that, some of them a few percent. No such dynamic program is known that is polynomial,
- * so the states of a chain of up to 63 values are searched (chain_search.c) below what was found:
- * to the end with a dozen of them, further where the budget is wide; a limit on its work ends it.
- * What runs back runs once in either.
+ * The optimal schedule may evict a stored state and recompute it: one or two of a hundred chains
+ * gain by this, some of them a few percent. No polynomial dynamic program for this case is known.
+ * The states of a chain of up to 63 values are therefore searched (chain_search.c) below the cost
+ * found so far: completely for a dozen values, and for more if the budget is large; a work limit
+ * stops the search. Backward jobs run once in both cases.
  */
 #include "budget/chain.h"
 
 enum { ROTOR_SLOTS = 500, ROTOR_MOST = 100, ROTOR_WITHIN = 20, ROTOR_COARSER = 8 };
-#define ROTOR_SEARCH 8000000u /* looks of the search behind it: less than half a second */
+#define ROTOR_SEARCH 8000000u /* looks of the search that follows: less than half a second */
 #define ROTOR_NEVER (UINT64_MAX / 8)
 
-typedef struct rotor_block { /* from boundary u to the next */
-    uint64_t inner, last;    /* bytes of the states between; of the next boundary's */
-    uint64_t keep;           /* bytes at the worst step of making them all, beside what is handed */
+typedef struct rotor_block { /* the states from boundary u to the next one */
+    uint64_t inner, last;    /* bytes of the states in between; bytes of the state at the next
+                              * boundary */
+    uint64_t keep;           /* bytes at the worst step of making all of them, without the value
+                              * handed on */
     uint64_t back;           /* bytes at the worst job of its stages */
-    uint64_t cost;           /* of making them all */
+    uint64_t cost;           /* of making all of them */
 } rotor_block;
 
 typedef struct rotor {
-    const struct rotor *outer; /* NULL, or of a stretch of it */
+    const struct rotor *outer; /* NULL; or the table of which this one divides a section */
     tn__pass_run *run;
     const tn__chain *chain;
-    uint64_t unit; /* bytes of a slot */
+    uint64_t unit; /* bytes per slot */
     uint32_t slots, count;
-    uint32_t end;        /* state behind the last of the chain */
-    bool none;           /* nothing fits, as far as the table knows */
-    bool tells;          /* its work was counted before */
-    uint32_t *at;        /* [count + 1] boundaries: states */
-    uint64_t *table;     /* [beside][pair of boundaries][slots + 1] */
+    uint32_t end;        /* the state after the last one of the chain */
+    bool none;           /* nothing fits, according to the table */
+    bool tells;          /* reconstructs a schedule; its work was counted before */
+    uint32_t *at;        /* [count + 1] states at the boundaries */
+    uint64_t *table;     /* [beside][pair of boundaries][slots + 1] lowest cost */
     rotor_block *blocks; /* [count] */
     tn__schedule *schedule;
 } rotor;
@@ -66,7 +70,8 @@ static uint64_t *rotor_row(const rotor *r, uint32_t beside, uint32_t u, uint32_t
     return r->table + (beside * pairs + pair) * (r->slots + 1);
 }
 
-/* What is there behind boundary v: what its stage handed on, and the state itself. */
+/* Bytes of the values after boundary v: the value that its stage handed on, and (with `beside`) the
+ * state itself. */
 static uint64_t rotor_beside(const rotor *r, uint32_t v, uint32_t beside) {
     if (r->at[v] == r->end) return 0;
     uint64_t handed = r->chain->stages[r->at[v] - 1].bytes_in;
@@ -119,14 +124,14 @@ static void rotor_measure_block(rotor *r, uint32_t u) {
 
 /* --- the table --- */
 
-/* The last states a block makes for itself when what is behind it is done. */
+/* The last state that a block must make itself after the following stages are done. */
 static uint32_t rotor_own_last(const rotor *r, uint32_t u, uint32_t beside) {
     uint32_t last = r->at[u + 1];
     bool reads = r->chain->stages[last - 1].reads_next;
     return reads && !beside ? last : last - 1;
 }
 
-/* Slots that a stretch takes that is made and kept as a whole. */
+/* Slots for a section if all its states are made and kept. */
 static uint64_t rotor_whole(const rotor *r, uint32_t u, uint32_t beside, uint64_t *cost) {
     uint64_t bytes = rotor_keep(r, r->at[u], rotor_own_last(r, u, beside), cost);
     return rotor_slots(r, rotor_max(bytes + rotor_beside(r, u + 1, beside), r->blocks[u].back));
@@ -147,7 +152,8 @@ static void rotor_try_keep(rotor *r, uint32_t u, uint32_t v, uint32_t beside) {
         if (block->cost + rest[m - kept] < row[m]) row[m] = block->cost + rest[m - kept];
 }
 
-/* Splits at each w; the sweep to it goes on from the one before. */
+/* Tries a split at each w; the bytes and costs of the sweep are carried over from one w to the
+ * next. */
 static void rotor_try_sweeps(rotor *r, uint32_t u, uint32_t v, uint32_t beside) {
     uint64_t *restrict row = rotor_row(r, beside, u, v);
     uint64_t start = rotor_bytes(r, r->at[u]), kept = rotor_slots(r, start), worst = 0, cost = 0;
@@ -199,7 +205,7 @@ static size_t rotor_room(const rotor *r) {
     return (size_t)r->count * (r->count + 1) * (r->slots + 1);
 }
 
-/* The table of the states from `first` to `end`, divided at so many places. */
+/* Fills the table of the states from `first` to `end`, divided at `most` places at most. */
 static tn_status rotor_open(rotor *r, uint32_t first, uint32_t end, uint32_t most) {
     const tn_context *context = &r->run->context;
     r->count = end - first < most ? end - first : most;
@@ -221,14 +227,15 @@ static void rotor_close(rotor *r) {
     tn__free(context, r->table, rotor_room(r) * sizeof *r->table);
 }
 
-/* Places to split at: the more, the fewer slots there are, at the same cost. */
+/* The number of places to split at for the same total cost: fewer slots allow more places. */
 static uint32_t rotor_places(uint32_t slots) {
     uint64_t most = ROTOR_MOST, cost = (uint64_t)ROTOR_MOST * ROTOR_MOST * ROTOR_MOST * ROTOR_SLOTS;
     while ((most + 1) * (most + 1) * (most + 1) * ((uint64_t)slots + 1) <= cost) most++;
     return (uint32_t)most;
 }
 
-/* Divided at fewer places than there are states? Not a second time. */
+/* Whether a section is divided once more: only sections of the outer table with more than one
+ * state. */
 static bool rotor_divides(const rotor *r, uint32_t u) {
     return r->outer == NULL && r->at[u + 1] - r->at[u] > 1;
 }
@@ -278,7 +285,7 @@ static tn_status rotor_back(rotor *r, uint32_t u) {
     return TN_OK;
 }
 
-/* Whether keeping is what the table chose. */
+/* Whether the table's choice for this task is to keep. */
 static bool rotor_keeps(const rotor *r, rotor_task t, uint64_t *kept) {
     const rotor_block *block = &r->blocks[t.u];
     uint64_t need = rotor_max(block->keep + rotor_beside(r, t.v, t.beside), block->back);
@@ -308,7 +315,7 @@ static uint32_t rotor_split(const rotor *r, rotor_task t) {
 
 static tn_status rotor_tell(rotor *r, uint32_t beside, uint64_t slots);
 
-/* A stretch by itself: as a whole, where that is what the table has, or divided. */
+/* Writes a section: as a whole if that is the table's choice, otherwise divided. */
 static tn_status rotor_tell_block(rotor *r, rotor_task t) {
     uint64_t cost;
     bool fits = rotor_whole(r, t.u, t.beside, &cost) <= t.m;
@@ -323,7 +330,8 @@ static tn_status rotor_tell_block(rotor *r, rotor_task t) {
     return status;
 }
 
-/* Each task becomes at most two: a list as long as there are boundaries is enough. */
+/* Each task is replaced by at most two smaller ones, so a list with one entry per boundary
+ * suffices. */
 static tn_status rotor_tell_all(rotor *r, rotor_task *tasks) {
     uint32_t count = 1;
     uint64_t kept = 0;
@@ -380,8 +388,8 @@ static tn_status rotor_solve_in(rotor *r, uint64_t bytes, uint32_t most) {
     return status;
 }
 
-/* Where nothing fits, the chain may have more states than there were places to split at: fewer
- * slots leave more of these. */
+/* If nothing fits, the chain may have more states than places to split at; fewer slots allow more
+ * places. */
 static tn_status rotor_solve_slots(rotor *r) {
     const uint64_t bytes = r->run->budget - r->chain->base;
     tn_status status = rotor_solve_in(r, bytes, ROTOR_SLOTS);
@@ -390,7 +398,8 @@ static tn_status rotor_solve_slots(rotor *r) {
     return rotor_solve_in(r, bytes, ROTOR_SLOTS / ROTOR_COARSER);
 }
 
-/* What gives up kept states to make them again, where the chain is short enough to look at all. */
+/* Searches for schedules that evict stored states and recompute them, if the chain is short
+ * enough. */
 static tn_status rotor_search(rotor *r) {
     tn__pass_run *run = r->run;
     uint64_t ceiling = 0;
@@ -406,7 +415,8 @@ static tn_status rotor_solve_both(rotor *r) {
     tn_status status = rotor_solve_slots(r);
     if (status == TN_OK || status == TN_E_STOPPED) status = rotor_search(r);
     if (status != TN_E_INFEASIBLE && status != TN_E_STOPPED) return status;
-    if (r->run->has_best) return TN_OK; /* nothing is cheaper, or was found in so much work */
+    /* the search found nothing cheaper, or its work limit stopped it */
+    if (r->run->has_best) return TN_OK;
     TN_FAIL(r->run->error, TN_E_STOPPED, "no schedule of this kind fits");
 }
 

@@ -1,16 +1,15 @@
-/* segments.c - what a marked segment makes for itself is given up behind it; the segment runs again
- * from its inputs when somebody asks for that.
+/* segments.c - evicts the internal values of a marked segment after it has run, and repeats the
+ * segment from its inputs when they are needed again.
  *
  *     a ── [ b ── c ── d ] ── e ── loss ── e' ── d' ── c' ── b'
- *           marked       └ its result stays     └ asks for b and c: they run again, from a
+ *           marked       └ its result stays     └ reads b and c: they are recomputed, from a
  *
- * A segment's results are what somebody outside reads who waits for nothing else that comes of the
- * segment: the network that goes on. Whoever reads something of it and also what came of its
- * results is on the way back; what is read there alone is the segment's own. Nothing else is
- * decided: there is one answer, whatever the budget.
- * Cost: O(segments (jobs + operands)).
- * Source: Chen et al. 2016; the segments of PyTorch's torch.utils.checkpoint, which are functions
- * there.
+ * The jobs outside that depend on a segment only through a value that they read directly form the
+ * network that goes on; the values they read are the segment's results. A job that reads a value of
+ * the segment and also a value derived from its results belongs to the backward pass; values that
+ * only such jobs read are internal to the segment. There is nothing else to decide: the result is
+ * the same for every budget. Cost: O(segments (jobs + operands)). Source: Chen et al. 2016; the
+ * segments of PyTorch's torch.utils.checkpoint, which are functions there.
  */
 #include "budget/pass.h"
 
@@ -18,13 +17,13 @@
 
 typedef struct segments_state {
     tn__pass_run *run;
-    bool *comes;                     /* [jobs] of the segment in hand, outside of it */
-    bool *own;                       /* [values] their segment's alone */
-    bool *again;                     /* [jobs] run again with their segment */
-    uint32_t trigger[SEGMENTS_MOST]; /* the job before which it runs again; TN_NONE: never */
+    bool *comes;                     /* [jobs] outside the current segment and derived from it */
+    bool *own;                       /* [values] internal to their segment */
+    bool *again;                     /* [jobs] repeated with their segment */
+    uint32_t trigger[SEGMENTS_MOST]; /* the job before which it is repeated; TN_NONE: never */
 } segments_state;
 
-/* Whether a job reads something that an outsider made of the segment. */
+/* Whether a job reads a value that a job outside the segment derived from it. */
 static bool segments_is_late(const segments_state *s, uint32_t job) {
     const tn__work *work = s->run->work;
     uint32_t count;
@@ -36,7 +35,7 @@ static bool segments_is_late(const segments_state *s, uint32_t job) {
     return false;
 }
 
-/* Jobs outside of a segment that something of it reaches. */
+/* Marks the jobs outside a segment that depend on it. */
 static void segments_spread(segments_state *s, uint8_t segment) {
     const tn__pass_run *run = s->run;
     for (uint32_t j = 0; j < run->work->job_count; j++) {
@@ -59,7 +58,7 @@ static bool segments_may_repeat(const segments_state *s, uint32_t job) {
     return (work->jobs[job].flags & TN__JOB_REPEATS) != 0;
 }
 
-/* Whether a value of a segment is read outside of it, by none but those on the way back. */
+/* Whether a value of a segment is read outside only by jobs of the backward pass. */
 static bool segments_is_own(const segments_state *s, uint32_t v, uint8_t segment) {
     const tn__pass_run *run = s->run;
     const tn__value *value = &run->work->values[v];
@@ -72,7 +71,8 @@ static bool segments_is_own(const segments_state *s, uint32_t v, uint8_t segment
     return true;
 }
 
-/* A job runs again for what somebody outside asks for, and for who runs again with it. */
+/* A job is repeated if a job outside reads an internal output of it, or a repeated job of the
+ * segment does. */
 static bool segments_is_asked(const segments_state *s, uint32_t job, uint8_t segment) {
     const tn__work *work = s->run->work;
     uint32_t count;
@@ -91,8 +91,8 @@ static void segments_before(segments_state *s, uint8_t segment, uint32_t job) {
     if (job < s->trigger[segment]) s->trigger[segment] = job;
 }
 
-/* It runs again before the first outsider who reads what was given up, or who writes into what it
- * is made of. */
+/* The segment is repeated before the first job outside that reads an evicted value, or that
+ * overwrites an input of the segment. */
 static void segments_when(segments_state *s, uint32_t job, uint8_t segment) {
     const tn__work *work = s->run->work;
     const tn__job *it = &work->jobs[job];
@@ -125,7 +125,8 @@ static void segments_mark(segments_state *s, uint8_t segment) {
         s->again[j] = segments_is_asked(s, j, segment);
         if (s->again[j]) segments_when(s, j, segment);
     }
-    if (s->trigger[segment] > last) return; /* else what it reads is gone before it has ended */
+    /* with an earlier trigger, its inputs would end before the segment has run */
+    if (s->trigger[segment] > last) return;
     s->trigger[segment] = TN_NONE;
 }
 

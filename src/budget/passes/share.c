@@ -1,6 +1,5 @@
-/* share.c - the least that has to be computed again, by one sweep over the worst acts after the
- * other; the orders of jobs stay. Fast, and without any proof.
- * Cost: src/budget/share.c. */
+/* share.c - recomputes as little as possible, by repeated sweeps over the act with the most bytes;
+ * the order of jobs is unchanged. Fast, without any proof. Cost: src/budget/share.c. */
 #include "budget/pass.h"
 #include "budget/share.h"
 

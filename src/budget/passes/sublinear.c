@@ -3,18 +3,19 @@
  *
  *     forward  a a a A b b b B c c c C turn     backward  (c c c) ... (b b b) ... (a a a) ...
  *
- * The turn is where most values wait for a reader. A segment may end where nothing but what its
- * last job made goes on before the turn. First every k-th of these ends, k the root of their
- * number; then ends are chosen by bytes: as soon as a segment has made more than a threshold, which
- * is sought around the root of what is kept times what one segment holds.
+ * The turn is the point where most values wait for a reader. A segment may end at a job before the
+ * turn if only the output of that job is read later. First, every k-th of these ends is used, with
+ * k the root of their number. Then ends are chosen by bytes: a segment ends as soon as it has made
+ * more than a threshold. The threshold is searched around the geometric mean of the kept bytes and
+ * the bytes of one segment.
  *
  * A budget above the least is used up from the turn backwards: the last jobs before the turn keep
  * all their values, as many jobs as fit (by bisection). Their values are the first to be released
  * after the turn, so they are not live while earlier segments are recomputed.
  *
  * Needs no costs and little time. Values within a segment are kept or recomputed together; `joint`
- * decides for each value and is better, this pass is what other tools do.
- * Cost: O(plans * (jobs + operands)), a dozen divisions, each planned O(log jobs) times.
+ * decides for each value and is better, but this pass shows the technique of other tools. Cost:
+ * O(plans * (jobs + operands)), a dozen divisions, each planned O(log jobs) times.
  */
 #include "budget/pass.h"
 
@@ -26,13 +27,13 @@ typedef struct sublinear {
     uint32_t turn;  /* job */
     uint32_t *ends; /* [end_count] jobs that a segment may end with */
     uint32_t end_count;
-    uint32_t kept_from; /* job: from here to the turn all values are kept */
+    uint32_t kept_from; /* job: all values from here to the turn are kept */
     bool *may_end;      /* [jobs] */
-    uint32_t *segment;  /* [jobs up to the turn] of the plan at hand */
-    bool *is_end;       /* [jobs] of the plan at hand */
+    uint32_t *segment;  /* [jobs up to the turn] segment in the current plan */
+    bool *is_end;       /* [jobs] in the current plan */
     bool *gone;         /* [values] */
     tn__schedule schedule;
-    tn__replay replay; /* of the plan at hand */
+    tn__replay replay; /* of the current plan */
 } sublinear;
 
 static uint32_t sublinear_last_reader(const tn__work *work, uint32_t value, uint32_t before) {
@@ -43,7 +44,8 @@ static uint32_t sublinear_last_reader(const tn__work *work, uint32_t value, uint
     return it->maker;
 }
 
-/* Ends of lives, as +1 and -1: the first job behind which most values wait. */
+/* Counts the starts and ends of live ranges as +1 and -1; the turn is the first job after which
+ * most values wait. */
 static void sublinear_find_turn(sublinear *s, int64_t *changes) {
     const tn__work *work = s->work;
     int64_t waiting = 0, most = -1;
@@ -61,7 +63,7 @@ static void sublinear_find_turn(sublinear *s, int64_t *changes) {
     }
 }
 
-/* What goes on behind each job before the turn: nothing but its own. */
+/* Finds the jobs before the turn after which only their own output is read later. */
 static void sublinear_find_ends(sublinear *s, int64_t *changes) {
     const tn__work *work = s->work;
     int64_t going = 0;
@@ -102,7 +104,7 @@ static bool sublinear_goes(const sublinear *s, uint32_t job) {
     return job < s->kept_from && !s->is_end[job] && sublinear_repeats(s, job);
 }
 
-/* The segment of a job again. What may not run any more by now is not given up. */
+/* Repeats the segment of a job. Jobs that may no longer be repeated keep their values. */
 static tn_status sublinear_again(sublinear *s, uint32_t job, uint32_t by) {
     uint32_t first = job, count;
     while (first > 0 && s->segment[first - 1] == s->segment[job]) first--;
@@ -119,7 +121,7 @@ static tn_status sublinear_again(sublinear *s, uint32_t job, uint32_t by) {
     return TN_OK;
 }
 
-/* With `is_end` as it is: a schedule, judged, and offered. */
+/* Builds, judges and offers the schedule for the current `is_end`. */
 static tn_status sublinear_plan(sublinear *s, bool *kept) {
     const tn__work *work = s->work;
     uint32_t segment = 0, count;
@@ -140,13 +142,12 @@ static tn_status sublinear_plan(sublinear *s, bool *kept) {
     return tn__pass_offer(s->run, &s->schedule, kept);
 }
 
-/* With `is_end` as it is, and as many jobs before the turn kept whole as the budget has room for.
- */
+/* Plans the current `is_end`, with as many jobs before the turn kept whole as the budget allows. */
 static tn_status sublinear_try(sublinear *s, bool *kept) {
     s->kept_from = s->turn;
     TN_TRY(sublinear_plan(s, kept));
     if (s->replay.peak > s->run->budget) return TN_OK;
-    uint32_t above = 0, fits = s->turn; /* kept from `fits` on it fits */
+    uint32_t above = 0, fits = s->turn; /* keeping from `fits` on fits */
     while (above < fits) {
         s->kept_from = above + (fits - above) / 2;
         TN_TRY(sublinear_plan(s, kept));
@@ -174,7 +175,8 @@ static void sublinear_every(sublinear *s) {
         s->is_end[s->ends[i - 1]] = true;
 }
 
-/* Ends where more than `threshold` was made; tells what is kept, and the largest segment. */
+/* Ends a segment after more than `threshold` bytes; returns the kept bytes and the largest
+ * segment. */
 static void sublinear_by_bytes(sublinear *s, uint64_t threshold, uint64_t *saved, uint64_t *most) {
     uint64_t local = 0;
     *saved = *most = 0;
@@ -202,7 +204,7 @@ static tn_status sublinear_search(sublinear *s, bool *kept) {
         least = most < least ? most : least;
         threshold = sublinear_root(saved / 2) * sublinear_root(most);
     }
-    uint64_t last = threshold + threshold * 2 / 5; /* the root of 2, about */
+    uint64_t last = threshold + threshold * 2 / 5; /* about the root of 2 */
     for (uint64_t i = 0; i < SUBLINEAR_GRID && least < last; i++) {
         sublinear_by_bytes(s, least + (last - least) / SUBLINEAR_GRID * i, &saved, &most);
         TN_TRY(sublinear_try(s, kept));

@@ -1,4 +1,5 @@
-/* vdnn_all.c - every feature map goes to the host (vdnn.c). */
+/* vdnn_all.c - copies every feature map to the host (vdnn.c). Cost: O(jobs + operands). Source: Rhu
+ * et al., "vDNN" (2016). */
 #include "budget/vdnn.h"
 
 static tn_status vdnn_all_solve(tn__pass_run *run) {

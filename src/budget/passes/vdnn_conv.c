@@ -1,4 +1,5 @@
-/* vdnn_conv.c - what convolutions read goes to the host (vdnn.c). */
+/* vdnn_conv.c - copies the inputs of convolutions to the host (vdnn.c). Cost: O(jobs + operands).
+ * Source: Rhu et al., "vDNN" (2016). */
 #include "budget/vdnn.h"
 
 static tn_status vdnn_conv_solve(tn__pass_run *run) {

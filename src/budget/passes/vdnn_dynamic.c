@@ -1,14 +1,13 @@
-/* vdnn_dynamic.c - the fastest way of vDNN that fits: nothing goes to the host, or what
- * convolutions read, or everything (vdnn.c).
+/* vdnn_dynamic.c - the fastest variant of vDNN that fits: copies nothing, the inputs of
+ * convolutions, or every feature map to the host (vdnn.c).
  *
- * In the paper each is tried in a profiling run; here each is timed by its costs. The paper's last
- * resort, slower algorithms of convolutions with less scratch, is not a pass's to choose.
- * Cost: that of three schedules.
- * Source: Rhu et al., "vDNN" (2016).
+ * In the paper each variant is tried in a profiling run; here each is timed by its costs. The last
+ * resort of the paper, slower convolution algorithms with less scratch, is outside the scope of a
+ * pass. Cost: that of three schedules. Source: Rhu et al., "vDNN" (2016).
  */
 #include "budget/vdnn.h"
 
-/* Everything in its order, and nothing else. */
+/* Offers the jobs in their order, without any copies. */
 static tn_status vdnn_dynamic_plain(tn__pass_run *run, bool *kept) {
     tn__schedule schedule;
     tn_status status = TN_OK;
