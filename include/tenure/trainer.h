@@ -139,9 +139,10 @@ typedef struct tn_trainer_options {
      * ranks. The first rank can read a checkpoint of any kind and number of ranks */
     const tn_exchange *exchange;
     uint32_t group;
-    /* With `exchange`, for a cut model (tn_train_options.tensor_ranks): the group of the ranks with
-     * the other parts of it, in their order. They also start and stop together; checkpoints and
-     * tests cover the whole model, and the first rank of all writes and reads them. */
+    /* With `exchange`, for a model divided by tensor parallelism (tn_train_options.tensor_ranks):
+     * the group of the ranks that hold the parts of one copy of the model, in the order of the
+     * parts. These ranks also start and stop together. Checkpoints and tests cover the whole model;
+     * rank 0 of `exchange` writes and reads the checkpoints. */
     uint32_t tensor_group;
     /* With `exchange`, for a pipeline (tn_train_options.pipeline_parts): the group of the ranks
      * with the other stages, in their order; the same rules apply. One run of the engine is then a

@@ -25,8 +25,9 @@ bool tn__op_split(const tn_graph *graph, tn_op_id op, tn__part *part, uint32_t i
 /* Whether every input answers: the operator can be run in parts along that axis of output 0. */
 bool tn__op_splits(const tn_graph *graph, tn_op_id op, uint32_t axis);
 
-/* The axis of an input that an operator of an inferred graph sums over, or TN__SUM_*, checked;
- * false: it has no such sums. An omitted input is needed whole. */
+/* Gets the axis of input `input` that the operator sums over, or TN__SUM_*, and checks that the
+ * rule returned a valid axis. The graph is inferred. For an omitted input `axis` is TN__SUM_WHOLE.
+ * Returns false if the operator cannot be divided into partial sums. */
 bool tn__op_sums(const tn_graph *graph, tn_op_id op, uint32_t input, uint32_t *axis);
 
 /* --- answers: tn_op_rule.split --- */
