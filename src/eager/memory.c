@@ -134,7 +134,7 @@ static tn_status memory_timed(tn_eager *eager, tn__recipe *recipe, const tn__evi
     return status;
 }
 
-/* The same in every run. */
+/* The modelled time of an operator in nanoseconds, which is the same in every run. */
 static uint64_t memory_model(const tn__recipe *recipe) {
     double ns = 1e9 * tn__op_takes(recipe->graph, 0, &TN__PLAIN_MACHINE, NULL);
     return MEMORY_CALL_NS + (ns < 1e18 ? (uint64_t)ns : (uint64_t)1e18);

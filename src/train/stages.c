@@ -54,8 +54,9 @@ static double divide_least(const divide_state *state) {
     return high;
 }
 
-/* What goes from one part to the next. Ranks with parts of a model send a part each of what all of
- * them have. */
+/* The bytes that a rank sends if the tensor crosses from one pipeline part to the next. With tensor
+ * parallelism, a tensor that all ranks of a stage hold in full is sent in parts, one by each
+ * rank. */
 static double divide_bytes(const tn__train *it, tn_tensor_id id) {
     double bytes = (double)tn_graph_tensor(it->model, id)->bytes;
     bool alike = it->cuts != NULL && id < tn_graph_tensor_count(it->whole) &&
@@ -269,7 +270,8 @@ static bool stages_is_bound(const tn__train *it, tn_tensor_id id) {
     return made && tensor->producer == TN_NONE && tensor->kind == TN_KIND_CONSTANT;
 }
 
-/* What comes of the same by the same is the same; so is what ranks have made one. */
+/* Whether the results of an operator are equal on all ranks: all operands are equal on all ranks
+ * and the operator computes the same on each rank, or it combines the values of the ranks. */
 static bool stages_same(const tn__train *it, const bool *alike, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->graph, id);
     const uint32_t one = TN_RULE_RANKS_SUM | TN_RULE_RANKS_MAX | TN_RULE_RANKS_WHOLE;

@@ -218,8 +218,10 @@ static bool matmul_make_dense(matmul_operand *operand) {
     return changed;
 }
 
-/* As the operands lie; with a batch of one in front (the library knows [1, batch, rows, columns]
- * with the middle two exchanged, but not the same without the 1); moved to where they are dense. */
+/* Sets the next form of the operands to try. Form 0: as they lie in memory. Form 1: with an
+ * additional first dimension of 1, because oneDNN supports [1, batch, rows, columns] with the
+ * middle two exchanged, but not [batch, rows, columns] with the first two exchanged. Later forms:
+ * copied to dense memory. */
 static bool matmul_next_form(const matmul_plan *plan, uint32_t which, matmul_form *form) {
     *form = (matmul_form){.a = plan->a, .b = plan->b, .y = plan->y};
     if (which == 0) return true;
