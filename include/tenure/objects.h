@@ -155,7 +155,7 @@ TN_API TN_CHECKED tn_status tn_object_records_load(const char *path, const tn_co
                                                    tn_object_record **records, char ***names,
                                                    uint32_t *count, tn_size_kind *kind,
                                                    tn_error *error);
-/* The same from memory; `name` appears in messages. */
+/* As tn_object_records_load, from memory; `name` appears in messages. */
 TN_API TN_CHECKED tn_status tn_object_records_load_memory(const char *name, const void *bytes,
                                                           size_t size, const tn_context *context,
                                                           tn_object_record **records, char ***names,

@@ -100,8 +100,8 @@ typedef struct tn_trainer_options {
                                         * until the trainer is destroyed */
 
     /* The training data: either `data`, which must outlive the trainer, or a function that provides
-     * batch `number` of the training samples or of the held-out samples. It must depend only on its
-     * arguments; otherwise a resumed run differs. */
+     * batch `number` of the training samples or of the held-out samples. The batch must depend only
+     * on the arguments of the function; otherwise a resumed run differs. */
     const tn_data *data;
     tn_status (*fill)(void *self, bool held_out, uint64_t number, tn_array *samples,
                       tn_array *labels, tn_error *error);
