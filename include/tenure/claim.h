@@ -87,9 +87,10 @@ typedef struct tn_fit_request {
     /* Predict the time of the unchanged plan, too. Costs are then computed even if it fits. */
     bool timed;
     bool no_hints; /* do not search for hints */
-    /* Returns the costs of a graph as it runs. Called on demand, for each graph that is tried.
-     * E_UNSUPPORTED: only the costs of the graph without tiles are known. NULL: costs are measured
-     * for some seconds if there are kernels, else modelled. */
+    /* Returns the costs of the operators of `setup`'s graph, which is the model after rewriting and
+     * tiling. Called on demand, for each graph that the search tries. A callback that knows only
+     * the costs of the graph without tiles returns E_UNSUPPORTED for other graphs. NULL: costs are
+     * measured for some seconds if there are kernels, else modelled. */
     tn_status (*costs)(void *self, const tn_setup *setup, tn_costs **costs, tn_error *error);
     /* Returns shares of zeros for codecs (tn_fit_options.zeros), for the graph as it runs without
      * tiles. The callback owns the memory. NULL: not known. */

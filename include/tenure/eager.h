@@ -215,10 +215,10 @@ TN_API TN_CHECKED tn_status tn_eager_optimizer_step(tn_eager_optimizer *optimize
 
 /* --- recorded runs --- */
 
-/* Returns the operators that ran since the beginning, or since tn_eager_restart, as a graph and a
- * program in their order, for planning, drawing, fitting and running. Tensors that were put are its
- * inputs, parameters and constants; tensors that were read with get are its outputs. A recomputed
- * operator is in it once.
+/* Returns the operators that ran since tn_eager_create, or since the last tn_eager_restart, as a
+ * graph, and as a program in the order in which they ran, for planning, drawing, fitting and
+ * running. The tensors from tn_eager_put are the graph's inputs, parameters and constants; the
+ * tensors read with tn_eager_get are its outputs. A recomputed operator is in the graph once.
  *
  * graph, program  out, owned by the caller. `program` may be NULL; destroy it before the graph
  * Errors: E_INVALID (nothing was recorded, or the run cannot be expressed as a program),

@@ -136,7 +136,8 @@ TN_API TN_CHECKED tn_status tn_engine_get_static(tn_engine *engine, tn_tensor_id
 TN_API TN_CHECKED tn_status tn_engine_set_static(tn_engine *engine, tn_tensor_id tensor,
                                                  const void *bytes, uint64_t size, tn_error *error);
 
-/* The same for the bytes [from, from + size) of a tensor. */
+/* As tn_engine_get_static and tn_engine_set_static, for the bytes [from, from + size) of a tensor.
+ */
 TN_API TN_CHECKED tn_status tn_engine_get_static_at(tn_engine *engine, tn_tensor_id tensor,
                                                     uint64_t from, void *bytes, uint64_t size,
                                                     tn_error *error);

@@ -46,8 +46,9 @@ TN_API void tn_kernels_destroy(tn_kernels *kernels); /* NULL is fine; destroy en
 /* [operator count] scratch bytes, for tn_occupancy_options.workspaces; they live as long as the
  * kernels. */
 TN_API const uint64_t *tn_kernels_workspaces(const tn_kernels *kernels);
-/* The same for repeated operators, for tn_occupancy_options.workspaces_again. It differs for
- * operators that are repeated by another type (tn_op_form_of). */
+/* [operator count] scratch bytes of recomputed operators, for
+ * tn_occupancy_options.workspaces_again. They differ from tn_kernels_workspaces for operators that
+ * are recomputed by an operator of another type (tn_op_form_of). */
 TN_API const uint64_t *tn_kernels_workspaces_again(const tn_kernels *kernels);
 /* The family of the kernel of an operator ("conv", "dnnl_conv"); "": no kernel. */
 TN_API const char *tn_kernels_name(const tn_kernels *kernels, tn_op_id op);

@@ -103,7 +103,8 @@ TN_API TN_CHECKED tn_status tn_objects_verify(const tn_object_record *records, u
 
 /* Places the objects end to end in the order of their numbers, each at the largest alignment of its
  * records. offsets [record_count]; `total` (may be NULL) receives the end of the last object.
- * Errors: E_UNSUPPORTED (sizes are not bytes), E_INVALID (above 2^63), E_NO_MEMORY. */
+ * Errors: E_UNSUPPORTED (sizes are not bytes), E_INVALID (the last object would end above 2^63 - 1
+ * bytes), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_objects_offsets(const tn_object_record *records,
                                                const tn_objects *objects, uint64_t *offsets,
                                                uint64_t *total, tn_error *error);
@@ -154,7 +155,7 @@ TN_API TN_CHECKED tn_status tn_object_records_load(const char *path, const tn_co
                                                    tn_object_record **records, char ***names,
                                                    uint32_t *count, tn_size_kind *kind,
                                                    tn_error *error);
-/* The same from memory; `name` appears in messages. */
+/* As tn_object_records_load, from memory; `name` appears in messages. */
 TN_API TN_CHECKED tn_status tn_object_records_load_memory(const char *name, const void *bytes,
                                                           size_t size, const tn_context *context,
                                                           tn_object_record **records, char ***names,

@@ -225,7 +225,8 @@ TN_API void tn_layout_release(tn_layout *layout); /* NULL and zeroed are fine */
 TN_API TN_CHECKED tn_status tn_layout_from_offsets(const tn_problem *problem,
                                                    const uint64_t *offsets, tn_layout *layout,
                                                    tn_error *error);
-/* The same with a bank for each body (NULL: its own). E_INVALID if a bank does not exist. */
+/* As tn_layout_from_offsets, with a bank for each body (NULL: the body's own bank). E_INVALID if a
+ * bank does not exist. */
 TN_API TN_CHECKED tn_status tn_layout_from_places(const tn_problem *problem,
                                                   const uint64_t *offsets, const tn_bank_id *banks,
                                                   tn_layout *layout, tn_error *error);
@@ -285,7 +286,7 @@ TN_API const char *tn_planner_source(uint32_t index);
 TN_API TN_CHECKED tn_status tn_problem_load(const char *path, const tn_context *context,
                                             tn_problem **problem, uint64_t **offsets,
                                             tn_error *error);
-/* The same from memory; `name` gives the suffix and appears in messages. */
+/* As tn_problem_load, from memory; `name` gives the suffix and appears in messages. */
 TN_API TN_CHECKED tn_status tn_problem_load_memory(const char *name, const void *bytes, size_t size,
                                                    const tn_context *context, tn_problem **problem,
                                                    uint64_t **offsets, tn_error *error);

@@ -141,7 +141,8 @@ typedef struct tn_pool_usage {
 TN_API void tn_pool_measure(tn_pool *pool, tn_pool_usage *usage);
 TN_API void tn_pool_reset_peaks(tn_pool *pool); /* peaks := current values; peak holders too */
 
-/* What `iteration` has learned; all zero for other techniques. */
+/* The plan that a pool with the technique `iteration` has learned, and its use; all members are 0
+ * for other techniques. */
 typedef struct tn_pool_lesson {
     uint64_t period; /* requests per iteration of the plan in force; 0: no plan */
     uint64_t height; /* bytes of this plan, with the blocks it was placed around or above */
@@ -200,7 +201,7 @@ typedef struct tn_pool_event {
  * number, an id allocated twice, a free of a block not in use), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_pool_trace_load(const char *path, const tn_context *context,
                                                tn_pool_trace **trace, tn_error *error);
-/* The same from memory; `name` is for messages. */
+/* As tn_pool_trace_load, from memory; `name` appears in messages. */
 TN_API TN_CHECKED tn_status tn_pool_trace_load_memory(const char *name, const void *bytes,
                                                       size_t size, const tn_context *context,
                                                       tn_pool_trace **trace, tn_error *error);

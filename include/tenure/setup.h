@@ -239,7 +239,8 @@ typedef struct tn_scratch_report {
     uint64_t before, after; /* live bytes at the peak step */
 } tn_scratch_report;
 TN_API const tn_scratch_report *tn_setup_scratch(const tn_setup *setup);
-/* What RECOMPUTE did. NULL: not requested, or FIT chose anew. */
+/* The additional work and the effect of the stage RECOMPUTE. NULL: not requested, or the stage FIT
+ * chose again which tensors are recomputed. */
 TN_API const tn_recompute_report *tn_setup_recomputed(const tn_setup *setup);
 /* The split operators. NULL: all operators run whole. */
 typedef struct tn_split_report {

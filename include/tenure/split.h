@@ -137,7 +137,7 @@ TN_API uint64_t tn_split_work(const tn_split_search *search);
  * Cost: O(regions). */
 TN_API TN_CHECKED tn_status tn_split_within(const tn_split_search *search, uint64_t budget,
                                             tn_split_choice *choice, tn_error *error);
-/* The same, where each persistent byte counts as `weight` operations. */
+/* As tn_split_within, but each persistent byte counts as `weight` operations of work. */
 TN_API TN_CHECKED tn_status tn_split_weighing(const tn_split_search *search, uint64_t budget,
                                               double weight, tn_split_choice *choice,
                                               tn_error *error);

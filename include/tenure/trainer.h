@@ -100,8 +100,8 @@ typedef struct tn_trainer_options {
                                         * until the trainer is destroyed */
 
     /* The training data: either `data`, which must outlive the trainer, or a function that provides
-     * batch `number` of the training samples or of the held-out samples. It must depend only on its
-     * arguments; otherwise a resumed run differs. */
+     * batch `number` of the training samples or of the held-out samples. The batch must depend only
+     * on the arguments of the function; otherwise a resumed run differs. */
     const tn_data *data;
     tn_status (*fill)(void *self, bool held_out, uint64_t number, tn_array *samples,
                       tn_array *labels, tn_error *error);
@@ -139,9 +139,10 @@ typedef struct tn_trainer_options {
      * ranks. The first rank can read a checkpoint of any kind and number of ranks */
     const tn_exchange *exchange;
     uint32_t group;
-    /* With `exchange`, for a cut model (tn_train_options.tensor_ranks): the group of the ranks with
-     * the other parts of it, in their order. They also start and stop together; checkpoints and
-     * tests cover the whole model, and the first rank of all writes and reads them. */
+    /* With `exchange`, for a model divided by tensor parallelism (tn_train_options.tensor_ranks):
+     * the group of the ranks that hold the parts of one copy of the model, in the order of the
+     * parts. These ranks also start and stop together. Checkpoints and tests cover the whole model;
+     * rank 0 of `exchange` writes and reads the checkpoints. */
     uint32_t tensor_group;
     /* With `exchange`, for a pipeline (tn_train_options.pipeline_parts): the group of the ranks
      * with the other stages, in their order; the same rules apply. One run of the engine is then a

@@ -101,7 +101,7 @@ typedef struct tn_weights tn_weights;
  * that is not in the table), E_NO_MEMORY. Cost: O(headers). */
 TN_API TN_CHECKED tn_status tn_weights_open(const char *path, const tn_context *context,
                                             tn_weights **weights, tn_error *error);
-/* The same for one file in memory, which is not copied and must outlive the weights.
+/* As tn_weights_open, for one file in memory, which is not copied and must outlive the weights.
  *
  * name  for messages; copied */
 TN_API TN_CHECKED tn_status tn_weights_read(const char *name, const void *bytes, size_t size,

@@ -130,7 +130,7 @@ uint32_t cli_choice(struct argp_state *state, const char *option, const char *te
 /* A device of `tenure list hardware`, or a usage error that suggests the nearest name. */
 const tn_hardware *cli_hardware(const struct argp_state *state, const char *option,
                                 const char *text);
-/* The same, or NULL and a size in *limit. */
+/* As cli_hardware, but `text` may also be a size: then it returns NULL and sets *limit. */
 const tn_hardware *cli_device(const struct argp_state *state, const char *text, uint64_t *limit);
 /* Flushes standard output. Returns `status`, or 2 if any write failed.
  */

@@ -275,7 +275,7 @@ static void explain_changes(explain_view *view) {
                                   "recomputation at 0.9, 0.75 or 0.5 of the arena\n");
 }
 
-/* What a limit left out: it may help or not. */
+/* Prints the changes that were not tried, or not to the end, because of a limit. */
 static void explain_skipped(explain_view *view) {
     if (view->limits.skipped.size == 0) return;
     tn__text_printf(&view->text, "  not tried, or not to the end, because %s: %s\n",

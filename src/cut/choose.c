@@ -90,7 +90,8 @@ static bool choose_improve(choose_state *state, uint32_t index, uint32_t *list) 
     return false;
 }
 
-/* Why no class was chosen: the reason of the class with the most parameters. */
+/* Reports why no class of cuts was chosen: the reason of the class with the most bytes of
+ * parameters. */
 static tn_status choose_nothing(const tn__cuts *it) {
     const tn__class *best = NULL;
     for (size_t c = 0; c < it->found_count; c++)

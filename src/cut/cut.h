@@ -39,7 +39,7 @@ typedef struct tn__reader { /* one use of a tensor as an operand */
     uint32_t input;
 } tn__reader;
 
-/* Cuts that must be applied together. */
+/* A class of cuts: cuts of several tensors that must be applied together. */
 typedef struct tn__class {
     tn_tensor_id *tensors; /* [count] */
     tn__cut *cuts;         /* [count] */
@@ -93,9 +93,9 @@ typedef struct tn__cuts {
 } tn__cuts;
 
 /* Chooses cuts, and makes the graph of a rank from them.
- * Errors: E_INVALID (nothing can be cut, with the reason for the largest class), those of
- * tn_graph_infer, E_NO_MEMORY. Cost: O(operators x axes x operands), and the same for each
- * class. */
+ * Errors: E_INVALID (no class of cuts can be applied; the message has the reason for the class with
+ * the most bytes of parameters), those of tn_graph_infer, E_NO_MEMORY. Cost: O(operators x axes x
+ * operands), and the same again for each class of cuts. */
 tn_status tn__cuts_graph(tn__cuts *it);
 
 /* link.c. `given` is the cut of input or output `index`. False: the operator needs it whole. */

@@ -308,7 +308,8 @@ tn_status tn__make_part(tn__make *state, tn_op_id id) {
     return make_sum(state, id, link, part, op->outputs[0]);
 }
 
-/* Its other operands are whole, and each rank slices the part that it needs. */
+/* Makes an operator that works on sequence-parallel parts. Its other operands are whole, and each
+ * rank slices the part that it needs from them. */
 tn_status tn__make_strip(tn__make *state, tn_op_id id) {
     tn__cuts *it = state->it;
     const tn_op *op = tn_graph_op(it->graph, id);

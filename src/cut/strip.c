@@ -27,7 +27,8 @@ static bool strip_has(const tn__cuts *it, tn_tensor_id id) {
     return id != TN_NONE && it->strips[id].blocks > 0;
 }
 
-/* Its parts are contiguous, and the ranks divide it. */
+/* Whether a tensor can have this sequence-parallel cut: its parts are contiguous, and the number of
+ * ranks divides its extent. */
 static bool strip_takes(const tn__cuts *it, tn_tensor_id id, const tn__cut *cut) {
     const tn_tensor *tensor = tn_graph_tensor(it->graph, id);
     if (tensor->block != 0 || it->pinned[id] || id == it->scores || id == it->shaped ||

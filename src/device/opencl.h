@@ -19,8 +19,8 @@ typedef struct tn__opencl {
 tn_status tn__opencl_load(tn__opencl *cl, tn_error *error);
 /* The device with that number, counted over all platforms. Errors: E_UNSUPPORTED. */
 tn_status tn__opencl_choose(const tn__opencl *cl, uint32_t index, void **device, tn_error *error);
-/* Its bytes, and the largest block. Errors: E_UNSUPPORTED (not available now, older than OpenCL
- * 1.2), E_IO. */
+/* The bytes of a device, and of its largest block. Errors: E_UNSUPPORTED (not available now, older
+ * than OpenCL 1.2), E_IO. */
 tn_status tn__opencl_ask(const tn__opencl *cl, void *device, uint64_t *capacity,
                          uint64_t *block_max, tn_error *error);
 /* The meaning of a call's status: OK, E_NO_MEMORY, E_IO. `what` names the call. */

@@ -44,7 +44,7 @@ typedef struct tn__transfer {
 } tn__transfer;
 #define TN__TRANSFER_MOST (UINT64_C(1) << 30)
 
-/* What `run` calls on every rank. */
+/* A job: the function that a driver's `run` calls on every rank, and its arguments. */
 typedef struct tn__world_job {
     tn_status (*rank)(void *self, tn_world *world, tn_error *error);
     void *self;

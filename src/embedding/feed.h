@@ -64,7 +64,8 @@ uint32_t tn__feed_finish(tn__feed *io);
 void tn__feed_give(tn__feed *io, uint32_t transfer);
 void tn__feed_start(tn__feed *io);
 
-/* For readers: records the result of one system call; true: the transfer has ended. */
+/* For readers: records `count`, the result of one read or write, and `reason`, its errno. Returns
+ * true if the transfer must go on, false if it is complete or has failed. */
 bool tn__haul_goes_on(tn__haul *it, ssize_t count, int reason);
 /* Runs the whole transfer in this thread. */
 void tn__haul_run(int file, tn__haul *it);

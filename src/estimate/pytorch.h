@@ -113,7 +113,7 @@ uint64_t tn__pytorch_conv_scratch(const tn__pytorch *it, const tn_op *op, bool b
 /* From the shape of x to that of y, or back. False: it needs a copy. */
 bool tn__pytorch_regroup(tn__pytorch *it, const tn_tensor *x, const tn_tensor *y,
                          pytorch_place *place);
-/* Like Transpose, or its inverse. */
+/* Permutes the dimensions of a place as the Transpose `op` does; `back`: by the inverse. */
 bool tn__pytorch_permute(tn__pytorch *it, const tn_op *op, bool back, pytorch_place *place);
 /* Some elements of x with the shape of y: Slice, Split, Expand. */
 bool tn__pytorch_part(tn__pytorch *it, const tn_tensor *x, const tn_tensor *y,

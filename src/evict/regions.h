@@ -40,7 +40,7 @@ void tn__regions_vanished(tn__evict *e, uint32_t storage);
 void tn__regions_close(tn__evict *e);
 /* Cost of the storages dropped after it (children) or before it (parents). */
 uint64_t tn__regions_cost(tn__evict *e, uint32_t storage, int way);
-/* Its own cost plus the cost of both regions. */
+/* The cost of the storage itself plus the cost of both regions. */
 uint64_t tn__regions_around(tn__evict *e, uint32_t storage);
 
 /* The functions, other than the score, of a policy whose state is tn__regions. */

@@ -76,8 +76,8 @@ static double stretch_score(tn__evict *e, uint32_t storage, double limit) {
 
 /* --- the price of bytes --- */
 
-/* With sampling a random candidate, else number `i` of the list. NONE: a gap, or it may not be
- * evicted. */
+/* With sampling a random candidate, else candidate `i` of the list. NONE: this entry of the list is
+ * empty, or the storage may not be evicted. */
 static uint32_t stretch_candidate(tn__evict *e, uint32_t i) {
     uint32_t at = e->options.sample ? (uint32_t)tn__random_below(&e->random, e->candidate_end) : i;
     uint32_t storage = e->candidates[at];

@@ -204,8 +204,8 @@ static bool file_may_do(const file_state *state, const file_candidate *candidate
            (budget == 0 || (double)candidate->promised <= doubt * (double)budget);
 }
 
-/* With a budget: by work, until one keeps to it. Otherwise by bytes, until no other can be
- * smaller. */
+/* Tries all candidates. With a budget: in order of additional work, until a candidate is within the
+ * budget. Otherwise in order of predicted bytes, until no later candidate can be smaller. */
 static tn_status file_try_all(file_state *state) {
     bool budget = state->asked->budget > 0;
     if (state->count > 0)

@@ -24,7 +24,7 @@ typedef enum tn__attr_ranks {
     TN__ATTR_OF_RANK /* it says which part the rank has */
 } tn__attr_ranks;
 tn__attr_ranks tn__attr_of_ranks(const tn_op *op, const char *name);
-/* Whether one of them is a block: If, Loop, Scan and their like. */
+/* Whether one of the operator's attributes is a block, as in If, Loop and Scan. */
 bool tn__op_has_blocks(const tn_op *op);
 
 #endif

@@ -6,7 +6,8 @@
 
 #include "base/base.h"
 
-/* As arenas have it: then a tensor can lie in a bucket from the start. */
+/* The alignment of tensors in a bucket, equal to that of arenas, so that a tensor can be computed
+ * in its place in the bucket. */
 #define TN__BUCKET_ALIGNMENT 64u
 
 /* Bytes of `count` elements, rounded up so that the next tensor is aligned; TN_SIZE_UNKNOWN: too

@@ -88,12 +88,14 @@ tn_view tn_op_view(const tn_graph *graph, tn_op_id op, uint32_t output) {
         if (!inside || view.whole) view.whole = true, view.offset = 0;
         return view;
     }
-    /* Where extents are upper bounds, a distance from the start is not known before the run. */
+    /* If the extents of the view or its source are upper bounds, the distance of the view from the
+     * start of the source is not known before the run. */
     bool bound = ((tensor->flags | source->flags) & TN_TENSOR_BOUND) && view.offset > 0;
     return inside && ordered && !bound ? view : none;
 }
 
-/* Equal bounds are no equal extents: among several inputs one may turn out to be repeated. */
+/* Equal upper bounds do not mean equal extents: an input may be smaller in the run than the other
+ * inputs, and is then broadcast. */
 static bool facts_may_broadcast(const tn_infer *infer) {
     uint32_t many = 0, bound = 0;
     for (uint32_t i = 0; i < infer->op->input_count; i++) {

@@ -19,7 +19,8 @@ static tn_status arithmetic_negated(tn_gradient *it, uint32_t input) {
 tn_status tn__gradient_sub(tn_gradient *it) {
     if (it->wanted[0]) TN_TRY(tn__gradient_unbroadcast(it, 0, 0, it->given[0]));
     if (!it->wanted[1]) return TN_OK;
-    TN_TRY(tn__gradient_unbroadcast(it, 0, 1, it->given[0])); /* the sum is smaller, if any */
+    /* negated after the sum over broadcast axes, which has fewer elements */
+    TN_TRY(tn__gradient_unbroadcast(it, 0, 1, it->given[0]));
     return arithmetic_negated(it, 1);
 }
 
@@ -131,8 +132,8 @@ static uint64_t arithmetic_count(const tn_tensor *tensor) {
     return count;
 }
 
-/* Of two: compares the output, which others keep, with the smaller operand. Ties go to the first.
- */
+/* Gradient of Max or Min of two operands: compares the output, which other operators keep anyway,
+ * with the smaller operand. At a tie the first operand gets the gradient. */
 static tn_status arithmetic_of_two(tn_gradient *it, const char *beats, const char *reaches) {
     tn_tensor a = tn__gradient_input(it, 0), b = tn__gradient_input(it, 1);
     const tn_tensor_id *in = it->op.inputs, y = it->op.outputs[0];
@@ -149,7 +150,8 @@ static tn_status arithmetic_of_two(tn_gradient *it, const char *beats, const cha
     return arithmetic_share(it, mask, 0, 1);
 }
 
-/* Of many: to the first that the output is equal to. */
+/* Gradient of Max or Min of several operands: each element of it goes to the first operand that is
+ * equal to the output. */
 static tn_status arithmetic_of_many(tn_gradient *it) {
     uint32_t count = it->op.input_count;
     tn_tensor_id left = TN_NONE, mask, taken, rest, zero, part;

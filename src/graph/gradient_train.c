@@ -32,8 +32,8 @@ tn_status tn__gradient_batch_norm_train(tn_gradient *it) {
     return TN_OK;
 }
 
-/* The same mask again: it is drawn from a counter, so nothing is kept, unless bits are asked for.
- */
+/* Draws the mask of the forward pass again from its counter, so no mask is kept, unless the
+ * operator returns it as bits (output 1). */
 tn_status tn__gradient_dropout_train(tn_gradient *it) {
     double ratio = tn__attr_float(&it->op, "ratio", 0.5);
     if (it->op.output_count > 1 && it->op.outputs[1] != TN_NONE)
@@ -44,8 +44,9 @@ tn_status tn__gradient_dropout_train(tn_gradient *it) {
                             it->op.attr_count, &it->found[0]);
 }
 
-/* As in inference it hands its input on; in training it is DropoutTrain, unless its share is not
- * known. */
+/* A Dropout in inference mode returns its input, so the gradient passes through. A Dropout
+ * in training mode has become a DropoutTrain before, unless its ratio is 1 or not known; then the
+ * gradient is refused. */
 tn_status tn__gradient_dropout(tn_gradient *it) {
     uint32_t count;
     const int64_t *mode = tn__gradient_ints_of(it, 2, &count);

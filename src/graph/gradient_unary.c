@@ -24,7 +24,8 @@ static tn_status unary_own(tn_gradient *it, const char *type, tn_tensor_id value
 #include "graph/unary_gradients.def"
 #undef X
 
-/* With a falling left half an output may come from two inputs. */
+/* Gradient from the output alone. If the function falls for negative inputs (`rises` is false), two
+ * inputs have the same output, so the gradient is refused. */
 static tn_status unary_rising(tn_gradient *it, const char *type, double alpha, bool rises) {
     if (!rises) return tn__gradient_fail(it, "no gradient for alpha %g", alpha);
     return unary_own(it, type, it->op.outputs[0]);

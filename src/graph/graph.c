@@ -94,7 +94,8 @@ static tn_status graph_check_value(const tn_tensor_spec *spec, tn_error *error) 
     return TN_OK;
 }
 
-/* Rank and shape of a spec in the arena. A rank without a shape: that many unknown extents. */
+/* Copies the rank and the shape of a spec into the graph's arena. If the spec has a rank but no
+ * shape, every extent of the copy is unknown. */
 static bool graph_copy_shape(tn_graph *graph, const tn_tensor_spec *spec, uint32_t *rank,
                              const int64_t **shape) {
     *rank = spec->rank;

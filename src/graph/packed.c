@@ -10,7 +10,8 @@ static const tn_tensor *packed_operand(const tn_graph *graph, const tn_op *op, u
     return there ? tn_graph_tensor(graph, op->inputs[input]) : NULL;
 }
 
-/* Whether it is a DequantizeLinear of constants, with a result that is computed before the run. */
+/* Whether the operator is a DequantizeLinear of constants, so that its result is computed before
+ * the run. */
 static bool packed_expands(const tn_graph *graph, const tn_op *op) {
     bool other = strcmp(op->domain, "com.microsoft") == 0;
     if (strcmp(op->type, "DequantizeLinear") != 0 || op->output_count != 1) return false;

@@ -26,8 +26,10 @@
 
 #include "graph/store.h"
 
-/* The axis that carries the batch; TN_NONE: no axis differs. False: several differ, or by another
- * factor, or ranks do. */
+/* Finds the axis of a tensor that carries the batch: the one axis whose extent differs between the
+ * graph with the old batch (`was`) and the graph with the new batch (`is`). TN_NONE: no extent
+ * differs. Returns false if several extents differ, if an extent changes by another factor than the
+ * batch, or if the ranks differ. */
 static bool rebatch_axis(const tn__rebatch *it, const tn_tensor *was, const tn_tensor *is,
                          uint32_t *axis) {
     *axis = TN_NONE;

@@ -239,7 +239,8 @@ tn_status tn__tflite_svdf(tn_infer *infer) {
     return tn__tflite_set(infer, 0, 2, (int64_t[]){in->shape[0], feature->shape[0] / rank});
 }
 
-/* All of the input's shape but the last extent, which is the first of a matrix of weights. */
+/* The output has the shape of the input, except for the last extent, which comes from the matrix of
+ * weights. */
 static tn_status shapes_last(tn_infer *infer, uint32_t output, uint32_t weights, uint32_t axis,
                              int64_t times) {
     const tn_tensor *in = tn__tflite_known(infer, 0), *matrix = tn__tflite_known(infer, weights);

@@ -9,8 +9,8 @@
 
 #include "kernels/dnnl.h"
 
-/* Whether its outputs are not needed, or all known without computing: values, or views of static
- * tensors. */
+/* Whether an operator need not run: its outputs are not needed, or all of them are known values or
+ * views of static tensors. */
 static bool kernels_needless(const tn_graph *graph, const tn_op *op, tn_op_id id) {
     if (tn_op_changes(graph, id) != 0 || tn_op_is_ordered(graph, id)) return false;
     for (uint32_t k = 0; k < op->output_count; k++) {

@@ -77,7 +77,8 @@ void tn__planes_table(const tn__slide *slide, const tn__planes *planes, uint64_t
     }
 }
 
-/* One line of a plane: inputs `first`, first + stride, ..., and zeros outside of [0, extent). */
+/* Copies `count` elements of one line of a plane, those at `first`, first + stride, and so on, to
+ * `to`. Elements outside of [0, extent) are 0. */
 static void planes_line(const float *line, int64_t extent, int64_t first, int64_t stride,
                         uint64_t count, float *to) {
     uint64_t i = 0;

@@ -65,8 +65,8 @@ static tn_status play_write(play *it, play_block *block, tn_error *error) {
     return tn_device_put(stream, end, &block->marks[1], PLAY_MARK, error);
 }
 
-/* Read on the stream that frees; if it is another one, the program has made it wait for the
- * first. */
+/* Reads the marks of a block on the stream that frees it. If another stream allocated the block,
+ * the freeing stream first waits for that stream, as the recorded program did. */
 static tn_status play_read(play *it, play_block *block, uint32_t place, tn_error *error) {
     tn_stream *stream = it->streams.streams[place];
     if (place != block->stream)

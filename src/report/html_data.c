@@ -1,7 +1,7 @@
 /* html_data.c - writes a plan as columns of JSON, which page/data.js decodes.
  *
- * If all rows of a column are equal, it is one value; an integer that a JavaScript number cannot
- * hold exactly is a string; times count from the first. Equal strings are stored once.
+ * A column with equal rows is stored as one value. An integer that a JavaScript number cannot hold
+ * exactly is a string. Times count from the first time of the plan. Equal strings are stored once.
  */
 #include "report/html.h"
 
@@ -15,7 +15,7 @@ void tn__html_integer(tn__text *text, uint64_t value) {
     if (value >= HTML_EXACT) tn__text_put(text, "\"");
 }
 
-/* An instant as the distance from the first. */
+/* A time as its distance from the first time of the plan. */
 static uint64_t html_time(const tn__html_page *page, int64_t at) {
     return (uint64_t)at - (uint64_t)page->scene.first;
 }

@@ -125,8 +125,8 @@ static tn_status meet_calls(meet_state *it) {
 
 /* --- advancing --- */
 
-/* When a signal was given; below 0: not yet. A signal that no step gives counts as given at the
- * start. */
+/* The time at which a rank gave a signal; below 0: not yet. A signal that no step gives counts as
+ * given at the start of the timeline. */
 static double meet_signal(const meet_rank *rank, uint32_t signal) {
     size_t low = tn__sorted_find(rank->signals, rank->signal_count, signal);
     bool found = low < rank->signal_count && rank->signals[low].key == signal;

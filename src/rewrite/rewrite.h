@@ -79,11 +79,12 @@ static inline const tn_op *tn__draft_op_of(const tn__draft *draft, tn_op_id id) 
 static inline const tn_tensor *tn__draft_tensor_of(const tn__draft *draft, tn_tensor_id id) {
     return &draft->tensors[id].tensor;
 }
-/* Of ONNX's own domain, or of "tenure" where `type` begins with "tenure.". */
+/* Whether the operator has this type in ONNX's own domain, or in the domain "tenure" if `type`
+ * begins with "tenure.". */
 static inline bool tn__draft_is(const tn__draft *draft, tn_op_id id, const char *type) {
     return tn__op_is(&draft->ops[id].op, type);
 }
-/* Whether it is of one of these kinds (TN_RULE_*). */
+/* Whether the operator's rule has one of these flags (TN_RULE_*). */
 static inline bool tn__draft_has(const tn__draft *draft, tn_op_id id, uint32_t flags) {
     return draft->ops[id].rule != NULL && (draft->ops[id].rule->flags & flags) != 0;
 }
@@ -100,7 +101,7 @@ bool tn__draft_is_static(const tn__draft *draft, tn_tensor_id id); /* TN_NONE: f
 bool tn__draft_is_known(const tn__draft *draft, tn_tensor_id id);
 /* A single known number, of any rank. */
 bool tn__draft_number(const tn__draft *draft, tn_tensor_id id, double *number);
-/* Whether it is that number, within the precision of float32. */
+/* Whether the tensor is a single known number equal to `number` within float32's precision. */
 bool tn__draft_is_number(const tn__draft *draft, tn_tensor_id id, double number);
 /* The dimension of input 1 of a convolution or product that corresponds to the result's channels;
  * false: it is not static float32, or the operator is another one. */

@@ -99,7 +99,7 @@ static tn_status pickle_mark(pickle_machine *machine, uint32_t number, tn__pickl
 /* Removes the last mark: *count values lie above its position. */
 static tn_status pickle_unmark(pickle_machine *machine, uint32_t *count) {
     if (machine->mark_count == 0) PICKLE_FAIL(machine, "no mark is open");
-    *count = (uint32_t)pickle_above(machine); /* fits: the stack is at most that deep */
+    *count = (uint32_t)pickle_above(machine); /* the size of the stack fits 32 bits */
     machine->mark_count--;
     return TN_OK;
 }

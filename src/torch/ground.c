@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Of every block: that of PyTorch's own allocator, which kernels rely on. */
+/* The alignment of every block, equal to that of PyTorch's own allocator, which kernels rely on. */
 #define GROUND_ALIGNMENT 512u
 
 /* --- opening and closing --- */

@@ -169,7 +169,7 @@ uint32_t tn__train_runs(const tn__train *it);
 /* Replaces the model by its copies. Errors: E_INVALID (more parts than operators), E_UNSUPPORTED
  * (an option that does not work with copies). */
 tn_status tn__train_rounds(tn__train *it);
-/* The tensor of another round that corresponds to a tensor of the first. */
+/* The tensor of round `round` that corresponds to the tensor `id` of the first round. */
 tn_tensor_id tn__train_in_round(const tn__train *it, tn_tensor_id id, uint32_t round);
 /* The tensor of the first round that corresponds to one of any round; a tensor made later is
  * returned itself. */

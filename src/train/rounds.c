@@ -59,7 +59,8 @@ static tn_status rounds_check(const tn__train *it) {
 
 /* --- tensors that rounds share --- */
 
-/* Whether its inputs are the same in all rounds, so that it would give the same again. */
+/* Whether the operator has the same inputs in all rounds, so that it computes the same result in
+ * each round. */
 static bool rounds_repeats(const tn__train *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->model, id);
     bool any = false, all = true, folded = op->output_count > 0;

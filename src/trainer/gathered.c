@@ -62,8 +62,9 @@ static tn_status gathered_shard(tn_trainer *trainer, uint32_t number, uint8_t *b
     return TN_OK;
 }
 
-/* For a tensor-parallel or pipelined model: the ranks of the first data part hold all of it; if the
- * data parts divide it as well, all ranks take part. */
+/* Gathers the parameters of a tensor-parallel or pipelined model. The ranks of the first data part
+ * together hold all parameters, so only they take part, unless the data parts divide the parameters
+ * as well (--shard). */
 static tn_status gathered_cut(tn_trainer *trainer, tn_error *error) {
     for (uint32_t i = 0; i < trainer->keeping.count; i++) {
         bool here = trainer->gathered != NULL;

@@ -94,7 +94,8 @@ static void keeping_cut_in(const keeping_list *list, tn__keep *keep) {
     keep->number = sums.rank;
 }
 
-/* Like the parameter; its name gets another suffix. */
+/* Adds an optimizer state tensor of a parameter. It is divided like the parameter, and its name is
+ * the parameter's with a suffix. */
 static void keeping_add_state(keeping_list *list, const tn_trained *trained,
                               const tn_sharded *shard, tn_tensor_id in) {
     if (in == TN_NONE) return;

@@ -5,7 +5,7 @@
 
 /* --- one run of the engine --- */
 
-/* Its share of the loss of the whole step. */
+/* The contribution of round `round` to the loss of the whole step. */
 static double steps_loss(const tn_trainer *trainer, uint32_t round) {
     float loss;
     memcpy(&loss, trainer->outputs[trainer->rounds[round].loss].data, sizeof loss);

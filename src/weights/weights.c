@@ -78,7 +78,7 @@ static tn_status weights_path(tn__weights_reader *it, const char *beside, const 
     return status == TN_OK ? TN_OK : tn__where(it->error, status, "%s", path);
 }
 
-/* Opens a file that another one names. */
+/* Opens a file of weights that an index file names. */
 static tn_status weights_part(void *self, const char *file) {
     const weights_parts *parts = self;
     tn__weights_reader reader = *parts->it;

@@ -90,7 +90,8 @@ static bool live_tell(tn__evict *e, uint32_t storage, bool waits) {
     return live_is_waited_for(e, storage) == waits && live_set(e, storage, waits);
 }
 
-/* Its liveness changed: updates the storages it is made from, and so on. A view makes a storage its
+/* The liveness of `storage` changed: updates the storages it is made from, the storages those are
+ * made from, and so on. A view makes a storage its
  * own neighbour; such a link is ignored. */
 static void live_spread(tn__evict *e, uint32_t storage) {
     live_state *state = e->state;

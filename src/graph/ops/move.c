@@ -17,7 +17,7 @@ static tn_status move_open(tn_infer *infer, uint32_t rank) {
     return tn__set_output(infer, 0, dtype, rank, tn__unknown_extents);
 }
 
-/* All of the input, when the shape stayed the same and nothing moved. */
+/* The output is a view of the whole input if both have the same shape, so that no element moved. */
 static tn_view move_unchanged(tn_infer *infer, uint32_t output) {
     const tn_tensor *to = tn__output(infer, output), *from = tn__input(infer, 0);
     if (output || !tn__shape_known(to) || !tn__shape_known(from) || to->rank != from->rank ||

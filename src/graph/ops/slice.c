@@ -383,7 +383,7 @@ static tn_status slice_concat_fold(tn_infer *infer) {
                     : tn__set_value_floats(infer, 0, floats, count);
 }
 
-/* All of one part, when the others are empty. */
+/* The output of a Concat is a view of one input if all other inputs are empty. */
 static tn_view slice_concat_view(tn_infer *infer, uint32_t output) {
     uint32_t only = TN_NONE;
     for (uint32_t i = 0; i < tn__input_count(infer); i++) {

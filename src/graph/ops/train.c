@@ -100,7 +100,8 @@ static tn_status train_shape_given(tn_infer *infer) {
     return tn__set_output(infer, 0, tn__input(infer, 0)->dtype, count, shape);
 }
 
-/* As the convolution: two operations per weight and position of its output. */
+/* Operations of a convolution's gradient, as many as of the convolution: two per weight and
+ * position of the convolution's output. */
 static uint64_t train_flops_conv(tn_infer *infer) {
     const tn_tensor *dy = tn__input(infer, 0), *dw = tn__output(infer, 0);
     uint64_t taps = tn__elements(dw), positions = tn__elements(dy);

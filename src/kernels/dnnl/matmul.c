@@ -39,7 +39,7 @@ static bool matmul_accepts(const tn_kernel_setup *setup) {
     return y != NULL && y->format.order != TN_ORDER_NHWC;
 }
 
-/* Dimension d of the operand is dimension perm[d] of the tensor; NULL: the same. */
+/* Dimension d of the operand is dimension perm[d] of the tensor; NULL: dimension d. */
 static bool matmul_operand_of(const tn_tensor *tensor, const int64_t *perm, uint32_t perm_count,
                               bool inverse, matmul_operand *operand) {
     int64_t strides[TN_RANK_MAX];
@@ -129,8 +129,9 @@ static tn_status matmul_desc(const tn__dnnl *library, const matmul_operand *oper
                             operand->strides, desc);
 }
 
-/* Something that broadcasts to the result: as the result is seen now, where that can be said: all
- * of it, one row, or one number. */
+/* Describes an addend of a product (`tensor`, a bias or residual that broadcasts to the result
+ * `whole`) in the dimensions of `y`, the form of the result that oneDNN gets. The addend must have
+ * the shape of the result, or be one row, one column or one number; else E_UNSUPPORTED. */
 static tn_status matmul_addend(const tn__dnnl *library, const tn_tensor *tensor,
                                const tn_tensor *whole, const matmul_operand *y,
                                dnnl_memory_desc_t *desc) {
@@ -217,8 +218,10 @@ static bool matmul_make_dense(matmul_operand *operand) {
     return changed;
 }
 
-/* As the operands lie; with a batch of one in front (the library knows [1, batch, rows, columns]
- * with the middle two exchanged, but not the same without the 1); moved to where they are dense. */
+/* Sets the next form of the operands to try. Form 0: as they lie in memory. Form 1: with an
+ * additional first dimension of 1, because oneDNN supports [1, batch, rows, columns] with the
+ * middle two exchanged, but not [batch, rows, columns] with the first two exchanged. Later forms:
+ * copied to dense memory. */
 static bool matmul_next_form(const matmul_plan *plan, uint32_t which, matmul_form *form) {
     *form = (matmul_form){.a = plan->a, .b = plan->b, .y = plan->y};
     if (which == 0) return true;

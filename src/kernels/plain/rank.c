@@ -101,7 +101,7 @@ static tn_status rank_top_k(tn_kernel_call *call) {
     return TN_OK;
 }
 
-/* As many as the output may have along the axis. */
+/* The workspace of TopK: entries for as many elements as the output may have along the axis. */
 static uint64_t rank_top_k_workspace(const tn_kernel_setup *setup) {
     const tn_tensor *to = tn__setup_output(setup, 0);
     if (to == NULL) to = tn__setup_output(setup, 1);

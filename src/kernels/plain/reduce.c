@@ -124,7 +124,7 @@ typedef enum reduce_sort {
     REDUCE_SORTS
 } reduce_sort;
 
-/* What becomes of a total. */
+/* The function that is applied to each total. */
 typedef enum reduce_end { REDUCE_AS_IT_IS, REDUCE_MEAN, REDUCE_ROOT, REDUCE_LOG } reduce_end;
 
 typedef struct reduce_pair {

@@ -52,7 +52,7 @@ static tn_status each_run(tn_kernel_call *call, tn__loop floats, tn__loop double
     EACH_LOOP(float_##name, float, float, expression)                                              \
     EACH_LOOP(double_##name, double, double, expression)                                           \
     EACH_RUN(name, first, p, second, q)
-/* In float64 for any type of operands. */
+/* Loops that compute the expression in float64 for any element type of the operands. */
 #define EACH_WIDE(name, expression)                                                                \
     EACH_LOOP(float_##name, float, double, expression)                                             \
     EACH_LOOP(double_##name, double, double, expression)                                           \

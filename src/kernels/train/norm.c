@@ -23,7 +23,8 @@ static tn_status norm_read(const tn_kernel_call *call, const tn_operand *x, norm
     return TN_OK;
 }
 
-/* Calls for every stretch of a channel: at most a tile of elements from `at` on. */
+/* Loops over the elements of one channel in all samples, in stretches of `count` elements from `at`
+ * on, at most a tile each. */
 #define NORM_EACH(frame, channel, at, count)                                                       \
     for (uint64_t n_ = 0; n_ < (frame)->batch; n_++)                                               \
         for (uint64_t i_ = 0, at = (n_ * (frame)->channels + (channel)) * (frame)->area,           \

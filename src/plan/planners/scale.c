@@ -1,20 +1,22 @@
-/* scale.c - makes good plans for 10^4 to 10^6 bodies in seconds, and better ones as long as time
- * lasts.
+/* scale.c - makes a good plan for 10^4 to 10^6 bodies in seconds, and improves it until its limit
+ * of work or time.
  *
  * A plan is made by filling a skyline in some order (skyline.c): this takes milliseconds for 10^4
- * bodies, a second for 10^6. This allows many orders. They are drawn from one family (recipes.c),
- * and the best one is repaired: bodies that end too high move forward in it, and the next plan is
- * made. The height that counts as too high is drawn anew each time, between the bound and the best
- * height.
+ * bodies, a second for 10^6. This allows many orders. The orders are drawn from one family
+ * (recipes.c). The order of the lowest plan so far is repaired: bodies that end too high in that
+ * plan move forward in the order, and the next plan is made from it. For each repair, the height
+ * that counts as too high is drawn between the lower bound and the height of the lowest plan.
  *
- * Plain bodies, alignments, gaps and windows are filled in directly; if bodies have gaps, all
- * bodies then fall once more, in order of their offsets. With pins, bodies drop around the pinned
- * ones in the order found. With streams, intervals do not decide which bodies overlap; the orders
- * are then used with the holes of the run, which costs O(n^2) at worst. With pins or windows, this
- * is also tried if it is cheap.
+ * The skyline handles plain bodies, alignments, gaps and windows directly. If bodies have gaps, all
+ * bodies are then lowered once more, in order of their offsets. The skyline ignores pins; with
+ * pins, all other bodies are then lowered around the pinned ones, in order of their offsets. With
+ * streams, intervals do not decide which bodies overlap; each body in the order is then placed in
+ * its lowest hole among all placed bodies (tn__run_holes), which costs O(n^2) at worst. With pins
+ * or windows, the planner also tries this if it is cheap.
  *
- * It proves nothing except by reaching the bound. Without a limit it stops after SCALE_WORK
- * placements or a few plans; with a work or time limit it goes on until the limit.
+ * A plan of this planner is proved optimal only if it reaches the lower bound. Without a limit the
+ * planner stops after SCALE_WORK placements or a few plans; with a work or time limit it goes on
+ * until the limit.
  * Cost:   O(n log n) a plan; about 150 bytes a body.
  * Source: ours; the repair follows squeaky wheel optimisation (Joslin, Clements 1999).
  */

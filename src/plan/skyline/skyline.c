@@ -339,7 +339,8 @@ static uint32_t skyline_find_chain(tn__skyline *skyline, uint32_t segment, bool 
     return 0;
 }
 
-/* Whether it is cheap to waste the space below the lower neighbour. */
+/* Whether lifting a segment to its lower neighbour wastes little space: at most `most` times the
+ * mean area of a body. */
 static bool skyline_may_lift(const tn__skyline *skyline, uint32_t segment, uint32_t most) {
     uint32_t next = skyline->next[segment], previous = skyline->previous[segment];
     uint64_t level = UINT64_MAX;

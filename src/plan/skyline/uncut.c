@@ -139,7 +139,8 @@ uint32_t tn__uncut_new(tn__uncut *uncut, uint64_t size, uint32_t first, uint32_t
     return id;
 }
 
-/* Its parts become separate, and the steps at which they begin and end wait again. */
+/* Separates a block into its parts. The steps at which the parts begin and end are queued for
+ * joining again. */
 static void uncut_take_apart(tn__uncut *uncut, uint32_t id) {
     uint32_t part = uncut_block(uncut, id)->first_part;
     uncut_fall(uncut, id);

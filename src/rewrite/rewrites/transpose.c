@@ -10,7 +10,8 @@
 
 #include "graph/attr.h"
 
-/* Of at least two dimensions; NULL: it does not say, or something else. */
+/* The permutation of a Transpose of at least two dimensions; NULL: it has no valid `perm`, or fewer
+ * dimensions. */
 static const int64_t *transpose_of(const tn__draft *draft, tn_op_id id, uint32_t *count) {
     const int64_t *perm = tn__attr_ints(tn__draft_op_of(draft, id), "perm", count);
     const tn_tensor *x = tn__draft_tensor_of(draft, tn__draft_input(draft, id, 0));
