@@ -7,14 +7,19 @@ PROBLEMS and SHARED are folders of .csv; SHARED may be missing. A planner may re
 limit (status 3); an internal error or a plan that is not valid is a failure.
 """
 import pathlib
+import random
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from count import case_count  # noqa: E402
 
 tenure, folders = sys.argv[1], [pathlib.Path(folder) for folder in sys.argv[2:]]
 MOST = 5000  # rows: some planners are quadratic
 LIMIT = "20000"
 failed = plans = 0
+random.seed(7)
 
 
 def run(*words):
@@ -43,7 +48,8 @@ def kinds(folder):
 with tempfile.TemporaryDirectory() as scratch:
     problems = kinds(pathlib.Path(scratch))
     for folder in folders:
-        problems += [path for path in sorted(folder.glob("*.csv")) if len(path.read_text().splitlines()) <= MOST]
+        some = [path for path in sorted(folder.glob("*.csv")) if len(path.read_text().splitlines()) <= MOST]
+        problems += random.sample(some, case_count(len(some), min(len(some), 12)))
     planners = [line.split()[0] for line in run("list", "planners").stdout.splitlines()]
     answer = pathlib.Path(scratch) / "answer.json"
     for problem in problems:

@@ -38,7 +38,7 @@ def check_device(device):
     done = subprocess.run([TENURE, "replay", trace, "--device", device, "--json"], capture_output=True, text=True, timeout=1200,
                           env={**os.environ, **CUDA})
     if device == "opencl" and done.returncode == 2 and "opencl" in done.stderr.lower():
-        print("SKIP: opencl:", done.stderr.split("tenure: --device: ")[-1].strip())
+        print("SKIP: opencl:", done.stderr.split("--device: ")[-1].strip())
         return
     assert done.returncode == 0, done
     answer = json.loads(done.stdout)

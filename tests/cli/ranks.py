@@ -195,7 +195,7 @@ def cut_and_resumed():
     both = [*split("data=2,tensor=2"), "--shard", random.choice(SHARDS)]
     ways = [[], threads(2), both, *(split(words) for words in SPLITS)]
     run([*HEADS, "--optimizer", "adam", "--steps", "12", "--checkpoint", "whole.ck", "--log", "whole.csv"])
-    for first in ways:
+    for first in some_of(ways):
         then, part = random.choice([way for way in ways if way != first]), [*HEADS, "--optimizer", "adam"]
         run([*part, *first, "--steps", "5", "--checkpoint", "part.ck", "--log", "part.csv"])
         shutil.copy("part.ck", "same.ck")
@@ -328,7 +328,7 @@ def staged_in_parts():
 
 def staged_and_shared():
     """What those with other samples keep of their stage is divided: the same bits, less that stays, as estimated."""
-    for words in "data=2,pipeline=2", "data=2,tensor=2,pipeline=2":
+    for words in some_of(["data=2,pipeline=2", "data=2,tensor=2,pipeline=2"]):
         options = ["heads.onnx", "--batch", "8", "--micro-batches", "2", "--optimizer", "adam", *random.choice([[], ["--fuse-update"]])]
         def trained(file, *more):
             return json.loads(run([TENURE, "train", *options, "--data", "text:book.txt", "--weights", "random:1", "--steps", "3", *split(words),
@@ -379,7 +379,7 @@ def staged_and_resumed():
     ways = [[], threads(2), *(split(words) for words in STAGES), split("tensor=2"),
             [*split("data=2,pipeline=2"), "--shard", random.choice(SHARDS)]]
     run([*part, "--steps", "12", "--log", "whole.csv"])
-    for first in random.sample(ways, 4):
+    for first in random.sample(ways, case_count(4, 1)):
         then = random.choice([way for way in ways if way != first])
         run([*part, *first, "--steps", "5", "--checkpoint", "part.ck", "--log", "part.csv"])
         run([*part, *then, "--steps", "12", "--checkpoint", "part.ck", "--resume", "part.ck", "--log", "part.csv"])
@@ -608,11 +608,11 @@ def main():
             as_estimated()
             cut_and_shared_out()
             cut_and_resumed()
-            for words, options in (("tensor=2", ["--sequence-parallel"]), ("data=2,tensor=2", []), ("data=4", []),
-                                   ("data=2,pipeline=2", ["--micro-batches", "4"])):
+            for words, options in some_of([("tensor=2", ["--sequence-parallel"]), ("data=2,tensor=2", []), ("data=4", []),
+                                           ("data=2,pipeline=2", ["--micro-batches", "4"])]):
                 pictures([], words, options)
             picture_mistakes()
-            for kind in CUT_KINDS[:1] + [["--optimizer", "sgd", "--lr", "0.01", "--fuse-update"]]:
+            for kind in some_of([*CUT_KINDS[:1], ["--optimizer", "sgd", "--lr", "0.01", "--fuse-update"]]):
                 staged_as_one(kind)
             staged_otherwise()
             staged_and_updated_at_once()
