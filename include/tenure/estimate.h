@@ -57,7 +57,7 @@ typedef enum tn_release_policy {
     X(LOAD, "load", "everything is loaded, nothing has run")                                   \
     X(FORWARD, "forward", "forward pass of the first run")                                     \
     X(BACKWARD, "backward", "backward pass of the first run")                                  \
-    X(FIRST_STEP, "first_step", "update of the first run")                                     \
+    X(UPDATE, "update", "update of the first run")                                             \
     X(LATER_STEPS, "later_steps", "any later run, all of it")                                  \
     X(EVALUATION, "evaluation", "forward pass alone, beside what training keeps")              \
     X(CHECKPOINT, "checkpoint", "between runs, one tensor at a time copied to the host")

@@ -74,11 +74,17 @@ bool tn__setup_recomputes(const tn_setup_options *options);
 /* setup_split.c: makes a set-up in which operators run in parts, as options->split asks. */
 tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options, tn_setup **setup,
                           tn_error *error);
+/* Predicts the time of one run of a set-up; UINT64_MAX: unknown. */
+typedef struct tn__setup_timer {
+    tn_status (*time)(void *self, const tn_setup *setup, uint64_t *time, tn_error *error);
+    void *self;
+} tn__setup_timer;
 /* The same for a budget, compared with the set-up without parts. *setup NULL: no parts need less
- * memory than that. E_EXHAUSTED: no parts keep to the budget; *setup is the smallest result that
- * was found, or NULL. */
-tn_status tn__setup_cut(const tn_setup *whole, const tn_setup_options *options, tn_setup **setup,
-                        tn_error *error);
+ * memory than that. With a timer (may be NULL), smaller parts are compared with those that just
+ * keep to the budget, and the fastest is kept. E_EXHAUSTED: no parts keep to the budget; *setup is
+ * the smallest result that was found, or NULL. */
+tn_status tn__setup_cut(const tn_setup *whole, const tn_setup_options *options,
+                        const tn__setup_timer *timer, tn_setup **setup, tn_error *error);
 /* The same for given regions: makes the graph of the stage REWRITE. */
 tn_status tn__setup_regions(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 /* The stage FIT. */

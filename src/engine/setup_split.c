@@ -7,6 +7,11 @@
  * budget that is lower by the excess. The choice with the lowest prediction may not have the
  * smallest plan, so similar choices are planned as drafts, too.
  *
+ * The search counts operations and copied bytes. The time of a run depends on more, so smaller
+ * parts may run faster than those that just keep to the budget. With a timer, choices for smaller
+ * budgets are timed, too. These budgets are shares of the unsplit arena, the same ones whatever
+ * was asked for, so that a larger budget compares the same choices and more.
+ *
  * The limits of the plan (work_limit, timeout_s) cover everything: the plan of the unsplit
  * graph, the search, and the plans of the parts use them up one after the other. When they are
  * used up, the best set-up so far is the answer.
@@ -18,6 +23,8 @@
 #define SPLIT_ROUNDS 8u
 #define SPLIT_NEAR 2u /* choices up to 1 / SPLIT_NEAR above the target are drafted */
 #define SPLIT_DRAFTS 16u
+#define SPLIT_TIMED 8u   /* choices that are timed, */
+#define SPLIT_GRID 16u   /* each for a budget lower by 1 / SPLIT_GRID */
 #define SPLIT_ANY 1000.0 /* work budget without a limit */
 #define SPLIT_LEAST_S 1e-6
 #define SPLIT_FAR 24u /* a careful layout saves at most this part of an arena, usually */
@@ -74,6 +81,7 @@ typedef struct split_state {
     const tn_graph *graph;
     const tn_setup_options *asked;
     const tn_setup *whole;
+    const tn__setup_timer *timer; /* NULL: the least work is taken */
     tn_split_search *search;
     tn_setup *best;          /* NULL: no set-up yet */
     tn_split_choice drafted; /* the choice of `best`, if its plan is a draft */
@@ -320,6 +328,46 @@ static tn_status split_within(split_state *state) {
     return split_fits(state) ? TN_OK : split_fail(state);
 }
 
+/* Sets up a choice, and keeps it if it fits and is faster than the best, which takes *time. */
+static tn_status split_time(split_state *state, const tn_split_choice *choice, uint64_t *time) {
+    tn_setup *made;
+    uint64_t other;
+    tn_status status = split_set_up(state, choice, true, &made);
+    if (split_drops(state, status)) return TN_OK;
+    TN_TRY(status);
+    bool fits = tn_setup_need(made).total <= state->asked->split->budget;
+    if (fits) status = state->timer->time(state->timer->self, made, &other, state->error);
+    bool better = fits && status == TN_OK && other < *time;
+    if (better) *time = other;
+    tn_setup_destroy(better ? state->best : made);
+    if (better) state->best = made;
+    return status;
+}
+
+/* Looks for a faster choice below `target` bytes. */
+static tn_status split_fastest(split_state *state, uint64_t target) {
+    uint64_t time, budget = tn_setup_need(state->whole).arena;
+    double work = tn_setup_splits(state->best)->work;
+    TN_TRY(state->timer->time(state->timer->self, state->best, &time, state->error));
+    if (time == UINT64_MAX) return TN_OK; /* unknown */
+    for (uint32_t tried = 0; tried < SPLIT_TIMED && budget >= SPLIT_GRID;) {
+        tn_split_choice choice;
+        tn_error unused;
+        budget -= budget / SPLIT_GRID;
+        if (budget >= target) continue;
+        if (!split_goes_on(state, tried++, SPLIT_TIMED)) break;
+        tn_status status = tn_split_within(state->search, budget, &choice, &unused);
+        if (status == TN_E_EXHAUSTED) break;
+        if (status != TN_OK) return tn__no_memory(state->error, "a split graph");
+        bool is_new = choice.count > 0 && choice.work != work;
+        work = choice.work;
+        if (is_new) status = split_time(state, &choice, &time);
+        tn_split_choice_release(state->search, &choice);
+        TN_TRY(status);
+    }
+    return TN_OK;
+}
+
 static tn_status split_search(split_state *state) {
     tn_split_options options = TN_SPLIT_OPTIONS_INIT;
     const tn_kernels *kernels = tn_setup_kernels(state->whole);
@@ -339,8 +387,10 @@ static tn_status split_find(split_state *state) {
         TN_FAIL(state->error, TN_E_STOPPED,
                 "a limit ended the plan of the whole; no operators in parts were looked for");
     TN_TRY(split_search(state));
-    return state->asked->split->budget > 0 ? split_within(state)
-                                           : split_fewest(state, state->asked->split->share);
+    uint64_t budget = state->asked->split->budget;
+    if (budget == 0) return split_fewest(state, state->asked->split->share);
+    TN_TRY(split_within(state));
+    return state->timer != NULL ? split_fastest(state, split_sought(state)) : TN_OK;
 }
 
 /* Refuses options that the caller gives per operator, because they describe the whole graph. */
@@ -371,8 +421,10 @@ static tn_status split_whole(const tn_graph *graph, const tn_setup_options *opti
 /* Splits the whole graph. The caller keeps the set-up `whole`. *setup is another one, or NULL if
  * the whole is as good. E_EXHAUSTED: *setup is the smallest that was found. */
 static tn_status split_from(const tn_graph *graph, const tn_setup_options *options, double began,
-                            const tn_setup *whole, tn_setup **setup, tn_error *error) {
-    split_state state = {.graph = graph, .asked = options, .whole = whole, .error = error};
+                            const tn_setup *whole, const tn__setup_timer *timer, tn_setup **setup,
+                            tn_error *error) {
+    split_state state = {
+        .graph = graph, .asked = options, .whole = whole, .timer = timer, .error = error};
     split_limit(&state, began);
     split_spend(&state, tn_setup_layout(whole)->work);
     uint64_t budget = options->split->budget, total = tn_setup_need(whole).total;
@@ -387,11 +439,11 @@ static tn_status split_from(const tn_graph *graph, const tn_setup_options *optio
     return status;
 }
 
-tn_status tn__setup_cut(const tn_setup *whole, const tn_setup_options *options, tn_setup **setup,
-                        tn_error *error) {
+tn_status tn__setup_cut(const tn_setup *whole, const tn_setup_options *options,
+                        const tn__setup_timer *timer, tn_setup **setup, tn_error *error) {
     *setup = NULL;
     TN_TRY(split_check(options, error));
-    return split_from(whole->given, options, tn__clock_s(), whole, setup, error);
+    return split_from(whole->given, options, tn__clock_s(), whole, timer, setup, error);
 }
 
 tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options, tn_setup **setup,
@@ -406,7 +458,7 @@ tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options
     if (options->split->share < 0 || (budget == 0 && options->split->share == 0))
         TN_FAIL(error, TN_E_INVALID, "operators in parts need a budget, or a share of work");
     TN_TRY(split_whole(graph, options, &whole, error));
-    tn_status status = split_from(graph, options, began, whole, &cut, error);
+    tn_status status = split_from(graph, options, began, whole, NULL, &cut, error);
     if (status == TN_OK) *setup = cut != NULL ? cut : whole;
     if (status != TN_OK) tn_setup_destroy(cut);
     if (status != TN_OK || cut != NULL) tn_setup_destroy(whole);

@@ -42,6 +42,6 @@ void tn__phases_of(const tn_program *program, uint8_t *phases) {
         bool update = applies && phases_is_update(graph, instructions[s].op);
         if (applies && !update && !backward)
             backward = phases_is_backward(graph, instructions[s].op);
-        phases[s] = update ? TN_PHASE_FIRST_STEP : backward ? TN_PHASE_BACKWARD : TN_PHASE_FORWARD;
+        phases[s] = update ? TN_PHASE_UPDATE : backward ? TN_PHASE_BACKWARD : TN_PHASE_FORWARD;
     }
 }

@@ -77,7 +77,7 @@ static tn_status serve_run(serve_state *state, uint32_t run) {
     for (uint32_t s = 0; s < it->steps; s++) {
         for (uint32_t e = state->end_at[s]; e < state->end_at[s + 1]; e++)
             TN_TRY(serve_free(state, state->end[e]));
-        if (late && it->phase[s] == TN_PHASE_FIRST_STEP) {
+        if (late && it->phase[s] == TN_PHASE_UPDATE) {
             TN_TRY(serve_statics(state, true));
             late = false;
         }

@@ -317,14 +317,34 @@ static tn_status graph_program(graph_frame *f, uint32_t allow) {
 
 /* --- operators in parts --- */
 
+/* As tn__setup_timer.time. Measuring every choice would take too long: without given costs, choices
+ * are compared by default rates, and only the chosen one is measured. */
+static tn_status graph_time_parts(void *self, const tn_setup *setup, uint64_t *time,
+                                  tn_error *error) {
+    graph_frame *f = self;
+    candidate it = {.setup = (tn_setup *)(uintptr_t)setup};
+    tn_costs_model rates = TN_COSTS_MODEL_INIT;
+    rates.context = &f->own->context;
+    *time = UINT64_MAX;
+    tn_status status = f->request.costs != NULL
+                           ? graph_costs(f, setup, &it.costs, error)
+                           : tn_costs_create_model(tn_setup_graph(setup), &rates, &it.costs, error);
+    if (status == TN_E_UNSUPPORTED) return TN_OK; /* no costs of parts: no choice is faster */
+    if (status == TN_OK) status = candidate_time(f, &it, time);
+    tn_costs_destroy(it.costs);
+    return status;
+}
+
 /* Makes parts that keep to the budget on their own. Otherwise makes the smallest parts, which
  * may fit with the program's techniques. made->setup NULL: no parts need fewer bytes than the
  * whole. */
 static tn_status graph_cut(graph_frame *f, candidate *made) {
     const tn_setup_split within = {.budget = f->search.budget};
+    const tn__setup_timer timer = {graph_time_parts, f};
     tn_setup_options options = f->options;
     options.split = &within;
-    tn_status status = tn__setup_cut(f->whole.setup, &options, &made->setup, f->error);
+    tn_status status = tn__setup_cut(f->whole.setup, &options, f->search.any ? NULL : &timer,
+                                     &made->setup, f->error);
     if (made->setup != NULL) candidate_read(made);
     return status == TN_E_EXHAUSTED ? TN_OK : status;
 }

@@ -91,7 +91,7 @@ typedef struct tn__scene {
     bool occurs[TN__KIND_COUNT]; /* kinds with an item */
     uint64_t total[TN__KIND_COUNT];
     tn_fate_totals fates; /* of a fit; else zeroes */
-    uint8_t *phases;      /* [steps] tn_phase of a training step: FORWARD, BACKWARD, FIRST_STEP (the
+    uint8_t *phases;      /* [steps] tn_phase of a training step: FORWARD, BACKWARD, UPDATE (the
                       * update); NULL: no training step */
     uint64_t role_total[TN__ROLE_COUNT];   /* with phases: sum over all tensors */
     uint64_t role_at_peak[TN__ROLE_COUNT]; /* of tensors live at the peak; the sum is the peak */

@@ -148,7 +148,7 @@ static void a_step_as_pytorch_runs_it_keeps_what_autograd_keeps(void **state) {
         /* x, y; loss, learning rate and step are 4, 4 and 8 bytes of at most 64 each */
         assert_true(estimate.part[TN_PART_ACTIVATIONS] >= 64 &&
                     estimate.part[TN_PART_ACTIVATIONS] <= 128 + 16);
-        assert_true(estimate.phase[TN_PHASE_FIRST_STEP] != TN_SIZE_UNKNOWN);
+        assert_true(estimate.phase[TN_PHASE_UPDATE] != TN_SIZE_UNKNOWN);
         assert_true(estimate.phase[TN_PHASE_BACKWARD] != TN_SIZE_UNKNOWN);
         tn_occupancy_destroy(occupancy);
         tn_program_destroy(program);
