@@ -116,8 +116,9 @@ def within_a_budget():
     """Each rank in less than it takes of its own accord: the same losses, all alike, as estimated."""
     swap = ["--allow", "swap", "--link", "4GB/s"]
     met = 0
-    for model, words, ways in [("lm.onnx", "data=2", [(97, [])]), ("heads.onnx", "tensor=2", [(85, []), (75, swap)]),
-                               ("heads.onnx", "tensor=2 --sequence-parallel", [(90, []), (80, swap)]), ("heads.onnx", "data=2,tensor=2", [(90, swap)])]:
+    kinds = some_of([("lm.onnx", "data=2", [(97, [])]), ("heads.onnx", "tensor=2", [(85, []), (75, swap)]),
+                     ("heads.onnx", "tensor=2 --sequence-parallel", [(90, []), (80, swap)]), ("heads.onnx", "data=2,tensor=2", [(90, swap)])])
+    for model, words, ways in kinds:
         options = [model, "--batch", "8", "--optimizer", "adam", "--parallel", *words.split()]
         command = [TENURE, "train", *options, "--ranks-as-threads", "--data", "text:book.txt", "--weights", "random:1", "--steps", "3", "--json"]
         free = json.loads(run([*command, "--log", "free.csv"]).stdout)["ranks"]
@@ -133,7 +134,7 @@ def within_a_budget():
                 sys.exit(f"FAILED: {words} within {budget}: {told}, {found}")
             if losses("free.csv") != losses("bound.csv"):
                 sys.exit(f"FAILED: {words} within {budget}: other numbers")
-    if met < 4:
+    if met < 4 and len(kinds) == 4:
         sys.exit(f"FAILED: only {met} budgets were below what is used without one")
 
 
@@ -347,8 +348,10 @@ def staged_and_shared():
 def staged_within_a_budget():
     """Each rank in less than it takes of its own accord: the same bits, as estimated; or a reason."""
     swapped = 0
-    for words, more in [("pipeline=2", []), ("pipeline=2,interleave=2", ["--schedule", "gpipe"]), ("tensor=2,pipeline=2", ["--sequence-parallel"]),
-                        ("data=2,pipeline=2", ["--shard", "parameters"]), ("data=2,tensor=2,pipeline=2", ["--shard", "optimizer"])]:
+    every = [("pipeline=2", []), ("pipeline=2,interleave=2", ["--schedule", "gpipe"]), ("tensor=2,pipeline=2", ["--sequence-parallel"]),
+             ("data=2,pipeline=2", ["--shard", "parameters"]), ("data=2,tensor=2,pipeline=2", ["--shard", "optimizer"])]
+    some = some_of(every)
+    for words, more in some:
         options = ["heads.onnx", "--batch", "8", "--micro-batches", "4", "--optimizer", "adam", *more]
         command = [TENURE, "train", *options, "--data", "text:book.txt", "--weights", "random:1", "--steps", "3", *split(words), "--json"]
         free = json.loads(run([*command, "--checkpoint", "free.ck"]).stdout)["ranks"]
@@ -370,7 +373,7 @@ def staged_within_a_budget():
         done = run([*command, "--budget", "20KiB"], 1)
         if "the least found takes" not in done.stderr:
             sys.exit(f"FAILED: {words} within 20 KiB: {done.stderr}")
-    if swapped == 0:
+    if swapped == 0 and len(some) == len(every):
         sys.exit("FAILED: no stage has swapped")
 
 
