@@ -68,7 +68,9 @@ typedef enum tn_status {
 #undef TN_X
 } tn_status;
 
-/* The details of a failure. Owned by the caller; holds no pointers. */
+/* The details of a failure. Owned by the caller; holds no pointers. A message names a setting by its
+ * field, or by the function that takes it, between backticks: "`dims` N: no dimension has that
+ * name". The command prints its own option instead. */
 typedef struct tn_error {
     tn_status status;
     char message[400]; /* one sentence: what is wrong, then what to do; UTF-8 */

@@ -42,7 +42,7 @@ static tn_status file_refuse_length(const char *path, uint64_t most, tn_error *e
     char text[TN_SIZE_TEXT_MAX];
     tn_status status = tn__fail(error, TN_E_INVALID,
                                 "more than %s come from it, which is no file; that much is read "
-                                "(--read-limit, or read_limit of the context, raises it)",
+                                "(`read_limit` raises it)",
                                 tn_size_format(most, text));
     return tn__where(error, status, "%s", path);
 }

@@ -11,6 +11,8 @@
 
 #include <tenure/tenure.h>
 
+#include "base/base.h"
+
 typedef struct cli_command {
     const char *name;
     const char *summary;       /* one line for `tenure --help` */
@@ -102,6 +104,10 @@ FILE *cli_terminal(void);         /* the unfiltered standard error, to move the 
 int cli_descriptor(FILE *stream); /* the file descriptor of stdout or stderr */
 /* Prints text that may hold names from files, with control characters shown as escapes. */
 void cli_put_text(FILE *file, const char *text);
+/* settings.c: a message of the library, with the command's options instead of the settings that it
+ * names between backticks. `text` was initialised and holds the answer. Without memory the answer
+ * is `message` itself. */
+const char *cli_settings(const char *message, tn__text *text);
 /* shared.c: prints "tenure: error: ", "tenure: warning: " or "tenure: note: " on standard error, in
  * colour on a terminal unless the variable NO_COLOR is set. */
 typedef enum cli_level { CLI_ERROR, CLI_WARNING, CLI_NOTE } cli_level;

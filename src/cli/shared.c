@@ -59,19 +59,21 @@ static void shared_end_by_signal(void) {
 /* With --json, if no answer was printed yet, the error is also a JSON object. */
 static void shared_fail_json(const tn_error *error, const char *members) {
     int code = tn_status_exit_code(error->status);
-    tn__text text;
+    tn__text text, words;
     if (!cli_tone_asked().json || (code != 1 && code != 3) || __fpending(stdout) > 0) return;
     tn__text_init(&text, NULL);
+    tn__text_init(&words, NULL);
     tn__text_printf(&text,
                     "{\"format\":\"tenure-error\",\"version\":1,\"status\":\"%s\","
                     "\"exit_status\":%d,\"where\":",
                     tn_status_name(error->status), code);
     tn__text_json(&text, error->where);
     tn__text_put(&text, ",\"message\":");
-    tn__text_json(&text, error->message);
+    tn__text_json(&text, cli_settings(error->message, &words));
     if (members != NULL) tn__text_put(&text, members);
     tn__text_put(&text, "}\n");
     if (!text.failed) fwrite(text.data, 1, text.size, stdout);
+    tn__text_release(&words);
     tn__text_release(&text);
 }
 
@@ -86,6 +88,13 @@ static void shared_put_place(const char *text) {
     cli_put_text(stderr, text);
 }
 
+static void shared_put_message(const char *message) {
+    tn__text words;
+    tn__text_init(&words, NULL);
+    shared_put_place(cli_settings(message, &words));
+    tn__text_release(&words);
+}
+
 int cli_fail_with(const tn_error *error, const char *members) {
     cli_progress_end();
     shared_fail_json(error, members);
@@ -98,7 +107,7 @@ int cli_fail_with(const tn_error *error, const char *members) {
     cli_prefix(CLI_ERROR);
     shared_put_place(error->where);
     if (error->where[0] != '\0') fputs(": ", stderr);
-    shared_put_place(error->message);
+    shared_put_message(error->message);
     if (error->status == TN_E_OUTSIDE) fputs(", or add --follow-links", stderr);
     fputc('\n', stderr);
     return tn_status_exit_code(error->status);
@@ -108,7 +117,7 @@ void cli_note(const char *message) {
     if (cli_tone_asked().quiet) return;
     cli_progress_end();
     cli_prefix(CLI_NOTE);
-    shared_put_place(message);
+    shared_put_message(message);
     fputc('\n', stderr);
 }
 

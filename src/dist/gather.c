@@ -91,7 +91,7 @@ static tn_status gather_add_unit(gather_state *it, const tn_op *op) {
     if (it->unit_of[op->outputs[0]] != GATHER_NONE)
         TN_FAIL(it->error, TN_E_UNSUPPORTED,
                 "'%.80s' is put together twice: a program that a budget has changed is not divided "
-                "by parameters; by gradients it is (--shard gradients)",
+                "by parameters; by gradients it is (`shard` gradients)",
                 whole->name);
     it->unit_of[op->outputs[0]] = it->unit_count;
     it->units[it->unit_count++] = (gather_unit){.part = op->inputs[0],
@@ -153,7 +153,7 @@ static tn_status gather_reads(gather_state *it, uint32_t step, gather_see see) {
             TN_FAIL(it->error, TN_E_UNSUPPORTED,
                     "'%.80s' is sent, swapped or dropped by the program: such a one, as a stage "
                     "of a pipeline that passes it on, is not divided by parameters; by gradients "
-                    "it is (--shard gradients)",
+                    "it is (`shard` gradients)",
                     tn_graph_tensor(it->graph, others[i])->name);
     return does.reads != TN_NONE && it->unit_of[does.reads] != GATHER_NONE
                ? see(it, step, does.reads)
@@ -206,14 +206,14 @@ static tn_status gather_see_stretch(gather_state *it, uint32_t step, tn_tensor_i
     if (it->from[step].stream != 0)
         TN_FAIL(it->error, TN_E_UNSUPPORTED,
                 "'%.80s' is read on a stream of its own: such a program is not divided by "
-                "parameters; by gradients it is (--shard gradients)",
+                "parameters; by gradients it is (`shard` gradients)",
                 tn_graph_tensor(it->graph, id)->name);
     bool updated = unit->update != GATHER_NONE && step > unit->update; /* its part has changed */
     if (updated && unit->stretch == GATHER_NONE) /* the order of GATHERs would differ */
         TN_FAIL(it->error, TN_E_UNSUPPORTED,
                 "'%.80s' is read behind its update alone, as by a rank that is sent it, or where "
                 "updates stand among a pipeline's passes: such a program is not divided by "
-                "parameters; by gradients it is (--shard gradients)",
+                "parameters; by gradients it is (`shard` gradients)",
                 tn_graph_tensor(it->graph, id)->name);
     if (unit->stretch != GATHER_NONE && (since <= it->most || updated)) {
         it->stretches[unit->stretch].last = step;
@@ -330,7 +330,7 @@ static tn_status gather_emit(gather_state *it) {
             if (it->from[s].wait != 0 || it->from[s].signal != 0)
                 TN_FAIL(it->error, TN_E_UNSUPPORTED,
                         "other ranks wait for parameters, as stages of a pipeline may: such a "
-                        "program is not divided by them; by gradients it is (--shard gradients)");
+                        "program is not divided by them; by gradients it is (`shard` gradients)");
             continue;
         }
         TN_TRY(gather_reads(it, s, gather_see_need));

@@ -98,7 +98,7 @@ static tn_status explain_output(const tn_graph *graph, tn_op_id op, tn_tensor_id
     else if (explain_number(graph, op) != TN_NONE)
         tn__fail(error, status,
                  "the size of tensor '%.80s' is not known: operator %.40s%s%.40s gives %s of type "
-                 "%s, as it depends on data; give input '%.80s' a value (--value %.80s=N), or "
+                 "%s, as it depends on data; give input '%.80s' a value (`values` %.80s=N), or "
                  "state the shape in the file (value_info)",
                  tensor->name, domain, dot, type, shape, tn_dtype_name(tensor->dtype),
                  graph->tensors[explain_number(graph, op)].name,

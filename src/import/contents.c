@@ -129,7 +129,7 @@ void tn_contents_close(tn_contents *contents) {
 
 /* --- external data files --- */
 
-#define CONTENTS_SHOWN 120 /* characters of a path in a message */
+#define CONTENTS_SHOWN 80 /* characters of a path in a message */
 
 static const char *contents_tail(const char *path) {
     size_t length = strlen(path);
@@ -143,7 +143,7 @@ static tn_status contents_fail_absent(const tn_contents *contents, const char *p
     if (error != NULL) error->where[0] = 0;
     TN_FAIL(error, TN_E_IO,
             "its contents are in '%s', beside '%s': %s; put that file there, or make contents up "
-            "with --weights random:SEED",
+            "with `tn_contents_generate`",
             contents_tail(path), contents_tail(contents->path), reason);
 }
 
@@ -196,7 +196,7 @@ tn_status tn__contents_external(tn_contents *contents, tn__span location, uint64
         TN_FAIL(error, TN_E_IO,
                 "its contents are bytes %llu to %llu of '%s', beside '%s', but that file has only "
                 "%zu bytes: it is cut off, or of another model; get it again, or make contents up "
-                "with --weights random:SEED",
+                "with `tn_contents_generate`",
                 (unsigned long long)offset, (unsigned long long)tn__add_sat(offset, size),
                 contents_tail(external->location), contents_tail(contents->path),
                 external->file.size);
@@ -235,7 +235,7 @@ static tn_status contents_read(tn_contents *contents, tn__wanted *wanted) {
     if (found || tn__tensor_fill(tensor, wanted->bytes, wanted->size)) return TN_OK;
     if (contents->generator != NULL) return tn__generate(contents->generator, wanted);
     TN_FAIL(wanted->error, TN_E_UNKNOWN,
-            "the model does not hold its contents; --weights random:SEED makes some up");
+            "the model does not hold its contents; `tn_contents_generate` makes some up");
 }
 
 /* Finds the mapped file that contains these bytes. */

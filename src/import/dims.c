@@ -6,7 +6,7 @@
 typedef struct dims_entry {
     const char *text; /* clean */
     int64_t value;    /* TN_DIM_UNKNOWN: none */
-    bool given;       /* by --dim */
+    bool given;       /* by `dims` */
     bool used;        /* occurs in the file */
     bool input;       /* an input has it */
 } dims_entry;
@@ -45,14 +45,14 @@ static tn__span dims_span(const char *text) {
 }
 
 static tn_status dims_give(tn__dims *dims, const tn_dim *dim, tn_error *error) {
-    if (!dim->name || !*dim->name) TN_FAIL(error, TN_E_INVALID, "--dim needs a name: --dim N=8");
+    if (!dim->name || !*dim->name) TN_FAIL(error, TN_E_INVALID, "`dims` needs a name: `dims` N=8");
     if (dim->value < 0)
-        TN_FAIL(error, TN_E_INVALID, "--dim %.100s=%lld: a dimension cannot be negative", dim->name,
-                (long long)dim->value);
+        TN_FAIL(error, TN_E_INVALID, "`dims` %.100s=%lld: a dimension cannot be negative",
+                dim->name, (long long)dim->value);
     dims_entry *entry = dims_entry_of(dims, dims_span(dim->name));
     if (!entry) return tn__no_memory(error, "the dimensions");
     if (entry->given && entry->value != dim->value)
-        TN_FAIL(error, TN_E_INVALID, "--dim %.100s is given twice, as %lld and as %lld", dim->name,
+        TN_FAIL(error, TN_E_INVALID, "`dims` %.100s is given twice, as %lld and as %lld", dim->name,
                 (long long)entry->value, (long long)dim->value);
     entry->given = true;
     entry->value = dim->value;
@@ -76,8 +76,8 @@ tn_status tn__dims_bind(tn__dims *dims, tn__span symbol, int64_t value, const ch
     entry->used = true;
     if (entry->value != TN_DIM_UNKNOWN && entry->value != value)
         TN_FAIL(error, TN_E_INVALID,
-                "--input-shape %.80s makes dimension '%.80s' %lld, but %s makes it %lld", input,
-                entry->text, (long long)value, entry->given ? "--dim" : "another --input-shape",
+                "`input_shapes` %.80s makes dimension '%.80s' %lld, but %s makes it %lld", input,
+                entry->text, (long long)value, entry->given ? "`dims`" : "another `input_shapes`",
                 (long long)entry->value);
     entry->value = value;
     return TN_OK;
@@ -258,10 +258,10 @@ static tn_status dims_check_used(tn__dims *dims, tn_error *error) {
         if (dims->entries[i].input) tn__list_add(&list, "'%.80s'", dims->entries[i].text);
     if (!list.count && !list.left_out)
         TN_FAIL(error, TN_E_INVALID,
-                "--dim %.100s: no dimension has that name; the inputs of this model have no "
-                "symbolic dimensions (--input-shape sets a whole shape)",
+                "`dims` %.100s: no dimension has that name; the inputs of this model have no "
+                "symbolic dimensions (`input_shapes` sets a whole shape)",
                 stray->text);
-    TN_FAIL(error, TN_E_INVALID, "--dim %.100s: no dimension has that name; there is %s",
+    TN_FAIL(error, TN_E_INVALID, "`dims` %.100s: no dimension has that name; there is %s",
             stray->text, tn__list_end(&list));
 }
 
@@ -319,10 +319,10 @@ tn_status tn__dims_check(tn__dims *dims, tn_error *error) {
     if (!first && !dims->open_count) return TN_OK;
     bool several = by_name.count + by_name.left_out > 1;
     if (first)
-        snprintf(give_name, sizeof give_name, " (give --dim %.30s=SIZE%s)",
+        snprintf(give_name, sizeof give_name, " (give `dims` %.30s=SIZE%s)",
                  several ? "NAME" : first, several ? " for each" : "");
     if (dims->open_count)
-        snprintf(give_shape, sizeof give_shape, ": give --input-shape %.30s=...",
+        snprintf(give_shape, sizeof give_shape, ": give `input_shapes` %.30s=...",
                  dims->open[0].input);
     TN_FAIL(error, TN_E_UNKNOWN, "no value for %s%s%s%s%s", tn__list_end(&by_name), give_name,
             first && dims->open_count ? "; " : "", tn__list_end(&by_shape), give_shape);

@@ -66,8 +66,8 @@ tn_status tn__import_choose(const char *name, tn__span file, const tn_import_for
     if (how != NULL) TN_FAIL(error, TN_E_UNSUPPORTED, "%s", how);
     if (tn_weights_recognises(name))
         TN_FAIL(error, TN_E_UNSUPPORTED,
-                "weights without a network: export the network as .onnx; `tenure estimate` tells "
-                "what they take, `tenure run model.onnx --weights FILE` runs with them");
+                "weights without a network: `tn_weights_total` counts their bytes; to run them, "
+                "export the network as .onnx and add them (`tn_weights_bind`)");
     char text[120];
     tn__list list = tn__list_begin(text, sizeof text);
     for (uint32_t i = 0; i < IMPORT_FORMAT_COUNT; i++)
@@ -103,13 +103,13 @@ bool tn__import_is_parameter(tn_importer *importer, const char *name) {
 
 static tn_status import_check_shape(const tn_input_shape *given, tn_error *error) {
     if (!given->name || !*given->name || (given->rank && !given->shape))
-        TN_FAIL(error, TN_E_INVALID, "--input-shape needs a name and a shape: x=1,3,224,224");
+        TN_FAIL(error, TN_E_INVALID, "`input_shapes` needs a name and a shape: x=1,3,224,224");
     if (given->rank > TN_RANK_MAX)
-        TN_FAIL(error, TN_E_INVALID, "--input-shape %.100s: more than %u dimensions", given->name,
+        TN_FAIL(error, TN_E_INVALID, "`input_shapes` %.100s: more than %u dimensions", given->name,
                 TN_RANK_MAX);
     for (uint32_t i = 0; i < given->rank; i++)
         if (given->shape[i] < 0)
-            TN_FAIL(error, TN_E_INVALID, "--input-shape %.100s: dimension %u is negative (%lld)",
+            TN_FAIL(error, TN_E_INVALID, "`input_shapes` %.100s: dimension %u is negative (%lld)",
                     given->name, i, (long long)given->shape[i]);
     return TN_OK;
 }
@@ -119,7 +119,7 @@ static tn_status import_check_options(const tn_import_options *options, tn_error
         TN_TRY(import_check_shape(&options->input_shapes[i], error));
         for (uint32_t j = 0; j < i; j++)
             if (!strcmp(options->input_shapes[i].name, options->input_shapes[j].name))
-                TN_FAIL(error, TN_E_INVALID, "--input-shape %.100s is given twice",
+                TN_FAIL(error, TN_E_INVALID, "`input_shapes` %.100s is given twice",
                         options->input_shapes[i].name);
     }
     for (uint32_t i = 0; i < options->parameter_count; i++)
@@ -131,7 +131,7 @@ static tn_status import_check_options(const tn_import_options *options, tn_error
 /* An option that matched no input is a typo, and would otherwise go unnoticed. */
 static tn_status import_check_used(const tn_importer *importer) {
     const tn_import_options *options = importer->options;
-    const char *stray = NULL, *what = "--input-shape";
+    const char *stray = NULL, *what = "`input_shapes`";
     for (uint32_t i = 0; i < options->input_shape_count && !stray; i++)
         if (!importer->shape_used[i]) stray = options->input_shapes[i].name;
     for (uint32_t i = 0; i < options->parameter_count && !stray; i++) {

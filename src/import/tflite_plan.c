@@ -176,7 +176,7 @@ static tn_status plan_read(const tflite_plan *plan, uint32_t tensors, uint64_t *
     TN_TRY(tn__tflite_plan_numbers(plan, &numbers));
     if (numbers.items == NULL)
         TN_FAIL(plan->error, TN_E_UNKNOWN,
-                "there is no plan inside this model; give one with --plan FILE");
+                "there is no plan inside this model; give one with `tn_layout_from_offsets`");
     for (uint32_t id = 0; id < tensors; id++) offsets[id] = TN_SIZE_UNKNOWN;
     for (size_t i = 0; i < plan->place_count; i++) {
         int32_t offset = tn__flat_int32(&numbers, (uint32_t)plan->places[i].tensor);
@@ -234,7 +234,7 @@ static tn_status plan_offsets(const tflite_plan *plan, const tn_graph *graph,
         if (offsets[id] % PLAN_ALIGNMENT || offsets[id] > INT32_MAX)
             TN_FAIL(plan->error, TN_E_UNSUPPORTED,
                     "'%.80s' is at %llu: the format wants multiples of 16 below 2 GiB; plan with "
-                    "--alignment 16 or more, without --fuse-concat",
+                    "`alignment` 16 or more, without `fuse_concat`",
                     name, (unsigned long long)offsets[id]);
         if (*number >= 0 && (uint64_t)*number != offsets[id])
             TN_FAIL(plan->error, TN_E_UNSUPPORTED,

@@ -1,4 +1,4 @@
-/* values.c - inputs with values that are known before the run: --value.
+/* values.c - inputs with values that are known before the run: `values`.
  *
  * If a shape depends on the value of an input, the value must be known before planning. Such an
  * input becomes a parameter with a small value; shape inference and constant folding do the rest,
@@ -20,7 +20,7 @@ static tn_status values_find(const tn_importer *importer, const tn_input_value *
         if (strcmp(tensor->name, given->name) == 0) return TN_OK;
         tn__list_add(&list, "'%.80s'", tensor->name);
     }
-    TN_FAIL(importer->error, TN_E_INVALID, "--value %.100s: no input has that name; inputs are %s",
+    TN_FAIL(importer->error, TN_E_INVALID, "`values` %.100s: no input has that name; inputs are %s",
             given->name, list.count ? tn__list_end(&list) : "none");
 }
 
@@ -31,13 +31,13 @@ static tn_status values_check(const tn_importer *importer, const tn_input_value 
         count = tensor->shape[d] == TN_DIM_UNKNOWN ? TN_SIZE_UNKNOWN
                                                    : tn__mul_sat(count, (uint64_t)tensor->shape[d]);
     if ((tensor->flags & TN_TENSOR_SEQUENCE) != 0 || count == TN_SIZE_UNKNOWN)
-        TN_FAIL(
-            importer->error, TN_E_UNSUPPORTED,
-            "--value %.100s: that input is not a tensor of a known shape (--input-shape gives one)",
-            given->name);
+        TN_FAIL(importer->error, TN_E_UNSUPPORTED,
+                "`values` %.100s: that input is not a tensor of a known shape (`input_shapes` "
+                "gives one)",
+                given->name);
     if (count != given->count || count > TN_VALUE_MAX || count == 0)
         TN_FAIL(importer->error, TN_E_INVALID,
-                "--value %.100s: %u numbers for an input of %llu elements (at most %u)",
+                "`values` %.100s: %u numbers for an input of %llu elements (at most %u)",
                 given->name, given->count, (unsigned long long)count, TN_VALUE_MAX);
     return TN_OK;
 }
@@ -76,14 +76,14 @@ static tn_status values_ints(const tn_importer *importer, const tn_input_value *
     double least = 0, most = 0;
     if (!values_range(tensor->dtype, &least, &most))
         TN_FAIL(importer->error, TN_E_UNSUPPORTED,
-                "--value %.100s: contents of type %s cannot be given", given->name,
+                "`values` %.100s: contents of type %s cannot be given", given->name,
                 tn_dtype_name(tensor->dtype));
     for (uint32_t i = 0; i < given->count; i++) {
         double number = given->numbers[i];
         bool fits = number >= least && number <= most; /* no NaN */
         ints[i] = fits ? (int64_t)number : 0;
         if (!fits || (double)ints[i] != number)
-            TN_FAIL(importer->error, TN_E_INVALID, "--value %.100s: %.9g is not of type %s",
+            TN_FAIL(importer->error, TN_E_INVALID, "`values` %.100s: %.9g is not of type %s",
                     given->name, number, tn_dtype_name(tensor->dtype));
     }
     return TN_OK;
@@ -104,7 +104,7 @@ static tn_status values_set(const tn_importer *importer, const tn_input_value *g
                             values_scratch *scratch) {
     tn_tensor_id id = TN_NONE;
     if (!given->name || !given->numbers)
-        TN_FAIL(importer->error, TN_E_INVALID, "--value needs a name and numbers: size=3,4");
+        TN_FAIL(importer->error, TN_E_INVALID, "`values` needs a name and numbers: size=3,4");
     TN_TRY(values_find(importer, given, &id));
     const tn_tensor *tensor = tn_graph_tensor(importer->graph, id);
     TN_TRY(values_check(importer, given, tensor));

@@ -43,8 +43,8 @@ bool tn_report_format_of_run(uint32_t index) {
 static tn_status report_check_run(const tn_report_format *format, const tn_report *report,
                                   tn_error *error) {
     if (report->trace == NULL || report->occupancy == NULL)
-        TN_FAIL(error, TN_E_INVALID,
-                "%s tells of a run, and there was none; see `tenure run --trace`", format->name);
+        TN_FAIL(error, TN_E_INVALID, "%s describes a run, but this report has no trace of one",
+                format->name);
     return TN_OK;
 }
 

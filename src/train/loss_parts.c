@@ -36,7 +36,7 @@ typedef struct parts_state {
 /* --- finding the cut --- */
 
 static tn_status parts_fail(const tn__train *it, const char *why) {
-    TN_FAIL(it->error, TN_E_UNSUPPORTED, "a loss in parts (loss_parts, --loss-parts): %s", why);
+    TN_FAIL(it->error, TN_E_UNSUPPORTED, "a loss in parts (`loss_parts`): %s", why);
 }
 
 /* Operators that run and read a tensor. */

@@ -6,6 +6,9 @@
  * trained, unless it is a constant of the formula (parameters.c) or a pattern excludes it.
  * Cost: O(operands).
  */
+#include <stdio.h>
+#include <string.h>
+
 #include "graph/fold.h"
 #include "train/frame.h"
 
@@ -112,12 +115,25 @@ static bool choose_freezes(const tn__train *it, const char *name, bool *used) {
     return frozen;
 }
 
+#define CHOOSE_SHOWN 3u /* parameters that a message names */
+
+static tn_status choose_fail_unmatched(const tn__train *it, const char *pattern) {
+    char names[CHOOSE_SHOWN * 48] = "";
+    uint32_t count = 0;
+    for (tn_tensor_id id = 0; id < it->tensors; id++) {
+        if (!tn__train_is_parameter(it, id) || count++ >= CHOOSE_SHOWN) continue;
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s'%.40s'", count > 1 ? ", " : "",
+                 tn_graph_tensor(it->model, id)->name);
+    }
+    TN_FAIL(it->error, TN_E_INVALID, "no parameter matches '%.100s' of `freeze`; %s%s%s", pattern,
+            count > 0 ? "parameters are " : "there are none", names,
+            count > CHOOSE_SHOWN ? " and others" : "");
+}
+
 static tn_status choose_check(const tn__train *it, const bool *used) {
     for (uint32_t i = 0; i < it->options.freeze_count; i++)
-        if (!used[i])
-            TN_FAIL(it->error, TN_E_INVALID,
-                    "no parameter matches '%.100s'; `tenure plan --json` lists their names",
-                    it->options.freeze[i]);
+        if (!used[i]) return choose_fail_unmatched(it, it->options.freeze[i]);
     for (tn_tensor_id id = 0; id < it->tensors; id++)
         if (it->trained[id]) return TN_OK;
     TN_FAIL(it->error, TN_E_INVALID,

@@ -85,8 +85,8 @@ tn_status tn__train_scale_check(const tn__train *it) {
     if (!options->dynamic_loss_scale) return TN_OK;
     if (options->fuse_update)
         TN_FAIL(it->error, TN_E_INVALID,
-                "a loss scale that adapts skips a step by all gradients; with --fuse-update "
-                "(fuse_update) parameters are updated before the others' gradients are there");
+                "a loss scale that adapts skips a step by all gradients; with "
+                "`fuse_update` parameters are updated before the others' gradients are there");
     if (options->optimizer == TN_OPTIMIZER_NONE)
         TN_FAIL(it->error, TN_E_INVALID, "a loss scale that adapts needs an optimizer");
     if (options->loss_scale < 0x1p-20 || options->loss_scale > 0x1p40)

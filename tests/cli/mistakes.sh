@@ -52,6 +52,16 @@ wrong 2 "'adan' is not one of .*did you mean 'adam'" train five_operators.onnx -
 wrong 2 "not one of offsets, objects; did you mean 'objects'" plan buffers.csv --form object
 wrong 2 "is not one of auto, bar, lines, none" plan buffers.csv --progress loud
 
+# a setting that the library names by its field (tests/import/test_options.c) is shown as an option
+wrong 2 'onnx: --dim nobody: no dimension has that name; .*\(--input-shape sets a whole shape\)' plan five_operators.onnx --dim nobody=4
+wrong 2 "onnx: --value nobody: no input has that name; inputs are 'A'" plan five_operators.onnx --value nobody=4
+wrong 2 'no plan inside this model; give one with --plan FILE' verify keywords.tflite
+wrong 2 'make contents up with --weights random:SEED$' run mobilenet_v2.onnx
+for command in plan verify run train estimate; do $tenure $command --help=all; done >options 2>&1
+for option in $(grep -oE '"--[a-z-]+' "$2/src/cli/settings.c" | tr -d '"'); do
+    grep -qE -- "$option\b" options || { echo "FAILED: settings.c names $option, which no command has"; failed=1; }
+done
+
 # a number that cannot be
 wrong 2 '--capacity: .*could mean 10MB or 10MiB|could mean MB or MiB' plan buffers.csv --capacity 10M
 wrong 2 '--threads: 0 is out of range; use a number from 1 to 64' plan buffers.csv --threads 0

@@ -108,9 +108,9 @@ static void symbols_get_their_values_everywhere(void **state) {
 static void everything_without_a_value_is_listed_at_once(void **state) {
     (void)state;
     loaded result = load_with(open_model("T,?"), NULL);
-    assert_refused(result, TN_E_UNKNOWN, "test.onnx", "'N', 'T' (give --dim NAME=SIZE for each)");
+    assert_refused(result, TN_E_UNKNOWN, "test.onnx", "'N', 'T' (give `dims` NAME=SIZE for each)");
     assert_non_null(
-        strstr(result.error.message, "input 'b' dimension 1 (unnamed): give --input-shape b=..."));
+        strstr(result.error.message, "input 'b' dimension 1 (unnamed): give `input_shapes` b=..."));
     given options = {0};
     dim(&options, "N", 3);
     result = load_with(open_model("4,4"), with(&options));
@@ -145,7 +145,7 @@ static void a_long_list_ends_with_how_many_more(void **state) {
     for (const char *at = message; (at = strstr(at, "(unnamed)")); at++) unnamed++;
     assert_int_equal(named + first, 200);
     assert_int_equal(unnamed + second, 200);
-    assert_non_null(strstr(message, "--input-shape input_number_0=..."));
+    assert_non_null(strstr(message, "`input_shapes` input_number_0=..."));
 }
 
 static void a_dimension_that_does_not_exist_is_refused(void **state) {
@@ -154,7 +154,7 @@ static void a_dimension_that_does_not_exist_is_refused(void **state) {
     dim(&options, "N", 3);
     dim(&options, "t", 5);
     assert_refused(load_with(open_model("T,7"), with(&options)), TN_E_INVALID, "",
-                   "--dim t: no dimension has that name; there is 'N', 'T'");
+                   "`dims` t: no dimension has that name; there is 'N', 'T'");
     proto graph = onnx_small_graph();
     proto_sub(&graph, GRAPH_NODE, onnx_own("n", "x", "y"));
     assert_refused(load_with(onnx_model(graph), with(&options)), TN_E_INVALID, "",
@@ -186,12 +186,12 @@ static void an_input_shape_gives_values_to_symbols(void **state) {
     unload(result);
     dim(&options, "N", 4);
     assert_refused(load_with(open_model("T,7"), with(&options)), TN_E_INVALID, "input 'a'",
-                   "makes dimension 'N' 3, but --dim makes it 4");
+                   "makes dimension 'N' 3, but `dims` makes it 4");
     options = (given){0};
     shape(&options, "a", 2, (const int64_t[]){3, 5});
     shape(&options, "b", 2, (const int64_t[]){6, 7});
     assert_refused(load_with(open_model("T,7"), with(&options)), TN_E_INVALID, "input 'b'",
-                   "another --input-shape makes it 5");
+                   "another `input_shapes` makes it 5");
 }
 
 static void an_input_shape_gives_rank_and_unnamed_dimensions(void **state) {
@@ -247,7 +247,7 @@ static void options_that_meet_no_input_are_refused(void **state) {
     given options = {0};
     shape(&options, "z", 1, (const int64_t[]){8});
     assert_refused(load_with(static_model(), with(&options)), TN_E_INVALID, "",
-                   "--input-shape z: no input has that name; inputs are 'x'");
+                   "`input_shapes` z: no input has that name; inputs are 'x'");
     options = (given){0};
     options.parameters[options.options.parameter_count++] = "w*";
     assert_refused(load_with(static_model(), with(&options)), TN_E_INVALID, "",

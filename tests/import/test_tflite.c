@@ -350,7 +350,7 @@ static void an_input_of_unknown_extents_asks_for_them(void **state) {
     lite_float(m, "y", "7");
     lite_op(m, OP_CUSTOM, "0", "1");
     lite_end(m, "main", "0", "1");
-    assert_refused(lite_load(m), TN_E_UNKNOWN, "test.tflite", "give --input-shape x=...");
+    assert_refused(lite_load(m), TN_E_UNKNOWN, "test.tflite", "give `input_shapes` x=...");
     options.input_shapes = &shape;
     options.input_shape_count = 1;
     m = lite_new();

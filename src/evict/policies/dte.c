@@ -27,10 +27,10 @@ static double dte_score(tn__evict *e, uint32_t storage) {
     return den > 0 ? tn__ratio(cost, den) : (double)INFINITY;
 }
 
-const tn__policy tn__policy_dte = {.name = "dte",
-                                   .summary =
-                                       "as dtr, with the free bytes beside it; for --addresses",
-                                   .source = "Hu et al. 2022 (MegTaiChi)",
-                                   .features = TN__POLICY_LINKS,
-                                   TN__REGIONS_KEPT,
-                                   .score = dte_score};
+const tn__policy tn__policy_dte = {
+    .name = "dte",
+    .summary = "as dtr, with the free bytes beside it; for an arena with addresses",
+    .source = "Hu et al. 2022 (MegTaiChi)",
+    .features = TN__POLICY_LINKS,
+    TN__REGIONS_KEPT,
+    .score = dte_score};

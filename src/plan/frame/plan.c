@@ -43,7 +43,7 @@ tn_status tn__call_refuse(const tn__call *call, uint32_t needs) {
                        : missing & TN_PLANS_PINS    ? "pinned offsets"
                        : missing & TN_PLANS_STREAMS ? "several streams"
                                                     : "pieces and windows";
-    TN_FAIL(call->error, TN_E_UNSUPPORTED, "planner %s does not model %s; use --planner auto",
+    TN_FAIL(call->error, TN_E_UNSUPPORTED, "planner %s does not model %s; use `planner` auto",
             planner->name, what);
 }
 

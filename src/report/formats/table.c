@@ -328,7 +328,7 @@ static void table_peak_title(tn__text *text, const tn__scene *scene, int64_t at)
 static tn_status table_holders(tn__text *text, tn__scene *scene, tn_error *error) {
     tn__curve curve;
     if (scene->item_count > TABLE_ITEMS_MAX) {
-        tn__text_printf(text, "\n  more than %u buffers: --holders lists those at the peak\n",
+        tn__text_printf(text, "\n  more than %u buffers: those at the peak are not listed here\n",
                         TABLE_ITEMS_MAX);
         return TN_OK;
     }

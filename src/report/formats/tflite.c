@@ -24,7 +24,7 @@ static tn_status tflite_check_order(const tn_report *report, tn_error *error) {
         if (at->op < *before)
             status = tn__fail(error, TN_E_UNSUPPORTED,
                               "a .tflite file keeps its operators in their order; plan with "
-                              "--order file, or write .json");
+                              "`order` file, or write .json");
         *before = at->op + 1;
     }
     tn__free(&context, last, blocks * sizeof *last);
