@@ -68,8 +68,8 @@ typedef enum tn_status {
 #undef TN_X
 } tn_status;
 
-/* The details of a failure. Owned by the caller; holds no pointers. A message names a setting by its
- * field, or by the function that takes it, between backticks: "`dims` N: no dimension has that
+/* The details of a failure. Owned by the caller; holds no pointers. A message names a setting by
+ * its field, or by the function that takes it, between backticks: "`dims` N: no dimension has that
  * name". The command prints its own option instead. */
 typedef struct tn_error {
     tn_status status;

@@ -255,13 +255,13 @@ def check_external(program, folder):
         "flags": (external("flags", 9, [3], "sub/part.bin", 0), b"\0\1\1"),
         "empty": (external("empty", 1, [0], "nowhere.bin"), b""),
         "absent": (external("absent", 1, [1], "nowhere.bin"), ("E_IO", "nowhere.bin", "ext.onnx",
-                                                                "--weights random")),
+                                                                "tn_contents_generate")),
         "short": (external("short", 1, [65], "all.bin"), ("E_IO", "all.bin", "cut off")),
         "far": (external("far", 2, [1], "all.bin", 2 ** 64 - 1), ("E_IO", "all.bin")),
         "folder": (external("folder", 2, [1], "sub"), ("E_IO", "sub")),
         "zero": (external("zero", 2, [1], "all.bin\0x"), ("E_INVALID", "zero byte")),
         "nothing": (TensorProto(name="nothing", data_type=1, dims=[2]), ("E_UNKNOWN",
-                                                                         "--weights random")),
+                                                                         "tn_contents_generate")),
         "text": (helper.make_tensor("text", TensorProto.STRING, [1], [b"a"]), None),
     }
     path = os.path.join(folder, "ext.onnx")

@@ -16,7 +16,7 @@ class Estimate:
     total   the peak over all times
     parts   the peak by purpose: "weights", "gradients", "optimizer_state", "activations", "workspace", "overhead",
             "runtime"; the sum is `total`
-    phases  the peak of each phase that occurs: "load", "forward", "backward", "first_step", "later_steps", "checkpoint"
+    phases  the peak of each phase that occurs: "load", "forward", "backward", "update", "later_steps", "checkpoint"
     fixed   weights and state; arena: everything else, as planned; with a pool, all that it reserves
     peak_operator  the operator that runs at the peak, such as "Conv 'conv1'"; "" if none does
     """

@@ -19,7 +19,7 @@ class Estimate:
     total   the peak over all times
     parts   the peak by purpose: "weights" (parameters and buffers), "inputs", "gradients" (of parameters),
             "optimizer_state", "activations" (all computed tensors), "workspace" (scratch memory of an operator)
-    phases  the peak of each phase: "load", "forward", "backward", "first_step" (the first update), "later_steps"
+    phases  the peak of each phase: "load", "forward", "backward", "update" (the first), "later_steps"
     peak_operator  the operator that runs at the peak
     """
 
@@ -119,4 +119,4 @@ def run_steps(module: torch.nn.Module, asked: Any, loss: Callable[..., Any], opt
             break
         update.step()
         meter.name([state for states in update.state.values() for state in states.values()], "optimizer_state")
-        phases["later_steps" if turn else "first_step"] = meter.phase()
+        phases["later_steps" if turn else "update"] = meter.phase()
