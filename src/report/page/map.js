@@ -46,10 +46,11 @@ const blend = (a, b, share) => {
 function readColours() {
   const css = getComputedStyle(document.documentElement);
   for (const name of ["back", "line", "text", "soft", "reserved", "grid", "mark", "accent", "bound",
-    "curve", "area", "out", "in", "hole", "forward", "backward", "update", "phase", "static", "other"])
+    "curve", "area", "out", "in", "hole", "forward", "backward", "update", "phase", "static", "other", "oom"])
     colour[name] = css.getPropertyValue(`--${name}`).trim();
   colour.paint = way.entries.map((_, index) => shadesOf(groupColour(index), index));
   colour.holes = hatch(colour.hole);
+  colour.again = hatch(colour.phase);
 }
 
 /* Widely spaced rising lines. */
@@ -179,6 +180,9 @@ function drawLabels(g, s, labels) {
 
 /* --- the map --- */
 
+const mapTitle = () => (state.mode ? "bytes, one tensor above the other"
+  : `address (${banks.length > 1 ? "bytes in each bank" : "offset in bytes"})`);
+
 function mapRanges() {
   if (state.mode || banks.length < 2) return [{ base: 0, size: Infinity }];
   return banks.map(({ base, peak, name }) => ({ base, size: Number(peak), name }));
@@ -200,7 +204,9 @@ function insideFrame(g, s, draw) {
 
 function drawMapLevels(g, s) {
   drawFrame(g, s);
+  drawByteTitle(g, s, mapTitle());
   drawPhases(g, s);
+  drawOoms(g, s, true);
   if (banks.length > 1 && !state.mode) drawBankNames(g, s);
   if (state.mode) {
     const words = `without reuse ${iec(plan.naive)}`;
