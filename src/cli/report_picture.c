@@ -12,7 +12,7 @@
 
 #include "cli/report.h"
 
-enum { PICTURE_BANKS_MAX = 256, PICTURE_FRAMES = 64 };
+enum { PICTURE_BANKS_MAX = 256, PICTURE_FRAMES = 64, PICTURE_OOMS = 256 };
 
 typedef struct picture_range {
     uint64_t first, last, base; /* base: its offset in the drawing */
@@ -216,14 +216,14 @@ static tn_status picture_problem(picture *drawing) {
     return TN_OK;
 }
 
-/* The failed requests, and what was in use at each; at most `room`. */
-static uint32_t picture_ooms(const picture *drawing, tn_report_oom *ooms, uint32_t room) {
+/* The first failed requests, and what was in use at each. */
+static uint32_t picture_ooms(const picture *drawing, tn_report_oom ooms[PICTURE_OOMS]) {
     const tn_snapshot_lives *lives = drawing->device->lives;
-    uint64_t times[CLI_REPORT_MOMENTS], events = 0;
+    uint64_t times[PICTURE_OOMS], events = 0;
     const tn_snapshot_event *event =
         tn_snapshot_events(drawing->report->snapshot, drawing->device->device, &events);
-    uint32_t count = tn_snapshot_ooms(lives, times, room);
-    if (count > room) count = room;
+    uint32_t count = tn_snapshot_ooms(lives, times, PICTURE_OOMS);
+    if (count > PICTURE_OOMS) count = PICTURE_OOMS;
     for (uint32_t i = 0; i < count; i++) {
         const tn_snapshot_event *oom = &event[times[i] - 1];
         ooms[i] = (tn_report_oom){
@@ -235,7 +235,7 @@ static uint32_t picture_ooms(const picture *drawing, tn_report_oom *ooms, uint32
 
 static tn_status picture_write(picture *drawing) {
     const cli_report *report = drawing->report;
-    tn_report_oom ooms[CLI_REPORT_MOMENTS];
+    tn_report_oom ooms[PICTURE_OOMS];
     char input[600];
     tn_layout layout = {0};
     snprintf(input, sizeof input, report->device_count > 1 ? "%.500s, device %u" : "%.500s",
@@ -249,7 +249,7 @@ static tn_status picture_write(picture *drawing) {
                       .context = &report->context,
                       .marks = drawing->marks,
                       .ooms = ooms,
-                      .oom_count = picture_ooms(drawing, ooms, CLI_REPORT_MOMENTS),
+                      .oom_count = picture_ooms(drawing, ooms),
                       .reserved_peak =
                           tn_snapshot_facts_of(drawing->device->lives)->reserved_peak};
     tn_status status = TN_OK;

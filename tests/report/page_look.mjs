@@ -43,6 +43,31 @@ export const lookTests = ({ open, frames, planOf, view, near, pixel, piecesOf, l
     }
   },
 
+  async "both axes have titles, the legend tells what shades and sums are, and nothing overflows at 500 pixels"() {
+    for (const name of ["small", "model", "step", "fit", "large"]) {
+      const { page, trouble } = await open(name, { viewport: { width: 500, height: 900 } });
+      const words = await page.evaluate(() => {
+        const seen = [], g = mapPane.base.getContext("2d"), { fillText } = g;
+        g.fillText = (text, ...at) => { seen.push(text); fillText.call(g, text, ...at); };
+        drawMapDirect(g, mapPane);
+        delete g.fillText;
+        return seen;
+      });
+      assert.ok(words.includes(planOf(name).steps ? "time (steps)" : "time"), name);
+      assert.ok(words.includes("address (offset in bytes)"), name);
+      assert.match(await page.locator("#legend").innerText(), /sums over time; shades only separate neighbours/);
+      const beyond = await page.evaluate(() => [document.documentElement, document.getElementById("legend")]
+        .map((box) => box.scrollWidth - box.clientWidth));
+      assert.ok(beyond.every((pixels) => pixels <= 0), `${name}: ${beyond}`);
+      for (const box of await page.locator("#legend > *, #search, #next").all()) {
+        const { x, width } = await box.boundingBox();
+        assert.ok(x >= 0 && x + width <= 500, `${name}: ${x} + ${width}`);
+      }
+      assert.deepEqual(trouble, []);
+      await page.close();
+    }
+  },
+
   async "a range of steps is chosen with Shift, and told in sums"() {
     const { page, trouble } = await open("large");
     const { buffers } = planOf("large"), box = await page.locator("#curve").boundingBox();
@@ -190,6 +215,9 @@ export const lookTests = ({ open, frames, planOf, view, near, pixel, piecesOf, l
     const seen = await sides[1].evaluate("[view.x0 / span, view.x1 / span]");
     near(seen[0], 0.25, 1e-9);
     near(seen[1], 0.75, 1e-9);
+    const tops = await Promise.all(sides.map((side) => side.evaluate("[fullView(0).y1, curveTop()]")));
+    near(tops[0][0], tops[1][0], 1e-6 * tops[1][0]); // one scale for both
+    assert.ok(tops[0][0] >= plan.result.peak * 1.06);
     const name = await sides[0].evaluate("itemName(item.count - 3)");
     await sides[0].evaluate("select(item.count - 3)");
     assert.equal(await sides[1].evaluate("itemName(state.selected)"), name);

@@ -30,7 +30,7 @@ const curveMost = hills.high.reduce((a, b) => Math.max(a, b), Math.max(peakBytes
 /* The highest byte of the axis; a much larger device is not shown, because it would flatten the
    curve. */
 function curveTop() {
-  const most = Math.max(curveMost, other ? other.most : 0) + ground();
+  const most = Math.max(curveMost, other ? Math.max(other.most, other.peak) : 0) + ground();
   return 1.25 * (device && device.bytes < 3 * most ? Math.max(device.bytes, most) : most);
 }
 

@@ -20,7 +20,7 @@ const state = {
 const view = { x0: 0, x1: 1, y0: 0, y1: 1 };
 
 function fullView(mode) {
-  return { x0: 0, x1: Math.max(axis.span, axis.clock ? 1e-9 : 1), y0: 0, y1: topOf(mode) * 1.06 };
+  return { x0: 0, x1: Math.max(axis.span, axis.clock ? 1e-9 : 1), y0: 0, y1: Math.max(topOf(mode), other && !mode ? other.peak : 0) * 1.06 };
 }
 
 /* Keeps the view inside the picture, and limits zoom to the precision of doubles. */
@@ -305,6 +305,7 @@ function drawBankNames(g, s) {
     const y = s.y(Math.min(base + Number(peak), s.y1)) + 9;
     /* no room for the label */
     if (s.y(base) < s.top + 10 || y > s.bottom - 4 || s.y(base) - y < 7) continue;
-    drawWords(g, s.left + 1, y - 8, name, colour.text);
+    /* at the right, because the names of blocks stand at the left */
+    drawWords(g, s.right - g.measureText(name).width - 11, y - 8, name, colour.text);
   }
 }

@@ -29,7 +29,7 @@ function snapshotNumbers() {
   const bytes = (value) => `${grouped(value)} bytes`;
   return [["requested", iec(oom ? oom.requested : most), oom ? bytes(oom.requested) : "of the blocks drawn, at most"],
     ["reserved", iec(oom ? oom.reserved : plan.reserved), oom ? bytes(oom.reserved) : "at most"],
-    ...(oom ? [["asked for", iec(oom.wanted), ooms.length > 1 ? `first of ${ooms.length} failures` : `at event ${oom.time}`],
+    ...(oom ? [["asked for", iec(oom.wanted), `at event ${oom.time}${ooms.length > 1 ? ', the first' : ''}`],
       ["limit for this program", iec(String(BigInt(oom.reserved) + BigInt(oom.free))), `${iec(oom.free)} were free`]]
       : [["device limit", "unknown", "nothing failed in this file"]]),
     ["blocks", grouped(item.count), "drawn"]];
