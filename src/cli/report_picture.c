@@ -250,8 +250,7 @@ static tn_status picture_write(picture *drawing) {
                       .marks = drawing->marks,
                       .ooms = ooms,
                       .oom_count = picture_ooms(drawing, ooms),
-                      .reserved_peak =
-                          tn_snapshot_facts_of(drawing->device->lives)->reserved_peak};
+                      .reserved_peak = tn_snapshot_facts_of(drawing->device->lives)->reserved_peak};
     tn_status status = TN_OK;
     for (uint32_t i = 0; i < report->output_count && status == TN_OK; i++)
         status = tn_report_write(&page, report->outputs[i], report->error);

@@ -68,6 +68,42 @@ export const lookTests = ({ open, frames, planOf, view, near, pixel, piecesOf, l
     }
   },
 
+  async "where memory ran out is marked at the event, with the bytes that were asked for"() {
+    const { page, trouble } = await open("oom");
+    const [x5] = await pixel(page, "oom", 5, 0), [x8] = await pixel(page, "oom", 8, 0);
+    const left = (await page.locator("#map").boundingBox()).x;
+    const drawn = await page.evaluate(() => {
+      const lines = [], g = { fillRect: (x, y, w, h) => w === 2 && h > 50 && lines.push(x + 1), fillText() {},
+        measureText: (text) => ({ width: 6 * text.length }) };
+      const words = [];
+      g.fillText = (text) => words.push(text);
+      drawOoms(g, scales(mapPane), true);
+      return { lines, words };
+    });
+    assert.equal(drawn.lines.length, 2);
+    near(drawn.lines[0], x5 - left, 1);
+    near(drawn.lines[1], x8 - left, 1);
+    assert.equal(drawn.words[0], "out of memory: 2.0 KiB asked for");
+    const numbers = await page.locator("#numbers").innerText();
+    for (const words of ["4,000 bytes", "5,120 bytes", "2.0 KiB", "6.0 KiB", "1.0 KiB were free", "at event 5"])
+      assert.ok(numbers.includes(words), `${words}: ${numbers}`);
+    assert.deepEqual(trouble, []);
+    await page.close();
+  },
+
+  async "a small plan tells how to read the picture, and names the ten largest"() {
+    const { page, trouble } = await open("small");
+    assert.equal(await page.locator("#guide").isVisible(), true);
+    const largest = planOf("small").buffers.map(({ name, size }, id) => ({ name, size, id }))
+      .sort((a, b) => b.size - a.size || a.id - b.id).slice(0, 10).map(({ name }) => name);
+    assert.deepEqual(await page.locator("#largest button").evaluateAll((all) => all.map(({ title }) => title)), largest);
+    assert.deepEqual(trouble, []);
+    await page.close();
+    const { page: large } = await open("large");
+    assert.equal(await large.locator("#guide").isVisible(), false);
+    await large.close();
+  },
+
   async "a range of steps is chosen with Shift, and told in sums"() {
     const { page, trouble } = await open("large");
     const { buffers } = planOf("large"), box = await page.locator("#curve").boundingBox();

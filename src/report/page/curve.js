@@ -124,11 +124,11 @@ const ooms = (plan.ooms || []).map(([time, wanted, requested, reserved, free]) =
 
 function drawOoms(g, s, tells) {
   let behind = -Infinity; // the end of the previous label
-  for (const { at, wanted } of ooms) {
-    const x = Math.round(s.x(onAxis(at)));
-    if (x < s.left || x > s.right) continue;
-    g.fillStyle = colour.oom;
-    g.fillRect(x - 1, s.top, 2, s.height);
+  const marks = ooms.map(({ at, wanted }) => ({ x: Math.round(s.x(onAxis(at))), wanted }))
+    .filter(({ x }) => x >= s.left && x <= s.right);
+  g.fillStyle = colour.oom;
+  for (const { x } of marks) g.fillRect(x - 1, s.top, 2, s.height);
+  for (const { x, wanted } of marks) {
     const words = `out of memory: ${iec(wanted)} asked for`, width = g.measureText(words).width + 10;
     const left = Math.max(s.left, Math.min(x + 2, s.right - width));
     if (!tells || left < behind) continue;

@@ -323,6 +323,7 @@ $("trading").hidden = !trade.points.length;
 $("trading").querySelector("h2").textContent = `Memory against ${fitAgainst}`;
 showColumns();
 showMoment(peakTime);
+showGuide();
 showLine();
 Object.assign(view, fullView(0));
 listenPointer(mapPane);
