@@ -68,22 +68,6 @@ static void step_phases(const tn__html_page *page) {
     tn__text_put(page->text, "]");
 }
 
-/* The steps that compute a tensor again, as ranges [from, to). */
-static void step_again(const tn__html_page *page) {
-    const tn_program *program = tn_occupancy_program(page->scene.report->occupancy);
-    const tn_instruction *all = tn_program_instructions(program);
-    uint32_t count = tn_program_count(program), ranges = 0;
-    tn__text_put(page->text, ",\n\"again\":[");
-    for (uint32_t step = 0, end; step < count; step = end) {
-        for (end = step; end < count && all[end].opcode == TN_APPLY && all[end].again;) end++;
-        if (end > step)
-            tn__text_printf(page->text, "%s[%u,%u]", ranges++ ? "," : "", step, end);
-        else
-            end++;
-    }
-    tn__text_put(page->text, "]");
-}
-
 static void step_uses(const tn__html_page *page) {
     size_t items = page->scene.item_count, reads = page->uses.start[items];
     tn__text_printf(page->text, ",\n\"use\":{\"count\":%zu", reads);
@@ -106,10 +90,7 @@ static void step_clock(const tn__html_page *page) {
 void tn__html_step(const tn__html_page *page) {
     const tn_report *report = page->scene.report;
     step_phases(page);
-    if (report->occupancy != NULL) {
-        step_again(page);
-        step_uses(page);
-    }
+    if (report->occupancy != NULL) step_uses(page);
     if (page->run.reach != NULL) step_clock(page);
     if (report->static_bytes > 0) {
         tn__text_put(page->text, ",\n\"static\":");
