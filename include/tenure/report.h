@@ -73,6 +73,14 @@ typedef struct tn_report_mark {
     const char *note; /* lines of text; NULL: none */
 } tn_report_mark;
 
+/* A request that failed because the device was full. Borrowed. */
+typedef struct tn_report_oom {
+    int64_t time;                 /* on the time axis of the problem */
+    uint64_t wanted;              /* bytes of the request */
+    uint64_t requested, reserved; /* bytes in use, and bytes of segments, at that time */
+    uint64_t device_free;         /* bytes that were free on the device */
+} tn_report_oom;
+
 /* An option that affected the plan: its name on the command line without dashes, and its value as
  * text (NULL: a flag). A repeated option has one entry per value. */
 typedef struct tn_report_option {
@@ -115,6 +123,11 @@ typedef struct tn_report {
     const tn_report_option *options;
     uint32_t option_count;
     const char *command;
+    /* For html, with `marks`: the requests that failed, by rising time; and the most bytes that
+     * segments had at any time. 0: none, or unknown */
+    const tn_report_oom *ooms;
+    uint32_t oom_count;
+    uint64_t reserved_peak;
 } tn_report;
 
 /* Writes the whole plan to `path`. The suffix selects the format (.json .csv .html .svg .h .tflite;

@@ -12,7 +12,7 @@
 
 #include "cli/report.h"
 
-enum { PICTURE_BANKS_MAX = 256, PICTURE_FRAMES = 64 };
+enum { PICTURE_BANKS_MAX = 256, PICTURE_FRAMES = 64, PICTURE_OOMS = 256 };
 
 typedef struct picture_range {
     uint64_t first, last, base; /* base: its offset in the drawing */
@@ -216,8 +216,26 @@ static tn_status picture_problem(picture *drawing) {
     return TN_OK;
 }
 
+/* The first failed requests, and what was in use at each. */
+static uint32_t picture_ooms(const picture *drawing, tn_report_oom ooms[PICTURE_OOMS]) {
+    const tn_snapshot_lives *lives = drawing->device->lives;
+    uint64_t times[PICTURE_OOMS], events = 0;
+    const tn_snapshot_event *event =
+        tn_snapshot_events(drawing->report->snapshot, drawing->device->device, &events);
+    uint32_t count = tn_snapshot_ooms(lives, times, PICTURE_OOMS);
+    if (count > PICTURE_OOMS) count = PICTURE_OOMS;
+    for (uint32_t i = 0; i < count; i++) {
+        const tn_snapshot_event *oom = &event[times[i] - 1];
+        ooms[i] = (tn_report_oom){
+            .time = (int64_t)times[i], .wanted = oom->size, .device_free = oom->address};
+        tn_snapshot_bytes_at(lives, times[i], &ooms[i].requested, &ooms[i].reserved);
+    }
+    return count;
+}
+
 static tn_status picture_write(picture *drawing) {
     const cli_report *report = drawing->report;
+    tn_report_oom ooms[PICTURE_OOMS];
     char input[600];
     tn_layout layout = {0};
     snprintf(input, sizeof input, report->device_count > 1 ? "%.500s, device %u" : "%.500s",
@@ -229,7 +247,10 @@ static tn_status picture_write(picture *drawing) {
                       .problem = drawing->problem,
                       .layout = &layout,
                       .context = &report->context,
-                      .marks = drawing->marks};
+                      .marks = drawing->marks,
+                      .ooms = ooms,
+                      .oom_count = picture_ooms(drawing, ooms),
+                      .reserved_peak = tn_snapshot_facts_of(drawing->device->lives)->reserved_peak};
     tn_status status = TN_OK;
     for (uint32_t i = 0; i < report->output_count && status == TN_OK; i++)
         status = tn_report_write(&page, report->outputs[i], report->error);

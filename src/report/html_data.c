@@ -210,8 +210,31 @@ static void html_items(const tn__html_page *page) {
     html_close(page);
 }
 
+/* Of a snapshot: [time, bytes of the request, requested, reserved, free on the device]. */
+static void html_ooms(const tn__html_page *page) {
+    const tn_report *report = page->scene.report;
+    if (report->marks == NULL) return;
+    tn__text_put(page->text, ",\n\"reserved\":");
+    tn__html_integer(page->text, report->reserved_peak);
+    tn__text_put(page->text, ",\"ooms\":[");
+    for (uint32_t i = 0; i < report->oom_count; i++) {
+        const tn_report_oom *oom = &report->ooms[i];
+        const uint64_t values[] = {oom->wanted, oom->requested, oom->reserved, oom->device_free};
+        tn__text_printf(page->text, "%s[\"", i ? "," : "");
+        tn__words_signed(page->text, oom->time);
+        tn__text_put(page->text, "\"");
+        for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
+            tn__text_put(page->text, ",");
+            tn__html_integer(page->text, values[k]);
+        }
+        tn__text_put(page->text, "]");
+    }
+    tn__text_put(page->text, "]");
+}
+
 void tn__html_data(tn__html_page *page) {
     html_numbers(page);
+    html_ooms(page);
     html_kinds(page);
     tn__html_roles(page);
     html_banks(page);

@@ -80,6 +80,35 @@ static int make_small(const char *folder) {
     return make(folder, "small", NULL, bodies, sizeof bodies / sizeof *bodies);
 }
 
+/* As from a snapshot: two requests failed. */
+static int make_oom(const char *folder) {
+    static const tn_body bodies[] = {{.size = 3000, .first = 1, .last = 9, .name = "weights"},
+                                     {.size = 1000, .first = 3, .last = 9, .name = "<i>kept"}};
+    static const uint64_t offsets[] = {0, 3000};
+    static const tn_report_mark marks[] = {{TN_KIND_PARAMETER, "a.py:1 f"}, {TN_KIND_COUNT, NULL}};
+    static const tn_report_oom ooms[] = {{5, 2048, 4000, 5120, 1024}, {8, 4096, 4000, 5120, 1024}};
+    tn_error error;
+    tn_problem *problem;
+    tn_layout layout;
+    if (tn_problem_create(NULL, &problem, &error) ||
+        tn_problem_add(problem, &bodies[0], NULL, &error) ||
+        tn_problem_add(problem, &bodies[1], NULL, &error) ||
+        tn_layout_from_offsets(problem, offsets, &layout, &error))
+        return make_fail(&error);
+    tn_report report = {.struct_size = sizeof report,
+                        .input = "oom",
+                        .problem = problem,
+                        .layout = &layout,
+                        .marks = marks,
+                        .ooms = ooms,
+                        .oom_count = 2,
+                        .reserved_peak = 5120};
+    int result = make_files(folder, &report);
+    tn_layout_release(&layout);
+    tn_problem_destroy(problem);
+    return result;
+}
+
 static int make_huge(const char *folder) {
     const placed bodies[] = {
         {{.size = ((uint64_t)1 << 61) + 1, .first = INT64_MIN, .last = -7, .name = "before"}, 0},
@@ -373,7 +402,7 @@ static int make_ranks(const char *folder, const char *path) {
 int main(int count, char **arguments) {
     if (count != 4) return fprintf(stderr, "usage: make_pages FOLDER MODEL TRAINED\n"), 2;
     const char *folder = arguments[1];
-    return make_small(folder) || make_huge(folder) || make_large(folder) ||
+    return make_small(folder) || make_oom(folder) || make_huge(folder) || make_large(folder) ||
            make(folder, "empty", NULL, NULL, 0) || make_model(folder, arguments[2]) ||
            make_step(folder, arguments[3]) || make_chain(folder) ||
            make_swap(folder, arguments[3]) || make_ranks(folder, arguments[3]);

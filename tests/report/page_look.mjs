@@ -43,6 +43,67 @@ export const lookTests = ({ open, frames, planOf, view, near, pixel, piecesOf, l
     }
   },
 
+  async "both axes have titles, the legend tells what shades and sums are, and nothing overflows at 500 pixels"() {
+    for (const name of ["small", "model", "step", "fit", "large"]) {
+      const { page, trouble } = await open(name, { viewport: { width: 500, height: 900 } });
+      const words = await page.evaluate(() => {
+        const seen = [], g = mapPane.base.getContext("2d"), { fillText } = g;
+        g.fillText = (text, ...at) => { seen.push(text); fillText.call(g, text, ...at); };
+        drawMapDirect(g, mapPane);
+        delete g.fillText;
+        return seen;
+      });
+      assert.ok(words.includes(planOf(name).steps ? "time (steps)" : "time"), name);
+      assert.ok(words.includes("address (offset in bytes)"), name);
+      assert.match(await page.locator("#legend").innerText(), /sums over time; shades only separate neighbours/);
+      const beyond = await page.evaluate(() => [document.documentElement, document.getElementById("legend")]
+        .map((box) => box.scrollWidth - box.clientWidth));
+      assert.ok(beyond.every((pixels) => pixels <= 0), `${name}: ${beyond}`);
+      for (const box of await page.locator("#legend > *, #search, #next").all()) {
+        const { x, width } = await box.boundingBox();
+        assert.ok(x >= 0 && x + width <= 500, `${name}: ${x} + ${width}`);
+      }
+      assert.deepEqual(trouble, []);
+      await page.close();
+    }
+  },
+
+  async "where memory ran out is marked at the event, with the bytes that were asked for"() {
+    const { page, trouble } = await open("oom");
+    const [x5] = await pixel(page, "oom", 5, 0), [x8] = await pixel(page, "oom", 8, 0);
+    const left = (await page.locator("#map").boundingBox()).x;
+    const drawn = await page.evaluate(() => {
+      const lines = [], g = { fillRect: (x, y, w, h) => w === 2 && h > 50 && lines.push(x + 1), fillText() {},
+        measureText: (text) => ({ width: 6 * text.length }) };
+      const words = [];
+      g.fillText = (text) => words.push(text);
+      drawOoms(g, scales(mapPane), true);
+      return { lines, words };
+    });
+    assert.equal(drawn.lines.length, 2);
+    near(drawn.lines[0], x5 - left, 1);
+    near(drawn.lines[1], x8 - left, 1);
+    assert.equal(drawn.words[0], "out of memory: 2.0 KiB asked for");
+    const numbers = await page.locator("#numbers").innerText();
+    for (const words of ["4,000 bytes", "5,120 bytes", "2.0 KiB", "6.0 KiB", "1.0 KiB were free", "at event 5"])
+      assert.ok(numbers.includes(words), `${words}: ${numbers}`);
+    assert.deepEqual(trouble, []);
+    await page.close();
+  },
+
+  async "a small plan tells how to read the picture, and names the ten largest"() {
+    const { page, trouble } = await open("small");
+    assert.equal(await page.locator("#guide").isVisible(), true);
+    const largest = planOf("small").buffers.map(({ name, size }, id) => ({ name, size, id }))
+      .sort((a, b) => b.size - a.size || a.id - b.id).slice(0, 10).map(({ name }) => name);
+    assert.deepEqual(await page.locator("#largest button").evaluateAll((all) => all.map(({ title }) => title)), largest);
+    assert.deepEqual(trouble, []);
+    await page.close();
+    const { page: large } = await open("large");
+    assert.equal(await large.locator("#guide").isVisible(), false);
+    await large.close();
+  },
+
   async "a range of steps is chosen with Shift, and told in sums"() {
     const { page, trouble } = await open("large");
     const { buffers } = planOf("large"), box = await page.locator("#curve").boundingBox();
@@ -190,6 +251,9 @@ export const lookTests = ({ open, frames, planOf, view, near, pixel, piecesOf, l
     const seen = await sides[1].evaluate("[view.x0 / span, view.x1 / span]");
     near(seen[0], 0.25, 1e-9);
     near(seen[1], 0.75, 1e-9);
+    const tops = await Promise.all(sides.map((side) => side.evaluate("[fullView(0).y1, curveTop()]")));
+    near(tops[0][0], tops[1][0], 1e-6 * tops[1][0]); // one scale for both
+    assert.ok(tops[0][0] >= plan.result.peak * 1.06);
     const name = await sides[0].evaluate("itemName(item.count - 3)");
     await sides[0].evaluate("select(item.count - 3)");
     assert.equal(await sides[1].evaluate("itemName(state.selected)"), name);

@@ -36,6 +36,41 @@ export const stepTests = ({ open, frames, planOf, view, near, liveIn }) => ({
     await page.close();
   },
 
+  async "one line stands where each phase begins, at its step, with its label"() {
+    const { page, trouble } = await open("step");
+    const { steps } = planOf("step"), names = [...new Set(steps.map(({ phase }) => phase))];
+    const { width } = await page.locator("#map").boundingBox();
+    const at = (name) => 84 + steps.findIndex(({ phase }) => phase === name) / steps.length * (width - 98);
+    const drawn = await page.evaluate(() => {
+      const lines = [], words = [];
+      const g = { fillRect: (x, y, w, h) => w === 1 && h > 50 && lines.push(x), fillText: (text) => words.push(text),
+        measureText: (text) => ({ width: 6 * text.length }) };
+      drawPhases(g, scales(mapPane));
+      return { lines: lines.sort((a, b) => a - b), words };
+    });
+    assert.equal(drawn.lines.length, names.length - 1);
+    names.slice(1).map(at).sort((a, b) => a - b).forEach((x, k) => near(drawn.lines[k], x, 1));
+    assert.deepEqual(drawn.words.sort(), names.sort());
+    assert.deepEqual(trouble, []);
+    await page.close();
+  },
+
+  async "steps that compute again are hatched in the band"() {
+    const { page, trouble } = await open("fit");
+    const { steps } = planOf("fit"), seen = new Set(), again = [];
+    steps.forEach(({ opcode, op }, step) => {
+      if (opcode !== "apply") return;
+      if (seen.has(op)) again.push(step);
+      seen.add(op);
+    });
+    assert.ok(again.length > 2);
+    const told = await page.evaluate("plan.again.flatMap(([from, to]) => Array.from({ length: to - from }, (_, k) => from + k))");
+    assert.deepEqual(told, again);
+    assert.ok((await page.locator("#legend").innerText()).includes(`${again.length} steps compute again`));
+    assert.deepEqual(trouble, []);
+    await page.close();
+  },
+
   async "what lies beside the arena stands under the curve, against the device"() {
     const { page, trouble } = await open("step");
     const { result } = planOf("step");

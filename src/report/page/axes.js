@@ -64,6 +64,18 @@ function byteUnit(ticks) {
 const byteLabel = (value, unit) =>
   `${grouped(+(value / 1024 ** unit).toFixed(3))} ${unit ? `${"_KMGTPE"[unit]}iB` : "B"}`;
 
+/* The title of the axis of bytes, upright at the left edge. */
+function drawByteTitle(g, s, words) {
+  g.save();
+  g.translate(9, s.top + s.height / 2);
+  g.rotate(-Math.PI / 2);
+  g.textAlign = "center";
+  g.textBaseline = "middle";
+  g.fillStyle = colour.soft;
+  g.fillText(words, 0, 0, s.height);
+  g.restore();
+}
+
 function drawByteAxis(g, s, ranges) {
   g.textAlign = "right";
   g.textBaseline = "middle";
@@ -82,7 +94,7 @@ function drawByteAxis(g, s, ranges) {
       g.fillStyle = colour.grid;
       g.fillRect(s.left, y - 0.5, s.width, 1);
       g.fillStyle = colour.soft;
-      g.fillText(byteLabel(tick, unit), s.left - 8, Math.min(y, s.bottom - 2), s.left - 10);
+      g.fillText(byteLabel(tick, unit), s.left - 8, Math.min(y, s.bottom - 2), s.left - 26);
     }
     if (name && base > 0 && s.y(base) > s.top && s.y(base) < s.bottom) {
       g.fillStyle = colour.soft;
@@ -107,7 +119,8 @@ function drawTick(g, s, place, label) {
   g.fillStyle = colour.soft;
   g.fillRect(x, s.bottom, 1, 4);
   const half = g.measureText(label).width / 2;
-  const inside = Math.min(Math.max(x, half + 2), s.right + GUTTER.right - half - 2);
+  /* the title of the axis stands at the left */
+  const inside = Math.min(Math.max(x, s.left + half - 6), s.right + GUTTER.right - half - 2);
   g.fillText(label, inside, s.bottom + 17);
 }
 
@@ -120,9 +133,15 @@ function drawClockAxis(g, s) {
     drawTick(g, s, i * step, `${(i * step / scale).toFixed(decimals)} ${unit}`);
 }
 
+const timeTitle = () => (axis.clock ? "time of the run" : plan.step.count ? "time (steps)"
+  : plan.ooms ? "time (events)" : "time");
+
 function drawTimeAxis(g, s) {
-  g.textAlign = "center";
+  g.textAlign = "right";
   g.textBaseline = "alphabetic";
+  g.fillStyle = colour.soft;
+  g.fillText(timeTitle(), s.left - 8, s.bottom + 17, s.left - 10);
+  g.textAlign = "center";
   if (axis.clock) return drawClockAxis(g, s);
   const widest = 26 + Math.max(g.measureText(instant(Math.ceil(view.x1))).width,
     g.measureText(instant(Math.floor(view.x0))).width);
@@ -136,26 +155,48 @@ function drawTimeAxis(g, s) {
   }
 }
 
-/* Forward, backward, update: a band above the drawing, and a line where one ends. */
+/* Where each of forward, backward and update begins for the first time: [step, name]. Updates may
+   lie between steps of backward, so a line at every change would hide the picture. */
+const borders = (plan.phases || []).filter(([, name], k, all) =>
+  all.findIndex((one) => one[1] === name) === k);
+
+/* The band above the drawing: the phase of each step, and hatched the steps that compute a tensor
+   again; one line where a phase begins. */
 function drawPhases(g, s) {
-  if (!plan.phases) return;
+  if (!plan.phases && !(plan.again || []).length) return;
   g.textAlign = "left";
   g.textBaseline = "middle";
-  plan.phases.forEach(([first, name], k) => {
+  (plan.phases || []).forEach(([first, name], k) => {
     const next = k + 1 < plan.phases.length ? plan.phases[k + 1][0] : span;
     const x = Math.max(s.x(onAxis(first)), s.left), right = Math.min(s.x(onAxis(next)), s.right);
     if (right <= s.left || x >= s.right) return;
     g.fillStyle = colour[name];
     g.fillRect(x, 0, Math.max(1, right - x), s.top - 1);
-    if (k > 0 && right - x > 3 && x > s.left) {
-      g.fillStyle = colour.soft;
-      g.globalAlpha = 0.55;
-      g.fillRect(Math.round(x), s.top, 1, s.height);
-      g.globalAlpha = 1;
+  });
+  for (const [from, to] of plan.again || []) {
+    const x = Math.max(s.x(onAxis(from)), s.left), right = Math.min(s.x(onAxis(to)), s.right);
+    if (right <= s.left || x >= s.right) continue;
+    g.fillStyle = colour.again;
+    g.fillRect(x, 0, Math.max(2, right - x), s.top - 1);
+  }
+  drawBorders(g, s);
+}
+
+function drawBorders(g, s) {
+  let room = s.right; // for a label, up to the label of the next border
+  [...borders].reverse().forEach(([first, name]) => {
+    const line = s.x(onAxis(first)), x = Math.max(line, s.left);
+    const width = g.measureText(name).width + 8;
+    if (line >= s.right) return;
+    if (line > s.left) {
+      g.fillStyle = colour.phase;
+      g.fillRect(Math.round(line), 0, 1, s.bottom);
     }
-    if (right - x < g.measureText(name).width + 8) return;
+    const at = Math.min(x, room - width);
+    if (at < s.left || x > room) return;
     g.fillStyle = colour.phase;
-    g.fillText(name, x + 4, s.top / 2);
+    g.fillText(name, at + 4, s.top / 2);
+    room = at;
   });
 }
 

@@ -30,7 +30,7 @@ const curveMost = hills.high.reduce((a, b) => Math.max(a, b), Math.max(peakBytes
 /* The highest byte of the axis; a much larger device is not shown, because it would flatten the
    curve. */
 function curveTop() {
-  const most = Math.max(curveMost, other ? other.most : 0) + ground();
+  const most = Math.max(curveMost, other ? Math.max(other.most, other.peak) : 0) + ground();
   return 1.25 * (device && device.bytes < 3 * most ? Math.max(device.bytes, most) : most);
 }
 
@@ -117,6 +117,26 @@ function drawCurveLevels(g, s) {
     `${percent((peakBytes + staticBytes) / device.bytes * 100)} of ${words}`, colour.text);
 }
 
+/* Where memory ran out: [time from the first one, bytes of the request, ...] of each failed
+   request. */
+const ooms = (plan.ooms || []).map(([time, wanted, requested, reserved, free]) =>
+  ({ at: Number(BigInt(time) - BigInt(plan.time[0])), time, wanted, requested, reserved, free }));
+
+function drawOoms(g, s, tells) {
+  let behind = -Infinity; // the end of the previous label
+  const marks = ooms.map(({ at, wanted }) => ({ x: Math.round(s.x(onAxis(at))), wanted }))
+    .filter(({ x }) => x >= s.left && x <= s.right);
+  g.fillStyle = colour.oom;
+  for (const { x } of marks) g.fillRect(x - 1, s.top, 2, s.height);
+  for (const { x, wanted } of marks) {
+    const words = `out of memory: ${iec(wanted)} asked for`, width = g.measureText(words).width + 10;
+    const left = Math.max(s.left, Math.min(x + 2, s.right - width));
+    if (!tells || left < behind) continue;
+    drawWords(g, left, s.top + 2, words, colour.oom);
+    behind = left + width;
+  }
+}
+
 function drawCurve(g, pane) {
   const s = scales(pane);
   clearPane(g, pane);
@@ -136,7 +156,9 @@ function drawCurve(g, pane) {
     g.fill();
   });
   drawFrame(g, s);
+  drawByteTitle(g, s, "live bytes");
   drawPhases(g, s);
+  drawOoms(g, s, false);
   drawCurveLevels(g, s);
 }
 

@@ -6,6 +6,16 @@
    plan.time[0], so that steps of a plan far from zero remain distinct. */
 
 const plan = JSON.parse(document.getElementById("data").textContent);
+/* Of a fit: the steps [from, to) that compute a tensor again. */
+plan.again = (() => {
+  const made = new Set(), steps = new Set();
+  for (const [what, step, tensor] of plan.fit ? plan.act : []) {
+    if (what !== 0) continue; // 0: ACTS.made in fit.js
+    if (made.has(tensor)) steps.add(step);
+    made.add(tensor);
+  }
+  return [...steps].sort((a, b) => a - b).map((step) => [step, step + 1]);
+})();
 const SHARE = { own: 0, view: 1, inplace: 2, fused: 3 };
 const FLAG = { bounded: 1, whole: 2, alias: 4 };
 

@@ -95,6 +95,15 @@ function select(i) {
   if (i >= 0) tellOther({ name: itemName(i) });
 }
 
+/* In small plans the side has room for help and for the largest items. */
+function showGuide() {
+  const most = Array.from({ length: item.count }, (_, i) => i).filter((i) => !(item.flags[i] & FLAG.alias))
+    .sort((a, b) => item.bytes[b] - item.bytes[a] || a - b).slice(0, 10);
+  $("largest").replaceChildren(...most.flatMap((i) =>
+    [make("dt", {}, iec(cell(table.bytes, i))), make("dd", {}, toItem(i))]));
+  $("guide").hidden = !item.count || holders.length > 20;
+}
+
 /* --- a range of steps --- */
 
 /* Maximum and minimum of the curve in [from, to), and bytes times steps. */

@@ -118,7 +118,8 @@ function dot(index) { // the dot of a group
 function legendEntry({ words, total, fixed, hidden, count }, index) {
   const content = [dot(index), words, make("b", {}, iec(total))];
   const many = count === undefined ? "" : `${grouped(count)} tensors, `;
-  const title = `${many}${grouped(total)} bytes in all`;
+  /* a sum counts every tensor once, although they do not all live at the same time */
+  const title = `${many}${grouped(total)} bytes: the sum over the whole time, not the most at one time`;
   if (fixed) return make("span", { title: `${title}, outside the arena` }, ...content);
   const button = make("button", { type: "button", title: `${title}; click to hide or show` }, ...content);
   button.setAttribute("aria-pressed", String(!hidden));
@@ -132,8 +133,12 @@ function legendEntry({ words, total, fixed, hidden, count }, index) {
 }
 function showLegend() {
   const used = new Set(way.of);
+  const again = (plan.again || []).reduce((sum, [from, to]) => sum + to - from, 0);
+  const notes = ["sums over time; shades only separate neighbours",
+    ...(again ? [`hatched in the band above: ${grouped(again)} steps compute again`] : [])];
   $("legend").replaceChildren(...way.entries.flatMap((group, index) =>
-    !group.fixed && !used.has(index) ? [] : [legendEntry(group, index)]));
+    !group.fixed && !used.has(index) ? [] : [legendEntry(group, index)]),
+  ...notes.map((words) => make("small", {}, words)));
 }
 
 function setWay(key) {

@@ -87,10 +87,11 @@ window.tenure = {
   curve() {
     const all = Math.max(span, 1);
     return { at: Array.from(curve.at, (at) => at / all), live: [...curve.live],
-      most: curve.live.reduce((a, b) => Math.max(a, b), 0) };
+      most: curve.live.reduce((a, b) => Math.max(a, b), 0), peak: peakBytes };
   },
   compare(given) {
     other = given;
+    quietly(() => setView(fullView(state.mode))); // both have one scale
     redraw();
   },
 };

@@ -20,7 +20,7 @@ const state = {
 const view = { x0: 0, x1: 1, y0: 0, y1: 1 };
 
 function fullView(mode) {
-  return { x0: 0, x1: Math.max(axis.span, axis.clock ? 1e-9 : 1), y0: 0, y1: topOf(mode) * 1.06 };
+  return { x0: 0, x1: Math.max(axis.span, axis.clock ? 1e-9 : 1), y0: 0, y1: Math.max(topOf(mode), other && !mode ? other.peak : 0) * 1.06 };
 }
 
 /* Keeps the view inside the picture, and limits zoom to the precision of doubles. */
@@ -46,10 +46,11 @@ const blend = (a, b, share) => {
 function readColours() {
   const css = getComputedStyle(document.documentElement);
   for (const name of ["back", "line", "text", "soft", "reserved", "grid", "mark", "accent", "bound",
-    "curve", "area", "out", "in", "hole", "forward", "backward", "update", "phase", "static", "other"])
+    "curve", "area", "out", "in", "hole", "forward", "backward", "update", "phase", "static", "other", "oom"])
     colour[name] = css.getPropertyValue(`--${name}`).trim();
   colour.paint = way.entries.map((_, index) => shadesOf(groupColour(index), index));
   colour.holes = hatch(colour.hole);
+  colour.again = hatch(colour.phase);
 }
 
 /* Widely spaced rising lines. */
@@ -179,6 +180,9 @@ function drawLabels(g, s, labels) {
 
 /* --- the map --- */
 
+const mapTitle = () => (state.mode ? "bytes, one tensor above the other"
+  : `address (${banks.length > 1 ? "bytes in each bank" : "offset in bytes"})`);
+
 function mapRanges() {
   if (state.mode || banks.length < 2) return [{ base: 0, size: Infinity }];
   return banks.map(({ base, peak, name }) => ({ base, size: Number(peak), name }));
@@ -200,7 +204,9 @@ function insideFrame(g, s, draw) {
 
 function drawMapLevels(g, s) {
   drawFrame(g, s);
+  drawByteTitle(g, s, mapTitle());
   drawPhases(g, s);
+  drawOoms(g, s, true);
   if (banks.length > 1 && !state.mode) drawBankNames(g, s);
   if (state.mode) {
     const words = `without reuse ${iec(plan.naive)}`;
@@ -299,6 +305,7 @@ function drawBankNames(g, s) {
     const y = s.y(Math.min(base + Number(peak), s.y1)) + 9;
     /* no room for the label */
     if (s.y(base) < s.top + 10 || y > s.bottom - 4 || s.y(base) - y < 7) continue;
-    drawWords(g, s.left + 1, y - 8, name, colour.text);
+    /* at the right, because the names of blocks stand at the left */
+    drawWords(g, s.right - g.measureText(name).width - 11, y - 8, name, colour.text);
   }
 }

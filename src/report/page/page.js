@@ -22,6 +22,19 @@ function limitWords() {
     `, ${banks.length > 1 ? `${name} ` : ""}capacity ${iec(capacity)}`).join("");
 }
 
+/* Of a snapshot. What other programs hold of the device is not in it, so its limit is known only
+   where memory ran out: what this program had reserved, and what was free. */
+function snapshotNumbers() {
+  const oom = ooms[0], most = curve.live.reduce((a, b) => Math.max(a, b), 0);
+  const bytes = (value) => `${grouped(value)} bytes`;
+  return [["requested", iec(oom ? oom.requested : most), oom ? bytes(oom.requested) : "of the blocks drawn, at most"],
+    ["reserved", iec(oom ? oom.reserved : plan.reserved), oom ? bytes(oom.reserved) : "at most"],
+    ...(oom ? [["asked for", iec(oom.wanted), `at event ${oom.time}${ooms.length > 1 ? ', the first' : ''}`],
+      ["limit for this program", iec(String(BigInt(oom.reserved) + BigInt(oom.free))), `${iec(oom.free)} were free`]]
+      : [["device limit", "unknown", "nothing failed in this file"]]),
+    ["blocks", grouped(item.count), "drawn"]];
+}
+
 function showNumbers() {
   $("facts").textContent =
     `planner ${plan.planner}; ${VERDICTS[plan.status] || plan.status}${limitWords()}`;
@@ -36,7 +49,7 @@ function showNumbers() {
       plan.item ? `in ${grouped(body.count)} buffers` : "in the problem"]];
   if (staticBytes > 0) shown.splice(2, 0, ["with weights", iec(staticBytes + peakBytes),
     device ? `of ${iec(plan.device[1])}${device.name ? `, ${device.name}` : ""}` : "beside the arena"]);
-  $("numbers").replaceChildren(...(fit ? fitNumbers() : shown).map(([name, value, small]) => make("div", {},
+  $("numbers").replaceChildren(...(fit ? fitNumbers() : plan.ooms ? snapshotNumbers() : shown).map(([name, value, small]) => make("div", {},
     make("dd", {}, value, make("small", {}, small)), make("dt", {}, name))));
 }
 
@@ -310,6 +323,7 @@ $("trading").hidden = !trade.points.length;
 $("trading").querySelector("h2").textContent = `Memory against ${fitAgainst}`;
 showColumns();
 showMoment(peakTime);
+showGuide();
 showLine();
 Object.assign(view, fullView(0));
 listenPointer(mapPane);
