@@ -287,7 +287,7 @@ static void what_had_no_room_is_told(void **state) {
                      TN_E_INVALID);
     made.report.trace = NULL;
     assert_int_equal(tn_report_render(&made.report, "trace", &text, NULL, &failure), TN_E_INVALID);
-    assert_non_null(strstr(failure.message, "tenure run"));
+    assert_non_null(strstr(failure.message, "describes a run"));
     made.report.trace = made.trace;
     made.report.occupancy = NULL;
     assert_int_equal(tn_report_render(&made.report, "trace", &text, NULL, &failure), TN_E_INVALID);
