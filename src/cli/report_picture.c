@@ -216,14 +216,20 @@ static tn_status picture_problem(picture *drawing) {
     return TN_OK;
 }
 
-/* The first failed requests, and what was in use at each. */
+/* The first failed requests, with the bytes in use at each. */
 static uint32_t picture_ooms(const picture *drawing, tn_report_oom ooms[PICTURE_OOMS]) {
     const tn_snapshot_lives *lives = drawing->device->lives;
     uint64_t times[PICTURE_OOMS], events = 0;
     const tn_snapshot_event *event =
         tn_snapshot_events(drawing->report->snapshot, drawing->device->device, &events);
     uint32_t count = tn_snapshot_ooms(lives, times, PICTURE_OOMS);
-    if (count > PICTURE_OOMS) count = PICTURE_OOMS;
+    if (count > PICTURE_OOMS) {
+        char note[96];
+        snprintf(note, sizeof note, "the picture marks the first %u of %u failed requests",
+                 (unsigned)PICTURE_OOMS, count);
+        cli_note(note);
+        count = PICTURE_OOMS;
+    }
     for (uint32_t i = 0; i < count; i++) {
         const tn_snapshot_event *oom = &event[times[i] - 1];
         ooms[i] = (tn_report_oom){

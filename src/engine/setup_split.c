@@ -9,8 +9,8 @@
  *
  * The search counts operations and copied bytes. The time of a run depends on more, so smaller
  * parts may run faster than those that just keep to the budget. With a timer, choices for smaller
- * budgets are timed, too. These budgets are shares of the unsplit arena, the same ones whatever
- * was asked for, so that a larger budget compares the same choices and more.
+ * budgets are timed, too. These budgets are fixed shares of the unsplit arena, so that budgets
+ * close to each other compare the same choices.
  *
  * The limits of the plan (work_limit, timeout_s) cover everything: the plan of the unsplit
  * graph, the search, and the plans of the parts use them up one after the other. When they are

@@ -35,14 +35,14 @@ tn_status tn__train_shard_check(const tn__train *it) {
                 options->shard_count);
     if (options->bucket_bytes == 0)
         TN_FAIL(it->error, TN_E_INVALID,
-                "what ranks divide among each other are buckets of gradients: give `bucket_bytes`");
+                "ranks divide buckets of gradients among each other; set `bucket_bytes`");
     if (options->optimizer == TN_OPTIMIZER_NONE || options->output_gradients)
         TN_FAIL(it->error, TN_E_INVALID,
                 "a rank that updates a part of the parameters hands out no gradients");
     if (options->dynamic_loss_scale)
         TN_FAIL(it->error, TN_E_UNSUPPORTED,
-                "a loss scale that adapts looks at all gradients, and a rank that keeps a part of "
-                "what is updated sees its own alone: give `loss_scale` a number, or no `shard`");
+                "a dynamic loss scale needs all gradients, and a rank with a part of the state has "
+                "only its own; set `loss_scale` to a number, or leave out `shard`");
     return TN_OK;
 }
 

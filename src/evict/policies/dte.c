@@ -29,7 +29,7 @@ static double dte_score(tn__evict *e, uint32_t storage) {
 
 const tn__policy tn__policy_dte = {
     .name = "dte",
-    .summary = "as dtr, with the free bytes beside it; for an arena with addresses",
+    .summary = "as dtr, and free neighbouring bytes count; for an arena with addresses",
     .source = "Hu et al. 2022 (MegTaiChi)",
     .features = TN__POLICY_LINKS,
     TN__REGIONS_KEPT,
