@@ -40,9 +40,10 @@ tn_status tn__train_shard_check(const tn__train *it) {
         TN_FAIL(it->error, TN_E_INVALID,
                 "a rank that updates a part of the parameters hands out no gradients");
     if (options->dynamic_loss_scale)
-        TN_FAIL(it->error, TN_E_UNSUPPORTED,
-                "a dynamic loss scale needs all gradients, and a rank with a part of the state has "
-                "only its own; set `loss_scale` to a number, or leave out `shard`");
+        TN_FAIL(
+            it->error, TN_E_UNSUPPORTED,
+            "a loss scale that adapts needs all gradients, and a rank with a part of the state has "
+            "only its own; set `loss_scale` to a number, or leave out `shard`");
     return TN_OK;
 }
 
