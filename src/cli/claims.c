@@ -3,67 +3,91 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
-/* ["order","recompute"] */
-static void claims_list(uint32_t techniques, tn__text *text) {
-    char words[TN_TECHNIQUES_TEXT];
-    tn__text_put(text, "[");
-    const char *at = tn_techniques_text(techniques, words);
-    if (*at != '\0') tn__text_put(text, "\"");
-    for (; *at != '\0'; at++) tn__text_add(text, *at == ',' ? "\",\"" : at, *at == ',' ? 3 : 1);
-    if (words[0] != '\0') tn__text_put(text, "\"");
-    tn__text_put(text, "]");
+static const cli_facts claims_one_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT_OF(LIST, "techniques", "the set of techniques that the claim is about", NULL),
+        CLI_FACT(WORD, "verdict", NULL, "fits, does not fit (proved), or unknown"),
+        CLI_FACT(BYTES, "bytes", NULL, "bytes of the smallest program found"),
+        CLI_FACT(COUNT, "time", NULL, "its predicted time, in picoseconds"),
+        CLI_FACT(BYTES, "bytes_bound", NULL, "no program of these techniques takes less"),
+        CLI_FACT(WORD, "why", NULL, "why the set was not tried, or not to the end"),
+        CLI_FACTS_END}};
+static const cli_facts claims_hint_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT_OF(LIST, "with", "techniques to allow in addition", NULL),
+        CLI_FACT(YES, "within_budget", NULL, "whether that meets the budget"),
+        CLI_FACT(BYTES, "bytes", NULL, "bytes that the program then takes"),
+        CLI_FACT(SHARE, "more_time", NULL, "its additional time as a fraction; absent: unknown"),
+        CLI_FACTS_END}};
+const cli_facts cli_claims_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT_OF(LIST, "scope", "the techniques that were allowed", NULL),
+        CLI_FACT_OF(LIST, "claims", "what is proved or found, by set of techniques",
+                    &claims_one_facts),
+        CLI_FACT_OF(LIST, "not_tried", "techniques that were not allowed", NULL),
+        CLI_FACT_OF(LIST, "would_fit", "what further techniques would give, computed",
+                    &claims_hint_facts),
+        CLI_FACTS_END}};
+static const cli_facts claims_refused_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT(WORD, "input", NULL, "path of the model"), CLI_FACT(YES, "fits", NULL, "false"),
+        CLI_FACT(YES, "proved", NULL, "whether it is proved for the scope"),
+        CLI_FACT(BYTES, "budget", NULL, "the budget"),
+        CLI_FACT(BYTES, "least_bytes", NULL, "bytes of the smallest program found"),
+        CLI_FACTS_ALSO(&cli_claims_facts), CLI_FACTS_END}};
+
+static void claims_tell_set(cli_answer *answer, const char *key, uint32_t techniques) {
+    char words[TN_TECHNIQUES_TEXT], *at, *rest = words;
+    cli_answer_open(answer, key);
+    (void)tn_techniques_text(techniques, words);
+    while ((at = strsep(&rest, ",")) != NULL)
+        if (*at != '\0') cli_tell_element(answer, at);
+    cli_answer_close(answer);
 }
 
-static void claims_one(const tn_claim *claim, tn__text *text) {
-    tn__text_put(text, "{\"techniques\":");
-    claims_list(claim->techniques, text);
-    tn__text_printf(text, ",\"verdict\":\"%s\"", tn_claim_kind_name(claim->kind));
-    if (claim->bytes > 0) tn__text_printf(text, ",\"bytes\":%" PRIu64, claim->bytes);
-    if (claim->time > 0) tn__text_printf(text, ",\"time\":%" PRIu64, claim->time);
-    if (claim->bytes_bound > 0)
-        tn__text_printf(text, ",\"bytes_bound\":%" PRIu64, claim->bytes_bound);
-    if (claim->why[0] != '\0') {
-        tn__text_put(text, ",\"why\":");
-        tn__text_json(text, claim->why);
-    }
-    tn__text_put(text, "}");
+static void claims_tell_one(cli_answer *answer, const tn_claim *claim) {
+    cli_answer_open(answer, NULL);
+    claims_tell_set(answer, "techniques", claim->techniques);
+    cli_tell_word(answer, "verdict", tn_claim_kind_name(claim->kind));
+    if (claim->bytes > 0) cli_tell(answer, "bytes", claim->bytes);
+    if (claim->time > 0) cli_tell(answer, "time", claim->time);
+    if (claim->bytes_bound > 0) cli_tell(answer, "bytes_bound", claim->bytes_bound);
+    if (claim->why[0] != '\0') cli_tell_word(answer, "why", claim->why);
+    cli_answer_close(answer);
 }
 
-void cli_claims_json(const tn_fit_answer *answer, tn__text *text) {
-    if (answer->own == NULL) return;
-    tn__text_put(text, ",\"scope\":");
-    claims_list(answer->allowed, text);
-    tn__text_put(text, ",\"claims\":[");
-    for (uint32_t i = 0; i < answer->claim_count; i++) {
-        if (i > 0) tn__text_put(text, ",");
-        claims_one(&answer->claims[i], text);
-    }
-    tn__text_put(text, "],\"not_tried\":");
-    claims_list(tn_fit_answer_not_tried(answer), text);
-    tn__text_put(text, ",\"would_fit\":[");
-    for (uint32_t i = 0; i < answer->hint_count; i++) {
-        const tn_hint *hint = &answer->hints[i];
-        tn__text_put(text, i > 0 ? ",{\"with\":" : "{\"with\":");
-        claims_list(hint->techniques, text);
-        tn__text_printf(text, ",\"within_budget\":%s,\"bytes\":%" PRIu64,
-                        hint->fits ? "true" : "false", hint->bytes);
-        if (hint->more_time >= 0) tn__text_printf(text, ",\"more_time\":%.6g", hint->more_time);
-        tn__text_put(text, "}");
-    }
-    tn__text_put(text, "]");
+static void claims_tell_hint(cli_answer *answer, const tn_hint *hint) {
+    cli_answer_open(answer, NULL);
+    claims_tell_set(answer, "with", hint->techniques);
+    cli_tell(answer, "within_budget", hint->fits);
+    cli_tell(answer, "bytes", hint->bytes);
+    if (hint->more_time >= 0) cli_tell_real(answer, "more_time", hint->more_time);
+    cli_answer_close(answer);
+}
+
+void cli_claims_tell(cli_answer *answer, const tn_fit_answer *found) {
+    if (found->own == NULL) return;
+    claims_tell_set(answer, "scope", found->allowed);
+    cli_answer_open(answer, "claims");
+    for (uint32_t i = 0; i < found->claim_count; i++) claims_tell_one(answer, &found->claims[i]);
+    cli_answer_close(answer);
+    claims_tell_set(answer, "not_tried", tn_fit_answer_not_tried(found));
+    cli_answer_open(answer, "would_fit");
+    for (uint32_t i = 0; i < found->hint_count; i++) claims_tell_hint(answer, &found->hints[i]);
+    cli_answer_close(answer);
 }
 
 /* The members that describe claims in the JSON object of a failed command. */
-static void claims_refused_json(const tn_fit_answer *answer, const char *input, bool proved,
-                                tn__text *text) {
-    tn__text_put(text, ",\"input\":");
-    tn__text_json(text, input);
-    tn__text_printf(text, ",\"fits\":false,\"proved\":%s,\"budget\":%" PRIu64,
-                    proved ? "true" : "false", answer->budget);
-    if (answer->least != NULL)
-        tn__text_printf(text, ",\"least_bytes\":%" PRIu64, tn_setup_need(answer->least).total);
-    cli_claims_json(answer, text);
+static void claims_tell_refused(cli_answer *answer, const tn_fit_answer *found, const char *input,
+                                bool proved) {
+    cli_tell_word(answer, "input", input);
+    cli_tell(answer, "fits", false);
+    cli_tell(answer, "proved", proved);
+    cli_tell(answer, "budget", found->budget);
+    if (found->least != NULL) cli_tell(answer, "least_bytes", tn_setup_need(found->least).total);
+    cli_claims_tell(answer, found);
 }
 
 static void claims_put_hints(const tn_fit_answer *answer) {
@@ -79,13 +103,13 @@ static void claims_put_hints(const tn_fit_answer *answer) {
 }
 
 int cli_claims_fail(const tn_fit_answer *answer, const char *input, const tn_error *error) {
-    tn__text text;
+    cli_answer members;
     bool refused = error->status == TN_E_INFEASIBLE || error->status == TN_E_EXHAUSTED;
     if (!refused || answer->own == NULL) return cli_fail(error);
-    tn__text_init(&text, NULL);
-    claims_refused_json(answer, input, error->status == TN_E_INFEASIBLE, &text);
-    int code = cli_fail_with(error, text.failed ? NULL : text.data);
-    tn__text_release(&text);
+    cli_members_begin(&members, &claims_refused_facts);
+    claims_tell_refused(&members, answer, input, error->status == TN_E_INFEASIBLE);
+    int code = cli_fail_with(error, cli_members_text(&members));
+    cli_answer_release(&members);
     if (!cli_tone_asked().json) claims_put_hints(answer);
     return code;
 }

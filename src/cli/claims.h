@@ -4,11 +4,12 @@
 #define TN_CLI_CLAIMS_H
 
 #include "base/base.h"
-#include "cli/cli.h"
+#include "cli/facts.h"
 
-/* Appends the members "scope", "claims", "not_tried" and "would_fit" to a JSON object, or nothing
- * if there is no answer. */
-void cli_claims_json(const tn_fit_answer *answer, tn__text *text);
+/* Tells "scope", "claims", "not_tried" and "would_fit"; nothing if there is no answer. Only in the
+ * JSON. */
+extern const cli_facts cli_claims_facts; /* with CLI_FACTS_ALSO */
+void cli_claims_tell(cli_answer *answer, const tn_fit_answer *found);
 /* cli_fail for a command with a budget. If the budget was exceeded, the claims become members of
  * the object of --json. Without --json the options that would help go to standard error, one per
  * line. */

@@ -88,6 +88,7 @@ tn_status cli_fit_curve(cli_fit *fit, const tn_fit_options *options, tn_status s
 tn_status cli_fit_run(cli_fit *fit, tn_error *error);
 
 /* fit_tell.c */
+extern const cli_facts cli_fit_facts;
 tn_status cli_fit_print(const cli_fit *fit, tn_error *error);
 void cli_fit_print_least(const cli_fit *fit); /* prints the largest tensors at the peak to standard
                                                * error */

@@ -26,174 +26,242 @@ static double tell_gap(const tn_fit_result *it) {
     return it->time_bound > 0 ? tell_ratio(it->time, it->time_bound) - 1 : 0;
 }
 
-/* --- text --- */
+/* --- the facts --- */
 
-static void tell_time(const cli_fit *fit, const char *label, uint64_t time) {
-    if (fit->problem_path != NULL)
-        printf("%-18s %" PRIu64, label, time);
-    else
-        printf("%-18s %.6g s", label, tell_seconds(time));
+static const cli_facts fit_fate_facts = {
+    .width = 18,
+    .rows = (const cli_fact[]){CLI_FACT(COUNT, "tensors", NULL, "number of tensors"),
+                               CLI_FACT(BYTES, "bytes", NULL, "their bytes"), CLI_FACTS_END}};
+static const cli_facts fit_fates_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT_OF(OBJECT, "kept", "tensors that stay", &fit_fate_facts),
+        CLI_FACT_OF(OBJECT, "recomputed", "tensors that are computed again", &fit_fate_facts),
+        CLI_FACT_OF(OBJECT, "swapped", "tensors that are copied out and back", &fit_fate_facts),
+        CLI_FACT_OF(OBJECT, "encoded", "tensors that are kept compressed", &fit_fate_facts),
+        CLI_FACTS_END}};
+static const cli_facts fit_streamed_facts = {
+    .width = 18,
+    .rows = (const cli_fact[]){
+        CLI_FACT(BYTES, "fetched_bytes", "streamed", "bytes of weights read during a run"),
+        CLI_FACT(BYTES, "resident_bytes", "  resident weights", "bytes of weights that stay"),
+        CLI_FACTS_END}};
+static const cli_facts fit_answer_facts = {
+    .width = 18,
+    .rows = (const cli_fact[]){
+        CLI_FACT(BYTES, "budget", "budget", "the budget"),
+        CLI_FACT_BRIEF(BYTES, "bytes", "takes", "@",
+                       "bytes of the fitted program, with `fixed_bytes`"),
+        CLI_FACT(BYTES, "fixed_bytes", "  weights, states", "bytes outside the arena"),
+        CLI_FACT(BYTES, "arena", "  arena", "bytes of the arena: the peak of the layout"),
+        CLI_FACT(BYTES, "live_bytes", NULL, "live bytes of the arena at the peak step"),
+        CLI_FACT(BYTES, "plain_bytes", "without fitting", "bytes before fitting"),
+        CLI_FACT(BYTES, "bytes_bound", NULL, "no allowed program takes less; 0: no bound"),
+        CLI_FACT(WORD, "unit", NULL, "of times: ps (picoseconds), or cost"),
+        CLI_FACT(COUNT, "time", "time", "time of the fitted program; 0: not predicted"),
+        CLI_FACT(COUNT, "plain_time", NULL, "time before fitting"),
+        CLI_FACT(COUNT, "time_bound", "lower bound",
+                 "no allowed program within the budget takes less time; 0: no bound"),
+        CLI_FACT(REAL, "overhead", NULL, "`time` / `plain_time`"),
+        CLI_FACT(SHARE, "gap", NULL, "`time` / `time_bound` - 1"),
+        CLI_FACT(COUNT, "stall", "waiting", "part of `time` spent waiting for copies or files"),
+        CLI_FACT_OF(OBJECT, "fates", "the decision for each tensor, in sums", &fit_fates_facts),
+        CLI_FACT_OF(OBJECT, "streamed", "with streaming of weights", &fit_streamed_facts),
+        CLI_FACT(BYTES, "to_host_bytes", "to the host", "bytes copied out"),
+        CLI_FACT(BYTES, "from_host_bytes", "from the host", "bytes copied back"),
+        CLI_FACT(BYTES, "host_bytes", "on the host", "peak of host memory"),
+        CLI_FACT_BRIEF(WORD, "pass", "pass", ", pass @", "the pass that found the program"),
+        CLI_FACT(COUNT, "rounds", NULL,
+                 "programs that the search proposed and for which a layout was planned"),
+        CLI_FACT(COUNT, "work", NULL,
+                 "effort of the search in units of work, the same on every machine"),
+        CLI_FACT(SECONDS, "seconds", NULL, "wall time of the search"),
+        CLI_FACT(YES, "stopped", NULL, "whether a limit ended the search early"),
+        CLI_FACTS_END}};
+static const cli_facts fit_run_facts = {
+    .width = 18,
+    .rows = (const cli_fact[]){
+        CLI_FACT(SECONDS, "seconds", "measured run", "wall time of the last run"),
+        CLI_FACT(SECONDS, "stall_seconds", NULL, "time spent waiting for copies"),
+        CLI_FACT(BYTES, "peak", "  and reached", "measured bytes of the arena"),
+        CLI_FACT(BYTES, "to_host_bytes", NULL, "bytes copied out"),
+        CLI_FACT(BYTES, "from_host_bytes", NULL, "bytes copied back"), CLI_FACTS_END}};
+const cli_facts cli_fit_facts = {
+    .name = "fit",
+    .width = 18,
+    .rows = (const cli_fact[]){
+        CLI_FACT(WORD, "input", NULL, "path of the model or problem"),
+        CLI_FACT(COUNT, "batch", "batch", "the batch, if one was given or found"),
+        CLI_FACTS_ALSO(&cli_whom_facts), CLI_FACTS_ALSO(&cli_split_facts),
+        CLI_FACT_OF(LIST, "answers",
+                    "one for each budget: those of --sweep in rising order, then that of --budget",
+                    &fit_answer_facts),
+        CLI_FACT(SECONDS, "measuring", "measuring", "time spent measuring costs"),
+        CLI_FACT_OF(OBJECT, "run", "with --run: the last run", &fit_run_facts),
+        CLI_FACTS_ALSO(&cli_claims_facts), CLI_FACTS_END}};
+
+static void tell_time(cli_answer *answer, const cli_fit *fit, const char *key, uint64_t time) {
+    cli_tell(answer, key, time);
+    if (fit->problem_path == NULL) cli_tell_as(answer, "%.6g s", tell_seconds(time));
 }
 
-static void tell_bytes(const char *label, uint64_t bytes) {
-    char size[TN_SIZE_TEXT_MAX];
-    printf("%-18s %s\n", label, tn_size_format(bytes, size));
-}
-
-/* The measured time of a run compared with its prediction. */
-static void tell_run(const cli_fit *fit, const tn_fit_result *it) {
-    char peak[TN_SIZE_TEXT_MAX];
+static void tell_run(cli_answer *answer, const cli_fit *fit, const tn_fit_result *it) {
     double said = tell_seconds(it->time), took = fit->usage.seconds;
-    printf("%-18s %.6g s, %.4f of the prediction", "measured run", took,
-           said > 0 ? took / said : 0);
+    cli_answer_open(answer, "run");
+    cli_tell_real(answer, "seconds", took);
+    cli_tell_as(answer, "%.6g s, %.4f of the prediction", took, said > 0 ? took / said : 0);
     if (it->stall > 0 || fit->usage.out_bytes > 0)
-        printf("; %.3g s waiting for copies", fit->usage.stall_seconds);
-    printf("\n%-18s %s of the arena\n", "  and reached",
-           tn_size_format(fit->usage.measured_peak, peak));
+        cli_tell_more(answer, "; %.3g s waiting for copies", fit->usage.stall_seconds);
+    cli_tell_real(answer, "stall_seconds", fit->usage.stall_seconds);
+    cli_tell(answer, "peak", fit->usage.measured_peak);
+    cli_tell_more(answer, " of the arena");
+    cli_tell(answer, "to_host_bytes", fit->usage.out_bytes);
+    cli_tell(answer, "from_host_bytes", fit->usage.in_bytes);
+    cli_answer_close(answer);
 }
 
-static void tell_one(const cli_fit *fit, const tn_fit_result *it, uint64_t budget,
-                     const tn_fate_totals *fates) {
-    const tn_stream_result *streamed = fit->setup != NULL ? tn_setup_streamed(fit->setup) : NULL;
+static void tell_fates(cli_answer *answer, const tn_fate_totals *fates) {
     char size[TN_SIZE_TEXT_MAX];
-    if (budget == UINT64_MAX)
-        printf("%-18s no limit\n", "budget");
-    else
-        tell_bytes("budget", budget);
-    tell_bytes("takes", it->bytes);
-    if (fit->options.fixed_bytes > 0) tell_bytes("  weights, states", fit->options.fixed_bytes);
-    tell_bytes(fit->options.live ? "  with addresses" : "  arena", it->layout.peak);
-    tell_bytes("without fitting", it->plain_bytes);
-    if (it->time > 0 || fit->problem_path != NULL) {
-        tell_time(fit, "time", it->time);
-        printf(", %.4f of the unconstrained program's\n", tell_ratio(it->time, it->plain_time));
-    } else {
-        printf("%-18s not predicted: the unchanged plan fits, so no costs were measured\n", "time");
-    }
-    if (it->time_bound > 0) {
-        tell_time(fit, "lower bound", it->time_bound);
-        printf(", gap %.2f %%\n", 100 * tell_gap(it));
-    }
-    if (it->stall > 0) {
-        tell_time(fit, "waiting", it->stall);
-        printf(streamed != NULL ? " for files\n" : " for copies\n");
-    }
-    for (uint32_t fate = 0; fate < TN_FATE_COUNT; fate++)
+    cli_answer_open(answer, "fates");
+    for (uint32_t fate = 0; fate < TN_FATE_COUNT; fate++) {
+        cli_answer_open(answer, tn_fate_name((tn_fate)fate));
+        cli_tell(answer, "tensors", fates->tensors[fate]);
         if (fates->tensors[fate] > 0)
-            printf("%-18s %" PRIu32 " tensors, %s\n", tn_fate_name((tn_fate)fate),
-                   fates->tensors[fate], tn_size_format(fates->bytes[fate], size));
-    if (streamed != NULL) {
-        tell_bytes("streamed", streamed->fetched_bytes);
-        tell_bytes("  resident weights", streamed->resident_bytes);
+            cli_tell_line(answer, tn_fate_name((tn_fate)fate), "%" PRIu32 " tensors, %s",
+                          fates->tensors[fate], tn_size_format(fates->bytes[fate], size));
+        cli_tell(answer, "bytes", fates->bytes[fate]);
+        cli_answer_close(answer);
     }
-    if (it->to_host_bytes > 0) tell_bytes("to the host", it->to_host_bytes);
-    if (it->from_host_bytes > 0) tell_bytes("from the host", it->from_host_bytes);
-    if (it->host != NULL) tell_bytes("on the host", it->host_layout.peak);
-    printf("%-18s %s, %" PRIu32 " rounds, %.3g s%s\n", "pass", it->pass, it->rounds, it->seconds,
-           it->stopped ? ", stopped early" : "");
-    if (fit->measured > 0) printf("%-18s %.3g s\n", "measuring", fit->measured);
-    if (fit->happened != NULL) tell_run(fit, it);
+    cli_answer_close(answer);
 }
 
-static void tell_curve(const cli_fit *fit) {
-    printf("%16s %16s %14s %10s %10s\n", "budget", "takes", "time", "overhead", "bound");
+static void tell_bytes(cli_answer *answer, const cli_fit *fit, const tn_fit_result *it,
+                       uint64_t budget) {
+    cli_tell(answer, "budget", budget);
+    if (budget == UINT64_MAX) cli_tell_as(answer, "no limit");
+    cli_tell(answer, "bytes", it->bytes);
+    cli_tell_if(answer, "fixed_bytes", fit->options.fixed_bytes);
+    cli_tell(answer, "arena", it->layout.peak);
+    if (fit->options.live) cli_tell_more(answer, " with addresses");
+    cli_tell(answer, "live_bytes", it->live_bytes);
+    cli_tell(answer, "plain_bytes", it->plain_bytes);
+    cli_tell(answer, "bytes_bound", it->bytes_bound);
+}
+
+static void tell_times(cli_answer *answer, const cli_fit *fit, const tn_fit_result *it,
+                       const tn_stream_result *streamed) {
+    cli_tell_word(answer, "unit", fit->problem_path == NULL ? "ps" : "cost");
+    tell_time(answer, fit, "time", it->time);
+    if (it->time > 0 || fit->problem_path != NULL)
+        cli_tell_more(answer, ", %.4f of the unconstrained program's",
+                      tell_ratio(it->time, it->plain_time));
+    else
+        cli_tell_as(answer, "not predicted: the unchanged plan fits, so no costs were measured");
+    cli_tell(answer, "plain_time", it->plain_time);
+    if (it->time_bound > 0) {
+        tell_time(answer, fit, "time_bound", it->time_bound);
+        cli_tell_more(answer, ", gap %.2f %%", 100 * tell_gap(it));
+    } else {
+        cli_tell_if(answer, "time_bound", 0);
+    }
+    cli_tell_real(answer, "overhead", tell_ratio(it->time, it->plain_time));
+    cli_tell_brief(answer, ", %.4f times the time", tell_ratio(it->time, it->plain_time));
+    cli_tell_real(answer, "gap", tell_gap(it));
+    cli_tell_brief(answer, ", gap %.2f %%", 100 * tell_gap(it));
+    if (it->stall > 0) {
+        tell_time(answer, fit, "stall", it->stall);
+        cli_tell_more(answer, streamed != NULL ? " for files" : " for copies");
+    } else {
+        cli_tell_if(answer, "stall", 0);
+    }
+}
+
+static void tell_one(cli_answer *answer, const cli_fit *fit, const tn_fit_result *it,
+                     uint64_t budget, const tn_fate_totals *fates) {
+    const tn_stream_result *streamed = fit->setup != NULL ? tn_setup_streamed(fit->setup) : NULL;
+    cli_answer_open(answer, NULL);
+    tell_bytes(answer, fit, it, budget);
+    tell_times(answer, fit, it, streamed);
+    tell_fates(answer, fates);
+    if (streamed != NULL) {
+        cli_answer_open(answer, "streamed");
+        cli_tell(answer, "fetched_bytes", streamed->fetched_bytes);
+        cli_tell(answer, "resident_bytes", streamed->resident_bytes);
+        cli_answer_close(answer);
+    }
+    cli_tell_if(answer, "to_host_bytes", it->to_host_bytes);
+    cli_tell_if(answer, "from_host_bytes", it->from_host_bytes);
+    cli_tell_if(answer, "host_bytes", it->host != NULL ? it->host_layout.peak : 0);
+    cli_tell_word(answer, "pass", it->pass);
+    cli_tell_more(answer, ", %" PRIu32 " rounds, %.3g s%s", it->rounds, it->seconds,
+                  it->stopped ? ", stopped early" : "");
+    cli_tell(answer, "rounds", it->rounds);
+    cli_tell(answer, "work", it->work);
+    cli_tell_real(answer, "seconds", it->seconds);
+    cli_tell(answer, "stopped", it->stopped);
+    cli_answer_close(answer);
+}
+
+static void tell_curve(cli_answer *answer, const cli_fit *fit) {
+    tn__text *table = cli_answer_table(answer);
+    if (table == NULL || fit->sweep == 0) return;
+    tn__text_printf(table, "%16s %16s %14s %10s %10s\n", "budget", "takes", "time", "overhead",
+                    "bound");
     for (uint32_t i = 0; i < fit->sweep; i++) {
         const tn_fit_result *it = &fit->results[i];
         char budget[TN__WORDS_MAX], bytes[TN__WORDS_MAX];
-        printf("%16s %16s ", tn__grouped(fit->budgets[i], budget), tn__grouped(it->bytes, bytes));
+        tn__text_printf(table, "%16s %16s ", tn__grouped(fit->budgets[i], budget),
+                        tn__grouped(it->bytes, bytes));
         if (fit->problem_path != NULL)
-            printf("%14" PRIu64, it->time);
+            tn__text_printf(table, "%14" PRIu64, it->time);
         else
-            printf("%12.6g s", tell_seconds(it->time));
-        printf(" %10.4f %10.4f\n", tell_ratio(it->time, it->plain_time),
-               tell_ratio(it->time_bound, it->plain_time));
+            tn__text_printf(table, "%12.6g s", tell_seconds(it->time));
+        tn__text_printf(table, " %10.4f %10.4f\n", tell_ratio(it->time, it->plain_time),
+                        tell_ratio(it->time_bound, it->plain_time));
     }
 }
 
-/* --- JSON --- */
-
-static void tell_json_one(const cli_fit *fit, const tn_fit_result *it, uint64_t budget,
-                          const tn_fate_totals *fates, tn__text *text) {
-    bool unit = fit->problem_path == NULL;
-    tn__text_printf(text,
-                    "{\"budget\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"fixed_bytes\":%" PRIu64
-                    ",\"arena\":%" PRIu64 ",\"live_bytes\":%" PRIu64 ",\"plain_bytes\":%" PRIu64
-                    ",\"bytes_bound\":%" PRIu64,
-                    budget, it->bytes, fit->options.fixed_bytes, it->layout.peak, it->live_bytes,
-                    it->plain_bytes, it->bytes_bound);
-    tn__text_printf(text,
-                    ",\"unit\":\"%s\",\"time\":%" PRIu64 ",\"plain_time\":%" PRIu64
-                    ",\"time_bound\":%" PRIu64 ",\"overhead\":%.6f,\"gap\":%.6f,\"stall\":%" PRIu64,
-                    unit ? "ps" : "cost", it->time, it->plain_time, it->time_bound,
-                    tell_ratio(it->time, it->plain_time), tell_gap(it), it->stall);
-    tn__text_printf(text,
-                    ",\"to_host_bytes\":%" PRIu64 ",\"from_host_bytes\":%" PRIu64
-                    ",\"host_bytes\":%" PRIu64 ",\"fates\":{",
-                    it->to_host_bytes, it->from_host_bytes,
-                    it->host != NULL ? it->host_layout.peak : 0);
-    for (uint32_t fate = 0; fate < TN_FATE_COUNT; fate++)
-        tn__text_printf(text, "%s\"%s\":{\"tensors\":%" PRIu32 ",\"bytes\":%" PRIu64 "}",
-                        fate > 0 ? "," : "", tn_fate_name((tn_fate)fate), fates->tensors[fate],
-                        fates->bytes[fate]);
-    tn__text_printf(text,
-                    "},\"pass\":\"%s\",\"rounds\":%" PRIu32 ",\"work\":%" PRIu64
-                    ",\"seconds\":%.6f,\"stopped\":%s}",
-                    it->pass, it->rounds, it->work, it->seconds, it->stopped ? "true" : "false");
+/* In the table and the brief line only the chosen answer, if there is a budget. */
+static bool tell_shows(const cli_fit *fit, uint32_t i) {
+    if (fit->json) return true;
+    if (i != fit->chosen) return false;
+    return cli_tone_asked().brief || fit->sweep == 0 || fit->options.budget > 0;
 }
 
-static tn_status tell_json(const cli_fit *fit, tn_error *error) {
-    tn__text text;
-    tn_status status = TN_OK;
-    tn__text_init(&text, NULL);
-    tn__text_put(&text, "{\"input\":");
-    tn__text_json(&text, fit->problem_path != NULL ? fit->problem_path : fit->input.path);
-    if (fit->batch > 0) tn__text_printf(&text, ",\"batch\":%" PRIu64, fit->batch);
-    tn__text_put(&text, ",\"answers\":[");
-    for (uint32_t i = 0; i < fit->result_count && status == TN_OK; i++) {
+static tn_status tell_answers(cli_answer *answer, const cli_fit *fit, tn_error *error) {
+    cli_answer_open(answer, "answers");
+    for (uint32_t i = 0; i < fit->result_count; i++) {
         tn_fate_totals fates;
-        if (i > 0) tn__text_put(&text, ",");
-        status = tn_fit_fates(fit->results[i].occupancy, &fates, error);
-        if (status == TN_OK) tell_json_one(fit, &fit->results[i], fit->budgets[i], &fates, &text);
+        if (!tell_shows(fit, i)) continue;
+        TN_TRY(tn_fit_fates(fit->results[i].occupancy, &fates, error));
+        tell_one(answer, fit, &fit->results[i], fit->json ? fit->budgets[i] : fit->options.budget,
+                 &fates);
     }
-    tn__text_put(&text, "]");
-    if (fit->happened != NULL)
-        tn__text_printf(&text,
-                        ",\"run\":{\"seconds\":%.9f,\"stall_seconds\":%.9f,\"peak\":%" PRIu64
-                        ",\"to_host_bytes\":%" PRIu64 ",\"from_host_bytes\":%" PRIu64 "}",
-                        fit->usage.seconds, fit->usage.stall_seconds, fit->usage.measured_peak,
-                        fit->usage.out_bytes, fit->usage.in_bytes);
-    cli_claims_json(&fit->answer, &text);
-    tn__text_put(&text, "}\n");
-    if (status == TN_OK && text.failed) status = tn__no_memory(error, "the answer");
-    if (status == TN_OK) fwrite(text.data, 1, text.size, stdout);
-    tn__text_release(&text);
-    return status;
-}
-
-static tn_status tell_brief(const cli_fit *fit) {
-    const tn_fit_result *it = &fit->results[fit->chosen];
-    char size[TN_SIZE_TEXT_MAX];
-    printf("%s: %s, %.4f times the time, gap %.2f %%, pass %s\n",
-           fit->problem_path != NULL ? fit->problem_path : fit->input.path,
-           tn_size_format(it->bytes, size), tell_ratio(it->time, it->plain_time),
-           100 * tell_gap(it), it->pass);
+    cli_answer_close(answer);
     return TN_OK;
 }
 
 tn_status cli_fit_print(const cli_fit *fit, tn_error *error) {
-    tn_fate_totals fates;
+    const char *path = fit->problem_path != NULL ? fit->problem_path : fit->input.path;
+    bool one = tell_shows(fit, fit->chosen);
+    cli_answer answer;
     cli_progress_end();
-    if (fit->json) return tell_json(fit, error);
-    if (cli_tone_asked().brief) return tell_brief(fit);
-    if (fit->sweep > 0) tell_curve(fit);
-    if (fit->sweep > 0 && fit->options.budget == 0) return TN_OK;
-    TN_TRY(tn_fit_fates(fit->results[fit->chosen].occupancy, &fates, error));
-    const cli_whom whom = cli_fit_whom(fit);
-    if (fit->setup != NULL) cli_whom_print(&whom, fit->setup);
-    cli_split_print(fit->setup);
-    if (fit->batch > 0) printf("%-18s %" PRIu64 "\n", "batch", fit->batch);
-    tell_one(fit, &fit->results[fit->chosen], fit->options.budget, &fates);
-    return TN_OK;
+    cli_answer_begin(&answer, &cli_fit_facts, fit->json);
+    cli_tell_word(&answer, "input", path);
+    cli_tell_brief(&answer, "%s: ", path);
+    tell_curve(&answer, fit);
+    if (one && fit->setup != NULL) {
+        const cli_whom whom = cli_fit_whom(fit);
+        cli_whom_tell(&answer, &whom, fit->setup);
+    }
+    if (one) cli_split_tell(&answer, fit->setup);
+    if (fit->batch > 0 && one) cli_tell(&answer, "batch", fit->batch);
+    tn_status status = tell_answers(&answer, fit, error);
+    if (one && fit->measured > 0) cli_tell_real(&answer, "measuring", fit->measured);
+    if (fit->happened != NULL && one) tell_run(&answer, fit, &fit->results[fit->chosen]);
+    cli_claims_tell(&answer, &fit->answer);
+    if (status == TN_OK) return cli_answer_end(&answer, error);
+    cli_answer_release(&answer);
+    return status;
 }
 
 void cli_fit_print_least(const cli_fit *fit) {

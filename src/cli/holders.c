@@ -242,49 +242,80 @@ static void holders_print_row(const tn_holder *row, bool uses, uint32_t columns,
     tn__text_put(text, "\n");
 }
 
-void cli_holders_print(const cli_holders *holders, uint32_t shown, FILE *file) {
+static void holders_write(const cli_holders *holders, uint32_t shown, uint32_t columns,
+                          tn__text *text) {
     char all[TN_SIZE_TEXT_MAX], exact[TN__WORDS_MAX];
     uint64_t total = 0, rest = 0;
     bool uses = holders_have_uses(holders);
-    tn__text text;
     for (uint32_t i = 0; i < holders->count; i++) {
         total = tn__add_sat(total, holders->rows[i].allocated);
         if (i >= shown) rest = tn__add_sat(rest, holders->rows[i].allocated);
     }
-    tn__text_init(&text, NULL);
-    tn__text_printf(&text, "  %s: %u holder%s of %s\n", holders->title, holders->count,
+    tn__text_printf(text, "  %s: %u holder%s of %s\n", holders->title, holders->count,
                     holders->count == 1 ? "" : "s", tn_size_format(total, all));
     if (holders->count > 0 && uses)
-        tn__text_printf(&text, "  %15s  %-15s  %-18s  %s\n", "bytes", "kind", "operator", "name");
+        tn__text_printf(text, "  %15s  %-15s  %-18s  %s\n", "bytes", "kind", "operator", "name");
     else if (holders->count > 0)
-        tn__text_printf(&text, "  %15s  %s\n", "bytes", "name");
+        tn__text_printf(text, "  %15s  %s\n", "bytes", "name");
     for (uint32_t i = 0; i < holders->count && i < shown; i++)
-        holders_print_row(&holders->rows[i], uses, cli_columns(file), &text);
+        holders_print_row(&holders->rows[i], uses, columns, text);
     if (holders->count > shown)
-        tn__text_printf(&text, "  %15s  in %u more\n", tn__grouped(rest, exact),
+        tn__text_printf(text, "  %15s  in %u more\n", tn__grouped(rest, exact),
                         holders->count - shown);
-    holders_print_sums(holders, false, &text);
-    holders_print_sums(holders, true, &text);
+    holders_print_sums(holders, false, text);
+    holders_print_sums(holders, true, text);
+}
+
+void cli_holders_print(const cli_holders *holders, uint32_t shown, FILE *file) {
+    tn__text text;
+    tn__text_init(&text, NULL);
+    holders_write(holders, shown, cli_columns(file), &text);
     if (!text.failed) fwrite(text.data, 1, text.size, file);
     tn__text_release(&text);
 }
 
-void cli_holders_json(const cli_holders *holders, uint32_t shown, tn__text *text) {
-    tn__text_printf(text, "\"holder_count\": %u, \"holders\": [", holders->count);
+static const cli_facts holders_row_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT(COUNT, "allocation", NULL, "number of the allocation, from 1; of a block"),
+        CLI_FACT(BYTES, "requested", NULL, "bytes that were asked for"),
+        CLI_FACT(BYTES, "allocated", NULL, "bytes that it takes"),
+        CLI_FACT(COUNT, "stream", NULL, "stream of the allocation"),
+        CLI_FACT(WORD, "name", NULL, "name of the tensor or buffer"),
+        CLI_FACT(WORD, "kind", NULL, "its kind, such as activation"),
+        CLI_FACT(WORD, "op", NULL, "type of the operator that defines it"), CLI_FACTS_END}};
+const cli_facts cli_holders_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT(COUNT, "holder_count", NULL, "number of tensors or blocks at that time"),
+        CLI_FACT_OF(LIST, "holders", "the largest of them", &holders_row_facts), CLI_FACTS_END}};
+
+void cli_holders_tell(cli_answer *answer, const cli_holders *holders, uint32_t shown) {
+    tn__text *table = cli_answer_table(answer);
+    if (table != NULL) holders_write(holders, shown, cli_columns(stdout), table);
+    cli_tell(answer, "holder_count", holders->count);
+    cli_answer_open(answer, "holders");
     for (uint32_t i = 0; i < holders->count && i < shown; i++) {
         const tn_holder *row = &holders->rows[i];
-        tn__text_put(text, i == 0 ? "{" : ", {");
-        if (row->birth > 0) tn__text_printf(text, "\"allocation\": %" PRIu64 ", ", row->birth);
-        tn__text_printf(text,
-                        "\"requested\": %" PRIu64 ", \"allocated\": %" PRIu64
-                        ", \"stream\": %u, \"name\": ",
-                        row->requested, row->allocated, row->stream);
-        tn__text_json(text, row->label.name);
-        tn__text_put(text, ", \"kind\": ");
-        tn__text_json(text, row->label.kind);
-        tn__text_put(text, ", \"op\": ");
-        tn__text_json(text, row->label.op);
-        tn__text_put(text, "}");
+        cli_answer_open(answer, NULL);
+        if (row->birth > 0) cli_tell(answer, "allocation", row->birth);
+        cli_tell(answer, "requested", row->requested);
+        cli_tell(answer, "allocated", row->allocated);
+        cli_tell(answer, "stream", row->stream);
+        cli_tell_word(answer, "name", row->label.name);
+        cli_tell_word(answer, "kind", row->label.kind);
+        cli_tell_word(answer, "op", row->label.op);
+        cli_answer_close(answer);
     }
-    tn__text_put(text, "]");
+    cli_answer_close(answer);
+}
+
+/* The same as members of a JSON text. */
+void cli_holders_json(const cli_holders *holders, uint32_t shown, tn__text *text) {
+    cli_answer members;
+    cli_members_begin(&members, &cli_holders_facts);
+    cli_holders_tell(&members, holders, shown);
+    if (cli_members_text(&members) == NULL)
+        text->failed = true;
+    else
+        tn__text_put(text, cli_members_text(&members) + 1); /* without the comma */
+    cli_answer_release(&members);
 }

@@ -1,6 +1,7 @@
 /* lists.c - the lists of `tenure list`: one row per list; each registry supplies its entries.
  */
 #include "cli/cli.h"
+#include "cli/facts.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -146,6 +147,8 @@ static const cli_list lists_table[] = {
      NULL, lists_domain},
     {"formats", "the formats that can be read and written", lists_format_count, lists_format_name,
      "summary", lists_format_summary, NULL},
+    {"members", "the members of the objects that --json prints", cli_member_count, cli_member_name,
+     "meaning", cli_member_help, NULL},
 };
 
 uint32_t cli_list_count(void) { return sizeof lists_table / sizeof *lists_table; }

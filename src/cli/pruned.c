@@ -68,45 +68,62 @@ static const char *pruned_form(const tn_pruned *at) {
     return at->bits == 0 ? "dense" : at->bits == 1 ? "bits" : at->bits == 8 ? "8-bit" : "16-bit";
 }
 
-void cli_pruned_print(const cli_session *session) {
+static const cli_facts pruned_weight_facts = {
+    .columns = true,
+    .rows = (const cli_fact[]){
+        CLI_FACT(COUNT, "elements", "elements", "number of elements"),
+        CLI_FACT(COUNT, "zeros", "zeros", "number of elements that are zero"),
+        CLI_FACT(REAL, "error", "error", "norm of the change / norm of the weight"),
+        CLI_FACT(BYTES, "bytes", "bytes", "bytes before pruning"),
+        CLI_FACT(BYTES, "stored", "stored", "bytes as they are stored"),
+        CLI_FACT(WORD, "places", "places",
+                 "how the places of the values are stored: dense, bits, 8-bit or "
+                 "16-bit"),
+        CLI_FACT(WORD, "name", "weight", "name in the file"), CLI_FACTS_END}};
+static const cli_facts pruned_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT(COUNT, "elements", NULL, "number of elements of all pruned weights"),
+        CLI_FACT(COUNT, "zeros", NULL, "number of elements that are zero"),
+        CLI_FACT(REAL, "error", NULL, "norm of the change / norm of the weights"),
+        CLI_FACT(BYTES, "bytes", NULL, "bytes before pruning"),
+        CLI_FACT(BYTES, "stored", NULL, "bytes as they are stored"),
+        CLI_FACT_OF(LIST, "weights", "the pruned weights", &pruned_weight_facts), CLI_FACTS_END}};
+const cli_facts cli_pruned_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT_OF(OBJECT, "pruned", "with --prune: its effect on the weights", &pruned_facts),
+        CLI_FACTS_END}};
+
+static void pruned_tell(cli_answer *answer, const tn_pruned *at) {
+    cli_tell(answer, "elements", at->elements);
+    cli_tell(answer, "zeros", at->elements - at->kept);
+    cli_tell_as(answer, "%.2f %%", 100 * pruned_zeros(at));
+    cli_tell_real(answer, "error", pruned_error(at));
+    cli_tell(answer, "bytes", at->bytes);
+    cli_tell(answer, "stored", at->stored);
+}
+
+void cli_pruned_tell(cli_answer *answer, const cli_session *session) {
     const tn_pruning *pruning = &session->pruning;
     char before[TN_SIZE_TEXT_MAX], after[TN_SIZE_TEXT_MAX];
-    if (pruning->count == 0) return;
-    const tn_pruned all = pruned_total(pruning);
-    printf("%-15s %.2f %% of %" PRIu64 " elements of %u weights are zero, relative error %.3g\n",
-           "pruned", 100 * pruned_zeros(&all), all.elements, pruning->count, pruned_error(&all));
-    printf("%-15s from %s to %s\n", "", tn_size_format(all.bytes, before),
-           tn_size_format(all.stored, after));
-    printf("%12s %8s %8s %10s %10s  %-6s %s\n", "elements", "zeros", "error", "bytes", "stored",
-           "places", "weight");
-    for (uint32_t i = 0; i < pruning->count; i++) {
-        const tn_pruned *at = &pruning->weights[i];
-        printf("%12" PRIu64 " %7.2f%% %8.3g %10" PRIu64 " %10" PRIu64 "  %-6s %s\n", at->elements,
-               100 * pruned_zeros(at), pruned_error(at), at->bytes, at->stored, pruned_form(at),
-               pruned_name(session, at));
-    }
-}
-
-static void pruned_json(const tn_pruned *at, tn__text *text) {
-    tn__text_printf(text,
-                    "\"elements\":%" PRIu64 ",\"zeros\":%" PRIu64
-                    ",\"error\":%.9g,\"bytes\":%" PRIu64 ",\"stored\":%" PRIu64,
-                    at->elements, at->elements - at->kept, pruned_error(at), at->bytes, at->stored);
-}
-
-void cli_pruned_json(const cli_session *session, tn__text *text) {
-    const tn_pruning *pruning = &session->pruning;
     if (session->prune == 0) return;
     const tn_pruned all = pruned_total(pruning);
-    tn__text_put(text, ",\"pruned\":{");
-    pruned_json(&all, text);
-    tn__text_put(text, ",\"weights\":[");
-    for (uint32_t i = 0; i < pruning->count; i++) {
-        tn__text_put(text, i > 0 ? ",{\"name\":" : "{\"name\":");
-        tn__text_json(text, pruned_name(session, &pruning->weights[i]));
-        tn__text_put(text, ",");
-        pruned_json(&pruning->weights[i], text);
-        tn__text_printf(text, ",\"places\":\"%s\"}", pruned_form(&pruning->weights[i]));
+    if (pruning->count > 0) {
+        cli_tell_line(answer, "pruned",
+                      "%.2f %% of %" PRIu64 " elements of %u weights are zero, relative error %.3g",
+                      100 * pruned_zeros(&all), all.elements, pruning->count, pruned_error(&all));
+        cli_tell_line(answer, "", "from %s to %s", tn_size_format(all.bytes, before),
+                      tn_size_format(all.stored, after));
     }
-    tn__text_put(text, "]}");
+    cli_answer_open(answer, "pruned");
+    pruned_tell(answer, &all);
+    cli_answer_open(answer, "weights");
+    for (uint32_t i = 0; i < pruning->count; i++) {
+        cli_answer_open(answer, NULL);
+        pruned_tell(answer, &pruning->weights[i]);
+        cli_tell_word(answer, "places", pruned_form(&pruning->weights[i]));
+        cli_tell_word(answer, "name", pruned_name(session, &pruning->weights[i]));
+        cli_answer_close(answer);
+    }
+    cli_answer_close(answer);
+    cli_answer_close(answer);
 }

@@ -3,14 +3,14 @@
 #define TN_CLI_PRUNED_H
 
 #include "base/base.h"
+#include "cli/facts.h"
 #include "cli/open_model.h"
 
 /* A child of parsers: --prune, --prune-scope; its input is a cli_session. */
 extern const struct argp cli_pruned_argp;
 
-/* Prints a summary and a line per weight, or nothing without pruning. */
-void cli_pruned_print(const cli_session *session);
-/* A member `pruned` with a comma before it. */
-void cli_pruned_json(const cli_session *session, tn__text *text);
+/* Tells a summary and a row per weight, or nothing without pruning. */
+extern const cli_facts cli_pruned_facts; /* with CLI_FACTS_ALSO */
+void cli_pruned_tell(cli_answer *answer, const cli_session *session);
 
 #endif

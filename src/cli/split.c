@@ -87,7 +87,23 @@ void cli_split_words(const tn_setup *setup, tn__text *text) {
                     tn_size_format(cli_split_moved(report), moved));
 }
 
-void cli_split_print(const tn_setup *setup) {
+static const cli_facts split_facts = {
+    .width = 15,
+    .rows = (const cli_fact[]){
+        CLI_FACT(COUNT, "regions", "in parts", "regions of operators in tiles"),
+        CLI_FACT(COUNT, "again", NULL, "recomputed tensors"),
+        CLI_FACT(SHARE, "extra_operations", NULL,
+                 "additional operations, as a fraction of those of the model without tiles"),
+        CLI_FACT(COUNT, "operations", NULL, "operations of the program with tiles"),
+        CLI_FACT(BYTES, "more_bytes_moved", NULL,
+                 "bytes read and written in addition to those of the program without tiles"),
+        CLI_FACT(BYTES, "whole_arena", NULL, "bytes of the arena without tiles"), CLI_FACTS_END}};
+const cli_facts cli_split_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT_OF(OBJECT, "split", "with tiles: the tiles and their cost", &split_facts),
+        CLI_FACTS_END}};
+
+void cli_split_tell(cli_answer *answer, const tn_setup *setup) {
     const tn_split_report *report = setup != NULL ? tn_setup_splits(setup) : NULL;
     char before[TN_SIZE_TEXT_MAX], after[TN_SIZE_TEXT_MAX];
     uint64_t arena = setup != NULL ? tn_setup_need(setup).arena : 0;
@@ -95,19 +111,16 @@ void cli_split_print(const tn_setup *setup) {
     if (report == NULL) return;
     tn__text_init(&words, NULL);
     cli_split_words(setup, &words);
-    printf("%-15s %s; arena %s, whole %s (%.2f x)\n", "in parts", words.failed ? "" : words.data,
-           tn_size_format(arena, after), tn_size_format(report->whole_arena, before),
-           arena > 0 ? (double)report->whole_arena / (double)arena : 0);
+    cli_answer_open(answer, "split");
+    cli_tell(answer, "regions", report->count);
+    cli_tell_as(answer, "%s; arena %s, whole %s (%.2f x)", words.failed ? "" : words.data,
+                tn_size_format(arena, after), tn_size_format(report->whole_arena, before),
+                arena > 0 ? (double)report->whole_arena / (double)arena : 0);
+    cli_tell(answer, "again", report->again_count);
+    cli_tell_real(answer, "extra_operations", cli_split_extra(report));
+    cli_tell(answer, "operations", report->parts.flops);
+    cli_tell(answer, "more_bytes_moved", cli_split_moved(report));
+    cli_tell(answer, "whole_arena", report->whole_arena);
+    cli_answer_close(answer);
     tn__text_release(&words);
-}
-
-void cli_split_json(const tn_setup *setup, tn__text *text) {
-    const tn_split_report *report = setup != NULL ? tn_setup_splits(setup) : NULL;
-    if (report == NULL) return;
-    tn__text_printf(
-        text,
-        ",\"split\":{\"regions\":%u,\"again\":%u,\"extra_operations\":%.6f,\"operations\":%" PRIu64
-        ",\"more_bytes_moved\":%" PRIu64 ",\"whole_arena\":%" PRIu64 "}",
-        report->count, report->again_count, cli_split_extra(report), report->parts.flops,
-        cli_split_moved(report), report->whole_arena);
 }

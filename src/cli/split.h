@@ -3,7 +3,7 @@
 #define TN_CLI_SPLIT_H
 
 #include "base/base.h"
-#include "cli/cli.h"
+#include "cli/facts.h"
 
 /* The child of a parser whose input is a cli_split. */
 extern const struct argp cli_split_argp;
@@ -11,10 +11,9 @@ extern const struct argp cli_split_argp;
 const tn_setup_split *cli_split_of(cli_split *split, uint64_t budget);
 /* "1 region, +2.0 % operations, 3.1 MiB more moved"; empty without tiles. */
 void cli_split_words(const tn_setup *setup, tn__text *text);
-/* Prints a line of the answer, or appends a member to a JSON object. Both do nothing without
- * tiles. */
-void cli_split_print(const tn_setup *setup);
-void cli_split_json(const tn_setup *setup, tn__text *text);
+/* Tells the tiles, or nothing without tiles. */
+extern const cli_facts cli_split_facts; /* with CLI_FACTS_ALSO */
+void cli_split_tell(cli_answer *answer, const tn_setup *setup);
 
 /* Additional operations as a fraction of the model's, and additional bytes moved. */
 double cli_split_extra(const tn_split_report *report);

@@ -25,48 +25,58 @@ static double curve_work(const tn_setup *setup) {
     return report != NULL ? report->work : 0;
 }
 
-/* --- text --- */
+/* --- the answer --- */
 
-static void curve_line(const curve_job *job, const tn_setup *setup) {
+static const cli_facts curve_point_facts = {
+    .columns = true,
+    .rows = (const cli_fact[]){
+        CLI_FACT(BYTES, "arena", "arena", "bytes of the arena"),
+        CLI_FACT(BYTES, "bytes", "with weights", "bytes with the weights"),
+        CLI_COLUMN(REAL, "lower by"), CLI_COLUMN(REAL, "operations"), CLI_COLUMN(REAL, "MiB moved"),
+        CLI_FACT(SHARE, "work", "work", "additional work, as a fraction of the work without tiles"),
+        CLI_COLUMN(COUNT, "regions"), CLI_COLUMN(COUNT, "again"), CLI_FACTS_ALSO(&cli_split_facts),
+        CLI_FACTS_END}};
+const cli_facts cli_split_curve_facts = {
+    .name = "split-curve",
+    .rows = (const cli_fact[]){
+        CLI_FACT(WORD, "input", NULL, "path of the model"),
+        CLI_FACT(COUNT, "operations", NULL, "operations of the model without tiles"),
+        CLI_FACT_OF(LIST, "points", "the curve, in rising order of bytes; the last has no tiles",
+                    &curve_point_facts),
+        CLI_FACTS_END}};
+
+static void curve_tell_point(const curve_job *job, const tn_setup *setup, cli_answer *answer) {
     const tn_split_report *report = tn_setup_splits(setup);
     tn_setup_needs whole = tn_setup_need(job->setups[job->count - 1]), needs = tn_setup_need(setup);
-    char arena[TN__WORDS_MAX], total[TN__WORDS_MAX];
-    double lower = needs.arena > 0 ? (double)whole.arena / (double)needs.arena : 1;
-    printf("%16s %16s %8.2f ", tn__grouped(needs.arena, arena), tn__grouped(needs.total, total),
-           lower);
-    if (report == NULL) {
-        printf("%10s %11s %8s %8s %6s\n", "", "", "", "whole", "");
-        return;
+    cli_answer_open(answer, NULL);
+    cli_tell(answer, "arena", needs.arena);
+    cli_tell(answer, "bytes", needs.total);
+    cli_tell_cell(answer, "lower by", "%.2f",
+                  needs.arena > 0 ? (double)whole.arena / (double)needs.arena : 1);
+    if (report != NULL) {
+        cli_tell_cell(answer, "operations", "%.1f %%", 100 * cli_split_extra(report));
+        cli_tell_cell(answer, "MiB moved", "%.1f", (double)cli_split_moved(report) / 1048576);
     }
-    printf("%8.1f %% %11.1f %6.1f %% %8u %6u\n", 100 * cli_split_extra(report),
-           (double)cli_split_moved(report) / 1048576, 100 * report->work, report->count,
-           report->again_count);
+    cli_tell_real(answer, "work", curve_work(setup));
+    cli_tell_cell(answer, "regions", report != NULL ? "%u" : "whole",
+                  report != NULL ? report->count : 0);
+    if (report != NULL) cli_tell_cell(answer, "again", "%u", report->again_count);
+    cli_split_tell(answer, setup);
+    cli_answer_close(answer);
 }
 
-static void curve_print(const curve_job *job) {
-    printf("%16s %16s %8s %10s %11s %8s %8s %6s\n", "arena", "with weights", "lower by",
-           "operations", "MiB moved", "work", "regions", "again");
-    for (uint32_t i = 0; i < job->count; i++) curve_line(job, job->setups[i]);
-}
-
-static tn_status curve_json(const curve_job *job, tn_error *error) {
-    tn__text text;
-    tn__text_init(&text, NULL);
-    tn__text_put(&text, "{\"format\":\"tenure-split-curve\",\"version\":1,\"input\":");
-    tn__text_json(&text, job->asked->input->path);
-    tn__text_printf(&text, ",\"operations\":%" PRIu64 ",\"points\":[", job->flops);
-    for (uint32_t i = 0; i < job->count; i++) {
-        tn_setup_needs needs = tn_setup_need(job->setups[i]);
-        tn__text_printf(&text, "%s{\"arena\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"work\":%.6f",
-                        i > 0 ? ",\n" : "\n", needs.arena, needs.total, curve_work(job->setups[i]));
-        cli_split_json(job->setups[i], &text);
-        tn__text_put(&text, "}");
-    }
-    tn__text_put(&text, "]}\n");
-    tn_status status = text.failed ? tn__no_memory(error, "the curve") : TN_OK;
-    if (status == TN_OK) fwrite(text.data, 1, text.size, stdout);
-    tn__text_release(&text);
-    return status;
+static tn_status curve_tell(const curve_job *job, tn_error *error) {
+    cli_answer answer;
+    cli_answer_begin(&answer, &cli_split_curve_facts, job->asked->json);
+    cli_tell_word(&answer, "input", job->asked->input->path);
+    cli_tell(&answer, "operations", job->flops);
+    cli_answer_open(&answer, "points");
+    for (uint32_t i = 0; i < job->count; i++) curve_tell_point(job, job->setups[i], &answer);
+    cli_answer_close(&answer);
+    cli_tell_brief(&answer, "%u points, from %" PRIu64 " to %" PRIu64 " bytes of arena", job->count,
+                   tn_setup_need(job->setups[0]).arena,
+                   tn_setup_need(job->setups[job->count - 1]).arena);
+    return cli_answer_end(&answer, error);
 }
 
 /* --- picture --- */
@@ -151,10 +161,7 @@ tn_status cli_split_curve_run(const cli_split_curve *asked, tn_error *error) {
     if (status == TN_OK) {
         cli_progress_end();
         job.flops = tn_graph_work(tn_setup_graph(job.setups[job.count - 1])).flops;
-        if (asked->json)
-            status = curve_json(&job, error);
-        else
-            curve_print(&job);
+        status = curve_tell(&job, error);
     }
     if (status == TN_OK) status = curve_choose(&job, error);
     if (status == TN_OK) status = curve_draw(&job, error);

@@ -2,7 +2,7 @@
 #ifndef TN_CLI_SPLIT_CURVE_H
 #define TN_CLI_SPLIT_CURVE_H
 
-#include "cli/cli.h"
+#include "cli/facts.h"
 
 #define CLI_CURVE_MOST 10000u
 
@@ -16,6 +16,7 @@ typedef struct cli_split_curve {
     bool json;
 } cli_split_curve;
 
+extern const cli_facts cli_split_curve_facts;
 /* Prints the curve and writes the outputs. Errors: E_EXHAUSTED (no point fits in the capacity), and
  * those of tn_setup_split_sweep and tn_report_write. */
 tn_status cli_split_curve_run(const cli_split_curve *asked, tn_error *error);

@@ -1,45 +1,63 @@
-/* stream.c - prints the report of weight streaming. */
+/* stream.c - tells what weight streaming did. */
 #include "cli/stream.h"
-
-#include <inttypes.h>
-#include <stdio.h>
 
 #define STREAM_PS 1e12
 
-void cli_stream_print(const tn_setup *setup, const tn_engine_usage *usage) {
-    const tn_stream_result *streamed = tn_setup_streamed(setup);
-    char fetched[TN_SIZE_TEXT_MAX], stay[TN_SIZE_TEXT_MAX], forms[TN_SIZE_TEXT_MAX];
-    if (streamed == NULL) return;
-    printf("%-15s %s in %u reads; %s stay, %u blocks\n", "streamed",
-           tn_size_format(streamed->fetched_bytes, fetched), streamed->fetches,
-           tn_size_format(streamed->resident_bytes, stay), streamed->residents);
-    if (usage != NULL && usage->forms_bytes > 0)
-        printf("%-15s %s in a temporary file during the run\n", "packed, folded",
-               tn_size_format(usage->forms_bytes, forms));
-    printf("%-15s %.2f GB/s\n", "storage", streamed->bytes_per_s / 1e9);
-    printf("%-15s %.3f ms, of which %.3f ms wait for files; %.3f ms if all weights stayed\n",
-           "predicted", (double)streamed->time / STREAM_PS * 1e3,
-           (double)streamed->stall / STREAM_PS * 1e3,
-           (double)streamed->plain_time / STREAM_PS * 1e3);
-    if (usage != NULL)
-        printf("%-15s %.3f ms of the last run; reading took %.3f ms\n", "waited",
-               usage->stall_seconds * 1e3, usage->fetch_seconds * 1e3);
+static const cli_facts stream_facts = {
+    .width = 15,
+    .rows = (const cli_fact[]){
+        CLI_FACT(BYTES, "fetched_bytes", "streamed", "bytes read from the file in a run"),
+        CLI_FACT(COUNT, "fetches", NULL, "reads in a run"),
+        CLI_FACT(BYTES, "resident_bytes", NULL, "bytes of weights that stay in memory"),
+        CLI_FACT(COUNT, "residents", NULL, "blocks of weights that stay"),
+        CLI_FACT(BYTES, "forms_bytes", "packed, folded",
+                 "bytes of packed or folded weights in a temporary file during the run"),
+        CLI_FACT(REAL, "storage_bytes_per_s", "storage", "speed of the storage"),
+        CLI_FACT(SECONDS, "predicted_s", "predicted", "predicted time of a run"),
+        CLI_FACT(SECONDS, "predicted_stall_s", NULL, "part of it that waits for the file"),
+        CLI_FACT(SECONDS, "resident_s", NULL, "predicted time if all weights stayed"),
+        CLI_FACT(SECONDS, "waited_s", "waited", "time that the last run waited for the file"),
+        CLI_FACT(SECONDS, "reading_s", NULL, "time that its reads took"), CLI_FACTS_END}};
+const cli_facts cli_stream_facts = {
+    .rows = (const cli_fact[]){CLI_FACT_OF(OBJECT, "streamed",
+                                           "with streaming: weights read during the run",
+                                           &stream_facts),
+                               CLI_FACTS_END}};
+
+static void stream_tell_plan(cli_answer *answer, const tn_stream_result *streamed,
+                             const tn_engine_usage *usage) {
+    const double stall = (double)streamed->stall / STREAM_PS;
+    const double plain = (double)streamed->plain_time / STREAM_PS;
+    char stay[TN_SIZE_TEXT_MAX];
+    cli_tell(answer, "fetched_bytes", streamed->fetched_bytes);
+    cli_tell_more(answer, " in %u reads; %s stay, %u blocks", streamed->fetches,
+                  tn_size_format(streamed->resident_bytes, stay), streamed->residents);
+    cli_tell(answer, "fetches", streamed->fetches);
+    cli_tell(answer, "resident_bytes", streamed->resident_bytes);
+    cli_tell(answer, "residents", streamed->residents);
+    if (usage != NULL && usage->forms_bytes > 0) {
+        cli_tell(answer, "forms_bytes", usage->forms_bytes);
+        cli_tell_more(answer, " in a temporary file during the run");
+    }
+    cli_tell_real(answer, "storage_bytes_per_s", streamed->bytes_per_s);
+    cli_tell_as(answer, "%.2f GB/s", streamed->bytes_per_s / 1e9);
+    cli_tell_real(answer, "predicted_s", (double)streamed->time / STREAM_PS);
+    cli_tell_as(answer, "%.3f ms, of which %.3f ms wait for files; %.3f ms if all weights stayed",
+                (double)streamed->time / STREAM_PS * 1e3, stall * 1e3, plain * 1e3);
+    cli_tell_real(answer, "predicted_stall_s", stall);
+    cli_tell_real(answer, "resident_s", plain);
 }
 
-void cli_stream_json(const tn_setup *setup, const tn_engine_usage *usage, tn__text *text) {
-    const tn_stream_result *streamed = tn_setup_streamed(setup);
+void cli_stream_tell(cli_answer *answer, const tn_setup *setup, const tn_engine_usage *usage) {
+    const tn_stream_result *streamed = setup != NULL ? tn_setup_streamed(setup) : NULL;
     if (streamed == NULL) return;
-    tn__text_printf(text,
-                    ",\"streamed\":{\"fetches\":%u,\"fetched_bytes\":%" PRIu64
-                    ",\"residents\":%u,\"resident_bytes\":%" PRIu64
-                    ",\"predicted_s\":%.9f,\"predicted_stall_s\":%.9f,\"resident_s\":%.9f"
-                    ",\"storage_bytes_per_s\":%.0f",
-                    streamed->fetches, streamed->fetched_bytes, streamed->residents,
-                    streamed->resident_bytes, (double)streamed->time / STREAM_PS,
-                    (double)streamed->stall / STREAM_PS, (double)streamed->plain_time / STREAM_PS,
-                    streamed->bytes_per_s);
-    if (usage != NULL)
-        tn__text_printf(text, ",\"forms_bytes\":%" PRIu64 ",\"waited_s\":%.9f,\"reading_s\":%.9f",
-                        usage->forms_bytes, usage->stall_seconds, usage->fetch_seconds);
-    tn__text_put(text, "}");
+    cli_answer_open(answer, "streamed");
+    stream_tell_plan(answer, streamed, usage);
+    if (usage != NULL) {
+        cli_tell_real(answer, "waited_s", usage->stall_seconds);
+        cli_tell_as(answer, "%.3f ms of the last run; reading took %.3f ms",
+                    usage->stall_seconds * 1e3, usage->fetch_seconds * 1e3);
+        cli_tell_real(answer, "reading_s", usage->fetch_seconds);
+    }
+    cli_answer_close(answer);
 }

@@ -4,10 +4,10 @@
 
 #include <tenure/setup.h>
 
-#include "base/base.h"
+#include "cli/facts.h"
 
-/* Both do nothing without streaming. usage NULL: the model has not run. */
-void cli_stream_print(const tn_setup *setup, const tn_engine_usage *usage);
-void cli_stream_json(const tn_setup *setup, const tn_engine_usage *usage, tn__text *text);
+extern const cli_facts cli_stream_facts; /* with CLI_FACTS_ALSO */
+/* Does nothing without streaming. usage NULL: the model has not run. */
+void cli_stream_tell(cli_answer *answer, const tn_setup *setup, const tn_engine_usage *usage);
 
 #endif

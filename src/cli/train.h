@@ -10,6 +10,7 @@
 
 #include <tenure/timeline.h>
 
+#include "cli/facts.h"
 #include "cli/open_model.h"
 #include "cli/ranks.h"
 
@@ -94,6 +95,7 @@ void cli_train_show_end(const cli_train *train);
 /* the output before and after training. */
 void cli_train_print_cut(const cli_train *train);
 void cli_train_print_stopped(const cli_train *train);
-void cli_train_print(const cli_train *train);
+extern const cli_facts cli_train_facts;
+tn_status cli_train_print(const cli_train *train, tn_error *error);
 
 #endif

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "cli/session_tell.h"
 #include "cli/train.h"
 #include "cli/whom.h"
 #include "report/format.h"
@@ -111,24 +112,76 @@ void cli_train_print_stopped(const cli_train *train) {
     fputs("\n", stderr);
 }
 
-static void tell_json_whom(const cli_train *train) {
-    const cli_whom whom = cli_session_whom(&train->session);
-    tn_report_kernels told;
-    tn__text text;
-    tn__text_init(&text, NULL);
-    tn__text_put(&text, "{\"format\":\"tenure-train\",\"version\":1,\"kernels\":");
-    tn__words_kernels(&text, cli_whom_told(&whom, train->session.setup, &told));
-    if (!text.failed) fwrite(text.data, 1, text.size, stdout);
-    tn__text_release(&text);
-}
+/* --- the facts --- */
 
-static void tell_json_fitted(const cli_train *train) {
-    tn__text text;
-    tn__text_init(&text, NULL);
-    cli_fitted_json(train->session.setup, &text);
-    if (!text.failed) printf("%.*s", (int)text.size, text.size > 0 ? text.data : "");
-    tn__text_release(&text);
-}
+static const cli_facts train_idle_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT(SHARE, "predicted", NULL, "idle part of the drawn step, as predicted"),
+        CLI_FACT(SHARE, "measured", NULL, "and as measured"), CLI_FACTS_END}};
+static const cli_facts train_rank_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT(BYTES, "planned_peak", NULL, "peak of its arena in the plan"),
+        CLI_FACT(BYTES, "measured_peak", NULL, "highest byte of its arena that was used"),
+        CLI_FACT(BYTES, "weights", NULL, "its bytes outside the arena"),
+        CLI_FACT(COUNT, "messages", NULL, "messages it sent"),
+        CLI_FACT(BYTES, "sent_bytes", NULL, "bytes it sent"),
+        CLI_FACT(COUNT, "step_messages", NULL, "messages it sent in training steps"),
+        CLI_FACT(BYTES, "step_bytes", NULL, "bytes it sent in training steps"),
+        CLI_FACT(BYTES, "direct_bytes", NULL, "bytes sent without a copy between"),
+        CLI_FACT(SECONDS, "talk_seconds", NULL, "time of communication"),
+        CLI_FACT(SECONDS, "stall_seconds", NULL, "part of it during which it could not compute"),
+        CLI_FACT_OF(OBJECT, "idle", "idle time, if a step was drawn", &train_idle_facts),
+        CLI_FACTS_END}};
+static const cli_facts train_cut_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT(BYTES, "parameter_bytes", NULL, "bytes of all parameters"),
+        CLI_FACT(BYTES, "cut_bytes", NULL, "bytes of those that are cut over the ranks"),
+        CLI_FACT(COUNT, "sums", NULL, "sums over the ranks in a step"),
+        CLI_FACT(BYTES, "sum_bytes", NULL, "their bytes"),
+        CLI_FACT(BYTES, "between_bytes", NULL, "bytes of activations that stay cut between them"),
+        CLI_FACTS_END}};
+static const cli_facts train_spill_facts = {
+    .width = 15,
+    .rows = (const cli_fact[]){
+        CLI_FACT(COUNT, "tensors", NULL, "tensors with fewer zeros than planned"),
+        CLI_FACT(BYTES, "bytes", NULL, "their bytes that went to the host"), CLI_FACTS_END}};
+static const cli_facts train_checkpoint_facts = {
+    .width = 15,
+    .rows = (const cli_fact[]){CLI_FACT(BYTES, "bytes", "checkpoint", "bytes of a checkpoint"),
+                               CLI_FACT(COUNT, "written", NULL, "how often it was written"),
+                               CLI_FACT(SECONDS, "seconds", NULL, "time of all writes"),
+                               CLI_FACTS_END}};
+const cli_facts cli_train_facts = {
+    .name = "train",
+    .width = 15,
+    .rows = (const cli_fact[]){
+        CLI_FACTS_ALSO(&cli_whom_facts),
+        CLI_FACTS_ALSO(&cli_fitted_facts),
+        CLI_FACT(BYTES, "planned_peak", "planned peak", "peak of the arena in the plan"),
+        CLI_FACT_BRIEF(BYTES, "measured_peak", "measured peak", "@ measured",
+                       "highest byte of the arena that the run used"),
+        CLI_FACT(BYTES, "arena", NULL, "bytes of the arena"),
+        CLI_FACT(BYTES, "weights", "static memory",
+                 "bytes outside the arena: parameters, states of the optimizer, constants"),
+        CLI_FACT_OF(OBJECT, "spills", "with --codecs: what did not fit its compressed form",
+                    &train_spill_facts),
+        CLI_FACT_BRIEF(COUNT, "steps", "steps", ", @ steps",
+                       "training steps done, with those before --resume"),
+        CLI_FACT(REAL, "loss", "loss", "mean loss of about the last hundred steps"),
+        CLI_FACT(SHARE, "accuracy", "accuracy", "fraction of samples that were right in them"),
+        CLI_FACT(REAL, "test_loss", "on test samples", "loss on the test samples"),
+        CLI_FACT_BRIEF(SHARE, "test_accuracy", NULL, ", @ right on test",
+                       "fraction of the test samples that were right"),
+        CLI_FACT_OF(OBJECT, "checkpoint", "with --checkpoint: what was written",
+                    &train_checkpoint_facts),
+        CLI_FACT_OF(LIST, "ranks", "with several ranks: each of them", &train_rank_facts),
+        CLI_FACT_OF(OBJECT, "cut", "with tensor ranks: what was cut", &train_cut_facts),
+        CLI_FACTS_ALSO(&cli_check_facts),
+        CLI_FACT(SECONDS, "seconds", NULL, "wall time of the steps"),
+        CLI_FACT(SECONDS, "engine_seconds", NULL, "part of it in the engine"),
+        CLI_FACT(REAL, "samples_per_s", NULL, "samples per second"),
+        CLI_FACT(COUNT, "threads", NULL, "number of threads"),
+        CLI_FACTS_END}};
 
 /* --- several ranks --- */
 
@@ -139,29 +192,37 @@ static double tell_hidden(const cli_rank *rank) {
     return hidden > 0 ? hidden : 0;
 }
 
-static void tell_json_ranks(const cli_train *train) {
-    if (train->ranks == NULL) return;
-    printf(",\"ranks\":[");
-    for (uint32_t r = 0; r < cli_train_ranks(train); r++) {
-        const cli_rank *rank = &train->ranks[r];
-        printf("%s{\"planned_peak\":%" PRIu64 ",\"measured_peak\":%" PRIu64 ",\"weights\":%" PRIu64
-               ",\"messages\":%" PRIu64 ",\"sent_bytes\":%" PRIu64 ",\"step_messages\":%" PRIu64
-               ",\"step_bytes\":%" PRIu64 ",\"direct_bytes\":%" PRIu64
-               ",\"talk_seconds\":%.6f,\"stall_seconds\":%.6f",
-               r > 0 ? "," : "", rank->planned, rank->measured, rank->statics, rank->messages,
-               rank->bytes, rank->step_messages, rank->step_bytes, rank->direct_bytes, rank->talk_s,
-               rank->stall_s);
-        if (rank->idle[TN_TIMELINE_MEASURED] >= 0)
-            printf(",\"idle\":{\"predicted\":%.6f,\"measured\":%.6f}",
-                   rank->idle[TN_TIMELINE_PREDICTED], rank->idle[TN_TIMELINE_MEASURED]);
-        printf("}");
+static void tell_rank(cli_answer *answer, const cli_rank *rank) {
+    cli_answer_open(answer, NULL);
+    cli_tell(answer, "planned_peak", rank->planned);
+    cli_tell(answer, "measured_peak", rank->measured);
+    cli_tell(answer, "weights", rank->statics);
+    cli_tell(answer, "messages", rank->messages);
+    cli_tell(answer, "sent_bytes", rank->bytes);
+    cli_tell(answer, "step_messages", rank->step_messages);
+    cli_tell(answer, "step_bytes", rank->step_bytes);
+    cli_tell(answer, "direct_bytes", rank->direct_bytes);
+    cli_tell_real(answer, "talk_seconds", rank->talk_s);
+    cli_tell_real(answer, "stall_seconds", rank->stall_s);
+    if (rank->idle[TN_TIMELINE_MEASURED] >= 0) {
+        cli_answer_open(answer, "idle");
+        cli_tell_real(answer, "predicted", rank->idle[TN_TIMELINE_PREDICTED]);
+        cli_tell_real(answer, "measured", rank->idle[TN_TIMELINE_MEASURED]);
+        cli_answer_close(answer);
     }
-    printf("]");
+    cli_answer_close(answer);
+}
+
+static void tell_cut(cli_answer *answer, const cli_train *train) {
     const tn_part_sums sums = tn_training_parts(&train->session.step);
-    if (sums.ranks > 1)
-        printf(",\"cut\":{\"parameter_bytes\":%" PRIu64 ",\"cut_bytes\":%" PRIu64
-               ",\"sums\":%u,\"sum_bytes\":%" PRIu64 ",\"between_bytes\":%" PRIu64 "}",
-               sums.parameters, sums.cut, sums.sums, sums.bytes, sums.between);
+    if (sums.ranks < 2) return;
+    cli_answer_open(answer, "cut");
+    cli_tell(answer, "parameter_bytes", sums.parameters);
+    cli_tell(answer, "cut_bytes", sums.cut);
+    cli_tell(answer, "sums", sums.sums);
+    cli_tell(answer, "sum_bytes", sums.bytes);
+    cli_tell(answer, "between_bytes", sums.between);
+    cli_answer_close(answer);
 }
 
 /* Before the run: the parts of each tensor rank, and the reason for not more. */
@@ -182,126 +243,122 @@ void cli_train_print_cut(const cli_train *train) {
     fflush(stdout);
 }
 
-/* The stages and the schedule of the micro-batches. */
-static void tell_text_stages(const cli_train *train) {
-    const tn_grid *grid = &train->at.grid;
-    if (grid->pipeline < 2) return;
-    printf("%-15s %u stages of %u part%s, %u micro-batches by %s; nothing is rewritten across "
-           "stages\n",
-           "pipeline", grid->pipeline, grid->interleave, grid->interleave == 1 ? "" : "s",
-           train->state->micro_batches, tn_pipeline_name(train->at.schedule));
-}
-
-static void tell_text_ranks(const cli_train *train) {
+/* The rank that needs most, and what it sent. */
+static void tell_most(cli_answer *answer, const cli_train *train) {
     char size[TN_SIZE_TEXT_MAX];
     uint32_t ranks = cli_train_ranks(train), most = 0;
     uint64_t steps = train->state->done - train->state->first;
-    if (train->ranks == NULL || ranks == 1) return;
     for (uint32_t r = 1; r < ranks; r++)
         if (train->ranks[r].measured > train->ranks[most].measured) most = r;
-    printf("%-15s %u, of which rank %u needs most: %s\n", "ranks", ranks, most,
-           tn_size_format(train->ranks[most].measured, size));
-    printf("%-15s %s per step and rank, %.0f %% of that time overlapped with computing\n", "sent",
-           tn_size_format(steps > 0 ? train->ranks[0].step_bytes / steps : 0, size),
-           100 * tell_hidden(&train->ranks[0]));
+    cli_tell_line(answer, "ranks", "%u, of which rank %u needs most: %s", ranks, most,
+                  tn_size_format(train->ranks[most].measured, size));
+    cli_tell_line(answer, "sent",
+                  "%s per step and rank, %.0f %% of that time overlapped with computing",
+                  tn_size_format(steps > 0 ? train->ranks[0].step_bytes / steps : 0, size),
+                  100 * tell_hidden(&train->ranks[0]));
 }
 
 /* Idle time in the drawn step, as the mean of all ranks. */
-static void tell_text_idle(const cli_train *train) {
+static void tell_idle(cli_answer *answer, const cli_train *train) {
     uint32_t ranks = cli_train_ranks(train);
     double sums[TN_TIMELINE_KINDS] = {0};
-    if (train->ranks == NULL || ranks == 1 || train->ranks[0].idle[TN_TIMELINE_MEASURED] < 0)
-        return;
+    if (train->ranks[0].idle[TN_TIMELINE_MEASURED] < 0) return;
     for (uint32_t r = 0; r < ranks; r++)
         for (int kind = 0; kind < TN_TIMELINE_KINDS; kind++)
             sums[kind] += train->ranks[r].idle[kind] / ranks;
-    printf("%-15s %.0f %% of the step in the mean of all ranks, %.0f %% predicted\n", "idle",
-           100 * sums[TN_TIMELINE_MEASURED], 100 * sums[TN_TIMELINE_PREDICTED]);
+    cli_tell_line(answer, "idle", "%.0f %% of the step in the mean of all ranks, %.0f %% predicted",
+                  100 * sums[TN_TIMELINE_MEASURED], 100 * sums[TN_TIMELINE_PREDICTED]);
 }
 
-static void tell_json(const cli_train *train, const tn_engine_usage *usage) {
-    const tn_trainer_state *state = train->state;
-    tell_json_whom(train);
-    printf(",\"planned_peak\":%" PRIu64 ",\"measured_peak\":%" PRIu64 ",\"arena\":%" PRIu64
-           ",\"weights\":%" PRIu64 ",\"steps\":%" PRIu64,
-           usage->planned_peak, usage->measured_peak, usage->arena, usage->static_bytes,
-           state->done);
-    if (state->done > state->first)
-        printf(",\"loss\":%.9g,\"accuracy\":%.9g", state->mean_loss, state->accuracy);
-    if (train->score.labels > 0)
-        printf(",\"test_loss\":%.9g,\"test_accuracy\":%.9g", train->score.loss,
-               train->score.accuracy);
-    tell_json_fitted(train);
-    if (train->session.codecs != 0)
-        printf(",\"spills\":{\"tensors\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", usage->spill_count,
-               usage->spill_bytes);
-    if (train->session.check) printf(",\"check\":{\"naive\":\"equal\"}");
-    if (state->saved > 0)
-        printf(",\"checkpoint\":{\"bytes\":%" PRIu64 ",\"written\":%" PRIu64 ",\"seconds\":%.6f}",
-               state->saved_bytes, state->saved, state->save_seconds);
-    if (train->session.poison) printf(",\"poison\":\"clean\"");
-    tell_json_ranks(train);
-    printf(",\"seconds\":%.6f,\"engine_seconds\":%.6f,\"samples_per_s\":%.3f,\"threads\":%u}\n",
-           state->seconds, state->engine_seconds, tell_speed(state),
-           train->session.choices.threads);
+static void tell_ranks(cli_answer *answer, const cli_train *train) {
+    const tn_grid *grid = &train->at.grid;
+    bool many = train->ranks != NULL && cli_train_ranks(train) > 1;
+    if (many) tell_most(answer, train);
+    if (grid->pipeline >= 2)
+        cli_tell_line(answer, "pipeline",
+                      "%u stages of %u part%s, %u micro-batches by %s; nothing is rewritten across "
+                      "stages",
+                      grid->pipeline, grid->interleave, grid->interleave == 1 ? "" : "s",
+                      train->state->micro_batches, tn_pipeline_name(train->at.schedule));
+    if (many) tell_idle(answer, train);
+    if (train->ranks == NULL) return;
+    cli_answer_open(answer, "ranks");
+    for (uint32_t r = 0; r < cli_train_ranks(train); r++) tell_rank(answer, &train->ranks[r]);
+    cli_answer_close(answer);
+    tell_cut(answer, train);
 }
 
-static void tell_text(const cli_train *train, const tn_engine_usage *usage) {
-    const tn_trainer_state *state = train->state;
+static void tell_memory(cli_answer *answer, const cli_train *train) {
     char size[TN_SIZE_TEXT_MAX];
-    uint32_t threads = train->session.choices.threads;
-    const cli_whom whom = cli_session_whom(&train->session);
-    cli_whom_print(&whom, train->session.setup);
-    cli_fitted_print(train->session.setup);
-    printf("%-15s %s\n", "planned peak", tn_size_format(usage->planned_peak, size));
-    printf("%-15s %s\n", "measured peak", tn_size_format(usage->measured_peak, size));
-    printf("%-15s %s\n", "static memory", tn_size_format(usage->static_bytes, size));
-    if (usage->spill_bytes > 0)
-        printf("%-15s %s of the host, because %" PRIu64
-               " tensor%s of the last step had fewer zeros than planned\n",
-               "spilled", tn_size_format(usage->spill_bytes, size), usage->spill_count,
-               usage->spill_count == 1 ? "" : "s");
-    printf("%-15s %" PRIu64 ", %.0f samples/s, %u thread%s\n", "steps", state->done,
-           tell_speed(state), threads, threads == 1 ? "" : "s");
-    if (state->done > state->first)
-        printf("%-15s %.4f (mean of about the last %u steps)\n", "loss", state->mean_loss,
-               TN_TRAINER_SEEN);
-    if (state->counts && state->done > state->first)
-        printf("%-15s %.2f %%\n", "accuracy", 100 * state->accuracy);
-    if (train->score.labels > 0)
-        printf("%-15s loss %.4f, %.2f %% right\n", "on test samples", train->score.loss,
-               100 * train->score.accuracy);
-    if (train->score.labels > 0 && tn_data_is_text(train->data))
-        printf("%-15s %.3f bits per byte\n", "", train->score.loss / log(2));
-    if (state->saved > 0)
-        printf("%-15s %s, written %" PRIu64 " time%s, %.1f ms each\n", "checkpoint",
-               tn_size_format(state->saved_bytes, size), state->saved, state->saved == 1 ? "" : "s",
-               1e3 * state->save_seconds / (double)state->saved);
-    tell_text_ranks(train);
-    tell_text_stages(train);
-    tell_text_idle(train);
-    if (train->session.check) printf("%-15s every bit equal without reuse\n", "check naive");
-    if (train->session.poison) printf("%-15s clean\n", "poison");
-}
-
-/* One line. */
-static void tell_brief(const cli_train *train, const tn_engine_usage *usage) {
-    const tn_trainer_state *state = train->state;
-    char size[TN_SIZE_TEXT_MAX];
-    printf("%s: %s measured, %" PRIu64 " steps", train->input.path,
-           tn_size_format(usage->measured_peak, size), state->done);
-    if (state->done > state->first) printf(", loss %.4f", state->mean_loss);
-    if (train->score.labels > 0) printf(", %.2f %% right on test", 100 * train->score.accuracy);
-    printf(", %.0f samples/s\n", tell_speed(state));
-}
-
-void cli_train_print(const cli_train *train) {
     tn_engine_usage usage;
     tn_engine_measure(train->session.engine, &usage);
-    if (train->json)
-        tell_json(train, &usage);
-    else if (cli_tone_asked().brief)
-        tell_brief(train, &usage);
-    else
-        tell_text(train, &usage);
+    cli_tell(answer, "planned_peak", usage.planned_peak);
+    cli_tell(answer, "measured_peak", usage.measured_peak);
+    cli_tell(answer, "arena", usage.arena);
+    cli_tell(answer, "weights", usage.static_bytes);
+    if (train->session.codecs == 0) return;
+    if (usage.spill_bytes > 0)
+        cli_tell_line(answer, "spilled",
+                      "%s of the host, because %" PRIu64
+                      " tensor%s of the last step had fewer zeros than planned",
+                      tn_size_format(usage.spill_bytes, size), usage.spill_count,
+                      usage.spill_count == 1 ? "" : "s");
+    cli_answer_open(answer, "spills");
+    cli_tell(answer, "tensors", usage.spill_count);
+    cli_tell(answer, "bytes", usage.spill_bytes);
+    cli_answer_close(answer);
+}
+
+static void tell_scores(cli_answer *answer, const cli_train *train) {
+    const tn_trainer_state *state = train->state;
+    if (state->done > state->first) {
+        cli_tell_real(answer, "loss", state->mean_loss);
+        cli_tell_as(answer, "%.4f (mean of about the last %u steps)", state->mean_loss,
+                    TN_TRAINER_SEEN);
+        cli_tell_brief(answer, ", loss %.4f", state->mean_loss);
+        if (state->counts) cli_tell_real(answer, "accuracy", state->accuracy);
+        if (state->counts) cli_tell_as(answer, "%.2f %%", 100 * state->accuracy);
+    }
+    if (train->score.labels == 0) return;
+    cli_tell_real(answer, "test_loss", train->score.loss);
+    cli_tell_as(answer, "loss %.4f, %.2f %% right", train->score.loss, 100 * train->score.accuracy);
+    cli_tell_real(answer, "test_accuracy", train->score.accuracy);
+    if (tn_data_is_text(train->data))
+        cli_tell_line(answer, "", "%.3f bits per byte", train->score.loss / log(2));
+}
+
+static void tell_checkpoint(cli_answer *answer, const tn_trainer_state *state) {
+    if (state->saved == 0) return;
+    cli_answer_open(answer, "checkpoint");
+    cli_tell(answer, "bytes", state->saved_bytes);
+    cli_tell_more(answer, ", written %" PRIu64 " time%s, %.1f ms each", state->saved,
+                  state->saved == 1 ? "" : "s", 1e3 * state->save_seconds / (double)state->saved);
+    cli_tell(answer, "written", state->saved);
+    cli_tell_real(answer, "seconds", state->save_seconds);
+    cli_answer_close(answer);
+}
+
+tn_status cli_train_print(const cli_train *train, tn_error *error) {
+    const tn_trainer_state *state = train->state;
+    const cli_whom whom = cli_session_whom(&train->session);
+    uint32_t threads = train->session.choices.threads;
+    cli_answer answer;
+    cli_answer_begin(&answer, &cli_train_facts, train->json);
+    cli_tell_brief(&answer, "%s: ", train->input.path);
+    cli_whom_tell(&answer, &whom, train->session.setup);
+    cli_fitted_tell(&answer, train->session.setup);
+    tell_memory(&answer, train);
+    cli_tell(&answer, "steps", state->done);
+    cli_tell_more(&answer, ", %.0f samples/s, %u thread%s", tell_speed(state), threads,
+                  threads == 1 ? "" : "s");
+    tell_scores(&answer, train);
+    cli_tell_brief(&answer, ", %.0f samples/s", tell_speed(state));
+    tell_checkpoint(&answer, state);
+    tell_ranks(&answer, train);
+    cli_check_tell(&answer, &train->session);
+    cli_tell_real(&answer, "seconds", state->seconds);
+    cli_tell_real(&answer, "engine_seconds", state->engine_seconds);
+    cli_tell_real(&answer, "samples_per_s", tell_speed(state));
+    cli_tell(&answer, "threads", threads);
+    return cli_answer_end(&answer, error);
 }

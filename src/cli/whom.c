@@ -1,7 +1,7 @@
 /* whom.c - from a choice of kernels to the options of a setup, and to text. */
 #include "cli/whom.h"
 
-#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,56 +79,71 @@ const char *cli_whom_pieces(const tn_setup *setup, char text[CLI_PIECES_MAX]) {
     return text;
 }
 
-void cli_whom_print(const cli_whom *whom, const tn_setup *setup) {
-    tn_report_kernels told;
+static const cli_facts whom_kernels_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT(WORD, "library", NULL, "onednn or plain"),
+        CLI_FACT(WORD, "isa", NULL, "instruction set of oneDNN"),
+        CLI_FACT(COUNT, "threads", NULL, "number of threads"),
+        CLI_FACT(YES, "rewritten", NULL, "whether the graph is rewritten for them"),
+        CLI_FACT(YES, "fastest", NULL, "whether the fastest kernels were chosen"), CLI_FACTS_END}};
+static const cli_facts whom_pieces_facts = {
+    .width = 15,
+    .rows = (const cli_fact[]){
+        CLI_FACT(COUNT, "operators", "in pieces", "number of operators in pieces"),
+        CLI_FACT(BYTES, "saved", NULL, "bytes of memory saved"),
+        CLI_FACT(SECONDS, "seconds", NULL, "measured additional time of a run, or null"),
+        CLI_FACTS_END}};
+const cli_facts cli_whom_facts = {
+    .width = 15,
+    .rows = (const cli_fact[]){
+        CLI_FACT_OF(OBJECT, "kernels",
+                    "the kernels of this machine that were planned for; null: the graph alone",
+                    &whom_kernels_facts),
+        CLI_FACT_OF(OBJECT, "in_pieces",
+                    "operators that run in pieces, to need less scratch memory",
+                    &whom_pieces_facts),
+        CLI_FACTS_END}};
+
+static void whom_tell_kernels(cli_answer *answer, const tn_report_kernels *told) {
+    if (told == NULL) {
+        cli_tell_null(answer, "kernels");
+        return;
+    }
+    cli_answer_open(answer, "kernels");
+    cli_tell_word(answer, "library", told->library);
+    cli_tell_word(answer, "isa", told->isa);
+    cli_tell(answer, "threads", told->threads);
+    cli_tell(answer, "rewritten", told->rewritten);
+    cli_tell(answer, "fastest", told->fastest);
+    cli_answer_close(answer);
+}
+
+static void whom_tell_pieces(cli_answer *answer, const tn_setup *setup) {
+    const tn_scratch_report *scratch = setup != NULL ? tn_setup_scratch(setup) : NULL;
     char pieces[CLI_PIECES_MAX];
     double cost;
     tn_error error; /* not printed if the machine has no room to measure both variants */
+    if (scratch == NULL) return;
+    cli_answer_open(answer, "in_pieces");
+    cli_tell(answer, "operators", scratch->operators);
+    cli_tell_as(answer, "%s", cli_whom_pieces(setup, pieces));
+    bool known = tn_setup_pieces_cost(setup, &cost, &error) == TN_OK;
+    if (known)
+        cli_tell_more(answer, ", %.3f ms %s", cost < 0 ? -cost * 1e3 : cost * 1e3,
+                      cost < 0 ? "less" : "more");
+    cli_tell(answer, "saved", scratch->before - scratch->after);
+    cli_tell_real(answer, "seconds", known ? cost : NAN);
+    cli_answer_close(answer);
+}
+
+void cli_whom_tell(cli_answer *answer, const cli_whom *whom, const tn_setup *setup) {
+    tn_report_kernels told;
+    const tn_report_kernels *kernels = cli_whom_told(whom, setup, &told);
     tn__text text;
     tn__text_init(&text, NULL);
-    tn__words_whom(&text, cli_whom_told(whom, setup, &told));
-    if (!text.failed) printf("%-15s %.*s\n", "for", (int)text.size, text.data);
+    tn__words_whom(&text, kernels);
+    cli_tell_line(answer, "for", "%s", text.failed ? "" : text.data);
     tn__text_release(&text);
-    if (cli_whom_pieces(setup, pieces)[0] == '\0') return;
-    printf("%-15s %s", "in pieces", pieces);
-    if (tn_setup_pieces_cost(setup, &cost, &error) == TN_OK)
-        printf(", %.3f ms %s", cost < 0 ? -cost * 1e3 : cost * 1e3, cost < 0 ? "less" : "more");
-    printf("\n");
-}
-
-/* The number of recomputed operators, without views. */
-static uint32_t fitted_repeats(const tn_fit_result *fitted) {
-    const tn_graph *graph = tn_program_graph(fitted->program);
-    const tn_instruction *list = tn_program_instructions(fitted->program);
-    bool *ran = calloc((size_t)tn_graph_op_count(graph) + 1, sizeof *ran);
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < tn_program_count(fitted->program) && ran != NULL; i++) {
-        if (list[i].opcode != TN_APPLY) continue;
-        count += ran[list[i].op] && tn_op_view(graph, list[i].op, 0).source == TN_NONE;
-        ran[list[i].op] = true;
-    }
-    free(ran);
-    return count;
-}
-
-void cli_fitted_print(const tn_setup *setup) {
-    const tn_fit_result *fitted = setup != NULL ? tn_setup_fitted(setup) : NULL;
-    char plain[TN_SIZE_TEXT_MAX];
-    if (fitted == NULL) return;
-    uint32_t again = fitted_repeats(fitted);
-    double more =
-        fitted->plain_time > 0 ? (double)fitted->time / (double)fitted->plain_time - 1 : 0;
-    printf("%-15s by %s from %s: %u operator%s again, %+.1f %% time predicted\n", "fitted",
-           fitted->pass, tn_size_format(fitted->plain_bytes, plain), again,
-           again == 1 ? " runs" : "s run", 100 * more);
-}
-
-void cli_fitted_json(const tn_setup *setup, tn__text *text) {
-    const tn_fit_result *fitted = setup != NULL ? tn_setup_fitted(setup) : NULL;
-    if (fitted == NULL) return;
-    tn__text_printf(text,
-                    ",\"fitted\":{\"pass\":\"%s\",\"plain_bytes\":%" PRIu64
-                    ",\"again\":%u,\"time\":%" PRIu64 ",\"plain_time\":%" PRIu64 "}",
-                    fitted->pass, fitted->plain_bytes, fitted_repeats(fitted), fitted->time,
-                    fitted->plain_time);
+    whom_tell_kernels(answer, kernels);
+    whom_tell_pieces(answer, setup);
 }

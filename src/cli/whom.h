@@ -9,7 +9,7 @@
 #define TN_CLI_WHOM_H
 
 #include "base/base.h"
-#include "cli/cli.h"
+#include "cli/facts.h"
 
 typedef struct cli_corridor { /* holds objects that the options of a setup point to; do not move
                                * it */
@@ -33,12 +33,8 @@ const tn_report_kernels *cli_whom_told(const cli_whom *whom, const tn_setup *set
 /* The memory saved by operators in pieces, as text, or "". */
 #define CLI_PIECES_MAX 160
 const char *cli_whom_pieces(const tn_setup *setup, char text[CLI_PIECES_MAX]);
-/* Prints the first lines of a run: the kernels, and the operators in pieces with their measured
- * cost. */
-void cli_whom_print(const cli_whom *whom, const tn_setup *setup);
-/* Reports how a budget was met, as a line or as an appended JSON member; nothing if no change was
- * needed. */
-void cli_fitted_print(const tn_setup *setup);
-void cli_fitted_json(const tn_setup *setup, tn__text *text);
+/* Tells the kernels, and the operators in pieces with their measured cost. */
+extern const cli_facts cli_whom_facts; /* with CLI_FACTS_ALSO */
+void cli_whom_tell(cli_answer *answer, const cli_whom *whom, const tn_setup *setup);
 
 #endif

@@ -566,4 +566,5 @@ for command in plan verify run train arena split diff estimate simulate replay e
     done
 done
 python3 "$source/tools/man-options" --check $tenure "$source"/docs/man/tenure-*.1 || failed=1
+python3 "$source/tools/format-members" --check $tenure || failed=1
 exit $failed

@@ -375,6 +375,7 @@ const cli_command cli_command_fit = {
     .name = "fit",
     .summary = "find the fastest program of a model within a budget of bytes",
     .first = "budget train batch optimizer sweep max-batch link costs output json",
+    .answers = (const cli_facts *const[]){&cli_fit_facts, NULL},
     .parser = &fit_parser,
     .run = fit_run,
 };

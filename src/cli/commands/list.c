@@ -55,14 +55,21 @@ static const char *list_detail(const cli_list *what, uint32_t index, char made[C
     return what->make != NULL ? what->make(index, made, CLI_LIST_TEXT) : what->detail(index);
 }
 
-/* Names and details are our own text, without quotes or backslashes. */
 static void list_print_json(const cli_list *what) {
     char made[CLI_LIST_TEXT];
-    printf("[");
-    for (uint32_t i = 0; i < what->count(); i++)
-        printf("%s\n {\"name\": \"%s\", \"%s\": \"%s\"}", i == 0 ? "" : ",", what->row(i),
-               what->key, list_detail(what, i, made));
-    printf("\n]\n");
+    tn__text text;
+    tn__text_init(&text, NULL);
+    tn__text_put(&text, "[");
+    for (uint32_t i = 0; i < what->count(); i++) {
+        tn__text_put(&text, i == 0 ? "\n {\"name\": " : ",\n {\"name\": ");
+        tn__text_json(&text, what->row(i));
+        tn__text_printf(&text, ", \"%s\": ", what->key);
+        tn__text_json(&text, list_detail(what, i, made));
+        tn__text_put(&text, "}");
+    }
+    tn__text_put(&text, "\n]\n");
+    if (!text.failed) fwrite(text.data, 1, text.size, stdout);
+    tn__text_release(&text);
 }
 
 /* In a pipe each row is one line of any length, for grep and awk. */

@@ -336,6 +336,13 @@ static bool plan_has_room(const plan_arguments *arguments) {
     return tn__add_sat(input->layout->peak, plan_beside(input)) <= arguments->device_bytes;
 }
 
+static tn_status plan_print_tiles(const tn_setup *setup, tn_error *error) {
+    cli_answer answer;
+    cli_answer_begin(&answer, &cli_split_facts, false);
+    cli_split_tell(&answer, setup);
+    return cli_answer_end(&answer, error);
+}
+
 static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
     cli_input *input = &arguments->input;
     const tn_layout *layout = input->layout;
@@ -380,7 +387,7 @@ static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
     char pieces[CLI_PIECES_MAX];
     if (cli_whom_pieces(input->setup, pieces)[0] != '\0' && !arguments->json)
         printf("  %s\n", pieces);
-    if (!arguments->json) cli_split_print(input->setup);
+    if (!arguments->json && status == TN_OK) status = plan_print_tiles(input->setup, error);
     for (uint32_t i = 0; i < arguments->output_count && !arguments->json; i++)
         printf("wrote %s\n", arguments->outputs[i]);
     return status;
@@ -494,6 +501,7 @@ const cli_command cli_command_plan = {
     .name = "plan",
     .summary = "plan the memory of a model or of buffers, verify the plan, draw it",
     .first = "output train batch device capacity dim order kernels holders explain json",
+    .answers = (const cli_facts *const[]){&cli_split_curve_facts, NULL},
     .parser = &plan_parser,
     .run = plan_run,
 };

@@ -1,9 +1,10 @@
 /* run.c - `tenure run`: runs a model in its planned arena, and checks the plan. */
 #include "cli/claims.h"
-#include "cli/cli.h"
+#include "cli/facts.h"
 #include "cli/holders.h"
 #include "cli/pruned.h"
 #include "cli/run_arrays.h"
+#include "cli/session_tell.h"
 #include "cli/split.h"
 #include "cli/stream.h"
 #include "cli/whom.h"
@@ -255,107 +256,98 @@ static void run_shape(const tn_array *array, char *text, size_t room) {
     snprintf(text + used, room - used, "]");
 }
 
-static void run_json_pieces(const cli_session *session, tn__text *text) {
-    const tn_scratch_report *scratch = tn_setup_scratch(session->setup);
-    double cost;
-    tn_error error;
-    if (scratch == NULL) return;
-    tn__text_printf(text, ",\"in_pieces\":{\"operators\":%u,\"saved\":%" PRIu64 ",\"seconds\":",
-                    scratch->operators, scratch->before - scratch->after);
-    if (tn_setup_pieces_cost(session->setup, &cost, &error) == TN_OK)
-        tn__text_printf(text, "%.9f}", cost);
-    else
-        tn__text_put(text, "null}");
+static const cli_facts run_output_facts = {
+    .width = 15,
+    .rows = (const cli_fact[]){
+        CLI_FACT(WORD, "name", "output", "name of the output"),
+        CLI_FACT(WORD, "dtype", NULL, "element type"),
+        CLI_FACT_OF(LIST, "shape", "its dimensions", NULL),
+        CLI_FACT(BYTES, "bytes", NULL, "its bytes"),
+        CLI_FACT(WORD, "xxh3", NULL, "XXH3 checksum of its bytes, hexadecimal"), CLI_FACTS_END}};
+static const cli_facts run_facts = {
+    .name = "run",
+    .width = 15,
+    .rows = (const cli_fact[]){
+        CLI_FACT(WORD, "input", NULL, "path of the model"), CLI_FACTS_ALSO(&cli_whom_facts),
+        CLI_FACTS_ALSO(&cli_fitted_facts), CLI_FACTS_ALSO(&cli_split_facts),
+        CLI_FACT(BYTES, "planned_peak", "planned peak", "peak of the arena in the plan"),
+        CLI_FACT(WORD, "pool", "pool", "with --pool: its name, instead of `planned_peak`"),
+        CLI_FACT_BRIEF(BYTES, "measured_peak", "measured peak", "@ measured",
+                       "highest byte of the arena that the run used"),
+        CLI_FACT(BYTES, "arena", NULL, "bytes of the arena"),
+        CLI_FACT(BYTES, "weights", "weights", "bytes of the weights in memory"),
+        CLI_FACTS_ALSO(&cli_stream_facts),
+        CLI_FACT(SECONDS, "seconds", "time", "wall time of the fastest run"),
+        CLI_FACT(COUNT, "runs", NULL, "number of runs"),
+        CLI_FACT(COUNT, "threads", NULL, "number of threads"), CLI_FACTS_ALSO(&cli_check_facts),
+        CLI_FACT_OF(LIST, "outputs", "the outputs", &run_output_facts),
+        CLI_FACTS_ALSO(&cli_pruned_facts), CLI_FACTS_ALSO(&cli_claims_facts),
+        CLI_FACTS_ALSO(&cli_holders_facts), CLI_FACTS_END}};
+
+static void run_tell_output(cli_answer *answer, const cli_session *session, uint32_t k,
+                            const tn_array *array) {
+    char sum[17], shape[512];
+    run_checksum(array, sum);
+    run_shape(array, shape, sizeof shape);
+    cli_answer_open(answer, NULL);
+    cli_tell_word(answer, "name", cli_output_name(session, k));
+    cli_tell_more(answer, " %s %s, checksum %s", tn_dtype_name(array->dtype), shape, sum);
+    cli_tell_word(answer, "dtype", tn_dtype_name(array->dtype));
+    cli_answer_open(answer, "shape");
+    for (uint32_t d = 0; d < array->rank; d++) cli_tell_number(answer, array->shape[d]);
+    cli_answer_close(answer);
+    cli_tell(answer, "bytes", array->bytes);
+    cli_tell_word(answer, "xxh3", sum);
+    cli_answer_close(answer);
 }
 
-static void run_print_json(const run_arguments *arguments, const tn_engine_usage *usage,
-                           const cli_holders *holders) {
+static void run_tell_memory(cli_answer *answer, const run_arguments *arguments,
+                            const tn_engine_usage *usage) {
     const cli_session *session = &arguments->session;
-    tn__text text;
-    tn__text_init(&text, NULL);
-    tn__text_put(&text, "{\"format\":\"tenure-run\",\"version\":1,\"input\":");
-    tn__text_json(&text, arguments->input.path);
-    const cli_whom whom = cli_session_whom(session);
-    tn_report_kernels told;
-    tn__text_put(&text, ",\"kernels\":");
-    tn__words_kernels(&text, cli_whom_told(&whom, session->setup, &told));
     if (session->pool == NULL)
-        tn__text_printf(&text, ",\"planned_peak\":%" PRIu64, usage->planned_peak);
+        cli_tell(answer, "planned_peak", usage->planned_peak);
     else
-        tn__text_printf(&text, ",\"pool\":\"%s\"", session->pool);
-    tn__text_printf(&text,
-                    ",\"measured_peak\":%" PRIu64 ",\"arena\":%" PRIu64 ",\"weights\":%" PRIu64
-                    ",\"seconds\":%.9f,\"runs\":%" PRIu64 ",\"threads\":%u",
-                    usage->measured_peak, usage->arena, usage->static_bytes, arguments->best_s,
-                    usage->run_count, session->choices.threads);
-    cli_pruned_json(session, &text);
-    run_json_pieces(session, &text);
-    cli_fitted_json(session->setup, &text);
-    cli_claims_json(&session->answer, &text);
-    cli_split_json(session->setup, &text);
-    cli_stream_json(session->setup, usage, &text);
-    if (session->check) tn__text_put(&text, ",\"check\":{\"naive\":\"equal\"}");
-    if (session->poison) tn__text_put(&text, ",\"poison\":\"clean\"");
-    tn__text_put(&text, ",\"outputs\":[");
-    for (uint32_t k = 0; k < arguments->arrays.output_count; k++) {
-        const tn_array *array = &arguments->arrays.outputs[k];
-        char sum[17], shape[512];
-        run_checksum(array, sum);
-        run_shape(array, shape, sizeof shape);
-        tn__text_put(&text, k > 0 ? ",{\"name\":" : "{\"name\":");
-        tn__text_json(&text, cli_output_name(session, k));
-        tn__text_printf(&text,
-                        ",\"dtype\":\"%s\",\"shape\":%s,\"bytes\":%" PRIu64 ",\"xxh3\":\"%s\"}",
-                        tn_dtype_name(array->dtype), shape, array->bytes, sum);
-    }
-    tn__text_put(&text, "]");
-    if (arguments->holders > 0) {
-        tn__text_put(&text, ",");
-        cli_holders_json(holders, arguments->holders, &text);
-    }
-    tn__text_put(&text, "}\n");
-    if (!text.failed) fwrite(text.data, 1, text.size, stdout);
-    tn__text_release(&text);
-}
-
-/* Prints one line. */
-static void run_print_brief(const run_arguments *arguments, const tn_engine_usage *usage) {
-    const cli_session *session = &arguments->session;
-    char size[TN_SIZE_TEXT_MAX];
-    printf("%s: %s measured, %.3f ms%s\n", session->input->path,
-           tn_size_format(usage->measured_peak, size), arguments->best_s * 1e3,
-           session->check ? ", every bit equal without reuse" : "");
-}
-
-static void run_print(const run_arguments *arguments, const tn_engine_usage *usage) {
-    const cli_session *session = &arguments->session;
-    char size[TN_SIZE_TEXT_MAX], shape[512], sum[17];
-    const cli_whom whom = cli_session_whom(session);
-    cli_whom_print(&whom, session->setup);
-    cli_fitted_print(session->setup);
-    cli_split_print(session->setup);
-    if (session->pool == NULL)
-        printf("%-15s %s\n", "planned peak", tn_size_format(usage->planned_peak, size));
-    else
-        printf("%-15s %s\n", "pool", session->pool);
-    printf("%-15s %s\n", "measured peak", tn_size_format(usage->measured_peak, size));
-    printf("%-15s %s\n", "weights", tn_size_format(usage->static_bytes, size));
-    cli_stream_print(session->setup, usage);
+        cli_tell_word(answer, "pool", session->pool);
+    cli_tell(answer, "measured_peak", usage->measured_peak);
+    cli_tell(answer, "arena", usage->arena);
+    cli_tell(answer, "weights", usage->static_bytes);
+    cli_stream_tell(answer, session->setup, usage);
     if (session->weights != NULL)
-        printf("%-15s %u tensors of %s\n", "", session->weights_taken, session->weights_path);
-    printf("%-15s %.3f ms%s, %u thread%s\n", "time", arguments->best_s * 1e3,
-           arguments->repeat > 1 ? " (fastest)" : "", session->choices.threads,
-           session->choices.threads == 1 ? "" : "s");
-    if (session->check) printf("%-15s every bit equal without reuse\n", "check naive");
-    if (session->poison) printf("%-15s clean\n", "poison");
-    for (uint32_t k = 0; k < arguments->arrays.output_count; k++) {
-        const tn_array *array = &arguments->arrays.outputs[k];
-        run_shape(array, shape, sizeof shape);
-        run_checksum(array, sum);
-        printf("%-15s %s %s %s, checksum %s\n", "output", cli_output_name(session, k),
-               tn_dtype_name(array->dtype), shape, sum);
-    }
-    cli_pruned_print(session);
+        cli_tell_line(answer, "", "%u tensors of %s", session->weights_taken,
+                      session->weights_path);
+    cli_tell_real(answer, "seconds", arguments->best_s);
+    cli_tell_as(answer, "%.3f ms%s, %u thread%s", arguments->best_s * 1e3,
+                arguments->repeat > 1 ? " (fastest)" : "", session->choices.threads,
+                session->choices.threads == 1 ? "" : "s");
+    cli_tell_brief(answer, ", %.3f ms", arguments->best_s * 1e3);
+    cli_tell(answer, "runs", usage->run_count);
+    cli_tell(answer, "threads", session->choices.threads);
+}
+
+static tn_status run_tell(const run_arguments *arguments, const cli_holders *holders,
+                          tn_error *error) {
+    const cli_session *session = &arguments->session;
+    const cli_whom whom = cli_session_whom(session);
+    tn_engine_usage usage;
+    cli_answer answer;
+    tn_engine_measure(session->engine, &usage);
+    cli_answer_begin(&answer, &run_facts, arguments->json);
+    cli_tell_brief(&answer, "%s: ", arguments->input.path);
+    cli_tell_word(&answer, "input", arguments->input.path);
+    cli_whom_tell(&answer, &whom, session->setup);
+    cli_fitted_tell(&answer, session->setup);
+    cli_split_tell(&answer, session->setup);
+    run_tell_memory(&answer, arguments, &usage);
+    cli_check_tell(&answer, session);
+    if (session->check) cli_tell_brief(&answer, ", every bit equal without reuse");
+    cli_answer_open(&answer, "outputs");
+    for (uint32_t k = 0; k < arguments->arrays.output_count; k++)
+        run_tell_output(&answer, session, k, &arguments->arrays.outputs[k]);
+    cli_answer_close(&answer);
+    cli_pruned_tell(&answer, session);
+    cli_claims_tell(&answer, &session->answer);
+    if (arguments->holders > 0) cli_holders_tell(&answer, holders, arguments->holders);
+    return cli_answer_end(&answer, error);
 }
 
 static tn_status run_model(run_arguments *arguments, tn_error *error) {
@@ -374,17 +366,11 @@ static tn_status run_model(run_arguments *arguments, tn_error *error) {
         fprintf(stderr, "the trace is full and misses %" PRIu64 " events; lower --repeat\n",
                 tn_trace_dropped(session->trace));
     }
-    tn_engine_usage usage;
-    tn_engine_measure(session->engine, &usage);
     cli_holders holders = {0};
     tn_status status = TN_OK;
     if (arguments->holders > 0) status = run_holders(session, TN_HOLDERS_PEAK, &holders, error);
     cli_progress_end();
-    if (status == TN_OK && arguments->json) run_print_json(arguments, &usage, &holders);
-    if (status == TN_OK && !arguments->json) {
-        (cli_tone_asked().brief ? run_print_brief : run_print)(arguments, &usage);
-        if (arguments->holders > 0) cli_holders_print(&holders, arguments->holders, stdout);
-    }
+    if (status == TN_OK) status = run_tell(arguments, &holders, error);
     cli_holders_release(&holders);
     if (status != TN_OK) return status;
     bool told = arguments->json || cli_tone_asked().brief;
@@ -441,6 +427,7 @@ const cli_command cli_command_run = {
     .name = "run",
     .summary = "run a model in its planned arena, and check the plan",
     .first = "input output-dir weights budget dim threads check trace holders json",
+    .answers = (const cli_facts *const[]){&run_facts, NULL},
     .parser = &run_parser,
     .run = run_run,
 };

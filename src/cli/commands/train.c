@@ -205,7 +205,7 @@ static tn_status train_model(cli_train *train, tn_error *error) {
     if (train->signal != 0)
         cli_train_print_stopped(train);
     else
-        cli_train_print(train);
+        TN_TRY(cli_train_print(train, error));
     return cli_train_end_log(train, error);
 }
 
@@ -249,6 +249,7 @@ const cli_command cli_command_train = {
     .name = "train",
     .summary = "train a model in its planned arena",
     .first = "data batch epochs optimizer lr budget checkpoint resume threads json",
+    .answers = (const cli_facts *const[]){&cli_train_facts, NULL},
     .parser = &train_parser,
     .has_ranks = true,
     .run = train_run,

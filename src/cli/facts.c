@@ -1,0 +1,441 @@
+/* facts.c - prints the facts of an answer as a table, as JSON or in one line. */
+#include "cli/facts.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/format.h"
+
+#define FACTS_GAP 2u        /* blanks between columns */
+#define FACTS_NAME 160u     /* bytes of "train.ranks[].idle.predicted" */
+#define FACTS_MEMBERS 2048u /* of all answers */
+
+/* --- the tables --- */
+
+/* The row of a key, or NULL. */
+static const cli_fact *facts_row(const cli_facts *facts, const char *key) {
+    for (const cli_fact *row = facts->rows; row->help != NULL; row++) {
+        if (row->key != NULL && strcmp(row->key, key) == 0) return row;
+        const cli_fact *also = row->key == NULL && row->of != NULL ? facts_row(row->of, key) : NULL;
+        if (also != NULL) return also;
+    }
+    return NULL;
+}
+
+static const cli_fact *facts_find(const cli_facts *facts, const char *key) {
+    const cli_fact *row = facts_row(facts, key);
+    if (row != NULL) return row;
+    fprintf(stderr, "tenure: internal error: the answer has no fact '%s'\n", key);
+    exit(tn_status_exit_code(TN_E_INTERNAL));
+}
+
+static cli_open_level *facts_level(cli_answer *answer) { return &answer->levels[answer->depth]; }
+
+static bool facts_in_columns(const cli_answer *answer) {
+    return answer->style == CLI_STYLE_TABLE && answer->levels[answer->depth].facts->columns;
+}
+
+/* --- the table --- */
+
+/* The number of columns before `until`; NULL: of all. */
+static uint32_t facts_column(const cli_facts *facts, const cli_fact *until) {
+    uint32_t count = 0;
+    for (const cli_fact *row = facts->rows; row->help != NULL && row != until; row++)
+        count += row->label != NULL;
+    return count;
+}
+
+/* Leaves the cells before a column empty. A row is told in the order of its columns. */
+static void facts_skip_cells(cli_answer *answer, uint32_t column) {
+    for (; answer->cell_next < column; answer->cell_next++) tn__text_add(&answer->cells, "", 1);
+}
+
+static void facts_end_line(cli_answer *answer) {
+    const cli_fact *row = answer->begun;
+    answer->begun = NULL;
+    if (row == NULL) return;
+    if (facts_in_columns(answer)) {
+        facts_skip_cells(answer, facts_column(facts_level(answer)->facts, row));
+        tn__text_add(&answer->cells, answer->value.data, answer->value.size);
+        tn__text_add(&answer->cells, answer->more.data, answer->more.size);
+        tn__text_add(&answer->cells, "", 1);
+        answer->cell_next++;
+        return;
+    }
+    tn__text_printf(&answer->out, "%-*s ", (int)facts_level(answer)->facts->width, row->label);
+    tn__text_add(&answer->out, answer->value.data, answer->value.size);
+    tn__text_add(&answer->out, answer->more.data, answer->more.size);
+    tn__text_put(&answer->out, "\n");
+}
+
+static void facts_clear(tn__text *text) {
+    text->failed = false;
+    text->size = 0;
+}
+
+static void facts_begin_line(cli_answer *answer, const cli_fact *row) {
+    facts_end_line(answer);
+    answer->begun = row;
+    facts_clear(&answer->value);
+    facts_clear(&answer->more);
+}
+
+static size_t facts_width(const char *cell) {
+    size_t columns = 0;
+    for (; *cell != '\0'; cell++) columns += ((unsigned char)*cell & 0xc0) != 0x80;
+    return columns;
+}
+
+static void facts_print_cell(tn__text *out, const char *cell, size_t width, bool right, bool last) {
+    size_t blanks = width - facts_width(cell);
+    if (right) tn__text_printf(out, "%*s", (int)blanks, "");
+    tn__text_put(out, cell);
+    if (!right && !last) tn__text_printf(out, "%*s", (int)blanks, "");
+    if (!last) tn__text_printf(out, "%*s", (int)FACTS_GAP, "");
+}
+
+/* Columns as wide as their widest cell. Numbers are on the right. */
+static void facts_print_columns(cli_answer *answer, const cli_facts *facts) {
+    uint32_t columns = facts_column(facts, NULL), column = 0;
+    size_t *widths = calloc((size_t)columns + 1, sizeof *widths);
+    if (widths == NULL || answer->cells.failed) answer->out.failed = true;
+    for (const cli_fact *row = facts->rows; row->help != NULL && widths != NULL; row++)
+        if (row->label != NULL) widths[column++] = facts_width(row->label);
+    const char *cell = answer->cells.data, *end = cell + answer->cells.size;
+    for (column = 0; !answer->out.failed && cell < end; cell += strlen(cell) + 1, column++) {
+        size_t width = facts_width(cell);
+        if (width > widths[column % columns]) widths[column % columns] = width;
+    }
+    for (uint32_t line = 0; !answer->out.failed && line <= answer->cell_rows; line++) {
+        if (line == 0) cell = answer->cells.data;
+        column = 0;
+        for (const cli_fact *row = facts->rows; row->help != NULL; row++) {
+            if (row->label == NULL) continue;
+            bool last = column + 1 == columns;
+            facts_print_cell(&answer->out, line == 0 ? row->label : cell, widths[column++],
+                             row->unit != CLI_UNIT_WORD && row->unit != CLI_UNIT_YES, last);
+            if (line > 0) cell += strlen(cell) + 1;
+        }
+        tn__text_put(&answer->out, "\n");
+    }
+    free(widths);
+    facts_clear(&answer->cells);
+    answer->cell_rows = 0;
+}
+
+/* --- one fact --- */
+
+/* A value for people. False: nothing to say. */
+static bool facts_words(tn__text *text, cli_unit unit, uint64_t whole, double real,
+                        const char *word, bool narrow) {
+    char size[TN_SIZE_TEXT_MAX], digits[TN__GROUPED_MAX];
+    if (unit == CLI_UNIT_BYTES)
+        tn__text_put(text, narrow ? tn__grouped(whole, digits) : tn_size_format(whole, size));
+    else if (unit == CLI_UNIT_COUNT)
+        tn__text_put(text, tn__grouped(whole, digits));
+    else if (unit == CLI_UNIT_YES)
+        tn__text_put(text, whole != 0 ? "yes" : "no");
+    else if (unit == CLI_UNIT_WORD)
+        tn__text_put(text, word);
+    else if (unit == CLI_UNIT_SHARE)
+        tn__text_printf(text, "%.1f %%", 100 * real);
+    else if (unit == CLI_UNIT_SECONDS)
+        tn__text_printf(text, "%.4g s", real);
+    else
+        tn__text_printf(text, "%.4g", real);
+    return !text->failed;
+}
+
+static void facts_key(cli_answer *answer, const char *key) {
+    cli_open_level *level = facts_level(answer);
+    if (level->any) tn__text_put(&answer->out, ",");
+    level->any = true;
+    if (key == NULL) return;
+    tn__text_json(&answer->out, key);
+    tn__text_put(&answer->out, ":");
+}
+
+static void facts_put_brief(cli_answer *answer, const cli_fact *row, uint64_t whole, double real,
+                            const char *word) {
+    const char *at = strchr(row->brief, '@');
+    size_t before = at != NULL ? (size_t)(at - row->brief) : strlen(row->brief);
+    tn__text_add(&answer->out, row->brief, before);
+    if (at == NULL) return;
+    facts_words(&answer->out, row->unit, whole, real, word, false);
+    tn__text_put(&answer->out, at + 1);
+}
+
+static void facts_put_json(cli_answer *answer, const cli_fact *row, uint64_t whole, double real,
+                           const char *word) {
+    facts_key(answer, row->key);
+    if (row->unit == CLI_UNIT_WORD)
+        tn__text_json(&answer->out, word);
+    else if (row->unit == CLI_UNIT_YES)
+        tn__text_put(&answer->out, whole != 0 ? "true" : "false");
+    else if (row->unit == CLI_UNIT_BYTES || row->unit == CLI_UNIT_COUNT)
+        tn__words_integer(&answer->out, whole);
+    else
+        tn__text_printf(&answer->out, "%.9g", real);
+}
+
+static void facts_tell(cli_answer *answer, const char *key, uint64_t whole, double real,
+                       const char *word) {
+    const cli_fact *row = facts_find(facts_level(answer)->facts, key);
+    if (answer->style == CLI_STYLE_JSON) {
+        facts_put_json(answer, row, whole, real, word);
+    } else if (answer->style == CLI_STYLE_BRIEF) {
+        if (row->brief != NULL) facts_put_brief(answer, row, whole, real, word);
+    } else if (row->label != NULL && !facts_level(answer)->silent) {
+        facts_begin_line(answer, row);
+        facts_words(&answer->value, row->unit, whole, real, word, facts_in_columns(answer));
+    } else {
+        facts_end_line(answer);
+    }
+}
+
+void cli_tell(cli_answer *answer, const char *key, uint64_t value) {
+    facts_tell(answer, key, value, (double)value, "");
+}
+
+void cli_tell_real(cli_answer *answer, const char *key, double value) {
+    if (!isfinite(value))
+        cli_tell_null(answer, key);
+    else
+        facts_tell(answer, key, 0, value, "");
+}
+
+void cli_tell_word(cli_answer *answer, const char *key, const char *word) {
+    if (word == NULL)
+        cli_tell_null(answer, key);
+    else
+        facts_tell(answer, key, 0, 0, word);
+}
+
+void cli_tell_null(cli_answer *answer, const char *key) {
+    const cli_fact *row = facts_find(facts_level(answer)->facts, key);
+    if (answer->style == CLI_STYLE_JSON) {
+        facts_key(answer, key);
+        tn__text_put(&answer->out, "null");
+    } else if (answer->style == CLI_STYLE_TABLE) {
+        facts_end_line(answer);
+        if (row->label != NULL && facts_in_columns(answer)) facts_begin_line(answer, row);
+    }
+}
+
+void cli_tell_if(cli_answer *answer, const char *key, uint64_t value) {
+    if (value != 0 || answer->style == CLI_STYLE_JSON) cli_tell(answer, key, value);
+}
+
+void cli_tell_json(cli_answer *answer, const char *key, const char *json) {
+    (void)facts_find(facts_level(answer)->facts, key);
+    if (answer->style != CLI_STYLE_JSON) return;
+    facts_key(answer, key);
+    tn__text_put(&answer->out, json);
+}
+
+/* --- words of one style --- */
+
+static void facts_vprintf(tn__text *text, const char *format, va_list values) {
+    va_list again;
+    va_copy(again, values);
+    int length = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    char *words = length >= 0 ? malloc((size_t)length + 1) : NULL;
+    if (words == NULL) {
+        text->failed = true;
+        return;
+    }
+    vsnprintf(words, (size_t)length + 1, format, values);
+    tn__text_add(text, words, (size_t)length);
+    free(words);
+}
+
+void cli_tell_more(cli_answer *answer, const char *format, ...) {
+    va_list values;
+    if (answer->begun == NULL) return;
+    va_start(values, format);
+    facts_vprintf(&answer->more, format, values);
+    va_end(values);
+}
+
+void cli_tell_as(cli_answer *answer, const char *format, ...) {
+    va_list values;
+    if (answer->begun == NULL) return;
+    facts_clear(&answer->value);
+    va_start(values, format);
+    facts_vprintf(&answer->value, format, values);
+    va_end(values);
+}
+
+void cli_tell_line(cli_answer *answer, const char *label, const char *format, ...) {
+    va_list values;
+    if (answer->style != CLI_STYLE_TABLE || facts_level(answer)->silent) return;
+    facts_end_line(answer);
+    tn__text_printf(&answer->out, "%-*s ", (int)facts_level(answer)->facts->width, label);
+    va_start(values, format);
+    facts_vprintf(&answer->out, format, values);
+    va_end(values);
+    tn__text_put(&answer->out, "\n");
+}
+
+void cli_tell_cell(cli_answer *answer, const char *label, const char *format, ...) {
+    const cli_fact *row = facts_level(answer)->facts->rows;
+    va_list values;
+    if (!facts_in_columns(answer)) return;
+    while (row->help != NULL && (row->label == NULL || strcmp(row->label, label) != 0)) row++;
+    facts_begin_line(answer, row);
+    va_start(values, format);
+    facts_vprintf(&answer->value, format, values);
+    va_end(values);
+}
+
+void cli_tell_brief(cli_answer *answer, const char *format, ...) {
+    va_list values;
+    if (answer->style != CLI_STYLE_BRIEF) return;
+    va_start(values, format);
+    facts_vprintf(&answer->out, format, values);
+    va_end(values);
+}
+
+tn__text *cli_answer_table(cli_answer *answer) {
+    if (answer->style != CLI_STYLE_TABLE) return NULL;
+    facts_end_line(answer);
+    return &answer->out;
+}
+
+/* --- objects and lists --- */
+
+static const cli_facts facts_none = {.rows = (const cli_fact[]){CLI_FACTS_END}};
+
+void cli_answer_open(cli_answer *answer, const char *key) {
+    cli_open_level *outer = facts_level(answer);
+    const cli_facts *facts = outer->facts;
+    bool list = false;
+    if (answer->style == CLI_STYLE_TABLE) facts_end_line(answer);
+    if (key != NULL) {
+        const cli_fact *row = facts_find(facts, key);
+        list = row->unit == CLI_UNIT_LIST;
+        facts = row->of != NULL ? row->of : &facts_none;
+    }
+    if (answer->depth + 1 == CLI_ANSWER_DEPTH || outer->list != (key == NULL)) {
+        fprintf(stderr, "tenure: internal error: '%s' cannot be opened here\n", key ? key : "item");
+        exit(tn_status_exit_code(TN_E_INTERNAL));
+    }
+    if (answer->style == CLI_STYLE_JSON) {
+        facts_key(answer, key);
+        if (key == NULL && answer->depth < 3) tn__text_put(&answer->out, "\n ");
+        tn__text_put(&answer->out, list ? "[" : "{");
+    }
+    answer->depth++;
+    *facts_level(answer) =
+        (cli_open_level){.facts = facts,
+                         .list = list,
+                         .silent = outer->silent || (outer->facts->columns && key != NULL)};
+}
+
+void cli_answer_close(cli_answer *answer) {
+    const cli_open_level level = *facts_level(answer);
+    bool columns = facts_in_columns(answer) && !level.silent;
+    facts_end_line(answer);
+    if (answer->style == CLI_STYLE_JSON) tn__text_put(&answer->out, level.list ? "]" : "}");
+    if (columns && level.list && answer->cell_rows > 0) facts_print_columns(answer, level.facts);
+    if (columns && !level.list) {
+        facts_skip_cells(answer, facts_column(level.facts, NULL));
+        answer->cell_next = 0;
+        answer->cell_rows++;
+    }
+    answer->depth--;
+}
+
+void cli_tell_element(cli_answer *answer, const char *word) {
+    if (answer->style != CLI_STYLE_JSON) return;
+    facts_key(answer, NULL);
+    tn__text_json(&answer->out, word);
+}
+
+void cli_tell_number(cli_answer *answer, int64_t number) {
+    if (answer->style != CLI_STYLE_JSON) return;
+    facts_key(answer, NULL);
+    tn__words_signed(&answer->out, number);
+}
+
+/* --- the answer --- */
+
+static void facts_begin(cli_answer *answer, const cli_facts *facts, cli_style style) {
+    *answer = (cli_answer){.style = style};
+    tn__text_init(&answer->out, NULL);
+    tn__text_init(&answer->value, NULL);
+    tn__text_init(&answer->more, NULL);
+    tn__text_init(&answer->cells, NULL);
+    answer->levels[0] = (cli_open_level){.facts = facts, .any = true};
+}
+
+void cli_answer_begin(cli_answer *answer, const cli_facts *facts, bool json) {
+    cli_style plain = cli_tone_asked().brief ? CLI_STYLE_BRIEF : CLI_STYLE_TABLE;
+    facts_begin(answer, facts, json ? CLI_STYLE_JSON : plain);
+    if (json) tn__text_printf(&answer->out, "{\"format\":\"tenure-%s\",\"version\":1", facts->name);
+}
+
+void cli_answer_release(cli_answer *answer) {
+    tn__text_release(&answer->out);
+    tn__text_release(&answer->value);
+    tn__text_release(&answer->more);
+    tn__text_release(&answer->cells);
+}
+
+tn_status cli_answer_end(cli_answer *answer, tn_error *error) {
+    facts_end_line(answer);
+    if (answer->style == CLI_STYLE_JSON) tn__text_put(&answer->out, "}");
+    if (answer->style != CLI_STYLE_TABLE) tn__text_put(&answer->out, "\n");
+    bool failed = answer->out.failed || answer->value.failed || answer->more.failed;
+    if (!failed && answer->out.size > 0) fwrite(answer->out.data, 1, answer->out.size, stdout);
+    cli_answer_release(answer);
+    return failed ? tn__no_memory(error, "the answer") : TN_OK;
+}
+
+void cli_members_begin(cli_answer *answer, const cli_facts *facts) {
+    facts_begin(answer, facts, CLI_STYLE_JSON);
+}
+
+const char *cli_members_text(const cli_answer *answer) {
+    return answer->out.failed ? NULL : answer->out.data;
+}
+
+/* --- the members of all answers --- */
+
+typedef struct facts_member {
+    char name[FACTS_NAME];
+    const char *help;
+} facts_member;
+static facts_member facts_members[FACTS_MEMBERS];
+static uint32_t facts_member_count;
+
+static void facts_add(const cli_facts *facts, const char *before) {
+    for (const cli_fact *row = facts->rows; row->help != NULL; row++) {
+        char inner[FACTS_NAME];
+        if (row->key == NULL && row->of != NULL) facts_add(row->of, before);
+        if (row->key == NULL || facts_member_count == FACTS_MEMBERS) continue;
+        facts_member *member = &facts_members[facts_member_count++];
+        snprintf(member->name, sizeof member->name, "%s.%s", before, row->key);
+        member->help = row->help;
+        snprintf(inner, sizeof inner, "%s%s", member->name, row->unit == CLI_UNIT_LIST ? "[]" : "");
+        if (row->of != NULL) facts_add(row->of, inner);
+    }
+}
+
+uint32_t cli_member_count(void) {
+    static bool listed;
+    for (uint32_t i = 0; !listed && i < cli_command_count(); i++) {
+        const cli_facts *const *answers = cli_command_at(i)->answers;
+        for (; answers != NULL && *answers != NULL; answers++)
+            facts_add(*answers, (*answers)->name);
+    }
+    listed = true;
+    return facts_member_count;
+}
+const char *cli_member_name(uint32_t index) { return facts_members[index].name; }
+const char *cli_member_help(uint32_t index) { return facts_members[index].help; }
