@@ -24,10 +24,10 @@ static const cli_facts claims_hint_facts = {
 const cli_facts cli_claims_facts = {
     .rows = (const cli_fact[]){
         CLI_FACT_OF(LIST, "scope", "the techniques that were allowed", NULL),
-        CLI_FACT_OF(LIST, "claims", "what is proved or found, by set of techniques",
+        CLI_FACT_OF(LIST, "claims", "proofs and programs found, by set of techniques",
                     &claims_one_facts),
         CLI_FACT_OF(LIST, "not_tried", "techniques that were not allowed", NULL),
-        CLI_FACT_OF(LIST, "would_fit", "what further techniques would give, computed",
+        CLI_FACT_OF(LIST, "would_fit", "programs found with further techniques",
                     &claims_hint_facts),
         CLI_FACTS_END}};
 static const cli_facts claims_refused_facts = {

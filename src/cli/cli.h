@@ -15,10 +15,10 @@
 
 typedef struct cli_command {
     const char *name;
-    const char *summary;       /* one line for `tenure --help` */
-    const char *first;         /* up to ten common options, "output json" */
+    const char *summary;                    /* one line for `tenure --help` */
+    const char *first;                      /* up to ten common options, "output json" */
     const struct cli_facts *const *answers; /* facts.h: of --json, the last NULL; NULL: none */
-    const struct argp *parser; /* its options, for parsing, help and completion */
+    const struct argp *parser;              /* its options, for parsing, help and completion */
     bool has_ranks; /* mpirun may start several processes; only one of them prints an error */
     int (*run)(int count, char **arguments); /* arguments[0] is "tenure NAME"; exit status */
 } cli_command;

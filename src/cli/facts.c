@@ -327,7 +327,6 @@ void cli_answer_open(cli_answer *answer, const char *key) {
     }
     if (answer->style == CLI_STYLE_JSON) {
         facts_key(answer, key);
-        if (key == NULL && answer->depth < 3) tn__text_put(&answer->out, "\n ");
         tn__text_put(&answer->out, list ? "[" : "{");
     }
     answer->depth++;

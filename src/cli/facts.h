@@ -1,5 +1,5 @@
-/* facts.h - an answer of a command as a list of facts, written once: facts.c prints them as a table,
- * as JSON or in one line, as the user asked.
+/* facts.h - an answer of a command as a list of facts, written once: facts.c prints it as a table, as
+ * JSON or in one line, as the user asked.
  *
  * A command declares its facts in a table (cli_facts: member of the JSON, label of the line, unit,
  * words of the brief line, meaning), and then tells the values in the order in which they are to be
@@ -36,7 +36,7 @@ typedef struct cli_fact {
         *label; /* begins the line of the table, or heads the column; NULL: only in the JSON */
     cli_unit unit;
     const char *brief; /* words of the brief line, with @ for the value: ", @ steps"; NULL: none */
-    const char *help;  /* what it is, for `tenure list members` */
+    const char *help;  /* the meaning, for `tenure list members` */
     const cli_facts *of;
 } cli_fact;
 
@@ -86,8 +86,9 @@ void cli_answer_begin(cli_answer *answer, const cli_facts *facts, bool json);
 /* Prints the answer. Errors: E_NO_MEMORY. */
 tn_status cli_answer_end(cli_answer *answer, tn_error *error);
 
-/* One fact. `key` is in the table of the object that is open (else the command ends with an internal
- * error). A word of NULL, or a real number that is not finite, is null, and not in the table. */
+/* One fact. `key` is in the table of the object that is open (else the command ends with an
+ * internal error). A word of NULL, or a real number that is not finite, is null, and not in the
+ * table. */
 void cli_tell(cli_answer *answer, const char *key, uint64_t value);
 void cli_tell_real(cli_answer *answer, const char *key, double value);
 void cli_tell_word(cli_answer *answer, const char *key, const char *word);
@@ -97,8 +98,8 @@ void cli_tell_if(cli_answer *answer, const char *key, uint64_t value);
 /* Members that the library wrote: the value of `key` as JSON. Only in the JSON. */
 void cli_tell_json(cli_answer *answer, const char *key, const char *json);
 
-/* In the table alone: more words after the value of the last fact; other words instead of it; a line
- * of its own. Nothing if the last fact has no label. */
+/* In the table alone: more words after the value of the last fact; other words instead of it; a
+ * line of its own. Nothing if the last fact has no label. */
 void cli_tell_more(cli_answer *answer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void cli_tell_as(cli_answer *answer, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -125,7 +126,7 @@ void cli_members_begin(cli_answer *answer, const cli_facts *facts);
 const char *cli_members_text(const cli_answer *answer);
 void cli_answer_release(cli_answer *answer);
 
-/* The members of the answers of all commands: "train.ranks[].messages", and what each is. */
+/* The members of the answers of all commands: "train.ranks[].messages", and its meaning. */
 uint32_t cli_member_count(void);
 const char *cli_member_name(uint32_t index);
 const char *cli_member_help(uint32_t index);

@@ -276,9 +276,9 @@ void cli_holders_print(const cli_holders *holders, uint32_t shown, FILE *file) {
 
 static const cli_facts holders_row_facts = {
     .rows = (const cli_fact[]){
-        CLI_FACT(COUNT, "allocation", NULL, "number of the allocation, from 1; of a block"),
-        CLI_FACT(BYTES, "requested", NULL, "bytes that were asked for"),
-        CLI_FACT(BYTES, "allocated", NULL, "bytes that it takes"),
+        CLI_FACT(COUNT, "allocation", NULL, "with blocks: number of the allocation, from 1"),
+        CLI_FACT(BYTES, "requested", NULL, "requested bytes"),
+        CLI_FACT(BYTES, "allocated", NULL, "allocated bytes"),
         CLI_FACT(COUNT, "stream", NULL, "stream of the allocation"),
         CLI_FACT(WORD, "name", NULL, "name of the tensor or buffer"),
         CLI_FACT(WORD, "kind", NULL, "its kind, such as activation"),

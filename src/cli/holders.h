@@ -27,7 +27,7 @@ void cli_holders_release(cli_holders *holders);
 
 /* Prints the `shown` largest, and the sums of all by kind and by operator. */
 void cli_holders_print(const cli_holders *holders, uint32_t shown, FILE *file);
-/* The same in an answer, whose table of facts has CLI_FACTS_ALSO(&cli_holders_facts). */
+/* The same in an answer with CLI_FACTS_ALSO(&cli_holders_facts). */
 extern const cli_facts cli_holders_facts;
 void cli_holders_tell(cli_answer *answer, const cli_holders *holders, uint32_t shown);
 /* Adds "holder_count": N, "holders": [...], without a comma before or after. */

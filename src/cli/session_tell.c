@@ -59,7 +59,7 @@ static const cli_facts check_naive_facts = {
         CLI_FACTS_END}};
 const cli_facts cli_check_facts = {
     .rows = (const cli_fact[]){
-        CLI_FACT_OF(OBJECT, "check", "with --check: what was compared", &check_naive_facts),
+        CLI_FACT_OF(OBJECT, "check", "with --check: the comparison", &check_naive_facts),
         CLI_FACT(WORD, "poison", "poison", "with --poison: clean"), CLI_FACTS_END}};
 
 void cli_check_tell(cli_answer *answer, const cli_session *session) {

@@ -163,7 +163,8 @@ const cli_facts cli_train_facts = {
         CLI_FACT(BYTES, "arena", NULL, "bytes of the arena"),
         CLI_FACT(BYTES, "weights", "static memory",
                  "bytes outside the arena: parameters, states of the optimizer, constants"),
-        CLI_FACT_OF(OBJECT, "spills", "with --codecs: what did not fit its compressed form",
+        CLI_FACT_OF(OBJECT, "spills",
+                    "with --codecs: tensors that did not fit their compressed form",
                     &train_spill_facts),
         CLI_FACT_BRIEF(COUNT, "steps", "steps", ", @ steps",
                        "training steps done, with those before --resume"),
@@ -172,10 +173,10 @@ const cli_facts cli_train_facts = {
         CLI_FACT(REAL, "test_loss", "on test samples", "loss on the test samples"),
         CLI_FACT_BRIEF(SHARE, "test_accuracy", NULL, ", @ right on test",
                        "fraction of the test samples that were right"),
-        CLI_FACT_OF(OBJECT, "checkpoint", "with --checkpoint: what was written",
+        CLI_FACT_OF(OBJECT, "checkpoint", "with --checkpoint: the checkpoints",
                     &train_checkpoint_facts),
         CLI_FACT_OF(LIST, "ranks", "with several ranks: each of them", &train_rank_facts),
-        CLI_FACT_OF(OBJECT, "cut", "with tensor ranks: what was cut", &train_cut_facts),
+        CLI_FACT_OF(OBJECT, "cut", "with tensor ranks: the cut parameters", &train_cut_facts),
         CLI_FACTS_ALSO(&cli_check_facts),
         CLI_FACT(SECONDS, "seconds", NULL, "wall time of the steps"),
         CLI_FACT(SECONDS, "engine_seconds", NULL, "part of it in the engine"),
@@ -243,7 +244,7 @@ void cli_train_print_cut(const cli_train *train) {
     fflush(stdout);
 }
 
-/* The rank that needs most, and what it sent. */
+/* The rank that needs most, and its messages. */
 static void tell_most(cli_answer *answer, const cli_train *train) {
     char size[TN_SIZE_TEXT_MAX];
     uint32_t ranks = cli_train_ranks(train), most = 0;
