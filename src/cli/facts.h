@@ -1,5 +1,5 @@
-/* facts.h - an answer of a command as a list of facts, written once: facts.c prints it as a table, as
- * JSON or in one line, as the user asked.
+/* facts.h - an answer of a command as a list of facts, written once: facts.c prints it as a table,
+ * as JSON or in one line.
  *
  * A command declares its facts in a table (cli_facts: member of the JSON, label of the line, unit,
  * words of the brief line, meaning), and then tells the values in the order in which they are to be
