@@ -133,6 +133,36 @@ TN_API TN_CHECKED tn_status tn_fit_graph(const tn_graph *graph, const tn_fit_req
                                          tn_fit_answer *answer, tn_error *error);
 TN_API void tn_fit_answer_release(tn_fit_answer *answer); /* a zeroed answer is fine */
 
+/* A point of the curve of memory against time. */
+typedef struct tn_curve_point {
+    uint64_t budget;
+    tn_fit_result result;  /* the curve owns it; do not release it */
+    const tn_setup *setup; /* compiled model of its graph: without tiles, or with some */
+    const tn_costs *costs; /* costs of its graph */
+    uint64_t fixed_bytes;  /* bytes of the result outside the arena */
+} tn_curve_point;
+typedef struct tn_fit_curve {
+    tn_curve_point *points; /* [count] by rising budget; the time never rises */
+    uint32_t count, room;
+    void *own;
+} tn_fit_curve;
+
+/* Computes the curve of memory against time, and then the answer for the budget, as tn_fit_graph
+ * does. A budget of 0 asks for the curve alone; the answer is then the unchanged plan.
+ *
+ * count   number of points, from the smallest program of whole operators to the unchanged plan,
+ *         evenly spaced. Equal budgets are one point. Smaller budgets that only tiles meet are
+ *         added before them.
+ * answer  out; must be released, also after an error
+ * curve   out; must be released before the answer, also after an error. It is complete if only the
+ *         answer failed.
+ * Errors: E_INVALID (fewer than 2 points), E_UNSUPPORTED (one rank of several), and those of
+ * tn_fit_graph and tn_fit_sweep. */
+TN_API TN_CHECKED tn_status tn_fit_graph_curve(const tn_graph *graph, const tn_fit_request *request,
+                                               uint32_t count, tn_fit_answer *answer,
+                                               tn_fit_curve *curve, tn_error *error);
+TN_API void tn_fit_curve_release(tn_fit_curve *curve); /* a zeroed curve is fine */
+
 /* Writes techniques in the words of options and JSON: "order,recompute". */
 #define TN_TECHNIQUES_TEXT 64
 TN_API const char *tn_techniques_text(uint32_t techniques, char text[TN_TECHNIQUES_TEXT]);
