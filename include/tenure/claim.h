@@ -80,13 +80,20 @@ typedef struct tn_fit_request {
     /* Budget, rates, limits and `allow`: TN_FIT_*; 0: TN_FIT_USUAL and, with rates, SWAP. The time
      * limit is for the whole call. `fixed_bytes`, `memory`, `plan`, `zeros` and `live` are not
      * read. If `pass` is set, only that pass is used, and operators are split only if `allow`
-     * contains SPLIT. */
+     * contains SPLIT. The pass "keep" with `allow` SPLIT tries tiles alone. */
     const tn_fit_options *search;
     double storage_bytes_per_s; /* read speed of the weight file, for STREAM; 0: 1e9 */
     double storage_latency_s;   /* latency of one read */
     /* Predict the time of the unchanged plan, too. Costs are then computed even if it fits. */
     bool timed;
     bool no_hints; /* do not search for hints */
+    /* The budget is for the arena alone; weights are not counted. Claims and hints then count the
+     * arena alone, too, and weights are not streamed. */
+    bool arena;
+    double hint_seconds; /* processor time for each hint; 0: 10 */
+    /* With SPLIT: the most additional work, as a share of the graph's work
+     * (tn_split_choice.work); 0: no limit. */
+    double split_share;
     /* Returns the costs of the operators of `setup`'s graph, which is the model after rewriting and
      * tiling. Called on demand, for each graph that the search tries. A callback that knows only
      * the costs of the graph without tiles returns E_UNSUPPORTED for other graphs. NULL: costs are
@@ -115,6 +122,7 @@ typedef struct tn_fit_answer {
     uint32_t techniques;          /* the set that found the program; 0: the plan without changes */
     uint32_t allowed;             /* TN_FIT_* */
     uint64_t budget, host_budget; /* as given in the request */
+    uint64_t apart; /* with request.arena: bytes outside the arena, which no number counts */
     tn_claim claims[TN_CLAIMS_MAX]; /* [claim_count], in the order of trying */
     tn_hint hints[TN_HINTS_MAX];    /* [hint_count], if nothing fits */
     uint32_t claim_count, hint_count;

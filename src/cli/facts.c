@@ -120,6 +120,8 @@ static void facts_print_columns(cli_answer *answer, const cli_facts *facts) {
                              row->unit != CLI_UNIT_WORD && row->unit != CLI_UNIT_YES, last);
             if (line > 0) cell += strlen(cell) + 1;
         }
+        while (!answer->out.failed && answer->out.data[answer->out.size - 1] == ' ')
+            answer->out.data[--answer->out.size] = '\0';
         tn__text_put(&answer->out, "\n");
     }
     free(widths);

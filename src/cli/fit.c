@@ -123,8 +123,8 @@ static tn_status fit_zeros(void *self, const tn_setup *setup, const float **zero
     return TN_OK;
 }
 
-/* Points of the curve, then the answer, if there is a budget. They are printed like any results; the
- * curve and the answer keep owning them. */
+/* Points of the curve, then the answer, if there is a budget. They are printed like any results;
+ * the curve and the answer keep owning them. */
 static void fit_take(cli_fit *fit, bool answered) {
     const tn_fit_answer *answer = &fit->answer;
     fit->sweep = fit->curve.count;

@@ -1,4 +1,4 @@
-/* fit_problem.c - fits a problem (`tenure fit --problem`): operators with costs, without a model. */
+/* fit_problem.c - fits a problem: operators with costs, without a model. */
 #include "cli/fit.h"
 
 #include "base/base.h"

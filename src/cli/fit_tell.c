@@ -221,8 +221,11 @@ static void tell_curve(cli_answer *answer, const cli_fit *fit) {
             tn__text_printf(table, "%14" PRIu64, it->time);
         else
             tn__text_printf(table, "%12.6g s", tell_seconds(it->time));
-        tn__text_printf(table, " %10.4f %10.4f\n", tell_ratio(it->time, it->plain_time),
-                        tell_ratio(it->time_bound, it->plain_time));
+        tn__text_printf(table, " %10.4f", tell_ratio(it->time, it->plain_time));
+        if (it->time_bound > 0)
+            tn__text_printf(table, " %10.4f\n", tell_ratio(it->time_bound, it->plain_time));
+        else
+            tn__text_printf(table, " %10s\n", "none");
     }
 }
 

@@ -1,8 +1,8 @@
 /* curve.c - the curve of memory against time, with operators in tiles.
  *
  * It has the budgets of the curve for whole operators (tn_fit_sweep), and smaller ones that only
- * tiles can meet. A point is the faster of two programs, for whole operators and for tiles, by costs
- * from one source. So no point is worse than without tiles.
+ * tiles can meet. A point is the faster of two programs, for whole operators and for tiles, by
+ * costs from one source. So no point is worse than without tiles.
  *
  * Cost: one search per budget, and one per set of tiles.
  */

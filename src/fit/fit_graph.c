@@ -29,7 +29,7 @@
 #define GRAPH_ANY_WORK 1000.0 /* work budget of the smallest parts: no limit */
 #define GRAPH_MEASURE_S 3.0   /* without given costs; then no new round begins */
 #define GRAPH_MEASURE_PART 3  /* or at most this part of the time limit */
-#define GRAPH_HINT_S 10       /* processor time per hint, because hints are optional */
+#define GRAPH_HINT_S 10.0     /* processor time per hint, because hints are optional */
 #define GRAPH_LEAST_S 1e-6
 
 /* --- time --- */
@@ -187,6 +187,10 @@ tn_status tn__graph_whole(tn__graph_frame *f) {
     TN_TRY(status);
     candidate_read(it);
     it->result.plain_bytes = it->result.bytes;
+    if (f->request.arena) {
+        f->answer->apart = it->fixed;
+        f->search.budget = tn__add_sat(f->search.budget, it->fixed);
+    }
     bool fits = graph_fits(f, it);
     if (f->request.timed) {
         TN_TRY(candidate_time(f, it, &it->result.time));
@@ -315,7 +319,7 @@ static tn_status graph_time_parts(void *self, const tn_setup *setup, uint64_t *t
  * may fit with the program's techniques. made->setup NULL: no parts need fewer bytes than the
  * whole. */
 static tn_status graph_cut(tn__graph_frame *f, tn__candidate *made) {
-    const tn_setup_split within = {.budget = f->search.budget};
+    const tn_setup_split within = {.budget = f->search.budget, .share = f->request.split_share};
     const tn__setup_timer timer = {graph_time_parts, f};
     tn_setup_options options = f->options;
     options.split = &within;
@@ -440,6 +444,7 @@ static bool graph_is_trained(const tn_graph *graph) {
 const char *tn__graph_hinders(const tn__graph_frame *f, uint32_t technique) {
     bool given = f->options.given_program != NULL || f->options.given_kernels != NULL;
     if (f->options.divide != NULL) return "it is one rank of several";
+    if (technique == TN_FIT_STREAM && f->request.arena) return "the budget is for the arena alone";
     if (given) return "a program or kernels that are given are of the whole graph";
     if (graph_is_trained(f->graph)) return "it is a step of training";
     if (technique == TN_FIT_STREAM && f->options.no_kernels)
@@ -468,6 +473,10 @@ static tn_status graph_search(tn__graph_frame *f, uint32_t allow) {
     return graph_try(f, TN_FIT_STREAM, allow);
 }
 
+static bool graph_keeps(const tn__graph_frame *f) {
+    return f->search.pass != NULL && strcmp(f->search.pass, "keep") == 0;
+}
+
 /* --- hints --- */
 
 /* Searches with these techniques in addition to the allowed ones. The allowed ones alone were
@@ -475,6 +484,7 @@ static tn_status graph_search(tn__graph_frame *f, uint32_t allow) {
  * claim. */
 static tn_status graph_hint_search(tn__graph_frame *f, uint32_t more) {
     uint32_t allow = f->answer->allowed | more;
+    if (graph_keeps(f)) f->search.pass = NULL;
     if (more & TN__FIT_PROGRAM) TN_TRY(graph_program(f, allow));
     if (more & (TN__FIT_PROGRAM | TN_FIT_SPLIT)) TN_TRY(graph_try(f, TN_FIT_SPLIT, allow));
     return graph_try(f, TN_FIT_STREAM, allow);
@@ -489,7 +499,8 @@ static bool graph_hint(tn__graph_frame *f, uint32_t more) {
     tn_error *told = f->error, unused;
     f->least = (tn__candidate){0};
     f->error = &unused;
-    f->own->hint_ends_at = clock() + GRAPH_HINT_S * CLOCKS_PER_SEC;
+    double seconds = f->request.hint_seconds > 0 ? f->request.hint_seconds : GRAPH_HINT_S;
+    f->own->hint_ends_at = clock() + (clock_t)(seconds * CLOCKS_PER_SEC);
     tn_status status = graph_hint_search(f, more);
     const tn__candidate *it = f->best.setup != NULL ? &f->best : &f->least;
     bool fits = status == TN_OK && f->best.setup != NULL;
@@ -589,17 +600,30 @@ static tn_status graph_divided(tn__graph_frame *f) {
     return TN_OK;
 }
 
+/* With `arena`, numbers about bytes count the arena alone. */
+static void graph_take_apart(tn_fit_answer *answer) {
+    uint64_t apart = answer->apart;
+    for (uint32_t i = 0; i < answer->claim_count; i++) {
+        tn_claim *claim = &answer->claims[i];
+        claim->bytes -= claim->bytes > apart ? apart : claim->bytes;
+        claim->bytes_bound -= claim->bytes_bound > apart ? apart : claim->bytes_bound;
+    }
+    for (uint32_t i = 0; i < answer->hint_count; i++)
+        answer->hints[i].bytes -= answer->hints[i].bytes > apart ? apart : answer->hints[i].bytes;
+}
+
 tn_status tn__graph_rest(tn__graph_frame *f) {
-    bool keep = f->search.pass != NULL && strcmp(f->search.pass, "keep") == 0;
+    uint32_t allow = f->answer->allowed;
     if (graph_fits(f, &f->whole)) return TN_OK;
-    if (!keep) TN_TRY(graph_search(f, f->answer->allowed));
+    TN_TRY(graph_search(f, allow));
     if (f->best.setup != NULL) return TN_OK;
     tn_status status = graph_verdict(f);
-    if (!keep && status != TN_E_STOPPED) graph_hints(f);
+    if (status != TN_E_STOPPED) graph_hints(f);
     const char *ended = f->own->interrupted    ? "interrupted"
                         : tn__graph_is_late(f) ? "time was up"
                                                : "a limit ended the search";
     tn__graph_keep(f);
+    graph_take_apart(f->answer);
     *f = (tn__graph_frame){.answer = f->answer, .own = f->own, .error = f->error};
     return tn__claim_fail(f->answer, status, ended, &f->own->outer, f->error);
 }
@@ -616,6 +640,8 @@ static tn_status graph_all(tn__graph_frame *f) {
 static uint32_t graph_allowed(const tn_fit_options *search) {
     uint32_t allow = search->allow;
     bool link = search->to_host_bytes_per_s > 0 && search->from_host_bytes_per_s > 0;
+    bool keep = search->pass != NULL && strcmp(search->pass, "keep") == 0;
+    if (keep) return allow & ~TN__FIT_PROGRAM;
     if (allow == 0 && search->pass != NULL) allow = TN_FIT_ORDER | TN_FIT_RECOMPUTE;
     if (allow == 0) allow = TN_FIT_USUAL;
     if (search->allow == 0 && link) allow |= TN_FIT_SWAP;

@@ -54,7 +54,8 @@ double tn__graph_left(const tn__graph_frame *f); /* seconds; a little more than 
 bool tn__graph_is_late(const tn__graph_frame *f);
 /* Plans the unchanged graph. */
 tn_status tn__graph_whole(tn__graph_frame *f);
-/* Searches for the budget, after tn__graph_whole; moves the candidates to the answer if it fails. */
+/* Searches for the budget, after tn__graph_whole. Moves the candidates to the answer if it
+ * fails. */
 tn_status tn__graph_rest(tn__graph_frame *f);
 /* Moves the candidates to the answer. */
 void tn__graph_keep(tn__graph_frame *f);

@@ -98,7 +98,7 @@ class Plans(unittest.TestCase):
         with self.assertRaises(tenure.Error) as caught:
             tenure.plan(*arrays, capacity=1024)
         self.assertEqual(caught.exception.status, "E_INFEASIBLE")
-        self.assertIn("1200", caught.exception.message)
+        self.assertIn("1,200", caught.exception.message)
         shown = traceback.format_exception_only(tenure.Error, caught.exception)  # by the name that it is caught by
         self.assertTrue(shown[-1].startswith("tenure.Error: "), shown)
         self.assertEqual(pickle.loads(pickle.dumps(tenure.Error)), tenure.Error)
