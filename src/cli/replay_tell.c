@@ -18,9 +18,9 @@ static const cli_facts tell_lesson_facts = {
         CLI_FACT(COUNT, "period", NULL, "requests per iteration of the last plan"),
         CLI_FACT(BYTES, "height", NULL, "bytes of the last plan"), CLI_FACTS_END}};
 static const cli_facts tell_failure_facts = {
-    .rows = (const cli_fact[]){CLI_FACT(WORD, "where", NULL, "if it does not fit: the event"),
-                               CLI_FACT(WORD, "message", NULL, "if it does not fit: the reason"),
-                               CLI_FACTS_END}};
+    .rows = (const cli_fact[]){
+        CLI_FACT(WORD, "where", NULL, "if it does not fit: the event, or an empty text"),
+        CLI_FACT(WORD, "message", NULL, "if it does not fit: the reason"), CLI_FACTS_END}};
 static const cli_facts tell_played_facts = {
     .indent = 2,
     .columns = true,
