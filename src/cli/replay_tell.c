@@ -164,11 +164,6 @@ static void tell_pool(cli_answer *answer, const cli_replay *arguments,
 
 /* --- below the table of pools --- */
 
-static void tell_gap(cli_answer *answer) {
-    tn__text *table = cli_answer_table(answer);
-    if (table != NULL) tn__text_put(table, "\n");
-}
-
 static void tell_served(cli_answer *answer, const cli_replay *arguments,
                         const cli_replay_result *result) {
     const tn_pool_lesson *lesson = &result->lesson;
@@ -191,7 +186,7 @@ static void tell_row(cli_answer *answer, const char *name, const tn_play_answer 
 }
 
 static void tell_rows(cli_answer *answer, const cli_replay *arguments) {
-    tell_gap(answer);
+    cli_tell_gap(answer);
     cli_answer_open_rows(answer, &tell_played_facts);
     if (arguments->plays_own) tell_row(answer, "none", &arguments->own);
     for (uint32_t i = 0; i < arguments->pool_count; i++)
@@ -212,7 +207,7 @@ static const tn_play_answer *tell_one(const cli_replay *arguments) {
 static void tell_device(cli_answer *answer, const cli_replay *arguments) {
     const tn_play_answer *one = tell_one(arguments);
     if (arguments->play_on == NULL) return;
-    tell_gap(answer);
+    cli_tell_gap(answer);
     cli_tell_word(answer, "device", arguments->play_on);
     if (one != NULL)
         cli_tell_more(answer, ": %" PRIu64 " blocks on %u stream%s, each written and read back",
@@ -233,7 +228,7 @@ static void tell_holders(cli_answer *answer, const cli_replay *arguments) {
     for (uint32_t i = arguments->pool_count; i-- > 0;)
         if (!arguments->results[i].fits) told = &arguments->results[i];
     if (table == NULL || told->holders.count == 0) return;
-    tell_gap(answer);
+    cli_tell_gap(answer);
     cli_holders_write(&told->holders, TELL_HOLDERS, cli_columns(stdout), table);
 }
 
@@ -266,7 +261,7 @@ tn_status cli_replay_tell(const cli_replay *arguments) {
     cli_answer_begin(&answer, &cli_replay_facts, arguments->json);
     tell_trace(&answer, arguments);
     tell_planned(&answer, &arguments->layout);
-    tell_gap(&answer);
+    cli_tell_gap(&answer);
     cli_answer_open(&answer, "pools");
     for (uint32_t i = 0; i < arguments->pool_count; i++)
         tell_pool(&answer, arguments, &arguments->results[i]);

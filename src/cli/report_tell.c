@@ -17,19 +17,21 @@ typedef struct tell_state {
 
 /* --- the facts --- */
 
-#define TELL_GROUPS(label)                                                                         \
+#define TELL_GROUPS(key, label)                                                                    \
     {                                                                                              \
         .indent = 2, .columns = true, .rows = (const cli_fact[]) {                                 \
-            CLI_FACT(BYTES, "bytes", "bytes", "requested bytes"),                                  \
-                CLI_FACT(SHARE, "share", "share", "their fraction of all requested bytes"),        \
-                CLI_FACT(COUNT, "blocks", "blocks", "number of blocks"),                           \
-                CLI_FACT(WORD, "name", label, "name of the group"), CLI_FACTS_END                  \
+            CLI_FACT(BYTES, "bytes", "bytes", "bytes of its blocks"),                              \
+                CLI_FACT(SHARE, "share", "share", "the same / bytes of all groups"),               \
+                CLI_FACT(COUNT, "blocks", "blocks", "number of its blocks"),                       \
+                CLI_FACT(WORD, key, label, "name of the group"), CLI_FACTS_END                     \
         }                                                                                          \
     }
 static const cli_facts tell_group_facts[] = {
-    [TN_SNAPSHOT_BY_LINE] = TELL_GROUPS("line"),
-    [TN_SNAPSHOT_BY_MODULE] = TELL_GROUPS("module"),
-    [TN_SNAPSHOT_BY_CATEGORY] = TELL_GROUPS("category (from the file, else guessed from stacks)")};
+    [TN_SNAPSHOT_BY_LINE] = TELL_GROUPS("name", "line"),
+    [TN_SNAPSHOT_BY_MODULE] = TELL_GROUPS("name", "module"),
+    [TN_SNAPSHOT_BY_CATEGORY] =
+        TELL_GROUPS("name", "category (from the file, else guessed from stacks)")};
+static const cli_facts tell_waiting_facts = TELL_GROUPS("freed_by", "freed by");
 static const cli_facts tell_moment_facts = {
     .indent = 2,
     .rows = (const cli_fact[]){
@@ -46,13 +48,6 @@ static const cli_facts tell_moment_facts = {
         CLI_FACT(COUNT, "category_count", NULL, "number of categories that hold memory"),
         CLI_FACT_OF(LIST, "category", "the `--top` largest of them", &tell_group_facts[2]),
         CLI_FACTS_END}};
-static const cli_facts tell_waiting_facts = {
-    .indent = 2,
-    .columns = true,
-    .rows = (const cli_fact[]){CLI_FACT(BYTES, "bytes", "bytes", "their bytes"),
-                               CLI_FACT(COUNT, "blocks", "blocks", "number of blocks"),
-                               CLI_FACT(WORD, "freed_by", "freed by", "source line of the free"),
-                               CLI_FACTS_END}};
 static const cli_facts tell_hole_facts = {
     .indent = 2,
     .columns = true,
@@ -107,7 +102,7 @@ static const cli_facts tell_device_facts = {
         CLI_FACT_OF(LIST, "moments", "the peak, at most eight out-of-memory events, and the end",
                     &tell_moment_facts),
         CLI_FACT_OF(LIST, "waiting",
-                    "the `--top` largest groups of blocks that wait for another stream",
+                    "these blocks by source line of the free: the `--top` largest groups",
                     &tell_waiting_facts),
         CLI_FACT(COUNT, "hole_count", NULL, "free sections of segments at the end"),
         CLI_FACT(BYTES, "hole_bytes", NULL, "their bytes"),
@@ -127,20 +122,10 @@ const cli_facts cli_report_facts = {
 
 /* --- groups of blocks --- */
 
-/* "70.1 MiB" */
-static const char *tell_size(uint64_t bytes, char text[TN__WORDS_MAX]) {
-    return tn__words_iec(bytes, text);
-}
-
 static void tell_bytes(cli_answer *answer, const char *key, uint64_t bytes) {
     char size[TN__WORDS_MAX];
     cli_tell(answer, key, bytes);
-    cli_tell_as(answer, "%s", tell_size(bytes, size));
-}
-
-static void tell_gap(cli_answer *answer) {
-    tn__text *table = cli_answer_table(answer);
-    if (table != NULL) tn__text_put(table, "\n");
+    cli_tell_as(answer, "%s", tn__words_iec(bytes, size));
 }
 
 /* The number of rows to print of `count`. */
@@ -153,26 +138,32 @@ static void tell_rest(const tell_state *state, uint32_t count, const char *words
         cli_tell_line(state->answer, "and", "%u %s", count - state->report->top, words);
 }
 
-static void tell_groups(const tell_state *state, uint64_t time, tn_snapshot_by by, uint64_t all) {
-    static const char *const keys[][2] = {
-        {"line_count", "line"}, {"module_count", "module"}, {"category_count", "category"}};
+/* The `top` of state->groups. `all`: the bytes of all `count` groups. */
+static void tell_rows(const tell_state *state, const char *key, const char *name, uint32_t count,
+                      uint64_t all) {
     cli_answer *answer = state->answer;
-    uint32_t count =
-        tn_snapshot_groups(state->device->lives, time, by, state->groups, state->report->top);
-    cli_tell(answer, keys[by][0], count);
-    if (count > 0) tell_gap(answer);
-    cli_answer_open(answer, keys[by][1]);
+    if (count > 0) cli_tell_gap(answer);
+    cli_answer_open(answer, key);
     for (uint32_t i = 0; i < tell_top(state, count); i++) {
         const tn_snapshot_group *group = &state->groups[i];
         cli_answer_open(answer, NULL);
         tell_bytes(answer, "bytes", group->bytes);
         cli_tell_real(answer, "share", all == 0 ? 0 : (double)group->bytes / (double)all);
         cli_tell(answer, "blocks", group->count);
-        cli_tell_word(answer, "name", group->name);
+        cli_tell_word(answer, name, group->name);
         cli_answer_close(answer);
     }
     cli_answer_close(answer);
     tell_rest(state, count, "more");
+}
+
+static void tell_groups(const tell_state *state, uint64_t time, tn_snapshot_by by, uint64_t all) {
+    static const char *const keys[][2] = {
+        {"line_count", "line"}, {"module_count", "module"}, {"category_count", "category"}};
+    uint32_t count =
+        tn_snapshot_groups(state->device->lives, time, by, state->groups, state->report->top);
+    cli_tell(state->answer, keys[by][0], count);
+    tell_rows(state, keys[by][1], "name", count, all);
 }
 
 static void tell_moment(const tell_state *state, const cli_report_moment *moment) {
@@ -180,21 +171,21 @@ static void tell_moment(const tell_state *state, const cli_report_moment *moment
     uint64_t requested, reserved;
     char wanted[TN__WORDS_MAX], left[TN__WORDS_MAX], own[TN_SIZE_TEXT_MAX], held[TN__WORDS_MAX];
     tn_snapshot_bytes_at(state->device->lives, moment->time, &requested, &reserved);
-    tell_gap(answer);
+    cli_tell_gap(answer);
     cli_answer_open(answer, NULL);
     cli_tell_line(answer, strcmp(moment->name, "now") == 0 ? "memory now" : moment->name,
                   "(event %" PRIu64 " of %" PRIu64 "): %s requested, %s reserved", moment->time,
                   state->facts->event_count, tn_size_format(requested, own),
-                  tell_size(reserved, held));
+                  tn__words_iec(reserved, held));
     cli_tell_word(answer, "name", moment->name);
     cli_tell(answer, "event", moment->time);
     cli_tell(answer, "requested", requested);
     cli_tell(answer, "reserved", reserved);
     if (moment->oom != NULL) {
-        cli_tell_line(answer, tell_size(moment->oom->size, wanted),
+        cli_tell_line(answer, tn__words_iec(moment->oom->size, wanted),
                       "was requested; the device had %s free, %s were reserved and not in use",
-                      tell_size(moment->oom->address, left),
-                      tell_size(reserved > requested ? reserved - requested : 0, held));
+                      tn__words_iec(moment->oom->address, left),
+                      tn__words_iec(reserved > requested ? reserved - requested : 0, held));
         cli_tell(answer, "wanted", moment->oom->size);
         cli_tell(answer, "device_free", moment->oom->address);
     }
@@ -205,46 +196,31 @@ static void tell_moment(const tell_state *state, const cli_report_moment *moment
 }
 
 static void tell_waiting(const tell_state *state) {
-    cli_answer *answer = state->answer;
+    const tn_snapshot_facts *facts = state->facts;
     char size[TN__WORDS_MAX];
     uint32_t count = tn_snapshot_waiting(state->device->lives, state->groups, state->report->top);
     if (count > 0) {
-        tell_gap(answer);
-        cli_tell_line(answer, "freed by the program",
+        cli_tell_gap(state->answer);
+        cli_tell_line(state->answer, "freed by the program",
                       "and waiting for another stream, now: %s in %" PRIu64 " blocks",
-                      tell_size(state->facts->waiting_bytes, size), state->facts->waiting_count);
-        tell_gap(answer);
+                      tn__words_iec(facts->waiting_bytes, size), facts->waiting_count);
     }
-    cli_answer_open(answer, "waiting");
-    for (uint32_t i = 0; i < tell_top(state, count); i++) {
-        cli_answer_open(answer, NULL);
-        tell_bytes(answer, "bytes", state->groups[i].bytes);
-        cli_tell(answer, "blocks", state->groups[i].count);
-        cli_tell_word(answer, "freed_by", state->groups[i].name);
-        cli_answer_close(answer);
-    }
-    cli_answer_close(answer);
-    tell_rest(state, count, "more");
+    tell_rows(state, "waiting", "freed_by", count, facts->waiting_bytes);
 }
 
 /* --- the segments at the end --- */
 
-/* The sums over this device's segments. */
-typedef struct tell_sums {
-    uint32_t segments;
-    uint64_t active;
-} tell_sums;
-
-static tell_sums tell_sum(const tell_state *state) {
-    tell_sums sums = {0};
-    uint32_t count;
+/* The segments of this device, and their allocated bytes. */
+static uint32_t tell_sum(const tell_state *state, uint64_t *allocated) {
+    uint32_t count, mine = 0;
     const tn_snapshot_segment *all = tn_snapshot_segments(state->report->snapshot, &count);
+    *allocated = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (all[i].device != state->device->device) continue;
-        sums.segments++;
-        sums.active = tn__add_sat(sums.active, all[i].active);
+        mine++;
+        *allocated = tn__add_sat(*allocated, all[i].active);
     }
-    return sums;
+    return mine;
 }
 
 static void tell_hole(const tell_state *state, const tn_snapshot_hole *hole) {
@@ -262,7 +238,7 @@ static void tell_hole(const tell_state *state, const tn_snapshot_hole *hole) {
     cli_tell(answer, "stream", stream);
     cli_tell_cell(
         answer, "in a segment of", "%s at %#" PRIx64 " + %" PRIu64 " (%s%s, stream %" PRIu64 ")",
-        tell_size(segment->total, size), segment->address, hole->offset,
+        tn__words_iec(segment->total, size), segment->address, hole->offset,
         segment->large ? "large" : "small", segment->expandable ? ", expandable" : "", stream);
     cli_answer_close(answer);
 }
@@ -277,8 +253,8 @@ static void tell_causes(const tell_state *state) {
             answer, "causes:",
             "hard %s (between live blocks), soft %s (whole free segments, which cannot be "
             "merged), stream %s (segments of a stream without live blocks)",
-            tell_size(causes.hard, hard), tell_size(causes.soft, soft),
-            tell_size(causes.stream, stream));
+            tn__words_iec(causes.hard, hard), tn__words_iec(causes.soft, soft),
+            tn__words_iec(causes.stream, stream));
     cli_answer_open(answer, "hole_causes");
     cli_tell(answer, "hard", causes.hard);
     cli_tell(answer, "soft", causes.soft);
@@ -293,11 +269,11 @@ static void tell_holes(const tell_state *state) {
     uint32_t count = tn_snapshot_holes(state->report->snapshot, state->device->device, state->holes,
                                        state->report->top, &whole, &bytes);
     if (count > 0) {
-        tell_gap(answer);
+        cli_tell_gap(answer);
         cli_tell_line(answer, "reserved and not in use, now:",
                       "%s in %u holes; %s of it in whole segments, which empty_cache() gives back",
-                      tell_size(bytes, size), count, tell_size(whole, empty));
-        tell_gap(answer);
+                      tn__words_iec(bytes, size), count, tn__words_iec(whole, empty));
+        cli_tell_gap(answer);
     }
     cli_tell(answer, "hole_count", count);
     cli_tell(answer, "hole_bytes", bytes);
@@ -339,7 +315,7 @@ static void tell_pool(const tell_state *state, const cli_report_pool *pool) {
 
 static void tell_pools(const tell_state *state) {
     cli_answer *answer = state->answer;
-    if (state->device->pool_count > 0) tell_gap(answer);
+    if (state->device->pool_count > 0) cli_tell_gap(answer);
     cli_answer_open(answer, "pools");
     if (state->device->pool_count > 0 && cli_answer_table(answer) != NULL) {
         cli_answer_open(answer, NULL);
@@ -359,7 +335,7 @@ static void tell_agreement(const tell_state *state) {
     const tn_snapshot_facts *facts = state->facts;
     uint64_t wrong =
         facts->wrong_requests + facts->wrong_blocks + facts->wrong_segments + facts->wrong_device;
-    tell_gap(state->answer);
+    cli_tell_gap(state->answer);
     if (wrong == 0 && facts->event_count == 0)
         cli_tell_line(state->answer, "the segments", "agree with their blocks");
     else if (wrong == 0)
@@ -373,29 +349,30 @@ static void tell_agreement(const tell_state *state) {
 static void tell_memory(const tell_state *state) {
     cli_answer *answer = state->answer;
     const tn_snapshot_facts *facts = state->facts;
-    const tell_sums sums = tell_sum(state);
+    uint64_t allocated;
+    const uint32_t segments = tell_sum(state, &allocated);
     char one[TN__WORDS_MAX], two[TN__WORDS_MAX], three[TN__WORDS_MAX];
     cli_tell(answer, "device", state->device->device);
     cli_tell_more(answer, ": %" PRIu64 " events, %" PRIu64 " blocks over time, %u segments",
-                  facts->event_count, facts->life_count, sums.segments);
+                  facts->event_count, facts->life_count, segments);
     cli_tell(answer, "events", facts->event_count);
     cli_tell(answer, "blocks", facts->life_count);
-    cli_tell(answer, "segments", sums.segments);
+    cli_tell(answer, "segments", segments);
     if (facts->before_count > 0 && facts->event_count > 0)
         cli_tell_line(
             answer, "the history begins late:", "%" PRIu64 " blocks, %s, were allocated before it",
-            facts->before_count, tell_size(facts->before_bytes, one));
+            facts->before_count, tn__words_iec(facts->before_bytes, one));
     cli_tell(answer, "before_blocks", facts->before_count);
     cli_tell(answer, "before_bytes", facts->before_bytes);
     tell_bytes(answer, "requested", facts->requested - facts->waiting_bytes);
     cli_tell_more(answer, " requested, %s allocated (rounded up), %s reserved",
-                  tell_size(sums.active, two), tell_size(facts->reserved, three));
+                  tn__words_iec(allocated, two), tn__words_iec(facts->reserved, three));
     if (facts->waiting_count > 0)
         cli_tell_line(answer, "now:", "%s more were freed and wait for another stream",
-                      tell_size(facts->waiting_bytes, one));
+                      tn__words_iec(facts->waiting_bytes, one));
     cli_tell(answer, "waiting_bytes", facts->waiting_bytes);
     cli_tell(answer, "waiting_blocks", facts->waiting_count);
-    cli_tell(answer, "allocated", sums.active);
+    cli_tell(answer, "allocated", allocated);
     cli_tell(answer, "reserved", facts->reserved);
 }
 
@@ -429,10 +406,10 @@ static void tell_brief(const tell_state *state) {
                                         state->groups, 1);
     cli_tell_brief(state->answer, "device %u: %s %s requested, %s reserved", state->device->device,
                    facts->event_count > 0 ? "peak" : "no history; now",
-                   tell_size(facts->peak_requested, peak),
-                   tell_size(facts->reserved_peak, reserved));
+                   tn__words_iec(facts->peak_requested, peak),
+                   tn__words_iec(facts->reserved_peak, reserved));
     if (count > 0)
-        cli_tell_brief(state->answer, "; %s of it by %s", tell_size(state->groups->bytes, size),
+        cli_tell_brief(state->answer, "; %s of it by %s", tn__words_iec(state->groups->bytes, size),
                        state->groups->name);
     if (facts->oom_count > 0) cli_tell_brief(state->answer, "; it ran out of memory");
 }
@@ -462,7 +439,7 @@ tn_status cli_report_tell(const cli_report *report) {
     for (uint32_t i = 0; i < report->device_count && !answer.out.failed; i++) {
         state.device = &report->devices[i];
         state.facts = tn_snapshot_facts_of(state.device->lives);
-        if (i > 0) tell_gap(&answer);
+        if (i > 0) cli_tell_gap(&answer);
         if (i > 0) cli_tell_break(&answer);
         cli_answer_open(&answer, NULL);
         (answer.style == CLI_STYLE_BRIEF ? tell_brief : tell_device)(&state);
