@@ -260,8 +260,8 @@ class Models(unittest.TestCase):
         budget = whole.fixed_bytes + (whole.bytes - whole.fixed_bytes) * 7 // 10
         less = tenure.fit(self.model, budget, train=True, costs="v100-16", batch=4, work_limit=2000)
         self.assertLessEqual(less.bytes, budget)
-        self.assertIn("recomputed", less.fates)
-        self.assertEqual(len(less.fates), len(less.tensors))
+        self.assertIn("recomputed", less.decisions)
+        self.assertEqual(len(less.decisions), len(less.tensors))
         self.assertGreaterEqual(less.time, less.time_bound)
         self.assertTrue(any(step.again for step in less.steps))
         tenure.verify(less.layout.problem, less.layout)
