@@ -172,25 +172,52 @@ TN_API TN_CHECKED tn_status tn_tflite_write_plan(const char *path, const tn_impo
 
 /* --- the whole arena of TensorFlow Lite Micro --- */
 
-/* sets the sizes of pointers and enums, and the kernels of CMSIS-NN */
+/* The ABI (sizes of pointers and enums) and the variants of the kernel libraries. */
 typedef enum tn_micro_target {
-    TN_MICRO_CORTEX_M, /* 32 bits, arm-none-eabi, short enums */
-    /* the same with vectors: cortex-m55, m85 */
-    TN_MICRO_CORTEX_M_HELIUM,
-    TN_MICRO_X86_64
+    TN_MICRO_CORTEX_M,        /* 32 bits, arm-none-eabi, enums of one byte; DSP: m4, m7, m33, m35p */
+    TN_MICRO_CORTEX_M_HELIUM, /* the same with vectors: m52, m55, m85 */
+    TN_MICRO_X86_64,
+    TN_MICRO_CORTEX_M_SCALAR, /* as TN_MICRO_CORTEX_M, without DSP: m0, m0+, m3, m23 */
+    TN_MICRO_ESP32,           /* 32 bits, enums of 4 bytes: ESP32, S2, C2, C3, C5, C6, H2 */
+    TN_MICRO_ESP32_S3,
+    TN_MICRO_ESP32_P4
 } tn_micro_target;
-typedef enum tn_micro_kernels { TN_MICRO_REFERENCE, TN_MICRO_CMSIS_NN } tn_micro_kernels;
+
+/* The kernels that replace reference kernels. TN_MICRO_ANY: every library that runs on the target,
+ * and the reference kernels alone. */
+typedef enum tn_micro_kernels {
+    TN_MICRO_REFERENCE,
+    TN_MICRO_CMSIS_NN, /* Cortex-M and x86-64 */
+    TN_MICRO_ESP_NN,   /* ESP32 */
+    TN_MICRO_ANY
+} tn_micro_kernels;
+
+/* Sizes of CMSIS-NN depend on the compiler. */
+typedef enum tn_micro_compiler {
+    TN_MICRO_COMPILER_ANY,
+    TN_MICRO_GCC, /* gcc and clang */
+    TN_MICRO_ARMCLANG
+} tn_micro_compiler;
 
 typedef struct tn_micro_options {
     size_t struct_size;
     tn_micro_target target;
     tn_micro_kernels kernels;
-    /* For sizes that depend on the core, the version or an unknown kernel: true counts the largest
+    /* For sizes that depend on a version, a compiler or an unknown kernel: true counts the largest
      * likely size, false the smallest. */
     bool most;
+    const char *version;        /* of the kernel library, as "1.2.1"; NULL: each known version */
+    uint32_t runtime;           /* revision of TensorFlow Lite Micro, as 20250131; 0: any */
+    tn_micro_compiler compiler; /* of CMSIS-NN */
 } tn_micro_options;
 #define TN_MICRO_OPTIONS_INIT                                                                      \
     TN_INIT(tn_micro_options, TN_SET(struct_size, sizeof(tn_micro_options)))
+
+/* The versions of a library at which the sizes on a target changed, the oldest first; index is
+ * below the count. The count is 0 if the library does not run on the target. */
+TN_API uint32_t tn_micro_version_count(tn_micro_target target, tn_micro_kernels kernels);
+TN_API const char *tn_micro_version(tn_micro_target target, tn_micro_kernels kernels,
+                                    uint32_t index);
 
 /* The categories (parts) of the tail: X(name, text). */
 /* clang-format off */
@@ -201,7 +228,7 @@ typedef struct tn_micro_options {
     X(OPTIONS, "operator options")                                                                 \
     X(KERNELS, "kernels' own data")    /* multipliers per channel, tables */                       \
     X(HANDLES, "scratch handles")                                                                  \
-    X(VARIABLES, "variable tensors")   /* those that no plan places */                             \
+    X(VARIABLES, "variable tensors")   /* those that no plan places; resource variables */         \
     X(IO, "input and output structures")
 /* clang-format on */
 typedef enum tn_micro_part {
@@ -226,6 +253,9 @@ typedef struct tn_micro_arena {
     uint64_t planned;     /* buffers in the head */
     uint64_t scratch;     /* of the planned buffers, those for scratch */
     uint32_t unknown_ops; /* operators with unknown kernels, custom operators included */
+    /* The kernels of `total` and their version ("" of the reference kernels). If several libraries
+     * or versions are possible, every other field is the largest (or smallest) of all of them. */
+    const char *kernels, *version;
 } tn_micro_arena;
 
 /* Computes the arena in which the runtime runs the model at `path`. `graph` was loaded from that
@@ -237,8 +267,8 @@ typedef struct tn_micro_arena {
  *          if it is not in the head
  *
  * docs/microcontrollers.md lists the sizes that are exact and the sizes that are estimates.
- * Errors: E_UNSUPPORTED (a size that the runtime cannot know, more than 20000 buffers), and those
- * of tn_tflite_read_plan except E_UNKNOWN.
+ * Errors: E_UNSUPPORTED (a size that the runtime cannot know, more than 20000 buffers, kernels that
+ * do not run on the target, an unknown version), and those of tn_tflite_read_plan except E_UNKNOWN.
  * Cost: O(file + buffers^2), as in the runtime. */
 TN_API TN_CHECKED tn_status tn_micro_arena_of(const char *path, const tn_import_options *import,
                                               const tn_graph *graph, const uint64_t *offsets,

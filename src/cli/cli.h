@@ -212,8 +212,14 @@ enum { /* keys of the shared options; a command uses letters and numbers from 40
 
 #define CLI_BANKS_MAX 16u /* memories of one device */
 
-/* The kernel library that runs a .tflite model; it determines the scratch memory. */
-typedef enum cli_kernels { CLI_KERNELS_REFERENCE, CLI_KERNELS_CMSIS, CLI_KERNELS_ANY } cli_kernels;
+/* The kernels that run a .tflite model (micro.h); zero: the reference kernels. */
+typedef struct cli_kernels {
+    tn_micro_kernels library;
+    char version[24]; /* of the library; "": any */
+    tn_micro_compiler compiler;
+    uint32_t runtime; /* revision of TensorFlow Lite Micro, as 20250131; 0: any */
+    char text[64];    /* as it was given; "": the default */
+} cli_kernels;
 
 typedef enum cli_runner { CLI_RUNNER_NONE, CLI_RUNNER_PLAIN, CLI_RUNNER_ONEDNN } cli_runner;
 typedef struct cli_whom { /* the kernel library to plan for (whom.h); zero: the graph alone */

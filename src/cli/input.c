@@ -71,9 +71,9 @@ static tn_status input_import(cli_input *input, tn_error *error) {
     input->occupancy_options.alignment = input->alignment;
     input->occupancy_options.banks = input->banks;
     input->occupancy_options.bank_count = input->bank_count;
-    bool most = input->target != NULL || input->kernels != CLI_KERNELS_REFERENCE;
+    bool most = input->target != NULL || input->kernels.library != TN_MICRO_REFERENCE;
     const tn_micro_options micro = cli_micro(
-        input->target != NULL ? input->target : cli_micro_targets[0], input->kernels, most);
+        input->target != NULL ? input->target : cli_micro_targets[0], &input->kernels, most);
     return status == TN_OK ? input_workspaces(input, &micro, error) : status;
 }
 

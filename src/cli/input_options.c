@@ -53,8 +53,8 @@
 #define INPUT_KERNELS(X)                                                                           \
     X(CLI_KERNELS, "kernels", "LIBRARY",                                                           \
       "count scratch memory and packed weights of a kernel library: onednn or plain, as in "       \
-      "`tenure run` on this machine, with :N for N threads, or none; for .tflite reference, "      \
-      "cmsis-nn, or any for the larger of both (default: none; reference for .tflite)")            \
+      "`tenure run` on this machine, with :N for N threads, or none; for .tflite " CLI_KERNELS_FORM \
+      " (default: none; reference for .tflite)")            \
     X(CLI_NO_REWRITE, "no-rewrite", NULL,                                                          \
       "with --kernels: keep the operators of the file, fuse nothing")                              \
     X(CLI_FASTEST, "fastest", NULL,                                                                \
@@ -300,8 +300,7 @@ static error_t input_parse(int key, char *value, struct argp_state *state) {
         break;
     case CLI_KERNELS:
         if (!cli_whom_parse(state, value, &input->whom))
-            input->kernels = (cli_kernels)CLI_CHOICE(state, "kernels", value, "reference",
-                                                     "cmsis-nn", "any", "none", "plain", "onednn");
+            input->kernels = cli_kernels_parse(state, value);
         break;
     case CLI_NO_REWRITE:
         input->whom.no_rewrite = true;

@@ -1,19 +1,133 @@
 /* micro.c - the target microcontroller of a .tflite model. */
 #include "cli/micro.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-const char *const cli_micro_targets[] = {
-    "cortex-m4",  "cortex-m0",  "cortex-m0plus", "cortex-m3", "cortex-m7", "cortex-m23",
-    "cortex-m33", "cortex-m55", "cortex-m85",    "x86-64",    NULL};
+#define MICRO_TARGETS(X)                                                                           \
+    X("cortex-m4", CORTEX_M)                                                                       \
+    X("cortex-m0", CORTEX_M_SCALAR)                                                                \
+    X("cortex-m0plus", CORTEX_M_SCALAR)                                                            \
+    X("cortex-m3", CORTEX_M_SCALAR)                                                                \
+    X("cortex-m7", CORTEX_M)                                                                       \
+    X("cortex-m23", CORTEX_M_SCALAR)                                                               \
+    X("cortex-m33", CORTEX_M)                                                                      \
+    X("cortex-m35p", CORTEX_M)                                                                     \
+    X("cortex-m52", CORTEX_M_HELIUM)                                                               \
+    X("cortex-m55", CORTEX_M_HELIUM)                                                               \
+    X("cortex-m85", CORTEX_M_HELIUM)                                                               \
+    X("esp32", ESP32)                                                                              \
+    X("esp32-s2", ESP32)                                                                           \
+    X("esp32-s3", ESP32_S3)                                                                        \
+    X("esp32-c2", ESP32)                                                                           \
+    X("esp32-c3", ESP32)                                                                           \
+    X("esp32-c5", ESP32)                                                                           \
+    X("esp32-c6", ESP32)                                                                           \
+    X("esp32-h2", ESP32)                                                                           \
+    X("esp32-p4", ESP32_P4)                                                                        \
+    X("x86-64", X86_64)
 
-tn_micro_options cli_micro(const char *target, cli_kernels kernels, bool most) {
+#define MICRO_NAME(name, target) name,
+const char *const cli_micro_targets[] = {MICRO_TARGETS(MICRO_NAME) NULL};
+#define MICRO_TARGET(name, target) TN_MICRO_##target,
+static const tn_micro_target micro_targets[] = {MICRO_TARGETS(MICRO_TARGET)};
+
+static const char *const micro_libraries[] = {"reference", "cmsis-nn", "esp-nn", "any", NULL};
+
+static tn_micro_target micro_target(const char *name) {
+    for (uint32_t i = 0; cli_micro_targets[i] != NULL; i++)
+        if (strcmp(cli_micro_targets[i], name) == 0) return micro_targets[i];
+    return micro_targets[0];
+}
+
+/* "2025-01-31" or "2025-01"; false: another text. */
+static bool micro_date(const char *text, uint32_t *date) {
+    uint32_t digits = 0, value = 0;
+    for (; *text != '\0'; text++) {
+        if (*text == '-' && (digits == 4 || digits == 6)) continue;
+        if (*text < '0' || *text > '9' || digits == 8) return false;
+        value = 10 * value + (uint32_t)(*text - '0');
+        digits++;
+    }
+    if (digits == 6) value = 100 * value + 1;
+    *date = value;
+    return digits >= 6 && value / 100 % 100 >= 1 && value / 100 % 100 <= 12;
+}
+
+static void micro_part(struct argp_state *state, cli_kernels *kernels, const char *part) {
+    if (strcmp(part, "gcc") == 0)
+        kernels->compiler = TN_MICRO_GCC;
+    else if (strcmp(part, "armclang") == 0)
+        kernels->compiler = TN_MICRO_ARMCLANG;
+    else if (strncmp(part, "tflm=", 5) != 0 || !micro_date(part + 5, &kernels->runtime))
+        cli_misuse(state, "--kernels: '%.40s' is not gcc, armclang or tflm=YYYY-MM-DD", part);
+}
+
+cli_kernels cli_kernels_parse(struct argp_state *state, const char *text) {
+    cli_kernels kernels = {0};
+    char copy[sizeof kernels.text], *rest = NULL;
+    if (strlen(text) >= sizeof copy) cli_misuse(state, "--kernels: '%.40s...' is too long", text);
+    strcpy(copy, text);
+    strcpy(kernels.text, text);
+    char *part = strtok_r(copy, ",", &rest);
+    if (part == NULL) part = copy; /* an empty text */
+    char *at = strchr(part, '@');
+    if (at != NULL) *at = '\0';
+    kernels.library = (tn_micro_kernels)cli_choice(state, "kernels", part, micro_libraries);
+    bool is_library =
+        kernels.library == TN_MICRO_CMSIS_NN || kernels.library == TN_MICRO_ESP_NN;
+    if (at != NULL && !is_library)
+        cli_misuse(state, "--kernels: only cmsis-nn and esp-nn have a version, as in esp-nn@1.2.1");
+    if (at != NULL) {
+        if (strlen(at + 1) >= sizeof kernels.version || at[1] == '\0')
+            cli_misuse(state, "--kernels: '%.40s' is not a version, such as 1.2.1", at + 1);
+        strcpy(kernels.version, at + 1);
+    }
+    while ((part = strtok_r(NULL, ",", &rest)) != NULL) micro_part(state, &kernels, part);
+    return kernels;
+}
+
+void cli_kernels_check(struct argp_state *state, const cli_kernels *kernels, const char *target) {
+    if (kernels->library == TN_MICRO_REFERENCE || kernels->library == TN_MICRO_ANY) return;
+    if (tn_micro_version_count(micro_target(target), kernels->library) > 0) return;
+    if (kernels->library == TN_MICRO_ESP_NN)
+        cli_misuse(state, "--kernels esp-nn: %s is not an ESP32; add --target esp32-s3 or another",
+                   target);
+    cli_misuse(state, "--kernels cmsis-nn: %s is not a Cortex-M; use esp-nn", target);
+}
+
+tn_micro_options cli_micro(const char *target, const cli_kernels *kernels, bool most) {
     tn_micro_options micro = TN_MICRO_OPTIONS_INIT;
-    bool helium = strcmp(target, "cortex-m55") == 0 || strcmp(target, "cortex-m85") == 0;
-    if (helium) micro.target = TN_MICRO_CORTEX_M_HELIUM;
-    if (strcmp(target, "x86-64") == 0) micro.target = TN_MICRO_X86_64;
+    micro.target = micro_target(target);
+    micro.kernels = kernels->library;
     micro.most = most;
-    if (kernels == CLI_KERNELS_CMSIS || (kernels == CLI_KERNELS_ANY && most))
-        micro.kernels = TN_MICRO_CMSIS_NN;
+    micro.version = kernels->version[0] != '\0' ? kernels->version : NULL;
+    micro.runtime = kernels->runtime;
+    micro.compiler = kernels->compiler;
     return micro;
+}
+
+static void micro_add(char *text, size_t size, const char *name, const char *from, const char *to) {
+    size_t used = strlen(text);
+    snprintf(text + used, size - used, "%s%s%s%s%s%s", used > 0 ? ", " : "", name,
+             *from ? " " : "", from, *to ? " to " : "", to);
+}
+
+void cli_kernels_list(const char *target, const cli_kernels *kernels, char *text, size_t size) {
+    tn_micro_target processor = micro_target(target);
+    bool is_any = kernels->library == TN_MICRO_ANY;
+    text[0] = '\0';
+    if (is_any || kernels->library == TN_MICRO_REFERENCE)
+        micro_add(text, size, micro_libraries[0], "", "");
+    for (tn_micro_kernels library = TN_MICRO_CMSIS_NN; library < TN_MICRO_ANY; library++) {
+        uint32_t count = tn_micro_version_count(processor, library);
+        if (count == 0 || !(is_any || kernels->library == library)) continue;
+        if (kernels->version[0] != '\0')
+            micro_add(text, size, micro_libraries[library], kernels->version, "");
+        else
+            micro_add(text, size, micro_libraries[library],
+                      tn_micro_version(processor, library, 0),
+                      tn_micro_version(processor, library, count - 1));
+    }
 }

@@ -92,13 +92,13 @@ static void options_banks(const cli_input *input, const char *name, cli_words *w
 
 static void options_kernels(const cli_input *input, const char *name, cli_words *words) {
     static const char *const runners[] = {"none", "plain", "onednn"};
-    static const char *const micro[] = {"reference", "cmsis-nn", "any"};
+    const char *micro = input->kernels.text[0] != '\0' ? input->kernels.text : "reference";
     bool lite = tn__has_suffix(input->path, ".tflite") && input->training == NULL;
     if (input->whom.runner != CLI_RUNNER_NONE)
         cli_words_add(words, name, "%s:%u", runners[input->whom.runner],
                       input->whom.threads > 0 ? input->whom.threads : 1);
     else
-        cli_words_add(words, name, "%s", lite ? micro[input->kernels] : "none");
+        cli_words_add(words, name, "%s", lite ? micro : "none");
 }
 
 static void options_switch(bool on, const char *name, cli_words *words) {

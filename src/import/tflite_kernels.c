@@ -4,20 +4,26 @@
  * multipliers of each channel), scratch while the kernel runs. Structs are described by their
  * fields, so that one table serves every target; the ABI determines their layout.
  *
- * A kernel library may replace a kernel: CMSIS-NN's request 16 more persistent bytes (measured: 80
- * bytes for six operators), and scratch that depends on the core (counted for the upper estimate,
- * not for the lower one). Operators in no table, and custom ones, count 0 bytes here, or
- * MICRO_UNKNOWN persistent bytes in the upper estimate.
+ * A kernel library may replace a kernel, its data and its scratch: tflite_cmsis.c, tflite_esp.c.
+ * Structs and requests also differ between revisions of the runtime. Operators in no table, and
+ * custom ones, count 0 bytes here, or MICRO_UNKNOWN persistent bytes in the upper estimate.
  *
- * Source: builtin_op_data.h and kernels/ of tflite-micro, 2022 to 2026; CMSIS-NN's get_buffer_size
- * functions. docs/microcontrollers.md compares with measured figures.
+ * Source: builtin_op_data.h and kernels/ of tflite-micro, 2022 to 2026. docs/microcontrollers.md
+ * compares with measured figures.
  */
 #include "import/tflite_micro.h"
 
 #define MICRO_UNKNOWN 256u
+#define KERNELS_DENSE_CHANNELS 20240927u /* FULLY_CONNECTED with a scale for each channel */
+#define KERNELS_REDUCE_INDICES 20260116u /* MEAN and SUM keep their indices in scratch */
 
 /* --- structs ------------------------------------------------------------------------------------
  */
+
+static bool kernels_is_cortex(tn_micro_target target) {
+    return target == TN_MICRO_CORTEX_M || target == TN_MICRO_CORTEX_M_HELIUM ||
+           target == TN_MICRO_CORTEX_M_SCALAR;
+}
 
 static uint64_t kernels_field(tn_micro_target target, char kind) {
     bool wide = target == TN_MICRO_X86_64;
@@ -28,7 +34,7 @@ static uint64_t kernels_field(tn_micro_target target, char kind) {
     case 'd':
         return 8;
     case 'e': /* arm-none-eabi's compilers take the shortest type for an enum */
-        return wide ? 4 : 1;
+        return kernels_is_cortex(target) ? 1 : 4;
     case 'h':
         return 2;
     case 'b':
@@ -63,110 +69,122 @@ typedef struct kernels_row {
     const char *options; /* fields of its builtin options; "": none */
     const char *data;    /* fields of its own data; "": none */
     const char *most;    /* if versions differ: the largest; NULL: `data` */
-    bool has_cmsis;      /* CMSIS-NN has a kernel of its own */
+    /* In place of `data`; NULL: the same. */
+    const char *cmsis, *most_cmsis, *esp;
+    uint32_t cmsis_since; /* first revision of the runtime whose CMSIS-NN kernels have `cmsis` */
+    /* From a revision of the runtime on: other options, other data. */
+    uint32_t options_since, since;
+    const char *later_options, *later, *later_cmsis;
 } kernels_row;
 
 /* clang-format off */
-#define KERNELS_CONV "9i2p3i"
 #define KERNELS_LSTM "bi3i2iie100i30i4i"
+#define KERNEL(type_, options_, data_, most_)                                                       \
+    {.type = type_, .options = options_, .data = data_, .most = most_}
+#define KERNEL_BUT(type_, options_, data_, most_, ...)                                              \
+    {.type = type_, .options = options_, .data = data_, .most = most_, __VA_ARGS__}
 static const kernels_row kernels_rows[] = {
-    {"ABS", "", "4i2e", "4ib2e", false},
-    {"ADD", "eb", "b15i", NULL, true},
-    {"ADD_N", "", "12i", NULL, false},
-    {"ARG_MAX", "e", "", NULL, false},
-    {"ARG_MIN", "e", "", NULL, false},
-    {"ASSIGN_VARIABLE", "", "", NULL, false},
-    {"AVERAGE_POOL_2D", "e4ie4i", "8i", NULL, true},
-    {"BATCH_MATMUL", "3b", "12i", "2p24i", true},
-    {"BATCH_TO_SPACE_ND", "", "", NULL, false},
-    {"BROADCAST_ARGS", "", "", NULL, false},
-    {"BROADCAST_TO", "", "", NULL, false},
-    {"CALL_ONCE", "i", "ib", NULL, false},
-    {"CAST", "2e", "", NULL, false},
-    {"CEIL", "", "", NULL, false},
-    {"CONCATENATION", "ie", "b2phii", NULL, false},
-    {"CONV_2D", "eiieiie", KERNELS_CONV, NULL, true},
-    {"COS", "", "", NULL, false},
-    {"CUMSUM", "2b", "6i", NULL, false},
-    {"DEPTHWISE_CONV_2D", "eiiieii", KERNELS_CONV, NULL, true},
-    {"DEPTH_TO_SPACE", "i", "", NULL, false},
-    {"DEQUANTIZE", "", "di3i", NULL, false},
-    {"DIV", "e", "7i", NULL, false},
-    {"ELU", "", "64i", NULL, false},
-    {"EQUAL", "", "6i", NULL, false},
-    {"EXP", "", "", "64i", false},
-    {"EXPAND_DIMS", "", "", NULL, false},
-    {"FILL", "", "", NULL, false},
-    {"FLOOR", "", "", NULL, false},
-    {"FLOOR_DIV", "", "", NULL, false},
-    {"FLOOR_MOD", "", "", NULL, false},
-    {"FULLY_CONNECTED", "ee2be", "9i2pb", NULL, true},
-    {"GATHER", "2i", "", NULL, false},
-    {"GATHER_ND", "", "", NULL, false},
-    {"GREATER", "", "6i", NULL, false},
-    {"GREATER_EQUAL", "", "6i", NULL, false},
-    {"HARD_SWISH", "", "4h2ih", NULL, false},
-    {"IF", "2i", "2i", NULL, false},
-    {"L2_NORMALIZATION", "e", "i", NULL, false},
-    {"L2_POOL_2D", "e4ie4i", "8i", NULL, false},
-    {"LEAKY_RELU", "i", "6i", NULL, false},
-    {"LESS", "", "6i", NULL, false},
-    {"LESS_EQUAL", "", "6i", NULL, false},
-    {"LOG", "", "", "64i", false},
-    {"LOGICAL_AND", "", "", NULL, false},
-    {"LOGICAL_NOT", "", "", NULL, false},
-    {"LOGICAL_OR", "", "", NULL, false},
-    {"LOGISTIC", "", "4i", NULL, false},
-    {"LOG_SOFTMAX", "", "8i2p", NULL, false},
-    {"MAXIMUM", "", "", NULL, true},
-    {"MAX_POOL_2D", "e4ie4i", "8i", NULL, true},
-    {"MEAN", "b", "8i", "10i", false},
-    {"MINIMUM", "", "", NULL, true},
-    {"MIRROR_PAD", "e", "4i", NULL, false},
-    {"MUL", "e", "9i", NULL, true},
-    {"NEG", "", "", NULL, false},
-    {"NOT_EQUAL", "", "6i", NULL, false},
-    {"PACK", "2i", "", NULL, false},
-    {"PAD", "", "b5ib5iei", NULL, true},
-    {"PADV2", "", "b5ib5iei", NULL, true},
-    {"PRELU", "", "9i", NULL, false},
-    {"QUANTIZE", "", "id3i", NULL, false},
-    {"READ_VARIABLE", "", "", NULL, false},
-    {"REDUCE_MAX", "b", "8i", "10i", false},
-    {"REDUCE_MIN", "b", "8i", "10i", false},
-    {"RELU", "", "6i", NULL, false},
-    {"RELU6", "", "2b", "6i", false},
-    {"RESHAPE", "9i", "", NULL, false},
-    {"RESIZE_BILINEAR", "2b", "", NULL, false},
-    {"RESIZE_NEAREST_NEIGHBOR", "2b", "", NULL, false},
-    {"ROUND", "", "", NULL, false},
-    {"RSQRT", "", "4i2e", "4ib2e", false},
-    {"SELECT", "", "", NULL, false},
-    {"SELECT_V2", "", "", NULL, false},
-    {"SHAPE", "e", "", NULL, false},
-    {"SIN", "", "", NULL, false},
-    {"SLICE", "", "", NULL, false},
-    {"SOFTMAX", "i", "d7i5p", NULL, true},
-    {"SPACE_TO_BATCH_ND", "", "", NULL, false},
-    {"SPACE_TO_DEPTH", "i", "", NULL, false},
-    {"SPLIT", "i", "", NULL, false},
-    {"SPLIT_V", "i", "", NULL, false},
-    {"SQRT", "", "", NULL, false},
-    {"SQUARE", "", "", NULL, false},
-    {"SQUARED_DIFFERENCE", "", "b13i", NULL, false},
-    {"SQUEEZE", "9i", "", NULL, false},
-    {"STRIDED_SLICE", "5ib", "b5ib5ib5i6h", NULL, false},
-    {"SUB", "eb", "b15i", NULL, false},
-    {"SUM", "b", "8i", "10i", false},
-    {"SVDF", "ieb", "9i", NULL, true},
-    {"TANH", "", "4i", NULL, false},
-    {"TRANSPOSE", "", "", "7i", true},
-    {"TRANSPOSE_CONV", "eiiee", "e24i2i2p", NULL, true},
-    {"UNIDIRECTIONAL_SEQUENCE_LSTM", "e2i3b", KERNELS_LSTM, "bi3i2iie150i60i12i", true},
-    {"UNPACK", "2i", "", NULL, false},
-    {"VAR_HANDLE", "2p", "i", NULL, false},
-    {"WHILE", "2i", "2ib", NULL, false},
-    {"ZEROS_LIKE", "", "", NULL, false},
+    KERNEL("ABS", "", "4i2e", "4ib2e"),
+    KERNEL_BUT("ADD", "eb", "b15i", NULL, .cmsis = "b14i"),
+    KERNEL("ADD_N", "", "12i", NULL),
+    KERNEL("ARG_MAX", "e", "", NULL),
+    KERNEL("ARG_MIN", "e", "", NULL),
+    KERNEL("ASSIGN_VARIABLE", "", "", NULL),
+    KERNEL_BUT("AVERAGE_POOL_2D", "e4ie4i", "8i", NULL, .cmsis = "9i"),
+    KERNEL_BUT("BATCH_MATMUL", "3b", "4p", NULL, .cmsis = "4p5i", .cmsis_since = 20240909),
+    KERNEL("BATCH_TO_SPACE_ND", "", "", NULL),
+    KERNEL("BROADCAST_ARGS", "", "", NULL),
+    KERNEL("BROADCAST_TO", "", "", NULL),
+    KERNEL("CALL_ONCE", "i", "ib", NULL),
+    KERNEL("CAST", "2e", "", NULL),
+    KERNEL("CEIL", "", "", NULL),
+    KERNEL("CONCATENATION", "ie", "b2phii", NULL),
+    KERNEL_BUT("CONV_2D", "eiieii", "9i2p3i", NULL, .options_since = 20230914, .later_options = "eiieiie", .cmsis = "9i2p4i", .esp = "9i2p4i"),
+    KERNEL("COS", "", "", NULL),
+    KERNEL("CUMSUM", "2b", "6i", NULL),
+    KERNEL_BUT("DEPTHWISE_CONV_2D", "eiiieii", "9i2p3i", NULL, .cmsis = "9i2p4i", .esp = "9i2p4i"),
+    KERNEL("DEPTH_TO_SPACE", "i", "", NULL),
+    KERNEL("DEQUANTIZE", "", "di3i", NULL),
+    KERNEL("DIV", "e", "7i", NULL),
+    KERNEL("ELU", "", "64i", NULL),
+    KERNEL("EQUAL", "", "6i", NULL),
+    KERNEL("EXP", "", "", NULL),
+    KERNEL("EXPAND_DIMS", "", "", NULL),
+    KERNEL("FILL", "", "", NULL),
+    KERNEL("FLOOR", "", "", NULL),
+    KERNEL("FLOOR_DIV", "", "", NULL),
+    KERNEL("FLOOR_MOD", "", "", NULL),
+    KERNEL_BUT("FULLY_CONNECTED", "ee2b", "9i", NULL, .options_since = 20230914,
+     .later_options = "ee2be", .cmsis = "9i2ip3i", .since = 20240927, .later = "9i2pb",
+     .later_cmsis = "9i2pb2ip3i"),
+    KERNEL("GATHER", "2i", "", NULL),
+    KERNEL("GATHER_ND", "", "", NULL),
+    KERNEL("GREATER", "", "6i", NULL),
+    KERNEL("GREATER_EQUAL", "", "6i", NULL),
+    KERNEL("HARD_SWISH", "", "4h2ih", NULL),
+    KERNEL("IF", "2i", "2i", NULL),
+    KERNEL("L2_NORMALIZATION", "e", "i", NULL),
+    KERNEL("L2_POOL_2D", "e4ie4i", "8i", NULL),
+    KERNEL("LEAKY_RELU", "i", "6i", NULL),
+    KERNEL("LESS", "", "6i", NULL),
+    KERNEL("LESS_EQUAL", "", "6i", NULL),
+    KERNEL("LOG", "", "", NULL),
+    KERNEL("LOGICAL_AND", "", "", NULL),
+    KERNEL("LOGICAL_NOT", "", "", NULL),
+    KERNEL("LOGICAL_OR", "", "", NULL),
+    KERNEL("LOGISTIC", "", "4i", NULL),
+    KERNEL("LOG_SOFTMAX", "", "8i2p", NULL),
+    KERNEL("MAXIMUM", "", "", NULL),
+    KERNEL_BUT("MAX_POOL_2D", "e4ie4i", "8i", NULL, .cmsis = "9i"),
+    KERNEL_BUT("MEAN", "b", "10i", NULL, .since = 20260116, .later = "11i"),
+    KERNEL("MINIMUM", "", "", NULL),
+    KERNEL("MIRROR_PAD", "e", "4i", NULL),
+    KERNEL("MUL", "e", "9i", NULL),
+    KERNEL("NEG", "", "", NULL),
+    KERNEL("NOT_EQUAL", "", "6i", NULL),
+    KERNEL("PACK", "2i", "", NULL),
+    KERNEL("PAD", "", NULL, NULL),
+    KERNEL("PADV2", "", NULL, NULL),
+    KERNEL("PRELU", "", "9i", NULL),
+    KERNEL("QUANTIZE", "", "id3i", NULL),
+    KERNEL("READ_VARIABLE", "", "", NULL),
+    KERNEL("REDUCE_ALL", "b", "11i", NULL),
+    KERNEL_BUT("REDUCE_MAX", "b", "10i", NULL, .since = 20260116, .later = "11i"),
+    KERNEL_BUT("REDUCE_MIN", "b", "10i", NULL, .since = 20260116, .later = "11i"),
+    KERNEL("RELU", "", "6i", NULL),
+    KERNEL("RELU6", "", "2b", "6i"),
+    KERNEL("RESHAPE", "9i", "", NULL),
+    KERNEL("RESIZE_BILINEAR", "2b", "", NULL),
+    KERNEL("RESIZE_NEAREST_NEIGHBOR", "2b", "", NULL),
+    KERNEL("ROUND", "", "", NULL),
+    KERNEL("RSQRT", "", "4i2e", "4ib2e"),
+    KERNEL("SELECT", "", "b", NULL),
+    KERNEL("SELECT_V2", "", "b", NULL),
+    KERNEL("SHAPE", "e", "", NULL),
+    KERNEL("SIN", "", "", NULL),
+    KERNEL("SLICE", "", "", NULL),
+    KERNEL_BUT("SOFTMAX", "i", "d7i5p", NULL, .cmsis = "d7i5p2i", .esp = "d7i5pi"),
+    KERNEL("SPACE_TO_BATCH_ND", "", "i", NULL),
+    KERNEL("SPACE_TO_DEPTH", "i", "", NULL),
+    KERNEL("SPLIT", "i", "", NULL),
+    KERNEL("SPLIT_V", "i", "", NULL),
+    KERNEL("SQRT", "", "", NULL),
+    KERNEL("SQUARE", "", "", NULL),
+    KERNEL("SQUARED_DIFFERENCE", "", "b13i", NULL),
+    KERNEL("SQUEEZE", "9i", "", NULL),
+    KERNEL("STRIDED_SLICE", "5ib", "b5ib5ib5i6h", NULL),
+    KERNEL("SUB", "eb", "b15i", NULL),
+    KERNEL_BUT("SUM", "b", "10i", NULL, .since = 20260116, .later = "11i"),
+    KERNEL_BUT("SVDF", "ieb", "9i", NULL, .cmsis = "9ip"),
+    KERNEL("TANH", "", "4i", NULL),
+    KERNEL("TRANSPOSE", "", "", NULL),
+    KERNEL_BUT("TRANSPOSE_CONV", "eiie", "e24i2i2p", NULL, .options_since = 20230914, .later_options = "eiiee"),
+    KERNEL_BUT("UNIDIRECTIONAL_SEQUENCE_LSTM", "e2i3b", KERNELS_LSTM, "bi3i2iie150i60i12i", .cmsis = KERNELS_LSTM "30i25p", .most_cmsis = "bi3i2iie150i60i12i30i25p"),
+    KERNEL("UNPACK", "2i", "", NULL),
+    KERNEL("VAR_HANDLE", "2p", "i", NULL),
+    KERNEL("WHILE", "2i", "2ib", NULL),
+    KERNEL("ZEROS_LIKE", "", "", NULL),
+    KERNEL("ethos-u", "", "3i", NULL),
 };
 /* clang-format on */
 
@@ -201,7 +219,7 @@ const micro_tensor *tn__micro_output(const micro_model *model, const micro_op *o
     return kernels_operand(model, op, &op->outputs, index);
 }
 
-static uint64_t kernels_extent(const micro_tensor *tensor, uint32_t axis) {
+uint64_t tn__micro_extent(const micro_tensor *tensor, uint32_t axis) {
     return tensor && axis < tensor->rank && tensor->shape[axis] > 0 ? (uint64_t)tensor->shape[axis]
                                                                     : 0;
 }
@@ -211,20 +229,76 @@ static uint64_t kernels_elements(const micro_tensor *tensor) {
 static bool kernels_is(const micro_tensor *tensor, tn_dtype dtype) {
     return tensor && tensor->dtype == dtype;
 }
-static bool kernels_named(const micro_op *op, const char *type) {
+bool tn__micro_named(const micro_op *op, const char *type) {
     return strcmp(op->code->type, type) == 0;
 }
-static uint64_t kernels_up(uint64_t value, uint64_t to) {
+uint64_t tn__micro_up(uint64_t value, uint64_t to) {
     uint64_t up;
-    return tn__align_up(value, to, &up) ? up : value;
+    return tn__align_up(value, to, &up) ? up : UINT64_MAX;
 }
 
-static void kernels_buffer(micro_need *need, uint64_t bytes) {
+void tn__micro_buffer(micro_need *need, uint64_t bytes) {
     if (bytes && need->buffer_count < MICRO_BUFFERS_MAX)
         need->buffers[need->buffer_count++] = bytes;
 }
-static void kernels_scratch(micro_need *need, uint64_t bytes) {
+void tn__micro_scratch(micro_need *need, uint64_t bytes) {
     if (need->scratch_count < MICRO_SCRATCH_MAX) need->scratch[need->scratch_count++] = bytes;
+}
+
+uint64_t tn__micro_last_extent(const micro_tensor *tensor) {
+    return tensor && tensor->rank > 0 ? tn__micro_extent(tensor, tensor->rank - 1) : 1;
+}
+
+/* A number of the builtin options. */
+uint64_t tn__micro_option(const micro_op *op, uint32_t field, uint32_t bytes, uint64_t otherwise) {
+    tn__flat_table options = tn__flat_child(&op->table, TFLITE_OP_OPTIONS);
+    return options.bytes ? tn__flat_uint(&options, field, bytes, otherwise) : otherwise;
+}
+
+/* --- windows --- */
+
+#define KERNELS_EXTENT_MAX ((uint64_t)INT32_MAX)
+
+static uint64_t kernels_bounded(const micro_tensor *tensor, uint32_t axis) {
+    uint64_t extent = tn__micro_extent(tensor, axis);
+    return extent > KERNELS_EXTENT_MAX ? KERNELS_EXTENT_MAX : extent ? extent : 1;
+}
+
+static uint64_t kernels_stride(const micro_op *op, uint32_t field) {
+    uint64_t stride = tn__micro_option(op, field, 4, 1);
+    return stride == 0 || stride > KERNELS_EXTENT_MAX ? 1 : stride;
+}
+
+/* The runtime's padding: half of what the windows of all outputs need in excess of the input. */
+static uint64_t kernels_padding(uint64_t in, uint64_t filter, uint64_t out, uint64_t stride,
+                                uint64_t dilation) {
+    uint64_t reach = tn__add_sat(tn__mul_sat(out - 1, stride), tn__mul_sat(filter - 1, dilation));
+    uint64_t need = tn__add_sat(reach, 1), padding = need > in ? (need - in) / 2 : 0;
+    return padding > KERNELS_EXTENT_MAX ? KERNELS_EXTENT_MAX : padding;
+}
+
+micro_window tn__micro_window(const micro_model *model, const micro_op *op) {
+    const micro_tensor *in = tn__micro_input(model, op, 0), *out = tn__micro_output(model, op, 0);
+    const micro_tensor *filter = tn__micro_input(model, op, 1);
+    bool depthwise = tn__micro_named(op, "DEPTHWISE_CONV_2D");
+    micro_window w = {.batch = kernels_bounded(in, 0),
+                      .ih = kernels_bounded(in, 1),
+                      .iw = kernels_bounded(in, 2),
+                      .ic = kernels_bounded(in, 3),
+                      .fh = kernels_bounded(filter, 1),
+                      .fw = kernels_bounded(filter, 2),
+                      .filter_channels = kernels_bounded(filter, 3),
+                      .oh = kernels_bounded(out, 1),
+                      .ow = kernels_bounded(out, 2),
+                      .oc = kernels_bounded(out, 3),
+                      .sw = kernels_stride(op, 1),
+                      .sh = kernels_stride(op, 2)};
+    w.multiplier = depthwise ? tn__micro_option(op, 3, 4, 0) : 1;
+    uint64_t dw = kernels_stride(op, depthwise ? 5 : 4), dh = kernels_stride(op, depthwise ? 6 : 5);
+    w.dilated = dw != 1 || dh != 1;
+    w.pw = kernels_padding(w.iw, w.fw, w.ow, w.sw, dw);
+    w.ph = kernels_padding(w.ih, w.fh, w.oh, w.sh, dh);
+    return w;
 }
 
 /* --- persistent buffers --- */
@@ -233,115 +307,133 @@ static void kernels_scratch(micro_need *need, uint64_t bytes) {
 static void kernels_channels(const micro_model *model, const micro_op *op, micro_need *need) {
     const micro_tensor *filter = tn__micro_input(model, op, 1);
     uint64_t channels = 0;
-    if (kernels_named(op, "CONV_2D") || kernels_named(op, "TRANSPOSE_CONV"))
-        channels = kernels_extent(filter, 0);
-    else if (kernels_named(op, "DEPTHWISE_CONV_2D"))
-        channels = kernels_extent(filter, 3);
-    else if (kernels_named(op, "FULLY_CONNECTED") && filter && filter->channels > 1)
-        channels = kernels_extent(filter, 0);
-    kernels_buffer(need, tn__mul_sat(4, channels));
-    kernels_buffer(need, tn__mul_sat(4, channels));
+    bool whole = kernels_is(tn__micro_input(model, op, 0), TN_FLOAT32);
+    if (whole && model->build->kernels == TN_MICRO_CMSIS_NN && !model->options->most &&
+        !tn__micro_named(op, "TRANSPOSE_CONV"))
+        return; /* today's kernels of CMSIS-NN keep them for integers alone */
+    if (tn__micro_named(op, "CONV_2D") || tn__micro_named(op, "TRANSPOSE_CONV"))
+        channels = tn__micro_extent(filter, 0);
+    else if (tn__micro_named(op, "DEPTHWISE_CONV_2D"))
+        channels = tn__micro_extent(filter, 3);
+    else if (tn__micro_named(op, "FULLY_CONNECTED") && filter && filter->channels > 1 &&
+             model->build->runtime >= KERNELS_DENSE_CHANNELS)
+        channels = tn__micro_extent(filter, 0);
+    tn__micro_buffer(need, tn__mul_sat(4, channels));
+    tn__micro_buffer(need, tn__mul_sat(4, channels));
+}
+
+/* A matrix that the kernel transposes: a tensor structure, its extents, its elements. */
+static void kernels_transposed(const micro_model *model, const micro_tensor *tensor,
+                               micro_need *need) {
+    if (tensor == NULL) return;
+    tn__micro_buffer(need, TN__MICRO_SIZE(model->options->target, "2pe"));
+    tn__micro_buffer(need, 4 + 4 * (uint64_t)tensor->rank);
+    tn__micro_buffer(need, tensor->bytes);
+}
+
+static void kernels_matmul(const micro_model *model, const micro_op *op, micro_need *need) {
+    const micro_tensor *left = tn__micro_input(model, op, 0);
+    if (kernels_is(left, TN_INT8) || kernels_is(left, TN_INT16)) tn__micro_buffer(need, 7 * 4);
+    if (tn__micro_option(op, 0, 1, 0) != 0) kernels_transposed(model, left, need);
+    if (tn__micro_option(op, 1, 1, 0) == 0)
+        kernels_transposed(model, tn__micro_input(model, op, 1), need);
 }
 
 /* --- scratch of the reference kernels --- */
 
-static void kernels_reference(const micro_model *model, const micro_op *op, micro_need *need) {
+static void kernels_reduce(const micro_model *model, const micro_op *op, micro_need *need) {
+    const micro_tensor *in = tn__micro_input(model, op, 0), *axes = tn__micro_input(model, op, 1);
+    bool sums = tn__micro_named(op, "MEAN") || tn__micro_named(op, "SUM");
+    if (sums && (kernels_is(in, TN_INT8) || kernels_is(in, TN_UINT8) || kernels_is(in, TN_INT16)))
+        tn__micro_scratch(need, tn__mul_sat(4, kernels_elements(tn__micro_output(model, op, 0))));
+    if (sums && model->build->runtime < KERNELS_REDUCE_INDICES) return;
+    tn__micro_scratch(need, 4 * (uint64_t)(in ? in->rank : 0));
+    tn__micro_scratch(need, tn__mul_sat(4, kernels_elements(axes)));
+}
+
+void tn__micro_reference(const micro_model *model, const micro_op *op, micro_need *need) {
     const micro_tensor *in = tn__micro_input(model, op, 0), *out = tn__micro_output(model, op, 0);
     const micro_tensor *second = tn__micro_input(model, op, 1);
-    if (kernels_named(op, "SVDF")) {
-        kernels_scratch(need, tn__mul_sat(4 * kernels_extent(in, 0), kernels_extent(second, 0)));
-        if (kernels_is(in, TN_INT8)) kernels_scratch(need, tn__mul_sat(4, kernels_elements(out)));
-    } else if (kernels_named(op, "CONV_2D") || kernels_named(op, "DEPTHWISE_CONV_2D") ||
-               kernels_named(op, "FULLY_CONNECTED")) {
-        if (kernels_is(second, TN_INT4)) kernels_scratch(need, kernels_elements(second));
-    } else if (kernels_named(op, "TRANSPOSE_CONV")) {
+    if (tn__micro_named(op, "SVDF")) {
+        tn__micro_scratch(need, tn__mul_sat(4 * tn__micro_extent(in, 0), tn__micro_extent(second, 0)));
+        if (kernels_is(in, TN_INT8)) tn__micro_scratch(need, tn__mul_sat(4, kernels_elements(out)));
+    } else if (tn__micro_named(op, "CONV_2D") || tn__micro_named(op, "DEPTHWISE_CONV_2D") ||
+               tn__micro_named(op, "FULLY_CONNECTED")) {
+        if (kernels_is(second, TN_INT4)) tn__micro_scratch(need, kernels_elements(second));
+    } else if (tn__micro_named(op, "TRANSPOSE_CONV")) {
         const micro_tensor *image = tn__micro_input(model, op, 2),
                            *bias = tn__micro_input(model, op, 3);
         if (kernels_is(image, TN_INT8))
-            kernels_scratch(need, tn__mul_sat(4, kernels_elements(out)));
+            tn__micro_scratch(need, tn__mul_sat(4, kernels_elements(out)));
         if (kernels_is(image, TN_INT16))
-            kernels_scratch(need, tn__mul_sat(8, kernels_elements(out)));
+            tn__micro_scratch(need, tn__mul_sat(8, kernels_elements(out)));
         if (kernels_is(image, TN_INT16) && kernels_is(bias, TN_INT16))
-            kernels_scratch(need, tn__mul_sat(8, kernels_elements(bias)));
-    } else if (kernels_named(op, "MEAN") || kernels_named(op, "SUM")) {
-        if (kernels_is(in, TN_INT8) || kernels_is(in, TN_UINT8) || kernels_is(in, TN_INT16))
-            kernels_scratch(need, tn__mul_sat(4, kernels_elements(out)));
-    } else if (kernels_named(op, "REDUCE_MAX") || kernels_named(op, "REDUCE_MIN")) {
-        kernels_scratch(need, 4 * (uint64_t)(in ? in->rank : 0));
-        kernels_scratch(need, tn__mul_sat(4, kernels_elements(second)));
-    } else if (kernels_named(op, "BATCH_MATMUL")) {
-        tn__flat_table options = tn__flat_child(&op->table, TFLITE_OP_OPTIONS);
-        bool adjoint[2] = {false, false};
-        for (uint32_t i = 0; i < 2 && options.bytes; i++)
-            adjoint[i] = tn__flat_uint(&options, i, 1, 0) != 0;
-        if (adjoint[0] && in) kernels_scratch(need, in->bytes);
-        if (!adjoint[1] && second) kernels_scratch(need, second->bytes);
-    } else if (kernels_named(op, "UNIDIRECTIONAL_SEQUENCE_LSTM")) {
+            tn__micro_scratch(need, tn__mul_sat(8, kernels_elements(bias)));
+    } else if (tn__micro_named(op, "MEAN") || tn__micro_named(op, "SUM") ||
+               strncmp(op->code->type, "REDUCE_", 7) == 0) {
+        kernels_reduce(model, op, need);
+    } else if (tn__micro_named(op, "MIRROR_PAD")) {
+        for (uint32_t i = 0; i < 2; i++)
+            tn__micro_scratch(need, 4 * (uint64_t)(in ? in->rank : 0));
+    } else if (tn__micro_named(op, "ADD_N")) {
+        uint64_t pointer = TN__MICRO_SIZE(model->options->target, "p");
+        tn__micro_scratch(need, tn__mul_sat(pointer, op->inputs.count));
+    } else if (tn__micro_named(op, "ethos-u")) {
+        uint64_t operands = tn__add_sat(op->inputs.count, op->outputs.count);
+        tn__micro_scratch(need, tn__mul_sat(8, operands));
+        tn__micro_scratch(need,
+                          tn__mul_sat(TN__MICRO_SIZE(model->options->target, "z"), operands));
+    } else if (tn__micro_named(op, "UNIDIRECTIONAL_SEQUENCE_LSTM")) {
         const micro_tensor *cell = tn__micro_input(model, op, 19);
-        for (uint32_t i = 0; i < 4; i++) kernels_scratch(need, cell ? cell->bytes : 0);
+        for (uint32_t i = 0; i < 4; i++) tn__micro_scratch(need, cell ? cell->bytes : 0);
     }
-}
-
-/* --- scratch of CMSIS-NN: with the DSP extension, or with Helium; a host has neither ------------
- */
-
-static bool kernels_is_pointwise(const micro_model *model, const micro_op *op) {
-    const micro_tensor *in = tn__micro_input(model, op, 0), *out = tn__micro_output(model, op, 0);
-    const micro_tensor *filter = tn__micro_input(model, op, 1);
-    return kernels_extent(filter, 1) == 1 && kernels_extent(filter, 2) == 1 &&
-           kernels_extent(in, 1) == kernels_extent(out, 1) &&
-           kernels_extent(in, 2) == kernels_extent(out, 2);
-}
-
-/* A faster kernel with scratch is used only if every channel has its own filter. */
-static uint64_t kernels_cmsis_depthwise(const micro_model *model, const micro_op *op,
-                                        uint64_t window) {
-    uint64_t channels = kernels_extent(tn__micro_input(model, op, 0), 3);
-    if (channels != kernels_extent(tn__micro_output(model, op, 0), 3)) return 0;
-    if (model->options->target == TN_MICRO_CORTEX_M_HELIUM)
-        return tn__add_sat(tn__mul_sat(4 * 124, window), 4);
-    return tn__mul_sat(tn__mul_sat(2, window), channels);
-}
-
-static void kernels_cmsis(const micro_model *model, const micro_op *op, micro_need *need) {
-    const micro_tensor *in = tn__micro_input(model, op, 0), *out = tn__micro_output(model, op, 0);
-    const micro_tensor *filter = tn__micro_input(model, op, 1);
-    bool wide = kernels_is(in, TN_INT16),
-         helium = model->options->target == TN_MICRO_CORTEX_M_HELIUM;
-    uint64_t window = tn__mul_sat(kernels_extent(filter, 1), kernels_extent(filter, 2)), bytes = 0;
-    if (!kernels_is(in, TN_INT8) && !wide) return;
-    if (kernels_named(op, "CONV_2D") && !kernels_is_pointwise(model, op)) {
-        uint64_t column = kernels_up(tn__mul_sat(window, kernels_extent(filter, 3)), 8);
-        bytes = tn__mul_sat(wide ? 8 : 4, column);
-    } else if (kernels_named(op, "DEPTHWISE_CONV_2D")) {
-        bytes = kernels_cmsis_depthwise(model, op, window);
-    } else if (kernels_named(op, "AVERAGE_POOL_2D") && !helium) {
-        bytes = tn__mul_sat(4, kernels_extent(in, 3));
-    } else if (kernels_named(op, "FULLY_CONNECTED") && helium) {
-        bytes = tn__mul_sat(4, kernels_elements(out));
-    }
-    if (bytes) kernels_scratch(need, bytes);
 }
 
 /* --- one operator --- */
+
+static const char *kernels_options(const micro_build *build, const kernels_row *row) {
+    return row->later_options && build->runtime >= row->options_since ? row->later_options
+                                                                      : row->options;
+}
+
+/* The fields of a kernel's own data in a build. */
+static const char *kernels_data(const micro_build *build, const kernels_row *row, bool most) {
+    bool later = row->later && build->runtime >= row->since;
+    if (build->kernels == TN_MICRO_CMSIS_NN && row->cmsis && build->runtime >= row->cmsis_since) {
+        if (later && row->later_cmsis) return row->later_cmsis;
+        return most && row->most_cmsis ? row->most_cmsis : row->cmsis;
+    }
+    if (build->kernels == TN_MICRO_ESP_NN && row->esp) return row->esp;
+    if (later) return row->later;
+    return most && row->most ? row->most : row->data;
+}
+
+static bool kernels_replaced(const micro_model *model, const micro_op *op, micro_need *need) {
+    switch (model->build->kernels) {
+    case TN_MICRO_CMSIS_NN:
+        return tn__micro_cmsis(model, op, need);
+    case TN_MICRO_ESP_NN:
+        return tn__micro_esp(model, op, need);
+    default:
+        return false;
+    }
+}
 
 void tn__micro_need(const micro_model *model, const micro_op *op, micro_need *need) {
     const tn_micro_options *options = model->options;
     const kernels_row *row = kernels_find(op->code->type);
     *need = (micro_need){.options_alignment = 1, .is_known = row != NULL};
     if (row == NULL) {
-        if (options->most) kernels_buffer(need, MICRO_UNKNOWN);
+        if (options->most) tn__micro_buffer(need, MICRO_UNKNOWN);
         return;
     }
-    need->options = tn__micro_struct(options->target, row->options, &need->options_alignment);
-    uint64_t data =
-        TN__MICRO_SIZE(options->target, options->most && row->most ? row->most : row->data);
-    bool cmsis = options->kernels == TN_MICRO_CMSIS_NN && row->has_cmsis;
-    kernels_buffer(need, data + (cmsis ? 16 : 0));
+    need->options = tn__micro_struct(options->target, kernels_options(model->build, row),
+                                     &need->options_alignment);
+    tn__micro_buffer(need, TN__MICRO_SIZE(options->target,
+                                          kernels_data(model->build, row, options->most)));
     kernels_channels(model, op, need);
-    if (kernels_named(op, "SOFTMAX") && kernels_is(tn__micro_input(model, op, 0), TN_INT16))
-        for (uint32_t i = 0; i < 2; i++) kernels_buffer(need, 2 * 513);
-    kernels_reference(model, op, need);
-    if (cmsis && options->most && options->target != TN_MICRO_X86_64)
-        kernels_cmsis(model, op, need);
+    if (tn__micro_named(op, "BATCH_MATMUL")) kernels_matmul(model, op, need);
+    if (tn__micro_named(op, "SOFTMAX") && kernels_is(tn__micro_input(model, op, 0), TN_INT16))
+        for (uint32_t i = 0; i < 2; i++) tn__micro_buffer(need, 2 * 513);
+    if (!kernels_replaced(model, op, need)) tn__micro_reference(model, op, need);
 }

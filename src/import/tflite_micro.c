@@ -9,7 +9,9 @@
  * its size is the maximum over those moments and the end, when the head is in place.
  *
  * Exact are the order, the counts, the structs (their fields, by ABI) and the head. The parts that
- * differ between versions and kernel libraries are in tflite_kernels.c.
+ * differ between versions and kernel libraries are in tflite_kernels.c. If the options leave several
+ * versions open, the arena is computed for each of them (tflite_builds.c), and each number is the
+ * largest or the smallest. Versions with the same scratch share one run of the planner.
  * Source: tflite-micro's micro_allocator.cc, micro_interpreter.cc,
  * single_arena_buffer_allocator.cc.
  */
@@ -114,6 +116,16 @@ static tn_status micro_read_op(micro_model *model, uint32_t subgraph, const tn__
     return micro_check_list(model, subgraph, &op->outputs);
 }
 
+/* The kernel of VAR_HANDLE sets the data of its output itself, so the planner leaves it out. */
+static void micro_mark_handle(micro_model *model, uint64_t index) {
+    const micro_op *op = &model->ops[index];
+    if (strcmp(op->code->type, "VAR_HANDLE") != 0 || op->outputs.count == 0) return;
+    int32_t tensor = tn__flat_int32(&op->outputs, 0);
+    if (tensor < 0 || index >= UINT32_MAX) return;
+    model->tensors[model->plan->first[op->subgraph] + (uint32_t)tensor].handle_of =
+        (uint32_t)index + 1;
+}
+
 static tn_status micro_read_ops(micro_model *model) {
     const tflite_plan *plan = model->plan;
     uint32_t subgraphs = plan->subgraphs.count;
@@ -137,6 +149,7 @@ static tn_status micro_read_ops(micro_model *model) {
         for (uint32_t i = 0; i < ops.count; i++) {
             tn__flat_table table = tn__flat_item(&ops, i);
             TN_TRY(micro_read_op(model, s, &table, &model->ops[model->first_op[s] + i]));
+            micro_mark_handle(model, model->first_op[s] + i);
         }
     }
     return TN_OK;
@@ -151,6 +164,9 @@ typedef struct micro_tail {
     uint64_t asked;    /* without alignment */
     uint64_t requests; /* scratch requests so far */
     uint64_t moments;  /* the largest used + temporary so far */
+    tn__names allocated; /* resource variables that have a buffer */
+    tn__text name;
+    tn_status status;
 } micro_tail;
 
 static uint64_t micro_size(const micro_tail *tail, const char *fields) {
@@ -222,6 +238,39 @@ static void micro_options_of(micro_tail *tail, const micro_need *needs, uint64_t
             micro_take(tail, TN_MICRO_PART_OPTIONS, needs[i].options, needs[i].options_alignment);
 }
 
+/* Adds a string of VAR_HANDLE's options to the name of its variable, with its length. */
+static void micro_put_name(micro_tail *tail, const tn__flat_table *options, uint32_t field) {
+    tn__span text = {0};
+    if (options->bytes) text = tn__flat_string(options, field);
+    tn__text_printf(&tail->name, "%zu:", (size_t)text.size);
+    tn__span_text(&tail->name, text);
+}
+
+/* The first ASSIGN_VARIABLE of each resource variable allocates its buffer: the bytes of the value.
+ * A handle that comes from another subgraph allocates nothing. */
+static void micro_assign(micro_tail *tail, const micro_op *op) {
+    const micro_tensor *handle = tn__micro_input(tail->model, op, 0);
+    const micro_tensor *value = tn__micro_input(tail->model, op, 1);
+    if (strcmp(op->code->type, "ASSIGN_VARIABLE") != 0 || !handle || !value) return;
+    if (handle->handle_of == 0) return;
+    const micro_op *maker = &tail->model->ops[handle->handle_of - 1];
+    tn__flat_table options = tn__flat_child(&maker->table, TFLITE_OP_OPTIONS);
+    tail->name.size = 0;
+    micro_put_name(tail, &options, 0); /* container, then shared_name */
+    micro_put_name(tail, &options, 1);
+    if (tail->name.failed) {
+        tail->status = TN_E_NO_MEMORY;
+        return;
+    }
+    const char *name = tail->name.data;
+    size_t length = tail->name.size;
+    if (tn__names_find(&tail->allocated, name, length) != TN__NAMES_NONE) return;
+    const char *kept = tn__arena_copy(&tail->model->arena, name, length);
+    if (!kept || !tn__names_add(&tail->allocated, kept, length, 0, NULL))
+        tail->status = TN_E_NO_MEMORY;
+    micro_take(tail, TN_MICRO_PART_VARIABLES, value->bytes, MICRO_ALIGNMENT);
+}
+
 /* Init() of all kernels takes the first of their buffers, Prepare() the others. */
 static void micro_kernels_of(micro_tail *tail, const micro_need *needs, uint64_t ops) {
     for (uint64_t i = 0; i < ops; i++)
@@ -230,6 +279,7 @@ static void micro_kernels_of(micro_tail *tail, const micro_need *needs, uint64_t
     for (uint64_t i = 0; i < ops; i++) {
         for (uint32_t k = 1; k < needs[i].buffer_count; k++)
             micro_take(tail, TN_MICRO_PART_KERNELS, needs[i].buffers[k], MICRO_ALIGNMENT);
+        micro_assign(tail, &tail->model->ops[i]);
         micro_moment(tail, micro_prepare_structs(tail, &tail->model->ops[i]));
         tail->requests += needs[i].scratch_count;
     }
@@ -270,9 +320,25 @@ static void micro_io(micro_tail *tail, uint32_t field) {
     }
 }
 
-/* --- the arena -------------------------------------------------------------------------------- */
+/* --- the arena of one build ------------------------------------------------------------------- */
+
+/* Heads that were computed, by the scratch that they hold. */
+typedef struct micro_head {
+    uint64_t *scratch; /* [count], kept in the model's arena */
+    uint32_t *counts;  /* [operators] requests of each */
+    size_t count;
+    int64_t *offsets; /* [tensors] */
+    uint64_t head, planned;
+} micro_head;
+
+typedef struct micro_heads {
+    micro_head known[MICRO_BUILDS_MAX];
+    uint32_t count;
+    const int64_t *given; /* [tensors] offsets before the runtime's planner */
+} micro_heads;
 
 static tn_status micro_scratch(micro_model *model, const micro_need *needs, uint64_t ops) {
+    model->scratch_count = 0;
     for (uint64_t i = 0; i < ops; i++) model->scratch_count += needs[i].scratch_count;
     model->scratch =
         tn__arena_array(&model->arena, model->scratch_count + 1, sizeof *model->scratch);
@@ -287,6 +353,33 @@ static tn_status micro_scratch(micro_model *model, const micro_need *needs, uint
     return TN_OK;
 }
 
+static bool micro_same_scratch(const micro_model *model, const micro_head *known, uint64_t ops) {
+    if (known->count != model->scratch_count) return false;
+    for (uint64_t i = 0; i < ops; i++)
+        if (known->counts[i] != model->ops[i].scratch_count) return false;
+    return memcmp(known->scratch, model->scratch, known->count * sizeof *known->scratch) == 0;
+}
+
+/* Runs the runtime's planner, or takes the head of an earlier build with the same scratch. */
+static tn_status micro_head_of(micro_model *model, micro_heads *heads, const micro_head **head) {
+    uint64_t ops = model->first_op[model->plan->subgraphs.count];
+    uint64_t tensors = model->plan->first[model->plan->subgraphs.count];
+    for (uint32_t i = 0; i < heads->count; i++) {
+        *head = &heads->known[i];
+        if (micro_same_scratch(model, *head, ops)) return TN_OK;
+    }
+    micro_head *next = &heads->known[heads->count++];
+    next->scratch = model->scratch;
+    next->count = model->scratch_count;
+    next->counts = tn__arena_array(&model->arena, (size_t)ops + 1, sizeof *next->counts);
+    next->offsets = tn__arena_array(&model->arena, (size_t)tensors + 1, sizeof *next->offsets);
+    if (!next->counts || !next->offsets) return tn__no_memory(model->error, "the arena");
+    for (uint64_t i = 0; i < ops; i++) next->counts[i] = model->ops[i].scratch_count;
+    memcpy(next->offsets, heads->given, tensors * sizeof *next->offsets);
+    *head = next;
+    return tn__micro_online(model, next->offsets, &next->head, &next->planned);
+}
+
 static tn_status micro_check_sizes(const micro_model *model) {
     uint64_t tensors = model->plan->first[model->plan->subgraphs.count];
     for (uint64_t t = 0; t < tensors; t++)
@@ -297,34 +390,101 @@ static tn_status micro_check_sizes(const micro_model *model) {
     return TN_OK;
 }
 
-static tn_status micro_arena(micro_model *model, int64_t *offsets, tn_micro_arena *arena) {
+static tn_status micro_tail_of(micro_tail *tail, const micro_need *needs, const micro_head *head,
+                               const int64_t *given) {
+    const micro_model *model = tail->model;
     uint64_t ops = model->first_op[model->plan->subgraphs.count];
-    micro_need *needs = tn__arena_array(&model->arena, (size_t)ops + 1, sizeof *needs);
+    tn_micro_arena *arena = tail->arena;
+    micro_start(tail);
+    micro_options_of(tail, needs, ops);
+    micro_kernels_of(tail, needs, ops);
+    if (tail->status != TN_OK) return tn__no_memory(model->error, "variables");
+    if (model->scratch_count)
+        micro_take_struct(tail, TN_MICRO_PART_HANDLES, "p", model->scratch_count);
+    micro_variables(tail, given);
+    arena->head = head->head;
+    arena->planned = head->planned;
+    arena->scratch = model->scratch_count;
+    micro_planner_moment(tail);
+    micro_io(tail, TFLITE_GRAPH_INPUTS);
+    micro_io(tail, TFLITE_GRAPH_OUTPUTS);
+    arena->tail = tail->used;
+    arena->tail_alignment = tail->used - tail->asked;
+    arena->used = tn__add_sat(arena->head, arena->tail);
+    arena->total = arena->used > tail->moments ? arena->used : tail->moments;
+    if (!tn__align_up(arena->total, MICRO_ALIGNMENT, &arena->total))
+        TN_FAIL(model->error, TN_E_UNSUPPORTED, "an arena of more than 2^64 bytes");
+    return TN_OK;
+}
+
+static tn_status micro_arena(micro_model *model, micro_heads *heads, micro_need *needs,
+                             tn_micro_arena *arena, const micro_head **head) {
+    uint64_t ops = model->first_op[model->plan->subgraphs.count];
     micro_tail tail = {.model = model, .arena = arena};
-    if (!needs) return tn__no_memory(model->error, "the arena");
     for (uint64_t i = 0; i < ops; i++) {
         tn__micro_need(model, &model->ops[i], &needs[i]);
         arena->unknown_ops += !needs[i].is_known;
     }
-    TN_TRY(micro_check_sizes(model));
+    arena->kernels = tn__micro_kernels_name(model->build->kernels);
+    arena->version = model->build->name;
     TN_TRY(micro_scratch(model, needs, ops));
-    micro_start(&tail);
-    micro_options_of(&tail, needs, ops);
-    micro_kernels_of(&tail, needs, ops);
-    if (model->scratch_count)
-        micro_take_struct(&tail, TN_MICRO_PART_HANDLES, "p", model->scratch_count);
-    micro_variables(&tail, offsets);
-    TN_TRY(tn__micro_online(model, offsets, &arena->head, &arena->planned));
-    arena->scratch = model->scratch_count;
-    micro_planner_moment(&tail);
-    micro_io(&tail, TFLITE_GRAPH_INPUTS);
-    micro_io(&tail, TFLITE_GRAPH_OUTPUTS);
-    arena->tail = tail.used;
-    arena->tail_alignment = tail.used - tail.asked;
-    arena->used = tn__add_sat(arena->head, arena->tail);
-    arena->total = arena->used > tail.moments ? arena->used : tail.moments;
-    if (!tn__align_up(arena->total, MICRO_ALIGNMENT, &arena->total))
-        TN_FAIL(model->error, TN_E_UNSUPPORTED, "an arena of more than 2^64 bytes");
+    TN_TRY(micro_head_of(model, heads, head));
+    tn__names_init(&tail.allocated, &model->plan->context);
+    tn__text_init(&tail.name, &model->plan->context);
+    tn_status status = micro_tail_of(&tail, needs, *head, heads->given);
+    tn__names_release(&tail.allocated);
+    tn__text_release(&tail.name);
+    return status;
+}
+
+/* --- all builds ------------------------------------------------------------------------------- */
+
+static void micro_widen(uint64_t *to, uint64_t value, bool most) {
+    if (most ? value > *to : value < *to) *to = value;
+}
+
+/* Each number by itself; the name of the build belongs to `total`. */
+static void micro_merge(tn_micro_arena *to, const tn_micro_arena *arena, bool most) {
+    if (most ? arena->total > to->total : arena->total < to->total) {
+        to->kernels = arena->kernels;
+        to->version = arena->version;
+    }
+    micro_widen(&to->head, arena->head, most);
+    micro_widen(&to->tail, arena->tail, most);
+    for (uint32_t part = 0; part < TN_MICRO_PART_COUNT; part++)
+        micro_widen(&to->part[part], arena->part[part], most);
+    micro_widen(&to->tail_alignment, arena->tail_alignment, most);
+    micro_widen(&to->temporary, arena->temporary, most);
+    micro_widen(&to->total, arena->total, most);
+    micro_widen(&to->used, arena->used, most);
+    micro_widen(&to->planned, arena->planned, most);
+    micro_widen(&to->scratch, arena->scratch, most);
+}
+
+/* *offsets: where the runtime's planner places tensors in the build with the deciding head. */
+static tn_status micro_arenas(micro_model *model, micro_heads *heads, tn_micro_arena *arena,
+                              const int64_t **offsets) {
+    micro_build builds[MICRO_BUILDS_MAX];
+    uint32_t count;
+    bool most = model->options->most;
+    size_t ops = (size_t)model->first_op[model->plan->subgraphs.count];
+    micro_need *needs = tn__arena_array(&model->arena, ops + 1, sizeof *needs);
+    if (!needs) return tn__no_memory(model->error, "the arena");
+    TN_TRY(tn__micro_builds(model->options, builds, &count, model->error));
+    TN_TRY(micro_check_sizes(model));
+    for (uint32_t b = 0; b < count; b++) {
+        tn_micro_arena one = {0};
+        const micro_head *head = NULL;
+        model->build = &builds[b];
+        TN_TRY(micro_arena(model, heads, needs, &one, &head));
+        if (b == 0 || (most ? one.head > arena->head : one.head < arena->head))
+            *offsets = head->offsets;
+        if (b == 0)
+            *arena = one;
+        else
+            micro_merge(arena, &one, most);
+    }
+    model->build = NULL;
     return TN_OK;
 }
 
@@ -353,6 +513,12 @@ static tn_status micro_offsets(const micro_model *model, const tn_graph *graph,
     return TN_OK;
 }
 
+/* The one custom operator whose kernel is known: what Vela makes of operators for an Ethos-U. */
+static bool micro_is_ethos(const tn__flat_table *code) {
+    tn__span name = tn__flat_string(code, TFLITE_CODE_CUSTOM);
+    return name.size == 7 && memcmp(name.bytes, "ethos-u", 7) == 0;
+}
+
 static tn_status micro_read_codes(micro_model *model) {
     tn__flat_vector codes = tn__flat_list(&model->plan->model, TFLITE_MODEL_CODES);
     model->codes = tn__arena_array(&model->arena, (size_t)codes.count + 1, sizeof *model->codes);
@@ -361,6 +527,7 @@ static tn_status micro_read_codes(micro_model *model) {
         tn__flat_table code = tn__flat_item(&codes, i);
         uint32_t builtin = tn__tflite_builtin(&code);
         const char *type = tn__tflite_operator(builtin);
+        if (type != NULL && strcmp(type, "CUSTOM") == 0 && micro_is_ethos(&code)) type = "ethos-u";
         model->codes[i] = (tflite_code){.builtin = builtin, .type = type ? type : "CUSTOM"};
     }
     model->code_count = codes.count;
@@ -380,11 +547,15 @@ static tn_status micro_arena_of(micro_model *model, const tn_graph *graph, const
     int64_t *offsets = tn__arena_array(&model->arena, (size_t)tensors + 1, sizeof *offsets);
     if (!offsets) return tn__no_memory(model->error, "offsets");
     TN_TRY(micro_offsets(model, graph, given, offsets));
-    TN_TRY(micro_arena(model, offsets, arena));
+    micro_heads *heads = tn__arena_array(&model->arena, 1, sizeof *heads);
+    if (!heads) return tn__no_memory(model->error, "the arena");
+    heads->given = offsets;
+    const int64_t *laid = offsets;
+    TN_TRY(micro_arenas(model, heads, arena, &laid));
     for (uint32_t id = 0; placed && id < tn_graph_tensor_count(graph); id++)
         placed[id] = TN_SIZE_UNKNOWN;
     for (size_t i = 0; placed && i < model->plan->place_count; i++) {
-        int64_t offset = offsets[model->plan->places[i].tensor];
+        int64_t offset = laid[model->plan->places[i].tensor];
         if (offset >= 0) placed[model->plan->places[i].id] = (uint64_t)offset;
     }
     return TN_OK;
@@ -435,23 +606,13 @@ tn_status tn_micro_arena_of(const char *path, const tn_import_options *import,
     return status == TN_OK ? TN_OK : tn__where(error, status, "%.200s", path);
 }
 
-/* The operators of a block of the graph correspond one to one to those of a subgraph, by their ids
- * in the order of the file. */
-static tn_status micro_workspaces(micro_model *model, const tn_graph *graph, uint64_t *workspaces) {
-    TN_TRY(micro_open(model, graph));
-    size_t blocks = tn_graph_block_count(graph);
-    uint64_t *next = tn__arena_array(&model->arena, blocks, sizeof *next);
-    if (!next) return tn__no_memory(model->error, "scratch");
-    for (size_t b = 0; b < blocks; b++) next[b] = model->first_op[model->plan->block_subgraphs[b]];
-    for (tn_op_id id = 0; id < tn_graph_op_count(graph); id++) {
-        micro_need need;
-        uint64_t sum = 0, up;
-        tn__micro_need(model, &model->ops[next[tn_graph_op(graph, id)->block]++], &need);
-        for (uint32_t k = 0; k < need.scratch_count; k++)
-            if (tn__align_up(need.scratch[k], MICRO_ALIGNMENT, &up)) sum = tn__add_sat(sum, up);
-        workspaces[id] = sum;
-    }
-    return TN_OK;
+static uint64_t micro_scratch_sum(const micro_model *model, const micro_op *op) {
+    micro_need need;
+    uint64_t sum = 0, up;
+    tn__micro_need(model, op, &need);
+    for (uint32_t k = 0; k < need.scratch_count; k++)
+        if (tn__align_up(need.scratch[k], MICRO_ALIGNMENT, &up)) sum = tn__add_sat(sum, up);
+    return sum;
 }
 
 static uint64_t micro_kept(const micro_model *model, const micro_op *op) {
@@ -465,13 +626,50 @@ static uint64_t micro_kept(const micro_model *model, const micro_op *op) {
     return sum;
 }
 
+/* One number of an operator, over all builds. */
+static uint64_t micro_over(micro_model *model, const micro_build *builds, uint32_t count,
+                           uint64_t (*of)(const micro_model *, const micro_op *),
+                           const micro_op *op) {
+    uint64_t result = 0;
+    for (uint32_t b = 0; b < count; b++) {
+        model->build = &builds[b];
+        uint64_t bytes = of(model, op);
+        if (b == 0) result = bytes;
+        micro_widen(&result, bytes, model->options->most);
+    }
+    model->build = NULL;
+    return result;
+}
+
+/* The operators of a block of the graph correspond one to one to those of a subgraph, by their ids
+ * in the order of the file. */
+static tn_status micro_workspaces(micro_model *model, const tn_graph *graph, uint64_t *workspaces) {
+    micro_build builds[MICRO_BUILDS_MAX];
+    uint32_t count;
+    TN_TRY(micro_open(model, graph));
+    TN_TRY(tn__micro_builds(model->options, builds, &count, model->error));
+    size_t blocks = tn_graph_block_count(graph);
+    uint64_t *next = tn__arena_array(&model->arena, blocks, sizeof *next);
+    if (!next) return tn__no_memory(model->error, "scratch");
+    for (size_t b = 0; b < blocks; b++) next[b] = model->first_op[model->plan->block_subgraphs[b]];
+    for (tn_op_id id = 0; id < tn_graph_op_count(graph); id++)
+        workspaces[id] = micro_over(model, builds, count, micro_scratch_sum,
+                                    &model->ops[next[tn_graph_op(graph, id)->block]++]);
+    return TN_OK;
+}
+
 static tn_status micro_kept_all(micro_model *model, const tn_graph *graph, uint64_t *kept,
                                 uint64_t *move) {
+    micro_build builds[MICRO_BUILDS_MAX];
+    uint32_t count;
     TN_TRY(micro_open(model, graph));
+    TN_TRY(tn__micro_builds(model->options, builds, &count, model->error));
     uint64_t at = model->first_op[0];
     tn_micro_target target = model->options->target;
     for (tn_op_id id = 0; id < tn_graph_op_count(graph); id++)
-        kept[id] = tn_graph_op(graph, id)->block == 0 ? micro_kept(model, &model->ops[at++]) : 0;
+        kept[id] = tn_graph_op(graph, id)->block == 0
+                       ? micro_over(model, builds, count, micro_kept, &model->ops[at++])
+                       : 0;
     *move = TN__MICRO_SIZE(target, "6pip") + 2 * TN__MICRO_SIZE(target, "2pe") + MICRO_ALIGNMENT;
     return TN_OK;
 }

@@ -195,7 +195,9 @@ static tn_status online_place(micro_model *model, online_buffer *buffers, size_t
 
 /* --- both --- */
 
+/* A handle of a resource variable points into the data of its operator. */
 static bool online_needs(const micro_tensor *tensor, int64_t offset) {
+    if (tensor->handle_of != 0) return false;
     return !tensor->is_constant && tensor->bytes != 0 && (!tensor->is_variable || offset >= 0);
 }
 

@@ -25,7 +25,7 @@ enum { ARENA_TARGET = 400, ARENA_MAX, ARENA_PLAN, ARENA_PLANNER, ARENA_TIMEOUT, 
 
 #define ARENA_OPTIONS(X)                                                                           \
     X(ARENA_TARGET, "target", "NAME",                                                              \
-      "processor: cortex-m0 to cortex-m85, or x86-64 (default: cortex-m4)")                        \
+      "processor: " CLI_TARGETS " (default: cortex-m4)")                        \
     X(ARENA_MAX, "max", "SIZE",                                                                    \
       "check that the arena fits in this many bytes, for the file as it is, or for the file that " \
       "-o writes; exit status 1 if it may need more")                                              \
@@ -117,7 +117,8 @@ static error_t arena_parse(int key, char *value, struct argp_state *state) {
             cli_misuse(state, "'%s' is not a .tflite model; use `tenure plan` for other models",
                        arguments->input.path);
         if (arguments->input.whom.runner != CLI_RUNNER_NONE)
-            cli_misuse(state, "--kernels: for a microcontroller use reference, cmsis-nn or any");
+            cli_misuse(state, "--kernels: for a microcontroller use reference, cmsis-nn, esp-nn or any");
+        cli_kernels_check(state, &arguments->input.kernels, arguments->target);
         if (arguments->input.statics != TN_STATIC_APART)
             cli_misuse(
                 state,
@@ -180,7 +181,7 @@ static tn_status arena_find_end(arena_arguments *arguments, bool most, uint64_t 
                                 tn_error *error) {
     cli_input *input = &arguments->input;
     arena_end *end = &arguments->ends[most];
-    tn_micro_options micro = cli_micro(arguments->target, input->kernels, most);
+    tn_micro_options micro = cli_micro(arguments->target, &input->kernels, most);
     TN_TRY(cli_input_occupy(input, &micro, error));
     TN_TRY(arena_bind(arguments, end, error));
     for (uint32_t id = 0; id < tn_graph_tensor_count(input->graph); id++)
@@ -336,9 +337,9 @@ static void arena_print_brief(const arena_arguments *arguments) {
 static void arena_print(const arena_arguments *arguments) {
     const arena_end *least = &arguments->ends[0], *most = &arguments->ends[1];
     const tn_micro_arena *low = &least->planned, *high = &most->planned;
-    static const char *const kernels[] = {"reference kernels", "CMSIS-NN's kernels", "any kernels"};
-    printf("  %s, %s; %s\n\n", arguments->target, kernels[arguments->input.kernels],
-           arena_plan_text(arguments));
+    char kernels[160];
+    cli_kernels_list(arguments->target, &arguments->input.kernels, kernels, sizeof kernels);
+    printf("  %s, kernels: %s; %s\n\n", arguments->target, kernels, arena_plan_text(arguments));
     printf("  %-30s %14s %14s\n", "bytes", "at least", "at most");
     arena_row("head: tensors and scratch", low->head, high->head,
               arguments->plan == ARENA_OURS ? arguments->holders.title : "");
@@ -352,6 +353,9 @@ static void arena_print(const arena_arguments *arguments) {
     arena_row("temporary, before the head", low->temporary, high->temporary,
               "during setup of the interpreter");
     arena_row("total", low->total, high->total, "the arena, a multiple of 16");
+    if (arguments->input.kernels.library != TN_MICRO_REFERENCE)
+        printf("  %-30s %14s %14s  most with %s%s%s\n", "", "", "", high->kernels,
+               *high->version ? " " : "", high->version);
     if (low->total >= low->used + ARENA_ROUND)
         printf("  %-30s %14s %14s  the temporary part decides\n", "", "", "");
     printf("\n");
@@ -406,13 +410,12 @@ static void arena_json_banks(const arena_arguments *arguments, tn__text *text) {
 }
 
 static void arena_json(const arena_arguments *arguments, tn__text *text) {
-    static const char *const kernels[] = {"reference", "cmsis-nn", "any"};
     const arena_end *least = &arguments->ends[0], *most = &arguments->ends[1];
     const tn_micro_arena *low = &least->planned, *high = &most->planned;
     tn__text_put(text, "{\"format\": \"tenure-arena\", \"version\": 1, \"input\": ");
     tn__text_json(text, arguments->input.path);
     tn__text_printf(text, ", \"target\": \"%s\", \"kernels\": \"%s\", \"plan\": \"%s\",\n ",
-                    arguments->target, kernels[arguments->input.kernels],
+                    arguments->target, arguments->input.kernels.text,
                     arena_plans[arguments->plan]);
     arena_json_range(text, "head", low->head, high->head);
     tn__text_put(text, ", ");
@@ -446,6 +449,14 @@ static void arena_json(const arena_arguments *arguments, tn__text *text) {
     arena_json_range(text, "buffers", low->planned, high->planned);
     tn__text_put(text, ", ");
     arena_json_range(text, "scratch_buffers", low->scratch, high->scratch);
+    char kernels[160];
+    cli_kernels_list(arguments->target, &arguments->input.kernels, kernels, sizeof kernels);
+    tn__text_put(text, ", \"counted_kernels\": ");
+    tn__text_json(text, kernels);
+    tn__text_put(text, ", \"deciding_kernels\": ");
+    tn__text_json(text, high->kernels);
+    tn__text_put(text, ", \"deciding_version\": ");
+    tn__text_json(text, high->version);
     tn__text_printf(text, ", \"unknown_operators\": %u, \"max\": ", high->unknown_ops);
     if (arguments->max)
         tn__text_printf(text, "%" PRIu64, arguments->max);
@@ -516,8 +527,8 @@ static char *arena_help(int key, const char *text, void *input) {
     case CLI_ALIGNMENT:
         return strdup("alignment in bytes of every buffer without its own (default: 16)");
     case CLI_KERNELS:
-        return strdup("kernels that determine the scratch memory: reference, cmsis-nn, or any for "
-                      "the larger of both (default: any)");
+        return strdup("kernels that determine the scratch memory: " CLI_KERNELS_FORM
+                      " (default: any)");
     case CLI_ORDER:
         return strdup("order of the operators: one of `tenure list orders`, or auto; the runtime "
                       "keeps the order of the file (default: file)");
@@ -539,7 +550,7 @@ static int arena_run(int count, char **words) {
     arena_arguments arguments = {
         .options = TN_PLAN_OPTIONS_INIT,
         .target = cli_micro_targets[0],
-        .input = {.import = TN_IMPORT_OPTIONS_INIT, .kernels = CLI_KERNELS_ANY}};
+        .input = {.import = TN_IMPORT_OPTIONS_INIT, .kernels = {.library = TN_MICRO_ANY, .text = "any"}}};
     arguments.input.import.variables_outside = true;
     tn_error error = {0};
     arguments.input.import.context = arguments.options.context = &context;

@@ -10,6 +10,7 @@
 #include "cli/estimate_large.h"
 #include "cli/estimate_llm.h"
 #include "cli/fit_options.h"
+#include "cli/micro.h"
 #include "report/format.h"
 
 #define ESTIMATE_CHANGES_MOST 3u
@@ -149,8 +150,7 @@ static void estimate_kernels(struct argp_state *state, cli_way *way, const char 
         way->choices.threads = whom.threads;
         return;
     }
-    way->input.kernels =
-        (cli_kernels)CLI_CHOICE(state, "kernels", value, "reference", "cmsis-nn", "any");
+    way->input.kernels = cli_kernels_parse(state, value);
 }
 
 static error_t estimate_parse_large(int key, char *value, struct argp_state *state,
@@ -263,7 +263,7 @@ static void estimate_check_formulas(struct argp_state *state, const estimate_arg
         {way->options.pool != NULL, "pool"},
         {way->options.runtime > 0, "runtime"},
         {arguments->max_batch, "max-batch"},
-        {way->runner != CLI_RUNNER_NONE || way->input.kernels != CLI_KERNELS_REFERENCE, "kernels"},
+        {way->runner != CLI_RUNNER_NONE || way->input.kernels.library != TN_MICRO_REFERENCE, "kernels"},
         {arguments->arranged, "parallel serial or safe"},
         {way->choices.plan.planner != NULL, "planner"},
         {way->choices.threads > 1, "threads"},
@@ -331,7 +331,7 @@ static void estimate_check_llm(struct argp_state *state, estimate_arguments *arg
         {way->options.alloc != TN_ALLOC_ON_DEMAND, "alloc-policy"},
         {way->options.release != TN_RELEASE_ON_DEATH, "release-policy"},
         {way->options.pool != NULL, "pool"},
-        {way->runner != CLI_RUNNER_NONE || way->input.kernels != CLI_KERNELS_REFERENCE, "kernels"},
+        {way->runner != CLI_RUNNER_NONE || way->input.kernels.library != TN_MICRO_REFERENCE, "kernels"},
         {arguments->arranged, "parallel serial or safe"},
         {way->choices.plan.planner != NULL, "planner"},
         {way->choices.threads > 1, "threads"},

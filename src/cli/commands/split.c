@@ -41,10 +41,10 @@ enum {
       "for .tflite: count only tensors and scratch, for a runtime with a separate arena for "      \
       "persistent data")                                                                           \
     X(SPLIT_FILE_TARGET, "target", "NAME",                                                         \
-      "processor: cortex-m0 to cortex-m85, or x86-64 (default: cortex-m4)")                        \
-    X(SPLIT_FILE_KERNELS, "kernels", "reference|cmsis-nn|any",                                     \
-      "for .tflite: kernels that determine the scratch memory: reference, cmsis-nn, or any for "   \
-      "the larger of both (default: any)")                                                         \
+      "processor: " CLI_TARGETS " (default: cortex-m4)")                        \
+    X(SPLIT_FILE_KERNELS, "kernels", "LIBRARY",                                                    \
+      "for .tflite: kernels that determine the scratch memory: " CLI_KERNELS_FORM                  \
+      " (default: any)")                                                                           \
     X(SPLIT_FILE_TIMEOUT, "timeout", "TIME",                                                       \
       "stop after this time (10s, 500ms, 2m) with the smallest model so far (default: no limit)")  \
     X(SPLIT_FILE_WORK_LIMIT, "work-limit", "N",                                                    \
@@ -89,8 +89,9 @@ static void split_file_check(split_file_arguments *arguments, struct argp_state 
     arguments->options.dim_count = sizes->dim_count;
     arguments->options.input_shapes = sizes->input_shapes;
     arguments->options.input_shape_count = sizes->input_shape_count;
+    cli_kernels_check(state, &arguments->kernels, arguments->target);
     if (arguments->output != NULL) arguments->output = cli_standard_output(arguments->output);
-    arguments->options.micro = cli_micro(arguments->target, arguments->kernels, true);
+    arguments->options.micro = cli_micro(arguments->target, &arguments->kernels, true);
 }
 
 static error_t split_file_parse(int key, char *value, struct argp_state *state) {
@@ -119,8 +120,7 @@ static error_t split_file_parse(int key, char *value, struct argp_state *state) 
             cli_micro_targets[cli_choice(state, "target", value, cli_micro_targets)];
         return 0;
     case SPLIT_FILE_KERNELS:
-        arguments->kernels =
-            (cli_kernels)CLI_CHOICE(state, "kernels", value, "reference", "cmsis-nn", "any");
+        arguments->kernels = cli_kernels_parse(state, value);
         return 0;
     case SPLIT_FILE_TIMEOUT:
         arguments->timeout_s = cli_duration(state, "timeout", value);
@@ -250,7 +250,7 @@ static int split_file_run(int count, char **words) {
     tn_export_report report = {0};
     split_file_arguments arguments = {.options = TN_EXPORT_OPTIONS_INIT,
                                       .target = cli_micro_targets[0],
-                                      .kernels = CLI_KERNELS_ANY};
+                                      .kernels = {.library = TN_MICRO_ANY}};
     arguments.options.context = &context;
     cli_parse(&cli_command_split, count, words, &arguments);
     context.follow_links = cli_follows_links();

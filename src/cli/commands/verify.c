@@ -13,6 +13,7 @@
  * with other options, the result is a usage error that names the option.
  */
 #include "cli/cli.h"
+#include "cli/micro.h"
 #include "cli/objects.h"
 #include "cli/plan_file.h"
 #include "cli/whom.h"
@@ -230,8 +231,8 @@ static tn_status verify_claim_inside(verify_arguments *arguments) {
     uint32_t tensors = tn_graph_tensor_count(input->graph);
     tn_micro_options micro = TN_MICRO_OPTIONS_INIT;
     tn_micro_arena arena;
-    if (input->kernels != CLI_KERNELS_REFERENCE) micro.kernels = TN_MICRO_CMSIS_NN;
-    micro.most = input->kernels != CLI_KERNELS_REFERENCE;
+    micro = cli_micro(input->target != NULL ? input->target : cli_micro_targets[0], &input->kernels,
+                      input->kernels.library != TN_MICRO_REFERENCE);
     arguments->claimed = calloc((size_t)tensors + 1, sizeof *arguments->claimed);
     if (arguments->claimed == NULL) return tn__no_memory(arguments->error, "claims");
     TN_TRY(tn_tflite_read_plan(input->path, &input->import, input->graph, arguments->claimed,
