@@ -174,7 +174,7 @@ TN_API TN_CHECKED tn_status tn_tflite_write_plan(const char *path, const tn_impo
 
 /* The ABI (sizes of pointers and enums) and the variants of the kernel libraries. */
 typedef enum tn_micro_target {
-    TN_MICRO_CORTEX_M,        /* 32 bits, arm-none-eabi, enums of one byte; DSP: m4, m7, m33, m35p */
+    TN_MICRO_CORTEX_M, /* 32 bits, arm-none-eabi, enums of one byte; DSP: m4, m7, m33, m35p */
     TN_MICRO_CORTEX_M_HELIUM, /* the same with vectors: m52, m55, m85 */
     TN_MICRO_X86_64,
     TN_MICRO_CORTEX_M_SCALAR, /* as TN_MICRO_CORTEX_M, without DSP: m0, m0+, m3, m23 */

@@ -53,8 +53,8 @@
 #define INPUT_KERNELS(X)                                                                           \
     X(CLI_KERNELS, "kernels", "LIBRARY",                                                           \
       "count scratch memory and packed weights of a kernel library: onednn or plain, as in "       \
-      "`tenure run` on this machine, with :N for N threads, or none; for .tflite " CLI_KERNELS_FORM \
-      " (default: none; reference for .tflite)")            \
+      "`tenure run` on this machine, with :N for N threads, or none; for "                         \
+      ".tflite " CLI_KERNELS_FORM " (default: none; reference for .tflite)")                       \
     X(CLI_NO_REWRITE, "no-rewrite", NULL,                                                          \
       "with --kernels: keep the operators of the file, fuse nothing")                              \
     X(CLI_FASTEST, "fastest", NULL,                                                                \

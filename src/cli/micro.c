@@ -75,8 +75,7 @@ cli_kernels cli_kernels_parse(struct argp_state *state, const char *text) {
     char *at = strchr(part, '@');
     if (at != NULL) *at = '\0';
     kernels.library = (tn_micro_kernels)cli_choice(state, "kernels", part, micro_libraries);
-    bool is_library =
-        kernels.library == TN_MICRO_CMSIS_NN || kernels.library == TN_MICRO_ESP_NN;
+    bool is_library = kernels.library == TN_MICRO_CMSIS_NN || kernels.library == TN_MICRO_ESP_NN;
     if (at != NULL && !is_library)
         cli_misuse(state, "--kernels: only cmsis-nn and esp-nn have a version, as in esp-nn@1.2.1");
     if (at != NULL) {
@@ -110,8 +109,8 @@ tn_micro_options cli_micro(const char *target, const cli_kernels *kernels, bool 
 
 static void micro_add(char *text, size_t size, const char *name, const char *from, const char *to) {
     size_t used = strlen(text);
-    snprintf(text + used, size - used, "%s%s%s%s%s%s", used > 0 ? ", " : "", name,
-             *from ? " " : "", from, *to ? " to " : "", to);
+    snprintf(text + used, size - used, "%s%s%s%s%s%s", used > 0 ? ", " : "", name, *from ? " " : "",
+             from, *to ? " to " : "", to);
 }
 
 void cli_kernels_list(const char *target, const cli_kernels *kernels, char *text, size_t size) {
@@ -126,8 +125,7 @@ void cli_kernels_list(const char *target, const cli_kernels *kernels, char *text
         if (kernels->version[0] != '\0')
             micro_add(text, size, micro_libraries[library], kernels->version, "");
         else
-            micro_add(text, size, micro_libraries[library],
-                      tn_micro_version(processor, library, 0),
+            micro_add(text, size, micro_libraries[library], tn_micro_version(processor, library, 0),
                       tn_micro_version(processor, library, count - 1));
     }
 }

@@ -9,7 +9,6 @@
 
 #include <stdio.h>
 
-
 /* The versions at which sizes changed. Between two of them the older one's rules hold. */
 typedef struct builds_version {
     tn_micro_kernels kernels;
@@ -154,7 +153,8 @@ static void builds_runtime(builds_list *list, micro_build build) {
 static tn_status builds_library(builds_list *list, tn_micro_kernels kernels, tn_error *error) {
     const tn_micro_options *options = list->options;
     size_t only = BUILDS_VERSIONS;
-    if (options->version != NULL) TN_TRY(builds_version_of(kernels, options->version, &only, error));
+    if (options->version != NULL)
+        TN_TRY(builds_version_of(kernels, options->version, &only, error));
     for (size_t i = 0; i < BUILDS_VERSIONS; i++) {
         const builds_version *row = &builds_versions[i];
         if (row->kernels != kernels || (only != BUILDS_VERSIONS && only != i)) continue;

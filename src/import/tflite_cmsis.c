@@ -164,7 +164,8 @@ static void cmsis_transposed(const micro_model *model, const micro_op *op, const
 
 static void cmsis_dense(const micro_model *model, const micro_op *op, const cmsis_ask *ask,
                         micro_need *need) {
-    const micro_tensor *filter = tn__micro_input(model, op, 1), *bias = tn__micro_input(model, op, 2);
+    const micro_tensor *filter = tn__micro_input(model, op, 1),
+                       *bias = tn__micro_input(model, op, 2);
     const micro_tensor *out = tn__micro_output(model, op, 0);
     uint64_t channels = tn__micro_last_extent(out), depth = tn__micro_last_extent(filter);
     if (ask->wide || (filter != NULL && filter->dtype == TN_INT4)) return;
@@ -216,7 +217,8 @@ uint64_t tn__micro_cmsis_window(const micro_build *build, tn_micro_target target
 
 static void cmsis_convolution(const micro_model *model, const micro_op *op, const cmsis_ask *ask,
                               micro_need *need) {
-    const micro_tensor *filter = tn__micro_input(model, op, 1), *bias = tn__micro_input(model, op, 2);
+    const micro_tensor *filter = tn__micro_input(model, op, 1),
+                       *bias = tn__micro_input(model, op, 2);
     bool packed = filter != NULL && filter->dtype == TN_INT4, most = model->options->most;
     bool depthwise = tn__micro_named(op, "DEPTHWISE_CONV_2D");
     bool fast = bias == NULL || bias->dtype == TN_INT64 || (bias->dtype == TN_INT32 && most);

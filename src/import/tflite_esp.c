@@ -133,8 +133,8 @@ static uint64_t esp_depthwise_filled(const micro_window *w) {
     uint64_t right = esp_less(tn__add_sat(tn__mul_sat(w->ow, w->sw), 2), w->iw);
     uint64_t bottom = esp_less(tn__add_sat(tn__mul_sat(w->oh, w->sh), 2), w->ih);
     uint64_t wide = esp_sum(w->iw, 2 * w->pw, right), high = esp_sum(w->ih, 2 * w->ph, bottom);
-    uint64_t image = tn__add_sat(esp_product(wide, high, channels),
-                                 esp_product(w->ow, w->oh, channels));
+    uint64_t image =
+        tn__add_sat(esp_product(wide, high, channels), esp_product(w->ow, w->oh, channels));
     return esp_sum(tn__mul_sat(9, channels), image, 64);
 }
 
@@ -191,7 +191,8 @@ bool tn__micro_esp(const micro_model *model, const micro_op *op, micro_need *nee
     tn__micro_reference(model, op, need);
     if (in == NULL || in->dtype != TN_INT8) return true;
     if (tn__micro_named(op, "SOFTMAX")) bytes = esp_softmax(model, op);
-    bool conv = tn__micro_named(op, "CONV_2D"), depthwise = tn__micro_named(op, "DEPTHWISE_CONV_2D");
+    bool conv = tn__micro_named(op, "CONV_2D"),
+         depthwise = tn__micro_named(op, "DEPTHWISE_CONV_2D");
     if (conv || depthwise) {
         micro_window w = tn__micro_window(model, op);
         bytes = tn__micro_esp_window(model->build->version, target, depthwise, &w);

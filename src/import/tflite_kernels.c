@@ -355,7 +355,8 @@ void tn__micro_reference(const micro_model *model, const micro_op *op, micro_nee
     const micro_tensor *in = tn__micro_input(model, op, 0), *out = tn__micro_output(model, op, 0);
     const micro_tensor *second = tn__micro_input(model, op, 1);
     if (tn__micro_named(op, "SVDF")) {
-        tn__micro_scratch(need, tn__mul_sat(4 * tn__micro_extent(in, 0), tn__micro_extent(second, 0)));
+        tn__micro_scratch(need,
+                          tn__mul_sat(4 * tn__micro_extent(in, 0), tn__micro_extent(second, 0)));
         if (kernels_is(in, TN_INT8)) tn__micro_scratch(need, tn__mul_sat(4, kernels_elements(out)));
     } else if (tn__micro_named(op, "CONV_2D") || tn__micro_named(op, "DEPTHWISE_CONV_2D") ||
                tn__micro_named(op, "FULLY_CONNECTED")) {
@@ -373,16 +374,14 @@ void tn__micro_reference(const micro_model *model, const micro_op *op, micro_nee
                strncmp(op->code->type, "REDUCE_", 7) == 0) {
         kernels_reduce(model, op, need);
     } else if (tn__micro_named(op, "MIRROR_PAD")) {
-        for (uint32_t i = 0; i < 2; i++)
-            tn__micro_scratch(need, 4 * (uint64_t)(in ? in->rank : 0));
+        for (uint32_t i = 0; i < 2; i++) tn__micro_scratch(need, 4 * (uint64_t)(in ? in->rank : 0));
     } else if (tn__micro_named(op, "ADD_N")) {
         uint64_t pointer = TN__MICRO_SIZE(model->options->target, "p");
         tn__micro_scratch(need, tn__mul_sat(pointer, op->inputs.count));
     } else if (tn__micro_named(op, "ethos-u")) {
         uint64_t operands = tn__add_sat(op->inputs.count, op->outputs.count);
         tn__micro_scratch(need, tn__mul_sat(8, operands));
-        tn__micro_scratch(need,
-                          tn__mul_sat(TN__MICRO_SIZE(model->options->target, "z"), operands));
+        tn__micro_scratch(need, tn__mul_sat(TN__MICRO_SIZE(model->options->target, "z"), operands));
     } else if (tn__micro_named(op, "UNIDIRECTIONAL_SEQUENCE_LSTM")) {
         const micro_tensor *cell = tn__micro_input(model, op, 19);
         for (uint32_t i = 0; i < 4; i++) tn__micro_scratch(need, cell ? cell->bytes : 0);
@@ -429,8 +428,8 @@ void tn__micro_need(const micro_model *model, const micro_op *op, micro_need *ne
     }
     need->options = tn__micro_struct(options->target, kernels_options(model->build, row),
                                      &need->options_alignment);
-    tn__micro_buffer(need, TN__MICRO_SIZE(options->target,
-                                          kernels_data(model->build, row, options->most)));
+    tn__micro_buffer(
+        need, TN__MICRO_SIZE(options->target, kernels_data(model->build, row, options->most)));
     kernels_channels(model, op, need);
     if (tn__micro_named(op, "BATCH_MATMUL")) kernels_matmul(model, op, need);
     if (tn__micro_named(op, "SOFTMAX") && kernels_is(tn__micro_input(model, op, 0), TN_INT16))

@@ -160,10 +160,10 @@ static tn_status micro_read_ops(micro_model *model) {
 typedef struct micro_tail {
     micro_model *model;
     tn_micro_arena *arena;
-    uint64_t used;     /* bytes from the top of the arena downwards */
-    uint64_t asked;    /* without alignment */
-    uint64_t requests; /* scratch requests so far */
-    uint64_t moments;  /* the largest used + temporary so far */
+    uint64_t used;       /* bytes from the top of the arena downwards */
+    uint64_t asked;      /* without alignment */
+    uint64_t requests;   /* scratch requests so far */
+    uint64_t moments;    /* the largest used + temporary so far */
     tn__names allocated; /* resource variables that have a buffer */
     tn__text name;
     tn_status status;
@@ -187,11 +187,14 @@ static void micro_take_struct(micro_tail *tail, tn_micro_part part, const char *
     micro_take(tail, part, tn__mul_sat(size, count), alignment);
 }
 
+/* Requests for scratch lie at the bottom of the arena, with room for those of one more operator. */
+static uint64_t micro_bottom(const micro_tail *tail) {
+    return tn__mul_sat(micro_size(tail, "z2i"), tail->requests + MICRO_REQUESTS_MAX);
+}
+
 /* Temporary memory lies above the requests for scratch, at the bottom of the arena. */
 static void micro_moment(micro_tail *tail, uint64_t temporary) {
-    uint64_t request = micro_size(tail, "z2i");
-    uint64_t bottom = tn__mul_sat(request, tail->requests + MICRO_REQUESTS_MAX);
-    uint64_t below = tn__add_sat(bottom, temporary);
+    uint64_t below = tn__add_sat(micro_bottom(tail), temporary);
     if (below > tail->arena->temporary) tail->arena->temporary = below;
     uint64_t all = tn__add_sat(below, tail->used);
     if (all > tail->moments) tail->moments = all;
@@ -293,14 +296,17 @@ static void micro_variables(micro_tail *tail, const int64_t *offsets) {
                        MICRO_ALIGNMENT);
 }
 
-/* The planner's lists: records of each tensor and request, then of each buffer that it places. */
+/* The planner's lists: records of each tensor and request, then, from a multiple of 16 on, of each
+ * buffer that it places. */
 static void micro_planner_moment(micro_tail *tail) {
     const tflite_plan *plan = tail->model->plan;
     uint64_t tensors = plan->first[plan->subgraphs.count] + tail->model->scratch_count;
     uint64_t temporary = tn__mul_sat(micro_size(tail, "z"), plan->subgraphs.count);
     temporary = tn__add_sat(temporary, tn__mul_sat(micro_size(tail, "zp3ib"), tensors));
+    uint64_t bottom = micro_bottom(tail), start = tn__add_sat(bottom, temporary);
     uint64_t lists = tn__mul_sat(40, tail->arena->planned);
-    micro_moment(tail, tn__add_sat(temporary, tn__add_sat(lists, MICRO_ALIGNMENT)));
+    if (!tn__align_up(start, MICRO_ALIGNMENT, &start)) start = UINT64_MAX;
+    micro_moment(tail, tn__add_sat(start, lists) - bottom);
 }
 
 /* Inputs and outputs of the main subgraph, for the code that calls the interpreter. */
@@ -445,7 +451,7 @@ static void micro_widen(uint64_t *to, uint64_t value, bool most) {
 
 /* Each number by itself; the name of the build belongs to `total`. */
 static void micro_merge(tn_micro_arena *to, const tn_micro_arena *arena, bool most) {
-    if (most ? arena->total > to->total : arena->total < to->total) {
+    if (most ? arena->total >= to->total : arena->total < to->total) { /* the newest of equals */
         to->kernels = arena->kernels;
         to->version = arena->version;
     }

@@ -258,6 +258,10 @@ static tn_status tensor_add(tflite_reader *reader, const tflite_pending *block, 
     } else if (!is_constant && (reader->drop_stated || (role & TFLITE_IS_UNSHAPED))) {
         spec.rank = TN_RANK_UNKNOWN;
     }
+    if (importer->options->variables_outside && spec.dtype == TN_RESOURCE && is_made) {
+        spec.rank = 1; /* the runtime keeps the handle in its operator: it has no bytes here */
+        shape[0] = 0;
+    }
     if (spec.rank == TN_RANK_UNKNOWN) spec.shape = NULL;
     TN_TRY(tn_graph_add_tensor(importer->graph, &spec, &reader->ids[index], importer->error));
     const char *kept = tn_graph_tensor(importer->graph, reader->ids[index])->name;

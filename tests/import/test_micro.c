@@ -30,6 +30,7 @@ static bool arena_of(const char *name, const uint64_t *offsets, tn_micro_options
 static tn_micro_options host(void) {
     tn_micro_options options = TN_MICRO_OPTIONS_INIT;
     options.target = TN_MICRO_X86_64;
+    options.runtime = 20250131; /* the figures are of 2025 or later */
     return options;
 }
 
@@ -242,6 +243,9 @@ static void the_least_is_never_above_the_most(void **state) {
                 options.target = target ? TN_MICRO_X86_64 : TN_MICRO_CORTEX_M;
                 options.kernels = most ? TN_MICRO_CMSIS_NN : TN_MICRO_REFERENCE;
                 options.most = most;
+                options.runtime = 20250131;
+                options.version = most ? "7.0.0" : NULL;
+                options.compiler = TN_MICRO_GCC;
                 assert_int_equal(tn__micro_arena_from("s.tflite", (tn__span){all.bytes, all.size},
                                                       NULL, all.graph, NULL, &options, &arena[most],
                                                       NULL, &failure),

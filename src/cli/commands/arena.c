@@ -24,8 +24,7 @@
 enum { ARENA_TARGET = 400, ARENA_MAX, ARENA_PLAN, ARENA_PLANNER, ARENA_TIMEOUT, ARENA_JSON };
 
 #define ARENA_OPTIONS(X)                                                                           \
-    X(ARENA_TARGET, "target", "NAME",                                                              \
-      "processor: " CLI_TARGETS " (default: cortex-m4)")                        \
+    X(ARENA_TARGET, "target", "NAME", "processor: " CLI_TARGETS " (default: cortex-m4)")           \
     X(ARENA_MAX, "max", "SIZE",                                                                    \
       "check that the arena fits in this many bytes, for the file as it is, or for the file that " \
       "-o writes; exit status 1 if it may need more")                                              \
@@ -117,8 +116,10 @@ static error_t arena_parse(int key, char *value, struct argp_state *state) {
             cli_misuse(state, "'%s' is not a .tflite model; use `tenure plan` for other models",
                        arguments->input.path);
         if (arguments->input.whom.runner != CLI_RUNNER_NONE)
-            cli_misuse(state, "--kernels: for a microcontroller use reference, cmsis-nn, esp-nn or any");
+            cli_misuse(state,
+                       "--kernels: for a microcontroller use reference, cmsis-nn, esp-nn or any");
         cli_kernels_check(state, &arguments->input.kernels, arguments->target);
+        arguments->input.target = arguments->target;
         if (arguments->input.statics != TN_STATIC_APART)
             cli_misuse(
                 state,
@@ -415,8 +416,7 @@ static void arena_json(const arena_arguments *arguments, tn__text *text) {
     tn__text_put(text, "{\"format\": \"tenure-arena\", \"version\": 1, \"input\": ");
     tn__text_json(text, arguments->input.path);
     tn__text_printf(text, ", \"target\": \"%s\", \"kernels\": \"%s\", \"plan\": \"%s\",\n ",
-                    arguments->target, arguments->input.kernels.text,
-                    arena_plans[arguments->plan]);
+                    arguments->target, arguments->input.kernels.text, arena_plans[arguments->plan]);
     arena_json_range(text, "head", low->head, high->head);
     tn__text_put(text, ", ");
     arena_json_range(text, "tail", low->tail, high->tail);
@@ -547,10 +547,10 @@ static const struct argp arena_parser = {arena_options,  arena_parse, "MODEL", a
 
 static int arena_run(int count, char **words) {
     tn_context context = cli_context();
-    arena_arguments arguments = {
-        .options = TN_PLAN_OPTIONS_INIT,
-        .target = cli_micro_targets[0],
-        .input = {.import = TN_IMPORT_OPTIONS_INIT, .kernels = {.library = TN_MICRO_ANY, .text = "any"}}};
+    arena_arguments arguments = {.options = TN_PLAN_OPTIONS_INIT,
+                                 .target = cli_micro_targets[0],
+                                 .input = {.import = TN_IMPORT_OPTIONS_INIT,
+                                           .kernels = {.library = TN_MICRO_ANY, .text = "any"}}};
     arguments.input.import.variables_outside = true;
     tn_error error = {0};
     arguments.input.import.context = arguments.options.context = &context;

@@ -40,8 +40,7 @@ enum {
     X(SPLIT_FILE_HEAD, "head", NULL,                                                               \
       "for .tflite: count only tensors and scratch, for a runtime with a separate arena for "      \
       "persistent data")                                                                           \
-    X(SPLIT_FILE_TARGET, "target", "NAME",                                                         \
-      "processor: " CLI_TARGETS " (default: cortex-m4)")                        \
+    X(SPLIT_FILE_TARGET, "target", "NAME", "processor: " CLI_TARGETS " (default: cortex-m4)")      \
     X(SPLIT_FILE_KERNELS, "kernels", "LIBRARY",                                                    \
       "for .tflite: kernels that determine the scratch memory: " CLI_KERNELS_FORM                  \
       " (default: any)")                                                                           \
