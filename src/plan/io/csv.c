@@ -113,7 +113,7 @@ static tn_status csv_next(csv_reader *reader, bool *more) {
                                        reader->reading->name, reader->rows.line);
 }
 
-/* "the header has no column 'size'; it has 'id', 'lower', 'upper', 'bytes', separated by commas". */
+/* "the header has no column 'size'; it has 'id', 'lower', 'bytes', separated by commas". */
 static tn_status csv_fail_header(csv_reader *reader, csv_column missing) {
     static const char *const needed[] = {"id", "lower", "upper' or 'end", "size"};
     const tn__csv_rows *rows = &reader->rows;
