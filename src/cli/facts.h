@@ -33,8 +33,8 @@ typedef enum cli_unit {
 typedef struct cli_facts cli_facts;
 typedef struct cli_fact {
     const char *key; /* name of the JSON member; NULL: not in the JSON */
-    /* Begins the line of the table, or heads the column; NULL: only in the JSON. "|WORDS": the value
-     * joins the line of the fact before it, after WORDS. */
+    /* Begins the line of the table, or heads the column; NULL: only in the JSON. "|WORDS": the
+     * value joins the line of the fact before it, after WORDS. */
     const char *label;
     cli_unit unit;
     const char *brief; /* words of the brief line, with @ for the value: ", @ steps"; NULL: none */
