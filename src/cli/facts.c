@@ -171,14 +171,16 @@ static void facts_word(tn__text *text, cli_unit unit, const facts_value *it, boo
         tn__text_put(text, tn__grouped(it->whole, digits));
     else if (unit == CLI_UNIT_YES)
         tn__text_put(text, it->whole != 0 ? "yes" : "no");
-    else if (unit == CLI_UNIT_WORD)
+    else if (unit == CLI_UNIT_WORD || unit == CLI_UNIT_LIST)
         tn__text_put(text, it->word);
     else if (unit == CLI_UNIT_SHARE)
         tn__text_printf(text, "%.1f %%", 100 * it->real);
     else if (unit == CLI_UNIT_NS)
         tn__text_printf(text, "%.6g s", (double)it->whole / 1e9);
+    else if (unit == CLI_UNIT_SECONDS)
+        tn__text_printf(text, "%.4g s", it->real);
     else
-        tn__text_printf(text, unit == CLI_UNIT_SECONDS ? "%.4g s" : "%.4g", it->real);
+        tn__text_printf(text, fabs(it->real) < 1e4 ? "%.4g" : "%.0f", it->real);
 }
 
 /* A value for people. */
