@@ -171,7 +171,7 @@ static const embed_row *embed_bound(const embed_arguments *arguments, const embe
 }
 
 const cli_facts embed_policy_facts = {
-    .width = 2,
+    .indent = 2,
     .columns = true,
     .rows = (const cli_fact[]){
         CLI_FACT(WORD, "name", "policy", "name of the policy"),

@@ -62,6 +62,11 @@ static void facts_skip_cells(cli_answer *answer, uint32_t column) {
     for (; answer->cell_next < column; answer->cell_next++) tn__text_add(&answer->cells, "", 1);
 }
 
+static void facts_label(cli_answer *answer, const char *label) {
+    const cli_facts *facts = facts_level(answer)->facts;
+    tn__text_printf(&answer->out, "%*s%-*s ", (int)facts->indent, "", (int)facts->width, label);
+}
+
 /* The end of a line, without blanks before it. */
 static void facts_put_end(tn__text *out) {
     while (!out->failed && out->size > 0 && out->data[out->size - 1] == ' ')
@@ -81,7 +86,7 @@ static void facts_end_line(cli_answer *answer) {
         answer->cell_next++;
         return;
     }
-    tn__text_printf(&answer->out, "%-*s ", (int)facts_level(answer)->facts->width, row->label);
+    facts_label(answer, row->label);
     tn__text_add(&answer->out, answer->value.data, answer->value.size);
     tn__text_add(&answer->out, answer->more.data, answer->more.size);
     facts_put_end(&answer->out);
@@ -133,7 +138,7 @@ static void facts_measure(const cli_answer *answer, const cli_facts *facts, size
 static const char *facts_print_row(tn__text *out, const cli_facts *facts, const size_t *widths,
                                    const char *cell) {
     uint32_t column = 0;
-    tn__text_printf(out, "%*s", (int)facts->width, "");
+    tn__text_printf(out, "%*s", (int)facts->indent, "");
     for (const cli_fact *row = facts->rows; row->help != NULL; row++) {
         if (row->label == NULL) continue;
         bool right = row->unit != CLI_UNIT_WORD && row->unit != CLI_UNIT_YES;
@@ -357,7 +362,7 @@ void cli_tell_line(cli_answer *answer, const char *label, const char *format, ..
     va_list values;
     if (answer->style != CLI_STYLE_TABLE || facts_level(answer)->silent) return;
     facts_end_line(answer);
-    tn__text_printf(&answer->out, "%-*s ", (int)facts_level(answer)->facts->width, label);
+    facts_label(answer, label);
     va_start(values, format);
     facts_vprintf(&answer->out, format, values);
     va_end(values);

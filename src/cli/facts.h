@@ -44,7 +44,8 @@ typedef struct cli_fact {
 
 struct cli_facts {
     const char *name;     /* of the whole answer: "train" is "format":"tenure-train"; else NULL */
-    uint32_t width;       /* columns of the labels; of a list in columns: blanks before a row */
+    uint32_t width;       /* columns of the labels */
+    uint32_t indent;      /* blanks before each line */
     int cell;             /* columns of each value in a line; above 0: on the right, and short */
     bool columns;         /* of a list: in the table each item is a row */
     const cli_fact *rows; /* the last has a help of NULL */

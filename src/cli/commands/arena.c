@@ -259,18 +259,18 @@ static const char *arena_plan_text(const arena_arguments *arguments) {
                                                     : "planned by Tenure";
 }
 
-#define ARENA_LABELS .width = 32, .cell = 14
+#define ARENA_LABELS .width = 30, .indent = 2, .cell = 14
 
 static const cli_facts arena_part_facts = {
     ARENA_LABELS,
     .rows = (const cli_fact[]){
-#define TN_X(name, text) CLI_FACT_RANGE(BYTES, text, "    " text, "bytes of the " text),
+#define TN_X(name, text) CLI_FACT_RANGE(BYTES, text, "  " text, "bytes of the " text),
         TN_MICRO_PART_TABLE(TN_X)
 #undef TN_X
-            CLI_FACT_RANGE(BYTES, "alignment", "    alignment", "bytes that alignment adds"),
+            CLI_FACT_RANGE(BYTES, "alignment", "  alignment", "bytes that alignment adds"),
         CLI_FACTS_END}};
 static const cli_facts arena_bank_facts = {
-    .width = 2,
+    .indent = 2,
     .columns = true,
     .rows = (const cli_fact[]){
         CLI_FACT(WORD, "name", "bank", "name of the bank"),
@@ -289,23 +289,22 @@ static const cli_facts arena_facts = {
         CLI_FACT(WORD, "plan", NULL,
                  "the plan that the sizes are for: ours (computed by this call), inside (stored in "
                  "the model file) or none (the runtime plans)"),
-        CLI_FACT_RANGE(BYTES, "head", "  head: tensors and scratch",
-                       "bytes of tensors and scratch"),
-        CLI_FACT_RANGE(BYTES, "tail", "  tail: persistent data",
+        CLI_FACT_RANGE(BYTES, "head", "head: tensors and scratch", "bytes of tensors and scratch"),
+        CLI_FACT_RANGE(BYTES, "tail", "tail: persistent data",
                        "bytes of the runtime's own structures"),
         CLI_FACT_OF(OBJECT, "tail_parts", "bytes of the tail by category", &arena_part_facts),
-        CLI_FACT_RANGE(BYTES, "temporary", "  temporary, before the head",
+        CLI_FACT_RANGE(BYTES, "temporary", "temporary, before the head",
                        "the most temporary memory that `AllocateTensors()` needs at once; it uses "
                        "the space of the head"),
         CLI_FACT_RANGE(BYTES, "used", NULL, "head plus tail"),
-        CLI_FACT_RANGE(BYTES, "total", "  total",
+        CLI_FACT_RANGE(BYTES, "total", "total",
                        "the smallest arena in which `AllocateTensors()` succeeds; it can be larger "
                        "than `used`"),
-        CLI_FACT_RANGE(BYTES, "head_alignment", "  in the head for alignment",
+        CLI_FACT_RANGE(BYTES, "head_alignment", "in the head for alignment",
                        "bytes that alignment adds at the peak of the head"),
-        CLI_FACT_RANGE(BYTES, "head_lower_bound", "  lower bound of the head",
+        CLI_FACT_RANGE(BYTES, "head_lower_bound", "lower bound of the head",
                        "no plan has a smaller head for this order of operators"),
-        CLI_FACT_RANGE(BYTES, "total_without_plan", "  total without a plan",
+        CLI_FACT_RANGE(BYTES, "total_without_plan", "total without a plan",
                        "bytes of the arena if the runtime plans"),
         CLI_FACT_RANGE(BYTES, "head_without_plan", NULL, "bytes of the head if the runtime plans"),
         CLI_FACT_RANGE(BYTES, "total_as_it_is", NULL, "bytes of the arena for the given file"),
@@ -338,7 +337,7 @@ static void arena_tell_parts(cli_answer *answer, const tn_micro_arena *low,
 static void arena_tell_sizes(cli_answer *answer, const arena_arguments *arguments) {
     const arena_end *least = &arguments->ends[0], *most = &arguments->ends[1];
     const tn_micro_arena *low = &least->planned, *high = &most->planned;
-    cli_tell_line(answer, "  bytes", "%14s %14s", "at least", "at most");
+    cli_tell_line(answer, "bytes", "%14s %14s", "at least", "at most");
     cli_tell_range(answer, "head", low->head, high->head);
     if (arguments->plan == ARENA_OURS) cli_tell_more(answer, "  %s", arguments->holders.title);
     cli_tell_range(answer, "tail", low->tail, high->tail);

@@ -229,8 +229,9 @@ static tn_status embed_open(const embed_arguments *arguments, bool read_only,
 }
 
 static const cli_facts embed_values_facts = {
-    .width = 5,
-    .rows = (const cli_fact[]){CLI_FACT(COUNT, "row", "  row", "number of the row"),
+    .width = 3,
+    .indent = 2,
+    .rows = (const cli_fact[]){CLI_FACT(COUNT, "row", "row", "number of the row"),
                                CLI_FACT(LIST, "values", "|", "its numbers"), CLI_FACTS_END}};
 const cli_facts embed_facts = {
     .name = "embed",
