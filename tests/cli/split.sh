@@ -103,7 +103,7 @@ grep -q "against work" curve.svg && grep -q '"work":true' curve.html || { echo "
 small="$tenure plan $little --split --sweep 4"
 expect 0 "lower by" $small
 middle=$(awk 'NR == 2 { gsub(",", ""); print $2 }' out)
-expect 0 "wrote middle.json" $small --capacity "$middle" -o middle.json
+expect 0 "wrote middle.json" $small --budget "$middle" -o middle.json
 grep -q "\"bytes\":$middle," middle.json || { echo "FAILED: another plan is drawn"; failed=1; }
 expect 1 "the smallest found needs" $small --capacity 64KiB
 expect 2 "needs --split" $tenure plan $net --sweep 3
