@@ -329,7 +329,7 @@ train=$source/examples/models/train_alexnet.onnx
 expect 0 'order memory; no order has a lower peak' $tenure plan "$train" --order memory -o order.json
 expect 0 '^valid.*377\.1 MiB' $tenure verify "$train" --plan order.json
 expect 0 'order file; no order' $tenure plan "$model" --order auto
-expect 1 '(491,424,388 bytes), so no layout of these buffers fits in 400.0 MiB' $tenure plan "$train" --capacity 400MiB
+expect 1 '491,424,388 bytes., so no layout of these buffers fits in 400.0 MiB' $tenure plan "$train" --capacity 400MiB
 expect 0 'arena +377\.1 MiB' $tenure plan "$train" --capacity 400MiB --order memory
 expect 1 'at the peak, step' $tenure plan "$train" --capacity 300MiB --order auto
 expect 2 'no order is called' $tenure plan "$model" --order fastest
