@@ -21,8 +21,8 @@ static double tell_share(uint64_t part, uint64_t whole) {
     X(NS, remade_cost, "| operators, ", "nanoseconds of these operators")                          \
     X(BYTES, peak_bytes, "peak", "most bytes of tensors at once")                                  \
     X(BYTES, reach_bytes, "highest byte", "with --addresses: the end of the highest tensor")       \
-    X(COUNT, drop_count, "dropped", "evictions of tensors that can be recomputed")                 \
-    X(BYTES, dropped_bytes, "|, ", "bytes of these evictions")                                     \
+    X(COUNT, drop_count, "dropped", "tensors that left memory: evicted or unreferenced")           \
+    X(BYTES, dropped_bytes, "|, ", "bytes of these tensors")                                       \
     X(COUNT, swap_count, "to the host", "copies to the host")                                      \
     X(BYTES, swapped_bytes, "|, ", "bytes of these copies")                                        \
     X(COUNT, fetch_count, "|; back ", "copies back from the host")                                 \

@@ -442,6 +442,28 @@ expect 2 'two inputs are needed' $tenure diff before.csv
 expect 2 'no-such.csv' $tenure diff before.csv no-such.csv
 expect 2 'max-increase' $tenure diff before.csv grown.csv --max-increase many
 
+# a recorded run in less memory: f runs again, because its result was evicted; the values are
+# computed by hand (a and b are evicted, a and c are dropped at their release)
+python3 - >run.log <<'P'
+import json
+def put(what, **rest): print(json.dumps({"INSTRUCTION": what, **rest}))
+def size(name, count):
+    put("MEMORY", NAME=name, MEMORY=str(count))
+put("CONSTANT", NAME="w")
+size("w", 8)
+for name, result, arguments, count, seconds in ("f", "a", "w", 100, 1), ("g", "b", "w", 100, 2), ("h", "c", "w", 100, 3), ("k", "d", "a", 10, 4):
+    put("CALL", NAME=name, ARGS=[arguments], RESULT=[result], TIME=str(seconds * 10 ** 9))
+    size(result, count)
+    put("ALIAS", NAME=result, ALIAS="-1")
+for name in "abc": put("RELEASE", NAME=name)
+P
+expect 0 '^plain peak +318 bytes$' $tenure simulate run.log --policy lru --budget 218
+for line in 'operators +4, 10 s' 'lower bound +118 bytes: .*' 'budget +218 bytes, 68.6 %' 'time +11 s, relative to the plain time: 1.1' 'recomputed +1 operators, 1 s' 'dropped +4, 400 bytes'; do
+    grep -qE "^$line$" out || { echo "FAILED: simulate prints no line '$line'"; cat out; failed=1; }
+done
+expect 0 '^218 of 318 bytes, 1.1000 of the plain time, lru$' $tenure simulate run.log --policy lru --budget 218 --brief
+expect 0 '"remade_ops":1,"remade_cost":1000000000,' $tenure simulate run.log --policy lru --budget 218 --json
+
 # the arena of a microcontroller
 lite=$source/fuzz/corpus/tflite
 expect 0 'head: tensors and scratch' $tenure arena "$lite/convolution.tflite"
