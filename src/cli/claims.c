@@ -8,7 +8,8 @@
 static const cli_facts claims_one_facts = {
     .rows = (const cli_fact[]){
         CLI_FACT_OF(LIST, "techniques", "the set of techniques that the claim is about", NULL),
-        CLI_FACT(WORD, "verdict", NULL, "fits, does not fit (proved), or unknown"),
+        CLI_FACT(WORD, "verdict", NULL,
+                 "fits, infeasible (proved), not_found, stopped or not_tried"),
         CLI_FACT(BYTES, "bytes", NULL, "bytes of the smallest program found"),
         CLI_FACT(COUNT, "time", NULL, "its predicted time, in picoseconds"),
         CLI_FACT(BYTES, "bytes_bound", NULL, "no program of these techniques takes less"),

@@ -102,10 +102,6 @@ tn_status tn__setup_sweep(const tn_setup *setup, const tn_setup_options *options
  * takes ownership of the result's contents, also on failure. */
 tn_status tn__setup_fitted_from(const tn_setup *base, const tn_setup_options *options,
                                 tn_fit_result *result, tn_setup **setup, tn_error *error);
-/* setup_plan.c: replaces a layout by one of the same height or lower that adds fewer dependencies
- * between operators, if one is found quickly. */
-tn_status tn__setup_loosen(tn_setup *setup, const tn_setup_options *options, tn_layout *layout,
-                           tn_error *error);
 /* setup.c: makes a set-up with the parts of another that come before `end`. */
 tn_status tn__setup_share(const tn_setup *base, int end, tn_setup **setup, tn_error *error);
 /* The stage FIT for the program of one rank, if the stage DIVIDE is to arrange it. */
