@@ -129,6 +129,21 @@ static void facts_print_columns(cli_answer *answer, const cli_facts *facts) {
 
 /* --- one fact --- */
 
+/* Zero percent is exactly zero. */
+static void facts_put_share(tn__text *text, double share) {
+    if (share > 0 && share < 0.001)
+        tn__text_put(text, "< 0.1 %");
+    else
+        tn__text_printf(text, "%.1f %%", 100 * share);
+}
+
+static void facts_put_change(tn__text *text, uint64_t whole, bool narrow) {
+    char digits[TN__GROUPED_MAX];
+    bool less = (int64_t)whole < 0;
+    tn__text_printf(text, "%s%s%s", less ? "-" : "+", tn__grouped(less ? 0 - whole : whole, digits),
+                    narrow ? "" : " bytes");
+}
+
 /* A value for people. False: nothing to say. */
 static bool facts_words(tn__text *text, cli_unit unit, uint64_t whole, double real,
                         const char *word, bool narrow) {
@@ -137,12 +152,14 @@ static bool facts_words(tn__text *text, cli_unit unit, uint64_t whole, double re
         tn__text_put(text, narrow ? tn__grouped(whole, digits) : tn_size_format(whole, size));
     else if (unit == CLI_UNIT_COUNT)
         tn__text_put(text, tn__grouped(whole, digits));
+    else if (unit == CLI_UNIT_CHANGE)
+        facts_put_change(text, whole, narrow);
     else if (unit == CLI_UNIT_YES)
         tn__text_put(text, whole != 0 ? "yes" : "no");
     else if (unit == CLI_UNIT_WORD)
         tn__text_put(text, word);
     else if (unit == CLI_UNIT_SHARE)
-        tn__text_printf(text, "%.1f %%", 100 * real);
+        facts_put_share(text, real);
     else if (unit == CLI_UNIT_SECONDS)
         tn__text_printf(text, "%.4g s", real);
     else
@@ -178,6 +195,8 @@ static void facts_put_json(cli_answer *answer, const cli_fact *row, uint64_t who
         tn__text_put(&answer->out, whole != 0 ? "true" : "false");
     else if (row->unit == CLI_UNIT_BYTES || row->unit == CLI_UNIT_COUNT)
         tn__words_integer(&answer->out, whole);
+    else if (row->unit == CLI_UNIT_CHANGE)
+        tn__words_signed(&answer->out, (int64_t)whole);
     else
         tn__text_printf(&answer->out, "%.9g", real);
 }
@@ -235,6 +254,10 @@ void cli_tell_json(cli_answer *answer, const char *key, const char *json) {
     if (answer->style != CLI_STYLE_JSON) return;
     facts_key(answer, key);
     tn__text_put(&answer->out, json);
+}
+
+void cli_tell_members(cli_answer *answer, const char *members) {
+    if (members != NULL && answer->style == CLI_STYLE_JSON) tn__text_put(&answer->out, members);
 }
 
 /* --- words of one style --- */
@@ -374,7 +397,8 @@ static void facts_begin(cli_answer *answer, const cli_facts *facts, cli_style st
 }
 
 void cli_answer_begin(cli_answer *answer, const cli_facts *facts, bool json) {
-    cli_style plain = cli_tone_asked().brief ? CLI_STYLE_BRIEF : CLI_STYLE_TABLE;
+    bool brief = cli_tone_asked().brief || facts->sentence;
+    cli_style plain = brief ? CLI_STYLE_BRIEF : CLI_STYLE_TABLE;
     facts_begin(answer, facts, json ? CLI_STYLE_JSON : plain);
     if (json) tn__text_printf(&answer->out, "{\"format\":\"tenure-%s\",\"version\":1", facts->name);
 }

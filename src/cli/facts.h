@@ -20,6 +20,7 @@
 typedef enum cli_unit {
     CLI_UNIT_BYTES,   /* uint64_t: "7.7 MiB (8,064,000 bytes)" */
     CLI_UNIT_COUNT,   /* uint64_t: "8,064" */
+    CLI_UNIT_CHANGE,  /* int64_t as uint64_t, bytes more or less: "+8,064 bytes" */
     CLI_UNIT_REAL,    /* double */
     CLI_UNIT_SECONDS, /* double: "0.12 s" */
     CLI_UNIT_SHARE,   /* double, 1 is all: "12.5 %" */
@@ -44,6 +45,7 @@ struct cli_facts {
     const char *name;     /* of the whole answer: "train" is "format":"tenure-train"; else NULL */
     uint32_t width;       /* columns of the labels */
     bool columns;         /* of a list: in the table each item is a row */
+    bool sentence;        /* of an answer: the table is the brief line */
     const cli_fact *rows; /* the last has a help of NULL */
 };
 #define CLI_FACT(unit, key, label, help)                                                           \
@@ -97,6 +99,8 @@ void cli_tell_null(cli_answer *answer, const char *key);
 void cli_tell_if(cli_answer *answer, const char *key, uint64_t value);
 /* Members that the library wrote: the value of `key` as JSON. Only in the JSON. */
 void cli_tell_json(cli_answer *answer, const char *key, const char *json);
+/* Members of another answer, from cli_members_text; NULL: none. Only in the JSON. */
+void cli_tell_members(cli_answer *answer, const char *members);
 
 /* In the table alone: more words after the value of the last fact; other words instead of it; a
  * line of its own. Nothing if the last fact has no label. */
