@@ -10,6 +10,7 @@
  * JSON. */
 extern const cli_facts cli_claims_facts; /* with CLI_FACTS_ALSO */
 void cli_claims_tell(cli_answer *answer, const tn_fit_answer *found);
+extern const cli_facts cli_refused_facts; /* of cli_claims_fail, in an error */
 /* cli_fail for a command with a budget. If the budget was exceeded, the claims become members of
  * the object of --json. Without --json the options that would help go to standard error, one per
  * line. */

@@ -457,6 +457,7 @@ uint32_t cli_member_count(void) {
         for (; answers != NULL && *answers != NULL; answers++)
             facts_add(*answers, (*answers)->name);
     }
+    if (!listed) facts_add(&cli_error_facts, cli_error_facts.name);
     listed = true;
     return facts_member_count;
 }

@@ -130,6 +130,9 @@ void cli_members_begin(cli_answer *answer, const cli_facts *facts);
 const char *cli_members_text(const cli_answer *answer);
 void cli_answer_release(cli_answer *answer);
 
+/* Of the object that cli_fail_with prints, "tenure-error". */
+extern const cli_facts cli_error_facts;
+
 /* The members of the answers of all commands: "train.ranks[].messages", and its meaning. */
 uint32_t cli_member_count(void);
 const char *cli_member_name(uint32_t index);

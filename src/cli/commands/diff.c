@@ -267,12 +267,12 @@ static const char *diff_remark(const diff_change *change, char text[160]) {
 /* `side` is the label of the line, `shown` the words of the brief line. */
 #define DIFF_SIDE(side, shown)                                                                     \
     {                                                                                              \
-        .width = DIFF_LABELS, .rows = (const cli_fact[]){                                          \
+        .width = DIFF_LABELS, .rows = (const cli_fact[]) {                                         \
             CLI_FACT(WORD, "input", NULL, "path of the input"),                                    \
-            CLI_FACT_BRIEF(BYTES, "peak", side, shown, "bytes of the arena"),                      \
-            CLI_FACT(BYTES, "lower_bound", NULL, "no layout takes less"),                          \
-            CLI_FACT(BYTES, "live", NULL, "bytes that are live at the peak step"),                 \
-            CLI_FACTS_END                                                                          \
+                CLI_FACT_BRIEF(BYTES, "peak", side, shown, "bytes of the arena"),                  \
+                CLI_FACT(BYTES, "lower_bound", NULL, "no layout takes less"),                      \
+                CLI_FACT(BYTES, "live", NULL, "bytes that are live at the peak step"),             \
+                CLI_FACTS_END                                                                      \
         }                                                                                          \
     }
 static const cli_facts diff_sides_facts[] = {DIFF_SIDE("old", NULL), DIFF_SIDE("new", "@")};
@@ -292,7 +292,7 @@ static const cli_facts diff_facts = {
     .rows = (const cli_fact[]){
         CLI_FACT_OF(OBJECT, "old", "the first input", &diff_sides_facts[0]),
         CLI_FACT_OF(OBJECT, "new", "the second input", &diff_sides_facts[1]),
-        CLI_FACT(CHANGE, "change", "change", "peak of `new` minus peak of `old`"),
+        CLI_FACT(CHANGE, "change", "peak", "peak of `new` minus peak of `old`"),
         CLI_FACT(REAL, "change_ratio", NULL, "peak of `new` / peak of `old` - 1"),
         CLI_FACT(YES, "within", NULL, "whether the change is within `--max-increase`"),
         CLI_FACT_OF(LIST, "tensors",
@@ -323,8 +323,8 @@ static void diff_tell_tensor(cli_answer *answer, const diff_change *change) {
     cli_tell_word(answer, "old_name", before != NULL ? before->name : NULL);
     cli_tell_word(answer, "new_name", after != NULL ? after->name : NULL);
     cli_tell_cell(answer, "tensor at the peak", "%s%s%s%s%s", item->op,
-                  item->op[0] != '\0' ? " " : "", item->name, *diff_remark(change, remark) ? "  " : "",
-                  diff_remark(change, remark));
+                  item->op[0] != '\0' ? " " : "", item->name,
+                  *diff_remark(change, remark) ? "  " : "", diff_remark(change, remark));
     cli_answer_close(answer);
 }
 
@@ -353,7 +353,8 @@ static tn_status diff_print(const diff_arguments *arguments, tn_error *error) {
     cli_tell_brief(&answer, "%s: ", arguments->paths[1]);
     for (int i = 0; i < 2; i++) diff_tell_side(&answer, arguments, i);
     cli_tell(&answer, "change", (uint64_t)grown);
-    cli_tell_more(&answer, ", %+.2f %%: %+" PRId64 " live, %+" PRId64 " by alignment and holes",
+    cli_tell_more(&answer,
+                  ", %+.2f %%: %+" PRId64 " live, %+" PRId64 " lost to alignment and holes",
                   percent, live, grown - live);
     cli_tell_real(&answer, "change_ratio", diff_ratio(arguments));
     cli_tell(&answer, "within", within);

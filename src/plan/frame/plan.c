@@ -86,8 +86,9 @@ static tn_status plan_too_small(const tn__call *call, const char *bank, uint64_t
                 " bytes, the capacity is %" PRIu64 "; no choice of banks was found that fits",
                 bank, least, capacity);
     TN_FAIL(call->error, TN_E_INFEASIBLE,
-            "%s: no layout needs less than %" PRIu64 " bytes, the capacity is %" PRIu64, bank,
-            least, capacity);
+            "%s: no layout of these buffers needs less than %" PRIu64
+            " bytes, the capacity is %" PRIu64,
+            bank, least, capacity);
 }
 
 /* A layout of one bank. */
