@@ -7,15 +7,9 @@
 #include "cli/whom.h"
 #include "report/format.h"
 
+#define PLAN_KIND(name, text) CLI_FACT(BYTES, text, NULL, "bytes of kind " text),
 static const cli_facts plan_kinds_facts = {
-    .rows = (const cli_fact[]){CLI_FACT(BYTES, "activation", NULL, "results of operators"),
-                               CLI_FACT(BYTES, "input", NULL, "inputs of the model"),
-                               CLI_FACT(BYTES, "output", NULL, "outputs of the model"),
-                               CLI_FACT(BYTES, "parameter", NULL, "trained weights"),
-                               CLI_FACT(BYTES, "constant", NULL, "other constants"),
-                               CLI_FACT(BYTES, "optimizer_state", NULL, "state of the optimizer"),
-                               CLI_FACT(BYTES, "workspace", NULL, "scratch memory of operators"),
-                               CLI_FACTS_END}};
+    .rows = (const cli_fact[]){TN_KIND_TABLE(PLAN_KIND) CLI_FACTS_END}};
 static const cli_facts plan_bank_facts = {
     .rows = (const cli_fact[]){
         CLI_FACT(WORD, "name", NULL, "name of the bank"), CLI_FACT(BYTES, "peak", NULL, "its peak"),

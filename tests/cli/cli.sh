@@ -29,7 +29,7 @@ assert abs(summary["gap"] - (summary["peak"] / summary["lower_bound"] - 1)) < 1e
 assert isinstance(summary["by_kind"], dict) and summary["by_kind"]["activation"] > 0
 P
 # who holds the peak: all of them add up to it, and to each kind
-expect 0 '"holders": ' $tenure plan "$model" --json --holders=100000
+expect 0 '"holders": ?\[' $tenure plan "$model" --json --holders=100000
 python3 - <<'P' || failed=1
 import collections, json
 summary = json.load(open("out"))
@@ -239,7 +239,7 @@ expect 0 '^valid' $tenure verify buffers.csv --plan ours.csv
 $tenure plan "$model" -o m.json -o m.csv >/dev/null
 expect 0 '^valid: 55 buffers' $tenure verify "$model" --plan m.json
 expect 0 '^valid' $tenure verify "$model" --plan m.csv
-expect 0 '"valid": true' $tenure verify "$model" --plan m.csv --json
+expect 0 '"valid": ?true' $tenure verify "$model" --plan m.csv --json
 sed 's/^b,\(.*\),[0-9]*$/b,\1,0/; s/^c,\(.*\),[0-9]*$/c,\1,0/' ours.csv >moved.csv
 expect 1 "'a' and 'b' share bytes \[0, 500\) at step 1" $tenure verify buffers.csv --plan moved.csv
 grep -v '^b' ours.csv >missing.csv
