@@ -8,7 +8,6 @@
 #include "cli/facts.h"
 #include "cli/holders.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -293,6 +292,8 @@ static const cli_facts diff_facts = {
         CLI_FACT_OF(OBJECT, "old", "the first input", &diff_sides_facts[0]),
         CLI_FACT_OF(OBJECT, "new", "the second input", &diff_sides_facts[1]),
         CLI_FACT(CHANGE, "change", "peak", "peak of `new` minus peak of `old`"),
+        CLI_FACT(CHANGE, "live_change", "  live", "`live` of `new` minus `live` of `old`"),
+        CLI_FACT(CHANGE, "lost_change", "  lost", "`change` - `live_change`: alignment and holes"),
         CLI_FACT(REAL, "change_ratio", NULL, "peak of `new` / peak of `old` - 1"),
         CLI_FACT(YES, "within", NULL, "whether the change is within `--max-increase`"),
         CLI_FACT_OF(LIST, "tensors",
@@ -353,9 +354,10 @@ static tn_status diff_print(const diff_arguments *arguments, tn_error *error) {
     cli_tell_brief(&answer, "%s: ", arguments->paths[1]);
     for (int i = 0; i < 2; i++) diff_tell_side(&answer, arguments, i);
     cli_tell(&answer, "change", (uint64_t)grown);
-    cli_tell_more(&answer,
-                  ", %+.2f %%: %+" PRId64 " live, %+" PRId64 " lost to alignment and holes",
-                  percent, live, grown - live);
+    cli_tell_more(&answer, ", %+.2f %%", percent);
+    cli_tell(&answer, "live_change", (uint64_t)live);
+    cli_tell(&answer, "lost_change", (uint64_t)(grown - live));
+    cli_tell_more(&answer, " to alignment and holes");
     cli_tell_real(&answer, "change_ratio", diff_ratio(arguments));
     cli_tell(&answer, "within", within);
     cli_tell_brief(&answer, ", %+.2f %%%s", percent, within ? "" : ", more than allowed");
