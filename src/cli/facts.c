@@ -183,18 +183,35 @@ static void facts_print_columns(cli_answer *answer, const cli_facts *facts) {
 
 /* --- one fact --- */
 
+/* Zero percent is exactly zero. */
+static void facts_put_share(tn__text *text, double share) {
+    if (share > 0 && share < 0.001)
+        tn__text_put(text, "< 0.1 %");
+    else
+        tn__text_printf(text, "%.1f %%", 100 * share);
+}
+
+static void facts_put_change(tn__text *text, uint64_t whole, bool narrow) {
+    char digits[TN__GROUPED_MAX];
+    bool less = (int64_t)whole < 0;
+    tn__text_printf(text, "%s%s%s", less ? "-" : "+", tn__grouped(less ? 0 - whole : whole, digits),
+                    narrow ? "" : " bytes");
+}
+
 static void facts_word(tn__text *text, cli_unit unit, const facts_value *it, bool narrow) {
     char size[TN_SIZE_TEXT_MAX], digits[TN__GROUPED_MAX];
     if (unit == CLI_UNIT_BYTES && !narrow)
         tn__text_put(text, tn_size_format(it->whole, size));
     else if (unit == CLI_UNIT_BYTES || unit == CLI_UNIT_COUNT)
         tn__text_put(text, tn__grouped(it->whole, digits));
+    else if (unit == CLI_UNIT_CHANGE)
+        facts_put_change(text, it->whole, narrow);
     else if (unit == CLI_UNIT_YES)
         tn__text_put(text, it->whole != 0 ? "yes" : "no");
     else if (unit == CLI_UNIT_WORD || unit == CLI_UNIT_LIST)
         tn__text_put(text, it->word);
     else if (unit == CLI_UNIT_SHARE)
-        tn__text_printf(text, "%.1f %%", 100 * it->real);
+        facts_put_share(text, it->real);
     else if (unit == CLI_UNIT_NS)
         tn__text_printf(text, "%.6g s", (double)it->whole / 1e9);
     else if (unit == CLI_UNIT_SECONDS)
@@ -244,6 +261,8 @@ static void facts_put_json(cli_answer *answer, const cli_fact *row, const facts_
     } else if (row->unit == CLI_UNIT_BYTES || row->unit == CLI_UNIT_COUNT ||
                row->unit == CLI_UNIT_NS) {
         tn__words_integer(out, it->whole);
+    } else if (row->unit == CLI_UNIT_CHANGE) {
+        tn__words_signed(out, (int64_t)it->whole);
     } else {
         tn__text_printf(out, "%.9g", it->real);
     }
@@ -339,6 +358,10 @@ void cli_tell_json(cli_answer *answer, const char *key, const char *json) {
     if (answer->style != CLI_STYLE_JSON) return;
     facts_key(answer, key);
     tn__text_put(&answer->out, json);
+}
+
+void cli_tell_members(cli_answer *answer, const char *members) {
+    if (members != NULL && answer->style == CLI_STYLE_JSON) tn__text_put(&answer->out, members);
 }
 
 /* --- words of one style --- */
@@ -544,7 +567,8 @@ static void facts_begin(cli_answer *answer, const cli_facts *facts, cli_style st
 }
 
 void cli_answer_begin(cli_answer *answer, const cli_facts *facts, bool json) {
-    cli_style plain = cli_tone_asked().brief ? CLI_STYLE_BRIEF : CLI_STYLE_TABLE;
+    bool brief = cli_tone_asked().brief || facts->sentence;
+    cli_style plain = brief ? CLI_STYLE_BRIEF : CLI_STYLE_TABLE;
     facts_begin(answer, facts, json ? CLI_STYLE_JSON : plain);
     if (json) tn__text_printf(&answer->out, "{\"format\":\"tenure-%s\",\"version\":1", facts->name);
 }
@@ -604,6 +628,7 @@ uint32_t cli_member_count(void) {
         for (; answers != NULL && *answers != NULL; answers++)
             facts_add(*answers, (*answers)->name);
     }
+    if (!listed) facts_add(&cli_error_facts, cli_error_facts.name);
     listed = true;
     return facts_member_count;
 }

@@ -20,6 +20,7 @@
 typedef enum cli_unit {
     CLI_UNIT_BYTES,   /* uint64_t: "7.7 MiB (8,064,000 bytes)" */
     CLI_UNIT_COUNT,   /* uint64_t: "8,064" */
+    CLI_UNIT_CHANGE,  /* int64_t as uint64_t, bytes more or less: "+8,064 bytes" */
     CLI_UNIT_REAL,    /* double */
     CLI_UNIT_SECONDS, /* double: "0.12 s" */
     CLI_UNIT_NS,      /* uint64_t, nanoseconds: "0.12 s" */
@@ -48,6 +49,7 @@ struct cli_facts {
     uint32_t indent;      /* blanks before each line */
     int cell;             /* columns of each value in a line; above 0: on the right, and short */
     bool columns;         /* of a list: in the table each item is a row */
+    bool sentence;        /* of an answer: the table is the brief line */
     const cli_fact *rows; /* the last has a help of NULL */
 };
 #define CLI_FACT(unit, key, label, help)                                                           \
@@ -108,6 +110,8 @@ void cli_tell_range(cli_answer *answer, const char *key, uint64_t least, uint64_
 void cli_tell_if(cli_answer *answer, const char *key, uint64_t value);
 /* Members that the library wrote: the value of `key` as JSON. Only in the JSON. */
 void cli_tell_json(cli_answer *answer, const char *key, const char *json);
+/* Members of another answer, from cli_members_text; NULL: none. Only in the JSON. */
+void cli_tell_members(cli_answer *answer, const char *members);
 
 /* In the table alone: more words after the value of the last fact; other words instead of it; a
  * line of its own. Nothing if the last fact has no label. */
@@ -150,6 +154,9 @@ void cli_tell_real_number(cli_answer *answer, double number);
 void cli_members_begin(cli_answer *answer, const cli_facts *facts);
 const char *cli_members_text(const cli_answer *answer);
 void cli_answer_release(cli_answer *answer);
+
+/* Of the object that cli_fail_with prints, "tenure-error". */
+extern const cli_facts cli_error_facts;
 
 /* The members of the answers of all commands: "train.ranks[].messages", and its meaning. */
 uint32_t cli_member_count(void);

@@ -255,7 +255,7 @@ static const char *arena_whom(const arena_arguments *arguments) {
 static const char *arena_plan_text(const arena_arguments *arguments) {
     if (arguments->plan == ARENA_INSIDE) return "the plan inside the model";
     if (arguments->plan == ARENA_NONE) return "planned by the runtime";
-    return arguments->verdict == TN_VERDICT_OPTIMAL ? "planned by Tenure; no plan needs less"
+    return arguments->verdict == TN_VERDICT_OPTIMAL ? "planned by Tenure; optimal for this order"
                                                     : "planned by Tenure";
 }
 
