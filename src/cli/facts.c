@@ -50,15 +50,14 @@ static uint32_t facts_column(const cli_facts *facts, const cli_fact *until) {
     return count;
 }
 
-/* Adds words that stay in their line and column: control characters become escapes. */
-static void facts_add_words(tn__text *out, const tn__text *words) {
-    if (words->failed) out->failed = true;
-    for (size_t i = 0; i < words->size; i++) {
-        const char *at = &words->data[i];
-        if ((unsigned char)*at < ' ' || *at == 0x7f)
-            tn__text_printf(out, "\\x%02x", (unsigned char)*at);
+/* Control characters of a name are shown as escapes, so that no name looks like a second line. */
+static void facts_put_visible(tn__text *out, const char *words, size_t size) {
+    for (size_t i = 0; i < size; i++) {
+        unsigned char byte = (unsigned char)words[i];
+        if (byte < ' ' || byte == 0x7f)
+            tn__text_printf(out, "\\x%02x", byte);
         else
-            tn__text_add(out, at, 1);
+            tn__text_add(out, &words[i], 1);
     }
 }
 
@@ -78,22 +77,19 @@ static void facts_end_line(cli_answer *answer) {
     if (row == NULL) return;
     if (facts_in_columns(answer)) {
         facts_skip_cells(answer, facts_column(facts_level(answer)->facts, row));
-        facts_add_words(&answer->cells, &answer->value);
-        facts_add_words(&answer->cells, &answer->more);
+        facts_put_visible(&answer->cells, answer->value.data, answer->value.size);
+        facts_put_visible(&answer->cells, answer->more.data, answer->more.size);
         tn__text_add(&answer->cells, "", 1);
         answer->cell_next++;
         return;
     }
     facts_label(answer, row->label);
-    facts_add_words(&answer->out, &answer->value);
-    facts_add_words(&answer->out, &answer->more);
+    facts_put_visible(&answer->out, answer->value.data, answer->value.size);
+    facts_put_visible(&answer->out, answer->more.data, answer->more.size);
     tn__text_put(&answer->out, "\n");
 }
 
-static void facts_clear(tn__text *text) {
-    text->failed = false;
-    text->size = 0;
-}
+static void facts_clear(tn__text *text) { text->size = 0; /* a failure stays */ }
 
 static void facts_begin_line(cli_answer *answer, const cli_fact *row) {
     facts_end_line(answer);
@@ -199,7 +195,7 @@ static void facts_put_brief(cli_answer *answer, const cli_fact *row, uint64_t wh
     if (at == NULL) return;
     facts_clear(&answer->value);
     facts_words(&answer->value, row->unit, whole, real, word, false);
-    facts_add_words(&answer->out, &answer->value);
+    facts_put_visible(&answer->out, answer->value.data, answer->value.size);
     tn__text_put(&answer->out, at + 1);
 }
 
@@ -261,7 +257,10 @@ void cli_tell_null(cli_answer *answer, const char *key) {
 }
 
 void cli_tell_if(cli_answer *answer, const char *key, uint64_t value) {
-    if (value != 0 || answer->style == CLI_STYLE_JSON) cli_tell(answer, key, value);
+    if (value != 0 || answer->style == CLI_STYLE_JSON)
+        cli_tell(answer, key, value);
+    else
+        facts_end_line(answer);
 }
 
 void cli_tell_json(cli_answer *answer, const char *key, const char *json) {
@@ -314,7 +313,7 @@ void cli_tell_line(cli_answer *answer, const char *label, const char *format, ..
     va_start(values, format);
     facts_vprintf(&answer->value, format, values);
     va_end(values);
-    facts_add_words(&answer->out, &answer->value);
+    facts_put_visible(&answer->out, answer->value.data, answer->value.size);
     tn__text_put(&answer->out, "\n");
 }
 
@@ -338,7 +337,7 @@ void cli_tell_rest(cli_answer *answer, const char *format, ...) {
     va_start(values, format);
     facts_vprintf(&answer->value, format, values);
     va_end(values);
-    facts_add_words(&answer->cells, &answer->value);
+    facts_put_visible(&answer->cells, answer->value.data, answer->value.size);
     facts_skip_cells(answer, answer->cell_next + 1);
 }
 
@@ -349,7 +348,7 @@ void cli_tell_brief(cli_answer *answer, const char *format, ...) {
     va_start(values, format);
     facts_vprintf(&answer->value, format, values);
     va_end(values);
-    facts_add_words(&answer->out, &answer->value);
+    facts_put_visible(&answer->out, answer->value.data, answer->value.size);
 }
 
 void cli_tell_break(cli_answer *answer) {
@@ -360,6 +359,11 @@ tn__text *cli_answer_table(cli_answer *answer) {
     if (answer->style != CLI_STYLE_TABLE) return NULL;
     facts_end_line(answer);
     return &answer->out;
+}
+
+void cli_tell_gap(cli_answer *answer) {
+    tn__text *table = cli_answer_table(answer);
+    if (table != NULL) tn__text_put(table, "\n");
 }
 
 /* --- objects and lists --- */

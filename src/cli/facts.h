@@ -119,6 +119,8 @@ void cli_tell_brief(cli_answer *answer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Begins another brief line. */
 void cli_tell_break(cli_answer *answer);
+/* In the table alone: an empty line. */
+void cli_tell_gap(cli_answer *answer);
 /* A text with line ends that goes into the table as it is, or NULL if the answer is no table. */
 tn__text *cli_answer_table(cli_answer *answer);
 
