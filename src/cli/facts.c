@@ -19,7 +19,8 @@
 /* The row of a key, or NULL. */
 static const cli_fact *facts_row(const cli_facts *facts, const char *key) {
     for (const cli_fact *row = facts->rows; row->help != NULL; row++) {
-        if (row->key != NULL && strcmp(row->key, key) == 0) return row;
+        if (row->key != NULL && (strcmp(row->key, key) == 0 || strcmp(row->key, CLI_ANY_KEY) == 0))
+            return row;
         const cli_fact *also = row->key == NULL && row->of != NULL ? facts_row(row->of, key) : NULL;
         if (also != NULL) return also;
     }
@@ -62,8 +63,9 @@ static void facts_put_visible(tn__text *out, const char *words, size_t size) {
 }
 
 static void facts_label(cli_answer *answer, const char *label) {
-    const cli_facts *facts = facts_level(answer)->facts;
-    tn__text_printf(&answer->out, "%*s%-*s ", (int)facts->indent, "", (int)facts->width, label);
+    const cli_open_level *level = facts_level(answer);
+    tn__text_printf(&answer->out, "%*s%-*s ", (int)level->facts->indent, "", (int)level->width,
+                    label);
 }
 
 /* Leaves the cells before a column empty. A row is told in the order of its columns. */
@@ -199,9 +201,9 @@ static void facts_put_brief(cli_answer *answer, const cli_fact *row, uint64_t wh
     tn__text_put(&answer->out, at + 1);
 }
 
-static void facts_put_json(cli_answer *answer, const cli_fact *row, uint64_t whole, double real,
-                           const char *word) {
-    facts_key(answer, row->key);
+static void facts_put_json(cli_answer *answer, const char *key, const cli_fact *row, uint64_t whole,
+                           double real, const char *word) {
+    facts_key(answer, key);
     if (row->unit == CLI_UNIT_WORD)
         tn__text_json(&answer->out, word);
     else if (row->unit == CLI_UNIT_YES)
@@ -216,7 +218,7 @@ static void facts_tell(cli_answer *answer, const char *key, uint64_t whole, doub
                        const char *word) {
     const cli_fact *row = facts_find(facts_level(answer)->facts, key);
     if (answer->style == CLI_STYLE_JSON) {
-        facts_put_json(answer, row, whole, real, word);
+        facts_put_json(answer, key, row, whole, real, word);
     } else if (answer->style == CLI_STYLE_BRIEF) {
         if (row->brief != NULL) facts_put_brief(answer, row, whole, real, word);
     } else if (row->label != NULL && !facts_level(answer)->silent) {
@@ -256,9 +258,20 @@ void cli_tell_null(cli_answer *answer, const char *key) {
     }
 }
 
-void cli_tell_if(cli_answer *answer, const char *key, uint64_t value) {
-    if (value != 0 || answer->style == CLI_STYLE_JSON)
+void cli_tell_when(cli_answer *answer, bool shown, const char *key, uint64_t value) {
+    if (shown || answer->style == CLI_STYLE_JSON)
         cli_tell(answer, key, value);
+    else
+        facts_end_line(answer);
+}
+
+void cli_tell_if(cli_answer *answer, const char *key, uint64_t value) {
+    cli_tell_when(answer, value != 0, key, value);
+}
+
+void cli_tell_word_if(cli_answer *answer, const char *key, const char *word) {
+    if (*word != '\0' || answer->style == CLI_STYLE_JSON)
+        cli_tell_word(answer, key, word);
     else
         facts_end_line(answer);
 }
@@ -391,6 +404,7 @@ void cli_answer_open(cli_answer *answer, const char *key) {
     answer->depth++;
     *facts_level(answer) =
         (cli_open_level){.facts = facts,
+                         .width = facts->width > 0 ? facts->width : outer->width,
                          .list = list,
                          .silent = outer->silent || (outer->facts->columns && key != NULL)};
     if (list && facts_in_columns(answer)) facts_begin_columns(answer, facts);
@@ -438,7 +452,7 @@ static void facts_begin(cli_answer *answer, const cli_facts *facts, cli_style st
     tn__text_init(&answer->value, NULL);
     tn__text_init(&answer->more, NULL);
     tn__text_init(&answer->cells, NULL);
-    answer->levels[0] = (cli_open_level){.facts = facts, .any = true};
+    answer->levels[0] = (cli_open_level){.facts = facts, .width = facts->width, .any = true};
 }
 
 void cli_answer_begin(cli_answer *answer, const cli_facts *facts, bool json) {

@@ -29,9 +29,11 @@ typedef enum cli_unit {
     CLI_UNIT_LIST     /* objects with the members in `of`; of NULL: words or numbers */
 } cli_unit;
 
+#define CLI_ANY_KEY "*" /* any other name, for members named after the input; the last row */
+
 typedef struct cli_facts cli_facts;
 typedef struct cli_fact {
-    const char *key; /* name of the JSON member; NULL: not in the JSON */
+    const char *key; /* name of the JSON member, or CLI_ANY_KEY; NULL: not in the JSON */
     const char
         *label; /* begins the line of the table, or heads the column; NULL: only in the JSON */
     cli_unit unit;
@@ -42,7 +44,7 @@ typedef struct cli_fact {
 
 struct cli_facts {
     const char *name;     /* of the whole answer: "train" is "format":"tenure-train"; else NULL */
-    uint32_t width;       /* columns of the labels */
+    uint32_t width;       /* columns of the labels; 0: as in the object around it */
     uint32_t indent;      /* blanks before each line */
     bool columns;         /* of a list: in the table each item is a row */
     const cli_fact *rows; /* the last has a help of NULL */
@@ -66,6 +68,7 @@ struct cli_facts {
 typedef enum cli_style { CLI_STYLE_TABLE, CLI_STYLE_JSON, CLI_STYLE_BRIEF } cli_style;
 typedef struct cli_open_level {
     const cli_facts *facts;
+    uint32_t width;
     bool list;   /* a list that is open, or an object */
     bool any;    /* it has a member */
     bool silent; /* inside a row of columns: only in the JSON */
@@ -96,8 +99,11 @@ void cli_tell(cli_answer *answer, const char *key, uint64_t value);
 void cli_tell_real(cli_answer *answer, const char *key, double value);
 void cli_tell_word(cli_answer *answer, const char *key, const char *word);
 void cli_tell_null(cli_answer *answer, const char *key);
-/* As cli_tell; zero is only in the JSON. */
+/* The same, but zero or an empty word is only in the JSON. */
 void cli_tell_if(cli_answer *answer, const char *key, uint64_t value);
+void cli_tell_word_if(cli_answer *answer, const char *key, const char *word);
+/* As cli_tell; in the table and the brief line only if `shown`. */
+void cli_tell_when(cli_answer *answer, bool shown, const char *key, uint64_t value);
 /* Members that the library wrote: the value of `key` as JSON. Only in the JSON. */
 void cli_tell_json(cli_answer *answer, const char *key, const char *json);
 
