@@ -36,5 +36,8 @@ const char *cli_whom_pieces(const tn_setup *setup, char text[CLI_PIECES_MAX]);
 /* Tells the kernels, and the operators in pieces with their measured cost. */
 extern const cli_facts cli_whom_facts; /* with CLI_FACTS_ALSO */
 void cli_whom_tell(cli_answer *answer, const cli_whom *whom, const tn_setup *setup);
+/* Its two parts. NULL: the graph alone; no operators in pieces. `seconds` NAN: not measured. */
+void cli_kernels_tell(cli_answer *answer, const tn_report_kernels *kernels);
+void cli_pieces_tell(cli_answer *answer, const tn_scratch_report *scratch, double seconds);
 
 #endif
