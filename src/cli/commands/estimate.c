@@ -10,7 +10,6 @@
 #include "cli/estimate_large.h"
 #include "cli/estimate_llm.h"
 #include "cli/fit_options.h"
-#include "report/format.h"
 
 #define ESTIMATE_MOST (UINT64_C(1) << 40) /* of any count */
 
