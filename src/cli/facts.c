@@ -63,9 +63,11 @@ static void facts_put_visible(tn__text *out, const char *words, size_t size) {
 }
 
 static void facts_label(cli_answer *answer, const char *label) {
-    const cli_open_level *level = facts_level(answer);
-    tn__text_printf(&answer->out, "%*s%-*s ", (int)level->facts->indent, "", (int)level->width,
-                    label);
+    const cli_facts *facts = facts_level(answer)->facts;
+    uint32_t depth = answer->depth;
+    while (depth > 0 && answer->levels[depth].facts->width == 0) depth--;
+    tn__text_printf(&answer->out, "%*s%-*s ", (int)facts->indent, "",
+                    (int)answer->levels[depth].facts->width, label);
 }
 
 /* Leaves the cells before a column empty. A row is told in the order of its columns. */
@@ -258,15 +260,11 @@ void cli_tell_null(cli_answer *answer, const char *key) {
     }
 }
 
-void cli_tell_when(cli_answer *answer, bool shown, const char *key, uint64_t value) {
-    if (shown || answer->style == CLI_STYLE_JSON)
+void cli_tell_if(cli_answer *answer, const char *key, uint64_t value) {
+    if (value != 0 || answer->style == CLI_STYLE_JSON)
         cli_tell(answer, key, value);
     else
         facts_end_line(answer);
-}
-
-void cli_tell_if(cli_answer *answer, const char *key, uint64_t value) {
-    cli_tell_when(answer, value != 0, key, value);
 }
 
 void cli_tell_word_if(cli_answer *answer, const char *key, const char *word) {
@@ -281,6 +279,13 @@ void cli_tell_json(cli_answer *answer, const char *key, const char *json) {
     if (answer->style != CLI_STYLE_JSON) return;
     facts_key(answer, key);
     tn__text_put(&answer->out, json);
+}
+
+void cli_tell_when(cli_answer *answer, bool shown, const char *key, uint64_t value) {
+    if (shown || answer->style == CLI_STYLE_JSON)
+        cli_tell(answer, key, value);
+    else
+        facts_end_line(answer);
 }
 
 /* --- words of one style --- */
@@ -404,7 +409,6 @@ void cli_answer_open(cli_answer *answer, const char *key) {
     answer->depth++;
     *facts_level(answer) =
         (cli_open_level){.facts = facts,
-                         .width = facts->width > 0 ? facts->width : outer->width,
                          .list = list,
                          .silent = outer->silent || (outer->facts->columns && key != NULL)};
     if (list && facts_in_columns(answer)) facts_begin_columns(answer, facts);
@@ -452,7 +456,7 @@ static void facts_begin(cli_answer *answer, const cli_facts *facts, cli_style st
     tn__text_init(&answer->value, NULL);
     tn__text_init(&answer->more, NULL);
     tn__text_init(&answer->cells, NULL);
-    answer->levels[0] = (cli_open_level){.facts = facts, .width = facts->width, .any = true};
+    answer->levels[0] = (cli_open_level){.facts = facts, .any = true};
 }
 
 void cli_answer_begin(cli_answer *answer, const cli_facts *facts, bool json) {

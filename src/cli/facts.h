@@ -68,7 +68,6 @@ struct cli_facts {
 typedef enum cli_style { CLI_STYLE_TABLE, CLI_STYLE_JSON, CLI_STYLE_BRIEF } cli_style;
 typedef struct cli_open_level {
     const cli_facts *facts;
-    uint32_t width;
     bool list;   /* a list that is open, or an object */
     bool any;    /* it has a member */
     bool silent; /* inside a row of columns: only in the JSON */
