@@ -173,8 +173,10 @@ static void graph_tell_whom(cli_answer *answer, const graph_job *job) {
         cli_tell_null(answer, "kernels");
         return;
     }
-    cli_kernels_tell(answer, found->for_kernels ? &found->kernels : NULL);
-    cli_pieces_tell(answer, found->pieces.operators > 0 ? &found->pieces : NULL, NAN);
+    const tn_report_kernels *kernels = found->for_kernels ? &found->kernels : NULL;
+    cli_kernels_line(answer, kernels);
+    cli_kernels_tell(answer, kernels);
+    if (found->pieces.operators > 0) cli_pieces_tell(answer, &found->pieces, NAN);
 }
 
 static void graph_tell_packed(cli_answer *answer, const cli_found *found) {

@@ -267,13 +267,6 @@ void cli_tell_if(cli_answer *answer, const char *key, uint64_t value) {
         facts_end_line(answer);
 }
 
-void cli_tell_word_if(cli_answer *answer, const char *key, const char *word) {
-    if (*word != '\0' || answer->style == CLI_STYLE_JSON)
-        cli_tell_word(answer, key, word);
-    else
-        facts_end_line(answer);
-}
-
 void cli_tell_json(cli_answer *answer, const char *key, const char *json) {
     (void)facts_find(facts_level(answer)->facts, key);
     if (answer->style != CLI_STYLE_JSON) return;
@@ -284,6 +277,13 @@ void cli_tell_json(cli_answer *answer, const char *key, const char *json) {
 void cli_tell_when(cli_answer *answer, bool shown, const char *key, uint64_t value) {
     if (shown || answer->style == CLI_STYLE_JSON)
         cli_tell(answer, key, value);
+    else
+        facts_end_line(answer);
+}
+
+void cli_tell_word_if(cli_answer *answer, const char *key, const char *word) {
+    if (*word != '\0' || answer->style == CLI_STYLE_JSON)
+        cli_tell_word(answer, key, word);
     else
         facts_end_line(answer);
 }

@@ -95,39 +95,45 @@ static const cli_facts whom_pieces_facts = {
         CLI_FACT(BYTES, "saved", NULL, "bytes of memory saved"),
         CLI_FACT(SECONDS, "seconds", NULL, "measured additional time of a run, or null"),
         CLI_FACTS_END}};
-const cli_facts cli_whom_facts = {
-    .width = 15,
+const cli_facts cli_kernels_facts = {
     .rows = (const cli_fact[]){
         CLI_FACT_OF(OBJECT, "kernels",
                     "the kernels of this machine that were planned for; null: the graph alone",
                     &whom_kernels_facts),
-        CLI_FACT_OF(OBJECT, "in_pieces",
-                    "operators that run in pieces, to need less scratch memory",
-                    &whom_pieces_facts),
         CLI_FACTS_END}};
+const cli_facts cli_whom_facts = {
+    .width = 15,
+    .rows =
+        (const cli_fact[]){CLI_FACTS_ALSO(&cli_kernels_facts),
+                           CLI_FACT_OF(OBJECT, "in_pieces",
+                                       "operators that run in pieces, to need less scratch memory",
+                                       &whom_pieces_facts),
+                           CLI_FACTS_END}};
 
-void cli_kernels_tell(cli_answer *answer, const tn_report_kernels *kernels) {
+void cli_kernels_tell(cli_answer *answer, const tn_report_kernels *told) {
+    if (told == NULL) {
+        cli_tell_null(answer, "kernels");
+        return;
+    }
+    cli_answer_open(answer, "kernels");
+    cli_tell_word(answer, "library", told->library);
+    cli_tell_word(answer, "isa", told->isa);
+    cli_tell(answer, "threads", told->threads);
+    cli_tell(answer, "rewritten", told->rewritten);
+    cli_tell(answer, "fastest", told->fastest);
+    cli_answer_close(answer);
+}
+
+void cli_kernels_line(cli_answer *answer, const tn_report_kernels *kernels) {
     tn__text text;
     tn__text_init(&text, NULL);
     tn__words_whom(&text, kernels);
     cli_tell_line(answer, "for", "%s", text.failed ? "" : text.data);
     tn__text_release(&text);
-    if (kernels == NULL) {
-        cli_tell_null(answer, "kernels");
-        return;
-    }
-    cli_answer_open(answer, "kernels");
-    cli_tell_word(answer, "library", kernels->library);
-    cli_tell_word(answer, "isa", kernels->isa);
-    cli_tell(answer, "threads", kernels->threads);
-    cli_tell(answer, "rewritten", kernels->rewritten);
-    cli_tell(answer, "fastest", kernels->fastest);
-    cli_answer_close(answer);
 }
 
 void cli_pieces_tell(cli_answer *answer, const tn_scratch_report *scratch, double seconds) {
     char pieces[CLI_PIECES_MAX];
-    if (scratch == NULL) return;
     cli_answer_open(answer, "in_pieces");
     cli_tell(answer, "operators", scratch->operators);
     cli_tell_as(answer, "%s", whom_pieces(scratch, pieces));
@@ -141,9 +147,11 @@ void cli_pieces_tell(cli_answer *answer, const tn_scratch_report *scratch, doubl
 void cli_whom_tell(cli_answer *answer, const cli_whom *whom, const tn_setup *setup) {
     const tn_scratch_report *scratch = setup != NULL ? tn_setup_scratch(setup) : NULL;
     tn_report_kernels told;
+    const tn_report_kernels *kernels = cli_whom_told(whom, setup, &told);
     double cost;
     tn_error error; /* not printed if the machine has no room to measure both variants */
-    cli_kernels_tell(answer, cli_whom_told(whom, setup, &told));
+    cli_kernels_line(answer, kernels);
+    cli_kernels_tell(answer, kernels);
     if (scratch == NULL) return;
     bool known = tn_setup_pieces_cost(setup, &cost, &error) == TN_OK;
     cli_pieces_tell(answer, scratch, known ? cost : NAN);
