@@ -317,8 +317,8 @@ def members(value, name):
             yield from members(inner, path)
 known = {row["name"] for row in json.loads(run("list", "members", "--json"))}
 large = ["config.json", "--train", "--batch", "64", "--device", "a100-80"]
-for words in ([model, "--device", "t4", "--max-batch"], [model, "--train", "--as", "pytorch"], [model, "--pool", "caching", "--device", "1MiB"],
-              [model, "--train", "--batch", "8", "--parallel", "data=2"], [model, "--train", "--device", "20MiB"], ["config.json", "--device", "8GiB"],
+for words in ([model, "--device", "t4", "--max-batch"], [model, "--train", "--as", "pytorch"], [model, "--pool", "caching", "--device", "1GiB"],
+              [model, "--train", "--batch", "8", "--parallel", "data=2"], [model, "--batch", "8", "--pool", "caching", "--device", "64MiB"], ["config.json", "--device", "8GiB"],
               [weights, "--device", "1GiB", "--max-batch"], ["index"], large, large + ["--parallel", "tensor=2,pipeline=4,data=2"],
               large + ["--parallel", "auto", "--devices", "16"], large + ["--sweep", "--devices", "16"]):
     brief, table, answer = (run("estimate", *words, *more) for more in (["--brief"], [], ["--json"]))
