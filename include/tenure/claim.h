@@ -80,13 +80,20 @@ typedef struct tn_fit_request {
     /* Budget, rates, limits and `allow`: TN_FIT_*; 0: TN_FIT_USUAL and, with rates, SWAP. The time
      * limit is for the whole call. `fixed_bytes`, `memory`, `plan`, `zeros` and `live` are not
      * read. If `pass` is set, only that pass is used, and operators are split only if `allow`
-     * contains SPLIT. */
+     * contains SPLIT. The pass "none" with `allow` SPLIT tries tiles alone. */
     const tn_fit_options *search;
     double storage_bytes_per_s; /* read speed of the weight file, for STREAM; 0: 1e9 */
     double storage_latency_s;   /* latency of one read */
     /* Predict the time of the unchanged plan, too. Costs are then computed even if it fits. */
     bool timed;
     bool no_hints; /* do not search for hints */
+    /* The budget is for the arena alone; weights are not counted. Claims and hints then count the
+     * arena alone, too, and weights are not streamed. */
+    bool arena;
+    double hint_seconds; /* processor time for each hint; 0: 10 */
+    /* With SPLIT: the most additional work, as a share of the graph's work
+     * (tn_split_choice.work); 0: no limit. */
+    double split_share;
     /* Returns the costs of the operators of `setup`'s graph, which is the model after rewriting and
      * tiling. Called on demand, for each graph that the search tries. A callback that knows only
      * the costs of the graph without tiles returns E_UNSUPPORTED for other graphs. NULL: costs are
@@ -115,6 +122,7 @@ typedef struct tn_fit_answer {
     uint32_t techniques;          /* the set that found the program; 0: the plan without changes */
     uint32_t allowed;             /* TN_FIT_* */
     uint64_t budget, host_budget; /* as given in the request */
+    uint64_t apart; /* with request.arena: bytes outside the arena, which no number counts */
     tn_claim claims[TN_CLAIMS_MAX]; /* [claim_count], in the order of trying */
     tn_hint hints[TN_HINTS_MAX];    /* [hint_count], if nothing fits */
     uint32_t claim_count, hint_count;
@@ -132,6 +140,36 @@ typedef struct tn_fit_answer {
 TN_API TN_CHECKED tn_status tn_fit_graph(const tn_graph *graph, const tn_fit_request *request,
                                          tn_fit_answer *answer, tn_error *error);
 TN_API void tn_fit_answer_release(tn_fit_answer *answer); /* a zeroed answer is fine */
+
+/* A point of the curve of memory against time. */
+typedef struct tn_curve_point {
+    uint64_t budget;
+    tn_fit_result result;  /* the curve owns it; do not release it */
+    const tn_setup *setup; /* compiled model of its graph: without tiles, or with some */
+    const tn_costs *costs; /* costs of its graph */
+    uint64_t fixed_bytes;  /* bytes of the result outside the arena */
+} tn_curve_point;
+typedef struct tn_fit_curve {
+    tn_curve_point *points; /* [count] by rising budget; the time never rises */
+    uint32_t count, room;
+    void *own;
+} tn_fit_curve;
+
+/* Computes the curve of memory against time, and then the answer for the budget, as tn_fit_graph
+ * does. A budget of 0 asks for the curve alone; the answer is then the unchanged plan.
+ *
+ * count   number of points, from the smallest program of whole operators to the unchanged plan,
+ *         evenly spaced. Equal budgets are one point. Smaller budgets that only tiles meet are
+ *         added before them.
+ * answer  out; must be released, also after an error
+ * curve   out; must be released before the answer, also after an error. It is complete if only the
+ *         answer failed.
+ * Errors: E_INVALID (fewer than 2 points), E_UNSUPPORTED (one rank of several), and those of
+ * tn_fit_graph and tn_fit_sweep. */
+TN_API TN_CHECKED tn_status tn_fit_graph_curve(const tn_graph *graph, const tn_fit_request *request,
+                                               uint32_t count, tn_fit_answer *answer,
+                                               tn_fit_curve *curve, tn_error *error);
+TN_API void tn_fit_curve_release(tn_fit_curve *curve); /* a zeroed curve is fine */
 
 /* Writes techniques in the words of options and JSON: "order,recompute". */
 #define TN_TECHNIQUES_TEXT 64

@@ -90,14 +90,14 @@ static void claims_tell_refused(cli_answer *answer, const tn_fit_answer *found, 
     cli_claims_tell(answer, found);
 }
 
-static void claims_put_hints(const tn_fit_answer *answer) {
+void cli_claims_put_hints(const tn_fit_answer *answer, const char *command) {
     char words[TN_TECHNIQUES_TEXT];
     for (uint32_t i = 0; i < answer->hint_count; i++) {
         const tn_hint *hint = &answer->hints[i];
         cli_prefix(CLI_NOTE);
-        fprintf(stderr, "%s: --budget %" PRIu64 " --allow %s\n",
-                hint->fits ? "would fit" : "fits with a larger budget",
-                hint->fits ? answer->budget : hint->bytes,
+        fprintf(stderr, "%s: %s--budget %" PRIu64 " --allow %s\n",
+                hint->fits ? "would fit" : "fits with a larger budget", command,
+                (hint->fits ? answer->budget : hint->bytes) + answer->apart,
                 tn_techniques_text(answer->allowed | hint->techniques, words));
     }
 }
@@ -110,6 +110,6 @@ int cli_claims_fail(const tn_fit_answer *answer, const char *input, const tn_err
     claims_tell_refused(&members, answer, input, error->status == TN_E_INFEASIBLE);
     int code = cli_fail_with(error, cli_members_text(&members));
     cli_answer_release(&members);
-    if (!cli_tone_asked().json) claims_put_hints(answer);
+    if (!cli_tone_asked().json) cli_claims_put_hints(answer, "");
     return code;
 }

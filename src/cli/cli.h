@@ -270,6 +270,7 @@ typedef struct cli_input {
     const tn_occupancy *occupancy;
     tn_problem *own; /* set for a problem */
     tn_layout own_layout;
+    tn_fit_answer answer; /* of cli_input_fit; then it owns the setup */
     const tn_problem *problem;
     const tn_layout *layout; /* NULL: not planned */
     tn_stage stages[8];
@@ -297,6 +298,11 @@ tn_status cli_input_replay(cli_input *input, tn_error *error);
 tn_status cli_input_occupy(cli_input *input, const tn_micro_options *micro, tn_error *error);
 /* Loads and plans; sets `layout`. With --order auto it keeps the order with the smallest arena. */
 tn_status cli_input_plan(cli_input *input, const tn_plan_options *options, tn_error *error);
+/* Plans a model within a budget by tn_fit_graph: with operators in tiles if input->split says so,
+ * else without changes. `arena`: the budget is for the arena alone. The claims about it are in
+ * input->answer. */
+tn_status cli_input_fit(cli_input *input, const tn_plan_options *options, uint64_t budget,
+                        bool arena, tn_error *error);
 /* Loads, and plans with operators in tiles: tn_setup_split_sweep. */
 tn_status cli_input_sweep(cli_input *input, const tn_plan_options *options, uint32_t count,
                           tn_setup **setups, uint32_t *found, tn_error *error);

@@ -1,5 +1,5 @@
-/* fit.c - from a model or problem to the program that fits. tn_fit_graph answers one budget and
- * combines techniques; tn_fit computes curves and handles problems without a graph. */
+/* fit.c - from a model to the program that fits, and the curve: tn_fit_graph and tn_fit_graph_curve
+ * combine the techniques. */
 #include "cli/fit.h"
 
 #include <stdlib.h>
@@ -7,30 +7,6 @@
 
 #include "base/base.h"
 #include "cli/whom.h"
-
-/* --- a problem --- */
-
-/* Bytes of static tensors, which are not planned. */
-static uint64_t fit_held_bytes(const tn_graph *graph) {
-    uint64_t bytes = 0;
-    for (tn_tensor_id id = 0; id < tn_graph_tensor_count(graph); id++) {
-        const tn_tensor *tensor = tn_graph_tensor(graph, id);
-        if (tn_tensor_is_static(tensor)) bytes = tn__add_sat(bytes, tensor->bytes);
-    }
-    return bytes;
-}
-
-static tn_status fit_open_problem(cli_fit *fit, tn_error *error) {
-    TN_TRY(tn_fit_problem_load(fit->problem_path, fit->input.import.context, &fit->nodes,
-                               &fit->costs, error));
-    TN_TRY(tn_program_create(fit->nodes, NULL, &fit->own, error));
-    fit->program = fit->own;
-    fit->memory = (tn_occupancy_options)TN_OCCUPANCY_OPTIONS_INIT;
-    fit->memory.alignment = 1;
-    fit->options.live = true;
-    fit->options.fixed_bytes = fit_held_bytes(fit->nodes);
-    return TN_OK;
-}
 
 /* --- a model --- */
 
@@ -67,29 +43,6 @@ tn_status cli_fit_ask(cli_fit *fit, cli_fit_asked *asked, tn_error *error) {
     return cli_whom_check(&whom, error);
 }
 
-void cli_fit_take(cli_fit *fit, tn_setup *setup) {
-    const tn_kernels *made = tn_setup_kernels(setup);
-    fit->setup = setup;
-    if (tn_setup_splits(setup) != NULL)
-        fit->memory.fuse_concat = true; /* tiles are planned with
-                                                                         * fused concatenations */
-    fit->program = tn_setup_program(setup);
-    if (made != NULL) {
-        fit->memory.workspaces = tn_kernels_workspaces(made);
-        fit->memory.workspaces_again = tn_kernels_workspaces_again(made);
-    }
-    fit->options.fixed_bytes = tn_setup_need(setup).statics;
-}
-
-static tn_status fit_set_up(cli_fit *fit, const tn_graph *graph, tn_error *error) {
-    cli_fit_asked asked;
-    tn_setup *made;
-    TN_TRY(cli_fit_ask(fit, &asked, error));
-    TN_TRY(tn_setup_create(graph, &asked.corridor.options, &made, error));
-    cli_fit_take(fit, made);
-    return TN_OK;
-}
-
 static tn_status fit_open_model(cli_fit *fit, tn_error *error) {
     cli_input *input = &fit->input;
     const cli_whom whom = cli_fit_whom(fit);
@@ -99,24 +52,6 @@ static tn_status fit_open_model(cli_fit *fit, tn_error *error) {
     TN_TRY(cli_training_make(&fit->training, input->graph, cli_whom_rewrites(&whom), &fit->model,
                              &fit->step, error));
     return TN_OK;
-}
-
-/* --- costs --- */
-
-tn_status cli_fit_find_costs(cli_fit *fit, tn_error *error) {
-    const tn_graph *graph = tn_program_graph(fit->program);
-    const tn_context *context = fit->input.import.context;
-    if (cli_costs_given(&fit->from))
-        return cli_costs_make(&fit->from, graph, fit->choices.threads, context, &fit->costs, error);
-    tn_measure_options measure = TN_MEASURE_OPTIONS_INIT;
-    measure.context = context;
-    measure.occupancy = tn_setup_occupancy(fit->setup);
-    measure.setup = fit->setup;
-    double start = cli_clock();
-    tn_status status =
-        tn_costs_measure(tn_setup_kernels(fit->setup), &measure, &fit->costs, NULL, error);
-    fit->measured = cli_clock() - start;
-    return status;
 }
 
 /* --- zeros --- */
@@ -161,49 +96,12 @@ static const tn_graph *fit_graph(const cli_fit *fit) {
     return fit->train ? fit->step.graph : fit->input.graph;
 }
 
-/* A curve uses one setup, whose costs are measured once. */
-static tn_status fit_open_curve(cli_fit *fit, tn_error *error) {
-    TN_TRY(fit_set_up(fit, fit_graph(fit), error));
-    TN_TRY(cli_fit_find_costs(fit, error));
-    TN_TRY(fit_find_zeros(fit, fit->setup, error));
-    if (fit->save_costs == NULL) return TN_OK;
-    return tn_costs_write(fit->costs, fit->save_costs, error);
-}
-
 tn_status cli_fit_open(cli_fit *fit, tn_error *error) {
-    TN_TRY(fit->problem_path != NULL ? fit_open_problem(fit, error) : fit_open_model(fit, error));
-    return fit->problem_path == NULL && fit->sweep > 0 ? fit_open_curve(fit, error) : TN_OK;
+    return fit->problem_path != NULL ? cli_fit_open_problem(fit, error)
+                                     : fit_open_model(fit, error);
 }
 
 /* --- the answer --- */
-
-/* The fastest point of the curve within the budget, or result_count. */
-static uint32_t fit_point(const cli_fit *fit, uint64_t budget) {
-    uint32_t best = fit->result_count;
-    for (uint32_t i = 0; i < fit->sweep; i++)
-        if (fit->results[i].bytes <= budget &&
-            (best == fit->result_count || fit->results[i].time < fit->results[best].time))
-            best = i;
-    return best;
-}
-
-/* Computes the curve, if requested, then the answer for the budget, if there is one. After an
- * interruption in between, the answer comes from the curve. */
-static tn_status fit_search(cli_fit *fit, const tn_fit_options *options, tn_error *error) {
-    if (fit->sweep > 0)
-        TN_TRY(tn_fit_sweep(fit->program, fit->costs, options, fit->sweep, fit->budgets,
-                            fit->results, error));
-    if (fit->sweep > 0 && options->budget == 0) return TN_OK;
-    fit->chosen = fit->sweep;
-    fit->budgets[fit->chosen] = options->budget;
-    tn_status status = tn_fit(fit->program, fit->costs, options, &fit->results[fit->chosen], error);
-    if (status != TN_E_STOPPED || fit->sweep == 0) return status;
-    tn_fit_release(&fit->results[fit->chosen]);
-    fit->result_count = fit->sweep;
-    uint32_t point = fit_point(fit, options->budget);
-    fit->chosen = point < fit->sweep ? point : 0;
-    return point < fit->sweep ? TN_OK : status;
-}
 
 /* The callback `costs` of tn_fit_request. */
 static tn_status fit_costs(void *self, const tn_setup *setup, tn_costs **costs, tn_error *error) {
@@ -225,74 +123,109 @@ static tn_status fit_zeros(void *self, const tn_setup *setup, const float **zero
     return TN_OK;
 }
 
-/* The result of an answer is printed like any other; the answer keeps owning it. */
-static void fit_take_answer(cli_fit *fit) {
+/* Points of the curve, then the answer, if there is a budget. They are printed like any results;
+ * the curve and the answer keep owning them. */
+static void fit_take(cli_fit *fit, bool answered) {
     const tn_fit_answer *answer = &fit->answer;
-    if (answer->result.program == NULL) return;
-    fit->results[0] = answer->result;
+    fit->sweep = fit->curve.count;
+    for (uint32_t i = 0; i < fit->curve.count; i++) {
+        fit->results[i] = fit->curve.points[i].result;
+        fit->budgets[i] = fit->curve.points[i].budget;
+    }
+    fit->result_count = fit->sweep + answered;
+    fit->chosen = answered ? fit->sweep : 0;
+    if (answered) fit->budgets[fit->sweep] = fit->options.budget;
+    if (answered) fit->results[fit->sweep] = answer->result;
     fit->setup = answer->setup != NULL ? answer->setup : answer->least;
     fit->costs = (tn_costs *)(uintptr_t)answer->costs;
     fit->options.fixed_bytes = answer->fixed_bytes;
     if (!cli_costs_given(&fit->from)) fit->measured = answer->costs_seconds;
 }
 
-static tn_status fit_one(cli_fit *fit, const tn_fit_options *search, tn_error *error) {
+/* Chooses a point of the curve instead of an answer. */
+static void fit_take_point(cli_fit *fit, uint32_t i) {
+    const tn_curve_point *point = &fit->curve.points[i];
+    fit_take(fit, false);
+    fit->chosen = i;
+    fit->setup = (tn_setup *)(uintptr_t)point->setup;
+    fit->costs = (tn_costs *)(uintptr_t)point->costs;
+    fit->options.fixed_bytes = point->fixed_bytes;
+}
+
+static void fit_request(cli_fit *fit, tn_fit_request *request) {
+    request->storage_bytes_per_s = fit->storage;
+    request->timed = cli_costs_given(&fit->from) || fit->save_costs != NULL ||
+                     fit->output_count > 0 || fit->runs > 0;
+    request->no_hints = fit->max_batch;
+    request->costs = cli_costs_given(&fit->from) ? fit_costs : NULL;
+    request->zeros = fit_zeros;
+    request->self = fit;
+}
+
+/* If a limit ended the search for the answer, the curve has the best program so far. */
+static tn_status fit_curve(cli_fit *fit, const tn_fit_request *request, tn_error *error) {
+    tn_status status =
+        tn_fit_graph_curve(fit_graph(fit), request, fit->sweep, &fit->answer, &fit->curve, error);
+    bool answered = fit->options.budget > 0 && status != TN_E_STOPPED;
+    uint64_t budget = fit->options.budget;
+    uint32_t best = 0;
+    if (fit->curve.count == 0) return status;
+    if (budget == 0) budget = fit->curve.points[0].budget;
+    while (best < fit->curve.count && fit->curve.points[best].result.bytes <= budget) best++;
+    if (answered || best == 0)
+        fit_take(fit, answered);
+    else
+        fit_take_point(fit, best - 1);
+    return best > 0 && status == TN_E_STOPPED ? TN_OK : status;
+}
+
+static tn_status fit_answer(cli_fit *fit, const tn_fit_request *request, tn_error *error) {
+    tn_status status = tn_fit_graph(fit_graph(fit), request, &fit->answer, error);
+    if (fit->answer.result.program != NULL) fit_take(fit, true);
+    return status;
+}
+
+/* Room for the points of a curve, those that only tiles meet, and the answer. */
+static tn_status fit_room(cli_fit *fit, tn_error *error) {
+    uint32_t count = 2 * fit->sweep + 1;
+    fit->results = calloc(count, sizeof *fit->results);
+    fit->budgets = calloc(count, sizeof *fit->budgets);
+    if (fit->results == NULL || fit->budgets == NULL) return tn__no_memory(error, "the answer");
+    fit->result_count = 1;
+    fit->budgets[0] = fit->options.budget;
+    return TN_OK;
+}
+
+tn_status cli_fit_solve(cli_fit *fit, tn_error *error) {
+    tn_fit_options search = fit->options;
     tn_fit_request request = TN_FIT_REQUEST_INIT;
     cli_fit_asked asked;
+    TN_TRY(fit_room(fit, error));
+    search.context = fit->input.import.context;
+    search.segments = fit->segments;
+    if (fit->problem_path != NULL) return cli_fit_solve_problem(fit, &search, error);
     TN_TRY(cli_fit_ask(fit, &asked, error));
     request.setup = &asked.corridor.options;
-    request.search = search;
-    request.storage_bytes_per_s = fit->storage;
-    request.timed = cli_costs_given(&fit->from) || fit->save_costs != NULL ||
-                    fit->output_count > 0 || fit->runs > 0;
-    request.no_hints = fit->max_batch;
-    request.costs = cli_costs_given(&fit->from) ? fit_costs : NULL;
-    request.zeros = fit_zeros;
-    request.self = fit;
-    tn_status status = tn_fit_graph(fit_graph(fit), &request, &fit->answer, error);
-    fit_take_answer(fit);
+    request.search = &search;
+    fit_request(fit, &request);
+    tn_status status =
+        fit->sweep > 0 ? fit_curve(fit, &request, error) : fit_answer(fit, &request, error);
     if (status != TN_OK || fit->save_costs == NULL) return status;
     return tn_costs_write(fit->answer.whole_costs, fit->save_costs, error);
 }
 
-tn_status cli_fit_solve(cli_fit *fit, tn_error *error) {
-    tn_fit_options options = fit->options;
-    uint32_t count = fit->sweep + (fit->sweep == 0 || options.budget > 0);
-    options.context = fit->input.import.context;
-    options.segments = fit->segments;
-    fit->results = calloc(count, sizeof *fit->results);
-    fit->budgets = calloc(count, sizeof *fit->budgets);
-    if (fit->results == NULL || fit->budgets == NULL) return tn__no_memory(error, "the answer");
-    fit->result_count = count;
-    fit->budgets[0] = options.budget;
-    if (fit->problem_path == NULL && fit->sweep == 0) return fit_one(fit, &options, error);
-    bool parts = (options.allow & TN_FIT_SPLIT) != 0 && fit->problem_path == NULL && !fit->train;
-    options.memory = &fit->memory;
-    options.plan = &fit->choices.plan;
-    options.zeros = fit->zeros;
-    if (options.timeout_s > 0) fit->deadline = cli_clock() + options.timeout_s;
-    tn_status status = fit_search(fit, &options, error);
-    return parts ? cli_fit_curve(fit, &options, status, error) : status;
-}
-
 void cli_fit_release(cli_fit *fit) {
-    if (fit->answer.own != NULL) { /* owned by the answer */
-        fit->setup = NULL;
-        fit->costs = NULL;
-        fit->result_count = 0;
-    }
-    for (uint32_t i = 0; i < fit->result_count; i++) tn_fit_release(&fit->results[i]);
+    bool borrowed = fit->answer.own != NULL; /* results of the curve and the answer */
+    for (uint32_t i = 0; i < fit->result_count && !borrowed; i++) tn_fit_release(&fit->results[i]);
+    if (!borrowed) tn_costs_destroy(fit->costs);
     free(fit->results);
     free(fit->budgets);
     free(fit->zeros);
     tn_trace_destroy(fit->happened);
-    tn_costs_destroy(fit->costs);
     tn_program_destroy(fit->own);
     tn_graph_destroy(fit->nodes);
-    tn_setup_destroy(fit->setup);
+    tn_fit_curve_release(&fit->curve);
     tn_fit_answer_release(&fit->answer);
-    for (uint32_t i = 0; i < fit->part_count; i++) tn_setup_destroy(fit->parts[i]);
-    free(fit->parts);
     tn_training_release(&fit->step);
     tn_graph_destroy(fit->model);
     cli_input_release_loaded(&fit->input);

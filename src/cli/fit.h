@@ -34,23 +34,18 @@ typedef struct cli_fit {
     /* results */
     tn_graph *model; /* the graph that is trained; NULL: as loaded */
     tn_training step;
-    tn_setup *setup;  /* for a model; its program is fitted */
-    tn_setup **parts; /* [part_count] other setups that results belong to, with room for one more;
-                       * or NULL */
-    uint32_t part_count;
+    tn_setup *setup; /* for a model; its program is fitted */
     tn_graph *nodes; /* for a problem */
     tn_program *own; /* for a problem */
-    const tn_program *program;
     tn_costs *costs;
     float *zeros; /* measured fractions of zeros, or NULL */
     tn_occupancy_options memory;
-    tn_fit_answer answer;   /* for one budget of a model; it then owns setup, costs and the
-                             * result */
+    tn_fit_curve curve;     /* of a model, with --sweep */
+    tn_fit_answer answer;   /* of a model; with the curve it owns setup, costs and results */
     tn_fit_result *results; /* [result_count] the curve, then the answer for the budget */
     uint64_t *budgets;
     uint32_t result_count, chosen; /* chosen: the printed and written result */
     double measured;               /* seconds spent measuring */
-    double deadline;               /* deadline of a curve on cli_clock; 0: none */
     tn_trace *happened;            /* trace of the last run, or NULL */
     tn_engine_usage usage;         /* of the last run */
 } cli_fit;
@@ -58,15 +53,13 @@ typedef struct cli_fit {
 /* fit.c: the kernels to plan for: those of this machine, or none if a device is modelled by two
  * rates. */
 cli_whom cli_fit_whom(const cli_fit *fit);
-/* cli_fit_ask makes the options of a setup; cli_fit_take selects the setup to fit. */
+/* Makes the options of a setup. */
 typedef struct cli_fit_asked {
     cli_corridor corridor;
     tn_program_options order;
 } cli_fit_asked;
 tn_status cli_fit_ask(cli_fit *fit, cli_fit_asked *asked, tn_error *error);
-void cli_fit_take(cli_fit *fit, tn_setup *setup);
-tn_status cli_fit_find_costs(cli_fit *fit, tn_error *error); /* for the selected setup */
-/* Everything up to program and costs. */
+/* Loads the model, and makes its training step. */
 tn_status cli_fit_open(cli_fit *fit, tn_error *error);
 /* Computes the answer or the curve. Errors: those of tn_fit; the result may then be the smallest
  * found. */
@@ -78,11 +71,9 @@ void cli_fit_close(cli_fit *fit);
  * does not fit. `fit` then has the solution for the second. */
 tn_status cli_fit_batches(cli_fit *fit, uint64_t *plain, uint64_t *fitted, tn_error *error);
 
-/* fit_parts.c: adds operators in tiles to the curve and to the answer, where they are faster or
- * nothing else meets the budget. status: of the answer without tiles; it is returned if tiles do
- * not help. */
-tn_status cli_fit_curve(cli_fit *fit, const tn_fit_options *options, tn_status status,
-                        tn_error *error);
+/* fit_problem.c: the same for --problem. */
+tn_status cli_fit_open_problem(cli_fit *fit, tn_error *error);
+tn_status cli_fit_solve_problem(cli_fit *fit, const tn_fit_options *search, tn_error *error);
 
 /* fit_run.c: runs the result on generated data. */
 tn_status cli_fit_run(cli_fit *fit, tn_error *error);

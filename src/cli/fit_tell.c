@@ -64,7 +64,7 @@ static const cli_facts fit_answer_facts = {
         CLI_FACT(REAL, "overhead", NULL, "`time` / `plain_time`"),
         CLI_FACT(SHARE, "gap", NULL, "`time` / `time_bound` - 1"),
         CLI_FACT(COUNT, "stall", "waiting", "part of `time` spent waiting for copies or files"),
-        CLI_FACT_OF(OBJECT, "fates", "the decision for each tensor, in sums", &fit_fates_facts),
+        CLI_FACT_OF(OBJECT, "decisions", "the decision for each tensor, in sums", &fit_fates_facts),
         CLI_FACT_OF(OBJECT, "streamed", "with streaming of weights", &fit_streamed_facts),
         CLI_FACT(BYTES, "to_host_bytes", "to the host", "bytes copied out"),
         CLI_FACT(BYTES, "from_host_bytes", "from the host", "bytes copied back"),
@@ -121,7 +121,7 @@ static void tell_run(cli_answer *answer, const cli_fit *fit, const tn_fit_result
 
 static void tell_fates(cli_answer *answer, const tn_fate_totals *fates) {
     char size[TN_SIZE_TEXT_MAX];
-    cli_answer_open(answer, "fates");
+    cli_answer_open(answer, "decisions");
     for (uint32_t fate = 0; fate < TN_FATE_COUNT; fate++) {
         cli_answer_open(answer, tn_fate_name((tn_fate)fate));
         cli_tell(answer, "tensors", fates->tensors[fate]);
@@ -134,12 +134,18 @@ static void tell_fates(cli_answer *answer, const tn_fate_totals *fates) {
     cli_answer_close(answer);
 }
 
+/* Bytes outside the arena; tiles may need others than the whole model. */
+static uint64_t tell_fixed(const cli_fit *fit, const tn_fit_result *it) {
+    size_t i = (size_t)(it - fit->results);
+    return i < fit->curve.count ? fit->curve.points[i].fixed_bytes : fit->options.fixed_bytes;
+}
+
 static void tell_bytes(cli_answer *answer, const cli_fit *fit, const tn_fit_result *it,
                        uint64_t budget) {
     cli_tell(answer, "budget", budget);
     if (budget == UINT64_MAX) cli_tell_as(answer, "no limit");
     cli_tell(answer, "bytes", it->bytes);
-    cli_tell_if(answer, "fixed_bytes", fit->options.fixed_bytes);
+    cli_tell_if(answer, "fixed_bytes", tell_fixed(fit, it));
     cli_tell(answer, "arena", it->layout.peak);
     if (fit->options.live) cli_tell_more(answer, " with addresses");
     cli_tell(answer, "live_bytes", it->live_bytes);
@@ -215,8 +221,11 @@ static void tell_curve(cli_answer *answer, const cli_fit *fit) {
             tn__text_printf(table, "%14" PRIu64, it->time);
         else
             tn__text_printf(table, "%12.6g s", tell_seconds(it->time));
-        tn__text_printf(table, " %10.4f %10.4f\n", tell_ratio(it->time, it->plain_time),
-                        tell_ratio(it->time_bound, it->plain_time));
+        tn__text_printf(table, " %10.4f", tell_ratio(it->time, it->plain_time));
+        if (it->time_bound > 0)
+            tn__text_printf(table, " %10.4f\n", tell_ratio(it->time_bound, it->plain_time));
+        else
+            tn__text_printf(table, " %10s\n", "none");
     }
 }
 
@@ -290,17 +299,13 @@ static tn_report_point *tell_points(const cli_fit *fit) {
 }
 
 /* The options that reproduce the graph of the result; none for a problem. */
-static tn_status tell_words(const cli_fit *fit, const tn_fit_result *it, cli_words *words,
-                            tn_error *error) {
+static tn_status tell_words(const cli_fit *fit, cli_words *words, tn_error *error) {
     cli_input input = fit->input;
-    const tn_setup *of = fit->setup; /* the setup of the program: whole operators or tiles */
     *words = (cli_words){0};
     if (fit->problem_path != NULL) return TN_OK;
-    for (uint32_t i = 0; i < fit->part_count; i++)
-        if (tn_setup_graph(fit->parts[i]) == tn_program_graph(it->program)) of = fit->parts[i];
     input.whom = cli_fit_whom(fit);
     input.training = fit->train ? &fit->training : NULL;
-    cli_words_of(&input, of, words);
+    cli_words_of(&input, fit->setup, words);
     return words->failed ? tn__no_memory(error, "the options of the plan") : TN_OK;
 }
 
@@ -313,7 +318,7 @@ static tn_status tell_write(const cli_fit *fit, const tn_report_fit *answer, tn_
                         .layout = &it->layout,
                         .fit = answer};
     cli_words words;
-    tn_status status = tell_words(fit, it, &words, error);
+    tn_status status = tell_words(fit, &words, error);
     if (fit->problem_path == NULL) cli_report_words(&report, "fit", &words);
     for (uint32_t i = 0; i < fit->output_count && status == TN_OK; i++) {
         status = tn_report_write(&report, fit->outputs[i], error);

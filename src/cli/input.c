@@ -12,6 +12,8 @@
 #include "base/base.h"
 #include "plan/io/io.h"
 
+#define INPUT_HINT_S 2 /* processor time for each way to meet a budget that is not met */
+
 /* --- loading --- */
 
 void cli_input_take(cli_input *input, struct argp_state *state, const char *what,
@@ -130,11 +132,11 @@ static const tn_graph *input_ask(cli_input *input, const tn_plan_options *plan,
         options->split = &asked->parts;
         options->memory = &asked->memory;
     }
-    if (plan != NULL && input->split.asked) {
+    if (plan != NULL) {
         asked->whole = *plan;
-        options->split = cli_split_of(&input->split, plan->capacity);
-        asked->whole.capacity = 0;
         options->plan = &asked->whole;
+        options->split = cli_split_of(&input->split, 0);
+        if (input->split.asked) asked->whole.capacity = 0;
     }
     return trains ? input->step.graph : input->graph;
 }
@@ -230,6 +232,30 @@ tn_status cli_input_plan(cli_input *input, const tn_plan_options *options, tn_er
     return TN_OK;
 }
 
+tn_status cli_input_fit(cli_input *input, const tn_plan_options *options, uint64_t budget,
+                        bool arena, tn_error *error) {
+    input_asked asked;
+    tn_fit_request request = TN_FIT_REQUEST_INIT;
+    tn_fit_options search = TN_FIT_OPTIONS_INIT;
+    if (input->graph == NULL) TN_TRY(input_import(input, error));
+    const tn_graph *graph = input_ask(input, options, &asked);
+    asked.whole.capacity = 0;
+    search.context = options->context;
+    search.budget = budget;
+    search.pass = "none";
+    search.allow = input->split.asked ? TN_FIT_SPLIT : 0;
+    search.timeout_s = options->timeout_s;
+    request.setup = &asked.corridor.options;
+    request.search = &search;
+    request.arena = arena;
+    request.hint_seconds = INPUT_HINT_S;
+    request.split_share = input->split.has_share ? input->split.options.share : 0;
+    tn_status status = tn_fit_graph(graph, &request, &input->answer, error);
+    tn_setup *made = input->answer.setup != NULL ? input->answer.setup : input->answer.whole;
+    if (made != NULL) cli_input_take_setup(input, made);
+    return status;
+}
+
 tn_status cli_input_sweep(cli_input *input, const tn_plan_options *plan, uint32_t count,
                           tn_setup **setups, uint32_t *found, tn_error *error) {
     input_asked asked;
@@ -240,7 +266,9 @@ tn_status cli_input_sweep(cli_input *input, const tn_plan_options *plan, uint32_
 }
 
 void cli_input_release_loaded(cli_input *input) {
-    tn_setup_destroy(input->setup);
+    bool owned = input->setup == input->answer.setup || input->setup == input->answer.whole;
+    if (!owned) tn_setup_destroy(input->setup);
+    tn_fit_answer_release(&input->answer);
     if (input->step.graph != NULL) tn_training_release(&input->step);
     tn_graph_destroy(input->rewritten);
     tn_graph_destroy(input->graph);

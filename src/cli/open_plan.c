@@ -19,6 +19,7 @@ static tn_fit_options session_search(const cli_session *session) {
     fit.budget = session->budget;
     fit.pass = session->pass;
     fit.allow = session->allow;
+    if (session->input->split.asked) fit.allow |= TN_FIT_SPLIT;
     fit.codecs = session->codecs;
     if (session->codecs != 0) fit.allow |= TN_FIT_COMPRESS;
     if (cli_codecs_lose(session->codecs)) fit.allow |= TN_FIT_LOSSY;
@@ -93,6 +94,7 @@ static tn_status session_fit(cli_session *session, const tn_setup_options *optio
     request.zeros = session_zeros;
     request.storage = session_storage;
     request.self = session;
+    request.split_share = session->input->split.has_share ? session->input->split.options.share : 0;
     tn_status status = tn_fit_graph(session->graph, &request, &session->answer, error);
     session->setup = session->answer.setup != NULL ? session->answer.setup : session->answer.whole;
     return status;
@@ -100,12 +102,10 @@ static tn_status session_fit(cli_session *session, const tn_setup_options *optio
 
 /* No search is needed without a budget, for a pool, or with separate memory for every tensor. */
 static tn_status session_make(cli_session *session, tn_setup_options *options, tn_error *error) {
-    bool keep = session->pool != NULL || session->naive ||
-                (session->pass != NULL && strcmp(session->pass, "keep") == 0);
-    options->split = cli_split_of(&session->input->split, session->budget);
-    tn_status status = options->split == NULL && session->budget > 0 && !keep
-                           ? session_fit(session, options, error)
-                           : tn_setup_create(session->graph, options, &session->setup, error);
+    bool budget = session->budget > 0 && session->pool == NULL && !session->naive;
+    options->split = budget ? NULL : cli_split_of(&session->input->split, 0);
+    tn_status status = budget ? session_fit(session, options, error)
+                              : tn_setup_create(session->graph, options, &session->setup, error);
     options->split = NULL;
     if (session->setup == NULL && (status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE)) {
         tn_error unused;

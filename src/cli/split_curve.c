@@ -25,6 +25,16 @@ static double curve_work(const tn_setup *setup) {
     return report != NULL ? report->work : 0;
 }
 
+/* The bytes that a plan's limit is for: of the arena, or with weights. */
+static uint64_t curve_size(const curve_job *job, const tn_setup *setup) {
+    tn_setup_needs needs = tn_setup_need(setup);
+    return job->asked->budget > 0 ? needs.total : needs.arena;
+}
+
+static uint64_t curve_limit(const curve_job *job) {
+    return job->asked->budget > 0 ? job->asked->budget : job->asked->options->capacity;
+}
+
 /* --- the answer --- */
 
 static const cli_facts curve_point_facts = {
@@ -34,8 +44,8 @@ static const cli_facts curve_point_facts = {
         CLI_FACT(BYTES, "bytes", "with weights", "bytes with the weights"),
         CLI_COLUMN(REAL, "lower by"), CLI_COLUMN(REAL, "operations"), CLI_COLUMN(REAL, "MiB moved"),
         CLI_FACT(SHARE, "work", "work", "additional work, as a fraction of the work without tiles"),
-        CLI_COLUMN(COUNT, "regions"), CLI_COLUMN(COUNT, "again"), CLI_FACTS_ALSO(&cli_split_facts),
-        CLI_FACTS_END}};
+        CLI_COLUMN(COUNT, "regions"), CLI_COLUMN(COUNT, "recomputed"),
+        CLI_FACTS_ALSO(&cli_split_facts), CLI_FACTS_END}};
 const cli_facts cli_split_curve_facts = {
     .name = "split-curve",
     .rows = (const cli_fact[]){
@@ -60,7 +70,7 @@ static void curve_tell_point(const curve_job *job, const tn_setup *setup, cli_an
     cli_tell_real(answer, "work", curve_work(setup));
     cli_tell_cell(answer, "regions", report != NULL ? "%u" : "whole",
                   report != NULL ? report->count : 0);
-    if (report != NULL) cli_tell_cell(answer, "again", "%u", report->again_count);
+    if (report != NULL) cli_tell_cell(answer, "recomputed", "%u", report->again_count);
     cli_split_tell(answer, setup);
     cli_answer_close(answer);
 }
@@ -96,7 +106,7 @@ static tn_status curve_write(const curve_job *job, const tn_report_point *points
                             .time = points[job->chosen].time,
                             .plain_time = job->flops};
     tn_report_fit curve = {.result = &result,
-                           .budget = job->asked->options->capacity,
+                           .budget = curve_limit(job),
                            .fixed_bytes = needs.total - needs.arena,
                            .abstract = true,
                            .work = true,
@@ -123,14 +133,14 @@ static tn_status curve_write(const curve_job *job, const tn_report_point *points
     return status;
 }
 
-/* The plan to draw: the largest within the capacity, which has the least work; without a capacity
- * the smallest. */
+/* The plan to draw: the largest within the limit, which has the least work; without a limit the
+ * smallest. */
 static tn_status curve_choose(curve_job *job, tn_error *error) {
-    uint64_t capacity = job->asked->options->capacity;
+    uint64_t capacity = curve_limit(job);
     job->chosen = 0;
     for (uint32_t i = 0; i < job->count && capacity > 0; i++)
-        if (tn_setup_need(job->setups[i]).total <= capacity) job->chosen = i;
-    uint64_t least = tn_setup_need(job->setups[0]).total;
+        if (curve_size(job, job->setups[i]) <= capacity) job->chosen = i;
+    uint64_t least = curve_size(job, job->setups[0]);
     if (capacity == 0 || least <= capacity) return TN_OK;
     TN_FAIL(error, TN_E_EXHAUSTED,
             "no tiling was found that fits in %" PRIu64 " bytes; the smallest found needs %" PRIu64,

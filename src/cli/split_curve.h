@@ -8,7 +8,8 @@
 
 typedef struct cli_split_curve {
     cli_input *input;
-    const tn_plan_options *options; /* its capacity limits the plan that is drawn; 0: draw the
+    uint64_t budget; /* limits the plan that is drawn, with its weights; 0: see `options` */
+    const tn_plan_options *options; /* its capacity limits the arena that is drawn; 0: draw the
                                      * smallest */
     uint32_t count;
     const char *const *outputs;

@@ -218,7 +218,7 @@ static tn_status setup_order(tn_setup *setup, const tn_setup_options *options, t
                            &occupancy->occupancy, &layout->layout, error));
     setup->seconds[TN_SETUP_PLAN] = layout->layout.seconds;
     setup->seconds[TN_SETUP_ORDER] -= layout->layout.seconds;
-    return TN_OK;
+    return tn__setup_loosen(setup, options, &layout->layout, error);
 }
 
 tn_status tn__setup_occupy(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
@@ -247,16 +247,6 @@ tn_status tn__setup_divide(tn_setup *setup, const tn_setup_options *options, tn_
     TN_TRY(tn__setup_part_make(setup, PART_DIVIDED, &part, error));
     TN_TRY(options->divide->program(options->divide->self, program, &part->fitted.program, error));
     return options->divide->arranges ? tn__setup_fit_divided(setup, options, error) : TN_OK;
-}
-
-tn_status tn__setup_plan(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
-    tn_plan_options plan = tn__setup_plan_options(setup, options);
-    tn__setup_part *part;
-    if (options->unplanned || setup->parts[PART_LAYOUT] != NULL) return TN_OK;
-    const tn_problem *problem = tn_occupancy_problem(tn_setup_occupancy(setup));
-    TN_TRY(tn__setup_part_make(setup, PART_LAYOUT, &part, error));
-    return options->without_reuse ? tn_layout_without_reuse(problem, &part->layout, error)
-                                  : tn_plan(problem, &plan, &part->layout, error);
 }
 
 /* --- the whole --- */

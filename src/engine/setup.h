@@ -94,10 +94,18 @@ tn_status tn__setup_fit(tn_setup *setup, const tn_setup_options *options, tn_err
 tn_status tn__setup_search(const tn_setup *setup, const tn_setup_options *options,
                            const tn_program *program, const tn_costs *costs, tn_fit_result *result,
                            tn_error *error);
+/* The same with tn_fit_sweep, for the program of the stage ORDER. */
+tn_status tn__setup_sweep(const tn_setup *setup, const tn_setup_options *options,
+                          const tn_costs *costs, uint32_t count, uint64_t *budgets,
+                          tn_fit_result *results, tn_error *error);
 /* Makes another set-up from a result that tn__setup_search found for the program of stage ORDER. It
  * takes ownership of the result's contents, also on failure. */
 tn_status tn__setup_fitted_from(const tn_setup *base, const tn_setup_options *options,
                                 tn_fit_result *result, tn_setup **setup, tn_error *error);
+/* setup_plan.c: replaces a layout by one of the same height or lower that adds fewer dependencies
+ * between operators, if one is found quickly. */
+tn_status tn__setup_loosen(tn_setup *setup, const tn_setup_options *options, tn_layout *layout,
+                           tn_error *error);
 /* setup.c: makes a set-up with the parts of another that come before `end`. */
 tn_status tn__setup_share(const tn_setup *base, int end, tn_setup **setup, tn_error *error);
 /* The stage FIT for the program of one rank, if the stage DIVIDE is to arrange it. */

@@ -83,6 +83,17 @@ tn_status tn__setup_search(const tn_setup *setup, const tn_setup_options *option
     return tn_fit(program, costs, &fit, result, error);
 }
 
+tn_status tn__setup_sweep(const tn_setup *setup, const tn_setup_options *options,
+                          const tn_costs *costs, uint32_t count, uint64_t *budgets,
+                          tn_fit_result *results, tn_error *error) {
+    tn_fit_options fit = setup_fit_options(setup, options);
+    tn_occupancy_options memory = tn__setup_memory(setup, options);
+    tn_plan_options plan = tn__setup_plan_options(setup, options);
+    fit.memory = &memory;
+    fit.plan = &plan;
+    return tn_fit_sweep(tn__setup_ordered(setup), costs, &fit, count, budgets, results, error);
+}
+
 static tn_status setup_fit_run(tn_setup *setup, const tn_setup_options *options, int kind,
                                const tn_costs *costs, tn_error *error) {
     tn_fit_result result = {0};

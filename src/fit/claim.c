@@ -58,34 +58,52 @@ static void claim_put_hints(const tn_fit_answer *answer, tn__text *text) {
     }
 }
 
+/* "4.0 MiB (4,194,304 bytes)", and whether the arena alone is meant. */
+static void claim_put_size(const tn_fit_answer *answer, uint64_t bytes, bool whole,
+                           tn__text *text) {
+    char size[TN_SIZE_TEXT_MAX];
+    if (whole && answer->apart > 0) bytes -= answer->apart < bytes ? answer->apart : bytes;
+    tn__text_printf(text, "%s%s", tn_size_format(bytes, size),
+                    answer->apart > 0 ? " of arena" : "");
+}
+
+static void claim_put_rest(const tn_fit_answer *answer, tn__text *text) {
+    char words[TN_TECHNIQUES_TEXT];
+    uint32_t not_tried = tn_fit_answer_not_tried(answer);
+    if (not_tried != 0)
+        tn__text_printf(text, ". Not tried: %s", tn_techniques_text(not_tried, words));
+    claim_put_hints(answer, text);
+}
+
 static void claim_put(const tn_fit_answer *answer, bool proved, const char *ended, tn__text *text) {
-    char scope[TN__SCOPE_TEXT], size[TN_SIZE_TEXT_MAX], words[TN_TECHNIQUES_TEXT];
-    char budget[TN_SIZE_TEXT_MAX];
-    uint32_t tried = 0, not_tried = tn_fit_answer_not_tried(answer);
+    char scope[TN__SCOPE_TEXT], size[TN_SIZE_TEXT_MAX];
+    uint32_t tried = 0;
     for (uint32_t i = 0; i < answer->claim_count; i++)
         if (answer->claims[i].kind != TN_CLAIM_NOT_TRIED) tried |= answer->claims[i].techniques;
     if (tried == 0) {
-        tn__text_printf(text, "the budget of %s is too small for the plan as it is: %s would do",
-                        tn_size_format(answer->budget, budget),
-                        tn_size_format(tn_setup_need(answer->whole).total, size));
+        tn__text_put(text, proved ? "no plan of this order, without changes, fits in "
+                                  : "the plan that was found for this order does not fit in ");
+        claim_put_size(answer, answer->budget, false, text);
+        tn__text_put(text, proved ? ": that is proved; it takes " : "; it takes ");
+        claim_put_size(answer, tn_setup_need(answer->whole).total, true, text);
+        claim_put_rest(answer, text);
         return;
     }
     tn__fit_scope(tried, scope);
     if (ended != NULL) tn__text_printf(text, "%s: ", ended);
-    tn__text_printf(text, "%s %s in %s", scope, proved ? "fits" : "was found that fits",
-                    tn_size_format(answer->budget, size));
+    tn__text_printf(text, "%s %s in ", scope, proved ? "fits" : "was found that fits");
+    claim_put_size(answer, answer->budget, false, text);
     if (answer->host_budget > 0)
         tn__text_printf(text, " with no more than %s on the host",
                         tn_size_format(answer->host_budget, size));
     if (proved) tn__text_put(text, ": that is proved");
     if (answer->detail[0] != '\0')
         tn__text_printf(text, "; %s", answer->detail);
-    else if (answer->least != NULL)
-        tn__text_printf(text, "; the least found takes %s",
-                        tn_size_format(tn_setup_need(answer->least).total, size));
-    if (not_tried != 0)
-        tn__text_printf(text, ". Not tried: %s", tn_techniques_text(not_tried, words));
-    claim_put_hints(answer, text);
+    else if (answer->least != NULL) {
+        tn__text_put(text, "; the least found takes ");
+        claim_put_size(answer, tn_setup_need(answer->least).total, true, text);
+    }
+    claim_put_rest(answer, text);
 }
 
 tn_status tn__claim_fail(const tn_fit_answer *answer, tn_status status, const char *ended,

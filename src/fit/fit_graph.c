@@ -29,44 +29,13 @@
 #define GRAPH_ANY_WORK 1000.0 /* work budget of the smallest parts: no limit */
 #define GRAPH_MEASURE_S 3.0   /* without given costs; then no new round begins */
 #define GRAPH_MEASURE_PART 3  /* or at most this part of the time limit */
-#define GRAPH_HINT_S 10       /* processor time per hint, because hints are optional */
+#define GRAPH_HINT_S 10.0     /* processor time per hint, because hints are optional */
 #define GRAPH_LEAST_S 1e-6
-
-/* Lives as long as the answer, because the compiled models keep using their context. */
-typedef struct graph_own {
-    tn_context context, outer;
-    double deadline;      /* 0: no deadline */
-    clock_t hint_ends_at; /* processor time, so that hints do not depend on other load; 0: no
-                           * hint is searched */
-    bool interrupted;     /* the caller's progress has cancelled */
-} graph_own;
-
-typedef struct candidate {
-    tn_setup *setup; /* NULL: no candidate */
-    tn_costs *costs;
-    bool shares;          /* its costs belong to another candidate of the same graph */
-    tn_fit_result result; /* borrowed from the compiled model */
-    uint64_t fixed;
-    uint32_t techniques;
-} candidate;
-
-typedef struct graph_frame {
-    const tn_graph *graph;
-    tn_fit_request request;
-    tn_setup_options options; /* options of all compiled models */
-    tn_fit_options search;
-    tn_plan_options plan; /* with a context that also ends at the time limit */
-    graph_own *own;
-    tn_fit_answer *answer;
-    candidate best, least, whole;
-    double costs_seconds;
-    tn_error *error;
-} graph_frame;
 
 /* --- time --- */
 
 static bool graph_progress(void *self, const char *stage, uint64_t done, uint64_t total) {
-    graph_own *own = self;
+    tn__graph_own *own = self;
     if (own->deadline > 0 && tn__clock_s() >= own->deadline) return false;
     if (own->hint_ends_at > 0 && clock() >= own->hint_ends_at) return false;
     if (own->outer.progress == NULL) return true;
@@ -76,27 +45,27 @@ static bool graph_progress(void *self, const char *stage, uint64_t done, uint64_
 }
 
 static void graph_log(void *self, const char *message) {
-    const graph_own *own = self;
+    const tn__graph_own *own = self;
     if (own->outer.log != NULL) own->outer.log(own->outer.self, message);
 }
 
 static void graph_found(void *self, const char *stage, uint64_t best, uint64_t bound) {
-    const graph_own *own = self;
+    const tn__graph_own *own = self;
     if (own->outer.found != NULL) own->outer.found(own->outer.self, stage, best, bound);
 }
 
-static bool graph_is_late(const graph_frame *f) {
+bool tn__graph_is_late(const tn__graph_frame *f) {
     return f->own->deadline > 0 && tn__clock_s() >= f->own->deadline;
 }
 
-static double graph_left(const graph_frame *f) {
+double tn__graph_left(const tn__graph_frame *f) {
     double left = f->own->deadline - tn__clock_s();
     return left > GRAPH_LEAST_S ? left : GRAPH_LEAST_S;
 }
 
 /* --- costs --- */
 
-static tn_status graph_measure(graph_frame *f, const tn_setup *setup, tn_costs **costs,
+static tn_status graph_measure(tn__graph_frame *f, const tn_setup *setup, tn_costs **costs,
                                tn_error *error) {
     tn_measure_options measure = TN_MEASURE_OPTIONS_INIT;
     tn_setup_options plain = f->options;
@@ -105,8 +74,8 @@ static tn_status graph_measure(graph_frame *f, const tn_setup *setup, tn_costs *
         return tn__setup_costs(setup, &plain, costs, error);
     measure.context = &f->own->context;
     measure.seconds = GRAPH_MEASURE_S;
-    if (f->own->deadline > 0 && graph_left(f) / GRAPH_MEASURE_PART < measure.seconds)
-        measure.seconds = graph_left(f) / GRAPH_MEASURE_PART;
+    if (f->own->deadline > 0 && tn__graph_left(f) / GRAPH_MEASURE_PART < measure.seconds)
+        measure.seconds = tn__graph_left(f) / GRAPH_MEASURE_PART;
     measure.occupancy = tn_setup_occupancy(setup);
     measure.setup = setup;
     return tn_costs_measure(tn_setup_kernels(setup), &measure, costs, NULL, error);
@@ -114,7 +83,7 @@ static tn_status graph_measure(graph_frame *f, const tn_setup *setup, tn_costs *
 
 /* As tn_setup_options.make_costs. */
 static tn_status graph_costs(void *self, const tn_setup *setup, tn_costs **costs, tn_error *error) {
-    graph_frame *f = self;
+    tn__graph_frame *f = self;
     double began = tn__clock_s();
     tn_status status = f->request.costs != NULL
                            ? f->request.costs(f->request.self, setup, costs, error)
@@ -123,20 +92,20 @@ static tn_status graph_costs(void *self, const tn_setup *setup, tn_costs **costs
     return status;
 }
 
-static tn_status candidate_costs(graph_frame *f, candidate *it) {
+tn_status tn__candidate_costs(tn__graph_frame *f, tn__candidate *it) {
     return it->costs != NULL ? TN_OK : graph_costs(f, it->setup, &it->costs, f->error);
 }
 
 /* --- candidates --- */
 
-static void candidate_release(candidate *it) {
+void tn__candidate_release(tn__candidate *it) {
     if (!it->shares) tn_costs_destroy(it->costs);
     tn_setup_destroy(it->setup);
-    *it = (candidate){0};
+    *it = (tn__candidate){0};
 }
 
 /* Fills a result with the compiled model's program, occupancy and layout. */
-static void candidate_read(candidate *it) {
+static void candidate_read(tn__candidate *it) {
     tn_fit_result *result = &it->result;
     result->program = (tn_program *)(uintptr_t)tn_setup_program(it->setup);
     result->occupancy = (tn_occupancy *)(uintptr_t)tn_setup_occupancy(it->setup);
@@ -144,14 +113,14 @@ static void candidate_read(candidate *it) {
     result->bytes = tn_setup_need(it->setup).total;
     result->live_bytes = tn_occupancy_summary(result->occupancy).peak_live;
     it->fixed = result->bytes - result->layout.peak;
-    if (result->pass == NULL) result->pass = "keep";
+    if (result->pass == NULL) result->pass = "none";
 }
 
 /* Simulates an unchanged plan with its costs. */
-static tn_status candidate_time(graph_frame *f, candidate *it, uint64_t *time) {
+static tn_status candidate_time(tn__graph_frame *f, tn__candidate *it, uint64_t *time) {
     tn_simulate_options simulate = TN_SIMULATE_OPTIONS_INIT;
     tn_simulation simulation;
-    TN_TRY(candidate_costs(f, it));
+    TN_TRY(tn__candidate_costs(f, it));
     simulate.context = &f->own->context;
     simulate.costs = tn_costs_list(it->costs);
     simulate.again = tn_costs_again_list(it->costs);
@@ -164,11 +133,11 @@ static tn_status candidate_time(graph_frame *f, candidate *it, uint64_t *time) {
     return TN_OK;
 }
 
-static bool graph_fits(const graph_frame *f, const candidate *it) {
+static bool graph_fits(const tn__graph_frame *f, const tn__candidate *it) {
     return it->setup != NULL && it->result.bytes <= f->search.budget;
 }
 
-static tn_claim *graph_claim(graph_frame *f, uint32_t techniques, tn_claim_kind kind,
+static tn_claim *graph_claim(tn__graph_frame *f, uint32_t techniques, tn_claim_kind kind,
                              const char *why) {
     static tn_claim unwanted; /* never read: provides room for a claim in every case */
     tn_fit_answer *answer = f->answer;
@@ -179,19 +148,19 @@ static tn_claim *graph_claim(graph_frame *f, uint32_t techniques, tn_claim_kind 
 }
 
 /* Keeps the fastest candidate that fits, and the smallest one that does not. It takes `it`. */
-static void graph_take(graph_frame *f, candidate *it) {
+static void graph_take(tn__graph_frame *f, tn__candidate *it) {
     bool fits = graph_fits(f, it);
     bool better = fits && (f->best.setup == NULL || it->result.time < f->best.result.time);
-    candidate *place =
+    tn__candidate *place =
         better                                                                          ? &f->best
         : !fits && (f->least.setup == NULL || it->result.bytes < f->least.result.bytes) ? &f->least
                                                                                         : NULL;
     if (place != NULL) {
-        candidate_release(place);
+        tn__candidate_release(place);
         *place = *it;
-        *it = (candidate){0};
+        *it = (tn__candidate){0};
     } else {
-        candidate_release(it);
+        tn__candidate_release(it);
     }
 }
 
@@ -200,7 +169,7 @@ static bool graph_is_none(tn_status status) {
 }
 
 /* Whether another set of techniques is worth a search. */
-static bool graph_goes_on(const graph_frame *f) {
+static bool graph_goes_on(const tn__graph_frame *f) {
     const tn_fit_result *best = &f->best.result;
     if (f->best.setup == NULL) return true;
     return !f->search.any && best->time > best->plain_time + best->plain_time / GRAPH_WORTH;
@@ -209,8 +178,8 @@ static bool graph_goes_on(const graph_frame *f) {
 /* --- the unchanged graph --- */
 
 /* The plan is made even after the time limit, because every answer reports it. */
-static tn_status graph_whole(graph_frame *f) {
-    candidate *it = &f->whole;
+tn_status tn__graph_whole(tn__graph_frame *f) {
+    tn__candidate *it = &f->whole;
     double deadline = f->own->deadline;
     f->own->deadline = 0;
     tn_status status = tn_setup_create(f->graph, &f->options, &it->setup, f->error);
@@ -218,6 +187,10 @@ static tn_status graph_whole(graph_frame *f) {
     TN_TRY(status);
     candidate_read(it);
     it->result.plain_bytes = it->result.bytes;
+    if (f->request.arena) {
+        f->answer->apart = it->fixed;
+        f->search.budget = tn__add_sat(f->search.budget, it->fixed);
+    }
     bool fits = graph_fits(f, it);
     if (f->request.timed) {
         TN_TRY(candidate_time(f, it, &it->result.time));
@@ -240,17 +213,18 @@ static tn_status graph_whole(graph_frame *f) {
 /* Applies the program's techniques to `from` and shares its costs. *made may exceed the budget:
  * then it is the smallest that was found. Errors: those of tn_fit; after an error there may be
  * no program. */
-static tn_status graph_fit_on(graph_frame *f, candidate *from, uint32_t allow, candidate *made) {
+static tn_status graph_fit_on(tn__graph_frame *f, tn__candidate *from, uint32_t allow,
+                              tn__candidate *made) {
     tn_setup_options options = f->options;
     tn_fit_options search = f->search;
     tn_fit_result result = {0};
     search.allow = allow & TN__FIT_PROGRAM;
     search.context = &f->own->context;
-    if (search.allow == 0) search.pass = "keep";
-    if (f->own->deadline > 0) search.timeout_s = graph_left(f);
+    if (search.allow == 0) search.pass = "none";
+    if (f->own->deadline > 0) search.timeout_s = tn__graph_left(f);
     if (tn_setup_splits(from->setup) != NULL) search.zeros = NULL; /* of other tensors */
     options.fit = &search;
-    TN_TRY(candidate_costs(f, from));
+    TN_TRY(tn__candidate_costs(f, from));
     tn_status status = tn__setup_search(from->setup, &options, tn__setup_ordered(from->setup),
                                         from->costs, &result, f->error);
     if (result.program == NULL) {
@@ -265,7 +239,7 @@ static tn_status graph_fit_on(graph_frame *f, candidate *from, uint32_t allow, c
         made->setup = from->setup;
         from->setup = NULL;
         made->result =
-            (tn_fit_result){.pass = "keep", .time = told.plain_time, .plain_time = told.plain_time};
+            (tn_fit_result){.pass = "none", .time = told.plain_time, .plain_time = told.plain_time};
         candidate_read(made);
         made->costs = from->costs;
         made->shares = true;
@@ -285,7 +259,8 @@ static tn_status graph_fit_on(graph_frame *f, candidate *from, uint32_t allow, c
     return status;
 }
 
-static void graph_tell(graph_frame *f, uint32_t techniques, tn_status status, const candidate *it) {
+static void graph_tell(tn__graph_frame *f, uint32_t techniques, tn_status status,
+                       const tn__candidate *it) {
     tn_claim_kind kind = status == TN_OK             ? TN_CLAIM_FITS
                          : status == TN_E_INFEASIBLE ? TN_CLAIM_INFEASIBLE
                          : status == TN_E_STOPPED    ? TN_CLAIM_STOPPED
@@ -297,16 +272,21 @@ static void graph_tell(graph_frame *f, uint32_t techniques, tn_status status, co
     claim->bytes_bound = it->result.bytes_bound;
 }
 
+tn_status tn__graph_zeros(tn__graph_frame *f) {
+    if (f->request.zeros == NULL) return TN_OK;
+    return f->request.zeros(f->request.self, f->whole.setup, &f->search.zeros, f->error);
+}
+
 /* Tries the program's techniques. */
-static tn_status graph_program(graph_frame *f, uint32_t allow) {
-    candidate made = {0};
+static tn_status graph_program(tn__graph_frame *f, uint32_t allow) {
+    tn__candidate made = {0};
     uint32_t techniques = allow & TN__FIT_PROGRAM;
     if (techniques == 0) return TN_OK;
-    if ((techniques & (TN_FIT_COMPRESS | TN_FIT_LOSSY)) != 0 && f->request.zeros != NULL)
-        TN_TRY(f->request.zeros(f->request.self, f->whole.setup, &f->search.zeros, f->error));
+    f->search.zeros = NULL;
+    if ((techniques & (TN_FIT_COMPRESS | TN_FIT_LOSSY)) != 0) TN_TRY(tn__graph_zeros(f));
     tn_status status = graph_fit_on(f, &f->whole, techniques, &made);
     if (status != TN_OK && !graph_is_none(status) && status != TN_E_STOPPED) {
-        candidate_release(&made);
+        tn__candidate_release(&made);
         return status;
     }
     f->whole.result.plain_time = f->whole.result.time = made.result.plain_time;
@@ -321,8 +301,8 @@ static tn_status graph_program(graph_frame *f, uint32_t allow) {
  * are compared by default rates, and only the chosen one is measured. */
 static tn_status graph_time_parts(void *self, const tn_setup *setup, uint64_t *time,
                                   tn_error *error) {
-    graph_frame *f = self;
-    candidate it = {.setup = (tn_setup *)(uintptr_t)setup};
+    tn__graph_frame *f = self;
+    tn__candidate it = {.setup = (tn_setup *)(uintptr_t)setup};
     tn_costs_model rates = TN_COSTS_MODEL_INIT;
     rates.context = &f->own->context;
     *time = UINT64_MAX;
@@ -338,8 +318,8 @@ static tn_status graph_time_parts(void *self, const tn_setup *setup, uint64_t *t
 /* Makes parts that keep to the budget on their own. Otherwise makes the smallest parts, which
  * may fit with the program's techniques. made->setup NULL: no parts need fewer bytes than the
  * whole. */
-static tn_status graph_cut(graph_frame *f, candidate *made) {
-    const tn_setup_split within = {.budget = f->search.budget};
+static tn_status graph_cut(tn__graph_frame *f, tn__candidate *made) {
+    const tn_setup_split within = {.budget = f->search.budget, .share = f->request.split_share};
     const tn__setup_timer timer = {graph_time_parts, f};
     tn_setup_options options = f->options;
     options.split = &within;
@@ -351,7 +331,7 @@ static tn_status graph_cut(graph_frame *f, candidate *made) {
 
 /* Completes a candidate with a changed graph: its overhead is relative to the plan of the whole
  * graph. */
-static void graph_beside(const graph_frame *f, candidate *it) {
+static void graph_beside(const tn__graph_frame *f, tn__candidate *it) {
     it->result.plain_bytes = f->whole.result.bytes;
     if (f->whole.result.plain_time > 0) it->result.plain_time = f->whole.result.plain_time;
     it->result.time_bound = it->result.bytes_bound = 0; /* was proved for whole operators only */
@@ -359,7 +339,7 @@ static void graph_beside(const graph_frame *f, candidate *it) {
 
 /* Costs that the caller gives hold for the whole graph, and the speed of parts is unknown. So
  * parts are an answer only if there is no other. */
-static tn_status graph_split_untimed(graph_frame *f, candidate *cut) {
+static tn_status graph_split_untimed(tn__graph_frame *f, tn__candidate *cut) {
     bool taken = graph_fits(f, cut) && f->best.setup == NULL;
     tn_claim *claim = graph_claim(f, TN_FIT_SPLIT, taken ? TN_CLAIM_FITS : TN_CLAIM_NOT_TRIED,
                                   taken ? "" : "the costs that were given are of the whole graph");
@@ -368,14 +348,14 @@ static tn_status graph_split_untimed(graph_frame *f, candidate *cut) {
     if (taken)
         graph_take(f, cut);
     else
-        candidate_release(cut);
+        tn__candidate_release(cut);
     return TN_OK;
 }
 
 /* E_UNSUPPORTED: this graph has no parts that can keep to a budget. This is not an error of the
  * caller: the usual techniques were allowed. */
-static tn_status graph_split(graph_frame *f, uint32_t allow) {
-    candidate cut = {0}, made = {0};
+static tn_status graph_split(tn__graph_frame *f, uint32_t allow) {
+    tn__candidate cut = {0}, made = {0};
     uint32_t techniques = allow & (TN__FIT_PROGRAM | TN_FIT_SPLIT);
     bool as_they_are = tn_setup_kernels(f->whole.setup) == NULL; /* no kernels: static tensors in
                                                                   * any form may be cut */
@@ -393,7 +373,7 @@ static tn_status graph_split(graph_frame *f, uint32_t allow) {
         graph_tell(f, techniques, TN_E_EXHAUSTED, &cut);
         return TN_OK;
     }
-    if (status == TN_OK && candidate_costs(f, &cut) == TN_E_UNSUPPORTED)
+    if (status == TN_OK && tn__candidate_costs(f, &cut) == TN_E_UNSUPPORTED)
         return graph_split_untimed(f, &cut);
     if (status == TN_OK) status = graph_fit_on(f, &cut, techniques, &made);
     if (status == TN_E_INFEASIBLE) status = TN_E_EXHAUSTED; /* proved of these parts only */
@@ -405,13 +385,13 @@ static tn_status graph_split(graph_frame *f, uint32_t allow) {
     }
     if (!fails) graph_tell(f, techniques, status, &made);
     if (made.setup != NULL) graph_take(f, &made);
-    candidate_release(&cut);
+    tn__candidate_release(&cut);
     return fails ? status : TN_OK;
 }
 
 /* --- weights that come from their file --- */
 
-static void graph_read_streamed(const graph_frame *f, candidate *it, uint32_t techniques) {
+static void graph_read_streamed(const tn__graph_frame *f, tn__candidate *it, uint32_t techniques) {
     const tn_stream_result *streamed = tn_setup_streamed(it->setup);
     it->techniques = techniques;
     it->result.pass = "stream";
@@ -425,8 +405,8 @@ static void graph_read_streamed(const graph_frame *f, candidate *it, uint32_t te
     it->result.plain_bytes = f->whole.result.bytes;
 }
 
-static tn_status graph_stream(graph_frame *f, uint32_t allow) {
-    candidate made = {0};
+static tn_status graph_stream(tn__graph_frame *f, uint32_t allow) {
+    tn__candidate made = {0};
     tn_setup_options options = f->options;
     tn_setup_stream stream = {.budget = f->search.budget,
                               .bytes_per_s = f->request.storage_bytes_per_s,
@@ -461,9 +441,10 @@ static bool graph_is_trained(const tn_graph *graph) {
 }
 
 /* The reason why a technique cannot be used; NULL: it can. */
-static const char *graph_hinders(const graph_frame *f, uint32_t technique) {
+const char *tn__graph_hinders(const tn__graph_frame *f, uint32_t technique) {
     bool given = f->options.given_program != NULL || f->options.given_kernels != NULL;
     if (f->options.divide != NULL) return "it is one rank of several";
+    if (technique == TN_FIT_STREAM && f->request.arena) return "the budget is for the arena alone";
     if (given) return "a program or kernels that are given are of the whole graph";
     if (graph_is_trained(f->graph)) return "it is a step of training";
     if (technique == TN_FIT_STREAM && f->options.no_kernels)
@@ -472,24 +453,28 @@ static const char *graph_hinders(const graph_frame *f, uint32_t technique) {
 }
 
 /* Tries a set of techniques; records a claim if it cannot be used. */
-static tn_status graph_try(graph_frame *f, uint32_t technique, uint32_t allow) {
-    const char *hinders = graph_hinders(f, technique);
+static tn_status graph_try(tn__graph_frame *f, uint32_t technique, uint32_t allow) {
+    const char *hinders = tn__graph_hinders(f, technique);
     if ((allow & technique) == 0 || !graph_goes_on(f)) return TN_OK;
     if (hinders != NULL) {
         graph_claim(f, technique, TN_CLAIM_NOT_TRIED, hinders);
         return TN_OK;
     }
-    if (graph_is_late(f)) {
+    if (tn__graph_is_late(f)) {
         graph_claim(f, technique, TN_CLAIM_STOPPED, "");
         return TN_OK;
     }
     return technique == TN_FIT_SPLIT ? graph_split(f, allow) : graph_stream(f, allow);
 }
 
-static tn_status graph_search(graph_frame *f, uint32_t allow) {
+static tn_status graph_search(tn__graph_frame *f, uint32_t allow) {
     TN_TRY(graph_program(f, allow));
     TN_TRY(graph_try(f, TN_FIT_SPLIT, allow));
     return graph_try(f, TN_FIT_STREAM, allow);
+}
+
+static bool graph_keeps(const tn__graph_frame *f) {
+    return f->search.pass != NULL && strcmp(f->search.pass, "none") == 0;
 }
 
 /* --- hints --- */
@@ -497,25 +482,27 @@ static tn_status graph_search(graph_frame *f, uint32_t allow) {
 /* Searches with these techniques in addition to the allowed ones. The allowed ones alone were
  * not enough, so a success is due to the additional ones. Only the numbers are kept, and no
  * claim. */
-static tn_status graph_hint_search(graph_frame *f, uint32_t more) {
+static tn_status graph_hint_search(tn__graph_frame *f, uint32_t more) {
     uint32_t allow = f->answer->allowed | more;
+    if (graph_keeps(f)) f->search.pass = NULL;
     if (more & TN__FIT_PROGRAM) TN_TRY(graph_program(f, allow));
     if (more & (TN__FIT_PROGRAM | TN_FIT_SPLIT)) TN_TRY(graph_try(f, TN_FIT_SPLIT, allow));
     return graph_try(f, TN_FIT_STREAM, allow);
 }
 
 /* Whether these techniques meet the budget. */
-static bool graph_hint(graph_frame *f, uint32_t more) {
+static bool graph_hint(tn__graph_frame *f, uint32_t more) {
     tn_fit_answer *answer = f->answer;
-    const candidate least = f->least;
+    const tn__candidate least = f->least;
     const uint32_t claims = answer->claim_count;
     const uint64_t before = least.setup != NULL ? least.result.bytes : f->whole.result.bytes;
     tn_error *told = f->error, unused;
-    f->least = (candidate){0};
+    f->least = (tn__candidate){0};
     f->error = &unused;
-    f->own->hint_ends_at = clock() + GRAPH_HINT_S * CLOCKS_PER_SEC;
+    double seconds = f->request.hint_seconds > 0 ? f->request.hint_seconds : GRAPH_HINT_S;
+    f->own->hint_ends_at = clock() + (clock_t)(seconds * CLOCKS_PER_SEC);
     tn_status status = graph_hint_search(f, more);
-    const candidate *it = f->best.setup != NULL ? &f->best : &f->least;
+    const tn__candidate *it = f->best.setup != NULL ? &f->best : &f->least;
     bool fits = status == TN_OK && f->best.setup != NULL;
     bool helps = fits || (status == TN_OK && it->setup != NULL && it->result.bytes < before);
     if (helps && answer->hint_count < TN_HINTS_MAX) {
@@ -527,8 +514,8 @@ static bool graph_hint(graph_frame *f, uint32_t more) {
             .bytes = found->bytes,
             .more_time = timed ? (double)found->time / (double)found->plain_time - 1 : -1};
     }
-    candidate_release(&f->best);
-    candidate_release(&f->least);
+    tn__candidate_release(&f->best);
+    tn__candidate_release(&f->least);
     f->least = least;
     f->error = told;
     f->own->hint_ends_at = 0;
@@ -536,7 +523,7 @@ static bool graph_hint(graph_frame *f, uint32_t more) {
     return fits;
 }
 
-static void graph_hints(graph_frame *f) {
+static void graph_hints(tn__graph_frame *f) {
     static const uint32_t more[] = {TN_FIT_ORDER | TN_FIT_RECOMPUTE, TN_FIT_SPLIT, TN_FIT_STREAM,
                                     TN_FIT_SPLIT | TN_FIT_STREAM};
     bool any = false;
@@ -545,14 +532,14 @@ static void graph_hints(graph_frame *f) {
         bool both = i + 1 == sizeof more / sizeof *more;
         if (extra == 0 || (both && (any || extra != more[i]))) continue;
         bool graph = (extra & TN__FIT_PROGRAM) == 0;
-        bool hindered = graph && graph_hinders(f, extra) != NULL;
-        if (!hindered && !graph_is_late(f)) any |= graph_hint(f, extra);
+        bool hindered = graph && tn__graph_hinders(f, extra) != NULL;
+        if (!hindered && !tn__graph_is_late(f)) any |= graph_hint(f, extra);
     }
 }
 
 /* --- the answer --- */
 
-static void graph_give(tn_fit_answer *answer, const candidate *it) {
+static void graph_give(tn_fit_answer *answer, const tn__candidate *it) {
     answer->result = it->result;
     answer->fixed_bytes = it->fixed;
     answer->costs = it->costs;
@@ -560,13 +547,13 @@ static void graph_give(tn_fit_answer *answer, const candidate *it) {
 }
 
 /* Moves candidates to the answer; costs move with the compiled model to which they belong. */
-static void graph_keep(graph_frame *f) {
+void tn__graph_keep(tn__graph_frame *f) {
     tn_fit_answer *answer = f->answer;
     bool whole = graph_fits(f, &f->whole);
-    const candidate *told = whole                    ? &f->whole
-                            : f->best.setup != NULL  ? &f->best
-                            : f->least.setup != NULL ? &f->least
-                                                     : &f->whole;
+    const tn__candidate *told = whole                    ? &f->whole
+                                : f->best.setup != NULL  ? &f->best
+                                : f->least.setup != NULL ? &f->least
+                                                         : &f->whole;
     if (told->setup != NULL) graph_give(answer, told);
     answer->whole = f->whole.setup;
     answer->setup = whole ? f->whole.setup : f->best.setup;
@@ -576,7 +563,7 @@ static void graph_keep(graph_frame *f) {
     answer->whole_costs = f->whole.costs;
     answer->costs_seconds = f->costs_seconds;
     if (f->least.setup != NULL && answer->least != f->least.setup) tn_setup_destroy(f->least.setup);
-    candidate *all[] = {&f->whole, &f->best, &f->least};
+    tn__candidate *all[] = {&f->whole, &f->best, &f->least};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!all[i]->shares && all[i]->costs != answer->costs && all[i] != &f->whole)
             tn_costs_destroy(all[i]->costs);
@@ -585,7 +572,7 @@ static void graph_keep(graph_frame *f) {
 /* The verdict over all techniques that were allowed. A proof for more techniques covers those
  * for fewer, so the unchanged plan counts only if its claim is the only one. Techniques that
  * cannot be used here do not prevent a proof. */
-static tn_status graph_verdict(const graph_frame *f) {
+static tn_status graph_verdict(const tn__graph_frame *f) {
     const tn_fit_answer *answer = f->answer;
     bool proved = answer->claim_count > 0, stopped = false;
     for (uint32_t i = 0; i < answer->claim_count; i++) {
@@ -599,12 +586,12 @@ static tn_status graph_verdict(const graph_frame *f) {
 }
 
 /* One rank of several: the stages divide its program after the search. */
-static tn_status graph_divided(graph_frame *f) {
+static tn_status graph_divided(tn__graph_frame *f) {
     tn_setup_options options = f->options;
     tn_fit_options search = f->search;
-    candidate *it = &f->best;
+    tn__candidate *it = &f->best;
     search.allow = f->answer->allowed & TN__FIT_PROGRAM;
-    options.fit = search.pass != NULL && strcmp(search.pass, "keep") == 0 ? NULL : &search;
+    options.fit = search.pass != NULL && strcmp(search.pass, "none") == 0 ? NULL : &search;
     TN_TRY(tn_setup_create(f->graph, &options, &it->setup, f->error));
     const tn_fit_result *fitted = tn_setup_fitted(it->setup);
     if (fitted != NULL) it->result = *fitted;
@@ -613,23 +600,39 @@ static tn_status graph_divided(graph_frame *f) {
     return TN_OK;
 }
 
-static tn_status graph_all(graph_frame *f) {
+/* With `arena`, numbers about bytes count the arena alone. */
+static void graph_take_apart(tn_fit_answer *answer) {
+    uint64_t apart = answer->apart;
+    for (uint32_t i = 0; i < answer->claim_count; i++) {
+        tn_claim *claim = &answer->claims[i];
+        claim->bytes -= claim->bytes > apart ? apart : claim->bytes;
+        claim->bytes_bound -= claim->bytes_bound > apart ? apart : claim->bytes_bound;
+    }
+    for (uint32_t i = 0; i < answer->hint_count; i++)
+        answer->hints[i].bytes -= answer->hints[i].bytes > apart ? apart : answer->hints[i].bytes;
+}
+
+tn_status tn__graph_rest(tn__graph_frame *f) {
     uint32_t allow = f->answer->allowed;
-    bool keep = f->search.pass != NULL && strcmp(f->search.pass, "keep") == 0;
-    if (f->search.budget == 0) TN_FAIL(f->error, TN_E_INVALID, "a budget of 0 bytes holds nothing");
-    if (f->options.divide != NULL) return graph_divided(f);
-    TN_TRY(graph_whole(f));
     if (graph_fits(f, &f->whole)) return TN_OK;
-    if (!keep) TN_TRY(graph_search(f, allow));
+    TN_TRY(graph_search(f, allow));
     if (f->best.setup != NULL) return TN_OK;
     tn_status status = graph_verdict(f);
-    if (!keep && status != TN_E_STOPPED) graph_hints(f);
-    const char *ended = f->own->interrupted ? "interrupted"
-                        : graph_is_late(f)  ? "time was up"
-                                            : "a limit ended the search";
-    graph_keep(f);
-    *f = (graph_frame){.answer = f->answer, .own = f->own, .error = f->error};
+    if (status != TN_E_STOPPED) graph_hints(f);
+    const char *ended = f->own->interrupted    ? "interrupted"
+                        : tn__graph_is_late(f) ? "time was up"
+                                               : "a limit ended the search";
+    tn__graph_keep(f);
+    graph_take_apart(f->answer);
+    *f = (tn__graph_frame){.answer = f->answer, .own = f->own, .error = f->error};
     return tn__claim_fail(f->answer, status, ended, &f->own->outer, f->error);
+}
+
+static tn_status graph_all(tn__graph_frame *f) {
+    if (f->search.budget == 0) TN_FAIL(f->error, TN_E_INVALID, "a budget of 0 bytes holds nothing");
+    if (f->options.divide != NULL) return graph_divided(f);
+    TN_TRY(tn__graph_whole(f));
+    return tn__graph_rest(f);
 }
 
 /* --- entry points --- */
@@ -637,6 +640,8 @@ static tn_status graph_all(graph_frame *f) {
 static uint32_t graph_allowed(const tn_fit_options *search) {
     uint32_t allow = search->allow;
     bool link = search->to_host_bytes_per_s > 0 && search->from_host_bytes_per_s > 0;
+    bool keep = search->pass != NULL && strcmp(search->pass, "none") == 0;
+    if (keep) return allow & ~TN__FIT_PROGRAM;
     if (allow == 0 && search->pass != NULL) allow = TN_FIT_ORDER | TN_FIT_RECOMPUTE;
     if (allow == 0) allow = TN_FIT_USUAL;
     if (search->allow == 0 && link) allow |= TN_FIT_SWAP;
@@ -644,13 +649,13 @@ static uint32_t graph_allowed(const tn_fit_options *search) {
     return allow;
 }
 
-static tn_status graph_open(graph_frame *f, tn_error *error) {
+static tn_status graph_open(tn__graph_frame *f, tn_error *error) {
     tn_context outer = tn__context(f->search.context != NULL    ? f->search.context
                                    : f->options.context != NULL ? f->options.context
                                                                 : tn_graph_context(f->graph));
-    graph_own *own = tn__alloc_array(&outer, 1, sizeof *own);
+    tn__graph_own *own = tn__alloc_array(&outer, 1, sizeof *own);
     if (own == NULL) return tn__no_memory(error, "an answer");
-    *own = (graph_own){.context = outer, .outer = outer};
+    *own = (tn__graph_own){.context = outer, .outer = outer};
     if (f->search.timeout_s > 0) own->deadline = tn__clock_s() + f->search.timeout_s;
     own->context.self = own;
     own->context.progress = graph_progress;
@@ -673,36 +678,45 @@ static tn_status graph_open(graph_frame *f, tn_error *error) {
     return TN_OK;
 }
 
+tn_status tn__graph_begin(tn__graph_frame *f, const tn_graph *graph, const tn_fit_request *given,
+                          tn_fit_answer *answer, tn_error *error) {
+    *f = (tn__graph_frame){.graph = graph,
+                           .request = TN_FIT_REQUEST_INIT,
+                           .options = TN_SETUP_OPTIONS_INIT,
+                           .search = TN_FIT_OPTIONS_INIT,
+                           .plan = TN_PLAN_OPTIONS_INIT,
+                           .answer = answer,
+                           .error = error};
+    *answer = (tn_fit_answer){0};
+    tn__options(&f->request, sizeof f->request, given);
+    tn__options(&f->options, sizeof f->options, f->request.setup);
+    tn__options(&f->search, sizeof f->search, f->request.search);
+    f->options.struct_size = sizeof f->options;
+    f->search.struct_size = sizeof f->search;
+    f->request.struct_size = sizeof f->request;
+    if (f->request.storage_latency_s == 0) f->request.storage_latency_s = TN__READ_S;
+    const tn_pass *pass; /* also used if the graph fits unchanged and no pass runs */
+    if (f->search.pass != NULL) {
+        TN_TRY(tn__pass_find(f->search.pass, &pass, error));
+        f->search.pass = pass->name;
+    }
+    answer->budget = f->search.budget;
+    answer->host_budget = f->search.host_budget;
+    answer->allowed = graph_allowed(&f->search);
+    return graph_open(f, error);
+}
+
 tn_status tn_fit_graph(const tn_graph *graph, const tn_fit_request *given, tn_fit_answer *answer,
                        tn_error *error) {
-    graph_frame f = {.graph = graph,
-                     .request = TN_FIT_REQUEST_INIT,
-                     .options = TN_SETUP_OPTIONS_INIT,
-                     .search = TN_FIT_OPTIONS_INIT,
-                     .plan = TN_PLAN_OPTIONS_INIT,
-                     .answer = answer,
-                     .error = error};
-    *answer = (tn_fit_answer){0};
-    tn__options(&f.request, sizeof f.request, given);
-    tn__options(&f.options, sizeof f.options, f.request.setup);
-    tn__options(&f.search, sizeof f.search, f.request.search);
-    f.options.struct_size = sizeof f.options;
-    f.search.struct_size = sizeof f.search;
-    f.request.struct_size = sizeof f.request;
-    if (f.request.storage_latency_s == 0) f.request.storage_latency_s = TN__READ_S;
-    const tn_pass *pass; /* also used if the graph fits unchanged and no pass runs */
-    if (f.search.pass != NULL) TN_TRY(tn__pass_find(f.search.pass, &pass, error));
-    answer->budget = f.search.budget;
-    answer->host_budget = f.search.host_budget;
-    answer->allowed = graph_allowed(&f.search);
-    TN_TRY(graph_open(&f, error));
+    tn__graph_frame f;
+    TN_TRY(tn__graph_begin(&f, graph, given, answer, error));
     tn_status status = graph_all(&f);
-    if (f.graph != NULL) graph_keep(&f);
+    if (f.graph != NULL) tn__graph_keep(&f);
     return status;
 }
 
 void tn_fit_answer_release(tn_fit_answer *answer) {
-    graph_own *own = answer->own;
+    tn__graph_own *own = answer->own;
     if (own == NULL) return;
     tn_context outer = own->outer;
     own->deadline = 0;

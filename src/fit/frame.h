@@ -4,6 +4,7 @@
 #define TN_FIT_FRAME_H
 
 #include <tenure/claim.h>
+#include <time.h>
 
 #include "base/base.h"
 #include "budget/fit.h"
@@ -12,6 +13,56 @@
  * weights. */
 #define TN__FIT_PROGRAM                                                                            \
     (uint32_t)(TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP | TN_FIT_COMPRESS | TN_FIT_LOSSY)
+
+/* Lives as long as the answer, because the compiled models keep using their context. */
+typedef struct tn__graph_own {
+    tn_context context, outer;
+    double deadline;      /* 0: no deadline */
+    clock_t hint_ends_at; /* processor time, so that hints do not depend on other load; 0: no
+                           * hint is searched */
+    bool interrupted;     /* the caller's progress has cancelled */
+} tn__graph_own;
+
+typedef struct tn__candidate {
+    tn_setup *setup; /* NULL: no candidate */
+    tn_costs *costs;
+    bool shares;          /* its costs belong to another candidate of the same graph */
+    tn_fit_result result; /* borrowed from the compiled model */
+    uint64_t fixed;
+    uint32_t techniques;
+} tn__candidate;
+
+typedef struct tn__graph_frame {
+    const tn_graph *graph;
+    tn_fit_request request;
+    tn_setup_options options; /* options of all compiled models */
+    tn_fit_options search;
+    tn_plan_options plan; /* with a context that also ends at the time limit */
+    tn__graph_own *own;
+    tn_fit_answer *answer;
+    tn__candidate best, least, whole;
+    double costs_seconds;
+    tn_error *error;
+} tn__graph_frame;
+
+/* fit_graph.c. The context of the frame ends every computation at the time limit of the request. */
+tn_status tn__graph_begin(tn__graph_frame *f, const tn_graph *graph, const tn_fit_request *given,
+                          tn_fit_answer *answer, tn_error *error);
+/* Shares of zeros for codecs, if they are allowed. */
+tn_status tn__graph_zeros(tn__graph_frame *f);
+double tn__graph_left(const tn__graph_frame *f); /* seconds; a little more than 0 after the limit */
+bool tn__graph_is_late(const tn__graph_frame *f);
+/* Plans the unchanged graph. */
+tn_status tn__graph_whole(tn__graph_frame *f);
+/* Searches for the budget, after tn__graph_whole. Moves the candidates to the answer if it
+ * fails. */
+tn_status tn__graph_rest(tn__graph_frame *f);
+/* Moves the candidates to the answer. */
+void tn__graph_keep(tn__graph_frame *f);
+/* The reason why a technique cannot be used; NULL: it can. */
+const char *tn__graph_hinders(const tn__graph_frame *f, uint32_t technique);
+tn_status tn__candidate_costs(tn__graph_frame *f, tn__candidate *it);
+void tn__candidate_release(tn__candidate *it);
 
 /* claim.c: E_INFEASIBLE, E_EXHAUSTED or E_STOPPED, with a message that states its scope. For
  * E_STOPPED, `ended` names the limit that ended the search. */

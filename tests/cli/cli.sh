@@ -29,7 +29,7 @@ assert abs(summary["gap"] - (summary["peak"] / summary["lower_bound"] - 1)) < 1e
 assert isinstance(summary["by_kind"], dict) and summary["by_kind"]["activation"] > 0
 P
 # who holds the peak: all of them add up to it, and to each kind
-expect 0 '"holders": ' $tenure plan "$model" --json --holders=100000
+expect 0 '"holders":' $tenure plan "$model" --json --holders=100000
 python3 - <<'P' || failed=1
 import collections, json
 summary = json.load(open("out"))
@@ -329,7 +329,7 @@ train=$source/examples/models/train_alexnet.onnx
 expect 0 'order memory; no order has a lower peak' $tenure plan "$train" --order memory -o order.json
 expect 0 '^valid.*377\.1 MiB' $tenure verify "$train" --plan order.json
 expect 0 'order file; no order' $tenure plan "$model" --order auto
-expect 1 'needs at least 491424388' $tenure plan "$train" --capacity 400MiB
+expect 1 '491,424,388 bytes., so no layout of these buffers fits in 400.0 MiB' $tenure plan "$train" --capacity 400MiB
 expect 0 'arena +377\.1 MiB' $tenure plan "$train" --capacity 400MiB --order memory
 expect 1 'at the peak, step' $tenure plan "$train" --capacity 300MiB --order auto
 expect 2 'no order is called' $tenure plan "$model" --order fastest
@@ -393,7 +393,7 @@ expect 2 'need a model' $tenure plan buffers.csv --fuse-concat
 # replays: the plan beside the pools, a capacity that is too small, and damage
 trace=$source/examples/traces/two_steps.csv
 expect 0 'planned +[0-9,]+ +1.000 x' $tenure replay "$trace"
-expect 0 '"format": "tenure-replay"' $tenure replay "$trace" --json
+expect 0 '"format":"tenure-replay"' $tenure replay "$trace" --json
 python3 - <<'P' || failed=1
 import json
 answer = json.load(open("out"))
@@ -418,7 +418,7 @@ assert len(drawing.getElementsByTagName("path")) == 1 + int(sys.argv[1]), "an ar
 P
 expect 1 'wrote pools.svg' $tenure replay "$trace" -o pools.svg --capacity 6MB
 expect 2 'does not end in .svg' $tenure replay "$trace" -o pools.png
-expect 0 'rows skipped' $tenure replay "$source/fuzz/corpus/trace/rmm.csv"
+expect 0 'rows skipped: 3 ' $tenure replay "$source/fuzz/corpus/trace/rmm.csv"
 printf 'action,id,size\nfree,a,1\n' >bad.csv
 expect 2 "bad.csv:2: 'a' is freed and is not in use" $tenure replay bad.csv
 expect 2 'no pool' $tenure replay "$trace" --pool none
@@ -442,6 +442,28 @@ expect 2 'two inputs are needed' $tenure diff before.csv
 expect 2 'no-such.csv' $tenure diff before.csv no-such.csv
 expect 2 'max-increase' $tenure diff before.csv grown.csv --max-increase many
 
+# a recorded run in less memory: f runs again, because its result was evicted; the values are
+# computed by hand (a and b are evicted, a and c are dropped at their release)
+python3 - >run.log <<'P'
+import json
+def put(what, **rest): print(json.dumps({"INSTRUCTION": what, **rest}))
+def size(name, count):
+    put("MEMORY", NAME=name, MEMORY=str(count))
+put("CONSTANT", NAME="w")
+size("w", 8)
+for name, result, arguments, count, seconds in ("f", "a", "w", 100, 1), ("g", "b", "w", 100, 2), ("h", "c", "w", 100, 3), ("k", "d", "a", 10, 4):
+    put("CALL", NAME=name, ARGS=[arguments], RESULT=[result], TIME=str(seconds * 10 ** 9))
+    size(result, count)
+    put("ALIAS", NAME=result, ALIAS="-1")
+for name in "abc": put("RELEASE", NAME=name)
+P
+expect 0 '^plain peak +318 bytes$' $tenure simulate run.log --policy lru --budget 218
+for line in 'operators +4, 10 s' 'lower bound +118 bytes: .*' 'budget +218 bytes, 68.6 %' 'time +11 s, relative to the plain time: 1.1' 'recomputed +1 operators, 1 s' 'dropped +4, 400 bytes'; do
+    grep -qE "^$line$" out || { echo "FAILED: simulate prints no line '$line'"; cat out; failed=1; }
+done
+expect 0 '^218 of 318 bytes, 1.1000 of the plain time, lru$' $tenure simulate run.log --policy lru --budget 218 --brief
+expect 0 '"remade_ops":1,"remade_cost":1000000000,' $tenure simulate run.log --policy lru --budget 218 --json
+
 # the arena of a microcontroller
 lite=$source/fuzz/corpus/tflite
 expect 0 'head: tensors and scratch' $tenure arena "$lite/convolution.tflite"
@@ -460,13 +482,13 @@ expect 1 "does not fit without changes; with our plan inside" $tenure arena "$wa
 expect 0 "fits with the written plan: 0 bytes" $tenure arena "$wake" --max "$planned" -o wake.tflite
 expect 0 "fits without changes: 0 bytes" $tenure arena wake.tflite --max "$planned"
 for target in cortex-m0 cortex-m55 x86-64; do expect 0 "$target" $tenure arena "$lite/loop.tflite" --target $target; done
-expect 0 '"plan": "none"' $tenure arena "$lite/state.tflite" --plan none --json
+expect 0 '"plan":"none"' $tenure arena "$lite/state.tflite" --plan none --json
 expect 0 'planned by the runtime' $tenure arena "$lite/loop.tflite"
 expect 0 'planned by Tenure' $tenure arena "$lite/loop.tflite" --plan ours
 expect 2 'no plan inside' $tenure arena "$lite/state.tflite" --plan inside
 $tenure plan "$lite/state.tflite" -o planned.tflite >out
 expect 0 'the plan inside the model' $tenure arena planned.tflite
-expect 0 'with the tail' $tenure arena "$lite/convolution.tflite" --bank fast=300 --bank slow=64KiB
+expect 0 'slow .* yes$' $tenure arena "$lite/convolution.tflite" --bank fast=300 --bank slow=64KiB
 expect 1 'no bank has room' $tenure arena "$lite/convolution.tflite" --bank fast=300 --bank slow=512
 expect 2 'is not one of' $tenure arena "$lite/loop.tflite" --target pentium
 expect 2 'not a .tflite model' $tenure arena "$model"
@@ -515,7 +537,7 @@ expect 0 'planned peak' $run --budget "$need"
 expect 1 "holders of .*" $run --budget $((need - 1)) --allow order,recompute
 expect 1 "that is proved; the least found takes" $run --budget $((need - 1)) --allow order,recompute
 expect 1 "recomputes whole operators fits .*Not tried: swap,compress,split,stream" $run --budget $((need - 1)) --allow order,recompute
-expect 1 "would do" $run --budget $((need - 1)) --pass keep
+expect 1 "it takes" $run --budget $((need - 1)) --pass none
 expect 2 "no pass is called" $run --budget $((need - 1)) --pass nobody
 for pool in $($tenure list pools | awk '{print $1}'); do
     [ "$pool" = planned ] || expect 0 "measured peak" $run --pool $pool

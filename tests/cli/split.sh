@@ -20,7 +20,7 @@ whole, parts = json.load(open("whole.json")), json.load(open("parts.json"))
 split = parts["split"]
 if parts["measured_peak"] != parts["planned_peak"] or parts["measured_peak"] * 3 > whole["measured_peak"]:
     sys.exit(f"FAILED: {parts['measured_peak']} of {whole['measured_peak']} bytes")
-if split["whole_arena"] != whole["planned_peak"] or split["extra_operations"] > 0.2 or split["again"] == 0:
+if split["whole_arena"] != whole["planned_peak"] or split["extra_operations"] > 0.2 or split["recomputed"] == 0:
     sys.exit(f"FAILED: {split}")
 if parts["weights"] != whole["weights"]:
     sys.exit("FAILED: weights are there twice")
@@ -103,7 +103,7 @@ grep -q "against work" curve.svg && grep -q '"work":true' curve.html || { echo "
 small="$tenure plan $little --split --sweep 4"
 expect 0 "lower by" $small
 middle=$(awk 'NR == 2 { gsub(",", ""); print $2 }' out)
-expect 0 "wrote middle.json" $small --capacity "$middle" -o middle.json
+expect 0 "wrote middle.json" $small --budget "$middle" -o middle.json
 grep -q "\"bytes\":$middle," middle.json || { echo "FAILED: another plan is drawn"; failed=1; }
 expect 1 "the smallest found needs" $small --capacity 64KiB
 expect 2 "needs --split" $tenure plan $net --sweep 3

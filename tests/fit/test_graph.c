@@ -1,7 +1,8 @@
-/* test_graph.c - tn_fit_graph: more memory does not make a program slower. */
+/* test_graph.c - tn_fit_graph and its curve: more memory does not make a program slower. */
 #include <tenure/claim.h>
 #include <tenure/costs.h>
 #include <tenure/import.h>
+#include <tenure/simulate.h>
 
 #include "count.h"
 #include "support.h"
@@ -64,7 +65,77 @@ static void more_memory_is_not_slower(void **state) {
     tn_graph_destroy(graph);
 }
 
+typedef struct request_parts {
+    tn_fit_request request;
+    tn_setup_options setup;
+    tn_fit_options search;
+} request_parts;
+
+static const tn_fit_request *request_of(request_parts *parts, uint64_t budget) {
+    *parts = (request_parts){TN_FIT_REQUEST_INIT, TN_SETUP_OPTIONS_INIT, TN_FIT_OPTIONS_INIT};
+    parts->setup.no_kernels = true;
+    parts->search.budget = budget;
+    parts->request.setup = &parts->setup;
+    parts->request.search = &parts->search;
+    parts->request.costs = model_costs;
+    parts->request.timed = parts->request.no_hints = true;
+    return &parts->request;
+}
+
+/* Each point is a program of its graph that keeps to its budget, and by simulation takes the time
+ * that the point tells. */
+static void check_point(const tn_curve_point *point) {
+    tn_simulate_options simulate = TN_SIMULATE_OPTIONS_INIT;
+    tn_simulation simulation;
+    const tn_problem *problem = tn_occupancy_problem(point->result.occupancy);
+    assert_true(point->result.bytes <= point->budget);
+    assert_int_equal(point->result.bytes, point->fixed_bytes + point->result.layout.peak);
+    assert_int_equal(tn_layout_verify(problem, &point->result.layout, NULL, NULL), TN_OK);
+    assert_ptr_equal(tn_program_graph(point->result.program), tn_setup_graph(point->setup));
+    simulate.costs = tn_costs_list(point->costs);
+    simulate.again = tn_costs_again_list(point->costs);
+    assert_int_equal(tn_simulate(point->result.program, &simulate, &simulation, NULL), TN_OK);
+    assert_int_equal(simulation.total_ps, point->result.time);
+    tn_simulation_release(&simulation);
+}
+
+static void curve_keeps_to_its_budgets(void **state) {
+    tn_graph *graph;
+    request_parts parts;
+    tn_fit_answer answer, alone;
+    tn_fit_curve curve;
+    tn_error error;
+    uint32_t tiled = 0;
+    (void)state;
+    assert_int_equal(tn_graph_load(MODEL, NULL, &graph, NULL), TN_OK);
+    assert_int_equal(tn_fit_graph_curve(graph, request_of(&parts, 0), 1, &answer, &curve, &error),
+                     TN_E_INVALID);
+    tn_fit_curve_release(&curve);
+    tn_fit_answer_release(&answer);
+    uint64_t budget = UINT64_C(20) << 20;
+    if (tn_fit_graph_curve(graph, request_of(&parts, budget), 6, &answer, &curve, &error) != TN_OK)
+        fail_msg("%s", error.message);
+    assert_true(curve.count >= 2);
+    for (uint32_t i = 0; i < curve.count; i++) {
+        check_point(&curve.points[i]);
+        tiled += tn_setup_splits(curve.points[i].setup) != NULL;
+        if (i == 0) continue;
+        assert_true(curve.points[i].budget > curve.points[i - 1].budget);
+        assert_true(curve.points[i].result.time <= curve.points[i - 1].result.time);
+    }
+    assert_true(tiled > 0);
+    /* The same question has the same answer without a curve. */
+    assert_int_equal(tn_fit_graph(graph, request_of(&parts, budget), &alone, NULL), TN_OK);
+    assert_int_equal(alone.result.bytes, answer.result.bytes);
+    assert_int_equal(alone.result.time, answer.result.time);
+    tn_fit_answer_release(&alone);
+    tn_fit_curve_release(&curve);
+    tn_fit_answer_release(&answer);
+    tn_graph_destroy(graph);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(more_memory_is_not_slower)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(more_memory_is_not_slower),
+                                       cmocka_unit_test(curve_keeps_to_its_budgets)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

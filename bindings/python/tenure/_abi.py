@@ -286,7 +286,8 @@ class tn_hint(Structure):
 class tn_fit_request(Structure):
     _fields_ = [("struct_size", c_size_t), ("setup", POINTER(tn_setup_options)), ("search", POINTER(tn_fit_options)),
                 ("storage_bytes_per_s", c_double), ("storage_latency_s", c_double), ("timed", c_bool),
-                ("no_hints", c_bool), ("costs", MAKE_COSTS), ("zeros", c_void_p), ("storage", c_void_p),
+                ("no_hints", c_bool), ("arena", c_bool), ("hint_seconds", c_double),
+                ("split_share", c_double), ("costs", MAKE_COSTS), ("zeros", c_void_p), ("storage", c_void_p),
                 ("self", c_void_p)]
 
 
@@ -294,7 +295,7 @@ class tn_fit_answer(Structure):
     _fields_ = [("setup", POINTER(tn_setup)), ("whole", POINTER(tn_setup)), ("least", POINTER(tn_setup)),
                 ("result", tn_fit_result), ("fixed_bytes", c_uint64), ("costs", POINTER(tn_costs)),
                 ("whole_costs", POINTER(tn_costs)), ("techniques", c_uint32), ("allowed", c_uint32),
-                ("budget", c_uint64), ("host_budget", c_uint64), ("claims", tn_claim * 8), ("hints", tn_hint * 4),
+                ("budget", c_uint64), ("host_budget", c_uint64), ("apart", c_uint64), ("claims", tn_claim * 8), ("hints", tn_hint * 4),
                 ("claim_count", c_uint32), ("hint_count", c_uint32), ("costs_seconds", c_double),
                 ("detail", c_char * 280), ("own", c_void_p)]
 

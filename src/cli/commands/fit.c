@@ -245,8 +245,6 @@ static void fit_check(struct argp_state *state, cli_fit *fit) {
     const bool nobody = cli_fit_whom(fit).runner == CLI_RUNNER_NONE;
     if (fit->has_kernels && fit->problem_path != NULL)
         cli_misuse(state, "--kernels needs a model; remove it for --problem");
-    if (nobody && fit->problem_path == NULL && !cli_costs_given(&fit->from))
-        cli_misuse(state, "--kernels none: operators cannot be measured; add --costs model:DEVICE");
     if (fit->runs > 0 && (nobody || fit->problem_path != NULL))
         cli_misuse(state, "--run needs kernels of this machine; use measured costs or those of a "
                           "file, or add --kernels onednn");
@@ -304,7 +302,7 @@ static tn_status fit_batches(cli_fit *fit, tn_error *error) {
     TN_TRY(cli_fit_batches(fit, &plain, &fitted, error));
     if (fitted == 0)
         TN_FAIL(error, TN_E_EXHAUSTED,
-                "no program for a batch of 1 fits; raise --budget or allow more techniques");
+                "no program was found for a batch of 1; raise --budget or allow more techniques");
     if (fit->json) return TN_OK;
     printf("%-18s %llu\n", "without fitting", (unsigned long long)plain);
     printf("%-18s %llu", "with fitting", (unsigned long long)fitted);
@@ -350,6 +348,12 @@ static const struct argp_child fit_children[] = {{&cli_input_run_argp, 0, "Readi
 static const struct argp fit_parser = {fit_options,  fit_parse, "MODEL", fit_doc,
                                        fit_children, 0,         0};
 
+/* Without kernels there is nothing to measure. */
+static bool fit_has_no_rates(const cli_fit *fit) {
+    return fit->problem_path == NULL && !cli_costs_given(&fit->from) &&
+           cli_fit_whom(fit).runner == CLI_RUNNER_NONE;
+}
+
 static int fit_run(int count, char **words) {
     tn_context context = cli_context();
     cli_fit fit = {.input = {.import = TN_IMPORT_OPTIONS_INIT},
@@ -363,6 +367,9 @@ static int fit_run(int count, char **words) {
     if (fit.explain) fit.options.explain = fit_line;
     if (fit.problem_path != NULL) cli_progress_plain_costs();
     cli_interrupt_ends_work();
+    if (fit_has_no_rates(&fit))
+        cli_note("times are those of a device with default rates; for another one add "
+                 "--costs model:DEVICE");
     tn_status status = fit_answer(&fit, &error);
     int code =
         status == TN_OK ? fit_code(&fit) : cli_claims_fail(&fit.answer, fit.input.path, &error);

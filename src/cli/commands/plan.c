@@ -1,4 +1,5 @@
 /* plan.c - `tenure plan`: plans the memory of a model or problem, proves the plan, and draws it. */
+#include "cli/claims.h"
 #include "cli/cli.h"
 #include "cli/explain.h"
 #include "cli/holders.h"
@@ -29,6 +30,7 @@ enum {
     PLAN_FORM,
     PLAN_EXPLAIN,
     PLAN_CAPACITY,
+    PLAN_BUDGET,
     PLAN_THREADS,
     PLAN_SEED,
     PLAN_TIMEOUT,
@@ -44,8 +46,9 @@ enum {
       "form of the plan: offsets in an arena, or objects that buffers share as a whole, with the " \
       "planners of `tenure list objects` (default: offsets)")                                      \
     X(PLAN_CAPACITY, "capacity", "SIZE",                                                           \
-      "find a plan within this many bytes; exit status 1 if none exists (default: the smallest "   \
-      "plan)")                                                                                     \
+      "find a plan whose arena is within this many bytes; exit status 1 if there is none "         \
+      "(default: the smallest plan)")                                                              \
+    X(PLAN_BUDGET, "budget", "SIZE", "the same for the arena and the weights together")            \
     X(PLAN_THREADS, "threads", "N",                                                                \
       "number of threads; they never change the answer (default: 1)")                              \
     X(PLAN_SEED, "seed", "N", "seed of randomised planners (default: 0)")                          \
@@ -70,6 +73,7 @@ enum {
 typedef struct plan_arguments {
     cli_input input;
     tn_plan_options options;
+    uint64_t budget; /* of arena and weights; 0: none */
     const char *outputs[PLAN_OUTPUTS_MAX];
     uint32_t output_count;
     bool json, objects, explain, tags;
@@ -167,6 +171,10 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
         options->capacity = cli_size(state, "capacity", value);
         if (options->capacity == 0) cli_misuse(state, "--capacity: the size must be above 0");
         return 0;
+    case PLAN_BUDGET:
+        arguments->budget = cli_size(state, "budget", value);
+        if (arguments->budget == 0) cli_misuse(state, "--budget: the size must be above 0");
+        return 0;
     case PLAN_THREADS:
         options->threads = (uint32_t)cli_count(state, "threads", value, 64);
         return 0;
@@ -253,18 +261,27 @@ static tn_status plan_holders(const cli_input *input, cli_holders *holders, tn_e
                : cli_holders_of_problem(holders, input->problem, error);
 }
 
-/* If the problem does not fit, lists the buffers that are live at the decisive step. */
+static const cli_facts plan_refused_facts = {
+    .rows = (const cli_fact[]){CLI_FACTS_ALSO(&cli_claims_facts),
+                               CLI_FACTS_ALSO(&cli_holders_facts), CLI_FACTS_END}};
+
+/* If it does not fit, lists the buffers that are live at the decisive step, and the ways in which a
+ * model would fit. */
 static int plan_fail(const cli_input *input, const tn_error *error) {
     cli_holders holders = {0};
-    tn__text text;
-    bool told = error->status == TN_E_INFEASIBLE && input->problem != NULL &&
-                plan_holders(input, &holders, NULL) == TN_OK;
-    tn__text_init(&text, NULL);
-    tn__text_put(&text, ", ");
-    if (told) cli_holders_json(&holders, PLAN_HOLDERS_MANY, &text);
-    int code = cli_fail_with(error, told && !text.failed ? text.data : NULL);
+    cli_answer members;
+    bool refused = error->status == TN_E_INFEASIBLE || error->status == TN_E_EXHAUSTED;
+    bool told = refused && input->problem != NULL && plan_holders(input, &holders, NULL) == TN_OK;
+    cli_members_begin(&members, &plan_refused_facts);
+    if (refused) cli_claims_tell(&members, &input->answer);
+    if (told) cli_holders_tell(&members, &holders, PLAN_HOLDERS_MANY);
+    int code = cli_fail_with(error, refused ? cli_members_text(&members) : NULL);
     if (told) cli_holders_print(&holders, PLAN_HOLDERS_FEW, stderr);
-    tn__text_release(&text);
+    if (refused && !cli_tone_asked().json)
+        cli_claims_put_hints(&input->answer, input->whom.runner == CLI_RUNNER_NONE
+                                                 ? "`tenure fit` with --kernels none "
+                                                 : "`tenure fit` with ");
+    cli_answer_release(&members);
     cli_holders_release(&holders);
     return code;
 }
@@ -424,6 +441,7 @@ static int plan_curve(plan_arguments *arguments) {
     const cli_split_curve asked = {.input = &arguments->input,
                                    .options = &arguments->options,
                                    .count = arguments->sweep,
+                                   .budget = arguments->budget,
                                    .outputs = arguments->outputs,
                                    .output_count = arguments->output_count,
                                    .json = arguments->json};
@@ -462,11 +480,33 @@ static const struct argp_child plan_children[] = {{&cli_input_argp, 0, "Reading 
 static const struct argp plan_parser = {plan_options,  plan_parse, "INPUT", plan_doc,
                                         plan_children, plan_help,  0};
 
+static uint64_t plan_size(const plan_arguments *arguments) {
+    return arguments->budget > 0 ? arguments->budget : arguments->options.capacity;
+}
+
+/* Tiles are chosen for a budget, and weights are known only after reading the model. */
+static bool plan_is_fitted(plan_arguments *arguments) {
+    if (!cli_input_is_model(&arguments->input)) { /* a problem has no weights */
+        if (arguments->budget > 0) arguments->options.capacity = arguments->budget;
+        return false;
+    }
+    return arguments->budget > 0 ||
+           (arguments->input.split.asked && arguments->options.capacity > 0);
+}
+
 /* The limits cover the plan without tiles, the search for tiles and their plans together. */
 static tn_status plan_within(plan_arguments *arguments, tn_error *error) {
     const tn_plan_options *options = &arguments->options;
     if (options->timeout_s > 0) arguments->deadline = cli_clock() + options->timeout_s;
+    if (plan_is_fitted(arguments))
+        return cli_input_fit(&arguments->input, options, plan_size(arguments),
+                             arguments->budget == 0, error);
     tn_status status = cli_input_plan(&arguments->input, options, error);
+    if (status == TN_E_INFEASIBLE && cli_input_is_model(&arguments->input) &&
+        arguments->input.bank_count == 0) {
+        tn_error unused; /* computes the ways in which it would fit */
+        (void)!cli_input_fit(&arguments->input, options, options->capacity, true, &unused);
+    }
     if (status != TN_OK || !arguments->input.split.asked ||
         tn_setup_splits(arguments->input.setup) != NULL)
         return status;

@@ -27,7 +27,19 @@ const char *tn_planner_source(uint32_t index) { return plan_planners[index]->sou
 
 const tn_planner *tn__planner_at(uint32_t index) { return plan_planners[index]; }
 
+/* Names of version 0.1, accepted until the version after next. */
+static const char *plan_renamed(const char *name) {
+    static const char *const names[][2] = {{"draft", "fast"},
+                                           {"uncut", "guillotine"},
+                                           {"slide", "window-search"},
+                                           {"crest", "peak-first"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i][0]) == 0) return names[i][1];
+    return name;
+}
+
 const tn_planner *tn__planner_find(const char *name) {
+    name = plan_renamed(name);
     for (uint32_t i = 0; i < tn_planner_count(); i++)
         if (strcmp(plan_planners[i]->name, name) == 0) return plan_planners[i];
     return NULL;
@@ -86,8 +98,19 @@ static tn_status plan_too_small(const tn__call *call, const char *bank, uint64_t
                 " bytes, the capacity is %" PRIu64 "; no choice of banks was found that fits",
                 bank, least, capacity);
     TN_FAIL(call->error, TN_E_INFEASIBLE,
-            "%s: no layout needs less than %" PRIu64 " bytes, the capacity is %" PRIu64, bank,
-            least, capacity);
+            "%s: no layout of these buffers needs less than %" PRIu64
+            " bytes, the capacity is %" PRIu64,
+            bank, least, capacity);
+}
+
+/* The bytes that are live at one step exceed the capacity. */
+static tn_status plan_refuse(const tn__call *call, const char *bank, int64_t step,
+                             const tn__prepared *p) {
+    char least[TN_SIZE_TEXT_MAX], capacity[TN_SIZE_TEXT_MAX];
+    TN_FAIL(call->error, TN_E_INFEASIBLE,
+            "%s: the buffers at step %" PRId64 " need %s, so no layout of these buffers fits in %s",
+            bank, step, tn_size_format(p->lower_bound, least),
+            tn_size_format(p->capacity, capacity));
 }
 
 /* A layout of one bank. */
@@ -171,10 +194,7 @@ static tn_status plan_bank(tn__call *call, tn_bank_id which, tn__prepared *p) {
     const char *bank = call->problem->banks[which].name;
     if (p->lower_bound > p->capacity && tn__has_choice(call->problem))
         return plan_too_small(call, bank, p->lower_bound, p->capacity);
-    if (p->lower_bound > p->capacity)
-        TN_FAIL(call->error, TN_E_INFEASIBLE,
-                "%s: step %" PRId64 " needs at least %" PRIu64 " bytes, the capacity is %" PRIu64,
-                bank, step, p->lower_bound, p->capacity);
+    if (p->lower_bound > p->capacity) return plan_refuse(call, bank, step, p);
     plan_note_enough(call, p);
     return p->deadline_s != 0 ? plan_bank_timed(call, which, p, start_s)
                               : plan_bank_run(call, which, p, NULL);
