@@ -320,7 +320,8 @@ static tn_status estimate_once(const cli_way *way, cli_found *found, tn_error *e
         const cli_whom whom = estimate_whom(way);
         estimate_tell(&made, occupancy, found);
         found->for_kernels = cli_whom_told(&whom, made.setup, &found->kernels) != NULL;
-        (void)cli_whom_pieces(made.setup, found->pieces);
+        const tn_scratch_report *pieces = made.setup != NULL ? tn_setup_scratch(made.setup) : NULL;
+        found->pieces = pieces != NULL ? *pieces : (tn_scratch_report){0};
         const tn_fit_result *fitted = &made.answer.result;
         found->fitted =
             made.setup != NULL && made.setup != made.answer.whole && fitted->plain_time > 0;

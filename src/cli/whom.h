@@ -39,5 +39,8 @@ void cli_kernels_tell(cli_answer *answer, const tn_report_kernels *kernels);
 /* Tells the kernels, and the operators in pieces with their measured cost. */
 extern const cli_facts cli_whom_facts; /* with CLI_FACTS_ALSO */
 void cli_whom_tell(cli_answer *answer, const cli_whom *whom, const tn_setup *setup);
+/* Its parts without a setup: the line of the table; operators in pieces (seconds NAN: unknown). */
+void cli_kernels_line(cli_answer *answer, const tn_report_kernels *kernels);
+void cli_pieces_tell(cli_answer *answer, const tn_scratch_report *scratch, double seconds);
 
 #endif

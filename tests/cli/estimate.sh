@@ -274,7 +274,7 @@ expect 0 '384 bytes at least' $tenure estimate index
 expect 0 'cache +unknown: model_type "of_tomorrow"' $tenure estimate index/ --device 1MiB
 expect 0 'fits +not known' $tenure estimate index --device 1MiB
 expect 1 'fits +no' $tenure estimate index --device 383
-expect 0 '"weights":384,"cache":null,"workspace":null.*"total":null,"at_least":384' $tenure estimate index --json
+expect 0 '"total":null,"at_least":384,.*"weights":384,"cache":null,"workspace":null' $tenure estimate index --json
 expect 0 '3 tensors of 192 numbers in 2 files' $tenure estimate parts
 expect 2 'download all parts' $tenure estimate missing
 expect 2 'several models.*a.safetensors.*b.safetensors' $tenure estimate two
@@ -303,6 +303,38 @@ for suffix in pt pt2 pth bin h5 keras; do
     expect 2 "model.$suffix: .*(export|convert|save_pretrained)" $tenure plan model.$suffix
 done
 expect 2 'weights without a network' $tenure plan model.safetensors
+# each path prints one line with --brief; every byte count of its table is a member of the JSON, and every member is documented
+python3 - "$tenure" "$model" "$corpus/llama.gguf" <<'P' || failed=1
+import json, re, subprocess, sys
+tenure, model, weights = sys.argv[1:]
+def run(*words):
+    return subprocess.run([tenure, *words], capture_output=True, text=True).stdout
+def members(value, name):
+    for key, inner in value.items() if isinstance(value, dict) else [("[]", inner) for inner in value]:
+        path = name + key if key == "[]" else name + "." + key
+        yield path, inner
+        if isinstance(inner, (dict, list)):
+            yield from members(inner, path)
+known = {row["name"] for row in json.loads(run("list", "members", "--json"))}
+large = ["config.json", "--train", "--batch", "64", "--device", "a100-80"]
+for words in ([model, "--device", "t4", "--max-batch"], [model, "--train", "--as", "pytorch"], [model, "--pool", "caching", "--device", "1GiB"],
+              [model, "--train", "--batch", "8", "--parallel", "data=2"], [model, "--batch", "8", "--pool", "caching", "--device", "64MiB"], ["config.json", "--device", "8GiB"],
+              [weights, "--device", "1GiB", "--max-batch"], ["index"], large, large + ["--parallel", "tensor=2,pipeline=4,data=2"],
+              large + ["--parallel", "auto", "--devices", "16"], large + ["--sweep", "--devices", "16"]):
+    brief, table, answer = (run("estimate", *words, *more) for more in (["--brief"], [], ["--json"]))
+    assert brief.count("\n") == 1 and len(brief) < 250, (words, brief)
+    found = json.loads(answer)
+    flat = list(members(found, found.pop("format")[len("tenure-"):]))
+    numbers = {value for _, value in flat if type(value) is int}
+    shown = [int(text.replace(",", "")) for text in re.findall(r"([0-9,]+) bytes\)", table) if not table.startswith("no division")]
+    assert set(shown) <= numbers, (words, set(shown) - numbers)
+    for name, value in flat:
+        if not name.endswith("[]") and not name.endswith(".version"):
+            assert name in known or name.rsplit(".", 1)[0] + ".*" in known, (words, name)
+P
+echo '{"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 8, "vocab_size": 9,
+ "max_position_embeddings": 8, "num_a\nfits  yes": 3}' >lines.json
+expect 0 'not read +num_a.x0afits  yes: unknown' $tenure estimate lines.json
 # nonsense: status 2, and the key with what it holds
 while read -r pattern json; do
     echo "$json" >nonsense.json
