@@ -347,11 +347,17 @@ static bool combine_has_others(const cli_options *options, const cli_rule *rule)
 static void combine_add(const cli_command *command, const cli_options *options,
                         const cli_rule *rule, const combine_term *term) {
     tn_context context = tn__context(NULL);
+    combine_term when;
     tn__text name, text;
     tn__text_init(&name, NULL);
     tn__text_init(&text, NULL);
     tn__text_printf(&name, "%s ", command->name);
     combine_put_term(&name, options, term, false);
+    if (rule->when != NULL) {
+        combine_read(rule->when, strlen(rule->when), &when);
+        tn__text_printf(&text, " %s %s:", when.negated ? "without" : "with",
+                        combine_conditions[when.condition].words);
+    }
     combine_put_rule(&text, options, rule, NULL);
     if (!name.failed && !text.failed &&
         tn__reserve(&context, &combine_rows, &combine_row_room, (size_t)combine_row_count + 1,

@@ -42,6 +42,7 @@
       "remove --pool, --as, --alloc-policy, --release-policy and options of formulas")             \
     X(DEVICE_SPEED, "device-speed", "the speed of a device",                                       \
       "add --device NAME from `tenure list hardware`")                                             \
+    X(SEARCHES, "searches", "--parallel auto or --sweep", NULL)                                    \
     X(DIVIDED, "divided", "--parallel tensor=N,pipeline=N,data=N", NULL)                           \
     X(CREATE, "create", "create", NULL)                                                            \
     X(REPLAY, "replay", "replay", NULL)

@@ -1,5 +1,6 @@
 /* input.c - the input of plan and verify: a model, which passes through all stages, or a
  * problem. */
+#include "cli/combine.h"
 #include "cli/micro.h"
 #include "cli/split.h"
 #include "cli/train_options.h"
@@ -162,14 +163,8 @@ static tn_status input_load_model(cli_input *input, tn_error *error) {
 }
 
 static tn_status input_load_problem(cli_input *input, tn_error *error) {
-    if (input->has_model_options) {
-        *error = (tn_error){.status = TN_E_INVALID};
-        snprintf(error->message, sizeof error->message,
-                 "--dim, --input-shape, --value, --parameter, --format, --order, --parallel, "
-                 "--no-inplace, --no-views, --static, --kernels, --no-rewrite, --batch, --train "
-                 "and --fuse-concat need a model, but the input is a problem; remove them");
-        return TN_E_INVALID;
-    }
+    cli_condition_set(CLI_IF_MODEL, input->of_plan);
+    cli_combine_check(NULL);
     double start = cli_clock();
     tn_context context = tn__context(input->import.context);
     context.read_limit = input->read_limit;
