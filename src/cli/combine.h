@@ -63,10 +63,12 @@ typedef enum cli_relation {
 } cli_relation;
 
 /* Terms are words with spaces between:
- *   --name         the option is given           --name=A|B   with one of these values; an item of
- *   [name]         the condition holds                        a list counts, and A counts for A:x, A=x
- *   !--name        the option is not given       --name!=A|B  with another value
- *   @set/a/b       in `options`: every option of a parser, except a and b
+ *   --name       the option is given
+ *   --name=A|B   an item of its value is A or B; A matches A:x and A=x
+ *   --name!=A|B  an item of its value is neither A nor B
+ *   !--name      the option is not given
+ *   [name]       the condition holds
+ *   @set/a/b     every option of a parser, except a and b
  * A row is a rule of each command of `commands` for each of `options`. Options that a command does
  * not have are ignored; without any other option the command has no such rule. */
 typedef struct cli_rule {

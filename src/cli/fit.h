@@ -3,6 +3,7 @@
 #ifndef TN_CLI_FIT_H
 #define TN_CLI_FIT_H
 
+#include "cli/ask.h"
 #include "cli/open_model.h"
 #include "cli/whom.h"
 
@@ -28,8 +29,7 @@ typedef struct cli_fit {
     uint64_t runs;                /* runs of the result; 0: none */
     const char *swap_device;      /* device for swapped tensors; NULL: the host */
     double link;                  /* as given; 0: not given */
-    cli_whom kernels;             /* valid with `has_kernels` */
-    bool has_kernels;
+    cli_whom kernels;             /* valid if --kernels was given */
     bool train, json, explain, max_batch;
     /* results */
     tn_graph *model; /* the graph that is trained; NULL: as loaded */
@@ -59,11 +59,7 @@ typedef struct cli_fit {
  * rates. */
 cli_whom cli_fit_whom(const cli_fit *fit);
 /* cli_fit_ask makes the options of a setup; cli_fit_take selects the setup to fit. */
-typedef struct cli_fit_asked {
-    cli_corridor corridor;
-    tn_program_options order;
-} cli_fit_asked;
-tn_status cli_fit_ask(cli_fit *fit, cli_fit_asked *asked, tn_error *error);
+tn_status cli_fit_ask(cli_fit *fit, cli_asked *asked, tn_error *error);
 void cli_fit_take(cli_fit *fit, tn_setup *setup);
 tn_status cli_fit_find_costs(cli_fit *fit, tn_error *error); /* for the selected setup */
 /* Everything up to program and costs. */

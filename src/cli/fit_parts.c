@@ -199,14 +199,14 @@ static tn_status curve_make(cli_fit *fit, const tn_fit_options *options, parts_c
                             tn_error *error) {
     const tn_setup_split split = {.share = PARTS_WORK};
     const parts_side whole = parts_now(fit);
-    cli_fit_asked asked;
+    cli_asked asked;
     fit->parts = calloc((size_t)fit->sweep + 1, sizeof *fit->parts);
     curve->points = calloc(fit->sweep, sizeof *curve->points);
     if (fit->parts == NULL || curve->points == NULL) return tn__no_memory(error, "the curve");
     TN_TRY(cli_fit_ask(fit, &asked, error));
-    asked.corridor.options.split = &split;
-    tn_status status = tn_setup_split_sweep(fit->input.graph, &asked.corridor.options, fit->sweep,
-                                            fit->parts, &fit->part_count, error);
+    asked.setup.split = &split;
+    tn_status status = tn_setup_split_sweep(fit->input.graph, &asked.setup, fit->sweep, fit->parts,
+                                            &fit->part_count, error);
     parts_turn(fit, &whole);
     return status == TN_OK ? curve_points(fit, options, curve, error) : status;
 }

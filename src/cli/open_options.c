@@ -38,6 +38,13 @@ static error_t choices_parse(int key, char *value, struct argp_state *state) {
     }
 }
 
+cli_whom cli_choices_whom(const cli_choices *choices, cli_runner runner) {
+    return (cli_whom){.runner = runner,
+                      .threads = choices->threads,
+                      .no_rewrite = choices->no_rewrite,
+                      .fastest = choices->fastest};
+}
+
 static const struct argp_option choices_options[] = {CHOICES_OPTIONS(CLI_OPTION){0}};
 const struct argp cli_choices_argp = {.options = choices_options, .parser = choices_parse};
 

@@ -165,7 +165,6 @@ static error_t fit_parse_answer(int key, char *value, struct argp_state *state, 
     case FIT_KERNELS:
         if (!cli_whom_parse(state, value, &fit->kernels))
             cli_misuse(state, "--kernels: '%s' is not one of none, plain, onednn", value);
-        fit->has_kernels = true;
         return 0;
     case FIT_SAVE_COSTS:
         cli_check_folder(state, "--save-costs", value);
