@@ -147,7 +147,10 @@ def without(words, names):
 
 def attempt(command, row, words, says):
     global failed
-    environment = {**os.environ, "OMPI_COMM_WORLD_SIZE": "2"} if "a single process" in row else None
+    environment = None
+    if "a single process" in row:  # Open MPI starts, and leaks memory of its own
+        options = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0:use_sigaltstack=0"
+        environment = {**os.environ, "OMPI_COMM_WORLD_SIZE": "2", "ASAN_OPTIONS": options}
     done = run([command, *words], env=environment)
     lines = done.stderr.splitlines()
     if done.returncode != 2 or len(lines) != 1 or any(part not in lines[0] for part in says) or len(lines[0]) > 420:
