@@ -61,29 +61,6 @@ const struct argp cli_cluster_argp = {cluster_options, cluster_parse, 0, 0, 0, 0
 
 void cli_cluster_search(cli_cluster *cluster) { cluster->asked = cluster->search = true; }
 
-void cli_cluster_check(struct argp_state *state, const cli_cluster *it, const cli_large *large,
-                       const tn_hardware *device) {
-    if (it->cluster.fast <= 0 || it->cluster.slow <= 0)
-        cli_misuse(state, "--link-%s: the rate must be above 0",
-                   it->cluster.fast <= 0 ? "fast" : "slow");
-    if (!it->search) {
-        if (it->cluster.devices > 0)
-            cli_misuse(state, "--devices needs --parallel auto or --sweep; otherwise --parallel "
-                              "gives the number of devices");
-        return;
-    }
-    const tn_large *how = &large->how;
-    if (how->tensor > 0 || how->pipeline > 0 || how->data > 0 || how->micro > 0 ||
-        how->interleave > 0)
-        cli_misuse(state, "--parallel auto and --sweep choose ranks and micro-batches; remove "
-                          "--parallel tensor=N and --micro-batch");
-    if (it->cluster.devices == 0 && !it->sweep)
-        cli_misuse(state, "--parallel auto needs the number of devices; add --devices N");
-    if (device == NULL)
-        cli_misuse(state, "--parallel auto needs the speed of a device; add --device NAME from "
-                          "`tenure list hardware`");
-}
-
 /* The device's rates for the type of the weights; false if unknown. */
 static bool cluster_rates(cli_cluster *it, const tn_large *how, const tn_hardware *device) {
     if (device == NULL) return false;

@@ -23,9 +23,6 @@ extern const struct argp cli_cluster_argp;
 
 /* --parallel auto. */
 void cli_cluster_search(cli_cluster *cluster);
-/* Ends with a usage error if options contradict each other. */
-void cli_cluster_check(struct argp_state *state, const cli_cluster *cluster, const cli_large *large,
-                       const tn_hardware *device);
 /* Computes the time; with `search` it first finds the fastest division
  * and stores it in `large`. */
 tn_status cli_cluster_find(cli_cluster *cluster, cli_large *large, const tn_hardware *device,

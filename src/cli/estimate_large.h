@@ -7,9 +7,8 @@
 #define CLI_LARGE_CHANGES_MAX 6u
 
 typedef struct cli_large {
-    bool asked, split;   /* given: an option of formulas was set; has_ranks: ranks were given */
-    const char *trained; /* a given option that is for training only */
-    tn_large how;        /* options; the sizes come from the file */
+    bool asked, split; /* given: an option of formulas was set; has_ranks: ranks were given */
+    tn_large how;      /* options; the sizes come from the file */
     tn_large_estimate found;
     cli_change changes[CLI_LARGE_CHANGES_MAX]; /* changes that make it fit */
     uint32_t change_count;

@@ -10,7 +10,6 @@
 typedef struct cli_llm {
     tn_llm_options options;  /* as requested, including batch and sequence */
     tn_llm_scheme scheme;    /* --weight-type */
-    bool asked;              /* an option of language models was given */
     bool runtime_named;      /* --runtime llama.cpp */
     uint64_t runtime, limit; /* given bytes of the runtime; usable bytes */
     const tn_hardware *device;

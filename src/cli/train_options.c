@@ -96,9 +96,6 @@ static void training_set_scale(struct argp_state *state, tn_train_options *optio
 
 static void training_check(struct argp_state *state, const cli_training *training) {
     bool momentum = training->given >> (TRAINING_MOMENTUM - TRAINING_LOSS) & 1;
-    if (momentum && training->options.optimizer != TN_OPTIMIZER_MOMENTUM)
-        cli_misuse(state, "--momentum needs --optimizer momentum, not %s",
-                   tn_optimizer_name(training->options.optimizer));
     if (momentum && training->options.momentum == 0)
         cli_misuse(state, "--momentum: 0 is not supported; use --optimizer sgd");
 }
@@ -161,16 +158,6 @@ static error_t training_parse(int key, char *value, struct argp_state *state) {
     }
     training->given |= UINT32_C(1) << (key - TRAINING_LOSS);
     return 0;
-}
-
-const char *cli_training_given(const cli_training *training, const char *const *taken) {
-    for (const struct argp_option *option = training_options; option->name != NULL; option++) {
-        const char *const *other = taken;
-        while (*other != NULL && strcmp(*other, option->name) != 0) other++;
-        if (*other == NULL && training->given >> (option->key - TRAINING_LOSS) & 1)
-            return option->name;
-    }
-    return NULL;
 }
 
 bool cli_training_is_given(const cli_training *training, const char *name) {

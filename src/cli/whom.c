@@ -33,22 +33,6 @@ bool cli_whom_rewrites(const cli_whom *whom) {
     return whom->runner == CLI_RUNNER_ONEDNN && !whom->no_rewrite;
 }
 
-void cli_whom_corridor(const cli_whom *whom, tn_rewrite_use use, cli_corridor *corridor) {
-    corridor->options = (tn_setup_options)TN_SETUP_OPTIONS_INIT;
-    corridor->rewrite = (tn_rewrite_options)TN_REWRITE_OPTIONS_INIT;
-    corridor->kernels = (tn_kernels_options)TN_KERNELS_OPTIONS_INIT;
-    corridor->rewrite.use = use;
-    corridor->kernels.threads = whom->threads;
-    corridor->kernels.plain = whom->runner == CLI_RUNNER_PLAIN;
-    corridor->options.no_kernels = whom->runner == CLI_RUNNER_NONE;
-    corridor->options.kernels = &corridor->kernels;
-    corridor->options.fastest = whom->fastest;
-    if (cli_whom_rewrites(whom) && !whom->staged)
-        corridor->options.rewrite = &corridor->rewrite;
-    else
-        corridor->rewrite.no_fuse = corridor->rewrite.no_formats = true;
-}
-
 tn_status cli_whom_check(const cli_whom *whom, tn_error *error) {
     tn_error missing;
     if (whom->runner != CLI_RUNNER_ONEDNN || tn_kernels_library(NULL, &missing)) return TN_OK;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "cli/combine.h"
 #include "cli/estimate.h"
 #include "cli/estimate_cluster.h"
 #include "cli/estimate_large.h"
@@ -128,7 +129,7 @@ typedef struct estimate_arguments {
     char config[4096]; /* path of config.json for a folder that is trained */
     const tn_hardware *device;
     const char *outputs[ESTIMATE_OUTPUTS_MAX];
-    bool max_batch, json, arranged; /* arranged: --parallel serial or safe */
+    bool max_batch, json;
 } estimate_arguments;
 
 static const struct argp_option estimate_options[] = {ESTIMATE_OPTIONS(CLI_OPTION){0}};
@@ -162,7 +163,6 @@ static error_t estimate_parse_large(int key, char *value, struct argp_state *sta
             return 0;
         }
         *parallel = strcmp(value, "safe") == 0 ? TN_PARALLEL_SAFE : TN_PARALLEL_SERIAL;
-        arguments->arranged = true;
         return 0;
     }
     case ESTIMATE_RECOMPUTE:
@@ -173,11 +173,9 @@ static error_t estimate_parse_large(int key, char *value, struct argp_state *sta
     case ESTIMATE_ATTENTION:
         large->how.attention =
             (tn_attention)CLI_CHOICE(state, "attention", value, "fused", "unfused");
-        large->trained = "attention";
         return 0;
     case ESTIMATE_LOSS_CHUNK:
         large->how.loss_tokens = cli_count(state, "loss-chunk", value, ESTIMATE_MOST);
-        large->trained = "loss-chunk";
         return 0;
     case ESTIMATE_SEQUENCE:
         large->how.sequence = cli_count(state, "sequence", value, ESTIMATE_MOST);
@@ -226,121 +224,18 @@ static error_t estimate_parse_llm(int key, char *value, struct argp_state *state
     default:
         return ARGP_ERR_UNKNOWN;
     }
-    llm->asked = true;
     return 0;
 }
 
-typedef struct estimate_rule { /* an option that has no effect */
-    bool given;
-    const char *option;
-} estimate_rule;
-
-static void estimate_refuse(struct argp_state *state, const estimate_rule *rules, size_t count,
-                            const char *why) {
-    for (size_t i = 0; i < count; i++)
-        if (rules[i].given) cli_misuse(state, "--%s %s", rules[i].option, why);
-}
-#define ESTIMATE_REFUSE(state, rules, why)                                                         \
-    estimate_refuse(state, rules, sizeof(rules) / sizeof *(rules), why)
-
-/* Formulas use layers, ranks and byte counts, not operators, kernels or plans. */
-static void estimate_check_formulas(struct argp_state *state, const estimate_arguments *arguments) {
-    const cli_way *way = &arguments->way;
-    const char *training =
-        cli_training_given(&way->training, (const char *const[]){"optimizer", "dtype", NULL});
-    const estimate_rule rules[] = {
-        {training != NULL, training},
-        {way->pytorch, "as"},
-        {way->options.alloc != TN_ALLOC_ON_DEMAND, "alloc-policy"},
-        {way->options.release != TN_RELEASE_ON_DEATH, "release-policy"},
-        {way->options.pool != NULL, "pool"},
-        {way->options.runtime > 0, "runtime"},
-        {arguments->max_batch, "max-batch"},
-        {way->runner != CLI_RUNNER_NONE || way->input.kernels != CLI_KERNELS_REFERENCE, "kernels"},
-        {arguments->arranged, "parallel serial or safe"},
-        {way->choices.plan.planner != NULL, "planner"},
-        {way->choices.threads > 1, "threads"},
-        {way->choices.no_rewrite, "no-rewrite"},
-        {way->choices.fastest, "fastest"},
-        {way->input.alignment > 0, "alignment"},
-        {way->input.bank_count > 0, "bank"},
-        {way->input.order != NULL, "order"},
-        {way->ranks.bucket > 0, "bucket"},
-        {way->ranks.ahead > 0, "gather-ahead"},
-    };
-    ESTIMATE_REFUSE(
-        state, rules,
-        "has no effect on an estimate by formulas (config.json, --parallel tensor=N, --shard, "
-        "--recompute); remove it, or estimate a model file without these options");
-    if (way->input.has_model_options && tn__has_suffix(way->input.path, ".json"))
-        cli_misuse(state,
-                   "options for reading a model have no effect on a config.json; remove them");
-    cli_cluster_check(state, &arguments->cluster, &arguments->large, arguments->device);
-}
-
-static void estimate_check_graph(struct argp_state *state, const estimate_arguments *arguments) {
-    const cli_way *way = &arguments->way;
-    const tn_large *large = &arguments->large.how;
-    const char *training = cli_training_given(&way->training, (const char *const[]){NULL});
-    const estimate_rule formulas[] = {
-        {large->sequence > 0, "sequence"},
-        {large->micro > 0, "micro-batch"},
-        {arguments->large.trained != NULL, arguments->large.trained},
-        {large->sequence_parallel && way->ranks.grid.tensor == 1, "sequence-parallel"},
-        {arguments->cluster.asked, "devices (or an option of their links)"},
-    };
-    ESTIMATE_REFUSE(state, formulas,
-                    "needs an estimate by formulas; pass a config.json, or add --parallel "
-                    "tensor=N, --shard or --recompute");
-    if (training != NULL && !way->train) cli_misuse(state, "--%s needs --train", training);
-    if (way->ranks.bucket > 0 && way->ranks.grid.data == 1)
-        cli_misuse(state, "--bucket needs several ranks; add --train --parallel data=N");
-    cli_ranks_check(state, &way->ranks, way->fit);
-}
-
-/* For running a language model: options about training or operators have no effect. */
-static void estimate_check_llm(struct argp_state *state, estimate_arguments *arguments) {
-    const cli_way *way = &arguments->way;
-    const tn_large *large = &arguments->large.how;
-    const char *training = cli_training_given(&way->training, (const char *const[]){NULL});
-    const estimate_rule trains[] = {
-        {training != NULL, training},
-        {large->shard != TN_SHARD_NONE, "shard"},
-        {large->recompute != TN_RECOMPUTE_NONE, "recompute"},
-        {large->micro > 0, "micro-batch"},
-        {large->sequence_parallel, "sequence-parallel"},
-        {arguments->large.trained != NULL, arguments->large.trained},
-        {arguments->large.asked, "parallel auto (or another option of training)"},
-        {arguments->cluster.asked, "devices (or an option of their links)"},
-    };
-    const tn_grid *grid = &way->ranks.grid;
+/* A language model is shared by its devices in one way. */
+static void estimate_set_devices(struct argp_state *state, estimate_arguments *arguments) {
+    const tn_grid *grid = &arguments->way.ranks.grid;
     if (grid->data > 1 || (grid->tensor > 1 && grid->pipeline > 1))
         cli_misuse(state,
                    "--parallel: devices that run a language model share it by tensor=N or by "
                    "pipeline=N; a copy on other devices (data=N) takes as much again");
     arguments->llm.options.devices = grid->tensor > 1 ? grid->tensor : grid->pipeline;
     arguments->llm.options.by_tensor = grid->tensor > 1;
-    const estimate_rule graphs[] = {
-        {way->options.alloc != TN_ALLOC_ON_DEMAND, "alloc-policy"},
-        {way->options.release != TN_RELEASE_ON_DEATH, "release-policy"},
-        {way->options.pool != NULL, "pool"},
-        {way->runner != CLI_RUNNER_NONE || way->input.kernels != CLI_KERNELS_REFERENCE, "kernels"},
-        {arguments->arranged, "parallel serial or safe"},
-        {way->choices.plan.planner != NULL, "planner"},
-        {way->choices.threads > 1, "threads"},
-        {way->choices.no_rewrite, "no-rewrite"},
-        {way->choices.fastest, "fastest"},
-        {way->input.alignment > 0, "alignment"},
-        {way->input.bank_count > 0, "bank"},
-        {way->input.order != NULL, "order"},
-    };
-    ESTIMATE_REFUSE(state, trains, "needs --train");
-    ESTIMATE_REFUSE(state, graphs,
-                    "has no effect on an estimate from a config.json or a weights file; remove it, "
-                    "or pass a model file such as .onnx");
-    if (way->input.has_model_options)
-        cli_misuse(state,
-                   "options for reading a model have no effect on a config.json; remove them");
 }
 
 static bool estimate_asks_llm(const estimate_arguments *arguments) {
@@ -371,15 +266,12 @@ static void estimate_share(struct argp_state *state, cli_way *way) {
     way->batch /= data;
 }
 
-/* Checks the options of --budget: only techniques that need no run are allowed. */
-static void estimate_check_fit(struct argp_state *state, cli_way *way) {
+/* Only techniques that need no run are allowed for --budget. */
+static void estimate_set_fit(struct argp_state *state, cli_way *way) {
     const uint32_t can = TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP | TN_FIT_SPLIT;
-    if (way->fit == 0 && (way->allow != 0 || way->link > 0))
-        cli_misuse(state, "--%s needs a budget; add --budget SIZE",
-                   way->allow != 0 ? "allow" : "link");
     if ((way->allow & ~can) != 0)
         cli_misuse(state, "--allow: `estimate` supports order, recompute, swap and split only");
-    if (way->fit > 0) way->allow = cli_allow_check(state, way->allow, way->link, NULL);
+    if (way->fit > 0) way->allow = cli_allow_complete(way->allow, way->link, NULL);
 }
 
 /* The training of a folder is estimated from its config.json. */
@@ -394,7 +286,7 @@ static void estimate_train_folder(struct argp_state *state, estimate_arguments *
     way->input.path = arguments->config;
 }
 
-static void estimate_check(struct argp_state *state, estimate_arguments *arguments) {
+static void estimate_set(struct argp_state *state, estimate_arguments *arguments) {
     cli_way *way = &arguments->way;
     if (way->input.path == NULL)
         cli_misuse(state, "no model given; pass a model file or the folder of a language model");
@@ -406,45 +298,28 @@ static void estimate_check(struct argp_state *state, estimate_arguments *argumen
     arguments->large.how.shard = way->ranks.shard;
     bool formulas = arguments->large.asked || tn__has_suffix(way->input.path, ".json");
     arguments->to_run = estimate_asks_llm(arguments);
-    if (arguments->to_run && way->train)
-        cli_misuse(state, "--train: a weights file does not describe the network; pass its "
-                          "config.json, or the network as .onnx");
-    if (arguments->llm.runtime_named && !arguments->to_run)
-        cli_misuse(state,
-                   "--runtime NAME is only for running a language model (its folder, config.json, "
-                   ".safetensors or .gguf file, without --train); give bytes here");
-    if (arguments->llm.asked && !arguments->to_run)
-        cli_misuse(state, "--weight-type, --cache-type, --prefill, --full-cache, --host-layers and "
-                          "--host-experts are only for running a language model: a folder, "
-                          "config.json, .safetensors or .gguf file, without --train");
-    if (arguments->to_run)
-        estimate_check_llm(state, arguments);
-    else
-        (formulas ? estimate_check_formulas : estimate_check_graph)(state, arguments);
-    bool plans = !formulas && !arguments->to_run && way->options.pool == NULL &&
-                 way->options.alloc == TN_ALLOC_ON_DEMAND &&
-                 way->options.release == TN_RELEASE_ON_DEATH;
+    if (arguments->to_run) estimate_set_devices(state, arguments);
+    estimate_set_fit(state, way);
+    formulas &= !arguments->to_run;
     bool scales = arguments->cluster.sweep && formulas;
     if (scales && (way->output_count > 1 ||
                    (way->output_count == 1 && !tn__has_suffix(way->outputs[0], ".svg"))))
         cli_misuse(state, "--sweep -o FILE: give a single .svg file");
-    if (way->output_count > 0 && !plans && !scales)
-        cli_misuse(state,
-                   "-o %s: this estimate has no plan to write; pass a model file, and remove "
-                   "--pool, --alloc-policy, --release-policy and --parallel tensor=N",
-                   way->outputs[0]);
-    if (way->fit > 0 && (!plans || way->pytorch || tn__has_suffix(way->input.path, ".tflite")))
-        cli_misuse(state, "--budget needs a plan of an .onnx model; remove --pool, --as, "
-                          "--alloc-policy, --release-policy and options of formulas");
-    estimate_check_fit(state, &arguments->way);
-    if (arguments->max_batch && arguments->way.limit == 0)
-        cli_misuse(state, "--max-batch needs a limit; add --device NAME or --device SIZE");
-    bool tricks =
-        cli_training_given(&way->training, (const char *const[]){"optimizer", NULL}) != NULL ||
-        way->runner != CLI_RUNNER_NONE || way->input.occupancy_options.fuse_concat;
-    if (way->pytorch && tricks)
-        cli_misuse(state, "--as pytorch can be combined with --batch, --optimizer, --alloc-policy, "
-                          "--release-policy, --pool and --device only");
+    bool plans = !formulas && !arguments->to_run && way->options.pool == NULL &&
+                 way->options.alloc == TN_ALLOC_ON_DEMAND &&
+                 way->options.release == TN_RELEASE_ON_DEATH;
+    cli_condition_set(CLI_IF_TO_RUN, arguments->to_run);
+    cli_condition_set(CLI_IF_FORMULAS, formulas);
+    cli_condition_set(CLI_IF_CONFIG, formulas && tn__has_suffix(way->input.path, ".json"));
+    cli_condition_set(CLI_IF_WEIGHTS_FILE, tn_weights_recognises(way->input.path));
+    cli_condition_set(CLI_IF_RUNTIME_NAME, arguments->llm.runtime_named);
+    cli_condition_set(CLI_IF_PLANNED, plans || scales);
+    cli_condition_set(CLI_IF_ONNX_PLAN,
+                      plans && !way->pytorch && !tn__has_suffix(way->input.path, ".tflite"));
+    cli_condition_set(CLI_IF_DEVICE_SPEED, arguments->device != NULL);
+    cli_condition_set(CLI_IF_DIVIDED, arguments->large.split);
+    cli_condition_set(CLI_IF_SEARCHES, arguments->cluster.search);
+    cli_ranks_conditions(&way->ranks, way->ranks.grid.data > 1);
     arguments->large.asked = formulas;
 }
 
@@ -520,7 +395,7 @@ static error_t estimate_parse(int key, char *value, struct argp_state *state) {
         cli_input_take(&way->input, state, "model", value);
         return 0;
     case ARGP_KEY_END:
-        estimate_check(state, arguments);
+        estimate_set(state, arguments);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
