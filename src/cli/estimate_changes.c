@@ -81,7 +81,7 @@ static bool change_share(cli_way *way, const cli_found *found, char text[64]) {
     if (!way->train || way->pytorch || way->training.recompute > 0 || way->training.recompute_cheap)
         return false;
     way->training.recompute = 0.33; /* at most this much extra work */
-    snprintf(text, 64, "--recompute-share 0.33");
+    snprintf(text, 64, "--recompute-work 0.33");
     return true;
 }
 

@@ -50,7 +50,7 @@ enum {
     X(TRAINING_SCALE, "loss-scale", "NUMBER",                                                      \
       "factor of the loss in the backward pass, for f16; dynamic: as large as possible (default: " \
       "1)")                                                                                        \
-    X(TRAINING_AGAIN, "recompute-share", "SHARE",                                                  \
+    X(TRAINING_AGAIN, "recompute-work", "SHARE",                                                   \
       "recompute activations instead of keeping them, with at most this fraction of additional "   \
       "work, such as 0.1 (default: 0)")                                                            \
     X(TRAINING_CHEAP, "recompute-cheap", NULL,                                                     \
@@ -70,8 +70,10 @@ enum { /* 0, 1, ... */
 };
 #define TRAINING_ROW(member, name, help)                                                           \
     CLI_OPTION(TRAINING_SWITCH + TRAINING_INDEX_##member, name, NULL, help)
-static const struct argp_option training_options[] = {TRAINING_OPTIONS(CLI_OPTION)
-                                                          TRAINING_SWITCHES(TRAINING_ROW){0}};
+static const struct argp_option training_options[] = {
+    TRAINING_OPTIONS(CLI_OPTION) TRAINING_SWITCHES(TRAINING_ROW){
+        "recompute-share", TRAINING_AGAIN, "SHARE", OPTION_HIDDEN, NULL, 0}, /* the old name */
+    {0}};
 
 _Static_assert(TRAINING_SWITCH - TRAINING_LOSS + TRAINING_SWITCH_COUNT <= 32, "bits of given");
 
@@ -143,7 +145,7 @@ static error_t training_parse(int key, char *value, struct argp_state *state) {
         training_set_scale(state, options, value);
         break;
     case TRAINING_AGAIN:
-        training->recompute = cli_real(state, "recompute-share", value);
+        training->recompute = cli_real(state, "recompute-work", value);
         break;
     case TRAINING_CHEAP:
         training->recompute_cheap = true;
