@@ -82,6 +82,9 @@ typedef struct cli_options {
 } cli_options;
 void cli_options_list(const cli_command *command, cli_options *options);
 void cli_options_release(cli_options *options);
+/* The name of an option that had another one in version 0.1, which is accepted until version 0.3;
+ * NULL: it has no other. `name` may end with "=VALUE". */
+const char *cli_option_renamed(const char *name);
 extern const struct argp cli_common_argp;
 
 /* shape.c: columns of the terminal, else 80; the variable COLUMNS overrides both. */

@@ -231,6 +231,21 @@ static void parse_send_text(const char *path) {
     if (file != NULL) stdout = file; /* glibc's streams are variables */
 }
 
+/* Replaces the old names of options. The new words live as long as the process. */
+static void parse_rename(int count, char **words) {
+    for (int i = 1; i < count && strcmp(words[i], "--") != 0; i++) {
+        const char *name =
+            strncmp(words[i], "--", 2) == 0 ? cli_option_renamed(words[i] + 2) : NULL;
+        if (name == NULL) continue;
+        size_t room = strlen(name) + strlen(words[i]) + 3;
+        const char *value = strchr(words[i], '=');
+        char *word = malloc(room);
+        if (word == NULL) parse_no_memory();
+        snprintf(word, room, "--%s%s", name, value != NULL ? value : "");
+        words[i] = word;
+    }
+}
+
 void cli_parse(const cli_command *command, int count, char **words, void *input) {
     const struct argp_child children[] = {
         {command->parser, 0, NULL, 0}, {&combine_argp, 0, NULL, 0}, {0}};
@@ -240,6 +255,7 @@ void cli_parse(const cli_command *command, int count, char **words, void *input)
                                 .children = children};
     parse_call call = {command, input};
     parse_command = command;
+    parse_rename(count, words);
     parse_check_names(command, count, words);
     if (argp_parse(&parser, count, words, ARGP_NO_HELP, NULL, &call) != 0) parse_no_memory();
     cli_combine_check(command);

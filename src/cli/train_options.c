@@ -70,10 +70,8 @@ enum { /* 0, 1, ... */
 };
 #define TRAINING_ROW(member, name, help)                                                           \
     CLI_OPTION(TRAINING_SWITCH + TRAINING_INDEX_##member, name, NULL, help)
-static const struct argp_option training_options[] = {
-    TRAINING_OPTIONS(CLI_OPTION) TRAINING_SWITCHES(TRAINING_ROW){
-        "recompute-share", TRAINING_AGAIN, "SHARE", OPTION_HIDDEN, NULL, 0}, /* the old name */
-    {0}};
+static const struct argp_option training_options[] = {TRAINING_OPTIONS(CLI_OPTION)
+                                                          TRAINING_SWITCHES(TRAINING_ROW){0}};
 
 _Static_assert(TRAINING_SWITCH - TRAINING_LOSS + TRAINING_SWITCH_COUNT <= 32, "bits of given");
 
