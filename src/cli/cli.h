@@ -82,6 +82,9 @@ typedef struct cli_options {
 } cli_options;
 void cli_options_list(const cli_command *command, cli_options *options);
 void cli_options_release(cli_options *options);
+/* The name of an option that had another one in version 0.1, which is accepted until version 0.3;
+ * NULL: it has no other. `name` may end with "=VALUE". */
+const char *cli_option_renamed(const char *name);
 extern const struct argp cli_common_argp;
 
 /* shape.c: columns of the terminal, else 80; the variable COLUMNS overrides both. */
@@ -114,7 +117,7 @@ const char *cli_settings(const char *message, tn__text *text);
 typedef enum cli_level { CLI_ERROR, CLI_WARNING, CLI_NOTE } cli_level;
 void cli_prefix(cli_level level);
 /* Prints "tenure: error: WHERE: MESSAGE" and returns the exit status. With --json and exit status 1
- * or 3, also prints an object on standard output that ends with `members` (",\"name\":..."). */
+ * or 3, also prints an object on standard output that ends with `members` (cli_members_text). */
 int cli_fail(const tn_error *error);
 int cli_fail_with(const tn_error *error, const char *members);
 /* Prints "tenure: note: MESSAGE", except with --quiet. */
@@ -244,7 +247,7 @@ typedef struct cli_input {
     const char *path;
     tn_import_options import;
     tn_occupancy_options occupancy_options;
-    bool has_model_options;   /* an option for models only was given */
+    bool of_plan;             /* the options are those of a plan of a model */
     uint32_t given;           /* options of the command line, as bits 1 << (key - CLI_DIM) */
     const char *format;       /* --format as given, or NULL */
     const char *target;       /* the microcontroller of `arena`, or NULL */

@@ -49,6 +49,16 @@ static void options_sort(cli_options *options) {
     }
 }
 
+const char *cli_option_renamed(const char *name) {
+    static const char *const names[][2] = {{"recompute-share", "recompute-work"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t length = strlen(names[i][0]);
+        if (strncmp(name, names[i][0], length) != 0) continue;
+        if (name[length] == '\0' || name[length] == '=') return names[i][1];
+    }
+    return NULL;
+}
+
 void cli_options_list(const cli_command *command, cli_options *options) {
     options->count = 0;
     options_walk(options, command->parser, command->parser, "");

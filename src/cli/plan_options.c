@@ -291,5 +291,6 @@ bool cli_words_apply(cli_input *input, cli_training *training, const char *name,
         input->training = training;
         return true;
     }
+    if (cli_option_renamed(name) != NULL) name = cli_option_renamed(name);
     return cli_input_apply(input, name, value) || cli_training_apply(training, name, value);
 }

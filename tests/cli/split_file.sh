@@ -9,7 +9,7 @@ cd "$folder" || exit 1
 . "$here/expect.sh"
 
 net=$models/wake_words.tflite
-expect 0 "x less, [0-9]+ region" $tenure split $net --extra-work 25% -o small.tflite
+expect 0 "regions in tiles +[1-9][0-9]* +[0-9.]+ x less" $tenure split $net --extra-work 25% -o small.tflite
 expect 0 "of [0-9]+ bytes, [0-9]+ region" $tenure split $net --budget 56KiB --plan -o planned.tflite --brief
 expect 0 "fits" $tenure arena planned.tflite --max 56KiB
 expect 0 "valid" $tenure verify planned.tflite
@@ -62,7 +62,7 @@ cmp own.tflite small.tflite || { echo "FAILED: --overwrite writes something else
 expect 2 "must end in .tflite" $tenure split $net -o small.onnx
 expect 2 "is not a .tflite or .onnx model" $tenure split there.txt
 expect 2 "No such file" $tenure split nowhere.tflite
-expect 2 "only a .tflite file" $tenure split $models/unet64.onnx --plan
+expect 2 "only such a file can contain a plan" $tenure split $models/unet64.onnx --plan
 expect 2 "has a head" $tenure split $models/unet64.onnx --head
 expect 0 "x less" $tenure split $net --head --extra-work 25%
 expect 2 "which model" $tenure split

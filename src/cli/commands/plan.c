@@ -1,10 +1,12 @@
 /* plan.c - `tenure plan`: plans the memory of a model or problem, proves the plan, and draws it. */
 #include "cli/claims.h"
 #include "cli/cli.h"
+#include "cli/combine.h"
 #include "cli/explain.h"
 #include "cli/holders.h"
 #include "cli/objects.h"
 #include "cli/plan_options.h"
+#include "cli/plan_tell.h"
 #include "cli/split.h"
 #include "cli/split_curve.h"
 #include "cli/train_options.h"
@@ -95,47 +97,32 @@ static const struct argp_option plan_options[] = {
      0},
     {0}};
 
-static void plan_check_training(struct argp_state *state, plan_arguments *arguments) {
-    cli_input *input = &arguments->input;
-    const char *given = cli_training_given(&arguments->training, (const char *const[]){NULL});
-    if (input->import.batch > 0 && !tn__has_suffix(input->path, ".onnx"))
-        cli_misuse(state, "--batch needs an .onnx model; use --input-shape for other formats");
-    if (given != NULL && !arguments->trains) cli_misuse(state, "--%s needs --train", given);
-    if (!arguments->trains) return;
-    if (arguments->objects)
-        cli_misuse(state, "--train cannot be combined with --form objects; remove one");
-    input->training = &arguments->training;
-    input->has_model_options = true;
-}
-
-/* Checks the options of plans for microcontrollers, which use the model of the file and the
+/* Sets the options of plans for microcontrollers, which use the model of the file and the
  * alignment of its runtime. */
-static void plan_check_outputs(struct argp_state *state, plan_arguments *arguments) {
+static void plan_set_outputs(plan_arguments *arguments) {
     cli_input *input = &arguments->input;
+    bool micro = false;
     for (uint32_t i = 0; i < arguments->output_count; i++) {
         const char *output = arguments->outputs[i];
         bool header = tn__has_suffix(output, ".h") && tn__has_suffix(input->path, ".tflite");
         bool inside = tn__has_suffix(output, ".tflite");
         input->wants_csv |= tn__has_suffix(output, ".csv");
         if (!header && !inside) continue;
-        if (input->whom.runner != CLI_RUNNER_NONE)
-            cli_misuse(state, "-o %s: such a plan is for the graph alone; remove --kernels",
-                       output);
-        if (arguments->trains)
-            cli_misuse(state, "-o %s: such a plan is for inference; remove --train", output);
+        micro = true;
         if (inside) input->import.variables_outside = true;
-        if (arguments->objects)
-            cli_misuse(state, "-o %s: shared objects have no offsets; remove --form objects",
-                       output);
         if (input->alignment == 0) input->alignment = CLI_TFLITE_ALIGNMENT;
     }
+    cli_condition_set(CLI_IF_MICRO_OUTPUT, micro);
 }
 
-static void plan_check_sweep(struct argp_state *state, const plan_arguments *arguments) {
-    if (arguments->sweep == 0) return;
-    if (!arguments->input.split.asked) cli_misuse(state, "--sweep needs --split; add it");
-    if (arguments->explain || arguments->holders > 0 || arguments->device_bytes > 0)
-        cli_misuse(state, "--sweep prints a curve; remove --explain, --holders and --device");
+static void plan_set(struct argp_state *state, plan_arguments *arguments) {
+    cli_input *input = &arguments->input;
+    if (input->path == NULL)
+        cli_misuse(state, "no input given; pass the file of a model or problem");
+    if (arguments->trains) input->training = &arguments->training;
+    plan_set_outputs(arguments);
+    cli_condition_set(CLI_IF_MODEL, cli_input_is_model(input));
+    cli_condition_set(CLI_IF_ONNX, tn__has_suffix(input->path, ".onnx"));
 }
 
 static error_t plan_parse(int key, char *value, struct argp_state *state) {
@@ -152,7 +139,6 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case PLAN_BATCH:
         arguments->input.import.batch = (int64_t)cli_count(state, "batch", value, INT64_MAX);
-        arguments->input.has_model_options = true;
         return 0;
     case PLAN_DEVICE:
         arguments->device = cli_device(state, value, &arguments->device_bytes);
@@ -207,20 +193,7 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
         cli_input_take(&arguments->input, state, "input", value);
         return 0;
     case ARGP_KEY_END:
-        if (arguments->input.path == NULL)
-            cli_misuse(state, "no input given; pass the file of a model or problem");
-        if (arguments->explain && (arguments->json || arguments->objects))
-            cli_misuse(state,
-                       "--explain prints text for offsets only; remove --json and --form objects");
-        if (arguments->input.split.asked && arguments->objects)
-            cli_misuse(state, "--split cannot be combined with --form objects; remove one");
-        if (arguments->input.split.asked && arguments->trains)
-            cli_misuse(state, "--split supports inference only; remove --train");
-        if (arguments->holders > 0 && arguments->objects)
-            cli_misuse(state, "--holders cannot be combined with --form objects; remove one");
-        plan_check_sweep(state, arguments);
-        plan_check_training(state, arguments);
-        plan_check_outputs(state, arguments);
+        plan_set(state, arguments);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -298,47 +271,6 @@ static void plan_note_pins(const cli_input *input) {
     cli_note(text);
 }
 
-/* Prints the answer with the holders. */
-static tn_status plan_print(const plan_arguments *arguments, const char *answer, size_t size,
-                            tn_error *error) {
-    cli_holders holders = {0};
-    tn__text text;
-    tn__text_init(&text, NULL);
-    tn_status status = TN_OK;
-    if (arguments->holders > 0) status = plan_holders(&arguments->input, &holders, error);
-    if (status == TN_OK && arguments->holders > 0 && arguments->json) {
-        tn_assert(size > 2 && strcmp(answer + size - 2, "}\n") == 0);
-        tn__text_put(&text, ",");
-        cli_holders_json(&holders, arguments->holders, &text);
-        tn__text_put(&text, "}\n");
-        if (text.failed) status = tn__no_memory(error, "the answer");
-        size -= 2;
-    }
-    if (status == TN_OK) {
-        fwrite(answer, 1, size, stdout);
-        if (text.size > 0) fwrite(text.data, 1, text.size, stdout);
-        if (arguments->holders > 0 && !arguments->json) {
-            printf("\n");
-            cli_holders_print(&holders, arguments->holders, stdout);
-        }
-    }
-    tn__text_release(&text);
-    cli_holders_release(&holders);
-    return status;
-}
-
-static const char *plan_verdict(const tn_layout *layout) {
-    return layout->verdict == TN_VERDICT_OPTIMAL ? "optimal" : "valid";
-}
-
-static void plan_print_brief(const cli_input *input) {
-    const tn_layout *layout = input->layout;
-    char size[TN_SIZE_TEXT_MAX];
-    printf("%s: %s, %s by %s, gap %.2f %%\n", input->path, tn_size_format(layout->peak, size),
-           plan_verdict(layout), layout->planner,
-           100 * tn__words_gap(layout->peak, layout->lower_bound));
-}
-
 /* Bytes that a device needs in addition to the arena. */
 static uint64_t plan_beside(const cli_input *input) {
     if (input->setup == NULL) return 0;
@@ -353,11 +285,17 @@ static bool plan_has_room(const plan_arguments *arguments) {
     return tn__add_sat(input->layout->peak, plan_beside(input)) <= arguments->device_bytes;
 }
 
-static tn_status plan_print_tiles(const tn_setup *setup, tn_error *error) {
-    cli_answer answer;
-    cli_answer_begin(&answer, &cli_split_facts, false);
-    cli_split_tell(&answer, setup);
-    return cli_answer_end(&answer, error);
+static tn_status plan_print(const plan_arguments *arguments, const tn_report *report,
+                            tn_error *error) {
+    const cli_input *input = &arguments->input;
+    cli_holders holders = {0};
+    tn_status status = TN_OK;
+    if (arguments->holders > 0) status = plan_holders(input, &holders, error);
+    if (status == TN_OK)
+        status = cli_plan_print(report, input->setup, &holders, arguments->holders, arguments->json,
+                                error);
+    cli_holders_release(&holders);
+    return status;
 }
 
 static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
@@ -389,25 +327,11 @@ static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
     if (arguments->output_count > 0) cli_stage(input, "write", cli_clock() - start);
     report.stage_count = input->stage_count;
     report.columns = cli_columns(stdout);
-    if (cli_tone_asked().brief && !arguments->json) {
-        cli_progress_end();
-        plan_print_brief(input);
-        return TN_OK;
-    }
-    char *text;
-    size_t size;
-    status = tn_report_render(&report, arguments->json ? "summary" : "table", &text, &size, error);
-    if (status != TN_OK) return status;
-    cli_progress_end();
-    status = plan_print(arguments, text, size, error);
-    tn_report_release(text);
-    char pieces[CLI_PIECES_MAX];
-    if (cli_whom_pieces(input->setup, pieces)[0] != '\0' && !arguments->json)
-        printf("  %s\n", pieces);
-    if (!arguments->json && status == TN_OK) status = plan_print_tiles(input->setup, error);
-    for (uint32_t i = 0; i < arguments->output_count && !arguments->json; i++)
+    TN_TRY(plan_print(arguments, &report, error));
+    bool lists = !arguments->json && !cli_tone_asked().brief;
+    for (uint32_t i = 0; i < arguments->output_count && lists; i++)
         printf("wrote %s\n", arguments->outputs[i]);
-    return status;
+    return TN_OK;
 }
 
 /* 0; or 3 if Ctrl-C stopped the search early; or 1 if it does not fit. */
@@ -464,13 +388,8 @@ static tn_status plan_explain(const plan_arguments *arguments, tn_error *error) 
                               .device = arguments->device,
                               .deadline = arguments->deadline};
     if (!arguments->explain) return TN_OK;
-    if (!arguments->tags) return cli_explain_plan(&of, error);
-    if (arguments->input.occupancy != NULL)
-        return cli_explain_tags(arguments->input.occupancy, error);
-    *error = (tn_error){.status = TN_E_INVALID};
-    snprintf(error->message, sizeof error->message,
-             "--explain=tags needs a model; the input is a problem, which has no operators");
-    return TN_E_INVALID;
+    return arguments->tags ? cli_explain_tags(arguments->input.occupancy, error)
+                           : cli_explain_plan(&of, error);
 }
 
 static const struct argp_child plan_children[] = {{&cli_input_argp, 0, "Reading the input:", 0},
@@ -541,7 +460,8 @@ const cli_command cli_command_plan = {
     .name = "plan",
     .summary = "plan the memory of a model or of buffers, verify the plan, draw it",
     .first = "output train batch device capacity dim order kernels holders explain json",
-    .answers = (const cli_facts *const[]){&cli_split_curve_facts, NULL},
+    .answers = (const cli_facts *const[]){&cli_plan_facts, &cli_objects_facts,
+                                          &cli_split_curve_facts, NULL},
     .parser = &plan_parser,
     .run = plan_run,
 };
