@@ -145,7 +145,7 @@ static const kernels_row kernels_rows[] = {
     KERNEL("PACK", "2i", "", NULL),
     KERNEL("PAD", "", NULL, NULL),
     KERNEL("PADV2", "", NULL, NULL),
-    KERNEL("PRELU", "", "9i", NULL),
+    KERNEL("PRELU", "", "7i", "9i"),
     KERNEL("QUANTIZE", "", "id3i", NULL),
     KERNEL("READ_VARIABLE", "", "", NULL),
     KERNEL("REDUCE_ALL", "b", "11i", NULL),

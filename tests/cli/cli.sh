@@ -500,6 +500,18 @@ expect 0 'the plan inside the model' $tenure arena planned.tflite
 expect 0 'slow .* yes$' $tenure arena "$lite/convolution.tflite" --bank fast=300 --bank slow=64KiB
 expect 1 'no bank has room' $tenure arena "$lite/convolution.tflite" --bank fast=300 --bank slow=512
 expect 2 'is not one of' $tenure arena "$lite/loop.tflite" --target pentium
+for target in esp32 esp32-s3 esp32-p4 esp32-c3; do expect 0 "$target, kernels: esp-nn 1.0.0 to 1.2.3" $tenure arena "$wake" --target $target --kernels esp-nn; done
+expect 0 'kernels: reference, esp-nn 1.0.0 to 1.2.3' $tenure arena "$wake" --target esp32-s3
+expect 0 'kernels: reference, cmsis-nn 4.1.0 to main' $tenure arena "$wake"
+expect 0 'most with esp-nn 1.2.1' $tenure arena "$wake" --target esp32-s3 --kernels esp-nn@1.2.1
+expect 0 '"deciding_version":"7.0.0"' $tenure arena "$wake" --kernels cmsis-nn@7.0.0,gcc,tflm=2025-01-31 --json
+expect 0 'valid' bash -c "'$tenure' arena '$wake' --target esp32-s3 --kernels esp-nn@1.2.1,tflm=2025-01 -o esp.json -q && '$tenure' verify '$wake' --plan esp.json"
+expect 2 'is not an ESP32' $tenure arena "$wake" --kernels esp-nn
+expect 2 'is not a Cortex-M' $tenure arena "$wake" --target esp32 --kernels cmsis-nn
+expect 2 "version '1.9' is not known" $tenure arena "$wake" --target esp32 --kernels esp-nn@1.9
+expect 2 'have a version' $tenure arena "$wake" --kernels any@1.2
+expect 2 'tflm=YYYY-MM-DD' $tenure arena "$wake" --kernels any,tflm=2025
+expect 2 'is too long' $tenure arena "$wake" --kernels "cmsis-nn@$(printf '1%.0s' {1..80})"
 expect 2 'not a .tflite model' $tenure arena "$model"
 expect 0 'lower bound' $tenure plan "$lite/loop.tflite" --kernels any
 expect 2 'not one of' $tenure plan "$lite/loop.tflite" --kernels mine

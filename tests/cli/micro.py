@@ -23,9 +23,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "import"))
 from tflite import Model  # noqa: E402
 
 BYTES = {0: 4, 1: 2, 2: 4, 3: 1, 4: 8, 6: 1, 7: 2, 8: 8, 9: 1, 10: 8, 11: 16, 12: 8, 13: 4, 15: 4, 16: 2, 17: 1, 18: 2}
-CONV_2D, DEPTHWISE, DENSE, MEAN, SUM, SVDF, LSTM, TRANSPOSE_CONV, REDUCE_MAX, REDUCE_MIN, BATCH_MATMUL = (
-    3, 4, 9, 40, 74, 27, 44, 67, 82, 89, 126)
-IF, WHILE, CALL_ONCE = 118, 119, 129
+CONV_2D, DEPTHWISE, DENSE, MEAN, SUM, SVDF, LSTM, TRANSPOSE_CONV, REDUCE_MAX, REDUCE_MIN, MIRROR_PAD = (
+    3, 4, 9, 40, 74, 27, 44, 67, 82, 89, 100)
+IF, WHILE, CALL_ONCE, VAR_HANDLE = 118, 119, 129, 142
 INT8, UINT8, INT16, INT4 = 9, 3, 7, 17
 
 
@@ -52,10 +52,11 @@ def scratch(code, op, tensors):
         return sizes + [4 * count(out)] if kind == INT8 else sizes
     if code in (CONV_2D, DEPTHWISE, DENSE):
         return [count(second)] if second.number(1, "b") == INT4 else []
-    if code in (MEAN, SUM):
-        return [4 * count(out)] if kind in (INT8, UINT8, INT16) else []
-    if code in (REDUCE_MAX, REDUCE_MIN):
-        return [4 * len(first.ints(0)), 4 * count(second)]
+    if code in (MEAN, SUM, REDUCE_MAX, REDUCE_MIN):  # the indices: since January 2026
+        sizes = [4 * count(out)] if code in (MEAN, SUM) and kind in (INT8, UINT8, INT16) else []
+        return sizes + [4 * len(first.ints(0)), 4 * count(second)]
+    if code == MIRROR_PAD:
+        return 2 * [4 * len(first.ints(0))]
     if code == LSTM:
         cell = operand(1, 19)
         return 4 * [count(cell) * BYTES[cell.number(1, "b")] if cell else 0]
@@ -64,10 +65,6 @@ def scratch(code, op, tensors):
         kind = image.number(1, "b")
         sizes = [4 * count(out)] if kind == INT8 else [8 * count(out)] if kind == INT16 else []
         return sizes + ([8 * count(bias)] if kind == INT16 and bias and bias.number(1, "b") == INT16 else [])
-    if code == BATCH_MATMUL:
-        options = op.table(4) if op.follow(4) else None
-        sizes = [count(first) * BYTES[kind]] if options and options.number(0, "B") else []
-        return sizes + ([] if options and options.number(1, "B") else [count(second) * BYTES[second.number(1, "b")]])
     return []
 
 
@@ -122,8 +119,11 @@ class Runtime:
 
     def buffers(self):
         """(bytes, first, last, fixed offset or -1, tensor or None) in the order in which they are added."""
-        for index, (_, tensors, _) in enumerate(self.graphs):
+        for index, (_, tensors, ops) in enumerate(self.graphs):
+            handles = {o for op in ops if self.model.codes[op.number(0, "I")] == VAR_HANDLE for o in op.ints(2)}
             for i, tensor in enumerate(tensors):
+                if i in handles:
+                    continue  # its kernel sets the address
                 at = self.first[index] + i
                 source = self.model.buffers[tensor.number(2, "I")]
                 if source.blob(0) or source.number(1, "Q") > 1:
@@ -165,7 +165,7 @@ class Runtime:
 
 
 def arena(tenure, path, *options):
-    answer = subprocess.run([tenure, "arena", path, "--kernels", "reference", "--json", *options],
+    answer = subprocess.run([tenure, "arena", path, "--kernels", "reference,tflm=2026-06-01", "--json", *options],
                             capture_output=True, text=True)
     assert answer.returncode == 0, answer.stderr
     found = json.loads(answer.stdout)
