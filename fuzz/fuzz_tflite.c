@@ -17,17 +17,25 @@ typedef struct fuzz_again {
     const tn_import_options *options;
 } fuzz_again;
 
-/* The run time of microcontrollers, for either target, with the plan inside or without any. */
+/* The run time of microcontrollers on several targets, with the plan inside or without any. */
 static void fuzz_arena(const fuzz_again *again, const tn_graph *graph) {
     tn_error error = {0};
     tn_micro_arena arena;
     tn_micro_options options = TN_MICRO_OPTIONS_INIT;
     size_t tensors = (size_t)tn_graph_tensor_count(graph) + 1;
     uint64_t *placed = malloc(tensors * sizeof *placed);
-    for (int i = 0; placed != NULL && i < 2; i++) {
-        options.target = i ? TN_MICRO_X86_64 : TN_MICRO_CORTEX_M;
-        options.kernels = i ? TN_MICRO_CMSIS_NN : TN_MICRO_REFERENCE;
-        options.most = i;
+    static const struct {
+        tn_micro_target target;
+        tn_micro_kernels kernels;
+    } ways[] = {{TN_MICRO_CORTEX_M, TN_MICRO_REFERENCE},
+                {TN_MICRO_X86_64, TN_MICRO_CMSIS_NN},
+                {TN_MICRO_CORTEX_M_HELIUM, TN_MICRO_ANY},
+                {TN_MICRO_ESP32_S3, TN_MICRO_ANY},
+                {TN_MICRO_ESP32_P4, TN_MICRO_ESP_NN}};
+    for (size_t i = 0; placed != NULL && i < sizeof ways / sizeof *ways; i++) {
+        options.target = ways[i].target;
+        options.kernels = ways[i].kernels;
+        options.most = i > 0;
         tn_status status =
             tn__micro_arena_from(again->file.name, (tn__span){again->file.data, again->file.size},
                                  again->options, graph, NULL, &options, &arena, placed, &error);

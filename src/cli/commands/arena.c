@@ -24,8 +24,7 @@
 enum { ARENA_TARGET = 400, ARENA_MAX, ARENA_PLAN, ARENA_PLANNER, ARENA_TIMEOUT, ARENA_JSON };
 
 #define ARENA_OPTIONS(X)                                                                           \
-    X(ARENA_TARGET, "target", "NAME",                                                              \
-      "processor: " CLI_TARGETS " (default: cortex-m4)")                                           \
+    X(ARENA_TARGET, "target", "NAME", "processor: " CLI_TARGETS " (default: cortex-m4)")           \
     X(ARENA_MAX, "max", "SIZE",                                                                    \
       "check that the arena fits in this many bytes, for the file as it is, or for the file that " \
       "-o writes; exit status 1 if it may need more")                                              \
@@ -117,7 +116,8 @@ static error_t arena_parse(int key, char *value, struct argp_state *state) {
             cli_misuse(state, "'%s' is not a .tflite model; use `tenure plan` for other models",
                        arguments->input.path);
         if (arguments->input.whom.runner != CLI_RUNNER_NONE)
-            cli_misuse(state, "--kernels: for a microcontroller use reference, cmsis-nn, esp-nn or any");
+            cli_misuse(state,
+                       "--kernels: for a microcontroller use reference, cmsis-nn, esp-nn or any");
         cli_kernels_check(state, &arguments->input.kernels, arguments->target);
         arguments->input.target = arguments->target;
         if (arguments->input.statics != TN_STATIC_APART)
@@ -525,8 +525,8 @@ static char *arena_help(int key, const char *text, void *input) {
     case CLI_ALIGNMENT:
         return strdup("alignment in bytes of every buffer without its own (default: 16)");
     case CLI_KERNELS:
-        return strdup(
-            "kernels that determine the scratch memory: " CLI_KERNELS_FORM " (default: any)");
+        return strdup("kernels that determine the scratch memory: " CLI_KERNELS_FORM
+                      " (default: any)");
     case CLI_ORDER:
         return strdup("order of the operators: one of `tenure list orders`, or auto; the runtime "
                       "keeps the order of the file (default: file)");
@@ -545,10 +545,10 @@ static const struct argp arena_parser = {arena_options,  arena_parse, "MODEL", a
 
 static int arena_run(int count, char **words) {
     tn_context context = cli_context();
-    arena_arguments arguments = {
-        .options = TN_PLAN_OPTIONS_INIT,
-        .target = cli_micro_targets[0],
-        .input = {.import = TN_IMPORT_OPTIONS_INIT, .kernels = {.library = TN_MICRO_ANY, .text = "any"}}};
+    arena_arguments arguments = {.options = TN_PLAN_OPTIONS_INIT,
+                                 .target = cli_micro_targets[0],
+                                 .input = {.import = TN_IMPORT_OPTIONS_INIT,
+                                           .kernels = {.library = TN_MICRO_ANY, .text = "any"}}};
     arguments.input.import.variables_outside = true;
     tn_error error = {0};
     arguments.input.import.context = arguments.options.context = &context;

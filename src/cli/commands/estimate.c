@@ -69,8 +69,9 @@ enum {
     X(ESTIMATE_MAX_BATCH, "max-batch", NULL, "find the largest batch that fits in --device")       \
     X(ESTIMATE_KERNELS, "kernels", "LIBRARY",                                                      \
       "count scratch memory and packed weights of a kernel library: onednn or plain, as in "       \
-      "`tenure run` and `tenure train` on this machine, or none; for .tflite reference, cmsis-nn " \
-      "or any (default: none; reference for .tflite)")                                             \
+      "`tenure run` and `tenure train` on this machine, or none; for .tflite reference, "          \
+      "cmsis-nn, "                                                                                 \
+      "cmsis-nn@VERSION or any (default: none; reference for .tflite)")                            \
     X(ESTIMATE_WEIGHT_TYPE, "weight-type", "TYPE",                                                 \
       "for running a language model: type of its weights, f32, bf16, f8, int8, int4, nf4, gptq, "  \
       "awq, mxfp4, or a llama.cpp mix such as q4_k_m (default: as in the file)")                   \
