@@ -381,6 +381,108 @@ static void buffers_of_resource_variables_are_counted_once(void **state) {
     free(m);
 }
 
+/* --- requests of single kernels --- */
+
+enum { OP_MEAN = 40, OP_DENSE = 9, OP_MIRROR_PAD = 100, OP_BATCH_MATMUL = 126 };
+
+static tn_micro_arena arena_of(lite *m, const tn_micro_options *options) {
+    size_t size;
+    const uint8_t *bytes = lite_model(m, &size);
+    tn_micro_arena arena = {0};
+    tn_graph *graph;
+    if (tn_graph_load_memory("s.tflite", bytes, size, NULL, &graph, &failure) != TN_OK ||
+        tn__micro_arena_from("s.tflite", (tn__span){bytes, size}, NULL, graph, NULL, options,
+                             &arena, NULL, &failure) != TN_OK)
+        fail_msg("%s: %s", failure.where, failure.message);
+    tn_graph_destroy(graph);
+    free(m);
+    return arena;
+}
+
+/* The mean of rows and columns of 1x4x4x8: 128 bytes of input, 16 of output (8 rounded up). The sums
+ * take 4 * 8 bytes; since January 2026 an index per dimension, 4 * 4, and per axis, 4 * 2. */
+static lite *sample_mean(int type) {
+    lite *m = lite_new();
+    lite_add(m, (lite_tensor){.name = "x", .shape = "1,4,4,8", .type = type});
+    lite_add(m, (lite_tensor){.name = "axes", .shape = "2", .type = T_INT32, .bytes = 8});
+    lite_add(m, (lite_tensor){.name = "y", .shape = "1,1,1,8", .type = type});
+    lite_op_with(m, OP_MEAN, "0,1", "2", 27, 1, 0);
+    lite_end(m, "main", "0", "2");
+    return m;
+}
+
+static void reduce_kernels_ask_for_indices_since_january_2026(void **state) {
+    (void)state;
+    tn_micro_options options = TN_MICRO_OPTIONS_INIT;
+    options.runtime = 20260115;
+    tn_micro_arena before = arena_of(sample_mean(T_INT8), &options);
+    assert_int_equal(before.scratch, 1);
+    assert_int_equal(before.head, 128 + 16 + 32);
+    assert_int_equal(arena_of(sample_mean(T_FLOAT32), &options).scratch, 0);
+    options.runtime = 20260116;
+    tn_micro_arena after = arena_of(sample_mean(T_INT8), &options);
+    assert_int_equal(after.scratch, 3);
+    assert_int_equal(after.head, 128 + 16 + 32 + 16 + 16);
+    assert_int_equal(arena_of(sample_mean(T_FLOAT32), &options).scratch, 2);
+    options.runtime = 0;
+    options.most = true;
+    assert_int_equal(arena_of(sample_mean(T_INT8), &options).head, after.head);
+    options.most = false;
+    assert_int_equal(arena_of(sample_mean(T_INT8), &options).head, before.head);
+}
+
+/* A dense layer of 64 values to 10, `shape` of its output. */
+static lite *sample_dense(const char *in, const char *out) {
+    lite *m = lite_new();
+    lite_add(m, (lite_tensor){.name = "x", .shape = in, .type = T_INT8});
+    lite_add(m, (lite_tensor){.name = "w", .shape = "10,64", .type = T_INT8, .bytes = 640});
+    lite_add(m, (lite_tensor){.name = "b", .shape = "10", .type = T_INT32, .bytes = 40});
+    lite_add(m, (lite_tensor){.name = "y", .shape = out, .type = T_INT8});
+    lite_op_with(m, OP_DENSE, "0,1,2", "3", 8, 0, 0);
+    lite_end(m, "main", "0", "3");
+    return m;
+}
+
+/* With vectors CMSIS-NN keeps 4 * 10 bytes of sums, in the tail (speed) or in the head (size); the
+ * batch does not count. An output of three dimensions is a 1x1 convolution: 8 * 10 bytes of
+ * multipliers and shifts, on every core. */
+static void dense_layers_of_cmsis_nn_keep_sums_of_weights(void **state) {
+    (void)state;
+    tn_micro_options options = TN_MICRO_OPTIONS_INIT;
+    options.kernels = TN_MICRO_CMSIS_NN;
+    options.version = "7.0.0";
+    options.runtime = 20250131;
+    options.compiler = TN_MICRO_GCC;
+    for (int most = 0; most < 2; most++) {
+        options.most = most;
+        options.target = TN_MICRO_CORTEX_M_HELIUM;
+        tn_micro_arena vectors = arena_of(sample_dense("4,64", "4,10"), &options);
+        assert_int_equal(vectors.head, 256 + 48 + (most ? 48 : 0));
+        assert_int_equal(vectors.part[TN_MICRO_PART_KERNELS], 72 + (most ? 40 : 0));
+        options.target = TN_MICRO_CORTEX_M;
+        assert_int_equal(arena_of(sample_dense("4,64", "4,10"), &options).scratch, 0);
+        tn_micro_arena image = arena_of(sample_dense("1,4,64", "1,4,10"), &options);
+        assert_int_equal(image.scratch, 1);
+        assert_int_equal(image.head, 256 + 48 + 80);
+    }
+}
+
+/* The kernel of BATCH_MATMUL keeps the transposed right matrix, 8x16, in the tail: its elements, a
+ * tensor structure of 12 bytes, four extents with their count, and 28 bytes of quantisation. */
+static void transposed_matrices_are_persistent(void **state) {
+    (void)state;
+    lite *m = lite_new();
+    tn_micro_options options = TN_MICRO_OPTIONS_INIT;
+    lite_add(m, (lite_tensor){.name = "x", .shape = "1,1,4,8", .type = T_INT8});
+    lite_add(m, (lite_tensor){.name = "w", .shape = "1,1,8,16", .type = T_INT8, .bytes = 128});
+    lite_add(m, (lite_tensor){.name = "y", .shape = "1,1,4,16", .type = T_INT8});
+    lite_op_with(m, OP_BATCH_MATMUL, "0,1", "2", 101, 0, 0);
+    lite_end(m, "main", "0", "2");
+    tn_micro_arena arena = arena_of(m, &options);
+    assert_int_equal(arena.scratch, 0);
+    assert_int_equal(arena.part[TN_MICRO_PART_KERNELS], 16 + 28 + 12 + 20 + 128);
+}
+
 /* --- versions --- */
 
 static tn_status sampled(const tn_micro_options *options, tn_micro_arena *arena) {
@@ -467,6 +569,9 @@ int main(void) {
         cmocka_unit_test(heads_equal_those_of_another_emulator),
         cmocka_unit_test(tails_equal_those_of_another_emulator),
         cmocka_unit_test(buffers_of_resource_variables_are_counted_once),
+        cmocka_unit_test(reduce_kernels_ask_for_indices_since_january_2026),
+        cmocka_unit_test(dense_layers_of_cmsis_nn_keep_sums_of_weights),
+        cmocka_unit_test(transposed_matrices_are_persistent),
         cmocka_unit_test(any_is_the_largest_of_its_libraries_and_versions),
         cmocka_unit_test(versions_that_are_not_known_are_refused),
     };
