@@ -399,8 +399,8 @@ static tn_micro_arena arena_of(lite *m, const tn_micro_options *options) {
     return arena;
 }
 
-/* The mean of rows and columns of 1x4x4x8: 128 bytes of input, 16 of output (8 rounded up). The sums
- * take 4 * 8 bytes; since January 2026 an index per dimension, 4 * 4, and per axis, 4 * 2. */
+/* The mean of rows and columns of 1x4x4x8: 128 bytes of input, 16 of output (8 rounded up). The
+ * sums take 4 * 8 bytes; since January 2026 an index per dimension, 4 * 4, and per axis, 4 * 2. */
 static lite *sample_mean(int type) {
     lite *m = lite_new();
     lite_add(m, (lite_tensor){.name = "x", .shape = "1,4,4,8", .type = type});
