@@ -483,6 +483,38 @@ static void transposed_matrices_are_persistent(void **state) {
     assert_int_equal(arena.part[TN_MICRO_PART_KERNELS], 16 + 28 + 12 + 20 + 128);
 }
 
+/* Every operator of the format without operands, on every target, in every build. */
+static void every_operator_has_sizes_in_every_build(void **state) {
+    (void)state;
+    uint64_t first[] = {0, 0};
+    tflite_plan plan = {.first = first};
+    uint32_t known = 0, operators = 0;
+    for (uint32_t builtin = 0; builtin < 256; builtin++) {
+        tflite_code code = {.builtin = builtin, .type = tn__tflite_operator(builtin)};
+        micro_op op = {.code = &code};
+        if (code.type == NULL) continue;
+        operators++;
+        for (tn_micro_target target = TN_MICRO_CORTEX_M; target <= TN_MICRO_ESP32_P4; target++) {
+            tn_micro_options options = TN_MICRO_OPTIONS_INIT;
+            micro_build builds[MICRO_BUILDS_MAX];
+            micro_need need;
+            uint32_t count;
+            options.target = target;
+            options.kernels = TN_MICRO_ANY;
+            assert_int_equal(tn__micro_builds(&options, builds, &count, &failure), TN_OK);
+            assert_in_range(count, 1, MICRO_BUILDS_MAX - 1); /* none was left out */
+            for (uint32_t b = 0; b < 2 * count; b++) {
+                micro_model model = {.plan = &plan, .options = &options, .build = &builds[b / 2]};
+                options.most = b % 2;
+                tn__micro_need(&model, &op, &need);
+                assert_true(need.options < 64 && need.buffer_count <= MICRO_BUFFERS_MAX);
+            }
+            known += need.is_known;
+        }
+    }
+    assert_true(operators > 150 && known > 7 * 90);
+}
+
 /* --- versions --- */
 
 static tn_status sampled(const tn_micro_options *options, tn_micro_arena *arena) {
@@ -572,6 +604,7 @@ int main(void) {
         cmocka_unit_test(reduce_kernels_ask_for_indices_since_january_2026),
         cmocka_unit_test(dense_layers_of_cmsis_nn_keep_sums_of_weights),
         cmocka_unit_test(transposed_matrices_are_persistent),
+        cmocka_unit_test(every_operator_has_sizes_in_every_build),
         cmocka_unit_test(any_is_the_largest_of_its_libraries_and_versions),
         cmocka_unit_test(versions_that_are_not_known_are_refused),
     };
