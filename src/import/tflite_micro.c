@@ -561,7 +561,8 @@ static tn_status micro_arena_of(micro_model *model, const tn_graph *graph, const
     for (uint32_t id = 0; placed && id < tn_graph_tensor_count(graph); id++)
         placed[id] = TN_SIZE_UNKNOWN;
     for (size_t i = 0; placed && i < model->plan->place_count; i++) {
-        int64_t offset = laid[model->plan->places[i].tensor];
+        uint64_t tensor = model->plan->places[i].tensor;
+        int64_t offset = model->tensors[tensor].handle_of == 0 ? laid[tensor] : -1;
         if (offset >= 0) placed[model->plan->places[i].id] = (uint64_t)offset;
     }
     return TN_OK;

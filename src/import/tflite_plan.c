@@ -219,8 +219,9 @@ tn_status tn__tflite_plan_check(const tflite_plan *plan) {
 }
 
 bool tn__tflite_plan_takes(const tn_graph *graph, tn_tensor_id id) {
-    uint32_t bits = tn_dtype_bits(tn_graph_tensor(graph, id)->dtype);
-    return bits == 0 || bits >= 8;
+    tn_dtype dtype = tn_graph_tensor(graph, id)->dtype;
+    uint32_t bits = tn_dtype_bits(dtype);
+    return dtype != TN_RESOURCE && (bits == 0 || bits >= 8);
 }
 
 /* The offset of each tensor of the file, -1 for tensors without one. */
