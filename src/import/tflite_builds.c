@@ -175,8 +175,9 @@ tn_status tn__micro_builds(const tn_micro_options *options, micro_build builds[M
     if (options->version != NULL && (is_any || is_reference))
         TN_FAIL(error, TN_E_INVALID, "a version of '%s' kernels", tn__micro_kernels_name(kernels));
     if (!is_any && !is_reference && !builds_runs(options->target, kernels))
-        TN_FAIL(error, TN_E_UNSUPPORTED, "%s does not run on this processor",
-                tn__micro_kernels_name(kernels));
+        TN_FAIL(error, TN_E_UNSUPPORTED, "%s does not run on this processor; it runs on %s",
+                tn__micro_kernels_name(kernels),
+                kernels == TN_MICRO_ESP_NN ? "the ESP32 family" : "Cortex-M and x86-64");
     if (is_any || is_reference)
         builds_runtime(&list, (micro_build){.kernels = TN_MICRO_REFERENCE, .name = ""});
     for (tn_micro_kernels library = TN_MICRO_CMSIS_NN; library < TN_MICRO_ANY; library++)

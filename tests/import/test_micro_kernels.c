@@ -318,8 +318,8 @@ static void heads_equal_those_of_another_emulator(void **state) {
     if (file != NULL) fclose(file);
 }
 
-/* The tails of the same emulator, with inputs and outputs; those of the S3 with 1.2.1 were fitted to
- * two logs of devices. */
+/* The tails of the same emulator, with inputs and outputs; those of the S3 with 1.2.1 were fitted
+ * to two logs of devices. */
 static void tails_equal_those_of_another_emulator(void **state) {
     (void)state;
     static const char *const models[] = {"mww_v2_okay_nabu", "mww_v2_hey_jarvis", "mww_v2_vad",
