@@ -80,7 +80,7 @@ typedef struct tn_fit_request {
     /* Budget, rates, limits and `allow`: TN_FIT_*; 0: TN_FIT_USUAL and, with rates, SWAP. The time
      * limit is for the whole call. `fixed_bytes`, `memory`, `plan`, `zeros` and `live` are not
      * read. If `pass` is set, only that pass is used, and operators are split only if `allow`
-     * contains SPLIT. The pass "keep" with `allow` SPLIT tries tiles alone. */
+     * contains SPLIT. The pass "none" with `allow` SPLIT tries tiles alone. */
     const tn_fit_options *search;
     double storage_bytes_per_s; /* read speed of the weight file, for STREAM; 0: 1e9 */
     double storage_latency_s;   /* latency of one read */

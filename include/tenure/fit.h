@@ -61,7 +61,7 @@ typedef struct tn_fit_options {
     double to_host_bytes_per_s, from_host_bytes_per_s; /* bytes per second for SWAP */
     const tn_occupancy_options *memory;                /* how bytes are counted; NULL: defaults */
     /* Options for layouts; NULL: defaults. Its capacity is not read. Without a planner it is
-     * "draft" (a fast planner). */
+     * "fast" (a fast planner). */
     const tn_plan_options *plan;
     /* The budget is for the bytes that are live at once, without regard to addresses, as problems
      * count them. A layout is still made and reported. */
@@ -91,7 +91,7 @@ typedef struct tn_fit_result {
     tn_layout layout;      /* of the arena, verified */
     tn_problem *host;      /* layout problem of the host memory; NULL: not used */
     tn_layout host_layout; /* its peak is the host memory needed, in bytes */
-    const char *pass;      /* the pass that found it, static; "keep": no change was needed */
+    const char *pass;      /* the pass that found it, static; "none": no change was needed */
     /* fixed_bytes + the peak of the layout; with `live`, fixed_bytes + the bytes that are live at
      * once. */
     uint64_t bytes;

@@ -61,7 +61,7 @@ typedef struct tn_session_options {
     uint64_t budget;      /* bytes for arena and static memory. If the plan needs more, tn_fit_graph
                            * (claim.h) searches for a program that fits; opening fails if it finds
                            * none. 0: no limit */
-    const char *pass; /* the search to use, from fit.h; NULL: chosen by tn_fit_graph. "keep": only
+    const char *pass; /* the search to use, from fit.h; NULL: chosen by tn_fit_graph. "none": only
                        * the plan as it is */
     uint64_t seed;    /* for random operators without a seed of their own */
     bool poison;      /* as in tn_engine_options */

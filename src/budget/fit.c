@@ -21,7 +21,7 @@
 #include "program/program.h"
 
 #define FIT_PASS "joint"
-#define FIT_PLANNER "draft"
+#define FIT_PLANNER "fast"
 #define FIT_QUICK_PLANNER "scale"
 #define FIT_QUICK_WORK 4u /* placements per buffer */
 #define FIT_SHORT_WORK 200u
@@ -163,7 +163,7 @@ static bool fit_cancelled(const tn_context *context) {
     return context->progress != NULL && !context->progress(context->self, "plan", 0, 0);
 }
 
-/* Uses `draft` unless the caller asked for another planner, because most of the programs that are
+/* Uses `fast` unless the caller asked for another planner, because most of the programs that are
  * tried are thrown away.
  */
 tn_status tn__fit_plan(tn__fit *fit, const tn_problem *problem, uint64_t enough,
@@ -198,7 +198,7 @@ static tn_status fit_plan_within(tn__fit *fit, const tn_problem *problem, const 
     return tn_plan(problem, &plan, layout, fit->error);
 }
 
-/* QUICK: only the first stage of `draft`, so the result is never better than the one of `draft`. */
+/* QUICK: only the first stage of `fast`, so the result is never better than the one of `fast`. */
 static tn_status fit_plan_fast(tn__fit *fit, const tn_problem *problem, tn__fit_care care,
                                tn_layout *layout) {
     if (care == TN__FIT_QUICK)
@@ -271,9 +271,9 @@ tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result) {
     TN_TRY(fit_copy_program(fit, fit->given, &result->program));
     TN_TRY(fit_read(fit, result));
     TN_TRY(tn__fit_lay_out(fit, TN__FIT_CAREFUL, 0, result));
-    result->pass = "keep";
+    result->pass = "none";
     if (fit->options.live) { /* bytes as problems count them */
-        tn__pass_run run = {.pass = tn__pass_named("keep"),
+        tn__pass_run run = {.pass = tn__pass_named("none"),
                             .work = &fit->starts[0].work,
                             .arena = &fit->arena,
                             .context = fit->context,

@@ -19,6 +19,7 @@ uint32_t tn__pass_count(void) { return (uint32_t)(sizeof pass_table / sizeof *pa
 const tn_pass *tn__pass_at(uint32_t index) { return pass_table[index]; }
 
 const tn_pass *tn__pass_named(const char *name) {
+    if (strcmp(name, "keep") == 0) name = "none"; /* its name in version 0.1 */
     for (uint32_t i = 0; i < tn__pass_count(); i++)
         if (strcmp(pass_table[i]->name, name) == 0) return pass_table[i];
     return NULL;

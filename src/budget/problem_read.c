@@ -6,13 +6,13 @@
  * the value of u. Instances of Checkmate's problem are written in this form.
  *
  *     {"values": [{"bytes": 64, "name": "x", "kept": true, "held": true}, ...],
- *      "operators": [{"cost": 3, "inputs": [0], "outputs": [1, 2], "again": 3, "scratch": 0,
- *                     "repeats": true, "after": [0], "inplace": 0, "name": "conv"}, ...]}
+ *      "operators": [{"cost": 3, "inputs": [0], "outputs": [1, 2], "recompute_cost": 3,
+ *                     "scratch": 0, "repeats": true, "after": [0], "inplace": 0, "name": "conv"}, ...]}
  *
  * `bytes` and `cost` are required. A value without a maker exists from the start; a kept one is
- * live at the end; a held one is never evicted. `again`: cost of a repeat; `after`: operators that
- * must have run before; `inplace`: an input that the first output overwrites if it is not read
- * later. Other members are ignored; null is the same as absent. Cost: O(bytes) time and memory.
+ * live at the end; a held one is never evicted. `recompute_cost`: cost of a repeat; `after`:
+ * operators that must have run before; `inplace`: an input that the first output overwrites if it
+ * is not read later. Other members are ignored; null is the same as absent. Cost: O(bytes) time and memory.
  */
 #include "budget/problem.h"
 
@@ -126,8 +126,10 @@ static tn_status read_operator(read_state *s, const json_t *item, tn__node *node
         !read_amount(read_member(item, "cost"), TN_COSTS_MOST, &node->cost))
         return read_fail(s, "'cost' is not an integer from 0 to 2^56");
     node->again_cost = node->cost;
-    if (!read_amount(read_member(item, "again"), TN_COSTS_MOST, &node->again_cost))
-        return read_fail(s, "'again' is not an integer from 0 to 2^56");
+    const json_t *again = read_member(item, "recompute_cost");
+    if (again == NULL) again = read_member(item, "again"); /* its name in version 0.1 */
+    if (!read_amount(again, TN_COSTS_MOST, &node->again_cost))
+        return read_fail(s, "'recompute_cost' is not an integer from 0 to 2^56");
     if (!read_amount(read_member(item, "scratch"), INT64_MAX / 4, &node->scratch))
         return read_fail(s, "'scratch' is not an integer from 0 to 2^61");
     if (!read_flag(item, "repeats", &repeats))

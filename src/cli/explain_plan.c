@@ -132,7 +132,7 @@ static tn_status explain_without(explain_view *view, tn_body_id without, uint64_
     tn_plan_options options = explain_options(view);
     tn_problem *rest = NULL;
     tn_layout layout = {0};
-    if (options.planner == NULL) options.planner = "draft"; /* too many */
+    if (options.planner == NULL) options.planner = "fast"; /* too many */
     tn_status status = tn_problem_create(view->report.context, &rest, error);
     for (tn_body_id b = 0; b < tn_problem_count(problem) && status == TN_OK; b++)
         if (b != without) status = tn_problem_add(rest, tn_problem_body(problem, b), NULL, error);

@@ -36,7 +36,8 @@ static const cli_fact *facts_find(const cli_facts *facts, const char *key) {
 static cli_open_level *facts_level(cli_answer *answer) { return &answer->levels[answer->depth]; }
 
 static bool facts_in_columns(const cli_answer *answer) {
-    return answer->style == CLI_STYLE_TABLE && answer->levels[answer->depth].facts->columns;
+    const cli_open_level *level = &answer->levels[answer->depth];
+    return answer->style == CLI_STYLE_TABLE && level->facts->columns && !level->silent;
 }
 
 /* --- the table --- */
@@ -47,6 +48,22 @@ static uint32_t facts_column(const cli_facts *facts, const cli_fact *until) {
     for (const cli_fact *row = facts->rows; row->help != NULL && row != until; row++)
         count += row->label != NULL;
     return count;
+}
+
+/* Control characters of a name are shown as escapes, so that no name looks like a second line. */
+static void facts_put_visible(tn__text *out, const char *words, size_t size) {
+    for (size_t i = 0; i < size; i++) {
+        unsigned char byte = (unsigned char)words[i];
+        if (byte < ' ' || byte == 0x7f)
+            tn__text_printf(out, "\\x%02x", byte);
+        else
+            tn__text_add(out, &words[i], 1);
+    }
+}
+
+static void facts_label(cli_answer *answer, const char *label) {
+    const cli_facts *facts = facts_level(answer)->facts;
+    tn__text_printf(&answer->out, "%*s%-*s ", (int)facts->indent, "", (int)facts->width, label);
 }
 
 /* Leaves the cells before a column empty. A row is told in the order of its columns. */
@@ -60,22 +77,19 @@ static void facts_end_line(cli_answer *answer) {
     if (row == NULL) return;
     if (facts_in_columns(answer)) {
         facts_skip_cells(answer, facts_column(facts_level(answer)->facts, row));
-        tn__text_add(&answer->cells, answer->value.data, answer->value.size);
-        tn__text_add(&answer->cells, answer->more.data, answer->more.size);
+        facts_put_visible(&answer->cells, answer->value.data, answer->value.size);
+        facts_put_visible(&answer->cells, answer->more.data, answer->more.size);
         tn__text_add(&answer->cells, "", 1);
         answer->cell_next++;
         return;
     }
-    tn__text_printf(&answer->out, "%-*s ", (int)facts_level(answer)->facts->width, row->label);
-    tn__text_add(&answer->out, answer->value.data, answer->value.size);
-    tn__text_add(&answer->out, answer->more.data, answer->more.size);
+    facts_label(answer, row->label);
+    facts_put_visible(&answer->out, answer->value.data, answer->value.size);
+    facts_put_visible(&answer->out, answer->more.data, answer->more.size);
     tn__text_put(&answer->out, "\n");
 }
 
-static void facts_clear(tn__text *text) {
-    text->failed = false;
-    text->size = 0;
-}
+static void facts_clear(tn__text *text) { text->size = 0; /* a failure stays */ }
 
 static void facts_begin_line(cli_answer *answer, const cli_fact *row) {
     facts_end_line(answer);
@@ -98,35 +112,47 @@ static void facts_print_cell(tn__text *out, const char *cell, size_t width, bool
     if (!last) tn__text_printf(out, "%*s", (int)FACTS_GAP, "");
 }
 
+/* Prints the cells up to the last with text, and the words after them. Returns the next row. */
+static const char *facts_print_row(tn__text *out, const cli_facts *facts, const size_t *widths,
+                                   const char *cell) {
+    uint32_t columns = facts_column(facts, NULL), last = 0, column = 0;
+    const char *rest = cell;
+    for (; column < columns; column++, rest += strlen(rest) + 1)
+        if (*rest != '\0') last = column;
+    column = 0;
+    tn__text_printf(out, "%*s", (int)facts->indent, "");
+    for (const cli_fact *row = facts->rows; row->help != NULL && column <= last; row++) {
+        if (row->label == NULL) continue;
+        facts_print_cell(out, cell, widths[column],
+                         row->unit != CLI_UNIT_WORD && row->unit != CLI_UNIT_YES,
+                         column == last && *rest == '\0');
+        cell += strlen(cell) + 1;
+        column++;
+    }
+    tn__text_put(out, rest);
+    tn__text_put(out, "\n");
+    return rest + strlen(rest) + 1;
+}
+
+static void facts_begin_columns(cli_answer *answer, const cli_facts *facts) {
+    for (const cli_fact *row = facts->rows; row->help != NULL; row++)
+        if (row->label != NULL) tn__text_add(&answer->cells, row->label, strlen(row->label) + 1);
+    tn__text_add(&answer->cells, "", 1);
+}
+
 /* Columns as wide as their widest cell. Numbers are on the right. */
 static void facts_print_columns(cli_answer *answer, const cli_facts *facts) {
     uint32_t columns = facts_column(facts, NULL), column = 0;
     size_t *widths = calloc((size_t)columns + 1, sizeof *widths);
     if (widths == NULL || answer->cells.failed) answer->out.failed = true;
-    for (const cli_fact *row = facts->rows; row->help != NULL && widths != NULL; row++)
-        if (row->label != NULL) widths[column++] = facts_width(row->label);
     const char *cell = answer->cells.data, *end = cell + answer->cells.size;
-    for (column = 0; !answer->out.failed && cell < end; cell += strlen(cell) + 1, column++) {
-        size_t width = facts_width(cell);
-        if (width > widths[column % columns]) widths[column % columns] = width;
+    for (; !answer->out.failed && cell < end; cell += strlen(cell) + 1, column++) {
+        size_t width = facts_width(cell), *widest = &widths[column % (columns + 1)];
+        if (width > *widest) *widest = width;
     }
-    for (uint32_t line = 0; !answer->out.failed && line <= answer->cell_rows; line++) {
-        if (line == 0) cell = answer->cells.data;
-        column = 0;
-        for (const cli_fact *row = facts->rows; row->help != NULL; row++) {
-            if (row->label == NULL) continue;
-            bool last = column + 1 == columns;
-            facts_print_cell(&answer->out, line == 0 ? row->label : cell, widths[column++],
-                             row->unit != CLI_UNIT_WORD && row->unit != CLI_UNIT_YES, last);
-            if (line > 0) cell += strlen(cell) + 1;
-        }
-        while (!answer->out.failed && answer->out.data[answer->out.size - 1] == ' ')
-            answer->out.data[--answer->out.size] = '\0';
-        tn__text_put(&answer->out, "\n");
-    }
+    for (cell = answer->cells.data; !answer->out.failed && cell < end;)
+        cell = facts_print_row(&answer->out, facts, widths, cell);
     free(widths);
-    facts_clear(&answer->cells);
-    answer->cell_rows = 0;
 }
 
 /* --- one fact --- */
@@ -167,7 +193,9 @@ static void facts_put_brief(cli_answer *answer, const cli_fact *row, uint64_t wh
     size_t before = at != NULL ? (size_t)(at - row->brief) : strlen(row->brief);
     tn__text_add(&answer->out, row->brief, before);
     if (at == NULL) return;
-    facts_words(&answer->out, row->unit, whole, real, word, false);
+    facts_clear(&answer->value);
+    facts_words(&answer->value, row->unit, whole, real, word, false);
+    facts_put_visible(&answer->out, answer->value.data, answer->value.size);
     tn__text_put(&answer->out, at + 1);
 }
 
@@ -229,7 +257,10 @@ void cli_tell_null(cli_answer *answer, const char *key) {
 }
 
 void cli_tell_if(cli_answer *answer, const char *key, uint64_t value) {
-    if (value != 0 || answer->style == CLI_STYLE_JSON) cli_tell(answer, key, value);
+    if (value != 0 || answer->style == CLI_STYLE_JSON)
+        cli_tell(answer, key, value);
+    else
+        facts_end_line(answer);
 }
 
 void cli_tell_json(cli_answer *answer, const char *key, const char *json) {
@@ -277,10 +308,12 @@ void cli_tell_line(cli_answer *answer, const char *label, const char *format, ..
     va_list values;
     if (answer->style != CLI_STYLE_TABLE || facts_level(answer)->silent) return;
     facts_end_line(answer);
-    tn__text_printf(&answer->out, "%-*s ", (int)facts_level(answer)->facts->width, label);
+    facts_label(answer, label);
+    facts_clear(&answer->value);
     va_start(values, format);
-    facts_vprintf(&answer->out, format, values);
+    facts_vprintf(&answer->value, format, values);
     va_end(values);
+    facts_put_visible(&answer->out, answer->value.data, answer->value.size);
     tn__text_put(&answer->out, "\n");
 }
 
@@ -295,18 +328,42 @@ void cli_tell_cell(cli_answer *answer, const char *label, const char *format, ..
     va_end(values);
 }
 
+void cli_tell_rest(cli_answer *answer, const char *format, ...) {
+    va_list values;
+    if (!facts_in_columns(answer)) return;
+    facts_end_line(answer);
+    facts_skip_cells(answer, facts_column(facts_level(answer)->facts, NULL));
+    facts_clear(&answer->value);
+    va_start(values, format);
+    facts_vprintf(&answer->value, format, values);
+    va_end(values);
+    facts_put_visible(&answer->cells, answer->value.data, answer->value.size);
+    facts_skip_cells(answer, answer->cell_next + 1);
+}
+
 void cli_tell_brief(cli_answer *answer, const char *format, ...) {
     va_list values;
     if (answer->style != CLI_STYLE_BRIEF) return;
+    facts_clear(&answer->value);
     va_start(values, format);
-    facts_vprintf(&answer->out, format, values);
+    facts_vprintf(&answer->value, format, values);
     va_end(values);
+    facts_put_visible(&answer->out, answer->value.data, answer->value.size);
+}
+
+void cli_tell_break(cli_answer *answer) {
+    if (answer->style == CLI_STYLE_BRIEF) tn__text_put(&answer->out, "\n");
 }
 
 tn__text *cli_answer_table(cli_answer *answer) {
     if (answer->style != CLI_STYLE_TABLE) return NULL;
     facts_end_line(answer);
     return &answer->out;
+}
+
+void cli_tell_gap(cli_answer *answer) {
+    tn__text *table = cli_answer_table(answer);
+    if (table != NULL) tn__text_put(table, "\n");
 }
 
 /* --- objects and lists --- */
@@ -336,16 +393,25 @@ void cli_answer_open(cli_answer *answer, const char *key) {
         (cli_open_level){.facts = facts,
                          .list = list,
                          .silent = outer->silent || (outer->facts->columns && key != NULL)};
+    if (list && facts_in_columns(answer)) facts_begin_columns(answer, facts);
+}
+
+void cli_answer_open_rows(cli_answer *answer, const cli_facts *facts) {
+    answer->levels[++answer->depth] = (cli_open_level){.facts = facts, .list = true};
+    facts_begin_columns(answer, facts);
 }
 
 void cli_answer_close(cli_answer *answer) {
     const cli_open_level level = *facts_level(answer);
-    bool columns = facts_in_columns(answer) && !level.silent;
+    bool columns = facts_in_columns(answer);
     facts_end_line(answer);
     if (answer->style == CLI_STYLE_JSON) tn__text_put(&answer->out, level.list ? "]" : "}");
-    if (columns && level.list && answer->cell_rows > 0) facts_print_columns(answer, level.facts);
-    if (columns && !level.list) {
-        facts_skip_cells(answer, facts_column(level.facts, NULL));
+    if (columns && level.list) {
+        if (answer->cell_rows > 0) facts_print_columns(answer, level.facts);
+        facts_clear(&answer->cells);
+        answer->cell_rows = 0;
+    } else if (columns) {
+        facts_skip_cells(answer, facts_column(level.facts, NULL) + 1);
         answer->cell_next = 0;
         answer->cell_rows++;
     }

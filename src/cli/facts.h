@@ -43,6 +43,7 @@ typedef struct cli_fact {
 struct cli_facts {
     const char *name;     /* of the whole answer: "train" is "format":"tenure-train"; else NULL */
     uint32_t width;       /* columns of the labels */
+    uint32_t indent;      /* blanks before each line */
     bool columns;         /* of a list: in the table each item is a row */
     const cli_fact *rows; /* the last has a help of NULL */
 };
@@ -76,8 +77,10 @@ typedef struct cli_answer {
     tn__text value, more;  /* of that line */
     cli_open_level levels[CLI_ANSWER_DEPTH];
     uint32_t depth;
-    tn__text cells; /* of a list in columns: texts that end with a zero, row by row */
-    uint32_t cell_rows, cell_next; /* rows; the next column of this row */
+    /* Of a list in columns: texts that end with a zero, row by row. The first row is the heading; a
+     * row ends with the words of cli_tell_rest. */
+    tn__text cells;
+    uint32_t cell_rows, cell_next; /* rows below the heading; the next column of this row */
 } cli_answer;
 
 /* Begins an answer. `json`: whether --json was given; the tone decides the rest. End it in any
@@ -107,9 +110,17 @@ void cli_tell_line(cli_answer *answer, const char *label, const char *format, ..
     __attribute__((format(printf, 3, 4)));
 void cli_tell_cell(cli_answer *answer, const char *label, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Ends a row of columns: words after its last cell, in place of the cells that were not told. They
+ * widen no column. */
+void cli_tell_rest(cli_answer *answer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* In the brief line alone. */
 void cli_tell_brief(cli_answer *answer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Begins another brief line. */
+void cli_tell_break(cli_answer *answer);
+/* In the table alone: an empty line. */
+void cli_tell_gap(cli_answer *answer);
 /* A text with line ends that goes into the table as it is, or NULL if the answer is no table. */
 tn__text *cli_answer_table(cli_answer *answer);
 
@@ -117,6 +128,8 @@ tn__text *cli_answer_table(cli_answer *answer);
  * a table of members (`of` NULL) holds words or whole numbers. */
 void cli_answer_open(cli_answer *answer, const char *key);
 void cli_answer_close(cli_answer *answer);
+/* A list that is only in the table, with items of `facts`. The caller asked cli_answer_table. */
+void cli_answer_open_rows(cli_answer *answer, const cli_facts *facts);
 void cli_tell_element(cli_answer *answer, const char *word);
 void cli_tell_number(cli_answer *answer, int64_t number);
 

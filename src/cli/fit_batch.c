@@ -29,7 +29,7 @@ static tn_status batch_try(batch_search *s, uint64_t batch, bool *fits, tn_error
     cli_fit trial = *s->fit;
     trial.batch = batch;
     trial.options.any = !s->carefully;
-    if (s->plainly) trial.options.pass = "keep";
+    if (s->plainly) trial.options.pass = "none";
     tn_status status = cli_fit_open(&trial, error);
     if (status == TN_OK) status = cli_fit_solve(&trial, error);
     bool none = batch_is_none(status);

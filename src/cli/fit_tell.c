@@ -64,7 +64,7 @@ static const cli_facts fit_answer_facts = {
         CLI_FACT(REAL, "overhead", NULL, "`time` / `plain_time`"),
         CLI_FACT(SHARE, "gap", NULL, "`time` / `time_bound` - 1"),
         CLI_FACT(COUNT, "stall", "waiting", "part of `time` spent waiting for copies or files"),
-        CLI_FACT_OF(OBJECT, "fates", "the decision for each tensor, in sums", &fit_fates_facts),
+        CLI_FACT_OF(OBJECT, "decisions", "the decision for each tensor, in sums", &fit_fates_facts),
         CLI_FACT_OF(OBJECT, "streamed", "with streaming of weights", &fit_streamed_facts),
         CLI_FACT(BYTES, "to_host_bytes", "to the host", "bytes copied out"),
         CLI_FACT(BYTES, "from_host_bytes", "from the host", "bytes copied back"),
@@ -121,7 +121,7 @@ static void tell_run(cli_answer *answer, const cli_fit *fit, const tn_fit_result
 
 static void tell_fates(cli_answer *answer, const tn_fate_totals *fates) {
     char size[TN_SIZE_TEXT_MAX];
-    cli_answer_open(answer, "fates");
+    cli_answer_open(answer, "decisions");
     for (uint32_t fate = 0; fate < TN_FATE_COUNT; fate++) {
         cli_answer_open(answer, tn_fate_name((tn_fate)fate));
         cli_tell(answer, "tensors", fates->tensors[fate]);

@@ -242,8 +242,8 @@ static void holders_print_row(const tn_holder *row, bool uses, uint32_t columns,
     tn__text_put(text, "\n");
 }
 
-static void holders_write(const cli_holders *holders, uint32_t shown, uint32_t columns,
-                          tn__text *text) {
+void cli_holders_write(const cli_holders *holders, uint32_t shown, uint32_t columns,
+                       tn__text *text) {
     char all[TN_SIZE_TEXT_MAX], exact[TN__WORDS_MAX];
     uint64_t total = 0, rest = 0;
     bool uses = holders_have_uses(holders);
@@ -269,7 +269,7 @@ static void holders_write(const cli_holders *holders, uint32_t shown, uint32_t c
 void cli_holders_print(const cli_holders *holders, uint32_t shown, FILE *file) {
     tn__text text;
     tn__text_init(&text, NULL);
-    holders_write(holders, shown, cli_columns(file), &text);
+    cli_holders_write(holders, shown, cli_columns(file), &text);
     if (!text.failed) fwrite(text.data, 1, text.size, file);
     tn__text_release(&text);
 }
@@ -290,7 +290,7 @@ const cli_facts cli_holders_facts = {
 
 void cli_holders_tell(cli_answer *answer, const cli_holders *holders, uint32_t shown) {
     tn__text *table = cli_answer_table(answer);
-    if (table != NULL) holders_write(holders, shown, cli_columns(stdout), table);
+    if (table != NULL) cli_holders_write(holders, shown, cli_columns(stdout), table);
     cli_tell(answer, "holder_count", holders->count);
     cli_answer_open(answer, "holders");
     for (uint32_t i = 0; i < holders->count && i < shown; i++) {

@@ -27,6 +27,8 @@ void cli_holders_release(cli_holders *holders);
 
 /* Prints the `shown` largest, and the sums of all by kind and by operator. */
 void cli_holders_print(const cli_holders *holders, uint32_t shown, FILE *file);
+void cli_holders_write(const cli_holders *holders, uint32_t shown, uint32_t columns,
+                       tn__text *text);
 /* The same in an answer with CLI_FACTS_ALSO(&cli_holders_facts). */
 extern const cli_facts cli_holders_facts;
 void cli_holders_tell(cli_answer *answer, const cli_holders *holders, uint32_t shown);

@@ -242,7 +242,7 @@ tn_status cli_input_fit(cli_input *input, const tn_plan_options *options, uint64
     asked.whole.capacity = 0;
     search.context = options->context;
     search.budget = budget;
-    search.pass = "keep";
+    search.pass = "none";
     search.allow = input->split.asked ? TN_FIT_SPLIT : 0;
     search.timeout_s = options->timeout_s;
     request.setup = &asked.corridor.options;

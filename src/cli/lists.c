@@ -133,7 +133,7 @@ static const cli_list lists_table[] = {
      tn_device_summary, NULL},
     {"links", "the copy speed of the devices of this machine, measured now", tn_device_count,
      tn_device_name, "speed", NULL, lists_link},
-    {"carriers", "the transports of messages between ranks", tn_world_driver_count,
+    {"transports", "the transports of messages between ranks", tn_world_driver_count,
      tn_world_driver_name, "summary", tn_world_driver_summary, NULL},
     {"hardware", "the devices that estimates know, with memory and speed", tn_hardware_count,
      lists_hardware_name, "summary", NULL, lists_hardware},
@@ -155,6 +155,7 @@ uint32_t cli_list_count(void) { return sizeof lists_table / sizeof *lists_table;
 const cli_list *cli_list_at(uint32_t index) { return &lists_table[index]; }
 
 const cli_list *cli_list_find(const char *name) {
+    if (strcmp(name, "carriers") == 0) name = "transports"; /* its name in version 0.1 */
     for (uint32_t i = 0; i < cli_list_count(); i++)
         if (strcmp(lists_table[i].name, name) == 0) return &lists_table[i];
     return NULL;

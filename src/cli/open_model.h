@@ -29,7 +29,7 @@ struct cli_session {
     cli_paths traces;          /* output files of the trace of one run */
     bool traced;               /* the trace is also read in memory */
     uint64_t budget;           /* bytes for arena and weights; 0: as needed */
-    const char *pass;          /* the pass that meets the budget; NULL: default; "keep": none */
+    const char *pass;          /* the pass that meets the budget; NULL: default; "none": none */
     uint32_t codecs;           /* allowed codecs, as bits 1 << tn_codec */
     cli_samples samples;       /* inputs for counting zeros; zeroed: generated inputs */
     double link;               /* bytes per second to and from the device; 0: no limit */

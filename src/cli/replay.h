@@ -1,4 +1,4 @@
-/* replay.h - the results of `tenure replay` and their output: tables, JSON, a picture of the bytes
+/* replay.h - the results of `tenure replay` and their output: the answer, a picture of the bytes
  * reserved after each event, and a memory snapshot. */
 #ifndef TN_CLI_REPLAY_H
 #define TN_CLI_REPLAY_H
@@ -67,13 +67,9 @@ typedef struct cli_replay {
 /* replay_tell.c: the largest number of requested and not freed bytes; with `live` also after each
  * event. */
 uint64_t cli_replay_live_peak(const cli_replay *arguments, uint64_t *live);
-/* The result in one line, as tables, and as JSON. */
-void cli_replay_print_brief(const cli_replay *arguments);
-void cli_replay_print_text(const cli_replay *arguments);
-tn_status cli_replay_print_json(const cli_replay *arguments);
-/* replay_play.c: the result of executing the trace on a device, if that was done. */
-void cli_replay_print_played(const cli_replay *arguments);
-void cli_replay_json_played(const tn_play_answer *played, tn__text *text);
+/* Prints the answer. */
+extern const cli_facts cli_replay_facts;
+tn_status cli_replay_tell(const cli_replay *arguments);
 
 /* Adds a line; the first one is drawn as an area. bytes[event_count] is UINT64_MAX from the first
  * event that was not reached. `name` must outlive the picture. */
@@ -83,9 +79,5 @@ void cli_replay_curve(cli_replay_picture *picture, const char *name, bool fits,
 tn_status cli_replay_snapshot(const tn_pool_trace *trace, const tn_pool_options *options,
                               const char *path, tn_error *error);
 tn_status cli_replay_draw(const cli_replay_picture *picture, const char *path, tn_error *error);
-
-/* Prints nothing if the pool has learned no plan. */
-void cli_replay_print_lesson(const tn_pool_lesson *lesson, uint32_t blocks);
-void cli_replay_json_lesson(const tn_pool_lesson *lesson, tn__text *text);
 
 #endif

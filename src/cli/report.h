@@ -3,7 +3,7 @@
 #define TN_CLI_REPORT_H
 
 #include "base/base.h"
-#include "cli/cli.h"
+#include "cli/facts.h"
 
 enum { CLI_REPORT_MOMENTS = 10, CLI_REPORT_POOLS = 4, CLI_REPORT_OUTPUTS = 8 };
 
@@ -46,9 +46,9 @@ typedef struct cli_report {
     tn_error *error;
 } cli_report;
 
-/* report_tell.c */
-void cli_report_print(const cli_report *report);
-tn_status cli_report_json(const cli_report *report);
+/* report_tell.c: prints the answer. */
+extern const cli_facts cli_report_facts;
+tn_status cli_report_tell(const cli_report *report);
 /* report_pools.c: the bytes that the pools and a plan would have reserved. */
 tn_status cli_report_serve(const cli_report *report, cli_report_device *device);
 /* report_picture.c: draws the blocks over time at their addresses, to every requested file. Sets

@@ -1,4 +1,4 @@
-/* report_tell.c - prints the results of `tenure report` as tables and as one JSON object. */
+/* report_tell.c - the answer of `tenure report`. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,389 +6,451 @@
 #include "cli/report.h"
 #include "report/format.h"
 
-static const char *const tell_by[] = {"line", "module", "category"};
+typedef struct tell_state {
+    const cli_report *report;
+    const cli_report_device *device;
+    const tn_snapshot_facts *facts;
+    cli_answer *answer;
+    tn_snapshot_group *groups; /* [top] */
+    tn_snapshot_hole *holes;   /* [top] */
+} tell_state;
 
-/* The largest groups; *count is the number of all groups. NULL: out of memory. */
-static tn_snapshot_group *tell_groups(const cli_report *report, const cli_report_device *device,
-                                      uint64_t time, tn_snapshot_by by, uint32_t *count) {
-    tn_snapshot_group *groups = calloc((size_t)report->top + 1, sizeof *groups);
-    *count = 0;
-    if (groups != NULL) *count = tn_snapshot_groups(device->lives, time, by, groups, report->top);
-    return groups;
-}
+/* --- the facts --- */
 
-/* "70.1 MiB" */
-static const char *tell_size(uint64_t bytes, char text[TN__WORDS_MAX]) {
-    return tn__words_iec(bytes, text);
-}
+#define TELL_GROUPS(key, label)                                                                    \
+    {                                                                                              \
+        .indent = 2, .columns = true, .rows = (const cli_fact[]) {                                 \
+            CLI_FACT(BYTES, "bytes", "bytes", "bytes of its blocks"),                              \
+                CLI_FACT(SHARE, "share", "share", "the same / bytes of all groups"),               \
+                CLI_FACT(COUNT, "blocks", "blocks", "number of its blocks"),                       \
+                CLI_FACT(WORD, key, label, "name of the group"), CLI_FACTS_END                     \
+        }                                                                                          \
+    }
+static const cli_facts tell_group_facts[] = {
+    [TN_SNAPSHOT_BY_LINE] = TELL_GROUPS("name", "line"),
+    [TN_SNAPSHOT_BY_MODULE] = TELL_GROUPS("name", "module"),
+    [TN_SNAPSHOT_BY_CATEGORY] =
+        TELL_GROUPS("name", "category (from the file, else guessed from stacks)")};
+static const cli_facts tell_waiting_facts = TELL_GROUPS("freed_by", "freed by");
+static const cli_facts tell_moment_facts = {
+    .indent = 2,
+    .rows = (const cli_fact[]){
+        CLI_FACT(WORD, "name", NULL, "at the peak, out of memory 1 of 2, or now"),
+        CLI_FACT(COUNT, "event", NULL, "number of events before it"),
+        CLI_FACT(BYTES, "requested", NULL, "requested bytes"),
+        CLI_FACT(BYTES, "reserved", NULL, "bytes of the segments"),
+        CLI_FACT(BYTES, "wanted", NULL, "of an out-of-memory event: bytes of the request"),
+        CLI_FACT(BYTES, "device_free", NULL, "of an out-of-memory event: free bytes of the device"),
+        CLI_FACT(COUNT, "line_count", NULL, "number of source lines that hold memory"),
+        CLI_FACT_OF(LIST, "line", "the `--top` largest of them", &tell_group_facts[0]),
+        CLI_FACT(COUNT, "module_count", NULL, "number of modules that hold memory"),
+        CLI_FACT_OF(LIST, "module", "the `--top` largest of them", &tell_group_facts[1]),
+        CLI_FACT(COUNT, "category_count", NULL, "number of categories that hold memory"),
+        CLI_FACT_OF(LIST, "category", "the `--top` largest of them", &tell_group_facts[2]),
+        CLI_FACTS_END}};
+static const cli_facts tell_hole_facts = {
+    .indent = 2,
+    .columns = true,
+    .rows = (const cli_fact[]){CLI_FACT(BYTES, "size", "hole", "its bytes"),
+                               CLI_FACT(COUNT, "segment", NULL, "address of its segment"),
+                               CLI_FACT(BYTES, "segment_size", NULL, "bytes of the segment"),
+                               CLI_FACT(BYTES, "offset", NULL, "its place in the segment"),
+                               CLI_FACT(COUNT, "stream", NULL, "stream of the segment"),
+                               CLI_COLUMN(WORD, "in a segment of"), CLI_FACTS_END}};
+static const cli_facts tell_cause_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT(BYTES, "hard", NULL, "bytes between live blocks"),
+        CLI_FACT(BYTES, "soft", NULL, "bytes of whole free segments, which cannot be merged"),
+        CLI_FACT(BYTES, "stream", NULL, "bytes in segments of a stream without live blocks"),
+        CLI_FACTS_END}};
+static const cli_facts tell_pool_facts = {
+    .indent = 2,
+    .columns = true,
+    .rows = (const cli_fact[]){
+        CLI_FACT(WORD, "name", "same requests in other pools",
+                 "name of the pool, or planned for a plan of all live ranges"),
+        CLI_FACT(YES, "done", NULL, "whether it served all requests"),
+        CLI_FACT(BYTES, "reserved_peak", "reserved bytes", "if so: peak of its reserved bytes"),
+        CLI_COLUMN(REAL, "of the file's"),
+        CLI_FACT(WORD, "planner", NULL, "of the plan: its planner"),
+        CLI_FACT(WORD, "status", NULL, "of the plan: its status"),
+        CLI_FACT(WORD, "message", NULL, "if a request failed: the reason"), CLI_FACTS_END}};
+static const cli_facts tell_device_facts = {
+    .indent = 2,
+    .rows = (const cli_fact[]){
+        CLI_FACT(COUNT, "device", "device", "number of the device"),
+        CLI_FACT(COUNT, "events", NULL, "number of events"),
+        CLI_FACT(COUNT, "blocks", NULL, "number of blocks over the whole time"),
+        CLI_FACT(COUNT, "segments", NULL, "number of segments at the end"),
+        CLI_FACT(COUNT, "before_blocks", NULL, "blocks allocated before the history began"),
+        CLI_FACT(BYTES, "before_bytes", NULL, "their bytes"),
+        CLI_FACT(BYTES, "requested", "now:", "requested bytes at the end"),
+        CLI_FACT(BYTES, "waiting_bytes", NULL,
+                 "bytes that the program freed while another stream used them, at the end"),
+        CLI_FACT(COUNT, "waiting_blocks", NULL, "number of these blocks"),
+        CLI_FACT(BYTES, "allocated", NULL, "allocated bytes at the end"),
+        CLI_FACT(BYTES, "reserved", NULL, "bytes of the segments at the end"),
+        CLI_FACT(YES, "history", NULL, "whether the file has events"),
+        CLI_FACT(BYTES, "requested_peak", NULL, "peak of the requested bytes, or null"),
+        CLI_FACT(BYTES, "reserved_peak", NULL, "peak of the reserved bytes, or null"),
+        CLI_FACT(COUNT, "out_of_memory", NULL, "number of out-of-memory events"),
+        CLI_FACT(COUNT, "wrong_requests", NULL, "allocations at an address in use"),
+        CLI_FACT(COUNT, "wrong_blocks", NULL, "blocks that differ from the events"),
+        CLI_FACT(COUNT, "wrong_segments", NULL, "segments with sums that differ from their blocks"),
+        CLI_FACT(COUNT, "wrong_device", NULL, "impossible events of segments"),
+        CLI_FACT(WORD, "first_wrong", NULL, "the first of these disagreements, or an empty text"),
+        CLI_FACT_OF(LIST, "moments", "the peak, at most eight out-of-memory events, and the end",
+                    &tell_moment_facts),
+        CLI_FACT_OF(LIST, "waiting",
+                    "these blocks by source line of the free: the `--top` largest groups",
+                    &tell_waiting_facts),
+        CLI_FACT(COUNT, "hole_count", NULL, "free sections of segments at the end"),
+        CLI_FACT(BYTES, "hole_bytes", NULL, "their bytes"),
+        CLI_FACT(BYTES, "whole_segment_bytes", NULL, "bytes of segments without a block"),
+        CLI_FACT_OF(LIST, "holes", "the `--top` largest free sections", &tell_hole_facts),
+        CLI_FACT_OF(OBJECT, "hole_causes", "reasons why free bytes cannot serve a request",
+                    &tell_cause_facts),
+        CLI_FACT_OF(LIST, "pools", "each simulated pool", &tell_pool_facts),
+        CLI_FACTS_END}};
+const cli_facts cli_report_facts = {
+    .name = "report",
+    .indent = 2,
+    .rows = (const cli_fact[]){
+        CLI_FACT(WORD, "input", NULL, "path of the snapshot"),
+        CLI_FACT_OF(LIST, "devices", "each device with memory", &tell_device_facts),
+        CLI_FACTS_END}};
 
-/* --- tables --- */
+/* --- groups of blocks --- */
 
-static void tell_table(const cli_report *report, const cli_report_device *device,
-                       const cli_report_moment *moment, tn_snapshot_by by, uint64_t whole) {
-    uint32_t count;
+static void tell_bytes(cli_answer *answer, const char *key, uint64_t bytes) {
     char size[TN__WORDS_MAX];
-    tn_snapshot_group *groups = tell_groups(report, device, moment->time, by, &count);
-    if (groups == NULL || count == 0) {
-        free(groups);
-        return;
-    }
-    printf("\n  %14s  share  blocks  %s\n", "bytes",
-           by == TN_SNAPSHOT_BY_CATEGORY ? "category (from the file, else guessed from stacks)"
-                                         : tell_by[by]);
-    for (uint32_t i = 0; i < count && i < report->top; i++) {
-        double share = whole == 0 ? 0 : 100 * (double)groups[i].bytes / (double)whole;
-        printf("  %14s  %4.1f %%  %6" PRIu64 "  ", tell_size(groups[i].bytes, size), share,
-               groups[i].count);
-        cli_put_text(stdout, groups[i].name);
-        printf("\n");
-    }
-    if (count > report->top) printf("  and %u more\n", count - report->top);
-    free(groups);
+    cli_tell(answer, key, bytes);
+    cli_tell_as(answer, "%s", tn__words_iec(bytes, size));
 }
 
-static void tell_moment(const cli_report *report, const cli_report_device *device,
-                        const cli_report_moment *moment) {
+/* The number of rows to print of `count`. */
+static uint32_t tell_top(const tell_state *state, uint32_t count) {
+    return count < state->report->top ? count : state->report->top;
+}
+
+static void tell_rest(const tell_state *state, uint32_t count, const char *words) {
+    if (count > state->report->top)
+        cli_tell_line(state->answer, "and", "%u %s", count - state->report->top, words);
+}
+
+/* The `top` of state->groups. `all`: the bytes of all `count` groups. */
+static void tell_rows(const tell_state *state, const char *key, const char *name, uint32_t count,
+                      uint64_t all) {
+    cli_answer *answer = state->answer;
+    if (count > 0) cli_tell_gap(answer);
+    cli_answer_open(answer, key);
+    for (uint32_t i = 0; i < tell_top(state, count); i++) {
+        const tn_snapshot_group *group = &state->groups[i];
+        cli_answer_open(answer, NULL);
+        tell_bytes(answer, "bytes", group->bytes);
+        cli_tell_real(answer, "share", all == 0 ? 0 : (double)group->bytes / (double)all);
+        cli_tell(answer, "blocks", group->count);
+        cli_tell_word(answer, name, group->name);
+        cli_answer_close(answer);
+    }
+    cli_answer_close(answer);
+    tell_rest(state, count, "more");
+}
+
+static void tell_groups(const tell_state *state, uint64_t time, tn_snapshot_by by, uint64_t all) {
+    static const char *const keys[][2] = {
+        {"line_count", "line"}, {"module_count", "module"}, {"category_count", "category"}};
+    uint32_t count =
+        tn_snapshot_groups(state->device->lives, time, by, state->groups, state->report->top);
+    cli_tell(state->answer, keys[by][0], count);
+    tell_rows(state, keys[by][1], "name", count, all);
+}
+
+static void tell_moment(const tell_state *state, const cli_report_moment *moment) {
+    cli_answer *answer = state->answer;
     uint64_t requested, reserved;
     char wanted[TN__WORDS_MAX], left[TN__WORDS_MAX], own[TN_SIZE_TEXT_MAX], held[TN__WORDS_MAX];
-    tn_snapshot_bytes_at(device->lives, moment->time, &requested, &reserved);
-    printf("\n  %s%s (event %" PRIu64 " of %" PRIu64 "): %s requested, %s reserved\n",
-           strcmp(moment->name, "now") == 0 ? "memory " : "", moment->name, moment->time,
-           tn_snapshot_facts_of(device->lives)->event_count, tn_size_format(requested, own),
-           tell_size(reserved, held));
-    if (moment->oom != NULL)
-        printf("  %s was requested; the device had %s free, %s were reserved and not in use\n",
-               tell_size(moment->oom->size, wanted), tell_size(moment->oom->address, left),
-               tell_size(reserved > requested ? reserved - requested : 0, held));
-    tell_table(report, device, moment, TN_SNAPSHOT_BY_LINE, requested);
-    tell_table(report, device, moment, TN_SNAPSHOT_BY_MODULE, requested);
-    tell_table(report, device, moment, TN_SNAPSHOT_BY_CATEGORY, requested);
-}
-
-/* The sums over this device's segments. */
-typedef struct tell_sums {
-    uint32_t segments;
-    uint64_t reserved, allocated, active;
-} tell_sums;
-
-static tell_sums tell_sum(const cli_report *report, const cli_report_device *device) {
-    tell_sums sums = {0};
-    uint32_t count;
-    const tn_snapshot_segment *all = tn_snapshot_segments(report->snapshot, &count);
-    for (uint32_t i = 0; i < count; i++) {
-        if (all[i].device != device->device) continue;
-        sums.segments++;
-        sums.reserved = tn__add_sat(sums.reserved, all[i].total);
-        sums.allocated = tn__add_sat(sums.allocated, all[i].allocated);
-        sums.active = tn__add_sat(sums.active, all[i].active);
+    tn_snapshot_bytes_at(state->device->lives, moment->time, &requested, &reserved);
+    cli_tell_gap(answer);
+    cli_answer_open(answer, NULL);
+    cli_tell_line(answer, strcmp(moment->name, "now") == 0 ? "memory now" : moment->name,
+                  "(event %" PRIu64 " of %" PRIu64 "): %s requested, %s reserved", moment->time,
+                  state->facts->event_count, tn_size_format(requested, own),
+                  tn__words_iec(reserved, held));
+    cli_tell_word(answer, "name", moment->name);
+    cli_tell(answer, "event", moment->time);
+    cli_tell(answer, "requested", requested);
+    cli_tell(answer, "reserved", reserved);
+    if (moment->oom != NULL) {
+        cli_tell_line(answer, tn__words_iec(moment->oom->size, wanted),
+                      "was requested; the device had %s free, %s were reserved and not in use",
+                      tn__words_iec(moment->oom->address, left),
+                      tn__words_iec(reserved > requested ? reserved - requested : 0, held));
+        cli_tell(answer, "wanted", moment->oom->size);
+        cli_tell(answer, "device_free", moment->oom->address);
     }
-    return sums;
+    tell_groups(state, moment->time, TN_SNAPSHOT_BY_LINE, requested);
+    tell_groups(state, moment->time, TN_SNAPSHOT_BY_MODULE, requested);
+    tell_groups(state, moment->time, TN_SNAPSHOT_BY_CATEGORY, requested);
+    cli_answer_close(answer);
 }
 
-static void tell_causes(const cli_report *report, const cli_report_device *device) {
-    tn_snapshot_causes causes = tn_snapshot_hole_causes(report->snapshot, device->device);
-    char hard[TN__WORDS_MAX], soft[TN__WORDS_MAX], stream[TN__WORDS_MAX];
-    if (causes.hard + causes.soft + causes.stream == 0) return;
-    printf("  causes: hard %s (between live blocks), soft %s (whole free segments, which cannot be "
-           "merged), stream %s (segments of a stream without live blocks)\n",
-           tell_size(causes.hard, hard), tell_size(causes.soft, soft),
-           tell_size(causes.stream, stream));
-}
-
-static void tell_holes(const cli_report *report, const cli_report_device *device) {
-    uint64_t whole, bytes;
-    uint32_t segments;
-    char size[TN__WORDS_MAX], empty[TN__WORDS_MAX];
-    const tn_snapshot_segment *all = tn_snapshot_segments(report->snapshot, &segments);
-    tn_snapshot_hole *holes = calloc((size_t)report->top + 1, sizeof *holes);
-    if (holes == NULL) return;
-    uint32_t count =
-        tn_snapshot_holes(report->snapshot, device->device, holes, report->top, &whole, &bytes);
-    if (count > 0)
-        printf(
-            "\n  reserved and not in use, now: %s in %u holes; %s of it in whole segments, which "
-            "empty_cache() gives back\n",
-            tell_size(bytes, size), count, tell_size(whole, empty));
-    if (count > 0) printf("\n  %14s  in a segment of\n", "hole");
-    for (uint32_t i = 0; i < count && i < report->top; i++) {
-        const tn_snapshot_segment *segment = &all[holes[i].segment];
-        printf("  %14s  %s at %#" PRIx64 " + %" PRIu64 " (%s%s, stream %" PRIu64 ")\n",
-               tell_size(holes[i].size, size), tell_size(segment->total, empty), segment->address,
-               holes[i].offset, segment->large ? "large" : "small",
-               segment->expandable ? ", expandable" : "",
-               tn_snapshot_stream(report->snapshot, segment->stream));
-    }
-    if (count > report->top) printf("  and %u smaller ones\n", count - report->top);
-    if (count > 0) tell_causes(report, device);
-    free(holes);
-}
-
-static void tell_waiting(const cli_report *report, const cli_report_device *device) {
-    const tn_snapshot_facts *facts = tn_snapshot_facts_of(device->lives);
-    tn_snapshot_group *groups = calloc((size_t)report->top + 1, sizeof *groups);
+static void tell_waiting(const tell_state *state) {
+    const tn_snapshot_facts *facts = state->facts;
     char size[TN__WORDS_MAX];
-    uint32_t count = 0;
-    if (groups != NULL && facts->waiting_count > 0)
-        count = tn_snapshot_waiting(device->lives, groups, report->top);
-    if (count > 0)
-        printf("\n  freed by the program and waiting for another stream, now: %s in %" PRIu64
-               " blocks\n\n  %14s  blocks  freed by\n",
-               tell_size(facts->waiting_bytes, size), facts->waiting_count, "bytes");
-    for (uint32_t i = 0; i < count && i < report->top; i++) {
-        printf("  %14s  %6" PRIu64 "  ", tell_size(groups[i].bytes, size), groups[i].count);
-        cli_put_text(stdout, groups[i].name);
-        printf("\n");
+    uint32_t count = tn_snapshot_waiting(state->device->lives, state->groups, state->report->top);
+    if (count > 0) {
+        cli_tell_gap(state->answer);
+        cli_tell_line(state->answer, "freed by the program",
+                      "and waiting for another stream, now: %s in %" PRIu64 " blocks",
+                      tn__words_iec(facts->waiting_bytes, size), facts->waiting_count);
     }
-    if (count > report->top) printf("  and %u more\n", count - report->top);
-    free(groups);
+    tell_rows(state, "waiting", "freed_by", count, facts->waiting_bytes);
 }
 
-static void tell_pools(const cli_report_device *device) {
-    const tn_snapshot_facts *facts = tn_snapshot_facts_of(device->lives);
-    char bytes[TN__WORDS_MAX];
-    if (device->pool_count == 0) return;
-    printf("\n  same requests in other pools   reserved bytes  of the file's\n");
-    printf("  %-20s %24s  %8.3f x\n", "in the file", tn__grouped(facts->reserved_peak, bytes), 1.0);
-    for (uint32_t i = 0; i < device->pool_count; i++) {
-        const cli_report_pool *pool = &device->pools[i];
-        if (!pool->done) {
-            printf("  %-20s  %s\n", pool->name, pool->failure.message);
-            continue;
-        }
-        printf("  %-20s %24s", pool->name, tn__grouped(pool->reserved, bytes));
-        if (facts->reserved_peak > 0)
-            printf("  %8.3f x", (double)pool->reserved / (double)facts->reserved_peak);
-        if (pool->planner != NULL) printf("  (%s, %s)", pool->planner, pool->verdict);
-        printf("\n");
+/* --- the segments at the end --- */
+
+/* The segments of this device, and their allocated bytes. */
+static uint32_t tell_sum(const tell_state *state, uint64_t *allocated) {
+    uint32_t count, mine = 0;
+    const tn_snapshot_segment *all = tn_snapshot_segments(state->report->snapshot, &count);
+    *allocated = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (all[i].device != state->device->device) continue;
+        mine++;
+        *allocated = tn__add_sat(*allocated, all[i].active);
     }
+    return mine;
 }
 
-static void tell_agreement(const cli_report_device *device) {
-    const tn_snapshot_facts *facts = tn_snapshot_facts_of(device->lives);
+static void tell_hole(const tell_state *state, const tn_snapshot_hole *hole) {
+    cli_answer *answer = state->answer;
+    uint32_t count;
+    char size[TN__WORDS_MAX];
+    const tn_snapshot *snapshot = state->report->snapshot;
+    const tn_snapshot_segment *segment = &tn_snapshot_segments(snapshot, &count)[hole->segment];
+    uint64_t stream = tn_snapshot_stream(snapshot, segment->stream);
+    cli_answer_open(answer, NULL);
+    tell_bytes(answer, "size", hole->size);
+    cli_tell(answer, "segment", segment->address);
+    cli_tell(answer, "segment_size", segment->total);
+    cli_tell(answer, "offset", hole->offset);
+    cli_tell(answer, "stream", stream);
+    cli_tell_cell(
+        answer, "in a segment of", "%s at %#" PRIx64 " + %" PRIu64 " (%s%s, stream %" PRIu64 ")",
+        tn__words_iec(segment->total, size), segment->address, hole->offset,
+        segment->large ? "large" : "small", segment->expandable ? ", expandable" : "", stream);
+    cli_answer_close(answer);
+}
+
+static void tell_causes(const tell_state *state) {
+    cli_answer *answer = state->answer;
+    tn_snapshot_causes causes =
+        tn_snapshot_hole_causes(state->report->snapshot, state->device->device);
+    char hard[TN__WORDS_MAX], soft[TN__WORDS_MAX], stream[TN__WORDS_MAX];
+    if (causes.hard + causes.soft + causes.stream > 0)
+        cli_tell_line(
+            answer, "causes:",
+            "hard %s (between live blocks), soft %s (whole free segments, which cannot be "
+            "merged), stream %s (segments of a stream without live blocks)",
+            tn__words_iec(causes.hard, hard), tn__words_iec(causes.soft, soft),
+            tn__words_iec(causes.stream, stream));
+    cli_answer_open(answer, "hole_causes");
+    cli_tell(answer, "hard", causes.hard);
+    cli_tell(answer, "soft", causes.soft);
+    cli_tell(answer, "stream", causes.stream);
+    cli_answer_close(answer);
+}
+
+static void tell_holes(const tell_state *state) {
+    cli_answer *answer = state->answer;
+    uint64_t whole, bytes;
+    char size[TN__WORDS_MAX], empty[TN__WORDS_MAX];
+    uint32_t count = tn_snapshot_holes(state->report->snapshot, state->device->device, state->holes,
+                                       state->report->top, &whole, &bytes);
+    if (count > 0) {
+        cli_tell_gap(answer);
+        cli_tell_line(answer, "reserved and not in use, now:",
+                      "%s in %u holes; %s of it in whole segments, which empty_cache() gives back",
+                      tn__words_iec(bytes, size), count, tn__words_iec(whole, empty));
+        cli_tell_gap(answer);
+    }
+    cli_tell(answer, "hole_count", count);
+    cli_tell(answer, "hole_bytes", bytes);
+    cli_tell(answer, "whole_segment_bytes", whole);
+    cli_answer_open(answer, "holes");
+    for (uint32_t i = 0; i < tell_top(state, count); i++) tell_hole(state, &state->holes[i]);
+    cli_answer_close(answer);
+    tell_rest(state, count, "smaller ones");
+    tell_causes(state);
+}
+
+/* --- other pools --- */
+
+static void tell_ratio(const tell_state *state, uint64_t reserved) {
+    if (state->facts->reserved_peak > 0)
+        cli_tell_cell(state->answer, "of the file's", "%.3f x",
+                      (double)reserved / (double)state->facts->reserved_peak);
+}
+
+static void tell_pool(const tell_state *state, const cli_report_pool *pool) {
+    cli_answer *answer = state->answer;
+    cli_answer_open(answer, NULL);
+    cli_tell_word(answer, "name", pool->name);
+    cli_tell(answer, "done", pool->done);
+    if (pool->done) {
+        cli_tell(answer, "reserved_peak", pool->reserved);
+        tell_ratio(state, pool->reserved);
+    } else {
+        cli_tell_word(answer, "message", pool->failure.message);
+        cli_tell_rest(answer, "%s", pool->failure.message);
+    }
+    if (pool->planner != NULL) {
+        cli_tell_word(answer, "planner", pool->planner);
+        cli_tell_word(answer, "status", pool->verdict);
+        cli_tell_rest(answer, "(%s, %s)", pool->planner, pool->verdict);
+    }
+    cli_answer_close(answer);
+}
+
+static void tell_pools(const tell_state *state) {
+    cli_answer *answer = state->answer;
+    if (state->device->pool_count > 0) cli_tell_gap(answer);
+    cli_answer_open(answer, "pools");
+    if (state->device->pool_count > 0 && cli_answer_table(answer) != NULL) {
+        cli_answer_open(answer, NULL);
+        cli_tell_word(answer, "name", "in the file");
+        cli_tell(answer, "reserved_peak", state->facts->reserved_peak);
+        tell_ratio(state, state->facts->reserved_peak);
+        cli_answer_close(answer);
+    }
+    for (uint32_t i = 0; i < state->device->pool_count; i++)
+        tell_pool(state, &state->device->pools[i]);
+    cli_answer_close(answer);
+}
+
+/* --- one device --- */
+
+static void tell_agreement(const tell_state *state) {
+    const tn_snapshot_facts *facts = state->facts;
     uint64_t wrong =
         facts->wrong_requests + facts->wrong_blocks + facts->wrong_segments + facts->wrong_device;
+    cli_tell_gap(state->answer);
     if (wrong == 0 && facts->event_count == 0)
-        printf("\n  the segments agree with their blocks\n");
+        cli_tell_line(state->answer, "the segments", "agree with their blocks");
     else if (wrong == 0)
-        printf("\n  the events and the segments agree: events explain every block and every "
-               "segment\n");
+        cli_tell_line(state->answer, "the events and the segments",
+                      "agree: events explain every block and every segment");
     else
-        printf("\n  the events and the segments disagree in %" PRIu64 " places; the first: %s\n",
-               wrong, facts->first_wrong);
+        cli_tell_line(state->answer, "the events and the segments",
+                      "disagree in %" PRIu64 " places; the first: %s", wrong, facts->first_wrong);
 }
 
-static void tell_device(const cli_report *report, const cli_report_device *device) {
-    const tn_snapshot_facts *facts = tn_snapshot_facts_of(device->lives);
-    tell_sums sums = tell_sum(report, device);
+static void tell_memory(const tell_state *state) {
+    cli_answer *answer = state->answer;
+    const tn_snapshot_facts *facts = state->facts;
+    uint64_t allocated;
+    const uint32_t segments = tell_sum(state, &allocated);
     char one[TN__WORDS_MAX], two[TN__WORDS_MAX], three[TN__WORDS_MAX];
-    printf("  device %u: %" PRIu64 " events, %" PRIu64 " blocks over time, %u segments\n",
-           device->device, facts->event_count, facts->life_count, sums.segments);
+    cli_tell(answer, "device", state->device->device);
+    cli_tell_more(answer, ": %" PRIu64 " events, %" PRIu64 " blocks over time, %u segments",
+                  facts->event_count, facts->life_count, segments);
+    cli_tell(answer, "events", facts->event_count);
+    cli_tell(answer, "blocks", facts->life_count);
+    cli_tell(answer, "segments", segments);
     if (facts->before_count > 0 && facts->event_count > 0)
-        printf("  the history begins late: %" PRIu64 " blocks, %s, were allocated before it\n",
-               facts->before_count, tell_size(facts->before_bytes, one));
-    printf("  now: %s requested, %s allocated (rounded up), %s reserved\n",
-           tell_size(facts->requested - facts->waiting_bytes, one), tell_size(sums.active, two),
-           tell_size(facts->reserved, three));
+        cli_tell_line(
+            answer, "the history begins late:", "%" PRIu64 " blocks, %s, were allocated before it",
+            facts->before_count, tn__words_iec(facts->before_bytes, one));
+    cli_tell(answer, "before_blocks", facts->before_count);
+    cli_tell(answer, "before_bytes", facts->before_bytes);
+    tell_bytes(answer, "requested", facts->requested - facts->waiting_bytes);
+    cli_tell_more(answer, " requested, %s allocated (rounded up), %s reserved",
+                  tn__words_iec(allocated, two), tn__words_iec(facts->reserved, three));
     if (facts->waiting_count > 0)
-        printf("  now: %s more were freed and wait for another stream\n",
-               tell_size(facts->waiting_bytes, one));
-    if (facts->event_count == 0)
-        printf("  no history: the file has no requests, so no peak and no comparison of pools can "
-               "be shown; call torch.cuda.memory._record_memory_history() before the run\n");
-    for (uint32_t i = 0; i < device->moment_count; i++)
-        tell_moment(report, device, &device->moments[i]);
-    tell_waiting(report, device);
-    tell_holes(report, device);
-    tell_pools(device);
-    tell_agreement(device);
+        cli_tell_line(answer, "now:", "%s more were freed and wait for another stream",
+                      tn__words_iec(facts->waiting_bytes, one));
+    cli_tell(answer, "waiting_bytes", facts->waiting_bytes);
+    cli_tell(answer, "waiting_blocks", facts->waiting_count);
+    cli_tell(answer, "allocated", allocated);
+    cli_tell(answer, "reserved", facts->reserved);
 }
 
-static void tell_brief(const cli_report *report) {
-    for (uint32_t i = 0; i < report->device_count; i++) {
-        const cli_report_device *device = &report->devices[i];
-        const tn_snapshot_facts *facts = tn_snapshot_facts_of(device->lives);
-        tn_snapshot_group most = {0};
-        char peak[TN__WORDS_MAX], reserved[TN__WORDS_MAX], size[TN__WORDS_MAX];
-        uint32_t count =
-            tn_snapshot_groups(device->lives, facts->peak_time, TN_SNAPSHOT_BY_LINE, &most, 1);
-        printf("device %u: %s %s requested, %s reserved", device->device,
-               facts->event_count > 0 ? "peak" : "no history; now",
-               tell_size(facts->peak_requested, peak), tell_size(facts->reserved_peak, reserved));
-        if (count > 0) printf("; %s of it by ", tell_size(most.bytes, size));
-        if (count > 0) cli_put_text(stdout, most.name);
-        printf("%s\n", facts->oom_count > 0 ? "; it ran out of memory" : "");
-    }
-}
-
-void cli_report_print(const cli_report *report) {
-    if (cli_tone_asked().brief) {
-        tell_brief(report);
-        return;
-    }
-    for (uint32_t i = 0; i < report->device_count; i++) {
-        if (i > 0) printf("\n");
-        tell_device(report, &report->devices[i]);
-    }
-    if (report->device_count == 0) printf("  no device has any memory in this snapshot\n");
-}
-
-/* --- JSON --- */
-
-static void json_number(tn__text *text, const char *name, uint64_t value) {
-    tn__text_printf(text, ", \"%s\": %" PRIu64, name, value);
-}
-
-static void json_groups(const cli_report *report, const cli_report_device *device,
-                        const cli_report_moment *moment, tn_snapshot_by by, tn__text *text) {
-    uint32_t count;
-    tn_snapshot_group *groups = tell_groups(report, device, moment->time, by, &count);
-    if (groups == NULL) text->failed = true;
-    tn__text_printf(text, ", \"%s_count\": %u, \"%s\": [", tell_by[by], count, tell_by[by]);
-    for (uint32_t i = 0; i < count && i < report->top; i++) {
-        tn__text_put(text, i == 0 ? "{\"name\": " : ", {\"name\": ");
-        tn__text_json(text, groups[i].name);
-        json_number(text, "bytes", groups[i].bytes);
-        json_number(text, "blocks", groups[i].count);
-        tn__text_put(text, "}");
-    }
-    tn__text_put(text, "]");
-    free(groups);
-}
-
-static void json_moment(const cli_report *report, const cli_report_device *device,
-                        const cli_report_moment *moment, tn__text *text) {
-    uint64_t requested, reserved;
-    tn_snapshot_bytes_at(device->lives, moment->time, &requested, &reserved);
-    tn__text_put(text, "{\"name\": ");
-    tn__text_json(text, moment->name);
-    json_number(text, "event", moment->time);
-    json_number(text, "requested", requested);
-    json_number(text, "reserved", reserved);
-    if (moment->oom != NULL) {
-        json_number(text, "wanted", moment->oom->size);
-        json_number(text, "device_free", moment->oom->address);
-    }
-    for (int by = 0; by < 3; by++) json_groups(report, device, moment, (tn_snapshot_by)by, text);
-    tn__text_put(text, "}");
-}
-
-static void json_holes(const cli_report *report, const cli_report_device *device, tn__text *text) {
-    uint64_t whole = 0, bytes = 0;
-    uint32_t segments, count = 0;
-    const tn_snapshot_segment *all = tn_snapshot_segments(report->snapshot, &segments);
-    tn_snapshot_hole *holes = calloc((size_t)report->top + 1, sizeof *holes);
-    if (holes == NULL) text->failed = true;
-    if (holes != NULL)
-        count =
-            tn_snapshot_holes(report->snapshot, device->device, holes, report->top, &whole, &bytes);
-    json_number(text, "hole_count", count);
-    json_number(text, "hole_bytes", bytes);
-    json_number(text, "whole_segment_bytes", whole);
-    tn_snapshot_causes causes = tn_snapshot_hole_causes(report->snapshot, device->device);
-    tn__text_printf(text, ", \"hole_causes\": {\"hard\": %" PRIu64, causes.hard);
-    json_number(text, "soft", causes.soft);
-    json_number(text, "stream", causes.stream);
-    tn__text_put(text, "}");
-    tn__text_put(text, ", \"holes\": [");
-    for (uint32_t i = 0; i < count && i < report->top; i++) {
-        const tn_snapshot_segment *segment = &all[holes[i].segment];
-        tn__text_printf(text, "%s{\"size\": %" PRIu64, i == 0 ? "" : ", ", holes[i].size);
-        json_number(text, "segment", segment->address);
-        json_number(text, "segment_size", segment->total);
-        json_number(text, "offset", holes[i].offset);
-        json_number(text, "stream", tn_snapshot_stream(report->snapshot, segment->stream));
-        tn__text_put(text, "}");
-    }
-    tn__text_put(text, "]");
-    free(holes);
-}
-
-static void json_waiting(const cli_report *report, const cli_report_device *device,
-                         tn__text *text) {
-    tn_snapshot_group *groups = calloc((size_t)report->top + 1, sizeof *groups);
-    uint32_t count = 0;
-    if (groups == NULL) text->failed = true;
-    if (groups != NULL) count = tn_snapshot_waiting(device->lives, groups, report->top);
-    tn__text_put(text, ", \"waiting\": [");
-    for (uint32_t i = 0; i < count && i < report->top; i++) {
-        tn__text_put(text, i == 0 ? "{\"freed_by\": " : ", {\"freed_by\": ");
-        tn__text_json(text, groups[i].name);
-        json_number(text, "bytes", groups[i].bytes);
-        json_number(text, "blocks", groups[i].count);
-        tn__text_put(text, "}");
-    }
-    tn__text_put(text, "]");
-    free(groups);
-}
-
-static void json_pools(const cli_report_device *device, tn__text *text) {
-    tn__text_put(text, ", \"pools\": [");
-    for (uint32_t i = 0; i < device->pool_count; i++) {
-        const cli_report_pool *pool = &device->pools[i];
-        tn__text_printf(text, "%s{\"name\": \"%s\", \"done\": %s", i == 0 ? "" : ", ", pool->name,
-                        pool->done ? "true" : "false");
-        if (pool->done) json_number(text, "reserved_peak", pool->reserved);
-        if (pool->planner != NULL)
-            tn__text_printf(text, ", \"planner\": \"%s\", \"status\": \"%s\"", pool->planner,
-                            pool->verdict);
-        tn__text_put(text, "}");
-    }
-    tn__text_put(text, "]");
-}
-
-static void json_device(const cli_report *report, const cli_report_device *device, tn__text *text) {
-    const tn_snapshot_facts *facts = tn_snapshot_facts_of(device->lives);
-    tell_sums sums = tell_sum(report, device);
-    tn__text_printf(text, "{\"device\": %u", device->device);
-    json_number(text, "events", facts->event_count);
-    json_number(text, "blocks", facts->life_count);
-    json_number(text, "segments", sums.segments);
-    json_number(text, "before_blocks", facts->before_count);
-    json_number(text, "before_bytes", facts->before_bytes);
-    json_number(text, "requested", facts->requested - facts->waiting_bytes);
-    json_number(text, "waiting_bytes", facts->waiting_bytes);
-    json_number(text, "waiting_blocks", facts->waiting_count);
-    json_number(text, "allocated", sums.active);
-    json_number(text, "reserved", facts->reserved);
-    tn__text_printf(text, ", \"history\": %s", facts->event_count > 0 ? "true" : "false");
+static void tell_history(const tell_state *state) {
+    cli_answer *answer = state->answer;
+    const tn_snapshot_facts *facts = state->facts;
+    cli_tell(answer, "history", facts->event_count > 0);
     if (facts->event_count > 0) {
-        json_number(text, "requested_peak", facts->peak_requested);
-        json_number(text, "reserved_peak", facts->reserved_peak);
+        cli_tell(answer, "requested_peak", facts->peak_requested);
+        cli_tell(answer, "reserved_peak", facts->reserved_peak);
     } else {
-        tn__text_put(text, ", \"requested_peak\": null, \"reserved_peak\": null");
+        cli_tell_line(
+            answer, "no history:",
+            "the file has no requests, so no peak and no comparison of pools can be shown; call "
+            "torch.cuda.memory._record_memory_history() before the run");
+        cli_tell_null(answer, "requested_peak");
+        cli_tell_null(answer, "reserved_peak");
     }
-    json_number(text, "out_of_memory", facts->oom_count);
-    json_number(text, "wrong_requests", facts->wrong_requests);
-    json_number(text, "wrong_blocks", facts->wrong_blocks);
-    json_number(text, "wrong_segments", facts->wrong_segments);
-    json_number(text, "wrong_device", facts->wrong_device);
-    tn__text_put(text, ", \"first_wrong\": ");
-    tn__text_json(text, facts->first_wrong);
-    tn__text_put(text, ", \"moments\": [");
-    for (uint32_t i = 0; i < device->moment_count; i++) {
-        tn__text_put(text, i == 0 ? "\n  " : ",\n  ");
-        json_moment(report, device, &device->moments[i], text);
-    }
-    tn__text_put(text, "]");
-    json_waiting(report, device, text);
-    json_holes(report, device, text);
-    json_pools(device, text);
-    tn__text_put(text, "}");
+    cli_tell(answer, "out_of_memory", facts->oom_count);
+    cli_tell(answer, "wrong_requests", facts->wrong_requests);
+    cli_tell(answer, "wrong_blocks", facts->wrong_blocks);
+    cli_tell(answer, "wrong_segments", facts->wrong_segments);
+    cli_tell(answer, "wrong_device", facts->wrong_device);
+    cli_tell_word(answer, "first_wrong", facts->first_wrong);
 }
 
-tn_status cli_report_json(const cli_report *report) {
-    tn__text text;
-    tn__text_init(&text, &report->context);
-    tn__text_put(&text, "{\"format\": \"tenure-report\", \"version\": 1, \"input\": ");
-    tn__text_json(&text, report->path);
-    tn__text_put(&text, ", \"devices\": [");
-    for (uint32_t i = 0; i < report->device_count; i++) {
-        tn__text_put(&text, i == 0 ? "\n " : ",\n ");
-        json_device(report, &report->devices[i], &text);
+static void tell_brief(const tell_state *state) {
+    const tn_snapshot_facts *facts = state->facts;
+    char peak[TN__WORDS_MAX], reserved[TN__WORDS_MAX], size[TN__WORDS_MAX];
+    uint32_t count = tn_snapshot_groups(state->device->lives, facts->peak_time, TN_SNAPSHOT_BY_LINE,
+                                        state->groups, 1);
+    cli_tell_brief(state->answer, "device %u: %s %s requested, %s reserved", state->device->device,
+                   facts->event_count > 0 ? "peak" : "no history; now",
+                   tn__words_iec(facts->peak_requested, peak),
+                   tn__words_iec(facts->reserved_peak, reserved));
+    if (count > 0)
+        cli_tell_brief(state->answer, "; %s of it by %s", tn__words_iec(state->groups->bytes, size),
+                       state->groups->name);
+    if (facts->oom_count > 0) cli_tell_brief(state->answer, "; it ran out of memory");
+}
+
+static void tell_device(const tell_state *state) {
+    tell_memory(state);
+    tell_history(state);
+    cli_answer_open(state->answer, "moments");
+    for (uint32_t i = 0; i < state->device->moment_count; i++)
+        tell_moment(state, &state->device->moments[i]);
+    cli_answer_close(state->answer);
+    tell_waiting(state);
+    tell_holes(state);
+    tell_pools(state);
+    tell_agreement(state);
+}
+
+tn_status cli_report_tell(const cli_report *report) {
+    cli_answer answer;
+    tell_state state = {.report = report, .answer = &answer};
+    state.groups = calloc((size_t)report->top + 1, sizeof *state.groups);
+    state.holes = calloc((size_t)report->top + 1, sizeof *state.holes);
+    cli_answer_begin(&answer, &cli_report_facts, report->json);
+    if (state.groups == NULL || state.holes == NULL) answer.out.failed = true;
+    cli_tell_word(&answer, "input", report->path);
+    cli_answer_open(&answer, "devices");
+    for (uint32_t i = 0; i < report->device_count && !answer.out.failed; i++) {
+        state.device = &report->devices[i];
+        state.facts = tn_snapshot_facts_of(state.device->lives);
+        if (i > 0) cli_tell_gap(&answer);
+        if (i > 0) cli_tell_break(&answer);
+        cli_answer_open(&answer, NULL);
+        (answer.style == CLI_STYLE_BRIEF ? tell_brief : tell_device)(&state);
+        cli_answer_close(&answer);
     }
-    tn__text_put(&text, "]}\n");
-    bool failed = text.failed;
-    if (!failed) fwrite(text.data, 1, text.size, stdout);
-    tn__text_release(&text);
-    return failed ? tn__no_memory(report->error, "the answer") : TN_OK;
+    cli_answer_close(&answer);
+    if (report->device_count == 0) {
+        cli_tell_line(&answer, "no device", "has any memory in this snapshot");
+        cli_tell_brief(&answer, "no device has any memory in this snapshot");
+    }
+    free(state.groups);
+    free(state.holes);
+    return cli_answer_end(&answer, report->error);
 }

@@ -20,12 +20,12 @@ static uint32_t fitted_repeats(const tn_fit_result *fitted) {
 
 static const cli_facts fitted_facts = {
     .width = 15,
-    .rows = (const cli_fact[]){CLI_FACT(WORD, "pass", "fitted", "the pass that found the program"),
-                               CLI_FACT(BYTES, "plain_bytes", NULL, "bytes before fitting"),
-                               CLI_FACT(COUNT, "again", NULL, "number of recomputed operators"),
-                               CLI_FACT(COUNT, "time", NULL, "predicted time, in picoseconds"),
-                               CLI_FACT(COUNT, "plain_time", NULL, "predicted time before fitting"),
-                               CLI_FACTS_END}};
+    .rows = (const cli_fact[]){
+        CLI_FACT(WORD, "pass", "fitted", "the pass that found the program"),
+        CLI_FACT(BYTES, "plain_bytes", NULL, "bytes before fitting"),
+        CLI_FACT(COUNT, "recomputed", NULL, "number of recomputed operators"),
+        CLI_FACT(COUNT, "time", NULL, "predicted time, in picoseconds"),
+        CLI_FACT(COUNT, "plain_time", NULL, "predicted time before fitting"), CLI_FACTS_END}};
 const cli_facts cli_fitted_facts = {
     .rows = (const cli_fact[]){CLI_FACT_OF(OBJECT, "fitted",
                                            "if the program was changed to meet the budget: how",
@@ -41,11 +41,11 @@ void cli_fitted_tell(cli_answer *answer, const tn_setup *setup) {
         fitted->plain_time > 0 ? (double)fitted->time / (double)fitted->plain_time - 1 : 0;
     cli_answer_open(answer, "fitted");
     cli_tell_word(answer, "pass", fitted->pass);
-    cli_tell_as(answer, "by %s from %s: %u operator%s again, %+.1f %% time predicted", fitted->pass,
-                tn_size_format(fitted->plain_bytes, plain), again, again == 1 ? " runs" : "s run",
-                100 * more);
+    cli_tell_as(answer, "by %s from %s: %u operator%s recomputed, %+.1f %% time predicted",
+                fitted->pass, tn_size_format(fitted->plain_bytes, plain), again,
+                again == 1 ? "" : "s", 100 * more);
     cli_tell(answer, "plain_bytes", fitted->plain_bytes);
-    cli_tell(answer, "again", again);
+    cli_tell(answer, "recomputed", again);
     cli_tell(answer, "time", fitted->time);
     cli_tell(answer, "plain_time", fitted->plain_time);
     cli_answer_close(answer);

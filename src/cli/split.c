@@ -91,7 +91,7 @@ static const cli_facts split_facts = {
     .width = 15,
     .rows = (const cli_fact[]){
         CLI_FACT(COUNT, "regions", "in parts", "regions of operators in tiles"),
-        CLI_FACT(COUNT, "again", NULL, "recomputed tensors"),
+        CLI_FACT(COUNT, "recomputed", NULL, "recomputed tensors"),
         CLI_FACT(SHARE, "extra_operations", NULL,
                  "additional operations, as a fraction of those of the model without tiles"),
         CLI_FACT(COUNT, "operations", NULL, "operations of the program with tiles"),
@@ -116,7 +116,7 @@ void cli_split_tell(cli_answer *answer, const tn_setup *setup) {
     cli_tell_as(answer, "%s; arena %s, whole %s (%.2f x)", words.failed ? "" : words.data,
                 tn_size_format(arena, after), tn_size_format(report->whole_arena, before),
                 arena > 0 ? (double)report->whole_arena / (double)arena : 0);
-    cli_tell(answer, "again", report->again_count);
+    cli_tell(answer, "recomputed", report->again_count);
     cli_tell_real(answer, "extra_operations", cli_split_extra(report));
     cli_tell(answer, "operations", report->parts.flops);
     cli_tell(answer, "more_bytes_moved", cli_split_moved(report));

@@ -44,8 +44,8 @@ static const cli_facts curve_point_facts = {
         CLI_FACT(BYTES, "bytes", "with weights", "bytes with the weights"),
         CLI_COLUMN(REAL, "lower by"), CLI_COLUMN(REAL, "operations"), CLI_COLUMN(REAL, "MiB moved"),
         CLI_FACT(SHARE, "work", "work", "additional work, as a fraction of the work without tiles"),
-        CLI_COLUMN(COUNT, "regions"), CLI_COLUMN(COUNT, "again"), CLI_FACTS_ALSO(&cli_split_facts),
-        CLI_FACTS_END}};
+        CLI_COLUMN(COUNT, "regions"), CLI_COLUMN(COUNT, "recomputed"),
+        CLI_FACTS_ALSO(&cli_split_facts), CLI_FACTS_END}};
 const cli_facts cli_split_curve_facts = {
     .name = "split-curve",
     .rows = (const cli_fact[]){
@@ -70,7 +70,7 @@ static void curve_tell_point(const curve_job *job, const tn_setup *setup, cli_an
     cli_tell_real(answer, "work", curve_work(setup));
     cli_tell_cell(answer, "regions", report != NULL ? "%u" : "whole",
                   report != NULL ? report->count : 0);
-    if (report != NULL) cli_tell_cell(answer, "again", "%u", report->again_count);
+    if (report != NULL) cli_tell_cell(answer, "recomputed", "%u", report->again_count);
     cli_split_tell(answer, setup);
     cli_answer_close(answer);
 }

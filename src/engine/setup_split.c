@@ -145,7 +145,7 @@ static tn_status split_set_up(split_state *state, const tn_split_choice *choice,
     options.split = &given;
     options.fit = NULL;
     split_plan_options(state, &plan);
-    if (draft && plan.planner == NULL) plan.planner = "draft";
+    if (draft && plan.planner == NULL) plan.planner = "fast";
     options.plan = &plan;
     TN_TRY(tn_setup_create(state->graph, &options, made, state->error));
     split_spend(state, tn_setup_layout(*made)->work);

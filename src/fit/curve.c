@@ -40,7 +40,7 @@ static tn_fit_options curve_search(const tn__graph_frame *f, uint64_t budget) {
     tn_fit_options search = f->search;
     search.budget = budget;
     search.allow = f->answer->allowed & TN__FIT_PROGRAM;
-    if (search.allow == 0) search.pass = "keep";
+    if (search.allow == 0) search.pass = "none";
     if (f->own->deadline > 0) search.timeout_s = tn__graph_left(f);
     return search;
 }

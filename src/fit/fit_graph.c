@@ -113,7 +113,7 @@ static void candidate_read(tn__candidate *it) {
     result->bytes = tn_setup_need(it->setup).total;
     result->live_bytes = tn_occupancy_summary(result->occupancy).peak_live;
     it->fixed = result->bytes - result->layout.peak;
-    if (result->pass == NULL) result->pass = "keep";
+    if (result->pass == NULL) result->pass = "none";
 }
 
 /* Simulates an unchanged plan with its costs. */
@@ -220,7 +220,7 @@ static tn_status graph_fit_on(tn__graph_frame *f, tn__candidate *from, uint32_t 
     tn_fit_result result = {0};
     search.allow = allow & TN__FIT_PROGRAM;
     search.context = &f->own->context;
-    if (search.allow == 0) search.pass = "keep";
+    if (search.allow == 0) search.pass = "none";
     if (f->own->deadline > 0) search.timeout_s = tn__graph_left(f);
     if (tn_setup_splits(from->setup) != NULL) search.zeros = NULL; /* of other tensors */
     options.fit = &search;
@@ -239,7 +239,7 @@ static tn_status graph_fit_on(tn__graph_frame *f, tn__candidate *from, uint32_t 
         made->setup = from->setup;
         from->setup = NULL;
         made->result =
-            (tn_fit_result){.pass = "keep", .time = told.plain_time, .plain_time = told.plain_time};
+            (tn_fit_result){.pass = "none", .time = told.plain_time, .plain_time = told.plain_time};
         candidate_read(made);
         made->costs = from->costs;
         made->shares = true;
@@ -474,7 +474,7 @@ static tn_status graph_search(tn__graph_frame *f, uint32_t allow) {
 }
 
 static bool graph_keeps(const tn__graph_frame *f) {
-    return f->search.pass != NULL && strcmp(f->search.pass, "keep") == 0;
+    return f->search.pass != NULL && strcmp(f->search.pass, "none") == 0;
 }
 
 /* --- hints --- */
@@ -591,7 +591,7 @@ static tn_status graph_divided(tn__graph_frame *f) {
     tn_fit_options search = f->search;
     tn__candidate *it = &f->best;
     search.allow = f->answer->allowed & TN__FIT_PROGRAM;
-    options.fit = search.pass != NULL && strcmp(search.pass, "keep") == 0 ? NULL : &search;
+    options.fit = search.pass != NULL && strcmp(search.pass, "none") == 0 ? NULL : &search;
     TN_TRY(tn_setup_create(f->graph, &options, &it->setup, f->error));
     const tn_fit_result *fitted = tn_setup_fitted(it->setup);
     if (fitted != NULL) it->result = *fitted;
@@ -640,7 +640,7 @@ static tn_status graph_all(tn__graph_frame *f) {
 static uint32_t graph_allowed(const tn_fit_options *search) {
     uint32_t allow = search->allow;
     bool link = search->to_host_bytes_per_s > 0 && search->from_host_bytes_per_s > 0;
-    bool keep = search->pass != NULL && strcmp(search->pass, "keep") == 0;
+    bool keep = search->pass != NULL && strcmp(search->pass, "none") == 0;
     if (keep) return allow & ~TN__FIT_PROGRAM;
     if (allow == 0 && search->pass != NULL) allow = TN_FIT_ORDER | TN_FIT_RECOMPUTE;
     if (allow == 0) allow = TN_FIT_USUAL;
@@ -696,7 +696,10 @@ tn_status tn__graph_begin(tn__graph_frame *f, const tn_graph *graph, const tn_fi
     f->request.struct_size = sizeof f->request;
     if (f->request.storage_latency_s == 0) f->request.storage_latency_s = TN__READ_S;
     const tn_pass *pass; /* also used if the graph fits unchanged and no pass runs */
-    if (f->search.pass != NULL) TN_TRY(tn__pass_find(f->search.pass, &pass, error));
+    if (f->search.pass != NULL) {
+        TN_TRY(tn__pass_find(f->search.pass, &pass, error));
+        f->search.pass = pass->name;
+    }
     answer->budget = f->search.budget;
     answer->host_budget = f->search.host_budget;
     answer->allowed = graph_allowed(&f->search);

@@ -23,7 +23,7 @@ void tn__fit_facts(const tn_report_fit *fit, tn__fit_fact facts[TN__FIT_FACTS]) 
 }
 
 static void fit_fates(tn__text *text, const tn_fate_totals *totals) {
-    tn__text_put(text, ",\"fates\":{");
+    tn__text_put(text, ",\"decisions\":{");
     for (uint32_t fate = 0; fate < TN_FATE_COUNT; fate++) {
         tn__text_printf(text, "%s\"%s\":{\"tensors\":%u,\"bytes\":", fate ? "," : "",
                         tn_fate_name((tn_fate)fate), totals->tensors[fate]);

@@ -162,7 +162,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(memory_that_runs_out_is_told),
     };
     char name[64]; /* as people type it: the file's with hyphens */
-    snprintf(name, sizeof name, "%s", count > 1 ? arguments[1] : "keep");
+    snprintf(name, sizeof name, "%s", count > 1 ? arguments[1] : "none");
     for (char *at = name; *at != '\0'; at++)
         if (*at == '_') *at = '-';
     the_pass = tn__pass_named(name);

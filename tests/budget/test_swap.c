@@ -118,7 +118,7 @@ static void a_fast_link_hides_what_is_copied(void **state) {
     layers net = layers_make((const char *const[]){"", "", "", "", "", "", "", "", "", ""}, 10);
     run_of keep;
     (void)state;
-    assert_int_equal(solve(&keep, &net, "keep", UINT64_MAX, 0, 0), TN_OK);
+    assert_int_equal(solve(&keep, &net, "none", UINT64_MAX, 0, 0), TN_OK);
     uint64_t peak = keep.run.found.peak, cost = keep.run.found.cost;
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
         run_of fast, slow;
@@ -135,7 +135,7 @@ static void a_fast_link_hides_what_is_copied(void **state) {
 
 static void vdnn_dynamic_is_the_fastest_of_all_that_fit(void **state) {
     layers net = layers_make(conv_net, 8);
-    static const char *const others[] = {"keep", "vdnn-conv", "vdnn-all"};
+    static const char *const others[] = {"none", "vdnn-conv", "vdnn-all"};
     (void)state;
     for (uint64_t budget = 200; budget <= 1200; budget += 100)
         for (double rate = 1; rate < 200; rate *= 7) {
@@ -179,7 +179,7 @@ static uint32_t count_acts(const run_of *it, tn__act_kind kind) {
 
 static uint64_t keep_peak(layers *net) {
     run_of keep;
-    assert_int_equal(solve(&keep, net, "keep", UINT64_MAX, 0, 0), TN_OK);
+    assert_int_equal(solve(&keep, net, "none", UINT64_MAX, 0, 0), TN_OK);
     uint64_t peak = keep.run.found.peak;
     done(&keep);
     return peak;

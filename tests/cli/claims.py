@@ -67,6 +67,16 @@ def by_fit(model, budget, train, *options):
     return (answer["bytes"], answer["time"], answer["plain_time"]), said, err
 
 
+def by_plan(model, budget, what):
+    """Tiles alone, at default rates: `tenure plan` and `tenure fit` have the same program, and the same refusal."""
+    status, planned, told = run("plan", model, "--budget", budget, "--split", "--json")
+    fitted, said, _ = run("fit", model, "--budget", budget, "--pass", "none", "--allow", "split", "--kernels", "none", "--json")[0:3]
+    check(status == fitted, *what, "plan", status, "fit", fitted, told)
+    if status == 0 and fitted == 0:
+        whole, least = planned["peak"] + planned["static"], said["answers"][0]["bytes"]
+        check(whole == least, *what, "plan", whole, "fit", least)
+
+
 def one(model, budget, train, tenure_python):
     """The command's two ways of asking, and Python, for the graph alone; a run for its kernels."""
     global asked
@@ -90,6 +100,7 @@ def one(model, budget, train, tenure_python):
         python = None
     check(python == fit, *what, "Python", python, fit)
     if not train:
+        by_plan(model, budget, what)
         theirs, _, _ = by_fit(model, budget, False, "--kernels", "onednn") if onednn else (None, None, None)
         status, ran, told = run("run", model, "--budget", budget, "--costs", "model:t4", "--json", *(["--weights", "random:1"] if grid else []))
         if onednn:

@@ -29,7 +29,7 @@ assert abs(summary["gap"] - (summary["peak"] / summary["lower_bound"] - 1)) < 1e
 assert isinstance(summary["by_kind"], dict) and summary["by_kind"]["activation"] > 0
 P
 # who holds the peak: all of them add up to it, and to each kind
-expect 0 '"holders": ' $tenure plan "$model" --json --holders=100000
+expect 0 '"holders":' $tenure plan "$model" --json --holders=100000
 python3 - <<'P' || failed=1
 import collections, json
 summary = json.load(open("out"))
@@ -329,7 +329,7 @@ train=$source/examples/models/train_alexnet.onnx
 expect 0 'order memory; no order has a lower peak' $tenure plan "$train" --order memory -o order.json
 expect 0 '^valid.*377\.1 MiB' $tenure verify "$train" --plan order.json
 expect 0 'order file; no order' $tenure plan "$model" --order auto
-expect 1 '(491,424,388 bytes), so no layout of these buffers fits in 400.0 MiB' $tenure plan "$train" --capacity 400MiB
+expect 1 '491,424,388 bytes., so no layout of these buffers fits in 400.0 MiB' $tenure plan "$train" --capacity 400MiB
 expect 0 'arena +377\.1 MiB' $tenure plan "$train" --capacity 400MiB --order memory
 expect 1 'at the peak, step' $tenure plan "$train" --capacity 300MiB --order auto
 expect 2 'no order is called' $tenure plan "$model" --order fastest
@@ -393,7 +393,7 @@ expect 2 'need a model' $tenure plan buffers.csv --fuse-concat
 # replays: the plan beside the pools, a capacity that is too small, and damage
 trace=$source/examples/traces/two_steps.csv
 expect 0 'planned +[0-9,]+ +1.000 x' $tenure replay "$trace"
-expect 0 '"format": "tenure-replay"' $tenure replay "$trace" --json
+expect 0 '"format":"tenure-replay"' $tenure replay "$trace" --json
 python3 - <<'P' || failed=1
 import json
 answer = json.load(open("out"))
@@ -418,7 +418,7 @@ assert len(drawing.getElementsByTagName("path")) == 1 + int(sys.argv[1]), "an ar
 P
 expect 1 'wrote pools.svg' $tenure replay "$trace" -o pools.svg --capacity 6MB
 expect 2 'does not end in .svg' $tenure replay "$trace" -o pools.png
-expect 0 'rows skipped' $tenure replay "$source/fuzz/corpus/trace/rmm.csv"
+expect 0 'rows skipped: 3 ' $tenure replay "$source/fuzz/corpus/trace/rmm.csv"
 printf 'action,id,size\nfree,a,1\n' >bad.csv
 expect 2 "bad.csv:2: 'a' is freed and is not in use" $tenure replay bad.csv
 expect 2 'no pool' $tenure replay "$trace" --pool none
@@ -515,7 +515,7 @@ expect 0 'planned peak' $run --budget "$need"
 expect 1 "holders of .*" $run --budget $((need - 1)) --allow order,recompute
 expect 1 "that is proved; the least found takes" $run --budget $((need - 1)) --allow order,recompute
 expect 1 "recomputes whole operators fits .*Not tried: swap,compress,split,stream" $run --budget $((need - 1)) --allow order,recompute
-expect 1 "it takes" $run --budget $((need - 1)) --pass keep
+expect 1 "it takes" $run --budget $((need - 1)) --pass none
 expect 2 "no pass is called" $run --budget $((need - 1)) --pass nobody
 for pool in $($tenure list pools | awk '{print $1}'); do
     [ "$pool" = planned ] || expect 0 "measured peak" $run --pool $pool

@@ -43,7 +43,8 @@ want hardware tenure list h
 want fit tenure help f
 want zsh tenure completion z
 want objects tenure plan --form = o
-refuse --budget= tenure plan --bud
+want --budget= tenure plan --bud
+refuse --epochs= tenure plan --epo
 refuse model.onnx tenure plan --capacity mod
 for list in $($tenure list --brief); do want "$list" tenure list "$list"; done
 

@@ -67,16 +67,16 @@ answers = json.load(open("answers.json"))["answers"]
 plan = json.load(open("both.json"))
 fit = plan["fit"]
 assert len(answers) == 4 and len(fit["points"]) == 3, (len(answers), fit["points"])
-for key in ("budget", "bytes", "time", "plain_time", "plain_bytes", "fates"):
+for key in ("budget", "bytes", "time", "plain_time", "plain_bytes", "decisions"):
     assert fit[key] == answers[3][key], (key, fit[key], answers[3][key])
 for point, answer in zip(fit["points"], answers):
     assert all(point[key] == answer[key] for key in ("budget", "bytes", "time", "time_bound")), (point, answer)
 rows = open("both.csv").read().split("\n\n")
-assert len(rows) == 4 and rows[1].startswith("tensor,fate,"), [row[:40] for row in rows]
+assert len(rows) == 4 and rows[1].startswith("tensor,decision,"), [row[:40] for row in rows]
 curve = [dict(zip(rows[3].splitlines()[0].split(","), map(int, line.split(",")))) for line in rows[3].splitlines()[1:]]
 assert curve == fit["points"], (curve, fit["points"])
 fates = [line.rsplit(",", 4)[1] for line in rows[1].splitlines()[1:]]
-assert fates and sorted(fates) == sorted(tensor["fate"] for tensor in plan["tensors"])
+assert fates and sorted(fates) == sorted(tensor["decision"] for tensor in plan["tensors"])
 assert f"bytes,{fit['bytes']}\n" in rows[2], rows[2]
 P
 expect 0 "valid" $tenure verify both.csv --plan both.csv

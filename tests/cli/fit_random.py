@@ -37,7 +37,7 @@ def draw(dice):
         if dice.random() < 0.3:
             operators[i]["scratch"] = dice.randint(1, 6)
         if dice.random() < 0.4:
-            operators[i]["again"] = dice.randint(0, 9) * scale
+            operators[i][dice.choice(("recompute_cost", "again"))] = dice.randint(0, 9) * scale
         if dice.random() < 0.15:
             operators[i]["repeats"] = False
     if dice.random() < 0.5:
@@ -67,7 +67,7 @@ class Search:
         self.kept = sum(1 << v for v, value in enumerate(values) if value.get("kept"))
         self.given = (1 << len(values)) - (1 << count)
         self.operators = [(sum(1 << v for v in it["inputs"]), it.get("scratch", 0), it["cost"],
-                           it.get("again", it["cost"]), it.get("repeats", True)) for it in operators]
+                           it.get("recompute_cost", it.get("again", it["cost"])), it.get("repeats", True)) for it in operators]
 
     def next(self, ran, there):
         """Pairs of what comes next: state, cost, bytes while it happens. What is there at the start is there until

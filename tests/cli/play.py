@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
 TENURE, STANDIN, SOURCE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3]
 CUDA = {"TENURE_CUDART": STANDIN, "STANDIN_DEVICES": "2", "STANDIN_MEMORY": "100000000"}
@@ -63,9 +64,9 @@ def check_memory_is_out():
     trace = TRACES + "two_streams.csv"
     _, _, peak = counted(trace)
     text = replay(trace, "--device", "cuda", STANDIN_MEMORY=str(peak - 1), status=1).stdout
-    assert "none          does not fit: event " in text and "wanted of device cuda, but only" in text, text
+    assert "\n  none       does not fit: event " in text and "wanted of device cuda, but only" in text, text
     text = replay(trace, "--device", "cuda:1", "--pool", "iteration", STANDIN_FAIL="cudaMalloc:1:2", status=1).stdout
-    assert "iteration     does not fit: the CUDA device failed: a block of" in text and "cudaErrorMemoryAllocation" in text, text
+    assert "\n  iteration  does not fit: the CUDA device failed: a block of" in text and "cudaErrorMemoryAllocation" in text, text
     answer = json.loads(replay(trace, "--device", "host", "--capacity", "4MB", "--json", status=1).stdout)
     assert not answer["played"]["fits"] and "only" in answer["played"]["message"], answer
     assert not any(pool["fits"] or "played" in pool for pool in answer["pools"]), answer
@@ -81,6 +82,29 @@ def check_what_fails():
     assert "there is no CUDA device 2" in replay(trace, "--device", "cuda:2", status=2).stderr
 
 
+def check_learned():
+    """Eighty steps of twenty equal requests: all but the first steps are served by one plan."""
+    steps, rows, number = 80, ["action,id,size"], 0
+    for _ in range(steps):
+        live = []
+        for k in range(20):
+            number += 1
+            live.append(number)
+            rows.append(f"alloc,b{number},{(k * 37 % 11 + 1) * 100000}")
+            if k % 3 == 2:
+                rows.append(f"free,b{live.pop(0)},0")
+        rows += [f"free,b{block},0" for block in live]
+    with tempfile.NamedTemporaryFile("w", suffix=".csv") as trace:
+        trace.write("\n".join(rows) + "\n")
+        trace.flush()
+        learned = json.loads(replay(trace.name, "--pool", "iteration", "--json").stdout)["pools"][0]["learned"]
+        assert learned["plans"] == 1 and learned["surprises"] == 0, learned
+        assert number / 2 < learned["served"] < number and learned["served"] % 20 == 0, learned
+        text = replay(trace.name, "--pool", "iteration").stdout
+        part = 100 * learned["served"] / number
+        assert f"\n  iteration served {part:.1f} % of requests from 1 plan, 0.0 % were surprises" in text, text
+
+
 def check_snapshot():
     """A number is a device of a snapshot, a name one to play on; both may be told."""
     snapshot = SOURCE + "/examples/snapshots/out_of_memory.pickle"
@@ -94,4 +118,5 @@ for name in "host", "opencl", "cuda":
 check_one_stream()
 check_memory_is_out()
 check_what_fails()
+check_learned()
 check_snapshot()

@@ -20,7 +20,7 @@ whole, parts = json.load(open("whole.json")), json.load(open("parts.json"))
 split = parts["split"]
 if parts["measured_peak"] != parts["planned_peak"] or parts["measured_peak"] * 3 > whole["measured_peak"]:
     sys.exit(f"FAILED: {parts['measured_peak']} of {whole['measured_peak']} bytes")
-if split["whole_arena"] != whole["planned_peak"] or split["extra_operations"] > 0.2 or split["again"] == 0:
+if split["whole_arena"] != whole["planned_peak"] or split["extra_operations"] > 0.2 or split["recomputed"] == 0:
     sys.exit(f"FAILED: {split}")
 if parts["weights"] != whole["weights"]:
     sys.exit("FAILED: weights are there twice")

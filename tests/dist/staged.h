@@ -143,7 +143,7 @@ static inline void make(kit_run *run, const way *how, int64_t batch) {
 #else
     run->session.plain = !how->fast;
 #endif
-    run->session.planner = "draft";
+    run->session.planner = "fast";
 }
 
 /* --- training --- */

@@ -27,9 +27,9 @@ static uint64_t height(const tn_problem *problem, const char *planner) {
     return peak;
 }
 
-/* Neither `auto` nor `draft` ends above any planner that is quick, or simple: as other tools do. */
+/* Neither `auto` nor `fast` ends above any planner that is quick, or simple: as other tools do. */
 static void expect_floor(const char *kind, const generate_wish *wish) {
-    static const char *const ours[] = {"draft", "auto"};
+    static const char *const ours[] = {"fast", "auto"};
     uint64_t optimum, best = UINT64_MAX;
     const char *who = "";
     tn_problem *problem = make(kind, wish, &optimum);
@@ -100,14 +100,14 @@ static void nor_where_every_step_is_full_and_nothing_fits(void **state) {
         generate_wish wish = {.count = counts[i], .steps = 20, .seed = 3};
         uint64_t optimum;
         tn_problem *problem = make("cuts", &wish, &optimum);
-        if (height(problem, "uncut") == optimum) fail_msg("%u cuts are solved\n", counts[i]);
+        if (height(problem, "guillotine") == optimum) fail_msg("%u cuts are solved\n", counts[i]);
         tn_problem_destroy(problem);
         expect_floor("cuts", &wish);
     }
 }
 
 /* Who plans small problems by the thousand waits for none of them: what `auto` looks for beyond
- * `draft` grows with the bodies. Some of these have no plan at their bound. */
+ * `fast` grows with the bodies. Some of these have no plan at their bound. */
 static void small_problems_are_not_searched_for_long(void **state) {
     (void)state;
     static const uint32_t counts[] = {5, 15, 30, 60};
@@ -119,7 +119,7 @@ static void small_problems_are_not_searched_for_long(void **state) {
         tn_problem *problem = make("windows", &wish, &optimum);
         tn_plan_options options = TN_PLAN_OPTIONS_INIT;
         tn_layout draft, found;
-        options.planner = "draft";
+        options.planner = "fast";
         assert_ok(tn_plan(problem, &options, &draft, &failure));
         assert_ok(tn_plan(problem, NULL, &found, &failure));
         assert_true(found.peak <= draft.peak && found.work >= draft.work);
@@ -138,7 +138,7 @@ static void small_problems_are_not_searched_for_long(void **state) {
  * than the limit was done. */
 static void a_limit_holds_within_a_crowded_step(void **state) {
     (void)state;
-    static const char *const planners[] = {"uncut", "draft", "auto"};
+    static const char *const planners[] = {"guillotine", "fast", "auto"};
     generate_wish wish = {.count = 6000, .steps = 4, .seed = 5};
     uint64_t optimum;
     tn_problem *problem = make("cuts", &wish, &optimum);
@@ -162,7 +162,7 @@ static void a_limit_holds_within_a_crowded_step(void **state) {
 static uint32_t put_together(const char *kind, uint32_t count, uint64_t seed) {
     uint64_t optimum;
     tn_problem *problem = make(kind, &(generate_wish){.count = count, .seed = seed}, &optimum);
-    uint64_t peak = height(problem, "uncut");
+    uint64_t peak = height(problem, "guillotine");
     if (peak > optimum + optimum / 50)
         fail_msg("%u %s, seed %llu: %llu of %llu\n", count, kind, (unsigned long long)seed,
                  (unsigned long long)peak, (unsigned long long)optimum);
@@ -193,7 +193,7 @@ static void nor_is_much_work_too_much(void **state) {
     for (uint64_t limit = 1000000; limit < UINT64_MAX / 1000; limit *= 1000) {
         tn_plan_options options = TN_PLAN_OPTIONS_INIT;
         tn_layout layout;
-        options.planner = "uncut";
+        options.planner = "guillotine";
         options.work_limit = limit;
         assert_ok(tn_plan(problem, &options, &layout, &failure));
         assert_int_equal(layout.peak, optimum);
@@ -227,13 +227,13 @@ static void short_lives_end_at_their_bound(void **state) {
 /* Few that live long among many: what lives at the crowded steps must lie there without a gap. */
 static void what_is_crowded_is_planned_first(void **state) {
     (void)state;
-    ends_near_its_bound("long", 10000, 0, "crest", case_count(4, 1), 1000);
+    ends_near_its_bound("long", 10000, 0, "peak-first", case_count(4, 1), 1000);
 }
 
 /* Hundreds of short lives at once: one order does not suit all the steps that are crowded. */
 static void humps_are_planned_each_by_itself(void **state) {
     (void)state;
-    ends_near_its_bound("short", 20000, 2000, "crest", case_count(3, 1), 50);
+    ends_near_its_bound("short", 20000, 2000, "peak-first", case_count(3, 1), 50);
 }
 
 typedef struct telling {

@@ -102,6 +102,29 @@ def check_state_context():
     expect("context state", now["line"][0]["name"], "m.py:9 g")
 
 
+def check_hostile_name():
+    """A name with a line end and an escape stays in its row, also with two devices and in the brief lines."""
+    name = "a\n\tb\x1b[31m.py"
+    whole = {"segments": [{"device": device, "address": 4096, "total_size": 512, "allocated_size": 512, "active_size": 512,
+                           "requested_size": 500, "stream": 0, "segment_type": "small", "is_expandable": False,
+                           "frames": [], "blocks": [
+                               {"address": 4096, "size": 512, "requested_size": 500, "state": "active_allocated",
+                                "frames": [{"filename": name, "line": 9, "name": "g"}]}]} for device in (0, 1)],
+             "device_traces": [[], []]}
+    path = os.path.join(FOLDER, "hostile.pickle")
+    with open(path, "wb") as file:
+        pickle.dump(whole, file, protocol=4)
+    shown = "a\\x0a\\x09b\\x1b[31m.py:9 g"
+    for device in report(path)[0]["devices"]:
+        expect("hostile name", device["moments"][0]["line"], [{"bytes": 500, "share": 1, "blocks": 1, "name": name + ":9 g"}])
+    for words, start in (([], "  500 bytes  100.0 %       1  "), (["--brief"], "device ")):
+        text = subprocess.run([TENURE, "report", path, *words], capture_output=True, text=True, check=True).stdout
+        rows = [line for line in text.splitlines() if shown in line and line.startswith(start)]
+        expect("rows with a hostile name %s" % words, len(rows), 2)
+        if words:
+            expect("brief lines", len(text.splitlines()), 2)
+
+
 def check_gzip():
     with open(os.path.join(CORPUS, "awaiting_free.pickle"), "rb") as file:
         plain = file.read()
@@ -147,7 +170,8 @@ def check_names():
 
 
 os.makedirs(FOLDER, exist_ok=True)
-for check in (check_waiting, check_no_history, check_causes, check_state_context, check_gzip, check_names):
+for check in (check_waiting, check_no_history, check_causes, check_state_context, check_hostile_name, check_gzip,
+              check_names):
     check()
 for line in wrong:
     print("WRONG:", line)

@@ -22,8 +22,8 @@ expect 0 'wrote own.pickle' $tenure run "$source/examples/models/unet64.onnx" --
 expect 0 'wrote own.html' $tenure report own.pickle -o own.html
 grep -q '"kinds":.*"parameter",[0-9]*,false.*"workspace"' own.html || { echo "FAILED: no categories in the page"; failed=1; }
 expect 0 'smallest blocks are not drawn' $tenure report "$snapshot" --bars 7 -o few.html
-expect 0 '"format": "tenure-report"' $tenure report "$snapshot" --json
-expect 0 '"format": "tenure-report"' sh -c "$tenure report - --json <'$snapshot'"
+expect 0 '"format":"tenure-report"' $tenure report "$snapshot" --json
+expect 0 '"format":"tenure-report"' sh -c "$tenure report - --json <'$snapshot'"
 expect 0 'planned +[0-9,]+ +1.000 x' $tenure replay "$snapshot"
 expect 0 'planned ahead' $tenure replay "$snapshot" --device 0 --pool caching
 

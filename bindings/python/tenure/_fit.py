@@ -57,7 +57,7 @@ class Fit:
                  Picoseconds, or the unit of the given costs
     tensors, fates   the names of all tensors, and the decision for each: "kept", "recomputed", "swapped", "encoded"
     steps        the program, instruction by instruction
-    passed       the pass that found it ("keep": the plan fits as it is); seconds, rounds: of the search
+    passed       the pass that found it ("none": the plan fits as it is); seconds, rounds: of the search
     stopped      a limit ended the search early
     to_host_bytes, from_host_bytes, stall   bytes swapped each way, and the time that computation waits for them
     layout       the offsets of all buffers, verified

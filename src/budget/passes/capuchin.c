@@ -290,7 +290,7 @@ static tn_status capuchin_solve(tn__pass_run *run) {
 
 const tn_pass tn__pass_capuchin = {
     .name = "capuchin",
-    .summary = "swaps what computing hides and computes the rest again, by times of accesses",
+    .summary = "Capuchin: swaps tensors whose copies computing hides, and recomputes others",
     .source = "Peng et al., Capuchin (2020)",
     .features = TN__PASS_SWAPS | TN__PASS_RECOMPUTES | TN__PASS_BUDGETS,
     .solve = capuchin_solve,

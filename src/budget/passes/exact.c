@@ -105,7 +105,7 @@ static tn_status exact_solve(tn__pass_run *run) {
 
 const tn_pass tn__pass_exact = {
     .name = "exact",
-    .summary = "the least work of all schedules, proved, by complete search: for small programs",
+    .summary = "complete search for the least work, proved; for small programs",
     .source = "Jain, Jain, Nrusimha, Gholami, Abbeel, Keutzer, Stoica, Gonzalez 2020 (Checkmate), "
               "the problem; A* (Hart, Nilsson, Raphael 1968)",
     .features = TN__PASS_RECOMPUTES | TN__PASS_ORDERS | TN__PASS_BUDGETS | TN__PASS_COMPLETE,

@@ -131,7 +131,7 @@ static tn_status gist_solve(tn__pass_run *run) {
 
 const tn_pass tn__pass_gist = {
     .name = "gist",
-    .summary = "keeps bits, sparse rows or short floats of what waits for the backward pass",
+    .summary = "keeps tensors for the backward pass as bits, sparse rows or short floats",
     .source = "Jain et al., Gist (2018)",
     .features = TN__PASS_COMPRESSES | TN__PASS_BUDGETS | TN__PASS_GRAPH,
     .solve = gist_solve,

@@ -85,7 +85,7 @@ static tn_status joint_solve(tn__pass_run *run) {
 
 const tn_pass tn__pass_joint = {
     .name = "joint",
-    .summary = "all of them together, by search: what stays, runs again, is copied or encoded",
+    .summary = "searches over recomputing, swapping and compressing together (the default)",
     .source =
         "ruin and recreate (Schrimpf et al. 2000) on retention intervals (Bartan et al. 2023)",
     .features = TN__PASS_RECOMPUTES | TN__PASS_SWAPS | TN__PASS_COMPRESSES | TN__PASS_ORDERS |

@@ -150,7 +150,7 @@ static tn_status revolve_solve(tn__pass_run *run) {
 
 const tn_pass tn__pass_revolve = {
     .name = "revolve",
-    .summary = "chains: the states kept whose distances are binomial; optimal where all are alike",
+    .summary = "chains: binomial checkpointing; optimal for equal costs and sizes",
     .source = "Griewank, Walther 2000 (revolve)",
     .features = TN__PASS_RECOMPUTES | TN__PASS_BUDGETS | TN__PASS_CHAIN,
     .solve = revolve_solve,

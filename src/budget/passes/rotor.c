@@ -438,7 +438,7 @@ static tn_status rotor_solve(tn__pass_run *run) {
 
 const tn_pass tn__pass_rotor = {
     .name = "rotor",
-    .summary = "chains of any costs and sizes: dynamic programming, and a search of short ones",
+    .summary = "chains with any costs and sizes: dynamic programming, and search for short ones",
     .source = "Beaumont, Eyraud-Dubois, Herrmann, Joly, Shilova 2019 (rotor), one case more; A* "
               "(Hart, Nilsson, Raphael 1968)",
     .features = TN__PASS_RECOMPUTES | TN__PASS_BUDGETS | TN__PASS_CHAIN,

@@ -186,7 +186,7 @@ static tn_status segments_solve(tn__pass_run *run) {
 
 const tn_pass tn__pass_segments = {
     .name = "segments",
-    .summary = "marked segments run again from their inputs instead of keeping what they made",
+    .summary = "recomputes the marked segments from their inputs",
     .source = "Chen et al. 2016; torch.utils.checkpoint",
     .features = TN__PASS_RECOMPUTES,
     .solve = segments_solve,

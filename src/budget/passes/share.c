@@ -25,7 +25,7 @@ static tn_status share_solve(tn__pass_run *run) {
 
 const tn_pass tn__pass_share = {
     .name = "share",
-    .summary = "computes again what costs least for its bytes at the worst step",
+    .summary = "recomputes the tensors that cost least per byte saved at the peak",
     .source = "Chen et al. 2016, section 4; Kirisame et al. 2021, with all uses known",
     .features = TN__PASS_RECOMPUTES | TN__PASS_BUDGETS,
     .solve = share_solve,

@@ -247,7 +247,7 @@ static tn_status sublinear_solve(tn__pass_run *run) {
 
 const tn_pass tn__pass_sublinear = {
     .name = "sublinear",
-    .summary = "segments: the ends of every root-of-n-th are kept, what is within is made again",
+    .summary = "sqrt(n) checkpointing: keeps the ends of segments and recomputes the inside",
     .source = "Chen, Xu, Zhang, Guestrin 2016; the search over thresholds after memonger",
     .features = TN__PASS_RECOMPUTES | TN__PASS_BUDGETS,
     .solve = sublinear_solve,

@@ -12,7 +12,7 @@ static tn_status vdnn_all_solve(tn__pass_run *run) {
 
 const tn_pass tn__pass_vdnn_all = {
     .name = "vdnn-all",
-    .summary = "all feature maps go to the host and come back ahead of their use",
+    .summary = "vDNN: swaps all feature maps, and prefetches them",
     .source = "Rhu et al., vDNN (2016)",
     .features = TN__PASS_SWAPS,
     .solve = vdnn_all_solve,

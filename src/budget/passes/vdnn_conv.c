@@ -13,7 +13,7 @@ static tn_status vdnn_conv_solve(tn__pass_run *run) {
 
 const tn_pass tn__pass_vdnn_conv = {
     .name = "vdnn-conv",
-    .summary = "inputs of convolutions go to the host and come back ahead of their use",
+    .summary = "vDNN: swaps the inputs of convolutions, and prefetches them",
     .source = "Rhu et al., vDNN (2016)",
     .features = TN__PASS_SWAPS | TN__PASS_GRAPH,
     .solve = vdnn_conv_solve,

@@ -33,7 +33,7 @@ static tn_status vdnn_dynamic_solve(tn__pass_run *run) {
 
 const tn_pass tn__pass_vdnn_dynamic = {
     .name = "vdnn-dynamic",
-    .summary = "the fastest of keeping everything, vdnn-conv and vdnn-all that fits",
+    .summary = "the fastest of none, vdnn-conv and vdnn-all that fits",
     .source = "Rhu et al., vDNN (2016)",
     .features = TN__PASS_SWAPS | TN__PASS_BUDGETS,
     .solve = vdnn_dynamic_solve,

@@ -302,7 +302,7 @@ static tn_status fit_batches(cli_fit *fit, tn_error *error) {
     TN_TRY(cli_fit_batches(fit, &plain, &fitted, error));
     if (fitted == 0)
         TN_FAIL(error, TN_E_EXHAUSTED,
-                "no program for a batch of 1 fits; raise --budget or allow more techniques");
+                "no program was found for a batch of 1; raise --budget or allow more techniques");
     if (fit->json) return TN_OK;
     printf("%-18s %llu\n", "without fitting", (unsigned long long)plain);
     printf("%-18s %llu", "with fitting", (unsigned long long)fitted);

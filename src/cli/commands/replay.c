@@ -344,12 +344,9 @@ static bool replay_all_fit(const cli_replay *arguments) {
 static int replay_print(const cli_replay *arguments) {
     int code = replay_all_fit(arguments) ? 0 : tn_status_exit_code(TN_E_EXHAUSTED);
     cli_progress_end();
-    bool brief = cli_tone_asked().brief;
-    if (!arguments->json)
-        (brief ? cli_replay_print_brief : cli_replay_print_text)(arguments);
-    else if (cli_replay_print_json(arguments) != TN_OK)
-        code = cli_fail(arguments->error);
-    if (!arguments->json && !brief && arguments->outputs.count > 0) {
+    bool told = arguments->json || cli_tone_asked().brief;
+    if (cli_replay_tell(arguments) != TN_OK) code = cli_fail(arguments->error);
+    if (!told && arguments->outputs.count > 0) {
         putchar('\n');
         cli_paths_print(&arguments->outputs);
     }
@@ -403,6 +400,7 @@ const cli_command cli_command_replay = {
     .name = "replay",
     .summary = "replay recorded allocations in several memory pools, and compare them",
     .first = "pool capacity device output json",
+    .answers = (const cli_facts *const[]){&cli_replay_facts, NULL},
     .parser = &replay_parser,
     .run = replay_run,
 };

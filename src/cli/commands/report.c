@@ -154,8 +154,7 @@ static tn_status report_draw(const cli_report *report) {
 
 static tn_status report_tell(const cli_report *report) {
     cli_progress_end();
-    if (report->json) TN_TRY(cli_report_json(report));
-    if (!report->json) cli_report_print(report);
+    TN_TRY(cli_report_tell(report));
     return report_draw(report);
 }
 
@@ -197,6 +196,7 @@ const cli_command cli_command_report = {
     .name = "report",
     .summary = "report the memory in a PyTorch snapshot by line, module and category",
     .first = "top output device json",
+    .answers = (const cli_facts *const[]){&cli_report_facts, NULL},
     .parser = &report_parser,
     .run = report_run,
 };

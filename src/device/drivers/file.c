@@ -130,7 +130,7 @@ static tn_status file_open(const tn_context *context, const tn_device_options *o
 
 const tn__driver tn__device_file = {
     .name = "file",
-    .summary = "a file without a name in $TMPDIR or /tmp; file:DIR in that folder",
+    .summary = "an unnamed file in $TMPDIR or /tmp; file:DIR in that folder",
     .takes_text = true,
     .open = file_open,
     .close = file_close,

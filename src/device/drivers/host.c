@@ -122,7 +122,7 @@ static tn_status host_open(const tn_context *context, const tn_device_options *o
 
 const tn__driver tn__device_host = {
     .name = "host",
-    .summary = "memory of the host behind guard pages, threads as streams",
+    .summary = "host memory between guard pages, with threads as streams",
     .open = host_open,
     .close = host_close,
     .alloc = host_alloc,

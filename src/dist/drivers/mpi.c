@@ -591,7 +591,7 @@ static tn_status mpi_run(const tn_world_options *options, const tn__world_job *j
 }
 
 const tn__link_driver tn__link_mpi = {.name = "mpi",
-                                      .summary = "processes that Open MPI's mpirun has started",
+                                      .summary = "processes that mpirun of Open MPI starts",
                                       .run = mpi_run,
                                       .post = mpi_post,
                                       .wait = mpi_wait};

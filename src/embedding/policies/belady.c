@@ -80,7 +80,7 @@ static uint32_t belady_choose(tn__residents *r) {
 
 const tn__row_policy tn__row_policy_belady = {
     .name = "belady",
-    .summary = "the one used next the latest: the bound, for recorded runs alone",
+    .summary = "the row with the latest next use: an upper bound, for recorded runs only",
     .source = "Belady 1966",
     .sees_future = true,
     .bytes = belady_bytes,

@@ -35,7 +35,7 @@ static uint32_t clock_choose(tn__residents *r) {
 
 const tn__row_policy tn__row_policy_clock = {
     .name = "clock",
-    .summary = "the next that was not used since a hand last came by",
+    .summary = "second chance: the next row that was not used since the last visit",
     .source = "Corbato 1968",
     .bytes = clock_bytes,
     .enter = clock_enter,

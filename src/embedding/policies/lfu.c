@@ -109,7 +109,7 @@ static uint32_t lfu_choose(tn__residents *r) {
 
 const tn__row_policy tn__row_policy_lfu = {
     .name = "lfu",
-    .summary = "the least frequently used, counts halved now and then",
+    .summary = "the least frequently used; counts are halved periodically",
     .source = "Einziger, Friedman, Manes 2017; Shah, Mitra, Matani 2010",
     .bytes = lfu_bytes,
     .open = lfu_open,

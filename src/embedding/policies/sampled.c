@@ -43,10 +43,10 @@ static uint32_t sampled_choose(tn__residents *r) {
     return best;
 }
 
-const tn__row_policy tn__row_policy_sampled = {
-    .name = "sampled",
-    .summary = "the least recently used of some residents drawn at random",
-    .source = "Psounis, Prabhakar 2001",
-    .bytes = sampled_bytes,
-    .enter = sampled_enter,
-    .choose = sampled_choose};
+const tn__row_policy tn__row_policy_sampled = {.name = "sampled",
+                                               .summary =
+                                                   "the least recently used of a random sample",
+                                               .source = "Psounis, Prabhakar 2001",
+                                               .bytes = sampled_bytes,
+                                               .enter = sampled_enter,
+                                               .choose = sampled_choose};

@@ -29,7 +29,7 @@ static double dte_score(tn__evict *e, uint32_t storage) {
 
 const tn__policy tn__policy_dte = {
     .name = "dte",
-    .summary = "as dtr, and free neighbouring bytes count; for an arena with addresses",
+    .summary = "DTE: as dtr, counting free bytes beside the tensor; for an arena with addresses",
     .source = "Hu et al. 2022 (MegTaiChi)",
     .features = TN__POLICY_LINKS,
     TN__REGIONS_KEPT,

@@ -18,9 +18,10 @@ static double dtr_score(tn__evict *e, uint32_t storage) {
     return den > 0 ? tn__ratio(cost, den) : (double)INFINITY;
 }
 
-const tn__policy tn__policy_dtr = {.name = "dtr",
-                                   .summary = "cost with dropped neighbours / (bytes * staleness)",
-                                   .source = "Kirisame et al. 2021, h_DTR",
-                                   .features = TN__POLICY_LINKS | TN__POLICY_PUBLISHED,
-                                   TN__REGIONS_KEPT,
-                                   .score = dtr_score};
+const tn__policy tn__policy_dtr = {
+    .name = "dtr",
+    .summary = "DTR: cost with all evicted neighbours / (bytes * staleness)",
+    .source = "Kirisame et al. 2021, h_DTR",
+    .features = TN__POLICY_LINKS | TN__POLICY_PUBLISHED,
+    TN__REGIONS_KEPT,
+    .score = dtr_score};

@@ -178,7 +178,7 @@ static double dtr_eq_score(tn__evict *e, uint32_t storage) {
 
 const tn__policy tn__policy_dtr_eq = {
     .name = "dtr-eq",
-    .summary = "cost with classes of dropped neighbours / (bytes * staleness)",
+    .summary = "DTR: cost with equivalence classes of evicted neighbours / (bytes * staleness)",
     .source = "Kirisame et al. 2021, h_eq",
     .features = TN__POLICY_LINKS | TN__POLICY_PUBLISHED,
     .state_size = sizeof(dtr_eq_state),

@@ -17,7 +17,8 @@ static double dtr_local_score(tn__evict *e, uint32_t storage) {
 }
 
 const tn__policy tn__policy_dtr_local = {.name = "dtr-local",
-                                         .summary = "own cost / (bytes * staleness)",
+                                         .summary =
+                                             "DTR: the tensor's own cost / (bytes * staleness)",
                                          .source = "Kirisame et al. 2021, h_local",
                                          .features = TN__POLICY_PUBLISHED,
                                          .score = dtr_local_score};

@@ -42,7 +42,7 @@ static double hybrid_score(tn__evict *e, uint32_t storage) {
 
 const tn__policy tn__policy_hybrid = {
     .name = "hybrid",
-    .summary = "dropped, or copied to the host if there is a link to it, whichever costs less",
+    .summary = "recomputes, or swaps if there is a link to the host, whichever costs less",
     .source = "Peng et al. 2020 (Capuchin)",
     .features = TN__POLICY_LINKS | TN__POLICY_SWAPS,
     TN__REGIONS_KEPT,

@@ -329,7 +329,7 @@ static double live_score(tn__evict *e, uint32_t storage) {
 
 const tn__policy tn__policy_live = {
     .name = "live",
-    .summary = "cost of what somebody waits for around it / (bytes * staleness^(3/4))",
+    .summary = "cost of evicted neighbours that are still needed / (bytes * staleness^(3/4))",
     .source = "ours, after Kirisame et al. 2021",
     .features = TN__POLICY_LINKS | TN__POLICY_MOVES,
     .state_size = sizeof(live_state),

@@ -17,7 +17,7 @@ static double msps_score(tn__evict *e, uint32_t storage) {
 }
 
 const tn__policy tn__policy_msps = {.name = "msps",
-                                    .summary = "cost with dropped ancestors / bytes",
+                                    .summary = "MSPS: cost with evicted ancestors / bytes",
                                     .source = "Peng et al. 2020 (Capuchin); SuperNeurons",
                                     .features = TN__POLICY_LINKS | TN__POLICY_PUBLISHED,
                                     TN__REGIONS_KEPT,

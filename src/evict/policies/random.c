@@ -16,7 +16,7 @@ static uint32_t random_choose(tn__evict *e, uint64_t bytes) {
 }
 
 const tn__policy tn__policy_random = {.name = "random",
-                                      .summary = "any of them",
+                                      .summary = "a random tensor",
                                       .source = "Kirisame et al. 2021, h_rand",
                                       .features = TN__POLICY_PUBLISHED,
                                       .choose = random_choose};

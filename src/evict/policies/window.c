@@ -19,7 +19,7 @@ static double window_score(tn__evict *e, uint32_t storage) {
 
 const tn__policy tn__policy_window = {
     .name = "window",
-    .summary = "the cheapest run of neighbours that leaves a place; for an arena with addresses",
+    .summary = "the cheapest contiguous region of enough bytes; for an arena with addresses",
     .source = "Zhang et al. 2023 (Coop)",
     .features = TN__POLICY_WINDOW,
     .score = window_score};

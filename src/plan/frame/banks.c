@@ -352,7 +352,7 @@ static tn_status banks_forgive(const tn__call *call, tn_status status) {
 /* There are many choices, and most are thrown away, so the long search of `auto` without a limit is
  * not worth its time for each. */
 static const tn_planner *banks_planner(const tn__call *call) {
-    const tn_planner *draft = tn__planner_find("draft");
+    const tn_planner *draft = tn__planner_find("fast");
     bool limited = call->options.work_limit != 0 || call->options.timeout_s > 0;
     return draft != NULL && !limited && strcmp(call->planner->name, "auto") == 0 ? draft
                                                                                  : call->planner;

@@ -27,7 +27,19 @@ const char *tn_planner_source(uint32_t index) { return plan_planners[index]->sou
 
 const tn_planner *tn__planner_at(uint32_t index) { return plan_planners[index]; }
 
+/* Names of version 0.1, accepted until the version after next. */
+static const char *plan_renamed(const char *name) {
+    static const char *const names[][2] = {{"draft", "fast"},
+                                           {"uncut", "guillotine"},
+                                           {"slide", "window-search"},
+                                           {"crest", "peak-first"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i][0]) == 0) return names[i][1];
+    return name;
+}
+
 const tn_planner *tn__planner_find(const char *name) {
+    name = plan_renamed(name);
     for (uint32_t i = 0; i < tn_planner_count(); i++)
         if (strcmp(plan_planners[i]->name, name) == 0) return plan_planners[i];
     return NULL;

@@ -157,8 +157,8 @@ tn_status tn__run_ask(tn_run *run, const char *planner, uint64_t work_limit);
 tn_status tn__run_quick_portfolio(tn_run *run);
 /* ... or TN_PLANS_SIMPLY, one by one: the best plan so far lets most of them give up soon. */
 tn_status tn__run_simple_planners(tn_run *run);
-/* draft.c: runs the planner of that name within this run. */
-tn_status tn__run_draft(tn_run *run);
+/* fast.c: runs the planner of that name within this run. */
+tn_status tn__run_fast(tn_run *run);
 
 /* A smaller problem: bodies of one whole piece, in the run's compressed times. */
 #define TN__FREE UINT64_MAX /* not pinned */

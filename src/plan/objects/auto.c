@@ -38,7 +38,7 @@ static tn_status auto_objects_solve(tn_object_run *run) {
 
 const tn_object_strategy tn__objects_auto = {
     .name = "auto",
-    .summary = "all of them, the best answer (default)",
+    .summary = "the best answer of all strategies (the default)",
     .source = "ours",
     .features = TN_OBJECTS_ALL_KINDS | TN_OBJECTS_REALLOCATION,
     .solve = auto_objects_solve,

@@ -91,7 +91,7 @@ static tn_status equality_solve(tn_object_run *run) {
 
 const tn_object_strategy tn__objects_equality = {
     .name = "equality",
-    .summary = "only buffers of equal size share",
+    .summary = "only buffers of equal size share an object",
     .source = "TensorFlow Lite GPU delegate",
     .features = TN_OBJECTS_ALL_KINDS,
     .solve = equality_solve,

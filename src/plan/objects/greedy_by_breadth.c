@@ -45,7 +45,7 @@ static tn_status by_breadth_solve(tn_object_run *run) {
 
 const tn_object_strategy tn__objects_greedy_by_breadth = {
     .name = "greedy-by-breadth",
-    .summary = "the step with most live bytes first, its buffers by size",
+    .summary = "the step with the most live bytes first, its buffers by size",
     .source = "Pisarchyk and Lee 2020; TensorFlow Lite",
     .features = TN_OBJECTS_BYTES,
     .solve = by_breadth_solve,

@@ -117,7 +117,7 @@ static tn_status by_size_solve(tn_object_run *run) {
 
 const tn_object_strategy tn__objects_greedy_by_size = {
     .name = "greedy-by-size",
-    .summary = "larger buffers first, each where the object waits the shortest",
+    .summary = "larger buffers first, each in the object with the shortest idle time",
     .source = "Pisarchyk and Lee 2020; TensorFlow Lite",
     .features = TN_OBJECTS_BYTES,
     .solve = by_size_solve,

@@ -118,7 +118,7 @@ static tn_status in_order_solve(tn_object_run *run) {
 
 const tn_object_strategy tn__objects_greedy_in_order = {
     .name = "greedy-in-order",
-    .summary = "in order of time, the free object nearest in size",
+    .summary = "in order of time, each in the free object nearest in size",
     .source = "TensorFlow Lite GPU delegate",
     .features = TN_OBJECTS_BYTES | TN_OBJECTS_VECTORS | TN_OBJECTS_REALLOCATION,
     .solve = in_order_solve,

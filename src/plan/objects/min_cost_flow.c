@@ -188,7 +188,7 @@ static tn_status min_cost_flow_solve(tn_object_run *run) {
 
 const tn_object_strategy tn__objects_min_cost_flow = {
     .name = "min-cost-flow",
-    .summary = "who follows whom as a flow of least cost; slow beyond a thousand buffers",
+    .summary = "assigns successors by minimum-cost flow; slow beyond a thousand buffers",
     .source = "Lee et al. 2019; TensorFlow Lite",
     .features = TN_OBJECTS_BYTES,
     .solve = min_cost_flow_solve,

@@ -8,7 +8,7 @@ static tn_status naive_objects_solve(tn_object_run *run) {
 
 const tn_object_strategy tn__objects_naive = {
     .name = "naive",
-    .summary = "no sharing: an object for every buffer",
+    .summary = "no sharing: one object per buffer",
     .source = "the baseline",
     .features = TN_OBJECTS_ALL_KINDS | TN_OBJECTS_REALLOCATION,
     .solve = naive_objects_solve,

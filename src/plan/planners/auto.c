@@ -1,14 +1,14 @@
 /* auto.c - makes a good plan at once, and then searches for a better plan or a proof while time
  * lasts.
  *
- * `draft` makes the first plan. If that is much above the bound, `exact` and `uncut` search for a
- * better one in parallel, in rounds of growing work, because it is unpredictable which of them
+ * `fast` makes the first plan. If that is much above the bound, `exact` and `guillotine` search for
+ * a better one in parallel, in rounds of growing work, because it is unpredictable which of them
  * finds one first. Without a limit the search ends after some seconds, or when the possible gain is
  * small; with a limit it continues. Problems with more bodies than `exact` takes are left to
  * `scale`, within a limit.
  *
  * A plan that reaches the lower bound, or fits the requested capacity, ends the search.
- * Cost: that of `draft`; without a limit a few seconds more if the plan is far from the bound.
+ * Cost: that of `fast`; without a limit a few seconds more if the plan is far from the bound.
  */
 #include "plan/frame/planner.h"
 
@@ -23,7 +23,7 @@
 /* and at most this over the square of the number of bodies: some seconds */
 #define AUTO_WORK_ALL 300000000000u
 
-static const char *const auto_searchers[] = {"uncut", "exact"};
+static const char *const auto_searchers[] = {"guillotine", "exact"};
 #define AUTO_SEARCHERS ((uint32_t)(sizeof auto_searchers / sizeof *auto_searchers))
 
 static bool auto_goes_on(tn_run *run, uint64_t work) {
@@ -52,14 +52,14 @@ static tn_status auto_search(tn_run *run) {
 }
 
 static tn_status auto_solve(tn_run *run) {
-    TN_TRY(tn__run_draft(run));
+    TN_TRY(tn__run_fast(run));
     if (tn__run_count(run) <= AUTO_SEARCH) return auto_search(run);
     return tn__run_is_limited(run) ? tn__run_ask(run, "scale", 0) : TN_OK;
 }
 
 const tn_planner tn__planner_auto = {
     .name = "auto",
-    .summary = "what suits the size and the time there is (the default)",
+    .summary = "chooses planners by the number of buffers and the time limit (the default)",
     .source = "portfolio",
     .features = TN_PLANS_ALL,
     .solve = auto_solve,

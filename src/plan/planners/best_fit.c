@@ -16,7 +16,7 @@ static tn_status best_fit_solve(tn_run *run) {
 
 const tn_planner tn__planner_best_fit = {
     .name = "best-fit",
-    .summary = "largest first, each in the tightest hole",
+    .summary = "largest first, each in the smallest hole that fits",
     .source = "Pisarchyk and Lee 2020",
     .features = TN_PLANS_ALL | TN_PLANS_QUICKLY,
     .solve = best_fit_solve,

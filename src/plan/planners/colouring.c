@@ -148,7 +148,7 @@ static tn_status colouring_solve(tn_run *run) {
 
 const tn_planner tn__planner_colouring = {
     .name = "colouring",
-    .summary = "colours of the interference graph as layers: by time, largest first, DSATUR",
+    .summary = "graph colouring: each colour is a layer; by time, by size, and DSATUR",
     .source = "Chaitin 1982; Brelaz 1979",
     .features = TN_PLANS_ALL | TN_PLANS_SIMPLY,
     .solve = colouring_solve,

@@ -548,7 +548,7 @@ static bool exact_gives_up(const exact_state *exact) {
  * there are fewer, and often without the slack of the bodies. It is repeated whenever four times
  * the work was done. */
 static tn_status exact_block_turn(exact_state *exact) {
-    const tn_planner *uncut = tn__planner_find("uncut");
+    const tn_planner *uncut = tn__planner_find("guillotine");
     uint64_t nodes = exact->plain_nodes + exact->shuffled_nodes;
     exact->blocks_after = EXACT_BLOCKS_AGAIN * nodes;
     if (uncut == NULL) return TN_OK;
@@ -564,7 +564,7 @@ static bool exact_wants_blocks(const exact_state *exact) {
 /* Makes a first plan: with the quick planners if they are quick, then with a short run of
  * `scale`. */
 static tn_status exact_begin(tn_run *run) {
-    const tn_planner *scale = tn__planner_find("scale"), *uncut = tn__planner_find("uncut");
+    const tn_planner *scale = tn__planner_find("scale"), *uncut = tn__planner_find("guillotine");
     uint64_t work = (uint64_t)EXACT_BEGIN_WORK * tn__run_count(run);
     if (tn__run_count(run) <= EXACT_QUICK)
         TN_TRY(tn__run_quick_portfolio(run));
@@ -597,7 +597,7 @@ static tn_status exact_solve(tn_run *run) {
 
 const tn_planner tn__planner_exact = {
     .name = "exact",
-    .summary = "complete search: the lowest height, proved, or proof that none fits",
+    .summary = "complete search: proves the smallest arena, or that no plan fits",
     .source = "Moffitt 2023 (MiniMalloc); ours",
     .features = TN_PLANS_ALL,
     .solve = exact_solve,

@@ -31,7 +31,7 @@ static tn_status ggml_solve(tn_run *run) {
 
 const tn_planner tn__planner_ggml = {
     .name = "ggml",
-    .summary = "replay in order of time, best fit, of equal holes the last",
+    .summary = "ggml's allocator: in order of time, best fit, the last of equal holes",
     .source = "ggml-alloc",
     .features = TN_PLANS_ALL | TN_PLANS_SIMPLY,
     .solve = ggml_solve,

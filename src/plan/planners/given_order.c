@@ -19,7 +19,7 @@ static tn_status given_order_solve(tn_run *run) {
 
 const tn_planner tn__planner_given_order = {
     .name = "given-order",
-    .summary = "in the order of the input, tightest hole: TFLite's CPU arena",
+    .summary = "TensorFlow Lite's CPU arena: in the order of the input, each in the smallest hole",
     .source = "TensorFlow Lite; IREE",
     .features = TN_PLANS_ALL | TN_PLANS_SIMPLY,
     .solve = given_order_solve,

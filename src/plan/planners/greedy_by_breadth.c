@@ -70,7 +70,7 @@ static tn_status greedy_by_breadth_solve(tn_run *run) {
 
 const tn_planner tn__planner_greedy_by_breadth = {
     .name = "greedy-by-breadth",
-    .summary = "the step with most live bytes first, its buffers by size",
+    .summary = "the step with the most live bytes first, its buffers by size",
     .source = "Pisarchyk and Lee 2020",
     .features = TN_PLANS_ALL | TN_PLANS_QUICKLY,
     .solve = greedy_by_breadth_solve,

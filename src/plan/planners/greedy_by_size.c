@@ -18,7 +18,7 @@ static tn_status greedy_by_size_solve(tn_run *run) {
 
 const tn_planner tn__planner_greedy_by_size = {
     .name = "greedy-by-size",
-    .summary = "largest first, each at the lowest place that fits",
+    .summary = "largest first, each at the lowest offset that fits",
     .source = "Pisarchyk and Lee 2020; TFLite Micro",
     .features = TN_PLANS_ALL | TN_PLANS_QUICKLY,
     .solve = greedy_by_size_solve,

@@ -192,7 +192,7 @@ static tn_status megengine_interval_move_solve(tn_run *run) {
 
 const tn_planner tn__planner_megengine_interval_move = {
     .name = "megengine-interval-move",
-    .summary = "longest-lived first; what is in the way moves up",
+    .summary = "MegEngine: longest live range first; buffers in the way move up",
     .source = "MegEngine",
     .features = TN_PLANS_ALIGNMENT | TN_PLANS_PIECES,
     .solve = megengine_interval_move_solve,

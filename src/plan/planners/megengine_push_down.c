@@ -200,7 +200,7 @@ static tn_status megengine_push_down_solve(tn_run *run) {
 
 const tn_planner tn__planner_megengine_push_down = {
     .name = "megengine-push-down",
-    .summary = "who is below whom from an elastic best-fit replay, then all fall down",
+    .summary = "MegEngine: replays best fit, keeps its order of addresses, then pushes all down",
     .source = "MegEngine",
     .features = TN_PLANS_ALIGNMENT | TN_PLANS_PIECES | TN_PLANS_SIMPLY,
     .solve = megengine_push_down_solve,

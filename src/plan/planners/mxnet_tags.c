@@ -105,7 +105,7 @@ static tn_status mxnet_tags_solve(tn_run *run) {
 
 const tn_planner tn__planner_mxnet_tags = {
     .name = "mxnet-tags",
-    .summary = "tags from a queue of free ones, laid end to end",
+    .summary = "MXNet: storage tags from a queue of free ones, one after another in memory",
     .source = "MXNet; NNVM",
     .features = TN_PLANS_ALIGNMENT | TN_PLANS_PIECES | TN_PLANS_SIMPLY,
     .solve = mxnet_tags_solve,

@@ -34,7 +34,7 @@ static tn_status naive_solve(tn_run *run) {
 
 const tn_planner tn__planner_naive = {
     .name = "naive",
-    .summary = "no reuse: every buffer in memory of its own",
+    .summary = "no reuse: each buffer has its own memory",
     .source = "the baseline",
     .features = TN_PLANS_ALL,
     .solve = naive_solve,

@@ -93,7 +93,7 @@ static tn_status objects_solve(tn_run *run) {
 
 const tn_planner tn__planner_objects = {
     .name = "objects",
-    .summary = "the best of `list objects`, objects end to end",
+    .summary = "shared objects, one after another: the best strategy of `list objects`",
     .source = "Pisarchyk and Lee 2020; TensorFlow Lite",
     .features = TN_PLANS_ALIGNMENT | TN_PLANS_PIECES | TN_PLANS_STREAMS,
     .solve = objects_solve,

@@ -353,7 +353,7 @@ static tn_status scale_solve(tn_run *run) {
 
 const tn_planner tn__planner_scale = {
     .name = "scale",
-    .summary = "skylines in many orders, repaired: 10^4 to 10^6 buffers in seconds",
+    .summary = "fills skylines in many orders and repairs them: 10^4 to 10^6 buffers in seconds",
     .source = "ours; squeaky wheel (Joslin 1999)",
     .features = TN_PLANS_ALL,
     .solve = scale_solve,

@@ -127,7 +127,7 @@ static tn_status somas_solve(tn_run *run) {
 
 const tn_planner tn__planner_somas = {
     .name = "somas",
-    .summary = "by size or with the peak's buffers first; anywhere or in levels; the best of eight",
+    .summary = "MindSpore's SOMAS: the best of eight greedy orders and placements",
     .source = "MindSpore SOMAS (MLSys 2023)",
     .features = TN_PLANS_ALL | TN_PLANS_SIMPLY,
     .solve = somas_solve,

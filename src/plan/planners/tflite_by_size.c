@@ -25,7 +25,7 @@ static tn_status tflite_by_size_solve(tn_run *run) {
 
 const tn_planner tn__planner_tflite_by_size = {
     .name = "tflite-by-size",
-    .summary = "largest first, ties by first step, tightest hole: TFLite's offsets",
+    .summary = "TensorFlow Lite's offset planner: largest first, each in the smallest hole",
     .source = "Pisarchyk and Lee 2020; TensorFlow Lite",
     .features = TN_PLANS_ALL | TN_PLANS_SIMPLY,
     .solve = tflite_by_size_solve,

@@ -23,7 +23,7 @@ static tn_status tflm_greedy_solve(tn_run *run) {
 
 const tn_planner tn__planner_tflm_greedy = {
     .name = "tflm-greedy",
-    .summary = "largest first, later ones first, lowest place: TFLite Micro's offsets",
+    .summary = "TensorFlow Lite Micro's planner: largest first, each at the lowest offset",
     .source = "TensorFlow Lite Micro",
     .features = TN_PLANS_ALL | TN_PLANS_SIMPLY,
     .solve = tflm_greedy_solve,

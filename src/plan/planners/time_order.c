@@ -23,7 +23,7 @@ static tn_status time_order_solve(tn_run *run) {
 
 const tn_planner tn__planner_time_order = {
     .name = "time-order",
-    .summary = "in order of definition, tightest hole: a run-time pool",
+    .summary = "in order of allocation, each in the smallest hole: a run-time pool",
     .source = "best-fit pools (TensorFlow BFC, ggml)",
     .features = TN_PLANS_ALL | TN_PLANS_QUICKLY,
     .solve = time_order_solve,

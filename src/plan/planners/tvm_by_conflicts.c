@@ -12,7 +12,7 @@ static tn_status tvm_by_conflicts_solve(tn_run *run) { return tn__peers_pile(run
 
 const tn_planner tn__planner_tvm_by_conflicts = {
     .name = "tvm-by-conflicts",
-    .summary = "who meets most others first, above all that it meets",
+    .summary = "TVM: most overlaps in time first, each above all buffers it overlaps",
     .source = "TVM USMP",
     .features = TN_PLANS_ALL | TN_PLANS_SIMPLY,
     .solve = tvm_by_conflicts_solve,

@@ -12,7 +12,7 @@ static tn_status tvm_by_size_solve(tn_run *run) { return tn__peers_pile(run, tru
 
 const tn_planner tn__planner_tvm_by_size = {
     .name = "tvm-by-size",
-    .summary = "largest first, above all that it meets; fills no holes",
+    .summary = "TVM: largest first, each above all buffers it overlaps in time",
     .source = "TVM USMP",
     .features = TN_PLANS_ALL | TN_PLANS_SIMPLY,
     .solve = tvm_by_size_solve,

@@ -128,7 +128,7 @@ static tn_status tvm_hill_climb_solve(tn_run *run) {
 
 const tn_planner tn__planner_tvm_hill_climb = {
     .name = "tvm-hill-climb",
-    .summary = "exchanges in the order by size below the highest buffers, 500 attempts",
+    .summary = "TVM: hill climbing on the order of buffers, 500 attempts",
     .source = "TVM USMP",
     .features = TN_PLANS_ALL,
     .solve = tvm_hill_climb_solve,

@@ -162,7 +162,7 @@ static tn_status two_ended_solve(tn_run *run) {
 
 const tn_planner tn__planner_two_ended = {
     .name = "two-ended",
-    .summary = "long-lived from the front, short-lived from the end, two pointers",
+    .summary = "long-lived buffers from the front, short-lived from the end",
     .source = "two-ended allocation of long- and short-lived tensors",
     .features = TN_PLANS_ALIGNMENT | TN_PLANS_PIECES | TN_PLANS_QUICKLY,
     .solve = two_ended_solve,

@@ -210,7 +210,7 @@ static tn_status vela_hill_climb_solve(tn_run *run) {
 
 const tn_planner tn__planner_vela_hill_climb = {
     .name = "vela-hill-climb",
-    .summary = "exchanges in an order by urgency around the highest buffer",
+    .summary = "Vela: hill climbing on the order of buffers around the highest one",
     .source = "Arm Ethos-U Vela",
     .features = TN_PLANS_ALL,
     .solve = vela_hill_climb_solve,

@@ -33,7 +33,7 @@ static tn_status xla_solve(tn_run *run) {
 
 const tn_planner tn__planner_xla = {
     .name = "xla",
-    .summary = "by size, by length of life, by their product; tightest hole, the best of three",
+    .summary = "XLA: best fit by size, by length of the live range and by their product; the best",
     .source = "XLA heap simulator",
     .features = TN_PLANS_ALL | TN_PLANS_SIMPLY,
     .solve = xla_solve,

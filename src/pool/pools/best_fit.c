@@ -89,7 +89,7 @@ static void best_fit_give(tn_pool *pool, uint32_t chunk) {
 
 const tn__technique tn__pool_best_fit = {
     .name = "best-fit",
-    .summary = "the smallest free block that is enough; free neighbours join",
+    .summary = "the smallest free block that fits; free neighbours merge",
     .source = "Knuth, TAOCP 1, 2.5; bins as in TLSF (2004)",
     .unit = 1,
     .state_size = sizeof(best_fit_state),

@@ -93,7 +93,7 @@ static void bfc_give(tn_pool *pool, uint32_t chunk) {
 
 const tn__technique tn__pool_bfc = {
     .name = "bfc",
-    .summary = "best fit with coalescing in bins, regions that double, as TensorFlow",
+    .summary = "best fit with coalescing, in bins and growing regions, as in TensorFlow",
     .source = "TensorFlow, bfc_allocator",
     .unit = BFC_UNIT,
     .state_size = sizeof(bfc_state),

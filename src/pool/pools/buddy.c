@@ -105,7 +105,7 @@ static void buddy_give(tn_pool *pool, uint32_t chunk) {
 
 const tn__technique tn__pool_buddy = {
     .name = "buddy",
-    .summary = "powers of two that halve and join again: the base line",
+    .summary = "buddy system: blocks of powers of two that split and merge",
     .source = "Knowlton 1965",
     .unit = 1,
     .state_size = sizeof(buddy_state),

@@ -148,7 +148,7 @@ static void caching_give(tn_pool *pool, uint32_t chunk) {
 
 const tn__technique tn__pool_caching = {
     .name = "caching",
-    .summary = "small and large segments per stream, kept until emptied, as PyTorch",
+    .summary = "caches small and large segments per stream, as in PyTorch",
     .source = "PyTorch, CUDACachingAllocator",
     .unit = CACHING_UNIT,
     .state_size = sizeof(caching_state),

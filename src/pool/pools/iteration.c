@@ -271,7 +271,7 @@ static void iteration_lesson(const tn_pool *pool, tn_pool_lesson *lesson) {
 
 const tn__technique tn__pool_iteration = {
     .name = "iteration",
-    .summary = "learns an iteration, plans it, serves the next ones from the plan",
+    .summary = "records an iteration, plans it, and serves the next ones from the plan",
     .source = "Huang et al., STAlloc, EuroSys 2026 (arXiv:2507.16274)",
     .unit = 1,
     .state_size = sizeof(tn__iteration),

@@ -125,7 +125,7 @@ static void planned_give(tn_pool *pool, uint32_t chunk) {
 
 const tn__technique tn__pool_planned = {
     .name = "planned",
-    .summary = "where a plan made ahead says; requests must come as planned",
+    .summary = "serves requests at the offsets of a plan; they must come as planned",
     .source = "Sekiyama et al. 2018 (arXiv:1804.10001)",
     .unit = 1,
     .state_size = sizeof(planned_state),

@@ -143,7 +143,7 @@ static void two_ended_give(tn_pool *pool, uint32_t chunk) {
 
 const tn__technique tn__pool_two_ended = {
     .name = "two-ended",
-    .summary = "long lives from the front, short ones from the end, best fit in each",
+    .summary = "long-lived blocks from the front, short-lived from the end, best fit in each",
     .source = "double-ended stacks: Knuth, TAOCP 1, 2.2.2",
     .unit = 1,
     .state_size = sizeof(two_ended_state),

@@ -18,6 +18,6 @@ static tn_status file_arrange(const tn_order_task *task, tn_op_id *ops, tn_order
 
 const tn_order tn__order_file = {
     .name = "file",
-    .summary = "as the file has them (topological)",
+    .summary = "as in the file (topological)",
     .arrange = file_arrange,
 };

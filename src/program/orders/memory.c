@@ -308,6 +308,6 @@ static tn_status memory_arrange(const tn_order_task *task, tn_op_id *ops, tn_ord
 
 const tn_order tn__order_memory = {
     .name = "memory",
-    .summary = "least live bytes at the worst step; proved where that is possible",
+    .summary = "fewest live bytes at the peak; proved where possible",
     .arrange = memory_arrange,
 };

@@ -11,7 +11,7 @@
 #include "report/format.h"
 
 static void csv_fates(tn__scene *scene, tn__text *text) {
-    tn__text_put(text, "\ntensor,fate,bytes,first,last\n");
+    tn__text_put(text, "\ntensor,decision,bytes,first,last\n");
     for (uint32_t i = 0; i < scene->item_count; i++) {
         const tn__item *item = &scene->items[i];
         tn__csv_put(text, item->name);

@@ -252,7 +252,7 @@ static void header_open(const header_writer *writer) {
     const char *u = writer->upper;
     tn__text_printf(
         writer->text,
-        "/* %s: where its tensors live. Written by Tenure from a proved plan (%s); do not edit.\n"
+        "/* %s: where its tensors live. Written by Tenure from a verified plan (%s); do not edit.\n"
         " *\n"
         " * Include it anywhere; define %s_DEFINE in one file before, to get the memory itself.\n"
         " */\n"

@@ -212,6 +212,6 @@ static tn_status html_render(const tn_report *report, tn__text *text, tn_error *
 const tn_report_format tn__report_format_html = {
     .name = "html",
     .suffix = ".html",
-    .summary = "the picture as one page: zoom, search, with and without reuse",
+    .summary = "the picture as one page with zoom and search",
     .render = html_render,
 };

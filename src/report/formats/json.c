@@ -248,7 +248,7 @@ static void json_tensor(tn__text *text, const tn__scene *scene, uint32_t index) 
     else
         tn__text_json(text, scene->items[item->source].name);
     if (scene->phases) tn__text_printf(text, ",\"role\":\"%s\"", tn__role_name(item->role));
-    if (scene->report->fit) tn__text_printf(text, ",\"fate\":\"%s\"", tn_fate_name(item->fate));
+    if (scene->report->fit) tn__text_printf(text, ",\"decision\":\"%s\"", tn_fate_name(item->fate));
     if (item->tensor && item->tensor->flags & TN_TENSOR_BOUND)
         tn__text_put(text, ",\"upper_bound\":true");
 }
@@ -272,7 +272,7 @@ static void json_uses(tn__text *text, const tn_graph *graph, const tn_instructio
     }
     if (it->tensor != TN_NONE) tn__text_put(text, ","), json_id(text, "tensor_id", it->tensor);
     if (it->other != TN_NONE) tn__text_put(text, ","), json_id(text, "other_id", it->other);
-    if (it->again) tn__text_put(text, ",\"again\":true");
+    if (it->again) tn__text_put(text, ",\"recomputed\":true");
     json_unless_0(text, "stream", it->stream);
     json_unless_0(text, "wait", it->wait);
     json_unless_0(text, "signal", it->signal);

@@ -118,6 +118,6 @@ static tn_status summary_render(const tn_report *report, tn__text *text, tn_erro
 const tn_report_format tn__report_format_summary = {
     .name = "summary",
     .suffix = "",
-    .summary = "one JSON object with the numbers of the plan",
+    .summary = "the numbers of the plan as one JSON object",
     .render = summary_render,
 };

@@ -540,6 +540,6 @@ static tn_status svg_render(const tn_report *report, tn__text *text, tn_error *e
 const tn_report_format tn__report_format_svg = {
     .name = "svg",
     .suffix = ".svg",
-    .summary = "the picture for papers",
+    .summary = "the picture for print",
     .render = svg_render,
 };

@@ -393,6 +393,6 @@ static tn_status table_render(const tn_report *report, tn__text *text, tn_error 
 const tn_report_format tn__report_format_table = {
     .name = "table",
     .suffix = "",
-    .summary = "the plan in words, for people",
+    .summary = "the plan as a table",
     .render = table_render,
 };

@@ -79,7 +79,7 @@ static tn_status activation_each(tn__draft *draft, tn_op_id id) {
 
 const tn__rewrite tn__rewrite_activation = {
     .name = "activation",
-    .summary = "activations are applied before convolutions and products write their result",
+    .summary = "fuses activations into convolutions and matrix products",
     .in_training = true,
     .each = activation_each,
 };

@@ -82,6 +82,6 @@ static tn_status batch_each(tn__draft *draft, tn_op_id id) {
 
 const tn__rewrite tn__rewrite_batch = {
     .name = "batch",
-    .summary = "batch normalisation goes into the weights of the convolution before it",
+    .summary = "folds batch normalisation into the weights of the convolution before it",
     .each = batch_each,
 };

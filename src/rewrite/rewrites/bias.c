@@ -68,7 +68,7 @@ static tn_status bias_each(tn__draft *draft, tn_op_id id) {
 
 const tn__rewrite tn__rewrite_bias = {
     .name = "bias",
-    .summary = "what is added per column or channel becomes a bias",
+    .summary = "turns a sum per column or channel into a bias",
     .in_training = true,
     .each = bias_each,
 };

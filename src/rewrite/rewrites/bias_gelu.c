@@ -52,7 +52,7 @@ static tn_status gelu_all(tn__draft *draft) {
 
 const tn__rewrite tn__rewrite_bias_gelu = {
     .name = "bias_gelu",
-    .summary = "a row and GELU of the sum become one operator, forward and backward",
+    .summary = "fuses adding a row with GELU, forward and backward",
     .in_training = true,
     .all = gelu_all,
 };

@@ -50,7 +50,7 @@ static tn_status dropout_each(tn__draft *draft, tn_op_id id) {
 
 const tn__rewrite tn__rewrite_dropout_add = {
     .name = "dropout_add",
-    .summary = "a row before dropout and a residual after it are added by it",
+    .summary = "fuses dropout with the row added before it and the residual added after it",
     .in_training = true,
     .each = dropout_each,
 };

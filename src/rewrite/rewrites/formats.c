@@ -214,7 +214,7 @@ static tn_status formats_each(tn__draft *draft, tn_op_id id) {
 
 const tn__rewrite tn__rewrite_formats = {
     .name = "formats",
-    .summary = "channels last where convolutions work",
+    .summary = "channels last around convolutions",
     .formats = true,
     .in_training = true,
     .each = formats_each,

@@ -108,7 +108,7 @@ static tn_status gelu_each(tn__draft *draft, tn_op_id id) {
 
 const tn__rewrite tn__rewrite_gelu = {
     .name = "gelu",
-    .summary = "GELU that was taken apart becomes one operator",
+    .summary = "fuses the operators of a GELU",
     .before_training = true,
     .each = gelu_each,
 };

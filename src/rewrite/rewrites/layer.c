@@ -94,7 +94,7 @@ static tn_status layer_each(tn__draft *draft, tn_op_id id) {
 
 const tn__rewrite tn__rewrite_layer = {
     .name = "layer",
-    .summary = "layer normalisation that was taken apart becomes one operator",
+    .summary = "fuses the operators of a layer normalisation",
     .before_training = true,
     .each = layer_each,
 };

@@ -92,7 +92,7 @@ static tn_status mask_each(tn__draft *draft, tn_op_id id) {
 
 const tn__rewrite tn__rewrite_mask_softmax = {
     .name = "mask_softmax",
-    .summary = "scale, mask and softmax become one operator, forward and backward",
+    .summary = "fuses scale, mask and softmax, forward and backward",
     .in_training = true,
     .each = mask_each,
 };

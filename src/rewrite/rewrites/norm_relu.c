@@ -31,7 +31,7 @@ static tn_status norm_each(tn__draft *draft, tn_op_id id) {
 
 const tn__rewrite tn__rewrite_norm_relu = {
     .name = "norm_relu",
-    .summary = "Relu is applied by the batch normalisation of a step of training",
+    .summary = "fuses Relu into the batch normalisation of a training step",
     .in_training = true,
     .each = norm_each,
 };

@@ -50,7 +50,7 @@ static tn_status prune_all(tn__draft *draft) {
 
 const tn__rewrite tn__rewrite_prune = {
     .name = "prune",
-    .summary = "weights without their smallest magnitudes, where that is asked for",
+    .summary = "prunes the smallest weights, if requested",
     .pruning = true,
     .all = prune_all,
 };

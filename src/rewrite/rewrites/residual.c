@@ -72,7 +72,7 @@ static tn_status residual_each(tn__draft *draft, tn_op_id id) {
 
 const tn__rewrite tn__rewrite_residual = {
     .name = "residual",
-    .summary = "convolutions and products accumulate into what is added to them",
+    .summary = "convolutions and matrix products accumulate into the tensor that is added",
     .in_training = true,
     .each = residual_each,
 };

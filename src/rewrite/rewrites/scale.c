@@ -71,7 +71,7 @@ static tn_status scale_each(tn__draft *draft, tn_op_id id) {
 
 const tn__rewrite tn__rewrite_scale = {
     .name = "scale",
-    .summary = "a number times a product of matrices becomes its factor",
+    .summary = "turns a number times a matrix product into a factor of the product",
     .in_training = true,
     .each = scale_each,
 };

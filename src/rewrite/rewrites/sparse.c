@@ -116,7 +116,7 @@ static tn_status sparse_each(tn__draft *draft, tn_op_id id) {
 
 const tn__rewrite tn__rewrite_sparse = {
     .name = "sparse",
-    .summary = "pruned weights as lists of what is not zero, run from there",
+    .summary = "stores pruned weights as lists of non-zero values, and computes from them",
     .pruning = true,
     .each = sparse_each,
 };

@@ -30,6 +30,6 @@ static tn_status swish_each(tn__draft *draft, tn_op_id id) {
 
 const tn__rewrite tn__rewrite_swish = {
     .name = "swish",
-    .summary = "x * Sigmoid(x) and its piecewise form become one operator",
+    .summary = "fuses x * Sigmoid(x), and its piecewise form",
     .each = swish_each,
 };

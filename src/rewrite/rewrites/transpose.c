@@ -113,7 +113,7 @@ static tn_status transpose_all(tn__draft *draft) {
 
 const tn__rewrite tn__rewrite_transpose = {
     .name = "transpose",
-    .summary = "products of matrices read and write transposed tensors where they lie",
+    .summary = "matrix products read and write transposed tensors in place",
     .in_training = true,
     .all = transpose_all,
 };

@@ -59,7 +59,7 @@ static tn_status weights_each(tn__draft *draft, tn_op_id id) {
 
 const tn__rewrite tn__rewrite_weights = {
     .name = "weights",
-    .summary = "weights as 8-bit numbers with a scale per channel, where that is asked for",
+    .summary = "stores weights in 8 bits with a scale per channel, if requested",
     .weights = true,
     .each = weights_each,
 };

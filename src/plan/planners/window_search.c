@@ -1,5 +1,5 @@
-/* slide.c - repairs a plan at the steps where it is too high: replans windows of time around the
- * other bodies.
+/* window_search.c - repairs a plan at the steps where it is too high: replans windows of time
+ * around the other bodies.
  *
  * Most plans are too high at a few steps only. Around each body that ends above the bound a window
  * of time is opened: bodies that live inside it are free, bodies that reach beyond it stay in
@@ -16,35 +16,35 @@
  */
 #include "plan/frame/planner.h"
 
-#define SLIDE_BODIES 800u /* limit of bodies that overlap a window */
-#define SLIDE_NARROW 16u  /* bodies inside a window in the first round, ... */
+#define WINDOW_BODIES 800u /* limit of bodies that overlap a window */
+#define WINDOW_NARROW 16u  /* bodies inside a window in the first round, ... */
 /* ... doubled in each next round, this number of times, then from the start */
-#define SLIDE_WIDTHS 4u
+#define WINDOW_WIDTHS 4u
 /* nodes for a narrow window, at first; fewer if many bodies overlap it */
-#define SLIDE_WORK 3000u
-#define SLIDE_BEGIN 60u        /* per body, before `exact` begins to search */
-#define SLIDE_ROUNDS 16u       /* without a limit */
-#define SLIDE_WINDOWS 2000u    /* per round, without a limit */
-#define SLIDE_ROUNDS_MAX 1000u /* with a limit */
+#define WINDOW_WORK 3000u
+#define WINDOW_BEGIN 60u        /* per body, before `exact` begins to search */
+#define WINDOW_ROUNDS 16u       /* without a limit */
+#define WINDOW_WINDOWS 2000u    /* per round, without a limit */
+#define WINDOW_ROUNDS_MAX 1000u /* with a limit */
 
-typedef struct slide_state {
+typedef struct window_state {
     tn_run *run;
     uint64_t *best;   /* [count], the current plan */
     uint32_t *order;  /* [count], bodies that are too high, by first step */
-    uint32_t *inside; /* [SLIDE_BODIES] */
+    uint32_t *inside; /* [WINDOW_BODIES] */
     tn__part_body *bodies;
     uint64_t *offset;
     uint32_t target; /* bodies that a window should hold */
     uint64_t goal;   /* target height of windows */
     bool better;     /* a window improved in this round */
-} slide_state;
+} window_state;
 
-static uint64_t slide_end(const slide_state *slide, uint32_t body) {
+static uint64_t window_end(const window_state *slide, uint32_t body) {
     return slide->best[body] + tn__run_bodies(slide->run)[body].size;
 }
 
 /* Places all bodies as in the plan, the lowest first. */
-static tn_status slide_place_all(slide_state *slide) {
+static tn_status window_place_all(window_state *slide) {
     tn_run *run = slide->run;
     const uint32_t *order;
     uint32_t count;
@@ -57,8 +57,8 @@ static tn_status slide_place_all(slide_state *slide) {
 
 /* Opens a window around the body with about `target` bodies inside; returns the number that overlap
  * it, 0: too many. *near are those bodies. */
-static uint32_t slide_open(slide_state *slide, uint32_t body, uint32_t stretch[2],
-                           const uint32_t **near) {
+static uint32_t window_open(window_state *slide, uint32_t body, uint32_t stretch[2],
+                            const uint32_t **near) {
     tn_run *run = slide->run;
     const tn_run_body *bodies = tn__run_bodies(run), *facts = &bodies[body];
     uint32_t end = tn__run_time_count(run) - 1, margin = 0;
@@ -66,7 +66,7 @@ static uint32_t slide_open(slide_state *slide, uint32_t body, uint32_t stretch[2
         stretch[0] = facts->first > margin ? facts->first - margin : 0;
         stretch[1] = end - facts->last > margin ? facts->last + margin : end;
         uint32_t count = tn__run_near(run, stretch[0], stretch[1], near), inside = 0;
-        if (count > SLIDE_BODIES) return 0;
+        if (count > WINDOW_BODIES) return 0;
         for (uint32_t i = 0; i < count; i++)
             inside +=
                 bodies[(*near)[i]].first >= stretch[0] && bodies[(*near)[i]].last <= stretch[1];
@@ -75,14 +75,14 @@ static uint32_t slide_open(slide_state *slide, uint32_t body, uint32_t stretch[2
     }
 }
 
-static bool slide_is_free(const slide_state *slide, uint32_t id, const uint32_t stretch[2]) {
+static bool window_is_free(const window_state *slide, uint32_t id, const uint32_t stretch[2]) {
     const tn_run_body *body = &tn__run_bodies(slide->run)[id];
     return !tn__run_pinned(slide->run, id) && body->first >= stretch[0] && body->last <= stretch[1];
 }
 
 /* Fills the part with `count` of inside[]; returns the number of bodies left in it. Bytes of fixed
  * bodies above the goal are ignored: another window will repair them. */
-static uint32_t slide_fill(slide_state *slide, const uint32_t stretch[2], uint32_t count) {
+static uint32_t window_fill(window_state *slide, const uint32_t stretch[2], uint32_t count) {
     tn_run *run = slide->run;
     uint32_t left = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -93,10 +93,10 @@ static uint32_t slide_fill(slide_state *slide, const uint32_t stretch[2], uint32
                               .first = body->first > stretch[0] ? body->first : stretch[0],
                               .last = body->last < stretch[1] ? body->last : stretch[1],
                               .pin = TN__FREE};
-        if (!slide_is_free(slide, id, stretch)) {
+        if (!window_is_free(slide, id, stretch)) {
             if (slide->best[id] >= slide->goal) continue;
             made.pin = slide->best[id];
-            if (slide_end(slide, id) > slide->goal) made.size = slide->goal - made.pin;
+            if (window_end(slide, id) > slide->goal) made.size = slide->goal - made.pin;
         }
         slide->inside[left] = id;
         slide->bodies[left++] = made;
@@ -104,7 +104,7 @@ static uint32_t slide_fill(slide_state *slide, const uint32_t stretch[2], uint32
     return left;
 }
 
-static void slide_move(slide_state *slide, uint32_t count) {
+static void window_move(window_state *slide, uint32_t count) {
     tn_run *run = slide->run;
     for (uint32_t i = 0; i < count; i++) {
         if (slide->bodies[i].pin != TN__FREE) continue;
@@ -115,97 +115,98 @@ static void slide_move(slide_state *slide, uint32_t count) {
     slide->better = true;
 }
 
-static tn_status slide_window(slide_state *slide, uint32_t body, uint64_t work) {
+static tn_status window_window(window_state *slide, uint32_t body, uint64_t work) {
     tn_run *run = slide->run;
     uint32_t stretch[2];
     const uint32_t *near;
-    uint32_t count = slide_open(slide, body, stretch, &near);
+    uint32_t count = window_open(slide, body, stretch, &near);
     TN_TRY(tn__run_work(run, 1));
     if (count < 2) return TN_OK;
     memcpy(slide->inside, near, count * sizeof *near);
-    count = slide_fill(slide, stretch, count);
+    count = window_fill(slide, stretch, count);
     uint64_t peak;
     tn__part part = {.bodies = slide->bodies,
                      .count = count,
                      .planner = tn__planner_find("exact"),
                      .capacity = slide->goal,
-                     .work_limit = (uint64_t)SLIDE_BEGIN * count + work * SLIDE_NARROW / count};
+                     .work_limit = (uint64_t)WINDOW_BEGIN * count + work * WINDOW_NARROW / count};
     if (part.planner == NULL) return TN_OK;
     TN_TRY(tn__run_part(run, &part, slide->offset, &peak));
-    if (peak <= slide->goal) slide_move(slide, count);
+    if (peak <= slide->goal) window_move(slide, count);
     return TN_OK;
 }
 
 /* Lists the bodies that end above `height`, by first step. */
-static uint32_t slide_find_high(slide_state *slide, uint64_t height) {
+static uint32_t window_find_high(window_state *slide, uint64_t height) {
     const tn_run_body *bodies = tn__run_bodies(slide->run);
     uint32_t count = 0;
     for (uint32_t i = 0; i < tn__run_count(slide->run); i++)
-        if (bodies[i].size > 0 && !tn__run_pinned(slide->run, i) && slide_end(slide, i) > height)
+        if (bodies[i].size > 0 && !tn__run_pinned(slide->run, i) && window_end(slide, i) > height)
             slide->order[count++] = i;
     return count;
 }
 
 /* Repairs bodies that end above a height between the best and the bound: `eighths` of the way
  * down. */
-static tn_status slide_round(slide_state *slide, uint32_t round, uint32_t eighths) {
+static tn_status window_round(window_state *slide, uint32_t round, uint32_t eighths) {
     tn_run *run = slide->run;
     uint64_t bound = tn__run_lower_bound(run), gap = tn__run_best(run) - bound;
     uint64_t step = gap / 8 * eighths + (gap % 8 * eighths + 7) / 8; /* at least one byte */
     slide->goal = tn__run_best(run) - step;
-    uint32_t count = slide_find_high(slide, slide->goal);
+    uint32_t count = window_find_high(slide, slide->goal);
     bool limited = tn__run_is_limited(run);
     slide->better = false;
-    slide->target = SLIDE_NARROW << round % SLIDE_WIDTHS;
-    for (uint32_t i = 0; i < count && (limited || i < SLIDE_WINDOWS); i++) {
+    slide->target = WINDOW_NARROW << round % WINDOW_WIDTHS;
+    for (uint32_t i = 0; i < count && (limited || i < WINDOW_WINDOWS); i++) {
         /* repaired together with another one */
-        if (slide_end(slide, slide->order[i]) <= slide->goal) continue;
-        TN_TRY(slide_window(slide, slide->order[i], (uint64_t)SLIDE_WORK << round / SLIDE_WIDTHS));
+        if (window_end(slide, slide->order[i]) <= slide->goal) continue;
+        TN_TRY(
+            window_window(slide, slide->order[i], (uint64_t)WINDOW_WORK << round / WINDOW_WIDTHS));
     }
     tn__run_keep_offsets(run, slide->best);
     return TN_OK;
 }
 
-static tn_status slide_begin(slide_state *slide) {
+static tn_status window_begin(window_state *slide) {
     tn_run *run = slide->run;
     uint32_t n = tn__run_count(run);
     if (tn__run_best(run) == UINT64_MAX) TN_TRY(tn__run_as(run, "greedy-by-size"));
     slide->best = tn__run_scratch(run, n, sizeof *slide->best);
     slide->order = tn__run_scratch(run, n, sizeof *slide->order);
-    slide->inside = tn__run_scratch(run, SLIDE_BODIES, sizeof *slide->inside);
-    slide->bodies = tn__run_scratch(run, SLIDE_BODIES, sizeof *slide->bodies);
-    slide->offset = tn__run_scratch(run, SLIDE_BODIES, sizeof *slide->offset);
+    slide->inside = tn__run_scratch(run, WINDOW_BODIES, sizeof *slide->inside);
+    slide->bodies = tn__run_scratch(run, WINDOW_BODIES, sizeof *slide->bodies);
+    slide->offset = tn__run_scratch(run, WINDOW_BODIES, sizeof *slide->offset);
     if (!slide->best || !slide->order || !slide->inside || !slide->bodies || !slide->offset)
         return TN_E_NO_MEMORY;
     memcpy(slide->best, tn__run_best_offsets(run), n * sizeof *slide->best);
-    return slide_place_all(slide);
+    return window_place_all(slide);
 }
 
-static tn_status slide_solve(tn_run *run) {
-    slide_state slide = {.run = run};
-    uint32_t most = tn__run_is_limited(run) ? SLIDE_ROUNDS_MAX : SLIDE_ROUNDS, eighths = 4;
+static tn_status window_solve(tn_run *run) {
+    window_state slide = {.run = run};
+    uint32_t most = tn__run_is_limited(run) ? WINDOW_ROUNDS_MAX : WINDOW_ROUNDS, eighths = 4;
     if (tn__run_needs(run) & (TN_PLANS_PIECES | TN_PLANS_STREAMS)) return tn__run_as(run, "scale");
-    TN_TRY(slide_begin(&slide));
-    for (uint32_t round = 0, idle = 0; round < most && idle < SLIDE_WIDTHS; round++) {
+    TN_TRY(window_begin(&slide));
+    for (uint32_t round = 0, idle = 0; round < most && idle < WINDOW_WIDTHS; round++) {
         uint64_t before = tn__run_best(run);
         if (before <= tn__run_lower_bound(run)) return TN_OK;
-        tn_status status = slide_round(&slide, round, eighths);
+        tn_status status = window_round(&slide, round, eighths);
         tn__run_keep_offsets(run, slide.best);
         if (status != TN_OK) return status;
         bool lower = tn__run_best(run) < before;
         idle = lower || slide.better || eighths > 1 ? 0 : idle + 1;
         if (lower)
             eighths = 4;
-        else if (round % SLIDE_WIDTHS + 1 == SLIDE_WIDTHS && eighths > 1)
+        else if (round % WINDOW_WIDTHS + 1 == WINDOW_WIDTHS && eighths > 1)
             eighths /= 2;
     }
     return TN_OK;
 }
 
-const tn_planner tn__planner_slide = {
-    .name = "slide",
-    .summary = "a plan mended where it is too high: windows of time planned again by exact",
+const tn_planner tn__planner_window_search = {
+    .name = "window-search",
+    .summary = "lowers a plan where it is too high: exact plans windows of time again",
     .source = "Shaw 1998 (large neighbourhoods); ours",
     .features = TN_PLANS_ALL,
-    .solve = slide_solve,
+    .solve = window_solve,
 };

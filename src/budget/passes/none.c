@@ -1,7 +1,7 @@
-/* keep.c - keeps everything: the baseline for other passes. Cost: O(jobs + operands). */
+/* none.c - keeps everything: the baseline for other passes. Cost: O(jobs + operands). */
 #include "budget/pass.h"
 
-static tn_status keep_solve(tn__pass_run *run) {
+static tn_status none_solve(tn__pass_run *run) {
     tn__schedule schedule;
     bool kept = false;
     tn_status status = TN_OK;
@@ -15,10 +15,10 @@ static tn_status keep_solve(tn__pass_run *run) {
     TN_FAIL(run->error, TN_E_STOPPED, "keeping everything takes more");
 }
 
-const tn_pass tn__pass_keep = {
-    .name = "keep",
-    .summary = "everything stays until it was read for the last time",
+const tn_pass tn__pass_none = {
+    .name = "none",
+    .summary = "no changes: each tensor stays until its last use",
     .source = "what every runtime does by default",
     .features = 0,
-    .solve = keep_solve,
+    .solve = none_solve,
 };

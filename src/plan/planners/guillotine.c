@@ -1,4 +1,4 @@
-/* uncut.c - joins bodies that fit without a gap to blocks, then plans the blocks as usual.
+/* guillotine.c - joins bodies that fit without a gap to blocks, then plans the blocks as usual.
  *
  * skyline/uncut.c makes blocks out of bodies that seem to have been cut from one. The remaining
  * blocks are planned by `scale`, and by `exact` if they are few; a packing that was cut from one
@@ -15,23 +15,23 @@
  */
 #include "plan/skyline/uncut.h"
 
-#define UNCUT_SCALE_WORK 50u      /* placements per block */
-#define UNCUT_EXACT_BLOCKS 1500u  /* up to this number of blocks, `exact` runs */
-#define UNCUT_FEW 10000u          /* up to this number of bodies ... */
-#define UNCUT_TURNS 12u           /* ... this number of orders is tried */
-#define UNCUT_EXACT_WORK 3000000u /* nodes times blocks */
+#define GUILLOTINE_SCALE_WORK 50u      /* placements per block */
+#define GUILLOTINE_EXACT_BLOCKS 1500u  /* up to this number of blocks, `exact` runs */
+#define GUILLOTINE_FEW 10000u          /* up to this number of bodies ... */
+#define GUILLOTINE_TURNS 12u           /* ... this number of orders is tried */
+#define GUILLOTINE_EXACT_WORK 3000000u /* nodes times blocks */
 /* with few bodies: number of orders that the first depth leaves work for */
-#define UNCUT_FEW_WAYS 3u
-#define UNCUT_BEGIN_MAX 256u /* limit of the first depth: some seconds per order */
-#define UNCUT_DEEPER 4u      /* factor of depth after all orders were tried */
-#define UNCUT_CHANCE 10u     /* at least 1/10 of the bodies must have become part of a block */
-/* with more bodies than UNCUT_FEW: this number of bodies per block makes repair worthwhile */
-#define UNCUT_SOLVED 12u
-#define UNCUT_MEND 100000u        /* sums per body for repair ... */
-#define UNCUT_MEND_MAX 300000000u /* ... and for all: some seconds */
-#define UNCUT_STALE 8u            /* plans after repairs until none is better */
+#define GUILLOTINE_FEW_WAYS 3u
+#define GUILLOTINE_BEGIN_MAX 256u /* limit of the first depth: some seconds per order */
+#define GUILLOTINE_DEEPER 4u      /* factor of depth after all orders were tried */
+#define GUILLOTINE_CHANCE 10u     /* at least 1/10 of the bodies must have become part of a block */
+/* with more bodies than GUILLOTINE_FEW: this number of bodies per block makes repair worthwhile */
+#define GUILLOTINE_SOLVED 12u
+#define GUILLOTINE_MEND 100000u        /* sums per body for repair ... */
+#define GUILLOTINE_MEND_MAX 300000000u /* ... and for all: some seconds */
+#define GUILLOTINE_STALE 8u            /* plans after repairs until none is better */
 
-typedef struct uncut_plan {
+typedef struct guillotine_plan {
     tn_run *run;
     uint32_t *ids; /* [count], bodies with bytes */
     uint32_t count;
@@ -43,9 +43,9 @@ typedef struct uncut_plan {
     bool full;       /* a perfect packing */
     uint64_t effort; /* work of joining, in total */
     uint64_t times;  /* factor of the usual work of `exact` */
-} uncut_plan;
+} guillotine_plan;
 
-static bool uncut_may_join(tn_run *run) {
+static bool guillotine_may_join(tn_run *run) {
     uint64_t alignment = 1, sizes = 0;
     if (tn__run_needs(run) & ~(uint32_t)TN_PLANS_ALIGNMENT) return false;
     for (uint32_t i = 0; i < tn__run_count(run); i++) {
@@ -56,7 +56,7 @@ static bool uncut_may_join(tn_run *run) {
     return (sizes & (alignment - 1)) == 0;
 }
 
-static uint64_t uncut_alignment(tn_run *run) {
+static uint64_t guillotine_alignment(tn_run *run) {
     uint64_t alignment = 1;
     for (uint32_t i = 0; i < tn__run_count(run); i++)
         if (tn__run_bodies(run)[i].alignment > alignment)
@@ -64,7 +64,7 @@ static uint64_t uncut_alignment(tn_run *run) {
     return alignment;
 }
 
-static tn_status uncut_prepare(uncut_plan *plan) {
+static tn_status guillotine_prepare(guillotine_plan *plan) {
     tn_run *run = plan->run;
     uint32_t n = tn__run_count(run);
     plan->ids = tn__run_scratch(run, n, sizeof *plan->ids);
@@ -76,8 +76,8 @@ static tn_status uncut_prepare(uncut_plan *plan) {
 }
 
 /* Lists the blocks that are not part of another, as bodies. */
-static tn_status uncut_list(uncut_plan *plan) {
-    uint64_t alignment = uncut_alignment(plan->run);
+static tn_status guillotine_list(guillotine_plan *plan) {
+    uint64_t alignment = guillotine_alignment(plan->run);
     uint32_t count = plan->blocks.standing_count;
     if (count > plan->room) {
         plan->bodies = tn__run_scratch(plan->run, count, sizeof *plan->bodies);
@@ -97,7 +97,7 @@ static tn_status uncut_list(uncut_plan *plan) {
 }
 
 /* Keeps the offsets that bodies have in their blocks. */
-static void uncut_keep(uncut_plan *plan) {
+static void guillotine_keep(guillotine_plan *plan) {
     const tn__uncut_block *blocks = plan->blocks.blocks;
     for (uint32_t i = 0; i < plan->count; i++) {
         uint64_t offset = 0;
@@ -109,7 +109,7 @@ static void uncut_keep(uncut_plan *plan) {
     tn__run_keep_offsets(plan->run, plan->offset);
 }
 
-static tn_status uncut_ask(uncut_plan *plan, const char *planner, uint64_t work) {
+static tn_status guillotine_ask(guillotine_plan *plan, const char *planner, uint64_t work) {
     tn_run *run = plan->run;
     uint64_t peak;
     tn__part part = {.bodies = plan->bodies,
@@ -119,97 +119,100 @@ static tn_status uncut_ask(uncut_plan *plan, const char *planner, uint64_t work)
                      .work_limit = work};
     if (part.planner == NULL || tn__run_is_done(run)) return TN_OK;
     TN_TRY(tn__run_part(run, &part, plan->found, &peak));
-    if (peak != UINT64_MAX) uncut_keep(plan);
+    if (peak != UINT64_MAX) guillotine_keep(plan);
     return TN_OK;
 }
 
 /* Plans the present blocks. */
-static tn_status uncut_plan_blocks(uncut_plan *plan) {
-    TN_TRY(uncut_list(plan));
+static tn_status guillotine_plan_blocks(guillotine_plan *plan) {
+    TN_TRY(guillotine_list(plan));
     uint32_t count = plan->blocks.standing_count;
-    TN_TRY(uncut_ask(plan, "scale", (uint64_t)UNCUT_SCALE_WORK * count));
-    if (count > UNCUT_EXACT_BLOCKS) return TN_OK;
-    uint64_t work = tn__mul_sat(UNCUT_EXACT_WORK, plan->times) / count;
-    return uncut_ask(plan, "exact", tn__add_sat(100, work));
+    TN_TRY(guillotine_ask(plan, "scale", (uint64_t)GUILLOTINE_SCALE_WORK * count));
+    if (count > GUILLOTINE_EXACT_BLOCKS) return TN_OK;
+    uint64_t work = tn__mul_sat(GUILLOTINE_EXACT_WORK, plan->times) / count;
+    return guillotine_ask(plan, "exact", tn__add_sat(100, work));
 }
 
 /* For a perfect packing: repairs wrong joins and plans again, until this has not helped for a
  * while. */
-static tn_status uncut_mend(uncut_plan *plan) {
-    for (uint32_t stale = 0; stale < UNCUT_STALE && !tn__run_is_done(plan->run); stale++) {
+static tn_status guillotine_mend(guillotine_plan *plan) {
+    for (uint32_t stale = 0; stale < GUILLOTINE_STALE && !tn__run_is_done(plan->run); stale++) {
         uint64_t before = tn__run_best(plan->run);
         uint32_t count = plan->blocks.standing_count;
         if (plan->blocks.effort >= plan->effort) return TN_OK;
         TN_TRY(tn__uncut_mend(&plan->blocks, plan->effort));
-        TN_TRY(uncut_plan_blocks(plan));
+        TN_TRY(guillotine_plan_blocks(plan));
         if (plan->blocks.standing_count < count || tn__run_best(plan->run) < before) stale = 0;
     }
     return TN_OK;
 }
 
 /* Whether there are few enough blocks: many pairs of bodies may fit by chance. */
-static bool uncut_is_of_use(const uncut_plan *plan) {
+static bool guillotine_is_of_use(const guillotine_plan *plan) {
     uint32_t left = plan->blocks.standing_count;
     if (left <= plan->count / 2) return true;
-    return left <= plan->count - plan->count / UNCUT_CHANCE && plan->count <= UNCUT_EXACT_BLOCKS;
+    return left <= plan->count - plan->count / GUILLOTINE_CHANCE &&
+           plan->count <= GUILLOTINE_EXACT_BLOCKS;
 }
 
 /* Joins bodies in one order and plans the blocks. *end: another order is useless. */
-static tn_status uncut_turn(uncut_plan *plan, uint32_t turn, bool *end) {
+static tn_status guillotine_turn(guillotine_plan *plan, uint32_t turn, bool *end) {
     tn__uncut_reset(&plan->blocks);
     TN_TRY(tn__uncut_join(&plan->blocks, turn));
-    bool of_use = uncut_is_of_use(plan);
-    *end = plan->count > UNCUT_FEW || !of_use;
+    bool of_use = guillotine_is_of_use(plan);
+    *end = plan->count > GUILLOTINE_FEW || !of_use;
     if (!of_use) return TN_OK;
-    TN_TRY(uncut_plan_blocks(plan));
-    bool mends =
-        plan->count <= UNCUT_FEW || plan->blocks.standing_count <= plan->count / UNCUT_SOLVED;
-    return plan->full && mends ? uncut_mend(plan) : TN_OK;
+    TN_TRY(guillotine_plan_blocks(plan));
+    bool mends = plan->count <= GUILLOTINE_FEW ||
+                 plan->blocks.standing_count <= plan->count / GUILLOTINE_SOLVED;
+    return plan->full && mends ? guillotine_mend(plan) : TN_OK;
 }
 
 /* The largest depth at which some of the orders can be tried with the remaining work. A call with a
  * larger limit then does not repeat the work of a smaller one. */
-static uint64_t uncut_depth(const uncut_plan *plan) {
+static uint64_t guillotine_depth(const guillotine_plan *plan) {
     uint64_t left = tn__run_work_left(plan->run), times = 1;
-    uint64_t once = UNCUT_FEW_WAYS * (UNCUT_EXACT_WORK / (plan->count / 2 + 1) + 1);
+    uint64_t once = GUILLOTINE_FEW_WAYS * (GUILLOTINE_EXACT_WORK / (plan->count / 2 + 1) + 1);
     if (left == UINT64_MAX) return 1;
-    while (times < UNCUT_BEGIN_MAX && times * UNCUT_DEEPER <= left / once) times *= UNCUT_DEEPER;
+    while (times < GUILLOTINE_BEGIN_MAX && times * GUILLOTINE_DEEPER <= left / once)
+        times *= GUILLOTINE_DEEPER;
     return times;
 }
 
 /* Tries the orders one after the other; within a limit all of them again, with deeper search. */
-static tn_status uncut_search(uncut_plan *plan) {
+static tn_status guillotine_search(guillotine_plan *plan) {
     bool end = false;
-    for (plan->times = uncut_depth(plan); plan->times < UINT32_MAX; plan->times *= UNCUT_DEEPER) {
-        for (uint32_t turn = 0; turn < UNCUT_TURNS; turn++) {
+    for (plan->times = guillotine_depth(plan); plan->times < UINT32_MAX;
+         plan->times *= GUILLOTINE_DEEPER) {
+        for (uint32_t turn = 0; turn < GUILLOTINE_TURNS; turn++) {
             if (end || tn__run_is_done(plan->run) || plan->blocks.effort > plan->effort)
                 return TN_OK;
-            TN_TRY(uncut_turn(plan, turn, &end));
+            TN_TRY(guillotine_turn(plan, turn, &end));
         }
         if (!tn__run_is_limited(plan->run)) return TN_OK;
     }
     return TN_OK;
 }
 
-static tn_status uncut_solve(tn_run *run) {
-    uncut_plan plan = {.run = run};
-    if (!uncut_may_join(run))
+static tn_status guillotine_solve(tn_run *run) {
+    guillotine_plan plan = {.run = run};
+    if (!guillotine_may_join(run))
         return tn__run_best(run) != UINT64_MAX ? TN_OK : tn__run_as(run, "scale");
     plan.full = tn__uncut_is_full(run);
-    tn_status status = uncut_prepare(&plan);
-    plan.effort = tn__mul_sat(UNCUT_MEND, plan.count);
-    if (plan.effort > UNCUT_MEND_MAX) plan.effort = UNCUT_MEND_MAX;
-    if (status == TN_OK && plan.count > 0) status = uncut_search(&plan);
+    tn_status status = guillotine_prepare(&plan);
+    plan.effort = tn__mul_sat(GUILLOTINE_MEND, plan.count);
+    if (plan.effort > GUILLOTINE_MEND_MAX) plan.effort = GUILLOTINE_MEND_MAX;
+    if (status == TN_OK && plan.count > 0) status = guillotine_search(&plan);
     if (plan.blocks.state != NULL) tn__uncut_release(&plan.blocks);
     TN_TRY(status);
     if (plan.count == 0) tn__run_keep_offsets(run, plan.offset); /* all bodies are empty */
     return tn__run_best(run) != UINT64_MAX ? TN_OK : tn__run_as(run, "scale");
 }
 
-const tn_planner tn__planner_uncut = {
-    .name = "uncut",
-    .summary = "what fits without a gap is put together, the rest by scale and exact",
+const tn_planner tn__planner_guillotine = {
+    .name = "guillotine",
+    .summary = "joins buffers that fit without a gap into blocks; exact and scale place the rest",
     .source = "ours",
     .features = TN_PLANS_ALL,
-    .solve = uncut_solve,
+    .solve = guillotine_solve,
 };

@@ -1,0 +1,142 @@
+/* fast.c - makes a good plan at once; `auto` begins with it.
+ *
+ * Use it to make and compare hundreds of plans: the plan is the same as that of `auto`, unless
+ * `auto` searches for longer. The planners that are tried depend on the number of bodies and on
+ * whether there is a limit:
+ *
+ *   up to FAST_GREEDY bodies   the quick planners side by side; together they cost less than
+ *                               reading a model from a disk
+ *   up to FAST_NEAR pairs      the same for more bodies, if few are live at once; the plan of the
+ *                               first planner is repaired (`window-search`) before the others
+ *                               run. Beyond, `time-order` and `ggml`, if their cost is linear in
+ *                               the bodies
+ *   up to FAST_PEAK_NEAR      `peak-first`, which plans crowded steps first
+ *   any number                  `guillotine`, for packings cut from one block; `scale`, at a cost
+ *                               of O(n log n): a short run if the quick planners were good already,
+ *                               its full run beyond them; `window-search` lowers places that are
+ *                               still too high
+ *   up to FAST_SIMPLE_NEAR     planners modelled on other tools that are a few greedy passes; each
+ *                               gives up at the first body that ends as high as the best plan
+ *   up to FAST_SEARCH bodies   `exact`, a small fixed amount of work: on real networks the bound
+ *                               is nearly always reachable, in one step per body;
+ *                               it runs if a millionth of the bytes can be gained. Not within a
+ *                               limit: the caller's own search follows then
+ *
+ * So it is never worse than a quick or simple planner if those are cheap. A plan that reaches the
+ * lower bound, or fits the requested capacity, ends it.
+ * Cost: without a limit below 1 s up to FAST_SEARCH bodies, seconds for 10^6 bodies and if nearly
+ * every step is full.
+ */
+#include "plan/frame/peers.h"
+#include "plan/skyline/uncut.h"
+
+#define FAST_GREEDY 4096u
+#define FAST_SEARCH 1500u
+/* above this number of bodies, a limit leaves `scale` its time in one piece */
+#define FAST_LATER 8192u
+/* nodes: a fixed number, so that the plan does not depend on the clock */
+#define FAST_SEARCH_WORK 20000u
+#define FAST_SEARCH_WORTH 20 /* `exact` runs if at least 1/2^20 of the bytes could be gained */
+#define FAST_SCALE_WORK 50u  /* placements per body, after other planners */
+#define FAST_FIRST_WORK 4u   /* placements per body: a few plans, which are often sufficient */
+#define FAST_NEAR 60000000u  /* pairs of simultaneous bodies: some seconds per planner */
+#define FAST_SIMPLE_NEAR 60000000u /* the same: 18 passes, most of which give up early */
+#define FAST_PEAK_NEAR 200000000u  /* the same: one second for a plan */
+#define FAST_CREST_WORK 150u       /* placements per body */
+#define FAST_PUT_WORK 400000u      /* work of `guillotine`: half a second, ... */
+#define FAST_PUT_WORK_EACH 20u     /* ... or this for each body, if there is a limit */
+/* factor of work after all other planners, if every step is full */
+#define FAST_PUT_AGAIN 4u
+#define FAST_SLIDE_NEAR 300u     /* pairs per body above which windows are too wide */
+#define FAST_SLIDE_WORK 2000000u /* nodes and placements: some seconds */
+
+/* Counts the pairs of simultaneous bodies: the cost of planners that check all neighbours of each
+ * body. */
+static uint64_t fast_count_near(tn_run *run) {
+    uint32_t n = tn__run_count(run);
+    uint64_t *degree = tn__run_scratch(run, n, sizeof *degree), sum = 0;
+    if (degree == NULL || tn__run_has_streams(run) || !tn__peers_degrees(run, degree))
+        return UINT64_MAX;
+    for (uint32_t i = 0; i < n; i++) sum += degree[i];
+    return sum;
+}
+
+/* Whether few bodies are live at once, so that the plan can be repaired in windows of time. */
+static bool fast_is_thin(tn_run *run, uint64_t near) {
+    bool plain = (tn__run_needs(run) & (TN_PLANS_PIECES | TN_PLANS_STREAMS)) == 0;
+    return plain && near <= (uint64_t)FAST_SLIDE_NEAR * tn__run_count(run);
+}
+
+static tn_status fast_slide(tn_run *run, uint64_t near) {
+    if (!fast_is_thin(run, near)) return TN_OK;
+    return tn__run_ask(run, "window-search", FAST_SLIDE_WORK + 2 * (uint64_t)tn__run_count(run));
+}
+
+static tn_status fast_crest(tn_run *run, uint64_t near) {
+    if (near > FAST_PEAK_NEAR || (tn__run_needs(run) & ~(uint32_t)TN_PLANS_ALIGNMENT)) return TN_OK;
+    return tn__run_ask(run, "peak-first", (uint64_t)FAST_CREST_WORK * tn__run_count(run));
+}
+
+/* Runs the quick planners. For many bodies, if few are live at once, it runs one of them and
+ * repairs its plan, which is often sufficient. Else, and within a limit, a few plans of `scale`
+ * come first. */
+static tn_status fast_quick(tn_run *run, uint64_t near, bool full) {
+    uint32_t n = tn__run_count(run);
+    if (n > FAST_GREEDY) {
+        bool is_near = near <= FAST_NEAR;
+        bool mends = is_near && !full && !tn__run_is_limited(run) && fast_is_thin(run, near);
+        if (mends) {
+            TN_TRY(tn__run_ask(run, "greedy-by-size", 0));
+            TN_TRY(fast_slide(run, near));
+        }
+        TN_TRY(tn__run_ask(run, "scale", (uint64_t)FAST_FIRST_WORK * n));
+        if (!is_near && tn__run_replays(run)) {
+            TN_TRY(tn__run_ask(run, "time-order", 0));
+            TN_TRY(tn__run_ask(run, "ggml", 0));
+        }
+        if (!is_near) return fast_crest(run, near);
+        if (!mends) {
+            TN_TRY(tn__run_ask(run, "greedy-by-size", 0));
+            TN_TRY(fast_slide(run, near));
+        }
+        TN_TRY(fast_crest(run, near));
+    }
+    return tn__run_is_done(run) ? TN_OK : tn__run_quick_portfolio(run);
+}
+
+static bool fast_is_near(const tn_run *run) {
+    uint64_t left = tn__run_best(run) - tn__run_lower_bound(run);
+    return left < tn__run_best(run) >> FAST_SEARCH_WORTH && !tn__run_has_capacity(run);
+}
+
+tn_status tn__run_fast(tn_run *run) {
+    uint32_t n = tn__run_count(run);
+    bool greedy = n <= FAST_GREEDY, limited = tn__run_is_limited(run);
+    bool plain = !(tn__run_needs(run) & ~(uint32_t)TN_PLANS_ALIGNMENT);
+    bool full = plain && tn__uncut_is_full(run);
+    uint64_t put_work = FAST_PUT_WORK + (uint64_t)FAST_PUT_WORK_EACH * n;
+    if (full)
+        TN_TRY(tn__run_ask(run, "guillotine", put_work)); /* before other planners use the time */
+    uint64_t near = n > FAST_SEARCH ? fast_count_near(run) : 0;
+    TN_TRY(fast_quick(run, near, full));
+    if (greedy && !full) TN_TRY(fast_crest(run, near));
+    if (plain && !(full && limited))
+        TN_TRY(tn__run_ask(run, "guillotine",
+                           limited ? put_work
+                           : full  ? FAST_PUT_AGAIN * put_work
+                                   : 0));
+    if (!limited || n <= FAST_LATER) /* otherwise it gets the rest of the time in one piece */
+        TN_TRY(tn__run_ask(run, "scale", greedy || limited ? (uint64_t)FAST_SCALE_WORK * n : 0));
+    if (n > FAST_SEARCH) TN_TRY(fast_slide(run, near));
+    if (near <= FAST_SIMPLE_NEAR) TN_TRY(tn__run_simple_planners(run));
+    if (limited || n > FAST_SEARCH || fast_is_near(run)) return TN_OK;
+    return tn__run_ask(run, "exact", FAST_SEARCH_WORK);
+}
+
+const tn_planner tn__planner_fast = {
+    .name = "fast",
+    .summary = "a good plan without a search; auto starts with it",
+    .source = "portfolio",
+    .features = TN_PLANS_ALL,
+    .solve = tn__run_fast,
+};
