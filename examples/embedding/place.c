@@ -44,8 +44,8 @@ static tn_status place(value *values, int count, uint64_t *arena, tn_error *erro
     if (status == TN_OK) {
         for (int i = 0; i < count; i++) values[i].at = layout.offset[i];
         *arena = layout.peak;
-        printf("%s: no plan needs less than %llu bytes\n", tn_verdict_name(layout.verdict),
-               (unsigned long long)layout.lower_bound);
+        printf("%s: no plan of these buffers needs less than %llu bytes\n",
+               tn_verdict_name(layout.verdict), (unsigned long long)layout.lower_bound);
         tn_layout_release(&layout);
     }
     tn_problem_destroy(problem);

@@ -44,7 +44,8 @@ enum {                         /* tn_fit_options.allow */
        TN_FIT_COMPRESS = 1u << 3, /* keep tensors encoded, without loss */
        TN_FIT_LOSSY = 1u << 4,    /* also with loss: the results change */
        /* Only for tn_fit_graph (claim.h), as they change the graph or move weights: */
-       TN_FIT_SPLIT = 1u << 5, /* split operators into tiles */
+       TN_FIT_SPLIT =
+           1u << 5, /* split operators into tiles; tensors between them may be recomputed */
        TN_FIT_STREAM = 1u << 6 /* weight streaming: read weights from their file on demand */
 };
 

@@ -271,6 +271,18 @@ TN_API TN_CHECKED tn_status tn_plan_dependencies(const tn_occupancy *occupancy,
                                                  const tn_layout *layout, tn_dependency **list,
                                                  uint64_t *count, tn_error *error);
 TN_API void tn_dependencies_release(tn_dependency *list);
+/* Replaces a layout by one that is no higher and adds fewer dependencies, if one is found quickly.
+ * Stages of a compiled model (setup.h) and tn_program_plan do this by themselves. Only for the
+ * planner `auto`, one bank, TN_PARALLEL_SERIAL and at most 4096 bodies; otherwise it does nothing.
+ *
+ * occupancy, memory, plan  those of the layout
+ * layout                   in and out; stays valid for the problem of `occupancy`
+ *
+ * Errors: E_NO_MEMORY. Cost: that of tn_plan_dependencies and of a plan by the planner `fast`. */
+TN_API TN_CHECKED tn_status tn_plan_loosen(const tn_occupancy *occupancy,
+                                           const tn_occupancy_options *memory,
+                                           const tn_plan_options *plan, tn_layout *layout,
+                                           tn_error *error);
 
 /* --- graph to plan in one call ------------------------------------------------------------------
  */

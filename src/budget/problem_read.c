@@ -7,12 +7,14 @@
  *
  *     {"values": [{"bytes": 64, "name": "x", "kept": true, "held": true}, ...],
  *      "operators": [{"cost": 3, "inputs": [0], "outputs": [1, 2], "recompute_cost": 3,
- *                     "scratch": 0, "repeats": true, "after": [0], "inplace": 0, "name": "conv"}, ...]}
+ *                     "scratch": 0, "repeats": true, "after": [0], "inplace": 0,
+ *                     "name": "conv"}, ...]}
  *
  * `bytes` and `cost` are required. A value without a maker exists from the start; a kept one is
  * live at the end; a held one is never evicted. `recompute_cost`: cost of a repeat; `after`:
  * operators that must have run before; `inplace`: an input that the first output overwrites if it
- * is not read later. Other members are ignored; null is the same as absent. Cost: O(bytes) time and memory.
+ * is not read later. Other members are ignored; null is the same as absent. Cost: O(bytes) time
+ * and memory.
  */
 #include "budget/problem.h"
 

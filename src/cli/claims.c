@@ -8,7 +8,8 @@
 static const cli_facts claims_one_facts = {
     .rows = (const cli_fact[]){
         CLI_FACT_OF(LIST, "techniques", "the set of techniques that the claim is about", NULL),
-        CLI_FACT(WORD, "verdict", NULL, "fits, does not fit (proved), or unknown"),
+        CLI_FACT(WORD, "verdict", NULL,
+                 "fits, infeasible (proved), not_found, stopped or not_tried"),
         CLI_FACT(BYTES, "bytes", NULL, "bytes of the smallest program found"),
         CLI_FACT(COUNT, "time", NULL, "its predicted time, in picoseconds"),
         CLI_FACT(BYTES, "bytes_bound", NULL, "no program of these techniques takes less"),
@@ -30,9 +31,10 @@ const cli_facts cli_claims_facts = {
         CLI_FACT_OF(LIST, "would_fit", "programs found with further techniques",
                     &claims_hint_facts),
         CLI_FACTS_END}};
-static const cli_facts claims_refused_facts = {
+const cli_facts cli_refused_facts = {
     .rows = (const cli_fact[]){
-        CLI_FACT(WORD, "input", NULL, "path of the model"), CLI_FACT(YES, "fits", NULL, "false"),
+        CLI_FACT(WORD, "input", NULL, "path of the model"),
+        CLI_FACT(YES, "fits", NULL, "false: the budget is not met"),
         CLI_FACT(YES, "proved", NULL, "whether it is proved for the scope"),
         CLI_FACT(BYTES, "budget", NULL, "the budget"),
         CLI_FACT(BYTES, "least_bytes", NULL, "bytes of the smallest program found"),
@@ -106,7 +108,7 @@ int cli_claims_fail(const tn_fit_answer *answer, const char *input, const tn_err
     cli_answer members;
     bool refused = error->status == TN_E_INFEASIBLE || error->status == TN_E_EXHAUSTED;
     if (!refused || answer->own == NULL) return cli_fail(error);
-    cli_members_begin(&members, &claims_refused_facts);
+    cli_members_begin(&members, &cli_refused_facts);
     claims_tell_refused(&members, answer, input, error->status == TN_E_INFEASIBLE);
     int code = cli_fail_with(error, cli_members_text(&members));
     cli_answer_release(&members);

@@ -13,6 +13,7 @@ void cli_claims_tell(cli_answer *answer, const tn_fit_answer *found);
 /* The options that would help, one per line on standard error, after `command`, such as
  * "`tenure fit` with ". */
 void cli_claims_put_hints(const tn_fit_answer *answer, const char *command);
+extern const cli_facts cli_refused_facts; /* of cli_claims_fail, in an error */
 /* cli_fail for a command with a budget. If the budget was exceeded, the claims become members of
  * the object of --json. Without --json the options that would help go to standard error, one per
  * line. */

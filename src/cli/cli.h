@@ -114,7 +114,7 @@ const char *cli_settings(const char *message, tn__text *text);
 typedef enum cli_level { CLI_ERROR, CLI_WARNING, CLI_NOTE } cli_level;
 void cli_prefix(cli_level level);
 /* Prints "tenure: error: WHERE: MESSAGE" and returns the exit status. With --json and exit status 1
- * or 3, also prints an object on standard output that ends with `members` (",\"name\":..."). */
+ * or 3, also prints an object on standard output that ends with `members` (cli_members_text). */
 int cli_fail(const tn_error *error);
 int cli_fail_with(const tn_error *error, const char *members);
 /* Prints "tenure: note: MESSAGE", except with --quiet. */

@@ -2,7 +2,7 @@
 #ifndef TN_CLI_EMBED_H
 #define TN_CLI_EMBED_H
 
-#include "cli/cli.h"
+#include "cli/facts.h"
 
 #define EMBED_POLICIES_MAX 32u
 #define EMBED_ROWS_MAX 64u
@@ -26,6 +26,9 @@ typedef struct embed_arguments {
     bool json;
     tn_context context;
 } embed_arguments;
+
+extern const cli_facts embed_facts;        /* of all actions */
+extern const cli_facts embed_policy_facts; /* of its list of policies */
 
 /* Prints the hits of every policy and, with a table, the speed of its lookups. */
 tn_status embed_replay(embed_arguments *arguments, tn_error *error);

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "report/format.h"
 
 typedef struct embed_row { /* columns of the printed table */
     const char *policy;
@@ -171,80 +170,68 @@ static const embed_row *embed_bound(const embed_arguments *arguments, const embe
     return NULL;
 }
 
-static void embed_print_row(const embed_arguments *arguments, const embed_row *row,
-                            const embed_row *bound) {
-    char slots[TN__WORDS_MAX], speed[TN__WORDS_MAX];
+const cli_facts embed_policy_facts = {
+    .indent = 2,
+    .columns = true,
+    .rows = (const cli_fact[]){
+        CLI_FACT(WORD, "name", "policy", "name of the policy"),
+        CLI_FACT(COUNT, "slots", "rows in cache", "rows that fit in the cache"),
+        CLI_COLUMN(SHARE, "hits"), CLI_COLUMN(SHARE, "of different rows"),
+        CLI_COLUMN(REAL, "of the bound"),
+        CLI_FACT(COUNT, "lookup_hits", NULL, "lookups that found their row in the cache"),
+        CLI_FACT(COUNT, "distinct", NULL, "number of lookups if each row of a batch counts once"),
+        CLI_FACT(COUNT, "hits", NULL, "lookups of `distinct` that found their row in the cache"),
+        CLI_FACT(COUNT, "cold", "first lookups",
+                 "of the bound: distinct rows of the run; the first lookup of a row always misses"),
+        CLI_FACT(REAL, "lookups_per_s", "lookups/s", "with --table: lookups per second"),
+        CLI_FACT(SHARE, "waited", "waiting",
+                 "with --table: time spent waiting for rows, as a fraction of the run time"),
+        CLI_FACTS_END}};
+
+static void embed_tell_policy(cli_answer *answer, const embed_arguments *arguments,
+                              const embed_row *row, const embed_row *bound) {
     const tn_embedding_replayed *got = &row->replayed;
-    printf("  %-10s %13s  %9.3f %%  %9.3f %%", row->policy, tn__grouped(row->slots, slots),
-           100 * embed_share(got->lookup_hits, got->lookups),
-           100 * embed_share(got->hits, got->distinct));
+    double hits = embed_share(got->lookup_hits, got->lookups);
+    cli_tell_brief(answer, ", %s %.3f %%", row->policy, 100 * hits);
+    cli_answer_open(answer, NULL);
+    cli_tell_word(answer, "name", row->policy);
+    cli_tell(answer, "slots", row->slots);
+    cli_tell_cell(answer, "hits", "%.3f %%", 100 * hits);
+    cli_tell_cell(answer, "of different rows", "%.3f %%",
+                  100 * embed_share(got->hits, got->distinct));
     if (bound != NULL)
-        printf("  %8.3f", embed_share(got->lookup_hits, bound->replayed.lookup_hits));
-    if (arguments->run != NULL && !embed_is_bound(row->policy))
-        printf("  %12s  %7.1f %%", tn__grouped((uint64_t)row->per_s, speed), 100 * row->waited);
-    printf("\n");
+        cli_tell_cell(answer, "of the bound", "%.3f",
+                      embed_share(got->lookup_hits, bound->replayed.lookup_hits));
+    cli_tell(answer, "lookup_hits", got->lookup_hits);
+    cli_tell(answer, "distinct", got->distinct);
+    cli_tell(answer, "hits", got->hits);
+    if (embed_is_bound(row->policy)) {
+        cli_tell(answer, "cold", got->cold);
+    } else if (arguments->run != NULL) {
+        cli_tell_real(answer, "lookups_per_s", row->per_s);
+        cli_tell_real(answer, "waited", row->waited);
+    }
+    cli_answer_close(answer);
 }
 
-static void embed_print(const embed_arguments *arguments, const embed_found *found) {
-    char lookups[TN__WORDS_MAX], rows[TN__WORDS_MAX], size[TN_SIZE_TEXT_MAX];
+static tn_status embed_tell(const embed_arguments *arguments, const embed_found *found,
+                            tn_error *error) {
     const embed_row *bound = embed_bound(arguments, found);
+    cli_answer answer;
     uint64_t count;
     (void)tn_embedding_trace_rows(found->trace, &count);
-    printf("  %s lookups in a table of %s rows of %u %s, a cache of %s\n",
-           tn__grouped(count, lookups), tn__grouped(found->table.rows, rows), found->table.dim,
-           tn_dtype_name(found->table.type), tn_size_format(arguments->cache_bytes, size));
-    if (bound != NULL)
-        printf("  %s distinct rows; the first lookup of each row always misses\n",
-               tn__grouped(bound->replayed.cold, rows));
-    printf("\n  policy         room, rows    hits, of    of different%s%s\n",
-           bound != NULL ? "   of the" : "",
-           arguments->run != NULL ? "     lookups/s   waiting" : "");
-    printf("                              lookups     rows of batch%s\n",
-           bound != NULL ? "  bound" : "");
+    cli_answer_begin(&answer, &embed_facts, arguments->json);
+    cli_tell(&answer, "rows", found->table.rows);
+    cli_tell(&answer, "dim", found->table.dim);
+    cli_tell_word(&answer, "type", tn_dtype_name(found->table.type));
+    cli_tell(&answer, "lookups", count);
+    cli_tell(&answer, "batch", arguments->batch != 0 ? arguments->batch : 1);
+    cli_tell(&answer, "cache", arguments->cache_bytes);
+    cli_answer_open(&answer, "policies");
     for (uint32_t i = 0; i < arguments->policy_count; i++)
-        embed_print_row(arguments, &found->rows[i], bound);
-}
-
-static void embed_print_brief(const embed_arguments *arguments, const embed_found *found) {
-    for (uint32_t i = 0; i < arguments->policy_count; i++) {
-        const embed_row *row = &found->rows[i];
-        printf("%s%s %.3f %%", i > 0 ? ", " : "", row->policy,
-               100 * embed_share(row->replayed.lookup_hits, row->replayed.lookups));
-    }
-    printf("\n");
-}
-
-static tn_status embed_print_json(const embed_arguments *arguments, const embed_found *found,
-                                  tn_error *error) {
-    tn__text text;
-    uint64_t count;
-    (void)tn_embedding_trace_rows(found->trace, &count);
-    tn__text_init(&text, NULL);
-    tn__text_printf(&text,
-                    "{\"format\": \"tenure-embed\", \"version\": 1, \"rows\": %" PRIu64
-                    ", \"dim\": %u, \"lookups\": %" PRIu64 ", \"batch\": %u, \"cache\": %" PRIu64
-                    ", \"policies\": [",
-                    found->table.rows, found->table.dim, count,
-                    arguments->batch != 0 ? arguments->batch : 1, arguments->cache_bytes);
-    for (uint32_t i = 0; i < arguments->policy_count; i++) {
-        const embed_row *row = &found->rows[i];
-        tn__text_printf(&text,
-                        "%s{\"name\": \"%s\", \"slots\": %u, \"lookup_hits\": %" PRIu64
-                        ", \"distinct\": %" PRIu64 ", \"hits\": %" PRIu64,
-                        i > 0 ? ", " : "", row->policy, row->slots, row->replayed.lookup_hits,
-                        row->replayed.distinct, row->replayed.hits);
-        if (embed_is_bound(row->policy))
-            tn__text_printf(&text, ", \"cold\": %" PRIu64, row->replayed.cold);
-        else if (arguments->run != NULL)
-            tn__text_printf(&text, ", \"lookups_per_s\": %.9g, \"waited\": %.9g", row->per_s,
-                            row->waited);
-        tn__text_put(&text, "}");
-    }
-    tn__text_put(&text, "]}");
-    if (!text.failed) puts(text.data);
-    tn_status status = text.failed ? tn__no_memory(error, "the results as text") : TN_OK;
-    tn__text_release(&text);
-    return status;
+        embed_tell_policy(&answer, arguments, &found->rows[i], bound);
+    cli_answer_close(&answer);
+    return cli_answer_end(&answer, error);
 }
 
 tn_status embed_replay(embed_arguments *arguments, tn_error *error) {
@@ -254,12 +241,7 @@ tn_status embed_replay(embed_arguments *arguments, tn_error *error) {
     for (uint32_t i = 0; status == TN_OK && i < arguments->policy_count; i++)
         status = embed_policy(arguments, &found, &found.rows[i], error);
     cli_progress_end();
-    if (status == TN_OK && arguments->json)
-        status = embed_print_json(arguments, &found, error);
-    else if (status == TN_OK && cli_tone_asked().brief)
-        embed_print_brief(arguments, &found);
-    else if (status == TN_OK)
-        embed_print(arguments, &found);
+    if (status == TN_OK) status = embed_tell(arguments, &found, error);
     tn_embedding_trace_destroy(found.trace);
     return status;
 }

@@ -108,7 +108,8 @@ static void explain_peak(explain_view *view) {
                     tn__grouped(live, exact));
     if (layout->bank_count == 1 && layout->peak > live)
         tn__text_printf(
-            &view->text, "  %s bytes more by alignment and holes; no plan needs less than %s\n",
+            &view->text,
+            "  %s bytes more by alignment and holes; no plan of these buffers needs less than %s\n",
             tn__grouped(layout->peak - live, exact), tn_size_format(layout->lower_bound, size));
     for (uint32_t i = 0; i < view->holder_count && i < EXPLAIN_HOLDERS; i++) {
         const tn__holder *row = &view->holders[i];

@@ -20,20 +20,23 @@
 typedef enum cli_unit {
     CLI_UNIT_BYTES,   /* uint64_t: "7.7 MiB (8,064,000 bytes)" */
     CLI_UNIT_COUNT,   /* uint64_t: "8,064" */
+    CLI_UNIT_CHANGE,  /* int64_t as uint64_t, bytes more or less: "+8,064 bytes" */
     CLI_UNIT_REAL,    /* double */
     CLI_UNIT_SECONDS, /* double: "0.12 s" */
+    CLI_UNIT_NS,      /* uint64_t, nanoseconds: "0.12 s" */
     CLI_UNIT_SHARE,   /* double, 1 is all: "12.5 %" */
     CLI_UNIT_WORD,    /* text */
     CLI_UNIT_YES,     /* uint64_t, 0 or 1: "yes"; in JSON true */
     CLI_UNIT_OBJECT,  /* members, in `of` */
-    CLI_UNIT_LIST     /* objects with the members in `of`; of NULL: words or numbers */
+    CLI_UNIT_LIST     /* objects with the members in `of`; of NULL: words or numbers, in one line */
 } cli_unit;
 
 typedef struct cli_facts cli_facts;
 typedef struct cli_fact {
     const char *key; /* name of the JSON member; NULL: not in the JSON */
-    const char
-        *label; /* begins the line of the table, or heads the column; NULL: only in the JSON */
+    /* Begins the line of the table, or heads the column; NULL: only in the JSON. "|WORDS": the
+     * value joins the line of the fact before it, after WORDS. */
+    const char *label;
     cli_unit unit;
     const char *brief; /* words of the brief line, with @ for the value: ", @ steps"; NULL: none */
     const char *help;  /* the meaning, for `tenure list members` */
@@ -44,7 +47,9 @@ struct cli_facts {
     const char *name;     /* of the whole answer: "train" is "format":"tenure-train"; else NULL */
     uint32_t width;       /* columns of the labels */
     uint32_t indent;      /* blanks before each line */
+    int cell;             /* columns of each value in a line; above 0: on the right, and short */
     bool columns;         /* of a list: in the table each item is a row */
+    bool sentence;        /* of an answer: the table is the brief line */
     const cli_fact *rows; /* the last has a help of NULL */
 };
 #define CLI_FACT(unit, key, label, help)                                                           \
@@ -55,6 +60,10 @@ struct cli_facts {
     { key, NULL, CLI_UNIT_##unit, NULL, help, facts }
 #define CLI_FACTS_END                                                                              \
     { NULL, NULL, CLI_UNIT_WORD, NULL, NULL, NULL }
+/* A whole number that is known to lie in a range, in JSON {"least":1,"most":2}. */
+#define CLI_FACT_RANGE(unit, key, label, help)                                                     \
+    { key, label, CLI_UNIT_##unit, NULL, help, &cli_range_facts }
+extern const cli_facts cli_range_facts;
 /* A column that is only in the table; cli_tell_cell fills it. */
 #define CLI_COLUMN(unit, label)                                                                    \
     { NULL, label, CLI_UNIT_##unit, NULL, "", NULL }
@@ -96,10 +105,13 @@ void cli_tell(cli_answer *answer, const char *key, uint64_t value);
 void cli_tell_real(cli_answer *answer, const char *key, double value);
 void cli_tell_word(cli_answer *answer, const char *key, const char *word);
 void cli_tell_null(cli_answer *answer, const char *key);
+void cli_tell_range(cli_answer *answer, const char *key, uint64_t least, uint64_t most);
 /* As cli_tell; zero is only in the JSON. */
 void cli_tell_if(cli_answer *answer, const char *key, uint64_t value);
 /* Members that the library wrote: the value of `key` as JSON. Only in the JSON. */
 void cli_tell_json(cli_answer *answer, const char *key, const char *json);
+/* Members of another answer, from cli_members_text; NULL: none. Only in the JSON. */
+void cli_tell_members(cli_answer *answer, const char *members);
 
 /* In the table alone: more words after the value of the last fact; other words instead of it; a
  * line of its own. Nothing if the last fact has no label. */
@@ -113,6 +125,9 @@ void cli_tell_cell(cli_answer *answer, const char *label, const char *format, ..
 /* Ends a row of columns: words after its last cell, in place of the cells that were not told. They
  * widen no column. */
 void cli_tell_rest(cli_answer *answer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Text with its own line ends. */
+void cli_tell_text(cli_answer *answer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* In the brief line alone. */
 void cli_tell_brief(cli_answer *answer, const char *format, ...)
@@ -132,12 +147,16 @@ void cli_answer_close(cli_answer *answer);
 void cli_answer_open_rows(cli_answer *answer, const cli_facts *facts);
 void cli_tell_element(cli_answer *answer, const char *word);
 void cli_tell_number(cli_answer *answer, int64_t number);
+void cli_tell_real_number(cli_answer *answer, double number);
 
 /* Begins members that are appended to an object which is written elsewhere, such as that of an
  * error: ",\"budget\":4096". Release it in any case. NULL: no memory. */
 void cli_members_begin(cli_answer *answer, const cli_facts *facts);
 const char *cli_members_text(const cli_answer *answer);
 void cli_answer_release(cli_answer *answer);
+
+/* Of the object that cli_fail_with prints, "tenure-error". */
+extern const cli_facts cli_error_facts;
 
 /* The members of the answers of all commands: "train.ranks[].messages", and its meaning. */
 uint32_t cli_member_count(void);

@@ -64,23 +64,75 @@ static double objects_gap(const tn_objects *objects) {
     return (double)objects->total / (double)objects->lower_bound - 1;
 }
 
-static void objects_summary(tn__text *text, const objects_job *job) {
+const cli_facts cli_objects_facts = {
+    .name = "objects",
+    .width = 18,
+    .rows = (const cli_fact[]){
+        CLI_FACT_BRIEF(WORD, "input", NULL, "@: ", "path of the model or problem"),
+        CLI_FACT(WORD, "strategy", "  strategy", "the strategy that found the objects"),
+        CLI_FACT(WORD, "status", NULL,
+                 "optimal: no choice of objects for these buffers takes less; or feasible"),
+        CLI_FACT(COUNT, "objects", "  objects", "number of objects"),
+        CLI_FACT(COUNT, "buffers", NULL, "number of buffers"),
+        CLI_FACT(BYTES, "naive", "  without sharing", "sum of the sizes of the buffers"),
+        CLI_FACT(BYTES, "total", "  total", "sum of the sizes of the objects"),
+        CLI_FACT(BYTES, "lower_bound", "  lower bound",
+                 "no choice of objects for these buffers takes less"),
+        CLI_FACT_BRIEF(SHARE, "gap", NULL, ", gap @", "`total` / `lower_bound` - 1"),
+        CLI_FACT(WORD, "unit", NULL, "of the sizes: bytes, or elements"),
+        CLI_FACT(COUNT, "work", NULL, "effort of the strategy in units of work"),
+        CLI_FACT(SECONDS, "seconds", NULL, "wall time of the strategy"), CLI_FACTS_END}};
+
+static const char *objects_words(const objects_job *job, uint64_t size, char text[64]) {
+    char digits[TN__GROUPED_MAX];
+    if (job->from.kind == TN_SIZE_BYTES) return tn_size_format(size, text);
+    snprintf(text, 64, "%s elements", tn__grouped(size, digits));
+    return text;
+}
+
+static void objects_tell_size(cli_answer *answer, const objects_job *job, const char *key,
+                              uint64_t size) {
+    char text[64];
+    cli_tell(answer, key, size);
+    cli_tell_as(answer, "%s", objects_words(job, size, text));
+}
+
+static void objects_tell(cli_answer *answer, const objects_job *job) {
     const tn_objects *objects = &job->objects;
-    tn__text_put(text, "{\"format\":\"tenure-objects\",\"version\":1,\"input\":");
-    tn__text_json(text, job->asked->input->path);
-    tn__text_printf(text,
-                    ",\"strategy\":\"%s\",\"status\":\"%s\",\"buffers\":%u,\"objects\":%u,"
-                    "\"unit\":\"%s\",\"total\":%" PRIu64 ",\"lower_bound\":%" PRIu64
-                    ",\"gap\":%.6g,\"naive\":%" PRIu64 ",\"work\":%" PRIu64 ",\"seconds\":%.6f",
-                    objects->strategy, tn_verdict_name(objects->verdict), job->from.count,
-                    objects->object_count, job->from.kind == TN_SIZE_BYTES ? "bytes" : "elements",
-                    objects->total, objects->lower_bound, objects_gap(objects), job->naive,
-                    objects->work, objects->seconds);
+    bool optimal = objects->verdict == TN_VERDICT_OPTIMAL;
+    double naive = job->naive > 0 ? (double)job->naive : 1;
+    char total[64];
+    cli_tell_word(answer, "input", job->asked->input->path);
+    cli_tell_word(answer, "strategy", objects->strategy);
+    cli_tell_more(answer, "; %s",
+                  optimal ? "optimal: no choice of objects for these buffers needs less"
+                          : "valid; a smaller choice may exist");
+    cli_tell_word(answer, "status", tn_verdict_name(objects->verdict));
+    cli_tell(answer, "objects", objects->object_count);
+    cli_tell_more(answer, " for %u buffers", job->from.count);
+    cli_tell(answer, "buffers", job->from.count);
+    objects_tell_size(answer, job, "naive", job->naive);
+    objects_tell_size(answer, job, "total", objects->total);
+    cli_tell_more(answer, ", saved %.1f %%", 100 * (1 - (double)objects->total / naive));
+    cli_tell_brief(answer, "%s, %s by %s", objects_words(job, objects->total, total),
+                   optimal ? "optimal" : "valid", objects->strategy);
+    objects_tell_size(answer, job, "lower_bound", objects->lower_bound);
+    cli_tell_more(answer, ", gap %.1f %%", 100 * objects_gap(objects));
+    cli_tell_real(answer, "gap", objects_gap(objects));
+    cli_tell_word(answer, "unit", job->from.kind == TN_SIZE_BYTES ? "bytes" : "elements");
+    cli_tell(answer, "work", objects->work);
+    cli_tell_real(answer, "seconds", objects->seconds);
 }
 
 static void objects_json(tn__text *text, const objects_job *job) {
     char number[16];
-    objects_summary(text, job);
+    cli_answer members;
+    cli_members_begin(&members, &cli_objects_facts);
+    objects_tell(&members, job);
+    text->failed |= cli_members_text(&members) == NULL;
+    tn__text_put(text, "{\"format\":\"tenure-objects\",\"version\":1");
+    if (!text->failed) tn__text_put(text, cli_members_text(&members));
+    cli_answer_release(&members);
     tn__text_put(text, ",\n \"object_sizes\":[");
     for (uint32_t i = 0; i < job->objects.object_count; i++) {
         tn__text_put(text, i > 0 ? ",[" : "[");
@@ -127,35 +179,12 @@ static tn_status objects_write(const objects_job *job, const char *path, tn_erro
     return status;
 }
 
-static void objects_row(const objects_job *job, const char *label, uint64_t amount) {
-    char text[TN_SIZE_TEXT_MAX];
-    if (job->from.kind == TN_SIZE_BYTES)
-        printf("  %-16s %s", label, tn_size_format(amount, text));
-    else
-        printf("  %-16s %" PRIu64 " elements", label, amount);
-}
-
-static void objects_print(const objects_job *job) {
-    const tn_objects *objects = &job->objects;
-    double naive = job->naive > 0 ? (double)job->naive : 1;
-    printf("%s\n  strategy %s; %s\n\n", job->asked->input->path, objects->strategy,
-           objects->verdict == TN_VERDICT_OPTIMAL ? "optimal: no other choice of objects needs less"
-                                                  : "valid; a smaller choice may exist");
-    printf("  %-16s %u for %u buffers\n", "objects", objects->object_count, job->from.count);
-    objects_row(job, "without sharing", job->naive);
-    printf("\n");
-    objects_row(job, "total", objects->total);
-    printf(", saved %.1f %%\n", 100 * (1 - (double)objects->total / naive));
-    objects_row(job, "lower bound", objects->lower_bound);
-    printf(", gap %.1f %%\n", 100 * objects_gap(objects));
-}
-
 static tn_status objects_check_capacity(const objects_job *job, tn_error *error) {
     uint64_t capacity = job->asked->options->capacity;
     if (capacity == 0 || job->objects.total <= capacity) return TN_OK;
     if (job->objects.lower_bound > capacity)
         return tn__fail(error, TN_E_INFEASIBLE,
-                        "every choice of objects needs at least %" PRIu64
+                        "every choice of objects for these buffers needs at least %" PRIu64
                         ", but the capacity is %" PRIu64,
                         job->objects.lower_bound, capacity);
     return tn__fail(error, TN_E_STOPPED,
@@ -165,23 +194,18 @@ static tn_status objects_check_capacity(const objects_job *job, tn_error *error)
 
 static tn_status objects_report(const objects_job *job, tn_error *error) {
     tn_status status = objects_check_capacity(job, error);
+    cli_answer answer;
     for (uint32_t i = 0; status == TN_OK && i < job->asked->output_count; i++)
         status = objects_write(job, job->asked->outputs[i], error);
     if (status != TN_OK) return status;
     cli_progress_end();
-    if (!job->asked->json) {
-        objects_print(job);
-        for (uint32_t i = 0; i < job->asked->output_count; i++)
-            printf("wrote %s\n", job->asked->outputs[i]);
-        return TN_OK;
-    }
-    tn__text text;
-    tn__text_init(&text, NULL);
-    objects_summary(&text, job);
-    tn__text_put(&text, "}\n");
-    status = text.failed ? tn__no_memory(error, "the summary") : TN_OK;
-    if (status == TN_OK) fwrite(text.data, 1, text.size, stdout);
-    tn__text_release(&text);
+    cli_answer_begin(&answer, &cli_objects_facts, job->asked->json);
+    if (cli_answer_table(&answer) != NULL)
+        tn__text_printf(cli_answer_table(&answer), "%s\n", job->asked->input->path);
+    objects_tell(&answer, job);
+    status = cli_answer_end(&answer, error);
+    for (uint32_t i = 0; status == TN_OK && i < job->asked->output_count && !job->asked->json; i++)
+        printf("wrote %s\n", job->asked->outputs[i]);
     return status;
 }
 

@@ -2,7 +2,7 @@
 #ifndef TN_CLI_OBJECTS_H
 #define TN_CLI_OBJECTS_H
 
-#include "cli/cli.h"
+#include "cli/facts.h"
 
 /* The buffers to assign: the rows of a CSV of vectors, or the buffers of a problem or model.
  */
@@ -32,8 +32,11 @@ bool cli_objects_form(struct argp_state *state, const char *value);
 /* Loads, assigns, writes, prints. */
 tn_status cli_objects_run(const cli_objects *asked, tn_error *error);
 
-/* Checks the objects of a CSV (columns id and object, rows matched by name) and prints the
- * result. */
-tn_status cli_objects_verify(cli_input *input, const char *plan, bool json, tn_error *error);
+/* Checks the objects of a CSV (columns id and object, rows matched by name) and tells the result,
+ * valid or E_CONFLICT. */
+extern const cli_facts cli_objects_verify_facts; /* with CLI_FACTS_ALSO */
+tn_status cli_objects_verify(cli_input *input, const char *plan, cli_answer *answer,
+                             tn_error *error);
+extern const cli_facts cli_objects_facts; /* of cli_objects_run */
 
 #endif

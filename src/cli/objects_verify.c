@@ -157,23 +157,28 @@ static tn_status check_run(check *state, cli_input *input) {
                              edges->vertex_count > 0 ? edges : NULL, &state->objects, state->error);
 }
 
-tn_status cli_objects_verify(cli_input *input, const char *plan, bool json, tn_error *error) {
+const cli_facts cli_objects_verify_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT(WORD, "form", NULL, "objects, with `--form objects`"),
+        CLI_FACT_BRIEF(COUNT, "objects", NULL, "valid: @ objects", "number of objects"),
+        CLI_FACT_BRIEF(COUNT, "total", NULL, ", @", "sum of their sizes"),
+        CLI_FACT_BRIEF(WORD, "unit", NULL, " @", "of `total`: bytes, or elements"), CLI_FACTS_END}};
+
+tn_status cli_objects_verify(cli_input *input, const char *plan, cli_answer *answer,
+                             tn_error *error) {
     check state = {.path = plan, .error = error};
     tn__names_init(&state.rows, NULL);
     tn_status status = check_run(&state, input);
-    const char *unit = state.from.kind == TN_SIZE_BYTES ? "bytes" : "elements";
     cli_progress_end();
-    if (json && (status == TN_OK || status == TN_E_CONFLICT))
-        printf("{\"format\":\"tenure-verify\",\"version\":1,\"form\":\"objects\",\"valid\":%s,"
-               "\"conflict\":%s%s%s,\"objects\":%u,\"unit\":\"%s\",\"total\":%" PRIu64 "}\n",
-               status == TN_OK ? "true" : "false", status == TN_OK ? "" : "\"",
-               status == TN_OK ? "null" : error->message, status == TN_OK ? "" : "\"",
-               state.objects.object_count, unit, state.objects.total);
-    else if (status == TN_OK)
-        printf("valid: %u objects for %u buffers, %" PRIu64 " %s\n", state.objects.object_count,
-               state.from.count, state.objects.total, unit);
-    else if (status == TN_E_CONFLICT)
-        printf("not valid: %s\n", error->message);
+    cli_tell_word(answer, "form", "objects");
+    cli_tell(answer, "valid", status == TN_OK);
+    cli_tell_word(answer, "conflict", status == TN_OK ? NULL : error->message);
+    if (status == TN_OK || cli_tone_asked().json) {
+        cli_tell(answer, "objects", state.objects.object_count);
+        cli_tell_brief(answer, " for %u buffers", state.from.count);
+        cli_tell(answer, "total", state.objects.total);
+        cli_tell_word(answer, "unit", state.from.kind == TN_SIZE_BYTES ? "bytes" : "elements");
+    }
     free(state.objects.object);
     free(state.objects.size);
     free(state.given);

@@ -71,7 +71,7 @@ enum {
       "bytes for arena and weights; if the plan needs more, recompute operators, and with --link " \
       "also swap tensors to the host; exit status 1 if nothing fits (default: no limit)")          \
     X(SESSION_PASS, "pass", "NAME",                                                                \
-      "pass that meets the budget: one of `tenure list passes`; keep changes nothing (default: "   \
+      "pass that meets the budget: one of `tenure list passes`; none changes nothing (default: "   \
       "joint)")                                                                                    \
     X(SESSION_CODECS, "codecs", "NAME,...",                                                        \
       "encodings of stored tensors that may be used to meet the budget: bits and csr (lossless), " \

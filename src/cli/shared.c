@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "cli/claims.h"
+#include "cli/holders.h"
 #include "report/format.h"
 
 #define SHARED_SAME_WISH_S 0.25 /* closer signals count as one */
@@ -56,25 +58,30 @@ static void shared_end_by_signal(void) {
     raise(SIGPIPE);
 }
 
+const cli_facts cli_error_facts = {
+    .name = "error",
+    .rows = (const cli_fact[]){
+        CLI_FACT(WORD, "status", NULL, "kind of the error, such as E_INFEASIBLE"),
+        CLI_FACT(COUNT, "exit_status", NULL, "exit status of the command"),
+        CLI_FACT(WORD, "where", NULL, "file, line or node of the error; may be empty"),
+        CLI_FACT(WORD, "message", NULL, "the message, one sentence"),
+        CLI_FACTS_ALSO(&cli_refused_facts), CLI_FACTS_ALSO(&cli_holders_facts), CLI_FACTS_END}};
+
 /* With --json, if no answer was printed yet, the error is also a JSON object. */
 static void shared_fail_json(const tn_error *error, const char *members) {
     int code = tn_status_exit_code(error->status);
-    tn__text text, words;
+    tn__text words;
+    cli_answer answer;
     if (!cli_tone_asked().json || (code != 1 && code != 3) || __fpending(stdout) > 0) return;
-    tn__text_init(&text, NULL);
     tn__text_init(&words, NULL);
-    tn__text_printf(&text,
-                    "{\"format\":\"tenure-error\",\"version\":1,\"status\":\"%s\","
-                    "\"exit_status\":%d,\"where\":",
-                    tn_status_name(error->status), code);
-    tn__text_json(&text, error->where);
-    tn__text_put(&text, ",\"message\":");
-    tn__text_json(&text, cli_settings(error->message, &words));
-    if (members != NULL) tn__text_put(&text, members);
-    tn__text_put(&text, "}\n");
-    if (!text.failed) fwrite(text.data, 1, text.size, stdout);
+    cli_answer_begin(&answer, &cli_error_facts, true);
+    cli_tell_word(&answer, "status", tn_status_name(error->status));
+    cli_tell(&answer, "exit_status", (uint64_t)code);
+    cli_tell_word(&answer, "where", error->where);
+    cli_tell_word(&answer, "message", cli_settings(error->message, &words));
+    cli_tell_members(&answer, members);
+    (void)cli_answer_end(&answer, NULL); /* the message on standard error is enough */
     tn__text_release(&words);
-    tn__text_release(&text);
 }
 
 int cli_fail(const tn_error *error) { return cli_fail_with(error, NULL); }

@@ -3,7 +3,7 @@
 #define TN_CLI_SIMULATE_H
 
 #include "base/base.h"
-#include "cli/cli.h"
+#include "cli/facts.h"
 
 enum { SIMULATE_POLICIES_MAX = 32, SIMULATE_BUDGETS_MAX = 128 };
 
@@ -31,8 +31,8 @@ static inline const simulate_run *simulate_at(const simulate_found *found, uint3
 }
 const char *simulate_end_name(tn_evict_end end); /* "done", "full", "over" */
 
-void simulate_print_text(const simulate_found *found);
-tn_status simulate_print_json(const simulate_found *found, tn_error *error);
+extern const cli_facts simulate_facts;
+tn_status simulate_print(const simulate_found *found, bool json, tn_error *error);
 /* .html, .svg or .csv, by the suffix of the path. */
 tn_status simulate_write(const simulate_found *found, const char *path, tn_error *error);
 

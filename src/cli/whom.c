@@ -93,18 +93,22 @@ static const cli_facts whom_pieces_facts = {
         CLI_FACT(BYTES, "saved", NULL, "bytes of memory saved"),
         CLI_FACT(SECONDS, "seconds", NULL, "measured additional time of a run, or null"),
         CLI_FACTS_END}};
-const cli_facts cli_whom_facts = {
-    .width = 15,
+const cli_facts cli_kernels_facts = {
     .rows = (const cli_fact[]){
         CLI_FACT_OF(OBJECT, "kernels",
                     "the kernels of this machine that were planned for; null: the graph alone",
                     &whom_kernels_facts),
-        CLI_FACT_OF(OBJECT, "in_pieces",
-                    "operators that run in pieces, to need less scratch memory",
-                    &whom_pieces_facts),
         CLI_FACTS_END}};
+const cli_facts cli_whom_facts = {
+    .width = 15,
+    .rows =
+        (const cli_fact[]){CLI_FACTS_ALSO(&cli_kernels_facts),
+                           CLI_FACT_OF(OBJECT, "in_pieces",
+                                       "operators that run in pieces, to need less scratch memory",
+                                       &whom_pieces_facts),
+                           CLI_FACTS_END}};
 
-static void whom_tell_kernels(cli_answer *answer, const tn_report_kernels *told) {
+void cli_kernels_tell(cli_answer *answer, const tn_report_kernels *told) {
     if (told == NULL) {
         cli_tell_null(answer, "kernels");
         return;
@@ -144,6 +148,6 @@ void cli_whom_tell(cli_answer *answer, const cli_whom *whom, const tn_setup *set
     tn__words_whom(&text, kernels);
     cli_tell_line(answer, "for", "%s", text.failed ? "" : text.data);
     tn__text_release(&text);
-    whom_tell_kernels(answer, kernels);
+    cli_kernels_tell(answer, kernels);
     whom_tell_pieces(answer, setup);
 }

@@ -251,12 +251,15 @@ tn_status tn__setup_divide(tn_setup *setup, const tn_setup_options *options, tn_
 
 tn_status tn__setup_plan(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
     tn_plan_options plan = tn__setup_plan_options(setup, options);
+    const tn_occupancy_options memory = tn__setup_memory(setup, options);
     tn__setup_part *part;
     if (options->unplanned || setup->parts[PART_LAYOUT] != NULL) return TN_OK;
-    const tn_problem *problem = tn_occupancy_problem(tn_setup_occupancy(setup));
+    const tn_occupancy *occupancy = tn_setup_occupancy(setup);
+    const tn_problem *problem = tn_occupancy_problem(occupancy);
     TN_TRY(tn__setup_part_make(setup, PART_LAYOUT, &part, error));
-    return options->without_reuse ? tn_layout_without_reuse(problem, &part->layout, error)
-                                  : tn_plan(problem, &plan, &part->layout, error);
+    if (options->without_reuse) return tn_layout_without_reuse(problem, &part->layout, error);
+    TN_TRY(tn_plan(problem, &plan, &part->layout, error));
+    return tn_plan_loosen(occupancy, &memory, &plan, &part->layout, error);
 }
 
 /* --- the whole --- */

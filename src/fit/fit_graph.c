@@ -289,7 +289,8 @@ static tn_status graph_program(tn__graph_frame *f, uint32_t allow) {
         tn__candidate_release(&made);
         return status;
     }
-    f->whole.result.plain_time = f->whole.result.time = made.result.plain_time;
+    if (made.result.plain_time > 0)
+        f->whole.result.plain_time = f->whole.result.time = made.result.plain_time;
     graph_tell(f, techniques, status, &made);
     if (made.setup != NULL) graph_take(f, &made);
     return TN_OK;

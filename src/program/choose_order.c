@@ -248,6 +248,8 @@ tn_status tn_program_plan(const tn_graph *graph, const tn_program_options *optio
     tn_status status = choose_begin(&choose, graph, options, occupancy_options, false, error);
     if (status == TN_OK) status = choose_occupy(&choose, &choose.task.memory);
     if (status == TN_OK) status = choose_plan(&choose, plan_options, &best, &found);
+    if (status == TN_OK)
+        status = tn_plan_loosen(best.occupancy, &choose.task.memory, plan_options, &found, error);
     choose_end(&choose);
     if (status != TN_OK) {
         if (best.program != NULL) tn_layout_release(&found);

@@ -120,6 +120,14 @@ expect 2 'as .html only' $tenure diff "$model" "$model" -o both.json
 
 # does it fit?
 expect 1 '500 +b' $tenure plan buffers.csv --capacity 1KiB
+expect 1 '"exit_status":1,' $tenure plan buffers.csv --capacity 1KiB --json
+python3 -c 'import json; e = json.load(open("out")); assert e["status"] == "E_INFEASIBLE" and e["holder_count"] == len(e["holders"]) > 0' || failed=1
+# a claim names its scope, and a gap is 0.0 % only if it is zero
+expect 0 'optimal for this order and these in-place choices' $tenure plan "$model"
+expect 0 'optimal: no plan of these buffers needs less' $tenure plan buffers.csv
+printf 'id,lower,upper,size\na,0,3,100000\n' >low.csv
+printf 'id,lower,upper,size,offset\na,0,3,100000,1\n' >high.csv
+expect 0 'the gap < 0.1 %' $tenure verify low.csv --plan high.csv
 expect 0 'arena' $tenure plan buffers.csv --capacity 1200
 printf 'id,lower,upper,size\na,0,2,3\nb,0,4,2\nc,3,6,3\nd,5,7,3\ne,2,3,2\nf,4,5,1\n' >tight.csv
 expect 3 'best layout found|lower' $tenure plan tight.csv --planner naive --capacity 6
@@ -176,6 +184,7 @@ expect 2 'did you mean .objects' $tenure plan buffers.csv --form object
 expect 2 'written as .csv or .json' $tenure plan buffers.csv --form objects -o plan.html
 expect 2 'no strategy' $tenure plan buffers.csv --form objects --planner exact
 expect 1 'capacity' $tenure plan buffers.csv --form objects --capacity 1
+expect 0 '^textures.csv: 32 elements, optimal by ' $tenure plan textures.csv --form objects --brief
 expect 0 '^valid: 2 objects for 3 buffers, 32 elements' $tenure verify textures.csv --form objects --plan objects.csv
 sed 's/^b,\(.*\),1$/b,\1,0/' objects.csv >clash.csv
 expect 1 'not valid: records 0 and 1 share object 0 at step 1' $tenure verify textures.csv --form objects --plan clash.csv
@@ -239,7 +248,7 @@ expect 0 '^valid' $tenure verify buffers.csv --plan ours.csv
 $tenure plan "$model" -o m.json -o m.csv >/dev/null
 expect 0 '^valid: 55 buffers' $tenure verify "$model" --plan m.json
 expect 0 '^valid' $tenure verify "$model" --plan m.csv
-expect 0 '"valid": true' $tenure verify "$model" --plan m.csv --json
+expect 0 '"valid": ?true' $tenure verify "$model" --plan m.csv --json
 sed 's/^b,\(.*\),[0-9]*$/b,\1,0/; s/^c,\(.*\),[0-9]*$/c,\1,0/' ours.csv >moved.csv
 expect 1 "'a' and 'b' share bytes \[0, 500\) at step 1" $tenure verify buffers.csv --plan moved.csv
 grep -v '^b' ours.csv >missing.csv
@@ -436,11 +445,33 @@ expect 1 'peak +\+200 bytes, \+11.11 %' $tenure diff before.csv grown.csv --max-
 expect 0 'peak' $tenure diff before.csv grown.csv --max-increase 11.2%
 expect 1 'peak' $tenure diff before.csv grown.csv --max-increase 199
 expect 0 'peak' $tenure diff grown.csv before.csv --max-increase 0%
-expect 1 '"within": false' $tenure diff before.csv grown.csv --max-increase 1% --json
+expect 1 '"within": ?false' $tenure diff before.csv grown.csv --max-increase 1% --json
 python3 -c 'import json; d = json.load(open("out")); assert d["change"] == 200 and sum(t["change"] for t in d["tensors"]) == d["new"]["live"] - d["old"]["live"]' || failed=1
 expect 2 'two inputs are needed' $tenure diff before.csv
 expect 2 'no-such.csv' $tenure diff before.csv no-such.csv
 expect 2 'max-increase' $tenure diff before.csv grown.csv --max-increase many
+
+# a recorded run in less memory: f runs again, because its result was evicted; the values are
+# computed by hand (a and b are evicted, a and c are dropped at their release)
+python3 - >run.log <<'P'
+import json
+def put(what, **rest): print(json.dumps({"INSTRUCTION": what, **rest}))
+def size(name, count):
+    put("MEMORY", NAME=name, MEMORY=str(count))
+put("CONSTANT", NAME="w")
+size("w", 8)
+for name, result, arguments, count, seconds in ("f", "a", "w", 100, 1), ("g", "b", "w", 100, 2), ("h", "c", "w", 100, 3), ("k", "d", "a", 10, 4):
+    put("CALL", NAME=name, ARGS=[arguments], RESULT=[result], TIME=str(seconds * 10 ** 9))
+    size(result, count)
+    put("ALIAS", NAME=result, ALIAS="-1")
+for name in "abc": put("RELEASE", NAME=name)
+P
+expect 0 '^plain peak +318 bytes$' $tenure simulate run.log --policy lru --budget 218
+for line in 'operators +4, 10 s' 'lower bound +118 bytes: .*' 'budget +218 bytes, 68.6 %' 'time +11 s, relative to the plain time: 1.1' 'recomputed +1 operators, 1 s' 'dropped +4, 400 bytes'; do
+    grep -qE "^$line$" out || { echo "FAILED: simulate prints no line '$line'"; cat out; failed=1; }
+done
+expect 0 '^218 of 318 bytes, 1.1000 of the plain time, lru$' $tenure simulate run.log --policy lru --budget 218 --brief
+expect 0 '"remade_ops":1,"remade_cost":1000000000,' $tenure simulate run.log --policy lru --budget 218 --json
 
 # the arena of a microcontroller
 lite=$source/fuzz/corpus/tflite
@@ -460,13 +491,13 @@ expect 1 "does not fit without changes; with our plan inside" $tenure arena "$wa
 expect 0 "fits with the written plan: 0 bytes" $tenure arena "$wake" --max "$planned" -o wake.tflite
 expect 0 "fits without changes: 0 bytes" $tenure arena wake.tflite --max "$planned"
 for target in cortex-m0 cortex-m55 x86-64; do expect 0 "$target" $tenure arena "$lite/loop.tflite" --target $target; done
-expect 0 '"plan": "none"' $tenure arena "$lite/state.tflite" --plan none --json
+expect 0 '"plan":"none"' $tenure arena "$lite/state.tflite" --plan none --json
 expect 0 'planned by the runtime' $tenure arena "$lite/loop.tflite"
 expect 0 'planned by Tenure' $tenure arena "$lite/loop.tflite" --plan ours
 expect 2 'no plan inside' $tenure arena "$lite/state.tflite" --plan inside
 $tenure plan "$lite/state.tflite" -o planned.tflite >out
 expect 0 'the plan inside the model' $tenure arena planned.tflite
-expect 0 'with the tail' $tenure arena "$lite/convolution.tflite" --bank fast=300 --bank slow=64KiB
+expect 0 'slow .* yes$' $tenure arena "$lite/convolution.tflite" --bank fast=300 --bank slow=64KiB
 expect 1 'no bank has room' $tenure arena "$lite/convolution.tflite" --bank fast=300 --bank slow=512
 expect 2 'is not one of' $tenure arena "$lite/loop.tflite" --target pentium
 expect 2 'not a .tflite model' $tenure arena "$model"

@@ -10,9 +10,10 @@ cd "$folder" || exit 1
 
 expect 0 "wrote t.rows" $tenure embed create t.rows --rows 1e8 --dim 64 --optimizer adagrad --seed 3 --scale 0.5
 [ "$(stat -c %s t.rows)" = $((4096 + 100000000 * 512)) ] && [ "$(du -k t.rows | cut -f1)" -le 64 ] || { echo "FAILED: size"; failed=1; }
-expect 0 "100,000,000 rows of 64 float32, adagrad" $tenure embed show t.rows
+expect 0 "^rows +100,000,000$" $tenure embed show t.rows
+expect 0 "^t.rows: 100,000,000 rows of 64 float32" $tenure embed show t.rows --brief
 expect 0 "row 99999999: -?0\.[0-9]" $tenure embed show t.rows --row 99999999
-expect 0 "\"undone\": 0" $tenure embed undo t.rows --json
+expect 0 "\"undone\":0" $tenure embed undo t.rows --json
 expect 2 "row 100000000; the table has rows 0 to 99999999" $tenure embed show t.rows --row 1e8
 expect 2 "there is such a file" $tenure embed create t.rows --rows 5
 expect 2 "needs the number of rows" $tenure embed create other.rows
@@ -31,9 +32,9 @@ $tenure embed create t.rows --rows 1000 --dim 4 >/dev/null
 (for i in $(seq 1 20); do echo 1; echo 2; echo $((100 + i)); done; echo "# end") >trace.txt
 expect 0 "belady 63\.333 %" $tenure embed replay trace.txt --cache 64KiB --policy belady --brief
 for policy in lru lfu clock sampled; do
-    expect 0 "\"lookup_hits\": 38, .*\"cold\": 22" $tenure embed replay trace.txt --cache 64KiB --table t.rows --policy $policy --policy belady --json
+    expect 0 "\"lookup_hits\":38,.*\"cold\":22" $tenure embed replay trace.txt --cache 64KiB --table t.rows --policy $policy --policy belady --json
 done
-expect 0 "60 lookups in a table of 121 rows of 64 float32" $tenure embed replay trace.txt --cache 64KiB
+expect 0 "^lookups +60$" $tenure embed replay trace.txt --cache 64KiB
 expect 0 "lookups/s" $tenure embed replay --zipf 1.1 --lookups 2e4 --cache 20KiB --batch 64 --table t.rows --reader threads
 expect 2 "reads row 101; the table has rows 0 to 99" $tenure embed replay trace.txt --cache 64KiB --rows 100
 echo 7x >bad.txt

@@ -9,7 +9,7 @@ cd "$folder" || exit 1
 . "$here/expect.sh"
 
 net=$models/wake_words.tflite
-expect 0 "x less, [0-9]+ region" $tenure split $net --extra-work 25% -o small.tflite
+expect 0 "regions in tiles +[1-9][0-9]* +[0-9.]+ x less" $tenure split $net --extra-work 25% -o small.tflite
 expect 0 "of [0-9]+ bytes, [0-9]+ region" $tenure split $net --budget 56KiB --plan -o planned.tflite --brief
 expect 0 "fits" $tenure arena planned.tflite --max 56KiB
 expect 0 "valid" $tenure verify planned.tflite

@@ -39,6 +39,6 @@ expect 2 "remove --pool" $tenure run $net --weights random:1 --budget 10MiB --al
 expect 2 "needs a budget" $tenure run $net --weights random:1 --allow stream
 expect 2 "needs the read speed" $tenure fit $net --budget 10MiB --allow stream
 expect 0 "waiting .* for files" $tenure fit $net --budget 6MiB --allow stream --storage 100MB/s
-expect 0 "pass +keep" $tenure fit $net --budget 64MiB --allow stream --storage 1GB/s
+expect 0 "pass +none" $tenure fit $net --budget 64MiB --allow stream --storage 1GB/s
 expect 2 "one budget" $tenure fit $net --sweep 3 --allow stream --storage 1GB/s
 exit $failed

@@ -387,6 +387,61 @@ static void two_branches_may_run_side_by_side_in_a_safe_plan(void **state) {
     }
 }
 
+/* Two chains of small tensors beside one large step that decides the peak: the plan that reuses
+ * bytes across the chains is no lower than one that does not. */
+static void equally_low_plans_add_fewer_dependencies(void **state) {
+    (void)state;
+    uint32_t fewer = 0;
+    for (uint32_t length = 2; length < 10; length++) {
+        tn_graph *graph;
+        tn_program *program;
+        tn_occupancy *occupancy;
+        tn_layout plain, loose;
+        uint64_t before, after;
+        tn_tensor_id ends[2], large;
+        tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
+        memory.inplace = TN_INPLACE_NONE;
+        assert_ok(tn_graph_create(NULL, &graph, &failure));
+        tn_tensor_id x = vector(graph, "x", TN_KIND_INPUT, 16, 0);
+        for (int chain = 0; chain < 2; chain++) {
+            tn_tensor_id at = x;
+            for (uint32_t k = 0; k < length; k++) {
+                tn_tensor_id next = vector(graph, "t", TN_KIND_ACTIVATION, -1, 0);
+                apply(graph, "Softmax", 0, &at, 1, &next, 1);
+                at = next;
+            }
+            ends[chain] = at;
+        }
+        tn_tensor_id both = vector(graph, "both", TN_KIND_ACTIVATION, -1, 0);
+        apply(graph, "Add", 0, ends, 2, &both, 1);
+        large = vector(graph, "large", TN_KIND_ACTIVATION, -1, 0);
+        tn_tensor_id times = numbers(graph, (int64_t[]){64}, 1);
+        apply(graph, "Tile", 0, (tn_tensor_id[]){both, times}, 2, &large, 1);
+        tn_tensor_id y = vector(graph, "y", TN_KIND_OUTPUT, -1, 0);
+        apply(graph, "Softmax", 0, &large, 1, &y, 1);
+        assert_ok(tn_graph_infer(graph, &failure));
+        assert_ok(tn_program_create(graph, NULL, &program, &failure));
+        assert_ok(tn_occupancy_create(program, &memory, &occupancy, &failure));
+        const tn_problem *problem = tn_occupancy_problem(occupancy);
+        assert_ok(tn_plan(problem, NULL, &plain, &failure));
+        assert_ok(tn_plan(problem, NULL, &loose, &failure));
+        assert_ok(tn_plan_loosen(occupancy, &memory, NULL, &loose, &failure));
+        assert_ok(tn_layout_verify(problem, &loose, NULL, &failure));
+        assert_ok(tn_plan_dependencies(occupancy, &plain, NULL, &before, &failure));
+        assert_ok(tn_plan_dependencies(occupancy, &loose, NULL, &after, &failure));
+        assert_true(loose.peak <= plain.peak && after <= before);
+        print_message("%u: %llu %llu\n", length, (unsigned long long)before,
+                      (unsigned long long)after);
+        fewer += after < before;
+        tn_layout_release(&plain);
+        tn_layout_release(&loose);
+        tn_occupancy_destroy(occupancy);
+        tn_program_destroy(program);
+        tn_graph_destroy(graph);
+    }
+    assert_true(fewer > 0);
+}
+
 /* The concatenation writes nothing over the part that lies in it, so its other reader is free. */
 static void a_concatenation_without_copies_adds_no_wait(void **state) {
     (void)state;
@@ -648,6 +703,7 @@ int main(void) {
         cmocka_unit_test(a_safe_plan_holds_in_every_order_of_the_graph),
         cmocka_unit_test(any_plan_holds_in_every_order_that_keeps_what_it_adds),
         cmocka_unit_test(two_branches_may_run_side_by_side_in_a_safe_plan),
+        cmocka_unit_test(equally_low_plans_add_fewer_dependencies),
         cmocka_unit_test(a_concatenation_without_copies_adds_no_wait),
         cmocka_unit_test(streams_of_a_program_give_its_problem_clocks),
         cmocka_unit_test(in_place_waits_for_the_last_reader),

@@ -433,7 +433,7 @@ const tests = {
     const again = tensors.filter((t) => t.op && runs(t.op).length > 1);
     assert.ok(again.length > 2, `${again.length} tensors are computed again`);
     for (const tensor of tensors)
-      if (tensor.op) assert.equal(tensor.fate, runs(tensor.op).length > 1 ? "recomputed" : "kept");
+      if (tensor.op) assert.equal(tensor.decision, runs(tensor.op).length > 1 ? "recomputed" : "kept");
     const legend = await page.locator("#legend").innerText();
     assert.ok(legend.includes("kept") && legend.includes("recomputed"), legend);
     const box = await page.locator("#map").boundingBox(), wide = (box.width - 98) / steps.length;
@@ -450,15 +450,15 @@ const tests = {
       looked++;
     }
     assert.ok(looked > 2, `${looked} looked at`);
-    assert.equal(tensors.filter((t) => t.fate === "recomputed").length > 0,
-      fit.fates.recomputed.tensors > 0);
+    assert.equal(tensors.filter((t) => t.decision === "recomputed").length > 0,
+      fit.decisions.recomputed.tensors > 0);
     assert.deepEqual(trouble, []);
     await page.close();
   },
 
   async "colours change between fates and kinds, and a fate can be hidden"() {
     const { page } = await open("fit");
-    const again = planOf("fit").tensors.filter((t) => t.fate === "recomputed")
+    const again = planOf("fit").tensors.filter((t) => t.decision === "recomputed")
       .sort((a, b) => (b.last_excl - b.first) - (a.last_excl - a.first))[0];
     const at = [(again.first + again.last_excl) / 2, again.offset + again.size / 2];
     const colours = async () => {
@@ -560,7 +560,7 @@ const tests = {
     await frames(page, 2);
     const at = Number((await page.locator("#moment").innerText()).match(/step (\d+)/)[1]);
     assert.ok(links.some(({ waits }) => waits.some(({ step }) => step === at)), `step ${at} waits`);
-    const moved = tensors.find((t) => t.fate === "swapped" && t.size > 4096);
+    const moved = tensors.find((t) => t.decision === "swapped" && t.size > 4096);
     await page.fill("#search", moved.name);
     await frames(page, 2);
     const details = await page.locator("#details").innerText();

@@ -55,7 +55,7 @@ class Fit:
     bytes_bound  proved: no program needs less
     time         predicted; plain_time: without fitting; time_bound: proved, no program within the budget takes less.
                  Picoseconds, or the unit of the given costs
-    tensors, fates   the names of all tensors, and the decision for each: "kept", "recomputed", "swapped", "encoded"
+    tensors, decisions   the names of all tensors, and for each "kept", "recomputed", "swapped" or "encoded"
     steps        the program, instruction by instruction
     passed       the pass that found it ("none": the plan fits as it is); seconds, rounds: of the search
     stopped      a limit ended the search early
@@ -90,15 +90,17 @@ class Fit:
         return float(self.time / self.plain_time) if self.plain_time else 1.0
 
     @property
-    def fates(self) -> List[str]:
+    def decisions(self) -> List[str]:
         """The decision for each tensor, in the order of `tensors`."""
         found = (ctypes.c_uint8 * max(len(self.tensors), 1))()
         ask("tn_program_fates", self._raw.program, found)
         return [FATES[fate] for fate in found[:len(self.tensors)]]
 
+    fates = decisions  # its name in version 0.1
+
     @property
     def tensors(self) -> List[str]:
-        """Names, in the order of `steps` and `fates`. Encoded forms follow the tensors of the model."""
+        """Names, in the order of `steps` and `decisions`. Encoded forms follow the tensors of the model."""
         graph = ask("tn_program_graph", self._raw.program)
         count = ask("tn_graph_tensor_count", graph)
         return [decoded(ask("tn_graph_tensor", graph, index).contents.name) for index in range(count)]

@@ -203,7 +203,7 @@ class Layout:
     offsets      bytes from the start of each body's bank, in the order of the bodies (a numpy array, or a list)
     banks        the bank of each body
     peak         bytes that the arena needs: the sum over the banks
-    lower_bound  no layout needs less
+    lower_bound  no layout of the problem needs less
     verdict      "optimal" (proved), "feasible", "stopped"
     planner      the planner that found it; seconds, work (placements tried), timed_out: of the search
     problem      the problem that it solves
@@ -248,7 +248,7 @@ class Layout:
 
     @property
     def optimal(self) -> bool:
-        """Whether it is proved that no layout needs less."""
+        """Whether it is proved that no layout of the problem needs less."""
         return self.verdict == "optimal"
 
     def __len__(self) -> int:

@@ -4,7 +4,7 @@
  * allocations of TensorFlow Lite Micro (tn_micro_arena_of). Every number is computed twice, with
  * the smallest and with the largest scratch that the kernels may need.
  */
-#include "cli/cli.h"
+#include "cli/facts.h"
 #include "cli/holders.h"
 #include "cli/micro.h"
 #include "cli/plan_options.h"
@@ -252,228 +252,228 @@ static const char *arena_whom(const arena_arguments *arguments) {
     return arguments->output_count > 0 ? "with the written plan" : "without changes";
 }
 
-/* Prints the size with our plan, if the file is judged without it. */
-static void arena_print_would(const arena_arguments *arguments) {
-    const tn_micro_arena *planned = &arguments->ends[1].planned;
-    char text[TN_SIZE_TEXT_MAX];
-    if (arguments->output_count > 0 || arguments->plan != ARENA_OURS) return;
-    printf("  with our plan inside: %s, %s; -o planned.tflite writes that file\n",
-           tn_size_format(planned->total, text),
-           planned->total <= arguments->max ? "it fits" : "it does not fit either");
-}
-
-/* Removes trailing blanks. */
-static void arena_line(char *line) {
-    size_t length = strlen(line);
-    while (length > 0 && line[length - 1] == ' ') line[--length] = '\0';
-    puts(line);
-}
-
-static void arena_row(const char *name, uint64_t low, uint64_t high, const char *remark) {
-    char a[TN__GROUPED_MAX], b[TN__GROUPED_MAX], line[320];
-    snprintf(line, sizeof line, "  %-30s %14s %14s  %s", name, tn__grouped(low, a),
-             high == low ? "" : tn__grouped(high, b), remark);
-    arena_line(line);
-}
-
-static void arena_print_banks(const arena_arguments *arguments) {
-    const tn_layout *layout = &arguments->layout;
-    printf("\n  %-30s %14s %14s\n", "bank", "bytes", "capacity");
-    for (uint32_t b = 0; b < layout->bank_count; b++) {
-        const tn_bank *bank = tn_problem_bank(arguments->input.problem, b);
-        uint64_t bytes = layout->bank_peak[b];
-        bool tail = b == arguments->tail_bank;
-        char a[32], c[32], line[200];
-        if (tail) bytes += arguments->ends[1].planned.tail;
-        snprintf(line, sizeof line, "  %-30.60s %14s %14s  %s", bank->name, tn__grouped(bytes, a),
-                 bank->capacity ? tn__grouped(bank->capacity, c) : "none",
-                 tail ? "with the tail" : "");
-        arena_line(line);
-    }
-}
-
-static void arena_print_binding(const arena_arguments *arguments) {
-    const arena_end *most = &arguments->ends[1];
-    char text[TN_SIZE_TEXT_MAX];
-    if (arguments->input.bank_count > 0) {
-        printf("\n  does not fit: no bank has room for the tail of %s\n",
-               tn_size_format(most->planned.tail, text));
-        return;
-    }
-    printf("\n  does not fit %s in %s; the smallest sufficient capacity is ", arena_whom(arguments),
-           tn_size_format(arguments->max, text));
-    printf("%s\n", tn_size_format(arena_judged(arguments, 1)->total, text));
-    arena_print_would(arguments);
-    if (arena_judged(arguments, 0)->total <= arguments->max)
-        printf("  with the kernels that need least scratch it would fit; see --kernels\n");
-    printf("\n");
-    cli_holders_print(&arguments->holders, ARENA_BINDING, stdout);
-}
-
 static const char *arena_plan_text(const arena_arguments *arguments) {
     if (arguments->plan == ARENA_INSIDE) return "the plan inside the model";
     if (arguments->plan == ARENA_NONE) return "planned by the runtime";
-    return arguments->verdict == TN_VERDICT_OPTIMAL ? "planned by Tenure; no plan needs less"
+    return arguments->verdict == TN_VERDICT_OPTIMAL ? "planned by Tenure; optimal for this order"
                                                     : "planned by Tenure";
 }
 
-/* One line. */
-static void arena_print_brief(const arena_arguments *arguments) {
-    bool banks = arguments->input.bank_count > 0;
-    bool judged = arguments->max > 0 && !banks;
-    const tn_micro_arena *low = judged ? arena_judged(arguments, 0) : &arguments->ends[0].planned;
-    const tn_micro_arena *high = judged ? arena_judged(arguments, 1) : &arguments->ends[1].planned;
-    char least[TN_SIZE_TEXT_MAX], most[TN_SIZE_TEXT_MAX];
-    printf("%s: %s", arguments->input.path, tn_size_format(low->total, least));
-    if (high->total != low->total) printf(" to %s", tn_size_format(high->total, most));
-    if (judged || banks) printf(", %s", arena_fits(arguments) ? "fits" : "does not fit");
-    if (judged) printf(" %s", arena_whom(arguments));
-    if (judged && arguments->output_count == 0 && arguments->plan == ARENA_OURS)
-        printf("; with our plan inside %s", tn_size_format(arguments->ends[1].planned.total, most));
-    printf("\n");
+#define ARENA_LABELS .width = 30, .indent = 2, .cell = 14
+
+static const cli_facts arena_part_facts = {
+    ARENA_LABELS,
+    .rows = (const cli_fact[]){
+#define TN_X(name, text) CLI_FACT_RANGE(BYTES, text, "  " text, "bytes of the " text),
+        TN_MICRO_PART_TABLE(TN_X)
+#undef TN_X
+            CLI_FACT_RANGE(BYTES, "alignment", "  alignment", "bytes that alignment adds"),
+        CLI_FACTS_END}};
+static const cli_facts arena_bank_facts = {
+    .indent = 2,
+    .columns = true,
+    .rows = (const cli_fact[]){
+        CLI_FACT(WORD, "name", "bank", "name of the bank"),
+        CLI_FACT(BYTES, "head", "head", "bytes of the head in the bank"),
+        CLI_FACT(BYTES, "bytes", "bytes", "bytes of the arena in the bank: `head`, and the tail"),
+        CLI_FACT(BYTES, "capacity", "capacity", "its capacity; null: no limit"),
+        CLI_FACT(YES, "has_tail", "with the tail", "whether the tail is in the bank"),
+        CLI_FACTS_END}};
+static const cli_facts arena_facts = {
+    .name = "arena",
+    ARENA_LABELS,
+    .rows = (const cli_fact[]){
+        CLI_FACT(WORD, "input", NULL, "path of the model"),
+        CLI_FACT(WORD, "target", NULL, "the processor"),
+        CLI_FACT(WORD, "kernels", NULL, "the kernels: reference, cmsis-nn or any"),
+        CLI_FACT(WORD, "plan", NULL,
+                 "the plan that the sizes are for: ours (computed by this call), inside (stored in "
+                 "the model file) or none (the runtime plans)"),
+        CLI_FACT_RANGE(BYTES, "head", "head: tensors and scratch", "bytes of tensors and scratch"),
+        CLI_FACT_RANGE(BYTES, "tail", "tail: persistent data",
+                       "bytes of the runtime's own structures"),
+        CLI_FACT_OF(OBJECT, "tail_parts", "bytes of the tail by category", &arena_part_facts),
+        CLI_FACT_RANGE(BYTES, "temporary", "temporary, before the head",
+                       "the most temporary memory that `AllocateTensors()` needs at once; it uses "
+                       "the space of the head"),
+        CLI_FACT_RANGE(BYTES, "used", NULL, "head plus tail"),
+        CLI_FACT_RANGE(BYTES, "total", "total",
+                       "the smallest arena in which `AllocateTensors()` succeeds; it can be larger "
+                       "than `used`"),
+        CLI_FACT_RANGE(BYTES, "head_alignment", "in the head for alignment",
+                       "bytes that alignment adds at the peak of the head"),
+        CLI_FACT_RANGE(BYTES, "head_lower_bound", "lower bound of the head",
+                       "no plan has a smaller head for this order of operators"),
+        CLI_FACT_RANGE(BYTES, "total_without_plan", "total without a plan",
+                       "bytes of the arena if the runtime plans"),
+        CLI_FACT_RANGE(BYTES, "head_without_plan", NULL, "bytes of the head if the runtime plans"),
+        CLI_FACT_RANGE(BYTES, "total_as_it_is", NULL, "bytes of the arena for the given file"),
+        CLI_FACT(WORD, "peak_at", NULL, "the step at which the head has its peak, in words"),
+        CLI_FACT_RANGE(COUNT, "buffers", NULL, "planned buffers in the head"),
+        CLI_FACT_RANGE(COUNT, "scratch_buffers", NULL, "planned buffers that are scratch"),
+        CLI_FACT(COUNT, "unknown_operators", NULL, "operators with unknown kernels"),
+        CLI_FACT(BYTES, "max", NULL, "the size given with --max, or null"),
+        CLI_FACT(YES, "fits", NULL,
+                 "whether the largest possible arena fits in `max`, or in the banks"),
+        CLI_FACT(WORD, "judged", NULL,
+                 "with --max: the file that `fits` is about: written (by -o) or as_it_is"),
+        CLI_FACT(YES, "fits_with_plan", NULL,
+                 "with --max: whether the arena fits with the plan of `plan`"),
+        CLI_FACT_OF(LIST, "banks", "with --bank: the banks", &arena_bank_facts),
+        CLI_FACTS_ALSO(&cli_holders_facts),
+        CLI_FACTS_END}};
+
+static void arena_tell_parts(cli_answer *answer, const tn_micro_arena *low,
+                             const tn_micro_arena *high) {
+    bool all = cli_answer_table(answer) == NULL;
+    cli_answer_open(answer, "tail_parts");
+    for (uint32_t part = 0; part < TN_MICRO_PART_COUNT; part++)
+        if (all || high->part[part] > 0)
+            cli_tell_range(answer, tn_micro_part_name(part), low->part[part], high->part[part]);
+    cli_tell_range(answer, "alignment", low->tail_alignment, high->tail_alignment);
+    cli_answer_close(answer);
 }
 
-static void arena_print(const arena_arguments *arguments) {
+static void arena_tell_sizes(cli_answer *answer, const arena_arguments *arguments) {
     const arena_end *least = &arguments->ends[0], *most = &arguments->ends[1];
     const tn_micro_arena *low = &least->planned, *high = &most->planned;
-    static const char *const kernels[] = {"reference kernels", "CMSIS-NN's kernels", "any kernels"};
-    printf("  %s, %s; %s\n\n", arguments->target, kernels[arguments->input.kernels],
-           arena_plan_text(arguments));
-    printf("  %-30s %14s %14s\n", "bytes", "at least", "at most");
-    arena_row("head: tensors and scratch", low->head, high->head,
-              arguments->plan == ARENA_OURS ? arguments->holders.title : "");
-    arena_row("tail: persistent data", low->tail, high->tail, "");
-    for (uint32_t part = 0; part < TN_MICRO_PART_COUNT; part++) {
-        char name[48];
-        snprintf(name, sizeof name, "  %s", tn_micro_part_name(part));
-        if (high->part[part]) arena_row(name, low->part[part], high->part[part], "");
-    }
-    arena_row("  alignment", low->tail_alignment, high->tail_alignment, "");
-    arena_row("temporary, before the head", low->temporary, high->temporary,
-              "during setup of the interpreter");
-    arena_row("total", low->total, high->total, "the arena, a multiple of 16");
+    cli_tell_line(answer, "bytes", "%14s %14s", "at least", "at most");
+    cli_tell_range(answer, "head", low->head, high->head);
+    if (arguments->plan == ARENA_OURS) cli_tell_more(answer, "  %s", arguments->holders.title);
+    cli_tell_range(answer, "tail", low->tail, high->tail);
+    arena_tell_parts(answer, low, high);
+    cli_tell_range(answer, "temporary", low->temporary, high->temporary);
+    cli_tell_more(answer, "  during setup of the interpreter");
+    cli_tell_range(answer, "used", low->used, high->used);
+    cli_tell_range(answer, "total", low->total, high->total);
+    cli_tell_more(answer, "  the arena, a multiple of 16");
     if (low->total >= low->used + ARENA_ROUND)
-        printf("  %-30s %14s %14s  the temporary part decides\n", "", "", "");
-    printf("\n");
-    arena_row("in the head for alignment", least->head_alignment, most->head_alignment, "");
-    arena_row("lower bound of the head", least->lower_bound, most->lower_bound, "");
-    if (arguments->plan != ARENA_NONE)
-        arena_row("total without a plan", least->online.total, most->online.total,
-                  "planned by TensorFlow Lite Micro");
-    if (high->unknown_ops)
-        printf("\n  %u operators have unknown kernels (such as custom ones); each is counted with "
-               "0 to 256 bytes\n",
-               high->unknown_ops);
-    if (arguments->input.bank_count > 0) arena_print_banks(arguments);
-    char text[TN_SIZE_TEXT_MAX];
-    if (!arena_fits(arguments))
-        arena_print_binding(arguments);
-    else if (arguments->max)
-        printf("\n  fits %s: %s left\n", arena_whom(arguments),
-               tn_size_format(arguments->max - arena_judged(arguments, 1)->total, text));
+        cli_tell_line(answer, "", "%29s  the temporary part decides", "");
+    cli_tell_text(answer, "\n");
+    cli_tell_range(answer, "head_alignment", least->head_alignment, most->head_alignment);
+    cli_tell_range(answer, "head_lower_bound", least->lower_bound, most->lower_bound);
+    cli_tell_range(answer, "total_without_plan", least->online.total, most->online.total);
+    cli_tell_more(answer, "  planned by TensorFlow Lite Micro");
+    cli_tell_range(answer, "head_without_plan", least->online.head, most->online.head);
+    cli_tell_range(answer, "total_as_it_is", least->as_is.total, most->as_is.total);
+    cli_tell_word(answer, "peak_at", arguments->holders.title);
+    cli_tell_range(answer, "buffers", low->planned, high->planned);
+    cli_tell_range(answer, "scratch_buffers", low->scratch, high->scratch);
+    cli_tell(answer, "unknown_operators", high->unknown_ops);
+    if (high->unknown_ops > 0)
+        cli_tell_text(
+            answer,
+            "\n  %u operators have unknown kernels (such as custom ones); each is counted "
+            "with 0 to 256 bytes\n",
+            high->unknown_ops);
 }
 
-/* --- JSON --- */
-
-static void arena_json_range(tn__text *text, const char *name, uint64_t low, uint64_t high) {
-    tn__text_printf(text, "\"%s\": {\"least\": %" PRIu64 ", \"most\": %" PRIu64 "}", name, low,
-                    high);
-}
-
-/* The tensors at the peak. */
-static void arena_json_binding(const arena_arguments *arguments, tn__text *text) {
-    if (arena_fits(arguments)) return;
-    tn__text_put(text, ", ");
-    cli_holders_json(&arguments->holders, ARENA_BINDING, text);
-}
-
-static void arena_json_banks(const arena_arguments *arguments, tn__text *text) {
+static void arena_tell_banks(cli_answer *answer, const arena_arguments *arguments) {
     const tn_layout *layout = &arguments->layout;
     if (arguments->input.bank_count == 0) return;
-    tn__text_put(text, ", \"banks\": [");
+    cli_tell_text(answer, "\n");
+    cli_answer_open(answer, "banks");
     for (uint32_t b = 0; b < layout->bank_count; b++) {
         const tn_bank *bank = tn_problem_bank(arguments->input.problem, b);
-        tn__text_put(text, b ? ", {\"name\": " : "{\"name\": ");
-        tn__text_json(text, bank->name);
-        tn__text_printf(text, ", \"head\": %" PRIu64 ", \"has_tail\": %s, \"capacity\": ",
-                        layout->bank_peak[b], b == arguments->tail_bank ? "true" : "false");
-        if (bank->capacity)
-            tn__text_printf(text, "%" PRIu64 "}", bank->capacity);
-        else
-            tn__text_put(text, "null}");
+        bool tail = b == arguments->tail_bank;
+        cli_answer_open(answer, NULL);
+        cli_tell_word(answer, "name", bank->name);
+        cli_tell(answer, "head", layout->bank_peak[b]);
+        cli_tell(answer, "bytes",
+                 layout->bank_peak[b] + (tail ? arguments->ends[1].planned.tail : 0));
+        if (bank->capacity > 0) {
+            cli_tell(answer, "capacity", bank->capacity);
+        } else {
+            cli_tell_null(answer, "capacity");
+            cli_tell_as(answer, "none");
+        }
+        cli_tell(answer, "has_tail", tail);
+        cli_answer_close(answer);
     }
-    tn__text_put(text, "]");
+    cli_answer_close(answer);
 }
 
-static void arena_json(const arena_arguments *arguments, tn__text *text) {
-    static const char *const kernels[] = {"reference", "cmsis-nn", "any"};
-    const arena_end *least = &arguments->ends[0], *most = &arguments->ends[1];
-    const tn_micro_arena *low = &least->planned, *high = &most->planned;
-    tn__text_put(text, "{\"format\": \"tenure-arena\", \"version\": 1, \"input\": ");
-    tn__text_json(text, arguments->input.path);
-    tn__text_printf(text, ", \"target\": \"%s\", \"kernels\": \"%s\", \"plan\": \"%s\",\n ",
-                    arguments->target, kernels[arguments->input.kernels],
-                    arena_plans[arguments->plan]);
-    arena_json_range(text, "head", low->head, high->head);
-    tn__text_put(text, ", ");
-    arena_json_range(text, "tail", low->tail, high->tail);
-    tn__text_put(text, ", ");
-    arena_json_range(text, "temporary", low->temporary, high->temporary);
-    tn__text_put(text, ", ");
-    arena_json_range(text, "used", low->used, high->used);
-    tn__text_put(text, ", ");
-    arena_json_range(text, "total", low->total, high->total);
-    tn__text_put(text, ",\n \"tail_parts\": {");
-    for (uint32_t part = 0; part < TN_MICRO_PART_COUNT; part++) {
-        arena_json_range(text, tn_micro_part_name(part), low->part[part], high->part[part]);
-        tn__text_put(text, ", ");
-    }
-    arena_json_range(text, "alignment", low->tail_alignment, high->tail_alignment);
-    tn__text_put(text, "},\n ");
-    tn__text_put(text, "\"peak_at\": ");
-    tn__text_json(text, arguments->holders.title);
-    tn__text_put(text, ", ");
-    arena_json_range(text, "head_alignment", least->head_alignment, most->head_alignment);
-    tn__text_put(text, ", ");
-    arena_json_range(text, "head_lower_bound", least->lower_bound, most->lower_bound);
-    tn__text_put(text, ", ");
-    arena_json_range(text, "head_without_plan", least->online.head, most->online.head);
-    tn__text_put(text, ", ");
-    arena_json_range(text, "total_without_plan", least->online.total, most->online.total);
-    tn__text_put(text, ", ");
-    arena_json_range(text, "total_as_it_is", least->as_is.total, most->as_is.total);
-    tn__text_put(text, ",\n ");
-    arena_json_range(text, "buffers", low->planned, high->planned);
-    tn__text_put(text, ", ");
-    arena_json_range(text, "scratch_buffers", low->scratch, high->scratch);
-    tn__text_printf(text, ", \"unknown_operators\": %u, \"max\": ", high->unknown_ops);
-    if (arguments->max)
-        tn__text_printf(text, "%" PRIu64, arguments->max);
-    else
-        tn__text_put(text, "null");
-    tn__text_printf(text, ", \"fits\": %s", arena_fits(arguments) ? "true" : "false");
-    if (arguments->max)
-        tn__text_printf(text, ", \"judged\": \"%s\", \"fits_with_plan\": %s",
-                        arguments->output_count > 0 ? "written" : "as_it_is",
-                        high->total <= arguments->max ? "true" : "false");
-    arena_json_binding(arguments, text);
-    arena_json_banks(arguments, text);
-    tn__text_put(text, "}\n");
+/* The size with our plan, if the file is judged without it. */
+static void arena_tell_would(cli_answer *answer, const arena_arguments *arguments) {
+    const tn_micro_arena *planned = &arguments->ends[1].planned;
+    char text[TN_SIZE_TEXT_MAX];
+    if (arguments->output_count > 0 || arguments->plan != ARENA_OURS) return;
+    cli_tell_text(answer, "  with our plan inside: %s, %s; -o planned.tflite writes that file\n",
+                  tn_size_format(planned->total, text),
+                  planned->total <= arguments->max ? "it fits" : "it does not fit either");
 }
 
-static int arena_tell(const arena_arguments *arguments) {
-    cli_progress_end();
-    if (arguments->json) {
-        tn__text text;
-        tn__text_init(&text, NULL);
-        arena_json(arguments, &text);
-        if (!text.failed) fwrite(text.data, 1, text.size, stdout);
-        bool failed = text.failed;
-        tn__text_release(&text);
-        if (failed) return tn_status_exit_code(TN_E_NO_MEMORY);
+/* Why it does not fit, and the tensors at the peak. */
+static void arena_tell_binding(cli_answer *answer, const arena_arguments *arguments) {
+    uint64_t low = arena_judged(arguments, 0)->total, high = arena_judged(arguments, 1)->total;
+    char a[TN_SIZE_TEXT_MAX], b[TN_SIZE_TEXT_MAX];
+    if (arguments->input.bank_count > 0) {
+        cli_tell_text(answer, "\n  does not fit: no bank has room for the tail of %s\n",
+                      tn_size_format(arguments->ends[1].planned.tail, a));
     } else {
-        (cli_tone_asked().brief ? arena_print_brief : arena_print)(arguments);
+        cli_tell_text(answer, "\n  does not fit %s in %s; the smallest sufficient capacity is %s\n",
+                      arena_whom(arguments), tn_size_format(arguments->max, a),
+                      tn_size_format(high, b));
+        arena_tell_would(answer, arguments);
+        if (low <= arguments->max)
+            cli_tell_text(answer, "  with the kernels that need least scratch it would fit; see "
+                                  "--kernels\n");
     }
+    cli_tell_text(answer, "\n");
+    cli_holders_tell(answer, &arguments->holders, ARENA_BINDING);
+}
+
+static void arena_tell_verdict(cli_answer *answer, const arena_arguments *arguments) {
+    bool fits = arena_fits(arguments);
+    char text[TN_SIZE_TEXT_MAX];
+    if (arguments->max > 0)
+        cli_tell(answer, "max", arguments->max);
+    else
+        cli_tell_null(answer, "max");
+    cli_tell(answer, "fits", fits);
+    if (arguments->max > 0) {
+        cli_tell_word(answer, "judged", arguments->output_count > 0 ? "written" : "as_it_is");
+        cli_tell(answer, "fits_with_plan", arguments->ends[1].planned.total <= arguments->max);
+    }
+    if (!fits)
+        arena_tell_binding(answer, arguments);
+    else if (arguments->max > 0)
+        cli_tell_text(answer, "\n  fits %s: %s left\n", arena_whom(arguments),
+                      tn_size_format(arguments->max - arena_judged(arguments, 1)->total, text));
+}
+
+static void arena_tell_brief(cli_answer *answer, const arena_arguments *arguments) {
+    bool banks = arguments->input.bank_count > 0, judged = arguments->max > 0 && !banks;
+    const tn_micro_arena *low = judged ? arena_judged(arguments, 0) : &arguments->ends[0].planned;
+    const tn_micro_arena *high = judged ? arena_judged(arguments, 1) : &arguments->ends[1].planned;
+    char text[TN_SIZE_TEXT_MAX];
+    cli_tell_brief(answer, "%s: %s", arguments->input.path, tn_size_format(low->total, text));
+    if (high->total != low->total)
+        cli_tell_brief(answer, " to %s", tn_size_format(high->total, text));
+    if (judged || banks)
+        cli_tell_brief(answer, ", %s", arena_fits(arguments) ? "fits" : "does not fit");
+    if (judged) cli_tell_brief(answer, " %s", arena_whom(arguments));
+    if (judged && arguments->output_count == 0 && arguments->plan == ARENA_OURS)
+        cli_tell_brief(answer, "; with our plan inside %s",
+                       tn_size_format(arguments->ends[1].planned.total, text));
+}
+
+static int arena_tell(const arena_arguments *arguments, tn_error *error) {
+    static const char *const kernels[] = {"reference", "cmsis-nn", "any"};
+    cli_answer answer;
+    cli_progress_end();
+    cli_answer_begin(&answer, &arena_facts, arguments->json);
+    arena_tell_brief(&answer, arguments);
+    cli_tell_word(&answer, "input", arguments->input.path);
+    cli_tell_word(&answer, "target", arguments->target);
+    cli_tell_word(&answer, "kernels", kernels[arguments->input.kernels]);
+    cli_tell_word(&answer, "plan", arena_plans[arguments->plan]);
+    cli_tell_text(&answer, "  %s, %s kernels; %s\n\n", arguments->target,
+                  kernels[arguments->input.kernels], arena_plan_text(arguments));
+    arena_tell_sizes(&answer, arguments);
+    arena_tell_banks(&answer, arguments);
+    arena_tell_verdict(&answer, arguments);
+    if (cli_answer_end(&answer, error) != TN_OK) return cli_fail(error);
     return arena_fits(arguments) ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
 }
 
@@ -547,7 +547,7 @@ static int arena_run(int count, char **words) {
     context.follow_links = cli_follows_links();
     tn_status status = arena_find(&arguments, &error);
     if (status == TN_OK) status = arena_write(&arguments, &error);
-    int code = status == TN_OK ? arena_tell(&arguments) : cli_fail(&error);
+    int code = status == TN_OK ? arena_tell(&arguments, &error) : cli_fail(&error);
     cli_holders_release(&arguments.holders);
     tn_layout_release(&arguments.layout);
     cli_input_release(&arguments.input);
@@ -558,6 +558,7 @@ const cli_command cli_command_arena = {
     .name = "arena",
     .summary = "compute the size of a microcontroller's tensor arena",
     .first = "output max target kernels plan bank json",
+    .answers = (const cli_facts *const[]){&arena_facts, NULL},
     .parser = &arena_parser,
     .run = arena_run,
 };

@@ -5,10 +5,9 @@
  * changes add up to the change in live bytes; any further difference of the arenas is alignment and
  * holes.
  */
-#include "cli/cli.h"
+#include "cli/facts.h"
 #include "cli/holders.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include "report/format.h"
 
 #define DIFF_OUTPUTS_MAX 4u
+#define DIFF_LABELS 6u
 #define DIFF_SHOWN 12u /* the largest rows; --json has all */
 
 enum { DIFF_MAX = 400, DIFF_PLANNER, DIFF_TIMEOUT, DIFF_JSON };
@@ -263,88 +263,106 @@ static const char *diff_remark(const diff_change *change, char text[160]) {
     return text;
 }
 
-static const char *diff_signed(int64_t change, char text[TN__WORDS_MAX]) {
-    char size[TN__WORDS_MAX];
-    uint64_t much = change < 0 ? 0 - (uint64_t)change : (uint64_t)change;
-    snprintf(text, TN__WORDS_MAX, "%s%s", change < 0 ? "-" : "+", tn__grouped(much, size));
-    return text;
-}
-
-static void diff_print(const diff_arguments *arguments) {
-    const diff_side *sides = arguments->sides;
-    char text[TN_SIZE_TEXT_MAX];
-    uint64_t before = sides[0].layout->peak, after = sides[1].layout->peak;
-    if (cli_tone_asked().brief) {
-        printf("%s: %s, %+.2f %%%s\n", arguments->paths[1], tn_size_format(after, text),
-               100 * diff_ratio(arguments), diff_is_within(arguments) ? "" : ", more than allowed");
-        return;
+/* `side` is the label of the line, `shown` the words of the brief line. */
+#define DIFF_SIDE(side, shown)                                                                     \
+    {                                                                                              \
+        .width = DIFF_LABELS, .rows = (const cli_fact[]) {                                         \
+            CLI_FACT(WORD, "input", NULL, "path of the input"),                                    \
+                CLI_FACT_BRIEF(BYTES, "peak", side, shown, "bytes of the arena"),                  \
+                CLI_FACT(BYTES, "lower_bound", NULL, "no layout takes less"),                      \
+                CLI_FACT(BYTES, "live", NULL, "bytes that are live at the peak step"),             \
+                CLI_FACTS_END                                                                      \
+        }                                                                                          \
     }
-    for (int i = 0; i < 2; i++)
-        printf("  %-6s %-40s %s\n", i ? "new" : "old", arguments->paths[i],
-               tn_size_format(sides[i].layout->peak, text));
-    int64_t grown = (int64_t)(after - before), live = (int64_t)(sides[1].live - sides[0].live);
-    char more[TN__WORDS_MAX], holes[TN__WORDS_MAX];
-    printf("  %-6s %s bytes, %+.2f %%\n", "peak", diff_signed(grown, more),
-           100 * diff_ratio(arguments));
-    printf("  of which %s live, %s lost to alignment and holes\n", diff_signed(live, more),
-           diff_signed(grown - live, holes));
-    if (arguments->change_count > 0)
-        printf("\n  %15s %15s %15s  %s\n", "change", "old", "new", "tensor at the peak");
-    for (uint32_t i = 0; i < arguments->change_count && i < DIFF_SHOWN; i++) {
-        const diff_change *change = &arguments->changes[i];
-        const diff_item *item = change->after != NULL ? change->after : change->before;
-        char remark[160];
-        uint64_t old_bytes = change->before != NULL ? change->before->bytes : 0;
-        uint64_t new_bytes = change->after != NULL ? change->after->bytes : 0;
-        char was[TN__WORDS_MAX], is[TN__WORDS_MAX];
-        printf("  %15s %15s %15s  %s%s%s  %s\n", diff_signed(change->bytes, more),
-               tn__grouped(old_bytes, was), tn__grouped(new_bytes, is), item->op,
-               item->op[0] != '\0' ? " " : "", item->name, diff_remark(change, remark));
-    }
-    if (arguments->change_count > DIFF_SHOWN)
-        printf("  and %u more\n", arguments->change_count - DIFF_SHOWN);
-    if (!diff_is_within(arguments)) printf("\n  more than --max-increase allows\n");
-}
+static const cli_facts diff_sides_facts[] = {DIFF_SIDE("old", NULL), DIFF_SIDE("new", "@")};
+static const cli_facts diff_tensor_facts = {
+    .columns = true,
+    .rows = (const cli_fact[]){
+        CLI_FACT(CHANGE, "change", "change", "`new` minus `old`"),
+        CLI_FACT(BYTES, "old", "old", "bytes at the old peak step; 0: none"),
+        CLI_FACT(BYTES, "new", "new", "bytes at the new peak step; 0: none"),
+        CLI_FACT(WORD, "op", NULL, "type of the operator that defines it"),
+        CLI_FACT(WORD, "old_name", NULL, "its name in the old input; null: not at the peak"),
+        CLI_FACT(WORD, "new_name", NULL, "its name in the new input; null: not at the peak"),
+        CLI_COLUMN(WORD, "tensor at the peak"), CLI_FACTS_END}};
+static const cli_facts diff_facts = {
+    .name = "diff",
+    .width = DIFF_LABELS,
+    .rows = (const cli_fact[]){
+        CLI_FACT_OF(OBJECT, "old", "the first input", &diff_sides_facts[0]),
+        CLI_FACT_OF(OBJECT, "new", "the second input", &diff_sides_facts[1]),
+        CLI_FACT(CHANGE, "change", "peak", "peak of `new` minus peak of `old`"),
+        CLI_FACT(CHANGE, "live_change", "  live", "`live` of `new` minus `live` of `old`"),
+        CLI_FACT(CHANGE, "lost_change", "  lost", "`change` - `live_change`: alignment and holes"),
+        CLI_FACT(REAL, "change_ratio", NULL, "peak of `new` / peak of `old` - 1"),
+        CLI_FACT(YES, "within", NULL, "whether the change is within `--max-increase`"),
+        CLI_FACT_OF(LIST, "tensors",
+                    "the tensors that changed; their changes add up to the change of `live`",
+                    &diff_tensor_facts),
+        CLI_FACTS_END}};
 
-static void diff_json_side(const diff_arguments *arguments, int which, tn__text *text) {
+static void diff_tell_side(cli_answer *answer, const diff_arguments *arguments, int which) {
     const diff_side *side = &arguments->sides[which];
-    tn__text_printf(text, "\"%s\": {\"input\": ", which ? "new" : "old");
-    tn__text_json(text, arguments->paths[which]);
-    tn__text_printf(
-        text, ", \"peak\": %" PRIu64 ", \"lower_bound\": %" PRIu64 ", \"live\": %" PRIu64 "}, ",
-        side->layout->peak, side->layout->lower_bound, side->live);
+    cli_answer_open(answer, which ? "new" : "old");
+    cli_tell_word(answer, "input", arguments->paths[which]);
+    cli_tell(answer, "peak", side->layout->peak);
+    cli_tell_more(answer, ", %s", arguments->paths[which]);
+    cli_tell(answer, "lower_bound", side->layout->lower_bound);
+    cli_tell(answer, "live", side->live);
+    cli_answer_close(answer);
 }
 
-static void diff_json_name(tn__text *text, const char *key, const diff_item *item) {
-    tn__text_printf(text, "\"%s\": ", key);
-    if (item == NULL)
-        tn__text_put(text, "null");
-    else
-        tn__text_json(text, item->name);
+static void diff_tell_tensor(cli_answer *answer, const diff_change *change) {
+    const diff_item *before = change->before, *after = change->after;
+    const diff_item *item = after != NULL ? after : before;
+    char remark[160];
+    cli_answer_open(answer, NULL);
+    cli_tell(answer, "change", (uint64_t)change->bytes);
+    cli_tell(answer, "old", before != NULL ? before->bytes : 0);
+    cli_tell(answer, "new", after != NULL ? after->bytes : 0);
+    cli_tell_word(answer, "op", item->op);
+    cli_tell_word(answer, "old_name", before != NULL ? before->name : NULL);
+    cli_tell_word(answer, "new_name", after != NULL ? after->name : NULL);
+    cli_tell_cell(answer, "tensor at the peak", "%s%s%s%s%s", item->op,
+                  item->op[0] != '\0' ? " " : "", item->name,
+                  *diff_remark(change, remark) ? "  " : "", diff_remark(change, remark));
+    cli_answer_close(answer);
 }
 
-static void diff_json(const diff_arguments *arguments, tn__text *text) {
-    tn__text_put(text, "{\"format\": \"tenure-diff\", \"version\": 1, ");
-    for (int i = 0; i < 2; i++) diff_json_side(arguments, i, text);
-    tn__text_printf(text, "\"change\": %" PRId64 ", \"change_ratio\": %.9g, \"within\": %s, ",
-                    (int64_t)(arguments->sides[1].layout->peak - arguments->sides[0].layout->peak),
-                    diff_ratio(arguments), diff_is_within(arguments) ? "true" : "false");
-    tn__text_put(text, "\"tensors\": [");
-    for (uint32_t i = 0; i < arguments->change_count; i++) {
-        const diff_change *change = &arguments->changes[i];
-        const diff_item *item = change->after != NULL ? change->after : change->before;
-        tn__text_put(text, i ? ",\n {" : "\n {");
-        diff_json_name(text, "old_name", change->before);
-        tn__text_put(text, ", ");
-        diff_json_name(text, "new_name", change->after);
-        tn__text_put(text, ", \"op\": ");
-        tn__text_json(text, item->op);
-        tn__text_printf(text,
-                        ", \"old\": %" PRIu64 ", \"new\": %" PRIu64 ", \"change\": %" PRId64 "}",
-                        change->before != NULL ? change->before->bytes : 0,
-                        change->after != NULL ? change->after->bytes : 0, change->bytes);
-    }
-    tn__text_put(text, "]}\n");
+static void diff_tell_tensors(cli_answer *answer, const diff_arguments *arguments) {
+    tn__text *table = cli_answer_table(answer);
+    uint32_t shown = arguments->change_count;
+    if (table != NULL && shown > DIFF_SHOWN) shown = DIFF_SHOWN;
+    if (table != NULL && shown > 0) tn__text_put(table, "\n");
+    cli_answer_open(answer, "tensors");
+    for (uint32_t i = 0; i < shown; i++) diff_tell_tensor(answer, &arguments->changes[i]);
+    cli_answer_close(answer);
+    if (shown < arguments->change_count)
+        tn__text_printf(table, "and %u more\n", arguments->change_count - shown);
+    if (table != NULL && !diff_is_within(arguments))
+        tn__text_put(table, "\nmore than --max-increase allows\n");
+}
+
+static tn_status diff_print(const diff_arguments *arguments, tn_error *error) {
+    const diff_side *sides = arguments->sides;
+    int64_t grown = (int64_t)(sides[1].layout->peak - sides[0].layout->peak);
+    int64_t live = (int64_t)(sides[1].live - sides[0].live);
+    double percent = 100 * diff_ratio(arguments);
+    bool within = diff_is_within(arguments);
+    cli_answer answer;
+    cli_answer_begin(&answer, &diff_facts, arguments->json);
+    cli_tell_brief(&answer, "%s: ", arguments->paths[1]);
+    for (int i = 0; i < 2; i++) diff_tell_side(&answer, arguments, i);
+    cli_tell(&answer, "change", (uint64_t)grown);
+    cli_tell_more(&answer, ", %+.2f %%", percent);
+    cli_tell(&answer, "live_change", (uint64_t)live);
+    cli_tell(&answer, "lost_change", (uint64_t)(grown - live));
+    cli_tell_more(&answer, " to alignment and holes");
+    cli_tell_real(&answer, "change_ratio", diff_ratio(arguments));
+    cli_tell(&answer, "within", within);
+    cli_tell_brief(&answer, ", %+.2f %%%s", percent, within ? "" : ", more than allowed");
+    diff_tell_tensors(&answer, arguments);
+    return cli_answer_end(&answer, error);
 }
 
 /* Both plans on one page. */
@@ -365,20 +383,11 @@ static tn_status diff_write(const diff_arguments *arguments, tn_error *error) {
 }
 
 static int diff_tell(const diff_arguments *arguments) {
+    tn_error error = {0};
     cli_progress_end();
-    if (arguments->json) {
-        tn__text text;
-        tn__text_init(&text, NULL);
-        diff_json(arguments, &text);
-        bool failed = text.failed;
-        if (!failed) fwrite(text.data, 1, text.size, stdout);
-        tn__text_release(&text);
-        if (failed) return tn_status_exit_code(TN_E_NO_MEMORY);
-    } else {
-        diff_print(arguments);
-        for (uint32_t i = 0; i < arguments->output_count; i++)
-            printf("wrote %s\n", arguments->outputs[i]);
-    }
+    if (diff_print(arguments, &error) != TN_OK) return cli_fail(&error);
+    for (uint32_t i = 0; i < arguments->output_count && !arguments->json; i++)
+        printf("wrote %s\n", arguments->outputs[i]);
     return diff_is_within(arguments) ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
 }
 
@@ -432,6 +441,7 @@ const cli_command cli_command_diff = {
     .name = "diff",
     .summary = "compare the peaks of two models or plans, tensor by tensor",
     .first = "output max-increase dim kernels json",
+    .answers = (const cli_facts *const[]){&diff_facts, NULL},
     .parser = &diff_parser,
     .run = diff_run,
 };

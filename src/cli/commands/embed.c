@@ -9,7 +9,6 @@
 
 #include "base/base.h"
 #include "embedding/table.h"
-#include "report/format.h"
 
 enum {
     EMBED_ROWS = 400,
@@ -229,101 +228,98 @@ static tn_status embed_open(const embed_arguments *arguments, bool read_only,
     return tn_embedding_open(arguments->path, &options, embedding, error);
 }
 
-static void embed_print_table(const char *path, const tn_embedding_facts *facts) {
+static const cli_facts embed_values_facts = {
+    .width = 3,
+    .indent = 2,
+    .rows = (const cli_fact[]){CLI_FACT(COUNT, "row", "row", "number of the row"),
+                               CLI_FACT(LIST, "values", "|", "its numbers"), CLI_FACTS_END}};
+const cli_facts embed_facts = {
+    .name = "embed",
+    .width = 17,
+    .rows = (const cli_fact[]){
+        CLI_FACT_BRIEF(WORD, "table", "table", "@: ", "path of the table; `replay` has none"),
+        CLI_FACT_BRIEF(COUNT, "rows", "rows", "@ rows of ", "number of rows of the table"),
+        CLI_FACT_BRIEF(COUNT, "dim", "numbers per row", "@ ", "numbers per row"),
+        CLI_FACT_BRIEF(WORD, "type", "type", "@", "type of the numbers"),
+        CLI_FACT(WORD, "optimizer", "optimizer", "optimizer of the rows"),
+        CLI_FACT(BYTES, "row_bytes", "a row", "bytes of a row with its optimizer state"),
+        CLI_FACT(BYTES, "bytes", "all rows", "bytes of the file"),
+        CLI_FACT(REAL, "scale", "initial values", "initial values are between -scale and scale"),
+        CLI_FACT(COUNT, "seed", "seed", "seed of the initial values"),
+        CLI_FACT(COUNT, "checkpoints", "checkpoints", "number of checkpoints"),
+        CLI_FACT_BRIEF(COUNT, "undone", "changes undone", ", @ changes undone",
+                       "changes after the last checkpoint that were undone"),
+        CLI_FACT_OF(LIST, "values", "of `show`: the rows given with --row", &embed_values_facts),
+        CLI_FACT(COUNT, "lookups", "lookups", "of `replay`: number of lookups"),
+        CLI_FACT(COUNT, "batch", "batch", "of `replay`: lookups per batch"),
+        CLI_FACT(BYTES, "cache", "cache", "of `replay`: bytes of the cache"),
+        CLI_FACT_OF(LIST, "policies", "of `replay`: the hits of each policy", &embed_policy_facts),
+        CLI_FACTS_END}};
+
+static void embed_tell_table(cli_answer *answer, const embed_arguments *arguments,
+                             const tn_embedding_facts *facts) {
     const tn_embedding_table *table = &facts->table;
-    char rows[TN__WORDS_MAX], size[TN_SIZE_TEXT_MAX];
-    printf("  %s: %s rows of %u %s, %s\n", path, tn__grouped(table->rows, rows), table->dim,
-           tn_dtype_name(table->type), tn_embedding_rule_name(table->rule));
-    printf("  %" PRIu64 " bytes per row with optimizer state, in total %s\n", facts->row_bytes,
-           tn_size_format(tn__table_at(table, table->rows), size));
-    printf("  initial values between -%g and %g, seed %" PRIu64 "\n", table->scale, table->scale,
-           table->seed);
-    printf("  %" PRIu64 " checkpoints\n", facts->checkpoints);
+    cli_tell_word(answer, "table", arguments->path);
+    cli_tell(answer, "rows", table->rows);
+    cli_tell(answer, "dim", table->dim);
+    cli_tell_word(answer, "type", tn_dtype_name(table->type));
+    cli_tell_word(answer, "optimizer", tn_embedding_rule_name(table->rule));
+    cli_tell(answer, "row_bytes", facts->row_bytes);
+    cli_tell(answer, "bytes", tn__table_at(table, table->rows));
+    cli_tell_real(answer, "scale", table->scale);
+    cli_tell_as(answer, "between -%g and %g", table->scale, table->scale);
+    cli_tell(answer, "seed", table->seed);
+    cli_tell_as(answer, "%" PRIu64, table->seed);
+    cli_tell(answer, "checkpoints", facts->checkpoints);
+    cli_tell(answer, "undone", facts->undone);
 }
 
-static void embed_json_table(const char *path, const tn_embedding_facts *facts, tn__text *text) {
-    const tn_embedding_table *table = &facts->table;
-    tn__text_put(text, "{\"format\": \"tenure-embed\", \"version\": 1, \"table\": ");
-    tn__text_json(text, path);
-    tn__text_printf(text,
-                    ", \"rows\": %" PRIu64 ", \"dim\": %u, \"type\": \"%s\", \"optimizer\": \"%s\""
-                    ", \"row_bytes\": %" PRIu64 ", \"seed\": %" PRIu64 ", \"scale\": %.17g"
-                    ", \"checkpoints\": %" PRIu64 ", \"undone\": %" PRIu64,
-                    table->rows, table->dim, tn_dtype_name(table->type),
-                    tn_embedding_rule_name(table->rule), facts->row_bytes, table->seed,
-                    table->scale, facts->checkpoints, facts->undone);
-}
-
-static tn_status embed_show_rows(const embed_arguments *arguments, tn_embedding *e,
-                                 const tn_embedding_facts *facts, tn__text *text, tn_error *error) {
-    uint32_t dim = facts->table.dim;
+static tn_status embed_tell_rows(cli_answer *answer, const embed_arguments *arguments,
+                                 tn_embedding *e, uint32_t dim, tn_error *error) {
     float *values = malloc(dim * sizeof *values);
     tn_status status = values != NULL ? TN_OK : tn__no_memory(error, "a row");
+    cli_answer_open(answer, "values");
     for (uint32_t i = 0; status == TN_OK && i < arguments->row_count; i++) {
         tn_embedding_batch batch = {.rows = &arguments->rows[i], .row_count = 1, .bag_count = 1};
         status = tn_embedding_lookup(e, &batch, values, error);
-        if (status != TN_OK) break;
-        tn__text_printf(text, arguments->json ? "%s{\"row\": %u, \"values\": [" : "%s  row %u:",
-                        arguments->json && i > 0 ? ", " : "", arguments->rows[i]);
-        for (uint32_t d = 0; d < dim; d++)
-            tn__text_printf(text, arguments->json ? "%s%.9g" : "%s %.9g",
-                            arguments->json && d > 0 ? ", " : "", (double)values[d]);
-        tn__text_put(text, arguments->json ? "]}" : "\n");
+        cli_answer_open(answer, NULL);
+        cli_tell(answer, "row", arguments->rows[i]);
+        cli_tell_as(answer, "%u:", arguments->rows[i]);
+        cli_answer_open(answer, "values");
+        for (uint32_t d = 0; status == TN_OK && d < dim; d++)
+            cli_tell_real_number(answer, (double)values[d]);
+        cli_answer_close(answer);
+        cli_answer_close(answer);
     }
+    cli_answer_close(answer);
     free(values);
     return status;
 }
 
+/* Prints the table after an action. */
 static tn_status embed_show(const embed_arguments *arguments, tn_error *error) {
     tn_embedding *e = NULL;
     tn_embedding_facts facts;
-    tn__text text;
-    TN_TRY(embed_open(arguments, true, &e, error));
+    cli_answer answer;
+    tn_status status = TN_OK;
+    TN_TRY(embed_open(arguments, arguments->action != EMBED_UNDO, &e, error));
     tn_embedding_tell(e, &facts);
-    tn__text_init(&text, NULL);
-    if (arguments->json) {
-        embed_json_table(arguments->path, &facts, &text);
-        tn__text_put(&text, ", \"values\": [");
-    }
-    tn_status status = embed_show_rows(arguments, e, &facts, &text, error);
-    if (status == TN_OK && arguments->json) tn__text_put(&text, "]}\n");
-    if (status == TN_OK && text.failed) status = tn__no_memory(error, "rows as text");
-    if (status == TN_OK && !arguments->json) embed_print_table(arguments->path, &facts);
-    if (status == TN_OK && text.data != NULL) fputs(text.data, stdout);
-    tn__text_release(&text);
-    tn_embedding_close(e);
-    return status;
-}
-
-/* Prints the table after an action. */
-static tn_status embed_told(const embed_arguments *arguments, const char *what, bool read_only,
-                            tn_error *error) {
-    tn_embedding *e = NULL;
-    tn_embedding_facts facts;
-    tn__text text;
-    TN_TRY(embed_open(arguments, read_only, &e, error));
-    tn_embedding_tell(e, &facts);
-    tn__text_init(&text, NULL);
-    if (arguments->json) {
-        embed_json_table(arguments->path, &facts, &text);
-        tn__text_put(&text, "}");
-        if (!text.failed) puts(text.data);
-    } else if (!cli_tone_asked().brief) {
-        embed_print_table(arguments->path, &facts);
-    }
-    if (!arguments->json && !read_only)
-        printf("  %" PRIu64 " changes undone\n", facts.undone);
-    else if (!arguments->json)
-        printf("%s %s\n", what, arguments->path);
-    tn_status status = text.failed ? tn__no_memory(error, "a table as text") : TN_OK;
-    tn__text_release(&text);
+    cli_answer_begin(&answer, &embed_facts, arguments->json);
+    embed_tell_table(&answer, arguments, &facts);
+    if (arguments->action == EMBED_SHOW)
+        status = embed_tell_rows(&answer, arguments, e, facts.table.dim, error);
+    if (arguments->action == EMBED_CREATE) cli_tell_text(&answer, "wrote %s\n", arguments->path);
+    if (status == TN_OK)
+        status = cli_answer_end(&answer, error);
+    else
+        cli_answer_release(&answer);
     tn_embedding_close(e);
     return status;
 }
 
 static tn_status embed_create(const embed_arguments *arguments, tn_error *error) {
     TN_TRY(tn_embedding_create(arguments->path, &arguments->table, &arguments->context, error));
-    return embed_told(arguments, "wrote", true, error);
+    return embed_show(arguments, error);
 }
 
 static tn_status embed_work(embed_arguments *arguments, tn_error *error) {
@@ -333,9 +329,8 @@ static tn_status embed_work(embed_arguments *arguments, tn_error *error) {
     case EMBED_CREATE:
         return embed_create(arguments, error);
     case EMBED_SHOW:
-        return embed_show(arguments, error);
     case EMBED_UNDO:
-        return embed_told(arguments, "", false, error);
+        return embed_show(arguments, error);
     default:
         return embed_replay(arguments, error);
     }
@@ -376,6 +371,7 @@ const cli_command cli_command_embed = {
     .name = "embed",
     .summary = "make and show embedding tables larger than memory, and simulate their caches",
     .first = "rows dim optimizer cache policy batch zipf lookups table json",
+    .answers = (const cli_facts *const[]){&embed_facts, NULL},
     .parser = &embed_parser,
     .run = embed_run,
 };

@@ -5,6 +5,7 @@
 #include "cli/holders.h"
 #include "cli/objects.h"
 #include "cli/plan_options.h"
+#include "cli/plan_tell.h"
 #include "cli/split.h"
 #include "cli/split_curve.h"
 #include "cli/train_options.h"
@@ -298,47 +299,6 @@ static void plan_note_pins(const cli_input *input) {
     cli_note(text);
 }
 
-/* Prints the answer with the holders. */
-static tn_status plan_print(const plan_arguments *arguments, const char *answer, size_t size,
-                            tn_error *error) {
-    cli_holders holders = {0};
-    tn__text text;
-    tn__text_init(&text, NULL);
-    tn_status status = TN_OK;
-    if (arguments->holders > 0) status = plan_holders(&arguments->input, &holders, error);
-    if (status == TN_OK && arguments->holders > 0 && arguments->json) {
-        tn_assert(size > 2 && strcmp(answer + size - 2, "}\n") == 0);
-        tn__text_put(&text, ",");
-        cli_holders_json(&holders, arguments->holders, &text);
-        tn__text_put(&text, "}\n");
-        if (text.failed) status = tn__no_memory(error, "the answer");
-        size -= 2;
-    }
-    if (status == TN_OK) {
-        fwrite(answer, 1, size, stdout);
-        if (text.size > 0) fwrite(text.data, 1, text.size, stdout);
-        if (arguments->holders > 0 && !arguments->json) {
-            printf("\n");
-            cli_holders_print(&holders, arguments->holders, stdout);
-        }
-    }
-    tn__text_release(&text);
-    cli_holders_release(&holders);
-    return status;
-}
-
-static const char *plan_verdict(const tn_layout *layout) {
-    return layout->verdict == TN_VERDICT_OPTIMAL ? "optimal" : "valid";
-}
-
-static void plan_print_brief(const cli_input *input) {
-    const tn_layout *layout = input->layout;
-    char size[TN_SIZE_TEXT_MAX];
-    printf("%s: %s, %s by %s, gap %.2f %%\n", input->path, tn_size_format(layout->peak, size),
-           plan_verdict(layout), layout->planner,
-           100 * tn__words_gap(layout->peak, layout->lower_bound));
-}
-
 /* Bytes that a device needs in addition to the arena. */
 static uint64_t plan_beside(const cli_input *input) {
     if (input->setup == NULL) return 0;
@@ -353,11 +313,17 @@ static bool plan_has_room(const plan_arguments *arguments) {
     return tn__add_sat(input->layout->peak, plan_beside(input)) <= arguments->device_bytes;
 }
 
-static tn_status plan_print_tiles(const tn_setup *setup, tn_error *error) {
-    cli_answer answer;
-    cli_answer_begin(&answer, &cli_split_facts, false);
-    cli_split_tell(&answer, setup);
-    return cli_answer_end(&answer, error);
+static tn_status plan_print(const plan_arguments *arguments, const tn_report *report,
+                            tn_error *error) {
+    const cli_input *input = &arguments->input;
+    cli_holders holders = {0};
+    tn_status status = TN_OK;
+    if (arguments->holders > 0) status = plan_holders(input, &holders, error);
+    if (status == TN_OK)
+        status = cli_plan_print(report, input->setup, &holders, arguments->holders, arguments->json,
+                                error);
+    cli_holders_release(&holders);
+    return status;
 }
 
 static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
@@ -389,25 +355,11 @@ static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
     if (arguments->output_count > 0) cli_stage(input, "write", cli_clock() - start);
     report.stage_count = input->stage_count;
     report.columns = cli_columns(stdout);
-    if (cli_tone_asked().brief && !arguments->json) {
-        cli_progress_end();
-        plan_print_brief(input);
-        return TN_OK;
-    }
-    char *text;
-    size_t size;
-    status = tn_report_render(&report, arguments->json ? "summary" : "table", &text, &size, error);
-    if (status != TN_OK) return status;
-    cli_progress_end();
-    status = plan_print(arguments, text, size, error);
-    tn_report_release(text);
-    char pieces[CLI_PIECES_MAX];
-    if (cli_whom_pieces(input->setup, pieces)[0] != '\0' && !arguments->json)
-        printf("  %s\n", pieces);
-    if (!arguments->json && status == TN_OK) status = plan_print_tiles(input->setup, error);
-    for (uint32_t i = 0; i < arguments->output_count && !arguments->json; i++)
+    TN_TRY(plan_print(arguments, &report, error));
+    bool lists = !arguments->json && !cli_tone_asked().brief;
+    for (uint32_t i = 0; i < arguments->output_count && lists; i++)
         printf("wrote %s\n", arguments->outputs[i]);
-    return status;
+    return TN_OK;
 }
 
 /* 0; or 3 if Ctrl-C stopped the search early; or 1 if it does not fit. */
@@ -541,7 +493,8 @@ const cli_command cli_command_plan = {
     .name = "plan",
     .summary = "plan the memory of a model or of buffers, verify the plan, draw it",
     .first = "output train batch device capacity dim order kernels holders explain json",
-    .answers = (const cli_facts *const[]){&cli_split_curve_facts, NULL},
+    .answers = (const cli_facts *const[]){&cli_plan_facts, &cli_objects_facts,
+                                          &cli_split_curve_facts, NULL},
     .parser = &plan_parser,
     .run = plan_run,
 };

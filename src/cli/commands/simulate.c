@@ -229,9 +229,8 @@ static int simulate_tell(const simulate_arguments *arguments, tn_error *error) {
     tn_status status = TN_OK;
     cli_progress_end();
     status = cli_paths_write(&arguments->outputs, simulate_write_file, &arguments->found, error);
-    if (status == TN_OK && arguments->json) status = simulate_print_json(&arguments->found, error);
+    if (status == TN_OK) status = simulate_print(&arguments->found, arguments->json, error);
     if (status != TN_OK) return cli_fail(error);
-    if (!arguments->json) simulate_print_text(&arguments->found);
     if (!arguments->json) cli_paths_print(&arguments->outputs);
     return simulate_code(arguments);
 }
@@ -273,6 +272,7 @@ const cli_command cli_command_simulate = {
     .name = "simulate",
     .summary = "replay recorded operators in less memory, and compare eviction policies",
     .first = "policy budget sweep addresses output json",
+    .answers = (const cli_facts *const[]){&simulate_facts, NULL},
     .parser = &simulate_parser,
     .run = simulate_run_command,
 };

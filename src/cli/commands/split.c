@@ -149,74 +149,86 @@ static error_t split_file_parse(int key, char *value, struct argp_state *state) 
 
 /* --- output --- */
 
-static double split_file_extra(uint64_t parts, uint64_t whole) {
-    return whole > 0 ? (double)parts / (double)whole - 1 : 0;
-}
+static const cli_facts split_file_facts = {
+    .name = "split",
+    .width = 22,
+    .indent = 2,
+    .cell = -28,
+    .rows = (const cli_fact[]){
+        CLI_FACT(WORD, "input", NULL, "path of the model"),
+        CLI_FACT(YES, "found", NULL,
+                 "false: no tiling is within the budget, and the other members describe the "
+                 "smallest one"),
+        CLI_FACT(BYTES, "whole", "activations",
+                 "bytes without tiles: for .tflite of the arena, or with --head of its head; for "
+                 ".onnx of the activations"),
+        CLI_FACT(BYTES, "parts", "| ", "the same with tiles"),
+        CLI_FACT(BYTES, "whole_arena", "arena", "for .tflite: bytes of the arena without tiles"),
+        CLI_FACT(BYTES, "arena", "| ", "the same with tiles"),
+        CLI_FACT(BYTES, "whole_head", "  tensors and scratch",
+                 "for .tflite: bytes of the head of the arena without tiles"),
+        CLI_FACT(BYTES, "head", "| ", "the same with tiles"),
+        CLI_FACT(BYTES, "whole_tail", "  persistent data",
+                 "for .tflite: bytes of the tail of the arena without tiles"),
+        CLI_FACT(BYTES, "tail", "| ", "the same with tiles"),
+        CLI_FACT(BYTES, "whole_file", "file", "bytes of the file without tiles"),
+        CLI_FACT(BYTES, "file", "| ", "the same with tiles"),
+        CLI_FACT(COUNT, "whole_operators", "operators", "operators without tiles"),
+        CLI_FACT(COUNT, "operators", "| ", "operators with tiles"),
+        CLI_FACT(COUNT, "regions", "regions in tiles", "regions of operators in tiles"),
+        CLI_FACT(SHARE, "extra_operations", "extra operations",
+                 "additional operations as a fraction; negative if the original operators compute "
+                 "rows that no operator reads"),
+        CLI_FACT(BYTES, "copied", "copied", "bytes written by slices, padding and concatenations"),
+        CLI_FACT(SHARE, "work", "extra work",
+                 "additional work as a fraction: operations, and two for each copied byte; null: "
+                 "the model has no operations"),
+        CLI_FACT(COUNT, "tried", NULL, "candidates that were written and measured"),
+        CLI_FACTS_END}};
 
-static void split_file_size(const char *name, uint64_t whole, uint64_t parts) {
-    char before[TN_SIZE_TEXT_MAX], after[TN_SIZE_TEXT_MAX];
-    printf("  %-22s %-28s %s\n", name, tn_size_format(whole, before), tn_size_format(parts, after));
-}
-
-/* A model without operations has no known fraction. */
-static const char *split_file_work(double work, char text[static 32]) {
-    if (!isfinite(work)) return "an unknown fraction of";
-    snprintf(text, 32, "%+.1f %%", 100 * work);
-    return text;
-}
-
-static void split_file_print(const split_file_arguments *arguments,
-                             const tn_export_report *report) {
-    bool tflite = tn__has_suffix(arguments->input, ".tflite");
-    char moved[TN_SIZE_TEXT_MAX], work[32];
-    if (cli_tone_asked().brief) {
-        printf("%" PRIu64 " of %" PRIu64 " bytes, %u region%s, %s work\n", report->parts,
-               report->whole, report->regions, report->regions == 1 ? "" : "s",
-               split_file_work(report->work, work));
-        return;
+static void split_file_tell_sizes(cli_answer *answer, const tn_export_report *report, bool tflite) {
+    cli_tell_line(answer, "", "%-28s %s", "as it is", "in parts");
+    if (!tflite || cli_answer_table(answer) == NULL) {
+        cli_tell(answer, "whole", report->whole);
+        cli_tell(answer, "parts", report->parts);
     }
-    printf("  %-22s %-28s %s\n", "", "as it is", "in parts");
-    if (!tflite) split_file_size("activations", report->whole, report->parts);
     if (tflite) {
-        split_file_size("arena", report->whole_arena.total, report->arena.total);
-        split_file_size("  tensors and scratch", report->whole_arena.head, report->arena.head);
-        split_file_size("  persistent data", report->whole_arena.tail, report->arena.tail);
+        cli_tell(answer, "whole_arena", report->whole_arena.total);
+        cli_tell(answer, "arena", report->arena.total);
+        cli_tell(answer, "whole_head", report->whole_arena.head);
+        cli_tell(answer, "head", report->arena.head);
+        cli_tell(answer, "whole_tail", report->whole_arena.tail);
+        cli_tell(answer, "tail", report->arena.tail);
     }
-    split_file_size("file", report->whole_bytes, report->file_bytes);
-    printf("  %-22s %-28u %u\n", "operators", report->whole_ops, report->ops);
-    if (report->regions == 0) {
-        printf("\n  it fits without tiles\n");
-    } else {
-        printf("\n  %.2f x less, %u region%s; %+.1f %% operations, %s copied: %s work\n",
-               report->parts > 0 ? (double)report->whole / (double)report->parts : 0,
-               report->regions, report->regions == 1 ? "" : "s",
-               100 * split_file_extra(report->flops, report->whole_flops),
-               tn_size_format(report->moved, moved), split_file_work(report->work, work));
-    }
-    if (arguments->output != NULL) printf("  wrote %s\n", arguments->output);
+    cli_tell(answer, "whole_file", report->whole_bytes);
+    cli_tell(answer, "file", report->file_bytes);
+    cli_tell(answer, "whole_operators", report->whole_ops);
+    cli_tell(answer, "operators", report->ops);
 }
 
-static void split_file_print_json(const split_file_arguments *arguments,
-                                  const tn_export_report *report, bool found) {
-    printf("{\"format\":\"tenure-split\",\"version\":1,\"found\":%s,\"whole\":%" PRIu64
-           ",\"parts\":%" PRIu64,
-           found ? "true" : "false", report->whole, report->parts);
-    if (tn__has_suffix(arguments->input, ".tflite"))
-        printf(",\"whole_head\":%" PRIu64 ",\"whole_tail\":%" PRIu64 ",\"head\":%" PRIu64
-               ",\"tail\":%" PRIu64,
-               report->whole_arena.head, report->whole_arena.tail, report->arena.head,
-               report->arena.tail);
-    printf(",\"whole_file\":%" PRIu64 ",\"file\":%" PRIu64
-           ",\"regions\":%u,\"whole_operators\":%u,\"operators\":%u",
-           report->whole_bytes, report->file_bytes, report->regions, report->whole_ops,
-           report->ops);
-    printf(",\"extra_operations\":%.6f,\"copied\":%" PRIu64 ",\"work\":",
-           split_file_extra(report->flops, report->whole_flops), report->moved);
-    if (isfinite(report->work))
-        printf("%.6f", report->work);
+static tn_status split_file_tell(const split_file_arguments *arguments,
+                                 const tn_export_report *report, bool found, tn_error *error) {
+    double whole = (double)report->whole_flops;
+    cli_answer answer;
+    cli_answer_begin(&answer, &split_file_facts, arguments->json);
+    cli_tell_word(&answer, "input", arguments->input);
+    cli_tell(&answer, "found", found);
+    cli_tell_brief(&answer, "%" PRIu64 " of %" PRIu64 " bytes, %u region%s", report->parts,
+                   report->whole, report->regions, report->regions == 1 ? "" : "s");
+    split_file_tell_sizes(&answer, report, tn__has_suffix(arguments->input, ".tflite"));
+    cli_tell(&answer, "regions", report->regions);
+    if (report->regions == 0)
+        cli_tell_as(&answer, "none; it fits without tiles");
     else
-        fputs("null", stdout);
-    printf(",\"tried\":%u}\n", report->tried);
+        cli_tell_more(&answer, "%.2f x less memory",
+                      report->parts > 0 ? (double)report->whole / (double)report->parts : 0);
+    cli_tell_real(&answer, "extra_operations", whole > 0 ? (double)report->flops / whole - 1 : 0);
+    cli_tell(&answer, "copied", report->moved);
+    cli_tell_real(&answer, "work", report->work);
+    if (isfinite(report->work)) cli_tell_brief(&answer, ", %+.1f %% work", 100 * report->work);
+    cli_tell(&answer, "tried", report->tried);
+    if (arguments->output != NULL) cli_tell_text(&answer, "  wrote %s\n", arguments->output);
+    return cli_answer_end(&answer, error);
 }
 
 static void split_file_print_binding(const tn_export_report *report) {
@@ -264,9 +276,11 @@ static int split_file_run(int count, char **words) {
     else if (status == TN_OK && report.stopped)
         cli_note("the work limit was reached: a longer search may find a smaller model");
     cli_deadline(0, NULL);
-    if (arguments.json && (status == TN_OK || status == TN_E_EXHAUSTED))
-        split_file_print_json(&arguments, &report, status == TN_OK);
-    if (status == TN_OK && !arguments.json) split_file_print(&arguments, &report);
+    tn_error ignored; /* the first error is reported */
+    if (status == TN_OK)
+        status = split_file_tell(&arguments, &report, true, &error);
+    else if (status == TN_E_EXHAUSTED && arguments.json)
+        (void)split_file_tell(&arguments, &report, false, &ignored);
     int code = status == TN_OK ? 0 : cli_fail(&error);
     if (status == TN_E_EXHAUSTED) split_file_print_binding(&report);
     if (status == TN_OK && cli_interrupted()) code = cli_tell_interrupted(report.parts, 0);
@@ -278,6 +292,7 @@ const cli_command cli_command_split = {
     .name = "split",
     .summary = "write a model with its operators in tiles, which runs in less memory",
     .first = "output budget extra-work plan head target kernels json",
+    .answers = (const cli_facts *const[]){&split_file_facts, NULL},
     .parser = &split_file_parser,
     .run = split_file_run,
 };

@@ -12,7 +12,7 @@
  * A .csv plan has no options. If it is not valid, and the rows of the plan show that it was made
  * with other options, the result is a usage error that names the option.
  */
-#include "cli/cli.h"
+#include "cli/facts.h"
 #include "cli/objects.h"
 #include "cli/plan_file.h"
 #include "cli/whom.h"
@@ -755,76 +755,83 @@ static tn_status verify_missing(const verify_arguments *arguments, tn_status sta
 
 /* --- output --- */
 
+/* The text is one sentence. */
+static const cli_facts verify_facts = {
+    .name = "verify",
+    .sentence = true,
+    .rows = (const cli_fact[]){
+        CLI_FACT(WORD, "input", NULL, "path of the model or problem"),
+        CLI_FACT(WORD, "plan", NULL, "path of the plan"), CLI_FACTS_ALSO(&cli_kernels_facts),
+        CLI_FACT(YES, "valid", NULL, "whether the plan is valid for the input"),
+        CLI_FACT_BRIEF(WORD, "conflict", NULL, "not valid: @", "the first conflict, or null"),
+        CLI_FACT_BRIEF(COUNT, "buffers", NULL, "valid: @ buffers",
+                       "if valid: number of buffers that the plan places"),
+        CLI_FACT_BRIEF(BYTES, "peak", NULL, "@", "if valid: bytes up to the end of the buffers"),
+        CLI_FACT_BRIEF(BYTES, "lower_bound", NULL, "; the lower bound is @",
+                       "no layout of these buffers takes less; null: the plan leaves tensors to "
+                       "the runtime"),
+        CLI_FACT_BRIEF(SHARE, "gap", NULL, ", the gap @", "`peak` / `lower_bound` - 1, or null"),
+        CLI_FACT_BRIEF(COUNT, "in_tail", NULL, "; @ variable tensors are placed in the tail",
+                       "number of tensors that the plan leaves to the tail of the arena"),
+        CLI_FACTS_ALSO(&cli_objects_verify_facts), CLI_FACTS_END}};
+
 static double verify_gap(const tn_layout *layout) {
     return layout->lower_bound == 0 ? 0 : (double)layout->peak / (double)layout->lower_bound - 1;
 }
 
-static void verify_print_json(const verify_arguments *arguments, tn_status status,
-                              const tn_layout *layout) {
-    tn__text text;
-    tn__text_init(&text, NULL);
-    tn__text_put(&text, "{\"format\": \"tenure-verify\", \"version\": 1, \"input\": ");
-    tn__text_json(&text, arguments->input.path);
-    tn__text_put(&text, ", \"plan\": ");
-    tn__text_json(&text,
-                  arguments->plan_path != NULL ? arguments->plan_path : arguments->input.path);
-    if (arguments->input.occupancy != NULL) {
-        tn_report_kernels told;
-        tn__text_put(&text, ", \"kernels\": ");
-        tn__words_kernels(&text,
-                          cli_whom_told(&arguments->input.whom, arguments->input.setup, &told));
-    }
-    tn__text_printf(&text, ", \"valid\": %s, \"conflict\": ", status == TN_OK ? "true" : "false");
-    if (status == TN_OK)
-        tn__text_put(&text, "null");
-    else
-        tn__text_json(&text, arguments->error->message);
-    if (status == TN_OK && arguments->is_partial)
-        tn__text_printf(
-            &text, ", \"peak\": %" PRIu64 ", \"lower_bound\": null, \"gap\": null, \"in_tail\": %u",
-            arguments->head, arguments->tail_count);
-    else if (status == TN_OK)
-        tn__text_printf(&text,
-                        ", \"peak\": %" PRIu64 ", \"lower_bound\": %" PRIu64 ", \"gap\": %.9g",
-                        layout->peak, layout->lower_bound, verify_gap(layout));
-    tn__text_put(&text, "}\n");
-    if (!text.failed) fwrite(text.data, 1, text.size, stdout);
-    tn__text_release(&text);
+static void verify_tell_partial(cli_answer *answer, const verify_arguments *arguments,
+                                const tn_layout *layout) {
+    cli_tell(answer, "buffers", layout->body_count - arguments->tail_count);
+    cli_tell_brief(answer, " in a head of ");
+    cli_tell(answer, "peak", arguments->head);
+    cli_tell_brief(answer, ", scratch included");
+    cli_tell_null(answer, "lower_bound");
+    cli_tell_null(answer, "gap");
+    cli_tell_if(answer, "in_tail", arguments->tail_count);
+}
+
+static void verify_tell_whole(cli_answer *answer, const tn_layout *layout) {
+    cli_tell(answer, "buffers", layout->body_count);
+    cli_tell_brief(answer, " in ");
+    cli_tell(answer, "peak", layout->peak);
+    cli_tell(answer, "lower_bound", layout->lower_bound);
+    cli_tell_real(answer, "gap", verify_gap(layout));
 }
 
 /* The model that a plan was checked against. */
-static void verify_print_whom(const verify_arguments *arguments) {
-    const cli_input *input = &arguments->input;
-    tn_report_kernels told;
+static void verify_tell_kernels(cli_answer *answer, const tn_report_kernels *kernels) {
     tn__text text;
-    if (input->occupancy == NULL) return;
     tn__text_init(&text, NULL);
-    tn__words_whom(&text, cli_whom_told(&input->whom, input->setup, &told));
-    if (!text.failed) printf("for %.*s\n", (int)text.size, text.data);
+    tn__words_whom(&text, kernels);
+    if (!text.failed) cli_tell_brief(answer, "\nfor %s", text.data);
     tn__text_release(&text);
 }
 
 static int verify_print(const verify_arguments *arguments, tn_status status,
                         const tn_layout *layout) {
-    char peak[TN_SIZE_TEXT_MAX], bound[TN_SIZE_TEXT_MAX];
+    const cli_input *input = &arguments->input;
+    tn_report_kernels told;
+    cli_answer answer;
     if (status != TN_OK && status != TN_E_CONFLICT) return cli_fail(arguments->error);
-    if (arguments->json) {
-        verify_print_json(arguments, status, layout);
-    } else if (status == TN_OK && arguments->is_partial) {
-        printf("valid: %u buffers in a head of %s, scratch included",
-               layout->body_count - arguments->tail_count, tn_size_format(arguments->head, peak));
-        if (arguments->tail_count > 0)
-            printf("; %u variable tensors are placed in the tail", arguments->tail_count);
-        printf("\n");
-    } else if (status == TN_OK) {
-        printf("valid: %u buffers in %s; the lower bound is %s, the gap %.2f %%\n",
-               layout->body_count, tn_size_format(layout->peak, peak),
-               tn_size_format(layout->lower_bound, bound), 100 * verify_gap(layout));
-        if (!cli_tone_asked().brief) verify_print_whom(arguments);
-    } else {
-        printf("not valid: %s\n", arguments->error->message);
-    }
-    return tn_status_exit_code(status);
+    cli_progress_end();
+    cli_answer_begin(&answer, &verify_facts, arguments->json);
+    cli_tell_word(&answer, "input", input->path);
+    cli_tell_word(&answer, "plan",
+                  arguments->plan_path != NULL ? arguments->plan_path : input->path);
+    const tn_report_kernels *kernels =
+        input->occupancy != NULL ? cli_whom_told(&input->whom, input->setup, &told) : NULL;
+    if (input->occupancy != NULL) cli_kernels_tell(&answer, kernels);
+    cli_tell(&answer, "valid", status == TN_OK);
+    cli_tell_word(&answer, "conflict", status == TN_OK ? NULL : arguments->error->message);
+    if (status == TN_OK && arguments->is_partial)
+        verify_tell_partial(&answer, arguments, layout);
+    else if (status == TN_OK)
+        verify_tell_whole(&answer, layout);
+    if (status == TN_OK && !arguments->is_partial && input->occupancy != NULL &&
+        !cli_tone_asked().brief)
+        verify_tell_kernels(&answer, kernels);
+    tn_status printed = cli_answer_end(&answer, arguments->error);
+    return printed != TN_OK ? cli_fail(arguments->error) : tn_status_exit_code(status);
 }
 
 static const char verify_doc[] =
@@ -839,11 +846,18 @@ static const char verify_doc[] =
     "Exit status: 0 valid, 1 not valid, 2 bad usage or input, 4 internal error.";
 
 static int verify_objects(verify_arguments *arguments) {
-    tn_status status = cli_objects_verify(&arguments->input, arguments->plan_path, arguments->json,
-                                          arguments->error);
-    int code = status == TN_OK           ? 0
-               : status == TN_E_CONFLICT ? tn_status_exit_code(status)
-                                         : cli_fail(arguments->error);
+    cli_answer answer;
+    cli_answer_begin(&answer, &verify_facts, arguments->json);
+    cli_tell_word(&answer, "input", arguments->input.path);
+    cli_tell_word(&answer, "plan", arguments->plan_path);
+    tn_status status =
+        cli_objects_verify(&arguments->input, arguments->plan_path, &answer, arguments->error);
+    bool told = status == TN_OK || status == TN_E_CONFLICT;
+    if (!told)
+        cli_answer_release(&answer);
+    else if (cli_answer_end(&answer, arguments->error) != TN_OK)
+        told = false;
+    int code = told ? tn_status_exit_code(status) : cli_fail(arguments->error);
     cli_input_release(&arguments->input);
     return cli_finish(code);
 }
@@ -914,6 +928,7 @@ const cli_command cli_command_verify = {
     .name = "verify",
     .summary = "check a plan of any tool, and print the first conflict",
     .first = "plan dim kernels form json",
+    .answers = (const cli_facts *const[]){&verify_facts, NULL},
     .parser = &verify_parser,
     .run = verify_run,
 };

@@ -113,6 +113,26 @@ static tn_status csv_next(csv_reader *reader, bool *more) {
                                        reader->reading->name, reader->rows.line);
 }
 
+/* "the header has no column 'size'; it has 'id', 'lower', 'bytes', separated by commas". */
+static tn_status csv_fail_header(csv_reader *reader, csv_column missing) {
+    static const char *const needed[] = {"id", "lower", "upper' or 'end", "size"};
+    const tn__csv_rows *rows = &reader->rows;
+    char what[240];
+    size_t used = (size_t)snprintf(what, sizeof what, "the header has no column '%s'; it has ",
+                                   needed[missing]);
+    for (uint32_t i = 0; i < rows->count && used + 60 < sizeof what; i++) {
+        int shown = rows->fields[i].size < 24 ? (int)rows->fields[i].size : 24;
+        used += (size_t)snprintf(what + used, sizeof what - used, "%s'%.*s'", i > 0 ? ", " : "",
+                                 shown, rows->fields[i].at);
+    }
+    if (rows->count > 1)
+        snprintf(what + used, sizeof what - used, ", separated by %s", tn__csv_separators(rows));
+    else
+        snprintf(what + used, sizeof what - used,
+                 " alone; columns are separated by commas, semicolons, tabs or blanks");
+    return csv_fail_line(reader, what);
+}
+
 static tn_status csv_header(csv_reader *reader) {
     bool more;
     for (int i = 0; i < CSV_COLUMN_COUNT; i++) reader->field_of[i] = UINT32_MAX;
@@ -128,14 +148,7 @@ static tn_status csv_header(csv_reader *reader) {
         }
     }
     for (csv_column column = CSV_ID; column <= CSV_SIZE; column++)
-        if (reader->field_of[column] == UINT32_MAX) {
-            char what[120];
-            snprintf(what, sizeof what,
-                     "the header needs the columns id, lower, upper (or end), size; it has %u, "
-                     "separated by %s",
-                     reader->rows.count, tn__csv_separators(&reader->rows));
-            return csv_fail_line(reader, what);
-        }
+        if (reader->field_of[column] == UINT32_MAX) return csv_fail_header(reader, column);
     return TN_OK;
 }
 

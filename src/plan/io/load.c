@@ -22,7 +22,8 @@ static tn_status load_read(tn__reading *reading) {
 #endif
     }
     TN_FAIL(reading->error, TN_E_UNSUPPORTED,
-            "no reader knows this suffix; problems are .csv or .json");
+            "no reader knows this suffix; problems are .csv or .json. Rename the file, or pass its "
+            "contents on standard input");
 }
 
 /* Shrinks the array to exactly `count` items, because callers release it by count. */

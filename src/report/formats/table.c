@@ -63,15 +63,18 @@ static const char *table_choice(const tn_layout *layout) {
                                                  : "valid; a faster choice of banks may exist";
 }
 
-static const char *table_verdict(const tn_layout *layout) {
+/* A claim is about the buffers, which follow from the order and the in-place choices of a model. */
+static const char *table_verdict(const tn_report *report) {
+    const tn_layout *layout = report->layout;
     if (layout->timed_out) return "the best plan before the time limit; a smaller one may exist";
     switch (layout->verdict) {
     case TN_VERDICT_OPTIMAL:
-        return "optimal: no plan needs less";
+        return report->occupancy != NULL ? "optimal for this order and these in-place choices"
+                                         : "optimal: no plan of these buffers needs less";
     case TN_VERDICT_FEASIBLE:
         return "valid; a smaller plan may exist";
     case TN_VERDICT_INFEASIBLE:
-        return "infeasible: no plan fits";
+        return "infeasible: no plan of these buffers fits";
     case TN_VERDICT_STOPPED:
         return "stopped before there was an answer";
     }
@@ -105,7 +108,7 @@ static void table_answer(tn__text *text, const tn__scene *scene) {
     table_whom(text, scene->report);
     tn__text_printf(text, "  planner %s; %s\n", layout->planner ? layout->planner : "none",
                     table_has_choice(scene->report->problem) ? table_choice(layout)
-                                                             : table_verdict(layout));
+                                                             : table_verdict(scene->report));
     table_order(text, scene->report);
     tn__text_put(text, "\n");
     table_size(text, "without reuse", scene->naive);

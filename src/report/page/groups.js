@@ -86,7 +86,7 @@ if (layers) {
     entry(null, name || "no layer", String(sums[k][0]), { layer: name, index: k })) });
 }
 if (plan.fit) {
-  ways.unshift({ key: "fate", words: "by fate", of: Float64Array.from(plan.fate),
+  ways.unshift({ key: "fate", words: "by decision", of: Float64Array.from(plan.fate),
     entries: plan.fates.map(([name, count, bytes]) => entry(name, name, bytes, { count })) });
 }
 let way = ways[0];

@@ -2,8 +2,10 @@
 
 /* --- numbers --- */
 
+/* A claim is about the buffers, which follow from the order and the in-place choices of a model. */
 const VERDICTS = {
-  optimal: "optimal: no plan needs less",
+  optimal: plan.step.count > 0 ? "optimal for this order and these in-place choices"
+    : "optimal: no plan of these buffers needs less",
   feasible: "valid; a smaller plan may exist",
 };
 
