@@ -114,7 +114,7 @@ def main():
         each = 2 * size["s"] * size["b"] * size["h"]
         print(f"\n{', '.join(str(size[of]) for of in 'sbha')}, fp32, computed again:\n\n| | published | planned |\n|---|---:|---:|")
         print(f"| attention's scores; --recompute-cheap | {each * 32:,} | {planned(build, folder, size, ['--recompute-cheap']):,} |")
-        print(f"| all of a layer; --recompute-share 1 | {each * 2:,} | {planned(build, folder, size, ['--recompute-share', '1']):,} |")
+        print(f"| all of a layer; --recompute-work 1 | {each * 2:,} | {planned(build, folder, size, ['--recompute-work', '1']):,} |")
     return 1 if wrong else 0
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Two ways to spend a bound on additional work: the pass `share` (--recompute-share), and the search of `fit` for the
+"""Two ways to spend a bound on additional work: the pass `share` (--recompute-work), and the search of `fit` for the
 smallest budget whose program keeps to the same bound, found by bisection.
 
     python3 bench/share.py TENURE MODEL BATCH [SHARE...]
@@ -45,7 +45,7 @@ def main():
     whole = plain["peak"] + plain["static"]
     print("| bound | `share`: bytes | `fit`: bytes | `fit`: time | processor time, fit / share |\n|---|---:|---:|---:|---:|")
     for share in map(float, shares or ("0.1", "0.3")):
-        _, told, took = ask(tenure, "plan", *step, "--recompute-share", str(share))
+        _, told, took = ask(tenure, "plan", *step, "--recompute-work", str(share))
         best, spent = searched(tenure, step, plain["static"], whole, share)
         found = f"{best['bytes'] / whole:.3f} | {best['overhead']:.3f}" if best else "none | "
         print(f"| {share:.0%} | {(told['peak'] + told['static']) / whole:.3f} | {found} | {spent / took:.0f} |", flush=True)

@@ -58,8 +58,8 @@ typedef enum tn_release_policy {
     X(FORWARD, "forward", "forward pass of the first run")                                     \
     X(BACKWARD, "backward", "backward pass of the first run")                                  \
     X(UPDATE, "update", "update of the first run")                                             \
-    X(LATER_STEPS, "later_steps", "any later run, all of it")                                  \
-    X(EVALUATION, "evaluation", "forward pass alone, beside what training keeps")              \
+    X(LATER_STEPS, "later_steps", "any later run")                                             \
+    X(EVALUATION, "evaluation", "forward pass alone, in addition to the memory of training")   \
     X(CHECKPOINT, "checkpoint", "between runs, one tensor at a time copied to the host")
 /* clang-format on */
 typedef enum tn_part {

@@ -238,7 +238,7 @@ typedef struct cli_input {
     const char *path;
     tn_import_options import;
     tn_occupancy_options occupancy_options;
-    bool has_model_options;   /* an option for models only was given */
+    bool of_plan;             /* the options are those of a plan of a model */
     uint32_t given;           /* options of the command line, as bits 1 << (key - CLI_DIM) */
     const char *format;       /* --format as given, or NULL */
     const char *target;       /* the microcontroller of `arena`, or NULL */

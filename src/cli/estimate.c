@@ -5,6 +5,7 @@
  */
 #include "cli/estimate.h"
 
+#include "cli/ask.h"
 #include "cli/plan_options.h"
 
 #include <inttypes.h>
@@ -82,26 +83,9 @@ static tn_status estimate_pytorch(const cli_way *way, estimate_made *made, tn_er
 }
 
 static cli_whom estimate_whom(const cli_way *way) {
-    return (cli_whom){.runner = way->runner,
-                      .threads = way->choices.threads,
-                      .no_rewrite = way->choices.no_rewrite,
-                      .staged = way->train && way->ranks.grid.pipeline > 1,
-                      .fastest = way->choices.fastest};
-}
-
-static tn_occupancy_options estimate_memory(const cli_way *way, const estimate_made *made) {
-    const cli_input *input = &made->input;
-    tn_occupancy_options memory = input->occupancy_options;
-    memory.struct_size = sizeof memory;
-    memory.alignment = input->alignment;
-    memory.banks = input->banks;
-    memory.bank_count = input->bank_count;
-    memory.workspaces = NULL;
-    if (way->pytorch) {
-        memory.workspaces = made->pytorch.workspaces;
-        memory.inplace = TN_INPLACE_NONE;
-    }
-    return memory;
+    cli_whom whom = cli_choices_whom(&way->choices, way->runner);
+    whom.staged = way->train && way->ranks.grid.pipeline > 1;
+    return whom;
 }
 
 /* The requested device, or a machine that was not measured. */
@@ -143,26 +127,21 @@ static tn_status estimate_fit(const cli_way *way, const tn_setup_options *option
 }
 
 static tn_status estimate_set_up(const cli_way *way, estimate_made *made, tn_error *error) {
-    cli_corridor corridor;
+    cli_asked asked;
     const cli_whom whom = estimate_whom(way);
-    tn_recompute_options again = cli_training_again(way->train ? &way->training : NULL);
-    tn_program_options order = TN_PROGRAM_OPTIONS_INIT;
-    tn_occupancy_options memory = estimate_memory(way, made);
-    TN_TRY(cli_whom_check(&whom, error));
-    cli_whom_corridor(&whom, way->train ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN, &corridor);
-    tn_setup_options *options = &corridor.options;
-    order.order = made->input.order;
     cli_ranks ranks = way->ranks;
     ranks.step = &made->training;
     const tn_divide divide = {cli_ranks_divide, &ranks, .arranges = ranks.grid.pipeline > 1};
-    if (way->train && tn_grid_ranks(&ranks.grid) > 1) options->divide = &divide;
-    if (!way->pytorch) options->recompute = &again;
-    options->program = &order;
-    options->memory = &memory;
-    options->plan = &way->choices.plan;
-    options->statics = made->input.statics;
-    if (way->fit > 0) return estimate_fit(way, options, made, error);
-    return tn_setup_create(made->graph, options, &made->setup, error);
+    TN_TRY(cli_whom_check(&whom, error));
+    cli_ask(&made->input, &whom, way->train ? &way->training : NULL, &way->choices.plan, &asked);
+    if (way->train && tn_grid_ranks(&ranks.grid) > 1) asked.setup.divide = &divide;
+    if (way->pytorch) {
+        asked.memory.workspaces = made->pytorch.workspaces;
+        asked.memory.inplace = TN_INPLACE_NONE;
+        asked.setup.recompute = NULL;
+    }
+    if (way->fit > 0) return estimate_fit(way, &asked.setup, made, error);
+    return tn_setup_create(made->graph, &asked.setup, &made->setup, error);
 }
 
 static tn_status estimate_program(const cli_way *way, estimate_made *made, tn_error *error) {
@@ -320,7 +299,8 @@ static tn_status estimate_once(const cli_way *way, cli_found *found, tn_error *e
         const cli_whom whom = estimate_whom(way);
         estimate_tell(&made, occupancy, found);
         found->for_kernels = cli_whom_told(&whom, made.setup, &found->kernels) != NULL;
-        (void)cli_whom_pieces(made.setup, found->pieces);
+        const tn_scratch_report *pieces = made.setup != NULL ? tn_setup_scratch(made.setup) : NULL;
+        found->pieces = pieces != NULL ? *pieces : (tn_scratch_report){0};
         const tn_fit_result *fitted = &made.answer.result;
         found->fitted =
             made.setup != NULL && made.setup != made.answer.whole && fitted->plain_time > 0;

@@ -59,12 +59,12 @@ typedef struct cli_found { /* the result; for a pipeline, that of its largest st
     bool normalises;
     tn_report_kernels kernels; /* set with for_kernels */
     bool for_kernels;          /* kernels of this machine; else the graph alone */
-    char pieces[CLI_PIECES_MAX];
-    bool fits;        /* within the limit, which is also a pool's capacity */
-    bool fitted;      /* a program was fitted, because the plain one exceeds `fit` */
-    double more_time; /* then the predicted extra time, relative to the plain program */
-    uint64_t host;    /* then the host bytes for swapped tensors */
-    uint64_t work;    /* units of work of the plan and of the search for a program */
+    tn_scratch_report pieces;  /* operators in pieces; zeros: none */
+    bool fits;                 /* within the limit, which is also a pool's capacity */
+    bool fitted;               /* a program was fitted, because the plain one exceeds `fit` */
+    double more_time;          /* then the predicted extra time, relative to the plain program */
+    uint64_t host;             /* then the host bytes for swapped tensors */
+    uint64_t work;             /* units of work of the plan and of the search for a program */
     /* the prefixes of parameter names up to the first dot ("layer1."), in order, which may be
      * frozen. The last prefix, and any beyond the capacity, are not listed. */
     char layers[CLI_LAYERS_MAX][32];
@@ -84,10 +84,9 @@ typedef struct cli_change {
     bool priced;      /* it recomputes; more_time is known */
     double more_time; /* predicted extra time, as a fraction */
 } cli_change;
-/* Prints "would fit with --dtype bf16: ..." for each change, or that none was found. */
-void cli_changes_tell(const cli_change *changes, uint32_t count);
-/* The same as a JSON member: ,"changes":[{"change":"--dtype bf16","total":N},..]. */
-void cli_changes_json(const cli_change *changes, uint32_t count, tn__text *text);
+/* Tells each change, or that none was found. */
+extern const cli_facts cli_changes_facts; /* with CLI_FACTS_ALSO */
+void cli_changes_tell(cli_answer *answer, const cli_change *changes, uint32_t count);
 /* Finds up to `room` of the cheapest changes that make it fit; returns their number. */
 uint32_t cli_estimate_changes(const cli_way *way, const cli_found *found, cli_change *changes,
                               uint32_t room);
@@ -99,5 +98,10 @@ uint32_t cli_estimate_each(const cli_way *way, const cli_found *found, cli_chang
 /* Recomputation that meets a budget for all bytes, with its predicted time. Returns 0 if it is not
  * needed or was not found. */
 uint32_t cli_estimate_fitted(const cli_way *way, uint64_t budget, cli_change *change);
+
+/* estimate_graph.c: the whole path of a graph, from the estimate to the answer. Returns the exit
+ * status. */
+extern const cli_facts cli_estimate_facts;
+int cli_estimate_graph(cli_way *way, bool max_batch, bool json, tn_error *error);
 
 #endif

@@ -81,7 +81,7 @@ static bool change_share(cli_way *way, const cli_found *found, char text[64]) {
     if (!way->train || way->pytorch || way->training.recompute > 0 || way->training.recompute_cheap)
         return false;
     way->training.recompute = 0.33; /* at most this much extra work */
-    snprintf(text, 64, "--recompute-share 0.33");
+    snprintf(text, 64, "--recompute-work 0.33");
     return true;
 }
 
@@ -326,27 +326,32 @@ uint32_t cli_estimate_fitted(const cli_way *way, uint64_t budget, cli_change *ch
     return change->priced;
 }
 
-/* --- output --- */
+/* --- the answer --- */
 
-void cli_changes_tell(const cli_change *changes, uint32_t count) {
+static const cli_facts change_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT(WORD, "change", "would fit with", "the changed options"),
+        CLI_FACT(BYTES, "total", NULL, "bytes with them"),
+        CLI_FACT(REAL, "more_time", NULL, "predicted extra time, as a fraction, where it is known"),
+        CLI_FACTS_END}};
+const cli_facts cli_changes_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT_OF(LIST, "changes", "if it does not fit: changes that make it fit", &change_facts),
+        CLI_FACTS_END}};
+
+void cli_changes_tell(cli_answer *answer, const cli_change *changes, uint32_t count) {
     char size[TN_SIZE_TEXT_MAX];
-    if (count == 0) printf("%-18s no change that Tenure can suggest makes it fit\n", "");
+    if (count == 0) cli_tell_line(answer, "", "no change that Tenure can suggest makes it fit");
+    cli_answer_open(answer, "changes");
     for (uint32_t i = 0; i < count; i++) {
-        printf("%-18s %s: %s", i == 0 ? "would fit with" : "or with", changes[i].text,
-               tn_size_format(changes[i].total, size));
-        if (changes[i].priced) printf(", %+.1f %% time predicted", 100 * changes[i].more_time);
-        printf("\n");
+        cli_answer_open(answer, NULL);
+        cli_tell_word(answer, "change", changes[i].text);
+        cli_tell_more(answer, ": %s", tn_size_format(changes[i].total, size));
+        if (changes[i].priced)
+            cli_tell_more(answer, ", %+.1f %% time predicted", 100 * changes[i].more_time);
+        cli_tell(answer, "total", changes[i].total);
+        if (changes[i].priced) cli_tell_real(answer, "more_time", changes[i].more_time);
+        cli_answer_close(answer);
     }
-}
-
-void cli_changes_json(const cli_change *changes, uint32_t count, tn__text *text) {
-    tn__text_put(text, ",\"changes\":[");
-    for (uint32_t i = 0; i < count; i++) {
-        tn__text_put(text, i > 0 ? ",{\"change\":" : "{\"change\":");
-        tn__text_json(text, changes[i].text);
-        tn__text_printf(text, ",\"total\":%" PRIu64, changes[i].total);
-        if (changes[i].priced) tn__text_printf(text, ",\"more_time\":%.6g", changes[i].more_time);
-        tn__text_put(text, "}");
-    }
-    tn__text_put(text, "]");
+    cli_answer_close(answer);
 }

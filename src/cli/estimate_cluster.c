@@ -61,29 +61,6 @@ const struct argp cli_cluster_argp = {cluster_options, cluster_parse, 0, 0, 0, 0
 
 void cli_cluster_search(cli_cluster *cluster) { cluster->asked = cluster->search = true; }
 
-void cli_cluster_check(struct argp_state *state, const cli_cluster *it, const cli_large *large,
-                       const tn_hardware *device) {
-    if (it->cluster.fast <= 0 || it->cluster.slow <= 0)
-        cli_misuse(state, "--link-%s: the rate must be above 0",
-                   it->cluster.fast <= 0 ? "fast" : "slow");
-    if (!it->search) {
-        if (it->cluster.devices > 0)
-            cli_misuse(state, "--devices needs --parallel auto or --sweep; otherwise --parallel "
-                              "gives the number of devices");
-        return;
-    }
-    const tn_large *how = &large->how;
-    if (how->tensor > 0 || how->pipeline > 0 || how->data > 0 || how->micro > 0 ||
-        how->interleave > 0)
-        cli_misuse(state, "--parallel auto and --sweep choose ranks and micro-batches; remove "
-                          "--parallel tensor=N and --micro-batch");
-    if (it->cluster.devices == 0 && !it->sweep)
-        cli_misuse(state, "--parallel auto needs the number of devices; add --devices N");
-    if (device == NULL)
-        cli_misuse(state, "--parallel auto needs the speed of a device; add --device NAME from "
-                          "`tenure list hardware`");
-}
-
 /* The device's rates for the type of the weights; false if unknown. */
 static bool cluster_rates(cli_cluster *it, const tn_large *how, const tn_hardware *device) {
     if (device == NULL) return false;
@@ -122,6 +99,62 @@ tn_status cli_cluster_find(cli_cluster *it, cli_large *large, const tn_hardware 
     return tn_cluster_time_make(&it->cluster, &large->how, &it->time, error);
 }
 
+/* --- the facts --- */
+
+/* A division: its rows with the labels of lines, or with those of columns. */
+#define CLUSTER_DIVISION(tensor, pipeline, data, micro, pieces, again, shard)                      \
+    CLI_FACT(COUNT, "tensor", tensor, "tensor-parallel ranks"),                                    \
+        CLI_FACT(COUNT, "pipeline", pipeline, "pipeline stages"),                                  \
+        CLI_FACT(COUNT, "data", data, "data-parallel ranks"),                                      \
+        CLI_FACT(COUNT, "micro_batch", micro, "sequences of a micro-batch"),                       \
+        CLI_FACT(COUNT, "interleave", pieces, "pieces of a stage"),                                \
+        CLI_FACT(WORD, "recompute", again, "none, selective or full"),                             \
+        CLI_FACT(WORD, "shard", shard, "none, optimizer, gradients or parameters"),                \
+        CLI_FACT(YES, "sequence_parallel", NULL,                                                   \
+                 "whether tensor ranks also divide normalisations, dropout and residuals")
+static const cli_facts cluster_division_facts = {
+    .rows = (const cli_fact[]){CLUSTER_DIVISION("divided", NULL, NULL, NULL, NULL, "", NULL),
+                               CLI_FACTS_END}};
+static const cli_facts cluster_time_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT(SECONDS, "seconds", "time", "predicted time of an iteration"),
+        CLI_FACT(SECONDS, "pass", "  passes", "forward and backward passes of all micro-batches"),
+        CLI_FACT(SECONDS, "products", "  busiest", "matrix products of the busiest stage"),
+        CLI_FACT(SECONDS, "other", NULL, "other operators of that stage"),
+        CLI_FACT(SECONDS, "tensor", NULL, "sums over tensor ranks in that stage"),
+        CLI_FACT(SECONDS, "data", "  after them", "sum of the gradients over data-parallel ranks"),
+        CLI_FACT(SECONDS, "update", NULL, "update of the parameters"),
+        CLI_FACT(SHARE, "bubble", NULL, "fraction of `pass` in which that stage waits"),
+        CLI_FACT(SHARE, "share_of_rate", "rate", "used fraction of the rate of the devices"),
+        CLI_FACT(BYTES, "bytes_beyond_node", "beyond the node",
+                 "bytes that each device sends to other nodes in an iteration"),
+        CLI_FACTS_END}};
+#define CLUSTER_TIME                                                                               \
+    CLI_FACT_OF(OBJECT, "time", "if the speed of the device is known: the time",                   \
+                &cluster_time_facts)
+const cli_facts cli_cluster_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT_OF(OBJECT, "division", "the division among the ranks", &cluster_division_facts),
+        CLUSTER_TIME, CLI_FACTS_END}};
+static const cli_facts cluster_row_facts = {
+    .columns = true,
+    .rows = (const cli_fact[]){
+        CLI_FACT(COUNT, "devices", "devices", "number of devices"),
+        CLUSTER_DIVISION("tensor", "pipeline", "data", "micro", "pieces", "recompute", "shard"),
+        CLI_FACT(BYTES, "total", "most each", "bytes of a rank of the largest stage"),
+        CLI_COLUMN(SECONDS, "seconds"), CLI_COLUMN(SHARE, "rate"), CLUSTER_TIME, CLI_FACTS_END}};
+const cli_facts cli_scaling_facts = {
+    .name = "estimate-scaling",
+    .width = 18,
+    .rows = (const cli_fact[]){
+        CLI_FACT_BRIEF(WORD, "input", NULL, "@: ", "path of the model"),
+        CLI_FACT(WORD, "device", NULL, "name of the device"),
+        CLI_FACT_OF(LIST, "rows", "the fastest division for each number of devices that suffices",
+                    &cluster_row_facts),
+        CLI_FACTS_END}};
+
+/* --- the answer --- */
+
 static const char *cluster_recompute(const tn_large *how) {
     static const char *const names[] = {"none", "selective", "full"};
     return names[how->recompute];
@@ -129,85 +162,71 @@ static const char *cluster_recompute(const tn_large *how) {
 
 static uint64_t cluster_one(uint64_t count) { return count > 0 ? count : 1; }
 
-void cli_cluster_tell(const cli_cluster *it, const cli_large *large) {
-    const tn_cluster_time *time = &it->time;
-    const tn_large *how = &large->how;
-    char size[TN_SIZE_TEXT_MAX];
-    if (!it->timed) return;
-    if (it->search) {
-        printf("%-18s tensor=%" PRIu64 ",pipeline=%" PRIu64 ",data=%" PRIu64
-               ", micro-batches of %" PRIu64 ", %" PRIu64 " pieces a stage\n",
-               "divided", how->tensor, how->pipeline, how->data, how->micro,
-               cluster_one(how->interleave));
-        printf("%-18s --recompute %s --shard %s%s\n", "", cluster_recompute(how),
-               tn_shard_name(how->shard), how->sequence_parallel ? " --sequence-parallel" : "");
-        printf("%-18s %" PRIu64 " divisions, of which %" PRIu64 " fit\n", "out of", it->found.tried,
-               it->found.fitting);
+static void cluster_tell_division(cli_answer *answer, const tn_large *how, bool row) {
+    uint64_t tensor = cluster_one(how->tensor), pipeline = cluster_one(how->pipeline),
+             data = cluster_one(how->data), micro = cluster_one(how->micro),
+             pieces = cluster_one(how->interleave);
+    cli_tell(answer, "tensor", tensor);
+    if (!row)
+        cli_tell_as(answer,
+                    "tensor=%" PRIu64 ",pipeline=%" PRIu64 ",data=%" PRIu64
+                    ", micro-batches of %" PRIu64 ", %" PRIu64 " pieces a stage",
+                    tensor, pipeline, data, micro, pieces);
+    cli_tell(answer, "pipeline", pipeline);
+    cli_tell(answer, "data", data);
+    cli_tell(answer, "micro_batch", micro);
+    cli_tell(answer, "interleave", pieces);
+    cli_tell_word(answer, "recompute", cluster_recompute(how));
+    if (!row)
+        cli_tell_as(answer, "--recompute %s --shard %s%s", cluster_recompute(how),
+                    tn_shard_name(how->shard),
+                    how->sequence_parallel ? " --sequence-parallel" : "");
+    cli_tell_word(answer, "shard", tn_shard_name(how->shard));
+    cli_tell(answer, "sequence_parallel", how->sequence_parallel);
+}
+
+static void cluster_tell_time(cli_answer *answer, const tn_cluster_time *time) {
+    cli_answer_open(answer, "time");
+    cli_tell_real(answer, "seconds", time->seconds);
+    cli_tell_more(answer, " an iteration, predicted");
+    cli_tell_real(answer, "pass", time->pass);
+    cli_tell_more(answer, ", bubbles and sends %.1f %% of it", 100 * time->bubble);
+    cli_tell_real(answer, "products", time->products);
+    cli_tell_more(answer, " products, %.4g s the rest, %.4g s sums of tensor ranks", time->other,
+                  time->tensor);
+    cli_tell_real(answer, "other", time->other);
+    cli_tell_real(answer, "tensor", time->tensor);
+    cli_tell_real(answer, "data", time->data);
+    cli_tell_more(answer, " gradients summed, %.4g s update", time->update);
+    cli_tell_real(answer, "update", time->update);
+    cli_tell_real(answer, "bubble", time->bubble);
+    cli_tell_real(answer, "share_of_rate", time->share);
+    cli_tell_more(answer, " of the device's, predicted");
+    cli_tell(answer, "bytes_beyond_node", time->slow_bytes);
+    cli_tell_more(answer, " from each device in an iteration");
+    cli_answer_close(answer);
+}
+
+/* A division that the user gave is not in the table. */
+void cli_cluster_tell(cli_answer *answer, const cli_cluster *it, const cli_large *large,
+                      bool json) {
+    if (it->search || json) {
+        cli_answer_open(answer, "division");
+        cluster_tell_division(answer, &large->how, false);
+        cli_answer_close(answer);
     }
-    printf("%-18s %.4g s an iteration, predicted\n", "time", time->seconds);
-    printf("  %-16s %.4g s, bubbles and sends %.1f %% of it\n", "passes", time->pass,
-           100 * time->bubble);
-    printf("  %-16s %.4g s products, %.4g s the rest, %.4g s sums of tensor ranks\n", "busiest",
-           time->products, time->other, time->tensor);
-    printf("  %-16s %.4g s gradients summed, %.4g s update\n", "after them", time->data,
-           time->update);
-    printf("%-18s %.1f %% of the device's, predicted\n", "rate", 100 * time->share);
-    printf("%-18s %s from each device in an iteration\n", "beyond the node",
-           tn_size_format(time->slow_bytes, size));
-}
-
-static void cluster_json_division(const tn_large *how, tn__text *text) {
-    tn__text_printf(text,
-                    "\"tensor\":%" PRIu64 ",\"pipeline\":%" PRIu64 ",\"data\":%" PRIu64
-                    ",\"micro_batch\":%" PRIu64 ",\"interleave\":%" PRIu64
-                    ",\"recompute\":\"%s\",\"shard\":\"%s\",\"sequence_parallel\":%s",
-                    cluster_one(how->tensor), cluster_one(how->pipeline), cluster_one(how->data),
-                    cluster_one(how->micro), cluster_one(how->interleave), cluster_recompute(how),
-                    tn_shard_name(how->shard), how->sequence_parallel ? "true" : "false");
-}
-
-static void cluster_json_time(const tn_cluster_time *time, tn__text *text) {
-    tn__text_printf(text,
-                    "{\"seconds\":%.9g,\"pass\":%.9g,\"products\":%.9g,\"other\":%.9g"
-                    ",\"tensor\":%.9g,\"data\":%.9g,\"update\":%.9g,\"bubble\":%.6f"
-                    ",\"share_of_rate\":%.6f,\"bytes_beyond_node\":%" PRIu64 "}",
-                    time->seconds, time->pass, time->products, time->other, time->tensor,
-                    time->data, time->update, time->bubble, time->share, time->slow_bytes);
-}
-
-void cli_cluster_json(const cli_cluster *it, const cli_large *large, tn__text *text) {
-    tn__text_put(text, ",\"division\":{");
-    cluster_json_division(&large->how, text);
-    tn__text_put(text, "}");
+    if (it->search)
+        cli_tell_line(answer, "out of", "%" PRIu64 " divisions, of which %" PRIu64 " fit",
+                      it->found.tried, it->found.fitting);
     if (!it->timed) return;
-    tn__text_put(text, ",\"time\":");
-    cluster_json_time(&it->time, text);
+    cluster_tell_time(answer, &it->time);
+    cli_tell_brief(answer, ", %.4g s an iteration", it->time.seconds);
 }
 
-static void cluster_row(const tn_cluster_found *found, uint64_t devices) {
-    const tn_large *how = &found->large;
-    char size[TN_SIZE_TEXT_MAX];
-    tn_size_format(found->memory.largest.total, size);
-    size[strcspn(size, "(")] = '\0';
-    printf("%7" PRIu64 " %6" PRIu64 " %8" PRIu64 " %5" PRIu64 " %5" PRIu64 " %6" PRIu64
-           " %-9s %-10s %11s %9.4g %6.1f\n",
-           devices, how->tensor, how->pipeline, how->data, how->micro, cluster_one(how->interleave),
-           cluster_recompute(how), tn_shard_name(how->shard), size, found->time.seconds,
-           100 * found->time.share);
-}
+/* --- --sweep --- */
 
-static void cluster_row_json(const tn_cluster_found *found, uint64_t devices, bool first,
-                             tn__text *text) {
-    tn__text_printf(text, "%s{\"devices\":%" PRIu64 ",", first ? "" : ",", devices);
-    cluster_json_division(&found->large, text);
-    tn__text_printf(text, ",\"total\":%" PRIu64 ",\"time\":", found->memory.largest.total);
-    cluster_json_time(&found->time, text);
-    tn__text_put(text, "}");
-}
-
-typedef struct cluster_scaling { /* for --sweep */
-    tn__text text;               /* print JSON */
-    tn__scaling_row rows[CLUSTER_ROWS_MOST];
+typedef struct cluster_scaling {
+    tn__scaling_row rows[CLUSTER_ROWS_MOST]; /* of the picture */
     uint32_t count;
 } cluster_scaling;
 
@@ -229,60 +248,76 @@ static void cluster_drawn(const tn_cluster_found *found, uint64_t devices, tn__s
                              .bytes = found->memory.largest.total};
 }
 
-/* Prints one row and adds it to the picture. */
-static void cluster_tell_row(const cli_cluster *it, uint64_t devices, bool json,
+/* Tells one row and adds it to the picture. */
+static void cluster_tell_row(cli_answer *answer, const tn_cluster_found *found, uint64_t devices,
                              cluster_scaling *to) {
-    if (json)
-        cluster_row_json(&it->found, devices, to->count == 0, &to->text);
-    else
-        cluster_row(&it->found, devices);
+    char size[TN_SIZE_TEXT_MAX];
+    tn_size_format(found->memory.largest.total, size);
+    cli_answer_open(answer, NULL);
+    cli_tell(answer, "devices", devices);
+    cluster_tell_division(answer, &found->large, true);
+    cli_tell(answer, "total", found->memory.largest.total);
+    cli_tell_as(answer, "%.*s", (int)strcspn(size, "(") - 1, size);
+    cli_tell_cell(answer, "seconds", "%.4g", found->time.seconds);
+    cli_tell_cell(answer, "rate", "%.1f %%", 100 * found->time.share);
+    cluster_tell_time(answer, &found->time);
+    cli_answer_close(answer);
     tn_assert(to->count < CLUSTER_ROWS_MOST);
-    cluster_drawn(&it->found, devices, &to->rows[to->count++]);
+    cluster_drawn(found, devices, &to->rows[to->count++]);
 }
 
-static tn_status cluster_draw(const cluster_scaling *rows, const cli_cluster_sweep *sweep,
-                              uint64_t memory, bool json, tn_error *error) {
-    const tn__scaling scaling = {.input = sweep->path,
-                                 .device = sweep->device->name,
+static tn_status cluster_draw(const cluster_scaling *rows, const cli_way *way, uint64_t memory,
+                              bool json, tn_error *error) {
+    const tn__scaling scaling = {.input = way->input.path,
+                                 .device = way->device->name,
                                  .memory = memory,
                                  .rows = rows->rows,
                                  .count = rows->count};
-    if (rows->count == 0 || sweep->picture == NULL) return TN_OK;
-    TN_TRY(tn__scaling_write(&scaling, sweep->picture, error));
-    if (!json) printf("wrote %s\n", sweep->picture);
+    if (rows->count == 0 || way->output_count == 0) return TN_OK;
+    TN_TRY(tn__scaling_write(&scaling, way->outputs[0], error));
+    if (!json) printf("wrote %s\n", way->outputs[0]);
     return TN_OK;
 }
 
-int cli_cluster_scale(cli_cluster *it, const cli_large *large, const cli_cluster_sweep *sweep,
-                      bool json) {
+/* Numbers of devices without a division that fits are lines before the rows. */
+static tn_status cluster_tell_rows(cli_answer *answer, cli_cluster *it, const tn_large *how,
+                                   cluster_scaling *to, tn_error *error) {
     uint64_t most = it->cluster.devices > 0 ? it->cluster.devices : CLUSTER_SWEEP_MOST;
-    cluster_scaling to = {.count = 0};
-    tn_error error;
-    tn__text *text = &to.text;
-    tn__text_init(text, NULL);
-    tn__text_put(text, "{\"format\":\"tenure-estimate-scaling\",\"version\":1,\"input\":");
-    tn__text_json(text, sweep->path);
-    tn__text_put(text, ",\"device\":");
-    tn__text_json(text, sweep->device->name);
-    tn__text_put(text, ",\"rows\":[");
-    if (!json)
-        printf("devices tensor pipeline  data micro pieces recompute shard           most each"
-               "   seconds rate %%\n");
-    tn_status status = TN_OK;
+    tn__text *table = cli_answer_table(answer);
+    cli_answer_open(answer, "rows");
     for (uint64_t devices = 1; devices > 0; devices = cluster_after(devices, most)) {
         it->cluster.devices = devices;
-        status = cli_cluster_divide(it, &large->how, &it->found, &error);
-        if (status != TN_OK && status != TN_E_INFEASIBLE) break;
+        tn_status status = cli_cluster_divide(it, how, &it->found, error);
         if (status == TN_OK)
-            cluster_tell_row(it, devices, json, &to);
-        else if (!json)
-            printf("%7" PRIu64 " %s\n", devices, error.message);
-        status = TN_OK;
+            cluster_tell_row(answer, &it->found, devices, to);
+        else if (status != TN_E_INFEASIBLE)
+            return status;
+        else if (table != NULL)
+            tn__text_printf(table, "%s\n", error->message);
     }
-    tn__text_put(text, "]}\n");
-    if (status == TN_OK && json && !text->failed) fwrite(text->data, 1, text->size, stdout);
-    if (status == TN_OK) status = cluster_draw(&to, sweep, it->cluster.memory, json, &error);
-    tn__text_release(text);
+    cli_answer_close(answer);
+    return TN_OK;
+}
+
+int cli_cluster_scale(cli_cluster *it, const cli_large *large, const cli_way *way, bool json) {
+    cluster_scaling to = {.count = 0};
+    tn_error error;
+    cli_answer answer;
+    cli_answer_begin(&answer, &cli_scaling_facts, json);
+    cli_tell_word(&answer, "input", way->input.path);
+    cli_tell_word(&answer, "device", way->device->name);
+    tn_status status = cluster_tell_rows(&answer, it, &large->how, &to, &error);
+    if (to.count > 0)
+        cli_tell_brief(&answer, "%" PRIu64 " to %" PRIu64 " devices, %.4g s to %.4g s an iteration",
+                       to.rows[0].devices, to.rows[to.count - 1].devices, to.rows[0].seconds,
+                       to.rows[to.count - 1].seconds);
+    else
+        cli_tell_brief(&answer, "no division fits");
+    if (status == TN_OK)
+        status = cli_answer_end(&answer, &error);
+    else
+        cli_answer_release(&answer);
+    if (status == TN_OK) status = cluster_draw(&to, way, it->cluster.memory, json, &error);
     if (status != TN_OK) return cli_fail(&error);
     return to.count > 0 ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
 }

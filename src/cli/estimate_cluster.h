@@ -23,27 +23,19 @@ extern const struct argp cli_cluster_argp;
 
 /* --parallel auto. */
 void cli_cluster_search(cli_cluster *cluster);
-/* Ends with a usage error if options contradict each other. */
-void cli_cluster_check(struct argp_state *state, const cli_cluster *cluster, const cli_large *large,
-                       const tn_hardware *device);
-/* Call after cli_large_find. Computes the time; with `search` it first finds the fastest division
+/* Computes the time; with `search` it first finds the fastest division
  * and stores it in `large`. */
 tn_status cli_cluster_find(cli_cluster *cluster, cli_large *large, const tn_hardware *device,
                            tn_error *error);
 /* Finds the fastest division among the cluster's devices that fits. */
 tn_status cli_cluster_divide(const cli_cluster *cluster, const tn_large *how,
                              tn_cluster_found *found, tn_error *error);
-/* Prints the seconds and their breakdown. */
-void cli_cluster_tell(const cli_cluster *cluster, const cli_large *large);
-/* The same as JSON members: ,"time":{...}. */
-void cli_cluster_json(const cli_cluster *cluster, const cli_large *large, tn__text *text);
-typedef struct cli_cluster_sweep {
-    const char *path; /* of the model */
-    const tn_hardware *device;
-    const char *picture; /* NULL: none */
-} cli_cluster_sweep;
-/* Prints the fastest division for 1, 2, 4, ... devices. Returns the exit status. */
-int cli_cluster_scale(cli_cluster *cluster, const cli_large *large, const cli_cluster_sweep *sweep,
+/* Tells the division and the seconds. */
+extern const cli_facts cli_cluster_facts; /* with CLI_FACTS_ALSO */
+void cli_cluster_tell(cli_answer *answer, const cli_cluster *cluster, const cli_large *large,
                       bool json);
+/* Prints the fastest division for 1, 2, 4, ... devices. Returns the exit status. */
+extern const cli_facts cli_scaling_facts;
+int cli_cluster_scale(cli_cluster *cluster, const cli_large *large, const cli_way *way, bool json);
 
 #endif

@@ -1,4 +1,5 @@
-/* estimate_large.c - a transformer, from config.json or from an .onnx file, on many ranks. */
+/* estimate_large.c - `tenure estimate` by formulas: the training of a transformer, from config.json
+ * or from an .onnx file, on many ranks. */
 #include "cli/estimate_large.h"
 
 #include <inttypes.h>
@@ -22,7 +23,7 @@ void cli_large_split(struct argp_state *state, cli_large *large, tn_grid *grid, 
     large->split = true;
 }
 
-tn_status cli_large_find(cli_large *large, const cli_way *way, tn_error *error) {
+static tn_status large_find(cli_large *large, const cli_way *way, tn_error *error) {
     const char *path = way->input.path;
     tn_large *how = &large->how;
     how->batch = way->batch;
@@ -52,102 +53,139 @@ tn_status cli_large_find(cli_large *large, const cli_way *way, tn_error *error) 
     return status == TN_OK ? TN_OK : tn__where(error, status, "%s", path);
 }
 
-static void large_json(const cli_large *large, const cli_cluster *cluster, const char *path,
-                       const tn_hardware *device, uint64_t limit) {
-    const tn_large_estimate *found = &large->found;
-    tn__text text;
-    tn__text_init(&text, NULL);
-    tn__text_put(&text, "{\"format\":\"tenure-estimate-large\",\"version\":1,\"input\":");
-    tn__text_json(&text, path);
-    tn__text_printf(&text,
-                    ",\"parameters\":%" PRIu64 ",\"parameters_by_formula\":%.0f,\"flops\":%.6e"
-                    ",\"ranks\":%" PRIu64 ",\"largest_stage\":%u,\"stages\":[",
-                    found->exact_parameters, found->parameters, found->flops, found->ranks,
-                    found->largest_stage);
-    uint64_t stages = large->how.pipeline > 0 ? large->how.pipeline : 1;
-    for (uint32_t i = 0; i < stages; i++) {
-        tn_large_stage stage = {0};
-        if (tn_large_stage_make(&large->how, i, &stage, NULL) != TN_OK) break;
-        tn__text_printf(
-            &text,
-            "%s{\"layers\":%" PRIu64 ",\"parameters\":%" PRIu64 ",\"weights\":%" PRIu64
-            ",\"gradients\":%" PRIu64 ",\"optimizer_state\":%" PRIu64 ",\"activations\":%" PRIu64
-            ",\"kept\":%" PRIu64 ",\"loss\":%" PRIu64 ",\"total\":%" PRIu64 "}",
-            i > 0 ? "," : "", stage.layers, stage.parameters, stage.weights, stage.gradients,
-            stage.state, stage.activations, stage.kept, stage.loss, stage.total);
-    }
-    tn__text_printf(&text, "],\"total\":%" PRIu64, found->largest.total);
-    cli_cluster_json(cluster, large, &text);
-    if (device != NULL) {
-        tn__text_put(&text, ",\"device\":");
-        tn__text_json(&text, device->name);
-    }
-    if (limit > 0) {
-        bool fits = found->largest.total <= limit;
-        tn__text_printf(&text, ",\"fits\":%s", fits ? "true" : "false");
-        if (!fits) cli_changes_json(large->changes, large->change_count, &text);
-    }
-    tn__text_put(&text, "}\n");
-    if (!text.failed) fwrite(text.data, 1, text.size, stdout);
-    tn__text_release(&text);
-}
+/* --- the facts --- */
 
-/* Prints the sizes that were read, and the defaults. */
-static void large_print_model(const tn_large *how) {
+static const cli_facts large_stage_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT(COUNT, "layers", "stage", "layers of the stage"),
+        CLI_FACT(COUNT, "parameters", NULL, "parameters on each of its ranks"),
+        CLI_FACT(BYTES, "weights", "  weights", "bytes of the weights"),
+        CLI_FACT(BYTES, "gradients", "  gradients", "bytes of the gradients"),
+        CLI_FACT(BYTES, "optimizer_state", "  optimizer_state", "bytes of the optimizer state"),
+        CLI_FACT(BYTES, "activations", "  activations", "bytes of the activations"),
+        CLI_FACT(BYTES, "kept", "    kept", "part of them: kept from forward to backward"),
+        CLI_FACT(BYTES, "loss", "    loss", "part of them: logits and loss"),
+        CLI_FACT(BYTES, "total", "  total", "bytes of a rank of this stage"), CLI_FACTS_END}};
+const cli_facts cli_large_facts = {
+    .name = "estimate-large",
+    .width = 18,
+    .rows = (const cli_fact[]){
+        CLI_FACT_BRIEF(WORD, "input", NULL, "@: ", "path of the model"),
+        CLI_FACT(COUNT, "parameters", "parameters", "number of parameters"),
+        CLI_FACT(REAL, "parameters_by_formula", NULL, "the same by the published formula"),
+        CLI_FACT(REAL, "flops", "FLOPs", "floating-point operations of an iteration"),
+        CLI_FACT(COUNT, "ranks", "ranks", "number of ranks"),
+        CLI_FACT(COUNT, "largest_stage", NULL, "the stage that needs most memory, from 0"),
+        CLI_FACT_OF(LIST, "stages", "the pipeline stages; sizes are for one rank",
+                    &large_stage_facts),
+        CLI_FACT_BRIEF(BYTES, "total", "most on a rank", "@ on a rank",
+                       "bytes of a rank of the largest stage"),
+        CLI_FACTS_ALSO(&cli_cluster_facts),
+        CLI_FACT(BYTES, "device_memory", "device", "bytes of the device of --device"),
+        CLI_FACT(WORD, "device", NULL, "name of the device in `tenure list hardware`"),
+        CLI_FACT(YES, "fits", "fits", "whether it fits the device"),
+        CLI_FACTS_ALSO(&cli_changes_facts), CLI_FACTS_END}};
+
+/* --- the answer --- */
+
+/* The sizes that were read, and the defaults. */
+static void large_tell_model(cli_answer *answer, const tn_large *how) {
     uint64_t kv = how->kv_heads > 0 ? how->kv_heads : how->heads;
     char digits[TN__GROUPED_MAX];
-    printf("%-18s %" PRIu64 " layers of %" PRIu64 ", %" PRIu64 " heads, %" PRIu64
-           " KV heads, inner %" PRIu64 "%s\n",
-           "model", how->layers, how->hidden, how->heads, kv,
-           how->ffn > 0 ? how->ffn : 4 * how->hidden, how->gated ? ", gated" : "");
-    printf("%-18s %" PRIu64 " tokens a sequence, vocabulary of %s%s%s\n", "", how->sequence,
-           tn__grouped(how->vocabulary, digits), how->untied ? " with an output matrix" : "",
-           how->no_dropout ? ", no dropout" : "");
-    printf("%-18s attention is %s\n", "",
-           how->attention == TN_ATTENTION_UNFUSED ? "unfused: scores are kept" : "fused");
+    cli_tell_line(answer, "model",
+                  "%" PRIu64 " layers of %" PRIu64 ", %" PRIu64 " heads, %" PRIu64
+                  " KV heads, inner %" PRIu64 "%s",
+                  how->layers, how->hidden, how->heads, kv,
+                  how->ffn > 0 ? how->ffn : 4 * how->hidden, how->gated ? ", gated" : "");
+    cli_tell_line(answer, "", "%" PRIu64 " tokens a sequence, vocabulary of %s%s%s", how->sequence,
+                  tn__grouped(how->vocabulary, digits), how->untied ? " with an output matrix" : "",
+                  how->no_dropout ? ", no dropout" : "");
+    cli_tell_line(answer, "", "attention is %s",
+                  how->attention == TN_ATTENTION_UNFUSED ? "unfused: scores are kept" : "fused");
 }
 
-static void large_print_stage(const tn_large *how, uint32_t index) {
-    tn_large_stage stage = {0};
-    char size[TN_SIZE_TEXT_MAX], digits[TN__GROUPED_MAX];
-    if (tn_large_stage_make(how, index, &stage, NULL) != TN_OK) return;
-    printf("stage %-12u %" PRIu64 " layers, %s parameters on each of its ranks\n", index,
-           stage.layers, tn__grouped(stage.parameters, digits));
-    printf("  %-16s %s\n", "weights", tn_size_format(stage.weights, size));
-    printf("  %-16s %s\n", "gradients", tn_size_format(stage.gradients, size));
-    printf("  %-16s %s\n", "optimizer_state", tn_size_format(stage.state, size));
-    printf("  %-16s %s\n", "activations", tn_size_format(stage.activations, size));
-    printf("    %-14s %s from forward to backward\n", "kept", tn_size_format(stage.kept, size));
-    if (stage.loss > 0)
-        printf("    %-14s %s for logits and loss\n", "", tn_size_format(stage.loss, size));
-    printf("  %-16s %s\n", "total", tn_size_format(stage.total, size));
+static void large_tell_stage(cli_answer *answer, const tn_large_stage *stage, uint32_t index) {
+    char digits[TN__GROUPED_MAX];
+    cli_answer_open(answer, NULL);
+    cli_tell(answer, "layers", stage->layers);
+    cli_tell_as(answer, "%u: %" PRIu64 " layers, %s parameters on each of its ranks", index,
+                stage->layers, tn__grouped(stage->parameters, digits));
+    cli_tell(answer, "parameters", stage->parameters);
+    cli_tell(answer, "weights", stage->weights);
+    cli_tell(answer, "gradients", stage->gradients);
+    cli_tell(answer, "optimizer_state", stage->state);
+    cli_tell(answer, "activations", stage->activations);
+    cli_tell(answer, "kept", stage->kept);
+    cli_tell_more(answer, " from forward to backward");
+    cli_tell_if(answer, "loss", stage->loss);
+    cli_tell_more(answer, " for logits and loss");
+    cli_tell(answer, "total", stage->total);
+    cli_answer_close(answer);
 }
 
-void cli_large_tell(const cli_large *large, const cli_cluster *cluster, const char *path,
-                    const tn_hardware *device, uint64_t limit, bool json) {
-    const tn_large_estimate *found = &large->found;
-    char size[TN_SIZE_TEXT_MAX], digits[TN__GROUPED_MAX];
-    if (json) {
-        large_json(large, cluster, path, device, limit);
-        return;
-    }
-    large_print_model(&large->how);
-    printf("%-18s %s (by the formula %.4g)\n", "parameters",
-           tn__grouped(found->exact_parameters, digits), found->parameters);
-    printf("%-18s %.4g in an iteration\n", "FLOPs", found->flops);
-    printf("%-18s %" PRIu64 "\n", "ranks", found->ranks);
+/* The table has only the first stage, the last one and the largest. */
+static void large_tell_stages(cli_answer *answer, const cli_large *large, bool json) {
     uint64_t stages = large->how.pipeline > 0 ? large->how.pipeline : 1;
-    large_print_stage(&large->how, 0);
-    if (stages > 1) large_print_stage(&large->how, (uint32_t)stages - 1);
-    if (found->largest_stage != 0 && found->largest_stage + 1 != stages)
-        large_print_stage(&large->how, found->largest_stage);
-    printf("%-18s %s, stage %u\n", "most on a rank", tn_size_format(found->largest.total, size),
-           found->largest_stage);
-    cli_cluster_tell(cluster, large);
-    if (limit == 0) return;
-    printf("%-18s %s%s%s\n", "device", tn_size_format(limit, size), device != NULL ? ", " : "",
-           device != NULL ? device->title : "");
-    bool fits = found->largest.total <= limit;
-    printf("%-18s %s\n", "fits", fits ? "yes" : "no");
-    if (!fits) cli_changes_tell(large->changes, large->change_count);
+    cli_answer_open(answer, "stages");
+    for (uint32_t i = 0; i < stages; i++) {
+        tn_large_stage stage = {0};
+        if (!json && i > 0 && i + 1 < stages && i != large->found.largest_stage) continue;
+        if (tn_large_stage_make(&large->how, i, &stage, NULL) != TN_OK) break;
+        large_tell_stage(answer, &stage, i);
+    }
+    cli_answer_close(answer);
+}
+
+static bool large_fits(const cli_large *large, uint64_t limit) {
+    return limit == 0 || large->found.largest.total <= limit;
+}
+
+static void large_tell_fit(cli_answer *answer, const cli_large *large, const cli_way *way) {
+    bool fits = large_fits(large, way->limit);
+    if (way->limit == 0) return;
+    cli_tell(answer, "device_memory", way->limit);
+    if (way->device != NULL) {
+        cli_tell_more(answer, ", %s", way->device->title);
+        cli_tell_word(answer, "device", way->device->name);
+    }
+    cli_tell(answer, "fits", fits);
+    cli_tell_brief(answer, fits ? ", fits" : ", does not fit");
+    if (!fits) cli_changes_tell(answer, large->changes, large->change_count);
+}
+
+static tn_status large_tell(const cli_large *large, const cli_cluster *cluster, const cli_way *way,
+                            bool json, tn_error *error) {
+    const tn_large_estimate *found = &large->found;
+    cli_answer answer;
+    cli_answer_begin(&answer, &cli_large_facts, json);
+    cli_tell_word(&answer, "input", way->input.path);
+    large_tell_model(&answer, &large->how);
+    cli_tell(&answer, "parameters", found->exact_parameters);
+    cli_tell_more(&answer, " (by the formula %.4g)", found->parameters);
+    cli_tell_real(&answer, "parameters_by_formula", found->parameters);
+    cli_tell_real(&answer, "flops", found->flops);
+    cli_tell_more(&answer, " in an iteration");
+    cli_tell(&answer, "ranks", found->ranks);
+    cli_tell(&answer, "largest_stage", found->largest_stage);
+    large_tell_stages(&answer, large, json);
+    cli_tell(&answer, "total", found->largest.total);
+    cli_tell_more(&answer, ", stage %u", found->largest_stage);
+    cli_cluster_tell(&answer, cluster, large, json);
+    large_tell_fit(&answer, large, way);
+    return cli_answer_end(&answer, error);
+}
+
+/* --- the estimate --- */
+
+int cli_estimate_large(cli_large *large, cli_cluster *cluster, const cli_way *way, bool json,
+                       tn_error *error) {
+    tn_status status = large_find(large, way, error);
+    if (status == TN_OK) status = cli_cluster_find(cluster, large, way->device, error);
+    if (status == TN_OK && cluster->sweep) return cli_cluster_scale(cluster, large, way, json);
+    if (status == TN_OK) {
+        cli_large_change(large, cluster, way->limit);
+        status = large_tell(large, cluster, way, json, error);
+    }
+    if (status != TN_OK) return cli_fail(error);
+    return large_fits(large, way->limit) ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
 }

@@ -7,9 +7,8 @@
 #define CLI_LARGE_CHANGES_MAX 6u
 
 typedef struct cli_large {
-    bool asked, split;   /* given: an option of formulas was set; has_ranks: ranks were given */
-    const char *trained; /* a given option that is for training only */
-    tn_large how;        /* options; the sizes come from the file */
+    bool asked, split; /* given: an option of formulas was set; has_ranks: ranks were given */
+    tn_large how;      /* options; the sizes come from the file */
     tn_large_estimate found;
     cli_change changes[CLI_LARGE_CHANGES_MAX]; /* changes that make it fit */
     uint32_t change_count;
@@ -17,12 +16,13 @@ typedef struct cli_large {
 
 /* --parallel tensor=8,pipeline=4,data=2 */
 void cli_large_split(struct argp_state *state, cli_large *large, tn_grid *grid, const char *value);
-tn_status cli_large_find(cli_large *large, const cli_way *way, tn_error *error);
 struct cli_cluster;
 /* Call after cli_cluster_find. Finds the changes that make it fit into `limit` bytes, with their
  * times. */
 void cli_large_change(cli_large *large, const struct cli_cluster *cluster, uint64_t limit);
-void cli_large_tell(const cli_large *large, const struct cli_cluster *cluster, const char *path,
-                    const tn_hardware *device, uint64_t limit, bool json);
+/* The whole path, from `how` to the answer. Returns the exit status. */
+extern const cli_facts cli_large_facts;
+int cli_estimate_large(cli_large *large, struct cli_cluster *cluster, const cli_way *way, bool json,
+                       tn_error *error);
 
 #endif

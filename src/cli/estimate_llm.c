@@ -229,7 +229,8 @@ static tn_status llm_estimate(cli_llm *llm, const char *path, tn_error *error) {
     return TN_OK;
 }
 
-tn_status cli_llm_find(cli_llm *llm, const char *path, const tn_context *context, tn_error *error) {
+static tn_status llm_find(cli_llm *llm, const char *path, const tn_context *context,
+                          tn_error *error) {
     llm->model = calloc(1, sizeof *llm->model);
     if (llm->model == NULL) return tn__no_memory(error, "a model");
     bool weights = tn_weights_recognises(path);
@@ -251,7 +252,27 @@ cli_llm_verdict cli_llm_fits(const cli_llm *llm) {
     return !llm->has_model || bound ? CLI_LLM_MAYBE : CLI_LLM_YES;
 }
 
-void cli_llm_release(cli_llm *llm) {
+static void llm_release(cli_llm *llm) {
     free(llm->stored);
     free(llm->model);
+}
+
+int cli_estimate_llm(cli_llm *llm, const cli_way *way, bool json, tn_error *error) {
+    llm->options.batch = way->batch;
+    llm->runtime = way->options.runtime;
+    llm->device = way->device;
+    llm->limit = llm->device != NULL ? llm->device->usable : way->limit;
+    tn_status status = llm_find(llm, way->input.path, way->input.import.context, error);
+    bool unknown = status == TN_E_UNKNOWN;
+    if (status == TN_OK) status = cli_llm_tell(llm, way->input.path, json, error);
+    int code = 0;
+    if (status != TN_OK)
+        code = cli_fail(error);
+    else if (cli_llm_fits(llm) == CLI_LLM_NO)
+        code = tn_status_exit_code(TN_E_INFEASIBLE);
+    if (unknown)
+        cli_note("pass the folder of the model with its .safetensors files; their sizes are known "
+                 "for any family");
+    llm_release(llm);
+    return code;
 }

@@ -10,7 +10,6 @@
 typedef struct cli_llm {
     tn_llm_options options;  /* as requested, including batch and sequence */
     tn_llm_scheme scheme;    /* --weight-type */
-    bool asked;              /* an option of language models was given */
     bool runtime_named;      /* --runtime llama.cpp */
     uint64_t runtime, limit; /* given bytes of the runtime; usable bytes */
     const tn_hardware *device;
@@ -32,12 +31,13 @@ typedef struct cli_llm {
 
 /* Whether a file of this name is estimated here (except with --train). */
 bool cli_llm_recognises(const char *path);
-tn_status cli_llm_find(cli_llm *llm, const char *path, const tn_context *context, tn_error *error);
-void cli_llm_tell(const cli_llm *llm, const char *path, bool json);
+extern const cli_facts cli_llm_facts;
+tn_status cli_llm_tell(const cli_llm *llm, const char *path, bool json, tn_error *error);
+/* The whole path, from `options` to the answer. Returns the exit status. */
+int cli_estimate_llm(cli_llm *llm, const cli_way *way, bool json, tn_error *error);
 /* Whether the model fits the device. CLI_LLM_MAYBE: the known part fits, but some parts are
  * unknown. */
 typedef enum cli_llm_verdict { CLI_LLM_NO, CLI_LLM_YES, CLI_LLM_MAYBE } cli_llm_verdict;
 cli_llm_verdict cli_llm_fits(const cli_llm *llm);
-void cli_llm_release(cli_llm *llm);
 
 #endif

@@ -1,56 +1,133 @@
-/* estimate_llm_tell.c - prints the memory to run a language model, as a table or as JSON. */
+/* estimate_llm_tell.c - the answer of `tenure estimate` for running a language model. */
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "base/base.h"
 #include "cli/estimate_llm.h"
 
-static void llm_print_size(const char *name, uint64_t bytes, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static void llm_print_size(const char *name, uint64_t bytes, const char *format, ...) {
-    char size[TN_SIZE_TEXT_MAX];
-    va_list list;
-    printf("%-18s %s", name, tn_size_format(bytes, size));
-    va_start(list, format);
-    vprintf(format, list);
-    va_end(list);
-    printf("\n");
-}
+/* --- the facts --- */
 
-static void llm_print_model(const cli_llm *llm) {
+static const cli_facts llm_type_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT(BYTES, CLI_ANY_KEY, "", "bytes of the tensors of this type"), CLI_FACTS_END}};
+static const cli_facts llm_file_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT(COUNT, "tensors", "weights file", "number of tensors"),
+        CLI_FACT(COUNT, "elements", NULL, "numbers in all tensors"),
+        CLI_FACT_OF(OBJECT, "bytes", "bytes by type, such as bf16", &llm_type_facts),
+        CLI_FACTS_END}};
+static const cli_facts llm_part_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT(BYTES, "weights", "  weights", "the weights"),
+        CLI_FACT(BYTES, "cache", "  cache", "the KV cache; null: unknown"),
+        CLI_FACT(BYTES, "workspace", "  workspace",
+                 "intermediate tensors of a forward pass; null: unknown"),
+        CLI_FACT(BYTES, "runtime", "  runtime",
+                 "the runtime: its buffers, context and rounding, or the given bytes"),
+        CLI_FACTS_END}};
+static const cli_facts llm_cache_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT(WORD, "type", NULL, "element type"),
+        CLI_FACT(BYTES, "full", NULL, "bytes of layers that keep all tokens"),
+        CLI_FACT(BYTES, "window", NULL, "bytes of layers that keep a window of tokens"),
+        CLI_FACT(BYTES, "token", "cache for a token",
+                 "bytes for one more token of a sequence while windows are not full"),
+        CLI_FACT(BYTES, "state", "  states", "bytes of recurrent states"),
+        CLI_FACT(BYTES, "cross", "  encoder", "bytes for the tokens of the encoder"),
+        CLI_FACT(BYTES, "allocated", "  allocated", "bytes of the cache as the runtime rounds it"),
+        CLI_FACTS_END}};
+static const cli_facts llm_host_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT(BYTES, "weights", "host memory", "weights in host memory, at most"),
+        CLI_FACT(BYTES, "cache", NULL, "cache in host memory, at most"), CLI_FACTS_END}};
+static const cli_facts llm_device_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT(BYTES, "memory", NULL, "bytes of the device"),
+        CLI_FACT(BYTES, "usable", "device", "bytes that the runtime can use of them"),
+        CLI_FACT(WORD, "name", NULL, "its name in `tenure list hardware`"), CLI_FACTS_END}};
+const cli_facts cli_llm_facts = {
+    .name = "estimate-run",
+    .width = 18,
+    .rows = (const cli_fact[]){
+        CLI_FACT(WORD, "input", NULL, "path of the model"),
+        CLI_FACT(WORD, "model_type", "model", "family of the model, as in its config.json"),
+        CLI_FACT(COUNT, "layers", NULL, "number of layers"),
+        CLI_FACT(COUNT, "parameters", "parameters", "number of parameters; 0: unknown"),
+        CLI_FACT(COUNT, "active", NULL,
+                 "parameters that a token uses, with the chosen experts alone"),
+        CLI_FACT(COUNT, "further", "",
+                 "parameters of layers for multi-token prediction, which are not loaded"),
+        CLI_FACT_OF(OBJECT, "file", "the files of the weights", &llm_file_facts),
+        CLI_FACT(COUNT, "batch", NULL, "number of sequences"),
+        CLI_FACT(COUNT, "sequence", NULL, "tokens of a sequence"),
+        CLI_FACT(COUNT, "pass", NULL, "tokens of all sequences in one forward pass"),
+        CLI_FACT(WORD, "run_time", NULL, "llama.cpp, vllm, transformers or none"),
+        CLI_FACT(COUNT, "devices", NULL,
+                 "devices that share the model; sizes are those of the fullest"),
+        CLI_FACT_BRIEF(BYTES, "total", "total", "@",
+                       "the sum of `parts`; null: not all of them are known"),
+        CLI_FACT_BRIEF(BYTES, "at_least", "total", "at least @",
+                       "the sum of the known parts, if `total` is null"),
+        CLI_FACT(WORD, "unknown", NULL, "why `total` is null"),
+        CLI_FACT_OF(OBJECT, "parts", "the parts of the total", &llm_part_facts),
+        CLI_FACT_OF(OBJECT, "cache", "the KV cache", &llm_cache_facts),
+        CLI_FACT_OF(OBJECT, "host", "in host memory, in addition to the total", &llm_host_facts),
+        CLI_FACT(WORD, "note", "note", "a remark on the model, or empty"),
+        CLI_FACT(WORD, "not_read", "not read",
+                 "keys of the config.json that are unknown, or empty"),
+        CLI_FACT(COUNT, "missing_layers", NULL, "layers without tensors in the file"),
+        CLI_FACT_OF(OBJECT, "device", "the device of --device", &llm_device_facts),
+        CLI_FACT(YES, "fits", "fits", "whether it fits the device; null: unknown"),
+        CLI_FACT(COUNT, "max_batch", "largest batch",
+                 "with --max-batch: the largest batch that fits"),
+        CLI_FACT(COUNT, "longest", "longest sequence",
+                 "tokens of the longest sequence that fits; 0: none"),
+        CLI_FACTS_ALSO(&cli_changes_facts),
+        CLI_FACTS_END}};
+
+/* --- the model and its files --- */
+
+static void llm_tell_model(cli_answer *answer, const cli_llm *llm) {
     const tn_llm *it = llm->model;
-    char count[32];
-    printf("%-18s ", "model");
-    cli_put_text(stdout, it->type);
-    if (it->guessed) printf(" (guessed: the file has no \"model_type\")");
-    printf(": %" PRIu64 " layers of %" PRIu64 ", %" PRIu64 " heads, %" PRIu64 " KV heads\n",
-           it->layers, it->hidden, it->heads, it->kv_heads);
-    printf("%-18s vocabulary of %s", "", tn__grouped(it->vocabulary, count));
-    if (it->experts > 0) printf(", %" PRIu64 " of %" PRIu64 " experts", it->chosen, it->experts);
-    printf("\n");
-    if (it->weight_count > 0) {
-        printf("%-18s %s", "parameters", tn__grouped(it->parameters, count));
-        if (it->active < it->parameters)
-            printf(", %s of them active for a token", tn__grouped(it->active, count));
-        if (*it->uncounted != '\0') printf(", without %s", it->uncounted);
-        printf("\n");
-    }
-    if (it->extra > 0)
-        printf("%-18s %s more in layers for multi-token prediction; not loaded\n", "",
-               tn__grouped(it->extra, count));
+    char count[TN__GROUPED_MAX], experts[80] = "";
+    if (it->experts > 0)
+        snprintf(experts, sizeof experts, ", %" PRIu64 " of %" PRIu64 " experts", it->chosen,
+                 it->experts);
+    cli_tell_word(answer, "model_type", it->type);
+    cli_tell_more(answer,
+                  "%s: %" PRIu64 " layers of %" PRIu64 ", %" PRIu64 " heads, %" PRIu64 " KV heads",
+                  it->guessed ? " (guessed: the file has no \"model_type\")" : "", it->layers,
+                  it->hidden, it->heads, it->kv_heads);
+    cli_tell(answer, "layers", it->layers);
+    cli_tell_line(answer, "", "vocabulary of %s%s", tn__grouped(it->vocabulary, count), experts);
+    cli_tell_when(answer, it->weight_count > 0, "parameters", it->parameters);
+    if (it->active < it->parameters)
+        cli_tell_more(answer, ", %s of them active for a token", tn__grouped(it->active, count));
+    if (*it->uncounted != '\0') cli_tell_more(answer, ", without %s", it->uncounted);
+    cli_tell(answer, "active", it->active);
+    cli_tell_if(answer, "further", it->extra);
+    cli_tell_more(answer, " more in layers for multi-token prediction; not loaded");
 }
 
-static void llm_print_file(const cli_llm *llm) {
-    char count[32];
+static void llm_tell_file(cli_answer *answer, const cli_llm *llm) {
+    char count[TN__GROUPED_MAX];
     if (!llm->has_file) return;
-    printf("%-18s %" PRIu64 " tensors of %s numbers in %u file%s\n", "weights file",
-           llm->file.tensors, tn__grouped(llm->file.elements, count), llm->files,
-           llm->files == 1 ? "" : "s");
-    for (uint32_t type = 0; type < TN_WEIGHT_TYPE_COUNT; type++)
-        if (llm->file.type_tensors[type] > 0)
-            llm_print_size("", llm->file.type_bytes[type], " as %s",
-                           tn_weight_type_name((tn_weight_type)type));
+    cli_answer_open(answer, "file");
+    cli_tell(answer, "tensors", llm->file.tensors);
+    cli_tell_more(answer, " tensors of %s numbers in %u file%s",
+                  tn__grouped(llm->file.elements, count), llm->files, llm->files == 1 ? "" : "s");
+    cli_tell(answer, "elements", llm->file.elements);
+    cli_answer_open(answer, "bytes");
+    for (uint32_t type = 0; type < TN_WEIGHT_TYPE_COUNT; type++) {
+        const char *name = tn_weight_type_name((tn_weight_type)type);
+        if (llm->file.type_tensors[type] == 0) continue;
+        cli_tell(answer, name, llm->file.type_bytes[type]);
+        cli_tell_more(answer, " as %s", name);
+    }
+    cli_answer_close(answer);
+    cli_answer_close(answer);
 }
+
+/* --- the parts --- */
 
 static const char *llm_cache_name(const cli_llm *llm) {
     tn_weight_type type = llm->options.cache_type;
@@ -63,206 +140,161 @@ static bool llm_is_placed(const cli_llm *llm) {
     return llm->found.devices > 1 || it->host_layers > 0 || it->host_experts > 0;
 }
 
-static void llm_print_cache(const cli_llm *llm) {
-    const tn_llm_estimate *found = &llm->found;
-    const tn_llm_cache *cache = &llm->model->cache;
-    char token[TN_SIZE_TEXT_MAX];
-    if (found->cache == 0) return;
-    llm_print_size("  cache", found->cache, ": %" PRIu64 " x %" PRIu64 " tokens as %s",
-                   found->batch, found->sequence, llm_cache_name(llm));
-    printf("%-18s %s a token%s\n", "", tn_size_format(found->cache_token, token),
-           cache->group_count > 0 && cache->groups[0].value == 0 ? ", keys and values compressed"
-                                                                 : "");
-    uint64_t windowed = tn_llm_cache_layers(cache, true);
-    if (found->cache_state > 0 && !llm_is_placed(llm))
-        llm_print_size("", found->cache_state,
-                       " of it for the states of %" PRIu64 " layers, as f32", cache->state_layers);
-    if (windowed > 0 && !llm->options.keep_all)
-        printf("%-18s %" PRIu64 " of %" PRIu64 " layers keep a window of tokens\n", "", windowed,
-               windowed + tn_llm_cache_layers(cache, false));
-    if (found->cache_cross > 0 && !llm_is_placed(llm))
-        llm_print_size("", found->cache_cross, " of it for the encoder's tokens");
+static void llm_tell_total(cli_answer *answer, const cli_llm *llm) {
+    if (!llm->has_model) {
+        cli_tell_null(answer, "total");
+        cli_tell(answer, "at_least", llm->total);
+        cli_tell_more(answer, " at least");
+        cli_tell_word(answer, "unknown", llm->unknown);
+        return;
+    }
+    cli_tell(answer, "total", llm->total);
+    if (llm->found.devices > 1)
+        cli_tell_more(answer, " at most on each of %u devices, which share %s", llm->found.devices,
+                      llm->options.by_tensor ? "every matrix" : "the layers");
+    else if (llm_is_placed(llm))
+        cli_tell_more(answer, " on the device");
 }
 
-static void llm_print_parts(const cli_llm *llm) {
-    const tn_llm_estimate *found = &llm->found;
+static void llm_tell_weights(cli_answer *answer, const cli_llm *llm) {
     const tn_llm_scheme *scheme =
         llm->options.scheme != NULL ? llm->options.scheme : &llm->model->stored;
-    bool file = llm->options.weight_bytes > 0;
-    if (found->devices > 1)
-        llm_print_size("total", llm->total, " at most on each of %u devices, which share %s",
-                       found->devices, llm->options.by_tensor ? "every matrix" : "the layers");
-    else
-        llm_print_size("total", llm->total, "%s", llm_is_placed(llm) ? " on the device" : "");
-    llm_print_size("  weights", found->weights, "%s%s", file ? "" : " as ",
-                   file ? ", as in the file" : scheme->name);
-    llm_print_cache(llm);
-    llm_print_size("  workspace", found->workspace, ": %s, passes of %" PRIu64 " tokens",
-                   found->workspace_at, found->pass);
-    if (llm->runtime > 0) llm_print_size("  runtime", llm->runtime, ", as given%s", "");
-    if (found->runtime > 0)
-        llm_print_size("  runtime", found->runtime, ": %s, its buffers, context and rounding",
-                       tn_llm_runtime_name(llm->options.runtime));
-    if (found->cache_allocated > found->cache)
-        llm_print_size("", found->cache_allocated - found->cache,
-                       " of it by which the cache is "
-                       "rounded up");
-    if (found->host_weights > 0 || found->host_cache > 0) {
-        char cache[TN_SIZE_TEXT_MAX];
-        llm_print_size("host memory", tn__add_sat(found->host_weights, found->host_cache),
-                       " at most, in addition: weights, and %s of cache",
-                       tn_size_format(found->host_cache, cache));
-    }
+    bool file = !llm->has_model || llm->options.weight_bytes > 0;
+    cli_tell(answer, "weights", llm->found.weights);
+    cli_tell_more(answer, "%s%s", file ? "" : " as ", file ? ", as in the file" : scheme->name);
 }
 
-static const char *const llm_verdicts[] = {"no", "yes", "not known"};
-
-static void llm_print_fit(const cli_llm *llm) {
-    cli_llm_verdict fits = cli_llm_fits(llm);
-    char memory[TN_SIZE_TEXT_MAX];
-    if (llm->limit == 0) return;
-    if (llm->device != NULL)
-        llm_print_size("device", llm->limit, " usable of %s, %s",
-                       tn_size_format(llm->device->memory, memory), llm->device->title);
-    else
-        llm_print_size("device", llm->limit, "%s", "");
-    printf("%-18s %s", "fits", llm_verdicts[fits]);
-    if (fits == CLI_LLM_YES && llm->found.runtime > 0)
-        printf(", with %s", tn_llm_runtime_name(llm->options.runtime));
-    if (fits == CLI_LLM_MAYBE) printf(": the known parts do");
-    if (fits == CLI_LLM_NO && llm->total <= llm->limit)
-        printf(": tensors of %" PRIu64 " of %" PRIu64 " layers are not in the file",
-               llm->model->missing, llm->model->layers);
-    printf("\n");
-    if (llm->most) printf("%-18s %" PRIu64 "\n", "largest batch", llm->largest_batch);
-    if (llm->longest > 0)
-        printf("%-18s %" PRIu64 " tokens%s\n", "longest sequence", llm->longest,
-               llm->longest == llm->model->positions ? " (the model's maximum)" : "");
-    if (fits == CLI_LLM_NO) cli_changes_tell(llm->changes, llm->change_count);
-}
-
-static void llm_print(const cli_llm *llm) {
-    if (llm->has_model) llm_print_model(llm);
-    llm_print_file(llm);
-    if (llm->has_model)
-        llm_print_parts(llm);
-    else {
-        llm_print_size("total", llm->total, " at least%s", "");
-        llm_print_size("  weights", llm->found.weights, ", as in the file%s", "");
-        printf("  %-16s unknown: ", "cache");
-        cli_put_text(stdout, llm->unknown);
-        printf("\n  %-16s unknown\n", "workspace");
-    }
-    if (*llm->model->note != '\0') {
-        printf("%-18s ", "note");
-        cli_put_text(stdout, llm->model->note);
-        printf("\n");
-    }
-    if (*llm->model->unread != '\0') {
-        printf("%-18s ", "not read");
-        cli_put_text(stdout, llm->model->unread);
-        printf(": unknown; their effect on memory, if any, is not counted\n");
-    }
-    llm_print_fit(llm);
-}
-
-/* Prints the answer in one line. */
-static void llm_brief(const cli_llm *llm) {
-    char size[TN_SIZE_TEXT_MAX];
-    static const char *const words[] = {", does not fit", ", fits", ", may fit"};
-    printf("%s%s%s\n", llm->has_model ? "" : "at least ", tn_size_format(llm->total, size),
-           llm->limit > 0 ? words[cli_llm_fits(llm)] : "");
-}
-
-/* --- JSON --- */
-
-static void llm_json_model(const cli_llm *llm, tn__text *text) {
-    const tn_llm *it = llm->model;
-    if (!llm->has_model) return;
-    tn__text_put(text, ",\"model_type\":");
-    tn__text_json(text, it->type);
-    tn__text_printf(text,
-                    ",\"layers\":%" PRIu64 ",\"parameters\":%" PRIu64 ",\"active\":%" PRIu64
-                    ",\"further\":%" PRIu64 ",\"not_read\":",
-                    it->layers, it->parameters, it->active, it->extra);
-    tn__text_json(text, it->unread);
+static void llm_tell_parts(cli_answer *answer, const cli_llm *llm) {
     const tn_llm_estimate *found = &llm->found;
-    tn__text_printf(text,
-                    ",\"batch\":%" PRIu64 ",\"sequence\":%" PRIu64 ",\"pass\":%" PRIu64
-                    ",\"cache\":{\"type\":\"%s\",\"full\":%" PRIu64 ",\"window\":%" PRIu64
-                    ",\"state\":%" PRIu64 ",\"cross\":%" PRIu64 ",\"token\":%" PRIu64
-                    ",\"allocated\":%" PRIu64 "}",
-                    found->batch, found->sequence, found->pass, llm_cache_name(llm),
-                    found->cache_full, found->cache_window, found->cache_state, found->cache_cross,
-                    found->cache_token, found->cache_allocated);
-    tn__text_put(text, ",\"note\":");
-    tn__text_json(text, it->note);
-    tn__text_printf(text,
-                    ",\"run_time\":\"%s\",\"missing_layers\":%" PRIu64
-                    ",\"devices\":%u,\"host\":{\"weights\":%" PRIu64 ",\"cache\":%" PRIu64 "}",
-                    tn_llm_runtime_name(llm->options.runtime), it->missing, found->devices,
-                    found->host_weights, found->host_cache);
-}
-
-static void llm_json_file(const cli_llm *llm, tn__text *text) {
-    bool first = true;
-    if (!llm->has_file) return;
-    tn__text_printf(text, ",\"file\":{\"tensors\":%" PRIu64 ",\"elements\":%" PRIu64 ",\"bytes\":{",
-                    llm->file.tensors, llm->file.elements);
-    for (uint32_t type = 0; type < TN_WEIGHT_TYPE_COUNT; type++)
-        if (llm->file.type_tensors[type] > 0) {
-            tn__text_printf(text, "%s\"%s\":%" PRIu64, first ? "" : ",",
-                            tn_weight_type_name((tn_weight_type)type), llm->file.type_bytes[type]);
-            first = false;
-        }
-    tn__text_put(text, "}}");
-}
-
-static void llm_json_fit(const cli_llm *llm, tn__text *text) {
-    static const char *const words[] = {"false", "true", "null"};
-    if (llm->limit == 0) return;
-    tn__text_printf(text, ",\"device\":{\"memory\":%" PRIu64 ",\"usable\":%" PRIu64,
-                    llm->device != NULL ? llm->device->memory : llm->limit, llm->limit);
-    if (llm->device != NULL) {
-        tn__text_put(text, ",\"name\":");
-        tn__text_json(text, llm->device->name);
+    cli_answer_open(answer, "parts");
+    llm_tell_weights(answer, llm);
+    if (llm->has_model) {
+        cli_tell_if(answer, "cache", found->cache);
+        cli_tell_more(answer, ": %" PRIu64 " x %" PRIu64 " tokens as %s", found->batch,
+                      found->sequence, llm_cache_name(llm));
+        cli_tell(answer, "workspace", found->workspace);
+        cli_tell_more(answer, ": %s, passes of %" PRIu64 " tokens", found->workspace_at,
+                      found->pass);
+    } else {
+        cli_tell_null(answer, "cache");
+        cli_tell_line(answer, "  cache", "unknown: %s", llm->unknown);
+        cli_tell_null(answer, "workspace");
+        cli_tell_line(answer, "  workspace", "unknown");
     }
-    tn__text_printf(text, "},\"fits\":%s", words[cli_llm_fits(llm)]);
-    if (llm->has_model) tn__text_printf(text, ",\"longest\":%" PRIu64, llm->longest);
-    if (llm->most) tn__text_printf(text, ",\"max_batch\":%" PRIu64, llm->largest_batch);
-    if (cli_llm_fits(llm) == CLI_LLM_NO) cli_changes_json(llm->changes, llm->change_count, text);
-}
-
-static void llm_json(const cli_llm *llm, const char *path) {
-    tn__text text;
-    tn__text_init(&text, NULL);
-    tn__text_put(&text, "{\"format\":\"tenure-estimate-run\",\"version\":1,\"input\":");
-    tn__text_json(&text, path);
-    llm_json_model(llm, &text);
-    llm_json_file(llm, &text);
-    tn__text_printf(&text, ",\"parts\":{\"weights\":%" PRIu64, llm->found.weights);
-    if (llm->has_model)
-        tn__text_printf(&text,
-                        ",\"cache\":%" PRIu64 ",\"workspace\":%" PRIu64 ",\"runtime\":%" PRIu64
-                        "},\"total\":%" PRIu64,
-                        llm->found.cache, llm->found.workspace,
-                        tn__add_sat(llm->found.runtime, llm->runtime), llm->total);
-    else {
-        tn__text_printf(&text,
-                        ",\"cache\":null,\"workspace\":null,\"runtime\":%" PRIu64
-                        "},\"total\":null,\"at_least\":%" PRIu64 ",\"unknown\":",
-                        llm->runtime, llm->total);
-        tn__text_json(&text, llm->unknown);
-    }
-    llm_json_fit(llm, &text);
-    tn__text_put(&text, "}\n");
-    if (!text.failed) fwrite(text.data, 1, text.size, stdout);
-    tn__text_release(&text);
-}
-
-void cli_llm_tell(const cli_llm *llm, const char *path, bool json) {
-    if (json)
-        llm_json(llm, path);
+    cli_tell_if(answer, "runtime", tn__add_sat(found->runtime, llm->runtime));
+    if (llm->runtime > 0)
+        cli_tell_more(answer, ", as given");
     else
-        (cli_tone_asked().brief ? llm_brief : llm_print)(llm);
+        cli_tell_more(answer, ": %s, its buffers, context and rounding",
+                      tn_llm_runtime_name(llm->options.runtime));
+    cli_answer_close(answer);
+}
+
+static void llm_tell_cache(cli_answer *answer, const cli_llm *llm) {
+    const tn_llm_estimate *found = &llm->found;
+    const tn_llm_cache *cache = &llm->model->cache;
+    bool any = found->cache > 0, whole = any && !llm_is_placed(llm);
+    uint64_t windowed = tn_llm_cache_layers(cache, true);
+    cli_answer_open(answer, "cache");
+    cli_tell_word(answer, "type", llm_cache_name(llm));
+    cli_tell(answer, "full", found->cache_full);
+    cli_tell(answer, "window", found->cache_window);
+    cli_tell_when(answer, any, "token", found->cache_token);
+    if (cache->group_count > 0 && cache->groups[0].value == 0)
+        cli_tell_more(answer, ", keys and values compressed");
+    if (any && windowed > 0 && !llm->options.keep_all)
+        cli_tell_line(answer, "", "%" PRIu64 " of %" PRIu64 " layers keep a window of tokens",
+                      windowed, windowed + tn_llm_cache_layers(cache, false));
+    cli_tell_when(answer, whole && found->cache_state > 0, "state", found->cache_state);
+    cli_tell_more(answer, " for the states of %" PRIu64 " layers, as f32", cache->state_layers);
+    cli_tell_when(answer, whole && found->cache_cross > 0, "cross", found->cache_cross);
+    cli_tell_more(answer, " for the encoder's tokens");
+    cli_tell_when(answer, found->cache_allocated > found->cache, "allocated",
+                  found->cache_allocated);
+    cli_tell_more(answer, ", as the runtime rounds the cache up");
+    cli_answer_close(answer);
+}
+
+static void llm_tell_host(cli_answer *answer, const tn_llm_estimate *found) {
+    char all[TN_SIZE_TEXT_MAX], cache[TN_SIZE_TEXT_MAX];
+    uint64_t bytes = tn__add_sat(found->host_weights, found->host_cache);
+    cli_answer_open(answer, "host");
+    cli_tell_when(answer, bytes > 0, "weights", found->host_weights);
+    cli_tell_as(answer, "%s at most, in addition: weights, and %s of cache",
+                tn_size_format(bytes, all), tn_size_format(found->host_cache, cache));
+    cli_tell(answer, "cache", found->host_cache);
+    cli_answer_close(answer);
+}
+
+/* --- the device --- */
+
+static void llm_tell_device(cli_answer *answer, const cli_llm *llm) {
+    const tn_hardware *device = llm->device;
+    char memory[TN_SIZE_TEXT_MAX];
+    cli_answer_open(answer, "device");
+    cli_tell(answer, "memory", device != NULL ? device->memory : llm->limit);
+    cli_tell(answer, "usable", llm->limit);
+    if (device != NULL) {
+        cli_tell_more(answer, " usable of %s, %s", tn_size_format(device->memory, memory),
+                      device->title);
+        cli_tell_word(answer, "name", device->name);
+    }
+    cli_answer_close(answer);
+}
+
+static void llm_tell_verdict(cli_answer *answer, const cli_llm *llm) {
+    static const char *const words[] = {", does not fit", ", fits", ", may fit"};
+    cli_llm_verdict fits = cli_llm_fits(llm);
+    cli_tell_brief(answer, "%s", words[fits]);
+    if (fits == CLI_LLM_MAYBE) {
+        cli_tell_null(answer, "fits");
+        cli_tell_line(answer, "fits", "not known: the known parts do");
+        return;
+    }
+    cli_tell(answer, "fits", fits == CLI_LLM_YES);
+    if (fits == CLI_LLM_YES && llm->found.runtime > 0)
+        cli_tell_more(answer, ", with %s", tn_llm_runtime_name(llm->options.runtime));
+    if (fits == CLI_LLM_NO && llm->total <= llm->limit)
+        cli_tell_more(answer, ": tensors of %" PRIu64 " of %" PRIu64 " layers are not in the file",
+                      llm->model->missing, llm->model->layers);
+}
+
+static void llm_tell_fit(cli_answer *answer, const cli_llm *llm) {
+    if (llm->limit == 0) return;
+    llm_tell_device(answer, llm);
+    llm_tell_verdict(answer, llm);
+    if (llm->most) cli_tell(answer, "max_batch", llm->largest_batch);
+    if (llm->has_model) {
+        cli_tell_if(answer, "longest", llm->longest);
+        cli_tell_more(answer, " tokens%s",
+                      llm->longest == llm->model->positions ? " (the model's maximum)" : "");
+    }
+    if (cli_llm_fits(llm) == CLI_LLM_NO) cli_changes_tell(answer, llm->changes, llm->change_count);
+}
+
+tn_status cli_llm_tell(const cli_llm *llm, const char *path, bool json, tn_error *error) {
+    cli_answer answer;
+    cli_answer_begin(&answer, &cli_llm_facts, json);
+    cli_tell_word(&answer, "input", path);
+    if (llm->has_model) llm_tell_model(&answer, llm);
+    llm_tell_file(&answer, llm);
+    if (llm->has_model) {
+        cli_tell(&answer, "batch", llm->found.batch);
+        cli_tell(&answer, "sequence", llm->found.sequence);
+        cli_tell(&answer, "pass", llm->found.pass);
+        cli_tell_word(&answer, "run_time", tn_llm_runtime_name(llm->options.runtime));
+        cli_tell(&answer, "devices", llm->found.devices);
+    }
+    llm_tell_total(&answer, llm);
+    llm_tell_parts(&answer, llm);
+    if (llm->has_model) {
+        llm_tell_cache(&answer, llm);
+        llm_tell_host(&answer, &llm->found);
+        cli_tell_word_if(&answer, "note", llm->model->note);
+        cli_tell_word_if(&answer, "not_read", llm->model->unread);
+        cli_tell_more(&answer, ": unknown; their effect on memory, if any, is not counted");
+        cli_tell(&answer, "missing_layers", llm->model->missing);
+    }
+    llm_tell_fit(&answer, llm);
+    return cli_answer_end(&answer, error);
 }

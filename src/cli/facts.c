@@ -27,7 +27,8 @@ const cli_facts cli_range_facts = {.rows = (const cli_fact[]){CLI_FACTS_END}};
 /* The row of a key, or NULL. */
 static const cli_fact *facts_row(const cli_facts *facts, const char *key) {
     for (const cli_fact *row = facts->rows; row->help != NULL; row++) {
-        if (row->key != NULL && strcmp(row->key, key) == 0) return row;
+        if (row->key != NULL && (strcmp(row->key, key) == 0 || strcmp(row->key, CLI_ANY_KEY) == 0))
+            return row;
         const cli_fact *also = row->key == NULL && row->of != NULL ? facts_row(row->of, key) : NULL;
         if (also != NULL) return also;
     }
@@ -76,7 +77,10 @@ static void facts_skip_cells(cli_answer *answer, uint32_t column) {
 
 static void facts_label(cli_answer *answer, const char *label) {
     const cli_facts *facts = facts_level(answer)->facts;
-    tn__text_printf(&answer->out, "%*s%-*s ", (int)facts->indent, "", (int)facts->width, label);
+    uint32_t depth = answer->depth;
+    while (depth > 0 && answer->levels[depth].facts->width == 0) depth--;
+    tn__text_printf(&answer->out, "%*s%-*s ", (int)facts->indent, "",
+                    (int)answer->levels[depth].facts->width, label);
 }
 
 /* The end of a line, without blanks before it. */
@@ -249,9 +253,10 @@ static void facts_put_brief(cli_answer *answer, const cli_fact *row, const facts
     tn__text_put(&answer->out, at + 1);
 }
 
-static void facts_put_json(cli_answer *answer, const cli_fact *row, const facts_value *it) {
+static void facts_put_json(cli_answer *answer, const char *key, const cli_fact *row,
+                           const facts_value *it) {
     tn__text *out = &answer->out;
-    facts_key(answer, row->key);
+    facts_key(answer, key);
     if (row->unit == CLI_UNIT_WORD) {
         tn__text_json(out, it->word);
     } else if (row->unit == CLI_UNIT_YES) {
@@ -303,7 +308,7 @@ static void facts_put_line(cli_answer *answer, const cli_fact *row, const facts_
 static void facts_tell(cli_answer *answer, const char *key, facts_value value) {
     const cli_fact *row = facts_find(facts_level(answer)->facts, key);
     if (answer->style == CLI_STYLE_JSON) {
-        facts_put_json(answer, row, &value);
+        facts_put_json(answer, key, row, &value);
     } else if (answer->style == CLI_STYLE_BRIEF) {
         if (row->brief != NULL) facts_put_brief(answer, row, &value);
     } else if (row->label != NULL && !facts_level(answer)->silent) {
@@ -362,6 +367,20 @@ void cli_tell_json(cli_answer *answer, const char *key, const char *json) {
 
 void cli_tell_members(cli_answer *answer, const char *members) {
     if (members != NULL && answer->style == CLI_STYLE_JSON) tn__text_put(&answer->out, members);
+}
+
+void cli_tell_when(cli_answer *answer, bool shown, const char *key, uint64_t value) {
+    if (shown || answer->style == CLI_STYLE_JSON)
+        cli_tell(answer, key, value);
+    else
+        facts_end_line(answer);
+}
+
+void cli_tell_word_if(cli_answer *answer, const char *key, const char *word) {
+    if (*word != '\0' || answer->style == CLI_STYLE_JSON)
+        cli_tell_word(answer, key, word);
+    else
+        facts_end_line(answer);
 }
 
 /* --- words of one style --- */

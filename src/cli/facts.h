@@ -31,9 +31,11 @@ typedef enum cli_unit {
     CLI_UNIT_LIST     /* objects with the members in `of`; of NULL: words or numbers, in one line */
 } cli_unit;
 
+#define CLI_ANY_KEY "*" /* any other name, for members named after the input; the last row */
+
 typedef struct cli_facts cli_facts;
 typedef struct cli_fact {
-    const char *key; /* name of the JSON member; NULL: not in the JSON */
+    const char *key; /* name of the JSON member, or CLI_ANY_KEY; NULL: not in the JSON */
     /* Begins the line of the table, or heads the column; NULL: only in the JSON. "|WORDS": the
      * value joins the line of the fact before it, after WORDS. */
     const char *label;
@@ -45,7 +47,7 @@ typedef struct cli_fact {
 
 struct cli_facts {
     const char *name;     /* of the whole answer: "train" is "format":"tenure-train"; else NULL */
-    uint32_t width;       /* columns of the labels */
+    uint32_t width;       /* columns of the labels; 0: as in the object around it */
     uint32_t indent;      /* blanks before each line */
     int cell;             /* columns of each value in a line; above 0: on the right, and short */
     bool columns;         /* of a list: in the table each item is a row */
@@ -106,8 +108,11 @@ void cli_tell_real(cli_answer *answer, const char *key, double value);
 void cli_tell_word(cli_answer *answer, const char *key, const char *word);
 void cli_tell_null(cli_answer *answer, const char *key);
 void cli_tell_range(cli_answer *answer, const char *key, uint64_t least, uint64_t most);
-/* As cli_tell; zero is only in the JSON. */
+/* The same, but zero or an empty word is only in the JSON. */
 void cli_tell_if(cli_answer *answer, const char *key, uint64_t value);
+void cli_tell_word_if(cli_answer *answer, const char *key, const char *word);
+/* As cli_tell; in the table and the brief line only if `shown`. */
+void cli_tell_when(cli_answer *answer, bool shown, const char *key, uint64_t value);
 /* Members that the library wrote: the value of `key` as JSON. Only in the JSON. */
 void cli_tell_json(cli_answer *answer, const char *key, const char *json);
 /* Members of another answer, from cli_members_text; NULL: none. Only in the JSON. */

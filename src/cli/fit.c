@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "cli/combine.h"
 #include "cli/whom.h"
 
 /* --- a model --- */
@@ -18,28 +19,19 @@ static tn_status fit_load(cli_fit *fit, tn_error *error) {
 
 cli_whom cli_fit_whom(const cli_fit *fit) {
     bool here = fit->from.device == NULL; /* with the costs of another device, no kernels */
-    const cli_whom *asked = &fit->kernels;
-    return (cli_whom){.runner = fit->has_kernels ? asked->runner
-                                : here           ? CLI_RUNNER_ONEDNN
-                                                 : CLI_RUNNER_NONE,
-                      .threads = asked->threads > 0 ? asked->threads : fit->choices.threads,
-                      .no_rewrite = fit->choices.no_rewrite,
-                      .fastest = fit->choices.fastest};
+    cli_whom whom = cli_choices_whom(&fit->choices, here ? CLI_RUNNER_ONEDNN : CLI_RUNNER_NONE);
+    if (cli_given("kernels")) whom.runner = fit->kernels.runner;
+    if (fit->kernels.threads > 0) whom.threads = fit->kernels.threads;
+    return whom;
 }
 
-tn_status cli_fit_ask(cli_fit *fit, cli_fit_asked *asked, tn_error *error) {
+tn_status cli_fit_ask(cli_fit *fit, cli_asked *asked, tn_error *error) {
     const cli_whom whom = cli_fit_whom(fit);
-    asked->order = (tn_program_options)TN_PROGRAM_OPTIONS_INIT;
-    cli_whom_corridor(&whom, fit->train ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN, &asked->corridor);
-    tn_setup_options *options = &asked->corridor.options;
-    asked->order.order = fit->input.order;
-    fit->memory = fit->input.occupancy_options;
-    fit->memory.struct_size = sizeof fit->memory;
-    fit->memory.alignment = fit->input.alignment;
-    options->context = fit->input.import.context;
-    options->program = &asked->order;
-    options->memory = &fit->memory;
-    options->plan = &fit->choices.plan;
+    cli_ask(&fit->input, &whom, fit->train ? &fit->training : NULL, &fit->choices.plan, asked);
+    fit->memory = asked->memory; /* also that of later searches */
+    asked->setup.memory = &fit->memory;
+    asked->setup.recompute = NULL;          /* the search decides about recomputation, */
+    asked->setup.statics = TN_STATIC_APART; /* and counts static memory on its own */
     return cli_whom_check(&whom, error);
 }
 
@@ -199,13 +191,13 @@ static tn_status fit_room(cli_fit *fit, tn_error *error) {
 tn_status cli_fit_solve(cli_fit *fit, tn_error *error) {
     tn_fit_options search = fit->options;
     tn_fit_request request = TN_FIT_REQUEST_INIT;
-    cli_fit_asked asked;
+    cli_asked asked;
     TN_TRY(fit_room(fit, error));
     search.context = fit->input.import.context;
     search.segments = fit->segments;
     if (fit->problem_path != NULL) return cli_fit_solve_problem(fit, &search, error);
     TN_TRY(cli_fit_ask(fit, &asked, error));
-    request.setup = &asked.corridor.options;
+    request.setup = &asked.setup;
     request.search = &search;
     fit_request(fit, &request);
     tn_status status =

@@ -3,6 +3,7 @@
 #ifndef TN_CLI_FIT_H
 #define TN_CLI_FIT_H
 
+#include "cli/ask.h"
 #include "cli/open_model.h"
 #include "cli/whom.h"
 
@@ -28,8 +29,7 @@ typedef struct cli_fit {
     uint64_t runs;                /* runs of the result; 0: none */
     const char *swap_device;      /* device for swapped tensors; NULL: the host */
     double link;                  /* as given; 0: not given */
-    cli_whom kernels;             /* valid with `has_kernels` */
-    bool has_kernels;
+    cli_whom kernels;             /* valid if --kernels was given */
     bool train, json, explain, max_batch;
     /* results */
     tn_graph *model; /* the graph that is trained; NULL: as loaded */
@@ -54,11 +54,7 @@ typedef struct cli_fit {
  * rates. */
 cli_whom cli_fit_whom(const cli_fit *fit);
 /* Makes the options of a setup. */
-typedef struct cli_fit_asked {
-    cli_corridor corridor;
-    tn_program_options order;
-} cli_fit_asked;
-tn_status cli_fit_ask(cli_fit *fit, cli_fit_asked *asked, tn_error *error);
+tn_status cli_fit_ask(cli_fit *fit, cli_asked *asked, tn_error *error);
 /* Loads the model, and makes its training step. */
 tn_status cli_fit_open(cli_fit *fit, tn_error *error);
 /* Computes the answer or the curve. Errors: those of tn_fit; the result may then be the smallest

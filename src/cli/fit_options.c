@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/combine.h"
 #include "device/driver.h"
 
 uint32_t cli_allow(struct argp_state *state, const char *value) {
@@ -47,12 +48,10 @@ static tn_status swap_measure(const char *name, tn_device_link *link, tn_error *
     return status;
 }
 
-void cli_swap_link(struct argp_state *state, const char *name, uint32_t allow,
-                   double *to_bytes_per_s, double *from_bytes_per_s) {
+void cli_swap_link(const char *name, double *to_bytes_per_s, double *from_bytes_per_s) {
     tn_device_link link = {*to_bytes_per_s, *from_bytes_per_s, 0};
     tn_error error = {0};
     if (name == NULL) return;
-    if (allow != 0 && !(allow & TN_FIT_SWAP)) cli_misuse(state, "--swap-device needs --allow swap");
     bool is_given = link.put_bytes_per_s > 0;
     tn_status status =
         is_given ? tn__device_known(name, &error) : swap_measure(name, &link, &error);
@@ -61,7 +60,7 @@ void cli_swap_link(struct argp_state *state, const char *name, uint32_t allow,
     *from_bytes_per_s = link.get_bytes_per_s;
 }
 
-uint32_t cli_allow_check(struct argp_state *state, uint32_t allow, double link, const char *pass) {
+uint32_t cli_allow_complete(uint32_t allow, double link, const char *pass) {
     const uint32_t graph = TN_FIT_SPLIT | TN_FIT_STREAM;
     bool said = (allow & ~(uint32_t)TN_FIT_LOSSY) != 0;
     if ((allow & ~(TN_FIT_LOSSY | graph)) == 0) {
@@ -69,14 +68,8 @@ uint32_t cli_allow_check(struct argp_state *state, uint32_t allow, double link, 
         if (link > 0) allow |= TN_FIT_SWAP;
     }
     if (allow & TN_FIT_LOSSY) allow |= TN_FIT_COMPRESS;
-    if ((allow & TN_FIT_SWAP) && !(link > 0))
-        cli_misuse(state, "--allow swap needs the speed of the link; add --link 12GB/s");
+    cli_condition_set(CLI_IF_SWAPS, (allow & TN_FIT_SWAP) != 0);
     return allow;
-}
-
-void cli_host_budget_check(struct argp_state *state, uint64_t bytes, uint32_t allow) {
-    if (bytes > 0 && !(allow & TN_FIT_SWAP))
-        cli_misuse(state, "--host-budget needs swapping; add --allow swap and --link 12GB/s");
 }
 
 void cli_costs_parse(struct argp_state *state, cli_costs *costs, const char *value) {

@@ -6,20 +6,16 @@
 
 /* Parses --allow order,recompute,... into TN_FIT_*, without lossy compression. */
 uint32_t cli_allow(struct argp_state *state, const char *value);
-/* Fills in the default techniques: with a link also swapping, with --pass no tiles. Ends the
- * command if a link is needed and missing. */
-uint32_t cli_allow_check(struct argp_state *state, uint32_t allow, double link, const char *pass);
-/* A usage error if --host-budget is given (bytes > 0) without swapping. */
-void cli_host_budget_check(struct argp_state *state, uint64_t bytes, uint32_t allow);
+/* Fills in the default techniques: with a link also swapping, with --pass no tiles. */
+uint32_t cli_allow_complete(uint32_t allow, double link, const char *pass);
 
 #define CLI_SWAP_DEVICE_HELP                                                                       \
     "device that holds swapped tensors: one of `tenure list devices`; cuda:1 is the second GPU, "  \
     "file:DIR a file in that folder; its speed is measured unless --link is given (default: host " \
     "memory)"
-/* --swap-device: checks the device, and measures its link if no speeds are given. allow: as given,
- * or 0. Ends the command on failure. name NULL: does nothing. */
-void cli_swap_link(struct argp_state *state, const char *name, uint32_t allow,
-                   double *to_bytes_per_s, double *from_bytes_per_s);
+/* --swap-device: checks the device, and measures its link if no speeds are given. Ends the command
+ * on failure. name NULL: does nothing. */
+void cli_swap_link(const char *name, double *to_bytes_per_s, double *from_bytes_per_s);
 
 /* The source of operator times. Zero: not given. */
 typedef struct cli_costs {

@@ -1,5 +1,7 @@
 /* input.c - the input of plan and verify: a model, which passes through all stages, or a
  * problem. */
+#include "cli/ask.h"
+#include "cli/combine.h"
 #include "cli/micro.h"
 #include "cli/split.h"
 #include "cli/train_options.h"
@@ -67,10 +69,6 @@ static tn_status input_import(cli_input *input, tn_error *error) {
     if (input->ends_work) cli_interrupt_ends_work();
     cli_stage(input, "import", cli_clock() - start);
     if (status == TN_OK) status = input_step(input, error);
-    input->occupancy_options.struct_size = sizeof input->occupancy_options;
-    input->occupancy_options.alignment = input->alignment;
-    input->occupancy_options.banks = input->banks;
-    input->occupancy_options.bank_count = input->bank_count;
     bool most = input->target != NULL || input->kernels != CLI_KERNELS_REFERENCE;
     const tn_micro_options micro = cli_micro(
         input->target != NULL ? input->target : cli_micro_targets[0], input->kernels, most);
@@ -89,56 +87,46 @@ void cli_input_take_setup(cli_input *input, tn_setup *made) {
     input->layout = tn_setup_layout(made);
 }
 
-/* The options of a setup; `plan` NULL: no layout. */
+/* The options of a setup; `plan` NULL: no layout. Those of a plan replace those of the command
+ * line. */
 typedef struct input_asked {
-    cli_corridor corridor;
-    tn_program_options program;
-    tn_recompute_options again;
+    cli_asked all;
     tn_plan_options whole; /* the limit applies to the plan with tiles */
     tn_setup_split parts;
-    tn_occupancy_options memory;
 } input_asked;
 
 static const tn_graph *input_ask(cli_input *input, const tn_plan_options *plan,
                                  input_asked *asked) {
-    const bool trains = input->training != NULL;
-    asked->program = (tn_program_options)TN_PROGRAM_OPTIONS_INIT;
-    asked->program.order = input->replays ? NULL : input->order;
-    asked->program.sequence = input->sequence;
-    asked->program.sequence_count = input->sequence_count;
-    asked->again = cli_training_again(input->training);
-    cli_whom_corridor(&input->whom, trains ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN,
-                      &asked->corridor);
-    tn_setup_options *options = &asked->corridor.options;
-    if (input->scratch != NULL) { /* only kernels whose scratch fits in the plan */
-        asked->corridor.kernels.scratch = input->scratch;
-        options->fastest = true;
+    cli_ask(input, &input->whom, input->training, plan, &asked->all);
+    tn_setup_options *setup = &asked->all.setup;
+    asked->all.program.sequence = input->sequence;
+    asked->all.program.sequence_count = input->sequence_count;
+    setup->given_program = input->program;
+    if (input->replays) { /* the program of the plan */
+        asked->all.program.order = NULL;
+        setup->recompute = NULL;
     }
-    options->context = input->import.context;
-    options->recompute = input->replays ? NULL : &asked->again;
-    options->program = &asked->program;
-    options->given_program = input->program;
-    options->memory = &input->occupancy_options;
-    options->statics = input->statics;
-    options->plan = plan;
-    options->unplanned = plan == NULL;
+    if (input->scratch != NULL) { /* only kernels whose scratch fits in the plan */
+        asked->all.kernels.scratch = input->scratch;
+        setup->fastest = true;
+    }
     if (input->split.region_count > 0) { /* the regions of a plan */
         asked->parts = (tn_setup_split){.regions = input->split.regions,
                                         .region_count = input->split.region_count,
                                         .again = input->split.again,
                                         .again_count = input->split.again_count};
-        asked->memory = input->occupancy_options;
-        asked->memory.fuse_concat = true; /* operators in tiles are planned like this */
-        options->split = &asked->parts;
-        options->memory = &asked->memory;
+        asked->all.memory.fuse_concat = true; /* operators in tiles are planned like this */
+        setup->split = &asked->parts;
     }
     if (plan != NULL) {
         asked->whole = *plan;
-        options->plan = &asked->whole;
-        options->split = cli_split_of(&input->split, 0);
-        if (input->split.asked) asked->whole.capacity = 0;
+        setup->plan = &asked->whole;
     }
-    return trains ? input->step.graph : input->graph;
+    if (plan != NULL && input->split.asked) {
+        setup->split = cli_split_of(&input->split, 0);
+        asked->whole.capacity = 0; /* the limit is for the plan with tiles */
+    }
+    return input->training != NULL ? input->step.graph : input->graph;
 }
 
 /* Runs the stages from `stage` on; `plan` NULL: up to the problem. Without kernels the operators'
@@ -148,7 +136,7 @@ static tn_status input_set_up(cli_input *input, tn_setup_stage stage, const tn_p
     input_asked asked;
     tn_setup *made;
     const tn_graph *graph = input_ask(input, plan, &asked);
-    const tn_setup_options *options = &asked.corridor.options;
+    const tn_setup_options *options = &asked.all.setup;
     TN_TRY(stage == TN_SETUP_REWRITE ? tn_setup_create(graph, options, &made, error)
                                      : tn_setup_from(input->setup, stage, options, &made, error));
     cli_input_take_setup(input, made);
@@ -164,14 +152,8 @@ static tn_status input_load_model(cli_input *input, tn_error *error) {
 }
 
 static tn_status input_load_problem(cli_input *input, tn_error *error) {
-    if (input->has_model_options) {
-        *error = (tn_error){.status = TN_E_INVALID};
-        snprintf(error->message, sizeof error->message,
-                 "--dim, --input-shape, --value, --parameter, --format, --order, --parallel, "
-                 "--no-inplace, --no-views, --static, --kernels, --no-rewrite, --batch, --train "
-                 "and --fuse-concat need a model, but the input is a problem; remove them");
-        return TN_E_INVALID;
-    }
+    cli_condition_set(CLI_IF_MODEL, input->of_plan);
+    cli_combine_check(NULL);
     double start = cli_clock();
     tn_context context = tn__context(input->import.context);
     context.read_limit = input->read_limit;
@@ -245,7 +227,7 @@ tn_status cli_input_fit(cli_input *input, const tn_plan_options *options, uint64
     search.pass = "none";
     search.allow = input->split.asked ? TN_FIT_SPLIT : 0;
     search.timeout_s = options->timeout_s;
-    request.setup = &asked.corridor.options;
+    request.setup = &asked.all.setup;
     request.search = &search;
     request.arena = arena;
     request.hint_seconds = INPUT_HINT_S;
@@ -262,7 +244,7 @@ tn_status cli_input_sweep(cli_input *input, const tn_plan_options *plan, uint32_
     *found = 0;
     TN_TRY(input_import(input, error));
     const tn_graph *graph = input_ask(input, plan, &asked);
-    return tn_setup_split_sweep(graph, &asked.corridor.options, count, setups, found, error);
+    return tn_setup_split_sweep(graph, &asked.all.setup, count, setups, found, error);
 }
 
 void cli_input_release_loaded(cli_input *input) {

@@ -312,7 +312,6 @@ static error_t input_parse(int key, char *value, struct argp_state *state) {
     default:
         return ARGP_ERR_UNKNOWN;
     }
-    input->has_model_options = true;
     return 0;
 }
 

@@ -1,6 +1,7 @@
 /* lists.c - the lists of `tenure list`: one row per list; each registry supplies its entries.
  */
 #include "cli/cli.h"
+#include "cli/combine.h"
 #include "cli/facts.h"
 
 #include <stdio.h>
@@ -111,6 +112,12 @@ static const char *lists_link(uint32_t index, char *detail, size_t room) {
     return detail;
 }
 
+static const char *lists_combination(uint32_t index, char *detail, size_t room) {
+    (void)detail;
+    (void)room;
+    return cli_combination_text(index);
+}
+
 /* --- the lists --- */
 
 static const cli_list lists_table[] = {
@@ -149,6 +156,8 @@ static const cli_list lists_table[] = {
      "summary", lists_format_summary, NULL},
     {"members", "the members of the objects that --json prints", cli_member_count, cli_member_name,
      "meaning", cli_member_help, NULL},
+    {"combinations", "the options that need or exclude other options", cli_combination_count,
+     cli_combination_name, "rule", NULL, lists_combination},
 };
 
 uint32_t cli_list_count(void) { return sizeof lists_table / sizeof *lists_table; }

@@ -1,4 +1,5 @@
 /* open_model.c - load, train, compile, open: from the file to an engine. */
+#include "cli/ask.h"
 #include "cli/open_model.h"
 #include "cli/whom.h"
 
@@ -66,19 +67,11 @@ static tn_status session_graph(cli_session *session, tn_error *error) {
     return TN_OK;
 }
 
-tn_occupancy_options cli_session_memory(const cli_session *session) {
-    tn_occupancy_options options = session->input->occupancy_options;
-    options.struct_size = sizeof options;
-    options.alignment = session->input->alignment;
-    return options;
-}
-
 cli_whom cli_session_whom(const cli_session *session) {
-    return (cli_whom){.runner = session->plain ? CLI_RUNNER_PLAIN : CLI_RUNNER_ONEDNN,
-                      .threads = session->choices.threads,
-                      .no_rewrite = session->choices.no_rewrite,
-                      .staged = session->divide != NULL && session->divide->arranges,
-                      .fastest = session->choices.fastest};
+    cli_whom whom =
+        cli_choices_whom(&session->choices, session->plain ? CLI_RUNNER_PLAIN : CLI_RUNNER_ONEDNN);
+    whom.staged = session->divide != NULL && session->divide->arranges;
+    return whom;
 }
 
 static tn_status session_prune(cli_session *session, tn_error *error) {
@@ -262,7 +255,7 @@ tn_status cli_session_naive(const cli_session *session, cli_session *other, tn_e
     other->forms_folder = session->forms_folder;
     other->naive = true;
     tn_setup_options options = TN_SETUP_OPTIONS_INIT;
-    tn_occupancy_options memory = cli_session_memory(session);
+    tn_occupancy_options memory = cli_ask_memory(session->input);
     options.memory = &memory;
     options.without_reuse = true;
     options.statics = session->input->statics;

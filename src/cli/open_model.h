@@ -13,6 +13,8 @@ typedef struct cli_choices { /* choices of kernels and plan */
     bool no_rewrite; /* keep the operators of the file */
     bool fastest;    /* fastest kernels, regardless of their scratch */
 } cli_choices;
+/* With the kernels of `runner`. */
+cli_whom cli_choices_whom(const cli_choices *choices, cli_runner runner);
 #define CLI_CHOICES_INIT                                                                           \
     { .plan = TN_PLAN_OPTIONS_INIT, .threads = 1 }
 
@@ -93,7 +95,6 @@ void cli_session_close(cli_session *session);
 
 /* Compiles session->graph, which becomes the running graph. */
 tn_status cli_session_set_up(cli_session *session, tn_error *error);
-tn_occupancy_options cli_session_memory(const cli_session *session);
 /* The callback `read` of tn_engine_options; `self` is the session. */
 tn_status cli_session_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
                            uint64_t size, tn_error *error);

@@ -38,6 +38,13 @@ static error_t choices_parse(int key, char *value, struct argp_state *state) {
     }
 }
 
+cli_whom cli_choices_whom(const cli_choices *choices, cli_runner runner) {
+    return (cli_whom){.runner = runner,
+                      .threads = choices->threads,
+                      .no_rewrite = choices->no_rewrite,
+                      .fastest = choices->fastest};
+}
+
 static const struct argp_option choices_options[] = {CHOICES_OPTIONS(CLI_OPTION){0}};
 const struct argp cli_choices_argp = {.options = choices_options, .parser = choices_parse};
 
@@ -123,29 +130,10 @@ static void session_set_weights(struct argp_state *state, cli_session *session, 
         session->weights_seed = cli_number(state, "weights", text + 7);
 }
 
-/* Options about a budget without --budget are a usage error. */
-static void session_check_fit(struct argp_state *state, cli_session *session) {
-    const char *said = session->allow != 0               ? "allow"
-                       : session->swap_device != NULL    ? "swap-device"
-                       : session->host_budget > 0        ? "host-budget"
-                       : cli_costs_given(&session->from) ? "costs"
-                       : session->timeout_s > 0          ? "timeout"
-                                                         : NULL;
-    if (said != NULL && session->budget == 0)
-        cli_misuse(state, "--%s needs a budget; add --budget SIZE", said);
+static void session_set_fit(cli_session *session) {
     session->to_swap = session->from_swap = session->link;
-    cli_swap_link(state, session->swap_device, session->allow, &session->to_swap,
-                  &session->from_swap);
-    session->allow = cli_allow_check(state, session->allow, session->to_swap, session->pass);
-    cli_host_budget_check(state, session->host_budget, session->allow);
-    bool streams = (session->allow & TN_FIT_STREAM) != 0;
-    const char *how = session->storage > 0            ? "storage"
-                      : session->storage_cache        ? "storage-cache"
-                      : session->forms_folder != NULL ? "forms"
-                                                      : NULL;
-    if (!streams && how != NULL) cli_misuse(state, "--%s needs --allow stream", how);
-    if (streams && session->pool != NULL)
-        cli_misuse(state, "--allow stream needs a plan; remove --pool");
+    cli_swap_link(session->swap_device, &session->to_swap, &session->from_swap);
+    session->allow = cli_allow_complete(session->allow, session->to_swap, session->pass);
 }
 
 static error_t session_parse(int key, char *value, struct argp_state *state) {
@@ -214,10 +202,7 @@ static error_t session_parse(int key, char *value, struct argp_state *state) {
         session->plain = true;
         return 0;
     case ARGP_KEY_END:
-        session_check_fit(state, session);
-        if (session->traces.count > 0 && session->poison)
-            cli_misuse(state,
-                       "--trace and --poison cannot be combined; run the command once with each");
+        session_set_fit(session);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

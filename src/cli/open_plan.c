@@ -2,6 +2,7 @@
  * techniques). If the budget cannot be met, a plan without changes remains, so that the command can
  * list the largest tensors at its peak.
  */
+#include "cli/ask.h"
 #include "cli/open_model.h"
 #include "cli/split.h"
 #include "cli/whom.h"
@@ -116,27 +117,15 @@ static tn_status session_make(cli_session *session, tn_setup_options *options, t
 }
 
 tn_status cli_session_set_up(cli_session *session, tn_error *error) {
-    cli_corridor corridor;
+    cli_asked asked;
     const cli_whom whom = cli_session_whom(session);
-    tn_recompute_options again = cli_training_again(session->training);
-    tn_program_options order = TN_PROGRAM_OPTIONS_INIT;
-    tn_occupancy_options memory = cli_session_memory(session);
-    cli_whom_corridor(&whom, session->training != NULL ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN,
-                      &corridor);
-    tn_setup_options *options = &corridor.options;
-    corridor.rewrite.weights_dtype = session->weights_dtype;
-    if (session->pruning.count > 0) corridor.rewrite.pruning = &session->pruning;
-    if (session->weights_dtype != TN_UNDEFINED || corridor.rewrite.pruning != NULL)
-        options->rewrite = &corridor.rewrite;
-    order.order = session->input->order;
-    options->context = session->input->import.context;
-    options->recompute = &again;
-    options->program = &order;
-    options->memory = &memory;
-    options->plan = &session->choices.plan;
-    options->statics = session->input->statics;
-    options->divide = session->divide;
-    TN_TRY(session_make(session, options, error));
+    cli_ask(session->input, &whom, session->training, &session->choices.plan, &asked);
+    asked.setup.divide = session->divide;
+    asked.rewrite.weights_dtype = session->weights_dtype;
+    if (session->pruning.count > 0) asked.rewrite.pruning = &session->pruning;
+    if (session->weights_dtype != TN_UNDEFINED || asked.rewrite.pruning != NULL)
+        asked.setup.rewrite = &asked.rewrite;
+    TN_TRY(session_make(session, &asked.setup, error));
     session->graph = tn_setup_graph(session->setup);
     tn_pruning_measure(&session->pruning, session->graph);
     return TN_OK;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "cli/combine.h"
 #include "cli/ranks.h"
 
 #define PARSE_BAD 2 /* exit status of bad usage */
@@ -103,6 +104,16 @@ static error_t common_parse(int key, char *value, struct argp_state *state) {
 
 const struct argp cli_common_argp = {.options = common_options, .parser = common_parse};
 
+/* The last child, so that its end comes first: rules about options alone are checked before a
+ * command acts on its options. */
+static error_t combine_parse(int key, char *value, struct argp_state *state) {
+    (void)value;
+    (void)state;
+    if (key == ARGP_KEY_END) cli_combine_check(parse_command);
+    return key == ARGP_KEY_END ? 0 : ARGP_ERR_UNKNOWN;
+}
+static const struct argp combine_argp = {.parser = combine_parse};
+
 /* --- unknown names --- */
 
 _Noreturn static void parse_no_memory(void) {
@@ -153,8 +164,8 @@ static const cli_option *parse_find(const parse_scan *scan, const char *name) {
     return found;
 }
 
-/* Both functions return whether the next word is the value of the option. */
-static bool parse_scan_name(const parse_scan *scan, const char *word, bool is_last) {
+/* Both functions return whether `next` is the value of the option; NULL: there is no next word. */
+static bool parse_scan_name(const parse_scan *scan, const char *word, const char *next) {
     const char *equals = strchr(word, '=');
     char *name = strndup(word, equals != NULL ? (size_t)(equals - word) : strlen(word));
     if (name == NULL) parse_no_memory();
@@ -163,12 +174,14 @@ static bool parse_scan_name(const parse_scan *scan, const char *word, bool is_la
     parse_tone.json |= strcmp(option->name, "json") == 0;
     if (equals != NULL && option->argument == NULL)
         parse_refuse("--%s takes no value; remove '=%.80s'", option->name, equals + 1);
-    if (equals != NULL || option->argument == NULL || option->argument_may_lack) return false;
-    if (is_last) parse_refuse("--%s needs a value: %s", option->name, option->argument);
-    return true;
+    bool takes = equals == NULL && option->argument != NULL && !option->argument_may_lack;
+    if (takes && next == NULL)
+        parse_refuse("--%s needs a value: %s", option->name, option->argument);
+    cli_combine_note(option->name, takes ? next : equals != NULL ? equals + 1 : NULL);
+    return takes;
 }
 
-static bool parse_scan_letters(const parse_scan *scan, const char *letters, bool is_last) {
+static bool parse_scan_letters(const parse_scan *scan, const char *letters, const char *next) {
     for (; *letters != '\0'; letters++) {
         const cli_option *option = NULL;
         for (uint32_t i = 0; i < scan->options->count; i++)
@@ -176,11 +189,12 @@ static bool parse_scan_letters(const parse_scan *scan, const char *letters, bool
         if (option == NULL)
             parse_refuse("there is no option -%c; `tenure %s --help=all` lists them", *letters,
                          scan->command->name);
-        if (option->argument == NULL) continue;
-        if (option->argument_may_lack || letters[1] != '\0') return false;
-        if (is_last)
+        bool takes = option->argument != NULL && !option->argument_may_lack;
+        bool follows = option->argument != NULL && letters[1] != '\0';
+        if (takes && !follows && next == NULL)
             parse_refuse("-%c, --%s needs a value: %s", *letters, option->name, option->argument);
-        return true;
+        cli_combine_note(option->name, follows ? letters + 1 : takes ? next : NULL);
+        if (option->argument != NULL) return takes && !follows;
     }
     return false;
 }
@@ -190,11 +204,12 @@ static void parse_check_names(const cli_command *command, int count, char **word
     parse_scan scan = {command, &options};
     cli_options_list(command, &options);
     for (int i = 1; i < count && strcmp(words[i], "--") != 0; i++) {
-        bool value = false, is_last = i + 1 == count;
+        bool value = false;
+        const char *next = i + 1 < count ? words[i + 1] : NULL;
         if (strncmp(words[i], "--", 2) == 0)
-            value = parse_scan_name(&scan, words[i] + 2, is_last);
+            value = parse_scan_name(&scan, words[i] + 2, next);
         else if (words[i][0] == '-')
-            value = parse_scan_letters(&scan, words[i] + 1, is_last);
+            value = parse_scan_letters(&scan, words[i] + 1, next);
         i += value;
     }
     cli_options_release(&options);
@@ -217,7 +232,8 @@ static void parse_send_text(const char *path) {
 }
 
 void cli_parse(const cli_command *command, int count, char **words, void *input) {
-    const struct argp_child children[] = {{command->parser, 0, NULL, 0}, {0}};
+    const struct argp_child children[] = {
+        {command->parser, 0, NULL, 0}, {&combine_argp, 0, NULL, 0}, {0}};
     const struct argp parser = {.options = common_options,
                                 .parser = common_parse,
                                 .args_doc = command->parser->args_doc,
@@ -226,6 +242,7 @@ void cli_parse(const cli_command *command, int count, char **words, void *input)
     parse_command = command;
     parse_check_names(command, count, words);
     if (argp_parse(&parser, count, words, ARGP_NO_HELP, NULL, &call) != 0) parse_no_memory();
+    cli_combine_check(command);
     if (!parse_overwrites) cli_check_files();
     if (parse_tone.quiet) parse_send_text("/dev/null");
 }

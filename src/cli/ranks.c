@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "cli/combine.h"
 
 /* --- processes of mpirun --- */
 
@@ -89,24 +90,11 @@ static error_t ranks_parse(int key, char *value, struct argp_state *state) {
 
 const struct argp cli_ranks_argp = {.options = ranks_options, .parser = ranks_parse};
 
-static void ranks_check_pipeline(struct argp_state *state, const cli_ranks *ranks) {
-    const tn_grid *grid = &ranks->grid;
-    if (grid->pipeline == 1 && grid->interleave > 1)
-        cli_misuse(state, "--parallel interleave=%u needs pipeline stages; add pipeline=N",
-                   grid->interleave);
-    if (grid->pipeline == 1 && ranks->scheduled)
-        cli_misuse(state, "--schedule needs --parallel pipeline=N");
-    if (ranks->whole_sends && (grid->pipeline == 1 || grid->tensor == 1))
-        cli_misuse(state, "--whole-sends needs --parallel tensor=N,pipeline=N");
-}
-
-void cli_ranks_check(struct argp_state *state, const cli_ranks *ranks, uint64_t budget) {
-    ranks_check_pipeline(state, ranks);
-    if (ranks->ahead > 0 && ranks->shard != TN_SHARD_PARAMETERS)
-        cli_misuse(state, "--gather-ahead needs --shard parameters");
-    if (ranks->shard == TN_SHARD_PARAMETERS && budget > 0 && ranks->grid.pipeline == 1)
-        cli_misuse(state, "--shard parameters and --budget cannot be combined without pipeline "
-                          "stages; use --shard gradients, or add --parallel pipeline=N");
+void cli_ranks_conditions(const cli_ranks *ranks, bool several_data) {
+    cli_condition_set(CLI_IF_STAGES, ranks->grid.pipeline > 1);
+    cli_condition_set(CLI_IF_INTERLEAVED, ranks->grid.interleave > 1);
+    cli_condition_set(CLI_IF_TENSOR_RANKS, ranks->grid.tensor > 1);
+    cli_condition_set(CLI_IF_DATA_RANKS, several_data);
 }
 
 /* --- groups --- */

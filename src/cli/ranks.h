@@ -34,8 +34,8 @@ int cli_ranks_end(const tn_error *error);
 /* A child of both parsers, for all options except the grid; its input is a cli_ranks. */
 extern const struct argp cli_ranks_argp;
 
-/* Ends with a usage error if the options are impossible. budget: per rank; 0: none. */
-void cli_ranks_check(struct argp_state *state, const cli_ranks *ranks, uint64_t budget);
+/* Sets the conditions of combine.h about ranks. several_data: several ranks divide a batch. */
+void cli_ranks_conditions(const cli_ranks *ranks, bool several_data);
 
 /* The group of this rank along an axis. */
 uint32_t cli_ranks_group(const cli_ranks *ranks, tn_grid_axis axis);

@@ -45,10 +45,6 @@ static error_t split_parse(int key, char *value, struct argp_state *state) {
         split->options.share = fmax(cli_share(state, "extra-work", value), DBL_MIN);
         split->has_share = true;
         return 0;
-    case ARGP_KEY_END:
-        if (split->has_share && !split->asked)
-            cli_misuse(state, "--extra-work needs --split; add it");
-        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }

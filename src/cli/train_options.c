@@ -50,7 +50,7 @@ enum {
     X(TRAINING_SCALE, "loss-scale", "NUMBER",                                                      \
       "factor of the loss in the backward pass, for f16; dynamic: as large as possible (default: " \
       "1)")                                                                                        \
-    X(TRAINING_AGAIN, "recompute-share", "SHARE",                                                  \
+    X(TRAINING_AGAIN, "recompute-work", "SHARE",                                                   \
       "recompute activations instead of keeping them, with at most this fraction of additional "   \
       "work, such as 0.1 (default: 0)")                                                            \
     X(TRAINING_CHEAP, "recompute-cheap", NULL,                                                     \
@@ -70,8 +70,10 @@ enum { /* 0, 1, ... */
 };
 #define TRAINING_ROW(member, name, help)                                                           \
     CLI_OPTION(TRAINING_SWITCH + TRAINING_INDEX_##member, name, NULL, help)
-static const struct argp_option training_options[] = {TRAINING_OPTIONS(CLI_OPTION)
-                                                          TRAINING_SWITCHES(TRAINING_ROW){0}};
+static const struct argp_option training_options[] = {
+    TRAINING_OPTIONS(CLI_OPTION) TRAINING_SWITCHES(TRAINING_ROW){
+        "recompute-share", TRAINING_AGAIN, "SHARE", OPTION_HIDDEN, NULL, 0}, /* the old name */
+    {0}};
 
 _Static_assert(TRAINING_SWITCH - TRAINING_LOSS + TRAINING_SWITCH_COUNT <= 32, "bits of given");
 
@@ -96,9 +98,6 @@ static void training_set_scale(struct argp_state *state, tn_train_options *optio
 
 static void training_check(struct argp_state *state, const cli_training *training) {
     bool momentum = training->given >> (TRAINING_MOMENTUM - TRAINING_LOSS) & 1;
-    if (momentum && training->options.optimizer != TN_OPTIMIZER_MOMENTUM)
-        cli_misuse(state, "--momentum needs --optimizer momentum, not %s",
-                   tn_optimizer_name(training->options.optimizer));
     if (momentum && training->options.momentum == 0)
         cli_misuse(state, "--momentum: 0 is not supported; use --optimizer sgd");
 }
@@ -146,7 +145,7 @@ static error_t training_parse(int key, char *value, struct argp_state *state) {
         training_set_scale(state, options, value);
         break;
     case TRAINING_AGAIN:
-        training->recompute = cli_real(state, "recompute-share", value);
+        training->recompute = cli_real(state, "recompute-work", value);
         break;
     case TRAINING_CHEAP:
         training->recompute_cheap = true;
@@ -161,16 +160,6 @@ static error_t training_parse(int key, char *value, struct argp_state *state) {
     }
     training->given |= UINT32_C(1) << (key - TRAINING_LOSS);
     return 0;
-}
-
-const char *cli_training_given(const cli_training *training, const char *const *taken) {
-    for (const struct argp_option *option = training_options; option->name != NULL; option++) {
-        const char *const *other = taken;
-        while (*other != NULL && strcmp(*other, option->name) != 0) other++;
-        if (*other == NULL && training->given >> (option->key - TRAINING_LOSS) & 1)
-            return option->name;
-    }
-    return NULL;
 }
 
 bool cli_training_is_given(const cli_training *training, const char *name) {

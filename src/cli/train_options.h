@@ -14,7 +14,7 @@ typedef struct cli_training {
     const char *freeze[CLI_FREEZE_MAX], *train[CLI_FREEZE_MAX];
     double recompute;     /* fraction of additional work; 0: none */
     bool recompute_cheap; /* with `recompute` 0: recompute all cheap operators */
-    uint32_t given;       /* given options, one bit each: cli_training_given */
+    uint32_t given;       /* given options, one bit each: cli_training_is_given */
 } cli_training;
 #define CLI_TRAINING_INIT                                                                          \
     {                                                                                              \
@@ -23,9 +23,6 @@ typedef struct cli_training {
 
 /* A child of both parsers; its input is a cli_training. */
 extern const struct argp cli_training_argp;
-
-/* The first given option that is not in `taken` (NULL at its end), or NULL. */
-const char *cli_training_given(const cli_training *training, const char *const *taken);
 
 /* Whether this option was given. */
 bool cli_training_is_given(const cli_training *training, const char *name);

@@ -33,22 +33,6 @@ bool cli_whom_rewrites(const cli_whom *whom) {
     return whom->runner == CLI_RUNNER_ONEDNN && !whom->no_rewrite;
 }
 
-void cli_whom_corridor(const cli_whom *whom, tn_rewrite_use use, cli_corridor *corridor) {
-    corridor->options = (tn_setup_options)TN_SETUP_OPTIONS_INIT;
-    corridor->rewrite = (tn_rewrite_options)TN_REWRITE_OPTIONS_INIT;
-    corridor->kernels = (tn_kernels_options)TN_KERNELS_OPTIONS_INIT;
-    corridor->rewrite.use = use;
-    corridor->kernels.threads = whom->threads;
-    corridor->kernels.plain = whom->runner == CLI_RUNNER_PLAIN;
-    corridor->options.no_kernels = whom->runner == CLI_RUNNER_NONE;
-    corridor->options.kernels = &corridor->kernels;
-    corridor->options.fastest = whom->fastest;
-    if (cli_whom_rewrites(whom) && !whom->staged)
-        corridor->options.rewrite = &corridor->rewrite;
-    else
-        corridor->rewrite.no_fuse = corridor->rewrite.no_formats = true;
-}
-
 tn_status cli_whom_check(const cli_whom *whom, tn_error *error) {
     tn_error missing;
     if (whom->runner != CLI_RUNNER_ONEDNN || tn_kernels_library(NULL, &missing)) return TN_OK;
@@ -68,8 +52,7 @@ const tn_report_kernels *cli_whom_told(const cli_whom *whom, const tn_setup *set
     return told;
 }
 
-const char *cli_whom_pieces(const tn_setup *setup, char text[CLI_PIECES_MAX]) {
-    const tn_scratch_report *scratch = setup != NULL ? tn_setup_scratch(setup) : NULL;
+static const char *whom_pieces(const tn_scratch_report *scratch, char text[CLI_PIECES_MAX]) {
     char less[TN_SIZE_TEXT_MAX];
     text[0] = '\0';
     if (scratch != NULL)
@@ -77,6 +60,10 @@ const char *cli_whom_pieces(const tn_setup *setup, char text[CLI_PIECES_MAX]) {
                  scratch->operators == 1 ? " runs" : "s run",
                  tn_size_format(scratch->before - scratch->after, less));
     return text;
+}
+
+const char *cli_whom_pieces(const tn_setup *setup, char text[CLI_PIECES_MAX]) {
+    return whom_pieces(setup != NULL ? tn_setup_scratch(setup) : NULL, text);
 }
 
 static const cli_facts whom_kernels_facts = {
@@ -87,7 +74,6 @@ static const cli_facts whom_kernels_facts = {
         CLI_FACT(YES, "rewritten", NULL, "whether the graph is rewritten for them"),
         CLI_FACT(YES, "fastest", NULL, "whether the fastest kernels were chosen"), CLI_FACTS_END}};
 static const cli_facts whom_pieces_facts = {
-    .width = 15,
     .rows = (const cli_fact[]){
         CLI_FACT(COUNT, "operators", "in pieces", "number of operators in pieces"),
         CLI_FACT(BYTES, "saved", NULL, "bytes of memory saved"),
@@ -122,32 +108,35 @@ void cli_kernels_tell(cli_answer *answer, const tn_report_kernels *told) {
     cli_answer_close(answer);
 }
 
-static void whom_tell_pieces(cli_answer *answer, const tn_setup *setup) {
-    const tn_scratch_report *scratch = setup != NULL ? tn_setup_scratch(setup) : NULL;
-    char pieces[CLI_PIECES_MAX];
-    double cost;
-    tn_error error; /* not printed if the machine has no room to measure both variants */
-    if (scratch == NULL) return;
-    cli_answer_open(answer, "in_pieces");
-    cli_tell(answer, "operators", scratch->operators);
-    cli_tell_as(answer, "%s", cli_whom_pieces(setup, pieces));
-    bool known = tn_setup_pieces_cost(setup, &cost, &error) == TN_OK;
-    if (known)
-        cli_tell_more(answer, ", %.3f ms %s", cost < 0 ? -cost * 1e3 : cost * 1e3,
-                      cost < 0 ? "less" : "more");
-    cli_tell(answer, "saved", scratch->before - scratch->after);
-    cli_tell_real(answer, "seconds", known ? cost : NAN);
-    cli_answer_close(answer);
-}
-
-void cli_whom_tell(cli_answer *answer, const cli_whom *whom, const tn_setup *setup) {
-    tn_report_kernels told;
-    const tn_report_kernels *kernels = cli_whom_told(whom, setup, &told);
+void cli_kernels_line(cli_answer *answer, const tn_report_kernels *kernels) {
     tn__text text;
     tn__text_init(&text, NULL);
     tn__words_whom(&text, kernels);
     cli_tell_line(answer, "for", "%s", text.failed ? "" : text.data);
     tn__text_release(&text);
+}
+
+void cli_pieces_tell(cli_answer *answer, const tn_scratch_report *scratch, double seconds) {
+    char pieces[CLI_PIECES_MAX];
+    cli_answer_open(answer, "in_pieces");
+    cli_tell(answer, "operators", scratch->operators);
+    cli_tell_as(answer, "%s", whom_pieces(scratch, pieces));
+    if (isfinite(seconds))
+        cli_tell_more(answer, ", %.3f ms %s", fabs(seconds) * 1e3, seconds < 0 ? "less" : "more");
+    cli_tell(answer, "saved", scratch->before - scratch->after);
+    cli_tell_real(answer, "seconds", seconds);
+    cli_answer_close(answer);
+}
+
+void cli_whom_tell(cli_answer *answer, const cli_whom *whom, const tn_setup *setup) {
+    const tn_scratch_report *scratch = setup != NULL ? tn_setup_scratch(setup) : NULL;
+    tn_report_kernels told;
+    const tn_report_kernels *kernels = cli_whom_told(whom, setup, &told);
+    double cost;
+    tn_error error; /* not printed if the machine has no room to measure both variants */
+    cli_kernels_line(answer, kernels);
     cli_kernels_tell(answer, kernels);
-    whom_tell_pieces(answer, setup);
+    if (scratch == NULL) return;
+    bool known = tn_setup_pieces_cost(setup, &cost, &error) == TN_OK;
+    cli_pieces_tell(answer, scratch, known ? cost : NAN);
 }

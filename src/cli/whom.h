@@ -11,20 +11,11 @@
 #include "base/base.h"
 #include "cli/facts.h"
 
-typedef struct cli_corridor { /* holds objects that the options of a setup point to; do not move
-                               * it */
-    tn_setup_options options;
-    tn_rewrite_options rewrite;
-    tn_kernels_options kernels;
-} cli_corridor;
-
 /* Parses "none", "plain" or "onednn", the last two with an optional ":THREADS". False: another
  * word. */
 bool cli_whom_parse(struct argp_state *state, const char *text, cli_whom *whom);
 /* Whether the graph is rewritten for the kernels. */
 bool cli_whom_rewrites(const cli_whom *whom);
-/* Sets the options of the stages REWRITE, KERNELS and SCRATCH; the others keep their defaults. */
-void cli_whom_corridor(const cli_whom *whom, tn_rewrite_use use, cli_corridor *corridor);
 /* E_UNSUPPORTED, with the package to install, if oneDNN is requested and missing. */
 tn_status cli_whom_check(const cli_whom *whom, tn_error *error);
 /* Fills and returns `told`, the kernels for a report; NULL: the graph alone. */
@@ -39,5 +30,8 @@ void cli_kernels_tell(cli_answer *answer, const tn_report_kernels *kernels);
 /* Tells the kernels, and the operators in pieces with their measured cost. */
 extern const cli_facts cli_whom_facts; /* with CLI_FACTS_ALSO */
 void cli_whom_tell(cli_answer *answer, const cli_whom *whom, const tn_setup *setup);
+/* Its parts without a setup: the line of the table; operators in pieces (seconds NAN: unknown). */
+void cli_kernels_line(cli_answer *answer, const tn_report_kernels *kernels);
+void cli_pieces_tell(cli_answer *answer, const tn_scratch_report *scratch, double seconds);
 
 #endif

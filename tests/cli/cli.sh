@@ -66,9 +66,9 @@ expect 1 'does not fit|too much|more than allowed' $tenure plan "$model" --train
 expect 0 'NVIDIA T4' $tenure plan "$model" --device t4
 expect 2 'needs --train' $tenure plan "$model" --optimizer sgd
 expect 2 'cannot be combined with --form' $tenure plan "$model" --train --form objects
-expect 2 'need a model' $tenure plan buffers.csv --train
-expect 2 'remove --train' $tenure plan "$source/examples/models/keywords.tflite" --train -o k.tflite
-expect 2 'no plan to write' $tenure estimate "$model" --pool caching -o x.html
+expect 2 'needs a model' $tenure plan buffers.csv --train
+expect 2 'train cannot be combined with a plan for a microcontroller' $tenure plan "$source/examples/models/keywords.tflite" --train -o k.tflite
+expect 2 'needs an estimate with a plan' $tenure estimate "$model" --pool caching -o x.html
 
 # why: every proposal is what planning the changed thing gives
 expect 0 'why 1.2 KiB' $tenure plan buffers.csv --explain
@@ -161,7 +161,7 @@ for line in 'B gets tag 0, a new one' 'C gets tag 1, a new one: B is still live'
 done
 expect 0 'tags end to end' $tenure plan "$model" --explain=tags
 expect 2 'needs a model' $tenure plan buffers.csv --explain=tags
-expect 2 'remove --json' $tenure plan "$model" --explain --json
+expect 2 'explain cannot be combined with --json' $tenure plan "$model" --explain --json
 
 # shared objects
 printf 'id,lower,upper,size\na,0,2,2x8\nb,1,3,2x8\nc,2,4,1x4\n' >textures.csv
@@ -201,7 +201,7 @@ expect 0 '^valid: 4 objects for 55' $tenure verify "$model" --form objects --pla
 expect 2 'could mean' $tenure plan buffers.csv --capacity 10K
 expect 2 'no format' $tenure plan buffers.csv -o plan.xyz
 expect 2 'power of two' $tenure plan buffers.csv --alignment 3
-expect 2 'need a model' $tenure plan buffers.csv --dim N=2
+expect 2 'needs a model' $tenure plan buffers.csv --dim N=2
 expect 2 'no planner is called' $tenure plan buffers.csv --planner nobody
 expect 2 'not a time' $tenure plan buffers.csv --timeout soon
 expect 2 'no input given' $tenure plan
@@ -331,7 +331,7 @@ $tenure plan "$branches" --parallel safe -o safe.json >/dev/null
 expect 0 '^valid' $tenure verify "$branches" --parallel safe --plan safe.json
 expect 2 'safe contradicts serial.json' $tenure verify "$branches" --parallel safe --plan serial.json
 expect 2 'not one of serial, safe' $tenure plan "$branches" --parallel always
-expect 2 'need a model' $tenure plan buffers.csv --parallel safe
+expect 2 'needs a model' $tenure plan buffers.csv --parallel safe
 
 # orders of operators: found, proved, written, checked
 train=$source/examples/models/train_alexnet.onnx
@@ -342,7 +342,7 @@ expect 1 '491,424,388 bytes., so no layout of these buffers fits in 400.0 MiB' $
 expect 0 'arena +377\.1 MiB' $tenure plan "$train" --capacity 400MiB --order memory
 expect 1 'at the peak, step' $tenure plan "$train" --capacity 300MiB --order auto
 expect 2 'no order is called' $tenure plan "$model" --order fastest
-expect 2 'need a model' $tenure plan buffers.csv --order memory
+expect 2 'needs a model' $tenure plan buffers.csv --order memory
 $tenure plan "$train" --order memory -o order.csv >out
 expect 0 '^valid' $tenure verify "$train" --plan order.csv --order memory
 expect 2 'made with other options.*--order' $tenure verify "$train" --plan order.csv
@@ -396,8 +396,8 @@ expect 0 'weights' $tenure run "$model" --weights random:1 --static arena --budg
 expect 1 'least found takes' $tenure run "$model" --weights random:1 --static arena --budget "$less" --allow order,recompute
 expect 1 "classifier.1.weight' share bytes" $tenure verify "$model" --plan broken.json
 expect 2 'a pool takes static memory' $tenure run "$model" --weights random:1 --static arena --pool bfc
-expect 2 'need a model' $tenure plan buffers.csv --static arena
-expect 2 'need a model' $tenure plan buffers.csv --fuse-concat
+expect 2 'needs a model' $tenure plan buffers.csv --static arena
+expect 2 'needs a model' $tenure plan buffers.csv --fuse-concat
 
 # replays: the plan beside the pools, a capacity that is too small, and damage
 trace=$source/examples/traces/two_steps.csv

@@ -260,7 +260,7 @@ OPTIONS = [[], ["--order", "auto"], ["--order", "memory"], ["--alignment", "1"],
            ["--fuse-concat"], ["--parallel", "safe"], ["--bank", "a=none@1GB/s", "--bank", "b=1KiB@8GB/s"],
            ["--kernels", "plain"], ["--kernels", "plain", "--static", "arena", "--order", "auto"]]
 TRAINING = [["--train"], ["--train", "--optimizer", "sgd", "--alignment", "16"],
-            ["--train", "--optimizer", "momentum", "--momentum", "0.5", "--recompute-share", "0.2"],
+            ["--train", "--optimizer", "momentum", "--momentum", "0.5", "--recompute-work", "0.2"],
             ["--train", "--micro-batches", "2", "--order", "auto"], ["--train", "--fuse-update", "--kernels", "plain"]]
 
 
@@ -276,7 +276,7 @@ def cross_trained(folder, index):
     model, rng = os.path.join(folder, f"t{index}.onnx"), random.Random(seed + index)
     trained_graph(model, rng)
     for options in TRAINING:
-        again = "--recompute-share" in options  # the program is one of ours: no .csv says that
+        again = "--recompute-work" in options  # the program is one of ours: no .csv says that
         try_plan(folder, "plan", model, options, rng, None if again else options)
     plain = json.loads(run("fit", model, "--train", "--budget", "1GiB", "--costs", "model:t4", "--json").stdout)
     budget = str(plain["answers"][0]["plain_bytes"] * 99 // 100)

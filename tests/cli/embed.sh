@@ -16,7 +16,7 @@ expect 0 "row 99999999: -?0\.[0-9]" $tenure embed show t.rows --row 99999999
 expect 0 "\"undone\":0" $tenure embed undo t.rows --json
 expect 2 "row 100000000; the table has rows 0 to 99999999" $tenure embed show t.rows --row 1e8
 expect 2 "there is such a file" $tenure embed create t.rows --rows 5
-expect 2 "needs the number of rows" $tenure embed create other.rows
+expect 2 "create needs --rows; add --rows N" $tenure embed create other.rows
 expect 2 "No such file" $tenure embed show other.rows
 expect 2 "is not one of create, show, undo, replay; did you mean 'create'" $tenure embed creat x
 expect 2 "not a whole number" $tenure embed create x --rows 1.5e0

@@ -20,7 +20,7 @@ expect 2 'list hardware' $tenure estimate "$model" --device abacus
 expect 2 'must be above 0' $tenure estimate "$model" --device 0
 expect 2 'pool' $tenure estimate "$model" --pool puddle
 expect 2 'is not one of demand, start' $tenure estimate "$model" --alloc-policy never
-expect 2 '--max-batch needs a limit' $tenure estimate "$model" --max-batch
+expect 2 '--max-batch needs --device; add --device' $tenure estimate "$model" --max-batch
 expect 2 'needs --train' $tenure estimate "$model" --dtype bf16
 expect 2 'not one of sgd' $tenure estimate "$model" --train --optimizer magic
 expect 2 'from 1' $tenure estimate "$model" --batch 0
@@ -43,7 +43,7 @@ fuse-update --train
 recompute-cheap --train
 J
 for optimizer in sgd adam adamw none; do
-    expect 2 "--momentum needs --optimizer momentum, not $optimizer" \
+    expect 2 "--momentum needs --optimizer momentum, not $optimizer; use" \
         $tenure estimate "$model" --train --optimizer $optimizer --momentum 0.5
 done
 expect 0 'total' $tenure estimate "$model" --train --optimizer momentum --momentum 0.5
@@ -51,7 +51,7 @@ expect 0 'total' $tenure estimate "$model" --train --micro-batches 2 --loss cros
 
 # what cannot be trained
 expect 2 'no parameter' $tenure estimate "$source/examples/models/five_operators.onnx" --train
-expect 2 'can be combined with' $tenure estimate "$model" --as pytorch --freeze '*'
+expect 2 'as cannot be combined with --freeze' $tenure estimate "$model" --as pytorch --freeze '*'
 expect 0 'optimizer_state' $tenure estimate "$model" --as pytorch --optimizer adam
 
 # the policies order themselves: what is kept longer is never less
@@ -124,8 +124,8 @@ for option in freeze=7 loss=output micro-batches=2 fuse-update kernels=plain ker
     expect 2 "--${option%%=*} .*no effect on an estimate by formulas" \
         $tenure estimate config.json --train --$option --device 1GiB
 done
-expect 2 'have no effect on a config.json' $tenure estimate config.json --train --dim N=2
-expect 2 'have no effect on a config.json' $tenure estimate config.json --dim N=2
+expect 2 'dim has no effect on a config.json' $tenure estimate config.json --train --dim N=2
+expect 2 'dim has no effect on the run of a language model' $tenure estimate config.json --dim N=2
 expect 0 'parameters' $tenure estimate config.json --train --optimizer sgd --dtype f32 --batch 8 --sequence 512 \
     --micro-batch 2 --parallel tensor=2 --sequence-parallel
 expect 2 'cannot be divided by pipeline 5' $tenure estimate config.json --train --parallel pipeline=5
@@ -146,10 +146,10 @@ rows=$(grep -c '^ *[0-9]\+ \+[0-9]\+ ' out)
 expect 2 'single .svg' $tenure estimate config.json $cluster --sweep -o scaling.html
 expect 2 'single .svg' $tenure estimate config.json $cluster --sweep -o a.svg -o b.svg
 expect 1 'no division among 1 devices fits' $tenure estimate config.json $cluster --parallel auto --devices 1
-expect 2 'needs the number of devices' $tenure estimate config.json $cluster --parallel auto
+expect 2 'auto needs --devices or --sweep; add --devices N' $tenure estimate config.json $cluster --parallel auto
 expect 2 'needs the speed of a device' $tenure estimate config.json --train --parallel auto --devices 8 --device 80GiB
 expect 2 'a speed must be above 0' $tenure estimate config.json $cluster --parallel auto --devices 8 --link-fast 0GB/s
-expect 2 'choose ranks' $tenure estimate config.json $cluster --sweep --micro-batch 2
+expect 2 'chooses ranks' $tenure estimate config.json $cluster --sweep --micro-batch 2
 expect 2 'needs --parallel auto' $tenure estimate config.json $cluster --devices 8
 expect 2 'cannot be divided by interleave 3' $tenure estimate config.json $cluster --parallel pipeline=4,interleave=3
 # to run: without --train
@@ -162,15 +162,15 @@ expect 0 "^13.7 GiB \\([0-9,]* bytes\\), may fit$" $tenure estimate config.json 
 expect 0 'as q4_k_m' $tenure estimate config.json --weight-type Q4_K_M
 expect 2 "'q9'; known are f32" $tenure estimate config.json --weight-type q9
 expect 2 'not one of f32' $tenure estimate config.json --cache-type q9
-expect 2 'weight-type.* are only for running a language model' $tenure estimate config.json --train --weight-type int4
-expect 2 'weight-type.* are only for running a language model' $tenure estimate "$model" --cache-type q8_0
+expect 2 'weight-type needs the run of a language model' $tenure estimate config.json --train --weight-type int4
+expect 2 'cache-type needs the run of a language model' $tenure estimate "$model" --cache-type q8_0
 # several devices, and parts of the model in host memory; where it does not fit, both are tried, and what is offered fits
 expect 0 'at most on each of 2 devices, which share every matrix' $tenure estimate config.json --parallel tensor=2
 expect 0 'at most on each of 4 devices, which share the layers' $tenure estimate config.json --parallel pipeline=4
 expect 0 'host memory .* at most, in addition' $tenure estimate config.json --host-layers 10
 expect 2 'do not divide 32 attention heads' $tenure estimate config.json --parallel tensor=5
 expect 2 'data=N. takes as much again' $tenure estimate config.json --parallel data=2
-expect 2 'only for running a language model' $tenure estimate config.json --train --host-layers 2
+expect 2 'host-layers needs the run of a language model' $tenure estimate config.json --train --host-layers 2
 expect 1 'host-layers' $tenure estimate config.json --device 8GiB
 $tenure estimate config.json --device 8GiB --json >out
 python3 - $tenure <<'P' || failed=1
@@ -186,11 +186,11 @@ for option in shard=optimizer recompute=full micro-batch=2 sequence-parallel par
     expect 2 "--${option%%=*}.* needs --train" $tenure estimate config.json --$option
 done
 for option in kernels=plain pool=bfc parallel=safe alloc-policy=start planner=greedy threads=2 order=memory; do
-    expect 2 "--${option%%=*} .*has no effect on an estimate from a config.json" $tenure estimate config.json --$option
+    expect 2 "--${option%%=*} .*has no effect on the run of a language model" $tenure estimate config.json --$option
 done
 expect 1 'would fit with.*--weight-type int4' $tenure estimate config.json --device 6GiB --sequence 256
 expect 1 'no change that Tenure can suggest makes it fit' $tenure estimate config.json --device 1GiB
-expect 2 '--max-batch needs a limit' $tenure estimate config.json --max-batch
+expect 2 '--max-batch needs --device; add --device' $tenure estimate config.json --max-batch
 python3 - "$tenure" <<'P' || failed=1
 import json, subprocess, sys
 def ask(*more):
@@ -274,7 +274,7 @@ expect 0 '384 bytes at least' $tenure estimate index
 expect 0 'cache +unknown: model_type "of_tomorrow"' $tenure estimate index/ --device 1MiB
 expect 0 'fits +not known' $tenure estimate index --device 1MiB
 expect 1 'fits +no' $tenure estimate index --device 383
-expect 0 '"weights":384,"cache":null,"workspace":null.*"total":null,"at_least":384' $tenure estimate index --json
+expect 0 '"total":null,"at_least":384,.*"weights":384,"cache":null,"workspace":null' $tenure estimate index --json
 expect 0 '3 tensors of 192 numbers in 2 files' $tenure estimate parts
 expect 2 'download all parts' $tenure estimate missing
 expect 2 'several models.*a.safetensors.*b.safetensors' $tenure estimate two
@@ -285,7 +285,7 @@ expect 0 'parameters +6,738,415,616' $tenure estimate known
 expect 0 'parameters +6,738,415,616' $tenure estimate known --train
 expect 0 'runtime .*: vllm' $tenure estimate known --runtime vllm
 expect 0 'fits +not known' $tenure estimate known --runtime none --device 80GiB
-expect 2 'is only for running a language model' $tenure estimate known --train --runtime vllm
+expect 2 'runtime NAME needs the run of a language model' $tenure estimate known --train --runtime vllm
 expect 0 'fused' $tenure estimate config.json --train --recompute full --loss-chunk 512
 expect 0 'unfused' $tenure estimate config.json --train --attention unfused
 expect 2 'attention needs --train' $tenure estimate config.json --attention unfused
@@ -303,6 +303,38 @@ for suffix in pt pt2 pth bin h5 keras; do
     expect 2 "model.$suffix: .*(export|convert|save_pretrained)" $tenure plan model.$suffix
 done
 expect 2 'weights without a network' $tenure plan model.safetensors
+# each path prints one line with --brief; every byte count of its table is a member of the JSON, and every member is documented
+python3 - "$tenure" "$model" "$corpus/llama.gguf" <<'P' || failed=1
+import json, re, subprocess, sys
+tenure, model, weights = sys.argv[1:]
+def run(*words):
+    return subprocess.run([tenure, *words], capture_output=True, text=True).stdout
+def members(value, name):
+    for key, inner in value.items() if isinstance(value, dict) else [("[]", inner) for inner in value]:
+        path = name + key if key == "[]" else name + "." + key
+        yield path, inner
+        if isinstance(inner, (dict, list)):
+            yield from members(inner, path)
+known = {row["name"] for row in json.loads(run("list", "members", "--json"))}
+large = ["config.json", "--train", "--batch", "64", "--device", "a100-80"]
+for words in ([model, "--device", "t4", "--max-batch"], [model, "--train", "--as", "pytorch"], [model, "--pool", "caching", "--device", "1GiB"],
+              [model, "--train", "--batch", "8", "--parallel", "data=2"], [model, "--batch", "8", "--pool", "caching", "--device", "64MiB"], ["config.json", "--device", "8GiB"],
+              [weights, "--device", "1GiB", "--max-batch"], ["index"], large, large + ["--parallel", "tensor=2,pipeline=4,data=2"],
+              large + ["--parallel", "auto", "--devices", "16"], large + ["--sweep", "--devices", "16"]):
+    brief, table, answer = (run("estimate", *words, *more) for more in (["--brief"], [], ["--json"]))
+    assert brief.count("\n") == 1 and len(brief) < 250, (words, brief)
+    found = json.loads(answer)
+    flat = list(members(found, found.pop("format")[len("tenure-"):]))
+    numbers = {value for _, value in flat if type(value) is int}
+    shown = [int(text.replace(",", "")) for text in re.findall(r"([0-9,]+) bytes\)", table) if not table.startswith("no division")]
+    assert set(shown) <= numbers, (words, set(shown) - numbers)
+    for name, value in flat:
+        if not name.endswith("[]") and not name.endswith(".version"):
+            assert name in known or name.rsplit(".", 1)[0] + ".*" in known, (words, name)
+P
+echo '{"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 8, "vocab_size": 9,
+ "max_position_embeddings": 8, "num_a\nfits  yes": 3}' >lines.json
+expect 0 'not read +num_a.x0afits  yes: unknown' $tenure estimate lines.json
 # nonsense: status 2, and the key with what it holds
 while read -r pattern json; do
     echo "$json" >nonsense.json

@@ -86,7 +86,7 @@ fashion = data / "onnx" / "fashion_resnet.onnx"
 if fashion.exists():
     ways = [(optimizer, switches) for optimizer in ("sgd", "momentum", "adam", "adamw")
             for switches in ([], ["--fuse-update"], ["--recompute-cheap"], ["--micro-batches", "2"], ["--freeze", "*1*"], ["--no-rewrite"],
-                         ["--fuse-update", "--recompute-cheap"], ["--plain"], ["--threads", "2"], ["--order", "memory"], ["--fuse-concat"], ["--dtype", "bf16"], ["--recompute-share", "0.3"], ["--dtype", "f16", "--recompute-cheap"])]
+                         ["--fuse-update", "--recompute-cheap"], ["--plain"], ["--threads", "2"], ["--order", "memory"], ["--fuse-concat"], ["--dtype", "bf16"], ["--recompute-work", "0.3"], ["--dtype", "f16", "--recompute-cheap"])]
     for optimizer, switches in random.sample(ways, case_count(len(ways), 8)):
         compare(fashion, images["fashion"], 4, ["--optimizer", optimizer, *switches])
     for optimizer in ("sgd", "adam"):

@@ -140,7 +140,7 @@ expect 2 "add --allow swap" $tenure run "$models/mobilenet_v2.onnx" --budget 1Gi
 expect 2 "no model given" $tenure fit --budget 1GiB
 expect 2 "no budget given" $tenure fit "$models/five_operators.onnx"
 expect 2 "not one of order, recompute" $train --budget 1GiB --allow magic
-expect 2 "needs the speed of the link" $train --budget 1GiB --allow swap
+expect 2 "needs --link or --swap-device: the search uses the speed" $train --budget 1GiB --allow swap
 expect 2 "not one of bits, csr" $train --budget 1GiB --allow compress --codecs zip
 expect 2 "needs --allow compress" $train --budget 1GiB --codecs bits
 expect 2 "add --lossy" $train --budget 1GiB --allow compress --codecs bits,float8

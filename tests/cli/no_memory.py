@@ -24,6 +24,7 @@ COMMANDS = [
     (1, "plan p.json --explain"), (1, "diff p.csv p.json"), (3, "diff {m}/five_operators.onnx five.json"),
     (9, "verify {m}/five_operators.onnx --plan five.json"), (1, "verify b.csv --plan p.csv"), (1, "arena {m}/keywords.tflite -o h.h"),
     (1, "estimate {m}/two_branches.onnx"), (1, "estimate {c}/config/gpt2.json"), (1, "estimate {c}/weights/plain.safetensors"),
+    (1, "estimate {c}/config/gpt2.json --train --json"), (1, "estimate {c}/config/gpt2.json --train --batch 8 --sweep --devices 4 --device a100-80"),
     (1, "run {m}/five_operators.onnx --plain --trace t2.trace.json"), (5, "run {m}/two_branches.onnx --plain --weights random:1"),
     (7, "fit {m}/five_operators.onnx --budget 320 --costs model:v100-16"), (3, "split {m}/wake_words.tflite"),
     (3, "simulate {c}/log/in_place.log --policy window --budget 0.9 -o s.svg -o s.csv"), (1, "replay t.trace.csv -o r.svg -o r.pickle"),

@@ -146,16 +146,16 @@ def refused():
     for words, options in [
             ("needs several data-parallel ranks", ["--shard", "optimizer"]), ("'state' is not one of", [*two, "--shard", "state"]),
             ("needs --shard parameters", [*two, "--shard", "gradients", "--gather-ahead", "1KiB"]),
-            ("cannot be combined without pipeline stages", [*two, "--shard", "parameters", "--budget", "1GiB"]),
+            ("cannot be combined with --budget: without pipeline stages", [*two, "--shard", "parameters", "--budget", "1GiB"]),
             ("a loss scale that adapts", [*two, "--shard", "optimizer", "--loss-scale", "dynamic"]),
             ("needs several data-parallel ranks", ["--parallel", "tensor=2", "--ranks-as-threads", "--shard", "optimizer"])]:
         done = run([*LM, "--steps", "2", *options], 2)
         if words not in done.stderr:
             sys.exit(f"FAILED: {options}: {done.stderr}")
     for words, options in [
-            ("--bucket needs several ranks", ["--train", "--bucket", "1KiB"]),
+            ("--bucket needs several data-parallel ranks", ["--train", "--bucket", "1KiB"]),
             ("needs --shard parameters", ["--train", "--parallel", "data=2", "--gather-ahead", "1KiB"]),
-            ("cannot be combined without pipeline stages", ["--train", "--parallel", "data=2", "--shard", "parameters", "--budget", "1MiB"]),
+            ("cannot be combined with --budget: without pipeline stages", ["--train", "--parallel", "data=2", "--shard", "parameters", "--budget", "1MiB"]),
             ("needs several data-parallel ranks", ["--train", "--parallel", "tensor=2", "--shard", "gradients"])]:
         done = run([TENURE, "estimate", "lm.onnx", "--batch", "16", *options], 2)
         if words not in done.stderr:

@@ -107,7 +107,7 @@ expect 0 "wrote middle.json" $small --budget "$middle" -o middle.json
 grep -q "\"bytes\":$middle," middle.json || { echo "FAILED: another plan is drawn"; failed=1; }
 expect 1 "the smallest found needs" $small --capacity 64KiB
 expect 2 "needs --split" $tenure plan $net --sweep 3
-expect 2 "remove --explain" $tenure plan $net --split --sweep 3 --explain
+expect 2 "sweep cannot be combined with --explain" $tenure plan $net --split --sweep 3 --explain
 # Beside what fit finds: no budget of the curve without parts is answered worse, and there are others below.
 for allow in order,recompute order,recompute,split; do
     $tenure fit $mobile --costs model:a100-40 --sweep 4 --allow $allow --json -o $allow.json >$allow || failed=1

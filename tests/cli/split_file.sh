@@ -62,7 +62,7 @@ cmp own.tflite small.tflite || { echo "FAILED: --overwrite writes something else
 expect 2 "must end in .tflite" $tenure split $net -o small.onnx
 expect 2 "is not a .tflite or .onnx model" $tenure split there.txt
 expect 2 "No such file" $tenure split nowhere.tflite
-expect 2 "only a .tflite file" $tenure split $models/unet64.onnx --plan
+expect 2 "only such a file can contain a plan" $tenure split $models/unet64.onnx --plan
 expect 2 "has a head" $tenure split $models/unet64.onnx --head
 expect 0 "x less" $tenure split $net --head --extra-work 25%
 expect 2 "which model" $tenure split

@@ -35,9 +35,9 @@ grep -q streamed out && { echo "FAILED: streamed without need"; failed=1; }
 expect 1 "the least found is .*needs most at once" $tenure run $net --weights random:1 --budget 1MiB --allow stream $costs
 expect 2 "nowhere: .*No such file or directory" $tenure run $net --weights random:1 --budget 10MiB --allow stream $costs --forms /nowhere
 expect 2 "needs --allow stream" $tenure run $net --weights random:1 --budget 10MiB --storage 2GB/s
-expect 2 "remove --pool" $tenure run $net --weights random:1 --budget 10MiB --allow stream --pool caching
-expect 2 "needs a budget" $tenure run $net --weights random:1 --allow stream
-expect 2 "needs the read speed" $tenure fit $net --budget 10MiB --allow stream
+expect 2 "cannot be combined with --pool" $tenure run $net --weights random:1 --budget 10MiB --allow stream --pool caching
+expect 2 "allow needs --budget; add" $tenure run $net --weights random:1 --allow stream
+expect 2 "needs --storage: the search uses the read speed" $tenure fit $net --budget 10MiB --allow stream
 expect 0 "waiting .* for files" $tenure fit $net --budget 6MiB --allow stream --storage 100MB/s
 expect 0 "pass +none" $tenure fit $net --budget 64MiB --allow stream --storage 1GB/s
 expect 2 "one budget" $tenure fit $net --sweep 3 --allow stream --storage 1GB/s

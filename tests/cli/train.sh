@@ -42,11 +42,11 @@ P
     done
     expect 0 'every bit equal' $train --steps 2 --micro-batches 2 --fuse-update --recompute-cheap --check naive
     # Computed again or not: the same parameters, from less memory.
-    for again in "" "--recompute-share 0.3" "--recompute-cheap"; do
+    for again in "" "--recompute-work 0.3" "--recompute-cheap"; do
         expect 0 '' $train --steps 2 $again --checkpoint "again$again.ck" --json
         python3 -c "import json; print(json.load(open('out'))['arena'])" >"arena$again"
     done
-    for again in "--recompute-share 0.3" "--recompute-cheap"; do
+    for again in "--recompute-work 0.3" "--recompute-cheap"; do
         cmp -s again.ck "again$again.ck" || { echo "FAILED: $again changes the bits"; failed=1; }
         [ "$(cat "arena$again")" -le "$(cat arena)" ] || { echo "FAILED: $again costs memory"; failed=1; }
     done
@@ -67,8 +67,8 @@ P
     cmp -s parts.ck fit.ck || { echo "FAILED: --budget changes the bits of a loss in parts"; failed=1; }
     expect 2 'not one of bits, csr' $train --steps 1 --codecs bits,zip
     expect 1 'it takes' $train --budget "$(cat less)" --pass none
-    expect 2 '' $train --steps 1 --recompute-share x
-    for switch in --no-rewrite --plain "--order memory" "--threads 2" "--dtype f32" "--recompute-share 0.3"; do
+    expect 2 '' $train --steps 1 --recompute-work x
+    for switch in --no-rewrite --plain "--order memory" "--threads 2" "--dtype f32" "--recompute-work 0.3"; do
         expect 0 'every bit equal' $train --steps 2 --check naive $switch
     done
     expect 0 'every bit equal' $train --steps 3 --check naive --dtype bf16

@@ -40,7 +40,7 @@ expect 0 'steps +2,' $tenure train scaled.onnx --data x.npy,y.npy --freeze scale
     --checkpoint two.ck
 cmp new.ck two.ck || { echo "FAILED: the checkpoint before the numbers went is another"; failed=1; }
 
-expect 2 '--momentum needs --optimizer momentum, not adam' $good --momentum 0.5
+expect 2 '--momentum needs --optimizer momentum; add' $good --momentum 0.5
 expect 2 '--momentum: 0 is not supported; use --optimizer sgd' $good --optimizer momentum --momentum 0
 expect 0 'loss' $good --steps 1 --momentum 0.5 --optimizer momentum
 

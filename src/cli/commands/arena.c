@@ -122,11 +122,6 @@ static error_t arena_parse(int key, char *value, struct argp_state *state) {
             cli_misuse(
                 state,
                 "--static: a microcontroller keeps weights in the model file; remove the option");
-        if (arguments->input.bank_count > 0 && arguments->max > 0)
-            cli_misuse(state, "--max cannot be combined with --bank; give each bank a capacity, "
-                              "--bank NAME=SIZE");
-        if (arguments->output_count > 0 && arguments->plan > ARENA_OURS)
-            cli_misuse(state, "-o writes our plan; remove --plan %s", arena_plans[arguments->plan]);
         if (arguments->output_count > 0) arguments->plan = ARENA_OURS;
         if (arguments->input.alignment == 0) arguments->input.alignment = CLI_TFLITE_ALIGNMENT;
         return 0;

@@ -5,6 +5,7 @@
  * changes add up to the change in live bytes; any further difference of the arenas is alignment and
  * holes.
  */
+#include "cli/combine.h"
 #include "cli/facts.h"
 #include "cli/holders.h"
 
@@ -113,6 +114,9 @@ static error_t diff_parse(int key, char *value, struct argp_state *state) {
     case ARGP_KEY_END:
         if (arguments->paths[1] == NULL)
             cli_misuse(state, "two inputs are needed; pass two models or plans");
+        cli_condition_set(CLI_IF_MODEL,
+                          cli_input_is_model(&(cli_input){.path = arguments->paths[0]}) ||
+                              cli_input_is_model(&(cli_input){.path = arguments->paths[1]}));
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

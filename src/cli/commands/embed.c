@@ -1,5 +1,6 @@
 /* embed.c - `tenure embed`: tables of embedding rows that are larger than memory: makes one, shows
  * one, and computes the hits of a cache. */
+#include "cli/combine.h"
 #include "cli/embed.h"
 
 #include <inttypes.h>
@@ -133,19 +134,13 @@ static void embed_check(embed_arguments *arguments, struct argp_state *state) {
     if (!arguments->has_action)
         cli_misuse(state, "no action given; write create, show, undo or replay");
     if (!replays && arguments->path == NULL) cli_misuse(state, "no table given; pass its file");
-    if (arguments->action == EMBED_CREATE && arguments->table.rows == 0)
-        cli_misuse(state, "create needs the number of rows; add --rows N");
+    cli_condition_set(CLI_IF_CREATE, arguments->action == EMBED_CREATE);
+    cli_condition_set(CLI_IF_REPLAY, replays);
     if (!replays) return;
     arguments->path = arguments->path != NULL ? cli_standard_input(state, arguments->path) : NULL;
     if ((arguments->path != NULL) == arguments->has_zipf)
         cli_misuse(state,
                    "replay needs lookups; pass a file of row numbers, or add --zipf EXPONENT");
-    if (arguments->has_zipf && arguments->table.rows == 0 && arguments->run == NULL)
-        cli_misuse(state, "--zipf needs the number of rows; add --rows N");
-    if (arguments->cache_bytes == 0)
-        cli_misuse(state, "replay needs the size of the cache; add --cache SIZE");
-    if (arguments->reader != NULL && arguments->run == NULL)
-        cli_misuse(state, "--reader needs a table; add --table FILE");
     if (arguments->policy_count == 0) embed_add_policy(arguments, "all", state);
 }
 
@@ -178,6 +173,7 @@ static error_t embed_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case EMBED_CACHE:
         arguments->cache_bytes = cli_size(state, "cache", value);
+        if (arguments->cache_bytes == 0) cli_misuse(state, "--cache: the size must be above 0");
         return 0;
     case EMBED_POLICY:
         embed_add_policy(arguments, value, state);

@@ -5,14 +5,13 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "cli/combine.h"
 #include "cli/estimate.h"
 #include "cli/estimate_cluster.h"
 #include "cli/estimate_large.h"
 #include "cli/estimate_llm.h"
 #include "cli/fit_options.h"
-#include "report/format.h"
 
-#define ESTIMATE_CHANGES_MOST 3u
 #define ESTIMATE_MOST (UINT64_C(1) << 40) /* of any count */
 
 enum {
@@ -130,12 +129,7 @@ typedef struct estimate_arguments {
     char config[4096]; /* path of config.json for a folder that is trained */
     const tn_hardware *device;
     const char *outputs[ESTIMATE_OUTPUTS_MAX];
-    bool max_batch, json, arranged; /* arranged: --parallel serial or safe */
-    /* results */
-    cli_found found;
-    uint64_t most; /* the largest batch */
-    cli_change changes[ESTIMATE_CHANGES_MOST];
-    uint32_t change_count;
+    bool max_batch, json;
 } estimate_arguments;
 
 static const struct argp_option estimate_options[] = {ESTIMATE_OPTIONS(CLI_OPTION){0}};
@@ -169,7 +163,6 @@ static error_t estimate_parse_large(int key, char *value, struct argp_state *sta
             return 0;
         }
         *parallel = strcmp(value, "safe") == 0 ? TN_PARALLEL_SAFE : TN_PARALLEL_SERIAL;
-        arguments->arranged = true;
         return 0;
     }
     case ESTIMATE_RECOMPUTE:
@@ -180,11 +173,9 @@ static error_t estimate_parse_large(int key, char *value, struct argp_state *sta
     case ESTIMATE_ATTENTION:
         large->how.attention =
             (tn_attention)CLI_CHOICE(state, "attention", value, "fused", "unfused");
-        large->trained = "attention";
         return 0;
     case ESTIMATE_LOSS_CHUNK:
         large->how.loss_tokens = cli_count(state, "loss-chunk", value, ESTIMATE_MOST);
-        large->trained = "loss-chunk";
         return 0;
     case ESTIMATE_SEQUENCE:
         large->how.sequence = cli_count(state, "sequence", value, ESTIMATE_MOST);
@@ -233,121 +224,18 @@ static error_t estimate_parse_llm(int key, char *value, struct argp_state *state
     default:
         return ARGP_ERR_UNKNOWN;
     }
-    llm->asked = true;
     return 0;
 }
 
-typedef struct estimate_rule { /* an option that has no effect */
-    bool given;
-    const char *option;
-} estimate_rule;
-
-static void estimate_refuse(struct argp_state *state, const estimate_rule *rules, size_t count,
-                            const char *why) {
-    for (size_t i = 0; i < count; i++)
-        if (rules[i].given) cli_misuse(state, "--%s %s", rules[i].option, why);
-}
-#define ESTIMATE_REFUSE(state, rules, why)                                                         \
-    estimate_refuse(state, rules, sizeof(rules) / sizeof *(rules), why)
-
-/* Formulas use layers, ranks and byte counts, not operators, kernels or plans. */
-static void estimate_check_formulas(struct argp_state *state, const estimate_arguments *arguments) {
-    const cli_way *way = &arguments->way;
-    const char *training =
-        cli_training_given(&way->training, (const char *const[]){"optimizer", "dtype", NULL});
-    const estimate_rule rules[] = {
-        {training != NULL, training},
-        {way->pytorch, "as"},
-        {way->options.alloc != TN_ALLOC_ON_DEMAND, "alloc-policy"},
-        {way->options.release != TN_RELEASE_ON_DEATH, "release-policy"},
-        {way->options.pool != NULL, "pool"},
-        {way->options.runtime > 0, "runtime"},
-        {arguments->max_batch, "max-batch"},
-        {way->runner != CLI_RUNNER_NONE || way->input.kernels != CLI_KERNELS_REFERENCE, "kernels"},
-        {arguments->arranged, "parallel serial or safe"},
-        {way->choices.plan.planner != NULL, "planner"},
-        {way->choices.threads > 1, "threads"},
-        {way->choices.no_rewrite, "no-rewrite"},
-        {way->choices.fastest, "fastest"},
-        {way->input.alignment > 0, "alignment"},
-        {way->input.bank_count > 0, "bank"},
-        {way->input.order != NULL, "order"},
-        {way->ranks.bucket > 0, "bucket"},
-        {way->ranks.ahead > 0, "gather-ahead"},
-    };
-    ESTIMATE_REFUSE(
-        state, rules,
-        "has no effect on an estimate by formulas (config.json, --parallel tensor=N, --shard, "
-        "--recompute); remove it, or estimate a model file without these options");
-    if (way->input.has_model_options && tn__has_suffix(way->input.path, ".json"))
-        cli_misuse(state,
-                   "options for reading a model have no effect on a config.json; remove them");
-    cli_cluster_check(state, &arguments->cluster, &arguments->large, arguments->device);
-}
-
-static void estimate_check_graph(struct argp_state *state, const estimate_arguments *arguments) {
-    const cli_way *way = &arguments->way;
-    const tn_large *large = &arguments->large.how;
-    const char *training = cli_training_given(&way->training, (const char *const[]){NULL});
-    const estimate_rule formulas[] = {
-        {large->sequence > 0, "sequence"},
-        {large->micro > 0, "micro-batch"},
-        {arguments->large.trained != NULL, arguments->large.trained},
-        {large->sequence_parallel && way->ranks.grid.tensor == 1, "sequence-parallel"},
-        {arguments->cluster.asked, "devices (or an option of their links)"},
-    };
-    ESTIMATE_REFUSE(state, formulas,
-                    "needs an estimate by formulas; pass a config.json, or add --parallel "
-                    "tensor=N, --shard or --recompute");
-    if (training != NULL && !way->train) cli_misuse(state, "--%s needs --train", training);
-    if (way->ranks.bucket > 0 && way->ranks.grid.data == 1)
-        cli_misuse(state, "--bucket needs several ranks; add --train --parallel data=N");
-    cli_ranks_check(state, &way->ranks, way->fit);
-}
-
-/* For running a language model: options about training or operators have no effect. */
-static void estimate_check_llm(struct argp_state *state, estimate_arguments *arguments) {
-    const cli_way *way = &arguments->way;
-    const tn_large *large = &arguments->large.how;
-    const char *training = cli_training_given(&way->training, (const char *const[]){NULL});
-    const estimate_rule trains[] = {
-        {training != NULL, training},
-        {large->shard != TN_SHARD_NONE, "shard"},
-        {large->recompute != TN_RECOMPUTE_NONE, "recompute"},
-        {large->micro > 0, "micro-batch"},
-        {large->sequence_parallel, "sequence-parallel"},
-        {arguments->large.trained != NULL, arguments->large.trained},
-        {arguments->large.asked, "parallel auto (or another option of training)"},
-        {arguments->cluster.asked, "devices (or an option of their links)"},
-    };
-    const tn_grid *grid = &way->ranks.grid;
+/* A language model is shared by its devices in one way. */
+static void estimate_set_devices(struct argp_state *state, estimate_arguments *arguments) {
+    const tn_grid *grid = &arguments->way.ranks.grid;
     if (grid->data > 1 || (grid->tensor > 1 && grid->pipeline > 1))
         cli_misuse(state,
                    "--parallel: devices that run a language model share it by tensor=N or by "
                    "pipeline=N; a copy on other devices (data=N) takes as much again");
     arguments->llm.options.devices = grid->tensor > 1 ? grid->tensor : grid->pipeline;
     arguments->llm.options.by_tensor = grid->tensor > 1;
-    const estimate_rule graphs[] = {
-        {way->options.alloc != TN_ALLOC_ON_DEMAND, "alloc-policy"},
-        {way->options.release != TN_RELEASE_ON_DEATH, "release-policy"},
-        {way->options.pool != NULL, "pool"},
-        {way->runner != CLI_RUNNER_NONE || way->input.kernels != CLI_KERNELS_REFERENCE, "kernels"},
-        {arguments->arranged, "parallel serial or safe"},
-        {way->choices.plan.planner != NULL, "planner"},
-        {way->choices.threads > 1, "threads"},
-        {way->choices.no_rewrite, "no-rewrite"},
-        {way->choices.fastest, "fastest"},
-        {way->input.alignment > 0, "alignment"},
-        {way->input.bank_count > 0, "bank"},
-        {way->input.order != NULL, "order"},
-    };
-    ESTIMATE_REFUSE(state, trains, "needs --train");
-    ESTIMATE_REFUSE(state, graphs,
-                    "has no effect on an estimate from a config.json or a weights file; remove it, "
-                    "or pass a model file such as .onnx");
-    if (way->input.has_model_options)
-        cli_misuse(state,
-                   "options for reading a model have no effect on a config.json; remove them");
 }
 
 static bool estimate_asks_llm(const estimate_arguments *arguments) {
@@ -378,15 +266,12 @@ static void estimate_share(struct argp_state *state, cli_way *way) {
     way->batch /= data;
 }
 
-/* Checks the options of --budget: only techniques that need no run are allowed. */
-static void estimate_check_fit(struct argp_state *state, cli_way *way) {
+/* Only techniques that need no run are allowed for --budget. */
+static void estimate_set_fit(struct argp_state *state, cli_way *way) {
     const uint32_t can = TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP | TN_FIT_SPLIT;
-    if (way->fit == 0 && (way->allow != 0 || way->link > 0))
-        cli_misuse(state, "--%s needs a budget; add --budget SIZE",
-                   way->allow != 0 ? "allow" : "link");
     if ((way->allow & ~can) != 0)
         cli_misuse(state, "--allow: `estimate` supports order, recompute, swap and split only");
-    if (way->fit > 0) way->allow = cli_allow_check(state, way->allow, way->link, NULL);
+    if (way->fit > 0) way->allow = cli_allow_complete(way->allow, way->link, NULL);
 }
 
 /* The training of a folder is estimated from its config.json. */
@@ -401,7 +286,7 @@ static void estimate_train_folder(struct argp_state *state, estimate_arguments *
     way->input.path = arguments->config;
 }
 
-static void estimate_check(struct argp_state *state, estimate_arguments *arguments) {
+static void estimate_set(struct argp_state *state, estimate_arguments *arguments) {
     cli_way *way = &arguments->way;
     if (way->input.path == NULL)
         cli_misuse(state, "no model given; pass a model file or the folder of a language model");
@@ -413,45 +298,28 @@ static void estimate_check(struct argp_state *state, estimate_arguments *argumen
     arguments->large.how.shard = way->ranks.shard;
     bool formulas = arguments->large.asked || tn__has_suffix(way->input.path, ".json");
     arguments->to_run = estimate_asks_llm(arguments);
-    if (arguments->to_run && way->train)
-        cli_misuse(state, "--train: a weights file does not describe the network; pass its "
-                          "config.json, or the network as .onnx");
-    if (arguments->llm.runtime_named && !arguments->to_run)
-        cli_misuse(state,
-                   "--runtime NAME is only for running a language model (its folder, config.json, "
-                   ".safetensors or .gguf file, without --train); give bytes here");
-    if (arguments->llm.asked && !arguments->to_run)
-        cli_misuse(state, "--weight-type, --cache-type, --prefill, --full-cache, --host-layers and "
-                          "--host-experts are only for running a language model: a folder, "
-                          "config.json, .safetensors or .gguf file, without --train");
-    if (arguments->to_run)
-        estimate_check_llm(state, arguments);
-    else
-        (formulas ? estimate_check_formulas : estimate_check_graph)(state, arguments);
-    bool plans = !formulas && !arguments->to_run && way->options.pool == NULL &&
-                 way->options.alloc == TN_ALLOC_ON_DEMAND &&
-                 way->options.release == TN_RELEASE_ON_DEATH;
+    if (arguments->to_run) estimate_set_devices(state, arguments);
+    estimate_set_fit(state, way);
+    formulas &= !arguments->to_run;
     bool scales = arguments->cluster.sweep && formulas;
     if (scales && (way->output_count > 1 ||
                    (way->output_count == 1 && !tn__has_suffix(way->outputs[0], ".svg"))))
         cli_misuse(state, "--sweep -o FILE: give a single .svg file");
-    if (way->output_count > 0 && !plans && !scales)
-        cli_misuse(state,
-                   "-o %s: this estimate has no plan to write; pass a model file, and remove "
-                   "--pool, --alloc-policy, --release-policy and --parallel tensor=N",
-                   way->outputs[0]);
-    if (way->fit > 0 && (!plans || way->pytorch || tn__has_suffix(way->input.path, ".tflite")))
-        cli_misuse(state, "--budget needs a plan of an .onnx model; remove --pool, --as, "
-                          "--alloc-policy, --release-policy and options of formulas");
-    estimate_check_fit(state, &arguments->way);
-    if (arguments->max_batch && arguments->way.limit == 0)
-        cli_misuse(state, "--max-batch needs a limit; add --device NAME or --device SIZE");
-    bool tricks =
-        cli_training_given(&way->training, (const char *const[]){"optimizer", NULL}) != NULL ||
-        way->runner != CLI_RUNNER_NONE || way->input.occupancy_options.fuse_concat;
-    if (way->pytorch && tricks)
-        cli_misuse(state, "--as pytorch can be combined with --batch, --optimizer, --alloc-policy, "
-                          "--release-policy, --pool and --device only");
+    bool plans = !formulas && !arguments->to_run && way->options.pool == NULL &&
+                 way->options.alloc == TN_ALLOC_ON_DEMAND &&
+                 way->options.release == TN_RELEASE_ON_DEATH;
+    cli_condition_set(CLI_IF_TO_RUN, arguments->to_run);
+    cli_condition_set(CLI_IF_FORMULAS, formulas);
+    cli_condition_set(CLI_IF_CONFIG, formulas && tn__has_suffix(way->input.path, ".json"));
+    cli_condition_set(CLI_IF_WEIGHTS_FILE, tn_weights_recognises(way->input.path));
+    cli_condition_set(CLI_IF_RUNTIME_NAME, arguments->llm.runtime_named);
+    cli_condition_set(CLI_IF_PLANNED, plans || scales);
+    cli_condition_set(CLI_IF_ONNX_PLAN,
+                      plans && !way->pytorch && !tn__has_suffix(way->input.path, ".tflite"));
+    cli_condition_set(CLI_IF_DEVICE_SPEED, arguments->device != NULL);
+    cli_condition_set(CLI_IF_DIVIDED, arguments->large.split);
+    cli_condition_set(CLI_IF_SEARCHES, arguments->cluster.search);
+    cli_ranks_conditions(&way->ranks, way->ranks.grid.data > 1);
     arguments->large.asked = formulas;
 }
 
@@ -527,332 +395,27 @@ static error_t estimate_parse(int key, char *value, struct argp_state *state) {
         cli_input_take(&way->input, state, "model", value);
         return 0;
     case ARGP_KEY_END:
-        estimate_check(state, arguments);
+        estimate_set(state, arguments);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
-/* --- output --- */
-
-/* The batch of all ranks together. */
-static uint64_t estimate_all(const estimate_arguments *arguments, uint64_t batch) {
-    return tn__mul_sat(batch, arguments->way.ranks.grid.data);
-}
-
-static void estimate_print_ranks(const cli_ranks *ranks) {
-    const tn_grid *grid = &ranks->grid;
-    tn_shard shard = ranks->shard;
-    if (tn_grid_ranks(grid) == 1) return;
-    printf("%-18s %u, data=%u, tensor=%u%s%s: sizes are per rank\n", "ranks", tn_grid_ranks(grid),
-           grid->data, grid->tensor, shard != TN_SHARD_NONE ? ", shard " : "",
-           shard != TN_SHARD_NONE ? tn_shard_name(shard) : "");
-}
-
-static void estimate_print_stages(const cli_found *found, const tn_grid *grid) {
-    char arena[TN_SIZE_TEXT_MAX], fixed[TN_SIZE_TEXT_MAX];
-    printf("%-18s %u, data=%u, tensor=%u, pipeline=%u, interleave=%u: sizes are per rank of the "
-           "largest stage\n",
-           "ranks", tn_grid_ranks(grid), grid->data, grid->tensor, grid->pipeline,
-           grid->interleave);
-    for (uint32_t s = 0; s < grid->pipeline; s++)
-        printf("  stage %-10u arena %s, static memory %s\n", s,
-               tn_size_format(found->stages[s].arena, arena),
-               tn_size_format(found->stages[s].fixed, fixed));
-}
-
-static bool estimate_fits(const estimate_arguments *arguments) { return arguments->found.fits; }
-
-#define ESTIMATE_TIGHT 0.03 /* fraction of a limit that a runtime may need in addition */
-/* with so many convolutions, a network was usually trained with normalisation */
-#define ESTIMATE_FOLDED 8u
-
-/* Whether the rest of the limit is so small that a run may exceed it. */
-static bool estimate_is_tight(const estimate_arguments *arguments) {
-    double limit = (double)arguments->way.limit;
-    return estimate_fits(arguments) &&
-           (double)arguments->found.estimate.total > limit * (1 - ESTIMATE_TIGHT);
-}
-
-static const char *estimate_verdict(const estimate_arguments *arguments) {
-    if (!estimate_fits(arguments)) return "does not fit";
-    return estimate_is_tight(arguments) ? "tight" : "fits";
-}
-
-static void estimate_print_fits(const estimate_arguments *arguments) {
-    double limit = (double)arguments->way.limit;
-    double left = 100 * (1 - (double)arguments->found.estimate.total / limit);
-    printf("%-18s ", "fits");
-    if (!estimate_fits(arguments))
-        printf("no\n");
-    else if (estimate_is_tight(arguments))
-        printf("tight: %.1f %% is left, and a runtime needs more than the plan\n", left);
-    else
-        printf("yes\n");
-}
-
-/* Names the runtime, so that numbers of different runtimes are not compared by mistake. */
-static void estimate_print_training(const estimate_arguments *arguments) {
-    const cli_way *way = &arguments->way;
-    const cli_found *found = &arguments->found;
-    if (!way->train) return;
-    const char *whose =
-        way->pytorch ? "eager PyTorch; without --as pytorch: Tenure's planned arena"
-        : way->options.pool != NULL
-            ? "from a pool; with --as pytorch: eager PyTorch"
-            : "in Tenure's planned arena, as in `tenure train`; with --as pytorch: eager PyTorch";
-    printf("%-18s %s\n", "training", whose);
-    if (found->normalises || found->convolutions < ESTIMATE_FOLDED) return;
-    printf("%-18s %u convolutions but no normalisation: an export for inference folds it away, and "
-           "real training then needs more memory; export in training mode\n",
-           "note", found->convolutions);
-}
-
-/* The kernels; for --as pytorch they are not printed. */
-static void estimate_print_whom(const estimate_arguments *arguments) {
-    const cli_found *found = &arguments->found;
-    tn__text text;
-    if (arguments->way.pytorch) return;
-    tn__text_init(&text, NULL);
-    tn__words_whom(&text, found->for_kernels ? &found->kernels : NULL);
-    if (!text.failed) printf("%-18s %.*s\n", "for", (int)text.size, text.data);
-    tn__text_release(&text);
-    if (found->pieces[0] != '\0') printf("%-18s %s\n", "in pieces", found->pieces);
-}
-
-/* Prints one line. */
-static void estimate_print_brief(const estimate_arguments *arguments) {
-    const cli_found *found = &arguments->found;
-    char size[TN_SIZE_TEXT_MAX];
-    printf("%s: %s", arguments->way.input.path, tn_size_format(found->estimate.total, size));
-    if (found->fitted) printf(", %+.1f %% time predicted", 100 * found->more_time);
-    if (arguments->max_batch)
-        printf(", largest batch %" PRIu64, estimate_all(arguments, arguments->most));
-    if (arguments->way.limit > 0) printf(", %s", estimate_verdict(arguments));
-    if (arguments->change_count > 0) printf(" but with %s", arguments->changes[0].text);
-    printf("\n");
-}
-
-/* Which figure of quantised weights is counted, in one word. */
-static const char *estimate_counted(const cli_found *found) {
-    if (found->for_kernels) return "expanded";
-    return found->packed.apart == 0 ? "stored" : found->packed.fused == 0 ? "both" : "mixed";
-}
-
-static const char *estimate_counted_why(const cli_found *found) {
-    if (found->for_kernels) return "counted: these kernels expand the weights once, before the run";
-    if (found->packed.apart == 0)
-        return "not counted: a runtime whose MatMul reads stored weights needs no copy";
-    return found->packed.fused == 0
-               ? "also counted: no operator reads these weights in their stored form"
-               : "also counted for weights that no MatMul reads in their stored form";
-}
-
-static void estimate_print_packed(const cli_found *found) {
-    char size[TN_SIZE_TEXT_MAX];
-    if (found->packed.fused + found->packed.apart == 0) return;
-    printf("  %-16s %s in DequantizeLinear, %s\n", "stored",
-           tn_size_format(found->packed.stored, size),
-           found->for_kernels ? "not counted" : "counted");
-    printf("  %-16s %s, %s\n", "expanded", tn_size_format(found->packed.expanded, size),
-           estimate_counted_why(found));
-}
-
-static void estimate_print(const estimate_arguments *arguments) {
-    const tn_estimate *it = &arguments->found.estimate;
-    char size[TN_SIZE_TEXT_MAX];
-    estimate_print_training(arguments);
-    estimate_print_whom(arguments);
-    printf("%-18s %s\n", "total", tn_size_format(it->total, size));
-    for (uint32_t part = 0; part < TN_PART_COUNT; part++)
-        if (it->part[part] > 0)
-            printf("  %-16s %s\n", tn_part_name((tn_part)part),
-                   tn_size_format(it->part[part], size));
-    estimate_print_packed(&arguments->found);
-    printf("%-18s step %u of %u, %s%s\n", "peak", it->peak_step, arguments->found.steps,
-           arguments->found.peak_op, it->peak_run > 0 ? ", of a later run" : "");
-    if (arguments->way.options.pool != NULL)
-        printf("%-18s %s\n", arguments->way.options.pool, tn_size_format(it->arena, size));
-    else
-        printf("%-18s %s\n", "arena", tn_size_format(it->arena, size));
-    for (uint32_t phase = 0; phase < TN_PHASE_COUNT; phase++)
-        if (it->phase[phase] != TN_SIZE_UNKNOWN)
-            printf("%-18s %s\n", tn_phase_name((tn_phase)phase),
-                   tn_size_format(it->phase[phase], size));
-    if (arguments->found.fitted)
-        printf("%-18s %+.1f %% time predicted\n", "fitted", 100 * arguments->found.more_time);
-    if (arguments->found.host > 0)
-        printf("%-18s %s, for swapped tensors\n", "host",
-               tn_size_format(arguments->found.host, size));
-    if (arguments->found.batch > 0)
-        printf("%-18s %" PRIu64 "\n", "batch", estimate_all(arguments, arguments->found.batch));
-    if (arguments->way.ranks.grid.pipeline > 1)
-        estimate_print_stages(&arguments->found, &arguments->way.ranks.grid);
-    else
-        estimate_print_ranks(&arguments->way.ranks);
-    if (arguments->way.limit == 0) return;
-    printf("%-18s %s%s%s\n", "device", tn_size_format(arguments->way.limit, size),
-           arguments->device != NULL ? ", " : "",
-           arguments->device != NULL ? arguments->device->title : "");
-    estimate_print_fits(arguments);
-    if (arguments->max_batch)
-        printf("%-18s %" PRIu64 "\n", "largest batch", estimate_all(arguments, arguments->most));
-    if (!estimate_fits(arguments)) cli_changes_tell(arguments->changes, arguments->change_count);
-}
-
-static void estimate_json_rows(const tn_estimate *it, tn__text *text) {
-    tn__text_put(text, ",\"parts\":{");
-    for (uint32_t part = 0; part < TN_PART_COUNT; part++)
-        tn__text_printf(text, "%s\"%s\":%" PRIu64, part > 0 ? "," : "", tn_part_name((tn_part)part),
-                        it->part[part]);
-    tn__text_put(text, "},\"phases\":{");
-    for (uint32_t phase = 0; phase < TN_PHASE_COUNT; phase++) {
-        tn__text_printf(text, "%s\"%s\":", phase > 0 ? "," : "", tn_phase_name((tn_phase)phase));
-        if (it->phase[phase] == TN_SIZE_UNKNOWN)
-            tn__text_put(text, "null");
-        else
-            tn__text_printf(text, "%" PRIu64, it->phase[phase]);
-    }
-    tn__text_put(text, "}");
-}
-
-static void estimate_json_fit(const estimate_arguments *arguments, tn__text *text) {
-    if (arguments->way.limit == 0) return;
-    tn__text_printf(text, ",\"device\":{\"memory\":%" PRIu64, arguments->way.limit);
-    if (arguments->device != NULL) {
-        tn__text_put(text, ",\"name\":");
-        tn__text_json(text, arguments->device->name);
-    }
-    tn__text_printf(text, "},\"fits\":%s,\"verdict\":\"%s\"",
-                    estimate_fits(arguments) ? "true" : "false", estimate_verdict(arguments));
-    if (arguments->max_batch)
-        tn__text_printf(text, ",\"max_batch\":%" PRIu64, estimate_all(arguments, arguments->most));
-    if (estimate_fits(arguments)) return;
-    cli_changes_json(arguments->changes, arguments->change_count, text);
-}
-
-static void estimate_print_json(const estimate_arguments *arguments) {
-    const tn_estimate *it = &arguments->found.estimate;
-    tn__text text;
-    tn__text_init(&text, NULL);
-    tn__text_put(&text, "{\"format\":\"tenure-estimate\",\"version\":1,\"input\":");
-    tn__text_json(&text, arguments->way.input.path);
-    tn__text_put(&text, ",\"kernels\":");
-    tn__words_kernels(&text, arguments->found.for_kernels ? &arguments->found.kernels : NULL);
-    tn__text_printf(&text,
-                    ",\"train\":%s,\"training_of\":%s,\"batch\":%" PRIu64 ",\"parameters\":%" PRIu64
-                    ",\"total\":%" PRIu64 ",\"arena\":%" PRIu64 ",\"static\":%" PRIu64,
-                    arguments->way.train ? "true" : "false",
-                    !arguments->way.train    ? "null"
-                    : arguments->way.pytorch ? "\"pytorch\""
-                                             : "\"tenure\"",
-                    estimate_all(arguments, arguments->found.batch), arguments->found.parameters,
-                    it->total, it->arena, it->fixed);
-    if (arguments->way.options.pool != NULL) {
-        tn__text_put(&text, ",\"pool\":");
-        tn__text_json(&text, arguments->way.options.pool);
-        tn__text_printf(&text, ",\"requested\":%" PRIu64 ",\"allocated\":%" PRIu64, it->requested,
-                        it->allocated);
-    }
-    const tn_grid *grid = &arguments->way.ranks.grid;
-    if (tn_grid_ranks(grid) > 1)
-        tn__text_printf(
-            &text, ",\"ranks\":{\"data\":%u,\"tensor\":%u,\"pipeline\":%u,\"shard\":\"%s\"}",
-            grid->data, grid->tensor, grid->pipeline, tn_shard_name(arguments->way.ranks.shard));
-    for (uint32_t s = 0; s < grid->pipeline && grid->pipeline > 1; s++)
-        tn__text_printf(&text, "%s{\"arena\":%" PRIu64 ",\"static\":%" PRIu64 "}%s",
-                        s == 0 ? ",\"stages\":[" : ",", arguments->found.stages[s].arena,
-                        arguments->found.stages[s].fixed, s + 1 == grid->pipeline ? "]" : "");
-    estimate_json_rows(it, &text);
-    const tn__packed_sums *packed = &arguments->found.packed;
-    if (packed->fused + packed->apart > 0)
-        tn__text_printf(&text,
-                        ",\"packed_weights\":{\"stored\":%" PRIu64 ",\"expanded\":%" PRIu64
-                        ",\"counted\":\"%s\"}",
-                        packed->stored, packed->expanded, estimate_counted(&arguments->found));
-    tn__text_printf(&text, ",\"peak\":{\"step\":%u,\"run\":%u,\"operator\":", it->peak_step,
-                    it->peak_run);
-    tn__text_json(&text, arguments->found.peak_op);
-    tn__text_put(&text, "}");
-    if (arguments->found.fitted)
-        tn__text_printf(&text, ",\"more_time\":%.6g,\"host_bytes\":%" PRIu64,
-                        arguments->found.more_time, arguments->found.host);
-    estimate_json_fit(arguments, &text);
-    tn__text_put(&text, "}\n");
-    if (!text.failed) fwrite(text.data, 1, text.size, stdout);
-    tn__text_release(&text);
-}
-
 /* --- the command --- */
 
-static int estimate_formulas(estimate_arguments *arguments, tn_error *error) {
-    cli_large *large = &arguments->large;
-    tn_status status = cli_large_find(large, &arguments->way, error);
-    if (status == TN_OK)
-        status = cli_cluster_find(&arguments->cluster, large, arguments->device, error);
-    if (status != TN_OK) return cli_fail(error);
-    const char *path = arguments->way.input.path;
-    const cli_cluster_sweep sweep = {
-        path, arguments->device, arguments->way.output_count > 0 ? arguments->outputs[0] : NULL};
-    if (arguments->cluster.sweep)
-        return cli_cluster_scale(&arguments->cluster, large, &sweep, arguments->json);
-    cli_large_change(large, &arguments->cluster, arguments->way.limit);
-    cli_large_tell(large, &arguments->cluster, path, arguments->device, arguments->way.limit,
-                   arguments->json);
-    bool fits = arguments->way.limit == 0 || large->found.largest.total <= arguments->way.limit;
-    return fits ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
-}
-
-static int estimate_llm(estimate_arguments *arguments, tn_error *error) {
-    cli_llm *llm = &arguments->llm;
-    const cli_way *way = &arguments->way;
-    llm->options.batch = way->batch;
-    llm->options.sequence = arguments->large.how.sequence;
-    llm->runtime = way->options.runtime;
-    llm->device = arguments->device;
-    llm->limit = llm->device != NULL ? llm->device->usable : way->limit;
-    llm->most = arguments->max_batch;
-    tn_status status = cli_llm_find(llm, way->input.path, way->input.import.context, error);
-    int code = 0;
-    if (status != TN_OK) {
-        code = cli_fail(error);
-        if (status == TN_E_UNKNOWN)
-            cli_note("pass the folder of the model with its .safetensors files; their sizes "
-                     "are known for any family");
-    } else {
-        cli_llm_tell(llm, way->input.path, arguments->json);
-        code = cli_llm_fits(llm) != CLI_LLM_NO ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
-    }
-    cli_llm_release(llm);
-    return code;
-}
-
-static tn_status estimate_find(estimate_arguments *arguments, tn_error *error) {
-    cli_way *way = &arguments->way;
-    if (arguments->max_batch) { /* report that batch; if not even 1 fits, report a batch of 1 */
-        TN_TRY(cli_estimate_max_batch(way, &arguments->most, error));
-        way->batch = arguments->most > 0 ? arguments->most : 1;
-    }
-    TN_TRY(cli_estimate(way, &arguments->found, error));
-    if (!estimate_fits(arguments))
-        arguments->change_count =
-            cli_estimate_changes(way, &arguments->found, arguments->changes, ESTIMATE_CHANGES_MOST);
-    return TN_OK;
-}
-
+/* Dispatches to one of three paths: running a language model, formulas, a graph. */
 static int estimate_answer(estimate_arguments *arguments, tn_error *error) {
-    if (arguments->to_run) return estimate_llm(arguments, error);
-    if (arguments->large.asked) return estimate_formulas(arguments, error);
-    if (estimate_find(arguments, error) != TN_OK) return cli_fail(error);
-    cli_progress_end();
-    bool brief = cli_tone_asked().brief;
-    (arguments->json ? estimate_print_json
-     : brief         ? estimate_print_brief
-                     : estimate_print)(arguments);
-    for (uint32_t i = 0; i < arguments->way.output_count && !arguments->json && !brief; i++)
-        printf("wrote %s\n", arguments->outputs[i]);
-    return estimate_fits(arguments) ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
+    cli_way *way = &arguments->way;
+    bool json = arguments->json;
+    if (arguments->to_run) {
+        arguments->llm.options.sequence = arguments->large.how.sequence;
+        arguments->llm.most = arguments->max_batch;
+        return cli_estimate_llm(&arguments->llm, way, json, error);
+    }
+    if (arguments->large.asked)
+        return cli_estimate_large(&arguments->large, &arguments->cluster, way, json, error);
+    return cli_estimate_graph(way, arguments->max_batch, json, error);
 }
 
 static const char estimate_doc[] =
@@ -908,6 +471,8 @@ const cli_command cli_command_estimate = {
     .name = "estimate",
     .summary = "estimate the memory of a model, and check whether it fits",
     .first = "train batch device max-batch optimizer dtype kernels pool dim json",
+    .answers = (const cli_facts *const[]){&cli_estimate_facts, &cli_llm_facts, &cli_large_facts,
+                                          &cli_scaling_facts, NULL},
     .parser = &estimate_parser,
     .run = estimate_run,
 };

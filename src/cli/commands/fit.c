@@ -6,6 +6,7 @@
 
 #include "base/base.h"
 #include "cli/claims.h"
+#include "cli/combine.h"
 #include "cli/fit.h"
 
 #define FIT_MOST (UINT64_C(1) << 40) /* of any count */
@@ -164,7 +165,6 @@ static error_t fit_parse_answer(int key, char *value, struct argp_state *state, 
     case FIT_KERNELS:
         if (!cli_whom_parse(state, value, &fit->kernels))
             cli_misuse(state, "--kernels: '%s' is not one of none, plain, onednn", value);
-        fit->has_kernels = true;
         return 0;
     case FIT_SAVE_COSTS:
         cli_check_folder(state, "--save-costs", value);
@@ -196,64 +196,18 @@ static error_t fit_parse_answer(int key, char *value, struct argp_state *state, 
     }
 }
 
-static void fit_check_problem(struct argp_state *state, const cli_fit *fit) {
-    bool model = fit->input.path != NULL || fit->train || fit->batch > 0 || fit->max_batch;
-    bool costs = cli_costs_given(&fit->from) || fit->save_costs != NULL;
-    if (model)
-        cli_misuse(state,
-                   "--problem replaces the model; remove MODEL, --train, --batch and --max-batch");
-    if (costs)
-        cli_misuse(state, "--problem: the file has its own costs; remove --costs and --save-costs");
-}
-
-/* With --allow stream, `fit` only predicts one program; `tenure run` runs it. */
-static void fit_check_stream(struct argp_state *state, const cli_fit *fit) {
-    bool streams = (fit->options.allow & TN_FIT_STREAM) != 0;
-    if (!streams && fit->storage > 0) cli_misuse(state, "--storage needs --allow stream");
-    if (!streams) return;
-    if (!(fit->storage > 0))
-        cli_misuse(state,
-                   "--allow stream needs the read speed of weight files; add --storage 2GB/s");
-    if (fit->sweep > 0 || fit->max_batch || fit->runs > 0 || fit->train ||
-        fit->problem_path != NULL || fit->output_count > 0)
-        cli_misuse(state, "--allow stream answers one budget only; remove --sweep, --max-batch, "
-                          "--run, --train, --problem and -o, or use `tenure run`");
-}
-
-static void fit_check(struct argp_state *state, cli_fit *fit) {
-    const char *training = cli_training_given(&fit->training, (const char *const[]){NULL});
+static void fit_set(struct argp_state *state, cli_fit *fit) {
+    tn_fit_options *options = &fit->options;
     if (fit->input.path == NULL && fit->problem_path == NULL)
         cli_misuse(state, "no model given; pass a model file, or add --problem FILE");
-    if (fit->problem_path != NULL) fit_check_problem(state, fit);
-    if (training != NULL && !fit->train) cli_misuse(state, "--%s needs --train", training);
-    if (fit->options.budget == 0 && fit->sweep == 0)
+    if (options->budget == 0 && fit->sweep == 0)
         cli_misuse(state, "no budget given; add --budget SIZE");
-    if (fit->sweep > 0 && fit->max_batch)
-        cli_misuse(state, "--sweep and --max-batch cannot be combined; remove one");
-    cli_swap_link(state, fit->swap_device, fit->options.allow, &fit->options.to_host_bytes_per_s,
-                  &fit->options.from_host_bytes_per_s);
-    fit->options.allow = cli_allow_check(state, fit->options.allow,
-                                         fit->options.to_host_bytes_per_s, fit->options.pass);
-    cli_host_budget_check(state, fit->options.host_budget, fit->options.allow);
-    fit_check_stream(state, fit);
-    if (fit->options.codecs != 0 && !(fit->options.allow & TN_FIT_COMPRESS))
-        cli_misuse(state, "--codecs needs --allow compress");
-    if (cli_codecs_lose(fit->options.codecs) && !(fit->options.allow & TN_FIT_LOSSY))
-        cli_misuse(
-            state,
-            "--codecs: float16, float10 and float8 change results; add --lossy to allow that");
-    const bool nobody = cli_fit_whom(fit).runner == CLI_RUNNER_NONE;
-    if (fit->has_kernels && fit->problem_path != NULL)
-        cli_misuse(state, "--kernels needs a model; remove it for --problem");
-    if (fit->runs > 0 && (nobody || fit->problem_path != NULL))
-        cli_misuse(state, "--run needs kernels of this machine; use measured costs or those of a "
-                          "file, or add --kernels onednn");
-    if (fit->runs > 0 && fit->options.budget == 0)
-        cli_misuse(state, "--run needs a budget; add --budget SIZE");
-    if (fit->from.device != NULL && fit->save_costs != NULL)
-        cli_misuse(
-            state,
-            "--save-costs: no costs are measured with --costs model:DEVICE; remove one of the two");
+    cli_swap_link(fit->swap_device, &options->to_host_bytes_per_s, &options->from_host_bytes_per_s);
+    options->allow =
+        cli_allow_complete(options->allow, options->to_host_bytes_per_s, options->pass);
+    cli_condition_set(CLI_IF_MODEL_ARGUMENT, fit->input.path != NULL);
+    cli_condition_set(CLI_IF_HAS_KERNELS,
+                      fit->problem_path == NULL && cli_fit_whom(fit).runner != CLI_RUNNER_NONE);
 }
 
 static error_t fit_parse(int key, char *value, struct argp_state *state) {
@@ -270,7 +224,7 @@ static error_t fit_parse(int key, char *value, struct argp_state *state) {
         cli_input_take(&fit->input, state, "model", value);
         return 0;
     case ARGP_KEY_END:
-        fit_check(state, fit);
+        fit_set(state, fit);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -1,6 +1,7 @@
 /* plan.c - `tenure plan`: plans the memory of a model or problem, proves the plan, and draws it. */
 #include "cli/claims.h"
 #include "cli/cli.h"
+#include "cli/combine.h"
 #include "cli/explain.h"
 #include "cli/holders.h"
 #include "cli/objects.h"
@@ -96,47 +97,32 @@ static const struct argp_option plan_options[] = {
      0},
     {0}};
 
-static void plan_check_training(struct argp_state *state, plan_arguments *arguments) {
-    cli_input *input = &arguments->input;
-    const char *given = cli_training_given(&arguments->training, (const char *const[]){NULL});
-    if (input->import.batch > 0 && !tn__has_suffix(input->path, ".onnx"))
-        cli_misuse(state, "--batch needs an .onnx model; use --input-shape for other formats");
-    if (given != NULL && !arguments->trains) cli_misuse(state, "--%s needs --train", given);
-    if (!arguments->trains) return;
-    if (arguments->objects)
-        cli_misuse(state, "--train cannot be combined with --form objects; remove one");
-    input->training = &arguments->training;
-    input->has_model_options = true;
-}
-
-/* Checks the options of plans for microcontrollers, which use the model of the file and the
+/* Sets the options of plans for microcontrollers, which use the model of the file and the
  * alignment of its runtime. */
-static void plan_check_outputs(struct argp_state *state, plan_arguments *arguments) {
+static void plan_set_outputs(plan_arguments *arguments) {
     cli_input *input = &arguments->input;
+    bool micro = false;
     for (uint32_t i = 0; i < arguments->output_count; i++) {
         const char *output = arguments->outputs[i];
         bool header = tn__has_suffix(output, ".h") && tn__has_suffix(input->path, ".tflite");
         bool inside = tn__has_suffix(output, ".tflite");
         input->wants_csv |= tn__has_suffix(output, ".csv");
         if (!header && !inside) continue;
-        if (input->whom.runner != CLI_RUNNER_NONE)
-            cli_misuse(state, "-o %s: such a plan is for the graph alone; remove --kernels",
-                       output);
-        if (arguments->trains)
-            cli_misuse(state, "-o %s: such a plan is for inference; remove --train", output);
+        micro = true;
         if (inside) input->import.variables_outside = true;
-        if (arguments->objects)
-            cli_misuse(state, "-o %s: shared objects have no offsets; remove --form objects",
-                       output);
         if (input->alignment == 0) input->alignment = CLI_TFLITE_ALIGNMENT;
     }
+    cli_condition_set(CLI_IF_MICRO_OUTPUT, micro);
 }
 
-static void plan_check_sweep(struct argp_state *state, const plan_arguments *arguments) {
-    if (arguments->sweep == 0) return;
-    if (!arguments->input.split.asked) cli_misuse(state, "--sweep needs --split; add it");
-    if (arguments->explain || arguments->holders > 0 || arguments->device_bytes > 0)
-        cli_misuse(state, "--sweep prints a curve; remove --explain, --holders and --device");
+static void plan_set(struct argp_state *state, plan_arguments *arguments) {
+    cli_input *input = &arguments->input;
+    if (input->path == NULL)
+        cli_misuse(state, "no input given; pass the file of a model or problem");
+    if (arguments->trains) input->training = &arguments->training;
+    plan_set_outputs(arguments);
+    cli_condition_set(CLI_IF_MODEL, cli_input_is_model(input));
+    cli_condition_set(CLI_IF_ONNX, tn__has_suffix(input->path, ".onnx"));
 }
 
 static error_t plan_parse(int key, char *value, struct argp_state *state) {
@@ -153,7 +139,6 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case PLAN_BATCH:
         arguments->input.import.batch = (int64_t)cli_count(state, "batch", value, INT64_MAX);
-        arguments->input.has_model_options = true;
         return 0;
     case PLAN_DEVICE:
         arguments->device = cli_device(state, value, &arguments->device_bytes);
@@ -208,20 +193,7 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
         cli_input_take(&arguments->input, state, "input", value);
         return 0;
     case ARGP_KEY_END:
-        if (arguments->input.path == NULL)
-            cli_misuse(state, "no input given; pass the file of a model or problem");
-        if (arguments->explain && (arguments->json || arguments->objects))
-            cli_misuse(state,
-                       "--explain prints text for offsets only; remove --json and --form objects");
-        if (arguments->input.split.asked && arguments->objects)
-            cli_misuse(state, "--split cannot be combined with --form objects; remove one");
-        if (arguments->input.split.asked && arguments->trains)
-            cli_misuse(state, "--split supports inference only; remove --train");
-        if (arguments->holders > 0 && arguments->objects)
-            cli_misuse(state, "--holders cannot be combined with --form objects; remove one");
-        plan_check_sweep(state, arguments);
-        plan_check_training(state, arguments);
-        plan_check_outputs(state, arguments);
+        plan_set(state, arguments);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -416,13 +388,8 @@ static tn_status plan_explain(const plan_arguments *arguments, tn_error *error) 
                               .device = arguments->device,
                               .deadline = arguments->deadline};
     if (!arguments->explain) return TN_OK;
-    if (!arguments->tags) return cli_explain_plan(&of, error);
-    if (arguments->input.occupancy != NULL)
-        return cli_explain_tags(arguments->input.occupancy, error);
-    *error = (tn_error){.status = TN_E_INVALID};
-    snprintf(error->message, sizeof error->message,
-             "--explain=tags needs a model; the input is a problem, which has no operators");
-    return TN_E_INVALID;
+    return arguments->tags ? cli_explain_tags(arguments->input.occupancy, error)
+                           : cli_explain_plan(&of, error);
 }
 
 static const struct argp_child plan_children[] = {{&cli_input_argp, 0, "Reading the input:", 0},

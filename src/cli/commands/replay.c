@@ -106,9 +106,6 @@ static error_t replay_parse(int key, char *value, struct argp_state *state) {
     case ARGP_KEY_END:
         if (arguments->path == NULL)
             cli_misuse(state, "no trace given; pass a .csv or .pickle file");
-        if (arguments->pages != 0 && arguments->play_on != NULL)
-            cli_misuse(state, "--pages cannot be combined with --device, where a pool uses one "
-                              "block of fixed size; remove one");
         if (arguments->alignment < arguments->pages) arguments->alignment = arguments->pages;
         arguments->plays_own = arguments->play_on != NULL && arguments->pool_count == 0;
         for (uint32_t i = 0; arguments->pool_count == 0 && i < tn_pool_count(); i++)

@@ -136,8 +136,6 @@ static error_t simulate_parse(int key, char *value, struct argp_state *state) {
     case ARGP_KEY_END:
         if (arguments->found.path == NULL)
             cli_misuse(state, "no log given; pass the file of a recorded run");
-        if (arguments->sweep && arguments->budgets != NULL)
-            cli_misuse(state, "--sweep sets the budgets; remove --budget");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

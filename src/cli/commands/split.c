@@ -1,5 +1,6 @@
 /* split.c - `tenure split`: writes a model with its operators in tiles, for unmodified runtimes.
  */
+#include "cli/combine.h"
 #include "cli/split.h"
 
 #include <inttypes.h>
@@ -62,7 +63,7 @@ typedef struct split_file_arguments {
 
 static const struct argp_option split_file_options[] = {SPLIT_FILE_OPTIONS(CLI_OPTION){0}};
 
-/* Checks which options can be combined. */
+/* Checks the files, and sets the defaults. */
 static void split_file_check(split_file_arguments *arguments, struct argp_state *state) {
     if (arguments->input == NULL) cli_misuse(state, "which model?");
     bool tflite = tn__has_suffix(arguments->input, ".tflite");
@@ -74,17 +75,11 @@ static void split_file_check(split_file_arguments *arguments, struct argp_state 
         !tn__has_suffix(arguments->output, tflite ? ".tflite" : ".onnx"))
         cli_misuse(state, "-o %s: the output must end in %s, like the input", arguments->output,
                    tflite ? ".tflite" : ".onnx");
-    if (!tflite && arguments->options.plan)
-        cli_misuse(state, "--plan: only a .tflite file can contain a plan; remove the option");
-    if (!tflite && arguments->options.head)
-        cli_misuse(state,
-                   "--head: only the arena of a .tflite model has a head; remove the option");
+    cli_condition_set(CLI_IF_TFLITE, tflite);
+    cli_condition_set(CLI_IF_ONNX, !tflite);
     if (arguments->options.budget == 0 && !(arguments->options.share > 0))
         arguments->options.share = SPLIT_FILE_SHARE;
     const tn_import_options *sizes = &arguments->sizes.import;
-    if (tflite && (sizes->dim_count > 0 || sizes->input_shape_count > 0))
-        cli_misuse(state,
-                   "--dim and --input-shape need an .onnx model; a .tflite model has fixed sizes");
     arguments->options.dims = sizes->dims;
     arguments->options.dim_count = sizes->dim_count;
     arguments->options.input_shapes = sizes->input_shapes;

@@ -1,5 +1,6 @@
 /* train.c - `tenure train`: trains a model in its planned arena. */
 #include "base/base.h"
+#include "cli/combine.h"
 #include "cli/train.h"
 
 enum {
@@ -65,19 +66,6 @@ static void train_parse_parallel(cli_train *train, const char *value, struct arg
     if (tn_grid_parse(value, &train->at.grid, &error) != TN_OK)
         cli_misuse(state, "--parallel: %s; or serial, or safe", error.message);
     train->divided = true;
-}
-
-static void train_check_ranks(const cli_train *train, struct argp_state *state) {
-    cli_ranks_check(state, &train->at, train->session.budget);
-    if (train->threads_as_ranks && cli_ranks_started())
-        cli_misuse(state, "--ranks-as-threads needs a single process, but mpirun has started "
-                          "several; use one of the two");
-    if (train->at.shard != TN_SHARD_NONE && !cli_train_has_ranks(train))
-        cli_misuse(state, "--shard %s needs several data-parallel ranks; add --parallel data=N",
-                   tn_shard_name(train->at.shard));
-    if (train->at.sequence && train->at.grid.tensor == 1)
-        cli_misuse(state,
-                   "--sequence-parallel needs several tensor ranks; add --parallel tensor=N");
 }
 
 static error_t train_parse_run(int key, char *value, struct argp_state *state) {
@@ -156,9 +144,8 @@ static error_t train_parse(int key, char *value, struct argp_state *state) {
         if (train->training.options.optimizer == TN_OPTIMIZER_NONE)
             cli_misuse(state,
                        "--optimizer: none cannot train a model; use sgd, momentum, adam or adamw");
-        train_check_ranks(train, state);
-        if (train->pictures.count > 0 && train->session.poison)
-            cli_misuse(state, "-o and --poison cannot be combined; run the command once with each");
+        cli_ranks_conditions(&train->at, cli_train_has_ranks(train));
+        cli_condition_set(CLI_IF_SINGLE_PROCESS, !cli_ranks_started());
         return 0;
     default:
         return train_parse_run(key, value, state);

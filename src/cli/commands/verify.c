@@ -71,14 +71,6 @@ typedef struct verify_arguments {
 
 static const struct argp_option verify_options[] = {VERIFY_OPTIONS(CLI_OPTION){0}};
 
-static void verify_check_training(struct argp_state *state, verify_arguments *arguments) {
-    const char *given = cli_training_given(&arguments->training, (const char *const[]){NULL});
-    if (given != NULL && !arguments->trains) cli_misuse(state, "--%s needs --train", given);
-    if (!arguments->trains) return;
-    arguments->input.training = &arguments->training;
-    arguments->input.has_model_options = true;
-}
-
 static error_t verify_parse(int key, char *value, struct argp_state *state) {
     verify_arguments *arguments = state->input;
     switch (key) {
@@ -110,7 +102,7 @@ static error_t verify_parse(int key, char *value, struct argp_state *state) {
         if (arguments->plan_path == NULL &&
             (arguments->objects || !tn__has_suffix(arguments->input.path, ".tflite")))
             cli_misuse(state, "no plan given; add --plan FILE");
-        verify_check_training(state, arguments);
+        if (arguments->trains) arguments->input.training = &arguments->training;
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -649,8 +641,7 @@ static tn_status verify_load(verify_arguments *arguments) {
         cli_plan_file_whom(&arguments->file, &input->whom);
     if (cli_input_is_model(input))
         return verify_other_model(arguments, verify_load_model(arguments));
-    input->has_model_options &= !arguments->file.has_options; /* of the model that the plan was made
-                                                               * from */
+    input->of_plan = arguments->file.has_options;
     TN_TRY(cli_input_load(input, arguments->error));
     TN_TRY(verify_make_room(arguments));
     return verify_match_bodies(arguments);
