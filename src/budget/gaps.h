@@ -5,7 +5,8 @@
  *     [------------- a ----------------]                   [------ a -----------
  *
  * Jobs run in the order of the work. A gap of a value lies between two consecutive accesses in that
- * order with other jobs between them; the run that makes the value counts as an access.
+ * order (tn__work.reads) with other jobs between them; the run that makes the value counts as an
+ * access.
  */
 #ifndef TN_BUDGET_GAPS_H
 #define TN_BUDGET_GAPS_H

@@ -4,7 +4,8 @@
 
 #include "split/region.h"
 
-/* A tensor's whole memory: its root, and its live range in places of the order. */
+/* A tensor's whole memory: its root, and its live range in places of the order. This room plans
+ * graphs without a program, so it cannot ask an occupancy. */
 typedef struct split_life {
     tn_tensor_id root;    /* the tensor that owns the memory */
     uint32_t first, last; /* of a root: range of all tensors that share it; both ends included */
@@ -27,7 +28,7 @@ typedef struct split_model {
     tn__lists roots;  /* [places] the tensors with memory of their own that a place makes; graph
                        * inputs are not listed */
     uint64_t *across; /* [places] bytes that are live from before a place to after
-                           * `across_last` */
+                       * `across_last` */
     uint32_t across_last;
 } split_model;
 
