@@ -248,7 +248,7 @@ static void cluster_drawn(const tn_cluster_found *found, uint64_t devices, tn__s
                              .bytes = found->memory.largest.total};
 }
 
-/* Tells one row and adds it to the picture. */
+/* Adds one row to the answer and to the picture. */
 static void cluster_tell_row(cli_answer *answer, const tn_cluster_found *found, uint64_t devices,
                              cluster_scaling *to) {
     char size[TN_SIZE_TEXT_MAX];

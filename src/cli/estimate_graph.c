@@ -135,7 +135,7 @@ static const char *graph_counted(const cli_found *found) {
 static const char *graph_counted_why(const cli_found *found) {
     if (found->for_kernels) return "counted: these kernels expand the weights once, before the run";
     if (found->packed.apart == 0)
-        return "not counted: a runtime whose MatMul reads stored weights needs no copy";
+        return "not counted: no copy is needed if the runtime reads stored weights in MatMul";
     return found->packed.fused == 0
                ? "also counted: no operator reads these weights in their stored form"
                : "also counted for weights that no MatMul reads in their stored form";

@@ -794,7 +794,8 @@ static void verify_tell_kernels(cli_answer *answer, const tn_report_kernels *ker
     tn__text text;
     tn__text_init(&text, NULL);
     tn__words_whom(&text, kernels);
-    if (!text.failed) cli_tell_brief(answer, "\nfor %s", text.data);
+    cli_tell_break(answer);
+    if (!text.failed) cli_tell_brief(answer, "for %s", text.data);
     tn__text_release(&text);
 }
 
