@@ -151,6 +151,8 @@ int cli_version(void);
 /* standard.c: `-`, standard input and output. The path "-" becomes a path with the suffix of its
  * contents, such as "-.csv"; other paths stay. The input may be read several times. */
 bool cli_is_standard(const char *path);
+/* A path for people: "<stdin>" for standard input. */
+const char *cli_shown_path(const char *path);
 /* Whether a path "-.csv" can only mean standard input, which messages call <stdin>. */
 bool cli_standard_is_input(void);
 const char *cli_standard_input(struct argp_state *state, const char *path);

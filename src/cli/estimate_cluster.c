@@ -304,7 +304,7 @@ int cli_cluster_scale(cli_cluster *it, const cli_large *large, const cli_way *wa
     tn_error error;
     cli_answer answer;
     cli_answer_begin(&answer, &cli_scaling_facts, json);
-    cli_tell_word(&answer, "input", way->input.path);
+    cli_tell_word(&answer, "input", cli_shown_path(way->input.path));
     cli_tell_word(&answer, "device", way->device->name);
     tn_status status = cluster_tell_rows(&answer, it, &large->how, &to, &error);
     if (to.count > 0)

@@ -296,7 +296,7 @@ static void graph_tell_fit(cli_answer *answer, const graph_job *job) {
 static tn_status graph_tell(const graph_job *job, bool json, tn_error *error) {
     cli_answer answer;
     cli_answer_begin(&answer, &cli_estimate_facts, json);
-    cli_tell_word(&answer, "input", job->way->input.path);
+    cli_tell_word(&answer, "input", cli_shown_path(job->way->input.path));
     graph_tell_training(&answer, job);
     graph_tell_whom(&answer, job);
     graph_tell_bytes(&answer, &job->found);

@@ -434,7 +434,7 @@ tn_status cli_report_tell(const cli_report *report) {
     state.holes = calloc((size_t)report->top + 1, sizeof *state.holes);
     cli_answer_begin(&answer, &cli_report_facts, report->json);
     if (state.groups == NULL || state.holes == NULL) answer.out.failed = true;
-    cli_tell_word(&answer, "input", report->path);
+    cli_tell_word(&answer, "input", cli_shown_path(report->path));
     cli_answer_open(&answer, "devices");
     for (uint32_t i = 0; i < report->device_count && !answer.out.failed; i++) {
         state.device = &report->devices[i];
