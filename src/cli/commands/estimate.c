@@ -467,10 +467,31 @@ static int estimate_run(int count, char **words) {
     return cli_finish(code);
 }
 
+static const cli_topic estimate_topics[] = {
+    {"graph", "an .onnx or .tflite model, planned operator by operator",
+     "train batch device max-batch optimizer dtype kernels pool budget dim order as json",
+     "  tenure estimate resnet50.onnx --train --batch 64 --optimizer adam --device t4\n"
+     "  tenure estimate resnet50.onnx --train --device 8GiB --max-batch\n"
+     "  tenure estimate model.onnx --pool caching --kernels onednn\n"},
+    {"llm", "a language model to run: a folder, its config.json or its weights",
+     "device batch sequence weight-type cache-type full-cache runtime prefill host-layers "
+     "host-experts parallel json",
+     "  tenure estimate config.json --weight-type int4 --batch 8 --sequence 4096 --device l4\n"
+     "  tenure estimate model.gguf --device 24GiB\n"},
+    {"cluster", "a transformer that many devices train, by formulas from its config.json",
+     "train parallel devices batch micro-batch sequence shard recompute sequence-parallel device "
+     "per-node link-fast sweep json",
+     "  tenure estimate config.json --train --parallel tensor=8,pipeline=8,data=16 --shard "
+     "optimizer\n"
+     "  tenure estimate config.json --train --batch 1536 --parallel auto --devices 1536 --device "
+     "a100-80\n"},
+    {NULL, NULL, NULL, NULL}};
+
 const cli_command cli_command_estimate = {
     .name = "estimate",
     .summary = "estimate the memory of a model, and check whether it fits",
     .first = "train batch device max-batch optimizer dtype kernels pool dim json",
+    .topics = estimate_topics,
     .answers = (const cli_facts *const[]){&cli_estimate_facts, &cli_llm_facts, &cli_large_facts,
                                           &cli_scaling_facts, NULL},
     .parser = &estimate_parser,
