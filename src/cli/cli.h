@@ -149,7 +149,8 @@ uint32_t cli_choice(struct argp_state *state, const char *option, const char *te
 /* A device of `tenure list hardware`, or a usage error that suggests the nearest name. */
 const tn_hardware *cli_hardware(const struct argp_state *state, const char *option,
                                 const char *text);
-/* As cli_hardware, but `text` may also be a size: then it returns NULL and sets *limit. */
+/* As cli_hardware, but `text` may also be a size: then it returns NULL. *limit: that size, or the
+ * bytes that a device leaves to a program: those of its driver without the context. */
 const tn_hardware *cli_device(const struct argp_state *state, const char *text, uint64_t *limit);
 /* Flushes standard output. Returns `status`, or 2 if any write failed.
  */

@@ -67,7 +67,7 @@ static bool cluster_rates(cli_cluster *it, const tn_large *how, const tn_hardwar
     double half = device->bf16 > 0 ? device->bf16 : device->fp16;
     it->cluster.flops = how->weight_bytes == 4 ? device->fp32 : half;
     it->cluster.bytes_per_s = device->bytes_per_s;
-    it->cluster.memory = device->memory;
+    it->cluster.memory = device->usable - TN_HARDWARE_CONTEXT;
     return it->cluster.flops > 0;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/base.h"
 #include "cli/estimate.h"
+#include "report/format.h"
 
 #define GRAPH_CHANGES_MOST 3u
 #define GRAPH_TIGHT 0.03 /* fraction of a limit that a runtime may need in addition */
@@ -66,9 +67,13 @@ static const cli_facts graph_stage_facts = {
         CLI_COLUMN(COUNT, "stage"), CLI_FACT(BYTES, "arena", "arena", "bytes of the arena"),
         CLI_FACT(BYTES, "static", "static memory", "bytes outside the arena"), CLI_FACTS_END}};
 static const cli_facts graph_device_facts = {
-    .rows = (const cli_fact[]){CLI_FACT(BYTES, "memory", "device", "bytes of the device"),
-                               CLI_FACT(WORD, "name", NULL, "its name in `tenure list hardware`"),
-                               CLI_FACTS_END}};
+    .rows = (const cli_fact[]){
+        CLI_FACT(BYTES, "limit", "device", "bytes that it leaves to a program"),
+        CLI_FACT(BYTES, "memory", NULL, "bytes of the device by its data sheet"),
+        CLI_FACT(BYTES, "usable", NULL, "bytes that its driver offers"),
+        CLI_FACT(BYTES, "context", NULL,
+                 "bytes of its context, not in `limit`; 0 with --runtime, which replaces them"),
+        CLI_FACT(WORD, "name", NULL, "its name in `tenure list hardware`"), CLI_FACTS_END}};
 const cli_facts cli_estimate_facts = {
     .name = "estimate",
     .width = 18,
@@ -270,9 +275,16 @@ static void graph_tell_ranks(cli_answer *answer, const graph_job *job) {
 static void graph_tell_device(cli_answer *answer, const graph_job *job) {
     const tn_hardware *device = job->way->device;
     cli_answer_open(answer, "device");
-    cli_tell(answer, "memory", job->way->limit);
+    cli_tell(answer, "limit", job->way->limit);
     if (device != NULL) {
-        cli_tell_more(answer, ", %s", device->title);
+        uint64_t context = device->usable - job->way->limit;
+        char memory[TN__WORDS_MAX], part[TN__WORDS_MAX];
+        cli_tell_more(answer, " of %s, %s", tn__words_iec(device->memory, memory), device->title);
+        if (context > 0)
+            cli_tell_more(answer, ", without %s for the context", tn__words_iec(context, part));
+        cli_tell(answer, "memory", device->memory);
+        cli_tell(answer, "usable", device->usable);
+        cli_tell(answer, "context", context);
         cli_tell_word(answer, "name", device->name);
     }
     cli_answer_close(answer);

@@ -62,7 +62,8 @@ enum {
       "check that it fits in this device: one of `tenure list hardware`, or bytes; exit status 1 " \
       "if it does not fit")                                                                        \
     X(ESTIMATE_RUNTIME, "runtime", "SIZE|NAME",                                                    \
-      "bytes that the runtime needs for itself (default: 0); for running a language model also "   \
+      "bytes that the runtime needs for itself (default: 0, and 512MiB of a named device for its " \
+      "context); for running a language model also "                                               \
       "llama.cpp, vllm, transformers, or none for a lower bound (default: llama.cpp for .gguf, "   \
       "else transformers)")                                                                        \
     X(ESTIMATE_MAX_BATCH, "max-batch", NULL, "find the largest batch that fits in --device")       \
@@ -129,7 +130,7 @@ typedef struct estimate_arguments {
     char config[4096]; /* path of config.json for a folder that is trained */
     const tn_hardware *device;
     const char *outputs[ESTIMATE_OUTPUTS_MAX];
-    bool max_batch, json;
+    bool max_batch, json, has_runtime; /* has_runtime: its bytes were given */
 } estimate_arguments;
 
 static const struct argp_option estimate_options[] = {ESTIMATE_OPTIONS(CLI_OPTION){0}};
@@ -301,6 +302,7 @@ static void estimate_set(struct argp_state *state, estimate_arguments *arguments
     if (arguments->to_run) estimate_set_devices(state, arguments);
     estimate_set_fit(state, way);
     formulas &= !arguments->to_run;
+    if (arguments->has_runtime && arguments->device != NULL) way->limit = arguments->device->usable;
     bool scales = arguments->cluster.sweep && formulas;
     if (scales && (way->output_count > 1 ||
                    (way->output_count == 1 && !tn__has_suffix(way->outputs[0], ".svg"))))
@@ -367,6 +369,7 @@ static error_t estimate_parse(int key, char *value, struct argp_state *state) {
         if (arguments->llm.runtime_named) return 0;
         arguments->llm.options.runtime = TN_LLM_RUN_NONE;
         way->options.runtime = cli_size(state, "runtime", value);
+        arguments->has_runtime = true;
         return 0;
     case ESTIMATE_MAX_BATCH:
         arguments->max_batch = true;
