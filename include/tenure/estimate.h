@@ -175,6 +175,9 @@ typedef struct tn_hardware {
     double fp32, fp16, bf16;
     uint32_t year; /* year of the device in the data sheet */
 } tn_hardware;
+/* Bytes that the context of one process takes of `usable`: an upper value for CUDA runtimes with
+ * their libraries loaded (docs/llm-evidence.md). */
+#define TN_HARDWARE_CONTEXT (UINT64_C(512) << 20)
 /* The table of devices. */
 TN_API uint32_t tn_hardware_count(void);
 TN_API const tn_hardware *tn_hardware_at(uint32_t index); /* NULL if the index is out of range */

@@ -128,6 +128,7 @@ typedef struct tn_report {
     const tn_report_oom *ooms;
     uint32_t oom_count;
     uint64_t reserved_peak;
+    const char *text; /* For html: lines of text below the picture, such as tables. NULL: none */
 } tn_report;
 
 /* Writes the whole plan to `path`. The suffix selects the format (.json .csv .html .svg .h .tflite;

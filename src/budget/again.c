@@ -12,6 +12,7 @@
 #include "budget/costs.h"
 #include "budget/lower.h"
 #include "budget/share.h"
+#include "graph/takes.h"
 
 typedef struct again_state {
     const tn_program *program;
@@ -27,19 +28,14 @@ typedef struct again_state {
 
 /* --- work --- */
 
-/* Work in operations; views need none. */
+/* Work in operations, on a machine that does flops_per_byte of them while it moves a byte. */
 static uint64_t again_work(const again_state *s, tn_op_id id, bool *cheap, bool *known) {
-    const tn_op *op = tn_graph_op(s->graph, id);
+    const tn__machine machine = {1, 1 / (double)s->options.flops_per_byte};
     tn_cost cost = tn_op_cost(s->graph, id);
-    uint64_t moves = tn__mul_sat(cost.bytes_moved, s->options.flops_per_byte);
     *known = cost.flops != TN_SIZE_UNKNOWN && cost.bytes_moved != TN_SIZE_UNKNOWN;
-    *cheap = cost.flops <= moves;
-    bool is_view = tn_op_changes(s->graph, id) == 0 && op->output_count > 0;
-    for (uint32_t k = 0; k < op->output_count; k++)
-        is_view &= op->outputs[k] == TN_NONE || tn_op_view(s->graph, id, k).source != TN_NONE;
-    uint64_t most = cost.flops > moves ? cost.flops : moves;
-    if (is_view || !*known) return 0;
-    return most < TN_COSTS_MOST ? most : TN_COSTS_MOST;
+    *cheap = cost.flops <= tn__mul_sat(cost.bytes_moved, s->options.flops_per_byte);
+    double work = *known ? tn__op_takes(s->graph, id, &machine, NULL) + 0.5 : 0;
+    return work < (double)TN_COSTS_MOST ? (uint64_t)work : TN_COSTS_MOST;
 }
 
 static bool again_is_listed(const char *list, const char *type) {
@@ -157,7 +153,7 @@ static tn_status again_options(again_state *s, const tn_recompute_options *optio
     tn__options(&s->options, sizeof s->options, options);
     if (!(s->options.share >= 0 && isfinite(s->options.share)))
         TN_FAIL(s->error, TN_E_INVALID, "the share of work that is added must be 0 or more");
-    if (s->options.flops_per_byte == 0) s->options.flops_per_byte = 8;
+    if (s->options.flops_per_byte == 0) s->options.flops_per_byte = TN__PLAIN_RATIO;
     s->context =
         tn__context(s->options.context != NULL ? s->options.context : tn_graph_context(s->graph));
     return TN_OK;

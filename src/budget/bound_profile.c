@@ -23,7 +23,7 @@ static void profile_list(profile *p) {
     for (uint32_t v = 0; v < work->value_count; v++) {
         const tn__value *it = &work->values[v];
         uint32_t first = it->maker == TN_NONE ? 0 : it->maker, last = first;
-        if (it->reader_count > 0) last = work->readers[it->reader_first + it->reader_count - 1];
+        if (tn__lists_count(&work->reads, v) > 0) last = tn__lists_last(&work->reads, v);
         if (it->flags & (TN__VALUE_KEPT | TN__VALUE_HELD)) last = work->job_count - 1;
         p->bytes[first] += it->bytes;
         p->bytes[last + 1] -= it->bytes;
@@ -55,14 +55,14 @@ static void profile_spread(profile *p) {
 }
 
 /* The jobs among the 64 across which a value is live, or of which it is an operand. */
-static uint64_t profile_crosses(const profile *p, const tn__value *value, uint64_t all) {
+static uint64_t profile_crosses(const profile *p, uint32_t v, uint64_t all) {
+    const tn__lists *reads = &p->work->reads;
+    const tn__value *value = &p->work->values[v];
     if (value->flags & (TN__VALUE_KEPT | TN__VALUE_HELD))
         return value->maker == TN_NONE ? all : p->above[value->maker];
     uint64_t read = 0;
-    for (uint32_t i = 0; i < value->reader_count; i++) {
-        uint32_t job = p->work->readers[value->reader_first + i];
-        read |= p->below[job];
-    }
+    for (uint32_t i = reads->first[v]; i < reads->first[v + 1]; i++)
+        read |= p->below[reads->items[i]];
     return value->maker == TN_NONE ? read : read & p->above[value->maker];
 }
 
@@ -77,7 +77,7 @@ static void profile_cross(profile *p, const tn__sort_item *items, uint32_t count
     }
     profile_spread(p);
     for (uint32_t v = 0; v < work->value_count; v++)
-        for (uint64_t left = profile_crosses(p, &work->values[v], all); left; left &= left - 1)
+        for (uint64_t left = profile_crosses(p, v, all); left; left &= left - 1)
             p->bytes[items[__builtin_ctzll(left)].id] += work->values[v].bytes;
 }
 

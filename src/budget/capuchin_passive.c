@@ -23,9 +23,10 @@ static tn_status passive_act(passive_state *s, tn__act_kind kind, uint32_t what)
 
 static bool passive_may_go(const passive_state *s, uint32_t value, uint32_t job) {
     const tn__value *it = &s->run->work->values[value];
+    uint32_t last = tn__work_last(s->run->work, value);
     bool copies = (it->flags & (TN__VALUE_COPIES | TN__VALUE_HELD)) == TN__VALUE_COPIES;
     return copies && s->here[value] && it->bytes > 0 && s->touched[value] != job + 1 &&
-           s->gaps->last[value] != TN_NONE && s->gaps->last[value] > job;
+           last != TN_NONE && last > job;
 }
 
 /* Makes room for `bytes` bytes. A value with a copy on the host is not copied again. */
@@ -56,8 +57,9 @@ static tn_status passive_room(passive_state *s, uint64_t bytes, uint32_t job) {
 static void passive_end(passive_state *s, uint32_t job, const uint32_t *value, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         const tn__value *it = &s->run->work->values[value[i]];
+        uint32_t last = tn__work_last(s->run->work, value[i]);
         bool stays = (it->flags & (TN__VALUE_KEPT | TN__VALUE_HELD)) != 0;
-        bool later = s->gaps->last[value[i]] != TN_NONE && s->gaps->last[value[i]] > job;
+        bool later = last != TN_NONE && last > job;
         if (stays || later || !s->here[value[i]]) continue;
         s->here[value[i]] = false;
         s->used -= it->bytes;
@@ -96,7 +98,7 @@ static tn_status passive_job(passive_state *s, uint32_t job) {
 static void passive_begin(passive_state *s) {
     const tn__work *work = s->run->work;
     for (uint32_t v = 0; v < work->value_count; v++) {
-        bool read = s->gaps->last[v] != TN_NONE ||
+        bool read = tn__work_last(work, v) != TN_NONE ||
                     (work->values[v].flags & (TN__VALUE_KEPT | TN__VALUE_HELD)) != 0;
         s->here[v] = work->values[v].maker == TN_NONE && read;
         if (s->here[v]) s->used = tn__add_sat(s->used, work->values[v].bytes);

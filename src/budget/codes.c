@@ -53,8 +53,8 @@ static uint32_t codes_signs_from(const tn__codes *s, uint32_t v) {
     const tn__work *work = s->run->work;
     const tn__value *value = &work->values[v];
     uint32_t least = TN_NONE; /* the first reader of the run of sign readers at the end */
-    for (uint32_t i = value->reader_count; i-- > 0;) {
-        uint32_t job = work->readers[value->reader_first + i];
+    for (uint32_t i = work->readers.first[v + 1]; i-- > work->readers.first[v];) {
+        uint32_t job = work->readers.items[i];
         if (work->jobs[job].op == TN_NONE) break;
         if (!codes_asks_signs(s, work->jobs[job].op, value->tensor)) break;
         least = job;

@@ -62,13 +62,9 @@ static void model_order(exact_model *model) {
  * end. */
 static bool model_is_wanted_behind(const exact_model *model, uint32_t value, uint32_t neck) {
     const tn__work *work = model->work;
-    const tn__value *it = &work->values[value];
     if (exact_has(model->stay, value)) return true;
-    for (uint32_t i = 0; i < it->reader_count; i++) {
-        uint32_t reader = work->readers[it->reader_first + i];
-        if (exact_has(model->jobs[neck].behind, reader) && exact_has(model->jobs[reader].in, value))
-            return true;
-    }
+    for (uint32_t i = work->reads.first[value]; i < work->reads.first[value + 1]; i++)
+        if (exact_has(model->jobs[neck].behind, work->reads.items[i])) return true;
     return false;
 }
 

@@ -31,26 +31,15 @@ static tn_status gaps_room(tn__gaps *gaps) {
     gaps->chained = tn__arena_array(arena, 3 * accesses, sizeof *gaps->chained);
     gaps->by_job = tn__arena_array(arena, 3 * jobs, sizeof *gaps->by_job);
     gaps->first = tn__arena_array(arena, values, sizeof *gaps->first);
-    gaps->last = tn__arena_array(arena, values, sizeof *gaps->last);
     gaps->starts = tn__arena_array(arena, jobs, sizeof *gaps->starts);
     gaps->state = tn__arena_array(arena, values, sizeof *gaps->state);
     gaps->stack = tn__arena_array(arena, values, sizeof *gaps->stack);
     gaps->made = tn__arena_array(arena, accesses, sizeof *gaps->made);
     if (gaps->list == NULL || gaps->chained == NULL || gaps->by_job == NULL ||
-        gaps->first == NULL || gaps->last == NULL || gaps->starts == NULL || gaps->state == NULL ||
-        gaps->stack == NULL || gaps->made == NULL)
+        gaps->first == NULL || gaps->starts == NULL || gaps->state == NULL || gaps->stack == NULL ||
+        gaps->made == NULL)
         return tn__no_memory(gaps->run->error, "what is given up");
     return TN_OK;
-}
-
-/* Whether the first run of a job reads a value; `readers` also contains jobs that only read it in a
- * repeat. */
-static bool gaps_reads(const tn__work *work, uint32_t job, uint32_t value) {
-    uint32_t count;
-    const uint32_t *input = tn__job_inputs(work, job, false, &count);
-    for (uint32_t i = 0; i < count; i++)
-        if (input[i] == value) return true;
-    return false;
 }
 
 static void gaps_of_value(tn__gaps *gaps, uint32_t v) {
@@ -58,16 +47,14 @@ static void gaps_of_value(tn__gaps *gaps, uint32_t v) {
     const tn__value *value = &work->values[v];
     uint32_t from = value->maker;
     gaps->first[v] = gaps->count;
-    for (uint32_t i = 0; i < value->reader_count; i++) {
-        uint32_t job = work->readers[value->reader_first + i];
-        if (job == value->maker || !gaps_reads(work, job, v)) continue;
+    for (uint32_t i = work->reads.first[v]; i < work->reads.first[v + 1]; i++) {
+        uint32_t job = work->reads.items[i];
         bool gap = from != TN_NONE && job > from + 1 && !(value->flags & TN__VALUE_HELD);
         if (gap && value->bytes > 0)
             gaps->list[gaps->count++] = (tn__gap){
                 .value = v, .leave = from, .back = job, .settle = from + 1, .trigger = job};
         from = job;
     }
-    gaps->last[v] = from;
 }
 
 tn_status tn__gaps_find(tn__pass_run *run, tn__gaps *gaps) {
@@ -203,7 +190,8 @@ static void gaps_leave_made(gaps_walk *walk, uint32_t value) {
         uint32_t made = gaps->made[i];
         uint8_t *state = &gaps->state[made];
         *state = (uint8_t)(*state & ~GAPS_MADE);
-        bool past = gaps->last[made] < walk->job || gaps->last[made] == TN_NONE;
+        uint32_t last = tn__work_last(gaps->run->work, made);
+        bool past = last < walk->job || last == TN_NONE;
         bool stays = made == value || (gaps->again_first && !past);
         if (!stays) *state = (uint8_t)(*state & ~GAPS_HERE);
     }
@@ -294,7 +282,9 @@ static tn_status gaps_leaving(gaps_walk *walk, bool early) {
 static void gaps_past(tn__gaps *gaps, uint32_t job, const uint32_t *value, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         uint32_t flags = gaps->run->work->values[value[i]].flags;
-        if (gaps->last[value[i]] > job || (flags & (TN__VALUE_KEPT | TN__VALUE_HELD))) continue;
+        if (tn__work_last(gaps->run->work, value[i]) > job ||
+            (flags & (TN__VALUE_KEPT | TN__VALUE_HELD)))
+            continue;
         gaps->state[value[i]] = (uint8_t)((gaps->state[value[i]] | GAPS_PAST) & ~GAPS_HERE);
     }
 }
@@ -347,7 +337,8 @@ static bool gaps_is_there(const tn__gaps *gaps, uint32_t value, uint32_t job) {
     if (it->flags & TN__VALUE_HELD) return true;
     if (gaps_how(gaps, value, job) == TN__GAP_AGAIN) return false;
     if (it->flags & TN__VALUE_KEPT) return true;
-    return gaps->last[value] != TN_NONE && gaps->last[value] >= job;
+    uint32_t last = tn__work_last(gaps->run->work, value);
+    return last != TN_NONE && last >= job;
 }
 
 uint64_t tn__gaps_again_cost(tn__gaps *gaps, uint32_t index) {

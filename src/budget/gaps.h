@@ -5,7 +5,8 @@
  *     [------------- a ----------------]                   [------ a -----------
  *
  * Jobs run in the order of the work. A gap of a value lies between two consecutive accesses in that
- * order with other jobs between them; the run that makes the value counts as an access.
+ * order (tn__work.reads) with other jobs between them; the run that makes the value counts as an
+ * access.
  */
 #ifndef TN_BUDGET_GAPS_H
 #define TN_BUDGET_GAPS_H
@@ -34,7 +35,6 @@ typedef struct tn__gaps {
     tn__gap *list; /* [count] by value, then time */
     uint32_t count;
     uint32_t *first;        /* [values + 1] into list */
-    uint32_t *last;         /* [values] the last job that accesses it; TN_NONE: no job does */
     uint64_t *starts;       /* [jobs + 1] start time of each job in a run without waits */
     tn__sort_item *by_back; /* [count] gaps sorted by their end */
     uint32_t *by_job;       /* [jobs + 1] heads of the lists in `chained` */

@@ -3,8 +3,9 @@
  * The list has a head, which makes the values that exist from the start, and a tail, which reads
  * the values that must be live at the end. First runs stay in the list; repeats are inserted and
  * removed; each run may be moved. Every change can be undone, in reverse order. Each value has an
- * ordered list of its touches (the runs that make or read it). A live range reaches from one making
- * to the last read before the next.
+ * ordered list of its touches (the runs that make or read it): linked, because the lists of
+ * base/lists.h cannot be changed. A live range reaches from one making to the last read before the
+ * next.
  *
  * Runs have ascending keys with gaps between them, so that the bytes can be kept in a segment tree
  * over the keys while runs come and go. When a gap is used up, all keys are renumbered. Bytes are

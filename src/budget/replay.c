@@ -13,6 +13,7 @@
 
 #include <inttypes.h>
 
+/* The judge finds live ranges by itself, so that it does not repeat a mistake of the passes. */
 typedef struct replay_life {
     uint32_t value; /* TN_NONE: an encoded form */
     uint32_t first, last;

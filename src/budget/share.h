@@ -5,7 +5,8 @@
 
 #include "budget/work.h"
 
-/* One live range of a value in a schedule: from its making to its last reader. It is idle between
+/* One live range of a value in a schedule: from its making to its last reader. With repeats a value
+ * has several, which tn__work.reads cannot express. It is idle between
  * `leave` and `back`, the two consecutive accesses that are furthest apart. There it may be
  * evicted, and recomputed before its reader at `back`. Positions are acts. */
 typedef struct tn__share_life {

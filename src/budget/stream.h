@@ -13,8 +13,9 @@
 
 #include "base/base.h"
 
-/* One use of a block. Its read can be saved by holding the block since the previous use; for the
- * first use, by keeping the block permanently. Sorted by step, then block. */
+/* One use of a block (tn__program_uses), and the decision about it. Its read can be saved by
+ * holding the block since the previous use; for the first use, by keeping the block permanently.
+ * Sorted by step, then block. */
 typedef struct tn__stream_use {
     uint32_t step, block;
     uint32_t before, next; /* uses of the same block; TN_NONE */

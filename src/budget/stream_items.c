@@ -5,6 +5,7 @@
 #include "budget/stream.h"
 
 #include "program/clock.h"
+#include "program/program.h"
 
 #include <math.h>
 
@@ -67,39 +68,26 @@ static tn_status items_blocks(tn__stream *stream, const tn_stream_options *optio
 
 /* --- uses --- */
 
-static int items_use_order(const void *a, const void *b) {
-    const tn__stream_use *x = a, *y = b;
-    if (x->step != y->step) return x->step < y->step ? -1 : 1;
-    return (x->block > y->block) - (x->block < y->block);
-}
-
-/* Each block counts once per step. */
-static tn_status items_uses(tn__stream *stream, const uint32_t *block_of) {
-    const tn_instruction *list = tn_program_instructions(stream->program);
-    const tn_graph *graph = tn_program_graph(stream->program);
-    uint32_t room = 0, count = 0, kept = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        for (uint32_t s = 0; s < stream->steps; s++) {
-            if (list[s].opcode != TN_APPLY) continue;
-            tn_op_form form = tn_op_form_of(graph, list[s].op, list[s].again);
-            for (uint32_t i = 0; i < form.input_count; i++) {
-                tn_tensor_id input = tn_op_form_input(&form, i);
-                if (input == TN_NONE || block_of[input] == TN_NONE) continue;
-                if (pass == 0)
-                    room++;
-                else
-                    stream->uses[count++] = (tn__stream_use){.step = s, .block = block_of[input]};
-            }
-        }
-        if (pass > 0) break;
-        stream->uses = tn__arena_array(&stream->arena, (size_t)room + 1, sizeof *stream->uses);
-        if (stream->uses == NULL) return tn__no_memory(stream->error, "what is fetched");
+/* The uses of the blocks that may be fetched, by step and block. */
+static tn_status items_uses(tn__stream *stream, const uint8_t *may) {
+    size_t count = 0;
+    tn__lists of;
+    TN_TRY(tn__program_uses(stream->program, &stream->arena, &of, stream->error));
+    for (uint32_t b = 0; b < stream->block_count; b++)
+        if (may[b]) count += tn__lists_count(&of, stream->blocks[b].tensor);
+    tn__sort_item *items = tn__arena_array(&stream->arena, count + 1, sizeof *items);
+    stream->uses = tn__arena_array(&stream->arena, count + 1, sizeof *stream->uses);
+    if (items == NULL || stream->uses == NULL)
+        return tn__no_memory(stream->error, "what is fetched");
+    for (uint32_t b = 0; b < stream->block_count; b++) {
+        const uint32_t *first = &of.first[may[b] ? stream->blocks[b].tensor : 0];
+        for (uint32_t u = first[0]; may[b] && u < first[1]; u++)
+            items[stream->use_count++] = (tn__sort_item){of.items[u], b};
     }
-    if (count > 0) qsort(stream->uses, count, sizeof *stream->uses, items_use_order);
-    for (uint32_t i = 0; i < count; i++)
-        if (i == 0 || items_use_order(&stream->uses[i], &stream->uses[i - 1]) != 0)
-            stream->uses[kept++] = stream->uses[i];
-    stream->use_count = kept;
+    if (!tn__sort_items(stream->arena.context, items, stream->use_count))
+        return tn__no_memory(stream->error, "what is fetched");
+    for (uint32_t u = 0; u < stream->use_count; u++)
+        stream->uses[u] = (tn__stream_use){.step = (uint32_t)items[u].key, .block = items[u].id};
     return TN_OK;
 }
 
@@ -143,7 +131,6 @@ static tn_status items_check(const tn_program *program, const tn_stream_options 
 
 tn_status tn__stream_open(tn__stream *stream, const tn_program *program, const tn_costs *costs,
                           const tn_stream_options *options, tn_error *error) {
-    uint32_t tensors = tn_graph_tensor_count(tn_program_graph(program));
     *stream = (tn__stream){.program = program,
                            .blocks = options->blocks,
                            .block_count = options->block_count,
@@ -151,15 +138,10 @@ tn_status tn__stream_open(tn__stream *stream, const tn_program *program, const t
                            .error = error};
     tn__arena_init(&stream->arena, options->context);
     TN_TRY(items_check(program, options, error));
-    uint32_t *block_of = tn__arena_array(&stream->arena, tensors, sizeof *block_of);
-    if (block_of == NULL) return tn__no_memory(error, "what is fetched");
-    for (tn_tensor_id t = 0; t < tensors; t++) block_of[t] = TN_NONE;
-    for (uint32_t b = 0; b < options->block_count; b++)
-        if (options->may[b]) block_of[options->blocks[b].tensor] = b;
     TN_TRY(items_costs(stream, costs));
     TN_TRY(items_live(stream, options));
     TN_TRY(items_blocks(stream, options));
-    TN_TRY(items_uses(stream, block_of));
+    TN_TRY(items_uses(stream, options->may));
     return items_links(stream);
 }
 

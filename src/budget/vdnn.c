@@ -57,9 +57,8 @@ static tn_status vdnn_find_turn(vdnn_state *s) {
 /* Whether a reader in the forward pass is of a given kind. */
 static bool vdnn_is_read_by(const vdnn_state *s, uint32_t v, vdnn_kind kind) {
     const tn__work *work = s->gaps.run->work;
-    const tn__value *value = &work->values[v];
-    for (uint32_t i = 0; i < value->reader_count; i++) {
-        uint32_t job = work->readers[value->reader_first + i];
+    for (uint32_t i = work->readers.first[v]; i < work->readers.first[v + 1]; i++) {
+        uint32_t job = work->readers.items[i];
         if (job <= s->turn && vdnn_is(s->gaps.run, job, kind)) return true;
     }
     return false;
@@ -105,11 +104,9 @@ static uint32_t vdnn_backward_of(const vdnn_state *s, uint32_t layer) {
     for (uint32_t i = 0; i < it->input_count + it->output_count; i++) {
         uint32_t at =
             i < it->input_count ? it->input_first + i : it->output_first + i - it->input_count;
-        const tn__value *value = &work->values[work->operands[at]];
-        for (uint32_t r = 0; r < value->reader_count; r++) {
-            uint32_t job = work->readers[value->reader_first + r];
-            if (job > s->turn && job < first) first = job;
-        }
+        uint32_t value = work->operands[at], r = tn__lists_after(&work->readers, value, s->turn);
+        if (r < work->readers.first[value + 1] && work->readers.items[r] < first)
+            first = work->readers.items[r];
     }
     return first;
 }

@@ -1,8 +1,4 @@
-/* work.c - stores jobs and values in flat arrays, and manages schedules.
- *
- * The readers of a value are counted, then stored in the order of jobs, so they are ascending. A
- * job counts once as a reader, whether its first run, a repeat, or both read the value. Cost:
- * O(jobs + operands).
+/* work.c - stores jobs and values in flat arrays, and manages schedules. Cost: O(jobs + operands).
  */
 #include "budget/work.h"
 
@@ -97,25 +93,23 @@ static tn_status work_find_makers(tn__value *values, const tn__work *work, tn_er
     return TN_OK;
 }
 
-/* `seen` [values] holds the last reader of a value, so that a job counts once. */
-static void work_each_read(const tn__work *work, uint32_t *seen, tn__value *values,
-                           uint32_t *readers) {
-    for (uint32_t v = 0; v < work->value_count; v++) {
-        seen[v] = TN_NONE;
-        values[v].reader_count = 0;
+static void work_list_reads(const tn__work *work, uint32_t job, bool again, tn__lists *lists) {
+    uint32_t count;
+    const uint32_t *inputs = tn__job_inputs(work, job, again, &count);
+    for (uint32_t i = 0; i < count; i++) tn__lists_add(lists, inputs[i], job);
+}
+
+static void work_fill_reads(void *self, tn__lists *reads) {
+    const tn__work *work = self;
+    for (uint32_t j = 0; j < work->job_count; j++) work_list_reads(work, j, false, reads);
+}
+
+static void work_fill_readers(void *self, tn__lists *readers) {
+    const tn__work *work = self;
+    for (uint32_t j = 0; j < work->job_count; j++) {
+        work_list_reads(work, j, false, readers);
+        work_list_reads(work, j, true, readers);
     }
-    for (uint32_t j = 0; j < work->job_count; j++)
-        for (int again = 0; again < 2; again++) {
-            uint32_t count;
-            const uint32_t *inputs = tn__job_inputs(work, j, again, &count);
-            for (uint32_t i = 0; i < count; i++) {
-                tn__value *value = &values[inputs[i]];
-                if (seen[inputs[i]] == j) continue;
-                seen[inputs[i]] = j;
-                if (readers != NULL) readers[value->reader_first + value->reader_count] = j;
-                value->reader_count++;
-            }
-        }
 }
 
 static bool work_names(const uint32_t *list, uint32_t count, uint32_t value) {
@@ -173,23 +167,6 @@ static tn_status work_check_order(const tn__work *work, tn_error *error) {
     return TN_OK;
 }
 
-static tn_status work_find_readers(tn__arena *arena, tn__work *work, tn__value *values,
-                                   tn_error *error) {
-    uint32_t *seen = tn__arena_array(arena, (size_t)work->value_count + 1, sizeof *seen);
-    if (seen == NULL) return tn__no_memory(error, "a program's values");
-    work_each_read(work, seen, values, NULL);
-    uint32_t total = 0;
-    for (uint32_t v = 0; v < work->value_count; v++) {
-        values[v].reader_first = total;
-        total += values[v].reader_count;
-    }
-    uint32_t *readers = tn__arena_array(arena, (size_t)total + 1, sizeof *readers);
-    if (readers == NULL) return tn__no_memory(error, "a program's values");
-    work_each_read(work, seen, values, readers);
-    work->readers = readers;
-    return TN_OK;
-}
-
 tn_status tn__work_make(tn__arena *arena, const tn__work_job *jobs, uint32_t job_count,
                         const tn__value *values, uint32_t value_count, tn__work *work,
                         tn_error *error) {
@@ -216,7 +193,10 @@ tn_status tn__work_make(tn__arena *arena, const tn__work_job *jobs, uint32_t job
     TN_TRY(work_find_makers(made, work, error));
     TN_TRY(work_check_order(work, error));
     TN_TRY(work_check_forms(work, error));
-    return work_find_readers(arena, work, made, error);
+    if (!tn__lists_make(&work->reads, value_count, arena, work_fill_reads, work) ||
+        !tn__lists_make(&work->readers, value_count, arena, work_fill_readers, work))
+        return tn__no_memory(error, "a program's values");
+    return TN_OK;
 }
 
 /* --- schedules --- */

@@ -18,7 +18,7 @@
 
 #include <tenure/graph.h>
 
-#include "base/base.h"
+#include "base/lists.h"
 
 enum {                            /* tn__value.flags */
        TN__VALUE_HELD = 1u << 0,  /* never evicted, copied or encoded, because something else
@@ -29,12 +29,9 @@ enum {                            /* tn__value.flags */
 
 typedef struct tn__value {
     uint64_t bytes;
-    uint32_t maker;        /* job; TN_NONE: exists from the start, and cannot be recomputed */
-    tn_tensor_id tensor;   /* the tensor that owns the memory; TN_NONE: a problem without a graph */
-    uint32_t flags;        /* TN__VALUE_* */
-    uint32_t reader_first; /* into readers: the jobs that read it, in a first run or a repeat
-                            * (tn__job.again_first); */
-    uint32_t reader_count; /* ascending, each once */
+    uint32_t maker;      /* job; TN_NONE: exists from the start, and cannot be recomputed */
+    tn_tensor_id tensor; /* the tensor that owns the memory; TN_NONE: a problem without a graph */
+    uint32_t flags;      /* TN__VALUE_* */
 } tn__value;
 
 enum {                           /* tn__job.flags */
@@ -64,7 +61,10 @@ typedef struct tn__job {
 typedef struct tn__work {
     const tn__job *jobs;     /* [job_count] */
     const tn__value *values; /* [value_count] */
-    const uint32_t *operands, *readers, *others;
+    const uint32_t *operands, *others;
+    tn__lists reads;   /* [values] the jobs whose first run reads it: with `maker`, all accesses of
+                        * a schedule that runs each job once, in the order of the list */
+    tn__lists readers; /* [values] the jobs that read it, in a first run or a repeat */
     uint32_t job_count, value_count;
     uint64_t fixed_bytes; /* always occupied; not included in any of the sums below */
     uint64_t cost;        /* sum over all jobs, each run once; saturating */
@@ -131,6 +131,12 @@ static inline const uint32_t *tn__job_outputs(const tn__work *work, uint32_t job
     const tn__job *it = &work->jobs[job];
     *count = again ? it->again_output_count : it->output_count;
     return work->operands + (again ? it->again_output_first : it->output_first);
+}
+
+/* The last job whose first run reads or makes a value; TN_NONE: no job does. */
+static inline uint32_t tn__work_last(const tn__work *work, uint32_t value) {
+    uint32_t last = tn__lists_last(&work->reads, value);
+    return last != TN_NONE ? last : work->values[value].maker;
 }
 
 /* --- building a work ------------------------------------------------------------------------ */

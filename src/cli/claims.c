@@ -84,7 +84,7 @@ void cli_claims_tell(cli_answer *answer, const tn_fit_answer *found) {
 /* The members that describe claims in the JSON object of a failed command. */
 static void claims_tell_refused(cli_answer *answer, const tn_fit_answer *found, const char *input,
                                 bool proved) {
-    cli_tell_word(answer, "input", input);
+    cli_tell_word(answer, "input", cli_shown_path(input));
     cli_tell(answer, "fits", false);
     cli_tell(answer, "proved", proved);
     cli_tell(answer, "budget", found->budget);

@@ -13,10 +13,18 @@
 
 #include "base/base.h"
 
+/* One use of a command, with a help of its own: `tenure estimate --help=llm`. */
+typedef struct cli_topic {
+    const char *name, *about; /* about: one sentence, without a full stop */
+    const char *options;      /* their names, "batch json", in the order of usefulness */
+    const char *examples;     /* lines */
+} cli_topic;
+
 typedef struct cli_command {
     const char *name;
     const char *summary;                    /* one line for `tenure --help` */
     const char *first;                      /* up to ten common options, "output json" */
+    const cli_topic *topics;                /* the last has no name; NULL: none */
     const struct cli_facts *const *answers; /* facts.h: of --json, the last NULL; NULL: none */
     const struct argp *parser;              /* its options, for parsing, help and completion */
     bool has_ranks; /* mpirun may start several processes; only one of them prints an error */
@@ -54,8 +62,9 @@ void cli_misuse(const struct argp_state *state, const char *format, ...)
 void cli_misuse_in(const char *path);
 /* Ends the program with an error of the library. */
 void cli_end(const tn_error *error) __attribute__((noreturn));
-/* Prints the usage of a command and its options: the common ones, or all. */
-void cli_help(const cli_command *command, bool all, FILE *to);
+/* Prints the usage of a command and its options: the common ones (what NULL), all of them ("all"),
+ * or those of a topic. False: it has no such topic, and nothing is printed. */
+bool cli_help(const cli_command *command, const char *what, FILE *to);
 
 /* How much the user wants to read. */
 typedef struct cli_tone {
@@ -140,7 +149,8 @@ uint32_t cli_choice(struct argp_state *state, const char *option, const char *te
 /* A device of `tenure list hardware`, or a usage error that suggests the nearest name. */
 const tn_hardware *cli_hardware(const struct argp_state *state, const char *option,
                                 const char *text);
-/* As cli_hardware, but `text` may also be a size: then it returns NULL and sets *limit. */
+/* As cli_hardware, but `text` may also be a size: then it returns NULL. *limit: that size, or the
+ * bytes that a device leaves to a program: those of its driver without the context. */
 const tn_hardware *cli_device(const struct argp_state *state, const char *text, uint64_t *limit);
 /* Flushes standard output. Returns `status`, or 2 if any write failed.
  */
@@ -151,6 +161,8 @@ int cli_version(void);
 /* standard.c: `-`, standard input and output. The path "-" becomes a path with the suffix of its
  * contents, such as "-.csv"; other paths stay. The input may be read several times. */
 bool cli_is_standard(const char *path);
+/* A path for people: "<stdin>" for standard input. */
+const char *cli_shown_path(const char *path);
 /* Whether a path "-.csv" can only mean standard input, which messages call <stdin>. */
 bool cli_standard_is_input(void);
 const char *cli_standard_input(struct argp_state *state, const char *path);

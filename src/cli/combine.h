@@ -92,7 +92,7 @@ void cli_combine_note(const char *option,
                       const char *value); /* static strings; value may be NULL */
 bool cli_given(const char *option);       /* whether the command line has this option */
 void cli_condition_set(cli_condition condition, bool holds);
-/* Ends with a usage error if a rule whose conditions are known is broken. cli_parse calls it;
+/* Ends with a usage error if a rule is broken and its conditions are known. cli_parse calls it;
  * commands that learn a condition later call it again with NULL. */
 void cli_combine_check(const cli_command *command);
 

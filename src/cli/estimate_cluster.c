@@ -67,7 +67,7 @@ static bool cluster_rates(cli_cluster *it, const tn_large *how, const tn_hardwar
     double half = device->bf16 > 0 ? device->bf16 : device->fp16;
     it->cluster.flops = how->weight_bytes == 4 ? device->fp32 : half;
     it->cluster.bytes_per_s = device->bytes_per_s;
-    it->cluster.memory = device->memory;
+    it->cluster.memory = device->usable - TN_HARDWARE_CONTEXT;
     return it->cluster.flops > 0;
 }
 
@@ -248,7 +248,7 @@ static void cluster_drawn(const tn_cluster_found *found, uint64_t devices, tn__s
                              .bytes = found->memory.largest.total};
 }
 
-/* Tells one row and adds it to the picture. */
+/* Adds one row to the answer and to the picture. */
 static void cluster_tell_row(cli_answer *answer, const tn_cluster_found *found, uint64_t devices,
                              cluster_scaling *to) {
     char size[TN_SIZE_TEXT_MAX];
@@ -304,7 +304,7 @@ int cli_cluster_scale(cli_cluster *it, const cli_large *large, const cli_way *wa
     tn_error error;
     cli_answer answer;
     cli_answer_begin(&answer, &cli_scaling_facts, json);
-    cli_tell_word(&answer, "input", way->input.path);
+    cli_tell_word(&answer, "input", cli_shown_path(way->input.path));
     cli_tell_word(&answer, "device", way->device->name);
     tn_status status = cluster_tell_rows(&answer, it, &large->how, &to, &error);
     if (to.count > 0)

@@ -5,6 +5,7 @@
 
 #include "base/base.h"
 #include "cli/estimate.h"
+#include "report/format.h"
 
 #define GRAPH_CHANGES_MOST 3u
 #define GRAPH_TIGHT 0.03 /* fraction of a limit that a runtime may need in addition */
@@ -66,9 +67,13 @@ static const cli_facts graph_stage_facts = {
         CLI_COLUMN(COUNT, "stage"), CLI_FACT(BYTES, "arena", "arena", "bytes of the arena"),
         CLI_FACT(BYTES, "static", "static memory", "bytes outside the arena"), CLI_FACTS_END}};
 static const cli_facts graph_device_facts = {
-    .rows = (const cli_fact[]){CLI_FACT(BYTES, "memory", "device", "bytes of the device"),
-                               CLI_FACT(WORD, "name", NULL, "its name in `tenure list hardware`"),
-                               CLI_FACTS_END}};
+    .rows = (const cli_fact[]){
+        CLI_FACT(BYTES, "limit", "device", "bytes that it leaves to a program"),
+        CLI_FACT(BYTES, "memory", NULL, "bytes of the device by its data sheet"),
+        CLI_FACT(BYTES, "usable", NULL, "bytes that its driver offers"),
+        CLI_FACT(BYTES, "context", NULL,
+                 "bytes of its context, not in `limit`; 0 with --runtime, which replaces them"),
+        CLI_FACT(WORD, "name", NULL, "its name in `tenure list hardware`"), CLI_FACTS_END}};
 const cli_facts cli_estimate_facts = {
     .name = "estimate",
     .width = 18,
@@ -135,7 +140,7 @@ static const char *graph_counted(const cli_found *found) {
 static const char *graph_counted_why(const cli_found *found) {
     if (found->for_kernels) return "counted: these kernels expand the weights once, before the run";
     if (found->packed.apart == 0)
-        return "not counted: a runtime whose MatMul reads stored weights needs no copy";
+        return "not counted: no copy is needed if the runtime reads stored weights in MatMul";
     return found->packed.fused == 0
                ? "also counted: no operator reads these weights in their stored form"
                : "also counted for weights that no MatMul reads in their stored form";
@@ -270,9 +275,16 @@ static void graph_tell_ranks(cli_answer *answer, const graph_job *job) {
 static void graph_tell_device(cli_answer *answer, const graph_job *job) {
     const tn_hardware *device = job->way->device;
     cli_answer_open(answer, "device");
-    cli_tell(answer, "memory", job->way->limit);
+    cli_tell(answer, "limit", job->way->limit);
     if (device != NULL) {
-        cli_tell_more(answer, ", %s", device->title);
+        uint64_t context = device->usable - job->way->limit;
+        char memory[TN__WORDS_MAX], part[TN__WORDS_MAX];
+        cli_tell_more(answer, " of %s, %s", tn__words_iec(device->memory, memory), device->title);
+        if (context > 0)
+            cli_tell_more(answer, ", without %s for the context", tn__words_iec(context, part));
+        cli_tell(answer, "memory", device->memory);
+        cli_tell(answer, "usable", device->usable);
+        cli_tell(answer, "context", context);
         cli_tell_word(answer, "name", device->name);
     }
     cli_answer_close(answer);
@@ -296,7 +308,7 @@ static void graph_tell_fit(cli_answer *answer, const graph_job *job) {
 static tn_status graph_tell(const graph_job *job, bool json, tn_error *error) {
     cli_answer answer;
     cli_answer_begin(&answer, &cli_estimate_facts, json);
-    cli_tell_word(&answer, "input", job->way->input.path);
+    cli_tell_word(&answer, "input", cli_shown_path(job->way->input.path));
     graph_tell_training(&answer, job);
     graph_tell_whom(&answer, job);
     graph_tell_bytes(&answer, &job->found);

@@ -158,7 +158,7 @@ static tn_status large_tell(const cli_large *large, const cli_cluster *cluster, 
     const tn_large_estimate *found = &large->found;
     cli_answer answer;
     cli_answer_begin(&answer, &cli_large_facts, json);
-    cli_tell_word(&answer, "input", way->input.path);
+    cli_tell_word(&answer, "input", cli_shown_path(way->input.path));
     large_tell_model(&answer, &large->how);
     cli_tell(&answer, "parameters", found->exact_parameters);
     cli_tell_more(&answer, " (by the formula %.4g)", found->parameters);

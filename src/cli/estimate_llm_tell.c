@@ -275,7 +275,7 @@ static void llm_tell_fit(cli_answer *answer, const cli_llm *llm) {
 tn_status cli_llm_tell(const cli_llm *llm, const char *path, bool json, tn_error *error) {
     cli_answer answer;
     cli_answer_begin(&answer, &cli_llm_facts, json);
-    cli_tell_word(&answer, "input", path);
+    cli_tell_word(&answer, "input", cli_shown_path(path));
     if (llm->has_model) llm_tell_model(&answer, llm);
     llm_tell_file(&answer, llm);
     if (llm->has_model) {

@@ -576,7 +576,7 @@ void cli_tell_real_number(cli_answer *answer, double number) {
 
 /* --- the answer --- */
 
-static void facts_begin(cli_answer *answer, const cli_facts *facts, cli_style style) {
+void cli_answer_begin_as(cli_answer *answer, const cli_facts *facts, cli_style style) {
     *answer = (cli_answer){.style = style};
     tn__text_init(&answer->out, NULL);
     tn__text_init(&answer->value, NULL);
@@ -588,8 +588,14 @@ static void facts_begin(cli_answer *answer, const cli_facts *facts, cli_style st
 void cli_answer_begin(cli_answer *answer, const cli_facts *facts, bool json) {
     bool brief = cli_tone_asked().brief || facts->sentence;
     cli_style plain = brief ? CLI_STYLE_BRIEF : CLI_STYLE_TABLE;
-    facts_begin(answer, facts, json ? CLI_STYLE_JSON : plain);
+    cli_answer_begin_as(answer, facts, json ? CLI_STYLE_JSON : plain);
     if (json) tn__text_printf(&answer->out, "{\"format\":\"tenure-%s\",\"version\":1", facts->name);
+}
+
+const char *cli_answer_text(cli_answer *answer) {
+    facts_end_line(answer);
+    bool failed = answer->out.failed || answer->value.failed || answer->more.failed;
+    return failed ? NULL : answer->out.size > 0 ? answer->out.data : "";
 }
 
 void cli_answer_release(cli_answer *answer) {
@@ -610,7 +616,7 @@ tn_status cli_answer_end(cli_answer *answer, tn_error *error) {
 }
 
 void cli_members_begin(cli_answer *answer, const cli_facts *facts) {
-    facts_begin(answer, facts, CLI_STYLE_JSON);
+    cli_answer_begin_as(answer, facts, CLI_STYLE_JSON);
 }
 
 const char *cli_members_text(const cli_answer *answer) {

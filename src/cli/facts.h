@@ -97,6 +97,10 @@ typedef struct cli_answer {
 /* Begins an answer. `json`: whether --json was given; the tone decides the rest. End it in any
  * case. */
 void cli_answer_begin(cli_answer *answer, const cli_facts *facts, bool json);
+/* As cli_answer_begin, for an answer in one style. */
+void cli_answer_begin_as(cli_answer *answer, const cli_facts *facts, cli_style style);
+/* Ends the lines of a table; its text, or NULL without memory, until the answer is released. */
+const char *cli_answer_text(cli_answer *answer);
 /* Prints the answer. Errors: E_NO_MEMORY. */
 tn_status cli_answer_end(cli_answer *answer, tn_error *error);
 

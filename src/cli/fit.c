@@ -98,13 +98,8 @@ tn_status cli_fit_open(cli_fit *fit, tn_error *error) {
 /* The callback `costs` of tn_fit_request. */
 static tn_status fit_costs(void *self, const tn_setup *setup, tn_costs **costs, tn_error *error) {
     const cli_fit *fit = self;
-    if (fit->from.path != NULL && tn_setup_splits(setup) != NULL)
-        TN_FAIL(error, TN_E_UNSUPPORTED,
-                "%s: these costs are for operators without tiles; measure them again, or remove "
-                "split from --allow",
-                fit->from.path);
-    return cli_costs_make(&fit->from, tn_setup_graph(setup), fit->choices.threads,
-                          fit->input.import.context, costs, error);
+    return cli_costs_make(&fit->from, setup, fit->choices.threads, fit->input.import.context, costs,
+                          error);
 }
 
 static tn_status fit_zeros(void *self, const tn_setup *setup, const float **zeros,

@@ -97,8 +97,14 @@ static void costs_compare(const cli_costs *costs, uint32_t measured, uint32_t th
     cli_note(text);
 }
 
-tn_status cli_costs_make(const cli_costs *costs, const tn_graph *graph, uint32_t threads,
+tn_status cli_costs_make(const cli_costs *costs, const tn_setup *setup, uint32_t threads,
                          const tn_context *context, tn_costs **made, tn_error *error) {
+    const tn_graph *graph = tn_setup_graph(setup);
+    if (costs->path != NULL && tn_setup_splits(setup) != NULL)
+        TN_FAIL(error, TN_E_UNSUPPORTED,
+                "%s: these costs are for operators without tiles; measure them again, or remove "
+                "split from --allow",
+                costs->path);
     if (costs->path != NULL) {
         TN_TRY(tn_costs_read(costs->path, context, graph, made, error));
         costs_compare(costs, tn_costs_threads(*made), threads);

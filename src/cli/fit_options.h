@@ -27,7 +27,7 @@ void cli_costs_parse(struct argp_state *state, cli_costs *costs, const char *val
 bool cli_costs_given(const cli_costs *costs);
 /* Makes the costs of a graph for this number of threads; prints a note if a file has costs for
  * another number. Errors: those of tn_costs_read and tn_costs_create_model. */
-tn_status cli_costs_make(const cli_costs *costs, const tn_graph *graph, uint32_t threads,
+tn_status cli_costs_make(const cli_costs *costs, const tn_setup *setup, uint32_t threads,
                          const tn_context *context, tn_costs **made, tn_error *error);
 
 #endif

@@ -255,8 +255,8 @@ tn_status cli_fit_print(const cli_fit *fit, tn_error *error) {
     cli_answer answer;
     cli_progress_end();
     cli_answer_begin(&answer, &cli_fit_facts, fit->json);
-    cli_tell_word(&answer, "input", path);
-    cli_tell_brief(&answer, "%s: ", path);
+    cli_tell_word(&answer, "input", cli_shown_path(path));
+    cli_tell_brief(&answer, "%s: ", cli_shown_path(path));
     tell_curve(&answer, fit);
     if (one && fit->setup != NULL) {
         const cli_whom whom = cli_fit_whom(fit);

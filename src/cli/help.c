@@ -35,8 +35,7 @@ static void help_option(const cli_option *option, FILE *to) {
 }
 
 /* In the order of the list: the most useful first. */
-static void help_first(const cli_command *command, const cli_options *options, FILE *to) {
-    const char *words = command->first;
+static void help_first(const char *words, const cli_options *options, FILE *to) {
     while (*words != '\0') {
         size_t length = strcspn(words, " ");
         for (uint32_t i = 0; i < options->count; i++)
@@ -81,23 +80,61 @@ static void help_after(const char *text, FILE *to) {
     }
 }
 
-void cli_help(const cli_command *command, bool all, FILE *to) {
+static const cli_topic *help_topic(const cli_command *command, const char *name) {
+    const cli_topic *topic = command->topics;
+    while (topic != NULL && topic->name != NULL && strcmp(topic->name, name) != 0) topic++;
+    return topic != NULL && topic->name != NULL ? topic : NULL;
+}
+
+static void help_usage(const cli_command *command, FILE *to) {
+    const char *arguments = command->parser->args_doc;
+    fprintf(to, "Usage: tenure %s [OPTION...] %s\n", command->name,
+            arguments != NULL ? arguments : "");
+}
+
+/* "--help=llm: a language model to run", one line for each topic. */
+static void help_topics(const cli_command *command, FILE *to) {
+    for (const cli_topic *topic = command->topics; topic != NULL && topic->name != NULL; topic++)
+        fprintf(to, "tenure %s --help=%s: %s\n", command->name, topic->name, topic->about);
+}
+
+static void help_one_topic(const cli_command *command, const cli_topic *topic,
+                           const cli_options *options, FILE *to) {
+    help_usage(command, to);
+    fprintf(to, "For %s.\n\nOptions:\n", topic->about);
+    help_first(topic->options, options, to);
+    fprintf(to, "\nAll options: tenure %s --help=all\n\nExamples:\n%s", command->name,
+            topic->examples);
+}
+
+static void help_whole(const cli_command *command, const cli_options *options, bool all, FILE *to) {
     const struct argp *parser = command->parser;
     const char *doc = parser->doc != NULL ? parser->doc : "";
     size_t before = strcspn(doc, "\v");
     char *about = strndup(doc, before);
-    cli_options options;
-    cli_options_list(command, &options);
-    fprintf(to, "Usage: tenure %s [OPTION...] %s\n", command->name,
-            parser->args_doc != NULL ? parser->args_doc : "");
+    help_usage(command, to);
     cli_fill(to, about != NULL ? about : "", 0, 0, cli_columns(to));
     bool most = command->first[0] != '\0';
     if (most) fputs("\nCommon options:\n", to);
-    help_first(command, &options, to);
-    uint32_t rest = help_rest(command, &options, all || !most, to);
+    help_first(command->first, options, to);
+    uint32_t rest = help_rest(command, options, all || !most, to);
     if (!all && most) fprintf(to, "\n%u more options: tenure %s --help=all\n", rest, command->name);
+    if (!all) help_topics(command, to);
     fputs("\n", to);
     help_after(doc[before] == '\v' ? doc + before + 1 : "", to);
-    cli_options_release(&options);
     free(about);
+}
+
+bool cli_help(const cli_command *command, const char *what, FILE *to) {
+    bool all = what != NULL && strcmp(what, "all") == 0;
+    const cli_topic *topic = what != NULL && !all ? help_topic(command, what) : NULL;
+    if (what != NULL && !all && topic == NULL) return false;
+    cli_options options;
+    cli_options_list(command, &options);
+    if (topic != NULL)
+        help_one_topic(command, topic, &options, to);
+    else
+        help_whole(command, &options, all, to);
+    cli_options_release(&options);
+    return true;
 }

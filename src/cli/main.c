@@ -71,7 +71,7 @@ static bool main_help_word(const char *name) {
     if (strcmp(name, "help") == 0)
         puts("Usage: tenure help [COMMAND [all]]\n"
              "Lists the commands, or prints the usage, common options and examples of COMMAND;\n"
-             "with `all`, every option.");
+             "with `all`, every option. `tenure help estimate` names the topics that it has.");
     else if (strcmp(name, "version") == 0)
         puts("Usage: tenure version\n"
              "Prints the version, the libraries of this build, and the licence.");
@@ -80,7 +80,14 @@ static bool main_help_word(const char *name) {
     return true;
 }
 
-/* help, help COMMAND, help COMMAND all */
+static int main_no_topic(char **words) {
+    cli_prefix(CLI_ERROR);
+    fprintf(stderr, "help %.60s: there is no topic '%.60s'; write `tenure help %.60s all`\n",
+            words[1], words[2], words[1]);
+    return tn_status_exit_code(TN_E_INVALID);
+}
+
+/* help, help COMMAND, help COMMAND all, help COMMAND TOPIC */
 static int main_tell(int count, char **words) {
     if (count < 2) {
         main_help(stdout);
@@ -89,7 +96,7 @@ static int main_tell(int count, char **words) {
     if (main_help_word(words[1][0] == '-' ? "help" : words[1])) return cli_finish(0);
     const cli_command *command = main_find(words[1]);
     if (command == NULL) return main_refuse(words[1]);
-    cli_help(command, count > 2 && strcmp(words[2], "all") == 0, stdout);
+    if (!cli_help(command, count > 2 ? words[2] : NULL, stdout)) return main_no_topic(words);
     return cli_finish(0);
 }
 

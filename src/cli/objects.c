@@ -102,7 +102,7 @@ static void objects_tell(cli_answer *answer, const objects_job *job) {
     bool optimal = objects->verdict == TN_VERDICT_OPTIMAL;
     double naive = job->naive > 0 ? (double)job->naive : 1;
     char total[64];
-    cli_tell_word(answer, "input", job->asked->input->path);
+    cli_tell_word(answer, "input", cli_shown_path(job->asked->input->path));
     cli_tell_word(answer, "strategy", objects->strategy);
     cli_tell_more(answer, "; %s",
                   optimal ? "optimal: no choice of objects for these buffers needs less"

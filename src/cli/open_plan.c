@@ -35,12 +35,7 @@ static tn_fit_options session_search(const cli_session *session) {
 static tn_status session_costs(void *self, const tn_setup *setup, tn_costs **costs,
                                tn_error *error) {
     const cli_session *session = self;
-    if (session->from.path != NULL && tn_setup_splits(setup) != NULL)
-        TN_FAIL(error, TN_E_UNSUPPORTED,
-                "%s: these costs are for operators without tiles; measure them again, or remove "
-                "split from --allow",
-                session->from.path);
-    return cli_costs_make(&session->from, tn_setup_graph(setup), session->choices.threads,
+    return cli_costs_make(&session->from, setup, session->choices.threads,
                           session->input->import.context, costs, error);
 }
 

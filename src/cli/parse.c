@@ -67,9 +67,8 @@ _Noreturn static void parse_end(const char *text) {
 
 static void parse_show_help(const struct argp_state *state, const cli_command *command,
                             const char *value) {
-    if (value != NULL && strcmp(value, "all") != 0)
+    if (!cli_help(command, value, stdout))
         cli_misuse(state, "--help=%s: write --help or --help=all", value);
-    cli_help(command, value != NULL, stdout);
     exit(cli_finish(0));
 }
 

@@ -69,7 +69,7 @@ const cli_facts cli_plan_facts = {
 static void plan_tell_status(cli_answer *answer, const tn_report *report) {
     const tn_layout *layout = report->layout;
     bool optimal = layout->verdict == TN_VERDICT_OPTIMAL;
-    cli_tell_word(answer, "input", report->input);
+    cli_tell_word(answer, "input", cli_shown_path(report->input));
     if (report->occupancy != NULL) cli_kernels_tell(answer, report->kernels);
     cli_tell_word(answer, "planner", layout->planner);
     cli_tell_word(answer, "status", tn_verdict_name(layout->verdict));

@@ -236,7 +236,7 @@ static void tell_holders(cli_answer *answer, const cli_replay *arguments) {
 
 static void tell_trace(cli_answer *answer, const cli_replay *arguments) {
     const tn_pool_trace *trace = arguments->trace;
-    cli_tell_word(answer, "input", arguments->path);
+    cli_tell_word(answer, "input", cli_shown_path(arguments->path));
     cli_tell(answer, "live_peak", cli_replay_live_peak(arguments, NULL));
     cli_tell_more(answer, " in use at once; %" PRIu64 " events, %u blocks", arguments->event_count,
                   tn_pool_trace_block_count(trace));

@@ -257,9 +257,13 @@ static tn_status picture_write(picture *drawing) {
                       .ooms = ooms,
                       .oom_count = picture_ooms(drawing, ooms),
                       .reserved_peak = tn_snapshot_facts_of(drawing->device->lives)->reserved_peak};
-    tn_status status = TN_OK;
+    cli_answer tables; /* those of standard output, below the picture */
+    cli_report_tell_table(report, &tables);
+    page.text = cli_answer_text(&tables);
+    tn_status status = page.text != NULL ? TN_OK : tn__no_memory(report->error, "a page");
     for (uint32_t i = 0; i < report->output_count && status == TN_OK; i++)
         status = tn_report_write(&page, report->outputs[i], report->error);
+    cli_answer_release(&tables);
     tn_layout_release(&layout);
     return status;
 }

@@ -427,30 +427,39 @@ static void tell_device(const tell_state *state) {
     tell_agreement(state);
 }
 
-tn_status cli_report_tell(const cli_report *report) {
-    cli_answer answer;
-    tell_state state = {.report = report, .answer = &answer};
+static void tell_all(const cli_report *report, cli_answer *answer) {
+    tell_state state = {.report = report, .answer = answer};
     state.groups = calloc((size_t)report->top + 1, sizeof *state.groups);
     state.holes = calloc((size_t)report->top + 1, sizeof *state.holes);
-    cli_answer_begin(&answer, &cli_report_facts, report->json);
-    if (state.groups == NULL || state.holes == NULL) answer.out.failed = true;
-    cli_tell_word(&answer, "input", report->path);
-    cli_answer_open(&answer, "devices");
-    for (uint32_t i = 0; i < report->device_count && !answer.out.failed; i++) {
+    if (state.groups == NULL || state.holes == NULL) answer->out.failed = true;
+    cli_tell_word(answer, "input", cli_shown_path(report->path));
+    cli_answer_open(answer, "devices");
+    for (uint32_t i = 0; i < report->device_count && !answer->out.failed; i++) {
         state.device = &report->devices[i];
         state.facts = tn_snapshot_facts_of(state.device->lives);
-        if (i > 0) cli_tell_gap(&answer);
-        if (i > 0) cli_tell_break(&answer);
-        cli_answer_open(&answer, NULL);
-        (answer.style == CLI_STYLE_BRIEF ? tell_brief : tell_device)(&state);
-        cli_answer_close(&answer);
+        if (i > 0) cli_tell_gap(answer);
+        if (i > 0) cli_tell_break(answer);
+        cli_answer_open(answer, NULL);
+        (answer->style == CLI_STYLE_BRIEF ? tell_brief : tell_device)(&state);
+        cli_answer_close(answer);
     }
-    cli_answer_close(&answer);
+    cli_answer_close(answer);
     if (report->device_count == 0) {
-        cli_tell_line(&answer, "no device", "has any memory in this snapshot");
-        cli_tell_brief(&answer, "no device has any memory in this snapshot");
+        cli_tell_line(answer, "no device", "has any memory in this snapshot");
+        cli_tell_brief(answer, "no device has any memory in this snapshot");
     }
     free(state.groups);
     free(state.holes);
+}
+
+tn_status cli_report_tell(const cli_report *report) {
+    cli_answer answer;
+    cli_answer_begin(&answer, &cli_report_facts, report->json);
+    tell_all(report, &answer);
     return cli_answer_end(&answer, report->error);
+}
+
+void cli_report_tell_table(const cli_report *report, cli_answer *answer) {
+    cli_answer_begin_as(answer, &cli_report_facts, CLI_STYLE_TABLE);
+    tell_all(report, answer);
 }

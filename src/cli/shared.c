@@ -239,7 +239,7 @@ const tn_hardware *cli_device(const struct argp_state *state, const char *text, 
     tn_error error;
     const tn_hardware *device = tn_hardware_find(text);
     if (device != NULL) {
-        *limit = device->memory;
+        *limit = device->usable - TN_HARDWARE_CONTEXT;
         return device;
     }
     if (text[0] < '0' || text[0] > '9') (void)cli_hardware(state, "device", text);

@@ -178,7 +178,7 @@ tn_status simulate_print(const simulate_found *found, bool json, tn_error *error
     cli_answer answer;
     cli_answer_begin(&answer, &simulate_facts, json);
     tell_briefly(&answer, found);
-    cli_tell_word(&answer, "input", found->path);
+    cli_tell_word(&answer, "input", cli_shown_path(found->path));
     cli_tell(&answer, "addresses", found->addresses);
     cli_tell(&answer, "operators", found->facts->op_count);
     cli_tell(&answer, "plain_cost", found->facts->plain_cost);

@@ -78,7 +78,7 @@ static void curve_tell_point(const curve_job *job, const tn_setup *setup, cli_an
 static tn_status curve_tell(const curve_job *job, tn_error *error) {
     cli_answer answer;
     cli_answer_begin(&answer, &cli_split_curve_facts, job->asked->json);
-    cli_tell_word(&answer, "input", job->asked->input->path);
+    cli_tell_word(&answer, "input", cli_shown_path(job->asked->input->path));
     cli_tell(&answer, "operations", job->flops);
     cli_answer_open(&answer, "points");
     for (uint32_t i = 0; i < job->count; i++) curve_tell_point(job, job->setups[i], &answer);

@@ -114,6 +114,11 @@ void cli_check_files(void) {
 static bool standard_is_read, standard_is_written;
 bool cli_standard_is_input(void) { return standard_is_read && !standard_is_written; }
 
+const char *cli_shown_path(const char *path) {
+    bool standard = path != NULL && path[0] == '-' && path[1] == '.' && cli_standard_is_input();
+    return standard ? "<stdin>" : path;
+}
+
 bool cli_is_standard(const char *path) {
     return path[0] == '-' && (path[1] == '\0' || path[1] == '.');
 }

@@ -60,8 +60,8 @@ static tn_status picture_costs(const cli_train *train, tn_costs **costs, tn_erro
     tn_measure_options options = TN_MEASURE_OPTIONS_INIT;
     options.context = train->input.import.context;
     if (cli_costs_given(&session->from))
-        return cli_costs_make(&session->from, tn_setup_graph(session->setup),
-                              session->choices.threads, options.context, costs, error);
+        return cli_costs_make(&session->from, session->setup, session->choices.threads,
+                              options.context, costs, error);
     options.seconds = PICTURE_SECONDS;
     options.occupancy = tn_setup_occupancy(session->setup);
     options.setup = session->setup;

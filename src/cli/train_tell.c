@@ -345,7 +345,7 @@ tn_status cli_train_print(const cli_train *train, tn_error *error) {
     uint32_t threads = train->session.choices.threads;
     cli_answer answer;
     cli_answer_begin(&answer, &cli_train_facts, train->json);
-    cli_tell_brief(&answer, "%s: ", train->input.path);
+    cli_tell_brief(&answer, "%s: ", cli_shown_path(train->input.path));
     cli_whom_tell(&answer, &whom, train->session.setup);
     cli_fitted_tell(&answer, train->session.setup);
     tell_memory(&answer, train);

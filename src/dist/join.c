@@ -15,6 +15,7 @@
  */
 #include "dist/world.h"
 #include "graph/op.h"
+#include "program/program.h"
 
 typedef struct join_state {
     const tn_graph *graph;
@@ -25,7 +26,7 @@ typedef struct join_state {
     uint32_t *at; /* [count + 1] new index of each instruction */
     /* The following arrays describe gathered tensors; NULL: every tensor is kept. */
     uint32_t *talks;     /* [tensors] value of `talked` when it was last read or gathered */
-    uint32_t *last;      /* [tensors] the last instruction that reads it */
+    tn__lists uses;      /* of every tensor */
     tn_tensor_id *whole; /* [tensors] the gathered tensor that it is, or views; TN_NONE */
     /* [tensors] the last instruction that reads one of its views made so far */
     uint32_t *viewed;
@@ -64,11 +65,6 @@ static tn_status join_reads(join_state *it, uint32_t step, join_seer see) {
         tn_tensor_id id = tn_op_form_input(&form, i);
         if (id != TN_NONE) TN_TRY(see(it, step, id));
     }
-    return TN_OK;
-}
-
-static tn_status join_note_last(join_state *it, uint32_t step, tn_tensor_id id) {
-    it->last[id] = step;
     return TN_OK;
 }
 
@@ -121,16 +117,13 @@ static tn_status join_begin(join_state *it, const tn_program *program) {
     for (uint32_t s = 0; s < it->count; s++) any = any || join_is(it, &it->from[s], JOIN_GATHERS);
     if (stays || !any) return TN_OK;
     it->talks = tn__arena_array(&it->arena, tensors, sizeof *it->talks);
-    it->last = tn__arena_array(&it->arena, tensors, sizeof *it->last);
     it->viewed = tn__arena_array(&it->arena, tensors, sizeof *it->viewed);
     it->whole = tn__arena_array(&it->arena, tensors, sizeof *it->whole);
-    if (!it->talks || !it->last || !it->viewed || !it->whole)
+    if (!it->talks || !it->viewed || !it->whole)
         return tn__no_memory(it->error, "a program of several ranks");
     for (size_t t = 0; t < tensors; t++) it->whole[t] = TN_NONE;
-    for (uint32_t s = 0; s < it->count; s++) {
-        join_find(it, s);
-        TN_TRY(join_reads(it, s, join_note_last));
-    }
+    TN_TRY(tn__program_uses(program, &it->arena, &it->uses, it->error));
+    for (uint32_t s = 0; s < it->count; s++) join_find(it, s);
     for (uint32_t s = 0; s < it->count; s++) join_leave(it, s);
     return TN_OK;
 }
@@ -174,7 +167,8 @@ static void join_view(join_state *it, const tn_instruction *in) {
     for (uint32_t k = 0; k < op->output_count; k++) {
         tn_tensor_id view = op->outputs[k], of = view != TN_NONE ? it->whole[view] : TN_NONE;
         if (of == TN_NONE || of == view) continue;
-        if (it->last[view] > it->viewed[of]) it->viewed[of] = it->last[view];
+        uint32_t last = tn__lists_last(&it->uses, view);
+        if (last != TN_NONE && last > it->viewed[of]) it->viewed[of] = last;
     }
 }
 

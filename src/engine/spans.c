@@ -61,15 +61,14 @@ static void spans_fill(tn__spans *spans, bool pieces) {
     }
 }
 
-/* Sorts spans into lists by their first or last step: a counting sort. */
-static void spans_index(tn__spans *spans, bool by_end, uint32_t *at, uint32_t *list) {
-    for (uint32_t i = 0; i < spans->count; i++)
-        at[(by_end ? spans->spans[i].last : spans->spans[i].first) + 1]++;
-    for (uint32_t s = 0; s <= spans->steps; s++) at[s + 1] += at[s];
-    for (uint32_t i = spans->count; i-- > 0;) /* backwards from the end, which keeps the order */
-        list[--at[(by_end ? spans->spans[i].last : spans->spans[i].first) + 1]] = i;
-    for (uint32_t s = 0; s <= spans->steps; s++) at[s] = at[s + 1];
-    at[spans->steps + 1] = spans->count;
+static void spans_fill_begins(void *self, tn__lists *begins) {
+    const tn__spans *spans = self;
+    for (uint32_t i = 0; i < spans->count; i++) tn__lists_add(begins, spans->spans[i].first, i);
+}
+
+static void spans_fill_ends(void *self, tn__lists *ends) {
+    const tn__spans *spans = self;
+    for (uint32_t i = 0; i < spans->count; i++) tn__lists_add(ends, spans->spans[i].last, i);
 }
 
 tn_status tn__spans_make(tn__spans *spans, tn__places *places, tn__tell *tell, tn__streams *streams,
@@ -80,21 +79,16 @@ tn_status tn__spans_make(tn__spans *spans, tn__places *places, tn__tell *tell, t
                          .streams = streams,
                          .steps = tn_program_count(tn_occupancy_program(places->occupancy))};
     if (places->pool == NULL && !poison && tell->trace == NULL) return TN_OK;
-    size_t steps = (size_t)spans->steps + 2;
     spans->count = spans_count(places, pieces);
     spans->spans = tn__arena_array(arena, spans->count, sizeof *spans->spans);
-    spans->begin = tn__arena_array(arena, spans->count, sizeof *spans->begin);
-    spans->end = tn__arena_array(arena, spans->count, sizeof *spans->end);
     spans->late = tn__arena_array(arena, spans->count, sizeof *spans->late);
-    spans->begin_at = tn__arena_array(arena, steps, sizeof *spans->begin_at);
-    spans->end_at = tn__arena_array(arena, steps, sizeof *spans->end_at);
     if (poison) spans->owned = tn__arena_array(arena, places->bytes, 1);
-    if (spans->spans == NULL || spans->begin == NULL || spans->end == NULL || spans->late == NULL ||
-        spans->begin_at == NULL || spans->end_at == NULL || (poison && spans->owned == NULL))
+    if (spans->spans == NULL || spans->late == NULL || (poison && spans->owned == NULL))
         return tn__no_memory(error, "what lives when");
     spans_fill(spans, pieces);
-    spans_index(spans, false, spans->begin_at, spans->begin);
-    spans_index(spans, true, spans->end_at, spans->end);
+    if (!tn__lists_make(&spans->begins, spans->steps + 1, arena, spans_fill_begins, spans) ||
+        !tn__lists_make(&spans->ends, spans->steps + 1, arena, spans_fill_ends, spans))
+        return tn__no_memory(error, "what lives when");
     return TN_OK;
 }
 
@@ -228,17 +222,18 @@ static void spans_pass_on(tn__spans *spans, const tn__span *ends, const tn__span
 
 /* To the next step: the lists hold the spans that begin and end. */
 static tn_status spans_next(tn__spans *spans, uint32_t to, tn_error *error) {
-    uint32_t first = spans->begin_at[to], last = spans->begin_at[to + 1];
-    for (uint32_t e = spans->end_at[to]; e < spans->end_at[to + 1]; e++)
+    uint32_t first = spans->begins.first[to], last = spans->begins.first[to + 1];
+    for (uint32_t e = spans->ends.first[to]; e < spans->ends.first[to + 1]; e++)
         for (uint32_t b = first; b < last && spans->owned != NULL; b++)
-            if (spans->spans[spans->end[e]].live)
-                spans_pass_on(spans, &spans->spans[spans->end[e]], &spans->spans[spans->begin[b]]);
-    for (uint32_t e = spans->end_at[to]; e < spans->end_at[to + 1]; e++)
-        if (spans->spans[spans->end[e]].live)
-            TN_TRY(spans_end(spans, &spans->spans[spans->end[e]], to, error));
+            if (spans->spans[spans->ends.items[e]].live)
+                spans_pass_on(spans, &spans->spans[spans->ends.items[e]],
+                              &spans->spans[spans->begins.items[b]]);
+    for (uint32_t e = spans->ends.first[to]; e < spans->ends.first[to + 1]; e++)
+        if (spans->spans[spans->ends.items[e]].live)
+            TN_TRY(spans_end(spans, &spans->spans[spans->ends.items[e]], to, error));
     for (uint32_t b = first; b < last; b++)
-        if (!spans->spans[spans->begin[b]].live)
-            TN_TRY(spans_begin(spans, &spans->spans[spans->begin[b]], to, error));
+        if (!spans->spans[spans->begins.items[b]].live)
+            TN_TRY(spans_begin(spans, &spans->spans[spans->begins.items[b]], to, error));
     return TN_OK;
 }
 

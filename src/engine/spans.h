@@ -3,6 +3,7 @@
 #ifndef TN_ENGINE_SPANS_H
 #define TN_ENGINE_SPANS_H
 
+#include "base/lists.h"
 #include "engine/places.h"
 #include "engine/streams.h"
 #include "engine/tell.h"
@@ -21,10 +22,9 @@ typedef struct tn__spans {
     tn__streams *streams;
     uint32_t steps;
     tn__span *spans;
-    uint32_t count;             /* 0: spans are not tracked */
-    uint32_t *begin_at, *begin; /* [steps + 2], [count]: the spans that begin at each step */
-    uint32_t *end_at, *end;     /* [steps + 2], [count]: the spans with this step as `last` */
-    uint8_t *owned;             /* [arena] poison: state of each byte; NULL: no poison */
+    uint32_t count;         /* 0: spans are not tracked */
+    tn__lists begins, ends; /* [steps + 1] the spans with this step as `first`, as `last` */
+    uint8_t *owned;         /* [arena] poison: state of each byte; NULL: no poison */
     /* [late_count] ended spans with bytes that a copy still holds */
     uint32_t *late;
     uint32_t late_count;

@@ -17,6 +17,8 @@
  */
 #include <strings.h>
 
+#include <tenure/estimate.h>
+
 #include "estimate/llm.h"
 
 #define RUNTIME_MIB (UINT64_C(1) << 20)
@@ -117,7 +119,7 @@ void tn__llm_runtime_add(const tn_llm *llm, const tn_llm_options *it, tn_llm_est
     case TN_LLM_RUN_LLAMA_CPP:
         buffers = runtime_llama_cpp(llm, it);
         made->cache_allocated = runtime_cache(llm, it, made, 256, it->pass);
-        made->context = 512 * RUNTIME_MIB;
+        made->context = TN_HARDWARE_CONTEXT;
         break;
     case TN_LLM_RUN_VLLM:
         buffers = runtime_vllm(llm, it, made->workspace);

@@ -9,26 +9,26 @@
  */
 #include <tenure/pool.h>
 
+#include "base/lists.h"
 #include "estimate/estimator.h"
 
 typedef struct serve_state {
     tn__estimator *it;
     tn_pool *pool;
-    uint64_t *blocks; /* [bodies] ids */
-    uint8_t *held;    /* [bodies] */
-    uint32_t *begin_at, *begin, *end_at, *end;
+    uint64_t *blocks;             /* [bodies] ids */
+    uint8_t *held;                /* [bodies] */
+    tn__lists begins, ends;       /* [steps + 1] bodies, by number */
     uint64_t part[TN_PART_COUNT]; /* requested now */
 } serve_state;
 
-/* Bodies by their first or last step, those of one step by number. */
-static void serve_index(const tn__estimator *it, bool by_end, uint32_t *at, uint32_t *list) {
-    for (uint32_t b = 0; b < it->body_count; b++)
-        at[(by_end ? it->bodies[b].last : it->bodies[b].first) + 1]++;
-    for (uint32_t s = 0; s <= it->steps; s++) at[s + 1] += at[s];
-    uint32_t *next = list + it->body_count; /* scratch after the list */
-    memcpy(next, at, ((size_t)it->steps + 1) * sizeof *at);
-    for (uint32_t b = 0; b < it->body_count; b++)
-        list[next[by_end ? it->bodies[b].last : it->bodies[b].first]++] = b;
+static void serve_fill_begins(void *self, tn__lists *begins) {
+    const tn__estimator *it = self;
+    for (uint32_t b = 0; b < it->body_count; b++) tn__lists_add(begins, it->bodies[b].first, b);
+}
+
+static void serve_fill_ends(void *self, tn__lists *ends) {
+    const tn__estimator *it = self;
+    for (uint32_t b = 0; b < it->body_count; b++) tn__lists_add(ends, it->bodies[b].last, b);
 }
 
 static tn_status serve_take(serve_state *state, uint64_t bytes, uint32_t flags, tn_part part,
@@ -75,14 +75,14 @@ static tn_status serve_run(serve_state *state, uint32_t run) {
     tn__estimator *it = state->it;
     bool late = it->options.late_state && run == 0;
     for (uint32_t s = 0; s < it->steps; s++) {
-        for (uint32_t e = state->end_at[s]; e < state->end_at[s + 1]; e++)
-            TN_TRY(serve_free(state, state->end[e]));
+        for (uint32_t e = state->ends.first[s]; e < state->ends.first[s + 1]; e++)
+            TN_TRY(serve_free(state, state->ends.items[e]));
         if (late && it->phase[s] == TN_PHASE_UPDATE) {
             TN_TRY(serve_statics(state, true));
             late = false;
         }
-        for (uint32_t i = state->begin_at[s]; i < state->begin_at[s + 1]; i++) {
-            uint32_t b = state->begin[i];
+        for (uint32_t i = state->begins.first[s]; i < state->begins.first[s + 1]; i++) {
+            uint32_t b = state->begins.items[i];
             if (state->held[b]) continue; /* from an earlier run, and never released */
             TN_TRY(
                 serve_take(state, it->bodies[b].bytes, 0, it->bodies[b].part, &state->blocks[b]));
@@ -100,8 +100,8 @@ static tn_status serve_all(serve_state *state) {
     tn_pool_usage usage;
     TN_TRY(serve_statics(state, false));
     if (it->options.alloc == TN_ALLOC_ON_START && it->steps > 0)
-        for (uint32_t i = 0; i < state->begin_at[1]; i++) {
-            uint32_t b = state->begin[i];
+        for (uint32_t i = 0; i < state->begins.first[1]; i++) {
+            uint32_t b = state->begins.items[i];
             TN_TRY(
                 serve_take(state, it->bodies[b].bytes, 0, it->bodies[b].part, &state->blocks[b]));
             state->held[b] = 1;
@@ -128,18 +128,12 @@ tn_status tn__estimator_serve(tn__estimator *it) {
     options.context = &it->context;
     options.pool = it->options.pool;
     options.capacity = it->options.pool_capacity;
-    size_t steps = (size_t)it->steps + 2, bodies = (size_t)it->body_count + steps;
     state.blocks = tn__arena_array(&it->arena, it->body_count, sizeof *state.blocks);
     state.held = tn__arena_array(&it->arena, it->body_count, sizeof *state.held);
-    state.begin_at = tn__arena_array(&it->arena, steps, sizeof *state.begin_at);
-    state.end_at = tn__arena_array(&it->arena, steps, sizeof *state.end_at);
-    state.begin = tn__arena_array(&it->arena, bodies, sizeof *state.begin);
-    state.end = tn__arena_array(&it->arena, bodies, sizeof *state.end);
-    if (state.blocks == NULL || state.held == NULL || state.begin_at == NULL ||
-        state.end_at == NULL || state.begin == NULL || state.end == NULL)
+    if (state.blocks == NULL || state.held == NULL ||
+        !tn__lists_make(&state.begins, it->steps + 1, &it->arena, serve_fill_begins, it) ||
+        !tn__lists_make(&state.ends, it->steps + 1, &it->arena, serve_fill_ends, it))
         return tn__no_memory(it->error, "the blocks of a run");
-    serve_index(it, false, state.begin_at, state.begin);
-    serve_index(it, true, state.end_at, state.end);
     TN_TRY(tn_pool_create(&options, &state.pool, it->error));
     tn_status status = serve_all(&state);
     tn_pool_destroy(state.pool);

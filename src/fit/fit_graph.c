@@ -435,7 +435,7 @@ static tn_status graph_stream(tn__graph_frame *f, uint32_t allow) {
 /* --- applicable sets --- */
 
 /* Whether it is a training step: its weights may not be streamed and its operators not split. */
-static bool graph_is_trained(const tn_graph *graph) {
+bool tn__graph_is_trained(const tn_graph *graph) {
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(graph); id++)
         if (tn_graph_tensor(graph, id)->flags & TN_TENSOR_UPDATED) return true;
     return false;
@@ -447,7 +447,7 @@ const char *tn__graph_hinders(const tn__graph_frame *f, uint32_t technique) {
     if (f->options.divide != NULL) return "it is one rank of several";
     if (technique == TN_FIT_STREAM && f->request.arena) return "the budget is for the arena alone";
     if (given) return "a program or kernels that are given are of the whole graph";
-    if (graph_is_trained(f->graph)) return "it is a step of training";
+    if (tn__graph_is_trained(f->graph)) return "it is a step of training";
     if (technique == TN_FIT_STREAM && f->options.no_kernels)
         return "weights are streamed in the form that kernels want, and there are none";
     return NULL;

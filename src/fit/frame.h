@@ -61,6 +61,8 @@ tn_status tn__graph_rest(tn__graph_frame *f);
 void tn__graph_keep(tn__graph_frame *f);
 /* The reason why a technique cannot be used; NULL: it can. */
 const char *tn__graph_hinders(const tn__graph_frame *f, uint32_t technique);
+/* Whether it is a training step: its operators write into static tensors. */
+bool tn__graph_is_trained(const tn_graph *graph);
 tn_status tn__candidate_costs(tn__graph_frame *f, tn__candidate *it);
 void tn__candidate_release(tn__candidate *it);
 

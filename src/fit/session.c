@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "fit/frame.h"
 
 struct tn_session {
     tn_context context;
@@ -22,13 +23,6 @@ struct tn_session {
 
 /* --- compiling and the engine --- */
 
-/* Whether it is the graph of a training step: its operators write into static tensors. */
-static bool session_is_trained(const tn_graph *graph) {
-    for (tn_tensor_id id = 0; id < tn_graph_tensor_count(graph); id++)
-        if (tn_graph_tensor(graph, id)->flags & TN_TENSOR_UPDATED) return true;
-    return false;
-}
-
 /* The way the graph is compiled. */
 typedef struct session_asked {
     tn_setup_options setup;
@@ -41,7 +35,7 @@ typedef struct session_asked {
 
 static void session_ask(const tn_session *session, const tn_session_options *options,
                         session_asked *asked) {
-    bool trained = session_is_trained(session->given);
+    bool trained = tn__graph_is_trained(session->given);
     *asked =
         (session_asked){TN_SETUP_OPTIONS_INIT,     TN_REWRITE_OPTIONS_INIT, TN_KERNELS_OPTIONS_INIT,
                         TN_RECOMPUTE_OPTIONS_INIT, TN_PROGRAM_OPTIONS_INIT, TN_PLAN_OPTIONS_INIT};

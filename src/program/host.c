@@ -29,18 +29,6 @@ static bool host_is_static(const host_state *state, tn_tensor_id tensor) {
 
 /* --- lives --- */
 
-static tn_status host_use(host_state *state, uint32_t id, uint32_t step) {
-    occ_state *occ = &state->occ;
-    occ_uses *uses = &occ->uses;
-    occ_life *life = &occ->lives[id];
-    if (!tn__reserve(occ->context, &uses->items, &uses->room, uses->count + 1, sizeof *uses->items))
-        return tn__no_memory(occ->error, "copies on the host");
-    uses->items[uses->count] = (occ_use){step, life->newest};
-    life->newest = (uint32_t)uses->count++;
-    if (step + 1 > life->last) life->last = step + 1;
-    return TN_OK;
-}
-
 /* A static tensor may be in host memory before and after the program. */
 static tn_status host_begin(host_state *state, const tn_instruction *it, uint32_t step) {
     occ_state *occ = &state->occ;
@@ -96,7 +84,7 @@ static tn_status host_swap(host_state *state, uint32_t step) {
     state->life[step] = *newest;
     const occ_life *life = &state->occ.lives[*newest];
     if (out || life->is_static) return TN_OK;
-    return host_use(state, *newest, host_until(state, life->first, step));
+    return tn__occ_need(&state->occ, *newest, host_until(state, life->first, step));
 }
 
 /* --- entry points --- */

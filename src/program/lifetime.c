@@ -103,8 +103,7 @@ static tn_status lifetime_note(occ_state *occ, uint32_t id, uint32_t step) {
     return TN_OK;
 }
 
-/* `step` needs the life, so it is alive through that step. */
-static tn_status lifetime_need(occ_state *occ, uint32_t id, uint32_t step) {
+tn_status tn__occ_need(occ_state *occ, uint32_t id, uint32_t step) {
     lifetime_extend(&occ->lives[id], step + 1);
     return lifetime_note(occ, id, step);
 }
@@ -121,13 +120,13 @@ static tn_status lifetime_use(lifetime_walk *walk, tn_tensor_id tensor, tn_op_id
                              op, tensor);
     occ_life *life = &occ->lives[occ->latest[tensor]];
     life->uses++;
-    TN_TRY(lifetime_need(occ, occ->latest[tensor], step));
+    TN_TRY(tn__occ_need(occ, occ->latest[tensor], step));
     for (size_t i = 0; i < walk->active_count; i++) {
         const tn_region *region = &walk->regions[walk->active[i]];
         if (life->first >= region->first || step < region->first) continue;
         /* may be needed by the next turn: keep it to the end of the outermost such loop, which
          * ends last */
-        return lifetime_need(occ, occ->latest[tensor], region->last);
+        return tn__occ_need(occ, occ->latest[tensor], region->last);
     }
     return TN_OK;
 }
@@ -260,7 +259,7 @@ static tn_status lifetime_own(lifetime_walk *walk, tn_op_id id, uint32_t step) {
         if (tensor == TN_NONE || occ->is_static[tensor]) continue;
         uint32_t before = occ->latest[tensor];
         if (lifetime_gathers(occ, id, tensor)) {
-            TN_TRY(lifetime_need(occ, before, step)); /* it has been gathering since the first
+            TN_TRY(tn__occ_need(occ, before, step)); /* it has been gathering since the first
                                                        * step */
             continue;
         }

@@ -83,6 +83,8 @@ struct tn_occupancy {
 
 /* lifetime.c: finds the lives, and the views that are allowed between them. */
 tn_status tn__occ_find_lives(occ_state *occ);
+/* A step needs a life, so it is alive through that step. */
+tn_status tn__occ_need(occ_state *occ, uint32_t id, uint32_t step);
 /* bodies.c: assigns lives to bodies. */
 tn_status tn__occ_join(occ_state *occ);
 

@@ -4,7 +4,7 @@
 
 #include <tenure/program.h>
 
-#include "base/base.h"
+#include "base/lists.h"
 
 struct tn_program {
     tn_context context;
@@ -81,6 +81,12 @@ tn_status tn__occupancy_options(const tn_occupancy_options *given, tn_occupancy_
 tn_status tn__program_create(const tn_graph *graph, tn_program **program, tn_error *error);
 tn_status tn__program_add(tn_program *program, tn_instruction instruction, tn_error *error);
 tn_status tn__program_add_region(tn_program *program, tn_region region, tn_error *error);
+
+/* uses.c: for each tensor the steps that read or change it, in `arena`: the order of instructions
+ * as seen from one tensor. Live ranges also follow from control flow, views and releases: they
+ * are in tn_occupancy. Errors: E_NO_MEMORY. Cost: O(instructions + operands). */
+tn_status tn__program_uses(const tn_program *program, tn__arena *arena, tn__lists *uses,
+                           tn_error *error);
 
 /* statics.c: the static tensors that are read or handed out, in their stored form: [*count] in
  * `arena`, sorted by tensor. */

@@ -28,13 +28,13 @@ typedef struct tags_state {
     const tn_problem *problem;
     const tn_life *lives;
     uint32_t life_count, body_count;
-    uint32_t *uses;      /* [tensors] number of reads that are still to come */
-    uint32_t *last_seen; /* [tensors] step + 1 at which it was last counted */
-    uint32_t *tag;       /* [bodies] TAGS_OUTSIDE: the body is the caller's */
-    uint8_t *has_tag;    /* [bodies] */
-    tags_end *ends;      /* [bodies] by (last, body) */
-    uint64_t *size;      /* [tags] */
-    uint32_t *queue;     /* [bodies] free tags; the ring never wraps, because each end adds one
+    tn__lists uses;   /* of every tensor */
+    uint32_t *told;   /* [tensors] step + 1 at which it was last reported */
+    uint32_t *tag;    /* [bodies] TAGS_OUTSIDE: the body is the caller's */
+    uint8_t *has_tag; /* [bodies] */
+    tags_end *ends;   /* [bodies] by (last, body) */
+    uint64_t *size;   /* [tags] */
+    uint32_t *queue;  /* [bodies] free tags; the ring never wraps, because each end adds one
                           * tag */
     uint32_t queue_first, queue_last, tag_count;
     bool (*event)(void *self, const tn_tag_event *event);
@@ -60,32 +60,9 @@ static tn_op_form tags_form(const tags_state *state, uint32_t step) {
     return tn_op_form_of(state->graph, it->op, it->again);
 }
 
-/* Calls `visit` once for every tensor that the instruction reads, even if it reads it twice. */
-static tn_status tags_reads(tags_state *state, uint32_t step,
-                            tn_status (*visit)(tags_state *state, uint32_t step,
-                                               tn_tensor_id tensor)) {
-    tn_op_form form = tags_form(state, step);
-    tn_tensor_id single = tn_instruction_effects(&tags_list(state)[step]).reads;
-    uint32_t count = form.op != NULL ? form.input_count : single != TN_NONE;
-    for (uint32_t i = 0; i < count; i++) {
-        tn_tensor_id tensor = form.op != NULL ? tn_op_form_input(&form, i) : single;
-        if (tensor == TN_NONE || state->last_seen[tensor] == step + 1) continue;
-        state->last_seen[tensor] = step + 1;
-        TN_TRY(visit(state, step, tensor));
-    }
-    return TN_OK;
-}
-
-static tn_status tags_count(tags_state *state, uint32_t step, tn_tensor_id tensor) {
-    (void)step;
-    state->uses[tensor]++;
-    return TN_OK;
-}
-
-static tn_status tags_discount(tags_state *state, uint32_t step, tn_tensor_id tensor) {
-    (void)step;
-    state->uses[tensor]--;
-    return TN_OK;
+/* The number of steps after this one that read the tensor. */
+static uint32_t tags_left(const tags_state *state, tn_tensor_id tensor, uint32_t step) {
+    return state->uses.first[tensor + 1] - tn__lists_after(&state->uses, tensor, step);
 }
 
 static tn_op_id tags_op(const tags_state *state, uint32_t step) {
@@ -93,15 +70,15 @@ static tn_op_id tags_op(const tags_state *state, uint32_t step) {
 }
 
 static tn_status tags_keep(tags_state *state, uint32_t step, tn_tensor_id tensor) {
-    if (state->uses[tensor] == 0 || tn_tensor_is_static(tn_graph_tensor(state->graph, tensor)))
-        return TN_OK;
+    uint32_t left = tags_left(state, tensor, step);
+    if (left == 0 || tn_tensor_is_static(tn_graph_tensor(state->graph, tensor))) return TN_OK;
     return tags_tell(state, (tn_tag_event){.kind = TN_TAG_KEPT,
                                            .step = step,
                                            .op = tags_op(state, step),
                                            .tensor = tensor,
                                            .tag = TAGS_OUTSIDE,
                                            .other = TN_NONE,
-                                           .uses = state->uses[tensor]});
+                                           .uses = left});
 }
 
 /* An input of the operator that will be read again: the reason for a new tag. */
@@ -111,7 +88,7 @@ static tn_tensor_id tags_reason(const tags_state *state, const tn_life *life) {
     tn_op_form form = tn_op_form_of(state->graph, life->op, again);
     for (uint32_t i = 0; i < form.input_count; i++) {
         tn_tensor_id input = tn_op_form_input(&form, i);
-        if (input != TN_NONE && state->uses[input] > 0 &&
+        if (input != TN_NONE && tags_left(state, input, life->first) > 0 &&
             !tn_tensor_is_static(tn_graph_tensor(state->graph, input)))
             return input;
     }
@@ -137,7 +114,7 @@ static tn_status tags_begin(tags_state *state, const tn_life *life) {
     } else {
         event.kind = TN_TAG_NEW;
         event.other = tags_reason(state, life);
-        if (event.other != TN_NONE) event.uses = state->uses[event.other];
+        if (event.other != TN_NONE) event.uses = tags_left(state, event.other, step);
         state->tag[body] = state->tag_count++;
     }
     state->has_tag[body] = 1;
@@ -166,8 +143,6 @@ static int tags_end_order(const void *a, const void *b) {
 
 static tn_status tags_walk(tags_state *state) {
     uint32_t steps = tn_program_count(state->program), life = 0, end = 0;
-    for (uint32_t step = 0; step < steps; step++) TN_TRY(tags_reads(state, step, tags_count));
-    for (uint32_t t = 0; t < tn_graph_tensor_count(state->graph); t++) state->last_seen[t] = 0;
     for (uint32_t i = 0; i < state->body_count; i++) state->ends[i].body = i;
     for (uint32_t i = 0; i < state->life_count; i++) {
         tags_end *last = &state->ends[state->lives[i].body];
@@ -178,15 +153,13 @@ static tn_status tags_walk(tags_state *state) {
     qsort(state->ends, state->body_count, sizeof *state->ends, tags_end_order);
     while (end < state->body_count && state->ends[end].last == 0) end++; /* static memory */
     for (uint32_t step = 0; step < steps; step++) {
-        TN_TRY(tags_reads(state, step, tags_discount));
         for (; life < state->life_count && state->lives[life].first == step; life++)
             if (!state->lives[life].is_static) TN_TRY(tags_begin(state, &state->lives[life]));
         tn_op_form form = tags_form(state, step);
         for (uint32_t i = 0; i < form.input_count; i++) {
             tn_tensor_id input = tn_op_form_input(&form, i);
-            if (input == TN_NONE || state->last_seen[input] != step + 1) continue;
-            state->last_seen[input] = 0; /* count an input once, even if the operator reads it
-                                          * twice */
+            if (input == TN_NONE || state->told[input] == step + 1) continue;
+            state->told[input] = step + 1; /* once, even if the operator reads it twice */
             TN_TRY(tags_keep(state, step, input));
         }
         for (; end < state->body_count && state->ends[end].last == step + 1; end++)
@@ -197,15 +170,15 @@ static tn_status tags_walk(tags_state *state) {
 
 static tn_status tags_run(tags_state *state, tn__arena *arena) {
     size_t tensors = tn_graph_tensor_count(state->graph), bodies = state->body_count;
-    state->uses = tn__arena_array(arena, tensors, sizeof *state->uses);
-    state->last_seen = tn__arena_array(arena, tensors, sizeof *state->last_seen);
+    state->told = tn__arena_array(arena, tensors, sizeof *state->told);
+    TN_TRY(tn__program_uses(state->program, arena, &state->uses, state->error));
     state->tag = tn__arena_array(arena, bodies, sizeof *state->tag);
     state->has_tag = tn__arena_array(arena, bodies, sizeof *state->has_tag);
     state->ends = tn__arena_array(arena, bodies, sizeof *state->ends);
     state->size = tn__arena_array(arena, bodies, sizeof *state->size);
     state->queue = tn__arena_array(arena, bodies, sizeof *state->queue);
-    if (!state->uses || !state->last_seen || !state->tag || !state->has_tag || !state->ends ||
-        !state->size || !state->queue)
+    if (!state->told || !state->tag || !state->has_tag || !state->ends || !state->size ||
+        !state->queue)
         return tn__no_memory(state->error, "tags");
     return tags_walk(state);
 }

@@ -72,15 +72,12 @@ static bool model_is_root(const split_model *model, tn_tensor_id id, uint32_t *f
     return true;
 }
 
-/* Roots by the place that makes them: those of place p from first_root[p] to first_root[p + 1]. */
-static void model_list_roots(split_model *model) {
-    uint32_t places = model->order.op_count, from, *end = model->first_root + 1;
-    uint32_t tensors = tn_graph_tensor_count(model->order.graph);
+/* Roots by the place that makes them. */
+static void model_fill_roots(void *self, tn__lists *roots) {
+    const split_model *model = self;
+    uint32_t tensors = tn_graph_tensor_count(model->order.graph), from;
     for (tn_tensor_id id = 0; id < tensors; id++)
-        if (model_is_root(model, id, &from) && from > 0) end[from]++;
-    for (uint32_t p = 0; p < places; p++) end[p + 1] += end[p];
-    for (tn_tensor_id id = 0; id < tensors; id++) /* from the begin of a place to its end */
-        if (model_is_root(model, id, &from) && from > 0) model->roots[end[from - 1]++] = id;
+        if (model_is_root(model, id, &from) && from > 0) tn__lists_add(roots, from - 1, id);
 }
 
 /* Adds and subtracts bytes at the ends of lives; sums beyond 64 bits wrap around. */
@@ -112,8 +109,8 @@ void tn__split_across(split_model *model, uint32_t first, uint32_t last) {
     model->across_last = last;
     model->across[last] = bytes;
     for (uint32_t p = last; p-- > first;) { /* tensors that place p makes do not exist before it */
-        for (uint32_t i = model->first_root[p]; i < model->first_root[p + 1]; i++) {
-            const split_life *life = &model->lives[model->roots[i]];
+        for (uint32_t i = model->roots.first[p]; i < model->roots.first[p + 1]; i++) {
+            const split_life *life = &model->lives[model->roots.items[i]];
             if (life->last > last) bytes -= life->bytes;
         }
         model->across[p] = bytes;
@@ -145,11 +142,9 @@ tn_status tn__split_model(const tn_graph *graph, const tn_split_options *options
     model->is_view = tn__arena_array(arena, places, sizeof *model->is_view);
     model->across = tn__arena_array(arena, places + 1, sizeof *model->across);
     model->behind = tn__arena_array(arena, places + 1, sizeof *model->behind);
-    model->roots = tn__arena_array(arena, tensors + 1, sizeof *model->roots);
-    model->first_root = tn__arena_array(arena, places + 2, sizeof *model->first_root);
     if (model->across == NULL || model->lives == NULL || model->live == NULL ||
         model->flops == NULL || model->alias == NULL || model->is_view == NULL ||
-        model->behind == NULL || model->roots == NULL || model->first_root == NULL)
+        model->behind == NULL)
         return tn__no_memory(error, "a split graph");
     for (tn_tensor_id id = 0; id < tensors; id++) {
         const tn_tensor *tensor = tn_graph_tensor(graph, id);
@@ -158,6 +153,7 @@ tn_status tn__split_model(const tn_graph *graph, const tn_split_options *options
     }
     for (uint32_t p = 0; p < model->order.op_count; p++) model_define(model, p);
     model_count(model);
-    model_list_roots(model);
+    if (!tn__lists_make(&model->roots, model->order.op_count, arena, model_fill_roots, model))
+        return tn__no_memory(error, "a split graph");
     return model_sum(model, arena, error);
 }

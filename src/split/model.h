@@ -4,7 +4,8 @@
 
 #include "split/region.h"
 
-/* A tensor's whole memory: its root, and its live range in places of the order. */
+/* A tensor's whole memory: its root, and its live range in places of the order. This room plans
+ * graphs without a program, so it cannot ask an occupancy. */
 typedef struct split_life {
     tn_tensor_id root;    /* the tensor that owns the memory */
     uint32_t first, last; /* of a root: range of all tensors that share it; both ends included */
@@ -24,11 +25,10 @@ typedef struct split_model {
     uint64_t move_kept;      /* permanent bytes of an operator that only moves elements */
     bool copies;      /* parts and joins are always copies, and TensorFlow Lite shares no memory */
     uint64_t *behind; /* [places] bytes that are live from before a place to after it */
-    tn_tensor_id *roots;  /* tensors with memory of their own, by the place that makes them */
-    uint32_t *first_root; /* [places + 1] index of the first root of each place in `roots`; graph
-                           * inputs are not listed */
-    uint64_t *across;     /* [places] bytes that are live from before a place to after
-                           * `across_last` */
+    tn__lists roots;  /* [places] the tensors with memory of their own that a place makes; graph
+                       * inputs are not listed */
+    uint64_t *across; /* [places] bytes that are live from before a place to after
+                       * `across_last` */
     uint32_t across_last;
 } split_model;
 

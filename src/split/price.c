@@ -52,41 +52,27 @@ uint64_t tn__price_floor(const split_pricer *pricer) {
 
 /* --- the window --- */
 
-/* Lists the operators of the window that read each of its results. */
-static tn_status price_list_readers(split_pricer *pricer, tn_error *error) {
+static void price_fill_readers(void *self, tn__lists *readers) {
+    split_pricer *pricer = self;
     split_region *region = pricer->region;
-    size_t made = (size_t)region->made_count + 2, operands = 0;
-    for (uint32_t at = 0; at < region->op_count; at++)
-        operands += tn__price_op(pricer, at)->input_count;
-    pricer->first_reader = tn__arena_array(&region->arena, made, sizeof *pricer->first_reader);
-    pricer->readers = tn__arena_array(&region->arena, operands + 1, sizeof *pricer->readers);
-    if (pricer->first_reader == NULL || pricer->readers == NULL)
-        return tn__no_memory(error, "a split graph");
-    uint32_t *end = pricer->first_reader + 1;
-    for (uint32_t fill = 0; fill < 2; fill++) {
-        for (uint32_t at = 0; at < region->op_count; at++) {
-            const tn_op *op = tn__price_op(pricer, at);
-            for (uint32_t i = 0; i < op->input_count; i++) {
-                /* not of the window: it has no number, or one above the window's results */
-                uint32_t t =
-                    op->inputs[i] != TN_NONE ? tn__split_local(region, op->inputs[i]) : TN_NONE;
-                if (t >= region->made_count) continue;
-                if (fill)
-                    pricer->readers[end[t]++] = at;
-                else
-                    end[t + 1]++;
-            }
+    for (uint32_t at = 0; at < region->op_count; at++) {
+        const tn_op *op = tn__price_op(pricer, at);
+        for (uint32_t i = 0; i < op->input_count; i++) {
+            /* not of the window: it has no number, or one above the window's results */
+            uint32_t t =
+                op->inputs[i] != TN_NONE ? tn__split_local(region, op->inputs[i]) : TN_NONE;
+            if (t < region->made_count) tn__lists_add(readers, t, at);
         }
-        for (uint32_t t = 0; t < region->made_count && !fill; t++) end[t + 1] += end[t];
     }
-    return TN_OK;
 }
 
 tn_status tn__price_open(split_pricer *pricer, split_model *model, split_region *region,
                          uint32_t first, tn_error *error) {
     size_t made = (size_t)region->made_count + 1;
     *pricer = (split_pricer){.model = model, .region = region, .first = first, .shared = TN_NONE};
-    TN_TRY(price_list_readers(pricer, error));
+    if (!tn__lists_make(&pricer->readers, region->made_count, &region->arena, price_fill_readers,
+                        pricer))
+        return tn__no_memory(error, "a split graph");
     pricer->results = tn__arena_array(&region->arena, made, sizeof *pricer->results);
     pricer->root = tn__arena_array(&region->arena, made, sizeof *pricer->root);
     pricer->last = tn__arena_array(&region->arena, made, sizeof *pricer->last);

@@ -56,9 +56,8 @@ typedef struct split_pricer {
     split_region *region;
     uint32_t first; /* place of the window's first operator */
     price_table *tables[PRICE_COUNTS];
-    uint32_t *first_reader; /* [made tensors + 1] */
-    uint32_t *readers;      /* operators of the window */
-    uint32_t *results;      /* [result_count] tensors that must be whole after the region */
+    tn__lists readers; /* [made tensors] operators of the window */
+    uint32_t *results; /* [result_count] tensors that must be whole after the region */
     uint32_t result_count;
     uint64_t whole;    /* live bytes at the worst operator that runs whole */
     uint64_t operands; /* bytes of the operands of all operators in parts */

@@ -214,10 +214,10 @@ static void price_count_op(const split_pricer *pricer, price_table *table, uint3
             uint32_t tensor = tn__split_local(region, op->outputs[k]);
             price_count_result(&part, tensor);
             if (any) table->bytes_made = tn__add_sat(table->bytes_made, part.tensors[tensor].made);
-            for (uint32_t i = pricer->first_reader[tensor]; i < pricer->first_reader[tensor + 1];
-                 i++)
-                if (region->ops[pricer->readers[i]].parts)
-                    price_count_step(&part, pricer->readers[i]);
+            const tn__lists *readers = &pricer->readers;
+            for (uint32_t i = readers->first[tensor]; i < readers->first[tensor + 1]; i++)
+                if (region->ops[readers->items[i]].parts)
+                    price_count_step(&part, readers->items[i]);
         }
     }
 }

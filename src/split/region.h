@@ -14,7 +14,7 @@
 
 #include <tenure/split.h>
 
-#include "base/base.h"
+#include "base/lists.h"
 #include "graph/split.h"
 
 /* A tensor that operators of a region read or make. The first `made_count` tensors of a region

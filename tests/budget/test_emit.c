@@ -291,9 +291,9 @@ static void what_is_encoded_comes_back(void **state) {
         uint32_t value = (uint32_t)(seed * 7919 % work->value_count);
         const tn__value *v = &work->values[value];
         bool floats = tn_graph_tensor(it.graph, v->tensor)->dtype == TN_FLOAT32;
-        bool may = floats && v->reader_count > 1 && v->maker != TN_NONE && v->bytes > 0 &&
-                   v->flags == TN__VALUE_COPIES;
-        uint32_t last = may ? work->readers[v->reader_first + v->reader_count - 1] : TN_NONE;
+        bool may = floats && tn__lists_count(&work->readers, value) > 1 && v->maker != TN_NONE &&
+                   v->bytes > 0 && v->flags == TN__VALUE_COPIES;
+        uint32_t last = may ? tn__lists_last(&work->readers, value) : TN_NONE;
         for (uint32_t j = 0; j < work->job_count; j++) {
             if (j == last) add(&it, TN__DECODE, value, 2 * v->bytes);
             add(&it, TN__RUN, j, 0);

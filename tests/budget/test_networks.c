@@ -137,9 +137,8 @@ static const char *value_name(const network *w, uint32_t v) {
 }
 
 static bool is_read_by(const network *w, uint32_t v, const char *type) {
-    const tn__value *value = &w->work.values[v];
-    for (uint32_t i = 0; i < value->reader_count; i++) {
-        tn_op_id op = w->work.jobs[w->work.readers[value->reader_first + i]].op;
+    for (uint32_t i = w->work.readers.first[v]; i < w->work.readers.first[v + 1]; i++) {
+        tn_op_id op = w->work.jobs[w->work.readers.items[i]].op;
         if (strcmp(tn_graph_op(w->training.graph, op)->type, type) == 0) return true;
     }
     return false;

@@ -608,6 +608,14 @@ for command in plan verify run train arena split diff estimate simulate replay e
             { echo "FAILED: tenure $command --help does not know $option"; failed=1; }
     done
 done
+# a topic's help fits a screen, and shows every option that it names
+for topic in $($tenure estimate --help | sed -n 's/^tenure estimate --help=\([a-z]*\):.*/\1/p'); do
+    COLUMNS=80 $tenure estimate --help=$topic >out
+    [ $(wc -l <out) -le 50 ] || { echo "FAILED: the help of $topic has $(wc -l <out) lines"; failed=1; }
+    named=$(sed -n "/{\"$topic\", /,/^     \"  tenure/p" "$source/src/cli/commands/estimate.c" | sed 1d | grep -v '"  tenure' | tr -d '",\n' | wc -w)
+    [ $(grep -cE '^ {1,8}(-., )?--[a-z-]+' out) -eq $named ] || { echo "FAILED: the help of $topic misses an option"; failed=1; }
+done
+expect 2 "no topic 'zebra'" $tenure help estimate zebra
 python3 "$source/tools/man-options" --check $tenure "$source"/docs/man/tenure-*.1 || failed=1
 python3 "$source/tools/format-members" --check $tenure || failed=1
 exit $failed

@@ -280,7 +280,10 @@ static void names_cannot_break_out_of_the_page(void **state) {
     tn_layout plain_layout = stacked_layout(plain), layout = stacked_layout(problem);
     tn_report plain_report = report_of(plain, &plain_layout), report = report_of(problem, &layout);
     report.input = hostile[0];
+    report.text = "</pre><script>&\n<b>";
     char *expected = rendered(&plain_report, "html"), *page = rendered(&report, "html");
+    assert_non_null(strstr(page, "<pre>&lt;/pre&gt;&lt;script&gt;&amp;\n&lt;b&gt;</pre>"));
+    assert_null(strstr(expected, "<pre>"));
     static const char *const marks[] = {"<script", "</script", "<!--", "<b>", "\x1b"};
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         assert_int_equal(occurrences(page, marks[i]), occurrences(expected, marks[i]));

@@ -64,8 +64,9 @@ static bool segments_is_own(const segments_state *s, uint32_t v, uint8_t segment
     const tn__value *value = &run->work->values[v];
     if (value->flags & (TN__VALUE_KEPT | TN__VALUE_HELD)) return false;
     if (!segments_may_repeat(s, value->maker)) return false;
-    for (uint32_t i = 0; i < value->reader_count; i++) {
-        uint32_t reader = run->work->readers[value->reader_first + i];
+    const tn__lists *readers = &run->work->readers;
+    for (uint32_t i = readers->first[v]; i < readers->first[v + 1]; i++) {
+        uint32_t reader = readers->items[i];
         if (run->segments[reader] != segment && !segments_is_late(s, reader)) return false;
     }
     return true;
@@ -78,9 +79,9 @@ static bool segments_is_asked(const segments_state *s, uint32_t job, uint8_t seg
     uint32_t count;
     const uint32_t *outputs = tn__job_outputs(work, job, true, &count);
     for (uint32_t k = 0; k < count; k++) {
-        const tn__value *value = &work->values[outputs[k]];
-        for (uint32_t i = 0; s->own[outputs[k]] && i < value->reader_count; i++) {
-            uint32_t reader = work->readers[value->reader_first + i];
+        const uint32_t *first = &work->readers.first[outputs[k]];
+        for (uint32_t i = first[0]; s->own[outputs[k]] && i < first[1]; i++) {
+            uint32_t reader = work->readers.items[i];
             if (s->run->segments[reader] != segment || s->again[reader]) return true;
         }
     }
@@ -102,9 +103,9 @@ static void segments_when(segments_state *s, uint32_t job, uint8_t segment) {
         if (work->others[it->limit_first + i] != job)
             segments_before(s, segment, work->others[it->limit_first + i]);
     for (uint32_t k = 0; k < count; k++) {
-        const tn__value *value = &work->values[outputs[k]];
-        for (uint32_t i = 0; s->own[outputs[k]] && i < value->reader_count; i++) {
-            uint32_t reader = work->readers[value->reader_first + i];
+        const uint32_t *first = &work->readers.first[outputs[k]];
+        for (uint32_t i = first[0]; s->own[outputs[k]] && i < first[1]; i++) {
+            uint32_t reader = work->readers.items[i];
             if (s->run->segments[reader] != segment) segments_before(s, segment, reader);
         }
     }

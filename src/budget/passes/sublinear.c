@@ -37,11 +37,9 @@ typedef struct sublinear {
 } sublinear;
 
 static uint32_t sublinear_last_reader(const tn__work *work, uint32_t value, uint32_t before) {
-    const tn__value *it = &work->values[value];
-    for (uint32_t i = it->reader_count; i-- > 0;)
-        if (work->readers[it->reader_first + i] <= before)
-            return work->readers[it->reader_first + i];
-    return it->maker;
+    uint32_t after = tn__lists_after(&work->readers, value, before);
+    return after > work->readers.first[value] ? work->readers.items[after - 1]
+                                              : work->values[value].maker;
 }
 
 /* Counts the starts and ends of live ranges as +1 and -1; the turn is the first job after which

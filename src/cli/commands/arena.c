@@ -454,7 +454,8 @@ static void arena_tell_brief(cli_answer *answer, const arena_arguments *argument
     const tn_micro_arena *low = judged ? arena_judged(arguments, 0) : &arguments->ends[0].planned;
     const tn_micro_arena *high = judged ? arena_judged(arguments, 1) : &arguments->ends[1].planned;
     char text[TN_SIZE_TEXT_MAX];
-    cli_tell_brief(answer, "%s: %s", arguments->input.path, tn_size_format(low->total, text));
+    cli_tell_brief(answer, "%s: %s", cli_shown_path(arguments->input.path),
+                   tn_size_format(low->total, text));
     if (high->total != low->total)
         cli_tell_brief(answer, " to %s", tn_size_format(high->total, text));
     if (judged || banks)
@@ -471,7 +472,7 @@ static int arena_tell(const arena_arguments *arguments, tn_error *error) {
     cli_progress_end();
     cli_answer_begin(&answer, &arena_facts, arguments->json);
     arena_tell_brief(&answer, arguments);
-    cli_tell_word(&answer, "input", arguments->input.path);
+    cli_tell_word(&answer, "input", cli_shown_path(arguments->input.path));
     cli_tell_word(&answer, "target", arguments->target);
     cli_kernels_list(arguments->target, &arguments->input.kernels, kernels, sizeof kernels);
     cli_tell_word(&answer, "kernels", arguments->input.kernels.text);

@@ -308,9 +308,9 @@ static const cli_facts diff_facts = {
 static void diff_tell_side(cli_answer *answer, const diff_arguments *arguments, int which) {
     const diff_side *side = &arguments->sides[which];
     cli_answer_open(answer, which ? "new" : "old");
-    cli_tell_word(answer, "input", arguments->paths[which]);
+    cli_tell_word(answer, "input", cli_shown_path(arguments->paths[which]));
     cli_tell(answer, "peak", side->layout->peak);
-    cli_tell_more(answer, ", %s", arguments->paths[which]);
+    cli_tell_more(answer, ", %s", cli_shown_path(arguments->paths[which]));
     cli_tell(answer, "lower_bound", side->layout->lower_bound);
     cli_tell(answer, "live", side->live);
     cli_answer_close(answer);
@@ -355,7 +355,7 @@ static tn_status diff_print(const diff_arguments *arguments, tn_error *error) {
     bool within = diff_is_within(arguments);
     cli_answer answer;
     cli_answer_begin(&answer, &diff_facts, arguments->json);
-    cli_tell_brief(&answer, "%s: ", arguments->paths[1]);
+    cli_tell_brief(&answer, "%s: ", cli_shown_path(arguments->paths[1]));
     for (int i = 0; i < 2; i++) diff_tell_side(&answer, arguments, i);
     cli_tell(&answer, "change", (uint64_t)grown);
     cli_tell_more(&answer, ", %+.2f %%", percent);

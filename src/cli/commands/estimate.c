@@ -63,7 +63,8 @@ enum {
       "check that it fits in this device: one of `tenure list hardware`, or bytes; exit status 1 " \
       "if it does not fit")                                                                        \
     X(ESTIMATE_RUNTIME, "runtime", "SIZE|NAME",                                                    \
-      "bytes that the runtime needs for itself (default: 0); for running a language model also "   \
+      "bytes that the runtime needs for itself (default: 0, and 512MiB of a named device for its " \
+      "context); for running a language model also "                                               \
       "llama.cpp, vllm, transformers, or none for a lower bound (default: llama.cpp for .gguf, "   \
       "else transformers)")                                                                        \
     X(ESTIMATE_MAX_BATCH, "max-batch", NULL, "find the largest batch that fits in --device")       \
@@ -131,7 +132,7 @@ typedef struct estimate_arguments {
     char config[4096]; /* path of config.json for a folder that is trained */
     const tn_hardware *device;
     const char *outputs[ESTIMATE_OUTPUTS_MAX];
-    bool max_batch, json;
+    bool max_batch, json, has_runtime; /* has_runtime: its bytes were given */
 } estimate_arguments;
 
 static const struct argp_option estimate_options[] = {ESTIMATE_OPTIONS(CLI_OPTION){0}};
@@ -302,6 +303,7 @@ static void estimate_set(struct argp_state *state, estimate_arguments *arguments
     if (arguments->to_run) estimate_set_devices(state, arguments);
     estimate_set_fit(state, way);
     formulas &= !arguments->to_run;
+    if (arguments->has_runtime && arguments->device != NULL) way->limit = arguments->device->usable;
     bool scales = arguments->cluster.sweep && formulas;
     if (scales && (way->output_count > 1 ||
                    (way->output_count == 1 && !tn__has_suffix(way->outputs[0], ".svg"))))
@@ -368,6 +370,7 @@ static error_t estimate_parse(int key, char *value, struct argp_state *state) {
         if (arguments->llm.runtime_named) return 0;
         arguments->llm.options.runtime = TN_LLM_RUN_NONE;
         way->options.runtime = cli_size(state, "runtime", value);
+        arguments->has_runtime = true;
         return 0;
     case ESTIMATE_MAX_BATCH:
         arguments->max_batch = true;
@@ -468,10 +471,31 @@ static int estimate_run(int count, char **words) {
     return cli_finish(code);
 }
 
+static const cli_topic estimate_topics[] = {
+    {"graph", "an .onnx or .tflite model, planned operator by operator",
+     "train batch device max-batch optimizer dtype kernels pool budget dim order as json",
+     "  tenure estimate resnet50.onnx --train --batch 64 --optimizer adam --device t4\n"
+     "  tenure estimate resnet50.onnx --train --device 8GiB --max-batch\n"
+     "  tenure estimate model.onnx --pool caching --kernels onednn\n"},
+    {"llm", "a language model to run: a folder, its config.json or its weights",
+     "device batch sequence weight-type cache-type full-cache runtime prefill host-layers "
+     "host-experts parallel json",
+     "  tenure estimate config.json --weight-type int4 --batch 8 --sequence 4096 --device l4\n"
+     "  tenure estimate model.gguf --device 24GiB\n"},
+    {"cluster", "a transformer that many devices train, by formulas from its config.json",
+     "train parallel devices batch micro-batch sequence shard recompute sequence-parallel device "
+     "per-node link-fast sweep json",
+     "  tenure estimate config.json --train --parallel tensor=8,pipeline=8,data=16 --shard "
+     "optimizer\n"
+     "  tenure estimate config.json --train --batch 1536 --parallel auto --devices 1536 --device "
+     "a100-80\n"},
+    {NULL, NULL, NULL, NULL}};
+
 const cli_command cli_command_estimate = {
     .name = "estimate",
     .summary = "estimate the memory of a model, and check whether it fits",
     .first = "train batch device max-batch optimizer dtype kernels pool dim json",
+    .topics = estimate_topics,
     .answers = (const cli_facts *const[]){&cli_estimate_facts, &cli_llm_facts, &cli_large_facts,
                                           &cli_scaling_facts, NULL},
     .parser = &estimate_parser,

@@ -302,7 +302,7 @@ static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
     cli_input *input = &arguments->input;
     const tn_layout *layout = input->layout;
     tn_report report = {.struct_size = sizeof report,
-                        .input = input->path,
+                        .input = cli_shown_path(input->path),
                         .problem = input->problem,
                         .layout = layout,
                         .occupancy = input->occupancy,

@@ -332,8 +332,8 @@ static tn_status run_tell(const run_arguments *arguments, const cli_holders *hol
     cli_answer answer;
     tn_engine_measure(session->engine, &usage);
     cli_answer_begin(&answer, &run_facts, arguments->json);
-    cli_tell_brief(&answer, "%s: ", arguments->input.path);
-    cli_tell_word(&answer, "input", arguments->input.path);
+    cli_tell_brief(&answer, "%s: ", cli_shown_path(arguments->input.path));
+    cli_tell_word(&answer, "input", cli_shown_path(arguments->input.path));
     cli_whom_tell(&answer, &whom, session->setup);
     cli_fitted_tell(&answer, session->setup);
     cli_split_tell(&answer, session->setup);

@@ -205,7 +205,7 @@ static tn_status split_file_tell(const split_file_arguments *arguments,
     double whole = (double)report->whole_flops;
     cli_answer answer;
     cli_answer_begin(&answer, &split_file_facts, arguments->json);
-    cli_tell_word(&answer, "input", arguments->input);
+    cli_tell_word(&answer, "input", cli_shown_path(arguments->input));
     cli_tell(&answer, "found", found);
     cli_tell_brief(&answer, "%" PRIu64 " of %" PRIu64 " bytes, %u region%s", report->parts,
                    report->whole, report->regions, report->regions == 1 ? "" : "s");

@@ -795,7 +795,8 @@ static void verify_tell_kernels(cli_answer *answer, const tn_report_kernels *ker
     tn__text text;
     tn__text_init(&text, NULL);
     tn__words_whom(&text, kernels);
-    if (!text.failed) cli_tell_brief(answer, "\nfor %s", text.data);
+    cli_tell_break(answer);
+    if (!text.failed) cli_tell_brief(answer, "for %s", text.data);
     tn__text_release(&text);
 }
 
@@ -807,7 +808,7 @@ static int verify_print(const verify_arguments *arguments, tn_status status,
     if (status != TN_OK && status != TN_E_CONFLICT) return cli_fail(arguments->error);
     cli_progress_end();
     cli_answer_begin(&answer, &verify_facts, arguments->json);
-    cli_tell_word(&answer, "input", input->path);
+    cli_tell_word(&answer, "input", cli_shown_path(input->path));
     cli_tell_word(&answer, "plan",
                   arguments->plan_path != NULL ? arguments->plan_path : input->path);
     const tn_report_kernels *kernels =
@@ -840,7 +841,7 @@ static const char verify_doc[] =
 static int verify_objects(verify_arguments *arguments) {
     cli_answer answer;
     cli_answer_begin(&answer, &verify_facts, arguments->json);
-    cli_tell_word(&answer, "input", arguments->input.path);
+    cli_tell_word(&answer, "input", cli_shown_path(arguments->input.path));
     cli_tell_word(&answer, "plan", arguments->plan_path);
     tn_status status =
         cli_objects_verify(&arguments->input, arguments->plan_path, &answer, arguments->error);

@@ -137,6 +137,13 @@ void tn__html_template(tn__text *text, const unsigned char *file, tn__html_fille
 
 /* --- one plan --- */
 
+static void html_text(const char *lines, tn__text *text) {
+    if (lines == NULL) return;
+    tn__text_put(text, "<details id=\"text\"><summary>Tables</summary><pre>");
+    tn__text_xml(text, lines);
+    tn__text_put(text, "</pre></details>");
+}
+
 static void html_fill(void *self, const char *name, size_t length, tn__text *text) {
     tn__html_page *page = self;
     if (tn__html_is(name, length, "title")) tn__text_xml(text, page->scene.report->input);
@@ -144,6 +151,7 @@ static void html_fill(void *self, const char *name, size_t length, tn__text *tex
     if (tn__html_is(name, length, "policy")) html_policy(text, false);
     if (tn__html_is(name, length, "script")) html_script(text);
     if (tn__html_is(name, length, "data")) tn__html_data(page);
+    if (tn__html_is(name, length, "text")) html_text(page->scene.report->text, text);
 }
 
 static tn_status html_one(const tn_report *report, tn__text *text, tn_error *error) {

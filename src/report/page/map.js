@@ -158,7 +158,27 @@ function drawHoles(job) {
   g.globalCompositeOperation = "source-over";
 }
 
+/* Where the names of banks stand: at the right, because the names of blocks stand at the left. */
+function bankNames(g, s) {
+  if (banks.length < 2 || state.mode) return [];
+  const places = [];
+  g.font = "11px system-ui, sans-serif";
+  for (const { base, peak, name } of banks) {
+    const y = s.y(Math.min(base + Number(peak), s.y1)) + 9;
+    /* no room for the label */
+    if (s.y(base) < s.top + 10 || y > s.bottom - 4 || s.y(base) - y < 7) continue;
+    places.push({ name, x: s.right - g.measureText(name).width - 11, y: y - 8 });
+  }
+  return places;
+}
+
+/* The end of a line of text that begins below `right`: before the name of a bank at that height. */
+function lineEnd(names, right, y) {
+  return names.filter((it) => Math.abs(it.y + 12 - y) < 14).reduce((end, it) => Math.min(end, it.x - 6), right);
+}
+
 function drawLabels(g, s, labels) {
+  const names = bankNames(g, s);
   g.font = "11px ui-monospace, monospace";
   g.textAlign = "left";
   g.textBaseline = "alphabetic";
@@ -168,12 +188,13 @@ function drawLabels(g, s, labels) {
   for (const [r, x, y, width, h] of labels) {
     const i = rect.item[r], isView = item.share[i] === SHARE.view;
     const left = isView ? x : Math.max(x, s.x(onAxis(nameSpan.from[i])));
-    const room = (isView ? width : Math.min(x + width, s.x(onAxis(nameSpan.to[i]))) - left) - 8;
+    const right = isView ? left + width : Math.min(x + width, s.x(onAxis(nameSpan.to[i])));
+    const inside = state.mix === 0 && isView, at = inside ? y + h - 4 : y + 11;
+    const room = lineEnd(names, right, at) - left - 8;
     const words = shortened(itemName(i), Math.floor(room / advance));
-    if (!words) continue;
-    const inside = state.mix === 0 && isView;
-    g.fillText(words, left + 4, inside ? y + h - 4 : y + 11, room);
-    if (!inside && h > 30 && room > 60) g.fillText(iec(item.bytes[i]), left + 4, y + 24, room);
+    if (words) g.fillText(words, left + 4, at, room);
+    const below = lineEnd(names, right, y + 24) - left - 8;
+    if (!inside && h > 30 && below > 60) g.fillText(iec(item.bytes[i]), left + 4, y + 24, below);
   }
   g.font = "11px system-ui, sans-serif";
 }
@@ -299,13 +320,8 @@ function drawMap(g, pane, anew) {
 }
 
 function drawBankNames(g, s) {
+  const names = bankNames(g, s);
   g.textAlign = "left";
   g.textBaseline = "middle";
-  for (const { base, peak, name } of banks) {
-    const y = s.y(Math.min(base + Number(peak), s.y1)) + 9;
-    /* no room for the label */
-    if (s.y(base) < s.top + 10 || y > s.bottom - 4 || s.y(base) - y < 7) continue;
-    /* at the right, because the names of blocks stand at the left */
-    drawWords(g, s.right - g.measureText(name).width - 11, y - 8, name, colour.text);
-  }
+  for (const { name, x, y } of names) drawWords(g, x, y, name, colour.text);
 }
