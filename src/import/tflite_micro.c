@@ -9,9 +9,9 @@
  * its size is the maximum over those moments and the end, when the head is in place.
  *
  * Exact are the order, the counts, the structs (their fields, by ABI) and the head. The parts that
- * differ between versions and kernel libraries are in tflite_kernels.c. If the options leave several
- * versions open, the arena is computed for each of them (tflite_builds.c), and each number is the
- * largest or the smallest. Versions with the same scratch share one run of the planner.
+ * differ between versions and kernel libraries are in tflite_kernels.c. If the options leave
+ * several versions open, the arena is computed for each of them (tflite_builds.c), and each number
+ * is the largest or the smallest. Versions with the same scratch share one run of the planner.
  * Source: tflite-micro's micro_allocator.cc, micro_interpreter.cc,
  * single_arena_buffer_allocator.cc.
  */

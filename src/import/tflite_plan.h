@@ -35,8 +35,8 @@ tn_status tn__tflite_plan_open(tflite_plan *plan, const char *path,
 void tn__tflite_plan_close(tflite_plan *plan);
 
 /* May a plan inside the file place this tensor? Not if it has 4-bit elements: the run time keeps
- * those in whole bytes, so our sizes would be too small. Not if it is the handle of a variable, which
- * has no place. The run time places such tensors on its own. */
+ * those in whole bytes, so our sizes would be too small. Not if it is the handle of a variable,
+ * which has no place. The run time places such tensors on its own. */
 bool tn__tflite_plan_takes(const tn_graph *graph, tn_tensor_id id);
 
 /* May new objects go in front of the file? Positions that count from its start would change.
