@@ -4,7 +4,8 @@
  * prepare, and request nothing if the answer is 0. The rules here are those functions' results,
  * restated. `tests/import/test_micro_kernels.c` compares them with values that the library
  * computed. Three cores differ: scalar, with DSP, with vectors (MVE). Of two compilers, armclang
- * gets other kernels since 7.0.0. Under KERNELS_OPTIMIZED_FOR_SPEED sums of constant weights are persistent.
+ * gets other kernels since 7.0.0. Under KERNELS_OPTIMIZED_FOR_SPEED sums of constant weights are
+ * persistent.
  *
  * Source: CMSIS-NN 4.1.0, 5.0.0, 6.0.0, 7.0.0 and its main branch of July 2026; kernels/cmsis_nn of
  * tflite-micro of August 2026.
