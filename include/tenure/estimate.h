@@ -175,8 +175,8 @@ typedef struct tn_hardware {
     double fp32, fp16, bf16;
     uint32_t year; /* year of the device in the data sheet */
 } tn_hardware;
-/* Bytes that the context of one process takes of `usable`: an upper value for CUDA runtimes with
- * their libraries loaded (docs/llm-evidence.md). */
+/* Bytes that the context of one process takes of `usable`: the context that docs/llm.md counts for
+ * llama.cpp. Frameworks with more libraries take more; docs/llm.md counts 1 GiB for vLLM. */
 #define TN_HARDWARE_CONTEXT (UINT64_C(512) << 20)
 /* The table of devices. */
 TN_API uint32_t tn_hardware_count(void);

@@ -272,7 +272,7 @@ TN_API TN_CHECKED tn_status tn_plan_dependencies(const tn_occupancy *occupancy,
                                                  uint64_t *count, tn_error *error);
 TN_API void tn_dependencies_release(tn_dependency *list);
 /* Replaces a layout by one that is no higher and adds fewer dependencies, if one is found quickly.
- * Stages of a compiled model (setup.h) and tn_program_plan do this by themselves. Only for the
+ * Stages of a compiled model (setup.h) and tn_program_plan already do this. Only for the
  * planner `auto`, one bank, TN_PARALLEL_SERIAL and at most 4096 bodies; otherwise it does nothing.
  *
  * occupancy, memory, plan  those of the layout

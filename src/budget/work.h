@@ -62,7 +62,8 @@ typedef struct tn__work {
     const tn__job *jobs;     /* [job_count] */
     const tn__value *values; /* [value_count] */
     const uint32_t *operands, *others;
-    tn__lists reads;   /* [values] the jobs whose first run reads it: with `maker`, all accesses of
+    tn__lists
+        reads; /* [values] the jobs with a first run that reads it: with `maker`, all accesses of
                         * a schedule that runs each job once, in the order of the list */
     tn__lists readers; /* [values] the jobs that read it, in a first run or a repeat */
     uint32_t job_count, value_count;
@@ -133,7 +134,7 @@ static inline const uint32_t *tn__job_outputs(const tn__work *work, uint32_t job
     return work->operands + (again ? it->again_output_first : it->output_first);
 }
 
-/* The last job whose first run reads or makes a value; TN_NONE: no job does. */
+/* The last job with a first run that reads or makes a value; TN_NONE: no such job. */
 static inline uint32_t tn__work_last(const tn__work *work, uint32_t value) {
     uint32_t last = tn__lists_last(&work->reads, value);
     return last != TN_NONE ? last : work->values[value].maker;

@@ -6,8 +6,8 @@
 #include "base/base.h"
 #include "cli/facts.h"
 
-/* Tells "scope", "claims", "not_tried" and "would_fit"; nothing if there is no answer. Only in the
- * JSON. */
+/* Adds "scope", "claims", "not_tried" and "would_fit" to the answer; nothing if no search was made.
+ * Only in the JSON. */
 extern const cli_facts cli_claims_facts; /* with CLI_FACTS_ALSO */
 void cli_claims_tell(cli_answer *answer, const tn_fit_answer *found);
 /* The options that would help, one per line on standard error, after `command`, such as

@@ -84,7 +84,7 @@ typedef struct cli_change {
     bool priced;      /* it recomputes; more_time is known */
     double more_time; /* predicted extra time, as a fraction */
 } cli_change;
-/* Tells each change, or that none was found. */
+/* Adds each change to the answer, or a line that says that none was found. */
 extern const cli_facts cli_changes_facts; /* with CLI_FACTS_ALSO */
 void cli_changes_tell(cli_answer *answer, const cli_change *changes, uint32_t count);
 /* Finds up to `room` of the cheapest changes that make it fit; returns their number. */

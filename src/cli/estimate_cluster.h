@@ -30,7 +30,7 @@ tn_status cli_cluster_find(cli_cluster *cluster, cli_large *large, const tn_hard
 /* Finds the fastest division among the cluster's devices that fits. */
 tn_status cli_cluster_divide(const cli_cluster *cluster, const tn_large *how,
                              tn_cluster_found *found, tn_error *error);
-/* Tells the division and the seconds. */
+/* Adds the division and the seconds to the answer. */
 extern const cli_facts cli_cluster_facts; /* with CLI_FACTS_ALSO */
 void cli_cluster_tell(cli_answer *answer, const cli_cluster *cluster, const cli_large *large,
                       bool json);

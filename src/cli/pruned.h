@@ -9,7 +9,7 @@
 /* A child of parsers: --prune, --prune-scope; its input is a cli_session. */
 extern const struct argp cli_pruned_argp;
 
-/* Tells a summary and a row per weight, or nothing without pruning. */
+/* Adds a summary and a row per weight to the answer; nothing without pruning. */
 extern const cli_facts cli_pruned_facts; /* with CLI_FACTS_ALSO */
 void cli_pruned_tell(cli_answer *answer, const cli_session *session);
 

@@ -11,7 +11,7 @@ extern const struct argp cli_split_argp;
 const tn_setup_split *cli_split_of(cli_split *split, uint64_t budget);
 /* "1 region, +2.0 % operations, 3.1 MiB more moved"; empty without tiles. */
 void cli_split_words(const tn_setup *setup, tn__text *text);
-/* Tells the tiles, or nothing without tiles. */
+/* Adds the tiles to the answer; nothing without tiles. */
 extern const cli_facts cli_split_facts; /* with CLI_FACTS_ALSO */
 void cli_split_tell(cli_answer *answer, const tn_setup *setup);
 

@@ -24,10 +24,10 @@ const tn_report_kernels *cli_whom_told(const cli_whom *whom, const tn_setup *set
 /* The memory saved by operators in pieces, as text, or "". */
 #define CLI_PIECES_MAX 160
 const char *cli_whom_pieces(const tn_setup *setup, char text[CLI_PIECES_MAX]);
-/* Tells the kernels. */
+/* Adds the kernels to the answer. */
 extern const cli_facts cli_kernels_facts; /* with CLI_FACTS_ALSO */
 void cli_kernels_tell(cli_answer *answer, const tn_report_kernels *kernels);
-/* Tells the kernels, and the operators in pieces with their measured cost. */
+/* Adds the kernels, and the operators in pieces with their measured cost, to the answer. */
 extern const cli_facts cli_whom_facts; /* with CLI_FACTS_ALSO */
 void cli_whom_tell(cli_answer *answer, const cli_whom *whom, const tn_setup *setup);
 /* Its parts without a setup: the line of the table; operators in pieces (seconds NAN: unknown). */

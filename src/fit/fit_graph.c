@@ -548,6 +548,18 @@ static void graph_give(tn_fit_answer *answer, const tn__candidate *it) {
 }
 
 /* Moves candidates to the answer; costs move with the compiled model to which they belong. */
+/* With `arena`, numbers about bytes count the arena alone. */
+static void graph_take_apart(tn_fit_answer *answer) {
+    uint64_t apart = answer->apart;
+    for (uint32_t i = 0; i < answer->claim_count; i++) {
+        tn_claim *claim = &answer->claims[i];
+        claim->bytes -= claim->bytes > apart ? apart : claim->bytes;
+        claim->bytes_bound -= claim->bytes_bound > apart ? apart : claim->bytes_bound;
+    }
+    for (uint32_t i = 0; i < answer->hint_count; i++)
+        answer->hints[i].bytes -= answer->hints[i].bytes > apart ? apart : answer->hints[i].bytes;
+}
+
 void tn__graph_keep(tn__graph_frame *f) {
     tn_fit_answer *answer = f->answer;
     bool whole = graph_fits(f, &f->whole);
@@ -568,6 +580,7 @@ void tn__graph_keep(tn__graph_frame *f) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!all[i]->shares && all[i]->costs != answer->costs && all[i] != &f->whole)
             tn_costs_destroy(all[i]->costs);
+    graph_take_apart(answer);
 }
 
 /* The verdict over all techniques that were allowed. A proof for more techniques covers those
@@ -601,18 +614,6 @@ static tn_status graph_divided(tn__graph_frame *f) {
     return TN_OK;
 }
 
-/* With `arena`, numbers about bytes count the arena alone. */
-static void graph_take_apart(tn_fit_answer *answer) {
-    uint64_t apart = answer->apart;
-    for (uint32_t i = 0; i < answer->claim_count; i++) {
-        tn_claim *claim = &answer->claims[i];
-        claim->bytes -= claim->bytes > apart ? apart : claim->bytes;
-        claim->bytes_bound -= claim->bytes_bound > apart ? apart : claim->bytes_bound;
-    }
-    for (uint32_t i = 0; i < answer->hint_count; i++)
-        answer->hints[i].bytes -= answer->hints[i].bytes > apart ? apart : answer->hints[i].bytes;
-}
-
 tn_status tn__graph_rest(tn__graph_frame *f) {
     uint32_t allow = f->answer->allowed;
     if (graph_fits(f, &f->whole)) return TN_OK;
@@ -624,7 +625,6 @@ tn_status tn__graph_rest(tn__graph_frame *f) {
                         : tn__graph_is_late(f) ? "time was up"
                                                : "a limit ended the search";
     tn__graph_keep(f);
-    graph_take_apart(f->answer);
     *f = (tn__graph_frame){.answer = f->answer, .own = f->own, .error = f->error};
     return tn__claim_fail(f->answer, status, ended, &f->own->outer, f->error);
 }
