@@ -300,8 +300,8 @@ typedef struct cli_input {
 
 /* The options for reading the input, a child of each command's parser. The variants omit options
  * that do not apply when a model runs, or that mean something else in `estimate`. */
-extern const struct argp cli_input_argp, cli_input_run_argp, cli_input_train_argp,
-    cli_input_sizes_argp, cli_input_estimate_argp;
+extern const struct argp cli_input_argp, cli_input_run_argp, cli_input_fit_argp,
+    cli_input_train_argp, cli_input_sizes_argp, cli_input_estimate_argp;
 /* Applies an option by name, as recorded in a plan; value NULL: a switch. False: unknown name. */
 bool cli_input_apply(cli_input *input, const char *name, const char *value);
 /* Stores the input path of a command. `what` ("model", "input") names it in the usage error for a
@@ -319,6 +319,8 @@ tn_status cli_input_replay(cli_input *input, tn_error *error);
 tn_status cli_input_occupy(cli_input *input, const tn_micro_options *micro, tn_error *error);
 /* Loads and plans; sets `layout`. With --order auto it keeps the order with the smallest arena. */
 tn_status cli_input_plan(cli_input *input, const tn_plan_options *options, tn_error *error);
+/* Reads a problem that is not planned again if it has offsets. A model: use cli_input_plan. */
+tn_status cli_input_load_layout(cli_input *input, const tn_plan_options *options, tn_error *error);
 /* Plans a model within a budget by tn_fit_graph: with operators in tiles if input->split says so,
  * else without changes. `arena`: the budget is for the arena alone. The claims about it are in
  * input->answer. */

@@ -35,7 +35,8 @@ const cli_rule cli_rules[] = {
     RULE("split", "--dim --input-shape", NEEDS, "[onnx]", .why = "a .tflite model has fixed sizes"),
 
     /* training */
-    RULE("plan verify fit", "@training", NEEDS, "--train"),
+    RULE("plan verify", "@training", NEEDS, "--train"),
+    RULE("fit", "@training/recompute-work/recompute-cheap", NEEDS, "--train"),
     RULE("estimate", "@training", NEEDS, "--train --as [formulas]", .advice = "add --train"),
     RULE(NULL, "--momentum", NEEDS, "--optimizer=momentum"),
 

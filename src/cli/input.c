@@ -7,6 +7,7 @@
 #include "cli/train_options.h"
 #include "cli/whom.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,20 +152,57 @@ static tn_status input_load_model(cli_input *input, tn_error *error) {
     return TN_OK;
 }
 
-static tn_status input_load_problem(cli_input *input, tn_error *error) {
-    cli_condition_set(CLI_IF_MODEL, input->of_plan);
-    cli_combine_check(NULL);
+/* Plans state the alignment of every buffer. */
+static void input_check_alignment(const cli_input *input) {
+    bool differs = false;
+    for (tn_body_id id = 0; id < tn_problem_count(input->own); id++) {
+        const tn_body *body = tn_problem_body(input->own, id);
+        if (body->flags & TN_BODY_DEFAULT_ALIGNED) return;
+        differs |= body->alignment != input->alignment;
+    }
+    if (differs)
+        cli_misuse(NULL,
+                   "--alignment %" PRIu64 " has no effect: %.100s states the alignment of every "
+                   "buffer; remove the option",
+                   input->alignment, input->path);
+}
+
+/* `offsets` NULL: offsets are pins. */
+static tn_status input_read_problem(cli_input *input, uint64_t **offsets, tn_error *error) {
     double start = cli_clock();
     tn_context context = tn__context(input->import.context);
     context.read_limit = input->read_limit;
-    tn_status status = tn_problem_load(input->path, &context, &input->own, NULL, error);
+    tn_status status = tn_problem_load(input->path, &context, &input->own, offsets, error);
     if (input->ends_work) cli_interrupt_ends_work();
+    if (status == TN_OK && input->alignment != 0) input_check_alignment(input);
     if (status == TN_OK && input->alignment != 0)
         status = tn_problem_set_alignment(input->own, input->alignment, error);
     if (status == TN_OK && input->bank_count > 0)
         status = tn_problem_offer_banks(input->own, input->banks, input->bank_count, error);
     input->problem = input->own;
     cli_stage(input, "import", cli_clock() - start);
+    return status;
+}
+
+static tn_status input_load_problem(cli_input *input, tn_error *error) {
+    cli_condition_set(CLI_IF_MODEL, input->of_plan);
+    cli_combine_check(NULL);
+    return input_read_problem(input, NULL, error);
+}
+
+tn_status cli_input_load_layout(cli_input *input, const tn_plan_options *options, tn_error *error) {
+    uint64_t *offsets = NULL;
+    TN_TRY(input_read_problem(input, &offsets, error));
+    if (offsets != NULL && input->bank_count > 0)
+        cli_misuse(NULL,
+                   "--bank has no effect: %.100s is a plan, with the banks of its buffers; "
+                   "remove the option",
+                   input->path);
+    tn_status status =
+        offsets != NULL ? tn_layout_from_offsets(input->problem, offsets, &input->own_layout, error)
+                        : tn_plan(input->problem, options, &input->own_layout, error);
+    tn_offsets_release(input->import.context, offsets, tn_problem_count(input->problem));
+    input->layout = &input->own_layout;
     return status;
 }
 

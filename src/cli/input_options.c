@@ -76,6 +76,9 @@ static const struct argp_option input_options[] = {
 /* A command that runs the model has one memory and its own kernels. */
 static const struct argp_option input_run_options[] = {
     INPUT_OPTIONS(CLI_OPTION) INPUT_STATIC(CLI_OPTION) INPUT_PARALLEL(CLI_OPTION){0}};
+/* `fit` counts weights beside the arena. */
+static const struct argp_option input_fit_options[] = {INPUT_OPTIONS(CLI_OPTION)
+                                                           INPUT_PARALLEL(CLI_OPTION){0}};
 /* In `train` --parallel has another meaning as well. */
 static const struct argp_option input_train_options[] = {INPUT_OPTIONS(CLI_OPTION)
                                                              INPUT_STATIC(CLI_OPTION){0}};
@@ -324,6 +327,7 @@ bool cli_input_apply(cli_input *input, const char *name, const char *value) {
 
 const struct argp cli_input_argp = {.options = input_options, .parser = input_parse};
 const struct argp cli_input_run_argp = {.options = input_run_options, .parser = input_parse};
+const struct argp cli_input_fit_argp = {.options = input_fit_options, .parser = input_parse};
 const struct argp cli_input_train_argp = {.options = input_train_options, .parser = input_parse};
 const struct argp cli_input_sizes_argp = {.options = input_sizes_options, .parser = input_parse};
 const struct argp cli_input_estimate_argp = {.options = input_estimate_options,

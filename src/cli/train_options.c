@@ -49,7 +49,8 @@ enum {
       "type of activations and gradients (default: as in the model)")                              \
     X(TRAINING_SCALE, "loss-scale", "NUMBER",                                                      \
       "factor of the loss in the backward pass, for f16; dynamic: as large as possible (default: " \
-      "1)")                                                                                        \
+      "1)")
+#define TRAINING_RECOMPUTE(X)                                                                      \
     X(TRAINING_AGAIN, "recompute-work", "SHARE",                                                   \
       "recompute activations instead of keeping them, with at most this fraction of additional "   \
       "work, such as 0.1 (default: 0)")                                                            \
@@ -70,8 +71,11 @@ enum { /* 0, 1, ... */
 };
 #define TRAINING_ROW(member, name, help)                                                           \
     CLI_OPTION(TRAINING_SWITCH + TRAINING_INDEX_##member, name, NULL, help)
-static const struct argp_option training_options[] = {TRAINING_OPTIONS(CLI_OPTION)
-                                                          TRAINING_SWITCHES(TRAINING_ROW){0}};
+static const struct argp_option training_options[] = {
+    TRAINING_OPTIONS(CLI_OPTION) TRAINING_RECOMPUTE(CLI_OPTION) TRAINING_SWITCHES(TRAINING_ROW){0}};
+/* `fit` itself decides what to recompute. */
+static const struct argp_option training_fit_options[] = {TRAINING_OPTIONS(CLI_OPTION)
+                                                              TRAINING_SWITCHES(TRAINING_ROW){0}};
 
 _Static_assert(TRAINING_SWITCH - TRAINING_LOSS + TRAINING_SWITCH_COUNT <= 32, "bits of given");
 
@@ -236,6 +240,8 @@ void cli_training_words(const cli_training *training, cli_words *words) {
 }
 
 const struct argp cli_training_argp = {.options = training_options, .parser = training_parse};
+const struct argp cli_training_fit_argp = {.options = training_fit_options,
+                                           .parser = training_parse};
 
 static tn_train_options training_options_of(const cli_training *training) {
     tn_train_options options = training->options;

@@ -22,7 +22,7 @@ typedef struct cli_training {
     }
 
 /* A child of both parsers; its input is a cli_training. */
-extern const struct argp cli_training_argp;
+extern const struct argp cli_training_argp, cli_training_fit_argp;
 
 /* Whether this option was given. */
 bool cli_training_is_given(const cli_training *training, const char *name);

@@ -297,6 +297,10 @@ expect 0 '^valid' $tenure verify "$two" --plan banks.json
 expect 2 'rows in 2 banks; add --bank' $tenure verify "$two" --plan banks.csv
 expect 2 'contradicts banks.json' $tenure verify "$two" --plan banks.json --bank sram=1MiB
 expect 0 '^valid' $tenure verify banks.json --plan banks.json
+expect 2 'has no effect: banks.json states the alignment' $tenure plan banks.json --alignment 4096
+expect 2 'has no effect: banks.json states the alignment' $tenure diff "$two" banks.json --alignment 4096
+expect 2 'has no effect: banks.json is a plan' $tenure diff "$two" banks.json --bank sram=1MiB
+expect 0 '"peak":1212' $tenure diff buffers.csv buffers.csv --alignment 512 --json
 expect 0 'traffic' $tenure plan "$model" --bank sram=2MiB@8GB/s --bank dram=64MiB@0.5GB/s -o banks.json
 expect 0 '^valid' $tenure verify "$model" --bank sram=2MiB@8GB/s --bank dram=64MiB@0.5GB/s --plan banks.json
 expect 1 'fit into no bank' $tenure plan "$two" --bank a=1KiB --bank b=2KiB

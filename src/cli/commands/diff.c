@@ -125,20 +125,10 @@ static error_t diff_parse(int key, char *value, struct argp_state *state) {
 
 /* --- one side --------------------------------------------------------------------------------- */
 
-/* A file with offsets is a plan and is not planned again; models and problems without offsets are
- * planned. */
 static tn_status diff_plan(diff_arguments *arguments, diff_side *side, tn_error *error) {
     cli_input *input = &side->input;
-    uint64_t *offsets = NULL;
-    if (cli_input_is_model(input)) return cli_input_plan(input, &arguments->options, error);
-    TN_TRY(tn_problem_load(input->path, input->import.context, &input->own, &offsets, error));
-    input->problem = input->own;
-    tn_status status =
-        offsets != NULL ? tn_layout_from_offsets(input->problem, offsets, &input->own_layout, error)
-                        : tn_plan(input->problem, &arguments->options, &input->own_layout, error);
-    tn_offsets_release(input->import.context, offsets, tn_problem_count(input->problem));
-    input->layout = &input->own_layout;
-    return status;
+    return cli_input_is_model(input) ? cli_input_plan(input, &arguments->options, error)
+                                     : cli_input_load_layout(input, &arguments->options, error);
 }
 
 static int diff_by_size(const void *a, const void *b) {

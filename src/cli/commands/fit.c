@@ -295,8 +295,8 @@ static int fit_code(const cli_fit *fit) {
     return cli_tell_interrupted(it->time, it->time_bound);
 }
 
-static const struct argp_child fit_children[] = {{&cli_input_run_argp, 0, "Reading the model:", 0},
-                                                 {&cli_training_argp, 0, "Training:", 0},
+static const struct argp_child fit_children[] = {{&cli_input_fit_argp, 0, "Reading the model:", 0},
+                                                 {&cli_training_fit_argp, 0, "Training:", 0},
                                                  {&cli_choices_argp, 0, "Running it:", 0},
                                                  {0}};
 static const struct argp fit_parser = {fit_options,  fit_parse, "MODEL", fit_doc,

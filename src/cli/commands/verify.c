@@ -9,8 +9,9 @@
  * wherever the rows place both tensors together and the operator's rule allows it. A tensor without
  * a row must share the memory of one with a row.
  *
- * A .csv plan has no options. If it is not valid, and the rows of the plan show that it was made
- * with other options, the result is a usage error that names the option.
+ * A .csv plan has no options. If its rows show that it was made with other options than those of
+ * the command line, the result is a usage error that names the option, as for rows that name no
+ * tensor of the model.
  */
 #include "cli/facts.h"
 #include "cli/micro.h"
@@ -58,6 +59,7 @@ typedef struct verify_arguments {
     cli_training training;      /* of the command line */
     cli_training plan_training; /* of the plan */
     bool trains, repeats;       /* repeats: a name has several rows */
+    bool is_placed;             /* all rows fit the tensors that they name */
     bool has_rows;              /* each row is the buffer of the same number: no option is
                                  * missing */
     tn_program *program;        /* the program in the plan, or NULL */
@@ -374,14 +376,16 @@ static tn_status verify_claim_rows(verify_arguments *arguments, const uint64_t *
             continue;
         uint32_t rows = tn_problem_count(arguments->plan);
         if (2 * (uint64_t)known < rows)
-            status =
-                tn__fail(arguments->error, TN_E_CONFLICT,
-                         "%.120s is a plan for another model: %u of its %u rows name tensors of "
-                         "%.120s",
-                         arguments->plan_path, known, rows, arguments->input.path);
+            status = tn__fail(arguments->error, TN_E_INVALID,
+                              "%.120s is a plan for another model, or was made with other options: "
+                              "%u of its %u rows name tensors of %.120s",
+                              arguments->plan_path, known, rows, arguments->input.path);
         else
-            status = tn__fail(arguments->error, TN_E_CONFLICT,
-                              "the plan names '%.80s', which is not a tensor of the model",
+            status = tn__fail(arguments->error, TN_E_INVALID,
+                              "%.120s names '%.80s', which is not a tensor of the model; add the "
+                              "options that the plan was made with, such as --train or --kernels, "
+                              "or use a .json plan, which records them",
+                              arguments->plan_path,
                               verify_row_name(tn_problem_body(arguments->plan, row), row, text));
     }
     free(seen);
@@ -681,8 +685,9 @@ static uint64_t verify_alignment(const tn_problem *problem) {
     return most;
 }
 
-/* A row with other steps than the buffer of its name, or TN__NAMES_NONE. */
-static uint32_t verify_other_steps(const verify_arguments *arguments, tn_body_id *body) {
+/* A row with other steps than the buffer of its name, or with enough bytes for its tensor but fewer
+ * than the buffer, in which other tensors are joined with it; or TN__NAMES_NONE. */
+static uint32_t verify_other_row(const verify_arguments *arguments, tn_body_id *body) {
     for (tn_body_id id = 0; id < arguments->body_count; id++) {
         char text[16];
         const tn_body *it = tn_problem_body(arguments->input.problem, id);
@@ -692,8 +697,39 @@ static uint32_t verify_other_steps(const verify_arguments *arguments, tn_body_id
         const tn_body *other = tn_problem_body(arguments->plan, row);
         *body = id;
         if (other->first > it->first || other->last < it->last) return row;
+        if (arguments->is_placed && other->size < it->size) return row;
     }
     return TN__NAMES_NONE;
+}
+
+static tn_status verify_fail_other(const verify_arguments *arguments, uint32_t row, tn_body_id body,
+                                   tn_error *why) {
+    const tn_body *it = tn_problem_body(arguments->input.problem, body);
+    const tn_body *other = tn_problem_body(arguments->plan, row);
+    const char *advice = "add its options, such as --order, --train or --kernels, or use a .json "
+                         "plan, which records them";
+    if (other->first > it->first || other->last < it->last)
+        TN_FAIL(why, TN_E_INVALID,
+                "%.120s was made with other options: '%.60s' lives in steps [%" PRId64 ", %" PRId64
+                ") in the plan and [%" PRId64 ", %" PRId64 ") here; %s",
+                arguments->plan_path, it->name, other->first, other->last, it->first, it->last,
+                advice);
+    TN_FAIL(why, TN_E_INVALID,
+            "%.120s was made with other options: the buffer of '%.60s' has %" PRIu64
+            " bytes in the plan and %" PRIu64 " here; %s",
+            arguments->plan_path, it->name, other->size, it->size, advice);
+}
+
+/* Whether the rows alone, with their own sizes and steps, are a valid plan: then only tensors that
+ * are joined in other ways here can conflict. */
+static bool verify_rows_agree(const verify_arguments *arguments) {
+    tn_layout layout = {0};
+    tn_error ignored = {0};
+    tn_status status =
+        tn_layout_from_offsets(arguments->plan, arguments->plan_offsets, &layout, &ignored);
+    if (status == TN_OK) status = tn_layout_verify(arguments->plan, &layout, NULL, &ignored);
+    tn_layout_release(&layout);
+    return status == TN_OK;
 }
 
 /* Whether at least half of the row names belong to this model or problem. */
@@ -715,7 +751,7 @@ static tn_status verify_missing(const verify_arguments *arguments, tn_status sta
     bool bare = plan != NULL && arguments->file.document == NULL && problem != NULL;
     if (status != TN_E_CONFLICT || !bare || !verify_knows_rows(arguments)) return status;
     const char *path = arguments->plan_path;
-    uint32_t banks = tn_problem_bank_count(plan), row = verify_other_steps(arguments, &body);
+    uint32_t banks = tn_problem_bank_count(plan), row = verify_other_row(arguments, &body);
     uint64_t asked = verify_alignment(problem), rows = verify_alignment(plan);
     bool packed = false; /* smaller alignment than requested */
     for (uint32_t i = 0; i < tn_problem_count(plan) && rows < asked; i++)
@@ -732,15 +768,15 @@ static tn_status verify_missing(const verify_arguments *arguments, tn_status sta
                           " is used here; add --alignment %" PRIu64,
                           path, rows, asked, rows);
     else if (row != TN__NAMES_NONE && !arguments->has_rows && cli_input_is_model(&arguments->input))
+        status = verify_fail_other(arguments, row, body, &why);
+    else if (arguments->is_placed && !arguments->has_rows &&
+             cli_input_is_model(&arguments->input) && verify_rows_agree(arguments))
         status =
             tn__fail(&why, TN_E_INVALID,
-                     "%.120s was made with other options: '%.60s' lives in steps [%" PRId64
-                     ", %" PRId64 ") in the plan and [%" PRId64 ", %" PRId64
-                     ") here; add its options, such as --order, --train or --kernels, or use a "
+                     "%.120s was made with other options: its buffers do not overlap, but hold "
+                     "other tensors here; add its options, such as --fuse-concat, or use a "
                      ".json plan, which records them",
-                     path, tn_problem_body(problem, body)->name, tn_problem_body(plan, row)->first,
-                     tn_problem_body(plan, row)->last, tn_problem_body(problem, body)->first,
-                     tn_problem_body(problem, body)->last);
+                     path);
     if (status == TN_E_INVALID) *error = why;
     return status;
 }
@@ -894,6 +930,7 @@ static int verify_run(int count, char **words) {
     context.follow_links = cli_follows_links();
     if (arguments.objects) return verify_objects(&arguments);
     tn_status status = verify_load(&arguments);
+    arguments.is_placed = status == TN_OK;
     if (status == TN_OK)
         status = tn_layout_from_places(arguments.input.problem, arguments.offsets, arguments.banks,
                                        &layout, &error);
