@@ -139,6 +139,7 @@ uint64_t cli_range(struct argp_state *state, const char *option, const char *tex
 double cli_duration(struct argp_state *state, const char *option, const char *text);
 double cli_speed(struct argp_state *state, const char *option, const char *text); /* 0.5GB/s */
 double cli_real(struct argp_state *state, const char *option, const char *text);  /* at least 0 */
+double cli_share(struct argp_state *state, const char *option, const char *text); /* 10%, 0.1 */
 uint64_t cli_count(struct argp_state *state, const char *option, const char *text,
                    uint64_t most); /* at least 1 */
 /* The index of `text` in `names` (NULL at the end), or a usage error that lists them. */

@@ -19,7 +19,7 @@ static error_t pruned_parse(int key, char *value, struct argp_state *state) {
     cli_session *session = state->input;
     switch (key) {
     case PRUNED_SHARE:
-        session->prune = cli_real(state, "prune", value);
+        session->prune = cli_share(state, "prune", value);
         if (!(session->prune < 1))
             cli_misuse(state, "--prune: the fraction must be at least 0 and below 1");
         return 0;

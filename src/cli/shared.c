@@ -177,6 +177,19 @@ double cli_real(struct argp_state *state, const char *option, const char *text) 
     return value;
 }
 
+double cli_share(struct argp_state *state, const char *option, const char *text) {
+    size_t length = strlen(text);
+    bool percent = length > 1 && text[length - 1] == '%';
+    char *number = strndup(text, percent ? length - 1 : length);
+    if (number == NULL) argp_failure(state, 4, 0, "out of memory");
+    double share = cli_real(state, option, number) / (percent ? 100 : 1);
+    free(number);
+    if (share > 1000)
+        cli_misuse(state, "--%s: %.60s is more than 1000 times the whole; use a smaller share",
+                   option, text);
+    return share;
+}
+
 uint64_t cli_count(struct argp_state *state, const char *option, const char *text, uint64_t most) {
     return cli_range(state, option, text, 1, most);
 }

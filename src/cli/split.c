@@ -22,19 +22,6 @@ enum { SPLIT_SPLIT = 1500, SPLIT_WORK };
       "copied or read twice counts as eight operations (default: 25%, for a curve 50%, with a "    \
       "budget no limit)")
 
-double cli_share(struct argp_state *state, const char *option, const char *text) {
-    size_t length = strlen(text);
-    bool percent = length > 1 && text[length - 1] == '%';
-    char *number = strndup(text, percent ? length - 1 : length);
-    if (number == NULL) argp_failure(state, 4, 0, "out of memory");
-    double share = cli_real(state, option, number) / (percent ? 100 : 1);
-    free(number);
-    if (share > 1000)
-        cli_misuse(state, "--%s: '%s' is more than 1000 times the work; use a smaller value",
-                   option, text);
-    return share;
-}
-
 static error_t split_parse(int key, char *value, struct argp_state *state) {
     cli_split *split = state->input;
     switch (key) {

@@ -19,7 +19,4 @@ void cli_split_tell(cli_answer *answer, const tn_setup *setup);
 double cli_split_extra(const tn_split_report *report);
 uint64_t cli_split_moved(const tn_split_report *report);
 
-/* Parses a fraction of work: 10% or 0.1. */
-double cli_share(struct argp_state *state, const char *option, const char *text);
-
 #endif

@@ -53,7 +53,7 @@ enum {
 #define TRAINING_RECOMPUTE(X)                                                                      \
     X(TRAINING_AGAIN, "recompute-work", "SHARE",                                                   \
       "recompute activations instead of keeping them, with at most this fraction of additional "   \
-      "work, such as 0.1 (default: 0)")                                                            \
+      "work, such as 10% or 0.1 (default: 0)")                                                     \
     X(TRAINING_CHEAP, "recompute-cheap", NULL,                                                     \
       "recompute the outputs of cheap operators such as normalisations and activation functions")
 
@@ -119,10 +119,10 @@ static error_t training_parse(int key, char *value, struct argp_state *state) {
             (void)CLI_CHOICE(state, "optimizer", value, "sgd", "momentum", "adam", "adamw");
         break;
     case TRAINING_MOMENTUM:
-        options->momentum = cli_real(state, "momentum", value);
+        options->momentum = cli_share(state, "momentum", value);
         break;
     case TRAINING_DECAY:
-        options->weight_decay = cli_real(state, "weight-decay", value);
+        options->weight_decay = cli_share(state, "weight-decay", value);
         break;
     case TRAINING_FREEZE:
         if (options->freeze_count == CLI_FREEZE_MAX)
@@ -147,7 +147,7 @@ static error_t training_parse(int key, char *value, struct argp_state *state) {
         training_set_scale(state, options, value);
         break;
     case TRAINING_AGAIN:
-        training->recompute = cli_real(state, "recompute-work", value);
+        training->recompute = cli_share(state, "recompute-work", value);
         break;
     case TRAINING_CHEAP:
         training->recompute_cheap = true;
