@@ -139,6 +139,9 @@ uint32_t tn__step_count(const tn_report *report); /* 0 without a model */
  * *one. A body of size 0 has no pieces. */
 const tn_piece *tn__body_pieces(const tn_body *body, tn_piece *one, uint32_t *count);
 
+/* The verdict of the layout in a few words. For a model, a plan is optimal for one order only. */
+const char *tn__words_verdict(const tn_report *report);
+
 /* The kernel library for which memory is planned; NULL: the graph alone. */
 void tn__words_whom(tn__text *text, const tn_report_kernels *kernels);    /* for people */
 void tn__words_kernels(tn__text *text, const tn_report_kernels *kernels); /* as JSON */

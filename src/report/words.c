@@ -232,6 +232,12 @@ void tn__words_kernels(tn__text *text, const tn_report_kernels *kernels) {
                     kernels->rewritten ? "true" : "false", kernels->fastest ? "true" : "false");
 }
 
+const char *tn__words_verdict(const tn_report *report) {
+    if (report->layout->verdict == TN_VERDICT_OPTIMAL && report->occupancy != NULL)
+        return "optimal for this order";
+    return tn_verdict_name(report->layout->verdict);
+}
+
 void tn__words_whom(tn__text *text, const tn_report_kernels *kernels) {
     if (kernels == NULL) {
         tn__text_put(text, "the graph alone");

@@ -264,8 +264,7 @@ static void header_open(const header_writer *writer) {
         "#else\n"
         "#define %s_ASSERT(condition, text) "
         "extern char %s_assertion[(condition) ? 1 : -1]\n#endif\n",
-        writer->lower, tn_verdict_name(writer->report->layout->verdict), u, u, u, u, u, u,
-        writer->lower);
+        writer->lower, tn__words_verdict(writer->report), u, u, u, u, u, u, writer->lower);
 }
 
 static tn_status header_write(header_writer *writer) {

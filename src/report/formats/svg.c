@@ -423,11 +423,11 @@ static void svg_facts(const svg_picture *picture) {
     if (picture->scene.report->fit != NULL)
         tn__svg_fit_words(&facts, picture->scene.report->fit);
     else
-        tn__text_printf(&facts, "without reuse %s, arena %s, lower bound %s (%s, planner %s)",
-                        tn__words_iec(picture->scene.naive, naive),
-                        tn__words_iec(layout->peak, peak),
-                        tn__words_iec(layout->lower_bound, bound), tn_verdict_name(layout->verdict),
-                        layout->planner ? layout->planner : "none");
+        tn__text_printf(
+            &facts, "without reuse %s, arena %s, lower bound %s (%s, planner %s)",
+            tn__words_iec(picture->scene.naive, naive), tn__words_iec(layout->peak, peak),
+            tn__words_iec(layout->lower_bound, bound), tn__words_verdict(picture->scene.report),
+            layout->planner ? layout->planner : "none");
     if (facts.failed) picture->text->failed = true;
     tn__svg_words(picture->text, SVG_LEFT, 45, "font-size=\"12\"", facts.size ? facts.data : "");
     tn__text_release(&facts);
