@@ -84,6 +84,9 @@ typedef struct tn_engine_options {
     double storage_bytes_per_s; /* limits the rate of reads; 0: no limit */
     /* Data that was read may stay in the page cache. False: its only memory is the arena. */
     bool storage_cache;
+    /* A tensor that a lossy codec would change by more than this relative error (tn_engine_loss) is
+     * kept on the host unencoded. 0: no limit. */
+    double error_limit;
 } tn_engine_options;
 #define TN_ENGINE_OPTIONS_INIT                                                                     \
     TN_INIT(tn_engine_options, TN_SET(struct_size, sizeof(tn_engine_options)))
@@ -160,8 +163,8 @@ typedef struct tn_engine_usage {
     uint64_t host_peak, out_bytes, in_bytes;
     double stall_seconds;
     /* Of the last run: tensors with more nonzero elements than CSR was planned for, which were kept
-     * raw in their own place (raw_count) or on the host (spill_count). spill_bytes: host memory
-     * allocated for them so far. */
+     * raw in their own place (raw_count) or on the host (spill_count, which also counts tensors
+     * above `error_limit`). spill_bytes: host memory allocated for them so far. */
     uint64_t raw_count, spill_count, spill_bytes;
     /* Of the last run, communication: calls of the exchange, bytes of their tensors, and seconds in
      * the calls, overlapped or not. */
@@ -175,6 +178,21 @@ typedef struct tn_engine_usage {
 } tn_engine_usage;
 /* The memory of an engine, and the statistics of its last run. */
 TN_API void tn_engine_measure(const tn_engine *engine, tn_engine_usage *usage);
+
+/* What a lossy codec (float16, float10, float8) lost of one tensor: x before, y after. Without a
+ * limit, the first and then every 16th run of the engine measures; with `error_limit` every run. */
+typedef struct tn_engine_loss {
+    const char *name; /* of the tensor, owned by the graph of the program */
+    tn_codec codec;
+    uint64_t bytes, form_bytes; /* of the tensor, and of its form */
+    uint64_t measured;          /* number of times that it was encoded and measured */
+    uint64_t kept;              /* of these: above `error_limit`, so kept on the host unencoded */
+    double largest;             /* largest |x - y| of an element; of all that were measured */
+    double relative; /* |x - y| / |x| by the Euclidean norm; the largest that was measured */
+} tn_engine_loss;
+/* Writes the losses of up to `room` tensors to `losses` and returns the number of tensors that were
+ * measured. */
+TN_API uint32_t tn_engine_losses(const tn_engine *engine, tn_engine_loss *losses, uint32_t room);
 /* The pool that is the arena, for statistics and holders; NULL without a pool. */
 TN_API struct tn_pool *tn_engine_pool(tn_engine *engine);
 /* Bytes of static memory that an engine of this program needs with these kernels. */

@@ -79,6 +79,10 @@ const cli_rule cli_rules[] = {
     RULE("fit", "--codecs", NEEDS, "--allow=compress --lossy"),
     RULE("fit", "--codecs=float16|float10|float8", NEEDS, "--lossy",
          .why = "these codecs change results"),
+    RULE("fit", "--max-error", NEEDS, "--lossy", .why = "other codecs lose nothing"),
+    RULE("fit", "--max-error", NEEDS, "--run"),
+    RULE("run train", "--max-error", NEEDS, "--codecs=float16|float10|float8",
+         .why = "other codecs lose nothing"),
     RULE("fit", "--sweep", EXCLUDES, "--max-batch"),
 
     /* `fit`: a problem, costs and runs */

@@ -208,6 +208,7 @@ void cli_fit_release(cli_fit *fit) {
     free(fit->results);
     free(fit->budgets);
     free(fit->zeros);
+    cli_losses_release(&fit->losses);
     tn_trace_destroy(fit->happened);
     tn_program_destroy(fit->own);
     tn_graph_destroy(fit->nodes);

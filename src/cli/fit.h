@@ -4,6 +4,7 @@
 #define TN_CLI_FIT_H
 
 #include "cli/ask.h"
+#include "cli/losses.h"
 #include "cli/open_model.h"
 #include "cli/whom.h"
 
@@ -48,6 +49,8 @@ typedef struct cli_fit {
     double measured;               /* seconds spent measuring */
     tn_trace *happened;            /* trace of the last run, or NULL */
     tn_engine_usage usage;         /* of the last run */
+    double max_error;              /* relative error of a lossy form; 0: no limit */
+    cli_losses losses;             /* of the runs */
 } cli_fit;
 
 /* fit.c: the kernels to plan for: those of this machine, or none if a device is modelled by two

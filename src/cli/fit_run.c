@@ -86,6 +86,7 @@ static tn_status run_open(run_state *run, tn_error *error) {
     engine.trace = fit->happened;
     engine.swap_device = fit->swap_device;
     engine.swap_bytes_per_s = fit->link;
+    engine.error_limit = fit->max_error;
     TN_TRY(tn_contents_generate(fit->input.path, fit->input.graph, 1, options.context,
                                 &run->contents, error));
     TN_TRY(tn_setup_from(fit->setup, TN_SETUP_ORDER, &options, &run->setup, error));
@@ -113,6 +114,7 @@ tn_status cli_fit_run(cli_fit *fit, tn_error *error) {
                                run.output_count, error);
     }
     if (status == TN_OK) tn_engine_measure(run.engine, &fit->usage);
+    if (status == TN_OK) cli_losses_read(&fit->losses, run.engine);
     run_close(&run);
     return status;
 }

@@ -97,7 +97,7 @@ const cli_facts cli_fit_facts = {
                     &fit_answer_facts),
         CLI_FACT(SECONDS, "measuring", "measuring", "time spent measuring costs"),
         CLI_FACT_OF(OBJECT, "run", "with --run: the last run", &fit_run_facts),
-        CLI_FACTS_ALSO(&cli_claims_facts), CLI_FACTS_END}};
+        CLI_FACTS_ALSO(&cli_losses_facts), CLI_FACTS_ALSO(&cli_claims_facts), CLI_FACTS_END}};
 
 static void tell_time(cli_answer *answer, const cli_fit *fit, const char *key, uint64_t time) {
     cli_tell(answer, key, time);
@@ -267,6 +267,7 @@ tn_status cli_fit_print(const cli_fit *fit, tn_error *error) {
     tn_status status = tell_answers(&answer, fit, error);
     if (one && fit->measured > 0) cli_tell_real(&answer, "measuring", fit->measured);
     if (fit->happened != NULL && one) tell_run(&answer, fit, &fit->results[fit->chosen]);
+    if (one) cli_losses_tell(&answer, &fit->losses);
     cli_claims_tell(&answer, &fit->answer);
     if (status == TN_OK) return cli_answer_end(&answer, error);
     cli_answer_release(&answer);

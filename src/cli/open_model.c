@@ -196,6 +196,7 @@ tn_status cli_session_open(cli_session *session, tn_error *error) {
     options.self = session;
     options.seed = session->seed;
     options.poison = session->poison;
+    options.error_limit = session->max_error;
     options.trace = session->trace;
     options.exchange = session->exchange;
     options.where = cli_session_where;

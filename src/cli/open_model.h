@@ -33,6 +33,7 @@ struct cli_session {
     uint64_t budget;           /* bytes for arena and weights; 0: as needed */
     const char *pass;          /* the pass that meets the budget; NULL: default; "none": none */
     uint32_t codecs;           /* allowed codecs, as bits 1 << tn_codec */
+    double max_error;          /* relative error of a lossy form; 0: no limit */
     cli_samples samples;       /* inputs for counting zeros; zeroed: generated inputs */
     double link;               /* bytes per second to and from the device; 0: no limit */
     double to_swap, from_swap; /* bytes per second of the swap device; 0: none */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "cli/losses.h"
 #include "cli/open_model.h"
 
 enum { CHOICES_PLANNER = 1100, CHOICES_THREADS, CHOICES_NO_REWRITE, CHOICES_FASTEST };
@@ -55,6 +56,7 @@ enum {
     SESSION_LINK,
     SESSION_SWAP_DEVICE,
     SESSION_CODECS,
+    SESSION_ERROR,
     SESSION_ALLOW,
     SESSION_STORAGE,
     SESSION_STORAGE_CACHE,
@@ -83,6 +85,9 @@ enum {
     X(SESSION_CODECS, "codecs", "NAME,...",                                                        \
       "encodings of stored tensors that may be used to meet the budget: bits and csr (lossless), " \
       "float16, float10 and float8 (results change) (default: none)")                              \
+    X(SESSION_ERROR, "max-error", "SHARE",                                                         \
+      "with lossy --codecs: keep a tensor on the host unencoded if its relative error would be "   \
+      "above this, such as 1% (default: no limit)")                                                \
     X(SESSION_LINK, "link", "SIZE/s",                                                              \
       "speed of copies to and from the device, such as 8GB/s, also for inputs and outputs "        \
       "(default: no limit)")                                                                       \
@@ -154,6 +159,9 @@ static error_t session_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case SESSION_CODECS:
         session->codecs = cli_codecs(state, value);
+        return 0;
+    case SESSION_ERROR:
+        session->max_error = cli_max_error(state, value);
         return 0;
     case SESSION_LINK:
         session->link = cli_speed(state, "link", value);

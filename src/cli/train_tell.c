@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "cli/losses.h"
 #include "cli/session_tell.h"
 #include "cli/train.h"
 #include "cli/whom.h"
@@ -163,9 +164,12 @@ const cli_facts cli_train_facts = {
         CLI_FACT(BYTES, "arena", NULL, "bytes of the arena"),
         CLI_FACT(BYTES, "weights", "static memory",
                  "bytes outside the arena: parameters, states of the optimizer, constants"),
-        CLI_FACT_OF(OBJECT, "spills",
-                    "with --codecs: tensors that did not fit their compressed form",
-                    &train_spill_facts),
+        CLI_FACT_OF(
+            OBJECT, "spills",
+            "with --codecs: tensors of the last step that were kept on the host, because they did "
+            "not fit their encoded form or were above --max-error",
+            &train_spill_facts),
+        CLI_FACTS_ALSO(&cli_losses_facts),
         CLI_FACT_BRIEF(COUNT, "steps", "steps", ", @ steps",
                        "training steps done, with those before --resume"),
         CLI_FACT(REAL, "loss", "loss", "mean loss of about the last hundred steps"),
@@ -301,13 +305,15 @@ static void tell_memory(cli_answer *answer, const cli_train *train) {
     if (usage.spill_bytes > 0)
         cli_tell_line(answer, "spilled",
                       "%s of the host, because %" PRIu64
-                      " tensor%s of the last step had fewer zeros than planned",
+                      " tensor%s of the last step had fewer zeros than planned or were above "
+                      "--max-error",
                       tn_size_format(usage.spill_bytes, size), usage.spill_count,
                       usage.spill_count == 1 ? "" : "s");
     cli_answer_open(answer, "spills");
     cli_tell(answer, "tensors", usage.spill_count);
     cli_tell(answer, "bytes", usage.spill_bytes);
     cli_answer_close(answer);
+    cli_engine_losses_tell(answer, train->session.engine);
 }
 
 static void tell_scores(cli_answer *answer, const cli_train *train) {

@@ -106,7 +106,7 @@ static tn_status engine_set_up(tn_engine *engine, const tn_occupancy *occupancy,
     TN_TRY(tn__streams_make(&engine->streams, engine->program, executor, &engine->memory,
                             &engine->tell, &engine->store, &engine->options, tables));
     TN_TRY(tn__forms_make(&engine->forms, engine->program, executor, &engine->context,
-                          engine_host_left(engine), tables));
+                          engine_host_left(engine), engine->options.error_limit, tables));
     TN_TRY(tn__spans_make(&engine->spans, &engine->places, &engine->tell, &engine->streams,
                           engine->options.poison, tables, executor->error));
     TN_TRY(engine_fill_statics(engine));
@@ -224,6 +224,26 @@ void tn_engine_measure(const tn_engine *engine, tn_engine_usage *usage) {
                                .fetch_bytes = engine->streams.fetch_bytes,
                                .fetch_seconds = tn__fetch_seconds(&engine->streams),
                                .forms_bytes = engine->store.formed};
+}
+
+uint32_t tn_engine_losses(const tn_engine *engine, tn_engine_loss *losses, uint32_t room) {
+    const tn_graph *graph = engine->executor.graph;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < engine->forms.count; i++) {
+        const tn__loss *it = &engine->forms.losses[i];
+        if (it->measured == 0) continue;
+        if (count < room)
+            losses[count] = (tn_engine_loss){.name = tn_graph_tensor(graph, it->tensor)->name,
+                                             .codec = it->codec,
+                                             .bytes = it->bytes,
+                                             .form_bytes = it->form_bytes,
+                                             .measured = it->measured,
+                                             .kept = it->kept,
+                                             .largest = it->largest,
+                                             .relative = it->relative};
+        count++;
+    }
+    return count;
 }
 
 tn_pool *tn_engine_pool(tn_engine *engine) { return engine->places.pool; }

@@ -3,22 +3,32 @@
  * The room of a CSR form was planned from measured shares of zeros. A tensor with fewer zeros goes
  * to the host unencoded, as if it were swapped out, and comes back from there. This is slower, but
  * the bits are the same and the device keeps to its plan. The host memory is allocated when it is
- * first needed and stays for later runs; a run allocates no other memory.
+ * first needed and stays for later runs; a run allocates no other memory. The same happens to a
+ * tensor that a lossy form would change by more than the error limit.
  */
 #include "engine/forms.h"
 
+#include <math.h>
+
 #include "engine/codecs/codec.h"
 
+#define FORMS_MEASURED 16u /* one of so many runs measures lossy forms, if there is no limit */
+
 tn_status tn__forms_make(tn__forms *forms, const tn_program *program, tn__executor *executor,
-                         const tn_context *context, uint64_t host_left, tn__arena *arena) {
+                         const tn_context *context, uint64_t host_left, double error_limit,
+                         tn__arena *arena) {
     const tn_instruction *list = tn_program_instructions(program);
     forms->executor = executor;
     forms->context = context;
     forms->host_left = host_left;
+    forms->error_limit = error_limit;
     for (uint32_t i = 0; i < tn_program_count(program) && forms->count == 0; i++)
         if (list[i].opcode == TN_ENCODE) forms->count = tn_graph_tensor_count(executor->graph);
     forms->spills = tn__arena_array(arena, (size_t)forms->count + 1, sizeof *forms->spills);
-    return forms->spills != NULL ? TN_OK : tn__no_memory(executor->error, "encoded forms");
+    forms->losses = tn__arena_array(arena, (size_t)forms->count + 1, sizeof *forms->losses);
+    if (forms->spills == NULL || forms->losses == NULL)
+        return tn__no_memory(executor->error, "encoded forms");
+    return TN_OK;
 }
 
 void tn__forms_release(tn__forms *forms) {
@@ -28,6 +38,7 @@ void tn__forms_release(tn__forms *forms) {
 
 void tn__forms_start(tn__forms *forms) {
     forms->raw_count = forms->spill_count = 0;
+    forms->run++;
     for (uint32_t i = 0; i < forms->count; i++) forms->spills[i].here = false;
 }
 
@@ -56,10 +67,35 @@ static tn_status forms_spill(tn__forms *forms, tn__spill *spill, const tn__form 
     return TN_OK;
 }
 
-static tn_status forms_encode(tn__forms *forms, tn__spill *spill, const tn__coder *coder,
-                              tn__form *form) {
+/* Measures a lossy form. E_EXHAUSTED: its error is above the limit. */
+static tn_status forms_measure(tn__forms *forms, const tn_instruction *it, const tn__coder *coder,
+                               const tn__form *form) {
+    tn__loss *loss = &forms->losses[it->other];
+    tn__difference found;
+    TN_TRY(tn__coder_measure(coder, it->codec, form, &found, forms->executor->error));
+    double relative = found.squares == 0 ? 0 : sqrt(found.squares / found.of_squares);
+    loss->tensor = it->tensor;
+    loss->codec = it->codec;
+    loss->bytes = form->count * TN__CODED_BYTES;
+    loss->form_bytes = form->room;
+    loss->measured++;
+    if (!(found.largest <= loss->largest)) loss->largest = found.largest;
+    if (!(relative <= loss->relative)) loss->relative = relative;
+    if (forms->error_limit == 0 || relative <= forms->error_limit) return TN_OK;
+    loss->kept++;
+    TN_FAIL(forms->executor->error, TN_E_EXHAUSTED,
+            "the relative error of '%.80s' as %s is %.3g, above the limit %.3g, and the host has "
+            "no room for it",
+            tn_graph_tensor(forms->executor->graph, it->tensor)->name, tn_codec_name(it->codec),
+            relative, forms->error_limit);
+}
+
+static tn_status forms_encode(tn__forms *forms, const tn_instruction *it, tn__spill *spill,
+                              const tn__coder *coder, tn__form *form) {
+    bool measures = forms->error_limit > 0 || (forms->run - 1) % FORMS_MEASURED == 0;
     tn_status status = coder->encode(form, forms->executor->error);
     spill->here = false;
+    if (status == TN_OK && coder->lossy && measures) status = forms_measure(forms, it, coder, form);
     forms->raw_count += status == TN_OK && form->raw;
     return status == TN_E_EXHAUSTED ? forms_spill(forms, spill, form) : status;
 }
@@ -74,7 +110,7 @@ tn_status tn__forms_code(tn__forms *forms, const tn_instruction *it) {
                      .count = tn__operand_bytes(plain) / TN__CODED_BYTES,
                      .code = code->data,
                      .room = tn__operand_bytes(code)};
-    if (it->opcode == TN_ENCODE) return forms_encode(forms, spill, coder, &form);
+    if (it->opcode == TN_ENCODE) return forms_encode(forms, it, spill, coder, &form);
     if (!spill->here) return coder->decode(&form, error);
     memcpy(form.plain, spill->bytes, (size_t)form.count * TN__CODED_BYTES);
     return TN_OK;

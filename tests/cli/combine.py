@@ -70,7 +70,7 @@ FIRST = {"run --host-budget needs swapping": ["--budget", "1MiB"], "train --host
          "plan --sweep cannot": ["--split"], "estimate --parallel auto needs the speed": ["--devices", "8"],
          "plan --momentum needs --opt": ["--train"], "verify --momentum needs --opt": ["--train"], "fit --momentum needs --opt": ["--train"],
          "estimate --momentum has": ["--optimizer", "momentum"], "estimate --as cannot": ["--optimizer", "momentum"],
-         "fit --codecs float16": ["--allow", "compress"], "estimate --max-batch has": ["--device", "t4"], "estimate --gather-ahead has": ["--shard", "parameters"]}
+         "fit --codecs float16": ["--allow", "compress"], "fit --max-error needs --run": ["--lossy"], "estimate --max-batch has": ["--device", "t4"], "estimate --gather-ahead has": ["--shard", "parameters"]}
 VALUES = {"N": "2", "SIZE": "1MiB", "SIZE/s": "1GB/s", "SPEED": "1GB/s", "TIME": "9s", "SHARE": "10%", "RATE": "0.5", "EXPONENT": "1.0",
           "B1": "0.5", "X": "0.5", "NUMBER": "0.5"}
 NAMED = {"planner": "auto", "order": "memory", "pool": "caching", "device": "t4", "swap-device": "host", "loss": "cross-entropy", "schedule": "gpipe",

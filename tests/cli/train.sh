@@ -59,6 +59,18 @@ P
     # Kept encoded where that is without loss: the same parameters, too.
     expect 0 '"fitted":' $train --steps 2 --budget "$(cat less)" --codecs bits,csr --check naive --checkpoint coded.ck --json
     cmp -s again.ck coded.ck || { echo "FAILED: --codecs bits,csr changes the bits"; failed=1; }
+    # Kept encoded with loss: the errors are told, and a limit that no form meets keeps all parameters as they are.
+    expect 1 'least found takes' $train --steps 1 --budget 1KiB --allow compress --codecs float8
+    local lossy
+    lossy="--allow compress --codecs float8 --budget $(python3 -c "import re
+print(64 + int(re.search(r'least found takes [^(]*\(([\d,]+) bytes', open('err').read())[1].replace(',', '')))")"
+    expect 0 'relative error at most' $train --steps 2 $lossy
+    expect 0 '' $train --steps 2 $lossy --json
+    check "all(0 <= it['relative'] <= 1 and it['kept'] == 0 and it['measured'] == 1 for it in run['losses'])"
+    check "len(run['losses']) > 0 and run['losses'][0]['relative'] > 0"
+    expect 0 '' $train --steps 2 $lossy --max-error 1e-12 --checkpoint coded.ck --json
+    check "all(it['kept'] == it['measured'] == 2 or it['relative'] == 0 for it in run['losses'])"
+    cmp -s again.ck coded.ck || { echo "FAILED: --max-error lets errors through"; failed=1; }
     # The loss in parts within a budget: the parameters of the same parts without one.
     expect 0 '' $train --steps 2 --loss-parts 4 --checkpoint parts.ck --json
     less less_parts $train --loss-parts 4
@@ -68,6 +80,8 @@ P
     expect 2 'not one of bits, csr' $train --steps 1 --codecs bits,zip
     expect 1 'it takes' $train --budget "$(cat less)" --pass none
     expect 2 '' $train --steps 1 --recompute-work x
+    expect 2 'use an error above 0' $train --steps 1 --max-error 0
+    expect 2 'needs --codecs float16|float10|float8' $train --steps 1 --max-error 1%
     for switch in --no-rewrite --plain "--order memory" "--threads 2" "--dtype f32" "--recompute-work 0.3"; do
         expect 0 'every bit equal' $train --steps 2 --check naive $switch
     done

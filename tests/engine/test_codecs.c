@@ -268,6 +268,65 @@ static void float16_agrees_with_the_kernels(void **state) {
     }
 }
 
+/* --- losses --- */
+
+typedef struct loss {
+    double largest, squares, of_squares;
+} loss;
+
+/* One element at a time, from what went in and what came back. */
+static loss loss_of(const pair *it, uint64_t count) {
+    loss sum = {0};
+    for (uint64_t i = 1; i <= count; i++) {
+        double x = number_of(it->plain[i]), y = number_of(it->back[i]);
+        if (isnan(x) || (isinf(x) && x == y)) continue;
+        if (fabs(x - y) > sum.largest) sum.largest = fabs(x - y);
+        sum.squares += (x - y) * (x - y);
+        if (!isinf(x)) sum.of_squares += x * x;
+    }
+    return sum;
+}
+
+static void assert_close(double a, double b) {
+    if (!(a == b || fabs(a - b) <= 1e-6 * fabs(b))) fail_msg("%g is not %g", a, b);
+}
+
+/* Any numbers; in odd rounds such that every format has neighbours within half of its last bit. */
+static void losses_are_those_of_the_elements(void **state) {
+    static const tn_codec lossy[] = {TN_CODEC_FLOAT16, TN_CODEC_FLOAT10, TN_CODEC_FLOAT8};
+    static const double half_bit[] = {1.0 / 2048, 1.0 / 32, 1.0 / 16};
+    static pair it;
+    tn__random random = {.state = 6};
+    uint32_t lost = 0;
+    (void)state;
+    for (uint64_t round = 0; round < 600; round++) {
+        uint64_t k = round % 3, count = tn__random_below(&random, COUNT_MAX);
+        bool normal = round % 2 == 1;
+        for (uint64_t i = 0; i < count; i++) {
+            float number = 0.1f + (float)tn__random_below(&random, 1u << 24) / (1u << 18);
+            if (normal)
+                memcpy(&it.plain[i + 1], &number, sizeof number);
+            else
+                it.plain[i + 1] = any_bits(&random, 2);
+        }
+        tn__difference found;
+        fill(&it, count, tn_codec_bytes(lossy[k], count, 0));
+        assert_int_equal(encode(&it, lossy[k]), TN_OK);
+        assert_int_equal(
+            tn__coder_measure(tn__coder_find(lossy[k]), lossy[k], &it.form, &found, &failure),
+            TN_OK);
+        assert_int_equal(decode(&it, lossy[k]), TN_OK);
+        loss expected = loss_of(&it, count);
+        assert_close(found.largest, expected.largest);
+        assert_close(found.squares, expected.squares);
+        assert_close(found.of_squares, expected.of_squares);
+        if (normal)
+            assert_true(found.squares <= half_bit[k] * half_bit[k] * found.of_squares * 1.000001);
+        lost += found.squares > 0;
+    }
+    assert_true(lost > 500);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_bit_says_whether_an_element_is_above_zero),
@@ -276,6 +335,7 @@ int main(void) {
         cmocka_unit_test(small_floats_are_the_nearest_there_are),
         cmocka_unit_test(ties_go_to_the_even_code_and_numbers_stay),
         cmocka_unit_test(float16_agrees_with_the_kernels),
+        cmocka_unit_test(losses_are_those_of_the_elements),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  */
 #include "rig.h"
 
+#include <math.h>
 #include <tenure/measure.h>
 
 #define COUNT 2000u
@@ -22,6 +23,8 @@ typedef struct coded {
     tn_program *program;
     tn_setup *setup;
     tn_engine *engine;
+    tn_codec codec;     /* CSR, or as set before it is opened */
+    double error_limit; /* likewise */
     float in[COUNT], out[COUNT];
 } coded;
 
@@ -48,7 +51,7 @@ static void coded_op(coded *it, const char *type, tn_tensor_id p, tn_tensor_id q
 
 /* bytes: of the form. */
 static void coded_program(coded *it, uint64_t bytes) {
-    const tn_encoded form = {it->a, TN_CODEC_CSR, bytes};
+    const tn_encoded form = {it->a, it->codec, bytes};
     tn_instruction list[8];
     for (int i = 0; i < 8; i++) list[i] = (tn_instruction)TN_INSTRUCTION_INIT;
     list[0].opcode = TN_PUT, list[0].tensor = it->x;
@@ -59,16 +62,15 @@ static void coded_program(coded *it, uint64_t bytes) {
     list[5].opcode = TN_DECODE, list[5].tensor = it->a, list[5].other = it->form;
     list[6].opcode = TN_APPLY, list[6].op = 2;
     list[7].opcode = TN_GET, list[7].tensor = it->y;
-    list[2].codec = list[5].codec = TN_CODEC_CSR;
+    list[2].codec = list[5].codec = it->codec;
     ok(tn_program_from_encoded(it->graph, &form, 1, list, 8, NULL, 0, &it->program, &failure));
 }
 
-static void coded_open(coded *it, uint64_t bytes, uint64_t host_capacity, float *zeros,
-                       const tn_context *context) {
+static void coded_open_as(coded *it, uint64_t bytes, uint64_t host_capacity, float *zeros,
+                          const tn_context *context) {
     tn_setup_options options = TN_SETUP_OPTIONS_INIT;
     tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
     tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
-    memset(it, 0, sizeof *it);
     ok(tn_graph_create(NULL, &it->graph, &failure));
     it->x = coded_tensor(it, "x", TN_KIND_INPUT);
     it->a = coded_tensor(it, "a", TN_KIND_ACTIVATION);
@@ -88,8 +90,16 @@ static void coded_open(coded *it, uint64_t bytes, uint64_t host_capacity, float 
     engine.host_capacity = host_capacity;
     engine.zeros = zeros;
     engine.context = context;
+    engine.error_limit = it->error_limit;
     ok(tn_setup_create(it->graph, &options, &it->setup, &failure));
     ok(tn_setup_open(it->setup, NULL, &engine, &it->engine, &failure));
+}
+
+static void coded_open(coded *it, uint64_t bytes, uint64_t host_capacity, float *zeros,
+                       const tn_context *context) {
+    memset(it, 0, sizeof *it);
+    it->codec = TN_CODEC_CSR;
+    coded_open_as(it, bytes, host_capacity, zeros, context);
 }
 
 static void coded_close(coded *it) {
@@ -222,12 +232,80 @@ static void shares_of_zeros_are_counted(void **state) {
     coded_close(&it);
 }
 
+/* float8, in which 1 and 1.0625 become 1: an error of 0.0625 in half of the elements. */
+static tn_status lossy_run(coded *it, double limit, uint64_t host_capacity) {
+    tn_array in = {.dtype = TN_FLOAT32, .rank = 1, .shape = {COUNT}, .bytes = sizeof it->in};
+    tn_array out = {.bytes = sizeof it->out, .data = it->out};
+    memset(it, 0, sizeof *it);
+    it->codec = TN_CODEC_FLOAT8;
+    it->error_limit = limit;
+    coded_open_as(it, tn_codec_bytes(TN_CODEC_FLOAT8, COUNT, 0), host_capacity, NULL, NULL);
+    in.data = it->in;
+    for (uint32_t i = 0; i < COUNT; i++) it->in[i] = i % 2 ? 1.0625f : 1;
+    return tn_engine_run(it->engine, &in, 1, &out, 1, &failure);
+}
+
+static void an_error_above_the_limit_keeps_the_tensor(void **state) {
+    const double error = 0.0625 / sqrt(1 + 1.0625 * 1.0625);
+    const double limits[] = {0, error * 1.001, error * 0.999, 1e-9};
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        coded it;
+        tn_engine_usage usage;
+        tn_engine_loss loss;
+        bool keeps = i >= 2;
+        ok(lossy_run(&it, limits[i], 0));
+        assert_int_equal(tn_engine_losses(it.engine, &loss, 1), 1);
+        assert_string_equal(loss.name, "a");
+        assert_int_equal(loss.codec, TN_CODEC_FLOAT8);
+        assert_int_equal(loss.bytes, 4 * COUNT);
+        assert_int_equal(loss.form_bytes, COUNT);
+        assert_int_equal(loss.measured, 1);
+        assert_int_equal(loss.kept, keeps);
+        assert_true(loss.largest == 0.0625);
+        assert_true(fabs(loss.relative - error) < 1e-12);
+        tn_engine_measure(it.engine, &usage);
+        assert_int_equal(usage.spill_count, keeps);
+        for (uint32_t k = 0; k < COUNT; k++)
+            assert_true(it.out[k] == -it.in[k] - (keeps ? it.in[k] : 1));
+        coded_close(&it);
+    }
+    coded it;
+    assert_int_equal(lossy_run(&it, 1e-9, COUNT * 4 - 1), TN_E_EXHAUSTED);
+    assert_non_null(strstr(failure.message, "relative error of 'a' as float8"));
+    coded_close(&it);
+}
+
+/* Without a limit the first and every 16th run measure. */
+static void some_runs_measure(void **state) {
+    coded it;
+    tn_engine_loss loss;
+    tn_array in = {.dtype = TN_FLOAT32, .rank = 1, .shape = {COUNT}, .bytes = sizeof it.in};
+    tn_array out = {.bytes = sizeof it.out, .data = it.out};
+    (void)state;
+    ok(lossy_run(&it, 0, 0));
+    in.data = it.in;
+    for (uint32_t run = 1; run < 40; run++) {
+        ok(tn_engine_run(it.engine, &in, 1, &out, 1, &failure));
+        assert_int_equal(tn_engine_losses(it.engine, &loss, 1), 1);
+        assert_int_equal(loss.measured, 1 + run / 16);
+    }
+    coded_close(&it);
+    coded_open(&it, form_bytes(100), 0, NULL, NULL);
+    tn__random random = {.state = 5};
+    ok(coded_run(&it, 90, &random));
+    assert_int_equal(tn_engine_losses(it.engine, NULL, 0), 0); /* CSR loses nothing */
+    coded_close(&it);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_has_no_room_goes_to_the_host),
         cmocka_unit_test(a_full_host_refuses_it_and_nothing_is_lost),
         cmocka_unit_test(without_memory_it_is_refused),
         cmocka_unit_test(shares_of_zeros_are_counted),
+        cmocka_unit_test(an_error_above_the_limit_keeps_the_tensor),
+        cmocka_unit_test(some_runs_measure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,6 +19,7 @@ enum {
     FIT_STORAGE,
     FIT_LOSSY,
     FIT_CODECS,
+    FIT_ERROR,
     FIT_PASS,
     FIT_SEGMENT,
     FIT_LINK,
@@ -80,6 +81,9 @@ enum {
       "print a curve of N budgets between the smallest possible and the unchanged program; -o "    \
       "draws it with the program for --budget, or with the smallest")                              \
     X(FIT_MAX_BATCH, "max-batch", NULL, "find the largest batch that fits in --budget")            \
+    X(FIT_ERROR, "max-error", "SHARE",                                                             \
+      "with --run and lossy codecs: keep a tensor on the host unencoded if its relative error "    \
+      "would be above this, such as 1% (default: no limit)")                                       \
     X(FIT_RUN, "run", "N",                                                                         \
       "run the result N times on generated data and print the time of the last run; -o draws it "  \
       "below the prediction")                                                                      \
@@ -178,6 +182,9 @@ static error_t fit_parse_answer(int key, char *value, struct argp_state *state, 
         return 0;
     case FIT_MAX_BATCH:
         fit->max_batch = true;
+        return 0;
+    case FIT_ERROR:
+        fit->max_error = cli_max_error(state, value);
         return 0;
     case FIT_RUN:
         fit->runs = cli_count(state, "run", value, 10000);

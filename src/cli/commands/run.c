@@ -2,6 +2,7 @@
 #include "cli/claims.h"
 #include "cli/facts.h"
 #include "cli/holders.h"
+#include "cli/losses.h"
 #include "cli/pruned.h"
 #include "cli/run_arrays.h"
 #include "cli/session_tell.h"
@@ -268,8 +269,10 @@ static const cli_facts run_facts = {
     .name = "run",
     .width = 15,
     .rows = (const cli_fact[]){
-        CLI_FACT(WORD, "input", NULL, "path of the model"), CLI_FACTS_ALSO(&cli_whom_facts),
-        CLI_FACTS_ALSO(&cli_fitted_facts), CLI_FACTS_ALSO(&cli_split_facts),
+        CLI_FACT(WORD, "input", NULL, "path of the model"),
+        CLI_FACTS_ALSO(&cli_whom_facts),
+        CLI_FACTS_ALSO(&cli_fitted_facts),
+        CLI_FACTS_ALSO(&cli_split_facts),
         CLI_FACT(BYTES, "planned_peak", "planned peak", "peak of the arena in the plan"),
         CLI_FACT(WORD, "pool", "pool", "with --pool: its name, instead of `planned_peak`"),
         CLI_FACT_BRIEF(BYTES, "measured_peak", "measured peak", "@ measured",
@@ -277,12 +280,16 @@ static const cli_facts run_facts = {
         CLI_FACT(BYTES, "arena", NULL, "bytes of the arena"),
         CLI_FACT(BYTES, "weights", "weights", "bytes of the weights in memory"),
         CLI_FACTS_ALSO(&cli_stream_facts),
+        CLI_FACTS_ALSO(&cli_losses_facts),
         CLI_FACT(SECONDS, "seconds", "time", "wall time of the fastest run"),
         CLI_FACT(COUNT, "runs", NULL, "number of runs"),
-        CLI_FACT(COUNT, "threads", NULL, "number of threads"), CLI_FACTS_ALSO(&cli_check_facts),
+        CLI_FACT(COUNT, "threads", NULL, "number of threads"),
+        CLI_FACTS_ALSO(&cli_check_facts),
         CLI_FACT_OF(LIST, "outputs", "the outputs", &run_output_facts),
-        CLI_FACTS_ALSO(&cli_pruned_facts), CLI_FACTS_ALSO(&cli_claims_facts),
-        CLI_FACTS_ALSO(&cli_holders_facts), CLI_FACTS_END}};
+        CLI_FACTS_ALSO(&cli_pruned_facts),
+        CLI_FACTS_ALSO(&cli_claims_facts),
+        CLI_FACTS_ALSO(&cli_holders_facts),
+        CLI_FACTS_END}};
 
 static void run_tell_output(cli_answer *answer, const cli_session *session, uint32_t k,
                             const tn_array *array) {
@@ -312,6 +319,7 @@ static void run_tell_memory(cli_answer *answer, const run_arguments *arguments,
     cli_tell(answer, "arena", usage->arena);
     cli_tell(answer, "weights", usage->static_bytes);
     cli_stream_tell(answer, session->setup, usage);
+    cli_engine_losses_tell(answer, session->engine);
     if (session->weights != NULL)
         cli_tell_line(answer, "", "%u tensors of %s", session->weights_taken,
                       session->weights_path);

@@ -23,6 +23,9 @@ typedef struct tn__form {
 
 typedef struct tn__coder {
     bool any_type; /* accepts any type of 4 bytes; else only float32 */
+    /* Decoded numbers differ. The codes of any TN__CODED_PART elements from a multiple of it on lie
+     * together and do not depend on other elements. */
+    bool lossy;
     /* Errors: E_EXHAUSTED (the room is too small for this tensor, which happens only to a form
      *         whose size depends on the data), E_INVALID (decode: the bytes are not a form of this
      *         number of elements). */
@@ -32,6 +35,19 @@ typedef struct tn__coder {
 
 /* Number of elements of 4 bytes that CSR counts as not zero. */
 uint64_t tn__csr_filled(const void *plain, uint64_t count);
+
+#define TN__CODED_PART 768u /* elements: a multiple of those in a word of every lossy codec */
+
+/* The difference between a tensor and its decoded form. */
+typedef struct tn__difference {
+    double largest;    /* of an element */
+    double squares;    /* sum of the squared differences */
+    double of_squares; /* sum of the squares of the tensor */
+} tn__difference;
+/* For a lossy codec, after encode. NaNs that stay NaNs and infinities that stay the same do not
+ * differ. Cost: one pass over the tensor. */
+tn_status tn__coder_measure(const tn__coder *coder, tn_codec codec, const tn__form *form,
+                            tn__difference *difference, tn_error *error);
 
 /* NULL: no codec encodes this way. */
 const tn__coder *tn__coder_find(tn_codec codec);

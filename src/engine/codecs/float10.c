@@ -51,4 +51,5 @@ static tn_status float10_decode(const tn__form *form, tn_error *error) {
     return TN_OK;
 }
 
-const tn__coder tn__coder_float10 = {.encode = float10_encode, .decode = float10_decode};
+const tn__coder tn__coder_float10 = {
+    .lossy = true, .encode = float10_encode, .decode = float10_decode};

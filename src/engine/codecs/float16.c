@@ -32,4 +32,5 @@ static tn_status float16_decode(const tn__form *form, tn_error *error) {
     return TN_OK;
 }
 
-const tn__coder tn__coder_float16 = {.encode = float16_encode, .decode = float16_decode};
+const tn__coder tn__coder_float16 = {
+    .lossy = true, .encode = float16_encode, .decode = float16_decode};

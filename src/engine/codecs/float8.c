@@ -31,4 +31,5 @@ static tn_status float8_decode(const tn__form *form, tn_error *error) {
     return TN_OK;
 }
 
-const tn__coder tn__coder_float8 = {.encode = float8_encode, .decode = float8_decode};
+const tn__coder tn__coder_float8 = {
+    .lossy = true, .encode = float8_encode, .decode = float8_decode};
