@@ -24,6 +24,11 @@
  *     tn_session_close(session);
  *     tn_graph_destroy(graph);
  *
+ * A model file with its own weights needs one call (examples/run_model.c):
+ *
+ *     if (tn_session_open_file("model.onnx", NULL, NULL, &session, &error)) return 2;
+ *     tn_array *image = tn_session_find(session, "image");
+ *
  * tn_session_open is tn_fit_graph (claim.h) and tn_setup_open (setup.h), plus an array for every
  * input and output. Programs that need more control call those directly.
  * Units: bytes, seconds. Threads: one thread at a time may use a session.
@@ -32,6 +37,7 @@
 #define TENURE_SESSION_H
 
 #include <tenure/claim.h>
+#include <tenure/import.h>
 #include <tenure/setup.h>
 
 #ifdef __cplusplus
@@ -82,6 +88,8 @@ typedef struct tn_session_options {
                         * in parts, and read them in slices */
     uint32_t allow;    /* TN_FIT_* techniques allowed to meet the budget; 0: as in tn_fit_request */
     double timeout_s;  /* of the search for a program that fits; 0: no limit */
+    bool make_weights; /* of tn_session_open_file: weights that the files do not contain are made
+                        * up (tn_contents_generate) */
 } tn_session_options;
 #define TN_SESSION_OPTIONS_INIT                                                                    \
     TN_INIT(tn_session_options, TN_SET(struct_size, sizeof(tn_session_options)))
@@ -96,12 +104,28 @@ typedef struct tn_session_options {
 TN_API TN_CHECKED tn_status tn_session_open(const tn_graph *graph,
                                             const tn_session_options *options, tn_session **session,
                                             tn_error *error);
+/* Loads a model file and opens it with the weights of its files. The session owns the graph.
+ * Operators may be fused, except with `no_rewrite`.
+ *
+ * import   NULL, or as in tn_graph_load: values of symbolic dimensions and others
+ * options  NULL: defaults. `read` and `where` have to be NULL: the files provide the data
+ *
+ * Errors: E_INVALID (`read` or `where` is not NULL), those of tn_graph_load, tn_contents_open and
+ * tn_session_open. */
+TN_API TN_CHECKED tn_status tn_session_open_file(const char *path, const tn_import_options *import,
+                                                 const tn_session_options *options,
+                                                 tn_session **session, tn_error *error);
 TN_API void tn_session_close(tn_session *session); /* NULL is fine */
 
 /* The array of an input or output, by its id in the graph given to tn_session_open. Its data are
  * aligned, and zero at first. NULL: the tensor is a parameter, or neither an input nor an output.
  */
 TN_API tn_array *tn_session_array(tn_session *session, tn_tensor_id tensor);
+
+/* The same by name. NULL: no input or output has this name. Cost: O(inputs and outputs). */
+TN_API tn_array *tn_session_find(tn_session *session, const char *name);
+/* The graph that was given, or loaded from the file. */
+TN_API const tn_graph *tn_session_graph(const tn_session *session);
 
 /* Runs the graph once on its arrays. Errors: those of tn_engine_run. */
 TN_API TN_CHECKED tn_status tn_session_run(tn_session *session, tn_error *error);

@@ -13,6 +13,8 @@
 struct tn_session {
     tn_context context;
     const tn_graph *given, *graph; /* as given, and as it runs */
+    tn_graph *loaded;              /* NULL, or the given graph, from a file */
+    tn_contents *contents;         /* of that file */
     tn_fit_answer answer;
     tn_setup *setup; /* owned by the answer */
     tn_engine *engine;
@@ -141,10 +143,57 @@ tn_array *tn_session_array(tn_session *session, tn_tensor_id tensor) {
     return NULL;
 }
 
+tn_array *tn_session_find(tn_session *session, const char *name) {
+    const tn_block *block = tn_graph_block(session->given, 0);
+    for (uint32_t i = 0; i < block->input_count; i++)
+        if (strcmp(tn_graph_tensor(session->given, block->inputs[i])->name, name) == 0)
+            return tn_session_array(session, block->inputs[i]);
+    for (uint32_t k = 0; k < block->output_count; k++)
+        if (strcmp(tn_graph_tensor(session->given, block->outputs[k])->name, name) == 0)
+            return &session->outputs[k];
+    return NULL;
+}
+
+/* --- a model file --- */
+
+static tn_status session_read(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
+                              uint64_t size, tn_error *error) {
+    return tn_contents_read(self, graph, tensor, bytes, size, error);
+}
+
+static tn_status session_where(void *self, const tn_graph *graph, tn_tensor_id tensor,
+                               tn_file_range *range, bool *found, tn_error *error) {
+    return tn_contents_where(self, graph, tensor, range, found, error);
+}
+
+static tn_status session_load(tn_session *session, const char *path,
+                              const tn_import_options *import, tn_session_options *options,
+                              tn_error *error) {
+    tn_import_options loading = TN_IMPORT_OPTIONS_INIT;
+    tn__options(&loading, sizeof loading, import);
+    if (loading.context == NULL) loading.context = &session->context;
+    if (options->read != NULL || options->where != NULL)
+        TN_FAIL(error, TN_E_INVALID, "%.120s: `read` and `where` are for graphs, not for files",
+                path);
+    TN_TRY(tn_graph_load(path, &loading, &session->loaded, error));
+    session->given = session->loaded;
+    TN_TRY(options->make_weights
+               ? tn_contents_generate(path, session->loaded, 1, loading.context, &session->contents,
+                                      error)
+               : tn_contents_open(path, loading.context, &session->contents, error));
+    options->read = session_read;
+    options->where = session_where;
+    options->self = session->contents;
+    options->fuse = !options->no_rewrite;
+    return TN_OK;
+}
+
 /* --- entry points --- */
 
-tn_status tn_session_open(const tn_graph *graph, const tn_session_options *options,
-                          tn_session **session, tn_error *error) {
+/* `graph` NULL: from the file. */
+static tn_status session_open(const tn_graph *graph, const char *path,
+                              const tn_import_options *import, const tn_session_options *options,
+                              tn_session **session, tn_error *error) {
     tn_session_options asked = TN_SESSION_OPTIONS_INIT;
     tn__options(&asked, sizeof asked, options);
     tn_context context = tn__context(asked.context);
@@ -153,7 +202,8 @@ tn_status tn_session_open(const tn_graph *graph, const tn_session_options *optio
     made->context = context;
     made->given = graph;
     tn__arena_init(&made->arena, &made->context);
-    tn_status status = session_set_up(made, &asked, error);
+    tn_status status = graph != NULL ? TN_OK : session_load(made, path, import, &asked, error);
+    if (status == TN_OK) status = session_set_up(made, &asked, error);
     if (status == TN_OK) status = session_engine(made, &asked, error);
     if (status == TN_OK) status = session_arrays(made, error);
     if (status != TN_OK) {
@@ -162,6 +212,17 @@ tn_status tn_session_open(const tn_graph *graph, const tn_session_options *optio
     }
     *session = made;
     return TN_OK;
+}
+
+tn_status tn_session_open(const tn_graph *graph, const tn_session_options *options,
+                          tn_session **session, tn_error *error) {
+    return session_open(graph, NULL, NULL, options, session, error);
+}
+
+tn_status tn_session_open_file(const char *path, const tn_import_options *import,
+                               const tn_session_options *options, tn_session **session,
+                               tn_error *error) {
+    return session_open(NULL, path, import, options, session, error);
 }
 
 tn_status tn_session_run(tn_session *session, tn_error *error) {
@@ -174,12 +235,15 @@ tn_status tn_session_run(tn_session *session, tn_error *error) {
 
 tn_engine *tn_session_engine(tn_session *session) { return session->engine; }
 const tn_setup *tn_session_setup(const tn_session *session) { return session->setup; }
+const tn_graph *tn_session_graph(const tn_session *session) { return session->given; }
 
 void tn_session_close(tn_session *session) {
     if (session == NULL) return;
     tn_context context = session->context;
     tn_engine_destroy(session->engine);
     tn_fit_answer_release(&session->answer);
+    tn_contents_close(session->contents);
+    tn_graph_destroy(session->loaded);
     tn__arena_release(&session->arena);
     tn__free(&context, session, sizeof *session);
 }

@@ -2,6 +2,9 @@
 #include "../random_graph.h"
 
 #include <tenure/session.h>
+#include <unistd.h>
+
+#include "import/proto.h"
 
 /* y = max(x * 3 + 1, 0), with a convolution of one pixel and constants that the graph itself knows
  * as 3 and 1. */
@@ -150,11 +153,88 @@ static void running_out_of_memory_leaves_nothing(void **state) {
     tn_graph_destroy(graph);
 }
 
+/* A file with y = relu(x w + b), w = 2, b = -3; without `weights` their data is left out. */
+static void write_model(const char *path, bool weights) {
+    const float two = 2, minus_three = -3;
+    proto graph = {0};
+    proto_sub(&graph, GRAPH_NODE, onnx_node("Mul", "", "x,w", "m"));
+    proto_sub(&graph, GRAPH_NODE, onnx_node("Add", "", "m,b", "z"));
+    proto_sub(&graph, GRAPH_NODE, onnx_node("Relu", "", "z", "y"));
+    proto_sub(&graph, GRAPH_INITIALIZER,
+              onnx_tensor("w", FLOAT, "1", weights ? &two : NULL, sizeof two));
+    proto_sub(&graph, GRAPH_INITIALIZER,
+              onnx_tensor("b", FLOAT, "1", weights ? &minus_three : NULL, sizeof two));
+    proto_sub(&graph, GRAPH_INPUT, onnx_value("x", FLOAT, "N"));
+    proto_sub(&graph, GRAPH_OUTPUT, onnx_value("y", FLOAT, "N"));
+    proto model = {0};
+    proto_int(&model, 1, 8);
+    proto_sub(&model, 7, graph);
+    proto_sub(&model, 8, onnx_opset("", 13));
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(model.data, 1, model.size, file), model.size);
+    assert_int_equal(fclose(file), 0);
+    free(model.data);
+}
+
+static tn_status read_nothing(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
+                              uint64_t size, tn_error *error) {
+    (void)self, (void)graph, (void)tensor, (void)bytes, (void)size, (void)error;
+    return TN_E_IO;
+}
+
+static void a_file_runs_with_its_own_weights(void **state) {
+    (void)state;
+    char path[] = "/tmp/tenure_session_XXXXXX.onnx";
+    int file = mkstemps(path, 5);
+    assert_true(file >= 0);
+    close(file);
+    write_model(path, true);
+    const tn_dim dim = {.name = "N", .value = 4};
+    tn_import_options import = TN_IMPORT_OPTIONS_INIT;
+    tn_session_options options = TN_SESSION_OPTIONS_INIT;
+    tn_session *session = NULL;
+    import.dims = &dim;
+    import.dim_count = 1;
+    for (int plain = 0; plain < 2; plain++) {
+        options.plain = plain == 1;
+        assert_ok(tn_session_open_file(path, &import, &options, &session, &failure));
+        tn_array *x = tn_session_find(session, "x"), *y = tn_session_find(session, "y");
+        assert_non_null(x);
+        assert_non_null(y);
+        assert_null(tn_session_find(session, "w"));
+        assert_null(tn_session_find(session, "z"));
+        assert_int_equal(tn_graph_find(tn_session_graph(session), "x"),
+                         tn_graph_block(tn_session_graph(session), 0)->inputs[0]);
+        for (int i = 0; i < 4; i++) ((float *)x->data)[i] = (float)i;
+        assert_ok(tn_session_run(session, &failure));
+        for (int i = 0; i < 4; i++)
+            assert_true(((float *)y->data)[i] == (2 * i > 3 ? 2.0f * (float)i - 3 : 0));
+        tn_session_close(session);
+    }
+    session = NULL;
+    assert_int_equal(tn_session_open_file(path, NULL, NULL, &session, &failure), TN_E_UNKNOWN);
+    options.read = read_nothing;
+    assert_int_equal(tn_session_open_file(path, &import, &options, &session, &failure),
+                     TN_E_INVALID);
+    options.read = NULL;
+    write_model(path, false);
+    assert_int_not_equal(tn_session_open_file(path, &import, &options, &session, &failure), TN_OK);
+    options.make_weights = true;
+    assert_ok(tn_session_open_file(path, &import, &options, &session, &failure));
+    tn_session_close(session);
+    session = NULL;
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(tn_session_open_file(path, &import, &options, &session, &failure), TN_E_IO);
+    assert_null(session);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_way_computes_the_same),
         cmocka_unit_test(a_budget_is_kept_to_the_byte),
         cmocka_unit_test(running_out_of_memory_leaves_nothing),
+        cmocka_unit_test(a_file_runs_with_its_own_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
