@@ -210,6 +210,27 @@ tn_status tn_eager_del(tn_eager *eager, tn_handle handle, tn_error *error) {
     return TN_OK;
 }
 
+typedef tn_status eager_free(tn__evict *core, uint32_t tensor, tn_error *error);
+
+static tn_status eager_go(tn_eager *eager, tn_handle handle, eager_free *how, const char *what,
+                          tn_error *error) {
+    tn__item_id id;
+    TN_TRY(tn__item_of(eager, handle, what, &id, error));
+    const tn__item *item = &eager->items[id];
+    if (item->tensor == TN_NONE)
+        TN_FAIL(error, TN_E_UNSUPPORTED, "a constant that rules know takes no memory");
+    return how(eager->memory.core, item->tensor, error);
+}
+
+tn_status tn_eager_drop(tn_eager *eager, tn_handle handle, tn_error *error) {
+    return tn__where(error, eager_go(eager, handle, tn__evict_drop, "drop", error), "drop");
+}
+
+tn_status tn_eager_offload(tn_eager *eager, tn_handle handle, tn_error *error) {
+    return tn__where(error, eager_go(eager, handle, tn__evict_offload, "offload", error),
+                     "offload");
+}
+
 static tn_status eager_check_size(const tn_eager *eager, tn__item_id id, uint64_t size,
                                   tn_error *error) {
     const tn__type *type = tn__item_type(eager, id);

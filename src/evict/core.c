@@ -6,6 +6,8 @@
  */
 #include "evict/policy.h"
 
+#include <inttypes.h>
+
 #define CORE_MOVE_RATE 100000000000u /* bytes a second: a device's memory, both ways */
 
 #define TN_POLICY(name) extern const tn__policy tn__policy_##name;
@@ -282,6 +284,37 @@ tn_status tn__evict_keep(tn__evict *e, uint32_t tensor, tn_error *error) {
     uint32_t op = e->tensors[tensor].op;
     if (e->ops[op].output_count == 1) tn__records_lose(e, op);
     return TN_OK;
+}
+
+/* --- by the user's wish --- */
+
+static tn_status core_check_free(const tn__evict *e, uint32_t storage, tn_error *error) {
+    const tn__evict_storage *record = &e->storages[storage];
+    if (!record->is_pinned && record->locks == 0) return TN_OK;
+    TN_FAIL(error, TN_E_UNSUPPORTED, "it must stay at its address");
+}
+
+tn_status tn__evict_drop(tn__evict *e, uint32_t tensor, tn_error *error) {
+    uint32_t storage = e->tensors[tensor].storage;
+    if (e->storages[storage].state != TN__RESIDENT) return TN_OK;
+    TN_TRY(core_check_free(e, storage, error));
+    if (e->storages[storage].stuck > 0)
+        TN_FAIL(error, TN_E_UNSUPPORTED, "it cannot be recomputed; only its owner has it");
+    tn__space_evict(e, storage);
+    e->failed = false; /* benign: a neighbourhood is known less precisely */
+    return TN_OK;
+}
+
+tn_status tn__evict_offload(tn__evict *e, uint32_t tensor, tn_error *error) {
+    uint32_t storage = e->tensors[tensor].storage;
+    if (e->storages[storage].state != TN__RESIDENT) return TN_OK;
+    TN_TRY(core_check_free(e, storage, error));
+    if (e->options.link_bytes_per_s == 0)
+        TN_FAIL(error, TN_E_UNSUPPORTED, "there is no link to the host");
+    if (!tn__space_has_host_room(e, storage))
+        TN_FAIL(error, TN_E_EXHAUSTED, "the host has no room for its %" PRIu64 " bytes",
+                e->storages[storage].size);
+    return tn__space_swap_out(e, storage, error);
 }
 
 /* --- questions --- */

@@ -240,6 +240,8 @@ void tn__space_used(tn__evict *e, uint64_t bytes);
 void tn__space_evict(tn__evict *e, uint32_t storage); /* drops a candidate */
 /* Drops the storage or copies it to the host, as the policy decides. */
 tn_status tn__space_give_up(tn__evict *e, uint32_t storage, tn_error *error);
+tn_status tn__space_swap_out(tn__evict *e, uint32_t storage, tn_error *error);
+bool tn__space_has_host_room(const tn__evict *e, uint32_t storage);
 void tn__space_leave(tn__evict *e, uint32_t storage, tn__evict_state state); /* frees its bytes */
 void tn__space_forget_copy(tn__evict *e, uint32_t storage);
 tn_status tn__space_fetch(tn__evict *e, uint32_t storage, tn_error *error); /* from the host */

@@ -157,6 +157,14 @@ tn_status tn__evict_pin(tn__evict *evict, uint32_t tensor, tn_error *error);
  * that could only be recomputed by repeating a whole run. */
 tn_status tn__evict_keep(tn__evict *evict, uint32_t tensor, tn_error *error);
 
+/* Frees the bytes of the tensor's storage now, whatever the policy; the next use brings it back. The
+ * other tensors of the storage go with it. Nothing happens if it is not resident.
+ * drop: it is recomputed. Errors: E_UNSUPPORTED (it cannot be recomputed, or must stay in place).
+ * offload: it is copied to the host. Errors: E_UNSUPPORTED (no link, or it must stay in place),
+ * E_EXHAUSTED (no room on the host), those of the hook. */
+tn_status tn__evict_drop(tn__evict *evict, uint32_t tensor, tn_error *error);
+tn_status tn__evict_offload(tn__evict *evict, uint32_t tensor, tn_error *error);
+
 bool tn__evict_is_there(const tn__evict *evict, uint32_t tensor);
 /* offset in the arena; must be resident */
 uint64_t tn__evict_at(const tn__evict *evict, uint32_t tensor);

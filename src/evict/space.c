@@ -91,11 +91,15 @@ static uint64_t space_link_cost(const tn__evict *e, uint64_t bytes) {
     return cost > UINT64_MAX ? UINT64_MAX : (uint64_t)cost;
 }
 
-bool tn__space_swaps(const tn__evict *e, uint32_t storage) {
+bool tn__space_has_host_room(const tn__evict *e, uint32_t storage) {
     uint64_t size = e->storages[storage].size;
-    if (!(e->policy->features & TN__POLICY_SWAPS) || e->options.link_bytes_per_s == 0) return false;
     return e->options.host_bytes == 0 || (e->counts.host_bytes <= e->options.host_bytes &&
                                           size <= e->options.host_bytes - e->counts.host_bytes);
+}
+
+bool tn__space_swaps(const tn__evict *e, uint32_t storage) {
+    if (!(e->policy->features & TN__POLICY_SWAPS) || e->options.link_bytes_per_s == 0) return false;
+    return tn__space_has_host_room(e, storage);
 }
 
 static void space_pay_link(tn__evict *e, uint64_t bytes) {
@@ -103,7 +107,7 @@ static void space_pay_link(tn__evict *e, uint64_t bytes) {
     e->counts.swap_cost = tn__add_sat(e->counts.swap_cost, cost);
 }
 
-static tn_status space_swap_out(tn__evict *e, uint32_t storage, tn_error *error) {
+tn_status tn__space_swap_out(tn__evict *e, uint32_t storage, tn_error *error) {
     tn__evict_storage *record = &e->storages[storage];
     const tn__evict_hooks *hooks = &e->options.hooks;
     uint64_t at = record->block != TN__NONE ? e->blocks[record->block].at : 0;
@@ -169,7 +173,7 @@ static bool space_is_copied(tn__evict *e, uint32_t storage) {
 }
 
 tn_status tn__space_give_up(tn__evict *e, uint32_t storage, tn_error *error) {
-    if (space_is_copied(e, storage)) return space_swap_out(e, storage, error);
+    if (space_is_copied(e, storage)) return tn__space_swap_out(e, storage, error);
     tn__space_evict(e, storage);
     if (!e->failed) return TN_OK;
     e->failed = false;

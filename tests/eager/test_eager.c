@@ -184,6 +184,53 @@ static void what_does_not_fit_is_made_again(void **state) {
     tn_eager_destroy(wide);
 }
 
+/* 25 numbers that anybody can compute, dropped and offloaded; views go with their bytes. */
+static void users_drop_and_offload(void **state) {
+    (void)state;
+    tn_device_options options = TN_DEVICE_OPTIONS_INIT;
+    tn_device *device;
+    options.link_bytes_per_s = 1e11;
+    check(tn_device_create(&options, &device, &failure));
+    tn_eager *eager =
+        kit_open((tn_eager_options){.budget = 64 << 10, .device = device, .poison = true});
+    float numbers[25], got[25];
+    for (int i = 0; i < 25; i++) numbers[i] = (float)i;
+    const int64_t flat[] = {25};
+    tn_handle x = kit_put(eager, TN_FLOAT32, TN_KIND_INPUT, numbers, SHAPE(5, 5));
+    tn_handle w = kit_put(eager, TN_FLOAT32, TN_KIND_PARAMETER, numbers, SHAPE(5, 5));
+    tn_handle shape = kit_put(eager, TN_INT64, TN_KIND_CONSTANT, flat, SHAPE(1));
+    tn_handle y = kit_op(eager, "Neg", LIST(x));
+    tn_handle view = kit_op(eager, "Reshape", LIST(y, shape));
+    for (int way = 0; way < 2; way++) {
+        tn_evict_counts before = kit_count(eager).evict;
+        for (int twice = 0; twice < 2; twice++) /* the second time nothing is there */
+            check(way == 0 ? tn_eager_drop(eager, y, &failure)
+                           : tn_eager_offload(eager, view, &failure));
+        assert_int_equal(before.bytes - kit_count(eager).evict.bytes, 128);
+        kit_get(eager, way == 0 ? view : y, got, sizeof got);
+        for (int i = 0; i < 25; i++) assert_true(got[i] == (float)-i);
+        tn_evict_counts after = kit_count(eager).evict;
+        assert_int_equal(after.bytes, before.bytes);
+        assert_true(way == 0 ? after.remade_ops > before.remade_ops
+                             : after.fetch_count == before.fetch_count + 1);
+        check(tn_eager_check(eager, &failure));
+    }
+    refuses(tn_eager_drop(eager, x, &failure), TN_E_UNSUPPORTED, "cannot be recomputed");
+    refuses(tn_eager_drop(eager, w, &failure), TN_E_UNSUPPORTED, "must stay");
+    refuses(tn_eager_offload(eager, w, &failure), TN_E_UNSUPPORTED, "must stay");
+    refuses(tn_eager_drop(eager, shape, &failure), TN_E_UNSUPPORTED, "takes no memory");
+    refuses(tn_eager_drop(eager, TN_HANDLE_NONE, &failure), TN_E_INVALID, "");
+    check(tn_eager_offload(eager, x, &failure));
+    kit_get(eager, x, got, sizeof got);
+    assert_memory_equal(got, numbers, sizeof got);
+    tn_eager_destroy(eager);
+    tn_device_destroy(device);
+    eager = kit_open((tn_eager_options){.budget = 64 << 10});
+    x = kit_put(eager, TN_FLOAT32, TN_KIND_INPUT, numbers, SHAPE(5, 5));
+    refuses(tn_eager_offload(eager, x, &failure), TN_E_UNSUPPORTED, "no link");
+    tn_eager_destroy(eager);
+}
+
 static void random_operators_draw_the_same_again(void **state) {
     (void)state;
     float got[3][1024];
@@ -250,6 +297,7 @@ int main(void) {
         cmocka_unit_test(constants_are_known_to_rules_and_take_nothing),
         cmocka_unit_test(bad_calls_are_refused_and_nothing_is_lost),
         cmocka_unit_test(what_does_not_fit_is_made_again),
+        cmocka_unit_test(users_drop_and_offload),
         cmocka_unit_test(random_operators_draw_the_same_again),
         cmocka_unit_test(a_loop_needs_no_more_the_longer_it_runs),
         cmocka_unit_test(what_was_seen_before_asks_the_host_for_nothing),

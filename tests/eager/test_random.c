@@ -19,7 +19,7 @@ typedef struct player {
     tn_eager *here, *there;
     pair open[OPEN_MOST], fixed[FIXED], shape, rate;
     uint32_t open_count, put_count; /* what was put stays while histories begin with it */
-    uint64_t exhausted;
+    uint64_t exhausted, freed;      /* freed: by the user's wish */
     bool tape;
     tn__random random;
 } player;
@@ -139,6 +139,18 @@ static void player_write(player *p, uint64_t what, pair a, pair b) {
     }
 }
 
+/* By the user's wish; what cannot go says so. */
+static void player_free(player *p, pair a) {
+    bool drops = tn__random_below(&p->random, 2) == 0;
+    uint64_t bytes = kit_count(p->here).evict.bytes;
+    tn_status status = drops ? tn_eager_drop(p->here, a.here, &failure)
+                             : tn_eager_offload(p->here, a.here, &failure);
+    p->freed += status == TN_OK && kit_count(p->here).evict.bytes < bytes;
+    if (status == TN_E_UNSUPPORTED) return;
+    check(status);
+    check(tn_eager_check(p->here, &failure));
+}
+
 static void player_step(player *p) {
     static const char *const ones[] = {"Tanh",    "Sin",       "Neg",
                                        "Softmax", "Transpose", "RandomUniformLike"};
@@ -152,7 +164,9 @@ static void player_step(player *p) {
     }
     pair a = p->open[tn__random_below(&p->random, p->open_count)];
     pair b = p->open[tn__random_below(&p->random, p->open_count)];
-    if (what < 10)
+    if (what < 8)
+        player_free(p, a);
+    else if (what < 13)
         player_compare(p, a, SIDE * SIDE);
     else if (p->open_count == OPEN_MOST || what < 34)
         player_drop(p, (uint32_t)tn__random_below(&p->random, p->open_count));
@@ -224,6 +238,7 @@ static uint64_t random_commands(const char *policy, uint64_t seed, uint64_t coun
     assert_true(here.remade_ops > 0 || here.fetch_count > 0);
     assert_int_equal(there.remade_ops, 0);
     fetched += here.fetch_count;
+    assert_true(p.freed > count / 1000);
     if (p.exhausted == 0) assert_int_equal(here.plain_ops, there.plain_ops);
     uint64_t exhausted = p.exhausted;
     player_end(&p);
