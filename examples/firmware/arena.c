@@ -1,8 +1,10 @@
-/* arena.c - a program for a microcontroller with the arena of one model, whose size the build computes (CMakeLists.txt).
+/* arena.c - a program for a microcontroller with the arena of one model, whose size the build
+ * computes (CMakeLists.txt).
  *
- * A program with TensorFlow Lite Micro passes the array to its interpreter, together with the model that has the plan
- * inside (wake_words_planned.tflite):
- *     tflite::MicroInterpreter interpreter(model, resolver, wake_words_arena, WAKE_WORDS_ARENA_SIZE);
+ * A program with TensorFlow Lite Micro passes the array to its interpreter, together with the model
+ * that has the plan inside (wake_words_planned.tflite):
+ *     tflite::MicroInterpreter interpreter(model, resolver, wake_words_arena,
+ *                                          WAKE_WORDS_ARENA_SIZE);
  * This program only fills the array, so it needs no other library, and runs on the host as well.
  */
 #define WAKE_WORDS_DEFINE
@@ -16,7 +18,7 @@ int main(void) {
 }
 
 #ifdef __arm__
-/* --- without a C library: the start of the program, and the function that the compiler calls for loops --- */
+/* --- without a C library: the start of the program, and a function that compilers call --- */
 extern uint32_t stack_top;
 void reset(void);
 void *memset(void *to, int value, __SIZE_TYPE__ size);

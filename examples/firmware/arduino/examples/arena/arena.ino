@@ -1,6 +1,7 @@
-/* Prints the size of the arena. A sketch with TensorFlow Lite Micro passes the array to its interpreter, together with the
- * model that has the plan inside:
- *     static tflite::MicroInterpreter interpreter(model, resolver, wake_words_arena, WAKE_WORDS_ARENA_SIZE);
+/* Prints the size of the arena. A sketch with TensorFlow Lite Micro passes the array to its
+ * interpreter, together with the model that has the plan inside:
+ *     static tflite::MicroInterpreter interpreter(model, resolver, wake_words_arena,
+ *                                                 WAKE_WORDS_ARENA_SIZE);
  */
 #include <wake_words_arena.h>
 
