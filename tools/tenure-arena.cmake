@@ -14,8 +14,8 @@
 #            largest of those that run on the processor)
 #
 # Relative files are in the source folder (the model) and in the binary folder (the other files). The program `tenure` is
-# searched on the PATH; the variable TENURE_PROGRAM names another one. If there is none, a header in the source folder is
-# used with a warning, so that a project can be built without Tenure. Needs CMake 3.19 or later.
+# searched on the PATH; the variable TENURE_PROGRAM names another one. Without the program, a header in the source folder
+# is used with a warning, so that a project can be built without Tenure. Needs CMake 3.19 or later.
 #
 # The file runs in two modes: included, it defines the function; as a script (cmake -P) it is the step of the build.
 
@@ -58,12 +58,12 @@ function(tenure_arena_step)
     if(NOT PLANNED)
       string(REPLACE "; -o planned.tflite writes that file" "; PLANNED of tenure_arena() writes that file" text "${text}")
     endif()
-    message(NOTICE "${text}")
-    message(FATAL_ERROR "${name}: the arena does not fit in ${MAX}")
+    message(NOTICE "${text}\nerror: ${name}: the arena does not fit in ${MAX}")
+    message(FATAL_ERROR "the build stops: the arena of ${name} is too large")
   endif()
   string(STRIP "${errors}" errors)
   message(NOTICE "${errors}")
-  message(FATAL_ERROR "${name}: `tenure arena` ended with status ${status}; its arena is not known")
+  message(FATAL_ERROR "the build stops: the arena of ${name} is not known, because `tenure arena` ended with status ${status}")
 endfunction()
 
 # The header for the model as it is: the size without offsets, because the runtime makes the plan.

@@ -4,7 +4,7 @@
 #
 #     install.sh URL SHA256 FOLDER
 #
-# URL: a .deb package, or a .tar.gz whose bin/ has the command. Needs curl and sha256sum, and dpkg-deb for a package.
+# URL: a .deb package, or a .tar.gz with the command in a folder bin. Needs curl and sha256sum, and dpkg-deb for a package.
 set -eu
 fail() { echo "install.sh: error: $*" >&2; exit 2; }
 [ $# -eq 3 ] || fail "usage: install.sh URL SHA256 FOLDER"

@@ -73,7 +73,7 @@ def merge_base(base, head):
 
 
 def changed(old, new):
-    """(old path, new path) of each changed model; None where there is none. new is None for the index."""
+    """(old path, new path) of each changed model; None for a revision without it. `new` is None for the index."""
     where = [old, new] if new else ["--cached", old]
     fields = git("diff", "--name-status", "-z", "--find-renames", "--no-relative", *where, "--").split(b"\0")
     fields = [os.fsdecode(field) for field in fields[:-1]]
@@ -311,7 +311,7 @@ def arguments():
     parser.add_argument("--head", default="HEAD", help="revision with the change (default: HEAD)")
     parser.add_argument("--staged", action="store_true", help="check what the next commit would contain")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting for all models; may be repeated")
-    parser.add_argument("--limits", metavar="FILE", help="file with limits (default: .tenure-limits, if there is one)")
+    parser.add_argument("--limits", metavar="FILE", help="file with limits (default: .tenure-limits, if it exists)")
     parser.add_argument("--output", metavar="FILE", help="write the table to this file, too")
     return parser.parse_args()
 

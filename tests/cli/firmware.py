@@ -73,6 +73,7 @@ def example(here, folder):
     planned = arena("--kernels", "cmsis-nn")["total"]["most"]
     build = folder / "host"
     here.configure(FIRMWARE, build, "-G", "Unix Makefiles")
+    check(f"tenure-arena_DIR:PATH={here.prefix}/share" in (build / "CMakeCache.txt").read_text(), "the installed package is not found")
     here.build(build)
     check(size_of(build / "wake_words_arena.h") == planned, f"the header does not have the {planned} bytes of the planned model")
     run(build / "firmware")
@@ -87,6 +88,7 @@ def example(here, folder):
     here.build(build)
     if shutil.which("arm-none-eabi-gcc"):
         here.configure(FIRMWARE, folder / "arm", "--toolchain", FIRMWARE / "cortex_m4.cmake")
+        check(f"tenure-arena_DIR:PATH={here.prefix}/share" in (folder / "arm/CMakeCache.txt").read_text(), "not found in a cross build")
         here.build(folder / "arm")
         symbols = run("arm-none-eabi-nm", "-S", folder / "arm/firmware")
         check(re.search(rf"^20020000 0*{planned:x} B wake_words_arena$", symbols, re.M), symbols)
