@@ -115,7 +115,7 @@ def function(here, folder):
     text = f"""find_package(tenure-arena REQUIRED)
 {TARGET}tenure_arena(firmware "{spaces}/wake words.tflite" HEADER "a header.h" MAX ${{MAX}})"""
     place, build = project(folder, "as_it_is", text), folder / "as it is"
-    here.configure(place, build, f"-DMAX={as_it_is}", "-G", "Unix Makefiles")
+    here.configure(place, build, f"-DMAX={as_it_is}", *(["-G", "Ninja"] if shutil.which("ninja") else []))  # make removes files itself
     here.build(build)
     header = build / "a header.h"
     check(size_of(header) == as_it_is, f"the header does not have the {as_it_is} bytes of the model as it is")

@@ -38,20 +38,20 @@ def up(size):
     return -(-size // 64) * 64  # buffers of `tenure diff` are aligned to 64 bytes
 
 
-def model(path, channels, name="features"):
-    """48 x 48 pixels; `name` has 48 * 48 * channels bytes, and lives with the second convolution's 48 * 48 * 4."""
+def model(path, channels, name="features", last=4):
+    """48 x 48 pixels; `name` has 48 * 48 * channels bytes, and lives with the second convolution's 48 * 48 * last."""
     made = make_tflite.Model(7)
     image = made.tensor("image", [1, 48, 48, 1])
     at = made.convolution(image, name, channels, (3, 3))
-    at = made.convolution(at, "last", 4, (3, 3))
+    at = made.convolution(at, "last", last, (3, 3))
     out, sys.stdout = sys.stdout, open(os.devnull, "w")
     made.save(path, image, at)
     sys.stdout.close()
     sys.stdout = out
 
 
-def peak(channels):
-    return up(48 * 48 * channels) + max(up(48 * 48), up(48 * 48 * 4))
+def peak(channels, last=4):
+    return up(48 * 48 * channels) + max(up(48 * 48), up(48 * 48 * last))
 
 
 class Repository:
@@ -64,6 +64,7 @@ class Repository:
         self.environment = dict(kept, TENURE=tenure, HOME=str(self.folder.parent), GIT_CONFIG_NOSYSTEM="1", LC_ALL="C.UTF-8",
                                 TMPDIR=str(scratch))
         self.git("init", "--quiet", "--initial-branch=main")
+        self.git("config", "diff.renames", "false")  # the gate's result does not depend on such settings
         self.git("config", "user.name", "test")
         self.git("config", "user.email", "test@example.com")
 
@@ -143,6 +144,14 @@ def changes(folder):
         check((here.folder / "table.md").read_text() == done.stdout, "--output is another table")
     (here.folder / "table.md").unlink()
     shown = done.stdout
+
+    # two tensors grow: the larger change comes first
+    here.git("checkout", "--quiet", "-b", "two")
+    model(names["two words/a model.tflite"], 9, last=6)
+    here.commit("two tensors")
+    done = here.gate("--base", "base", status=0)
+    check(f"{peak(9, 6):,}" in done.stdout and f"grew: `last` (CONV\\_2D) {48 * 48 * 2:+,}, `features` (CONV\\_2D) {48 * 48:+,}" in done.stdout, done.stdout)
+    here.git("checkout", "--quiet", "main")
 
     # limits from the file: the last line that matches wins; the arena is that of `tenure arena --max`
     limits = here.folder / ".tenure-limits"
@@ -272,6 +281,17 @@ def services(folder, yaml):
     (job,) = yaml.safe_load((CI / "gitlab.yml").read_text()).values()
     check({"script", "rules", "artifacts"} <= set(job) and str(job["variables"]["GIT_DEPTH"]) == "0", "gitlab.yml: keys")
     shutil.copytree(CI, here.folder / "ci/tenure")
+    if shutil.which("dpkg-deb"):  # the release file as a package
+        package = folder / "package"
+        (package / "DEBIAN").mkdir(parents=True)
+        (package / "DEBIAN/control").write_text("Package: tenure\nVersion: 0.1.0\nArchitecture: all\nMaintainer: me <me@example.org>\nDescription: test\n")
+        (package / "usr/bin").mkdir(parents=True)
+        shutil.copy(script, package / "usr/bin/tenure")
+        release = folder / "tenure_0.1.0_all.deb"
+        subprocess.run(["dpkg-deb", "--root-owner-group", "--build", str(package), str(release)], stdout=subprocess.DEVNULL, check=True)
+        digest = hashlib.sha256(release.read_bytes()).hexdigest()
+    else:
+        print("SKIP: no dpkg-deb")
     for sha256, expected in ((digest, 0), ("0" * 64, 2)):
         environment = dict(here.environment, CI_PROJECT_DIR=str(here.folder), CI_MERGE_REQUEST_DIFF_BASE_SHA=base, TENURE_RELEASE=release.as_uri(), TENURE_SHA256=sha256)
         done = subprocess.run(["sh", "-e", "-c", "\n".join(job["script"])], cwd=here.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
