@@ -58,6 +58,11 @@ if(TARGET tenure_command)
   tenure_test(cli.swap_device NEEDS TENURE_PYTHON3
               COMMAND ${TENURE_PYTHON3} ${here}/swap_device.py ${tenure} $<TARGET_FILE:standin_cudart>)
   tenure_test(cli.files_change NEEDS TENURE_PYTHON3 COMMAND ${TENURE_PYTHON3} ${here}/files_change.py ${tenure})
+  tenure_test(cli.gate NEEDS TENURE_PYTHON3 COMMAND ${TENURE_PYTHON3} ${here}/gate.py ${tenure} ${PROJECT_SOURCE_DIR})
+  foreach(part cmake formats)
+    tenure_test(cli.firmware_${part} NEEDS TENURE_PYTHON3
+                COMMAND ${TENURE_PYTHON3} ${here}/firmware.py ${tenure} ${PROJECT_SOURCE_DIR} ${part})
+  endforeach()
   tenure_test(cli.play NEEDS TENURE_PYTHON3
               COMMAND ${TENURE_PYTHON3} ${here}/play.py ${tenure} $<TARGET_FILE:standin_cudart> ${PROJECT_SOURCE_DIR})
   tenure_test(cli.train COMMAND ${here}/train.sh ${tenure} ${shared}/onnx/fashion_resnet.onnx)
