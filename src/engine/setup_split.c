@@ -23,6 +23,7 @@
 #define SPLIT_ROUNDS 8u
 #define SPLIT_NEAR 2u /* choices up to 1 / SPLIT_NEAR above the target are drafted */
 #define SPLIT_DRAFTS 16u
+#define SPLIT_STEPS 8u   /* choices next to each other that are timed */
 #define SPLIT_TIMED 8u   /* choices that are timed, */
 #define SPLIT_GRID 16u   /* each for a budget lower by 1 / SPLIT_GRID */
 #define SPLIT_ANY 1000.0 /* work budget without a limit */
@@ -344,26 +345,54 @@ static tn_status split_time(split_state *state, const tn_split_choice *choice, u
     return status;
 }
 
-/* Looks for a faster choice below `target` bytes. */
+/* The choices that were timed, by their work. */
+typedef struct split_timed {
+    double works[1 + SPLIT_STEPS + SPLIT_TIMED];
+    uint32_t count;
+    uint64_t time; /* of the best */
+} split_timed;
+
+static bool split_is_timed(const split_timed *timed, double work) {
+    for (uint32_t i = 0; i < timed->count; i++)
+        if (timed->works[i] == work) return true;
+    return false;
+}
+
+/* Times the choice for `target` bytes, unless it was timed. *live: its bytes; 0: there is none. */
+static tn_status split_time_within(split_state *state, uint64_t target, split_timed *timed,
+                                   uint64_t *live) {
+    tn_split_choice choice;
+    tn_error unused;
+    *live = 0;
+    tn_status status = tn_split_within(state->search, target, &choice, &unused);
+    if (status == TN_E_EXHAUSTED) return TN_OK;
+    if (status != TN_OK) return tn__no_memory(state->error, "a split graph");
+    *live = choice.live_bytes;
+    if (choice.count > 0 && !split_is_timed(timed, choice.work)) {
+        timed->works[timed->count++] = choice.work;
+        status = split_time(state, &choice, &timed->time);
+    }
+    tn_split_choice_release(state->search, &choice);
+    return status;
+}
+
+/* Looks for a faster choice below `target` bytes: the next ones, which are few in small networks,
+ * and those at fixed distances, which are the same for other budgets. */
 static tn_status split_fastest(split_state *state, uint64_t target) {
-    uint64_t time, budget = tn_setup_need(state->whole).arena;
-    double work = tn_setup_splits(state->best)->work;
-    TN_TRY(state->timer->time(state->timer->self, state->best, &time, state->error));
-    if (time == UINT64_MAX) return TN_OK; /* unknown */
+    uint64_t budget = tn_setup_need(state->whole).arena, live = target;
+    split_timed timed = {.works = {tn_setup_splits(state->best)->work}, .count = 1};
+    TN_TRY(state->timer->time(state->timer->self, state->best, &timed.time, state->error));
+    if (timed.time == UINT64_MAX) return TN_OK; /* unknown */
+    for (uint32_t i = 0; i < SPLIT_STEPS && live > 1; i++) {
+        if (!split_goes_on(state, i, SPLIT_STEPS)) return TN_OK;
+        TN_TRY(split_time_within(state, live - (i > 0), &timed, &live));
+    }
     for (uint32_t tried = 0; tried < SPLIT_TIMED && budget >= SPLIT_GRID;) {
-        tn_split_choice choice;
-        tn_error unused;
         budget -= budget / SPLIT_GRID;
         if (budget >= target) continue;
         if (!split_goes_on(state, tried++, SPLIT_TIMED)) break;
-        tn_status status = tn_split_within(state->search, budget, &choice, &unused);
-        if (status == TN_E_EXHAUSTED) break;
-        if (status != TN_OK) return tn__no_memory(state->error, "a split graph");
-        bool is_new = choice.count > 0 && choice.work != work;
-        work = choice.work;
-        if (is_new) status = split_time(state, &choice, &time);
-        tn_split_choice_release(state->search, &choice);
-        TN_TRY(status);
+        TN_TRY(split_time_within(state, budget, &timed, &live));
+        if (live == 0) break;
     }
     return TN_OK;
 }
