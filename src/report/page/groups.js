@@ -134,11 +134,11 @@ function legendEntry({ words, total, fixed, hidden, count }, index) {
 function showLegend() {
   const used = new Set(way.of);
   const again = (plan.again || []).reduce((sum, [from, to]) => sum + to - from, 0);
-  const notes = ["sums over time; shades only separate neighbours",
-    ...(again ? [`hatched in the band above: ${grouped(again)} steps compute again`] : [])];
+  const notes = "sums over time; shades only separate neighbours" +
+    (again ? `; hatched in the band above: ${grouped(again)} recomputed steps` : "");
   $("legend").replaceChildren(...way.entries.flatMap((group, index) =>
     !group.fixed && !used.has(index) ? [] : [legendEntry(group, index)]),
-  ...notes.map((words) => make("small", {}, words)));
+  make("small", {}, notes));
 }
 
 function setWay(key) {
