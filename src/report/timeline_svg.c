@@ -224,9 +224,7 @@ static void line_legend(const line_picture *picture) {
     for (int i = 0; i < TN__SPAN_PHASES + 2; i++) {
         bool phase = i < TN__SPAN_PHASES;
         int lane = i - TN__SPAN_PHASES + 1;
-        const char *words = phase                   ? line_phases[i]
-                            : lane == TN__LANE_TALK ? "calls"
-                                                    : "copies";
+        const char *words = phase ? line_phases[i] : lane == TN__LANE_TALK ? "calls" : "copies";
         tn__text_printf(picture->text, "<rect width=\"11\" height=\"11\" fill=\"%s\"",
                         phase ? line_phase_colours[i] : line_lane_colours[lane]);
         tn__svg_attribute(picture->text, "x", x);
