@@ -24,8 +24,8 @@ function limitWords() {
     `, ${banks.length > 1 ? `${name} ` : ""}capacity ${iec(capacity)}`).join("");
 }
 
-/* Of a snapshot. What other programs hold of the device is not in it, so its limit is known only
-   where memory ran out: what this program had reserved, and what was free. */
+/* The numbers of a snapshot. A snapshot does not contain the memory of other programs. Therefore the
+   limit is known only where memory ran out: the reserved bytes and the free bytes together. */
 function snapshotNumbers() {
   const oom = ooms[0], most = curve.live.reduce((a, b) => Math.max(a, b), 0);
   const bytes = (value) => `${grouped(value)} bytes`;

@@ -228,7 +228,7 @@ window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", dra
 
 function legend() {
   for (const [name, text] of [["forward", "forward"], ["backward", "backward"], ["update", "update"],
-    ["talk", "calls between ranks"], ["copy", "copies"], ["planned", "planned peak"]]) {
+    ["talk", "communication (calls)"], ["copy", "copies"], ["planned", "planned peak"]]) {
     const row = document.createElement("span"), mark = document.createElement("i");
     mark.style.background = `var(--${name})`;
     row.append(mark, text);
