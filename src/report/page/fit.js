@@ -221,7 +221,7 @@ function chooseTrade(index) {
   const { bytes, time, bound } = index < 0 ? { ...fit, bound: fit.time_bound } : trade.points[index];
   const low = Number(bound) > 0 ? `, lower bound ${ratioText(bound, fit.plain_time)}` : "";
   $("point").textContent = `${index < 0 ? "This program" : `Point ${index + 1}`}: ` +
-    `${bytesText(bytes)} in ${durationText(time)}, ${ratioText(time, fit.plain_time)} of ` +
+    `${bytesText(bytes)} ${fit.work ? "with work" : "in"} ${durationText(time)}, ${ratioText(time, fit.plain_time)} of ` +
     `${fitWithout}${low}`;
   drawTrade();
 }

@@ -85,7 +85,7 @@ if (layers) {
   ways.push({ key: "layer", words: "by layer", of: layers.of, entries: layers.names.map((name, k) =>
     entry(null, name || "no layer", String(sums[k][0]), { layer: name, index: k })) });
 }
-if (plan.fit) {
+if (plan.fit && plan.fate.some((fate) => fate > 0)) { // else all tensors are kept
   ways.unshift({ key: "fate", words: "by decision", of: Float64Array.from(plan.fate),
     entries: plan.fates.map(([name, count, bytes]) => entry(name, name, bytes, { count })) });
 }
