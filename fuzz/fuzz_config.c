@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     fuzz_run(bytes, size);
     if (tn_large_config("config.json", bytes, size, NULL, &large, NULL) != TN_OK) return 0;
     if (tn_large_estimate_make(&large, &estimate, NULL) != TN_OK) return 0;
-    if (estimate.exact_parameters < large.vocabulary ||
+    if (estimate.exact_parameters < large.model.vocabulary ||
         estimate.largest.total < estimate.largest.weights)
         abort();
     for (uint64_t i = 0; i < large.pipeline; i++) {

@@ -1,7 +1,8 @@
 /* cluster.h - predicts the time of a training iteration of a large transformer on many devices, and
  * finds the fastest division among them.
  *
- *     tn_large large = {.hidden = 12288, .layers = 96, .heads = 96, .vocabulary = 51200,
+ *     tn_large large = {.model = {.hidden = 12288, .layers = 96, .heads = 96,
+ *                                 .vocabulary = 51200},
  *                       .sequence = 2048, .batch = 1536, .recompute = TN_RECOMPUTE_FULL};
  *     tn_cluster cluster = TN_CLUSTER_INIT;
  *     tn_cluster_found found;

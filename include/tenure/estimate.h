@@ -1,8 +1,9 @@
 /* estimate.h - predicts how much memory a program needs, and whether it fits, before anything runs.
  *
- *     tn_large large = {.hidden = 12288, .layers = 96, .heads = 96, .vocabulary = 51200,
- *                       .sequence = 2048, .positions = TN_SIZE_UNKNOWN, .batch = 1536,
- *                       .tensor = 8, .pipeline = 16, .data = 6, .recompute = TN_RECOMPUTE_FULL};
+ *     tn_large large = {.model = {.hidden = 12288, .layers = 96, .heads = 96,
+ *                                 .vocabulary = 51200, .position_rows = TN_SIZE_UNKNOWN},
+ *                       .sequence = 2048, .batch = 1536, .tensor = 8, .pipeline = 16, .data = 6,
+ *                       .recompute = TN_RECOMPUTE_FULL};
  *     tn_large_estimate estimate;
  *     tn_error error;
  *     if (tn_large_estimate_make(&large, &estimate, &error) != TN_OK) return 2;
@@ -25,6 +26,7 @@
 #include <tenure/plan.h>
 #include <tenure/program.h>
 #include <tenure/shard.h>
+#include <tenure/transformer.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -196,23 +198,9 @@ typedef enum tn_recompute { /* recomputation of activations in the backward pass
 /* How attention is computed in training: fused, in tiles without storing the scores, or unfused. */
 typedef enum tn_attention { TN_ATTENTION_FUSED, TN_ATTENTION_UNFUSED } tn_attention;
 
-typedef struct tn_large { /* a transformer and its training setup */
-    uint64_t hidden, layers, heads, vocabulary, sequence;
-    uint64_t ffn;       /* size of the inner layer; 0 = 4 hidden */
-    uint64_t kv_heads;  /* KV heads; 0 = heads */
-    uint64_t positions; /* learned position embeddings; TN_SIZE_UNKNOWN: sequence; 0: none */
-    uint64_t types;     /* token type embeddings (BERT) */
-    uint64_t head_size; /* size of a query head; 0 = hidden / heads */
-    bool gated;         /* three matrices in the inner layer (LLaMA) */
-    bool rms_norm;      /* normalisation without bias (LLaMA) */
-    /* No bias in the query, key and value products, in the output product of attention, and in the
-     * inner layer (LLaMA has no biases). */
-    bool no_query_bias, no_output_bias, no_inner_bias;
-    bool query_norm;                 /* query and key are normalised per head (Qwen3) */
-    bool embedding_norm;             /* an additional normalisation after the embeddings (BLOOM) */
-    bool pooled;                     /* an additional product at the end (BERT) */
-    bool no_dropout;                 /* no dropout masks are kept */
-    bool untied;                     /* the output matrix is not tied to the embeddings */
+typedef struct tn_large {            /* a transformer and its training setup */
+    tn_transformer model;            /* position_rows TN_SIZE_UNKNOWN: sequence */
+    uint64_t sequence;               /* tokens of a sequence */
     uint64_t batch;                  /* sequences in total; 0 = data */
     uint64_t micro;                  /* sequences per micro-batch; 0 = 1 */
     uint64_t tensor, pipeline, data; /* ranks; 0 = 1 */
@@ -246,17 +234,17 @@ typedef struct tn_large_estimate {
     uint32_t largest_stage;
 } tn_large_estimate;
 
-/* Sets the members of `large` that a Hugging Face config.json states; other members are left
- * unchanged. "model_type" selects the architecture (docs/estimate.md lists them). Without it, the
- * keys decide between GPT-2, BERT and LLaMA. `name` is used in messages.
+/* Sets `large->model` from a Hugging Face config.json, as tn_llm_config does, and the sequence if
+ * it is 0. `name` is used in messages.
  * Errors: E_INVALID (not JSON, a missing or implausible key, an unknown model_type), E_UNSUPPORTED
  * (components that the formulas do not count, such as experts; built without jansson), E_NO_MEMORY.
  */
 TN_API TN_CHECKED tn_status tn_large_config(const char *name, const void *bytes, size_t size,
                                             const tn_context *context, tn_large *large,
                                             tn_error *error);
-/* Sets the members from the graph of a transformer: layers, heads and sequence from its Softmax
- * over [batch, heads, tokens, tokens], vocabulary and hidden size from its largest embedding table.
+/* Sets `large->model` from the graph of a transformer, and the sequence if it is 0: layers, heads
+ * and sequence from its Softmax over [batch, heads, tokens, tokens], vocabulary and hidden size
+ * from its largest embedding table.
  * Errors: E_INVALID (not recognised as a transformer). */
 TN_API TN_CHECKED tn_status tn_large_from_graph(const tn_graph *graph, tn_large *large,
                                                 tn_error *error);

@@ -27,6 +27,7 @@
 #ifndef TENURE_LLM_H
 #define TENURE_LLM_H
 
+#include <tenure/transformer.h>
 #include <tenure/weights.h>
 
 #ifdef __cplusplus
@@ -116,13 +117,12 @@ TN_API TN_CHECKED tn_status tn_llm_scheme_find(const char *name, tn_llm_scheme *
 typedef struct tn_llm {
     char type[40]; /* "llama" */
     bool guessed;  /* there is no "model_type"; the kind was inferred from the keys */
-    uint64_t hidden, layers, heads, kv_heads, vocabulary;
-    uint64_t query_width, key_width; /* width of queries and of keys per token */
-    /* Width of the inner layer per token; for experts, of the chosen ones in total. */
-    uint64_t inner;
-    bool gated;               /* the inner layer has two input products and one output product */
+    /* A .gguf file states its members from `hidden` to `positions`; the others are then 0, and
+     * `gated` is assumed. */
+    tn_transformer model;
+    /* width of queries and of keys per token; the widest, if layers differ */
+    uint64_t query_width, key_width;
     uint64_t experts, chosen; /* per layer; 0: no experts */
-    uint64_t positions;       /* maximum number of tokens of the model; 0: not stated */
     tn_llm_cache cache;       /* all 0: an encoder, without cache */
     uint64_t parameters;      /* each counted once, without the extra ones */
     uint64_t active;          /* parameters used per token, counting only the chosen experts */

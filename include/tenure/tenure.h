@@ -46,6 +46,7 @@
 #include <tenure/trace.h>
 #include <tenure/train.h>
 #include <tenure/trainer.h>
+#include <tenure/transformer.h>
 #include <tenure/weights.h>
 
 #endif

@@ -90,16 +90,18 @@ const cli_facts cli_large_facts = {
 
 /* The sizes that were read, and the defaults. */
 static void large_tell_model(cli_answer *answer, const tn_large *how) {
-    uint64_t kv = how->kv_heads > 0 ? how->kv_heads : how->heads;
+    uint64_t kv = how->model.kv_heads > 0 ? how->model.kv_heads : how->model.heads;
     char digits[TN__GROUPED_MAX];
     cli_tell_line(answer, "model",
                   "%" PRIu64 " layers of %" PRIu64 ", %" PRIu64 " heads, %" PRIu64
                   " KV heads, inner %" PRIu64 "%s",
-                  how->layers, how->hidden, how->heads, kv,
-                  how->ffn > 0 ? how->ffn : 4 * how->hidden, how->gated ? ", gated" : "");
+                  how->model.layers, how->model.hidden, how->model.heads, kv,
+                  how->model.inner > 0 ? how->model.inner : 4 * how->model.hidden,
+                  how->model.gated ? ", gated" : "");
     cli_tell_line(answer, "", "%" PRIu64 " tokens a sequence, vocabulary of %s%s%s", how->sequence,
-                  tn__grouped(how->vocabulary, digits), how->untied ? " with an output matrix" : "",
-                  how->no_dropout ? ", no dropout" : "");
+                  tn__grouped(how->model.vocabulary, digits),
+                  how->model.untied ? " with an output matrix" : "",
+                  how->model.no_dropout ? ", no dropout" : "");
     cli_tell_line(answer, "", "attention is %s",
                   how->attention == TN_ATTENTION_UNFUSED ? "unfused: scores are kept" : "fused");
 }

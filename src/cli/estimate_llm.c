@@ -176,7 +176,7 @@ static void llm_try_places(cli_llm *llm) {
         llm_try(llm, &placed, "--host-experts all");
         placed.host_experts = 0;
     }
-    uint64_t low = placed.host_layers, high = llm->model->layers;
+    uint64_t low = placed.host_layers, high = llm->model->model.layers;
     while (high > low + 1) { /* `low` does not fit, `high` is not known to */
         tn_llm_estimate made;
         placed.host_layers = low + (high - low) / 2;
@@ -186,7 +186,7 @@ static void llm_try_places(cli_llm *llm) {
     }
     placed.host_layers = high;
     snprintf(text, sizeof text, "--host-layers %" PRIu64, high);
-    if (high < llm->model->layers) llm_try(llm, &placed, text);
+    if (high < llm->model->model.layers) llm_try(llm, &placed, text);
     placed.host_layers = llm->options.host_layers;
     placed.by_tensor = false;
     for (placed.devices = 2; llm->options.devices <= 1 && placed.devices <= 16;

@@ -95,10 +95,11 @@ static void llm_tell_model(cli_answer *answer, const cli_llm *llm) {
     cli_tell_word(answer, "model_type", it->type);
     cli_tell_more(answer,
                   "%s: %" PRIu64 " layers of %" PRIu64 ", %" PRIu64 " heads, %" PRIu64 " KV heads",
-                  it->guessed ? " (guessed: the file has no \"model_type\")" : "", it->layers,
-                  it->hidden, it->heads, it->kv_heads);
-    cli_tell(answer, "layers", it->layers);
-    cli_tell_line(answer, "", "vocabulary of %s%s", tn__grouped(it->vocabulary, count), experts);
+                  it->guessed ? " (guessed: the file has no \"model_type\")" : "", it->model.layers,
+                  it->model.hidden, it->model.heads, it->model.kv_heads);
+    cli_tell(answer, "layers", it->model.layers);
+    cli_tell_line(answer, "", "vocabulary of %s%s", tn__grouped(it->model.vocabulary, count),
+                  experts);
     cli_tell_when(answer, it->weight_count > 0, "parameters", it->parameters);
     if (it->active < it->parameters)
         cli_tell_more(answer, ", %s of them active for a token", tn__grouped(it->active, count));
@@ -256,7 +257,7 @@ static void llm_tell_verdict(cli_answer *answer, const cli_llm *llm) {
         cli_tell_more(answer, ", with %s", tn_llm_runtime_name(llm->options.runtime));
     if (fits == CLI_LLM_NO && llm->total <= llm->limit)
         cli_tell_more(answer, ": tensors of %" PRIu64 " of %" PRIu64 " layers are not in the file",
-                      llm->model->missing, llm->model->layers);
+                      llm->model->missing, llm->model->model.layers);
 }
 
 static void llm_tell_fit(cli_answer *answer, const cli_llm *llm) {
@@ -267,7 +268,7 @@ static void llm_tell_fit(cli_answer *answer, const cli_llm *llm) {
     if (llm->has_model) {
         cli_tell_if(answer, "longest", llm->longest);
         cli_tell_more(answer, " tokens%s",
-                      llm->longest == llm->model->positions ? " (the model's maximum)" : "");
+                      llm->longest == llm->model->model.positions ? " (the model's maximum)" : "");
     }
     if (cli_llm_fits(llm) == CLI_LLM_NO) cli_changes_tell(answer, llm->changes, llm->change_count);
 }

@@ -24,6 +24,7 @@ static const struct {
     {"order", "--order"},
     {"planner", "--planner"},
     {"read_limit", "--read-limit"},
+    {"sequence", "--sequence"},
     {"shard", "--shard"},
     {"tn_contents_generate", "--weights random:SEED"},
     {"tn_layout_from_offsets", "--plan FILE"},

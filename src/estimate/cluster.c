@@ -27,7 +27,8 @@ static void cluster_add(tn__cluster_work *sum, const tn__cluster_work *work, dou
 
 static tn__cluster_work cluster_part(const cluster_run *run, uint64_t part, tn__cluster_way way) {
     tn__cluster_work work = {0};
-    cluster_add(&work, &run->parts.layer[way], (double)run->large->layers / (double)run->count);
+    cluster_add(&work, &run->parts.layer[way],
+                (double)run->large->model.layers / (double)run->count);
     if (part == 0) cluster_add(&work, &run->parts.first[way], 1);
     if (part + 1 == run->count) cluster_add(&work, &run->parts.last[way], 1);
     return work;
@@ -52,7 +53,7 @@ static void cluster_stage(cluster_run *run, uint64_t stage) {
 static double cluster_send(const cluster_run *run, double *slow) {
     const tn_large *large = run->large;
     double t = (double)large->tensor, bytes = (double)large->sequence * (double)large->micro;
-    bytes *= (double)large->hidden * large->weight_bytes;
+    bytes *= (double)large->model.hidden * large->weight_bytes;
     uint64_t apart = tn__mul_sat(large->tensor, large->data);
     double link = tn__cluster_link(run->cluster, large->pipeline, apart);
     bool whole = run->cluster->whole_sends && !large->sequence_parallel;
@@ -109,7 +110,7 @@ static void cluster_total(cluster_run *run, const tn_large_estimate *estimate) {
     /* F contains the forward pass of each layer twice */
     if (run->large->recompute != TN_RECOMPUTE_FULL) {
         double logits = 6 * (double)run->large->batch * (double)run->large->sequence *
-                        (double)run->large->hidden * (double)run->large->vocabulary;
+                        (double)run->large->model.hidden * (double)run->large->model.vocabulary;
         operations = (operations - logits) * 3 / 4 + logits;
     }
     made->share =

@@ -81,7 +81,7 @@ static tn_status search_micro(search_state *state, const tn_large *large) {
 }
 
 static tn_status search_interleave(search_state *state, const tn_large *large) {
-    uint64_t layers = large->layers / large->pipeline;
+    uint64_t layers = large->model.layers / large->pipeline;
     tn_large it = *large;
     for (it.interleave = 1; it.interleave <= layers; it.interleave++) {
         if (layers % it.interleave != 0) continue;
@@ -95,10 +95,10 @@ static tn_status search_tensor(search_state *state, const tn_large *large, uint6
     tn_large it = *large;
     it.tensor = tensor;
     if (state->choices->sequence_parallel) it.sequence_parallel = tensor > 1;
-    for (it.pipeline = 1; it.pipeline <= it.layers && it.pipeline <= state->cluster->devices;
+    for (it.pipeline = 1; it.pipeline <= it.model.layers && it.pipeline <= state->cluster->devices;
          it.pipeline++) {
         uint64_t ranks = tn__mul_sat(tensor, it.pipeline);
-        if (it.layers % it.pipeline != 0 || state->cluster->devices % ranks != 0) continue;
+        if (it.model.layers % it.pipeline != 0 || state->cluster->devices % ranks != 0) continue;
         it.data = state->cluster->devices / ranks;
         if (it.batch % it.data == 0) TN_TRY(search_interleave(state, &it));
     }
@@ -112,7 +112,7 @@ static tn_status search_all(search_state *state, const tn_large *large, tn_error
     if (state->best.tried == 0)
         TN_FAIL(error, TN_E_INFEASIBLE,
                 "no division of %llu layers and a batch of %llu among %llu devices",
-                (unsigned long long)large->layers, (unsigned long long)large->batch,
+                (unsigned long long)large->model.layers, (unsigned long long)large->batch,
                 (unsigned long long)state->cluster->devices);
     char memory[TN_SIZE_TEXT_MAX], least[TN_SIZE_TEXT_MAX];
     TN_FAIL(error, TN_E_INFEASIBLE,

@@ -18,18 +18,18 @@ typedef struct work_rank { /* one rank, with the tokens of one micro-batch */
 
 static work_rank work_rank_of(const tn_cluster *cluster, const tn_large *large) {
     double t = (double)large->tensor;
-    uint64_t kv = large->kv_heads / large->tensor;
+    uint64_t kv = large->model.kv_heads / large->tensor;
     return (work_rank){
         .cluster = cluster,
         .large = large,
         .tokens = (double)large->sequence * (double)large->micro,
-        .hidden = (double)large->hidden,
-        .width = (double)large->heads * (double)large->head_size / t,
-        .kv = (double)(kv > 0 ? kv : 1) * (double)large->head_size,
-        .inner = (double)large->ffn / t,
-        .heads = (double)large->heads / t,
+        .hidden = (double)large->model.hidden,
+        .width = (double)large->model.heads * (double)large->model.head_size / t,
+        .kv = (double)(kv > 0 ? kv : 1) * (double)large->model.head_size,
+        .inner = (double)large->model.inner / t,
+        .heads = (double)large->model.heads / t,
         .outside = large->sequence_parallel ? t : 1,
-        .masks = !large->no_dropout,
+        .masks = !large->model.no_dropout,
     };
 }
 
@@ -50,7 +50,7 @@ static void work_move(const work_rank *rank, tn__cluster_work *work, double numb
 /* Scores, softmax, values: the operators that selective recomputation repeats. Each head
  * separately. */
 static void work_attention(const work_rank *rank, tn__cluster_work *work, double times) {
-    double s = (double)rank->large->sequence, head = (double)rank->large->head_size;
+    double s = (double)rank->large->sequence, head = (double)rank->large->model.head_size;
     double heads = rank->heads * (double)rank->large->micro, scores = heads * s * s;
     work_product(rank, work, times * heads, s, s, head);
     work_product(rank, work, times * heads, s, head, s);
@@ -61,7 +61,7 @@ static void work_attention(const work_rank *rank, tn__cluster_work *work, double
 static void work_layer(const work_rank *rank, tn__cluster_work *work, double times) {
     const tn_large *large = rank->large;
     double rows = rank->tokens, h = rank->hidden, outside = rows * h / rank->outside;
-    double up = large->gated ? 2 : 1;
+    double up = large->model.gated ? 2 : 1;
     work_product(rank, work, times, rows, rank->width + 2 * rank->kv, h);
     work_product(rank, work, times, rows, h, rank->width);
     work_product(rank, work, times * up, rows, rank->inner, h);
@@ -98,7 +98,7 @@ static void work_layers(const work_rank *rank, tn__cluster_parts *parts) {
 /* Rows of the embedding table; after the layers a normalisation, logits, and the loss in fp32. */
 static void work_ends(const work_rank *rank, tn__cluster_parts *parts) {
     const tn_large *large = rank->large;
-    double columns = (double)((large->vocabulary + large->tensor - 1) / large->tensor);
+    double columns = (double)((large->model.vocabulary + large->tensor - 1) / large->tensor);
     double rows = rank->tokens, outside = rows * rank->hidden / rank->outside;
     for (uint32_t way = 0; way < TN__WAY_COUNT; way++) {
         double times = way == TN__FORWARD ? 1 : 2;

@@ -41,11 +41,11 @@ static uint64_t large_or(uint64_t value, uint64_t otherwise) {
 /* The caller's description with defaults filled in. */
 static tn_large large_complete(const tn_large *given) {
     tn_large it = *given;
-    it.ffn = large_or(it.ffn, tn__mul_sat(4, it.hidden));
-    it.kv_heads = large_or(it.kv_heads, it.heads);
-    bool divides = it.heads > 0 && it.hidden % it.heads == 0;
-    if (it.head_size == 0 && divides) it.head_size = it.hidden / it.heads;
-    if (it.positions == TN_SIZE_UNKNOWN) it.positions = it.sequence;
+    it.model.inner = large_or(it.model.inner, tn__mul_sat(4, it.model.hidden));
+    it.model.kv_heads = large_or(it.model.kv_heads, it.model.heads);
+    bool divides = it.model.heads > 0 && it.model.hidden % it.model.heads == 0;
+    if (it.model.head_size == 0 && divides) it.model.head_size = it.model.hidden / it.model.heads;
+    if (it.model.position_rows == TN_SIZE_UNKNOWN) it.model.position_rows = it.sequence;
     it.tensor = large_or(it.tensor, 1);
     it.pipeline = large_or(it.pipeline, 1);
     it.data = large_or(it.data, 1);
@@ -63,16 +63,16 @@ static tn_status large_check(const tn_large *it, tn_error *error) {
         const char *name;
         uint64_t value;
         bool needed;
-    } members[] = {{"hidden size", it->hidden, true},
-                   {"layers", it->layers, true},
-                   {"heads", it->heads, true},
-                   {"vocabulary", it->vocabulary, true},
+    } members[] = {{"hidden size", it->model.hidden, true},
+                   {"layers", it->model.layers, true},
+                   {"heads", it->model.heads, true},
+                   {"vocabulary", it->model.vocabulary, true},
                    {"sequence", it->sequence, true},
-                   {"head size", it->head_size, true},
-                   {"inner size", it->ffn, true},
-                   {"key and value heads", it->kv_heads, true},
-                   {"positions", it->positions, false},
-                   {"token types", it->types, false},
+                   {"head size", it->model.head_size, true},
+                   {"inner size", it->model.inner, true},
+                   {"key and value heads", it->model.kv_heads, true},
+                   {"positions", it->model.position_rows, false},
+                   {"token types", it->model.types, false},
                    {"batch", it->batch, true},
                    {"micro-batch", it->micro, true},
                    {"tensor", it->tensor, true},
@@ -80,26 +80,27 @@ static tn_status large_check(const tn_large *it, tn_error *error) {
                    {"data", it->data, true},
                    {"interleave", it->interleave, true},
                    {"tokens of the loss", it->loss_tokens, false}};
-    if (it->heads > 0 && it->head_size == 0 && it->hidden > 0)
+    if (it->model.heads > 0 && it->model.head_size == 0 && it->model.hidden > 0)
         TN_FAIL(error, TN_E_INVALID, "hidden size %llu cannot be divided by heads %llu",
-                (unsigned long long)it->hidden, (unsigned long long)it->heads);
+                (unsigned long long)it->model.hidden, (unsigned long long)it->model.heads);
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         if (members[i].value > LARGE_MOST || (members[i].needed && members[i].value == 0))
-            TN_FAIL(error, TN_E_INVALID, "%s: %llu makes no sense", members[i].name,
+            TN_FAIL(error, TN_E_INVALID, "%s: %llu is out of range", members[i].name,
                     (unsigned long long)members[i].value);
-    bool spread = it->kv_heads < it->tensor; /* each head is on several ranks */
+    bool spread = it->model.kv_heads < it->tensor; /* each head is on several ranks */
     const struct {
         const char *whole, *part;
         uint64_t a, b;
-    } divided[] = {{"heads", "key and value heads", it->heads, it->kv_heads},
-                   {"heads", "tensor", it->heads, it->tensor},
-                   {"key and value heads", "tensor", spread ? 0 : it->kv_heads, it->tensor},
-                   {"tensor", "key and value heads", spread ? it->tensor : 0, it->kv_heads},
-                   {"inner size", "tensor", it->ffn, it->tensor},
-                   {"layers", "pipeline", it->layers, it->pipeline},
-                   {"layers of a stage", "interleave", it->layers / it->pipeline, it->interleave},
-                   {"batch", "data", it->batch, it->data},
-                   {"batch per data rank", "micro-batch", it->batch / it->data, it->micro}};
+    } divided[] = {
+        {"heads", "key and value heads", it->model.heads, it->model.kv_heads},
+        {"heads", "tensor", it->model.heads, it->tensor},
+        {"key and value heads", "tensor", spread ? 0 : it->model.kv_heads, it->tensor},
+        {"tensor", "key and value heads", spread ? it->tensor : 0, it->model.kv_heads},
+        {"inner size", "tensor", it->model.inner, it->tensor},
+        {"layers", "pipeline", it->model.layers, it->pipeline},
+        {"layers of a stage", "interleave", it->model.layers / it->pipeline, it->interleave},
+        {"batch", "data", it->batch, it->data},
+        {"batch per data rank", "micro-batch", it->batch / it->data, it->micro}};
     for (size_t i = 0; i < sizeof divided / sizeof *divided; i++)
         if (divided[i].a % divided[i].b != 0)
             TN_FAIL(error, TN_E_INVALID, "%s %llu cannot be divided by %s %llu", divided[i].whole,
@@ -110,15 +111,19 @@ static tn_status large_check(const tn_large *it, tn_error *error) {
 
 /* --- parameters --- */
 
-static uint64_t large_width(const tn_large *it) { return tn__mul_sat(it->heads, it->head_size); }
+static uint64_t large_width(const tn_large *it) {
+    return tn__mul_sat(it->model.heads, it->model.head_size);
+}
 
 /* The width of keys, or of values, on one of `tensor` ranks: a rank has at least one head. */
 static uint64_t large_kv_width(const tn_large *it, uint64_t tensor) {
-    uint64_t heads = it->kv_heads / tensor;
-    return tn__mul_sat(heads > 0 ? heads : 1, it->head_size);
+    uint64_t heads = it->model.kv_heads / tensor;
+    return tn__mul_sat(heads > 0 ? heads : 1, it->model.head_size);
 }
 
-static uint64_t large_norm(const tn_large *it) { return (it->rms_norm ? 1 : 2) * it->hidden; }
+static uint64_t large_norm(const tn_large *it) {
+    return (it->model.rms_norm ? 1 : 2) * it->model.hidden;
+}
 
 /* rows x columns, and a bias of `columns` unless `no_bias`. */
 static uint64_t large_product(uint64_t rows, uint64_t columns, bool no_bias) {
@@ -128,31 +133,33 @@ static uint64_t large_product(uint64_t rows, uint64_t columns, bool no_bias) {
 /* Parameters of one layer on one of `tensor` ranks. Rows or columns of products are divided;
  * normalisations and the biases after a row-divided product are not. */
 static uint64_t large_layer(const tn_large *it, uint64_t tensor) {
-    uint64_t h = it->hidden, f = it->ffn / tensor, width = large_width(it) / tensor;
+    uint64_t h = it->model.hidden, f = it->model.inner / tensor, width = large_width(it) / tensor;
     uint64_t read = tn__add_sat(width, tn__mul_sat(2, large_kv_width(it, tensor)));
-    uint64_t count = large_product(h, read, it->no_query_bias);
-    count = tn__add_sat(count, large_product(width, h, it->no_output_bias));
-    count =
-        tn__add_sat(count, tn__mul_sat(it->gated ? 2 : 1, large_product(h, f, it->no_inner_bias)));
-    count = tn__add_sat(count, large_product(f, h, it->no_inner_bias));
-    uint64_t norms = 2 * large_norm(it) + (it->query_norm ? 2 * it->head_size : 0);
+    uint64_t count = large_product(h, read, it->model.no_query_bias);
+    count = tn__add_sat(count, large_product(width, h, it->model.no_output_bias));
+    count = tn__add_sat(
+        count, tn__mul_sat(it->model.gated ? 2 : 1, large_product(h, f, it->model.no_inner_bias)));
+    count = tn__add_sat(count, large_product(f, h, it->model.no_inner_bias));
+    uint64_t norms = 2 * large_norm(it) + (it->model.query_norm ? 2 * it->model.head_size : 0);
     return tn__add_sat(count, norms);
 }
 
 static uint64_t large_vocabulary(const tn_large *it, uint64_t tensor) {
-    return tn__mul_sat((it->vocabulary + tensor - 1) / tensor, it->hidden);
+    return tn__mul_sat((it->model.vocabulary + tensor - 1) / tensor, it->model.hidden);
 }
 
 /* Parameters before the first layer, and after the last. */
 static uint64_t large_first(const tn_large *it, uint64_t tensor) {
-    uint64_t others = tn__mul_sat(tn__add_sat(it->positions, it->types), it->hidden);
-    if (it->embedding_norm) others = tn__add_sat(others, large_norm(it));
+    uint64_t others =
+        tn__mul_sat(tn__add_sat(it->model.position_rows, it->model.types), it->model.hidden);
+    if (it->model.embedding_norm) others = tn__add_sat(others, large_norm(it));
     return tn__add_sat(large_vocabulary(it, tensor), others);
 }
 
 static uint64_t large_last(const tn_large *it, uint64_t tensor, bool alone) {
-    uint64_t logits = it->untied || !alone ? large_vocabulary(it, tensor) : 0;
-    if (it->pooled) logits = tn__add_sat(logits, large_product(it->hidden, it->hidden, false));
+    uint64_t logits = it->model.untied || !alone ? large_vocabulary(it, tensor) : 0;
+    if (it->model.pooled)
+        logits = tn__add_sat(logits, large_product(it->model.hidden, it->model.hidden, false));
     return tn__add_sat(logits, large_norm(it));
 }
 
@@ -171,29 +178,32 @@ typedef struct large_kept { /* bytes of one layer */
 
 static large_kept large_layer_unfused(const tn_large *it) {
     double tokens = (double)it->sequence * (double)it->micro, t = (double)it->tensor;
-    double h = (double)it->hidden, f = (double)it->ffn, outside = it->sequence_parallel ? t : 1;
-    double core = (it->no_dropout ? 2.0 : 5.0) * (double)it->heads * (double)it->sequence * tokens;
+    double h = (double)it->model.hidden, f = (double)it->model.inner,
+           outside = it->sequence_parallel ? t : 1;
+    double core = (it->model.no_dropout ? 2.0 : 5.0) * (double)it->model.heads *
+                  (double)it->sequence * tokens;
     double kv = (double)large_kv_width(it, it->tensor), width = (double)large_width(it);
     /* query 2, key and value 2 each, their result 2: 8h if there are equally many heads of each */
     double inside = (4 * width / t + 4 * kv) * tokens;
-    inside += ((it->gated ? 8 : 4) * tokens * f + core) / t;
-    return (large_kept){.all = (it->no_dropout ? 8 : 10) * tokens * h / outside + inside,
+    inside += ((it->model.gated ? 8 : 4) * tokens * f + core) / t;
+    return (large_kept){.all = (it->model.no_dropout ? 8 : 10) * tokens * h / outside + inside,
                         .core = core / t,
                         .input = 2 * tokens * h / outside};
 }
 
 static large_kept large_layer_fused(const tn_large *it) {
     double tokens = (double)it->sequence * (double)it->micro, t = (double)it->tensor;
-    double h = (double)it->hidden, f = (double)it->ffn, outside = it->sequence_parallel ? t : 1;
+    double h = (double)it->model.hidden, f = (double)it->model.inner,
+           outside = it->sequence_parallel ? t : 1;
     double kv = (double)large_kv_width(it, it->tensor), width = (double)large_width(it) / t;
-    double sums = 4 * (double)it->heads / t;
-    double inside = 4 * width + 4 * kv + sums + (it->gated ? 8 : 4) * f / t;
-    if (it->query_norm) inside += 6 * (width + kv);
+    double sums = 4 * (double)it->model.heads / t;
+    double inside = 4 * width + 4 * kv + sums + (it->model.gated ? 8 : 4) * f / t;
+    if (it->model.query_norm) inside += 6 * (width + kv);
     return (large_kept){
-        .all = tokens * ((it->no_dropout ? 16 : 18) * h / outside + inside),
+        .all = tokens * ((it->model.no_dropout ? 16 : 18) * h / outside + inside),
         .core = tokens * (2 * width + sums),
         .input = tokens * 2 * h / outside,
-        .backward = tokens * (it->gated ? 6 : 4) * f / t,
+        .backward = tokens * (it->model.gated ? 6 : 4) * f / t,
     };
 }
 
@@ -230,7 +240,7 @@ static void large_layers_kept(const tn_large *it, double layers, double *kept, d
 /* The last normalisation, logits and loss. */
 static double large_loss(const tn_large *it) {
     double tokens = (double)it->sequence * (double)it->micro, t = (double)it->tensor;
-    double h = (double)it->hidden, v = (double)it->vocabulary, at_once = tokens;
+    double h = (double)it->model.hidden, v = (double)it->model.vocabulary, at_once = tokens;
     double outside = it->sequence_parallel ? t : 1;
     bool unfused = it->attention == TN_ATTENTION_UNFUSED;
     if (it->loss_tokens > 0 && (double)it->loss_tokens < tokens) at_once = (double)it->loss_tokens;
@@ -239,11 +249,11 @@ static double large_loss(const tn_large *it) {
 
 static void large_activations(const tn_large *it, uint32_t stage, tn_large_stage *made) {
     double tokens = (double)it->sequence * (double)it->micro, t = (double)it->tensor;
-    double h = (double)it->hidden, outside = it->sequence_parallel ? t : 1;
+    double h = (double)it->model.hidden, outside = it->sequence_parallel ? t : 1;
     double flight = (double)large_flight(it, stage), pieces = (double)it->interleave;
     double kept, more, loss = 0;
     large_layers_kept(it, (double)made->layers / pieces * flight, &kept, &more);
-    if (stage == 0 && !it->no_dropout) /* dropout mask of the embedding */
+    if (stage == 0 && !it->model.no_dropout) /* dropout mask of the embedding */
         kept += tokens * h / outside * ceil(flight / pieces);
     if (stage + 1 == it->pipeline) loss = large_loss(it);
     made->kept = large_saturate(kept);
@@ -259,7 +269,7 @@ static uint64_t large_share(const tn_large *it, tn_shard from, uint64_t bytes) {
 
 static void large_stage(const tn_large *it, uint32_t stage, tn_large_stage *made) {
     bool first = stage == 0, last = stage + 1 == it->pipeline;
-    *made = (tn_large_stage){.layers = it->layers / it->pipeline};
+    *made = (tn_large_stage){.layers = it->model.layers / it->pipeline};
     uint64_t count = tn__mul_sat(made->layers, large_layer(it, it->tensor));
     if (first) count = tn__add_sat(count, large_first(it, it->tensor));
     if (last) count = tn__add_sat(count, large_last(it, it->tensor, first));
@@ -292,12 +302,13 @@ tn_status tn_large_estimate_make(const tn_large *large, tn_large_estimate *estim
                                  tn_error *error) {
     tn_large it = large_complete(large);
     TN_TRY(large_check(&it, error));
-    double l = (double)it.layers, h = (double)it.hidden, v = (double)it.vocabulary;
+    double l = (double)it.model.layers, h = (double)it.model.hidden,
+           v = (double)it.model.vocabulary;
     double s = (double)it.sequence, b = (double)it.batch;
     tn_large_estimate made = {0};
     made.parameters = 12 * l * h * h * (1 + 13 / (12 * h) + (v + s) / (12 * l * h));
     made.flops = 96 * b * s * l * h * h * (1 + s / (6 * h) + v / (16 * l * h));
-    made.exact_parameters = tn__add_sat(tn__mul_sat(it.layers, large_layer(&it, 1)),
+    made.exact_parameters = tn__add_sat(tn__mul_sat(it.model.layers, large_layer(&it, 1)),
                                         tn__add_sat(large_first(&it, 1), large_last(&it, 1, true)));
     if (made.exact_parameters == UINT64_MAX)
         TN_FAIL(error, TN_E_INVALID, "2^64 parameters or more");

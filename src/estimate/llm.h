@@ -272,9 +272,6 @@ uint64_t tn__llm_cache_bytes(const tn_llm_cache_group *group, tn_weight_type typ
 
 #ifndef TENURE_MINIMAL
 #include "base/json.h"
-/* tn_llm_config, and the values that it read. */
-tn_status tn__llm_config_read(const char *name, const void *bytes, size_t size,
-                              tn__llm_reading *reading, tn_llm *llm, tn_error *error);
 /* "quantization_config", "dtype". */
 tn_status tn__llm_stored(const json_t *root, const json_t *inner, tn_llm *llm, tn_error *error);
 /* The kinds of all layers, from the fields of `inner` (else `root`). */

@@ -482,27 +482,21 @@ static json_t *config_parse(const void *bytes, size_t size, json_error_t *proble
     return root;
 }
 
-tn_status tn__llm_config_read(const char *name, const void *bytes, size_t size,
-                              tn__llm_reading *reading, tn_llm *llm, tn_error *error) {
+tn_status tn_llm_config(const char *name, const void *bytes, size_t size, tn_llm *llm,
+                        tn_error *error) {
+    tn__llm_reading reading = {0};
     json_error_t problem;
     *llm = (tn_llm){0};
-    *reading = (tn__llm_reading){0};
     tn_status status;
     json_t *root = config_parse(bytes, size, &problem, &status);
     if (root == NULL) {
         tn__fail(error, status, "%s", problem.text);
         return tn__where(error, status, "%s:%d", name, problem.line);
     }
-    config_reading it = {.root = root, .to = reading, .llm = llm, .error = error};
+    config_reading it = {.root = root, .to = &reading, .llm = llm, .error = error};
     status = json_is_object(root) ? config_read(&it)
                                   : tn__fail(error, TN_E_INVALID, "it is no JSON object");
     json_decref(root);
     return status == TN_OK ? TN_OK : tn__where(error, status, "%s", name);
-}
-
-tn_status tn_llm_config(const char *name, const void *bytes, size_t size, tn_llm *llm,
-                        tn_error *error) {
-    tn__llm_reading reading;
-    return tn__llm_config_read(name, bytes, size, &reading, llm, error);
 }
 #endif

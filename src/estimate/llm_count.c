@@ -358,13 +358,29 @@ static bool count_has(const tn__llm_reading *it, uint8_t kind) {
     return false;
 }
 
+static void count_parts(const tn__llm_reading *it, tn_transformer *model) {
+    model->gated = HAS(it, GATED);
+    model->rms_norm = !HAS(it, SHIFTED);
+    model->no_query_bias = !HAS(it, QUERY_BIAS);
+    model->no_output_bias = !HAS(it, OUTPUT_BIAS);
+    model->no_inner_bias = !HAS(it, INNER_BIAS);
+    model->query_norm = HAS(it, QUERY_NORM);
+    model->embedding_norm = HAS(it, EMBEDDING_NORM) && !HAS(it, NO_FINAL_NORM);
+    model->pooled = HAS(it, POOLED);
+    model->untied = HAS(it, UNTIED);
+    model->no_dropout = !it->drops;
+}
+
 static void count_sizes(const tn__llm_reading *it, tn_llm *llm) {
     bool encodes = HAS(it, T5) || HAS(it, WHISPER), state = count_has(it, TN__LLM_KIND_STATE);
-    llm->hidden = SIZE(it, HIDDEN);
-    llm->layers = SIZE(it, LAYERS);
-    llm->heads = SIZE(it, HEADS);
-    llm->kv_heads = SIZE(it, KV_HEADS);
-    llm->vocabulary = SIZE(it, VOCABULARY);
+    llm->model.hidden = SIZE(it, HIDDEN);
+    llm->model.layers = SIZE(it, LAYERS);
+    llm->model.heads = SIZE(it, HEADS);
+    llm->model.kv_heads = SIZE(it, KV_HEADS);
+    llm->model.head_size = SIZE(it, HEAD_SIZE);
+    llm->model.types = SIZE(it, TYPES);
+    llm->model.position_rows = HAS(it, LEARNED) ? SIZE(it, POSITION_ROWS) : 0;
+    llm->model.vocabulary = SIZE(it, VOCABULARY);
     llm->query_width = HAS(it, MLA) ? SIZE(it, ROTATED_QUERY)
                                     : count_widest(SIZE(it, QUERY), SIZE(it, WINDOW_QUERY));
     llm->key_width =
@@ -374,16 +390,15 @@ static void count_sizes(const tn__llm_reading *it, tn_llm *llm) {
         llm->query_width = count_widest(llm->query_width, in);
         llm->query_width = count_widest(llm->query_width, SIZE(it, KDA_WIDTH));
     }
-    llm->gated = HAS(it, GATED);
     llm->experts = HAS(it, EXPERT) ? SIZE(it, EXPERTS) : 0;
     llm->chosen = HAS(it, EXPERT) ? SIZE(it, CHOSEN) : 0;
     uint64_t chosen =
         tn__add_sat(tn__mul_sat(llm->chosen, SIZE(it, EXPERT_WIDTH)), SIZE(it, SHARED_WIDTH));
     bool dense = encodes || count_has(it, TN__LLM_KIND_DENSE);
-    llm->inner = dense ? count_widest(SIZE(it, INNER), chosen) : chosen;
+    llm->model.inner = dense ? count_widest(SIZE(it, INNER), chosen) : chosen;
     if (count_has(it, TN__LLM_KIND_WIDE))
-        llm->inner = count_widest(llm->inner, SIZE(it, WIDE_INNER));
-    llm->positions = HAS(it, WHISPER) ? SIZE(it, TARGET) : SIZE(it, POSITIONS);
+        llm->model.inner = count_widest(llm->model.inner, SIZE(it, WIDE_INNER));
+    llm->model.positions = HAS(it, WHISPER) ? SIZE(it, TARGET) : SIZE(it, POSITIONS);
 }
 
 tn_status tn__llm_count(const tn__llm_reading *it, tn_llm *llm, tn_error *error) {
@@ -391,6 +406,7 @@ tn_status tn__llm_count(const tn__llm_reading *it, tn_llm *llm, tn_error *error)
         TN_FAIL(error, TN_E_INVALID, "%llu of %llu experts cannot be chosen",
                 (unsigned long long)SIZE(it, CHOSEN), (unsigned long long)SIZE(it, EXPERTS));
     count_sizes(it, llm);
+    count_parts(it, &llm->model);
     count_cache(it, &llm->cache);
     count_rows(it, llm);
     return count_parameters(llm, error);

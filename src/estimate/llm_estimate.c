@@ -20,11 +20,12 @@ static tn_status estimate_complete(const tn_llm *llm, const tn_llm_options *give
     *it = (tn_llm_options)TN_LLM_OPTIONS_INIT;
     tn__options(it, sizeof *it, given);
     if (it->batch == 0) it->batch = 1;
-    if (it->sequence == 0) it->sequence = llm->positions;
+    if (it->sequence == 0) it->sequence = llm->model.positions;
     if (it->scheme == NULL) it->scheme = &llm->stored;
     if (it->cache_type == TN_WEIGHT_TYPE_COUNT) it->cache_type = TN_WEIGHT_BF16;
     if (it->sequence == 0)
-        TN_FAIL(error, TN_E_INVALID, "how many tokens? The file does not say what it was made for");
+        TN_FAIL(error, TN_E_INVALID,
+                "the file does not state a maximum number of tokens; state `sequence`");
     uint64_t tokens = tn__mul_sat(it->batch, it->sequence);
     if ((uint32_t)it->runtime >= TN_LLM_RUNTIME_COUNT)
         TN_FAIL(error, TN_E_INVALID, "run time %u does not exist", (unsigned)it->runtime);
@@ -42,9 +43,9 @@ static tn_status estimate_check(const tn_llm *llm, const tn_llm_options *it, tn_
     bool table = false;
     for (uint32_t i = 0; i < llm->weight_count; i++)
         table = table || (llm->weights[i].role == TN_LLM_TABLE && llm->weights[i].layers == 0);
-    if (table && llm->positions > 0 && it->sequence > llm->positions)
+    if (table && llm->model.positions > 0 && it->sequence > llm->model.positions)
         TN_FAIL(error, TN_E_INVALID, "a sequence of %llu, but only %llu positions",
-                (unsigned long long)it->sequence, (unsigned long long)llm->positions);
+                (unsigned long long)it->sequence, (unsigned long long)llm->model.positions);
     if (it->weight_bytes == 0 && it->scheme->packing == TN_PACK_UNKNOWN)
         TN_FAIL(error, TN_E_UNSUPPORTED,
                 "the file stores its weights as '%s', whose bytes are not known; say how they are "
@@ -104,13 +105,14 @@ static void estimate_cache(const tn_llm *llm, const tn_llm_options *it, tn_llm_e
 /* The bytes that the widest step reads and writes, plus the hidden state of the residual
  * connection. */
 static void estimate_workspace(const tn_llm *llm, const tn_llm_options *it, tn_llm_estimate *made) {
-    uint64_t hidden = llm->hidden, query = llm->query_width, keys = 2 * llm->key_width;
+    uint64_t hidden = llm->model.hidden, query = llm->query_width, keys = 2 * llm->key_width;
     uint64_t attention = tn__add_sat(tn__mul_sat(2, query), keys);
-    uint64_t inner = tn__add_sat(hidden, tn__mul_sat(llm->gated ? 2 : 1, llm->inner));
+    uint64_t inner = tn__add_sat(hidden, tn__mul_sat(llm->model.gated ? 2 : 1, llm->model.inner));
     uint64_t wide = attention > inner ? attention : inner;
     uint64_t layer = tn__mul_sat(tn__mul_sat(2, it->pass), tn__add_sat(hidden, wide));
     uint64_t ends = tn__mul_sat(tn__mul_sat(2, it->pass), hidden);
-    uint64_t output = tn__add_sat(ends, tn__mul_sat(tn__mul_sat(4, it->batch), llm->vocabulary));
+    uint64_t output =
+        tn__add_sat(ends, tn__mul_sat(tn__mul_sat(4, it->batch), llm->model.vocabulary));
     made->workspace_at = output > layer ? "output" : attention > inner ? "attention" : "inner";
     made->workspace = output > layer ? output : layer;
 }
@@ -146,7 +148,7 @@ static bool estimate_fits(const tn_llm *llm, const tn_llm_options *options, uint
 uint64_t tn_llm_most(const tn_llm *llm, const tn_llm_options *options, uint64_t limit,
                      bool longest) {
     uint64_t low = 0, high = 1;
-    uint64_t most = longest && llm->positions > 0 ? llm->positions : UINT64_C(1) << 32;
+    uint64_t most = longest && llm->model.positions > 0 ? llm->model.positions : UINT64_C(1) << 32;
     while (high <= most && estimate_fits(llm, options, limit, longest, high)) {
         low = high;
         high *= 2;

@@ -165,7 +165,7 @@ static tn_status gguf_at(const gguf_reading *it, const char *name, uint64_t laye
                     (unsigned long long)layer + 1);
     }
     if (*number > TN__LLM_MOST)
-        TN_FAIL(it->error, TN_E_INVALID, "%.39s.%s makes no sense", it->type, name);
+        TN_FAIL(it->error, TN_E_INVALID, "%.39s.%s is out of range", it->type, name);
     return TN_OK;
 }
 
@@ -241,17 +241,17 @@ static tn_status gguf_state_size(const gguf_reading *it, const tn_llm *llm, uint
     if (gguf_find(it, "wkv.head_size", &head)) {
         uint64_t shifts = 2;
         gguf_find(it, "token_shift_count", &shifts);
-        *size = tn__mul_sat(llm->hidden, tn__add_sat(head, shifts));
+        *size = tn__mul_sat(llm->model.hidden, tn__add_sat(head, shifts));
         return TN_OK;
     }
     if (gguf_find(it, "shortconv.l_cache", &k)) {
-        *size = tn__mul_sat(llm->hidden, k > 0 ? k - 1 : 0);
+        *size = tn__mul_sat(llm->model.hidden, k > 0 ? k - 1 : 0);
         return TN_OK;
     }
     TN_TRY(gguf_need(it, "ssm.conv_kernel", &k));
     taps = k > 0 ? k - 1 : 0;
     if (gguf_find(it, "kda.head_dim", &head)) {
-        uint64_t width = tn__mul_sat(llm->heads, head);
+        uint64_t width = tn__mul_sat(llm->model.heads, head);
         *size = tn__mul_sat(width, tn__add_sat(head, tn__mul_sat(3, taps)));
         return TN_OK;
     }
@@ -282,8 +282,8 @@ typedef struct gguf_widths { /* of one head */
 } gguf_widths;
 
 static tn_status gguf_read_widths(const gguf_reading *it, const tn_llm *llm, gguf_widths *to) {
-    uint64_t heads = llm->heads > 0 ? llm->heads : 1, mla_key = 0, mla_value = 0;
-    uint64_t plain = llm->hidden / heads + (llm->hidden % heads != 0);
+    uint64_t heads = llm->model.heads > 0 ? llm->model.heads : 1, mla_key = 0, mla_value = 0;
+    uint64_t plain = llm->model.hidden / heads + (llm->model.hidden % heads != 0);
     *to = (gguf_widths){.key = plain, .value = plain};
     gguf_find(it, "attention.key_length", &to->key);
     gguf_find(it, "attention.value_length", &to->value);
@@ -296,7 +296,7 @@ static tn_status gguf_read_widths(const gguf_reading *it, const tn_llm *llm, ggu
                      mla_value > 0;
     uint64_t most = to->key | to->value | to->window_key | to->window_value;
     if (most > TN__LLM_MOST)
-        TN_FAIL(it->error, TN_E_INVALID, "a head of 2^40 numbers or more makes no sense");
+        TN_FAIL(it->error, TN_E_INVALID, "a head of 2^40 numbers or more is out of range");
     return TN_OK;
 }
 
@@ -328,7 +328,7 @@ static tn_status gguf_add_layer(const gguf_reading *it, const gguf_widths *width
     TN_TRY(gguf_has_state(it, layer, heads, &state));
     TN_TRY(gguf_is_windowed(it, layer, &windowed));
     if (state) llm->cache.state_layers++;
-    if (heads > llm->kv_heads) llm->kv_heads = heads;
+    if (heads > llm->model.kv_heads) llm->model.kv_heads = heads;
     bool attends = !state || (it->arch != NULL && it->arch->state == GGUF_BOTH);
     bool borrows = layer >= it->cached - it->borrowed;
     if (!attends || heads == 0 || borrows) return TN_OK;
@@ -345,7 +345,7 @@ static tn_status gguf_add_layer(const gguf_reading *it, const gguf_widths *width
 static tn_status gguf_layers(gguf_reading *it, const tn_llm *llm) {
     uint64_t further = 0, loops = 1;
     gguf_find(it, "nextn_predict_layers", &further);
-    it->cached = llm->layers;
+    it->cached = llm->model.layers;
     if (it->arch != NULL && it->arch->not_further) {
         if (further >= it->cached)
             TN_FAIL(it->error, TN_E_INVALID, "%llu of %llu layers predict further tokens",
@@ -384,7 +384,8 @@ static tn_status gguf_cache(gguf_reading *it, tn_llm *llm) {
     for (uint64_t layer = 0; layer < it->cached; layer++)
         TN_TRY(gguf_add_layer(it, &widths, layer, llm));
     uint64_t width = widths.key > widths.window_key ? widths.key : widths.window_key;
-    llm->query_width = tn__mul_sat(llm->heads, width);
+    llm->query_width = tn__mul_sat(llm->model.heads, width);
+    llm->model.head_size = width;
     if (it->arch == NULL && !gguf_is_plain(it->type))
         snprintf(llm->note, sizeof llm->note,
                  "architecture %.39s is not known: every layer is counted in full, without windows",
@@ -420,15 +421,16 @@ static tn_status gguf_inner(const gguf_reading *it, tn_llm *llm) {
     if (llm->experts > TN__LLM_MOST || llm->chosen > llm->experts)
         TN_FAIL(it->error, TN_E_INVALID, "%llu of %llu experts cannot be chosen",
                 (unsigned long long)llm->chosen, (unsigned long long)llm->experts);
-    llm->inner = 4 * llm->hidden;
-    TN_TRY(gguf_largest(it, "feed_forward_length", llm->layers, &llm->inner));
+    llm->model.inner = 4 * llm->model.hidden;
+    TN_TRY(gguf_largest(it, "feed_forward_length", llm->model.layers, &llm->model.inner));
     if (llm->chosen == 0) return TN_OK;
-    if (!gguf_find(it, "expert_feed_forward_length", &width)) width = llm->inner;
+    if (!gguf_find(it, "expert_feed_forward_length", &width)) width = llm->model.inner;
     if (gguf_find(it, "expert_shared_count", &count)) shared = tn__mul_sat(count, width);
     gguf_find(it, "expert_shared_feed_forward_length", &shared);
     width = tn__add_sat(tn__mul_sat(width, llm->chosen), shared);
-    if (width > llm->inner) llm->inner = width;
-    if (llm->inner > TN__LLM_MOST) TN_FAIL(it->error, TN_E_INVALID, "experts of 2^40 or wider");
+    if (width > llm->model.inner) llm->model.inner = width;
+    if (llm->model.inner > TN__LLM_MOST)
+        TN_FAIL(it->error, TN_E_INVALID, "experts of 2^40 or wider");
     return TN_OK;
 }
 
@@ -440,8 +442,8 @@ static const gguf_arch *gguf_arch_find(const char *type) {
 
 static tn_status gguf_heads(const gguf_reading *it, tn_llm *llm) {
     bool none = it->arch != NULL && it->arch->state == GGUF_ALL;
-    TN_TRY(gguf_largest(it, "attention.head_count", llm->layers, &llm->heads));
-    if (llm->heads > 0 || none) return TN_OK;
+    TN_TRY(gguf_largest(it, "attention.head_count", llm->model.layers, &llm->model.heads));
+    if (llm->model.heads > 0 || none) return TN_OK;
     TN_FAIL(it->error, TN_E_INVALID,
             "the file has no key %.39s.attention.head_count with a number above 0", it->type);
 }
@@ -471,20 +473,22 @@ tn_status tn_llm_gguf(const tn_weights *weights, tn_llm *llm, tn_error *error) {
         TN_FAIL(error, TN_E_INVALID, "the file has no key general.architecture: it is no model");
     it.arch = gguf_arch_find(type);
     snprintf(llm->type, sizeof llm->type, "%.39s", type);
-    TN_TRY(gguf_need(&it, "embedding_length", &llm->hidden));
-    TN_TRY(gguf_need(&it, "block_count", &llm->layers));
-    if (llm->layers > TN__LLM_LAYERS_MOST)
+    TN_TRY(gguf_need(&it, "embedding_length", &llm->model.hidden));
+    TN_TRY(gguf_need(&it, "block_count", &llm->model.layers));
+    if (llm->model.layers > TN__LLM_LAYERS_MOST)
         TN_FAIL(error, TN_E_INVALID, "%llu layers; at most %u are counted",
-                (unsigned long long)llm->layers, TN__LLM_LAYERS_MOST);
+                (unsigned long long)llm->model.layers, TN__LLM_LAYERS_MOST);
     TN_TRY(gguf_heads(&it, llm));
-    gguf_find(&it, "context_length", &llm->positions);
-    if (table != NULL && table->rank == 2) llm->vocabulary = (uint64_t)table->shape[0];
-    if (llm->vocabulary == 0) gguf_find(&it, "vocab_size", &llm->vocabulary);
-    if (llm->vocabulary > TN__LLM_MOST) TN_FAIL(error, TN_E_INVALID, "a vocabulary above 2^40");
-    llm->gated = true; /* not less than without a gate, if the first layer is of another kind */
+    gguf_find(&it, "context_length", &llm->model.positions);
+    if (table != NULL && table->rank == 2) llm->model.vocabulary = (uint64_t)table->shape[0];
+    if (llm->model.vocabulary == 0) gguf_find(&it, "vocab_size", &llm->model.vocabulary);
+    if (llm->model.vocabulary > TN__LLM_MOST)
+        TN_FAIL(error, TN_E_INVALID, "a vocabulary above 2^40");
+    llm->model.gated =
+        true; /* not less than without a gate, if the first layer is of another kind */
     TN_TRY(gguf_inner(&it, llm));
     TN_TRY(gguf_cache(&it, llm));
-    llm->missing = gguf_missing(weights, llm->layers);
+    llm->missing = gguf_missing(weights, llm->model.layers);
     llm->parameters = llm->active = tn_weights_total(weights).elements;
     return TN_OK;
 }

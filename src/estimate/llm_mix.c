@@ -115,7 +115,7 @@ const char *tn__llm_mix_name(uint32_t mix) {
 }
 
 static bool mix_holds(const tn_llm *llm, mix_when when, uint64_t layer) {
-    uint64_t layers = llm->layers;
+    uint64_t layers = llm->model.layers;
     switch (when) {
     case ALWAYS:
         return true;
@@ -126,7 +126,7 @@ static bool mix_holds(const tn_llm *llm, mix_when when, uint64_t layer) {
     case EIGHTH:
         return layer < layers / 8;
     case SHARED:
-        return llm->kv_heads > 0 && llm->heads / llm->kv_heads >= 4;
+        return llm->model.kv_heads > 0 && llm->model.heads / llm->model.kv_heads >= 4;
     default:
         return false;
     }
@@ -141,7 +141,7 @@ static tn_weight_type mix_of(const tn_llm *llm, mix_rule rule, uint64_t layer,
 static tn_weight_type mix_value(const tn_llm *llm, const mix_row *mix, uint64_t layer) {
     tn_weight_type type = mix_of(llm, mix->value, layer, mix->otherwise);
     if (!mix->few) return type;
-    if (llm->layers == 80 && (type == TYPE(Q3_K) || type == TYPE(Q4_K))) type = TYPE(Q5_K);
+    if (llm->model.layers == 80 && (type == TYPE(Q3_K) || type == TYPE(Q4_K))) type = TYPE(Q5_K);
     return llm->experts == 8 ? TYPE(Q8_0) : type;
 }
 

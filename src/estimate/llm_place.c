@@ -59,8 +59,8 @@ static tn_status place_count(const tn_llm *llm, const tn_llm_options *it, place_
             if (experts) to->stored.experts[layer] = tn__add_sat(to->stored.experts[layer], bytes);
         }
     }
-    if (llm->layers <= TN_LLM_LAYERS_MAX && llm->layers > to->stored.layers)
-        to->stored.layers = (uint32_t)llm->layers;
+    if (llm->model.layers <= TN_LLM_LAYERS_MAX && llm->model.layers > to->stored.layers)
+        to->stored.layers = (uint32_t)llm->model.layers;
     return TN_OK;
 }
 
@@ -174,7 +174,7 @@ static uint64_t place_cache(const tn_llm *llm, const tn_llm_options *it,
 /* The part of a cache that one device of a tensor-parallel run holds. */
 static uint64_t place_heads(const tn_llm *llm, uint64_t cache, uint64_t devices) {
     bool compressed = llm->cache.group_count > 0 && llm->cache.groups[0].value == 0;
-    uint64_t heads = llm->kv_heads > 0 ? llm->kv_heads : llm->heads;
+    uint64_t heads = llm->model.kv_heads > 0 ? llm->model.kv_heads : llm->model.heads;
     if (compressed || heads == 0) return cache;
     uint64_t held = place_up(heads, devices); /* at least one; copied if there are fewer heads */
     return tn__mul_sat(place_up(cache, heads), held);
@@ -185,9 +185,9 @@ static uint64_t place_heads(const tn_llm *llm, uint64_t cache, uint64_t devices)
 static tn_status place_check(const tn_llm *llm, const tn_llm_options *it, tn_error *error) {
     if (it->devices > 65536)
         TN_FAIL(error, TN_E_INVALID, "%u devices are more than 65,536", it->devices);
-    if (it->by_tensor && llm->heads > 0 && llm->heads % it->devices != 0)
+    if (it->by_tensor && llm->model.heads > 0 && llm->model.heads % it->devices != 0)
         TN_FAIL(error, TN_E_INVALID, "%u devices do not divide %llu attention heads", it->devices,
-                (unsigned long long)llm->heads);
+                (unsigned long long)llm->model.heads);
     return TN_OK;
 }
 

@@ -73,14 +73,14 @@ static uint64_t runtime_cache(const tn_llm *llm, const tn_llm_options *it,
 }
 
 static uint64_t runtime_llama_cpp(const tn_llm *llm, const tn_llm_options *it) {
-    uint64_t u = it->pass, d = llm->hidden, cells = runtime_up(it->sequence, 256);
+    uint64_t u = it->pass, d = llm->model.hidden, cells = runtime_up(it->sequence, 256);
     uint64_t streams = tn__mul_sat(it->batch, cells);
-    uint64_t logits = tn__mul_sat(4 * u, tn__add_sat(llm->vocabulary, 2 * d + 1));
-    uint64_t wide = tn__add_sat(tn__mul_sat(llm->gated ? 3 : 2, llm->inner), 4 * d + 6);
+    uint64_t logits = tn__mul_sat(4 * u, tn__add_sat(llm->model.vocabulary, 2 * d + 1));
+    uint64_t wide = tn__add_sat(tn__mul_sat(llm->model.gated ? 3 : 2, llm->model.inner), 4 * d + 6);
     uint64_t queries = tn__add_sat(tn__mul_sat(3, llm->query_width), 4 * d + 6);
     bool compressed = llm->cache.group_count > 0 && llm->cache.groups[0].value == 0;
     if (compressed) /* queries mapped into the space of the cache, and back */
-        queries = tn__add_sat(queries, tn__mul_sat(2 * llm->heads, llm->cache.groups[0].key));
+        queries = tn__add_sat(queries, tn__mul_sat(2 * llm->model.heads, llm->cache.groups[0].key));
     uint64_t layer = tn__mul_sat(4 * u, runtime_most(wide, queries));
     if (llm->experts > 0) layer = tn__add_sat(layer, layer / 10);
     uint64_t masks = tn__mul_sat(2 * u, streams);
@@ -90,13 +90,14 @@ static uint64_t runtime_llama_cpp(const tn_llm *llm, const tn_llm_options *it) {
 
 static uint64_t runtime_vllm(const tn_llm *llm, const tn_llm_options *it, uint64_t workspace) {
     uint64_t rows = it->batch > 256 ? it->batch : 256;
-    uint64_t logits = tn__mul_sat(12, tn__mul_sat(rows, llm->vocabulary));
-    uint64_t hidden = tn__mul_sat(tn__mul_sat(4, it->pass), llm->hidden);
+    uint64_t logits = tn__mul_sat(12, tn__mul_sat(rows, llm->model.vocabulary));
+    uint64_t hidden = tn__mul_sat(tn__mul_sat(4, it->pass), llm->model.hidden);
     return tn__add_sat(tn__add_sat(workspace, hidden), logits);
 }
 
 static uint64_t runtime_transformers(const tn_llm *llm, const tn_llm_options *it) {
-    uint64_t d = llm->hidden, inner = tn__mul_sat(llm->gated ? 4 : 2, llm->inner), widest = 0;
+    uint64_t d = llm->model.hidden, inner = tn__mul_sat(llm->model.gated ? 4 : 2, llm->model.inner),
+             widest = 0;
     uint64_t attention = tn__add_sat(tn__mul_sat(3, llm->query_width), 2 * llm->key_width);
     uint64_t layer = tn__add_sat(tn__mul_sat(2, runtime_most(inner, attention)), 12 * d);
     uint64_t tokens = tn__mul_sat(it->batch, it->sequence);
@@ -108,7 +109,7 @@ static uint64_t runtime_transformers(const tn_llm *llm, const tn_llm_options *it
     bool attends = llm->cache.group_count > 0;
     uint64_t repeated = attends ? tn__mul_sat(4, llm->query_width) : 0; /* keys and values */
     uint64_t grown = tn__mul_sat(tokens, tn__add_sat(widest, repeated));
-    uint64_t logits = tn__mul_sat(10, tn__mul_sat(it->batch, llm->vocabulary));
+    uint64_t logits = tn__mul_sat(10, tn__mul_sat(it->batch, llm->model.vocabulary));
     return tn__add_sat(tn__add_sat(tn__mul_sat(it->pass, layer), grown), logits);
 }
 

@@ -24,12 +24,12 @@ static void shape_attention(const tn_graph *graph, const tn_op *op, tn_large *ma
     if (scores == NULL || scores->rank != 4 || scores->shape[1] < 1 || scores->shape[3] < 1 ||
         scores->shape[2] != scores->shape[3])
         return;
-    made->layers++;
-    made->heads = (uint64_t)scores->shape[1];
+    made->model.layers++;
+    made->model.heads = (uint64_t)scores->shape[1];
     made->sequence = (uint64_t)scores->shape[3];
 }
 
-static void shape_table(const tn_graph *graph, const tn_op *op, tn_large *made) {
+static void shape_table(const tn_graph *graph, const tn_op *op, tn_transformer *made) {
     const tn_tensor *table = shape_operand(graph, op, 0);
     if (table == NULL || table->kind != TN_KIND_PARAMETER || table->rank != 2 ||
         table->shape[0] < 1 || table->shape[1] < 1)
@@ -39,36 +39,35 @@ static void shape_table(const tn_graph *graph, const tn_op *op, tn_large *made) 
     made->hidden = (uint64_t)table->shape[1];
 }
 
-static void shape_inner(const tn_graph *graph, const tn_op *op, tn_large *made) {
+static void shape_inner(const tn_graph *graph, const tn_op *op, tn_transformer *made) {
     const tn_tensor *weights = shape_operand(graph, op, 1);
     if (weights == NULL || weights->rank != 2 || !tn_tensor_is_static(weights)) return;
     for (uint32_t side = 0; side < 2; side++) {
         uint64_t a = (uint64_t)weights->shape[side], b = (uint64_t)weights->shape[1 - side];
-        if (a == made->hidden && b > made->ffn && b != made->vocabulary && b != 3 * made->hidden)
-            made->ffn = b;
+        if (a == made->hidden && b > made->inner && b != made->vocabulary && b != 3 * made->hidden)
+            made->inner = b;
     }
 }
 
 tn_status tn_large_from_graph(const tn_graph *graph, tn_large *large, tn_error *error) {
     tn_large made = *large;
-    made.layers = made.heads = made.vocabulary = made.hidden = made.ffn = 0;
+    tn_transformer *model = &made.model;
+    *model = (tn_transformer){.position_rows = TN_SIZE_UNKNOWN};
     uint64_t sequence = large->sequence;
     for (tn_op_id id = 0; id < tn_graph_op_count(graph); id++) {
         const tn_op *op = tn_graph_op(graph, id);
         if (tn__op_is(op, "Softmax")) shape_attention(graph, op, &made);
-        if (tn__op_is(op, "Gather")) shape_table(graph, op, &made);
+        if (tn__op_is(op, "Gather")) shape_table(graph, op, model);
     }
     for (tn_op_id id = 0; id < tn_graph_op_count(graph); id++)
         if (tn__op_has(graph, id, TN_RULE_MATMUL))
-            shape_inner(graph, tn_graph_op(graph, id), &made);
-    if (made.layers == 0 || made.hidden == 0)
-        TN_FAIL(error, TN_E_INVALID,
-                "no transformer is recognised in it (%s): the formulas do not apply",
-                made.layers == 0 ? "no Softmax over [batch, heads, tokens, tokens]"
-                                 : "no table of embeddings");
-    if (made.ffn <= made.hidden) made.ffn = 0; /* not found: 4 hidden is used */
+            shape_inner(graph, tn_graph_op(graph, id), model);
+    if (model->layers == 0 || model->hidden == 0)
+        TN_FAIL(error, TN_E_INVALID, "the graph is not recognised as a transformer (%s)",
+                model->layers == 0 ? "no Softmax over [batch, heads, tokens, tokens]"
+                                   : "no table of embeddings");
+    if (model->inner <= model->hidden) model->inner = 0; /* not found: 4 hidden is used */
     if (sequence > 0) made.sequence = sequence;
-    made.positions = TN_SIZE_UNKNOWN;
     *large = made;
     return TN_OK;
 }

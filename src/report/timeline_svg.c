@@ -1,7 +1,7 @@
 /* timeline_svg.c - draws a time line of several ranks, as a picture for papers.
  *
  *     rank 0    predicted   compute  ▇▇▇▇▇▇▇▇▇▇▇
- *     data 0                talk           ▇▇▇▇
+ *     data 0                calls          ▇▇▇▇
  *                           live     ▁▃▅▇▅▃▁
  *               measured    ...
  *
@@ -102,11 +102,12 @@ static void line_lane_draw(const line_picture *picture, tn_timeline_kind kind,
 }
 
 static void line_lane_name(const line_picture *picture, const tn__line_lane *lane, double y) {
+    const char *name = lane->lane == TN__LANE_TALK ? "calls" : tn__lane_name(lane->lane);
     char words[40];
     if (lane->stream > 0)
-        snprintf(words, sizeof words, "%s, stream %u", tn__lane_name(lane->lane), lane->stream);
+        snprintf(words, sizeof words, "%s, stream %u", name, lane->stream);
     else
-        snprintf(words, sizeof words, "%s", tn__lane_name(lane->lane));
+        snprintf(words, sizeof words, "%s", name);
     tn__svg_words(picture->text, LINE_LEFT - 6, y + LINE_LANE - 4, "text-anchor=\"end\"", words);
 }
 
@@ -143,7 +144,7 @@ static void line_live(const line_picture *picture, tn_timeline_kind kind, const 
 static void line_live_words(const line_picture *picture, const tn__line_rank *rank, uint64_t peak,
                             double y) {
     char words[96], iec[TN__WORDS_MAX], planned[TN__WORDS_MAX];
-    snprintf(words, sizeof words, "live, at most %s", tn__words_iec(peak, iec));
+    snprintf(words, sizeof words, "live, peak %s", tn__words_iec(peak, iec));
     tn__svg_words(picture->text, LINE_LEFT - 6, y + LINE_LIVE / 2, "text-anchor=\"end\"", words);
     if (rank->planned == 0) return;
     snprintf(words, sizeof words, "planned %s", tn__words_iec(rank->planned, planned));
@@ -223,9 +224,7 @@ static void line_legend(const line_picture *picture) {
     for (int i = 0; i < TN__SPAN_PHASES + 2; i++) {
         bool phase = i < TN__SPAN_PHASES;
         int lane = i - TN__SPAN_PHASES + 1;
-        const char *words = phase                   ? line_phases[i]
-                            : lane == TN__LANE_TALK ? "in calls of others"
-                                                    : "copies";
+        const char *words = phase ? line_phases[i] : lane == TN__LANE_TALK ? "calls" : "copies";
         tn__text_printf(picture->text, "<rect width=\"11\" height=\"11\" fill=\"%s\"",
                         phase ? line_phase_colours[i] : line_lane_colours[lane]);
         tn__svg_attribute(picture->text, "x", x);

@@ -28,6 +28,29 @@ assert all(isinstance(summary[key], int) for key in ("peak", "lower_bound", "nai
 assert abs(summary["gap"] - (summary["peak"] / summary["lower_bound"] - 1)) < 1e-12
 assert isinstance(summary["by_kind"], dict) and summary["by_kind"]["activation"] > 0
 P
+# every member is listed, and the table has the same numbers
+python3 - "$tenure" "$model" "$source" <<'P' || failed=1
+import json, re, subprocess, sys
+tenure, model, source = sys.argv[1:]
+def run(*words): return subprocess.run([tenure, *words], capture_output=True, text=True).stdout
+def names(value, name):
+    for key, inner in value.items():
+        yield name + key
+        for item in inner if isinstance(inner, list) else [inner]:
+            if isinstance(item, dict): yield from names(item, name + key + ("[]." if isinstance(inner, list) else "."))
+known = {row["name"] for row in json.loads(run("list", "members", "--json"))}
+lines = {"peak": "arena", "lower_bound": "lower bound", "naive": "without reuse", "caching_pool": "caching pool", "device": "device",
+         "dependencies_added": "dependencies"}
+for words in ([model], [model, "--device", "1GiB", "--kernels", "none"], [model, "--train", "--batch", "2", "--device", "a100-80"], ["buffers.csv"],
+              [source + "/examples/problems/two_banks.csv"]):
+    answer, table = json.loads(run("plan", *words, "--json")), run("plan", *words)
+    for name in names(answer, "plan."):
+        assert name in known or name in ("plan.format", "plan.version"), (words, name)
+    for key, label in lines.items():
+        line = re.search(r"^  %s +(.*)" % label, table, re.M)
+        assert (answer.get(key) is not None) == (line is not None), (words, key)
+        if line: assert f"{answer[key]:,}" in line.group(1), (words, key, line.group(1))
+P
 # who holds the peak: all of them add up to it, and to each kind
 expect 0 '"holders":' $tenure plan "$model" --json --holders=100000
 python3 - <<'P' || failed=1

@@ -359,7 +359,7 @@ expect 2 'nonsense.json:1.*depth' $tenure estimate nonsense.json
 echo 'nonsense' >nonsense.json
 expect 2 'nonsense.json:1' $tenure estimate nonsense.json
 expect 2 'cannot be divided equally among 2' $tenure estimate "$model" --train --batch 3 --parallel data=2
-expect 2 'no transformer' $tenure estimate "$model" --parallel tensor=2
+expect 2 'not recognised as a transformer' $tenure estimate "$model" --parallel tensor=2
 
 # advice that can be taken: each line, given as options, fits; none twice; a list only where no change alone is enough, and
 # then nothing in it may be left out; the largest batch, of which one more does not fit

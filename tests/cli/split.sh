@@ -48,7 +48,7 @@ expect 0 "may have more points" $tenure plan $mobile --split --sweep 8 --timeout
 # Limits of time and of work hold for the search and for all that an explanation tries. The same work gives the same answer.
 expect 0 "not tried, or not to the end, because the time was up: .*operators in tiles" $tenure plan $net --explain --timeout 1ms
 expect 0 "not tried, or not to the end, because the work limit was reached: .*operators in tiles" $tenure plan $net --explain --work-limit 1
-expect 0 "within the work limit; this plan has none" $tenure plan $mobile --split --work-limit 1
+expect 0 "within the work limit; this plan does not use tiles" $tenure plan $mobile --split --work-limit 1
 expect 3 "stopped before" $tenure split $net --work-limit 1
 expect 3 "stopped" $tenure split $net --timeout 1ms
 for run in 1 2; do

@@ -168,12 +168,12 @@ static tn_cluster selene(uint64_t devices) {
 }
 
 static tn_large published_row(size_t row) {
-    return (tn_large){.hidden = published[row].hidden,
-                      .layers = published[row].layers,
-                      .heads = published[row].heads,
-                      .vocabulary = 51200,
+    return (tn_large){.model.hidden = published[row].hidden,
+                      .model.layers = published[row].layers,
+                      .model.heads = published[row].heads,
+                      .model.vocabulary = 51200,
                       .sequence = 2048,
-                      .positions = TN_SIZE_UNKNOWN,
+                      .model.position_rows = TN_SIZE_UNKNOWN,
                       .batch = published[row].batch,
                       .tensor = published[row].tensor,
                       .pipeline = published[row].pipeline,
@@ -212,7 +212,7 @@ static double tried_one_by_one(const tn_cluster *cluster, const tn_large *model)
     double best = INFINITY;
     for (uint64_t t = 1; t <= cluster->per_node; t *= 2)
         for (uint64_t p = 1; p <= cluster->devices; p++)
-            for (uint64_t v = 1; v <= model->layers; v++)
+            for (uint64_t v = 1; v <= model->model.layers; v++)
                 for (uint64_t micro = 1; micro <= model->batch; micro *= 2)
                     for (int shard = 0; shard < 4; shard++)
                         for (int recompute = 0; recompute < 3; recompute++) {
@@ -238,10 +238,10 @@ static void searches_find_what_trying_all_finds(void **state) {
     uint32_t fitting = 0;
     for (int trial = 0; trial < 60; trial++) {
         uint64_t heads = UINT64_C(4) << tn__random_below(&random, 3);
-        tn_large model = {.heads = heads,
-                          .hidden = heads * 64,
-                          .layers = 2 * (1 + tn__random_below(&random, 6)),
-                          .vocabulary = 1000 + tn__random_below(&random, 50000),
+        tn_large model = {.model.heads = heads,
+                          .model.hidden = heads * 64,
+                          .model.layers = 2 * (1 + tn__random_below(&random, 6)),
+                          .model.vocabulary = 1000 + tn__random_below(&random, 50000),
                           .sequence = 128 << tn__random_below(&random, 4),
                           .batch = UINT64_C(8) << tn__random_below(&random, 4)};
         tn_cluster cluster = selene(UINT64_C(1) << tn__random_below(&random, 5));
@@ -265,10 +265,10 @@ static void searches_find_what_trying_all_finds(void **state) {
 static void nonsense_is_refused(void **state) {
     (void)state;
     tn_cluster cluster = selene(8), bad;
-    tn_large large = {.hidden = 512,
-                      .layers = 8,
-                      .heads = 8,
-                      .vocabulary = 1000,
+    tn_large large = {.model.hidden = 512,
+                      .model.layers = 8,
+                      .model.heads = 8,
+                      .model.vocabulary = 1000,
                       .sequence = 128,
                       .batch = 8,
                       .tensor = 2,
@@ -298,7 +298,7 @@ static void nonsense_is_refused(void **state) {
     assert_int_equal(tn_cluster_time_make(&cluster, &large, &time, &failure), TN_E_INVALID);
     cluster.memory = 1;
     assert_int_equal(tn_cluster_search(&cluster, &large, NULL, &found, &failure), TN_E_INFEASIBLE);
-    large.hidden = 0;
+    large.model.hidden = 0;
     assert_int_equal(tn_cluster_search(&cluster, &large, NULL, &found, &failure), TN_E_INVALID);
 }
 
@@ -306,10 +306,10 @@ static void nonsense_is_refused(void **state) {
 static void divided_sends_cross_the_slow_link_once(void **state) {
     (void)state;
     tn_cluster cluster = selene(64);
-    tn_large large = {.hidden = 1024,
-                      .layers = 16,
-                      .heads = 16,
-                      .vocabulary = 1000,
+    tn_large large = {.model.hidden = 1024,
+                      .model.layers = 16,
+                      .model.heads = 16,
+                      .model.vocabulary = 1000,
                       .sequence = 512,
                       .batch = 32,
                       .tensor = 8,

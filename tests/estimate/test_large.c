@@ -26,12 +26,12 @@ static void the_published_table_of_sizes_is_reproduced(void **state) {
                 {96, 12288, 80, 145.6},   {128, 16384, 96, 310.1}, {128, 20480, 105, 529.6},
                 {160, 25600, 128, 1008.0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        tn_large large = {.hidden = rows[i].hidden,
-                          .layers = rows[i].layers,
-                          .heads = rows[i].heads,
-                          .vocabulary = 51200,
+        tn_large large = {.model.hidden = rows[i].hidden,
+                          .model.layers = rows[i].layers,
+                          .model.heads = rows[i].heads,
+                          .model.vocabulary = 51200,
                           .sequence = 2048,
-                          .positions = TN_SIZE_UNKNOWN};
+                          .model.position_rows = TN_SIZE_UNKNOWN};
         tn_large_estimate estimate;
         assert_ok(tn_large_estimate_make(&large, &estimate, &failure));
         assert_true(fabs(round(estimate.parameters / 1e8) / 10 - rows[i].billions) < 0.001);
@@ -47,23 +47,25 @@ static void the_formula_of_operations_counts_every_product(void **state) {
     (void)state;
     tn__random random = {.state = 7};
     for (int trial = 0; trial < 200; trial++) {
-        tn_large large = {.heads = 1 + tn__random_below(&random, 64),
-                          .layers = 1 + tn__random_below(&random, 90),
-                          .vocabulary = 1 + tn__random_below(&random, 60000),
+        tn_large large = {.model.heads = 1 + tn__random_below(&random, 64),
+                          .model.layers = 1 + tn__random_below(&random, 90),
+                          .model.vocabulary = 1 + tn__random_below(&random, 60000),
                           .sequence = 1 + tn__random_below(&random, 4000),
                           .batch = 1 + tn__random_below(&random, 2000)};
-        large.hidden = large.heads * (1 + tn__random_below(&random, 200));
+        large.model.hidden = large.model.heads * (1 + tn__random_below(&random, 200));
         tn_large_estimate estimate;
         assert_ok(tn_large_estimate_make(&large, &estimate, &failure));
-        double tokens = (double)large.batch * (double)large.sequence, h = (double)large.hidden;
+        double tokens = (double)large.batch * (double)large.sequence,
+               h = (double)large.model.hidden;
         double s = (double)large.sequence;
         double products = 2 * tokens * h * (3 * h)      /* query, key, value */
                           + 2 * tokens * s * h          /* scores */
                           + 2 * tokens * s * h          /* values */
                           + 2 * tokens * h * h          /* projection */
                           + 2 * 2 * tokens * h * 4 * h; /* inner layer */
-        double all = 4 * (double)large.layers * products +
-                     3 * 2 * tokens * h * (double)large.vocabulary; /* logits: not recomputed */
+        double all =
+            4 * (double)large.model.layers * products +
+            3 * 2 * tokens * h * (double)large.model.vocabulary; /* logits: not recomputed */
         assert_true(fabs(all / estimate.flops - 1) < 1e-12);
     }
 }
@@ -183,10 +185,10 @@ static void the_published_days_of_training_follow(void **state) {
     } rows[] = {{96, 12288, 96, 1536, 300e9, 140e12, 1024, 34},
                 {160, 25600, 128, 3072, 450e9, 163e12, 3072, 84}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        tn_large large = {.hidden = rows[i].hidden,
-                          .layers = rows[i].layers,
-                          .heads = rows[i].heads,
-                          .vocabulary = 51200,
+        tn_large large = {.model.hidden = rows[i].hidden,
+                          .model.layers = rows[i].layers,
+                          .model.heads = rows[i].heads,
+                          .model.vocabulary = 51200,
                           .sequence = 2048,
                           .batch = rows[i].batch};
         tn_large_estimate estimate;
@@ -222,25 +224,30 @@ static void ranks_hold_the_parameters_between_them(void **state) {
         assert_ok(tn_large_config("x", json, strlen(json), NULL, &large, &failure));
         large.pipeline = 2;
         for (large.tensor = 1; large.tensor <= 16; large.tensor *= 2) {
-            uint64_t sum = 0, kv = large.kv_heads > 0 ? large.kv_heads : large.heads;
+            uint64_t sum = 0,
+                     kv = large.model.kv_heads > 0 ? large.model.kv_heads : large.model.heads;
             tn_large_stage stage[2];
-            if (large.heads % large.tensor != 0 || large.layers % 2 != 0) continue;
+            if (large.model.heads % large.tensor != 0 || large.model.layers % 2 != 0) continue;
             if (kv % large.tensor != 0 && large.tensor % kv != 0) continue;
             for (uint32_t k = 0; k < 2; k++) {
                 assert_ok(tn_large_stage_make(&large, k, &stage[k], &failure));
                 sum += stage[k].parameters;
             }
-            uint64_t own = large.untied ? 0 : large.vocabulary * large.hidden; /* both ends */
+            uint64_t own = large.model.untied
+                               ? 0
+                               : large.model.vocabulary * large.model.hidden; /* both ends */
             assert_true(sum * large.tensor >= config_known[i].parameters);
             if (large.tensor == 1) assert_int_equal(sum, config_known[i].parameters + own);
-            uint64_t size = large.head_size > 0 ? large.head_size : large.hidden / large.heads;
+            uint64_t size = large.model.head_size > 0 ? large.model.head_size
+                                                      : large.model.hidden / large.model.heads;
             uint64_t again = large.tensor > kv ? large.tensor - kv : 0; /* copies of such a head */
-            uint64_t copied =
-                again * 2 * size * (large.hidden + !large.no_query_bias) * large.layers;
+            uint64_t copied = again * 2 * size * (large.model.hidden + !large.model.no_query_bias) *
+                              large.model.layers;
             uint64_t rest =
-                16 * large.layers * large.hidden +
-                (large.positions + large.types + 4 + large.vocabulary % 16) * large.hidden +
-                (large.pooled ? large.hidden * (large.hidden + 1) : 0);
+                16 * large.model.layers * large.model.hidden +
+                (large.model.position_rows + large.model.types + 4 + large.model.vocabulary % 16) *
+                    large.model.hidden +
+                (large.model.pooled ? large.model.hidden * (large.model.hidden + 1) : 0);
             assert_true(sum * large.tensor <=
                         config_known[i].parameters + own + copied + large.tensor * rest);
         }
@@ -314,7 +321,7 @@ static void masks_are_kept_unless_no_key_asks_for_dropout(void **state) {
             "{\"n_embd\": 8, \"n_layer\": 2, \"n_head\": 2, \"vocab_size\": 99, \"n_ctx\": 9%s}",
             rows[i].keys);
         assert_ok(tn_large_config("x", json, strlen(json), NULL, &large, &failure));
-        assert_int_equal(large.no_dropout, rows[i].none);
+        assert_int_equal(large.model.no_dropout, rows[i].none);
     }
 }
 
@@ -341,10 +348,10 @@ static void parts_that_are_not_counted_are_refused(void **state) {
 
 static void sizes_and_ranks_that_do_not_fit_are_refused(void **state) {
     (void)state;
-    const tn_large fine = {.hidden = 64,
-                           .layers = 8,
-                           .heads = 8,
-                           .vocabulary = 100,
+    const tn_large fine = {.model.hidden = 64,
+                           .model.layers = 8,
+                           .model.heads = 8,
+                           .model.vocabulary = 100,
                            .sequence = 16,
                            .tensor = 4,
                            .pipeline = 2,
@@ -356,15 +363,16 @@ static void sizes_and_ranks_that_do_not_fit_are_refused(void **state) {
     assert_int_equal(estimate.ranks, 16);
     assert_int_equal(tn_large_stage_make(&fine, 2, &stage, &failure), TN_E_INVALID);
     tn_large wrong[] = {fine, fine, fine, fine, fine, fine, fine, fine, fine};
-    wrong[0].hidden = 0;
-    wrong[1].heads = 3;
+    wrong[0].model.hidden = 0;
+    wrong[1].model.heads = 3;
     wrong[2].tensor = 16;
     wrong[3].pipeline = 3;
     wrong[4].data = 3;
     wrong[5].micro = 3;
-    wrong[6].layers = UINT64_MAX;
-    wrong[7].kv_heads = 8, wrong[7].tensor = 6, wrong[7].heads = 24, wrong[7].hidden = 72;
-    wrong[8].hidden = UINT64_C(1) << 40; /* 2^64 parameters */
+    wrong[6].model.layers = UINT64_MAX;
+    wrong[7].model.kv_heads = 8, wrong[7].tensor = 6, wrong[7].model.heads = 24,
+    wrong[7].model.hidden = 72;
+    wrong[8].model.hidden = UINT64_C(1) << 40; /* 2^64 parameters */
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(tn_large_estimate_make(&wrong[i], &estimate, &failure), TN_E_INVALID);
 }
@@ -375,12 +383,12 @@ static void shards_take_the_published_memory(void **state) {
     (void)state;
     static const double published[] = {120, 31.4, 16.6, 1.9};
     for (uint32_t shard = 0; shard < 4; shard++) {
-        tn_large large = {.hidden = 4096,
-                          .layers = 36,
-                          .heads = 32,
-                          .vocabulary = 51200,
+        tn_large large = {.model.hidden = 4096,
+                          .model.layers = 36,
+                          .model.heads = 32,
+                          .model.vocabulary = 51200,
                           .sequence = 2048,
-                          .positions = TN_SIZE_UNKNOWN,
+                          .model.position_rows = TN_SIZE_UNKNOWN,
                           .data = 64,
                           .weight_bytes = 2,
                           .gradient_bytes = 2,
@@ -409,10 +417,10 @@ static void activations_are_those_of_the_published_table(void **state) {
                 {8, false, TN_RECOMPUTE_SELECTIVE, s * b * h * (10 + 24 / t)},
                 {8, true, TN_RECOMPUTE_SELECTIVE, s * b * h * 34 / t}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        tn_large large = {.hidden = 12288,
-                          .layers = 24,
-                          .heads = 96,
-                          .vocabulary = 51200,
+        tn_large large = {.model.hidden = 12288,
+                          .model.layers = 24,
+                          .model.heads = 96,
+                          .model.vocabulary = 51200,
                           .sequence = 2048,
                           .micro = 4,
                           .batch = 4 * 64,
@@ -431,18 +439,18 @@ static void activations_are_those_of_the_published_table(void **state) {
  * fine-tune on one card, 9.8 GB from 16k to 32k tokens, with a loss that is not known). */
 static void fused_attention_keeps_no_scores(void **state) {
     (void)state;
-    tn_large large = {.hidden = 4096,
-                      .layers = 36,
-                      .heads = 32,
-                      .kv_heads = 8,
-                      .head_size = 128,
-                      .ffn = 12288,
-                      .vocabulary = 151936,
-                      .gated = true,
-                      .rms_norm = true,
-                      .query_norm = true,
-                      .no_dropout = true,
-                      .untied = true,
+    tn_large large = {.model.hidden = 4096,
+                      .model.layers = 36,
+                      .model.heads = 32,
+                      .model.kv_heads = 8,
+                      .model.head_size = 128,
+                      .model.inner = 12288,
+                      .model.vocabulary = 151936,
+                      .model.gated = true,
+                      .model.rms_norm = true,
+                      .model.query_norm = true,
+                      .model.no_dropout = true,
+                      .model.untied = true,
                       .sequence = 131072,
                       .micro = 1,
                       .batch = 1,
@@ -478,13 +486,13 @@ static void recomputing_more_never_takes_more(void **state) {
     tn__random random = {.state = 34};
     for (int trial = 0; trial < 2000; trial++) {
         uint64_t heads = UINT64_C(1) << tn__random_below(&random, 6);
-        tn_large large = {.heads = heads,
-                          .hidden = heads * (1 + tn__random_below(&random, 200)),
-                          .layers = 1 + tn__random_below(&random, 90),
-                          .vocabulary = 1 + tn__random_below(&random, 60000),
+        tn_large large = {.model.heads = heads,
+                          .model.hidden = heads * (1 + tn__random_below(&random, 200)),
+                          .model.layers = 1 + tn__random_below(&random, 90),
+                          .model.vocabulary = 1 + tn__random_below(&random, 60000),
                           .sequence = 1 + tn__random_below(&random, 200000),
-                          .gated = trial % 2 != 0,
-                          .no_dropout = trial % 3 != 0,
+                          .model.gated = trial % 2 != 0,
+                          .model.no_dropout = trial % 3 != 0,
                           .attention = (tn_attention)(trial % 4 == 0)};
         uint64_t taken[3];
         for (int recompute = 0; recompute < 3; recompute++) {

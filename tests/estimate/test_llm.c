@@ -386,7 +386,7 @@ static void the_most_that_fits_fits(void **state) {
         options.sequence = tn_llm_most(&model, &options, limit, true);
         assert_true(options.sequence >= 64 && estimated(&options).total <= limit);
         options.sequence++;
-        bool whole = model.positions > 0 && options.sequence > model.positions;
+        bool whole = model.model.positions > 0 && options.sequence > model.model.positions;
         if (!whole) assert_true(estimated(&options).total > limit);
         assert_int_equal(tn_llm_most(&model, &options, one.weights, false), 0);
     }

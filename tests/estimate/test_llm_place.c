@@ -96,8 +96,8 @@ static void nothing_is_lost(void **state) {
         if (tn_llm_estimate_make(&model, &options, &whole, &failure) != TN_OK) continue;
         for (int turn = 0; turn < 30; turn++, tried++) {
             uint32_t devices = 1 + (uint32_t)tn__random_below(&random, 9);
-            uint64_t away = tn__random_below(&random, model.layers + 2);
-            uint64_t experts = tn__random_below(&random, model.layers + 2);
+            uint64_t away = tn__random_below(&random, model.model.layers + 2);
+            uint64_t experts = tn__random_below(&random, model.model.layers + 2);
             options = divided(devices, false, away, experts);
             assert_ok(tn_llm_estimate_make(&model, &options, &made, &failure));
             assert_true(made.weights <= whole.weights && made.cache <= whole.cache);

@@ -512,7 +512,7 @@ const tests = {
     for (let i = 1; i < places.length; i++)
       assert.ok(places[i][0] >= places[i - 1][0] && places[i][1] >= places[i - 1][1]);
     const numbers = await page.locator("#numbers").innerText();
-    assert.ok(numbers.includes(`${words(fit.time)} of without`), numbers);
+    assert.ok(numbers.includes(`${words(fit.time)} of the time without`), numbers);
     assert.equal(await page.locator("#link").isVisible(), false); // nothing is copied
     assert.deepEqual(trouble, []);
     await page.close();

@@ -43,6 +43,46 @@ export const lookTests = ({ open, frames, planOf, view, near, pixel, piecesOf, l
     }
   },
 
+  async "words on levels and marks overlap no other words, and each phase label is at its line"() {
+    for (const [name, width] of [["oom", 500], ["oom", 1400], ["step", 500], ["fit", 500], ["fit", 1400]]) {
+      const { page, trouble } = await open(name, { viewport: { width, height: 900 } });
+      const { boxes, labels, lines } = await page.evaluate(() => {
+        const boxes = [], labels = [], { drawWords: draw } = window, g = mapPane.base.getContext("2d"), { fillText } = g;
+        window.drawWords = (pen, x, y, words, fill) => {
+          boxes.push([x, y, x + pen.measureText(words).width + 10, y + 15, words]);
+          draw(pen, x, y, words, fill);
+        };
+        drawMapLevels(g, scales(mapPane));
+        window.drawWords = draw;
+        g.fillText = (words, x) => { labels.push([words, x, x + g.measureText(words).width]); };
+        drawBorders(g, scales(mapPane));
+        delete g.fillText;
+        return { boxes, labels, lines: (plan.phases || []).map(([step, phase]) => [phase, scales(mapPane).x(onAxis(step))]) };
+      });
+      boxes.forEach(([left, top, right, bottom, words], i) => boxes.slice(0, i).forEach(([l, t, r, b, other]) =>
+        assert.ok(left >= r || right <= l || top >= b || bottom <= t, `${name} at ${width}: "${words}" covers "${other}"`)));
+      const mixed = lines.filter(([phase]) => phase === "update").length > 1;
+      const expected = new Set(lines.map(([phase]) => phase).filter((phase) => !mixed || phase !== "update"));
+      assert.ok(labels.length === expected.size || width === 500, `${name}: ${labels}`);
+      for (const [words, from, to] of labels) {
+        const phase = words.split(" ")[0], [, line] = lines.find(([one]) => one === phase);
+        assert.equal(words.includes("update"), mixed ? phase === "backward" : phase === "update");
+        if (words.endsWith("\u2192")) assert.ok(to <= line, words);
+        else near(from, Math.max(line, 84) + 4, 1.5);
+      }
+      assert.deepEqual(trouble, []);
+      await page.close();
+    }
+  },
+
+  async "on a phone each of two plans has a window's height"() {
+    const { page, trouble } = await open("both", { viewport: { width: 500, height: 900 } });
+    for (const side of ["#old", "#new"]) assert.ok((await page.locator(side).boundingBox()).height > 550);
+    assert.ok(await page.evaluate("document.documentElement.scrollWidth <= innerWidth"));
+    assert.deepEqual(trouble, []);
+    await page.close();
+  },
+
   async "both axes have titles, the legend tells what shades and sums are, and nothing overflows at 500 pixels"() {
     for (const name of ["small", "model", "step", "fit", "large"]) {
       const { page, trouble } = await open(name, { viewport: { width: 500, height: 900 } });

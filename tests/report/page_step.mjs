@@ -55,7 +55,7 @@ export const stepTests = ({ open, frames, planOf, view, near, liveIn }) => ({
     await page.close();
   },
 
-  async "steps that compute again are hatched in the band"() {
+  async "steps that recompute are hatched in the band"() {
     const { page, trouble } = await open("fit");
     const { steps } = planOf("fit"), seen = new Set(), again = [];
     steps.forEach(({ opcode, op }, step) => {
@@ -66,12 +66,12 @@ export const stepTests = ({ open, frames, planOf, view, near, liveIn }) => ({
     assert.ok(again.length > 2);
     const told = await page.evaluate("plan.again.flatMap(([from, to]) => Array.from({ length: to - from }, (_, k) => from + k))");
     assert.deepEqual(told, again);
-    assert.ok((await page.locator("#legend").innerText()).includes(`${again.length} steps compute again`));
+    assert.ok((await page.locator("#legend").innerText()).includes(`${again.length} recomputed steps`));
     assert.deepEqual(trouble, []);
     await page.close();
   },
 
-  async "what lies beside the arena stands under the curve, against the device"() {
+  async "memory outside the arena stands under the curve, against the device"() {
     const { page, trouble } = await open("step");
     const { result } = planOf("step");
     const [beside, device] = await page.evaluate("[staticBytes, device.bytes]");

@@ -48,7 +48,7 @@ enum {
       "form of the plan: offsets in an arena, or objects that buffers share as a whole, with the " \
       "planners of `tenure list objects` (default: offsets)")                                      \
     X(PLAN_CAPACITY, "capacity", "SIZE",                                                           \
-      "find a plan whose arena is within this many bytes; exit status 1 if there is none "         \
+      "find a plan whose arena is within this many bytes; exit status 1 if no plan fits "          \
       "(default: the smallest plan)")                                                              \
     X(PLAN_BUDGET, "budget", "SIZE", "the same for the arena and the weights together")            \
     X(PLAN_THREADS, "threads", "N",                                                                \
@@ -430,9 +430,10 @@ static tn_status plan_within(plan_arguments *arguments, tn_error *error) {
         tn_setup_splits(arguments->input.setup) != NULL)
         return status;
     if (arguments->deadline > 0 && cli_clock() >= arguments->deadline)
-        cli_note("the time limit was reached before tiles were found; this plan has none");
+        cli_note(
+            "the time limit was reached before tiles were found; this plan does not use tiles");
     else if (options->work_limit > 0)
-        cli_note("no tiles were found within the work limit; this plan has none");
+        cli_note("no tiles were found within the work limit; this plan does not use tiles");
     return status;
 }
 

@@ -6,7 +6,7 @@
  */
 #include <stdio.h>
 
-#include "report/format.h"
+#include "report/plan_facts.h"
 
 #define TABLE_ITEMS_MAX 4000000u /* above this, a list of the peak would take as long as the plan */
 #define TABLE_HOLDERS 10         /* rows at the peak; the other holders are one line */
@@ -39,6 +39,13 @@ static void table_size(tn__text *text, const char *label, uint64_t bytes) {
     char iec[TN__WORDS_MAX], exact[TN__WORDS_MAX];
     tn__text_printf(text, "  %-15s %11s  %20s bytes", label, tn__words_iec(bytes, iec),
                     tn__grouped(bytes, exact));
+}
+
+/* The line of a fact in bytes. */
+static uint64_t table_fact(tn__text *text, const tn_report *report, tn__plan_fact_id id) {
+    tn__plan_fact fact = tn__plan_fact_of(report, id);
+    if (!fact.absent) table_size(text, fact.label, fact.whole);
+    return fact.absent ? 0 : fact.whole;
 }
 
 /* A share in percent; "0.0" only if it is exactly zero. */
@@ -111,15 +118,15 @@ static void table_answer(tn__text *text, const tn__scene *scene) {
                                                              : table_verdict(scene->report));
     table_order(text, scene->report);
     tn__text_put(text, "\n");
-    table_size(text, "without reuse", scene->naive);
+    uint64_t naive = table_fact(text, scene->report, TN__PLAN_NAIVE);
     tn__text_put(text, "\n");
-    table_size(text, "arena", layout->peak);
-    if (scene->naive > 0) {
+    table_fact(text, scene->report, TN__PLAN_PEAK);
+    if (naive > 0) {
         tn__text_put(text, "    saved ");
-        table_percent(text, 1 - (double)layout->peak / (double)scene->naive);
+        table_percent(text, 1 - (double)layout->peak / (double)naive);
     }
     tn__text_put(text, "\n");
-    table_size(text, "lower bound", layout->lower_bound);
+    table_fact(text, scene->report, TN__PLAN_LOWER_BOUND);
     if (layout->peak == layout->lower_bound || layout->lower_bound > 0) {
         tn__text_put(text, "    gap ");
         table_percent(text, tn__words_gap(layout->peak, layout->lower_bound));
@@ -135,13 +142,9 @@ static void table_all(tn__text *text, const tn_report *report) {
         table_size(text, "with weights", all);
         tn__text_printf(text, "    outside it %s\n", tn__words_iec(report->static_bytes, iec));
     }
-    uint64_t pool = tn__caching_pool(report);
-    if (pool > 0) {
-        table_size(text, "caching pool", pool);
+    if (table_fact(text, report, TN__PLAN_CACHING_POOL) > 0)
         tn__text_put(text, "    for the same run\n");
-    }
-    if (report->device_bytes == 0) return;
-    table_size(text, "device", report->device_bytes);
+    if (table_fact(text, report, TN__PLAN_DEVICE) == 0) return;
     tn__text_put(text, "    used ");
     table_percent(text, (double)all / (double)report->device_bytes);
     if (all > report->device_bytes) tn__text_put(text, ": does not fit");
@@ -207,14 +210,11 @@ static void table_banks(tn__text *text, const tn_report *report) {
 
 /* Operators that are independent in the graph but cannot run at the same time with this plan. */
 static void table_dependencies(tn__text *text, const tn_report *report) {
-    uint64_t count;
-    tn_error error;
-    if (report->occupancy == NULL ||
-        tn_plan_dependencies(report->occupancy, report->layout, NULL, &count, &error) != TN_OK)
-        return; /* leave the line out for a graph that is too wide to count */
+    tn__plan_fact fact = tn__plan_fact_of(report, TN__PLAN_DEPENDENCIES);
     char exact[TN__WORDS_MAX];
-    tn__text_printf(text, "  dependencies    %11s  %s of operators added that could run at once\n",
-                    tn__grouped(count, exact), count == 1 ? "pair" : "pairs");
+    if (fact.null) return; /* a problem, or a graph that is too wide to count */
+    tn__text_printf(text, "  %-15s %11s  %s of operators added that could run at once\n",
+                    fact.label, tn__grouped(fact.whole, exact), fact.whole == 1 ? "pair" : "pairs");
 }
 
 /* One purpose of memory: bytes of all tensors, and at the peak; outside: not in the arena. */

@@ -155,10 +155,13 @@ function drawTimeAxis(g, s) {
   }
 }
 
-/* Where each of forward, backward and update begins for the first time: [step, name]. Updates may
-   lie between steps of backward, so a line at every change would hide the picture. */
+/* Where each of forward, backward and update begins for the first time: [step, words, phase]. If updates
+   lie between steps of backward, both together are one part: a line at every change would hide the
+   picture. */
+const mixed = (plan.phases || []).filter(([, name]) => name === "update").length > 1;
 const borders = (plan.phases || []).filter(([, name], k, all) =>
-  all.findIndex((one) => one[1] === name) === k);
+  all.findIndex((one) => one[1] === name) === k && !(mixed && name === "update"))
+  .map(([first, name]) => [first, mixed && name === "backward" ? "backward and update" : name, name]);
 
 /* The band above the drawing: the phase of each step, and hatched the steps that compute a tensor
    again; one line where a phase begins. */
@@ -184,18 +187,24 @@ function drawPhases(g, s) {
 
 function drawBorders(g, s) {
   let room = s.right; // for a label, up to the label of the next border
-  [...borders].reverse().forEach(([first, name]) => {
+  [...borders].reverse().forEach(([first, name, phase]) => {
     const line = s.x(onAxis(first)), x = Math.max(line, s.left);
-    const width = g.measureText(name).width + 8;
+    /* a label that has no room after its line ends before the line and points at it */
+    const fits = x + g.measureText(name).width + 8 <= room, words = fits ? name : `${name} \u2192`;
+    const width = g.measureText(words).width + 8;
     if (line >= s.right) return;
     if (line > s.left) {
       g.fillStyle = colour.phase;
       g.fillRect(Math.round(line), 0, 1, s.bottom);
     }
-    const at = Math.min(x, room - width);
-    if (at < s.left || x > room) return;
+    const at = fits ? x : Math.min(x, room) - width;
+    if (at < s.left) return;
+    g.globalAlpha = 0.8; /* a hatch behind the words stays faint */
+    g.fillStyle = colour[fits ? phase : "back"];
+    g.fillRect(at + 1, 0, width - 1, s.top - 1);
+    g.globalAlpha = 1;
     g.fillStyle = colour.phase;
-    g.fillText(name, at + 4, s.top / 2);
+    g.fillText(words, at + 4, s.top / 2);
     room = at;
   });
 }

@@ -44,7 +44,7 @@ function rowOf([name, before, after], sides) {
 
 function showPeaks([before, after], holders) {
   const [old, now] = [BigInt(before.peak), BigInt(after.peak)];
-  const share = old > 0n ? ` (${((Number(now) / Number(old) - 1) * 100).toFixed(2)} %)` : "";
+  const share = old > 0n ? ` (${now > old ? "+" : ""}${((Number(now) / Number(old) - 1) * 100).toFixed(2)} %)` : "";
   $("peaks").textContent = `${pages.old.name} ${grouped(old)} \u2192 ${pages.new.name} ` +
     `${grouped(now)} bytes, ${signed(now - old)}${share}`;
   const [was, is] = holders.map((list) => list.reduce((sum, { bytes }) => sum + BigInt(bytes), 0n));

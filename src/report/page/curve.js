@@ -89,6 +89,7 @@ function drawOther(g, s) {
   g.setLineDash([4, 3]);
   g.stroke();
   g.setLineDash([]);
+  drawWords(g, s.left + 2, s.top + (device ? 18 : 2), "dashed: the other plan", colour.other);
 }
 
 function drawGround(g, s) {
@@ -101,7 +102,7 @@ function drawGround(g, s) {
   g.fillStyle = colour.text;
   g.textAlign = "left";
   g.textBaseline = "middle";
-  g.fillText(`beside the arena ${iec(plan.static)}: ${words}`, s.left + 6, Math.max(y + 8, s.top + 8), s.width - 12);
+  g.fillText(`outside the arena ${iec(plan.static)}: ${words}`, s.left + 6, Math.max(y + 8, s.top + 8), s.width - 12);
 }
 
 function drawCurveLevels(g, s) {
@@ -128,12 +129,15 @@ function drawOoms(g, s, tells) {
     .filter(({ x }) => x >= s.left && x <= s.right);
   g.fillStyle = colour.oom;
   for (const { x } of marks) g.fillRect(x - 1, s.top, 2, s.height);
+  /* the words of the arena's level are at the right, above its line */
+  const level = g.measureText(arenaWords()).width + 10, room = s.y(peakBytes) - s.top < 36 ? s.right - level : s.right;
   for (const { x, wanted } of marks) {
-    const words = `out of memory: ${iec(wanted)} asked for`, width = g.measureText(words).width + 10;
-    const left = Math.max(s.left, Math.min(x + 2, s.right - width));
+    const short = `out of memory: ${iec(wanted)}`, wide = (words) => g.measureText(words).width + 10;
+    const words = [`${short} asked for`, short, "out of memory"].find((one) => x + 2 + wide(one) <= room);
+    const left = Math.max(s.left, words ? x + 2 : Math.min(x - 2, room) - wide(short));
     if (!tells || left < behind) continue;
-    drawWords(g, left, s.top + 2, words, colour.oom);
-    behind = left + width;
+    drawWords(g, left, s.top + 2, words || short, colour.oom);
+    behind = left + wide(words || short);
   }
 }
 

@@ -79,6 +79,7 @@ for (let i = 0; plan.use && i < item.count; i++)
   readStart[i + 1] = readStart[i] + Number(cell(plan.use.reads, i));
 const readersOf = (i) => readers.slice(readStart[i], readStart[i + 1]);
 const kinds = plan.kinds.map(([name, total, fixed]) => ({ name, total, fixed }));
+const bankWord = plan.ooms ? "segment" : "bank"; // of PyTorch's memory, or of a problem
 const banks = plan.banks.map(([name, capacity, peak]) => ({ name, capacity, peak }));
 const span = Number(plan.time[1]);
 const peakBytes = Number(plan.peak);

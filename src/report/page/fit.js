@@ -94,11 +94,11 @@ function fatePaint(shade, fate) {
 /* --- numbers --- */
 
 function fitNumbers() {
-  const over = (value) => `${ratioText(value, fit.plain_time)} of ${fit.work ? "it" : "without"}`;
-  const shown = [["takes", iec(fit.bytes), fit.budget ? `of ${iec(fit.budget)} budget` : "no budget"],
+  const over = (value) => `${ratioText(value, fit.plain_time)} of the ${fit.work ? "whole" : "time without"}`;
+  const shown = [["needs", iec(fit.bytes), fit.budget ? `of ${iec(fit.budget)} budget` : "no budget"],
     [fit.work ? "as a whole" : "without fitting", iec(fit.plain_bytes), durationText(fit.plain_time)],
     [fitAgainst, durationText(fit.time), over(fit.time)]];
-  if (Number(fit.time_bound)) shown.push(["no less than", durationText(fit.time_bound),
+  if (Number(fit.time_bound)) shown.push([`${fitAgainst}, lower bound`, durationText(fit.time_bound),
     over(fit.time_bound)]);
   if (Number(fit.to_host_bytes) || Number(fit.from_host_bytes))
     shown.push(["waits for copies", durationText(fit.stall), `host holds ${iec(fit.host_bytes)}`]);
@@ -153,7 +153,7 @@ function drawTradeAxes(g, s) {
     g.fillStyle = colour.soft;
     g.fillText(byteLabel(tick, one), x, s.bottom + 11);
   }
-  g.fillText(`bytes on the device; up: ${fitAgainst}, of ${fitWithout}`,
+  g.fillText(`bytes on the device; up: ${fitAgainst}, relative to ${fitWithout}`,
     (s.left + s.right) / 2, s.bottom + 27, s.right - s.left);
 }
 
@@ -219,9 +219,9 @@ function drawTrade() {
 function chooseTrade(index) {
   trade.chosen = index;
   const { bytes, time, bound } = index < 0 ? { ...fit, bound: fit.time_bound } : trade.points[index];
-  const low = Number(bound) > 0 ? `, no less than ${ratioText(bound, fit.plain_time)}` : "";
+  const low = Number(bound) > 0 ? `, lower bound ${ratioText(bound, fit.plain_time)}` : "";
   $("point").textContent = `${index < 0 ? "This program" : `Point ${index + 1}`}: ` +
-    `${bytesText(bytes)} in ${durationText(time)}, ${ratioText(time, fit.plain_time)} of ` +
+    `${bytesText(bytes)} ${fit.work ? "with work" : "in"} ${durationText(time)}, ${ratioText(time, fit.plain_time)} of ` +
     `${fitWithout}${low}`;
   drawTrade();
 }

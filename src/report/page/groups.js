@@ -85,7 +85,7 @@ if (layers) {
   ways.push({ key: "layer", words: "by layer", of: layers.of, entries: layers.names.map((name, k) =>
     entry(null, name || "no layer", String(sums[k][0]), { layer: name, index: k })) });
 }
-if (plan.fit) {
+if (plan.fit && plan.fate.some((fate) => fate > 0)) { // else all tensors are kept
   ways.unshift({ key: "fate", words: "by decision", of: Float64Array.from(plan.fate),
     entries: plan.fates.map(([name, count, bytes]) => entry(name, name, bytes, { count })) });
 }
@@ -134,11 +134,11 @@ function legendEntry({ words, total, fixed, hidden, count }, index) {
 function showLegend() {
   const used = new Set(way.of);
   const again = (plan.again || []).reduce((sum, [from, to]) => sum + to - from, 0);
-  const notes = ["sums over time; shades only separate neighbours",
-    ...(again ? [`hatched in the band above: ${grouped(again)} steps compute again`] : [])];
+  const notes = "sums over time; shades only separate neighbours" +
+    (again ? `; hatched in the band above: ${grouped(again)} recomputed steps` : "");
   $("legend").replaceChildren(...way.entries.flatMap((group, index) =>
     !group.fixed && !used.has(index) ? [] : [legendEntry(group, index)]),
-  ...notes.map((words) => make("small", {}, words)));
+  make("small", {}, notes));
 }
 
 function setWay(key) {

@@ -42,7 +42,7 @@ const KEYS = [["?", "this help"], ["/", "find a name or an operator; layer: find
   ["P", "go to the peak"], ["W", "with or without reuse"], ["F", "next way to colour", () => ways.length > 1],
   ["H", "shade holes or not"], ["M", "weights under the curve or not", () => staticBytes > 0],
   ["T", "steps or time across", () => clock !== null], ["N", "next place where computing waits for a copy", () => hasLink],
-  ["Shift and drag", "choose a range of steps and see its sums"], ["click on the curve", "who holds the memory at that step"],
+  ["Shift and drag", "choose a range of steps and see its sums"], ["click on the curve", "list the tensors in memory at that step"],
   ["Esc", "choose nothing"]];
 
 function showKeys() {

@@ -202,7 +202,7 @@ function drawLabels(g, s, labels) {
 /* --- the map --- */
 
 const mapTitle = () => (state.mode ? "bytes, one tensor above the other"
-  : `address (${banks.length > 1 ? "bytes in each bank" : "offset in bytes"})`);
+  : `address (${banks.length > 1 ? `bytes in each ${bankWord}` : "offset in bytes"})`);
 
 function mapRanges() {
   if (state.mode || banks.length < 2) return [{ base: 0, size: Infinity }];
@@ -223,6 +223,8 @@ function insideFrame(g, s, draw) {
   g.restore();
 }
 
+const arenaWords = () => `${state.mode ? "the same with reuse" : "arena"} ${iec(plan.peak)}`;
+
 function drawMapLevels(g, s) {
   drawFrame(g, s);
   drawByteTitle(g, s, mapTitle());
@@ -234,7 +236,7 @@ function drawMapLevels(g, s) {
     drawLevel(g, s, { value: naiveTop, words, stroke: colour.text });
   }
   drawLevel(g, s, { value: peakBytes, stroke: colour.mark,
-    words: `${state.mode ? "the same with reuse" : "arena"} ${iec(plan.peak)}` });
+    words: arenaWords() });
   if (item.count) return;
   g.textAlign = "center";
   g.fillStyle = colour.soft;

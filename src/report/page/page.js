@@ -18,28 +18,28 @@ const BANKS_TOLD = 3;
 function limitWords() {
   const limited = banks.filter(({ capacity }) => Number(capacity));
   if (limited.length > BANKS_TOLD)
-    return `; ${grouped(limited.length)} banks, capacity ${iec(String(
+    return `; ${grouped(limited.length)} ${bankWord}s, capacity ${iec(String(
       limited.reduce((sum, { capacity }) => sum + BigInt(capacity), 0n)))} together`;
   return limited.map(({ name, capacity }) =>
     `, ${banks.length > 1 ? `${name} ` : ""}capacity ${iec(capacity)}`).join("");
 }
 
-/* Of a snapshot. What other programs hold of the device is not in it, so its limit is known only
-   where memory ran out: what this program had reserved, and what was free. */
+/* The numbers of a snapshot. A snapshot does not contain the memory of other programs. Therefore the
+   limit is known only where memory ran out: the reserved bytes and the free bytes together. */
 function snapshotNumbers() {
   const oom = ooms[0], most = curve.live.reduce((a, b) => Math.max(a, b), 0);
   const bytes = (value) => `${grouped(value)} bytes`;
   return [["requested", iec(oom ? oom.requested : most), oom ? bytes(oom.requested) : "of the blocks drawn, at most"],
     ["reserved", iec(oom ? oom.reserved : plan.reserved), oom ? bytes(oom.reserved) : "at most"],
-    ...(oom ? [["asked for", iec(oom.wanted), `at event ${oom.time}${ooms.length > 1 ? ', the first' : ''}`],
+    ...(oom ? [["asked for", iec(oom.wanted), `at event ${oom.time}${ooms.length > 1 ? `, first of ${grouped(ooms.length)} failures` : ""}`],
       ["limit for this program", iec(String(BigInt(oom.reserved) + BigInt(oom.free))), `${iec(oom.free)} were free`]]
       : [["device limit", "unknown", "nothing failed in this file"]]),
     ["blocks", grouped(item.count), "drawn"]];
 }
 
 function showNumbers() {
-  $("facts").textContent =
-    `planner ${plan.planner}; ${VERDICTS[plan.status] || plan.status}${limitWords()}`;
+  $("facts").textContent = plan.ooms ? `addresses as in the snapshot${limitWords()}`
+    : `planner ${plan.planner}; ${VERDICTS[plan.status] || plan.status}${limitWords()}`;
   const naive = Number(plan.naive);
   const gap = peakBytes === boundBytes ? 0 : (peakBytes / boundBytes - 1) * 100;
   const shown = [["without reuse", iec(plan.naive), `${grouped(plan.naive)} bytes`],
@@ -50,7 +50,7 @@ function showNumbers() {
     [plan.item ? "tensors" : "buffers", grouped(item.count),
       plan.item ? `in ${grouped(body.count)} buffers` : "in the problem"]];
   if (staticBytes > 0) shown.splice(2, 0, ["with weights", iec(staticBytes + peakBytes),
-    device ? `of ${iec(plan.device[1])}${device.name ? `, ${device.name}` : ""}` : "beside the arena"]);
+    device ? `of ${iec(plan.device[1])}${device.name ? `, ${device.name}` : ""}` : `${iec(plan.static)} outside the arena`]);
   $("numbers").replaceChildren(...(fit ? fitNumbers() : plan.ooms ? snapshotNumbers() : shown).map(([name, value, small]) => make("div", {},
     make("dd", {}, value, make("small", {}, small)), make("dt", {}, name))));
 }

@@ -50,6 +50,7 @@ function colourOf(run, i) {
 }
 
 /* Spans are ordered by start, but may overlap: a visible span may begin far before the view. */
+const laneWords = (name) => (name === "talk" ? "calls" : name);
 function drawLane(entry, lane, top) {
   const { run } = entry;
   let until = -1, colour = "";
@@ -133,12 +134,12 @@ function draw() {
   for (const entry of runs) {
     words(entry.kind, 12, entry.top + 11, "left", colours.soft);
     entry.lanes.forEach((lane, k) => {
-      const name = data.lanes[lane.lane] + (lane.stream ? `, stream ${lane.stream}` : "");
+      const name = laneWords(data.lanes[lane.lane]) + (lane.stream ? `, stream ${lane.stream}` : "");
       words(name, LEFT - 8, entry.top + k * LANE + 11, "right", colours.soft);
       drawLane(entry, lane, entry.top + k * LANE);
     });
     const top = entry.top + entry.lanes.length * LANE;
-    words(`live, at most ${bytesText(entry.run.peak)}`, LEFT - 8, top + LIVE / 2 + 4, "right", colours.soft);
+    words(`live, peak ${bytesText(entry.run.peak)}`, LEFT - 8, top + LIVE / 2 + 4, "right", colours.soft);
     drawLive(entry, top);
   }
 }
@@ -174,7 +175,7 @@ function tipText({ entry, i }) {
   const { run, rank, kind } = entry;
   const lines = [`${run.type[i]} ${run.name[i]}`, `rank ${rank.rank}, ${kind}: ${timeText(run.duration_ns[i])} from ${timeText(run.start_ns[i])} on`];
   if (run.lane[i] === 0) lines.push(data.phases[run.phase[i]]);
-  if (run.bytes[i]) lines.push(`${grouped(run.bytes[i])} bytes go`);
+  if (run.bytes[i]) lines.push(`${grouped(run.bytes[i])} bytes sent`);
   lines.push(`${grouped(run.live[i])} bytes live`);
   return lines.join("\n");
 }
@@ -227,7 +228,7 @@ window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", dra
 
 function legend() {
   for (const [name, text] of [["forward", "forward"], ["backward", "backward"], ["update", "update"],
-    ["talk", "in calls of other ranks"], ["copy", "copies"], ["planned", "planned peak"]]) {
+    ["talk", "communication (calls)"], ["copy", "copies"], ["planned", "planned peak"]]) {
     const row = document.createElement("span"), mark = document.createElement("i");
     mark.style.background = `var(--${name})`;
     row.append(mark, text);
@@ -252,7 +253,7 @@ function facts() {
     one.run.start_ns.reduce((end, start, i) => Math.max(end, start + one.run.duration_ns[i]), 0)));
   const told = KINDS.filter((kind) => longestOf(kind) > 0).map((kind) => `${kind} ${timeText(longestOf(kind))}`);
   $("facts").textContent = `One step of ${data.ranks.length} rank${data.ranks.length === 1 ? "" : "s"}: ${told.join(", ")}. ` +
-    "Ctrl or Shift and the wheel zoom, dragging moves.";
+    "To zoom, hold Ctrl or Shift and turn the wheel; to move, drag.";
 }
 
 legend();

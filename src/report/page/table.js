@@ -25,7 +25,7 @@ const COLUMNS = [
   { key: "op", title: "operator", of: (row) => shortType(item.step[row.item]), model: true },
   { key: "shape", title: "shape", of: (row) => itemShape(row.item), model: true },
   { key: "dtype", title: "type", of: (row) => itemType(row.item), model: true },
-  { key: "bank", title: "bank", of: (row) => banks[body.bank[row.body]].name, many: true },
+  { key: "bank", title: bankWord, of: (row) => banks[body.bank[row.body]].name, many: true },
   { key: "offset", title: "address", of: (row) => BigInt(cell(plan.body.offset, row.body)),
     amount: true, model: false },
   { key: "bytes", title: "bytes", of: (row) => row.bytes, amount: true },

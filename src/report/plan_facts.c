@@ -1,0 +1,196 @@
+/* plan_facts.c - reads the facts of a plan, and writes them as JSON. */
+#include "report/plan_facts.h"
+
+static const tn__plan_fact plan_facts[] = {
+#define TN_X(unit_, name, key_, label_, brief_, help)                                              \
+    {.key = key_, .label = label_, .brief = brief_, .unit = TN__PLAN_UNIT_##unit_},
+    TN__PLAN_FACTS(TN_X)
+#undef TN_X
+};
+
+/* Facts of a model. */
+static void plan_of_model(const tn_report *report, tn__plan_fact_id id, tn__plan_fact *fact) {
+    const tn_occupancy *occupancy = report->occupancy;
+    tn_program_order order;
+    tn_error why;
+    switch (id) {
+    case TN__PLAN_ORDER:
+    case TN__PLAN_ORDER_PROVED:
+        order = tn_program_order_of(tn_occupancy_program(occupancy));
+        fact->word = order.name;
+        fact->whole = order.proved;
+        return;
+    case TN__PLAN_NAIVE:
+        fact->whole = tn_occupancy_summary(occupancy).naive;
+        return;
+    case TN__PLAN_STATIC:
+        fact->whole = report->static_bytes;
+        return;
+    case TN__PLAN_TENSORS:
+        fact->whole = tn_occupancy_life_count(occupancy);
+        return;
+    case TN__PLAN_BOUNDED:
+        fact->whole = tn_occupancy_summary(occupancy).bounded;
+        return;
+    case TN__PLAN_DEPENDENCIES:
+        fact->null = tn_plan_dependencies(occupancy, report->layout, NULL, &fact->whole, &why) != 0;
+        return;
+    default:
+        return;
+    }
+}
+
+/* A problem has no operators and no kinds of tensors. */
+static void plan_of_problem(const tn_report *report, tn__plan_fact_id id, tn__plan_fact *fact) {
+    if (id == TN__PLAN_ORDER || id == TN__PLAN_ORDER_PROVED || id == TN__PLAN_STATIC)
+        fact->absent = true;
+    fact->null = id == TN__PLAN_TENSORS || id == TN__PLAN_DEPENDENCIES;
+    if (id == TN__PLAN_NAIVE) fact->whole = tn_problem_naive(report->problem);
+}
+
+static void plan_of_layout(const tn_report *report, tn__plan_fact_id id, tn__plan_fact *fact) {
+    const tn_layout *layout = report->layout;
+    switch (id) {
+    case TN__PLAN_PLANNER:
+        fact->word = layout->planner != NULL ? layout->planner : "";
+        return;
+    case TN__PLAN_STATUS:
+        fact->word = tn_verdict_name(layout->verdict);
+        return;
+    case TN__PLAN_PEAK:
+        fact->whole = layout->peak;
+        return;
+    case TN__PLAN_LOWER_BOUND:
+        fact->whole = layout->lower_bound;
+        return;
+    case TN__PLAN_GAP:
+        fact->real = tn__words_gap(layout->peak, layout->lower_bound);
+        return;
+    case TN__PLAN_CACHING_POOL:
+        fact->whole = tn__caching_pool(report);
+        fact->absent = fact->whole == 0;
+        return;
+    case TN__PLAN_DEVICE:
+    case TN__PLAN_FITS:
+        fact->absent = report->device_bytes == 0;
+        fact->whole = report->device_bytes;
+        if (id == TN__PLAN_FITS)
+            fact->whole = tn__add_sat(layout->peak, report->static_bytes) <= report->device_bytes;
+        return;
+    case TN__PLAN_BUFFERS:
+        fact->whole = layout->body_count;
+        return;
+    case TN__PLAN_SEED:
+        fact->whole = layout->seed;
+        return;
+    case TN__PLAN_WORK:
+        fact->whole = layout->work;
+        return;
+    default:
+        return;
+    }
+}
+
+tn__plan_fact tn__plan_fact_of(const tn_report *report, tn__plan_fact_id id) {
+    tn__plan_fact fact = plan_facts[id];
+    plan_of_layout(report, id, &fact);
+    if (report->occupancy != NULL)
+        plan_of_model(report, id, &fact);
+    else
+        plan_of_problem(report, id, &fact);
+    return fact;
+}
+
+/* --- JSON --- */
+
+static void plan_put_whole(tn__text *text, const char *key, uint64_t value) {
+    tn__text_printf(text, ",\"%s\":", key);
+    tn__words_integer(text, value);
+}
+
+static void plan_put_bank(tn__text *text, const tn_report *report, tn_bank_id id) {
+    const tn_bank *bank = tn_problem_bank(report->problem, id);
+    tn__text_put(text, id > 0 ? ",{\"name\":" : "{\"name\":");
+    tn__text_json(text, bank->name);
+    plan_put_whole(text, "peak", report->layout->bank_peak[id]);
+    plan_put_whole(text, "lower_bound", report->layout->bank_lower_bound[id]);
+    if (bank->capacity > 0)
+        plan_put_whole(text, "capacity", bank->capacity);
+    else
+        tn__text_put(text, ",\"capacity\":null");
+    if (report->layout->bank_count > 1)
+        plan_put_whole(text, "traffic", report->layout->bank_traffic[id]);
+    if (bank->bytes_per_s > 0) {
+        tn__text_put(text, ",\"bytes_per_s\":");
+        tn__words_number(text, bank->bytes_per_s);
+    }
+    tn__text_put(text, "}");
+}
+
+static void plan_put_banks(tn__text *text, const tn_report *report) {
+    tn__text_put(text, "[");
+    for (tn_bank_id id = 0; id < report->layout->bank_count; id++) plan_put_bank(text, report, id);
+    tn__text_put(text, "]");
+}
+
+/* {"activation":123,...} of the kinds that occur. */
+static void plan_put_kinds(tn__text *text, const tn_report *report, bool at_peak) {
+    tn_memory_summary memory = {0};
+    const char *comma = "";
+    if (report->occupancy != NULL) memory = tn_occupancy_summary(report->occupancy);
+    const uint64_t *bytes = at_peak ? memory.at_peak : memory.total;
+    tn__text_put(text, "{");
+    for (uint32_t kind = 0; kind < TN_KIND_COUNT; kind++) {
+        if (bytes[kind] == 0) continue;
+        tn__text_put(text, comma);
+        tn__text_json(text, tn__kind_text(kind));
+        tn__text_put(text, ":");
+        tn__words_integer(text, bytes[kind]);
+        comma = ",";
+    }
+    tn__text_put(text, "}");
+}
+
+static void plan_put_stages(tn__text *text, const tn_report *report) {
+    tn__text_put(text, "{");
+    for (uint32_t i = 0; i < report->stage_count; i++) {
+        if (i > 0) tn__text_put(text, ",");
+        tn__text_json(text, report->stages[i].name);
+        tn__text_put(text, ":");
+        double microseconds = report->stages[i].seconds * 1e6 + 0.5; /* finer would be noise */
+        tn__words_number(text, (double)(int64_t)microseconds / 1e6);
+    }
+    tn__text_put(text, "}");
+}
+
+void tn__plan_fact_json(tn__text *text, const tn_report *report, tn__plan_fact_id id,
+                        const tn__plan_fact *fact) {
+    if (fact->null) {
+        tn__text_put(text, "null");
+        return;
+    }
+    switch (fact->unit) {
+    case TN__PLAN_UNIT_BYTES:
+    case TN__PLAN_UNIT_COUNT:
+        tn__words_integer(text, fact->whole);
+        return;
+    case TN__PLAN_UNIT_SHARE:
+        tn__words_number(text, fact->real);
+        return;
+    case TN__PLAN_UNIT_WORD:
+        tn__text_json(text, fact->word);
+        return;
+    case TN__PLAN_UNIT_YES:
+        tn__text_put(text, fact->whole ? "true" : "false");
+        return;
+    case TN__PLAN_UNIT_BANKS:
+        plan_put_banks(text, report);
+        return;
+    case TN__PLAN_UNIT_KINDS:
+        plan_put_kinds(text, report, id == TN__PLAN_AT_PEAK);
+        return;
+    case TN__PLAN_UNIT_STAGES:
+        plan_put_stages(text, report);
+        return;
+    }
+}

@@ -1,0 +1,84 @@
+/* plan_facts.h - the facts of a plan, written once: the formats "table" and "summary" of the
+ * library print them, and so does `tenure plan` (src/cli/plan_tell.c), with the members that only
+ * the command has. */
+#ifndef TN_REPORT_PLAN_FACTS_H
+#define TN_REPORT_PLAN_FACTS_H
+
+#include "report/format.h"
+
+/* X(UNIT, NAME, key, label, brief, help), in the order of the JSON. The label begins a line of the
+ * table, the brief words print the value at @; NULL: it is not there. UNIT is BYTES, COUNT, SHARE,
+ * WORD or YES; BANKS, KINDS and STAGES have members of their own. */
+/* clang-format off */
+#define TN__PLAN_FACTS(X)                                                                          \
+    X(WORD, PLANNER, "planner", NULL, NULL, "the planner that found the plan")                     \
+    X(WORD, STATUS, "status", NULL, NULL,                                                          \
+      "optimal: no plan of these buffers has a lower peak (for a model, of this order with these " \
+      "in-place choices); or feasible")                                                            \
+    X(WORD, ORDER, "order", NULL, NULL, "for models: the order of the operators")                  \
+    X(YES, ORDER_PROVED, "order_proved", NULL, NULL,                                               \
+      "for models: whether no order has a lower peak of live bytes")                               \
+    X(BYTES, PEAK, "peak", "arena", "@", "bytes of the arena")                                     \
+    X(BYTES, LOWER_BOUND, "lower_bound", "lower bound", NULL,                                      \
+      "no plan of these buffers takes less")                                                       \
+    X(SHARE, GAP, "gap", NULL, ", gap @", "`peak` / `lower_bound` - 1")                            \
+    X(BYTES, NAIVE, "naive", "without reuse", NULL, "bytes without reuse")                         \
+    X(BYTES, STATIC, "static", NULL, NULL,                                                         \
+      "for models: bytes outside the arena, such as weights")                                      \
+    X(BYTES, CACHING_POOL, "caching_pool", "caching pool", NULL,                                   \
+      "bytes that a caching pool would have reserved for the same run, with weights; absent if "   \
+      "it cannot be simulated")                                                                    \
+    X(BYTES, DEVICE, "device", "device", NULL, "with `--device`: bytes of the device")             \
+    X(YES, FITS, "fits", NULL, NULL, "with `--device`: whether arena and weights fit")             \
+    X(BANKS, BANKS, "banks", NULL, NULL, "the banks of memory")                                    \
+    X(KINDS, BY_KIND, "by_kind", NULL, NULL,                                                       \
+      "for models: bytes of all tensors of each kind that occurs")                                 \
+    X(KINDS, AT_PEAK, "at_peak", NULL, NULL, "for models: bytes of each kind at the peak")         \
+    X(COUNT, BUFFERS, "buffers", NULL, NULL, "number of buffers")                                  \
+    X(COUNT, TENSORS, "tensors", NULL, NULL,                                                       \
+      "number of live ranges of tensors; null: a problem")                                         \
+    X(COUNT, BOUNDED, "bounded", NULL, NULL,                                                       \
+      "number of tensors with an upper bound as their size")                                       \
+    X(COUNT, DEPENDENCIES, "dependencies_added", "dependencies", NULL,                             \
+      "pairs of operators that can run at the same time in the graph but not in this plan; null: " \
+      "a problem, or a graph too wide to count")                                                   \
+    X(STAGES, STAGES, "seconds", NULL, NULL, "wall time by stage")                                 \
+    X(COUNT, SEED, "seed", NULL, NULL, "seed of randomised planners")                              \
+    X(COUNT, WORK, "work", NULL, NULL,                                                             \
+      "effort of the planner in units of work, the same on every machine")
+/* clang-format on */
+
+typedef enum tn__plan_fact_id {
+#define TN_X(unit, name, key, label, brief, help) TN__PLAN_##name,
+    TN__PLAN_FACTS(TN_X)
+#undef TN_X
+        TN__PLAN_FACT_COUNT
+} tn__plan_fact_id;
+
+typedef enum tn__plan_unit {
+    TN__PLAN_UNIT_BYTES,
+    TN__PLAN_UNIT_COUNT,
+    TN__PLAN_UNIT_SHARE,
+    TN__PLAN_UNIT_WORD,
+    TN__PLAN_UNIT_YES,
+    TN__PLAN_UNIT_BANKS,
+    TN__PLAN_UNIT_KINDS,
+    TN__PLAN_UNIT_STAGES
+} tn__plan_unit;
+
+typedef struct tn__plan_fact {
+    const char *key, *label, *brief;
+    tn__plan_unit unit;
+    bool absent, null; /* the plan does not have it; or it has no value */
+    uint64_t whole;    /* BYTES, COUNT, YES */
+    double real;       /* SHARE */
+    const char *word;  /* WORD */
+} tn__plan_fact;
+
+/* Cost: DEPENDENCIES and CACHING_POOL simulate the plan, the others read it. */
+tn__plan_fact tn__plan_fact_of(const tn_report *report, tn__plan_fact_id id);
+/* Adds the value as JSON. */
+void tn__plan_fact_json(tn__text *text, const tn_report *report, tn__plan_fact_id id,
+                        const tn__plan_fact *fact);
+
+#endif
