@@ -81,7 +81,7 @@ static void plan_tell(cli_answer *answer, const tn_report *report) {
     for (tn__plan_fact_id id = 0; id < TN__PLAN_FACT_COUNT; id++) {
         if (answer->style == CLI_STYLE_JSON || brief[id]) plan_tell_fact(answer, report, id);
         if (id == TN__PLAN_PEAK)
-            cli_tell_brief(answer, ", %s by %s", optimal ? "optimal" : "valid",
+            cli_tell_brief(answer, ", %s by %s", optimal ? tn__words_verdict(report) : "valid",
                            report->layout->planner);
     }
 }
