@@ -225,7 +225,8 @@ static tn_status llm_estimate(cli_llm *llm, const char *path, tn_error *error) {
     llm->longest = tn_llm_most(llm->model, &llm->options, llm_room(llm), true);
     if (llm->most)
         llm->largest_batch = tn_llm_most(llm->model, &llm->options, llm_room(llm), false);
-    if (cli_llm_fits(llm) == CLI_LLM_NO) llm_changes(llm);
+    /* without some layers every total is too small: no change can be said to be enough */
+    if (cli_llm_fits(llm) == CLI_LLM_NO && llm->model->missing == 0) llm_changes(llm);
     return TN_OK;
 }
 
@@ -249,7 +250,7 @@ cli_llm_verdict cli_llm_fits(const cli_llm *llm) {
     bool bound = llm->options.runtime == TN_LLM_RUN_NONE && llm->runtime == 0;
     if (llm->limit == 0) return CLI_LLM_YES;
     if (llm->total > llm->limit || llm->model->missing > 0) return CLI_LLM_NO;
-    return !llm->has_model || bound ? CLI_LLM_MAYBE : CLI_LLM_YES;
+    return !llm->has_model || bound || llm->model->unproved ? CLI_LLM_MAYBE : CLI_LLM_YES;
 }
 
 static void llm_release(cli_llm *llm) {
