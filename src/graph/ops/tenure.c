@@ -13,8 +13,8 @@
  * QuantizeWeights    w -> q (int8), scales: channels along `axis`
  * DequantizeWeights  q, scales -> w: in each run, so it is never folded
  * PackedMatMul   x, w, scales, zero points, bias: x times the matrix w of 2, 4 or 8 bits, which
- *                stands for numbers as in ONNX's DequantizeLinear (`axis`, `block_size`); plus bias. The
- *                matrix may be `transposed`
+ *                stands for numbers as in DequantizeLinear (`axis`, `block_size`), plus bias;
+ *                the matrix may be `transposed`
  * Part     x -> its elements [starts, ends) along `axes`; `copy`: never in the memory of x
  * PruneWeights   w -> w with zeros except in the `kept` elements of largest magnitude; of equal
  *                ones the first stay

@@ -2,9 +2,9 @@
  * (rewrites/packed.c).
  *
  * Weights are those of ONNX's DequantizeLinear: w = (q - zero) * scale, with a scale for the whole
- * matrix, for each row or column, or for each block of either. Some columns of the product are
- * expanded to float32 at a time, and multiplied: columns of the matrix, or rows if the file holds it
- * transposed.
+ * matrix, for each row or column, or for each block of either. A few columns of the product are
+ * expanded to float32 at a time, and multiplied. They are columns of the matrix, or rows if the
+ * file holds it transposed.
  */
 #include "kernels/check.h"
 #include "kernels/convert.h"
