@@ -133,7 +133,8 @@ typedef struct tn_llm {
      */
     char unread[400];
     /* The model may need more than is counted: a key of a config.json or the architecture of a
-     * .gguf file is unknown. A total below a limit then proves nothing. */
+     * .gguf file is unknown, or a file next to it is not counted. A total below a limit then proves
+     * nothing. */
     bool unproved;
     char note[200]; /* a conservative assumption, as a sentence; empty: not needed */
     /* A component with an unknown number of parameters; empty: everything is counted. If not empty,

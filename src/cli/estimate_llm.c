@@ -2,6 +2,7 @@
  */
 #include "cli/estimate_llm.h"
 
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,10 +86,28 @@ static tn_status llm_weights(cli_llm *llm, const char *path, const tn_context *c
     return status == TN_OK ? TN_OK : llm_leave_open(llm, status, error);
 }
 
+/* A projector for images next to a .gguf file is not counted: with images the run needs more. */
+static void llm_note_projector(cli_llm *llm, const char *folder) {
+    DIR *entries = llm->has_model ? opendir(folder) : NULL;
+    const struct dirent *entry;
+    while (entries != NULL && (entry = readdir(entries)) != NULL) {
+        if (strncmp(entry->d_name, "mmproj", 6) != 0 || !tn__has_suffix(entry->d_name, ".gguf"))
+            continue;
+        if (*llm->model->note == '\0')
+            snprintf(llm->model->note, sizeof llm->model->note,
+                     "the image projector '%.80s' is not counted; images need more memory",
+                     entry->d_name);
+        llm->model->unproved = true;
+        break;
+    }
+    if (entries != NULL) closedir(entries);
+}
+
 /* A folder without weights is estimated from its config.json. */
 static tn_status llm_folder(cli_llm *llm, const char *path, const tn_context *context,
                             tn_error *error) {
     tn_status status = llm_weights(llm, path, context, error);
+    if (status == TN_OK) llm_note_projector(llm, path);
     if (status != TN_E_UNKNOWN) return status;
     TN_TRY(llm_config_near(llm, path, error));
     if (llm->has_model) return TN_OK;

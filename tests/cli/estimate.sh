@@ -297,6 +297,9 @@ if grep -q 'would fit' out || ! grep -q 'longest sequence .* at most' out; then
     cat out
     failed=1
 fi
+# nor a model with a projector for images next to it, which is not counted
+mkdir pictured && cp "$corpus/llama.gguf" pictured/model.gguf && cp "$corpus/llama.gguf" pictured/mmproj-f16.gguf
+expect 0 "the image projector 'mmproj-f16.gguf' is not counted" $tenure estimate pictured
 # neither is a model with keys that are not known
 printf '{"model_type":"llama","hidden_size":64,"num_hidden_layers":2,"num_attention_heads":4,"intermediate_size":128,"vocab_size":256,"rms_norm_eps":1e-5,"memory_slots":4096}' >unread.json
 expect 0 'fits +not known: .* unknown keys' $tenure estimate unread.json --sequence 64 --device 24GiB
