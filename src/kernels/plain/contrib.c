@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "kernels/box.h"
+#include "kernels/expand.h"
 #include "kernels/gelu.h"
 #include "kernels/inner.h"
 #include "kernels/product.h"
@@ -413,11 +414,11 @@ static void contrib_expand(const contrib_packed *it, uint64_t n, float *row) {
         float zero = contrib_zero(it, n, b), scale = it->scales[n * it->blocks + b];
         uint64_t first = b * it->block, left = it->inner - first;
         uint64_t count = left < it->block ? left : it->block;
-        for (uint64_t i = 0; i < count; i++) {
-            if (it->groups != NULL) {
-                uint64_t group = (uint64_t)it->groups[first + i];
-                zero = contrib_zero(it, n, group), scale = it->scales[n * it->blocks + group];
-            }
+        if (it->groups == NULL)
+            tn__packed_expand(bytes, 0, count, it->bits, false, scale, zero, row + first);
+        for (uint64_t i = 0; i < count && it->groups != NULL; i++) {
+            uint64_t group = (uint64_t)it->groups[first + i];
+            zero = contrib_zero(it, n, group), scale = it->scales[n * it->blocks + group];
             row[first + i] = ((float)contrib_bits(bytes, i, it->bits) - zero) * scale;
         }
     }

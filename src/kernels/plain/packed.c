@@ -8,6 +8,7 @@
  */
 #include "kernels/check.h"
 #include "kernels/convert.h"
+#include "kernels/expand.h"
 #include "kernels/product.h"
 
 #define PACKED_COLUMNS 64u /* of the product, expanded at a time */
@@ -28,10 +29,7 @@ typedef struct packed_weights {
 static bool packed_is_transposed(const tn_op *op) { return tn__attr_int(op, "transposed", 0) != 0; }
 
 static int32_t packed_code(const packed_weights *it, const uint8_t *bytes, uint64_t at) {
-    if (it->bits == 8) return it->is_signed ? (int8_t)bytes[at] : bytes[at];
-    uint32_t each = 8 / it->bits, shift = (uint32_t)(at % each) * it->bits;
-    int32_t value = bytes[at / each] >> shift & ((1 << it->bits) - 1);
-    return it->is_signed && value >> (it->bits - 1) != 0 ? value - (1 << it->bits) : value;
+    return tn__packed_number(bytes, at, it->bits, it->is_signed);
 }
 
 static tn_status packed_bad(const tn_kernel_call *call, uint32_t input) {
@@ -139,37 +137,6 @@ static void packed_expand_columns(const packed_weights *it, uint64_t first, uint
     }
 }
 
-TN_WIDE static void packed_half_line(const uint8_t *bytes, uint64_t count, int32_t flip,
-                                     float scale, float zero, float *to) {
-    TN_APART
-    for (uint64_t b = 0; b < count; b++) {
-        to[2 * b] = ((float)(((bytes[b] & 15) ^ flip) - flip) - zero) * scale;
-        to[2 * b + 1] = ((float)(((bytes[b] >> 4) ^ flip) - flip) - zero) * scale;
-    }
-}
-
-TN_WIDE static void packed_byte_line(const uint8_t *bytes, uint64_t count, int32_t flip,
-                                     float scale, float zero, float *to) {
-    TN_APART
-    for (uint64_t b = 0; b < count; b++) to[b] = ((float)((bytes[b] ^ flip) - flip) - zero) * scale;
-}
-
-/* Numbers from element `at` of the matrix on, which have one scale. */
-static void packed_line(const packed_weights *it, uint64_t at, uint64_t count, uint64_t which,
-                        float *to) {
-    float scale = it->scales[which], zero = packed_zero(it, which);
-    uint64_t done = 0;
-    if (it->bits == 8) {
-        packed_byte_line(it->codes + at, count, it->is_signed ? 128 : 0, scale, zero, to);
-        done = count;
-    } else if (it->bits == 4 && at % 2 == 0) {
-        packed_half_line(it->codes + at / 2, count / 2, it->is_signed ? 8 : 0, scale, zero, to);
-        done = count - count % 2;
-    }
-    for (; done < count; done++)
-        to[done] = ((float)packed_code(it, it->codes, at + done) - zero) * scale;
-}
-
 /* Rows [first, first + count), whole, block by block. */
 static void packed_expand_rows(const packed_weights *it, uint64_t first, uint64_t count,
                                float *to) {
@@ -177,7 +144,9 @@ static void packed_expand_rows(const packed_weights *it, uint64_t first, uint64_
         for (uint64_t c = 0; c < it->columns;) {
             uint64_t left = it->columns - c,
                      some = left < it->column_block ? left : it->column_block;
-            packed_line(it, r * it->columns + c, some, packed_which(it, r, c), to);
+            uint64_t which = packed_which(it, r, c);
+            tn__packed_expand(it->codes, r * it->columns + c, some, it->bits, it->is_signed,
+                              it->scales[which], packed_zero(it, which), to);
             to += some;
             c += some;
         }
