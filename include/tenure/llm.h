@@ -132,6 +132,10 @@ typedef struct tn_llm {
     /* Unknown keys, separated by commas. If one of them changes the count, that change is missing.
      */
     char unread[400];
+    /* The model may need more than is counted: a key of a config.json or the architecture of a
+     * .gguf file is unknown, or a file next to it is not counted. A total below a limit then proves
+     * nothing. */
+    bool unproved;
     char note[200]; /* a conservative assumption, as a sentence; empty: not needed */
     /* A component with an unknown number of parameters; empty: everything is counted. If not empty,
      * the bytes of the weights must come from a file (tn_llm_options.weight_bytes). */

@@ -222,7 +222,9 @@ static void estimate_tell(const estimate_made *made, const tn_occupancy *occupan
     found->joins = false;
     for (tn_op_id op = 0; op < tn_graph_op_count(graph) && !found->joins; op++)
         found->joins = tn_op_joins(graph, op);
+    const tn__packed_sums left = estimate_packed(graph);
     found->packed = estimate_packed(made->input.graph);
+    found->expands = left.fused + left.apart;
     estimate_count(made->input.graph, found);
     found->parameters = found->layer_count = 0;
     for (tn_tensor_id t = 0; t < tn_graph_tensor_count(made->input.graph); t++) {

@@ -55,6 +55,7 @@ typedef struct cli_found { /* the result; for a pipeline, that of its largest st
     bool joins;        /* it has concatenations that can be fused */
     uint64_t parameters;
     tn__packed_sums packed; /* weights expanded by DequantizeLinear, if any */
+    uint32_t expands;       /* how many of these weights are expanded before the run */
     uint32_t convolutions;  /* in the model; normalises: it has a normalisation operator */
     bool normalises;
     tn_report_kernels kernels; /* set with for_kernels */

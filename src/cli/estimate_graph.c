@@ -39,8 +39,8 @@ static const cli_facts graph_packed_facts = {
         CLI_FACT(BYTES, "stored", "  stored", "their bytes in the file"),
         CLI_FACT(BYTES, "expanded", "  expanded", "their bytes after DequantizeLinear"),
         CLI_FACT(WORD, "counted", NULL,
-                 "the counted bytes: stored, expanded, both, or mixed (both, but only for weights "
-                 "that no MatMul reads as stored)"),
+                 "the counted bytes: stored, expanded, both, or mixed (not the same for all "
+                 "weights)"),
         CLI_FACTS_END}};
 static const cli_facts graph_peak_facts = {
     .rows = (const cli_fact[]){CLI_FACT(COUNT, "step", "peak", "step of the program"),
@@ -131,19 +131,36 @@ static bool graph_is_tight(const graph_job *job) {
     return job->found.fits && total > limit * (1 - GRAPH_TIGHT);
 }
 
+/* Whether the chosen kernels expand all of the quantised weights. */
+static bool graph_expands_all(const cli_found *found) {
+    return found->expands == found->packed.fused + found->packed.apart;
+}
+
 /* The counted bytes of quantised weights, in one word. */
 static const char *graph_counted(const cli_found *found) {
-    if (found->for_kernels) return "expanded";
+    if (found->for_kernels)
+        return found->expands == 0 ? "stored" : graph_expands_all(found) ? "expanded" : "mixed";
     return found->packed.apart == 0 ? "stored" : found->packed.fused == 0 ? "both" : "mixed";
 }
 
 static const char *graph_counted_why(const cli_found *found) {
-    if (found->for_kernels) return "counted: these kernels expand the weights once, before the run";
+    if (found->for_kernels && found->expands == 0)
+        return "not counted: these kernels read the stored weights";
+    if (found->for_kernels)
+        return graph_expands_all(found)
+                   ? "counted: these kernels expand the weights once, before the run"
+                   : "counted for the weights that these kernels expand once, before the run";
     if (found->packed.apart == 0)
         return "not counted: no copy is needed if the runtime reads stored weights in MatMul";
     return found->packed.fused == 0
                ? "also counted: no operator reads these weights in their stored form"
                : "also counted for weights that no MatMul reads in their stored form";
+}
+
+static const char *graph_stored_why(const cli_found *found) {
+    if (!found->for_kernels || found->expands == 0) return "counted";
+    return graph_expands_all(found) ? "not counted"
+                                    : "counted for weights that these kernels read so";
 }
 
 /* --- the answer --- */
@@ -188,8 +205,7 @@ static void graph_tell_packed(cli_answer *answer, const cli_found *found) {
     if (found->packed.fused + found->packed.apart == 0) return;
     cli_answer_open(answer, "packed_weights");
     cli_tell(answer, "stored", found->packed.stored);
-    cli_tell_more(answer, " in DequantizeLinear, %s",
-                  found->for_kernels ? "not counted" : "counted");
+    cli_tell_more(answer, " in DequantizeLinear, %s", graph_stored_why(found));
     cli_tell(answer, "expanded", found->packed.expanded);
     cli_tell_more(answer, ", %s", graph_counted_why(found));
     cli_tell_word(answer, "counted", graph_counted(found));

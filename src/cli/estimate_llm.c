@@ -2,6 +2,7 @@
  */
 #include "cli/estimate_llm.h"
 
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,10 +86,28 @@ static tn_status llm_weights(cli_llm *llm, const char *path, const tn_context *c
     return status == TN_OK ? TN_OK : llm_leave_open(llm, status, error);
 }
 
+/* A projector for images next to a .gguf file is not counted: with images the run needs more. */
+static void llm_note_projector(cli_llm *llm, const char *folder) {
+    DIR *entries = llm->has_model ? opendir(folder) : NULL;
+    const struct dirent *entry;
+    while (entries != NULL && (entry = readdir(entries)) != NULL) {
+        if (strncmp(entry->d_name, "mmproj", 6) != 0 || !tn__has_suffix(entry->d_name, ".gguf"))
+            continue;
+        if (*llm->model->note == '\0')
+            snprintf(llm->model->note, sizeof llm->model->note,
+                     "the image projector '%.80s' is not counted; images need more memory",
+                     entry->d_name);
+        llm->model->unproved = true;
+        break;
+    }
+    if (entries != NULL) closedir(entries);
+}
+
 /* A folder without weights is estimated from its config.json. */
 static tn_status llm_folder(cli_llm *llm, const char *path, const tn_context *context,
                             tn_error *error) {
     tn_status status = llm_weights(llm, path, context, error);
+    if (status == TN_OK) llm_note_projector(llm, path);
     if (status != TN_E_UNKNOWN) return status;
     TN_TRY(llm_config_near(llm, path, error));
     if (llm->has_model) return TN_OK;
@@ -225,7 +244,8 @@ static tn_status llm_estimate(cli_llm *llm, const char *path, tn_error *error) {
     llm->longest = tn_llm_most(llm->model, &llm->options, llm_room(llm), true);
     if (llm->most)
         llm->largest_batch = tn_llm_most(llm->model, &llm->options, llm_room(llm), false);
-    if (cli_llm_fits(llm) == CLI_LLM_NO) llm_changes(llm);
+    /* without some layers every total is too small: no change can be said to be enough */
+    if (cli_llm_fits(llm) == CLI_LLM_NO && llm->model->missing == 0) llm_changes(llm);
     return TN_OK;
 }
 
@@ -249,7 +269,7 @@ cli_llm_verdict cli_llm_fits(const cli_llm *llm) {
     bool bound = llm->options.runtime == TN_LLM_RUN_NONE && llm->runtime == 0;
     if (llm->limit == 0) return CLI_LLM_YES;
     if (llm->total > llm->limit || llm->model->missing > 0) return CLI_LLM_NO;
-    return !llm->has_model || bound ? CLI_LLM_MAYBE : CLI_LLM_YES;
+    return !llm->has_model || bound || llm->model->unproved ? CLI_LLM_MAYBE : CLI_LLM_YES;
 }
 
 static void llm_release(cli_llm *llm) {

@@ -249,7 +249,11 @@ static void llm_tell_verdict(cli_answer *answer, const cli_llm *llm) {
     cli_tell_brief(answer, "%s", words[fits]);
     if (fits == CLI_LLM_MAYBE) {
         cli_tell_null(answer, "fits");
-        cli_tell_line(answer, "fits", "not known: the known parts do");
+        cli_tell_line(answer, "fits", "not known: %s",
+                      *llm->model->unread != '\0'
+                          ? "the counted parts do; the effect of unknown keys "
+                            "is not counted"
+                          : "the known parts do");
         return;
     }
     cli_tell(answer, "fits", fits == CLI_LLM_YES);
@@ -267,10 +271,12 @@ static void llm_tell_fit(cli_answer *answer, const cli_llm *llm) {
     if (llm->most) cli_tell(answer, "max_batch", llm->largest_batch);
     if (llm->has_model) {
         cli_tell_if(answer, "longest", llm->longest);
-        cli_tell_more(answer, " tokens%s",
+        bool open = llm->model->missing > 0 || llm->model->unproved;
+        cli_tell_more(answer, " tokens%s%s", open ? " at most" : "",
                       llm->longest == llm->model->model.positions ? " (the model's maximum)" : "");
     }
-    if (cli_llm_fits(llm) == CLI_LLM_NO) cli_changes_tell(answer, llm->changes, llm->change_count);
+    if (cli_llm_fits(llm) == CLI_LLM_NO && llm->model->missing == 0)
+        cli_changes_tell(answer, llm->changes, llm->change_count);
 }
 
 tn_status cli_llm_tell(const cli_llm *llm, const char *path, bool json, tn_error *error) {

@@ -448,6 +448,7 @@ static tn_status config_read(config_reading *it) {
     TN_TRY(tn__llm_derive(it->to, it->error));
     config_unread(it, it->root);
     if (it->inner != it->root) config_unread(it, it->inner);
+    it->llm->unproved = *it->llm->unread != '\0';
     TN_TRY(tn__llm_stored(it->root, it->inner, it->llm, it->error));
     return tn__llm_count(it->to, it->llm, it->error);
 }

@@ -162,7 +162,8 @@ static const tn__llm_family families[] = {
     {.type = "nemotron_h", .traits = HAS(TEXT) | HAS(UNTIED) | HAS(EXPERT) | HAS(NARROW) |
                                      HAS(SHARING) | HAS(CORRECTED) | HAS(ONE_NORM) | HAS(PARTS) | MAMBA_2,
      OTHERWISE({S(STATE_KERNEL), 4}, {S(STATE_SIZE), 128}, {S(STATE_GROUPS), 8}),
-     OWN({S(SHARED_INNER), "moe_shared_expert_intermediate_size"})},
+     OWN({S(SHARED_INNER), "moe_shared_expert_intermediate_size"},
+         {S(HEAD_SIZE), "attention_head_dim"})},
     {.type = "olmo", .traits = LLAMA | HAS(NO_NORM)},
     {.type = "olmo2", .traits = LLAMA | HAS(WIDE_NORM)},
     {.type = "olmo3", .traits = LLAMA | HAS(WIDE_NORM) | HAS(WINDOWED), .pattern = 4,

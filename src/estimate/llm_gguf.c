@@ -5,7 +5,7 @@
  * file: the table gguf_archs contains them, a row for each architecture. For an architecture
  * without a row all layers count as full attention, as in llama.cpp; this is an upper bound, and
  * the result says so unless the architecture is known to be plain. An architecture without a row
- * but with keys about states is an error, because its cache is unknown.
+ * but with keys about states or an index is an error, because its cache is unknown.
  * Source: llama.cpp b10256 (llama-model.cpp, llama-hparams.cpp, llama-kv-cache.cpp,
  * llama-memory-recurrent.cpp); its own context sizes for 28 files are in
  * tests/estimate/test_gguf_cache.c.
@@ -53,7 +53,7 @@ static const gguf_arch gguf_archs[] = {
     {"afmoe", .period = 4},
     {"arwkv7", .state = GGUF_ALL},
     {"bert", .encoder = true},
-    {"cohere2", .window = 4096, .period = 4},
+    {"cohere2", .period = 4},
     {"cohere2moe", .period = 4, .first = true, .list = GGUF_LISTED},
     {"deepseek32", .index = GGUF_INDEX, .not_further = true},
     {"exaone-moe", .window = 128, .period = 4},
@@ -75,7 +75,7 @@ static const gguf_arch gguf_archs[] = {
     {"kimi-linear", .state = GGUF_NO_HEADS},
     {"laguna", .period = 4, .first = true},
     {"lfm2", .period = 1, .state = GGUF_NO_HEADS},
-    {"lfm2moe", .period = 1, .state = GGUF_NO_HEADS},
+    {"lfm2moe", .state = GGUF_NO_HEADS},
     {"llama4", .window = 8192, .period = 4, .fixed = true},
     {"mamba", .state = GGUF_ALL},
     {"mamba2", .state = GGUF_ALL},
@@ -204,6 +204,10 @@ static tn_status gguf_is_windowed(const gguf_reading *it, uint64_t layer, bool *
         *windowed = gguf_find(it, name, &value) && value != 0;
         return TN_OK;
     }
+    if (arch->period == 1) { /* every layer, whatever the key says */
+        *windowed = true;
+        return TN_OK;
+    }
     bool told = gguf_find(it, name, &value) && value > 0;
     if (gguf_is(it, "cohere2moe") && !told) return TN_OK; /* it has no compiled pattern */
     period = told ? value : arch->period;
@@ -263,14 +267,23 @@ static tn_status gguf_state_size(const gguf_reading *it, const tn_llm *llm, uint
     return TN_OK;
 }
 
-/* The first key about states in a file without a row for its architecture. */
-static const char *gguf_unknown_state(const gguf_reading *it) {
-    static const char *const names[] = {"ssm.state_size", "ssm.conv_kernel",
-                                        "wkv.head_size",  "shortconv.l_cache",
-                                        "kda.head_dim",   "full_attention_interval"};
+/* The first key about states, an index or a compressed cache in a file without a row for its
+ * architecture. */
+static const char *gguf_unknown_part(const gguf_reading *it) {
+    static const char *const names[] = {"ssm.state_size",
+                                        "ssm.inner_size",
+                                        "ssm.conv_kernel",
+                                        "wkv.head_size",
+                                        "shortconv.l_cache",
+                                        "kda.head_dim",
+                                        "full_attention_interval",
+                                        "attention.recurrent_layers",
+                                        "attention.indexer.key_length",
+                                        "attention.compress_ratios"};
     uint64_t value = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (gguf_find(it, names[i], &value) && value > 0) return names[i];
+        if (gguf_is_list(it, names[i]) || (gguf_find(it, names[i], &value) && value > 0))
+            return names[i];
     return NULL;
 }
 
@@ -300,7 +313,8 @@ static tn_status gguf_read_widths(const gguf_reading *it, const tn_llm *llm, ggu
     return TN_OK;
 }
 
-static tn_status gguf_add_index(const gguf_reading *it, uint64_t layer, tn_llm_cache *cache) {
+static tn_status gguf_add_index(const gguf_reading *it, const gguf_widths *widths, uint64_t layer,
+                                tn_llm_cache *cache) {
     gguf_index index = it->arch != NULL ? it->arch->index : GGUF_NO_INDEX;
     uint64_t size = 0, first = 0, listed = 1;
     if (index == GGUF_NO_INDEX || !gguf_find(it, "attention.indexer.key_length", &size))
@@ -312,8 +326,7 @@ static tn_status gguf_add_index(const gguf_reading *it, uint64_t layer, tn_llm_c
     }
     if (index == GGUF_INDEX_TYPES && gguf_is_list(it, "attention.indexer.types"))
         TN_TRY(gguf_at(it, "attention.indexer.types", layer, 1, &listed));
-    uint64_t value = index == GGUF_INDEX_VALUES ? size : 0;
-    if (index == GGUF_INDEX_VALUES) gguf_find(it, "attention.value_length", &value);
+    uint64_t value = index == GGUF_INDEX_VALUES ? widths->value : 0;
     if (listed != 0 && size > 0) tn__llm_cache_add(cache, 1, 0, size, value);
     return TN_OK;
 }
@@ -337,7 +350,7 @@ static tn_status gguf_add_layer(const gguf_reading *it, const gguf_widths *width
     if (widths->compressed) value = 0;
     tn__llm_cache_add(&llm->cache, 1, windowed ? it->window : 0, key, value);
     if (key > llm->key_width) llm->key_width = key;
-    return gguf_add_index(it, layer, &llm->cache);
+    return gguf_add_index(it, widths, layer, &llm->cache);
 }
 
 /* Layers that may have a cache: layers for further tokens are not run, but most have a cache all
@@ -373,12 +386,12 @@ static bool gguf_is_plain(const char *type) {
 static tn_status gguf_cache(gguf_reading *it, tn_llm *llm) {
     gguf_widths widths;
     uint64_t state = 0;
-    const char *unknown = it->arch == NULL ? gguf_unknown_state(it) : NULL;
+    const char *unknown = it->arch == NULL ? gguf_unknown_part(it) : NULL;
     if (it->arch != NULL && it->arch->encoder) return TN_OK;
-    if (unknown != NULL || gguf_is_list(it, "attention.compress_ratios"))
+    if (unknown != NULL)
         TN_FAIL(it->error, TN_E_UNSUPPORTED,
-                "architecture %.39s keeps states that are not known (%s)", it->type,
-                unknown != NULL ? unknown : "attention.compress_ratios");
+                "architecture %.39s keeps states or an index that are not known (%s)", it->type,
+                unknown);
     TN_TRY(gguf_read_widths(it, llm, &widths));
     TN_TRY(gguf_layers(it, llm));
     for (uint64_t layer = 0; layer < it->cached; layer++)
@@ -386,10 +399,12 @@ static tn_status gguf_cache(gguf_reading *it, tn_llm *llm) {
     uint64_t width = widths.key > widths.window_key ? widths.key : widths.window_key;
     llm->query_width = tn__mul_sat(llm->model.heads, width);
     llm->model.head_size = width;
-    if (it->arch == NULL && !gguf_is_plain(it->type))
+    if (it->arch == NULL && !gguf_is_plain(it->type)) {
         snprintf(llm->note, sizeof llm->note,
                  "architecture %.39s is not known: every layer is counted in full, without windows",
                  it->type);
+        llm->unproved = true;
+    }
     if (llm->cache.state_layers == 0) return TN_OK;
     TN_TRY(gguf_state_size(it, llm, &state));
     llm->cache.state = tn__mul_sat(llm->cache.state_layers, state);

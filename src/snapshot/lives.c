@@ -175,11 +175,21 @@ static tn_status lives_free(lives_walk *walk, const tn_snapshot_event *event, ui
 }
 
 /* From now on the block waits until no stream uses it. */
-static void lives_ask(lives_walk *walk, const tn_snapshot_event *event, uint32_t time) {
+static tn_status lives_ask(lives_walk *walk, const tn_snapshot_event *event, uint32_t time) {
     uint32_t number = lives_map_find(&walk->map, event->address);
-    if (number == LIVES_NONE) return; /* existed before, and nothing is known of it */
+    if (number == LIVES_NONE) { /* the block existed before the ring began */
+        tn_snapshot_life life = {.address = event->address,
+                                 .size = event->size,
+                                 .stream = event->stream,
+                                 .category = event->category,
+                                 .before = true};
+        TN_TRY(lives_add(walk, &life, &number));
+        if (!lives_map_add(&walk->made->context, &walk->map, event->address, number))
+            return lives_no_memory(walk->error);
+    }
     walk->made->lives[number].asked = time;
     walk->made->lives[number].freed = event->stack;
+    return TN_OK;
 }
 
 static tn_status lives_event(lives_walk *walk, const tn_snapshot_event *event, uint32_t time) {
@@ -191,7 +201,7 @@ static tn_status lives_event(lives_walk *walk, const tn_snapshot_event *event, u
         TN_TRY(lives_free(walk, event, time));
         break;
     case TN_SNAPSHOT_FREE_REQUESTED:
-        lives_ask(walk, event, time);
+        TN_TRY(lives_ask(walk, event, time));
         break;
     case TN_SNAPSHOT_SEGMENT_ALLOC:
     case TN_SNAPSHOT_SEGMENT_MAP:

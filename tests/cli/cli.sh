@@ -337,6 +337,24 @@ for name in branches calls constants convolution loop nothing state; do
     expect 0 'lower bound' $tenure plan "$lite/$name.tflite" --order memory -o lite.json
     expect 0 '^valid' $tenure verify "$lite/$name.tflite" --plan lite.json
 done
+# an operator without known kernels (here LOCAL_RESPONSE_NORMALIZATION in place of SOFTMAX) is never said to fit
+python3 - "$source" <<'P' || failed=1
+import struct, sys
+sys.path.insert(0, sys.argv[1] + "/tests/import")
+import tflite
+model = tflite.Model(sys.argv[1] + "/examples/models/keywords.tflite")
+data = bytearray(model.data)
+for code in tflite.Table(model.data, struct.unpack_from("<I", model.data, 0)[0]).tables(1):
+    for field, form in (0, "<b"), (3, "<i"):
+        if code.number(field, form[1]) == 25:
+            struct.pack_into(form, data, code.place(field), 13)
+open("unknown.tflite", "wb").write(data)
+P
+expect 0 'not known whether it fits without changes: the kernels of 1 operator are unknown' $tenure arena unknown.tflite --max 64KiB
+expect 0 '"fits":null.*"fits_with_plan":null' $tenure arena unknown.tflite --max 64KiB --json
+expect 0 'may fit' $tenure arena unknown.tflite --max 64KiB --brief
+expect 1 'does not fit' $tenure arena unknown.tflite --max 4KiB
+expect 0 'fits without changes' $tenure arena "$source/examples/models/keywords.tflite" --max 64KiB
 expect 0 'arena +896 bytes' $tenure plan "$lite/convolution.tflite" --input-shape x=2,8,8,3
 expect 2 'CONV_2D.*ranks 3 and 4' $tenure plan "$lite/convolution.tflite" --input-shape x=8,8,3
 expect 0 'wrote planned.tflite' $tenure plan "$lite/loop.tflite" -o planned.tflite

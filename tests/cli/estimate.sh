@@ -291,6 +291,19 @@ expect 0 'unfused' $tenure estimate config.json --train --attention unfused
 expect 2 'attention needs --train' $tenure estimate config.json --attention unfused
 # a part of a model is not said to fit
 expect 1 'tensors of 59 of 60 layers are not in the file' $tenure estimate "$corpus/gemma4_31b.gguf" --sequence 262144 --cache-type f16 --device 24GiB
+$tenure estimate "$corpus/gemma4_31b.gguf" --sequence 262144 --cache-type f16 --device 24GiB >out || true
+if grep -q 'would fit' out || ! grep -q 'longest sequence .* at most' out; then
+    echo "a part of a model is said to fit after a change:"
+    cat out
+    failed=1
+fi
+# nor a model with a projector for images next to it, which is not counted
+mkdir pictured && cp "$corpus/llama.gguf" pictured/model.gguf && cp "$corpus/llama.gguf" pictured/mmproj-f16.gguf
+expect 0 "the image projector 'mmproj-f16.gguf' is not counted" $tenure estimate pictured
+# neither is a model with keys that are not known
+printf '{"model_type":"llama","hidden_size":64,"num_hidden_layers":2,"num_attention_heads":4,"intermediate_size":128,"vocab_size":256,"rms_norm_eps":1e-5,"memory_slots":4096}' >unread.json
+expect 0 'fits +not known: .* unknown keys' $tenure estimate unread.json --sequence 64 --device 24GiB
+expect 0 '"not_read":"memory_slots".*"fits":null' $tenure estimate unread.json --sequence 64 --device 24GiB --json
 expect 0 'cache .*\(22,313,697,280 bytes\)' $tenure estimate "$corpus/gemma4_31b.gguf" --sequence 262144 --cache-type f16
 expect 0 'cache .*\(4,697,620,480 bytes\)' $tenure estimate "$corpus/command_r7b.gguf" --sequence 131072 --cache-type f16
 expect 0 'states of 30 layers' $tenure estimate "$corpus/hybrid_qwen.gguf"

@@ -26,6 +26,7 @@ if(TARGET tenure_command)
   tenure_test(cli.estimate_runs NEEDS TENURE_PYTHON3
               COMMAND ${TENURE_PYTHON3} ${here}/estimate_runs.py ${tenure} ${models} ${shared})
   tenure_test(cli.weights NEEDS TENURE_PYTHON3 COMMAND ${TENURE_PYTHON3} ${here}/weights.py ${tenure})
+  tenure_test(cli.gguf_caches NEEDS TENURE_PYTHON3 COMMAND ${TENURE_PYTHON3} ${here}/gguf_caches.py ${tenure})
   if(NOT TENURE_TEST_PREFIX) # one build is enough: the pages show what the release build prints
     tenure_test(cli.pages NEEDS TENURE_PYTHON3
                 COMMAND ${TENURE_PYTHON3} ${here}/pages.py ${tenure} ${PROJECT_SOURCE_DIR})

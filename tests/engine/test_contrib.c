@@ -57,6 +57,7 @@ static const subject subjects[] = {
     {"FusedMatMul", MS, "fBKS fBKN", "transA=1", 1},
     {"FusedGemm", MS, "fSK fKN fN", "", 1},
     {"MatMulNBits", MS, "fBSm uN18 fN1 uN1", "K=m N=N bits=4 block_size=16", 1},
+    {"MatMulNBits", MS, "fBSn uN58 fN5 _ jn fN", "K=n N=N bits=4 block_size=16", 1},
     {"GatherBlockQuantized", MS, "uV8 lBS fV1",
      "bits=4 block_size=16 gather_axis=0 quantize_axis=1", 1},
     {"MoE", MS, "fSD fSG fGND _ fGDN", "k=1", 1},
@@ -69,6 +70,8 @@ static const subject subjects[] = {
     {"QLinearConcat", MS, "f u uBSD f u uBLD f u", "axis=1", 1},
     {"QLinearWhere", MS, "bBS uBS f u uBS f u f u", "", 1},
     {"QLinearGlobalAveragePool", MS, "uBDSS f u f u", "channels_last=0", 1},
+    {"QLinearConv", MS, "uBDSS f u uND11 f u f u jN", "", 1},
+    {"QLinearConv", MS, "uBSSD f u uND11 f u f u jN", "channels_last=1", 1},
     {"QGemm", MS, "uSK f u uKN f u jN f u", "", 1},
     {"DynamicQuantizeMatMul", MS, "fBSK uKN f u fN", "", 1},
     {"MatMulIntegerToFloat", MS, "uBSK uKN f f u u fN", "", 1},
@@ -108,6 +111,7 @@ static void draw_extents(scene *it) {
     at['c'] = at['a'] + 2 * at['b'];
     at['i'] = 3 * at['a'];
     at['m'] = 16; /* of weights of 4 bits: 8 bytes */
+    at['n'] = 80; /* five blocks of these */
 }
 
 static tn_dtype type_of(char letter) {

@@ -259,9 +259,14 @@ static void an_architecture_that_is_not_known_is_counted_in_full(void **state) {
     options.weight_bytes = 1;
     assert_ok(tn_llm_estimate_make(&model, &options, &made, &failure));
     assert_int_equal(made.cache, UINT64_C(4294967296));
-    static const char *const states[] = {"ssm.state_size=128", "wkv.head_size=64",
-                                         "shortconv.l_cache=3"};
-    for (size_t i = 0; i < 3; i++) {
+    assert_true(model.unproved);
+    static const char *const states[] = {"ssm.state_size=128",
+                                         "wkv.head_size=64",
+                                         "shortconv.l_cache=3",
+                                         "ssm.inner_size=64",
+                                         "b:attention.recurrent_layers=1x32,",
+                                         "attention.indexer.key_length=128"};
+    for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
         begin("newarch");
         put_keys(BASE(4096, 32, 32, 8, 128));
         put_keys(states[i]);

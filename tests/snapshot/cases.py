@@ -44,6 +44,40 @@ def check_waiting():
     expect("history", device["history"], True)
 
 
+def check_waiting_streams():
+    """Two streams free blocks that others use; the ring begins before, between, or after."""
+    mebi, begin = 1 << 20, 0x7f0000000000
+
+    def event(action, place, size, stream, line, time):
+        return {"action": action, "addr": begin + place * 0x10000000, "size": size * mebi, "stream": stream,
+                "time_us": time, "frames": [{"filename": "t.py", "line": line, "name": "f"}]}
+
+    def segment(place, size, stream, state, line):
+        block = {"address": begin + place * 0x10000000, "size": size * mebi, "state": state,
+                 "requested_size": 0 if state == "inactive" else size * mebi,
+                 "frames": [{"filename": "t.py", "line": line, "name": "f"}]}
+        return {"address": block["address"], "total_size": size * mebi, "stream": stream, "device": 0,
+                "segment_type": "large", "is_expandable": False, "segment_pool_id": (0, 0), "frames": [],
+                "allocated_size": size * mebi if state == "active_allocated" else 0,
+                "active_size": block["requested_size"], "requested_size": block["requested_size"], "blocks": [block]}
+    ring = [event("segment_alloc", 0, 40, 1, 1, 1), event("alloc", 0, 40, 1, 1, 2),
+            event("free_requested", 0, 40, 1, 12, 3), event("segment_alloc", 1, 20, 2, 2, 4),
+            event("alloc", 1, 20, 2, 2, 5), event("free_completed", 0, 40, 1, 12, 6),
+            event("free_requested", 1, 20, 2, 13, 7), event("segment_alloc", 2, 60, 0, 3, 8),
+            event("alloc", 2, 60, 0, 3, 9)]
+    segments = [segment(0, 40, 1, "inactive", 0), segment(1, 20, 2, "active_awaiting_free", 2),
+                segment(2, 60, 0, "active_allocated", 3)]
+    for first, by in ((0, "t.py:13 f"), (2, "t.py:13 f"), (5, "t.py:13 f"), (6, "t.py:13 f"), (7, "(no stack)")):
+        path = os.path.join(FOLDER, "streams.pickle")
+        with open(path, "wb") as file:
+            pickle.dump({"segments": segments, "device_traces": [ring[first:]]}, file)
+        device = report(path)[0]["devices"][0]
+        expect("ring from %d" % first, [(w["freed_by"], w["bytes"]) for w in device["waiting"]], [(by, 20 * mebi)])
+        expect("held, ring from %d" % first, device["requested"], 60 * mebi)
+        expect("peak, ring from %d" % first, device["requested_peak"], 80 * mebi)
+        expect("ring and blocks", [device["wrong_" + w] for w in ("requests", "blocks", "segments")], [0, 0, 0])
+
+
 def check_no_history():
     path = os.path.join(CORPUS, "no_history.pickle")
     with open(path, "rb") as file:
@@ -170,8 +204,8 @@ def check_names():
 
 
 os.makedirs(FOLDER, exist_ok=True)
-for check in (check_waiting, check_no_history, check_causes, check_state_context, check_hostile_name, check_gzip,
-              check_names):
+for check in (check_waiting, check_waiting_streams, check_no_history, check_causes, check_state_context,
+              check_hostile_name, check_gzip, check_names):
     check()
 for line in wrong:
     print("WRONG:", line)

@@ -27,7 +27,7 @@ enum { ARENA_TARGET = 400, ARENA_MAX, ARENA_PLAN, ARENA_PLANNER, ARENA_TIMEOUT, 
     X(ARENA_TARGET, "target", "NAME", "processor: " CLI_TARGETS " (default: cortex-m4)")           \
     X(ARENA_MAX, "max", "SIZE",                                                                    \
       "check that the arena fits in this many bytes, for the file as it is, or for the file that " \
-      "-o writes; exit status 1 if it may need more")                                              \
+      "-o writes; exit status 1 if the known parts may need more")                                 \
     X(ARENA_PLAN, "plan", "ours|inside|none",                                                      \
       "plan to use: ours, computed now; inside, the plan in the model file; none, the one that "   \
       "the runtime makes (default: inside if the model has a plan, else ours)")                    \
@@ -245,6 +245,12 @@ static bool arena_fits(const arena_arguments *arguments) {
     return arguments->max == 0 || arena_judged(arguments, 1)->total <= arguments->max;
 }
 
+/* The counted parts fit a limit, but kernels that are not known may need more. */
+static bool arena_is_open(const arena_arguments *arguments) {
+    bool limited = arguments->max > 0 || arguments->input.bank_count > 0;
+    return limited && arena_fits(arguments) && arena_judged(arguments, 1)->unknown_ops > 0;
+}
+
 static const char *arena_whom(const arena_arguments *arguments) {
     return arguments->output_count > 0 ? "with the written plan" : "without changes";
 }
@@ -316,11 +322,12 @@ static const cli_facts arena_facts = {
         CLI_FACT(COUNT, "unknown_operators", NULL, "operators with unknown kernels"),
         CLI_FACT(BYTES, "max", NULL, "the size given with --max, or null"),
         CLI_FACT(YES, "fits", NULL,
-                 "whether the largest possible arena fits in `max`, or in the banks"),
+                 "whether the largest possible arena fits in `max`, or in the banks; null: the "
+                 "kernels of some operators are unknown"),
         CLI_FACT(WORD, "judged", NULL,
                  "with --max: the file that `fits` is about: written (by -o) or as_it_is"),
         CLI_FACT(YES, "fits_with_plan", NULL,
-                 "with --max: whether the arena fits with the plan of `plan`"),
+                 "with --max: whether the arena fits with the plan of `plan`, or null"),
         CLI_FACT_OF(LIST, "banks", "with --bank: the banks", &arena_bank_facts),
         CLI_FACTS_ALSO(&cli_holders_facts),
         CLI_FACTS_END}};
@@ -368,11 +375,10 @@ static void arena_tell_sizes(cli_answer *answer, const arena_arguments *argument
     cli_tell_range(answer, "scratch_buffers", low->scratch, high->scratch);
     cli_tell(answer, "unknown_operators", high->unknown_ops);
     if (high->unknown_ops > 0)
-        cli_tell_text(
-            answer,
-            "\n  %u operators have unknown kernels (such as custom ones); each is counted "
-            "with 0 to 256 bytes\n",
-            high->unknown_ops);
+        cli_tell_text(answer,
+                      "\n  %u operator%s unknown kernels (such as custom ones); each is counted "
+                      "with 0 to 256 bytes\n",
+                      high->unknown_ops, high->unknown_ops == 1 ? " has" : "s have");
 }
 
 static void arena_tell_banks(cli_answer *answer, const arena_arguments *arguments) {
@@ -430,20 +436,42 @@ static void arena_tell_binding(cli_answer *answer, const arena_arguments *argume
     cli_holders_tell(answer, &arguments->holders, ARENA_BINDING);
 }
 
+static void arena_tell_fits(cli_answer *answer, const char *name, bool fits, bool open) {
+    if (fits && open)
+        cli_tell_null(answer, name);
+    else
+        cli_tell(answer, name, fits);
+}
+
+static void arena_tell_open(cli_answer *answer, const arena_arguments *arguments) {
+    const tn_micro_arena *judged = arena_judged(arguments, 1);
+    uint64_t left = arguments->max > judged->total ? arguments->max - judged->total : 0;
+    char text[TN_SIZE_TEXT_MAX];
+    cli_tell_text(answer,
+                  "\n  not known whether it fits %s: the kernels of %u operator%s are unknown\n",
+                  arena_whom(arguments), judged->unknown_ops, judged->unknown_ops == 1 ? "" : "s");
+    if (arguments->max > 0)
+        cli_tell_text(answer, "  the counted parts fit and leave %s\n", tn_size_format(left, text));
+}
+
 static void arena_tell_verdict(cli_answer *answer, const arena_arguments *arguments) {
-    bool fits = arena_fits(arguments);
+    bool fits = arena_fits(arguments), open = arena_is_open(arguments);
     char text[TN_SIZE_TEXT_MAX];
     if (arguments->max > 0)
         cli_tell(answer, "max", arguments->max);
     else
         cli_tell_null(answer, "max");
-    cli_tell(answer, "fits", fits);
+    arena_tell_fits(answer, "fits", fits, open);
     if (arguments->max > 0) {
+        bool planned = arguments->ends[1].planned.total <= arguments->max;
         cli_tell_word(answer, "judged", arguments->output_count > 0 ? "written" : "as_it_is");
-        cli_tell(answer, "fits_with_plan", arguments->ends[1].planned.total <= arguments->max);
+        arena_tell_fits(answer, "fits_with_plan", planned,
+                        arguments->ends[1].planned.unknown_ops > 0);
     }
     if (!fits)
         arena_tell_binding(answer, arguments);
+    else if (open)
+        arena_tell_open(answer, arguments);
     else if (arguments->max > 0)
         cli_tell_text(answer, "\n  fits %s: %s left\n", arena_whom(arguments),
                       tn_size_format(arguments->max - arena_judged(arguments, 1)->total, text));
@@ -459,7 +487,10 @@ static void arena_tell_brief(cli_answer *answer, const arena_arguments *argument
     if (high->total != low->total)
         cli_tell_brief(answer, " to %s", tn_size_format(high->total, text));
     if (judged || banks)
-        cli_tell_brief(answer, ", %s", arena_fits(arguments) ? "fits" : "does not fit");
+        cli_tell_brief(answer, ", %s",
+                       arena_is_open(arguments) ? "may fit"
+                       : arena_fits(arguments)  ? "fits"
+                                                : "does not fit");
     if (judged) cli_tell_brief(answer, " %s", arena_whom(arguments));
     if (judged && arguments->output_count == 0 && arguments->plan == ARENA_OURS)
         cli_tell_brief(answer, "; with our plan inside %s",
@@ -516,8 +547,8 @@ static const char arena_doc[] =
     "  tenure arena person.tflite --kernels cmsis-nn --json\n"
     "  tenure arena person.tflite -o person.h -o planned.tflite\n"
     "  tenure arena person.tflite --bank dtcm=64KiB@2GB/s --bank sram=256KiB@0.5GB/s\n\n"
-    "Exit status: 0 it fits, 1 it does not, 2 bad usage or input, 3 stopped before an answer, 4 "
-    "internal error.";
+    "Exit status: 0 it fits, or only unknown kernels may need more; 1 it does not fit; 2 bad usage "
+    "or input; 3 stopped before an answer; 4 internal error.";
 
 /* The meaning of shared options in this command. */
 static char *arena_help(int key, const char *text, void *input) {

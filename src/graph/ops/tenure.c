@@ -12,6 +12,9 @@
  *          input that the first output may be written over. OpaqueOnce: it may not run again
  * QuantizeWeights    w -> q (int8), scales: channels along `axis`
  * DequantizeWeights  q, scales -> w: in each run, so it is never folded
+ * PackedMatMul   x, w, scales, zero points, bias: x times the matrix w of 2, 4 or 8 bits, which
+ *                stands for numbers as in DequantizeLinear (`axis`, `block_size`), plus bias;
+ *                the matrix may be `transposed`
  * Part     x -> its elements [starts, ends) along `axes`; `copy`: never in the memory of x
  * PruneWeights   w -> w with zeros except in the `kept` elements of largest magnitude; of equal
  *                ones the first stay
@@ -144,6 +147,33 @@ static uint64_t tenure_flops_matmul(tn_infer *infer) {
     if (at < 0 || at >= (int64_t)a->rank) return TN_SIZE_UNKNOWN;
     return tn__count_mul(tn__elements(tn__output(infer, 0)),
                          tn__mul_sat(2, (uint64_t)a->shape[at]));
+}
+
+/* --- PackedMatMul --- */
+
+static tn_status tenure_shape_packed(tn_infer *infer) {
+    const tn_tensor *x = tn__input(infer, 0), *w = tn__input(infer, 1);
+    uint32_t inner = tn__attr_int(infer->op, "transposed", 0) != 0 ? 1 : 0;
+    int64_t shape[TN_RANK_MAX];
+    if (!tn__rank_known(x) || !tn__rank_known(w)) return tn__set_dtype(infer, 0, x->dtype);
+    if (x->rank < 2 || w->rank != 2 ||
+        (x->shape[x->rank - 1] != w->shape[inner] && x->shape[x->rank - 1] != TN_DIM_UNKNOWN &&
+         w->shape[inner] != TN_DIM_UNKNOWN))
+        return tn__infer_fail(infer, "operands of ranks %u and %u that do not fit", x->rank,
+                              w->rank);
+    memcpy(shape, x->shape, x->rank * sizeof *shape);
+    shape[x->rank - 1] = w->shape[1 - inner];
+    return tn__set_output(infer, 0, x->dtype, x->rank, shape);
+}
+
+static uint64_t tenure_flops_packed(tn_infer *infer) {
+    const tn_tensor *w = tn__input(infer, 1);
+    int64_t inner = TN_DIM_UNKNOWN;
+    if (tn__shape_known(w) && w->rank == 2)
+        inner = w->shape[tn__attr_int(infer->op, "transposed", 0) != 0 ? 1 : 0];
+    return inner < 0
+               ? TN_SIZE_UNKNOWN
+               : tn__count_mul(tn__elements(tn__output(infer, 0)), tn__mul_sat(2, (uint64_t)inner));
 }
 
 /* --- Part --- */
@@ -366,6 +396,12 @@ static const tn_op_rule tenure_rules[] = {
      .flops = tenure_flops_opaque,
      .inplace_of = tenure_inplace_opaque,
      .workspace = tenure_workspace_opaque},
+    {.type = "PackedMatMul",
+     .inputs_min = 3,
+     .inputs_max = 5,
+     .outputs_max = 1,
+     .shape = tenure_shape_packed,
+     .flops = tenure_flops_packed},
     {.type = "Part",
      .flags = TN_RULE_UNFOLDED | TN_RULE_IMAGES | TN_RULE_FORMAT_VIEW,
      .inputs_min = 1,

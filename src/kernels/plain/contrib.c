@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "kernels/box.h"
+#include "kernels/expand.h"
 #include "kernels/gelu.h"
 #include "kernels/inner.h"
 #include "kernels/product.h"
@@ -349,7 +350,21 @@ typedef struct contrib_packed {
     uint32_t bits;
     const uint8_t *weights, *zeros;
     const float *real_zeros, *scales;
+    const int32_t *groups; /* of each row of the weights; NULL: its block */
 } contrib_packed;
+
+/* A group for each of K, or for each place of all blocks. */
+static tn_status contrib_read_groups(const tn_kernel_call *call, contrib_packed *it) {
+    const tn_operand *groups = tn__call_input(call, 4);
+    if (groups == NULL) return TN_OK;
+    uint64_t count = tn__operand_count(groups);
+    if (count != it->inner && count != it->blocks * it->block) return contrib_bad(call, 4);
+    it->groups = groups->data;
+    for (uint64_t k = 0; k < it->inner; k++)
+        if (it->groups[k] < 0 || (uint64_t)it->groups[k] >= it->blocks)
+            return tn__call_bad_index(call, it->groups[k], 0, (int64_t)it->blocks);
+    return TN_OK;
+}
 
 static tn_status contrib_read_packed(const tn_kernel_call *call, contrib_packed *it) {
     const tn_operand *w = &call->inputs[1], *scales = &call->inputs[2],
@@ -374,6 +389,7 @@ static tn_status contrib_read_packed(const tn_kernel_call *call, contrib_packed 
         return contrib_bad(call, 1);
     TN_TRY(tn__check_count(call, 2, it->columns * it->blocks));
     TN_TRY(tn__check_count(call, 5, it->columns));
+    TN_TRY(contrib_read_groups(call, it));
     if (zeros == NULL) return TN_OK;
     bool packed = zeros->dtype == TN_UINT8;
     TN_TRY(tn__check_count(call, 3, it->columns * (packed ? it->zero_bytes : it->blocks)));
@@ -384,18 +400,27 @@ static tn_status contrib_read_packed(const tn_kernel_call *call, contrib_packed 
     return TN_OK;
 }
 
+static float contrib_zero(const contrib_packed *it, uint64_t n, uint64_t group) {
+    if (it->zeros != NULL)
+        return (float)contrib_bits(it->zeros + n * it->zero_bytes, group, it->bits);
+    return it->real_zeros != NULL ? it->real_zeros[n * it->blocks + group]
+                                  : (float)(1 << (it->bits - 1));
+}
+
 /* Row n of the weights, expanded. */
 static void contrib_expand(const contrib_packed *it, uint64_t n, float *row) {
     for (uint64_t b = 0; b < it->blocks; b++) {
         const uint8_t *bytes = it->weights + (n * it->blocks + b) * it->block_bytes;
-        float zero = (float)(1 << (it->bits - 1)), scale = it->scales[n * it->blocks + b];
-        if (it->zeros != NULL)
-            zero = (float)contrib_bits(it->zeros + n * it->zero_bytes, b, it->bits);
-        if (it->real_zeros != NULL) zero = it->real_zeros[n * it->blocks + b];
+        float zero = contrib_zero(it, n, b), scale = it->scales[n * it->blocks + b];
         uint64_t first = b * it->block, left = it->inner - first;
         uint64_t count = left < it->block ? left : it->block;
-        for (uint64_t i = 0; i < count; i++)
+        if (it->groups == NULL)
+            tn__packed_expand(bytes, 0, count, it->bits, false, scale, zero, row + first);
+        for (uint64_t i = 0; i < count && it->groups != NULL; i++) {
+            uint64_t group = (uint64_t)it->groups[first + i];
+            zero = contrib_zero(it, n, group), scale = it->scales[n * it->blocks + group];
             row[first + i] = ((float)contrib_bits(bytes, i, it->bits) - zero) * scale;
+        }
     }
 }
 
@@ -438,7 +463,7 @@ static tn_status contrib_run_nbits(tn_kernel_call *call) {
 
 static bool contrib_accepts_nbits(const tn_kernel_setup *setup) {
     return tn__types_agree(setup, TN__TYPE(FLOAT32), 1 | 4 | 32, 0) &&
-           tn__input_is(setup, 1, TN__TYPE(UINT8)) && tn__setup_input(setup, 4) == NULL &&
+           tn__input_is(setup, 1, TN__TYPE(UINT8)) && tn__input_may_be(setup, 4, TN__TYPE(INT32)) &&
            tn__input_may_be(setup, 3, TN__TYPE(UINT8) | TN__TYPE(FLOAT32));
 }
 

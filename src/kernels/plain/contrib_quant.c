@@ -9,6 +9,7 @@
 #include "kernels/approximate.h"
 #include "kernels/box.h"
 #include "kernels/quantise.h"
+#include "kernels/slide.h"
 
 #define QUANT_BYTES (TN__TYPE(UINT8) | TN__TYPE(INT8))
 
@@ -356,6 +357,131 @@ static tn_status quant_run_average(tn_kernel_call *call) {
     return TN_OK;
 }
 
+/* --- QLinearConv: ONNX's, and for images whose channels are last; weights are as ONNX's --- */
+
+typedef struct quant_conv {
+    quant_form from, to;
+    quant_image in, out;
+    tn__slide slide;
+    uint64_t group_channels, group_filters;
+    const tn_operand *weights, *scale, *zero, *bias;
+} quant_conv;
+
+/* The same image with its channels before the places; `shape` is for its extents. */
+static tn_operand quant_channels_first(const tn_operand *x, bool last, int64_t *shape) {
+    tn_operand image = *x;
+    image.shape = shape;
+    for (uint32_t d = 0; d < x->rank; d++)
+        shape[d] = !last || d == 0 ? x->shape[d] : x->shape[d == 1 ? x->rank - 1 : d - 1];
+    return image;
+}
+
+static tn_status quant_read_conv(const tn_kernel_call *call, quant_conv *it) {
+    const tn_operand *x = &call->inputs[0], *w = &call->inputs[3], *y = &call->outputs[0];
+    bool last = tn__attr_int(call->op, "channels_last", 0) != 0;
+    int64_t group = tn__attr_int(call->op, "group", 1);
+    *it = (quant_conv){.weights = w,
+                       .scale = &call->inputs[4],
+                       .zero = &call->inputs[5],
+                       .bias = tn__call_input(call, 8)};
+    TN_TRY(quant_read(call, 1, 2, x->dtype, &it->from));
+    TN_TRY(quant_read(call, 6, 7, y->dtype, &it->to));
+    TN_TRY(quant_image_of(call, x, last, &it->in));
+    if (w->rank != x->rank || y->rank != x->rank)
+        return tn__call_fail(call, TN_E_INVALID, "an input of rank %u for weights of rank %u",
+                             x->rank, w->rank);
+    TN_TRY(quant_image_of(call, y, last, &it->out));
+    int64_t extents[2][TN_RANK_MAX];
+    tn_operand input = quant_channels_first(x, last, extents[0]),
+               output = quant_channels_first(y, last, extents[1]);
+    TN_TRY(tn__slide_read(call, &input, w->shape + 2, &output, false, &it->slide));
+    if (group < 1 || it->out.channels != (uint64_t)w->shape[0] || w->shape[0] % group != 0 ||
+        it->in.channels != (uint64_t)w->shape[1] * (uint64_t)group || y->shape[0] != x->shape[0])
+        return tn__call_fail(call, TN_E_INVALID,
+                             "%llu channels and %llu filters for weights of %lld by %lld in %lld "
+                             "groups",
+                             (unsigned long long)it->in.channels,
+                             (unsigned long long)it->out.channels, (long long)w->shape[0],
+                             (long long)w->shape[1], (long long)group);
+    it->group_channels = (uint64_t)w->shape[1];
+    it->group_filters = it->out.channels / (uint64_t)group;
+    const uint32_t each[] = {4, 5, 8}; /* one number, or one for each filter */
+    for (uint32_t i = 0; i < 3; i++) {
+        const tn_operand *operand = tn__call_input(call, each[i]);
+        if (operand != NULL && (i == 2 || tn__operand_count(operand) != 1))
+            TN_TRY(tn__check_count(call, each[i], it->out.channels));
+    }
+    return TN_OK;
+}
+
+/* The place of the input that tap `tap` of the window at `position` meets; false: padding. */
+static bool quant_meets(const tn__slide *slide, const int64_t *position, uint64_t tap,
+                        uint64_t *place) {
+    uint64_t step = 1;
+    *place = 0;
+    for (uint32_t d = slide->spatial; d-- > 0;) {
+        int64_t at = position[d] * slide->stride[d] - slide->begin[d] +
+                     (int64_t)(tap % (uint64_t)slide->kernel[d]) * slide->dilation[d];
+        if (at < 0 || at >= slide->input[d]) return false;
+        *place += (uint64_t)at * step;
+        step *= (uint64_t)slide->input[d];
+        tap /= (uint64_t)slide->kernel[d];
+    }
+    return true;
+}
+
+/* The sum of one output, which may wrap around, as in integers of 32 bits. */
+static uint32_t quant_conv_sum(const quant_conv *it, const uint8_t *image, uint64_t filter,
+                               const int64_t *position) {
+    const uint8_t *weights = (const uint8_t *)it->weights->data;
+    tn__bytes of_input = tn__bytes_of(it->from.dtype),
+              of_weights = tn__bytes_of(it->weights->dtype);
+    uint64_t first = filter / it->group_filters * it->group_channels;
+    int32_t zero =
+        (int32_t)tn__operand_int(it->zero, tn__operand_count(it->zero) == 1 ? 0 : filter);
+    uint32_t sum = 0;
+    for (uint64_t tap = 0; tap < it->slide.taps; tap++) {
+        uint64_t place;
+        if (!quant_meets(&it->slide, position, tap, &place)) continue;
+        for (uint64_t c = 0; c < it->group_channels; c++) {
+            uint64_t from = (first + c) * it->in.channel + place * it->in.place,
+                     weight = (filter * it->group_channels + c) * it->slide.taps + tap;
+            sum += (uint32_t)((tn__byte_read(of_input, image[from]) - it->from.zero) *
+                              (tn__byte_read(of_weights, weights[weight]) - zero));
+        }
+    }
+    return sum;
+}
+
+static tn_status quant_run_conv(tn_kernel_call *call) {
+    quant_conv it;
+    int64_t position[TN__SLIDE_MAX];
+    TN_TRY(quant_read_conv(call, &it));
+    for (uint64_t n = 0; n < (uint64_t)call->inputs[0].shape[0]; n++)
+        for (uint64_t p = 0; p < it.out.area; p++) {
+            tn__slide_position(&it.slide, p, position);
+            for (uint64_t f = 0; f < it.out.channels; f++) {
+                const uint8_t *image = (const uint8_t *)call->inputs[0].data + n * it.in.entry;
+                uint32_t sum = quant_conv_sum(&it, image, f, position);
+                if (it.bias != NULL) sum += ((const uint32_t *)it.bias->data)[f];
+                uint64_t which = tn__operand_count(it.scale) == 1 ? 0 : f;
+                float factor =
+                    it.from.scale * (float)tn__operand_float(it.scale, which) / it.to.scale;
+                ((uint8_t *)call->outputs[0]
+                     .data)[n * it.out.entry + f * it.out.channel + p * it.out.place] =
+                    tn__quantise_byte((float)(int32_t)sum * factor, it.to.zero, it.to.dtype);
+            }
+        }
+    return TN_OK;
+}
+
+static bool quant_accepts_conv(const tn_kernel_setup *setup) {
+    return tn__input_is(setup, 0, QUANT_BYTES) && tn__input_is(setup, 3, QUANT_BYTES) &&
+           tn__input_is(setup, 5, QUANT_BYTES) && tn__input_is(setup, 4, TN__TYPE(FLOAT32)) &&
+           quant_is_scalar_form(setup, 1, 2) && quant_is_scalar_form(setup, 6, 7) &&
+           tn__input_may_be(setup, 8, TN__TYPE(INT32)) && tn__output_is(setup, 0, QUANT_BYTES);
+}
+
 /* --- products --- */
 
 /* Operands of a product of matrices: a scale and a zero point, or one of them for each column. */
@@ -567,6 +693,7 @@ static const tn_kernel contrib_quant_kernels[] = {
     {.type = "QLinearAdd", .accepts = quant_accepts_two, .run = quant_run_add},
     {.type = "QLinearAveragePool", .accepts = quant_accepts_one, .run = quant_run_average},
     {.type = "QLinearConcat", .accepts = quant_accepts_concat, .run = quant_run_concat},
+    {.type = "QLinearConv", .accepts = quant_accepts_conv, .run = quant_run_conv},
     {.type = "QLinearGlobalAveragePool", .accepts = quant_accepts_one, .run = quant_run_global},
     {.type = "QLinearLeakyRelu", .accepts = quant_accepts_one, .run = quant_run_leaky},
     {.type = "QLinearMul", .accepts = quant_accepts_two, .run = quant_run_mul},
