@@ -12,12 +12,13 @@ static tn_status sweep_least(tn__fit *fit, uint64_t budget, tn_fit_result *resul
 
 static tn_status sweep_one(const tn_program *program, const tn_costs *costs,
                            const tn_fit_options *options, sweep_search search,
-                           tn_fit_result *result, tn_error *error) {
+                           tn_fit_result *result, tn__refusal *refusal, tn_error *error) {
     tn__fit fit;
     *result = (tn_fit_result){0};
     tn_status status = tn__fit_open(&fit, program, costs, options, error);
     if (status == TN_OK) status = search(&fit, fit.options.budget, result);
     tn__fit_finish(&fit, result);
+    *refusal = fit.refusal;
     tn__fit_close(&fit);
     return status;
 }
@@ -27,14 +28,23 @@ static tn_status sweep_budget(tn__fit *fit, uint64_t budget, tn_fit_result *resu
     return tn__fit_answer(fit, budget, result);
 }
 
+tn_status tn__fit_seek(const tn_program *program, const tn_costs *costs,
+                       const tn_fit_options *options, tn_fit_result *result, tn__refusal *refusal,
+                       tn_error *error) {
+    return sweep_one(program, costs, options, sweep_budget, result, refusal, error);
+}
+
 tn_status tn_fit(const tn_program *program, const tn_costs *costs, const tn_fit_options *options,
                  tn_fit_result *result, tn_error *error) {
-    return sweep_one(program, costs, options, sweep_budget, result, error);
+    tn__refusal refusal;
+    tn_status status = tn__fit_seek(program, costs, options, result, &refusal, error);
+    return tn__refusal_fail(&refusal, status, error);
 }
 
 tn_status tn_fit_least(const tn_program *program, const tn_costs *costs,
                        const tn_fit_options *options, tn_fit_result *result, tn_error *error) {
-    return sweep_one(program, costs, options, sweep_least, result, error);
+    tn__refusal none; /* without a budget nothing is refused */
+    return sweep_one(program, costs, options, sweep_least, result, &none, error);
 }
 
 /* --- the curve --- */

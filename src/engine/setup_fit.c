@@ -11,6 +11,7 @@
  */
 #include <tenure/measure.h>
 
+#include "budget/fit.h"
 #include "engine/setup.h"
 
 #define FIT_MEASURE_S 3.0 /* no new round begins after this time */
@@ -74,13 +75,13 @@ static tn_status setup_fit_take(tn_setup *setup, const tn_setup_options *options
 
 tn_status tn__setup_search(const tn_setup *setup, const tn_setup_options *options,
                            const tn_program *program, const tn_costs *costs, tn_fit_result *result,
-                           tn_error *error) {
+                           tn__refusal *refusal, tn_error *error) {
     tn_fit_options fit = setup_fit_options(setup, options);
     tn_occupancy_options memory = tn__setup_memory(setup, options);
     tn_plan_options plan = tn__setup_plan_options(setup, options);
     fit.memory = &memory;
     fit.plan = &plan;
-    return tn_fit(program, costs, &fit, result, error);
+    return tn__fit_seek(program, costs, &fit, result, refusal, error);
 }
 
 tn_status tn__setup_sweep(const tn_setup *setup, const tn_setup_options *options,
@@ -97,12 +98,13 @@ tn_status tn__setup_sweep(const tn_setup *setup, const tn_setup_options *options
 static tn_status setup_fit_run(tn_setup *setup, const tn_setup_options *options, int kind,
                                const tn_costs *costs, tn_error *error) {
     tn_fit_result result = {0};
+    tn__refusal refusal;
     tn_status status = tn__setup_search(
         setup, options, kind == PART_DIVIDED ? tn_setup_program(setup) : tn__setup_ordered(setup),
-        costs, &result, error);
+        costs, &result, &refusal, error);
     if (status != TN_OK) {
         tn_fit_release(&result);
-        return status;
+        return tn__refusal_fail(&refusal, status, error);
     }
     return setup_fit_take(setup, options, kind, &result, error);
 }

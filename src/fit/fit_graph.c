@@ -225,8 +225,9 @@ static tn_status graph_fit_on(tn__graph_frame *f, tn__candidate *from, uint32_t 
     if (tn_setup_splits(from->setup) != NULL) search.zeros = NULL; /* of other tensors */
     options.fit = &search;
     TN_TRY(tn__candidate_costs(f, from));
+    tn__refusal refusal; /* the claim has its facts */
     tn_status status = tn__setup_search(from->setup, &options, tn__setup_ordered(from->setup),
-                                        from->costs, &result, f->error);
+                                        from->costs, &result, &refusal, f->error);
     if (result.program == NULL) {
         tn_fit_release(&result);
         return status;
@@ -266,7 +267,6 @@ static void graph_tell(tn__graph_frame *f, uint32_t techniques, tn_status status
                          : status == TN_E_STOPPED    ? TN_CLAIM_STOPPED
                                                      : TN_CLAIM_NOT_FOUND;
     tn_claim *claim = graph_claim(f, techniques, kind, "");
-    if (it->setup == NULL) return;
     claim->bytes = it->result.bytes;
     claim->time = it->result.time;
     claim->bytes_bound = it->result.bytes_bound;
@@ -419,13 +419,14 @@ static tn_status graph_stream(tn__graph_frame *f, uint32_t allow) {
     if (stream.bytes_per_s == 0) stream.bytes_per_s = TN__PLAIN_STORAGE_PER_S;
     options.stream = &stream;
     if (!stream.parts) options.costs = f->whole.costs; /* NULL: measured if they are needed */
-    tn_status status = stream.parts ? tn_setup_create(f->graph, &options, &made.setup, f->error)
-                                    : tn_setup_from(f->whole.setup, TN_SETUP_STREAM, &options,
-                                                    &made.setup, f->error);
+    tn__refusal refusal;
+    tn_status status =
+        tn__setup_streaming(f->whole.setup, &options, &made.setup, &refusal, f->error);
     bool fails = status != TN_OK && !graph_is_none(status) && status != TN_E_STOPPED;
     if (fails) return status;
-    if (status == TN_E_EXHAUSTED) /* the message names the operator that needs most */
-        snprintf(f->answer->detail, sizeof f->answer->detail, "%.279s", f->error->message);
+    if (status != TN_OK) made.result.bytes = refusal.least;
+    if (status != TN_OK && f->own->hint_ends_at == 0) /* allowed, not a hint */
+        snprintf(f->answer->detail, sizeof f->answer->detail, "%s", refusal.step);
     if (made.setup != NULL) graph_read_streamed(f, &made, techniques);
     graph_tell(f, techniques, status, &made);
     if (made.setup != NULL) graph_take(f, &made);
@@ -474,8 +475,8 @@ static tn_status graph_search(tn__graph_frame *f, uint32_t allow) {
     return graph_try(f, TN_FIT_STREAM, allow);
 }
 
-static bool graph_keeps(const tn__graph_frame *f) {
-    return f->search.pass != NULL && strcmp(f->search.pass, "none") == 0;
+static bool graph_keeps(const tn_fit_options *search) {
+    return search->pass != NULL && strcmp(search->pass, "none") == 0;
 }
 
 /* --- hints --- */
@@ -485,7 +486,7 @@ static bool graph_keeps(const tn__graph_frame *f) {
  * claim. */
 static tn_status graph_hint_search(tn__graph_frame *f, uint32_t more) {
     uint32_t allow = f->answer->allowed | more;
-    if (graph_keeps(f)) f->search.pass = NULL;
+    if (graph_keeps(&f->search)) f->search.pass = NULL;
     if (more & TN__FIT_PROGRAM) TN_TRY(graph_program(f, allow));
     if (more & (TN__FIT_PROGRAM | TN_FIT_SPLIT)) TN_TRY(graph_try(f, TN_FIT_SPLIT, allow));
     return graph_try(f, TN_FIT_STREAM, allow);
@@ -605,7 +606,7 @@ static tn_status graph_divided(tn__graph_frame *f) {
     tn_fit_options search = f->search;
     tn__candidate *it = &f->best;
     search.allow = f->answer->allowed & TN__FIT_PROGRAM;
-    options.fit = search.pass != NULL && strcmp(search.pass, "none") == 0 ? NULL : &search;
+    options.fit = graph_keeps(&search) ? NULL : &search;
     TN_TRY(tn_setup_create(f->graph, &options, &it->setup, f->error));
     const tn_fit_result *fitted = tn_setup_fitted(it->setup);
     if (fitted != NULL) it->result = *fitted;
@@ -641,8 +642,7 @@ static tn_status graph_all(tn__graph_frame *f) {
 static uint32_t graph_allowed(const tn_fit_options *search) {
     uint32_t allow = search->allow;
     bool link = search->to_host_bytes_per_s > 0 && search->from_host_bytes_per_s > 0;
-    bool keep = search->pass != NULL && strcmp(search->pass, "none") == 0;
-    if (keep) return allow & ~TN__FIT_PROGRAM;
+    if (graph_keeps(search)) return allow & ~TN__FIT_PROGRAM;
     if (allow == 0 && search->pass != NULL) allow = TN_FIT_ORDER | TN_FIT_RECOMPUTE;
     if (allow == 0) allow = TN_FIT_USUAL;
     if (search->allow == 0 && link) allow |= TN_FIT_SWAP;
@@ -656,7 +656,7 @@ static tn_status graph_open(tn__graph_frame *f, tn_error *error) {
                                                                 : tn_graph_context(f->graph));
     tn__graph_own *own = tn__alloc_array(&outer, 1, sizeof *own);
     if (own == NULL) return tn__no_memory(error, "an answer");
-    *own = (tn__graph_own){.context = outer, .outer = outer};
+    *own = (tn__graph_own){.context = outer, .outer = outer, .keeps = graph_keeps(&f->search)};
     if (f->search.timeout_s > 0) own->deadline = tn__clock_s() + f->search.timeout_s;
     own->context.self = own;
     own->context.progress = graph_progress;
