@@ -109,12 +109,12 @@ tn_status tn__fit_make_starts(tn__fit *fit);
 /* fit_parts.c: the answers of tenure/fit.h, combined from all searches. Errors as there. */
 void tn__fit_make_parts(tn__fit *fit, const tn_pass *pass);
 /* The fastest within `budget` total bytes; `result` starts zeroed. */
-tn_status tn__fit_answer(tn__fit *fit, uint64_t budget, tn_fit_result *result);
+tn_status tn__fit_parts_best(tn__fit *fit, uint64_t budget, tn_fit_result *result);
 /* The same without asking first whether any program fits; result->program NULL: nothing was
  * found. */
-tn_status tn__fit_answer_within(tn__fit *fit, uint64_t budget, tn_fit_result *result);
+tn_status tn__fit_parts_within(tn__fit *fit, uint64_t budget, tn_fit_result *result);
 /* The smallest answer; `result` is the plain program. */
-tn_status tn__fit_answer_least(tn__fit *fit, tn_fit_result *result);
+tn_status tn__fit_parts_least(tn__fit *fit, tn_fit_result *result);
 /* No answer needs fewer bytes than this, provided that the least was searched for. */
 uint64_t tn__fit_floor(const tn__fit *fit);
 /* Fewest bytes of a known answer of this search or a narrower one. */

@@ -119,8 +119,12 @@ tn_status tn__setup_fitted_from(const tn_setup *base, const tn_setup_options *op
 tn_status tn__setup_share(const tn_setup *base, int end, tn_setup **setup, tn_error *error);
 /* The stage FIT for the program of one rank, if the stage DIVIDE is to arrange it. */
 tn_status tn__setup_fit_divided(tn_setup *setup, const tn_setup_options *options, tn_error *error);
-/* Costs of the graph as it runs: the caller's, or measured ones in *made. Ranks do not measure:
- * each would get different costs, and so a different order of messages. */
+/* Costs of the graph as it runs, measured for about this time; without kernels, by default rates.
+ * Ranks do not measure: each would get different costs, and so a different order of messages. */
+#define TN__MEASURE_S 3.0 /* no new round begins after this time */
+tn_status tn__setup_measure(const tn_setup *setup, const tn_setup_options *options, double seconds,
+                            tn_costs **made, tn_error *error);
+/* The same, or in place of it the caller's costs; *made is NULL if they are given. */
 tn_status tn__setup_costs(const tn_setup *setup, const tn_setup_options *options, tn_costs **made,
                           tn_error *error);
 /* The stage STREAM. */

@@ -14,24 +14,27 @@
 #include "budget/fit.h"
 #include "engine/setup.h"
 
-#define FIT_MEASURE_S 3.0 /* no new round begins after this time */
-
-tn_status tn__setup_costs(const tn_setup *setup, const tn_setup_options *options, tn_costs **made,
-                          tn_error *error) {
+tn_status tn__setup_measure(const tn_setup *setup, const tn_setup_options *options, double seconds,
+                            tn_costs **made, tn_error *error) {
     tn_measure_options measure = TN_MEASURE_OPTIONS_INIT;
     tn_costs_model model = TN_COSTS_MODEL_INIT; /* default rates, without measuring */
-    *made = NULL;
-    if (options->costs != NULL) return TN_OK;
-    if (options->make_costs != NULL)
-        return options->make_costs(options->make_costs_self, setup, made, error);
     measure.context = model.context = &setup->context;
     if (tn_setup_kernels(setup) == NULL || options->divide != NULL)
         return tn_costs_create_model(tn_setup_graph(setup), &model, made, error);
-    measure.seconds = FIT_MEASURE_S;
+    measure.seconds = seconds;
     measure.occupancy = tn_setup_occupancy(setup);
     measure.setup = setup;
     if (options->stream != NULL) measure.bytes = options->stream->budget;
     return tn_costs_measure(tn_setup_kernels(setup), &measure, made, NULL, error);
+}
+
+tn_status tn__setup_costs(const tn_setup *setup, const tn_setup_options *options, tn_costs **made,
+                          tn_error *error) {
+    *made = NULL;
+    if (options->costs != NULL) return TN_OK;
+    if (options->make_costs != NULL)
+        return options->make_costs(options->make_costs_self, setup, made, error);
+    return tn__setup_measure(setup, options, TN__MEASURE_S, made, error);
 }
 
 static tn_fit_options setup_fit_options(const tn_setup *setup, const tn_setup_options *options) {

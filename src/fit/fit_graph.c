@@ -14,7 +14,6 @@
  *
  * Cost: that of the candidates; if the unchanged plan keeps to the budget, that of this plan.
  */
-#include <tenure/measure.h>
 #include <tenure/simulate.h>
 
 #include "engine/setup.h"
@@ -27,8 +26,7 @@
 
 #define GRAPH_WORTH 100u      /* part of the plain time: a smaller overhead is fast enough */
 #define GRAPH_ANY_WORK 1000.0 /* work budget of the smallest parts: no limit */
-#define GRAPH_MEASURE_S 3.0   /* without given costs; then no new round begins */
-#define GRAPH_MEASURE_PART 3  /* or at most this part of the time limit */
+#define GRAPH_MEASURE_PART 3  /* costs are measured for at most this part of the time limit */
 #define GRAPH_HINT_S 10.0     /* processor time per hint, because hints are optional */
 #define GRAPH_LEAST_S 1e-6
 
@@ -67,18 +65,10 @@ double tn__graph_left(const tn__graph_frame *f) {
 
 static tn_status graph_measure(tn__graph_frame *f, const tn_setup *setup, tn_costs **costs,
                                tn_error *error) {
-    tn_measure_options measure = TN_MEASURE_OPTIONS_INIT;
-    tn_setup_options plain = f->options;
-    plain.make_costs = NULL;
-    if (tn_setup_kernels(setup) == NULL || f->options.divide != NULL)
-        return tn__setup_costs(setup, &plain, costs, error);
-    measure.context = &f->own->context;
-    measure.seconds = GRAPH_MEASURE_S;
-    if (f->own->deadline > 0 && tn__graph_left(f) / GRAPH_MEASURE_PART < measure.seconds)
-        measure.seconds = tn__graph_left(f) / GRAPH_MEASURE_PART;
-    measure.occupancy = tn_setup_occupancy(setup);
-    measure.setup = setup;
-    return tn_costs_measure(tn_setup_kernels(setup), &measure, costs, NULL, error);
+    double seconds = TN__MEASURE_S;
+    if (f->own->deadline > 0 && tn__graph_left(f) / GRAPH_MEASURE_PART < seconds)
+        seconds = tn__graph_left(f) / GRAPH_MEASURE_PART;
+    return tn__setup_measure(setup, &f->options, seconds, costs, error);
 }
 
 /* As tn_setup_options.make_costs. */
