@@ -1,5 +1,5 @@
-/* test_graph.c - tn_fit_graph and its curve: more memory does not make a program slower; the message
- * of a refusal. */
+/* test_graph.c - tn_fit_graph and its curve: more memory does not make a program slower; and the
+ * message of a refusal. */
 #include <tenure/claim.h>
 #include <tenure/costs.h>
 #include <tenure/import.h>
