@@ -2,12 +2,12 @@
  * the clock (program/clock.h).
  *
  * tn_simulate cannot do this: it times reads whose place among the instructions is already known.
- * Here a read is placed by the times of the steps before it, so these are stored. The program of the
- * best choice is written with the places found (stream_emit.c) and simulated. Reads follow each
- * other in the order of need, on one stream. For this order it is optimal to begin each read at the
- * first moment with enough room, but not before the previous one: a later begin only takes room from
- * later reads. A read begins no earlier than the file is free, so that no memory is held by a waiting
- * read:
+ * Here a read is placed by the times of the steps before it, so these are stored. The program of
+ * the best choice is written with the places found (stream_emit.c) and simulated. Reads follow
+ * each other in the order of need, on one stream. For this order it is optimal to begin each read
+ * at the first moment with enough room, but not before the previous one: a later begin only takes
+ * room from later reads. A read begins no earlier than the file is free, so that no memory is
+ * held by a waiting read:
  *
  *     walk   [ a ][  b  ][ c ]······[   d   ]      ····: waits for the read of d's weights
  *     file      [ b's ][ c's ][  d's  ]
