@@ -5,8 +5,8 @@
  * likewise. SETTLE makes compute wait for an OUT; a read or a repeat waits for an IN. Nothing else
  * waits.
  *
- * A search compares thousands of schedules. Writing each as a program for tn_simulate (emit.c) would
- * cost more than the search, so a schedule is timed as it is, and only the one that is chosen is
+ * A search compares thousands of schedules. Writing each as a program for tn_simulate (emit.c)
+ * would cost more than the search, so a schedule is timed as it is, and only the chosen one is
  * written and simulated. Cost: O(acts + operands).
  */
 #include "budget/pass.h"

@@ -1,5 +1,5 @@
-/* refusal.c - the sentence about a budget that is not kept: its scope ("no program that reorders and
- * recomputes whole operators"), whether that is proved, and what was found. A proof holds only for
+/* refusal.c - the sentence about a budget that is not kept: its scope ("no program that reorders
+ * and recomputes whole operators"), whether that is proved, what was found. A proof holds only for
  * the allowed techniques, so every proof is reported with this scope. */
 #include "budget/refusal.h"
 
