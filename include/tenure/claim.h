@@ -127,7 +127,8 @@ typedef struct tn_fit_answer {
     tn_hint hints[TN_HINTS_MAX];    /* [hint_count], if nothing fits */
     uint32_t claim_count, hint_count;
     double costs_seconds; /* spent on computing costs */
-    char detail[280];     /* message of the last set that found no program, or "" */
+    char detail[280];     /* if no program streams weights within the budget: the step that needs
+                           * most, in words; else "" */
     void *own;
 } tn_fit_answer;
 
@@ -135,8 +136,9 @@ typedef struct tn_fit_answer {
  *
  * answer  out; must be released, also after an error, and after the engines on its set-ups
  * Errors: E_INFEASIBLE (proved for everything that was allowed), E_EXHAUSTED (none was found); both
- * messages contain the scope of the claim and the hints. E_STOPPED (a limit was reached before a
- * program was found), and those of tn_setup_create, tn_fit and the callbacks of the request. */
+ * messages contain the scope of the claim, and the hints as values of `allow` as far as there is
+ * room. E_STOPPED (a limit was reached before a program was found), and those of tn_setup_create,
+ * tn_fit and the callbacks of the request. */
 TN_API TN_CHECKED tn_status tn_fit_graph(const tn_graph *graph, const tn_fit_request *request,
                                          tn_fit_answer *answer, tn_error *error);
 TN_API void tn_fit_answer_release(tn_fit_answer *answer); /* a zeroed answer is fine */

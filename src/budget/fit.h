@@ -7,6 +7,7 @@
 
 #include "budget/lower.h"
 #include "budget/pass.h"
+#include "budget/refusal.h"
 
 #define TN__FIT_ORDERS 2u /* the program's order, and the order with the least memory */
 #define TN__FIT_PARTS 13u
@@ -63,7 +64,8 @@ typedef struct tn__fit {
     uint64_t beaten; /* time of an answer from another order; slower results are useless; 0: no
                       * such answer */
     bool stopped;
-    tn__text lines; /* explanations of the pass that runs */
+    tn__text lines;      /* explanations of the pass that runs */
+    tn__refusal refusal; /* if no program meets the budget */
     tn_error *error;
 } tn__fit;
 
@@ -107,12 +109,12 @@ tn_status tn__fit_make_starts(tn__fit *fit);
 /* fit_parts.c: the answers of tenure/fit.h, combined from all searches. Errors as there. */
 void tn__fit_make_parts(tn__fit *fit, const tn_pass *pass);
 /* The fastest within `budget` total bytes; `result` starts zeroed. */
-tn_status tn__fit_answer(tn__fit *fit, uint64_t budget, tn_fit_result *result);
+tn_status tn__fit_parts_best(tn__fit *fit, uint64_t budget, tn_fit_result *result);
 /* The same without asking first whether any program fits; result->program NULL: nothing was
  * found. */
-tn_status tn__fit_answer_within(tn__fit *fit, uint64_t budget, tn_fit_result *result);
+tn_status tn__fit_parts_within(tn__fit *fit, uint64_t budget, tn_fit_result *result);
 /* The smallest answer; `result` is the plain program. */
-tn_status tn__fit_answer_least(tn__fit *fit, tn_fit_result *result);
+tn_status tn__fit_parts_least(tn__fit *fit, tn_fit_result *result);
 /* No answer needs fewer bytes than this, provided that the least was searched for. */
 uint64_t tn__fit_floor(const tn__fit *fit);
 /* Fewest bytes of a known answer of this search or a narrower one. */
@@ -122,10 +124,16 @@ bool tn__fit_runs(const tn__fit *fit);
 /* The search with bounds that hold for all allowed techniques. */
 const tn__fit_part *tn__fit_told(const tn__fit *fit);
 
+/* fit_sweep.c: tn_fit without a message for a refusal, of which *refusal has the facts. */
+tn_status tn__fit_seek(const tn_program *program, const tn_costs *costs,
+                       const tn_fit_options *options, tn_fit_result *result, tn__refusal *refusal,
+                       tn_error *error);
+
 /* fit_search.c: the search fit->part. Finds the fastest program within `budget` that is faster than
  * fit->limit. If there is no such limit and nothing is found, the result is the smallest program.
- * `result` starts zeroed. tn__fit_search_fail reports that nothing was found; `least` is the
- * smallest program found. */
+ * `result` starts zeroed. tn__fit_search_fail is for a budget that no program meets: E_INFEASIBLE,
+ * E_EXHAUSTED or E_STOPPED, with the facts in fit->refusal and no message; `least` is the smallest
+ * program found. */
 tn_status tn__fit_search(tn__fit *fit, uint64_t budget, const tn_fit_result *plain,
                          tn_fit_result *result);
 tn_status tn__fit_search_fail(tn__fit *fit, uint64_t budget, const tn_fit_result *least);
@@ -136,11 +144,6 @@ tn_status tn__fit_search_within(tn__fit *fit, uint64_t budget, tn_fit_result *re
 void tn__fit_take(tn_fit_result *best, tn_fit_result *next);
 /* Whether the host pool, holes included, is within its own budget. */
 bool tn__fit_has_host(const tn__fit *fit, const tn_fit_result *result);
-
-/* fit_scope.c: describes TN_FIT_* in words: "no program that reorders and recomputes whole
- * operators". */
-#define TN__SCOPE_TEXT 128
-const char *tn__fit_scope(uint32_t techniques, char text[TN__SCOPE_TEXT]);
 
 /* fit_least.c: the program that needs least, or the first one found that needs at most `enough`
  * bytes. `result` is the plain program. */

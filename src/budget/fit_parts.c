@@ -145,7 +145,7 @@ static void parts_take(tn_fit_result *best, tn_fit_result *next, uint64_t budget
     tn_fit_release(next);
 }
 
-tn_status tn__fit_answer_within(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
+tn_status tn__fit_parts_within(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
     parts_begin(fit);
     while (parts_next(fit, result->program != NULL)) {
         tn_fit_result next = {0};
@@ -174,7 +174,7 @@ static tn_status parts_answer(tn__fit *fit, uint64_t budget, const tn_fit_result
     return TN_OK;
 }
 
-tn_status tn__fit_answer(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
+tn_status tn__fit_parts_best(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
     tn_fit_result plain = {0};
     tn_status status = tn__fit_plain(fit, &plain);
     if (status == TN_OK && plain.bytes <= budget) {
@@ -183,7 +183,7 @@ tn_status tn__fit_answer(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
         return TN_OK;
     }
     if (status == TN_OK)
-        status = fit->options.any ? tn__fit_answer_within(fit, budget, result)
+        status = fit->options.any ? tn__fit_parts_within(fit, budget, result)
                                   : parts_answer(fit, budget, &plain, result);
     tn_fit_release(&plain);
     TN_TRY(status);
@@ -191,7 +191,7 @@ tn_status tn__fit_answer(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
     return tn__fit_search_fail(fit, budget, result);
 }
 
-tn_status tn__fit_answer_least(tn__fit *fit, tn_fit_result *result) {
+tn_status tn__fit_parts_least(tn__fit *fit, tn_fit_result *result) {
     tn_fit_result plain = {0};
     tn_status status = tn__fit_copy(fit, result, &plain);
     parts_begin(fit);

@@ -11,8 +11,6 @@
  */
 #include "budget/fit.h"
 
-#include <stdio.h>
-
 #define FIT_ROUNDS 9u  /* rounds of pass and layout for one budget */
 #define FIT_FIRST 4u   /* rounds for one order before the next order gets its turn */
 #define FIT_NEAR 4096u /* stop if the answer is above the bound by less than this part of it */
@@ -241,19 +239,7 @@ tn_status tn__fit_search_within(tn__fit *fit, uint64_t budget, tn_fit_result *re
     return search_from(fit, budget - fit->options.fixed_bytes, result);
 }
 
-/* --- reports when nothing fits --- */
-
-#define SEARCH_TEXT (2 * TN_SIZE_TEXT_MAX + 32)
-
-/* The requested bytes, and the host's if these are limited. */
-static void search_tell(const tn__fit *fit, uint64_t budget, char text[SEARCH_TEXT]) {
-    char asked[TN_SIZE_TEXT_MAX], host[TN_SIZE_TEXT_MAX];
-    bool limited = fit->options.host_budget > 0 && (fit->options.allow & TN_FIT_SWAP) != 0;
-    tn_size_format(budget, asked);
-    tn_size_format(fit->options.host_budget, host);
-    snprintf(text, SEARCH_TEXT, "%s%s%s%s", asked, limited ? " with no more than " : "",
-             limited ? host : "", limited ? " on the host" : "");
-}
+/* --- when nothing fits --- */
 
 /* A proof by bytes alone, by a complete search, or by a pass that was asked only for a proof. */
 static tn_status search_prove(tn__fit *fit, uint64_t budget, bool *proved) {
@@ -273,37 +259,17 @@ static tn_status search_prove(tn__fit *fit, uint64_t budget, bool *proved) {
     return TN_OK;
 }
 
-/* Writes "no program that recomputes whole operators was found" and the reason why the search
- * ended. */
-static tn_status search_none(const tn__fit *fit, const char *asked, const char *rest) {
-    char scope[TN__SCOPE_TEXT];
-    if (fit->stopped)
-        TN_FAIL(fit->error, TN_E_STOPPED,
-                "the search was ended before it found a program that "
-                "fits in %s%s",
-                asked, rest);
-    TN_FAIL(fit->error, TN_E_EXHAUSTED, "%s was found that fits in %s%s",
-            tn__fit_scope(fit->options.allow, scope), asked, rest);
-}
-
 tn_status tn__fit_search_fail(tn__fit *fit, uint64_t budget, const tn_fit_result *least) {
-    char asked[SEARCH_TEXT], need[TN_SIZE_TEXT_MAX], bound[TN_SIZE_TEXT_MAX];
-    char scope[TN__SCOPE_TEXT], rest[2 * TN_SIZE_TEXT_MAX + 64] = "";
+    const bool swaps = (fit->options.allow & TN_FIT_SWAP) != 0;
     bool proved, any = least->program != NULL;
     TN_TRY(search_prove(fit, budget, &proved));
-    search_tell(fit, budget, asked);
-    if (any) tn_size_format(least->bytes, need);
-    tn__fit_scope(fit->options.allow, scope);
-    if (proved && !any)
-        TN_FAIL(fit->error, TN_E_INFEASIBLE, "%s fits in %s: that is proved", scope, asked);
-    if (proved)
-        TN_FAIL(fit->error, TN_E_INFEASIBLE,
-                "%s fits in %s: that is proved; the least found takes %s", scope, asked, need);
-    tn_size_format(tn__add_sat(fit->part->bytes_bound, fit->options.fixed_bytes), bound);
-    if (any)
-        snprintf(rest, sizeof rest, "; the least found takes %s, and none takes less than %s", need,
-                 bound);
-    return search_none(fit, asked, rest);
+    fit->refusal = (tn__refusal){
+        .techniques = fit->options.allow,
+        .budget = budget,
+        .host_budget = swaps ? fit->options.host_budget : 0,
+        .least = any ? least->bytes : 0,
+        .bound = any ? tn__add_sat(fit->part->bytes_bound, fit->options.fixed_bytes) : 0};
+    return proved ? TN_E_INFEASIBLE : fit->stopped ? TN_E_STOPPED : TN_E_EXHAUSTED;
 }
 
 /* --- the answer --- */

@@ -7,34 +7,44 @@ typedef tn_status (*sweep_search)(tn__fit *fit, uint64_t budget, tn_fit_result *
 static tn_status sweep_least(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
     (void)budget;
     TN_TRY(tn__fit_plain(fit, result));
-    return tn__fit_answer_least(fit, result);
+    return tn__fit_parts_least(fit, result);
 }
 
 static tn_status sweep_one(const tn_program *program, const tn_costs *costs,
                            const tn_fit_options *options, sweep_search search,
-                           tn_fit_result *result, tn_error *error) {
+                           tn_fit_result *result, tn__refusal *refusal, tn_error *error) {
     tn__fit fit;
     *result = (tn_fit_result){0};
     tn_status status = tn__fit_open(&fit, program, costs, options, error);
     if (status == TN_OK) status = search(&fit, fit.options.budget, result);
     tn__fit_finish(&fit, result);
+    *refusal = fit.refusal;
     tn__fit_close(&fit);
     return status;
 }
 
 static tn_status sweep_budget(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
     if (budget == 0) TN_FAIL(fit->error, TN_E_INVALID, "a budget of 0 bytes holds nothing");
-    return tn__fit_answer(fit, budget, result);
+    return tn__fit_parts_best(fit, budget, result);
+}
+
+tn_status tn__fit_seek(const tn_program *program, const tn_costs *costs,
+                       const tn_fit_options *options, tn_fit_result *result, tn__refusal *refusal,
+                       tn_error *error) {
+    return sweep_one(program, costs, options, sweep_budget, result, refusal, error);
 }
 
 tn_status tn_fit(const tn_program *program, const tn_costs *costs, const tn_fit_options *options,
                  tn_fit_result *result, tn_error *error) {
-    return sweep_one(program, costs, options, sweep_budget, result, error);
+    tn__refusal refusal;
+    tn_status status = tn__fit_seek(program, costs, options, result, &refusal, error);
+    return tn__refusal_fail(&refusal, status, error);
 }
 
 tn_status tn_fit_least(const tn_program *program, const tn_costs *costs,
                        const tn_fit_options *options, tn_fit_result *result, tn_error *error) {
-    return sweep_one(program, costs, options, sweep_least, result, error);
+    tn__refusal none; /* without a budget nothing is refused */
+    return sweep_one(program, costs, options, sweep_least, result, &none, error);
 }
 
 /* --- the curve --- */
@@ -43,8 +53,8 @@ tn_status tn_fit_least(const tn_program *program, const tn_costs *costs,
  * search, the latter. */
 static tn_status sweep_next(tn__fit *fit, uint64_t budget, const tn_fit_result *below,
                             tn_fit_result *result) {
-    if (fit->plain_bytes <= budget) return tn__fit_answer(fit, budget, result);
-    if (!fit->stopped) TN_TRY(tn__fit_answer_within(fit, budget, result));
+    if (fit->plain_bytes <= budget) return tn__fit_parts_best(fit, budget, result);
+    if (!fit->stopped) TN_TRY(tn__fit_parts_within(fit, budget, result));
     if (result->program != NULL && result->time <= below->time &&
         result->bytes >= tn__fit_floor(fit))
         return TN_OK;
@@ -55,10 +65,10 @@ static tn_status sweep_next(tn__fit *fit, uint64_t budget, const tn_fit_result *
 /* The smallest result, and the fastest one of that size. */
 static tn_status sweep_first(tn__fit *fit, tn_fit_result *result) {
     TN_TRY(tn__fit_plain(fit, result));
-    TN_TRY(tn__fit_answer_least(fit, result));
+    TN_TRY(tn__fit_parts_least(fit, result));
     tn_fit_result next = {0};
     if (fit->stopped || result->time == fit->plain_time) return TN_OK;
-    tn_status status = tn__fit_answer_within(fit, result->bytes, &next);
+    tn_status status = tn__fit_parts_within(fit, result->bytes, &next);
     bool is_better = status == TN_OK && next.program != NULL && next.bytes == result->bytes &&
                      next.time < result->time;
     if (is_better) tn__fit_take(result, &next);

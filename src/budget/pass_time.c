@@ -1,8 +1,13 @@
-/* pass_time.c - the time of a schedule: compute, with both directions of the host link in parallel.
+/* pass_time.c - reads a schedule into the clock (program/clock.h): compute, with both directions of
+ * the host link in parallel.
  *
- * Three lanes (program/clock.h). An OUT begins when the runs before it in the list have ended and
- * its direction is free; an IN likewise. SETTLE makes compute wait for an OUT; a read or a repeat
- * waits for an IN. Nothing else waits. Cost: O(acts + operands).
+ * An OUT begins when the runs before it in the list have ended and its direction is free; an IN
+ * likewise. SETTLE makes compute wait for an OUT; a read or a repeat waits for an IN. Nothing else
+ * waits.
+ *
+ * A search compares thousands of schedules. Writing each as a program for tn_simulate (emit.c)
+ * would cost more than the search, so a schedule is timed as it is, and only the chosen one is
+ * written and simulated. Cost: O(acts + operands).
  */
 #include "budget/pass.h"
 #include "program/clock.h"
@@ -10,54 +15,64 @@
 typedef struct time_state {
     const tn__pass_run *run;
     const tn__pass_watch *watch;
-    tn__lane compute, out, in;
+    tn__clock clock;
     uint64_t *here, *away; /* [values] end of the last IN, and of the last OUT */
     bool *ran;             /* [jobs] */
 } time_state;
 
+static tn__lane *time_compute(time_state *s) { return &s->clock.lanes[TN__LANE_COMPUTE]; }
+
+/* Runs a task on this lane that is ready when the walk comes to it, but not before `from`. */
+static uint64_t time_put(time_state *s, uint32_t lane, uint64_t from, uint64_t takes) {
+    tn__lane ready = *time_compute(s);
+    tn__lane_wait(&ready, (tn__lane){.at = from});
+    return tn__clock_put(&s->clock, lane, TN_NONE, ready, takes, TN_NONE).at;
+}
+
 static void time_wait(time_state *s, uint32_t value, uint32_t job) {
-    if (s->here[value] <= s->compute.at) return;
-    if (s->watch != NULL && !s->ran[job])
-        s->watch->waits(s->watch->self, value, job, s->here[value] - s->compute.at);
-    s->compute.at = s->here[value];
+    const uint64_t here = s->here[value], now = time_compute(s)->at;
+    if (here <= now) return;
+    if (s->watch != NULL && !s->ran[job]) s->watch->waits(s->watch->self, value, job, here - now);
+    tn__lane_wait(time_compute(s), (tn__lane){.at = here});
 }
 
 static void time_run(time_state *s, uint32_t job) {
     const tn__work *work = s->run->work;
     bool again = s->ran[job];
     uint32_t inputs, outputs;
+    uint64_t from = 0;
     const uint32_t *input = tn__job_inputs(work, job, again, &inputs);
     for (uint32_t i = 0; i < inputs; i++) time_wait(s, input[i], job);
     const uint32_t *output = tn__job_outputs(work, job, again, &outputs);
     for (uint32_t k = 0; k < outputs; k++) { /* a write must not overlap with a copy in progress */
-        tn__lane_wait(&s->compute, (tn__lane){.at = s->here[output[k]]});
+        if (s->here[output[k]] > from) from = s->here[output[k]];
         s->here[output[k]] = 0;
     }
-    tn__lane_put(&s->compute, 0, again ? work->jobs[job].again_cost : work->jobs[job].cost);
+    time_put(s, TN__LANE_COMPUTE, from, again ? work->jobs[job].again_cost : work->jobs[job].cost);
     s->ran[job] = true;
 }
 
 static void time_act(time_state *s, const tn__act *act) {
     const tn__pass_run *run = s->run;
     uint32_t v = act->what;
-    uint64_t bytes = act->kind == TN__RUN ? 0 : run->work->values[v].bytes, from = s->compute.at;
+    uint64_t bytes = act->kind == TN__RUN ? 0 : run->work->values[v].bytes;
     switch (act->kind) {
     case TN__RUN:
         time_run(s, v);
         break;
     case TN__OUT:
-        if (s->here[v] > from) from = s->here[v];
-        s->away[v] = tn__lane_put(&s->out, from, tn__lane_bytes(bytes, run->out_rate));
+        s->away[v] =
+            time_put(s, TN__LANE_TO_HOST, s->here[v], tn__lane_bytes(bytes, run->out_rate));
         break;
     case TN__SETTLE:
-        tn__lane_wait(&s->compute, (tn__lane){.at = s->away[v]});
+        tn__lane_wait(time_compute(s), (tn__lane){.at = s->away[v]});
         break;
     case TN__IN:
-        s->here[v] = tn__lane_put(&s->in, from, tn__lane_bytes(bytes, run->in_rate));
+        s->here[v] = time_put(s, TN__LANE_FROM_HOST, 0, tn__lane_bytes(bytes, run->in_rate));
         break;
     default:
         bytes = tn__add_sat(bytes, act->bytes);
-        tn__lane_put(&s->compute, s->here[v], tn__lane_bytes(bytes, run->codec_rate));
+        time_put(s, TN__LANE_COMPUTE, s->here[v], tn__lane_bytes(bytes, run->codec_rate));
     }
 }
 
@@ -72,6 +87,6 @@ uint64_t tn__pass_time(const tn__pass_run *run, const tn__schedule *schedule,
     bool room = s.here != NULL && s.away != NULL && s.ran != NULL;
     for (uint32_t i = 0; room && i < schedule->count; i++) time_act(&s, &schedule->acts[i]);
     tn__arena_release(&arena);
-    tn__lane_wait(&s.compute, s.out);
-    return room ? s.compute.at : UINT64_MAX;
+    tn__lane_wait(time_compute(&s), s.clock.lanes[TN__LANE_TO_HOST]);
+    return room ? time_compute(&s)->at : UINT64_MAX;
 }

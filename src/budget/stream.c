@@ -6,7 +6,10 @@
  */
 #include "budget/stream.h"
 
+#include <tenure/fit.h>
 #include <tenure/simulate.h>
+
+#include <stdio.h>
 
 #define STREAM_ROUNDS 16u
 
@@ -89,24 +92,21 @@ static tn_status stream_time(const tn__stream *stream, const tn_costs *costs,
 
 /* --- the whole --- */
 
-static tn_status stream_fail(const tn__stream *stream, const tn_stream_options *options,
-                             uint64_t least, uint32_t step, uint64_t laid) {
+/* `laid`: the smallest layout; 0: none was made, because one step needs more than the budget. */
+static void stream_refuse(const tn__stream *stream, uint64_t budget, uint64_t least, uint32_t step,
+                          uint64_t laid, tn__refusal *refusal) {
     const tn_graph *graph = tn_program_graph(stream->program);
     const tn_instruction *it = &tn_program_instructions(stream->program)[step];
-    char wanted[TN_SIZE_TEXT_MAX], given[TN_SIZE_TEXT_MAX];
-    const char *name = it->op != TN_NONE ? tn_graph_op(graph, it->op)->name : "";
-    const char *type =
-        it->op != TN_NONE ? tn_graph_op(graph, it->op)->type : tn_opcode_name(it->opcode);
-    tn_size_format(laid > least ? laid : least, wanted);
-    tn_size_format(options->budget, given);
-    TN_FAIL(stream->error, TN_E_EXHAUSTED,
-            "with weights that come from their file when they are needed, nothing was found within "
-            "%s; the least found is %s: step %u, '%.60s' (%.30s), needs most at once",
-            given, wanted, step, name, type);
+    const tn_op *op = it->op != TN_NONE ? tn_graph_op(graph, it->op) : NULL;
+    char size[TN_SIZE_TEXT_MAX];
+    *refusal = (tn__refusal){.techniques = TN_FIT_STREAM, .budget = budget, .least = laid};
+    snprintf(refusal->step, sizeof refusal->step, "step %u, '%.60s' (%.30s), needs %s at once",
+             step, op != NULL ? op->name : "", op != NULL ? op->type : tn_opcode_name(it->opcode),
+             tn_size_format(least, size));
 }
 
 static tn_status stream_rounds(tn__stream *stream, const tn_stream_options *options,
-                               tn_stream_result *result) {
+                               tn_stream_result *result, tn__refusal *refusal) {
     uint32_t step;
     uint64_t least = tn__stream_least(stream, &step), laid = UINT64_MAX;
     bool any = options->budget == 0;
@@ -132,12 +132,13 @@ static tn_status stream_rounds(tn__stream *stream, const tn_stream_options *opti
         stream->target = stream->target > beyond ? stream->target - beyond : 0;
     }
     result->bytes = laid != UINT64_MAX ? laid : least;
-    return stream_fail(stream, options, least, step, laid != UINT64_MAX ? laid : 0);
+    stream_refuse(stream, options->budget, least, step, laid != UINT64_MAX ? laid : 0, refusal);
+    return TN_E_EXHAUSTED;
 }
 
-tn_status tn_program_stream(const tn_program *program, const tn_costs *costs,
-                            const tn_stream_options *given, tn_stream_result *result,
-                            tn_error *error) {
+tn_status tn__stream_seek(const tn_program *program, const tn_costs *costs,
+                          const tn_stream_options *given, tn_stream_result *result,
+                          tn__refusal *refusal, tn_error *error) {
     tn_stream_options options = TN_STREAM_OPTIONS_INIT;
     tn__stream stream;
     tn__options(&options, sizeof options, given);
@@ -145,11 +146,20 @@ tn_status tn_program_stream(const tn_program *program, const tn_costs *costs,
         options.context != NULL ? options.context : tn_graph_context(tn_program_graph(program)));
     options.context = &context;
     *result = (tn_stream_result){0};
+    *refusal = (tn__refusal){0};
     tn_status status = tn__stream_open(&stream, program, costs, &options, error);
-    if (status == TN_OK) status = stream_rounds(&stream, &options, result);
+    if (status == TN_OK) status = stream_rounds(&stream, &options, result, refusal);
     if (status == TN_OK) status = stream_time(&stream, costs, &options, result);
     tn__stream_close(&stream);
     return status;
+}
+
+tn_status tn_program_stream(const tn_program *program, const tn_costs *costs,
+                            const tn_stream_options *options, tn_stream_result *result,
+                            tn_error *error) {
+    tn__refusal refusal;
+    tn_status status = tn__stream_seek(program, costs, options, result, &refusal, error);
+    return tn__refusal_fail(&refusal, status, error);
 }
 
 void tn_stream_release(tn_stream_result *result) {

@@ -11,7 +11,7 @@
 
 #include <tenure/stream.h>
 
-#include "base/base.h"
+#include "budget/refusal.h"
 
 /* One use of a block (tn__program_uses), and the decision about it. Its read can be saved by
  * holding the block since the previous use; for the first use, by keeping the block permanently.
@@ -52,6 +52,11 @@ typedef struct tn__stream {
     uint64_t time;
     uint32_t short_step; /* the step that did not fit */
 } tn__stream;
+
+/* stream.c: tn_program_stream without a message for a refusal, of which *refusal has the facts. */
+tn_status tn__stream_seek(const tn_program *program, const tn_costs *costs,
+                          const tn_stream_options *options, tn_stream_result *result,
+                          tn__refusal *refusal, tn_error *error);
 
 /* stream_items.c */
 tn_status tn__stream_open(tn__stream *stream, const tn_program *program, const tn_costs *costs,

@@ -1,10 +1,13 @@
-/* stream_clock.c - the time of one choice: when each read begins, and how long the run takes.
+/* stream_clock.c - decides when each read of one choice begins, and reads steps and file reads into
+ * the clock (program/clock.h).
  *
- * Execution and the file are lanes of program/clock.h. The starts of steps are stored, because they
- * are needed while a read is moved to an earlier time. Reads follow each other in the order of
- * need, on one stream. For this order it is optimal to begin each read at the first moment with
- * enough room, but not before the previous one: a later begin only takes room from later reads. A
- * read begins no earlier than the file is free, so that no memory is held by a waiting read:
+ * tn_simulate cannot do this: it times reads whose place among the instructions is already known.
+ * Here a read is placed by the times of the steps before it, so these are stored. The program of
+ * the best choice is written with the places found (stream_emit.c) and simulated. Reads follow
+ * each other in the order of need, on one stream. For this order it is optimal to begin each read
+ * at the first moment with enough room, but not before the previous one: a later begin only takes
+ * room from later reads. A read begins no earlier than the file is free, so that no memory is
+ * held by a waiting read:
  *
  *     walk   [ a ][  b  ][ c ]······[   d   ]      ····: waits for the read of d's weights
  *     file      [ b's ][ c's ][  d's  ]
@@ -48,40 +51,47 @@ static uint32_t clock_last(const tn__stream *stream, uint32_t use) {
     return stream->uses[use].step;
 }
 
-/* Computes the starts of the steps up to `step`. */
-static void clock_run_to(tn__stream *stream, uint32_t *at, uint32_t step) {
+/* Runs the steps before `step`. */
+static void clock_run_to(tn__stream *stream, tn__clock *clock, uint32_t *at, uint32_t step) {
     for (; *at < step; (*at)++)
-        stream->start[*at + 1] = tn__add_sat(stream->start[*at], stream->cost[*at]);
+        stream->start[*at + 1] =
+            tn__clock_put(clock, TN__LANE_COMPUTE, TN_NONE, (tn__lane){0}, stream->cost[*at], *at)
+                .at;
 }
 
-static bool clock_fetch(tn__stream *stream, uint32_t use, uint32_t *at, tn__lane *file,
+/* `newest`: no read begins before the step of the previous one. */
+static bool clock_fetch(tn__stream *stream, tn__clock *clock, uint32_t use, uint32_t *at,
                         uint32_t *newest) {
+    const tn__lane *file = &clock->lanes[TN__LANE_FROM_STORAGE];
     uint32_t block = stream->uses[use].block, first = stream->uses[use].step;
     uint64_t bytes = stream->bytes[block];
     tn__stream_fetch fetch = {block, first, first, clock_last(stream, use)};
-    clock_run_to(stream, at, first);
+    clock_run_to(stream, clock, at, first);
     while (fetch.begins > *newest && stream->start[fetch.begins] > file->at &&
            clock_has_room(stream, fetch.begins - 1, bytes))
         fetch.begins--;
     if (!clock_hold(stream, fetch.begins, fetch.last, bytes)) return false;
     *newest = fetch.begins;
-    uint64_t there = tn__lane_put(file, stream->start[fetch.begins], stream->reading[block]);
-    if (there > stream->start[first]) stream->start[first] = there;
+    const tn__lane ready = {.at = stream->start[fetch.begins]};
+    tn__lane_wait(&clock->lanes[TN__LANE_COMPUTE],
+                  tn__clock_put(clock, TN__LANE_FROM_STORAGE, TN_NONE, ready,
+                                stream->reading[block], fetch.begins));
+    stream->start[first] = clock->lanes[TN__LANE_COMPUTE].at;
     stream->fetches[stream->fetch_count++] = fetch;
     return true;
 }
 
 bool tn__stream_clock(tn__stream *stream) {
-    tn__lane file = {0};
+    tn__clock clock = {0};
     uint32_t at = 0, newest = 0;
     stream->fetch_count = 0;
     if (!clock_residents(stream)) return false;
     stream->start[0] = 0;
     for (uint32_t u = 0; u < stream->use_count; u++)
         if (!tn__stream_is_there(stream, &stream->uses[u]) &&
-            !clock_fetch(stream, u, &at, &file, &newest))
+            !clock_fetch(stream, &clock, u, &at, &newest))
             return false;
-    clock_run_to(stream, &at, stream->steps);
+    clock_run_to(stream, &clock, &at, stream->steps);
     stream->time = stream->start[stream->steps];
     return true;
 }

@@ -112,6 +112,5 @@ int cli_claims_fail(const tn_fit_answer *answer, const char *input, const tn_err
     claims_tell_refused(&members, answer, input, error->status == TN_E_INFEASIBLE);
     int code = cli_fail_with(error, cli_members_text(&members));
     cli_answer_release(&members);
-    if (!cli_tone_asked().json) cli_claims_put_hints(answer, "");
     return code;
 }

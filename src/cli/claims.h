@@ -10,13 +10,12 @@
  * Only in the JSON. */
 extern const cli_facts cli_claims_facts; /* with CLI_FACTS_ALSO */
 void cli_claims_tell(cli_answer *answer, const tn_fit_answer *found);
-/* The options that would help, one per line on standard error, after `command`, such as
- * "`tenure fit` with ". */
+/* Hints as notes, for a command whose error is not that of tn_fit_graph, which has the hints in
+ * its message. `command` has the option --allow, such as "`tenure fit` with ". */
 void cli_claims_put_hints(const tn_fit_answer *answer, const char *command);
 extern const cli_facts cli_refused_facts; /* of cli_claims_fail, in an error */
 /* cli_fail for a command with a budget. If the budget was exceeded, the claims become members of
- * the object of --json. Without --json the options that would help go to standard error, one per
- * line. */
+ * the object of --json. */
 int cli_claims_fail(const tn_fit_answer *answer, const char *input, const tn_error *error);
 
 #endif

@@ -150,7 +150,7 @@ static void fit_request(cli_fit *fit, tn_fit_request *request) {
 }
 
 /* If a limit ended the search for the answer, the curve has the best program so far. */
-static tn_status fit_curve(cli_fit *fit, const tn_fit_request *request, tn_error *error) {
+static tn_status fit_solve_curve(cli_fit *fit, const tn_fit_request *request, tn_error *error) {
     tn_status status =
         tn_fit_graph_curve(fit_graph(fit), request, fit->sweep, &fit->answer, &fit->curve, error);
     bool answered = fit->options.budget > 0 && status != TN_E_STOPPED;
@@ -166,7 +166,7 @@ static tn_status fit_curve(cli_fit *fit, const tn_fit_request *request, tn_error
     return best > 0 && status == TN_E_STOPPED ? TN_OK : status;
 }
 
-static tn_status fit_answer(cli_fit *fit, const tn_fit_request *request, tn_error *error) {
+static tn_status fit_solve_budget(cli_fit *fit, const tn_fit_request *request, tn_error *error) {
     tn_status status = tn_fit_graph(fit_graph(fit), request, &fit->answer, error);
     if (fit->answer.result.program != NULL) fit_take(fit, true);
     return status;
@@ -195,8 +195,8 @@ tn_status cli_fit_solve(cli_fit *fit, tn_error *error) {
     request.setup = &asked.setup;
     request.search = &search;
     fit_request(fit, &request);
-    tn_status status =
-        fit->sweep > 0 ? fit_curve(fit, &request, error) : fit_answer(fit, &request, error);
+    tn_status status = fit->sweep > 0 ? fit_solve_curve(fit, &request, error)
+                                      : fit_solve_budget(fit, &request, error);
     if (status != TN_OK || fit->save_costs == NULL) return status;
     return tn_costs_write(fit->answer.whole_costs, fit->save_costs, error);
 }

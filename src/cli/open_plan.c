@@ -121,7 +121,6 @@ tn_status cli_session_set_up(cli_session *session, tn_error *error) {
     if (session->weights_dtype != TN_UNDEFINED || asked.rewrite.pruning != NULL)
         asked.setup.rewrite = &asked.rewrite;
     TN_TRY(session_make(session, &asked.setup, error));
-    session->graph = tn_setup_graph(session->setup);
     tn_pruning_measure(&session->pruning, session->graph);
     return TN_OK;
 }

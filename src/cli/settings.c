@@ -13,6 +13,7 @@ static const struct {
     const char *setting, *words;
 } settings[] = {
     {"alignment", "--alignment"},
+    {"allow", "--allow"},
     {"bucket_bytes", "--bucket"},
     {"dims", "--dim"},
     {"freeze", "--freeze"},
@@ -22,6 +23,7 @@ static const struct {
     {"loss_parts", "--loss-parts"},
     {"loss_scale", "--loss-scale"},
     {"order", "--order"},
+    {"pass", "--pass"},
     {"planner", "--planner"},
     {"read_limit", "--read-limit"},
     {"sequence", "--sequence"},

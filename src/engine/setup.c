@@ -314,20 +314,36 @@ tn_status tn__setup_share(const tn_setup *base, int end, tn_setup **setup, tn_er
     return setup_begin(base->given, base, end, NULL, setup, error);
 }
 
-/* The parts before `stage` are those of `base`; without a base, all stages run. */
-static tn_status setup_make(const tn_graph *graph, const tn_setup *base, tn_setup_stage stage,
-                            const tn_setup_options *given, tn_setup **setup, tn_error *error) {
+tn_status tn__setup_make(const tn_graph *graph, const tn_setup *base, tn_setup_stage stage,
+                         const tn_setup_options *given, tn_setup **setup, tn__refusal *refusal,
+                         tn_error *error) {
     tn_setup_options options = TN_SETUP_OPTIONS_INIT;
     tn__options(&options, sizeof options, given);
     tn_setup *made = NULL;
     TN_TRY(setup_begin(graph, base, setup_stages[stage].part, options.context, &made, error));
+    made->refusal = refusal;
     tn_status status = setup_run(made, stage, &options, error);
+    made->refusal = NULL;
     if (status != TN_OK) {
         tn_setup_destroy(made);
         return status;
     }
     *setup = made;
     return TN_OK;
+}
+
+/* Streams weights, with operators in parts. */
+static tn_status setup_streaming(const tn_graph *graph, const tn_setup_options *options,
+                                 tn_setup **setup, tn_error *error) {
+    tn_setup_options plain = *options;
+    tn__refusal refusal;
+    tn_setup *whole;
+    plain.stream = NULL;
+    plain.fit = NULL;
+    TN_TRY(tn_setup_create(graph, &plain, &whole, error));
+    tn_status status = tn__setup_streaming(whole, options, setup, &refusal, error);
+    tn_setup_destroy(whole);
+    return tn__refusal_fail(&refusal, status, error);
 }
 
 tn_status tn_setup_create(const tn_graph *graph, const tn_setup_options *options, tn_setup **setup,
@@ -337,15 +353,15 @@ tn_status tn_setup_create(const tn_graph *graph, const tn_setup_options *options
     if (asked.split != NULL && asked.split->region_count == 0)
         return tn__setup_split(graph, &asked, setup, error);
     if (asked.stream != NULL && asked.stream->parts && asked.split == NULL)
-        return tn__setup_stream_parts(graph, &asked, setup, error);
-    return setup_make(graph, NULL, TN_SETUP_REWRITE, options, setup, error);
+        return setup_streaming(graph, &asked, setup, error);
+    return tn__setup_make(graph, NULL, TN_SETUP_REWRITE, options, setup, NULL, error);
 }
 
 tn_status tn_setup_from(const tn_setup *base, tn_setup_stage stage, const tn_setup_options *options,
                         tn_setup **setup, tn_error *error) {
     if (stage < TN_SETUP_REWRITE || stage >= TN_SETUP_STAGE_COUNT)
         TN_FAIL(error, TN_E_INVALID, "there is no stage %d", (int)stage);
-    return setup_make(base->given, base, stage, options, setup, error);
+    return tn__setup_make(base->given, base, stage, options, setup, NULL, error);
 }
 
 void tn_setup_destroy(tn_setup *setup) {

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "base/base.h"
+#include "budget/refusal.h"
 
 enum {
     PART_REWRITTEN, /* the graph with operators in parts; else PART_GRAPH is used */
@@ -55,6 +56,9 @@ struct tn_setup {
     const tn_program *given_program;
     tn__setup_part *parts[PART_COUNT]; /* NULL: not made, or given */
     double seconds[TN_SETUP_STAGE_COUNT];
+    /* While stages run: a stage that cannot keep to its budget puts the facts here, and no message;
+     * NULL: it writes a message. */
+    tn__refusal *refusal;
 };
 
 /* For scratch.c, setup_again.c and setup_fit.c; `setup` has no such part yet. */
@@ -81,19 +85,28 @@ typedef struct tn__setup_timer {
 } tn__setup_timer;
 /* The same for a budget, compared with the set-up without parts. *setup NULL: no parts need less
  * memory than that. With a timer (may be NULL), smaller parts are compared with those that just
- * keep to the budget, and the fastest is kept. E_EXHAUSTED: no parts keep to the budget; *setup is
- * the smallest result that was found, or NULL. */
+ * keep to the budget, and the fastest is kept. E_EXHAUSTED, without a message: no parts keep to the
+ * budget; *setup is the smallest result that was found, or NULL. */
 tn_status tn__setup_cut(const tn_setup *whole, const tn_setup_options *options,
                         const tn__setup_timer *timer, tn_setup **setup, tn_error *error);
 /* The same for given regions: makes the graph of the stage REWRITE. */
 tn_status tn__setup_regions(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 /* The stage FIT. */
 tn_status tn__setup_fit(tn_setup *setup, const tn_setup_options *options, tn_error *error);
-/* Calls tn_fit on a program with the parts made so far, counting memory as the stages do, with the
- * options options->fit. */
+/* Searches as tn_fit for a program with the parts made so far, counting memory as the stages do,
+ * with the options options->fit. A refusal has facts and no message. */
 tn_status tn__setup_search(const tn_setup *setup, const tn_setup_options *options,
                            const tn_program *program, const tn_costs *costs, tn_fit_result *result,
-                           tn_error *error);
+                           tn__refusal *refusal, tn_error *error);
+/* Makes a set-up that streams weights, as options->stream asks, from one that does not. A refusal
+ * has facts and no message. */
+tn_status tn__setup_streaming(const tn_setup *whole, const tn_setup_options *options,
+                              tn_setup **setup, tn__refusal *refusal, tn_error *error);
+/* setup.c: runs the stages from `stage` on; the parts before it are those of `base` (NULL: all
+ * stages run). With `refusal` (may be NULL), a refusal has facts and no message. */
+tn_status tn__setup_make(const tn_graph *graph, const tn_setup *base, tn_setup_stage stage,
+                         const tn_setup_options *given, tn_setup **setup, tn__refusal *refusal,
+                         tn_error *error);
 /* The same with tn_fit_sweep, for the program of the stage ORDER. */
 tn_status tn__setup_sweep(const tn_setup *setup, const tn_setup_options *options,
                           const tn_costs *costs, uint32_t count, uint64_t *budgets,
@@ -106,15 +119,19 @@ tn_status tn__setup_fitted_from(const tn_setup *base, const tn_setup_options *op
 tn_status tn__setup_share(const tn_setup *base, int end, tn_setup **setup, tn_error *error);
 /* The stage FIT for the program of one rank, if the stage DIVIDE is to arrange it. */
 tn_status tn__setup_fit_divided(tn_setup *setup, const tn_setup_options *options, tn_error *error);
-/* Costs of the graph as it runs: the caller's, or measured ones in *made. Ranks do not measure:
- * each would get different costs, and so a different order of messages. */
+/* Costs of the graph as it runs, measured for about this time; without kernels, by default rates.
+ * Ranks do not measure: each would get different costs, and so a different order of messages. */
+#define TN__MEASURE_S 3.0 /* no new round begins after this time */
+tn_status tn__setup_measure(const tn_setup *setup, const tn_setup_options *options, double seconds,
+                            tn_costs **made, tn_error *error);
+/* The same, or in place of it the caller's costs; *made is NULL if they are given. */
 tn_status tn__setup_costs(const tn_setup *setup, const tn_setup_options *options, tn_costs **made,
                           tn_error *error);
 /* The stage STREAM. */
 tn_status tn__setup_stream(tn_setup *setup, const tn_setup_options *options, tn_error *error);
-/* setup_stream_parts.c: runs all stages, with operators in parts if their weights are too large. */
-tn_status tn__setup_stream_parts(const tn_graph *graph, const tn_setup_options *options,
-                                 tn_setup **setup, tn_error *error);
+/* setup_stream_parts.c: the same with operators in parts, if their weights are too large. */
+tn_status tn__setup_stream_parts(const tn_setup *whole, const tn_setup_options *options,
+                                 tn_setup **setup, tn__refusal *refusal, tn_error *error);
 /* Counts the static memory of a program, in the forms that its kernels want. */
 tn_status tn__setup_count_statics(tn_setup *setup, const tn_program *program, bool inside,
                                   tn_error *error);

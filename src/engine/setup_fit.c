@@ -11,26 +11,30 @@
  */
 #include <tenure/measure.h>
 
+#include "budget/fit.h"
 #include "engine/setup.h"
 
-#define FIT_MEASURE_S 3.0 /* no new round begins after this time */
-
-tn_status tn__setup_costs(const tn_setup *setup, const tn_setup_options *options, tn_costs **made,
-                          tn_error *error) {
+tn_status tn__setup_measure(const tn_setup *setup, const tn_setup_options *options, double seconds,
+                            tn_costs **made, tn_error *error) {
     tn_measure_options measure = TN_MEASURE_OPTIONS_INIT;
     tn_costs_model model = TN_COSTS_MODEL_INIT; /* default rates, without measuring */
-    *made = NULL;
-    if (options->costs != NULL) return TN_OK;
-    if (options->make_costs != NULL)
-        return options->make_costs(options->make_costs_self, setup, made, error);
     measure.context = model.context = &setup->context;
     if (tn_setup_kernels(setup) == NULL || options->divide != NULL)
         return tn_costs_create_model(tn_setup_graph(setup), &model, made, error);
-    measure.seconds = FIT_MEASURE_S;
+    measure.seconds = seconds;
     measure.occupancy = tn_setup_occupancy(setup);
     measure.setup = setup;
     if (options->stream != NULL) measure.bytes = options->stream->budget;
     return tn_costs_measure(tn_setup_kernels(setup), &measure, made, NULL, error);
+}
+
+tn_status tn__setup_costs(const tn_setup *setup, const tn_setup_options *options, tn_costs **made,
+                          tn_error *error) {
+    *made = NULL;
+    if (options->costs != NULL) return TN_OK;
+    if (options->make_costs != NULL)
+        return options->make_costs(options->make_costs_self, setup, made, error);
+    return tn__setup_measure(setup, options, TN__MEASURE_S, made, error);
 }
 
 static tn_fit_options setup_fit_options(const tn_setup *setup, const tn_setup_options *options) {
@@ -74,13 +78,13 @@ static tn_status setup_fit_take(tn_setup *setup, const tn_setup_options *options
 
 tn_status tn__setup_search(const tn_setup *setup, const tn_setup_options *options,
                            const tn_program *program, const tn_costs *costs, tn_fit_result *result,
-                           tn_error *error) {
+                           tn__refusal *refusal, tn_error *error) {
     tn_fit_options fit = setup_fit_options(setup, options);
     tn_occupancy_options memory = tn__setup_memory(setup, options);
     tn_plan_options plan = tn__setup_plan_options(setup, options);
     fit.memory = &memory;
     fit.plan = &plan;
-    return tn_fit(program, costs, &fit, result, error);
+    return tn__fit_seek(program, costs, &fit, result, refusal, error);
 }
 
 tn_status tn__setup_sweep(const tn_setup *setup, const tn_setup_options *options,
@@ -97,12 +101,13 @@ tn_status tn__setup_sweep(const tn_setup *setup, const tn_setup_options *options
 static tn_status setup_fit_run(tn_setup *setup, const tn_setup_options *options, int kind,
                                const tn_costs *costs, tn_error *error) {
     tn_fit_result result = {0};
+    tn__refusal refusal;
     tn_status status = tn__setup_search(
         setup, options, kind == PART_DIVIDED ? tn_setup_program(setup) : tn__setup_ordered(setup),
-        costs, &result, error);
+        costs, &result, &refusal, error);
     if (status != TN_OK) {
         tn_fit_release(&result);
-        return status;
+        return tn__refusal_fail(&refusal, status, error);
     }
     return setup_fit_take(setup, options, kind, &result, error);
 }

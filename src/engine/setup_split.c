@@ -219,14 +219,6 @@ static tn_status split_try(split_state *state, const tn_split_choice *choice, bo
     return TN_OK;
 }
 
-static tn_status split_fail(const split_state *state) {
-    const tn_setup *least = state->best != NULL ? state->best : state->whole;
-    TN_FAIL(state->error, TN_E_EXHAUSTED,
-            "no operators in parts were found that keep to %llu bytes; the least found is %llu",
-            (unsigned long long)state->asked->split->budget,
-            (unsigned long long)tn_setup_need(least).total);
-}
-
 /* The largest arena of an acceptable answer: that of the budget, or that of the best set-up so
  * far. */
 static uint64_t split_sought(const split_state *state) {
@@ -326,7 +318,7 @@ static tn_status split_within(split_state *state) {
     if (!split_fits(state) && state->stopped)
         TN_FAIL(state->error, TN_E_STOPPED,
                 "a limit ended the search for operators in parts before any kept to the budget");
-    return split_fits(state) ? TN_OK : split_fail(state);
+    return split_fits(state) ? TN_OK : TN_E_EXHAUSTED;
 }
 
 /* Sets up a choice, and keeps it if it fits and is faster than the best, which takes *time. */
@@ -448,7 +440,7 @@ static tn_status split_whole(const tn_graph *graph, const tn_setup_options *opti
 }
 
 /* Splits the whole graph. The caller keeps the set-up `whole`. *setup is another one, or NULL if
- * the whole is as good. E_EXHAUSTED: *setup is the smallest that was found. */
+ * the whole is as good. E_EXHAUSTED, without a message: *setup is the smallest that was found. */
 static tn_status split_from(const tn_graph *graph, const tn_setup_options *options, double began,
                             const tn_setup *whole, const tn__setup_timer *timer, tn_setup **setup,
                             tn_error *error) {
@@ -489,6 +481,12 @@ tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options
     TN_TRY(split_whole(graph, options, &whole, error));
     tn_status status = split_from(graph, options, began, whole, NULL, &cut, error);
     if (status == TN_OK) *setup = cut != NULL ? cut : whole;
+    if (status == TN_E_EXHAUSTED) {
+        const tn__refusal refusal = {.techniques = TN_FIT_SPLIT,
+                                     .budget = budget,
+                                     .least = tn_setup_need(cut != NULL ? cut : whole).total};
+        tn__refusal_fail(&refusal, status, error);
+    }
     if (status != TN_OK) tn_setup_destroy(cut);
     if (status != TN_OK || cut != NULL) tn_setup_destroy(whole);
     return status;

@@ -5,8 +5,9 @@
  * their ids. Static memory then lies in the arena, so that one peak bounds all memory.
  *
  * Cost: that of a plan; if the plan exceeds the budget, that of tn_costs_measure and
- * tn_program_stream.
+ * tn_program_stream. With `parts`, setup_stream_parts.c asks it for several graphs.
  */
+#include "budget/stream.h"
 #include "engine/setup.h"
 
 #include <tenure/engine.h>
@@ -47,19 +48,21 @@ static tn_status stream_may(const tn_setup *setup, const tn__setup_statics *stat
 /* Checks with modelled costs whether streaming can succeed at all, because measuring takes
  * seconds. */
 static tn_status stream_probe(const tn_setup *setup, const tn_stream_options *stream,
-                              tn_error *error) {
+                              tn__refusal *refusal, tn_error *error) {
     tn_costs_model model = TN_COSTS_MODEL_INIT;
     tn_stream_result result;
     tn_costs *costs;
     model.context = &setup->context;
     TN_TRY(tn_costs_create_model(tn_setup_graph(setup), &model, &costs, error));
-    tn_status status = tn_program_stream(tn_setup_program(setup), costs, stream, &result, error);
+    tn_status status =
+        tn__stream_seek(tn_setup_program(setup), costs, stream, &result, refusal, error);
     tn_stream_release(&result);
     tn_costs_destroy(costs);
     return status;
 }
 
-static tn_status stream_run(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+static tn_status stream_run(tn_setup *setup, const tn_setup_options *options, tn__refusal *refusal,
+                            tn_error *error) {
     const tn__setup_statics *statics = &setup->parts[PART_STATICS]->statics;
     tn_occupancy_options memory = tn__setup_memory(setup, options);
     tn_plan_options plan = tn__setup_plan_options(setup, options);
@@ -77,11 +80,12 @@ static tn_status stream_run(tn_setup *setup, const tn_setup_options *options, tn
     stream.latency_s = options->stream->latency_s;
     stream.memory = &memory;
     stream.plan = &plan;
-    if (status == TN_OK && options->costs == NULL) status = stream_probe(setup, &stream, error);
+    if (status == TN_OK && options->costs == NULL)
+        status = stream_probe(setup, &stream, refusal, error);
     if (status == TN_OK) status = tn__setup_costs(setup, options, &made, error);
     if (status == TN_OK)
-        status = tn_program_stream(tn_setup_program(setup), made != NULL ? made : options->costs,
-                                   &stream, &result, error);
+        status = tn__stream_seek(tn_setup_program(setup), made != NULL ? made : options->costs,
+                                 &stream, &result, refusal, error);
     tn_costs_destroy(made);
     tn__free(&setup->context, may, (size_t)statics->count + 1);
     if (status != TN_OK) {
@@ -92,12 +96,23 @@ static tn_status stream_run(tn_setup *setup, const tn_setup_options *options, tn
 }
 
 tn_status tn__setup_stream(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    tn__refusal refusal = {0};
     if (options->stream == NULL || options->unplanned || options->without_reuse) return TN_OK;
     if (options->divide != NULL)
         TN_FAIL(error, TN_E_UNSUPPORTED, "weights are not streamed to several ranks");
     TN_TRY(tn__setup_occupy(setup, options, error));
     TN_TRY(tn__setup_plan(setup, options, error));
-    return tn_setup_need(setup).total <= options->stream->budget
-               ? TN_OK
-               : stream_run(setup, options, error);
+    if (tn_setup_need(setup).total <= options->stream->budget) return TN_OK;
+    tn_status status = stream_run(setup, options, &refusal, error);
+    if (setup->refusal == NULL) return tn__refusal_fail(&refusal, status, error);
+    *setup->refusal = refusal;
+    return status;
+}
+
+tn_status tn__setup_streaming(const tn_setup *whole, const tn_setup_options *options,
+                              tn_setup **setup, tn__refusal *refusal, tn_error *error) {
+    *refusal = (tn__refusal){0};
+    return options->stream->parts ? tn__setup_stream_parts(whole, options, setup, refusal, error)
+                                  : tn__setup_make(whole->given, whole, TN_SETUP_STREAM, options,
+                                                   setup, refusal, error);
 }

@@ -23,6 +23,7 @@
 typedef struct parts_state {
     const tn_setup *whole;
     const tn_graph *graph;
+    tn__refusal *refusal; /* of the last attempt */
     tn__arena arena;
     uint64_t *live;    /* [steps] live bytes without static memory */
     uint64_t *weights; /* [operators] bytes of the static memory that it reads */
@@ -127,12 +128,15 @@ static void parts_choose(parts_state *state, uint64_t limit) {
     }
 }
 
-static tn_status parts_try(const parts_state *state, const tn_graph *graph,
-                           const tn_setup_options *asked, tn_setup **setup, tn_error *error) {
+static tn_status parts_try(const parts_state *state, const tn_setup_options *asked,
+                           tn_setup **setup, tn_error *error) {
     tn_setup_options options = *asked;
     tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
     tn_setup_split split = {.regions = state->regions, .region_count = state->count};
-    if (state->count == 0) return tn_setup_from(state->whole, TN_SETUP_STREAM, asked, setup, error);
+    const tn_graph *given = state->whole->given;
+    if (state->count == 0)
+        return tn__setup_make(given, state->whole, TN_SETUP_STREAM, asked, setup, state->refusal,
+                              error);
     if (asked->costs != NULL || asked->given_kernels != NULL || asked->given_program != NULL)
         TN_FAIL(error, TN_E_UNSUPPORTED,
                 "operators in parts: costs, kernels or a program that are given are of the whole "
@@ -142,15 +146,15 @@ static tn_status parts_try(const parts_state *state, const tn_graph *graph,
     memory.fuse_concat = true;
     options.memory = &memory;
     options.split = &split;
-    TN_TRY(tn_setup_create(graph, &options, setup, error));
+    TN_TRY(tn__setup_make(given, NULL, TN_SETUP_REWRITE, &options, setup, state->refusal, error));
     tn__setup_part *part = (*setup)->parts[PART_GRAPH];
     part->split.whole_arena = tn_setup_need(state->whole).arena;
     part->split.whole_total = tn_setup_need(state->whole).total;
     return TN_OK;
 }
 
-static tn_status parts_search(parts_state *state, const tn_graph *graph,
-                              const tn_setup_options *options, tn_setup **setup, tn_error *error) {
+static tn_status parts_search(parts_state *state, const tn_setup_options *options, tn_setup **setup,
+                              tn_error *error) {
     uint64_t limit = options->stream->budget;
     uint32_t before = TN_NONE;
     tn_status status = TN_E_EXHAUSTED;
@@ -161,15 +165,14 @@ static tn_status parts_search(parts_state *state, const tn_graph *graph,
         limit -= limit / 4;
         if (state->count == before && state->count == 0) continue; /* the same attempt as before */
         before = state->count;
-        status = parts_try(state, graph, options, setup, error);
+        status = parts_try(state, options, setup, error);
     }
     return status;
 }
 
 /* If a run stalls for files, splitting large weights may leave more room for resident ones: keep
  * the plan with the shorter predicted time. Any failure here keeps the first plan. */
-static void parts_improve(parts_state *state, const tn_graph *graph,
-                          const tn_setup_options *options, tn_setup **setup) {
+static void parts_improve(parts_state *state, const tn_setup_options *options, tn_setup **setup) {
     const tn_stream_result *streamed = tn_setup_streamed(*setup), *other;
     uint32_t before = state->count;
     tn_setup *tried;
@@ -177,27 +180,19 @@ static void parts_improve(parts_state *state, const tn_graph *graph,
     if (streamed == NULL || streamed->stall < streamed->time / PARTS_STALL) return;
     parts_choose(state, options->stream->budget / PARTS_SMALL);
     if (state->count == 0 || state->count == before) return;
-    if (parts_try(state, graph, options, &tried, &unused) != TN_OK) return;
+    if (parts_try(state, options, &tried, &unused) != TN_OK) return;
     other = tn_setup_streamed(tried);
     bool better = other != NULL && other->time < streamed->time;
     tn_setup_destroy(better ? *setup : tried);
     if (better) *setup = tried;
 }
 
-tn_status tn__setup_stream_parts(const tn_graph *graph, const tn_setup_options *options,
-                                 tn_setup **setup, tn_error *error) {
-    tn_setup_options plain = *options;
-    parts_state state = {0};
-    tn_setup *whole;
-    plain.stream = NULL;
-    plain.fit = NULL;
-    TN_TRY(tn_setup_create(graph, &plain, &whole, error));
+tn_status tn__setup_stream_parts(const tn_setup *whole, const tn_setup_options *options,
+                                 tn_setup **setup, tn__refusal *refusal, tn_error *error) {
+    parts_state state = {.whole = whole, .graph = tn_setup_graph(whole), .refusal = refusal};
     tn__arena_init(&state.arena, &whole->context);
-    state.whole = whole;
-    state.graph = tn_setup_graph(whole);
-    tn_status status = parts_search(&state, graph, options, setup, error);
-    if (status == TN_OK) parts_improve(&state, graph, options, setup);
+    tn_status status = parts_search(&state, options, setup, error);
+    if (status == TN_OK) parts_improve(&state, options, setup);
     tn__arena_release(&state.arena);
-    tn_setup_destroy(whole);
     return status;
 }

@@ -1,13 +1,14 @@
 /* cluster_work.c - computes the time of a micro-batch on one rank: layers, embedding, loss.
  *
- * A matrix product takes 2 m n k operations, or the bytes of three matrices. All other operators
- * move bytes: numbers of `weight_bytes`, masks of one byte. Elementwise operators that follow each
- * other count as one (bias + GELU, scale + mask + softmax, bias + dropout + add), as in the
- * published runs. Backward: each product twice (by its input and by its weights), and twice the
- * bytes of the rest.
+ * There is no graph of such a model, so operators are known by their sizes. A matrix product has
+ * 2 m n k operations and the bytes of three matrices. All other operators move bytes: numbers of
+ * `weight_bytes`, masks of one byte. Elementwise operators that follow each other count as one
+ * (bias + GELU, scale + mask + softmax, bias + dropout + add), as in the published runs. Backward:
+ * each product twice (by its input and by its weights), and twice the bytes of the rest.
  */
 #include "base/base.h"
 #include "estimate/cluster.h"
+#include "graph/takes.h"
 
 typedef struct work_rank { /* one rank, with the tokens of one micro-batch */
     const tn_cluster *cluster;
@@ -33,18 +34,23 @@ static work_rank work_rank_of(const tn_cluster *cluster, const tn_large *large) 
     };
 }
 
+/* One operator: the time of all estimates (graph/takes.h). */
+static double work_takes(const work_rank *rank, double operations, double bytes) {
+    const tn__machine machine = {rank->cluster->flops, rank->cluster->bytes_per_s};
+    return tn__takes(operations, bytes, &machine);
+}
+
 /* times: the number of products of that size. */
 static void work_product(const work_rank *rank, tn__cluster_work *work, double times, double m,
                          double n, double k) {
-    double size = rank->large->weight_bytes, operations = 2 * m * n * k / rank->cluster->flops;
-    double bytes = size * (m * k + k * n + m * n) / rank->cluster->bytes_per_s;
-    work->products += times * (operations > bytes ? operations : bytes);
+    double bytes = rank->large->weight_bytes * (m * k + k * n + m * n);
+    work->products += times * work_takes(rank, 2 * m * n * k, bytes);
 }
 
 /* `numbers` are read or written, and in addition `masks` bytes. */
 static void work_move(const work_rank *rank, tn__cluster_work *work, double numbers, double masks) {
     double bytes = numbers * rank->large->weight_bytes + (rank->masks ? masks : 0);
-    work->other += bytes / rank->cluster->bytes_per_s;
+    work->other += work_takes(rank, 0, bytes);
 }
 
 /* Scores, softmax, values: the operators that selective recomputation repeats. Each head
@@ -106,7 +112,7 @@ static void work_ends(const work_rank *rank, tn__cluster_parts *parts) {
         work_move(rank, &parts->first[way], times * 3 * outside, times * outside);
         work_move(rank, last, times * 2 * outside, 0);
         work_product(rank, last, times, rows, columns, rank->hidden);
-        last->other += 2 * 4 * rows * columns / rank->cluster->bytes_per_s;
+        last->other += work_takes(rank, 0, 2 * 4 * rows * columns);
     }
     /* one sum each: rows on other ranks, and the gradient of the logits' input */
     parts->first[TN__FORWARD].tensor = parts->last[TN__BACKWARD].tensor = work_sums(rank) / 2;

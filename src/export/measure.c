@@ -12,6 +12,7 @@
 #include <tenure/plan.h>
 #include <tenure/program.h>
 
+#include "graph/takes.h"
 #include "import/tflite_micro.h"
 #include "report/format.h"
 
@@ -228,7 +229,8 @@ static void measure_work(const export_source *source, const export_split *split,
         if (split->trace.is_part[id] && split->trace.ops[id] == TN_NONE)
             to->moved = tn__add_sat(
                 to->moved, measure_bytes(split->graph, tn_graph_op(split->graph, id)->outputs[0]));
-    double extra = (double)to->flops - (double)whole + byte_flops * (double)to->moved;
+    double extra =
+        (double)to->flops - (double)whole + (double)tn__work_added(0, to->moved, byte_flops);
     to->work = whole > 0 ? extra / (double)whole : extra > 0 ? HUGE_VAL : 0;
 }
 

@@ -2,7 +2,8 @@
  *
  * A sentence about a graph that does not fit names the techniques considered and those not
  * tried, says whether this is proved, and gives hints that would fit. So it is correct even if
- * it is read alone.
+ * it is read alone. It is the only message about the refusal: the searches return facts
+ * (budget/refusal.h).
  */
 #include "fit/frame.h"
 
@@ -47,70 +48,67 @@ uint32_t tn_fit_answer_not_tried(const tn_fit_answer *answer) {
 
 /* --- the sentence of a refusal --- */
 
-static void claim_put_hints(const tn_fit_answer *answer, tn__text *text) {
-    char size[TN_SIZE_TEXT_MAX], words[TN_TECHNIQUES_TEXT];
-    for (uint32_t i = 0; i < answer->hint_count; i++) {
-        const tn_hint *hint = &answer->hints[i];
-        tn__text_printf(text, ". With %s%s%s", tn_techniques_text(hint->techniques, words),
-                        hint->fits ? ": " : " the least found takes ",
-                        tn_size_format(hint->bytes, size));
-        if (hint->more_time >= 0) tn__text_printf(text, ", %+.1f %% time", 100 * hint->more_time);
-    }
+/* Bytes as claims and hints count them. */
+static uint64_t claim_total(const tn_fit_answer *answer, const tn_setup *setup) {
+    uint64_t total = tn_setup_need(setup).total;
+    return total > answer->apart ? total - answer->apart : 0;
 }
 
-/* "4.0 MiB (4,194,304 bytes)", and whether the arena alone is meant. */
-static void claim_put_size(const tn_fit_answer *answer, uint64_t bytes, bool whole,
-                           tn__text *text) {
-    char size[TN_SIZE_TEXT_MAX];
-    if (whole && answer->apart > 0) bytes -= answer->apart < bytes ? answer->apart : bytes;
-    tn__text_printf(text, "%s%s", tn_size_format(bytes, size),
-                    answer->apart > 0 ? " of arena" : "");
+/* The least bytes of all programs found. */
+static uint64_t claim_least(const tn_fit_answer *answer, uint32_t tried) {
+    const tn_setup *setup = tried == 0 ? answer->whole : answer->least;
+    uint64_t least = setup != NULL ? claim_total(answer, setup) : UINT64_MAX;
+    for (uint32_t i = 0; i < answer->claim_count; i++)
+        if (answer->claims[i].bytes > 0 && answer->claims[i].bytes < least)
+            least = answer->claims[i].bytes;
+    return least != UINT64_MAX ? least : 0;
 }
 
-static void claim_put_rest(const tn_fit_answer *answer, tn__text *text) {
-    char words[TN_TECHNIQUES_TEXT];
-    uint32_t not_tried = tn_fit_answer_not_tried(answer);
-    if (not_tried != 0)
-        tn__text_printf(text, ". Not tried: %s", tn_techniques_text(not_tried, words));
-    claim_put_hints(answer, text);
-}
-
-static void claim_put(const tn_fit_answer *answer, bool proved, const char *ended, tn__text *text) {
-    char scope[TN__SCOPE_TEXT], size[TN_SIZE_TEXT_MAX];
+static void claim_read(const tn_fit_answer *answer, tn__refusal *refusal) {
     uint32_t tried = 0;
     for (uint32_t i = 0; i < answer->claim_count; i++)
         if (answer->claims[i].kind != TN_CLAIM_NOT_TRIED) tried |= answer->claims[i].techniques;
-    if (tried == 0) {
-        tn__text_put(text, proved ? "no plan of this order, without changes, fits in "
-                                  : "the plan that was found for this order does not fit in ");
-        claim_put_size(answer, answer->budget, false, text);
-        tn__text_put(text, proved ? ": that is proved; it takes " : "; it takes ");
-        claim_put_size(answer, tn_setup_need(answer->whole).total, true, text);
-        claim_put_rest(answer, text);
-        return;
-    }
-    tn__fit_scope(tried, scope);
-    if (ended != NULL) tn__text_printf(text, "%s: ", ended);
-    tn__text_printf(text, "%s %s in ", scope, proved ? "fits" : "was found that fits");
-    claim_put_size(answer, answer->budget, false, text);
-    if (answer->host_budget > 0)
-        tn__text_printf(text, " with no more than %s on the host",
-                        tn_size_format(answer->host_budget, size));
-    if (proved) tn__text_put(text, ": that is proved");
+    *refusal = (tn__refusal){.techniques = tried,
+                             .budget = answer->budget,
+                             .host_budget = answer->host_budget,
+                             .least = claim_least(answer, tried),
+                             .of = answer->apart > 0 ? " of arena" : NULL};
     if (answer->detail[0] != '\0')
-        tn__text_printf(text, "; %s", answer->detail);
-    else if (answer->least != NULL) {
-        tn__text_put(text, "; the least found takes ");
-        claim_put_size(answer, tn_setup_need(answer->least).total, true, text);
-    }
-    claim_put_rest(answer, text);
+        snprintf(refusal->step, sizeof refusal->step, "with streamed weights, %.230s",
+                 answer->detail);
+}
+
+/* Adds a hint if it fits as a whole. */
+static void claim_put_hint(const tn_fit_answer *answer, const tn_hint *hint, size_t room,
+                           tn__text *text) {
+    char size[TN_SIZE_TEXT_MAX], words[TN_TECHNIQUES_TEXT];
+    const size_t before = text->size;
+    const uint32_t allow = (answer->allowed | hint->techniques) & ~(uint32_t)TN_FIT_LOSSY;
+    const tn__graph_own *own = answer->own;
+    const bool frees = own->keeps && (hint->techniques & TN__FIT_PROGRAM) != 0;
+    tn__text_printf(text, ". %s `allow` %s%s%s", frees ? "Without `pass` none, with" : "With",
+                    tn_techniques_text(allow, words), hint->fits ? ": " : " the least found takes ",
+                    tn_size_format(hint->bytes, size));
+    if (hint->more_time >= 0) tn__text_printf(text, ", %+.1f %% time", 100 * hint->more_time);
+    if (text->failed || text->size < room) return;
+    text->size = before;
+    text->data[before] = '\0';
 }
 
 tn_status tn__claim_fail(const tn_fit_answer *answer, tn_status status, const char *ended,
                          const tn_context *context, tn_error *error) {
+    char sentence[TN__REFUSAL_TEXT], words[TN_TECHNIQUES_TEXT];
+    const uint32_t not_tried = tn_fit_answer_not_tried(answer);
+    tn__refusal refusal;
     tn__text text;
     tn__text_init(&text, context);
-    claim_put(answer, status == TN_E_INFEASIBLE, status == TN_E_STOPPED ? ended : NULL, &text);
+    claim_read(answer, &refusal);
+    tn__text_put(
+        &text, tn__refusal_text(&refusal, status, status == TN_E_STOPPED ? ended : NULL, sentence));
+    if (not_tried != 0)
+        tn__text_printf(&text, ". Not tried: %s", tn_techniques_text(not_tried, words));
+    for (uint32_t i = 0; i < answer->hint_count; i++)
+        claim_put_hint(answer, &answer->hints[i], sizeof error->message, &text);
     if (text.failed) {
         tn__text_release(&text);
         return tn__no_memory(error, "a claim");

@@ -80,8 +80,10 @@ static tn_status curve_solve(curve_job *job, const tn__candidate *side, uint64_t
     search.zeros = NULL;
     options.fit = &search;
     *result = (tn_fit_result){0};
-    return tn__setup_search(side->setup, &options, tn__setup_ordered(side->setup), side->costs,
-                            result, job->f->error);
+    tn__refusal refusal;
+    tn_status status = tn__setup_search(side->setup, &options, tn__setup_ordered(side->setup),
+                                        side->costs, result, &refusal, job->f->error);
+    return tn__refusal_fail(&refusal, status, job->f->error);
 }
 
 /* Keeps a set of tiles if it is faster than all before. */

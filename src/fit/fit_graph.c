@@ -14,7 +14,6 @@
  *
  * Cost: that of the candidates; if the unchanged plan keeps to the budget, that of this plan.
  */
-#include <tenure/measure.h>
 #include <tenure/simulate.h>
 
 #include "engine/setup.h"
@@ -27,8 +26,7 @@
 
 #define GRAPH_WORTH 100u      /* part of the plain time: a smaller overhead is fast enough */
 #define GRAPH_ANY_WORK 1000.0 /* work budget of the smallest parts: no limit */
-#define GRAPH_MEASURE_S 3.0   /* without given costs; then no new round begins */
-#define GRAPH_MEASURE_PART 3  /* or at most this part of the time limit */
+#define GRAPH_MEASURE_PART 3  /* costs are measured for at most this part of the time limit */
 #define GRAPH_HINT_S 10.0     /* processor time per hint, because hints are optional */
 #define GRAPH_LEAST_S 1e-6
 
@@ -67,18 +65,10 @@ double tn__graph_left(const tn__graph_frame *f) {
 
 static tn_status graph_measure(tn__graph_frame *f, const tn_setup *setup, tn_costs **costs,
                                tn_error *error) {
-    tn_measure_options measure = TN_MEASURE_OPTIONS_INIT;
-    tn_setup_options plain = f->options;
-    plain.make_costs = NULL;
-    if (tn_setup_kernels(setup) == NULL || f->options.divide != NULL)
-        return tn__setup_costs(setup, &plain, costs, error);
-    measure.context = &f->own->context;
-    measure.seconds = GRAPH_MEASURE_S;
-    if (f->own->deadline > 0 && tn__graph_left(f) / GRAPH_MEASURE_PART < measure.seconds)
-        measure.seconds = tn__graph_left(f) / GRAPH_MEASURE_PART;
-    measure.occupancy = tn_setup_occupancy(setup);
-    measure.setup = setup;
-    return tn_costs_measure(tn_setup_kernels(setup), &measure, costs, NULL, error);
+    double seconds = TN__MEASURE_S;
+    if (f->own->deadline > 0 && tn__graph_left(f) / GRAPH_MEASURE_PART < seconds)
+        seconds = tn__graph_left(f) / GRAPH_MEASURE_PART;
+    return tn__setup_measure(setup, &f->options, seconds, costs, error);
 }
 
 /* As tn_setup_options.make_costs. */
@@ -225,8 +215,9 @@ static tn_status graph_fit_on(tn__graph_frame *f, tn__candidate *from, uint32_t 
     if (tn_setup_splits(from->setup) != NULL) search.zeros = NULL; /* of other tensors */
     options.fit = &search;
     TN_TRY(tn__candidate_costs(f, from));
+    tn__refusal refusal; /* the claim has its facts */
     tn_status status = tn__setup_search(from->setup, &options, tn__setup_ordered(from->setup),
-                                        from->costs, &result, f->error);
+                                        from->costs, &result, &refusal, f->error);
     if (result.program == NULL) {
         tn_fit_release(&result);
         return status;
@@ -266,7 +257,6 @@ static void graph_tell(tn__graph_frame *f, uint32_t techniques, tn_status status
                          : status == TN_E_STOPPED    ? TN_CLAIM_STOPPED
                                                      : TN_CLAIM_NOT_FOUND;
     tn_claim *claim = graph_claim(f, techniques, kind, "");
-    if (it->setup == NULL) return;
     claim->bytes = it->result.bytes;
     claim->time = it->result.time;
     claim->bytes_bound = it->result.bytes_bound;
@@ -419,13 +409,14 @@ static tn_status graph_stream(tn__graph_frame *f, uint32_t allow) {
     if (stream.bytes_per_s == 0) stream.bytes_per_s = TN__PLAIN_STORAGE_PER_S;
     options.stream = &stream;
     if (!stream.parts) options.costs = f->whole.costs; /* NULL: measured if they are needed */
-    tn_status status = stream.parts ? tn_setup_create(f->graph, &options, &made.setup, f->error)
-                                    : tn_setup_from(f->whole.setup, TN_SETUP_STREAM, &options,
-                                                    &made.setup, f->error);
+    tn__refusal refusal;
+    tn_status status =
+        tn__setup_streaming(f->whole.setup, &options, &made.setup, &refusal, f->error);
     bool fails = status != TN_OK && !graph_is_none(status) && status != TN_E_STOPPED;
     if (fails) return status;
-    if (status == TN_E_EXHAUSTED) /* the message names the operator that needs most */
-        snprintf(f->answer->detail, sizeof f->answer->detail, "%.279s", f->error->message);
+    if (status != TN_OK) made.result.bytes = refusal.least;
+    if (status != TN_OK && f->own->hint_ends_at == 0) /* allowed, not a hint */
+        snprintf(f->answer->detail, sizeof f->answer->detail, "%s", refusal.step);
     if (made.setup != NULL) graph_read_streamed(f, &made, techniques);
     graph_tell(f, techniques, status, &made);
     if (made.setup != NULL) graph_take(f, &made);
@@ -474,8 +465,8 @@ static tn_status graph_search(tn__graph_frame *f, uint32_t allow) {
     return graph_try(f, TN_FIT_STREAM, allow);
 }
 
-static bool graph_keeps(const tn__graph_frame *f) {
-    return f->search.pass != NULL && strcmp(f->search.pass, "none") == 0;
+static bool graph_keeps(const tn_fit_options *search) {
+    return search->pass != NULL && strcmp(search->pass, "none") == 0;
 }
 
 /* --- hints --- */
@@ -485,7 +476,7 @@ static bool graph_keeps(const tn__graph_frame *f) {
  * claim. */
 static tn_status graph_hint_search(tn__graph_frame *f, uint32_t more) {
     uint32_t allow = f->answer->allowed | more;
-    if (graph_keeps(f)) f->search.pass = NULL;
+    if (graph_keeps(&f->search)) f->search.pass = NULL;
     if (more & TN__FIT_PROGRAM) TN_TRY(graph_program(f, allow));
     if (more & (TN__FIT_PROGRAM | TN_FIT_SPLIT)) TN_TRY(graph_try(f, TN_FIT_SPLIT, allow));
     return graph_try(f, TN_FIT_STREAM, allow);
@@ -605,7 +596,7 @@ static tn_status graph_divided(tn__graph_frame *f) {
     tn_fit_options search = f->search;
     tn__candidate *it = &f->best;
     search.allow = f->answer->allowed & TN__FIT_PROGRAM;
-    options.fit = search.pass != NULL && strcmp(search.pass, "none") == 0 ? NULL : &search;
+    options.fit = graph_keeps(&search) ? NULL : &search;
     TN_TRY(tn_setup_create(f->graph, &options, &it->setup, f->error));
     const tn_fit_result *fitted = tn_setup_fitted(it->setup);
     if (fitted != NULL) it->result = *fitted;
@@ -641,8 +632,7 @@ static tn_status graph_all(tn__graph_frame *f) {
 static uint32_t graph_allowed(const tn_fit_options *search) {
     uint32_t allow = search->allow;
     bool link = search->to_host_bytes_per_s > 0 && search->from_host_bytes_per_s > 0;
-    bool keep = search->pass != NULL && strcmp(search->pass, "none") == 0;
-    if (keep) return allow & ~TN__FIT_PROGRAM;
+    if (graph_keeps(search)) return allow & ~TN__FIT_PROGRAM;
     if (allow == 0 && search->pass != NULL) allow = TN_FIT_ORDER | TN_FIT_RECOMPUTE;
     if (allow == 0) allow = TN_FIT_USUAL;
     if (search->allow == 0 && link) allow |= TN_FIT_SWAP;
@@ -656,7 +646,7 @@ static tn_status graph_open(tn__graph_frame *f, tn_error *error) {
                                                                 : tn_graph_context(f->graph));
     tn__graph_own *own = tn__alloc_array(&outer, 1, sizeof *own);
     if (own == NULL) return tn__no_memory(error, "an answer");
-    *own = (tn__graph_own){.context = outer, .outer = outer};
+    *own = (tn__graph_own){.context = outer, .outer = outer, .keeps = graph_keeps(&f->search)};
     if (f->search.timeout_s > 0) own->deadline = tn__clock_s() + f->search.timeout_s;
     own->context.self = own;
     own->context.progress = graph_progress;

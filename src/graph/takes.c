@@ -25,8 +25,7 @@ double tn__op_takes(const tn_graph *graph, tn_op_id id, const tn__machine *machi
     if (!tn__op_runs(graph, id)) return 0;
     tn_cost cost = tn_op_cost(graph, id);
     bool moves = cost.bytes_moved != TN_SIZE_UNKNOWN;
-    double traffic = moves ? (double)cost.bytes_moved / machine->bytes : 0;
-    double work = cost.flops != TN_SIZE_UNKNOWN ? (double)cost.flops / machine->operations : 0;
     if (known != NULL) *known = moves;
-    return work > traffic ? work : traffic;
+    return tn__takes(cost.flops != TN_SIZE_UNKNOWN ? (double)cost.flops : 0,
+                     moves ? (double)cost.bytes_moved : 0, machine);
 }

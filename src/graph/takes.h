@@ -1,5 +1,6 @@
 /* takes.h - the time of an operator on a machine with two known rates; all estimates use this
- * rule.
+ * rule: tn__op_takes for an operator of a graph, tn__takes for one that is known by its sizes
+ * alone, tn__work_added for the changes of a graph in operations instead of time.
  *
  * Arithmetic and memory traffic overlap, so an operator takes the longer of the two (a
  * roofline). The rule ignores caches and the efficiency of kernels: use it to compare plans, not
@@ -11,6 +12,8 @@
 #define TN_GRAPH_TAKES_H
 
 #include <tenure/graph.h>
+
+#include "base/base.h"
 
 typedef struct tn__machine {
     double operations, bytes; /* per unit of time */
@@ -24,6 +27,22 @@ typedef struct tn__machine {
     (tn__machine) {                                                                                \
         TN__PLAIN_RATIO *TN__PLAIN_BYTES_PER_S, TN__PLAIN_BYTES_PER_S                              \
     } /* unit: seconds */
+
+/* The rule, for operations and bytes that are known. */
+static inline double tn__takes(double operations, double bytes, const tn__machine *machine) {
+    const double traffic = bytes > 0 ? bytes / machine->bytes : 0;
+    const double work = operations > 0 ? operations / machine->operations : 0;
+    return work > traffic ? work : traffic;
+}
+
+/* The rule for the difference between a graph and the same graph in tiles, in operations: tiles
+ * repeat operations, which is work of operators whose arithmetic decides, and add copies, which
+ * are operators without arithmetic. A copy of a byte takes `byte_operations`. In operations, an
+ * amount of work is also a share of the graph's work, whatever the machine. */
+static inline uint64_t tn__work_added(uint64_t operations, uint64_t bytes,
+                                      uint32_t byte_operations) {
+    return tn__add_sat(operations, tn__mul_sat(bytes, byte_operations));
+}
 
 /* Whether the operator runs at all. False if it is folded, if all outputs are views of its
  * inputs, or if it has blocks (the operators inside run instead). */

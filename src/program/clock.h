@@ -1,21 +1,32 @@
 /* clock.h - the one clock for work that overlaps: compute, copies out, copies in, file reads.
  *
  * Each of these is a lane. A lane does one task after the other, in the order of the calls. A
- * task begins when its lane is free and the tasks that it waits for have ended:
+ * task begins when its lanes are free and the tasks that it waits for have ended
+ * (tn__clock_put):
  *
  *     compute   [ a ][ b ]······[ c ]     ····: c waits for x
  *     out            [ y ][  z  ]
  *     in                 [ x ]
  *
- * Programs (simulate.c), schedules (budget/pass_time.c) and file reads (budget/stream_clock.c)
- * take their times from these lanes. A lane may also be walked from its end, to find the latest
- * start at which a task is still done in time and before the next task (budget/gaps.h). Times
- * are integers in the unit of the costs; they saturate.
+ * Three lists are read into this clock. Each reader says which lanes a task takes and what it
+ * waits for, and none has a rule of its own for when a task begins or ends:
+ *
+ *     instructions of a program   simulate.c             every time that is reported
+ *     acts of a schedule          budget/pass_time.c     compares schedules before they are
+ *                                                        written as instructions
+ *     steps and file reads        budget/stream_clock.c  also decides when each read begins, so
+ *                                                        there are no instructions yet
+ *
+ * A lane may also be walked from its end, to find the latest start at which a task is still
+ * done in time and before the next task (budget/gaps.h). Times are integers in the unit of the
+ * costs; they saturate.
  */
 #ifndef TN_PROGRAM_CLOCK_H
 #define TN_PROGRAM_CLOCK_H
 
 #include <math.h>
+
+#include <tenure/instruction.h>
 
 #include "base/base.h"
 
@@ -31,6 +42,36 @@ static inline void tn__lane_wait(tn__lane *lane, tn__lane other) {
 /* Runs a task that may begin at `from`; returns the time at which it ends. */
 static inline uint64_t tn__lane_put(tn__lane *lane, uint64_t from, uint64_t takes) {
     return lane->at = tn__add_sat(from > lane->at ? from : lane->at, takes);
+}
+
+/* The lanes of a clock: the streams of a program, of which stream 0 computes, and after them the
+ * links. A copy takes a link, and in a program also the stream of its instruction. */
+enum {
+    TN__LANE_COMPUTE,
+    TN__LANE_TO_HOST = TN_STREAM_MAX,
+    TN__LANE_FROM_HOST,
+    TN__LANE_FROM_STORAGE,
+    TN__LANE_COUNT
+};
+typedef struct tn__clock {
+    tn__lane lanes[TN__LANE_COUNT];
+} tn__clock;
+
+/* When a task on these lanes begins if it is ready at that time. `link` TN_NONE: one lane. */
+static inline tn__lane tn__clock_begin(const tn__clock *clock, uint32_t lane, uint32_t link,
+                                       tn__lane ready) {
+    tn__lane_wait(&ready, clock->lanes[lane]);
+    if (link != TN_NONE) tn__lane_wait(&ready, clock->lanes[link]);
+    return ready;
+}
+/* Runs task `task` on these lanes; returns its end. */
+static inline tn__lane tn__clock_put(tn__clock *clock, uint32_t lane, uint32_t link, tn__lane ready,
+                                     uint64_t takes, uint32_t task) {
+    tn__lane begin = tn__clock_begin(clock, lane, link, ready);
+    tn__lane end = {tn__add_sat(begin.at, takes), task};
+    clock->lanes[lane] = end;
+    if (link != TN_NONE) clock->lanes[link] = end;
+    return end;
 }
 /* From the end: places a task that must be over at `by` and before `lane->at`, and reports when
  * it begins. False: it would have to begin before the start. */

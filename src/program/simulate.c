@@ -3,7 +3,7 @@
  * A signal comes before the instructions that wait for it, and streams and transfer directions
  * serve in the order of the list. So when the walk comes to an instruction, the end of every
  * instruction that it may wait for is known, and events need not be sorted by time. Streams and
- * directions are lanes (clock.h).
+ * links are the lanes of the clock (clock.h).
  *
  * Cost: O(instructions); with signals O(signals log signals) more.
  */
@@ -13,8 +13,6 @@
 #include "program/clock.h"
 
 #define SIMULATE_PS 1e12
-
-enum { SIMULATE_TO_HOST, SIMULATE_FROM_HOST, SIMULATE_FROM_STORAGE, SIMULATE_LINKS };
 
 typedef struct simulate_state {
     const tn_program *program;
@@ -27,9 +25,8 @@ typedef struct simulate_state {
     bool *ran;                   /* [operators] an earlier instruction ran it */
     tn__sort_item *signals;      /* by number; id: step */
     size_t signal_count;
-    tn__lane *done;                 /* [count] end of each step */
-    tn__lane stream[TN_STREAM_MAX]; /* stream 0 is the walk itself */
-    tn__lane link[SIMULATE_LINKS];
+    tn__lane *done;  /* [count] end of each step */
+    tn__clock clock; /* its stream 0 is the walk itself */
     tn__simulate_tell tell;
     tn_simulation *made;
     tn_error *error;
@@ -115,11 +112,13 @@ static tn__lane simulate_given(const simulate_state *s, uint32_t signal) {
 
 /* --- the walk --- */
 
-static tn__lane *simulate_link(simulate_state *s, tn_opcode opcode) {
+/* The lane of the link that the instruction crosses. Messages between ranks have none: each takes
+ * the time of its bytes, whatever else is sent. */
+static uint32_t simulate_link(tn_opcode opcode) {
     tn_link link = tn_opcode_facts_of(opcode)->link;
-    if (link == TN_LINK_TO_HOST) return &s->link[SIMULATE_TO_HOST];
-    if (link == TN_LINK_FROM_STORAGE) return &s->link[SIMULATE_FROM_STORAGE];
-    return link == TN_LINK_FROM_HOST ? &s->link[SIMULATE_FROM_HOST] : NULL;
+    if (link == TN_LINK_TO_HOST) return TN__LANE_TO_HOST;
+    if (link == TN_LINK_FROM_STORAGE) return TN__LANE_FROM_STORAGE;
+    return link == TN_LINK_FROM_HOST ? TN__LANE_FROM_HOST : TN_NONE;
 }
 
 /* Whether the walk itself executes the instruction. */
@@ -155,28 +154,28 @@ static void simulate_count(simulate_state *s, uint32_t step) {
 
 static void simulate_stall(simulate_state *s, uint32_t step, tn__lane start) {
     tn_simulation *made = s->made;
-    uint64_t waited = start.at - s->stream[0].at;
+    const uint64_t at = s->clock.lanes[TN__LANE_COMPUTE].at, waited = start.at - at;
     if (waited == 0) return;
     made->stall_ps = tn__add_sat(made->stall_ps, waited);
-    made->stalls[made->stall_count++] = (tn_stall){step, start.by, s->stream[0].at, waited};
+    made->stalls[made->stall_count++] = (tn_stall){step, start.by, at, waited};
 }
 
 static void simulate_step(simulate_state *s, uint32_t step) {
     const tn_instruction *it = &s->list[step];
-    tn__lane *link = simulate_link(s, it->opcode), start = s->stream[0];
+    tn__lane *walk = &s->clock.lanes[TN__LANE_COMPUTE], ready = *walk;
+    const uint32_t link = simulate_link(it->opcode);
     if (s->turns[step] == 0) {
-        s->done[step] = start;
+        s->done[step] = ready;
         return;
     }
-    tn__simulate_tell_blocks(&s->tell, step, start.at);
-    tn__lane_wait(&start, s->stream[it->stream]);
-    if (it->wait != 0) tn__lane_wait(&start, simulate_given(s, it->wait));
-    if (link != NULL) tn__lane_wait(&start, *link);
+    tn__simulate_tell_blocks(&s->tell, step, ready.at);
+    if (it->wait != 0) tn__lane_wait(&ready, simulate_given(s, it->wait));
+    const tn__lane start = tn__clock_begin(&s->clock, it->stream, link, ready);
     if (simulate_inline(it)) simulate_stall(s, step, start);
-    tn__lane end = {tn__add_sat(start.at, s->durations[step]), step};
-    s->done[step] = s->stream[it->stream] = end;
-    if (link != NULL) *link = end;
-    if (simulate_inline(it)) s->stream[0] = end;
+    const tn__lane end =
+        tn__clock_put(&s->clock, it->stream, link, start, s->durations[step], step);
+    s->done[step] = end;
+    if (simulate_inline(it)) *walk = end;
     s->made->total_ps = end.at > s->made->total_ps ? end.at : s->made->total_ps;
     simulate_count(s, step);
     bool across = tn_opcode_facts_of(it->opcode)->link != TN_LINK_NONE;

@@ -199,8 +199,8 @@ static double again_worth(again_walk *walk, tn_tensor_id id, uint64_t least, spl
         uint32_t before = walk->count;
         if (!again_step(walk, p)) break;
         if (walk->count == before || walk->stays >= bytes || bytes - walk->stays < least) continue;
-        double work =
-            (double)walk->flops + TN__PLAIN_RATIO * (double)bytes; /* the copy is written, too */
+        double work = (double)tn__work_added(walk->flops, bytes, TN__PLAIN_RATIO); /* the copy is
+                                                                                     * written */
         double worth = (double)(bytes - walk->stays) / work;
         if (worth <= best) continue;
         best = worth;

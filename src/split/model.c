@@ -117,6 +117,7 @@ void tn__split_across(split_model *model, uint32_t first, uint32_t last) {
     }
 }
 
+/* Operations, not times (tn__work_added). */
 static void model_count(split_model *model) {
     for (uint32_t p = 0; p < model->order.op_count; p++) {
         tn_op_id id = model->order.ops[p];

@@ -10,6 +10,8 @@
  */
 #include "split/search.h"
 
+#include "graph/takes.h"
+
 #define SEARCH_LENGTH 80u /* maximum number of operators in a region */
 #define SEARCH_SMALL 16u  /* places with fewer live bytes than this part of the peak are ignored */
 
@@ -38,7 +40,7 @@ static bool search_goes_on(const search_stage *search, uint32_t done, uint32_t o
 /* --- prices --- */
 
 static uint64_t search_cost(const search_stage *search, const split_price *price) {
-    return tn__add_sat(price->extra, tn__mul_sat(price->moved, search->byte_flops));
+    return tn__work_added(price->extra, price->moved, search->byte_flops);
 }
 
 /* At least as good in every measure. */

@@ -15,6 +15,8 @@
  */
 #include "split/search.h"
 
+#include "graph/takes.h"
+
 #include <stdlib.h>
 
 /* --- paths --- */
@@ -88,7 +90,7 @@ tn_status tn__path_take(const search_stage *stage, const search_path *path, uint
         choice->kept = tn__add_sat(choice->kept, point->price.kept);
         p = point->first;
     }
-    choice->work = ((double)choice->extra + stage->byte_flops * (double)choice->moved) /
+    choice->work = (double)tn__work_added(choice->extra, choice->moved, stage->byte_flops) /
                    (whole > 0 ? (double)whole : 1);
     return TN_OK;
 }

@@ -25,6 +25,7 @@ seed = int(sys.argv[4]) if len(sys.argv) > 4 and not grid else 1
 count = int(sys.argv[5]) if len(sys.argv) > 5 and not grid else case_count(4, 1)
 os.environ["TENURE_LIBRARY"] = library
 sys.path.insert(0, os.path.join(source, "bindings/python"))
+TECHNIQUES = ["order", "recompute", "swap", "compress", "split", "stream"]
 failed = asked = taken = 0
 
 
@@ -116,10 +117,13 @@ def hints(model, budget, train, said, err):
     """What would fit fits, with the bytes that were told; what was not tried is named."""
     global taken
     check("fits in" in err, model.name, "a refusal without its scope:", err)
+    check(err.count("fits in") == 1 and "would fit" not in err, model.name, "a refusal twice:", err)
+    check("streamed" not in err or "stream" in said["scope"], model.name, "a refusal about weights that may not be streamed:", err)
     check(set(said["not_tried"]) & set(said["scope"]) <= {"split"}, said)  # a step of training has no parts
     for hint in said["would_fit"]:
         taken += 1
-        allow = ",".join(said["scope"] + hint["with"])
+        allow = ",".join(it for it in TECHNIQUES if it in said["scope"] + hint["with"])
+        check(err.count(f"With --allow {allow}{':' if hint['within_budget'] else ' the least found takes'}") == 1, model.name, "a hint that the message does not give once:", hint, err)
         storage = ["--storage", "1GB/s"] if "stream" in hint["with"] else []
         if "stream" in hint["with"]:
             continue  # of kernels: test_stream

@@ -28,11 +28,11 @@ P
 done
 expect 0 "every bit equal" $tenure run $net --weights random:1 --budget 10MiB --allow stream --storage 2GB/s $costs --check naive
 # What activations take no slices of weights lower.
-expect 1 "the least found is .*needs most at once" $tenure run $net --weights random:1 --budget 5MiB --allow stream,split
+expect 1 "with streamed weights, step .* at once" $tenure run $net --weights random:1 --budget 5MiB --allow stream,split
 # All fits: nothing is streamed.
 expect 0 "measured peak" $tenure run $net --weights random:1 --budget 64MiB --allow stream $costs
 grep -q streamed out && { echo "FAILED: streamed without need"; failed=1; }
-expect 1 "the least found is .*needs most at once" $tenure run $net --weights random:1 --budget 1MiB --allow stream $costs
+expect 1 "with streamed weights, step .* at once" $tenure run $net --weights random:1 --budget 1MiB --allow stream $costs
 expect 2 "nowhere: .*No such file or directory" $tenure run $net --weights random:1 --budget 10MiB --allow stream $costs --forms /nowhere
 expect 2 "needs --allow stream" $tenure run $net --weights random:1 --budget 10MiB --storage 2GB/s
 expect 2 "cannot be combined with --pool" $tenure run $net --weights random:1 --budget 10MiB --allow stream --pool caching

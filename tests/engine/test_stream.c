@@ -179,11 +179,11 @@ static uint64_t least_of(net *n, bool library) {
     tn_status status = run_open(&r, n, 1, library, false, NULL, 0);
     assert_int_equal(status, TN_E_EXHAUSTED);
     run_close(&r);
-    const char *at = strstr(failure.message, "the least found is ");
+    const char *at = strstr(failure.message, " needs ");
     assert_non_null(at);
     const char *exact = strchr(at, '(');
     char *end;
-    if (exact == NULL) return strtoull(at + strlen("the least found is "), &end, 10);
+    if (exact == NULL) return strtoull(at + strlen(" needs "), &end, 10);
     for (at = exact + 1; *at != ' '; at++)
         if (*at >= '0' && *at <= '9') least = 10 * least + (uint64_t)(*at - '0');
     return least;

@@ -1,4 +1,5 @@
-/* test_graph.c - tn_fit_graph and its curve: more memory does not make a program slower. */
+/* test_graph.c - tn_fit_graph and its curve: more memory does not make a program slower; and the
+ * message of a refusal. */
 #include <tenure/claim.h>
 #include <tenure/costs.h>
 #include <tenure/import.h>
@@ -134,8 +135,61 @@ static void curve_keeps_to_its_budgets(void **state) {
     tn_graph_destroy(graph);
 }
 
+/* --- refusals --- */
+
+static uint32_t count_of(const char *text, const char *words) {
+    uint32_t count = 0;
+    for (const char *at = strstr(text, words); at != NULL; at = strstr(at + 1, words)) count++;
+    return count;
+}
+
+/* One sentence about the allowed techniques, and every hint in it once, as a value of `allow`. */
+static void check_refusal(const tn_fit_answer *answer, const tn_error *error) {
+    char words[TN_TECHNIQUES_TEXT], hint[TN_TECHNIQUES_TEXT + 32];
+    const bool streams = (answer->allowed & TN_FIT_STREAM) != 0;
+    if (count_of(error->message, "fits in") != 1) fail_msg("%s", error->message);
+    if (count_of(error->message, "the least found takes") < 1) fail_msg("%s", error->message);
+    if (count_of(error->message, "with streamed weights, step ") != streams)
+        fail_msg("%s", error->message);
+    assert_int_equal(answer->detail[0] != '\0', streams);
+    for (uint32_t i = 0; i < answer->hint_count; i++) {
+        uint32_t allow = answer->allowed | answer->hints[i].techniques;
+        snprintf(hint, sizeof hint, "With `allow` %s%s", tn_techniques_text(allow, words),
+                 answer->hints[i].fits ? ":" : " the least");
+        if (count_of(error->message, hint) != 1) fail_msg("%s: %s", hint, error->message);
+    }
+}
+
+/* The searches for hints are refused, too; the message is not about them. */
+static void a_refusal_is_one_sentence(void **state) {
+    static const struct {
+        uint64_t mib;
+        uint32_t allow;
+        bool has_hints;
+    } cases[] = {{18, TN_FIT_ORDER, true}, {2, TN_FIT_ORDER, false}, {2, TN_FIT_STREAM, false}};
+    tn_graph *graph;
+    request_parts parts;
+    tn_fit_answer answer;
+    tn_error error = {0};
+    (void)state;
+    assert_int_equal(tn_graph_load(MODEL, NULL, &graph, NULL), TN_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        (void)request_of(&parts, cases[i].mib << 20);
+        parts.setup.no_kernels = parts.request.no_hints = false;
+        parts.request.hint_seconds = cases[i].has_hints ? 60 : 1;
+        parts.search.allow = cases[i].allow;
+        tn_status status = tn_fit_graph(graph, &parts.request, &answer, &error);
+        if (status != TN_E_EXHAUSTED && status != TN_E_INFEASIBLE) fail_msg("%s", error.message);
+        check_refusal(&answer, &error);
+        assert_true(answer.hint_count > 0 || !cases[i].has_hints);
+        tn_fit_answer_release(&answer);
+    }
+    tn_graph_destroy(graph);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(more_memory_is_not_slower),
-                                       cmocka_unit_test(curve_keeps_to_its_budgets)};
+                                       cmocka_unit_test(curve_keeps_to_its_budgets),
+                                       cmocka_unit_test(a_refusal_is_one_sentence)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

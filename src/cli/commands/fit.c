@@ -274,21 +274,21 @@ static tn_status fit_batches(cli_fit *fit, tn_error *error) {
 
 /* Prints the curve if no point of it meets the budget and the time limit came first.
  */
-static tn_status fit_curve(cli_fit *fit, tn_error *error) {
+static tn_status fit_print_curve(cli_fit *fit, tn_error *error) {
     tn_error unwanted;
     fit->options.budget = 0;
     tn_status status = cli_fit_print(fit, &unwanted);
     return status != TN_OK ? status : error->status;
 }
 
-static tn_status fit_answer(cli_fit *fit, tn_error *error) {
+static tn_status fit_run_asked(cli_fit *fit, tn_error *error) {
     if (fit->max_batch) {
         TN_TRY(fit_batches(fit, error));
     } else {
         TN_TRY(cli_fit_open(fit, error));
         tn_status status = cli_fit_solve(fit, error);
         if (status == TN_E_STOPPED && fit->result_count > 0 && fit->result_count == fit->sweep)
-            return fit_curve(fit, error);
+            return fit_print_curve(fit, error);
         TN_TRY(status);
     }
     if (fit->runs > 0) TN_TRY(cli_fit_run(fit, error));
@@ -331,7 +331,7 @@ static int fit_run(int count, char **words) {
     if (fit_has_no_rates(&fit))
         cli_note("times are those of a device with default rates; for another one add "
                  "--costs model:DEVICE");
-    tn_status status = fit_answer(&fit, &error);
+    tn_status status = fit_run_asked(&fit, &error);
     int code =
         status == TN_OK ? fit_code(&fit) : cli_claims_fail(&fit.answer, fit.input.path, &error);
     if (status == TN_E_INFEASIBLE || status == TN_E_EXHAUSTED) cli_fit_print_least(&fit);

@@ -86,6 +86,7 @@ typedef struct plan_arguments {
     const tn_hardware *device;
     uint64_t device_bytes; /* 0: no device was named */
     double deadline;       /* of cli_clock, for --timeout; 0: none */
+    bool hints_apart;      /* the error is of the plan alone, without the hints of its answer */
 } plan_arguments;
 
 static const struct argp_option plan_options[] = {
@@ -238,9 +239,22 @@ static const cli_facts plan_refused_facts = {
     .rows = (const cli_fact[]){CLI_FACTS_ALSO(&cli_claims_facts),
                                CLI_FACTS_ALSO(&cli_holders_facts), CLI_FACTS_END}};
 
+/* `plan` has no option --allow. */
+static void plan_put_hints(const plan_arguments *arguments) {
+    const tn_fit_answer *answer = &arguments->input.answer;
+    const bool alone = arguments->input.whom.runner == CLI_RUNNER_NONE;
+    if (arguments->hints_apart)
+        cli_claims_put_hints(answer,
+                             alone ? "`tenure fit` with --kernels none " : "`tenure fit` with ");
+    else if (answer->hint_count > 0)
+        cli_note(alone ? "--allow is an option of `tenure fit`; add --kernels none there"
+                       : "--allow is an option of `tenure fit`");
+}
+
 /* If it does not fit, lists the buffers that are live at the decisive step, and the ways in which a
  * model would fit. */
-static int plan_fail(const cli_input *input, const tn_error *error) {
+static int plan_fail(const plan_arguments *arguments, const tn_error *error) {
+    const cli_input *input = &arguments->input;
     cli_holders holders = {0};
     cli_answer members;
     bool refused = error->status == TN_E_INFEASIBLE || error->status == TN_E_EXHAUSTED;
@@ -250,10 +264,7 @@ static int plan_fail(const cli_input *input, const tn_error *error) {
     if (told) cli_holders_tell(&members, &holders, PLAN_HOLDERS_MANY);
     int code = cli_fail_with(error, refused ? cli_members_text(&members) : NULL);
     if (told) cli_holders_print(&holders, PLAN_HOLDERS_FEW, stderr);
-    if (refused && !cli_tone_asked().json)
-        cli_claims_put_hints(&input->answer, input->whom.runner == CLI_RUNNER_NONE
-                                                 ? "`tenure fit` with --kernels none "
-                                                 : "`tenure fit` with ");
+    if (refused && !cli_tone_asked().json) plan_put_hints(arguments);
     cli_answer_release(&members);
     cli_holders_release(&holders);
     return code;
@@ -424,6 +435,7 @@ static tn_status plan_within(plan_arguments *arguments, tn_error *error) {
     if (status == TN_E_INFEASIBLE && cli_input_is_model(&arguments->input) &&
         arguments->input.bank_count == 0) {
         tn_error unused; /* computes the ways in which it would fit */
+        arguments->hints_apart = true;
         (void)!cli_input_fit(&arguments->input, options, options->capacity, true, &unused);
     }
     if (status != TN_OK || !arguments->input.split.asked ||
@@ -452,7 +464,7 @@ static int plan_run(int count, char **words) {
     plan_note_pins(&arguments.input);
     if (status == TN_OK) status = plan_explain(&arguments, &error);
     if (status == TN_OK) status = plan_report(&arguments, &error);
-    int code = status == TN_OK ? plan_code(&arguments) : plan_fail(&arguments.input, &error);
+    int code = status == TN_OK ? plan_code(&arguments) : plan_fail(&arguments, &error);
     cli_input_release(&arguments.input);
     return cli_finish(code);
 }
