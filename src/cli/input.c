@@ -156,7 +156,6 @@ static tn_status input_load_problem(cli_input *input, tn_error *error) {
     cli_combine_check(NULL);
     double start = cli_clock();
     tn_context context = tn__context(input->import.context);
-    context.read_limit = input->read_limit;
     tn_status status = tn_problem_load(input->path, &context, &input->own, NULL, error);
     if (input->ends_work) cli_interrupt_ends_work();
     if (status == TN_OK && input->alignment != 0)

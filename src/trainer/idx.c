@@ -74,9 +74,13 @@ static tn_status idx_body(gzFile file, const char *path, const tn_context *conte
 static tn_status idx_open(const char *path, bool follow_links, gzFile *file, uint64_t *most,
                           tn_error *error) {
     struct stat facts = {0};
-    int descriptor =
-        tn__open_beneath(path, tn__base_name(path), follow_links, O_RDONLY | O_CLOEXEC, 0);
+    int descriptor = tn__open_beneath(path, tn__base_name(path), follow_links,
+                                      O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
     if (descriptor < 0 && errno == EXDEV) return tn__outside(path, tn__base_name(path), error);
+    if (descriptor >= 0 && (fstat(descriptor, &facts) != 0 || !S_ISREG(facts.st_mode))) {
+        close(descriptor);
+        TN_FAIL(error, TN_E_INVALID, "%.200s is not a regular file", path);
+    }
     *file = descriptor >= 0 ? gzdopen(descriptor, "rb") : NULL;
     if (*file == NULL) {
         int reason = errno;
@@ -87,9 +91,7 @@ static tn_status idx_open(const char *path, bool follow_links, gzFile *file, uin
                 "dataset-fashion-mnist",
                 path, strerror(reason));
     }
-    *most = IDX_FREE;
-    if (fstat(descriptor, &facts) == 0 && facts.st_size > 0)
-        *most = tn__add_sat(IDX_FREE, tn__mul_sat((uint64_t)facts.st_size, IDX_RATIO));
+    *most = tn__add_sat(IDX_FREE, tn__mul_sat((uint64_t)facts.st_size, IDX_RATIO));
     return TN_OK;
 }
 
