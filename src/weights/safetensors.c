@@ -176,7 +176,7 @@ static tn_status safetensors_entry(safetensors_entries *e, size_t first, const u
     json_t *root = tn__json_parse(e->entry, size + 2, &problem, &status);
     if (root == NULL && status == TN_E_NO_MEMORY) return tn__no_memory(it->error, "its header");
     if (root == NULL)
-        return safetensors_bad(e, first + (size_t)(problem.position > 0 ? problem.position - 1 : 0),
+        return safetensors_bad(e, first + (size_t)(problem.position > 2 ? problem.position - 2 : 0),
                                problem.text);
     status = json_object_size(root) == 1 ? TN_OK
                                          : safetensors_bad(e, first, "no entry between its commas");
