@@ -2,9 +2,10 @@
  *
  * All text for people goes through stdout and stderr, which are variables in glibc. This file
  * replaces both by streams that write an escape (\x1b, \u009b) for every control character except
- * newline and tab, and for a byte of 0x80 to 0x9f that is no part of a UTF-8 character. So code that prints a name needs no check. Code that moves the cursor (the
- * progress bar) uses the terminal's own stream, cli_terminal. Files that are written to standard
- * output bypass these streams.
+ * newline and tab, and for a byte of 0x80 to 0x9f that is no part of a UTF-8 character. So code
+ * that prints a name needs no check. Code that moves the cursor (the progress bar) uses the
+ * terminal's own stream, cli_terminal. Files that are written to standard output bypass these
+ * streams; those that keep control characters as they are go to no terminal (standard.c).
  */
 #define _GNU_SOURCE /* fopencookie */
 #include "cli/cli.h"
