@@ -34,7 +34,7 @@ COMMANDS = [
     (1, "list planners"), (1, "help plan all"), (2, "completion bash"), (1, "plan --no-such-option"),
     (1, "plan -"), (3, "estimate shards"), (3, "estimate {c}/weights/llama.gguf"), (9, "plan {m}/five_operators.onnx --split"), (3, "diff p.csv p.json --json"),
     (9, "run {m}/five_operators.onnx --plain --input A=a.npy --output-dir ."), (9, "run {m}/five_operators.onnx --plain --input A=a.pb"),
-    (9, "split {m}/wake_words.tflite -o w.tflite"), (9, "report t.pickle -o r2.svg"), (9, "replay t.trace.csv --device host"),
+    (9, "split {m}/wake_words.tflite -o w.tflite"), (9, "report t.pickle -o r2.svg"),
     (97, "plan lm.onnx --train --dim n=4"), (97, "train nothing.onnx --plain --data fashion-mnist:set --batch 4 --steps 1 --weights random:1"),
     (211, "train lm.onnx --plain --data text:book.txt --batch 4 --steps 4 --resume d.ck --log d.csv --checkpoint e.ck"),
     (211, "train lm.onnx --plain --data text:book.txt --batch 4 --steps 2 --checkpoint c.ck --log l.csv --weights random:1"),
