@@ -265,8 +265,9 @@ typedef struct tn_dependency {
  *
  * list   out, [count] by before, then after; release with tn_dependencies_release. May be NULL
  *
- * Errors: E_INVALID (the layout is of another problem), E_UNSUPPORTED (too many operators are
- * independent), E_NO_MEMORY. Cost: O(instructions chains + lives log lives + pairs found). */
+ * Errors: E_INVALID (the layout is of another problem), E_UNSUPPORTED (so many operators are
+ * independent that their order would take more than 64 MiB and 1 KiB for each instruction),
+ * E_NO_MEMORY. Cost: O(instructions chains + lives log lives + pairs found). */
 TN_API TN_CHECKED tn_status tn_plan_dependencies(const tn_occupancy *occupancy,
                                                  const tn_layout *layout, tn_dependency **list,
                                                  uint64_t *count, tn_error *error);

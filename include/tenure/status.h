@@ -103,7 +103,7 @@ typedef struct tn_context {
     /* Called regularly by long operations, from the calling thread; `total` is 0 if unknown. Return
      * false to cancel: the call then ends with E_STOPPED, or with its best result so far. */
     bool (*progress)(void *self, const char *stage, uint64_t done, uint64_t total);
-    uint64_t read_limit; /* maximum bytes read from a pipe or a device; 0: 1 GiB */
+    uint64_t read_limit; /* maximum bytes from a pipe or a device; 0: 1 GiB, 16 MiB */
     /* Called just before `progress` with the best result and the proved bound so far: bytes in
      * stage "plan", time in stage "fit". `best` UINT64_MAX: no result yet; `bound` 0: no bound. */
     void (*found)(void *self, const char *stage, uint64_t best, uint64_t bound);

@@ -168,9 +168,11 @@ typedef struct tn__file { /* a whole file, mapped read only (or read, if it cann
 } tn__file;
 tn_status tn__file_map(const char *path, tn__file *file,
                        tn_error *error); /* "-", "-.csv": standard input */
-/* The same; reads at most `most` bytes (0: TN__FILE_READ_MOST) from a file that is not regular:
- * /dev/zero and some pipes have no end. */
+/* The same; reads at most `most` bytes from a file that is not regular: /dev/zero and some pipes
+ * have no end. 0: TN__FILE_READ_MOST from a pipe. A device is no usual place for a file, so it
+ * gives TN__FILE_DEVICE_MOST. */
 #define TN__FILE_READ_MOST ((uint64_t)1 << 30)
+#define TN__FILE_DEVICE_MOST ((uint64_t)16 << 20)
 tn_status tn__file_map_most(const char *path, uint64_t most, tn__file *file, tn_error *error);
 /* The same for a text: a zero byte in a file that is not regular is E_INVALID as soon as it is
  * read. */

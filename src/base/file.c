@@ -70,7 +70,7 @@ static bool file_make_room(file_owner *owner, size_t *room) {
 }
 
 typedef struct file_reading {
-    uint64_t most; /* limit in bytes for files without a size */
+    uint64_t most; /* limit in bytes for files without a size; 0: not given */
     bool text;     /* a zero byte is an error: not a text, and /dev/zero has no end */
     bool pipe;     /* a named pipe */
 } file_reading;
@@ -100,7 +100,9 @@ static tn_status file_read_all(int descriptor, const char *path, const file_read
             status = tn__no_memory(error, path);
             break;
         }
-        ssize_t count = read(descriptor, (char *)owner->bytes + owner->size, room - owner->size);
+        uint64_t left = how->most - owner->size; /* one byte more shows that the limit is passed */
+        size_t step = room - owner->size <= left ? room - owner->size : (size_t)left + 1;
+        ssize_t count = read(descriptor, (char *)owner->bytes + owner->size, step);
         bool zero = how->text && count > 0 &&
                     memchr((char *)owner->bytes + owner->size, 0, (size_t)count) != NULL;
         if (count > 0) owner->size += (size_t)count;
@@ -141,6 +143,8 @@ static tn_status file_open(const char *path, int descriptor, file_reading how, f
         if (owner->mapped) return TN_OK;
         *owner = (file_owner){0};
     }
+    bool device = S_ISCHR(facts.st_mode) || S_ISBLK(facts.st_mode);
+    if (how.most == 0) how.most = device ? TN__FILE_DEVICE_MOST : TN__FILE_READ_MOST;
     how.pipe = S_ISFIFO(facts.st_mode) && descriptor != STDIN_FILENO;
     return file_read_all(descriptor, path, &how, owner, error);
 }
@@ -181,8 +185,7 @@ tn_status tn__file_map_beneath(const char *beside, const char *name, bool follow
         tn__open_beneath(beside, name, follow_links, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
     tn_status status;
     if (descriptor >= 0)
-        status =
-            file_map(path, descriptor, (file_reading){.most = TN__FILE_READ_MOST}, file, error);
+        status = file_map(path, descriptor, (file_reading){0}, file, error);
     else
         status = errno == EXDEV ? tn__outside(beside, name, error) : file_fail(error, path, "open");
     free(path);
@@ -193,7 +196,6 @@ static tn_status file_map_path(const char *path, file_reading how, tn__file *fil
                                tn_error *error) {
     bool standard = file_is_standard(path);
     int descriptor = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (how.most == 0) how.most = TN__FILE_READ_MOST;
     if (descriptor < 0) return file_fail(error, path, "open");
     return file_map(path, descriptor, how, file, error);
 }

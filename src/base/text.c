@@ -78,13 +78,20 @@ void tn__text_utf8(tn__text *text, const char *string) {
     }
 }
 
+/* U+0080 to U+009F: control characters of two bytes. */
+static bool text_is_c1(const unsigned char *at) {
+    return at[0] == 0xc2 && at[1] >= 0x80 && at[1] <= 0x9f;
+}
+
 void tn__text_json(tn__text *text, const char *string) {
     tn__text_add(text, "\"", 1);
     const unsigned char *plain = (const unsigned char *)string, *at = plain;
     while (*at != '\0') {
         size_t length = text_utf8(at);
+        bool c1 = text_is_c1(at);
         bool escape =
-            length == 1 && (*at < 0x20 || *at == '"' || *at == '\\' || *at == '<' || *at == 0x7f);
+            c1 ||
+            (length == 1 && (*at < 0x20 || *at == '"' || *at == '\\' || *at == '<' || *at == 0x7f));
         if (length != 0 && !escape) {
             at += length;
             continue;
@@ -95,7 +102,7 @@ void tn__text_json(tn__text *text, const char *string) {
         else if (*at == '"' || *at == '\\')
             tn__text_printf(text, "\\%c", *at);
         else
-            tn__text_printf(text, "\\u%04x", *at);
+            tn__text_printf(text, "\\u%04x", c1 ? *++at : *at);
         plain = ++at;
     }
     tn__text_add(text, (const char *)plain, (size_t)(at - plain));
@@ -115,8 +122,7 @@ static const char *text_entity(unsigned char c) {
     case '\'':
         return "&#39;";
     default: /* control characters are not allowed in XML 1.0, not even escaped */
-        return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f ? TEXT_REPLACEMENT
-                                                                              : NULL;
+        return (c < 0x20 && c != '\t' && c != '\n') || c == 0x7f ? TEXT_REPLACEMENT : NULL;
     }
 }
 
@@ -126,14 +132,17 @@ void tn__text_xml(tn__text *text, const char *string) {
         size_t length = text_utf8(at);
         /* U+FFFE and U+FFFF are not characters of XML 1.0 */
         if (length == 3 && at[0] == 0xef && at[1] == 0xbf && at[2] >= 0xbe) length = 0;
-        const char *entity = length == 1 ? text_entity(*at) : length == 0 ? TEXT_REPLACEMENT : NULL;
+        const char *entity = length == 1                     ? text_entity(*at)
+                             : length == 0 || text_is_c1(at) ? TEXT_REPLACEMENT
+                                                             : NULL;
         if (entity == NULL) {
             at += length;
             continue;
         }
         tn__text_add(text, (const char *)plain, (size_t)(at - plain));
         tn__text_put(text, entity);
-        plain = ++at;
+        at += length == 2 ? 2 : 1;
+        plain = at;
     }
     tn__text_add(text, (const char *)plain, (size_t)(at - plain));
 }

@@ -78,7 +78,8 @@ static tn_status talk_due(tn__read_state *s) {
     tn__happens happens = {0};
     uint32_t *main = tn__arena_array(&s->scratch, (size_t)steps + 1, sizeof *main);
     if (main == NULL) return tn__read_no_memory(s);
-    tn_status status = tn__happens_create(s->map->program, TN__BY_STREAMS, &happens, s->error);
+    tn_status status =
+        tn__happens_create(s->map->program, TN__BY_STREAMS, TN__HAPPENS_MAX, &happens, s->error);
     for (uint32_t step = 0; step < steps; step++) {
         s->due[step] = s->next_due[step] = TN_NONE;
         s->held[2 * step] = s->held[2 * step + 1] = TN_NONE;

@@ -73,7 +73,8 @@ typedef struct cli_tone {
     bool json;  /* one object; the command's own --json was given */
 } cli_tone;
 cli_tone cli_tone_asked(void);
-bool cli_follows_links(void); /* --follow-links, once the words are parsed */
+bool cli_follows_links(void);               /* --follow-links, once the words are parsed */
+void cli_context_read(tn_context *context); /* --follow-links and --read-limit, likewise */
 
 /* options.c: the options of a command in one list: its own, those of its children under their
  * headings, and those of every command. */
@@ -203,7 +204,6 @@ void cli_add_output(struct argp_state *state, const char **outputs, uint32_t *co
 
 enum { /* keys of the shared options; a command uses letters and numbers from 400 */
        CLI_DIM = 300,
-       CLI_READ_LIMIT,
        CLI_INPUT_SHAPE,
        CLI_VALUE,
        CLI_PARAMETER,
@@ -265,7 +265,6 @@ typedef struct cli_input {
     const char *format;       /* --format as given, or NULL */
     const char *target;       /* the microcontroller of `arena`, or NULL */
     uint64_t alignment;       /* 0: the default */
-    uint64_t read_limit;      /* most bytes from a pipe; 0: the default */
     bool wants_csv;           /* the plan will be written as CSV, which cannot describe every
                                * problem */
     bool ends_work;           /* call cli_interrupt_ends_work after reading */

@@ -171,7 +171,6 @@ static void input_check_alignment(const cli_input *input) {
 static tn_status input_read_problem(cli_input *input, uint64_t **offsets, tn_error *error) {
     double start = cli_clock();
     tn_context context = tn__context(input->import.context);
-    context.read_limit = input->read_limit;
     tn_status status = tn_problem_load(input->path, &context, &input->own, offsets, error);
     if (input->ends_work) cli_interrupt_ends_work();
     if (status == TN_OK && input->alignment != 0) input_check_alignment(input);

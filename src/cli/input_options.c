@@ -39,9 +39,6 @@
     X(CLI_STATIC, "static", "apart|arena|first",                                                   \
       "place of weights and optimizer state: apart, in blocks outside the arena; arena, planned "  \
       "with all other buffers; first, at the start of the arena (default: apart)")
-#define INPUT_READ(X)                                                                              \
-    X(CLI_READ_LIMIT, "read-limit", "SIZE",                                                        \
-      "most bytes to read from a pipe or a device (default: 1GiB; 4GiB for the input `-`)")
 #define INPUT_BANK(X)                                                                              \
     X(CLI_BANK, "bank", "NAME=SIZE[@SIZE/s]",                                                      \
       "a memory with this capacity (default: unlimited) and speed; repeat it for a device with "   \
@@ -71,7 +68,7 @@
 #define INPUT_HIDDEN(name, key, argument) {name, key, argument, OPTION_HIDDEN, NULL, 0},
 
 static const struct argp_option input_options[] = {
-    INPUT_OPTIONS(CLI_OPTION) INPUT_READ(CLI_OPTION) INPUT_BANK(CLI_OPTION) INPUT_STATIC(CLI_OPTION)
+    INPUT_OPTIONS(CLI_OPTION) INPUT_BANK(CLI_OPTION) INPUT_STATIC(CLI_OPTION)
         INPUT_PARALLEL(CLI_OPTION) INPUT_KERNELS(CLI_OPTION) INPUT_PLAN(INPUT_HIDDEN){0}};
 /* A command that runs the model has one memory and its own kernels. */
 static const struct argp_option input_run_options[] = {
@@ -273,9 +270,6 @@ static error_t input_parse(int key, char *value, struct argp_state *state) {
         if (input->alignment == 0 || (input->alignment & (input->alignment - 1)) != 0)
             cli_misuse(state, "--alignment: '%s' is not a power of two; use 1, 2, 4, 8, ...",
                        value);
-        return 0;
-    case CLI_READ_LIMIT:
-        input->read_limit = cli_size(state, "read-limit", value);
         return 0;
     case CLI_ORDER:
         input->order = value;

@@ -19,10 +19,15 @@ typedef struct parse_call {
 static const cli_command *parse_command; /* the command of this process */
 static cli_tone parse_tone;
 static bool parse_follow_links, parse_overwrites;
+static uint64_t parse_read_limit;
 cli_tone cli_tone_asked(void) { return parse_tone; }
 bool cli_follows_links(void) { return parse_follow_links; }
+void cli_context_read(tn_context *context) {
+    context->follow_links = parse_follow_links;
+    context->read_limit = parse_read_limit;
+}
 
-enum { PARSE_BRIEF = 2000, PARSE_PROGRESS, PARSE_FOLLOW, PARSE_OVERWRITE };
+enum { PARSE_BRIEF = 2000, PARSE_PROGRESS, PARSE_FOLLOW, PARSE_READ_LIMIT, PARSE_OVERWRITE };
 
 #define COMMON_OPTIONS(X)                                                                          \
     X('q', "quiet", NULL, "print errors only; the exit status and the files show the result")      \
@@ -34,7 +39,11 @@ enum { PARSE_BRIEF = 2000, PARSE_PROGRESS, PARSE_FOLLOW, PARSE_OVERWRITE };
       "on a terminal and none elsewhere (default: auto)")                                          \
     X(PARSE_FOLLOW, "follow-links", NULL,                                                          \
       "read external data, shards and checkpoints through symbolic links that leave the folder "   \
-      "of the file that names them, as in model caches (default: such a link is an error)")
+      "of the file that names them, as in model caches (default: such a link is an error)")        \
+    X(PARSE_READ_LIMIT, "read-limit", "SIZE",                                                      \
+      "most bytes to read from a pipe or a device (default: 1GiB from a pipe, 4GiB from the "      \
+      "input "                                                                                     \
+      "`-`, 16MiB from a device)")
 
 static const struct argp_option common_options[] = {
     COMMON_OPTIONS(CLI_OPTION){"help", 'h', "all", OPTION_ARG_OPTIONAL,
@@ -89,6 +98,9 @@ static error_t common_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case PARSE_FOLLOW:
         parse_follow_links = true;
+        return 0;
+    case PARSE_READ_LIMIT:
+        parse_read_limit = cli_size(state, "read-limit", value);
         return 0;
     case PARSE_OVERWRITE:
         parse_overwrites = true;

@@ -213,7 +213,6 @@ tn_status cli_plan_file_options(const cli_plan_file *file, cli_input *input, cli
     json_t *value, *one;
     size_t index;
     made.import.context = input->import.context;
-    made.read_limit = input->read_limit;
     made.ends_work = input->ends_work;
     cli_misuse_in(file->path);
     json_object_foreach(json_object_get(file->document, "options"), name, value) {

@@ -273,7 +273,7 @@ static void options_check_training(const cli_input *given, const cli_input *of_p
 void cli_words_check(const cli_input *given, const cli_input *of_plan, const char *path) {
     for (const struct argp_option *row = cli_input_argp.options; row->name != NULL; row++) {
         cli_words here = {0}, there = {0};
-        if ((given->given >> (row->key - CLI_DIM) & 1) == 0 || row->key == CLI_READ_LIMIT) continue;
+        if ((given->given >> (row->key - CLI_DIM) & 1) == 0) continue;
         options_word(given, row->key, row->name, &here);
         options_word(of_plan, row->key, row->name, &there);
         options_check(row->name, &here, &there, path);

@@ -55,8 +55,11 @@ static void standard_spool(struct argp_state *state) {
         cli_misuse(state, "<stdin>: more than %" PRIu64 " bytes; %s", most,
                    most == STANDARD_MOST ? "store them in a file"
                                          : "raise the limit with --read-limit");
-    if (file == NULL || count < 0 || fflush(file) != 0 || dup2(fileno(file), STDIN_FILENO) < 0)
-        cli_misuse(state, "<stdin>: cannot read: %s", strerror(errno));
+    if (file == NULL || count < 0 || fflush(file) != 0 || dup2(fileno(file), STDIN_FILENO) < 0) {
+        tn_error error;
+        (void)tn__where(&error, tn__fail_system(&error, errno, "read"), "<stdin>");
+        cli_end(&error);
+    }
     fclose(file);
 }
 
@@ -138,7 +141,14 @@ const char *cli_standard_input(struct argp_state *state, const char *path) {
 }
 
 const char *cli_standard_output(const char *path) {
+    static const char *const raw[] = {".csv", ".tflite", ".onnx", ".pickle"};
     if (!cli_is_standard(path)) return path;
+    for (size_t i = 0; i < sizeof raw / sizeof *raw && isatty(STDOUT_FILENO); i++)
+        if (tn__has_suffix(path, raw[i]))
+            cli_misuse(NULL,
+                       "'%s': standard output is a terminal, and a %s file may have control "
+                       "characters; redirect it, or name a file",
+                       path, raw[i]);
     standard_is_written = true;
     stdout = stderr; /* keep text for people out of the file */
     return path[1] == '\0' ? "-.json" : path;

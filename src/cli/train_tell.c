@@ -24,6 +24,10 @@ tn_status cli_train_open_log(cli_train *train, tn_error *error) {
     if (train->log_path == NULL) return TN_OK;
     if (train->options.resume != NULL) tn__new_file_sweep(train->log_path);
     FILE *was = train->options.resume != NULL ? fopen(train->log_path, "r") : NULL;
+    if (was == NULL && train->options.resume != NULL && errno != ENOENT)
+        return tn__where(error, tn__fail_system(error, errno, "read"), "%.200s", train->log_path);
+    if (was == NULL && train->options.resume != NULL && errno != ENOENT)
+        return tn__where(error, tn__fail_system(error, errno, "read"), "%.200s", train->log_path);
     tn__text_init(&rows, NULL);
     tn__text_put(&rows, "step,loss,correct\n");
     while (was != NULL && fgets(row, sizeof row, was) != NULL)
@@ -36,7 +40,7 @@ tn_status cli_train_open_log(cli_train *train, tn_error *error) {
     TN_TRY(status);
     train->log = fopen(train->log_path, "a");
     if (train->log == NULL)
-        TN_FAIL(error, TN_E_IO, "cannot write %.200s: %s", train->log_path, strerror(errno));
+        return tn__where(error, tn__fail_system(error, errno, "write"), "%.200s", train->log_path);
     setvbuf(train->log, NULL, _IOLBF, 0); /* a row is written before its checkpoint, even if the
                                            * process is killed */
     return TN_OK;
@@ -51,7 +55,7 @@ void cli_train_log(const cli_train *train) {
 
 tn_status cli_train_end_log(const cli_train *train, tn_error *error) {
     if (train->log != NULL && (fflush(train->log) != 0 || ferror(train->log)))
-        TN_FAIL(error, TN_E_IO, "cannot write %.200s: %s", train->log_path, strerror(errno));
+        return tn__where(error, tn__fail_system(error, errno, "write"), "%.200s", train->log_path);
     return TN_OK;
 }
 

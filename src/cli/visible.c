@@ -2,9 +2,10 @@
  *
  * All text for people goes through stdout and stderr, which are variables in glibc. This file
  * replaces both by streams that write an escape (\x1b, \u009b) for every control character except
- * newline and tab. So code that prints a name needs no check. Code that moves the cursor (the
- * progress bar) uses the terminal's own stream, cli_terminal. Files that are written to standard
- * output bypass these streams.
+ * newline and tab, and for a byte of 0x80 to 0x9f that is no part of a UTF-8 character. So code
+ * that prints a name needs no check. Code that moves the cursor (the progress bar) uses the
+ * terminal's own stream, cli_terminal. Files that are written to standard output bypass these
+ * streams; those that keep control characters as they are go to no terminal (standard.c).
  */
 #define _GNU_SOURCE /* fopencookie */
 #include "cli/cli.h"
@@ -17,6 +18,7 @@
 typedef struct visible_stream {
     int descriptor;
     bool after_c2; /* the first byte of U+0080 to U+00BF was read and not written yet */
+    int following; /* bytes of a longer character that are still to come */
 } visible_stream;
 
 static visible_stream visible_out = {.descriptor = STDOUT_FILENO};
@@ -42,6 +44,13 @@ static size_t visible_show(visible_stream *stream, unsigned char byte, char *to)
     if (after && second) return (size_t)sprintf(to, "\\u%04x", byte);
     if (after) to[size++] = (char)0xc2;
     if (byte == 0xc2) return size;
+    bool alone = second && stream->following == 0; /* a control character of 8-bit terminals */
+    stream->following = byte >= 0xf0                            ? 3
+                        : byte >= 0xe0                          ? 2
+                        : byte >= 0xc3                          ? 1
+                        : byte >= 0x80 && stream->following > 0 ? stream->following - 1
+                                                                : 0;
+    if (alone) return size + (size_t)sprintf(to + size, "\\x%02x", byte);
     if ((byte < ' ' && byte != '\n' && byte != '\t') || byte == 0x7f)
         return size + (size_t)sprintf(to + size, "\\x%02x", byte);
     to[size++] = (char)byte;

@@ -21,6 +21,11 @@ static double clock_now(void *self) {
     return tn__clock_s();
 }
 
+static tn_status clock_number(uint32_t rank, double seconds, tn_error *error) {
+    if (isfinite(seconds)) return TN_OK;
+    TN_FAIL(error, TN_E_INVALID, "rank %u sent a time that is no number", rank);
+}
+
 static tn_status clock_ask(const tn_exchange *to, uint32_t peer, double (*clock)(void *self),
                            void *self, tn_error *error) {
     double shift_s = 0, least = INFINITY;
@@ -28,6 +33,7 @@ static tn_status clock_ask(const tn_exchange *to, uint32_t peer, double (*clock)
         double asked = clock(self), theirs = 0;
         TN_TRY(to->send(to->self, peer, CLOCK_TAG, &asked, sizeof asked, error));
         TN_TRY(to->recv(to->self, peer, CLOCK_TAG, &theirs, sizeof theirs, error));
+        TN_TRY(clock_number(peer, theirs, error));
         double heard = clock(self);
         if (heard - asked >= least) continue;
         least = heard - asked;
@@ -45,7 +51,8 @@ static tn_status clock_answer(const tn_exchange *to, double (*clock)(void *self)
         double mine = clock(self);
         TN_TRY(to->send(to->self, 0, CLOCK_TAG, &mine, sizeof mine, error));
     }
-    return to->recv(to->self, 0, CLOCK_TAG, shift_s, sizeof *shift_s, error);
+    TN_TRY(to->recv(to->self, 0, CLOCK_TAG, shift_s, sizeof *shift_s, error));
+    return clock_number(0, *shift_s, error);
 }
 
 tn_status tn__world_clock(tn_world *world, double (*clock)(void *self), void *self, double *shift_s,

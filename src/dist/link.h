@@ -76,5 +76,7 @@ struct timespec tn__link_until(double seconds);
 
 /* The message of a failed run: that of the rank, with its number in front. */
 void tn__world_words(uint32_t rank, const tn_error *from, tn_error *error);
+/* An error that came in a message: its texts end, and its status is one of the table. */
+void tn__world_received(tn_error *error);
 
 #endif

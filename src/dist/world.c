@@ -199,6 +199,15 @@ void tn__world_words(uint32_t rank, const tn_error *from, tn_error *error) {
     memcpy(error->message, told.message, sizeof error->message);
 }
 
+#define TN_X(name, exit_status, sentence) +1
+#define WORLD_STATUSES (0u TN_STATUS_TABLE(TN_X))
+
+void tn__world_received(tn_error *error) {
+    error->where[sizeof error->where - 1] = error->message[sizeof error->message - 1] = '\0';
+    if ((uint32_t)error->status >= WORLD_STATUSES) error->status = TN_E_INTERNAL;
+}
+#undef TN_X
+
 tn_status tn_world_agree(tn_world *world, tn_status mine, tn_error *error) {
     const tn_exchange *to = &world->exchange;
     tn_status status = TN_OK;
@@ -208,8 +217,8 @@ tn_status tn_world_agree(tn_world *world, tn_status mine, tn_error *error) {
     all[world->rank].status = mine;
     tn_status came = to->gather(to->self, 0, &all[world->rank], all, sizeof *all, error);
     for (uint32_t r = 0; r < world->ranks && came == TN_OK && status == TN_OK; r++) {
+        tn__world_received(&all[r]);
         status = all[r].status;
-        all[r].where[sizeof all[r].where - 1] = all[r].message[sizeof all[r].message - 1] = '\0';
         if (status != TN_OK) tn__world_words(r, &all[r], error);
     }
     tn__free(&world->context, all, world->ranks * sizeof *all);

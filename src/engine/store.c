@@ -171,9 +171,8 @@ static tn_status store_map(tn__store *store, tn__statics *statics, tn__arena *ar
     void *map =
         mmap(NULL, (size_t)store->formed, PROT_READ | PROT_WRITE, MAP_SHARED, file->descriptor, 0);
     if (map == MAP_FAILED)
-        return tn__where(error,
-                         tn__fail(error, TN_E_IO, "cannot map a file of it: %s", strerror(errno)),
-                         "%s", file->path);
+        return tn__where(error, tn__fail_system(error, errno, "map a file of it"), "%s",
+                         file->path);
     store->map = statics->store = map;
     statics->stored = store_leave;
     return TN_OK;
@@ -251,8 +250,8 @@ tn_status tn__store_filled(tn__store *store, tn__statics *statics, tn_error *err
     munmap(store->map, (size_t)store->formed);
     store->map = NULL;
     if (!fine)
-        return tn__where(error, tn__fail(error, TN_E_IO, "cannot write: %s", strerror(reason)),
-                         "%s", store->files[STORE_FORMED].path);
+        return tn__where(error, tn__fail_system(error, reason, "write"), "%s",
+                         store->files[STORE_FORMED].path);
     if (cold) tn__ranges_forget(&store->files[STORE_FORMED], 0, store->formed);
     return TN_OK;
 }

@@ -60,7 +60,7 @@ tn_status tn__export_open(export_source *source, const char *path, const tn_cont
         TN_FAIL(error, TN_E_UNSUPPORTED, "'%.200s': a .tflite model is written with its own sizes",
                 path);
     source_sizes(asked, &import);
-    TN_TRY(tn__file_map(path, &source->mapped, error));
+    TN_TRY(tn__file_map_most(path, context->read_limit, &source->mapped, error));
     source->file = (tn__span){source->mapped.bytes, source->mapped.size};
     import.context = &source->context;
     TN_TRY(tn__import(path, source->file, &import, source_met, source, &source->graph, error));

@@ -29,6 +29,10 @@ static bool split_in_common(const tn_infer *infer, const tn__part *part) {
     return part->first >= 0 && part->first < part->last && part->last <= y->shape[part->axis];
 }
 
+/* Each question about one input looks at all inputs, so the work for an operator grows with their
+ * square. An operator with more inputs is computed as a whole. */
+#define SPLIT_INPUTS_MOST 1024u
+
 /* Checks that all operands of the operator are known; prepares `infer` for its rules. */
 static bool split_begin(const tn_graph *graph, tn_op_id id, tn_infer *infer) {
     const tn_op_rule *rule = graph->rules[id];
@@ -36,6 +40,7 @@ static bool split_begin(const tn_graph *graph, tn_op_id id, tn_infer *infer) {
     const uint32_t never = TN_RULE_CONTROL | TN_RULE_ORDERED | TN_RULE_CHANGES;
     if (rule == NULL || (rule->flags & never) != 0) return false;
     if (tn__op_has_blocks(op) || op->input_count < rule->inputs_min) return false;
+    if (op->input_count > SPLIT_INPUTS_MOST) return false;
     *infer = (tn_infer){.graph = (tn_graph *)(uintptr_t)graph, /* rules that answer do not write */
                         .op = op,
                         .id = id,
@@ -46,16 +51,14 @@ static bool split_begin(const tn_graph *graph, tn_op_id id, tn_infer *infer) {
     return true;
 }
 
-bool tn__op_split(const tn_graph *graph, tn_op_id op, tn__part *part, uint32_t input,
-                  tn__need *need) {
-    tn_infer infer;
+/* One input of an operator that split_begin accepted. */
+static bool split_input(tn_infer *infer, const tn_op_rule *rule, tn__part *part, uint32_t input,
+                        tn__need *need) {
     *need = (tn__need){.axis = TN_NONE};
-    const tn_op_rule *rule = graph->rules[op];
-    if (rule == NULL || rule->split == NULL || !split_begin(graph, op, &infer)) return false;
-    if (!split_in_common(&infer, part) || input >= infer.op->input_count) return false;
-    const tn_tensor *x = tn__input(&infer, input);
+    if (!split_in_common(infer, part) || input >= infer->op->input_count) return false;
+    const tn_tensor *x = tn__input(infer, input);
     if (x == NULL) return true;
-    if (!rule->split(&infer, part, input, need) || !split_in_common(&infer, part)) return false;
+    if (!rule->split(infer, part, input, need) || !split_in_common(infer, part)) return false;
     if (need->before < 0 || need->after < 0) return false;
     if (need->axis == TN_NONE) return true;
     if (need->axis >= x->rank || need->first < 0 || need->last > x->shape[need->axis]) return false;
@@ -63,16 +66,28 @@ bool tn__op_split(const tn_graph *graph, tn_op_id op, tn__part *part, uint32_t i
     return may_be_empty ? need->first <= need->last : need->first < need->last;
 }
 
+bool tn__op_split(const tn_graph *graph, tn_op_id op, tn__part *part, uint32_t input,
+                  tn__need *need) {
+    tn_infer infer;
+    *need = (tn__need){.axis = TN_NONE};
+    const tn_op_rule *rule = graph->rules[op];
+    if (rule == NULL || rule->split == NULL || !split_begin(graph, op, &infer)) return false;
+    return split_input(&infer, rule, part, input, need);
+}
+
 bool tn__op_splits(const tn_graph *graph, tn_op_id id, uint32_t axis) {
+    tn_infer infer;
+    const tn_op_rule *rule = graph->rules[id];
     const tn_op *op = &graph->ops[id];
     if (op->output_count == 0 || op->outputs[0] == TN_NONE || op->input_count == 0) return false;
     const tn_tensor *y = &graph->tensors[op->outputs[0]];
     if (!split_is_exact(y) || axis >= y->rank) return false;
+    if (rule == NULL || rule->split == NULL || !split_begin(graph, id, &infer)) return false;
     bool cut = false;
     for (uint32_t i = 0; i < op->input_count; i++) {
         tn__part part = {axis, 0, y->shape[axis]};
         tn__need need;
-        if (!tn__op_split(graph, id, &part, i, &need)) return false;
+        if (!split_input(&infer, rule, &part, i, &need)) return false;
         cut = cut || need.axis != TN_NONE;
     }
     return cut;

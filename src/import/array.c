@@ -43,7 +43,7 @@ tn_status tn__array_read(const char *name, tn__span file, const tn_context *give
 tn_status tn_array_load(const char *path, const tn_context *context, tn_array *array,
                         tn_error *error) {
     tn__file file;
-    TN_TRY(tn__file_map(path, &file, error));
+    TN_TRY(tn__file_map_most(path, tn__context(context).read_limit, &file, error));
     tn__span bytes = {file.bytes, file.size};
     tn_status status = tn__array_read(path, bytes, context, array, error);
     tn__file_unmap(&file);

@@ -65,7 +65,7 @@ static tn_status contents_map(tn_contents *contents, tn_error *error) {
         TN_FAIL(error, TN_E_UNSUPPORTED,
                 "standard input was read already, so the contents of its tensors are gone; save "
                 "the model to a file");
-    TN_TRY(tn__file_map(contents->path, &contents->file, error));
+    TN_TRY(tn__file_map_most(contents->path, contents->context.read_limit, &contents->file, error));
     contents->model = (tn__span){contents->file.bytes, contents->file.size};
     tn_status status = tn__import_choose(contents->path, contents->model, &contents->format, error);
     return status == TN_OK ? TN_OK : tn__where(error, status, "%s", contents->path);

@@ -344,7 +344,9 @@ static void import_advise(const tn__file *file) {
 tn_status tn_graph_load(const char *path, const tn_import_options *options, tn_graph **graph,
                         tn_error *error) {
     tn__file file;
-    TN_TRY(tn__file_map(path, &file, error));
+    tn_import_options made;
+    tn__import_options(options, &made);
+    TN_TRY(tn__file_map_most(path, tn__context(made.context).read_limit, &file, error));
     import_advise(&file);
     tn_status status = tn_graph_load_memory(path, file.bytes, file.size, options, graph, error);
     tn__file_unmap(&file);

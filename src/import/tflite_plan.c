@@ -122,7 +122,7 @@ tn_status tn__tflite_plan_open(tflite_plan *plan, const char *path,
                                tn_error *error) {
     tn__file file;
     *plan = (tflite_plan){.context = *tn_graph_context(graph), .error = error};
-    TN_TRY(tn__file_map(path, &file, error));
+    TN_TRY(tn__file_map_most(path, plan->context.read_limit, &file, error));
     tn_status status =
         tn__tflite_plan_from(plan, path, (tn__span){file.bytes, file.size}, options, graph, error);
     plan->file = file;

@@ -316,7 +316,7 @@ tn_status tn_pool_trace_load_memory(const char *name, const void *bytes, size_t 
 tn_status tn_pool_trace_load(const char *path, const tn_context *context, tn_pool_trace **trace,
                              tn_error *error) {
     tn__file file;
-    TN_TRY(tn__file_map(path, &file, error));
+    TN_TRY(tn__file_map_most(path, tn__context(context).read_limit, &file, error));
     tn_status status =
         tn_pool_trace_load_memory(path, file.bytes, file.size, context, trace, error);
     tn__file_unmap(&file);

@@ -284,7 +284,9 @@ tn_status tn_plan_dependencies(const tn_occupancy *occupancy, const tn_layout *l
                        .words = (2 * n + 1) / 64 + 1,
                        .lives = n};
     tn__arena scratch;
-    TN_TRY(tn__happens_create(occupancy->program, TN__BY_GRAPH, &deps.happens, error));
+    size_t most =
+        TN__HAPPENS_FREE + (size_t)TN__HAPPENS_EACH * tn_program_count(occupancy->program);
+    TN_TRY(tn__happens_create(occupancy->program, TN__BY_GRAPH, most, &deps.happens, error));
     tn__arena_init(&scratch, deps.context);
     tn_status status = deps_room(&deps, &scratch);
     if (status == TN_OK) status = deps_collect(&deps);

@@ -58,7 +58,7 @@ typedef struct happens_maker {
     uint32_t *first;  /* [steps + 1] edges by target, after sorting */
     uint32_t *length; /* [chains] */
     size_t length_room;
-    size_t numbers; /* sum over all clocks */
+    size_t numbers, most; /* sum over all clocks, and its bound */
 } happens_maker;
 
 /* --- control flow as one event --- */
@@ -317,10 +317,11 @@ static tn_status happens_clock(happens_maker *maker, const uint32_t *from, uint3
     bool inside = maker->entry[step] != step; /* false: the control flow is left, and its last
                                                * step is over */
     maker->numbers += made->chain_count;
-    if (maker->numbers > TN__HAPPENS_MAX)
+    if (maker->numbers > maker->most)
         TN_FAIL(maker->error, TN_E_UNSUPPORTED,
                 "too many operators are independent of each other: their order takes more than "
-                "2^27 numbers");
+                "%zu MiB",
+                maker->most >> 18);
     uint32_t *clock = tn__arena_array(&made->arena, made->chain_count, sizeof *clock);
     if (clock == NULL || !tn__reserve(maker->context, &maker->length, &maker->length_room,
                                       (size_t)made->chain_count + 1, sizeof *maker->length))
@@ -379,14 +380,15 @@ static tn_status happens_room(happens_maker *maker) {
     return all ? TN_OK : tn__no_memory(maker->error, "the order of operators");
 }
 
-tn_status tn__happens_create(const tn_program *program, tn__happens_by by, tn__happens *happens,
-                             tn_error *error) {
+tn_status tn__happens_create(const tn_program *program, tn__happens_by by, size_t most,
+                             tn__happens *happens, tn_error *error) {
     tn__happens made = {.context = &program->context, .count = tn_program_count(program)};
     happens_maker maker = {.program = program,
                            .graph = program->graph,
                            .context = &program->context,
                            .error = error,
                            .made = &made,
+                           .most = most < TN__HAPPENS_MAX ? most : TN__HAPPENS_MAX,
                            .ordered = HAPPENS_NONE};
     tn__arena_init(&made.arena, &program->context);
     tn__arena_init(&maker.scratch, &program->context);

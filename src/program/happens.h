@@ -21,10 +21,14 @@ typedef enum tn__happens_by {
     TN__BY_STREAMS /* also the order of each stream of the program */
 } tn__happens_by;
 
-/* E_UNSUPPORTED when the clocks would take more than TN__HAPPENS_MAX numbers. */
+/* E_UNSUPPORTED when the clocks would take more than `most` numbers of four bytes. An answer that
+ * needs the order takes up to TN__HAPPENS_MAX. A fact that a report can leave out takes a number
+ * that is bounded by the program: 64 MiB, and 1 KiB for each instruction. */
 #define TN__HAPPENS_MAX ((size_t)1 << 27)
-tn_status tn__happens_create(const tn_program *program, tn__happens_by by, tn__happens *happens,
-                             tn_error *error);
+#define TN__HAPPENS_FREE ((size_t)1 << 24)
+#define TN__HAPPENS_EACH 256u
+tn_status tn__happens_create(const tn_program *program, tn__happens_by by, size_t most,
+                             tn__happens *happens, tn_error *error);
 void tn__happens_release(tn__happens *happens); /* a zeroed struct is accepted */
 
 static inline uint32_t tn__happens_seen(const tn__happens *happens, uint32_t step, uint32_t chain) {

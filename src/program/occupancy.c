@@ -308,8 +308,8 @@ tn_status tn__occ_order(occ_state *occ, tn__happens *happens) {
         several |= instructions[i].stream != instructions[0].stream;
     bool safe = occ->options.parallel == TN_PARALLEL_SAFE;
     if (!safe && !several) return TN_OK;
-    TN_TRY(tn__happens_create(occ->program, safe ? TN__BY_GRAPH : TN__BY_STREAMS, happens,
-                              occ->error));
+    TN_TRY(tn__happens_create(occ->program, safe ? TN__BY_GRAPH : TN__BY_STREAMS, TN__HAPPENS_MAX,
+                              happens, occ->error));
     occ->happens = happens;
     return TN_OK;
 }

@@ -11,6 +11,11 @@
 
 #include <inttypes.h>
 
+/* A packed file may take so much memory: a snapshot is packed to a tenth or less, and deflate could
+ * reach a thousandth. */
+#define GZIP_RATIO 100u
+#define GZIP_FREE ((size_t)64 << 20)
+
 enum { GZIP_BITS_MOST = 15, GZIP_SYMBOLS = 288, GZIP_DISTANCES = 30 };
 
 typedef struct gzip_state {
@@ -20,6 +25,7 @@ typedef struct gzip_state {
     uint32_t bits, bit_count; /* bits that were read and not used yet */
     uint8_t *to;
     size_t made, room, member; /* member: where the output of the current member begins */
+    size_t most;               /* bytes that are unpacked at most */
     tn_error *error;
 } gzip_state;
 
@@ -44,6 +50,11 @@ static tn_status gzip_bits(gzip_state *it, uint32_t need, uint32_t *value) {
 }
 
 static tn_status gzip_put(gzip_state *it, uint8_t byte) {
+    if (it->made == it->most)
+        TN_FAIL(it->error, TN_E_INVALID,
+                "gzip: more than %zu bytes come from %zu packed ones, which is no usual snapshot; "
+                "unpack it with gunzip",
+                it->most, it->size);
     if (!tn__reserve(it->context, &it->to, &it->room, it->made + 1, 1))
         return tn__no_memory(it->error, "an unpacked file");
     it->to[it->made++] = byte;
@@ -273,7 +284,11 @@ bool tn__gzip_is(const void *bytes, size_t size) {
 
 tn_status tn__gzip_read(const tn_context *context, const void *bytes, size_t size, uint8_t **made,
                         size_t *made_size, size_t *made_room, tn_error *error) {
-    gzip_state it = {.context = context, .from = bytes, .size = size, .error = error};
+    gzip_state it = {.context = context,
+                     .from = bytes,
+                     .size = size,
+                     .most = (size_t)tn__add_sat(GZIP_FREE, tn__mul_sat(size, GZIP_RATIO)),
+                     .error = error};
     tn_status status = TN_OK;
     while (status == TN_OK && it.at < size) {
         bool padding = it.at > 0 && it.from[it.at] == 0; /* tapes are padded with zeros */

@@ -255,7 +255,7 @@ tn_status tn_snapshot_load_memory(const char *name, const void *bytes, size_t si
 tn_status tn_snapshot_load(const char *path, const tn_context *context, tn_snapshot **snapshot,
                            tn_error *error) {
     tn__file file;
-    TN_TRY(tn__file_map(path, &file, error));
+    TN_TRY(tn__file_map_most(path, tn__context(context).read_limit, &file, error));
     tn_status status =
         tn_snapshot_load_memory(path, file.bytes, file.size, context, snapshot, error);
     tn__file_unmap(&file);

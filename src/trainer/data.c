@@ -85,7 +85,7 @@ static tn_status data_take_text(tn_data *data, const char *path, const uint8_t *
 /* The last tenth is for testing. */
 static tn_status data_load_text(tn_data *data, const char *path, tn_error *error) {
     tn__file file;
-    TN_TRY(tn__file_map(path, &file, error));
+    TN_TRY(tn__file_map_most(path, data->context.read_limit, &file, error));
     uint64_t held_out = file.size / 10, size = file.size - held_out;
     const uint8_t *bytes = file.bytes;
     data->text = true;

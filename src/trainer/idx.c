@@ -21,12 +21,20 @@ static uint32_t idx_big_endian(const uint8_t *at) {
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
+/* Why zlib gave less than was asked for. */
+static tn_status idx_fail(gzFile file, const char *path, tn_error *error) {
+    int why = Z_OK;
+    (void)gzerror(file, &why);
+    if (why == Z_MEM_ERROR) return tn__no_memory(error, path);
+    if (why == Z_ERRNO)
+        return tn__where(error, tn__fail_system(error, errno, "read"), "%.200s", path);
+    TN_FAIL(error, TN_E_INVALID, "%.200s is cut short or damaged", path);
+}
+
 static tn_status idx_unpack(gzFile file, const char *path, void *bytes, size_t size,
                             tn_error *error) {
     int got = gzread(file, bytes, (unsigned)size);
-    if (got < 0 || (size_t)got != size)
-        TN_FAIL(error, TN_E_INVALID, "%.200s is cut short or damaged", path);
-    return TN_OK;
+    return got < 0 || (size_t)got != size ? idx_fail(file, path, error) : TN_OK;
 }
 
 static tn_status idx_head(gzFile file, const char *path, uint64_t most, tn_array *array,
@@ -66,17 +74,20 @@ static tn_status idx_body(gzFile file, const char *path, const tn_context *conte
     }
     int got = gzread(file, &more, 1);
     if (got > 0) TN_FAIL(error, TN_E_INVALID, "%.200s is longer than its head says", path);
-    if (got < 0) TN_FAIL(error, TN_E_INVALID, "%.200s is cut short or damaged", path);
-    return TN_OK;
+    return got < 0 ? idx_fail(file, path, error) : TN_OK;
 }
 
 /* The user names the folder of a data set, but not its files. */
 static tn_status idx_open(const char *path, bool follow_links, gzFile *file, uint64_t *most,
                           tn_error *error) {
     struct stat facts = {0};
-    int descriptor =
-        tn__open_beneath(path, tn__base_name(path), follow_links, O_RDONLY | O_CLOEXEC, 0);
+    int descriptor = tn__open_beneath(path, tn__base_name(path), follow_links,
+                                      O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
     if (descriptor < 0 && errno == EXDEV) return tn__outside(path, tn__base_name(path), error);
+    if (descriptor >= 0 && (fstat(descriptor, &facts) != 0 || !S_ISREG(facts.st_mode))) {
+        close(descriptor);
+        TN_FAIL(error, TN_E_INVALID, "%.200s is not a regular file", path);
+    }
     *file = descriptor >= 0 ? gzdopen(descriptor, "rb") : NULL;
     if (*file == NULL) {
         int reason = errno;
@@ -87,9 +98,7 @@ static tn_status idx_open(const char *path, bool follow_links, gzFile *file, uin
                 "dataset-fashion-mnist",
                 path, strerror(reason));
     }
-    *most = IDX_FREE;
-    if (fstat(descriptor, &facts) == 0 && facts.st_size > 0)
-        *most = tn__add_sat(IDX_FREE, tn__mul_sat((uint64_t)facts.st_size, IDX_RATIO));
+    *most = tn__add_sat(IDX_FREE, tn__mul_sat((uint64_t)facts.st_size, IDX_RATIO));
     return TN_OK;
 }
 

@@ -89,7 +89,8 @@ tn_status tn__shards_begin(tn__shard_job *job, const tn_context *context, tn_err
     const char *path = job->path;
     DIR *folder = write_folder(path, context);
     if (folder == NULL)
-        TN_FAIL(error, TN_E_IO, "%.200s: cannot look into its folder: %s", path, strerror(errno));
+        return tn__where(error, tn__fail_system(error, errno, "look into its folder"), "%.200s",
+                         path);
     for (struct dirent *at = readdir(folder); at != NULL; at = readdir(folder))
         if (write_is_shard(at->d_name, write_base(path), &found) && found > most) most = found;
     closedir(folder);

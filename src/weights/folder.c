@@ -7,6 +7,7 @@
  * projector for images (mmproj-*.gguf) belongs to a model and is not a model of its own.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -50,7 +51,7 @@ static tn_status folder_add(folder_reading *it, const char *name) {
 
 static tn_status folder_list(folder_reading *it) {
     DIR *open = opendir(it->folder);
-    if (open == NULL) TN_FAIL(it->error, TN_E_IO, "the folder cannot be read");
+    if (open == NULL) return tn__fail_system(it->error, errno, "read the folder");
     tn_status status = TN_OK;
     for (const struct dirent *entry; status == TN_OK && (entry = readdir(open)) != NULL;)
         if (folder_is_weights(entry->d_name)) status = folder_add(it, entry->d_name);

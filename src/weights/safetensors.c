@@ -1,8 +1,10 @@
 /* safetensors.c - reads .safetensors files: eight bytes with the length of the header, a header of
  * JSON, packed tensors.
  *
- * The header is read whole (the format limits it to 100 MB). Every range that it names is checked:
- * it lies in the file, has the length that type and shape need, and overlaps no other.
+ * The header (the format limits it to 100 MB) is parsed entry by entry, because the values of JSON
+ * take many times the memory of their text: one entry at a time, and no more than a tensor needs.
+ * Every range that it names is checked: it lies in the file, has the length that type and shape
+ * need, and overlaps no other.
  */
 #include <stdio.h>
 
@@ -21,6 +23,7 @@ tn_status tn__safetensors_index(tn__weights_reader *it,
 #include "base/json.h"
 
 #define SAFETENSORS_HEADER_MOST 100000000u
+#define SAFETENSORS_ENTRY_MOST ((size_t)64 << 10)
 
 /* [first, last) of "data_offsets", inside the tensor data. */
 static bool safetensors_stretch(const json_t *tensor, uint64_t room, uint64_t *first,
@@ -106,34 +109,115 @@ static tn_status safetensors_apart(tn__weights_reader *it, size_t before) {
     return status;
 }
 
-static tn_status safetensors_header(tn__weights_reader *it, json_t *root, uint64_t header) {
-    const uint8_t *contents = it->bytes + 8 + header;
-    uint64_t room = it->size - 8 - header;
+/* --- the header, entry by entry --- */
+
+typedef struct safetensors_entries {
+    tn__weights_reader *it;
+    const char *text;
+    size_t size, at;
+    char *entry; /* copy of one entry between braces, which is a JSON object of its own */
+    size_t room;
+    bool has_metadata;
+} safetensors_entries;
+
+static void safetensors_skip(safetensors_entries *e) {
+    while (e->at < e->size && memchr(" \t\r\n", e->text[e->at], 4) != NULL) e->at++;
+}
+
+/* Moves to the comma or brace that ends an entry. Brackets are only counted: the parser of the
+ * entry checks them. False: the text ends first. */
+static bool safetensors_pass(safetensors_entries *e) {
+    size_t depth = 0;
+    bool quoted = false;
+    for (; e->at < e->size; e->at++) {
+        char c = e->text[e->at];
+        if (quoted) {
+            if (c == '\\') e->at++;
+            quoted = c != '"';
+        } else if (c == '"') {
+            quoted = true;
+        } else if (c == '{' || c == '[') {
+            depth++;
+        } else if (depth > 0 && (c == '}' || c == ']')) {
+            depth--;
+        } else if (depth == 0 && (c == ',' || c == '}')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static tn_status safetensors_bad(const safetensors_entries *e, size_t at, const char *why) {
+    TN_FAIL(e->it->error, TN_E_INVALID, "its header, byte %zu: %.120s", at, why);
+}
+
+/* Parses the entry [first, e->at). */
+static tn_status safetensors_entry(safetensors_entries *e, size_t first, const uint8_t *contents,
+                                   uint64_t room) {
+    static const char metadata[] = "\"__metadata__\"";
+    tn__weights_reader *it = e->it;
+    size_t size = e->at - first;
+    json_error_t problem;
+    tn_status status;
     const char *name;
     json_t *tensor;
-    size_t before = it->to->count;
-    if (!json_is_object(root) || json_object_size(root) > TN__WEIGHTS_MOST)
-        TN_FAIL(it->error, TN_E_INVALID, "its header is no JSON object of tensors");
-    json_object_foreach(root, name, tensor) if (strcmp(name, "__metadata__") != 0)
-        TN_TRY(safetensors_tensor(it, name, tensor, contents, room));
-    return safetensors_apart(it, before);
+    if (size >= sizeof metadata - 1 && !memcmp(e->text + first, metadata, sizeof metadata - 1)) {
+        if (e->has_metadata) return safetensors_bad(e, first, "a second entry \"__metadata__\"");
+        e->has_metadata = true; /* not used */
+        return TN_OK;
+    }
+    if (size > SAFETENSORS_ENTRY_MOST)
+        return safetensors_bad(e, first, "an entry of more than 64 KiB, which no tensor needs");
+    if (!tn__reserve(&it->to->context, &e->entry, &e->room, size + 2, 1))
+        return tn__no_memory(it->error, "its header");
+    e->entry[0] = '{';
+    memcpy(e->entry + 1, e->text + first, size);
+    e->entry[size + 1] = '}';
+    json_t *root = tn__json_parse(e->entry, size + 2, &problem, &status);
+    if (root == NULL && status == TN_E_NO_MEMORY) return tn__no_memory(it->error, "its header");
+    if (root == NULL)
+        return safetensors_bad(e, first + (size_t)(problem.position > 2 ? problem.position - 2 : 0),
+                               problem.text);
+    status = json_object_size(root) == 1 ? TN_OK
+                                         : safetensors_bad(e, first, "no entry between its commas");
+    json_object_foreach(root, name, tensor) if (status == TN_OK) status =
+        safetensors_tensor(it, name, tensor, contents, room);
+    json_decref(root);
+    return status;
+}
+
+static tn_status safetensors_walk(safetensors_entries *e, const uint8_t *contents, uint64_t room) {
+    safetensors_skip(e);
+    if (e->at == e->size || e->text[e->at++] != '{')
+        TN_FAIL(e->it->error, TN_E_INVALID, "its header is no JSON object of tensors");
+    safetensors_skip(e);
+    bool more = e->at == e->size || e->text[e->at] != '}';
+    while (more) {
+        safetensors_skip(e);
+        size_t first = e->at;
+        if (!safetensors_pass(e)) return safetensors_bad(e, first, "it ends within this entry");
+        TN_TRY(safetensors_entry(e, first, contents, room));
+        more = e->text[e->at] == ',';
+        if (more) e->at++;
+    }
+    e->at++;
+    safetensors_skip(e); /* the format pads with blanks */
+    return e->at == e->size ? TN_OK : safetensors_bad(e, e->at, "something follows its object");
 }
 
 tn_status tn__safetensors_read(tn__weights_reader *it) {
     uint64_t header = 0;
-    json_error_t problem;
     for (uint32_t i = 0; i < 8 && it->size >= 8; i++) header |= (uint64_t)it->bytes[i] << (8 * i);
     if (it->size < 8 || header > it->size - 8 || header > SAFETENSORS_HEADER_MOST)
         TN_FAIL(it->error, TN_E_INVALID,
                 "no .safetensors file, or cut short: %zu bytes, and a header of %llu", it->size,
                 (unsigned long long)header);
-    tn_status status;
-    json_t *root = tn__json_parse(it->bytes + 8, (size_t)header, &problem, &status);
-    if (root == NULL)
-        TN_FAIL(it->error, status, "its header, line %d: %.120s", problem.line, problem.text);
-    status = safetensors_header(it, root, header);
-    json_decref(root);
-    return status;
+    safetensors_entries entries = {
+        .it = it, .text = (const char *)it->bytes + 8, .size = (size_t)header};
+    size_t before = it->to->count;
+    tn_status status = safetensors_walk(&entries, it->bytes + 8 + header, it->size - 8 - header);
+    tn__free(&it->to->context, entries.entry, entries.room);
+    return status == TN_OK ? safetensors_apart(it, before) : status;
 }
 
 /* --- an index --- */

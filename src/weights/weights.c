@@ -62,7 +62,7 @@ static tn_status weights_map(tn__weights_reader *it, const char *beside, const c
                      sizeof *to->files))
         return tn__no_memory(it->error, "files");
     tn__file *made = &to->files[to->file_count];
-    TN_TRY(beside == NULL ? tn__file_map(path, made, it->error)
+    TN_TRY(beside == NULL ? tn__file_map_most(path, to->context.read_limit, made, it->error)
                           : tn__file_map_beneath(beside, tn__base_name(path),
                                                  to->context.follow_links, made, it->error));
     const tn__file *file = &to->files[to->file_count++];

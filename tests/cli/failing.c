@@ -8,6 +8,7 @@
  *
  *     FAIL_TELL=FILE FAIL_STRIDE=1 LD_PRELOAD=libcli_failing.so tenure plan model.onnx
  *
+ * FAIL_INPUT: a file of at most 60 KiB that comes through a pipe as standard input.
  * FAIL_REMOVE: a file that is removed before each run. FAIL_STRIDE and FAIL_FIRST: every so many-th
  * allocation, from that one on. FAIL_AT=N and FAIL_ON=0|1: this one alone, in the program itself,
  * for a debugger.
@@ -69,6 +70,18 @@ static unsigned long failing_setting(const char *name, unsigned long otherwise) 
     return value != NULL ? strtoul(value, NULL, 10) : otherwise;
 }
 
+static void failing_give(void) {
+    static char bytes[60 << 10];
+    const char *path = getenv("FAIL_INPUT");
+    int ends[2], file = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (file < 0 || pipe(ends) != 0) return;
+    ssize_t size = read(file, bytes, sizeof bytes); /* a pipe holds 64 KiB */
+    if (size < 0 || write(ends[1], bytes, (size_t)size) != size) _exit(99);
+    close(ends[1]);
+    close(file);
+    dup2(ends[0], STDIN_FILENO);
+}
+
 /* Runs the program in a child; in the child it returns false. */
 static bool failing_run(unsigned long at, bool on, int words, int *status) {
     const char *made = getenv("FAIL_REMOVE");
@@ -81,6 +94,7 @@ static bool failing_run(unsigned long at, bool on, int words, int *status) {
         dup2(words, STDERR_FILENO);
         int null = open("/dev/null", O_RDWR);
         dup2(null, STDIN_FILENO);
+        failing_give();
         dup2(null, STDOUT_FILENO);
         failing_count = 0;
         failing_at = at;

@@ -18,8 +18,12 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import train_models as models  # noqa: E402
+
 TENURE, SLOW, SOURCE = (os.path.abspath(word) for word in sys.argv[1:4])
 MODELS, CORPUS = f"{SOURCE}/examples/models", f"{SOURCE}/fuzz/corpus"
+OWN = 60  # MiB of this process
 OUTSIDE = "leads through a symbolic link out of the folder"
 
 
@@ -166,11 +170,37 @@ def controls():
     for text in told:
         assert not [c for c in text if c != "\n" and c != "\t" and (c < " " or "\x7f" <= c <= "\x9f")], repr(text)
     assert "\\x1b" in told[3], told[3]
+    for bare in (b"x\x9b31m", b"\xe2\x82\xac\x9b", b"\xc3\x9b\x9b", b"\xf0\x9f\x99\x82", b"\xc2\x9b"):
+        told = subprocess.run([TENURE, "plan", bare], capture_output=True).stderr
+        rest = told.replace("€Û🙂".encode()[:3], b"").replace("Û".encode(), b"").replace("🙂".encode(), b"")
+        assert not [c for c in rest if 0x80 <= c <= 0x9f], told
+        assert (b"\\x9b" in told) or (b"\\u009b" in told) or "🙂".encode() in told, told
+    main, other = pty.openpty()
+    done = subprocess.run([TENURE, "plan", table, "-o", "-.csv"], stdout=other, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2 and "is a terminal" in done.stderr, done
+    tenure("plan", table, "-o", "p.svg", "-o", "p.json", "-o", "p.html", "-o", "p.h")
+    for file in ("p.svg", "p.json", "p.html", "p.h"):
+        text = pathlib.Path(file).read_text()
+        assert not [c for c in text if c not in "\n\t" and (c < " " or "\x7f" <= c <= "\x9f")], file
+    assert name in pathlib.Path("p.json").read_text().encode().decode("unicode_escape")
+    for words in (["plan", table, "--json"], ["diff", plan, plan, "--json"], ["verify", table, "--plan", plan, "--json"]):
+        json.loads(tenure(*words))
 
 
-def most(*words, status):
-    """MiB that the command took."""
-    begun = subprocess.Popen([TENURE, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def safetensors(path, pieces, size):
+    with open(path, "wb") as file:
+        file.write(bytes(8))
+        for piece in pieces:
+            file.write(piece.encode())
+        header = file.tell() - 8
+        file.write(bytes(size))
+        file.seek(0)
+        file.write(struct.pack("<Q", header))
+
+
+def most(*words, status, stdin=subprocess.DEVNULL):
+    """MiB that the command took, or this process before it, which therefore stays small (OWN)."""
+    begun = subprocess.Popen([TENURE, *map(str, words)], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     told = begun.stdout.read()
     _, code, usage = os.wait4(begun.pid, 0)
     assert os.waitstatus_to_exitcode(code) == status, (words, told)
@@ -186,6 +216,23 @@ def bombs():
     size = os.path.getsize("bomb/train-images-idx3-ubyte.gz")
     taken, told = most("train", "lm.onnx", "--data", "fashion-mnist:bomb", "--batch", 4, "--steps", 1, status=2)
     assert size < 1 << 20 and taken < 300 and "unpack it" in told, (taken, told)
+    with gzip.open("bomb/snapshot.pickle", "wb", 6) as file:
+        for _ in range(300):
+            file.write(bytes(1 << 20))
+    size = os.path.getsize("bomb/snapshot.pickle")
+    taken, told = most("report", "bomb/snapshot.pickle", status=2)
+    assert taken < 100 * size / 1048576 + 64 + OWN and "gunzip" in told, (taken, told)
+    count = 100000
+    tensor = '{"dtype":"F32","shape":[1],"data_offsets":[%d,%d]}'
+    safetensors("many.safetensors", ("{,"[i > 0] + f'"t{i}":' + tensor % (4 * i, 4 * i + 4) + "}"[i < count - 1:] for i in range(count)), 4 * count)
+    taken, told = most("estimate", "many.safetensors", status=0)
+    assert taken < OWN + 4 * os.path.getsize("many.safetensors") / 1048576, (taken, told)
+    safetensors("metadata.safetensors", ['{"__metadata__":{"":""', *(f',"{i}":""' for i in range(600000)), "}}"], 0)
+    taken, told = most("estimate", "metadata.safetensors", status=0)
+    assert taken < OWN + 10, (taken, told)
+    safetensors("shape.safetensors", ['{"a":{"dtype":"F32","shape":[', *("1," * 1000 for _ in range(3000)), '1],"data_offsets":[0,4]}}'], 4)
+    taken, told = most("estimate", "shape.safetensors", status=2)
+    assert taken < OWN + 10 and "64 KiB" in told, (taken, told)
     for text, name in (("{},", "objects"), ("[],", "arrays"), ('{"":[]},', "both")):
         pathlib.Path(f"{name}.json").write_text('{"buffers":[' + text * (3000000 // len(text)) + "0]}")
         taken, told = most("plan", f"{name}.json", status=2)
@@ -193,10 +240,37 @@ def bombs():
     os.symlink("/dev/zero", "endless")
     taken, told = most("plan", "endless", status=2)
     assert taken < 60 and "zero byte" in told, (taken, told)
+    model = f"{MODELS}/five_operators.onnx"
+    for words in ("estimate endless", "run endless", "report endless", "replay endless", f"run {model} --input A=endless",
+                  "train lm.onnx --data text:endless", "estimate endless.gguf", "plan endless.onnx", "plan -"):
+        suffix = words.split(".")[-1]
+        if suffix in ("gguf", "onnx"):
+            os.symlink("/dev/zero", f"endless.{suffix}")
+        with open("/dev/zero", "rb") as zero:
+            taken, told = most(*words.split(), status=2, stdin=zero)
+        assert taken < OWN + 20 and ("--read-limit" in told or "zero byte" in told), (words, taken, told)
+    assert "more than 3.0 MiB" in tenure("report", "endless", "--read-limit", "3MiB", status=2)
+    wide()
+
+
+def wide():
+    """Planning is bounded by the graph, even where all operators are independent of each other."""
+    count = 60000
+    nodes = b"".join(models.block(1, models.node("Relu", "x", f"a{i}")) for i in range(count))
+    outputs = b"".join(models.block(12, models.value(f"a{i}", [16])) for i in range(count))
+    graph = nodes + models.block(2, "g") + models.block(11, models.value("x", [16])) + outputs
+    pathlib.Path("wide.onnx").write_bytes(models.number(1, 8) + models.block(7, graph) + models.block(8, models.number(2, 13)))
+    taken, told = most("plan", "wide.onnx", "-o", "wide.json", status=0)
+    assert taken < 64 + 5 * count / 1024, (taken, told)
+    assert '"dependencies_added":null' in pathlib.Path("wide.json").read_text()
 
 
 def devices():
-    """What gives nothing is left after 5 s."""
+    """What gives nothing is left after 5 s, or at once where only a file can be."""
+    os.mkfifo("data/train-labels-idx1-ubyte.gz")
+    os.remove("data/train-images-idx3-ubyte.gz")
+    os.mkfifo("data/train-images-idx3-ubyte.gz")
+    assert "not a regular file" in tenure("train", "lm.onnx", "--data", "fashion-mnist:data", "--batch", 1, "--steps", 1, status=2)
     _, other = pty.openpty()
     words = [["plan", os.ttyname(other)]]
     if os.access("/proc/kmsg", os.R_OK):

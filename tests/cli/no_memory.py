@@ -8,6 +8,8 @@ oneDNN is left out (--plain): it does not survive such a failure, as SECURITY.md
 import os
 import pathlib
 import random
+import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -30,6 +32,11 @@ COMMANDS = [
     (3, "simulate {c}/log/in_place.log --policy window --budget 0.9 -o s.svg -o s.csv"), (1, "replay t.trace.csv -o r.svg -o r.pickle"),
     (1, "report {c}/snapshot/plain2.pickle -o r.html"), (1, "embed create new --rows 100 --dim 4"), (1, "embed show e.rows"),
     (1, "list planners"), (1, "help plan all"), (2, "completion bash"), (1, "plan --no-such-option"),
+    (1, "plan -"), (3, "estimate shards"), (3, "estimate {c}/weights/llama.gguf"), (9, "plan {m}/five_operators.onnx --split"), (3, "diff p.csv p.json --json"),
+    (9, "run {m}/five_operators.onnx --plain --input A=a.npy --output-dir ."), (9, "run {m}/five_operators.onnx --plain --input A=a.pb"),
+    (9, "split {m}/wake_words.tflite -o w.tflite"), (9, "report t.pickle -o r2.svg"),
+    (97, "plan lm.onnx --train --dim n=4"), (97, "train nothing.onnx --plain --data fashion-mnist:set --batch 4 --steps 1 --weights random:1"),
+    (211, "train lm.onnx --plain --data text:book.txt --batch 4 --steps 4 --resume d.ck --log d.csv --checkpoint e.ck"),
     (211, "train lm.onnx --plain --data text:book.txt --batch 4 --steps 2 --checkpoint c.ck --log l.csv --weights random:1"),
 ]
 
@@ -42,9 +49,17 @@ def prepare():
     pathlib.Path("b.csv").write_text("id,lower,upper,size\na,0,3,600\nb,1,4,500\nc,3,6,700\n")
     quiet("plan", "b.csv", "-o", "p.csv", "-o", "p.json")
     quiet("plan", f"{MODELS}/five_operators.onnx", "-o", "five.json")
-    quiet("run", f"{MODELS}/five_operators.onnx", "--plain", "--pool", "best-fit", "--trace", "t.trace.csv")
+    quiet("run", f"{MODELS}/five_operators.onnx", "--plain", "--pool", "best-fit", "--trace", "t.trace.csv", "--trace", "t.pickle")
+    os.mkdir("shards")
+    shutil.copy(f"{CORPUS}/weights/plain.safetensors", "shards/model.safetensors")
+    with open("a.npy", "wb") as file:
+        head = "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 4), }"
+        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + head.ljust(117).encode() + b"\n" + bytes(64))
+    pathlib.Path("a.pb").write_bytes(b"\x08\x04\x08\x04\x10\x01\x4a\x40" + bytes(64))
     quiet("embed", "create", "e.rows", "--rows", "100", "--dim", "4")
     subprocess.run([sys.executable, f"{SOURCE}/tests/cli/train_models.py", "."], check=True)
+    quiet("train", "lm.onnx", "--plain", "--data", "text:book.txt", "--batch", "4", "--steps", "2", "--checkpoint", "d.ck", "--log", "d.csv",
+          "--weights", "random:1")
 
 
 with tempfile.TemporaryDirectory() as folder:
@@ -53,7 +68,7 @@ with tempfile.TemporaryDirectory() as folder:
     failed = tried = 0
     for stride, words in COMMANDS:
         words = words.format(m=MODELS, c=CORPUS).split()
-        environment = dict(os.environ, LD_PRELOAD=LIBRARY, FAIL_TELL="tell", FAIL_REMOVE="new", FAIL_FIRST="1" if ALL else str(FIRST),
+        environment = dict(os.environ, LD_PRELOAD=LIBRARY, FAIL_TELL="tell", FAIL_REMOVE="new", FAIL_INPUT="b.csv", FAIL_FIRST="1" if ALL else str(FIRST),
                            FAIL_STRIDE="1" if ALL else str(9 * stride))
         begun = time.monotonic()
         done = subprocess.run([TENURE, *words], env=environment, capture_output=True)

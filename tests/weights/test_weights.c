@@ -196,9 +196,18 @@ static void what_is_wrong_is_told(void **state) {
         {"{\"a\":{\"dtype\":\"X9\",\"shape\":[2],\"data_offsets\":[0,8]}}", "X9", TN_E_UNSUPPORTED},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,8]}}",
          "'a'", TN_E_INVALID},
-        {"{\"a\":{},\"a\":{}}", "uplicate", TN_E_INVALID},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+         "\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,16]}}",
+         "two tensors are called 'a'", TN_E_INVALID},
+        {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\"}}", "uplicate", TN_E_INVALID},
         {"{\"a\":3}", "'a'", TN_E_INVALID},
-        {"{", "line 1", TN_E_INVALID},
+        {"{", "byte 1: it ends", TN_E_INVALID},
+        {"{\"__metadata__\":{},\"__metadata__\":{}}", "byte 19: a second", TN_E_INVALID},
+        {"{\"__metadata__\":{},}", "no entry", TN_E_INVALID},
+        {"{,}", "no entry", TN_E_INVALID},
+        {"{} {}", "byte 3: something follows", TN_E_INVALID},
+        {"{\"a\":{\"dtype\":\"}\\\",{\"]}", "byte 21: ", TN_E_INVALID},
+        {"{\"__metadata__\":{\"}\":\"\\\"\"},\"a\":[}}", "byte 32: ", TN_E_INVALID},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tn_weights *weights;

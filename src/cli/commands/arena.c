@@ -585,7 +585,7 @@ static int arena_run(int count, char **words) {
     tn_error error = {0};
     arguments.input.import.context = arguments.options.context = &context;
     cli_parse(&cli_command_arena, count, words, &arguments);
-    context.follow_links = cli_follows_links();
+    cli_context_read(&context);
     tn_status status = arena_find(&arguments, &error);
     if (status == TN_OK) status = arena_write(&arguments, &error);
     int code = status == TN_OK ? arena_tell(&arguments, &error) : cli_fail(&error);

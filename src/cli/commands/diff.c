@@ -421,7 +421,7 @@ static int diff_run(int count, char **words) {
     tn_error error = {0};
     arguments.input.import.context = arguments.options.context = &context;
     cli_parse(&cli_command_diff, count, words, &arguments);
-    context.follow_links = cli_follows_links();
+    cli_context_read(&context);
     tn_status status = diff_load(&arguments, 0, &error);
     if (status == TN_OK) status = diff_load(&arguments, 1, &error);
     if (status == TN_OK) status = diff_compare(&arguments, &error);

@@ -357,7 +357,7 @@ static int embed_run(int count, char **words) {
     arguments.table.scale = -1; /* not given */
     arguments.zipf.lookups = 1000000;
     cli_parse(&cli_command_embed, count, words, &arguments);
-    arguments.context.follow_links = cli_follows_links();
+    cli_context_read(&arguments.context);
     tn_status status = embed_work(&arguments, &error);
     cli_progress_end();
     return cli_finish(status == TN_OK ? 0 : cli_fail(&error));

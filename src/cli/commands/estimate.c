@@ -465,7 +465,7 @@ static int estimate_run(int count, char **words) {
     arguments.way.input.import.context = arguments.way.choices.plan.context = &context;
     arguments.way.options.context = &context;
     cli_parse(&cli_command_estimate, count, words, &arguments);
-    context.follow_links = cli_follows_links();
+    cli_context_read(&context);
     int code = estimate_answer(&arguments, &error);
     cli_input_release(&arguments.way.input);
     return cli_finish(code);

@@ -324,7 +324,7 @@ static int fit_run(int count, char **words) {
     tn_error error = {0};
     fit.input.import.context = fit.choices.plan.context = &context;
     cli_parse(&cli_command_fit, count, words, &fit);
-    context.follow_links = cli_follows_links();
+    cli_context_read(&context);
     if (fit.explain) fit.options.explain = fit_line;
     if (fit.problem_path != NULL) cli_progress_plain_costs();
     cli_interrupt_ends_work();

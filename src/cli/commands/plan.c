@@ -457,7 +457,7 @@ static int plan_run(int count, char **words) {
     tn_error error = {0};
     arguments.input.import.context = arguments.options.context = &context;
     cli_parse(&cli_command_plan, count, words, &arguments);
-    context.follow_links = cli_follows_links();
+    cli_context_read(&context);
     if (arguments.objects) return plan_objects(&arguments);
     if (arguments.sweep > 0) return plan_curve(&arguments);
     tn_status status = plan_within(&arguments, &error);

@@ -387,7 +387,7 @@ static int replay_run(int count, char **words) {
     arguments.plan_options.timeout_s = 10;
     arguments.context = cli_context();
     cli_parse(&cli_command_replay, count, words, &arguments);
-    arguments.context.follow_links = cli_follows_links();
+    cli_context_read(&arguments.context);
     int code = replay_work(&arguments) == TN_OK ? replay_print(&arguments) : cli_fail(&error);
     replay_release(&arguments);
     return cli_finish(code);

@@ -184,7 +184,7 @@ static int report_run(int count, char **words) {
         .top = 10, .device = UINT32_MAX, .bars = 100000, .timeout_s = 2, .error = &error};
     report.context = cli_context();
     cli_parse(&cli_command_report, count, words, &report);
-    report.context.follow_links = cli_follows_links();
+    cli_context_read(&report.context);
     tn_status status = report_work(&report);
     if (status == TN_OK) status = report_tell(&report);
     int code = status == TN_OK ? 0 : cli_fail(&error);

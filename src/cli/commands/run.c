@@ -417,7 +417,7 @@ static int run_run(int count, char **words) {
     arguments.session.input = &arguments.input;
     arguments.input.import.context = arguments.session.choices.plan.context = &context;
     cli_parse(&cli_command_run, count, words, &arguments);
-    context.follow_links = cli_follows_links();
+    cli_context_read(&context);
     tn_status status = run_model(&arguments, &error);
     int code = 0;
     if (status != TN_OK && arguments.session.answer.setup == NULL)

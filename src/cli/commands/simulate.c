@@ -256,7 +256,7 @@ static int simulate_run_command(int count, char **words) {
     arguments.options.overhead_max = 2;
     arguments.options.time_search = true;
     cli_parse(&cli_command_simulate, count, words, &arguments);
-    context.follow_links = cli_follows_links();
+    cli_context_read(&context);
     if (arguments.found.policy_count == 0)
         arguments.found.policies[arguments.found.policy_count++] = tn_evict_policy_name(0);
     int code = simulate_work(&arguments, &log, &error) == TN_OK ? simulate_tell(&arguments, &error)

@@ -259,7 +259,7 @@ static int split_file_run(int count, char **words) {
                                       .kernels = {.library = TN_MICRO_ANY}};
     arguments.options.context = &context;
     cli_parse(&cli_command_split, count, words, &arguments);
-    context.follow_links = cli_follows_links();
+    cli_context_read(&context);
     cli_interrupt_ends_work();
     if (arguments.timeout_s > 0) cli_deadline(cli_clock() + arguments.timeout_s, NULL);
     tn_status status =

@@ -219,7 +219,7 @@ static int train_run(int count, char **words) {
     train.session.input = &train.input;
     train.input.import.context = train.session.choices.plan.context = &context;
     cli_parse(&cli_command_train, count, words, &train);
-    context.follow_links = cli_follows_links();
+    cli_context_read(&context);
     int code;
     if (cli_train_has_ranks(&train))
         code = cli_train_world(&train);

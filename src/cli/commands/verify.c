@@ -927,7 +927,7 @@ static int verify_run(int count, char **words) {
     arguments.input.import.context = &context;
     tn__names_init(&arguments.rows, NULL);
     cli_parse(&cli_command_verify, count, words, &arguments);
-    context.follow_links = cli_follows_links();
+    cli_context_read(&context);
     if (arguments.objects) return verify_objects(&arguments);
     tn_status status = verify_load(&arguments);
     arguments.is_placed = status == TN_OK;

@@ -302,13 +302,14 @@ static bool mpi_listen(mpi_link *link) {
 }
 
 static void mpi_hear(mpi_link *link) {
-    const mpi_notice *in = &link->in;
+    mpi_notice *in = &link->in;
     bool done = false;
     int count = 0;
     while (mpi_good(link, link->shim->test(link->in_request, &done, &count), "a notice") && done) {
         if (in->from == (link->rank + link->ranks - 1) % link->ranks) link->heard = tn__clock_s();
         if (in->sort == MPI_BYE && in->from < link->ranks) link->gone[in->from] = true;
         if (in->sort == MPI_FAILED) {
+            tn__world_received(&in->why);
             pthread_mutex_lock(&link->lock);
             mpi_fail(link, &in->why, in->silent);
             pthread_mutex_unlock(&link->lock);

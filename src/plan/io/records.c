@@ -216,7 +216,7 @@ tn_status tn_object_records_load(const char *path, const tn_context *context,
                                  tn_object_record **records, char ***names, uint32_t *count,
                                  tn_size_kind *kind, tn_error *error) {
     tn__file file;
-    TN_TRY(tn__file_map(path, &file, error));
+    TN_TRY(tn__file_map_most(path, tn__context(context).read_limit, &file, error));
     tn_status status = tn_object_records_load_memory(path, file.bytes, file.size, context, records,
                                                      names, count, kind, error);
     tn__file_unmap(&file);
