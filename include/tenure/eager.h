@@ -156,8 +156,8 @@ TN_API TN_CHECKED tn_status tn_eager_set(tn_eager *eager, tn_handle handle, cons
 
 /* Frees the bytes of a tensor now, whatever the policy; its handle stays valid, and its next use
  * brings it back. Views of the same bytes go with it. A tensor that is not resident stays so.
- * tn_eager_drop: it is recomputed from its operands. tn_eager_offload: it is copied to the host, and
- * back at its next use; this needs a device with a link (`link_bytes_per_s`).
+ * tn_eager_drop: it is recomputed from its operands. tn_eager_offload: it is copied to the host,
+ * and back at its next use; this needs a device with a link (`link_bytes_per_s`).
  * Errors: E_INVALID (handle), E_UNSUPPORTED (dropped: a value that was put, or otherwise cannot be
  * recomputed; offloaded: no link; both: a tensor at a fixed address, or one without memory),
  * E_EXHAUSTED (the host has no room), E_NO_MEMORY. */

@@ -28,8 +28,8 @@
     X(BYTES, CACHING_POOL, "caching_pool", "caching pool", NULL,                                   \
       "bytes that a caching pool would have reserved for the same run, with weights; absent if "   \
       "it cannot be simulated")                                                                    \
-    X(BYTES, DEVICE, "device", "device", NULL, "with `--device`: bytes of the device")             \
-    X(YES, FITS, "fits", NULL, NULL, "with `--device`: whether arena and weights fit")             \
+    X(BYTES, DEVICE, "device", "device", NULL, "with a device: its bytes")                         \
+    X(YES, FITS, "fits", NULL, NULL, "with a device: whether arena and weights fit")     \
     X(BANKS, BANKS, "banks", NULL, NULL, "the banks of memory")                                    \
     X(KINDS, BY_KIND, "by_kind", NULL, NULL,                                                       \
       "for models: bytes of all tensors of each kind that occurs")                                 \
