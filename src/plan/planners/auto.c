@@ -7,6 +7,9 @@
  * small; with a limit it continues. Problems with more bodies than `exact` takes are left to
  * `scale`, within a limit.
  *
+ * With separations or reserved ranges, the greedy planners run and then a search that models them;
+ * in a run by cost, `reuse-cost` is the planner.
+ *
  * A plan that reaches the lower bound, or fits the requested capacity, ends the search.
  * Cost: that of `fast`; without a limit a few seconds more if the plan is far from the bound.
  */
@@ -51,7 +54,17 @@ static tn_status auto_search(tn_run *run) {
     return TN_OK;
 }
 
+/* With separations or reserved ranges: only the planners that model them. */
+static tn_status auto_apart(tn_run *run) {
+    TN_TRY(tn__run_quick_portfolio(run));
+    TN_TRY(tn__run_simple_planners(run));
+    TN_TRY(tn__run_ask(run, "tvm-hill-climb", 0));
+    return tn__run_has_capacity(run) ? tn__run_ask(run, "reuse-cost", 0) : TN_OK;
+}
+
 static tn_status auto_solve(tn_run *run) {
+    if (tn__run_by_cost(run)) return tn__run_as(run, "reuse-cost");
+    if (tn__run_needs(run) & TN_PLANS_APART) return auto_apart(run);
     TN_TRY(tn__run_fast(run));
     if (tn__run_count(run) <= AUTO_SEARCH) return auto_search(run);
     return tn__run_is_limited(run) ? tn__run_ask(run, "scale", 0) : TN_OK;
@@ -61,6 +74,6 @@ const tn_planner tn__planner_auto = {
     .name = "auto",
     .summary = "chooses planners by the number of buffers and the time limit (the default)",
     .source = "portfolio",
-    .features = TN_PLANS_ALL,
+    .features = TN_PLANS_ALL | TN_PLANS_APART | TN_PLANS_BY_COST,
     .solve = auto_solve,
 };
