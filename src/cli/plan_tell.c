@@ -33,13 +33,20 @@ const cli_facts cli_plan_facts = {
         CLI_FACT(WORD, "planner", NULL, "the planner that found the plan"),
         CLI_FACT(WORD, "status", NULL,
                  "optimal: no plan of these buffers has a lower peak (for a model, of this order "
-                 "with these in-place choices); or feasible"),
+                 "with these in-place choices; with `--objective pairs`: no plan within the "
+                 "capacity has a lower reuse cost); or feasible"),
         CLI_FACT(WORD, "order", NULL, "for models: the order of the operators"),
         CLI_FACT(YES, "order_proved", NULL,
                  "for models: whether no order has a lower peak of live bytes"),
         CLI_FACT_BRIEF(BYTES, "peak", NULL, "@", "bytes of the arena"),
         CLI_FACT(BYTES, "lower_bound", NULL, "no plan of these buffers takes less"),
         CLI_FACT_BRIEF(SHARE, "gap", NULL, ", gap @", "`peak` / `lower_bound` - 1"),
+        CLI_FACT(COUNT, "reuse_cost", NULL,
+                 "for problems with reuse costs: the sum of the costs of the pairs that share "
+                 "bytes"),
+        CLI_FACT(COUNT, "reuse_cost_bound", NULL,
+                 "with `--objective pairs`: no plan within the capacity has a lower reuse cost; "
+                 "else 0"),
         CLI_FACT(BYTES, "naive", NULL, "bytes without reuse"),
         CLI_FACT(BYTES, "static", NULL, "for models: bytes outside the arena, such as weights"),
         CLI_FACT(BYTES, "caching_pool", NULL,
@@ -82,6 +89,11 @@ static void plan_tell_status(cli_answer *answer, const tn_report *report) {
     cli_tell_brief(answer, ", %s by %s", optimal ? "optimal" : "valid", layout->planner);
     cli_tell(answer, "lower_bound", layout->lower_bound);
     cli_tell_real(answer, "gap", tn__words_gap(layout->peak, layout->lower_bound));
+    uint32_t costs;
+    tn_problem_reuse_costs(report->problem, &costs);
+    if (costs == 0) return;
+    cli_tell(answer, "reuse_cost", layout->reuse_cost);
+    cli_tell(answer, "reuse_cost_bound", layout->reuse_cost_bound);
 }
 
 static void plan_tell_device(cli_answer *answer, const tn_report *report) {

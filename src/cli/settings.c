@@ -14,6 +14,7 @@ static const struct {
 } settings[] = {
     {"alignment", "--alignment"},
     {"bucket_bytes", "--bucket"},
+    {"capacity", "--capacity"},
     {"dims", "--dim"},
     {"freeze", "--freeze"},
     {"fuse_concat", "--fuse-concat"},

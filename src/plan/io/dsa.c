@@ -277,6 +277,9 @@ static tn_status dsa_problem(dsa_reader *reader, const json_t *root) {
     if (!dsa_integer(root, "schema_version", INT64_MIN, &version) || version != 1)
         TN_FAIL(reader->reading->error, TN_E_UNSUPPORTED,
                 "its \"schema_version\" is not 1; this version reads dsa-problem-v1");
+    if (problem == NULL && json_object_get(root, "placements") != NULL)
+        DSA_FAIL(reader, "it is a solution, without its problem; plan the problem again, or pass "
+                         "the plan as .csv or .json");
     if (!json_is_object(problem)) DSA_FAIL(reader, "'problem' is not an object");
     TN_TRY(dsa_pools(reader, problem));
     TN_TRY(dsa_buffers(reader, problem));

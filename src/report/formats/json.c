@@ -442,7 +442,7 @@ static void json_result(tn__text *text, const tn__scene *scene) {
     json_integer(text, "work", layout->work);
     uint32_t costs;
     tn_problem_reuse_costs(scene->report->problem, &costs);
-    if (costs > 0) {
+    if (costs > 0 && layout->reuse_cost <= INT64_MAX) { /* else readers refuse the number */
         tn__text_put(text, ",");
         json_integer(text, "reuse_cost", layout->reuse_cost);
         tn__text_put(text, ",");

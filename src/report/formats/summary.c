@@ -79,6 +79,12 @@ static tn_status summary_render(const tn_report *report, tn__text *text, tn_erro
     summary_integer(text, "lower_bound", layout->lower_bound);
     tn__text_put(text, ",\"gap\":");
     tn__words_number(text, tn__words_gap(layout->peak, layout->lower_bound));
+    uint32_t costs;
+    tn_problem_reuse_costs(report->problem, &costs);
+    if (costs > 0) {
+        summary_integer(text, "reuse_cost", layout->reuse_cost);
+        summary_integer(text, "reuse_cost_bound", layout->reuse_cost_bound);
+    }
     summary_integer(text, "naive",
                     report->occupancy ? memory.naive : tn_problem_naive(report->problem));
     if (report->occupancy) summary_integer(text, "static", report->static_bytes);
