@@ -16,8 +16,8 @@
  * number. A branch ends when the cost so far, plus the least cost of each unplaced body against the
  * placed ones, reaches the best cost. If the search ends, its result is proved.
  *
- * The bound without that search: two bodies that are together larger than the memory outside of
- * reserved ranges must share bytes, so they pay.
+ * The bound without that search: bodies that are together larger than the memory outside of reserved
+ * ranges must share bytes, so some of them pay (search/cliques.c).
  *
  * In a run that is not by cost, the same search asks whether the bodies fit into the capacity, with
  * separations and reserved ranges. A set of bodies of which no two may share bytes, and which is
@@ -28,6 +28,7 @@
  *         allocation with reuse penalties, dsa-solver 2026 (documents, no code).
  */
 #include "plan/frame/planner_run.h"
+#include "plan/search/cliques.h"
 
 #define REUSE_BODIES 4096u              /* more are left to the greedy planners ... */
 #define REUSE_EDGES ((size_t)1 << 22)   /* ... and so are more pairs of neighbours */
@@ -37,6 +38,7 @@
 #define REUSE_NODES 1000000u            /* with at most this number of placements */
 #define REUSE_FIRST 20000u              /* placements before the complete search */
 #define REUSE_RUIN 25u                  /* most bodies of a move */
+#define REUSE_SETS 20000u               /* sets of bodies that the bound tries */
 #define REUSE_STARTS 512u               /* random orders that are tried to meet the capacity */
 #define REUSE_HARD UINT64_MAX
 
@@ -694,6 +696,28 @@ static uint64_t reuse_must_share(const reuse *state) {
     return sum;
 }
 
+/* The bound from sets of more bodies, with a small part of the work. */
+static tn_status reuse_sets(reuse *state, uint64_t *bound) {
+    tn_run *run = state->run;
+    uint64_t left = tn__run_work_left(run) / 16;
+    if (!state->plain || state->shift > 0 || state->count > TN__CLIQUE_BODIES) return TN_OK;
+    size_t total = state->begin[state->count], used = 0;
+    tn__clique_pair *pairs = tn__run_scratch(run, total / 2 + 1, sizeof *pairs);
+    if (pairs == NULL) return TN_E_NO_MEMORY;
+    for (uint32_t i = 0; i < state->count; i++)
+        for (size_t k = state->begin[i]; k < state->begin[i + 1]; k++)
+            if (state->edges[k].other > i)
+                pairs[used++] = (tn__clique_pair){i, state->edges[k].other, state->edges[k].cost};
+    tn__cliques given = {.bodies = state->bodies,
+                         .count = state->count,
+                         .pairs = pairs,
+                         .pair_count = used,
+                         .usable = (uint64_t)state->usable,
+                         .attempts = left < REUSE_SETS ? (uint32_t)left : REUSE_SETS,
+                         .seed = tn__run_seed(run)};
+    return tn__clique_bound(run, &given, bound);
+}
+
 /* Whether a set of bodies that may not share bytes, two by two, is larger than the memory: from
  * each body on, the largest that fits into the set is added. */
 static tn_status reuse_clique(reuse *state, bool *proved) {
@@ -777,7 +801,9 @@ static tn_status reuse_fit(reuse *state) {
 static tn_status reuse_least_cost(reuse *state) {
     tn_run *run = state->run;
     bool proved = false;
-    tn__run_raise_cost_bound(run, reuse_must_share(state));
+    uint64_t bound = reuse_must_share(state);
+    TN_TRY(reuse_sets(state, &bound));
+    tn__run_raise_cost_bound(run, bound);
     if (!reuse_take_best(state) || tn__run_is_done(run)) return TN_OK;
     bool small = state->free_count <= REUSE_SMALL;
     state->started_s = tn__clock_s();
