@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "../count.h"
+#include "plan/io/io.h"
 
 enum { BODIES_MAX = 6, CAPACITY_MAX = 12 };
 
@@ -596,6 +597,52 @@ static void dsa_mistakes_are_refused(void **state) {
 }
 #endif
 
+/* --- memory that runs out --- */
+
+static void loads_and_plans_without_memory(const char *name, const char *text) {
+    tn_status status = TN_E_NO_MEMORY;
+    uint64_t fail_at = 1;
+    for (; status == TN_E_NO_MEMORY && fail_at < 5000; fail_at++) {
+        faulty memory = {.fail_at = fail_at};
+        tn_context context = faulty_context(&memory);
+        tn_problem *problem = NULL;
+        tn_layout layout;
+        tn__text csv;
+        tn_plan_options options = TN_PLAN_OPTIONS_INIT;
+        options.context = &context;
+        options.objective = TN_OBJECTIVE_PAIRS;
+        options.capacity = 16;
+        options.work_limit = 400;
+        status =
+            tn_problem_load_memory(name, text, strlen(text), &context, &problem, NULL, &failure);
+        if (status == TN_OK) status = tn_plan(problem, &options, &layout, &failure);
+        if (status == TN_OK) {
+            tn__text_init(&csv, &context);
+            status = tn__csv_render(problem, &layout, &csv, &failure);
+            if (status == TN_OK && csv.failed) status = TN_E_NO_MEMORY;
+            tn__text_release(&csv);
+            tn_layout_release(&layout);
+        }
+        tn_problem_destroy(problem);
+        assert_int_equal(memory.held, 0);
+    }
+    assert_ok(status);
+    assert_true(fail_at > 30);
+}
+
+static void nothing_leaks_when_memory_runs_out(void **state) {
+    (void)state;
+    loads_and_plans_without_memory("p.csv", "id,lower,upper,size,apart,costs,reserved\n"
+                                            "a,0,1,4,c b,c:5,8-10\nb,1,2,4,,a d:2,\nc,2,3,4,,,\n"
+                                            "d,1,3,4,,a c,\n");
+#ifndef TENURE_MINIMAL
+    loads_and_plans_without_memory(
+        "p.json", DSA(DSA_POOL, DSA_BUFFERS, "\"separations\": [{\"first\": 40, \"second\": -5}]",
+                      "{\"first\": -5, \"second\": 1, \"cost\": 5}, {\"first\": 1, \"second\": 40, "
+                      "\"cost\": 2}"));
+#endif
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(costs_are_least),
@@ -609,6 +656,7 @@ int main(void) {
         cmocka_unit_test(bounds_count_reserved_bytes),
         cmocka_unit_test(csv_is_read_and_written),
         cmocka_unit_test(csv_mistakes_are_named),
+        cmocka_unit_test(nothing_leaks_when_memory_runs_out),
 #ifndef TENURE_MINIMAL
         cmocka_unit_test(json_is_read),
         cmocka_unit_test(dsa_problems_are_read_and_answered),

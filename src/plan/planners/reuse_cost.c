@@ -16,8 +16,8 @@
  * number. A branch ends when the cost so far, plus the least cost of each unplaced body against the
  * placed ones, reaches the best cost. If the search ends, its result is proved.
  *
- * The bound without that search: bodies that are together larger than the memory outside of reserved
- * ranges must share bytes, so some of them pay (search/cliques.c).
+ * The bound without that search: bodies that are together larger than the memory outside of
+ * reserved ranges must share bytes, so some of them pay (search/cliques.c).
  *
  * In a run that is not by cost, the same search asks whether the bodies fit into the capacity, with
  * separations and reserved ranges. A set of bodies of which no two may share bytes, and which is

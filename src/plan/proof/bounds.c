@@ -9,10 +9,10 @@
  *     height >= sum of round_up(bytes, B) - largest (round_up(bytes, B) - bytes) among them.
  *
  * B = 1 takes all pieces and counts plain bytes; a larger B takes fewer and counts more for each.
- * The bound is the maximum over the blocks that occur. Reserved ranges below the bound of B = 1 raise
- * it by their bytes; they do not raise the other bounds, because they may lie in the bytes that are
- * lost to alignment. A body ends no lower than its size, a pinned
- * one at its offset plus its size: these ends are bounds as well.
+ * The bound is the maximum over the blocks that occur. Reserved ranges below the bound of B = 1
+ * raise it by their bytes. They do not raise the other bounds, because they may lie in the bytes
+ * that are lost to alignment. A body ends no lower than its size, a pinned one at its offset plus
+ * its size: these ends are bounds as well.
  * Cost: O(n log n + n * blocks) time for at most 41 blocks (most often one), O(n) memory.
  */
 #include "plan/problem/problem.h"
