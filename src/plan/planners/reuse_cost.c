@@ -423,10 +423,10 @@ static bool reuse_is_close(const reuse *state, uint32_t id, const reuse_edge *ed
 }
 
 /* Chooses the bodies of a move. */
-static uint32_t reuse_ruin(reuse *state, uint32_t move, uint32_t *chosen) {
-    uint32_t most = move % 7 == 0 ? REUSE_RUIN : 11, count = 1, tries = 0;
+static uint32_t reuse_ruin(reuse *state, uint32_t number, uint32_t *chosen) {
+    uint32_t most = number % 7 == 0 ? REUSE_RUIN : 11, count = 1, tries = 0;
     uint32_t wanted = 2 + reuse_below(state, most - 1);
-    bool anywhere = move % 5 == 0;
+    bool anywhere = number % 5 == 0;
     if (wanted > state->free_count) wanted = state->free_count;
     for (int i = 0; i < 6; i++) {
         chosen[0] = state->free[reuse_below(state, state->free_count)];
@@ -466,8 +466,8 @@ static void reuse_order(reuse *state, uint32_t *chosen, uint32_t count) {
 }
 
 /* One move; the placement and its cost are as before if it fails. */
-static tn_status reuse_move(reuse *state, uint32_t move, double temperature) {
-    uint32_t chosen[REUSE_RUIN], count = reuse_ruin(state, move, chosen), done = 0;
+static tn_status reuse_move(reuse *state, uint32_t number, double temperature) {
+    uint32_t chosen[REUSE_RUIN], count = reuse_ruin(state, number, chosen), done = 0;
     int64_t before[REUSE_RUIN];
     uint64_t old = state->cost, removed = 0, added = 0;
     reuse_order(state, chosen, count);
@@ -503,15 +503,15 @@ static tn_status reuse_anneal(reuse *state, double until, uint64_t work) {
     uint64_t best = state->cost, start = tn__run_work_done(state->run);
     double temperature = 2;
     if (state->free_count < 1) return TN_OK;
-    for (uint32_t move = 0; !tn__run_is_done(state->run) && state->cost > 0; move++) {
-        if (move % 32 == 0) {
+    for (uint32_t number = 0; !tn__run_is_done(state->run) && state->cost > 0; number++) {
+        if (number % 32 == 0) {
             double progress = reuse_progress(state);
             if (progress >= until) break;
             temperature = 2;
             for (int k = (int)(progress * 64); k > 0; k--) temperature *= 0.940705;
         }
         if (work != 0 && tn__run_work_done(state->run) - start >= work) break;
-        TN_TRY(reuse_move(state, move, temperature));
+        TN_TRY(reuse_move(state, number, temperature));
         if (state->cost >= best) continue;
         best = state->cost;
         reuse_keep(state);
