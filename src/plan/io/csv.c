@@ -771,8 +771,8 @@ static void csv_lists_release(csv_lists *lists) {
         tn__free(context, lists->begin[k], begins * sizeof *lists->begin[k]);
         tn__free(context, lists->pairs[k], pairs * sizeof *lists->pairs[k]);
     }
-    size_t banks = lists->told != NULL ? lists->problem->bank_count : 0;
-    tn__free(context, lists->told, banks * sizeof *lists->told);
+    size_t told = lists->told != NULL ? lists->problem->bank_count : 0;
+    tn__free(context, lists->told, told * sizeof *lists->told);
 }
 
 static bool csv_lists_make(csv_lists *lists) {

@@ -8,9 +8,9 @@ void tn__dsa_render(const tn_problem *problem, const tn_layout *layout, tn__text
     tn__text_put(text, "{\"schema_version\":1,\"placements\":[");
     for (tn_body_id id = 0; id < layout->body_count; id++) {
         tn_bank_id bank = layout->bank[id];
-        const int64_t *bodies = problem->file_body_ids, *banks = problem->file_bank_ids;
-        int64_t buffer = bodies != NULL ? bodies[id] : (int64_t)id;
-        int64_t pool = banks != NULL ? banks[bank] : (int64_t)bank;
+        const int64_t *of_bodies = problem->file_body_ids, *of_banks = problem->file_bank_ids;
+        int64_t buffer = of_bodies != NULL ? of_bodies[id] : (int64_t)id;
+        int64_t pool = of_banks != NULL ? of_banks[bank] : (int64_t)bank;
         tn__text_printf(text,
                         "%s\n{\"buffer\":%" PRId64 ",\"pool\":%" PRId64 ",\"offset\":%" PRIu64 "}",
                         id > 0 ? "," : "", buffer, pool, layout->offset[id]);
