@@ -11,7 +11,7 @@
  * is never worse than theirs.
  *
  * Small problems are searched completely. In some optimal placement, every body starts at 0, at the
- * end of a reserved range, or at the top of a neighbour, each rounded up to its alignment: otherwise
+ * end of a reserved range, or at the top of a neighbour, each rounded up to its alignment. If not,
  * the body could move down without sharing anything new. Bodies are placed in order of start, then
  * number. A branch ends when the cost so far, plus the least cost of each unplaced body against the
  * placed ones, reaches the best cost. If the search ends, its result is proved.

@@ -7,8 +7,8 @@
 #define TN__CLIQUE_BODIES 2048u /* the search keeps a table of all pairs */
 #define TN__CLIQUE_HARD UINT64_MAX
 
-/* A pair of plain bodies that must not share bytes (TN__CLIQUE_HARD), or that pays `cost`. The costs
- * of a pair that is given several times add up. */
+/* A pair of plain bodies that must not share bytes (TN__CLIQUE_HARD), or that pays `cost`. The
+ * costs of a pair that is given several times add up. */
 typedef struct tn__clique_pair {
     uint32_t a, b;
     uint64_t cost;
