@@ -18,9 +18,11 @@
 #define AUTO_SEARCH 8192u /* bodies that `exact` takes */
 /* searches without a limit if at least 1/2^10 of the bytes could be gained */
 #define AUTO_WORTH 10
-#define AUTO_WORK 100000u      /* units of work in the first round; */
-#define AUTO_MORE 4u           /* each next round has this factor more; */
-#define AUTO_WORK_MAX 1600000u /* without a limit, a round has at most this work, */
+#define AUTO_WORK 100000u        /* units of work in the first round; */
+#define AUTO_APART_SIMPLE 16384u /* bodies up to which some greedy passes are cheap, */
+#define AUTO_APART_CLIMB 1024u   /* and hundreds of them */
+#define AUTO_MORE 4u             /* each next round has this factor more; */
+#define AUTO_WORK_MAX 1600000u   /* without a limit, a round has at most this work, */
 /* at most this per body, because small problems come by the thousand, */
 #define AUTO_WORK_EACH 8000u
 /* and at most this over the square of the number of bodies: some seconds */
@@ -57,8 +59,8 @@ static tn_status auto_search(tn_run *run) {
 /* With separations or reserved ranges: only the planners that model them. */
 static tn_status auto_apart(tn_run *run) {
     TN_TRY(tn__run_quick_portfolio(run));
-    TN_TRY(tn__run_simple_planners(run));
-    TN_TRY(tn__run_ask(run, "tvm-hill-climb", 0));
+    if (tn__run_count(run) <= AUTO_APART_SIMPLE) TN_TRY(tn__run_simple_planners(run));
+    if (tn__run_count(run) <= AUTO_APART_CLIMB) TN_TRY(tn__run_ask(run, "tvm-hill-climb", 0));
     return tn__run_has_capacity(run) ? tn__run_ask(run, "reuse-cost", 0) : TN_OK;
 }
 

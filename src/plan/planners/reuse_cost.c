@@ -33,6 +33,7 @@
 #define REUSE_BODIES 4096u              /* more are left to the greedy planners ... */
 #define REUSE_EDGES ((size_t)1 << 22)   /* ... and so are more pairs of neighbours */
 #define REUSE_HEIGHT ((int64_t)1 << 61) /* sums of an offset and two sizes fit in 64 bits */
+#define REUSE_SIMPLE 16384u             /* bodies up to which all greedy planners run */
 #define REUSE_WORK 200000u              /* placements without a limit */
 #define REUSE_SMALL 24u                 /* bodies that are searched completely, ... */
 #define REUSE_NODES 1000000u            /* with at most this number of placements */
@@ -824,7 +825,7 @@ static tn_status reuse_solve(tn_run *run) {
                    .random = {tn__run_seed(run)}};
     bool possible;
     TN_TRY(tn__run_quick_portfolio(run));
-    TN_TRY(tn__run_simple_planners(run));
+    if (state.count <= REUSE_SIMPLE) TN_TRY(tn__run_simple_planners(run));
     if (tn__run_is_done(run) || !tn__run_has_capacity(run)) return TN_OK;
     TN_TRY(reuse_init(&state, &possible));
     if (possible) TN_TRY(reuse_neighbours(&state, &possible));

@@ -99,7 +99,8 @@ static void cliques_add(cliques *state, uint32_t body) {
     state->found_count = kept;
 }
 
-/* Takes out members without which the set is still too large, those with most paying pairs first. */
+/* Takes out members without which the set is still too large, those with most paying pairs
+ * first. */
 static void cliques_shrink(cliques *state) {
     for (;;) {
         uint32_t worst = CLIQUES_NONE, most = 0;
