@@ -10,8 +10,8 @@
  * If a pair is charged a part of its cost in proportion to its term, the set proves a cost of that
  * proportion times D. Several sets may charge one pair, as long as the charges do not exceed its
  * cost: then the proved costs add up (a feasible solution of the dual linear program). Sets are
- * grown at random from a pair that still has cost left, preferring forbidden pairs and large bodies,
- * and then made minimal. All sums are exact, in units of 2^-20 of a cost.
+ * grown at random from a pair that still has cost left. Forbidden pairs and large bodies are
+ * preferred, and the set is then made minimal. All sums are exact, in units of 2^-20 of a cost.
  *
  * Cost:   O(attempts * n * members), n^2 numbers of memory.
  * Source: clique inequalities; dual ascent for covering problems (Erlenkotter 1978).
