@@ -49,6 +49,13 @@ static inline void fuzz_round_trip(const tn_problem *problem) {
         for (uint32_t i = 0; i < tn_problem_count(problem); i++)
             fuzz_must(fuzz_same_body(tn_problem_body(problem, i), tn_problem_body(again, i),
                                      tn_problem_streams(problem)));
+        uint32_t count, same;
+        tn_problem_separations(problem, &count);
+        tn_problem_separations(again, &same);
+        fuzz_must(count == same);
+        tn_problem_reuse_costs(problem, &count);
+        tn_problem_reuse_costs(again, &same);
+        fuzz_must(count == same);
         tn_problem_destroy(again);
     }
     tn__text_release(&text);

@@ -33,6 +33,10 @@
  * before piece q if p.last <= q.first and p.ends[s] <= q.begins[s] on every stream s. Pieces of two
  * bodies may share bytes only if one of them is before the other.
  *
+ * Three more constraints are properties of the problem. A separation keeps the byte ranges of two
+ * bodies disjoint at all times. A reserved range of a bank holds no body. A reuse cost is the price
+ * of a pair of bodies that share bytes: for example, a wait of one stream for another one.
+ *
  * Units: sizes, offsets and peaks in bytes; time in integer steps. Intervals are half open: a body
  * that ends at step 3 and a body that begins at step 3 may share bytes.
  * Threads: any number of threads may read one problem; one thread at a time may change it.
@@ -102,6 +106,29 @@ typedef struct tn_bank {
     double bytes_per_s; /* bandwidth; 0 = unknown: counts as slower than every known bandwidth */
 } tn_bank;
 
+/* Two bodies a < b, whose byte ranges are [offset, offset + size) in one bank. */
+typedef struct tn_pair {
+    tn_body_id a, b;
+    uint64_t cost; /* reuse cost; 0 in a separation */
+} tn_pair;
+
+/* Bytes [first, last) of a bank that hold no body. */
+typedef struct tn_reserved {
+    tn_bank_id bank;
+    uint64_t first, last;
+} tn_reserved;
+
+/* What the planner minimises: X(name, text). */
+/* clang-format off */
+#define TN_OBJECTIVE_TABLE(X) X(BYTES, "bytes") X(PAIRS, "pairs")
+/* clang-format on */
+typedef enum tn_objective {
+#define TN_X(name, text) TN_OBJECTIVE_##name,
+    TN_OBJECTIVE_TABLE(TN_X)
+#undef TN_X
+} tn_objective;
+TN_API const char *tn_objective_name(tn_objective objective);
+
 /* The outcome of planning: X(name, text). */
 /* clang-format off */
 #define TN_VERDICT_TABLE(X)                                                                        \
@@ -126,13 +153,18 @@ typedef struct tn_layout {
     uint64_t peak;              /* bytes the arena needs: the sum over the banks */
     uint64_t lower_bound;       /* the sum of bank_lower_bound */
     /* OPTIMAL if peak == lower_bound, or if a search proved it. If bodies may choose their bank:
-     * OPTIMAL if no choice that fits makes the traffic take less time */
+     * OPTIMAL if no choice that fits makes the traffic take less time. With TN_OBJECTIVE_PAIRS:
+     * OPTIMAL if reuse_cost == reuse_cost_bound */
     tn_verdict verdict;
     const char *planner; /* static string; the planner that found the layout */
     uint64_t seed;
-    uint64_t work;  /* placements tried; deterministic for the same problem and options */
-    double seconds; /* wall time */
-    bool timed_out; /* the wall clock ended the search early */
+    uint64_t work;       /* placements tried; deterministic for the same problem and options */
+    double seconds;      /* wall time */
+    bool timed_out;      /* the wall clock ended the search early */
+    uint64_t reuse_cost; /* see tn_layout_reuse_cost; 0 for problems without reuse costs */
+    /* no layout within the capacities has a lower reuse cost; 0 if nothing is known */
+    uint64_t reuse_cost_bound;
+    tn_objective objective; /* what the planner minimised */
 } tn_layout;
 
 typedef struct tn_plan_options {
@@ -147,6 +179,9 @@ typedef struct tn_plan_options {
     uint64_t enough; /* target in bytes for a bank without a capacity: the search ends at the first
                       * layout within it. Larger layouts are still returned. 0 = search for the
                       * smallest */
+    /* BYTES: the least peak. PAIRS: the least reuse cost within the capacities, among equal costs
+     * the least peak; every bank that holds a pair with a reuse cost must have a capacity */
+    tn_objective objective;
 } tn_plan_options;
 
 #define TN_PLAN_OPTIONS_INIT TN_INIT(tn_plan_options, TN_SET(struct_size, sizeof(tn_plan_options)))
@@ -185,6 +220,31 @@ TN_API TN_CHECKED tn_status tn_problem_set_streams(tn_problem *problem, uint32_t
                                                    tn_error *error);
 TN_API uint32_t tn_problem_streams(const tn_problem *problem);
 
+/* Keeps the byte ranges of two bodies disjoint, also if their live ranges are. Bodies in different
+ * banks, and bodies of 0 bytes, are apart in any case; giving a pair twice changes nothing.
+ * Errors: E_INVALID (a == b; a body that does not exist; two bodies that are tied where they share
+ * bytes; more than 2^30 pairs), E_NO_MEMORY. Cost: O(1) time and memory. */
+TN_API TN_CHECKED tn_status tn_problem_keep_apart(tn_problem *problem, tn_body_id a, tn_body_id b,
+                                                  tn_error *error);
+/* Keeps all bodies out of bytes [first, last) of a bank. Reserved ranges may overlap each other and
+ * may end beyond the capacity. They do not count in the peak. An empty range has no effect.
+ * Errors: E_INVALID (an unknown bank; first > last; more than 2^20 ranges), E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_problem_reserve(tn_problem *problem, tn_bank_id bank, uint64_t first,
+                                               uint64_t last, tn_error *error);
+/* Makes a layout cost `cost` if the two bodies share at least one byte. The costs of a pair that is
+ * given several times add up; sums saturate at UINT64_MAX. A cost has no effect on a pair that
+ * cannot share bytes (live at the same time, separated, of 0 bytes, in two banks), and none on two
+ * bodies of one group.
+ * Errors: E_INVALID (a == b; a body that does not exist; a cost above 2^63 - 1; more than 2^30
+ * pairs), E_NO_MEMORY. Cost: O(1) time and memory. */
+TN_API TN_CHECKED tn_status tn_problem_add_reuse_cost(tn_problem *problem, tn_body_id a,
+                                                      tn_body_id b, uint64_t cost, tn_error *error);
+/* The separations, reserved ranges and reuse costs as they were given, in the order of adding. The
+ * pointers are valid until the problem is changed or destroyed. */
+TN_API const tn_pair *tn_problem_separations(const tn_problem *problem, uint32_t *count);
+TN_API const tn_reserved *tn_problem_reserved(const tn_problem *problem, uint32_t *count);
+TN_API const tn_pair *tn_problem_reuse_costs(const tn_problem *problem, uint32_t *count);
+
 TN_API uint32_t tn_problem_count(const tn_problem *problem);
 TN_API uint32_t tn_problem_bank_count(const tn_problem *problem);
 /* The pointers are valid until the problem is changed or destroyed. In a body read back, the
@@ -211,11 +271,13 @@ TN_API TN_CHECKED tn_status tn_problem_lower_bound(const tn_problem *problem, tn
  * options   NULL for the defaults
  * layout    out; release with tn_layout_release. Unchanged on failure
  *
- * Errors: E_UNKNOWN (planner), E_UNSUPPORTED (a constraint that the named planner does not model),
+ * Errors: E_UNKNOWN (planner), E_UNSUPPORTED (a constraint that the named planner does not model;
+ * separations, reserved ranges or reuse costs together with bodies that choose their bank),
  * E_INVALID (more than 2^63 - 1 live bytes; a group of tied bodies with more simultaneous pieces
- * than can be merged), E_INFEASIBLE (proved: every layout exceeds the capacity, or the pins
- * contradict each other), E_STOPPED (no layout within the capacity was found, or a limit ended the
- * search before the first layout), E_NO_MEMORY. */
+ * than can be merged; TN_OBJECTIVE_PAIRS and a bank with reuse costs but no capacity),
+ * E_INFEASIBLE (proved: every layout exceeds the capacity, or the pins contradict each other),
+ * E_STOPPED (no layout within the capacity was found, or a limit ended the search before the first
+ * layout), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_plan(const tn_problem *problem, const tn_plan_options *options,
                                     tn_layout *layout, tn_error *error);
 TN_API void tn_layout_release(tn_layout *layout); /* NULL and zeroed are fine */
@@ -248,7 +310,10 @@ typedef struct tn_conflict {
         TN_CONFLICT_COUNT,     /* the layout is for another number of bodies */
         TN_CONFLICT_TIE,       /* a is at `lo`; tied to b, it must be at `hi` */
         TN_CONFLICT_ORDER,     /* a and b share bytes [lo, hi) and neither is before the other */
-        TN_CONFLICT_BANK       /* a is in bank `lo` but belongs in bank `hi` */
+        TN_CONFLICT_BANK,      /* a is in bank `lo` but belongs in bank `hi` */
+        TN_CONFLICT_APART,     /* a and b are separated but share bytes [lo, hi) */
+        TN_CONFLICT_RESERVED,  /* a holds the reserved bytes [lo, hi) */
+        TN_CONFLICT_COST       /* the layout states the reuse cost `lo`; it is `hi` */
     } reason;
     tn_body_id a, b;
     int64_t step;
@@ -266,6 +331,17 @@ typedef struct tn_conflict {
 TN_API TN_CHECKED tn_status tn_layout_verify(const tn_problem *problem, const tn_layout *layout,
                                              tn_conflict *conflict, tn_error *error);
 
+/* The reuse cost of a layout: the sum of the costs of the pairs that share bytes. Two bodies share
+ * bytes if they are in one bank and their ranges [offset, offset + size) overlap; a body of 0 bytes
+ * shares no byte. Shares no code with the planners.
+ *
+ * active   out, may be NULL; [number of reuse costs], whether the pair of each one shares bytes
+ *
+ * Saturates at UINT64_MAX. Errors: E_INVALID (a layout for another number of bodies).
+ * Cost: O(number of reuse costs). */
+TN_API TN_CHECKED tn_status tn_layout_reuse_cost(const tn_problem *problem, const tn_layout *layout,
+                                                 uint64_t *cost, bool *active, tn_error *error);
+
 /* Names, one-line summaries and sources of the planners, for lists and --help. */
 TN_API uint32_t tn_planner_count(void);
 TN_API const char *tn_planner_name(uint32_t index);
@@ -274,8 +350,8 @@ TN_API const char *tn_planner_source(uint32_t index);
 
 /* --- files ------------------------------------------------------------------------------- */
 
-/* Reads a problem from MiniMalloc's CSV in all its dialects, or from JSON (format "mem-plan"),
- * chosen by the suffix.
+/* Reads a problem from MiniMalloc's CSV in all its dialects, or from JSON (format "mem-plan", or
+ * dsa-problem-v1, which has a member "schema_version"), chosen by the suffix.
  *
  * offsets   out, or NULL. Not NULL: receives an array [count] (release with tn_offsets_release), or
  *           NULL if the file has no offsets; offsets of the file do not pin. NULL: offsets of the
@@ -294,6 +370,11 @@ TN_API void tn_offsets_release(const tn_context *context, uint64_t *offsets, uin
 /* Writes the CSV with a last column `offset` (omitted if layout is NULL) and with the optional
  * columns that at least one body needs. The file is replaced atomically. */
 TN_API TN_CHECKED tn_status tn_problem_save_csv(const tn_problem *problem, const tn_layout *layout,
+                                                const char *path, tn_error *error);
+/* Writes the placements of a layout as the solution of a dsa-problem-v1: with the ids of the
+ * buffers and pools of the file that was read; for other problems, with the numbers of bodies and
+ * banks. The file is replaced atomically. */
+TN_API TN_CHECKED tn_status tn_problem_save_dsa(const tn_problem *problem, const tn_layout *layout,
                                                 const char *path, tn_error *error);
 
 #ifdef __cplusplus

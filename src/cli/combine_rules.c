@@ -57,6 +57,9 @@ const cli_rule cli_rules[] = {
     RULE("plan", "--budget", EXCLUDES, "--capacity --bank --form=objects",
          .why = "each is a limit of its own"),
 
+    RULE("plan", "--objective=pairs", EXCLUDES, "[model] --form=objects --explain",
+         .why = "only problems have reuse costs of pairs"),
+
     /* tiles */
     RULE(NULL, "--extra-work", NEEDS, "--split"),
     RULE("plan", "--sweep", NEEDS, "--split"),

@@ -152,6 +152,7 @@ static tn_status plan_read(cli_plan_file *file, tn_error *error) {
     file->has_options = json_is_object(json_object_get(file->document, "options"));
     file->library = plan_text(file->document, "library");
     file->has_peak = plan_number(result, "peak", &file->peak);
+    file->has_reuse_cost = plan_number(result, "reuse_cost", &file->reuse_cost);
     TN_TRY(plan_tensors(file, error));
     TN_TRY(plan_steps(file, error));
     file->has_program = file->tensor_count > 0 && file->step_count > 0;

@@ -29,7 +29,9 @@ typedef struct cli_plan_file {
     uint32_t tensor_count;      /* 0: it identifies no tensors, like plans of other tools */
     bool has_program, has_peak; /* has_program: its steps refer to tensors by index */
     uint64_t peak;
-    tn_op_id *steps; /* [step_count] the operators in order, or NULL */
+    bool has_reuse_cost;
+    uint64_t reuse_cost; /* as the plan states it */
+    tn_op_id *steps;     /* [step_count] the operators in order, or NULL */
     uint32_t step_count;
 } cli_plan_file;
 

@@ -15,6 +15,7 @@ static const struct {
     {"alignment", "--alignment"},
     {"allow", "--allow"},
     {"bucket_bytes", "--bucket"},
+    {"capacity", "--capacity"},
     {"dims", "--dim"},
     {"freeze", "--freeze"},
     {"fuse_concat", "--fuse-concat"},

@@ -50,7 +50,14 @@ static void plan_of_problem(const tn_report *report, tn__plan_fact_id id, tn__pl
 
 static void plan_of_layout(const tn_report *report, tn__plan_fact_id id, tn__plan_fact *fact) {
     const tn_layout *layout = report->layout;
+    uint32_t costs;
     switch (id) {
+    case TN__PLAN_REUSE_COST:
+    case TN__PLAN_REUSE_BOUND:
+        tn_problem_reuse_costs(report->problem, &costs);
+        fact->absent = costs == 0;
+        fact->whole = id == TN__PLAN_REUSE_COST ? layout->reuse_cost : layout->reuse_cost_bound;
+        return;
     case TN__PLAN_PLANNER:
         fact->word = layout->planner != NULL ? layout->planner : "";
         return;

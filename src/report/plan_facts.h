@@ -14,7 +14,8 @@
     X(WORD, PLANNER, "planner", NULL, NULL, "the planner that found the plan")                     \
     X(WORD, STATUS, "status", NULL, NULL,                                                          \
       "optimal: no plan of these buffers has a lower peak (for a model, of this order with these " \
-      "in-place choices); or feasible")                                                            \
+      "in-place choices; with the objective pairs: no plan within the capacity has a lower reuse " \
+      "cost); or feasible")                                                                        \
     X(WORD, ORDER, "order", NULL, NULL, "for models: the order of the operators")                  \
     X(YES, ORDER_PROVED, "order_proved", NULL, NULL,                                               \
       "for models: whether no order has a lower peak of live bytes")                               \
@@ -22,6 +23,10 @@
     X(BYTES, LOWER_BOUND, "lower_bound", "lower bound", NULL,                                      \
       "no plan of these buffers takes less")                                                       \
     X(SHARE, GAP, "gap", NULL, ", gap @", "`peak` / `lower_bound` - 1")                            \
+    X(COUNT, REUSE_COST, "reuse_cost", NULL, NULL,                                                 \
+      "for problems with reuse costs: the sum of the costs of the pairs that share bytes")         \
+    X(COUNT, REUSE_BOUND, "reuse_cost_bound", NULL, NULL,                                          \
+      "with the objective pairs: no plan within the capacity has a lower reuse cost; else 0")      \
     X(BYTES, NAIVE, "naive", "without reuse", NULL, "bytes without reuse")                         \
     X(BYTES, STATIC, "static", NULL, NULL,                                                         \
       "for models: bytes outside the arena, such as weights")                                      \
@@ -29,7 +34,7 @@
       "bytes that a caching pool would have reserved for the same run, with weights; absent if "   \
       "it cannot be simulated")                                                                    \
     X(BYTES, DEVICE, "device", "device", NULL, "with a device: its bytes")                         \
-    X(YES, FITS, "fits", NULL, NULL, "with a device: whether arena and weights fit")     \
+    X(YES, FITS, "fits", NULL, NULL, "with a device: whether arena and weights fit")               \
     X(BANKS, BANKS, "banks", NULL, NULL, "the banks of memory")                                    \
     X(KINDS, BY_KIND, "by_kind", NULL, NULL,                                                       \
       "for models: bytes of all tensors of each kind that occurs")                                 \

@@ -34,7 +34,7 @@ BASE = {"plan": [MODEL], "verify": [MODEL, "--plan", "plan.csv"], "diff": [MODEL
 # Words of conditions: how each one is met, and how it is not. A first word that is a file replaces the input.
 FORMULAS, TO_RUN = [CONFIG, "--train"], [CONFIG]
 CONDITIONS = {
-    "a model": (None, [PROBLEM]),
+    "a model": ([MODEL], [PROBLEM]),
     "an .onnx model": (None, [TINY]),
     "a .tflite model": (None, [MODEL]),
     "a plan for a microcontroller (-o FILE.tflite, or -o FILE.h for a .tflite model)": ([TINY, "-o", "k.tflite"], None),
@@ -62,7 +62,8 @@ CONDITIONS = {
 # Rows that need another base.
 OTHER_BASE = {"fit --problem": ["--budget", "1MiB"], "embed --zipf": ["replay", "--cache", "1MiB"]}
 # Options that another rule asks for first.
-FIRST = {"run --host-budget needs swapping": ["--budget", "1MiB"], "train --host-budget needs swapping": ["--budget", "1MiB"],
+FIRST = {"plan --objective pairs cannot": [PROBLEM],
+         "run --host-budget needs swapping": ["--budget", "1MiB"], "train --host-budget needs swapping": ["--budget", "1MiB"],
          "run --swap-device needs --allow": ["--budget", "1MiB"], "train --swap-device needs --allow": ["--budget", "1MiB"],
          "run --allow": ["--budget", "1MiB"], "train --allow": ["--budget", "1MiB"], "estimate --allow swap": ["--budget", "1MiB"],
          "train --whole-sends needs several": ["--parallel", "pipeline=2"], "estimate --whole-sends needs several": ["--parallel", "pipeline=2"],

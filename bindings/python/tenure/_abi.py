@@ -84,13 +84,14 @@ class tn_layout(Structure):
                 ("bank_count", c_uint32), ("bank_peak", POINTER(c_uint64)), ("bank_lower_bound", POINTER(c_uint64)),
                 ("bank_traffic", POINTER(c_uint64)), ("peak", c_uint64), ("lower_bound", c_uint64),
                 ("verdict", c_int), ("planner", c_char_p), ("seed", c_uint64), ("work", c_uint64),
-                ("seconds", c_double), ("timed_out", c_bool)]
+                ("seconds", c_double), ("timed_out", c_bool), ("reuse_cost", c_uint64),
+                ("reuse_cost_bound", c_uint64), ("objective", c_int)]
 
 
 class tn_plan_options(Structure):
     _fields_ = [("struct_size", c_size_t), ("context", POINTER(tn_context)), ("planner", c_char_p),
                 ("capacity", c_uint64), ("work_limit", c_uint64), ("timeout_s", c_double), ("threads", c_uint32),
-                ("seed", c_uint64), ("enough", c_uint64)]
+                ("seed", c_uint64), ("enough", c_uint64), ("objective", c_int)]
 
 
 class tn_conflict(Structure):

@@ -37,6 +37,7 @@ enum {
     PLAN_SEED,
     PLAN_TIMEOUT,
     PLAN_WORK,
+    PLAN_OBJECTIVE,
     PLAN_HOLDERS,
     PLAN_SWEEP,
     PLAN_JSON
@@ -50,6 +51,10 @@ enum {
     X(PLAN_CAPACITY, "capacity", "SIZE",                                                           \
       "find a plan whose arena is within this many bytes; exit status 1 if no plan fits "          \
       "(default: the smallest plan)")                                                              \
+    X(PLAN_OBJECTIVE, "objective", "bytes|pairs",                                                  \
+      "minimise the peak in bytes, or the reuse cost: the sum of the costs of all pairs of "       \
+      "buffers that share bytes, within the capacities of the banks; for problems with reuse "     \
+      "costs (default: bytes)")                                                                    \
     X(PLAN_BUDGET, "budget", "SIZE", "the same for the arena and the weights together")            \
     X(PLAN_THREADS, "threads", "N",                                                                \
       "number of threads; they never change the answer (default: 1)")                              \
@@ -157,6 +162,9 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
     case PLAN_CAPACITY:
         options->capacity = cli_size(state, "capacity", value);
         if (options->capacity == 0) cli_misuse(state, "--capacity: the size must be above 0");
+        return 0;
+    case PLAN_OBJECTIVE:
+        options->objective = (tn_objective)CLI_CHOICE(state, "objective", value, "bytes", "pairs");
         return 0;
     case PLAN_BUDGET:
         arguments->budget = cli_size(state, "budget", value);

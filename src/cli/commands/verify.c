@@ -799,6 +799,9 @@ static const cli_facts verify_facts = {
                        "no layout of these buffers takes less; null: the plan leaves tensors to "
                        "the runtime"),
         CLI_FACT_BRIEF(SHARE, "gap", NULL, ", the gap @", "`peak` / `lower_bound` - 1, or null"),
+        CLI_FACT_BRIEF(COUNT, "reuse_cost", NULL, ", reuse cost @",
+                       "for problems with reuse costs: the sum of the costs of the pairs that "
+                       "share bytes"),
         CLI_FACT_BRIEF(COUNT, "in_tail", NULL, "; @ variable tensors are placed in the tail",
                        "number of tensors that the plan leaves to the tail of the arena"),
         CLI_FACTS_ALSO(&cli_objects_verify_facts), CLI_FACTS_END}};
@@ -818,12 +821,16 @@ static void verify_tell_partial(cli_answer *answer, const verify_arguments *argu
     cli_tell_if(answer, "in_tail", arguments->tail_count);
 }
 
-static void verify_tell_whole(cli_answer *answer, const tn_layout *layout) {
+static void verify_tell_whole(cli_answer *answer, const tn_problem *problem,
+                              const tn_layout *layout) {
+    uint32_t costs;
     cli_tell(answer, "buffers", layout->body_count);
     cli_tell_brief(answer, " in ");
     cli_tell(answer, "peak", layout->peak);
     cli_tell(answer, "lower_bound", layout->lower_bound);
     cli_tell_real(answer, "gap", verify_gap(layout));
+    tn_problem_reuse_costs(problem, &costs);
+    if (costs > 0) cli_tell(answer, "reuse_cost", layout->reuse_cost);
 }
 
 /* The model that a plan was checked against. */
@@ -855,7 +862,7 @@ static int verify_print(const verify_arguments *arguments, tn_status status,
     if (status == TN_OK && arguments->is_partial)
         verify_tell_partial(&answer, arguments, layout);
     else if (status == TN_OK)
-        verify_tell_whole(&answer, layout);
+        verify_tell_whole(&answer, input->problem, layout);
     if (status == TN_OK && !arguments->is_partial && input->occupancy != NULL &&
         !cli_tone_asked().brief)
         verify_tell_kernels(&answer, kernels);
@@ -934,6 +941,7 @@ static int verify_run(int count, char **words) {
     if (status == TN_OK)
         status = tn_layout_from_places(arguments.input.problem, arguments.offsets, arguments.banks,
                                        &layout, &error);
+    if (arguments.file.has_reuse_cost) layout.reuse_cost = arguments.file.reuse_cost;
     if (status == TN_OK) status = tn_layout_verify(arguments.input.problem, &layout, NULL, &error);
     if (status == TN_OK) status = verify_agree(&arguments, &layout);
     status = verify_missing(&arguments, status);

@@ -9,7 +9,7 @@
  * live at once.
  *
  * Each body counts as live from its first to its last step (no windows, no gaps), pinned bodies lie
- * below all others, and with several streams nothing is shared. The layout is valid for every
+ * below all others. With several streams, separations or reserved ranges nothing is shared. The layout is valid for every
  * problem and good for none.
  *
  * Pools that take the tightest of all holes (`time-order`, `ggml`) keep them in a tree by size
@@ -312,7 +312,7 @@ static tn_status first_end_to_end(const tn__prepared *p, uint64_t base, uint64_t
                                   tn_error *error) {
     for (uint32_t i = 0; i < p->count; i++) {
         if (p->bodies[i].size == 0 || p->pins[i] != TN__FREE) continue;
-        offset[i] = first_align(base, &p->bodies[i]);
+        offset[i] = tn__prepared_above_reserved(p, &p->bodies[i], base);
         if (offset[i] > TN__PLAN_HEIGHT_MAX - p->bodies[i].size)
             TN_FAIL(error, TN_E_STOPPED, "stopped before there was any layout");
         base = offset[i] + p->bodies[i].size;
@@ -345,7 +345,7 @@ tn_status tn__first_layout(const tn__prepared *p, uint64_t *offset, uint64_t *pe
         offset[i] = pinned ? p->pins[i] : 0;
         if (pinned && p->pins[i] + p->bodies[i].size > base) base = p->pins[i] + p->bodies[i].size;
     }
-    if (p->streams > 1)
+    if (p->streams > 1 || (p->needs & TN_PLANS_APART))
         TN_TRY(first_end_to_end(p, base, offset, error));
     else
         TN_TRY(first_heap_run(&(first_heap){.prepared = p}, base, offset, error));

@@ -54,7 +54,9 @@ tn_status tn__call_refuse(const tn__call *call, uint32_t needs) {
     const char *what = missing & TN_PLANS_ALIGNMENT ? "alignments"
                        : missing & TN_PLANS_PINS    ? "pinned offsets"
                        : missing & TN_PLANS_STREAMS ? "several streams"
-                                                    : "pieces and windows";
+                       : missing & TN_PLANS_PIECES  ? "pieces and windows"
+                       : missing & TN_PLANS_APART   ? "separations and reserved ranges"
+                                                    : "reuse costs";
     TN_FAIL(call->error, TN_E_UNSUPPORTED, "planner %s does not model %s; use `planner` auto",
             planner->name, what);
 }
@@ -139,14 +141,50 @@ static tn_status plan_take(tn__call *call, const tn__prepared *prepared, plan_fo
             bank, found.peak, prepared->capacity);
 }
 
-static tn_status plan_bank_run(tn__call *call, tn_bank_id which, const tn__prepared *p,
+/* Whether the reuse cost of this bank is to be minimised, once there is a layout that fits. */
+static bool plan_wants_cost(const tn__call *call, const tn__prepared *p) {
+    return call->options.objective == TN_OBJECTIVE_PAIRS && p->costs.item_count > 0;
+}
+
+/* Goes on from a layout within the capacity: the least reuse cost that the planner finds with the
+ * rest of the work and the time. */
+static tn_status plan_bank_cost(tn__call *call, tn__prepared *p, tn_run *run, double deadline_s) {
+    tn_run by_cost;
+    p->by_cost = true;
+    p->deadline_s = deadline_s;
+    TN_TRY(tn__run_create(&by_cost, p, call->planner, call->error));
+    uint64_t limit = call->options.work_limit;
+    if (limit != 0) by_cost.work_limit = limit > run->work ? limit - run->work : 1;
+    tn__run_keep_offsets(&by_cost, run->best);
+    tn_status status = tn__run_solve(&by_cost);
+    if (status == TN_OK) {
+        memcpy(run->best, by_cost.best, p->count * sizeof *run->best);
+        run->best_peak = by_cost.best_peak;
+        run->cost_bound = by_cost.cost_bound;
+    }
+    run->work += by_cost.work;
+    run->timed_out |= by_cost.timed_out;
+    tn__run_release(&by_cost);
+    return status;
+}
+
+/* A bank whose reuse cost is minimised spends up to half of its work and time on a layout that
+ * fits. */
+static tn_status plan_bank_run(tn__call *call, tn_bank_id which, tn__prepared *p,
                                const uint64_t *first) {
     const char *bank = call->problem->banks[which].name;
+    double deadline_s = p->deadline_s, now_s = tn__clock_s();
+    bool costs = plan_wants_cost(call, p);
     tn_run run;
+    if (costs && deadline_s > now_s) p->deadline_s = now_s + (deadline_s - now_s) / 2;
     TN_TRY(tn__run_create(&run, p, call->planner, call->error));
+    if (costs && run.work_limit > 1) run.work_limit /= 2;
     tn_status status = tn__run_answer(&run, first);
+    if (status == TN_OK && costs && run.best_peak <= p->capacity)
+        status = plan_bank_cost(call, p, &run, deadline_s);
     call->layout.work += run.work;
     call->layout.timed_out |= run.timed_out;
+    call->layout.reuse_cost_bound = tn__add_sat(call->layout.reuse_cost_bound, run.cost_bound);
     if (status == TN_OK)
         status = plan_take(call, p, (plan_found){run.best, run.best_peak, run.lower_bound}, which);
     if (status == TN_E_STOPPED && run.best_peak == UINT64_MAX && p->has_capacity &&
@@ -188,7 +226,12 @@ static tn_status plan_bank(tn__call *call, tn_bank_id which, tn__prepared *p) {
     int64_t step;
     double start_s = tn__clock_s();
     TN_TRY(tn__prepare(p, which, call->error));
-    TN_TRY(tn__call_refuse(call, p->needs));
+    bool costs = plan_wants_cost(call, p);
+    TN_TRY(tn__call_refuse(call, p->needs | (costs ? TN_PLANS_BY_COST : 0)));
+    if (costs && !p->has_capacity)
+        TN_FAIL(call->error, TN_E_INVALID,
+                "%s has reuse costs but no capacity, so every pair could lie apart; set `capacity`",
+                call->problem->banks[which].name);
     TN_TRY(tn__prepared_bound(p, which, &p->lower_bound, &step, call->error));
     TN_TRY(plan_refuse_height(call->problem, which, p->lower_bound, call->error));
     const char *bank = call->problem->banks[which].name;
@@ -256,19 +299,34 @@ static tn_status plan_all(tn__call *call) {
 static tn_status plan_prove(tn__call *call) {
     tn_layout *layout = &call->layout;
     tn_error why = {0};
+    TN_TRY(tn_layout_reuse_cost(call->problem, layout, &layout->reuse_cost, NULL, call->error));
     tn_status status = tn_layout_verify(call->problem, layout, NULL, &why);
     if (status == TN_E_CONFLICT)
         TN_FAIL(call->error, TN_E_INTERNAL, "planner %s made a layout that is not valid: %.200s",
                 call->planner->name, why.message);
     if (status != TN_OK) TN_FAIL(call->error, status, "%s", why.message);
+    if (layout->reuse_cost_bound > layout->reuse_cost)
+        TN_FAIL(call->error, TN_E_INTERNAL,
+                "planner %s claims the bound %" PRIu64 " above its reuse cost", call->planner->name,
+                layout->reuse_cost_bound);
     if (layout->lower_bound > layout->peak)
         TN_FAIL(call->error, TN_E_INTERNAL,
                 "planner %s claims the bound %" PRIu64 " above its peak", call->planner->name,
                 layout->lower_bound);
     bool optimal =
         tn__has_choice(call->problem) ? call->least_time : layout->peak == layout->lower_bound;
+    if (layout->objective == TN_OBJECTIVE_PAIRS)
+        optimal = layout->reuse_cost == layout->reuse_cost_bound;
     layout->verdict = optimal ? TN_VERDICT_OPTIMAL : TN_VERDICT_FEASIBLE;
     return TN_OK;
+}
+
+static tn_status plan_refuse_choice(const tn_problem *problem, tn_error *error) {
+    bool pairs = tn__keeps_apart(problem) || problem->reuse_cost_count > 0;
+    if (!pairs || !tn__has_choice(problem)) return TN_OK;
+    TN_FAIL(error, TN_E_UNSUPPORTED,
+            "bodies that choose their bank cannot be planned together with separations, reserved "
+            "ranges or reuse costs; give each body its bank");
 }
 
 tn_status tn__plan_with(const tn_planner *planner, const tn_problem *problem,
@@ -280,10 +338,12 @@ tn_status tn__plan_with(const tn_planner *planner, const tn_problem *problem,
                      .error = error};
     tn__options(&call.options, sizeof call.options, options);
     if (call.options.context == NULL) call.options.context = &problem->context;
+    TN_TRY(plan_refuse_choice(problem, error));
     TN_TRY(tn__verify_pins(problem, error));
     TN_TRY(tn__layout_create(problem, &call.layout, error));
     call.layout.planner = planner->name;
     call.layout.seed = call.options.seed;
+    call.layout.objective = call.options.objective;
     tn_status status = plan_all(&call);
     if (status == TN_OK) status = plan_prove(&call);
     call.layout.seconds = tn__clock_s() - call.start_s;

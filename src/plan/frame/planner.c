@@ -34,6 +34,7 @@ tn_status tn__run_create(tn_run *run, const tn__prepared *prepared, const tn_pla
                     .planner = planner,
                     .error = error,
                     .best_peak = UINT64_MAX,
+                    .best_cost = UINT64_MAX,
                     .lower_bound = prepared->lower_bound,
                     .work_limit = prepared->options->work_limit,
                     .threads = prepared->options->threads};
@@ -99,7 +100,15 @@ bool tn__run_has_streams(const tn_run *run) {
 bool tn__run_has_capacity(const tn_run *run) { return run->prepared->has_capacity; }
 uint32_t tn__run_threads(const tn_run *run) { return run->threads > 0 ? run->threads : 1; }
 const tn_context *tn__run_context(const tn_run *run) { return &run->prepared->context; }
+bool tn__run_by_cost(const tn_run *run) { return run->prepared->by_cost; }
+uint64_t tn__run_cost_bound(const tn_run *run) { return run->cost_bound; }
+uint64_t tn__run_best_cost(const tn_run *run) { return run->best_cost; }
+bool tn__run_is_proved(const tn_run *run) {
+    if (!run->prepared->by_cost) return run->best_peak <= run->lower_bound;
+    return run->best_peak <= run->prepared->capacity && run->best_cost <= run->cost_bound;
+}
 bool tn__run_is_done(const tn_run *run) {
+    if (run->prepared->by_cost) return tn__run_is_proved(run);
     if (run->best_peak <= run->lower_bound) return true;
     return run->prepared->has_capacity && run->best_peak <= run->prepared->capacity;
 }
@@ -411,6 +420,32 @@ static bool run_collect_unordered(tn_run *run, const tn_run_body *body, size_t *
     return true;
 }
 
+/* Starts that reserved ranges and separated bodies forbid, whatever the live ranges are. */
+static bool run_collect_apart(tn_run *run, uint32_t id, size_t *count) {
+    const tn__prepared *p = run->prepared;
+    const tn_run_body *body = &p->bodies[id];
+    size_t first = p->apart.begin != NULL ? p->apart.begin[id] : 0;
+    size_t last = p->apart.begin != NULL ? p->apart.begin[id + 1] : 0;
+    if (body->size == 0) return true;
+    if (!run_block_room(run, *count + p->reserved_count + (last - first))) return false;
+    run->unseen += p->reserved_count + (last - first);
+    for (uint32_t i = 0; i < p->reserved_count; i++) {
+        const tn_run_piece whole = {.hi = body->size};
+        tn__blocked bytes = {p->reserved[i].first, p->reserved[i].last};
+        run->blocked[(*count)++] = run_block(&whole, bytes);
+    }
+    for (size_t i = first; i < last; i++) {
+        const tn__beside *pair = &p->apart.items[i];
+        if (!run->placed[pair->other]) continue;
+        const tn_run_piece mine = {.lo = pair->lo, .hi = pair->hi};
+        uint64_t offset = run->offset[pair->other];
+        tn__blocked blocked =
+            run_block(&mine, (tn__blocked){offset + pair->other_lo, offset + pair->other_hi});
+        if (blocked.first < blocked.last) run->blocked[(*count)++] = blocked;
+    }
+    return true;
+}
+
 /* Bodies of one piece take a fast path. */
 static bool run_collect(tn_run *run, const tn_run_body *body, size_t *count) {
     if (run->prepared->begins != NULL) return run_collect_unordered(run, body, count);
@@ -485,7 +520,10 @@ tn_status tn__run_holes(tn_run *run, uint32_t id, const tn_hole **holes, uint32_
     tn_assert(!run->placed[id]);
     TN_TRY(tn__run_work(run, 1));
     size_t blocked_count = 0;
-    if (!run_collect(run, body, &blocked_count) || !run_sort_blocked(run, blocked_count) ||
+    bool collected = run_collect(run, body, &blocked_count);
+    if (run->prepared->needs & TN_PLANS_APART)
+        collected = collected && run_collect_apart(run, id, &blocked_count);
+    if (!collected || !run_sort_blocked(run, blocked_count) ||
         !tn__reserve(&run->prepared->context, &run->holes, &run->hole_room, blocked_count + 1,
                      sizeof *run->holes))
         return tn__no_memory(run->error, "the holes of a body");
@@ -495,12 +533,14 @@ tn_status tn__run_holes(tn_run *run, uint32_t id, const tn_hole **holes, uint32_
     uint32_t found = 0;
     for (size_t i = 0; i < blocked_count; i++) {
         tn__blocked blocked = run->blocked[i];
-        uint64_t first = (top + mask) & ~mask;
+        uint64_t first = top > UINT64_MAX - mask ? UINT64_MAX : (top + mask) & ~mask;
         if (first < blocked.first)
             run->holes[found++] = (tn_hole){first, (blocked.first - 1) & ~mask};
         if (blocked.last > top) top = blocked.last;
     }
-    run->holes[found++] = (tn_hole){(top + mask) & ~mask, UINT64_MAX};
+    /* a reserved range may reach beyond the highest start that there is */
+    top = top > UINT64_MAX - mask ? ~mask : (top + mask) & ~mask;
+    run->holes[found++] = (tn_hole){top, UINT64_MAX};
     *holes = run->holes;
     *count = found;
     return TN_OK;
@@ -539,8 +579,11 @@ static tn_status run_greedy(tn_run *run, const uint32_t *order, uint32_t count,
     return TN_OK;
 }
 
+/* In a run by cost, a plan within the capacity may be wanted although its peak is not the lowest. */
 tn_status tn__run_greedy(tn_run *run, const uint32_t *order, uint32_t count, tn_run_choose choose) {
-    return run_greedy(run, order, count, choose, run->best_peak);
+    uint64_t capacity = run->prepared->capacity, below = run->best_peak;
+    if (run->prepared->by_cost && below <= capacity) below = tn__add_sat(capacity, 1);
+    return run_greedy(run, order, count, choose, below);
 }
 
 tn_status tn__run_greedy_all(tn_run *run, const uint32_t *order, uint32_t count,
@@ -552,6 +595,14 @@ tn_status tn__run_greedy_all(tn_run *run, const uint32_t *order, uint32_t count,
  * ------------------------------------------------------------------------------------------------
  */
 
+bool tn__run_is_better(const tn_run *run, const tn_run *than) {
+    uint64_t capacity = run->prepared->capacity;
+    if (!run->prepared->by_cost || than->best_peak > capacity || run->best_peak > capacity)
+        return run->best_peak < than->best_peak;
+    if (run->best_cost != than->best_cost) return run->best_cost < than->best_cost;
+    return run->best_peak < than->best_peak;
+}
+
 void tn__run_keep_offsets(tn_run *run, const uint64_t *offsets) {
     const tn__prepared *prepared = run->prepared;
     uint64_t peak = 0;
@@ -559,8 +610,11 @@ void tn__run_keep_offsets(tn_run *run, const uint64_t *offsets) {
         uint64_t end = offsets[i] + prepared->bodies[i].size;
         if (prepared->bodies[i].size > 0 && end > peak) peak = end;
     }
-    if (peak >= run->best_peak) return;
+    tn_run made = {.prepared = prepared, .best_peak = peak, .best_cost = UINT64_MAX};
+    if (prepared->by_cost) made.best_cost = tn__prepared_cost(prepared, offsets);
+    if (!tn__run_is_better(&made, run)) return;
     run->best_peak = peak;
+    run->best_cost = made.best_cost;
     memcpy(run->best, offsets, prepared->count * sizeof *run->best);
 }
 
@@ -576,6 +630,10 @@ tn_status tn__run_keep(tn_run *run) {
 
 void tn__run_raise_bound(tn_run *run, uint64_t bytes) {
     if (bytes > run->lower_bound) run->lower_bound = bytes;
+}
+
+void tn__run_raise_cost_bound(tn_run *run, uint64_t cost) {
+    if (cost > run->cost_bound) run->cost_bound = cost;
 }
 
 tn_status tn__run_solve(tn_run *run) {
@@ -598,10 +656,12 @@ tn_status tn__run_answer(tn_run *run, const uint64_t *first) {
     bool limit = status == TN_E_STOPPED && !run->cancelled && !run->too_high;
     if (!limit || run->best_peak != UINT64_MAX) return status;
     uint64_t peak;
-    if (first != NULL)
+    if (first != NULL) {
         tn__run_keep_offsets(run, first);
-    else if (tn__first_layout(prepared, run->best, &peak, NULL) == TN_OK)
+    } else if (tn__first_layout(prepared, run->best, &peak, NULL) == TN_OK) {
         run->best_peak = peak;
+        if (prepared->by_cost) run->best_cost = tn__prepared_cost(prepared, run->best);
+    }
     if (run->best_peak == UINT64_MAX) return status;
     const tn_context *context = &prepared->context;
     if (context->log != NULL)

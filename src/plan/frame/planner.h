@@ -18,10 +18,13 @@
 enum { /* constraints that `solve` honours; a problem with any other is refused */
        TN_PLANS_ALIGNMENT = 1u << 0,
        TN_PLANS_PINS = 1u << 1,
-       TN_PLANS_PIECES = 1u << 2,  /* bodies of several pieces, or of a window below their size */
-       TN_PLANS_STREAMS = 1u << 3, /* pieces meet by clocks: ask tn__run_pieces_meet, or place
+       TN_PLANS_PIECES = 1u << 2,    /* bodies of several pieces, or of a window below their size */
+       TN_PLANS_STREAMS = 1u << 3,   /* pieces meet by clocks: ask tn__run_pieces_meet, or place
                                       only into holes of tn__run_holes */
-       TN_PLANS_ALL = (1u << 4) - 1,
+       TN_PLANS_ALL = (1u << 4) - 1, /* all constraints of single bodies */
+       /* separations and reserved ranges: place only at starts within holes of tn__run_holes */
+       TN_PLANS_APART = 1u << 4,
+       TN_PLANS_BY_COST = 1u << 5, /* minimises the reuse cost in a run by cost */
        TN_PLANS_QUICKLY = 1u << 8, /* near-linear in practice: it belongs to auto's portfolio */
        TN_PLANS_SIMPLY = 1u << 9,  /* a few greedy passes: `auto` runs it if those are cheap */
 };
@@ -64,8 +67,10 @@ uint64_t tn__run_lower_bound(const tn_run *run); /* peak of live bytes */
 uint64_t tn__run_seed(const tn_run *run);
 /* by work or time: use all of it; otherwise end without a limit */
 bool tn__run_is_limited(const tn_run *run);
-uint32_t tn__run_needs(const tn_run *run);    /* TN_PLANS_*: the constraints of the problem */
-bool tn__run_has_streams(const tn_run *run);  /* overlap in time is not decided by intervals */
+uint32_t tn__run_needs(const tn_run *run);   /* TN_PLANS_*: the constraints of the problem */
+bool tn__run_has_streams(const tn_run *run); /* overlap in time is not decided by intervals */
+/* Whether the run minimises the reuse cost within its capacity, not the peak. */
+bool tn__run_by_cost(const tn_run *run);
 bool tn__run_has_capacity(const tn_run *run); /* the caller asks "does it fit?", not "how small?" */
 uint32_t tn__run_threads(const tn_run *run);
 const tn_context *tn__run_context(const tn_run *run);
@@ -114,7 +119,8 @@ void tn__run_unplace(tn_run *run, uint32_t body); /* not for pinned bodies */
 bool tn__run_placed(const tn_run *run, uint32_t body);
 uint64_t tn__run_offset(const tn_run *run, uint32_t body); /* placed bodies only */
 
-/* For anytime planners: keeps the present complete placement if its peak is the lowest so far. The
+/* For anytime planners: keeps the present complete placement if its peak is the lowest so far; in a
+ * run by cost, if it exceeds the capacity least, then has the least cost, then the lowest peak. The
  * best one kept is the result, also if a limit then stops the run. `solve` need not call it if it
  * ends with every body placed. */
 tn_status tn__run_keep(tn_run *run);
@@ -123,7 +129,13 @@ void tn__run_keep_offsets(tn_run *run, const uint64_t *offsets);
 /* Reports a proof by the planner that no placement has a peak below `bytes`. */
 void tn__run_raise_bound(tn_run *run, uint64_t bytes);
 
-/* the best placement reaches the bound, or fits the capacity */
+/* Reports a proof that no placement within the capacity has a reuse cost below `cost`. */
+void tn__run_raise_cost_bound(tn_run *run, uint64_t cost);
+uint64_t tn__run_cost_bound(const tn_run *run);
+uint64_t tn__run_best_cost(const tn_run *run); /* of the best placement kept, in a run by cost */
+
+/* the best placement reaches the bound, or fits the capacity; in a run by cost: its cost reaches
+ * the bound of the cost */
 bool tn__run_is_done(const tn_run *run);
 uint64_t tn__run_best(const tn_run *run); /* peak of the best placement kept; UINT64_MAX: none */
 const uint64_t *tn__run_best_offsets(const tn_run *run); /* [count], if a placement was kept */

@@ -27,6 +27,22 @@ typedef struct tn__shelf {
     uint32_t gone;   /* `gone` of them were unplaced since */
 } tn__shelf;
 
+/* Bytes [lo, hi) of a body of the run that must not share bytes with bytes [other_lo, other_hi) of
+ * another one (a separation), or that pay `cost` if they do. For plain bodies these are all bytes;
+ * for groups those of a member. */
+typedef struct tn__beside {
+    uint32_t other;
+    uint64_t cost;
+    uint64_t lo, hi, other_lo, other_hi;
+} tn__beside;
+
+/* Lists of tn__beside: those of body i are [begin[i], begin[i + 1]). Each pair is in two lists. */
+typedef struct tn__besides {
+    size_t *begin; /* [count + 1]; NULL: no pairs */
+    tn__beside *items;
+    size_t item_count;
+} tn__besides;
+
 /* Shared by all runs of a call; nothing here changes while they run. */
 typedef struct tn__prepared {
     const tn_problem *problem;
@@ -52,12 +68,26 @@ typedef struct tn__prepared {
     uint32_t streams;
     uint32_t needs; /* TN_PLANS_* that a planner must honour */
     size_t clock_room;
+    tn__besides apart, costs; /* separations; reuse costs of pairs that may share bytes */
+    tn__bytes *reserved;      /* [reserved_count], sorted and merged */
+    uint32_t reserved_count;
+    size_t reserved_room;
+    bool by_cost;      /* runs minimise the reuse cost within the capacity, not the peak */
     double deadline_s; /* tn__clock_s when time is up; 0: never */
 } tn__prepared;
 
 /* Fills the arrays of `prepared` with the bodies of one bank; problem, wholes, options, context,
  * capacity and deadline must be set. The caller releases it on failure too. */
 tn_status tn__prepare(tn__prepared *prepared, tn_bank_id which, tn_error *error);
+/* apart.c: fills apart, costs and reserved; called by tn__prepare. */
+tn_status tn__prepare_apart(tn__prepared *prepared, tn_bank_id which, tn_error *error);
+void tn__prepared_release_apart(tn__prepared *prepared);
+/* The lowest start from `offset` on, aligned, that keeps `body` out of the reserved ranges.
+ * Saturates. */
+uint64_t tn__prepared_above_reserved(const tn__prepared *prepared, const tn_run_body *body,
+                                     uint64_t offset);
+/* The reuse cost of a placement of the bank: offset[count]. Saturates. */
+uint64_t tn__prepared_cost(const tn__prepared *prepared, const uint64_t *offset);
 void tn__prepared_release(tn__prepared *prepared);
 /* tn__lower_bound of the bank, in O(n) if no alignment costs a byte. */
 tn_status tn__prepared_bound(const tn__prepared *prepared, tn_bank_id which, uint64_t *bytes,
@@ -114,7 +144,9 @@ struct tn_run {
     tn_hole *holes;
     uint64_t *best; /* [count], offsets of the best placement kept */
     uint64_t best_peak;
+    uint64_t best_cost; /* of that placement, in a run by cost */
     uint64_t lower_bound;
+    uint64_t cost_bound;
     uint64_t work, work_limit, next_look; /* next_look: work at which the clock is read again */
     uint64_t unseen;                      /* bodies checked since then */
     uint32_t threads;
@@ -137,5 +169,9 @@ tn_status tn__run_solve(tn_run *run);
 /* The same; if a limit left the planner without any layout, the first layout is kept, from `first`
  * [count] if that is given (NULL: not made yet). */
 tn_status tn__run_answer(tn_run *run, const uint64_t *first);
+/* Whether the best placement of `run` is better than that of `than`. */
+bool tn__run_is_better(const tn_run *run, const tn_run *than);
+/* Whether the best placement is proved to be optimal. */
+bool tn__run_is_proved(const tn_run *run);
 
 #endif

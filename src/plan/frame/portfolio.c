@@ -2,7 +2,7 @@
  * on the threads.
  *
  * The winner is the first member, in order, that reaches the lower bound; else the one with the
- * lowest peak, ties to the first. Members before a winner always run to their end, members after it
+ * lowest peak (in a run by cost, the least cost within the capacity), ties to the first. Members before a winner always run to their end, members after it
  * are stopped: so the number of threads changes only the time. Work counts for the members up to
  * the winner (for all, if none reaches the bound), as if they had run one by one.
  */
@@ -47,8 +47,7 @@ static void portfolio_work(portfolio *all, bool other_thread) {
         member->run.other_thread = other_thread;
         member->status = tn__run_solve(&member->run);
         member->ran = true;
-        if (member->status == TN_OK && member->run.best_peak <= member->run.lower_bound)
-            portfolio_won(all, index);
+        if (member->status == TN_OK && tn__run_is_proved(&member->run)) portfolio_won(all, index);
     }
 }
 
@@ -78,17 +77,18 @@ static tn_status portfolio_finish(portfolio *all) {
         outer->work += member->run.work;
         outer->timed_out |= member->run.timed_out;
         tn__run_raise_bound(outer, member->run.lower_bound);
+        tn__run_raise_cost_bound(outer, member->run.cost_bound);
         if (member->status != TN_OK) {
             if (member->status != TN_E_STOPPED) worst = member->status;
             if (outer->error != NULL) *outer->error = member->error;
             continue;
         }
-        if (member->run.best_peak < outer->best_peak) {
+        if (tn__run_is_better(&member->run, outer)) {
             outer->best_peak = member->run.best_peak;
+            outer->best_cost = member->run.best_cost;
             memcpy(outer->best, member->run.best, outer->prepared->count * sizeof *outer->best);
         }
-        if (member->run.best_peak <= member->run.lower_bound)
-            break; /* later members were stopped */
+        if (tn__run_is_proved(&member->run)) break; /* later members were stopped */
     }
     if (worst != TN_E_STOPPED) return worst;
     if (outer->best_peak != UINT64_MAX) return TN_OK;
@@ -110,6 +110,8 @@ tn_status tn__run_portfolio(tn_run *run, const tn_planner *const *planners, uint
         member->run.threads = tn__run_threads(run) > count ? tn__run_threads(run) / count : 1;
         if (run->best_peak != UINT64_MAX) { /* members begin with the best plan so far */
             member->run.best_peak = run->best_peak;
+            member->run.best_cost = run->best_cost;
+            member->run.cost_bound = run->cost_bound;
             memcpy(member->run.best, run->best, run->prepared->count * sizeof *run->best);
         }
         member->run.outer = run;

@@ -33,6 +33,7 @@ void tn__prepared_release(tn__prepared *p) {
     tn__free(context, p->by_first, n * sizeof *p->by_first);
     tn__free(context, p->until, ((size_t)p->time_count + 1) * sizeof *p->until);
     tn__free(context, p->shelves, ((size_t)p->rack[p->class_count] + 1) * sizeof *p->shelves);
+    tn__prepared_release_apart(p);
 }
 
 static void prepare_note(prepare_times *times, int64_t time) {
@@ -235,7 +236,7 @@ tn_status tn__prepare(tn__prepared *p, tn_bank_id which, tn_error *error) {
     if (status == TN_OK) status = prepare_fill(p, &times, error);
     tn__free(&p->context, times.rank, room * sizeof *times.rank);
     if (status == TN_OK && !tn__prepared_index(p)) status = tn__no_memory(error, "a bank");
-    return status;
+    return status == TN_OK ? tn__prepare_apart(p, which, error) : status;
 }
 
 /* --- the bound --- */
@@ -276,6 +277,7 @@ tn_status tn__prepared_bound(const tn__prepared *p, tn_bank_id which, uint64_t *
     }
     if (rest != 0) return tn__lower_bound(p->wholes, which, bytes, step, error);
     TN_TRY(tn__prepared_live_bytes(p, bytes, step, error));
+    TN_TRY(tn__above_reserved(p->problem, which, bytes, error));
     for (uint32_t i = 0; i < p->count; i++) { /* a body ends no lower than at its size */
         uint64_t end = (p->pins[i] != TN__FREE ? p->pins[i] : 0) + p->bodies[i].size;
         if (p->bodies[i].size == 0 || end <= *bytes) continue;

@@ -12,7 +12,10 @@
  * bytes above the body of that id, in an earlier row); `begins` and `ends` (clocks, one number per
  * stream, separated by blanks; one list for each part of the life between `gaps` in order of time,
  * separated by slashes, or one list for all; an empty list means unknown); `pinned` (0 or 1;
- * without this column every offset pins, in the bank that the row names).
+ * without this column every offset pins, in the bank that the row names); `apart` (ids of rows,
+ * with blanks between: bodies that never share bytes with this one); `costs` (`id` or `id:cost`,
+ * with blanks between: the reuse cost of this body with that one, default 1); `reserved`
+ * (`first-last`, with blanks between: bytes that no body of the row's bank may hold).
  *
  * Cost: O(bytes). Source: google/minimalloc, converter.cc and README (facts, no code).
  */
@@ -40,6 +43,9 @@ typedef enum csv_column {
     CSV_BEGINS,
     CSV_ENDS,
     CSV_PINNED,
+    CSV_APART,
+    CSV_COSTS,
+    CSV_RESERVED,
     CSV_COLUMN_COUNT
 } csv_column;
 
@@ -68,9 +74,19 @@ static const struct {
     {"begins", CSV_BEGINS},
     {"ends", CSV_ENDS},
     {"pinned", CSV_PINNED},
+    {"apart", CSV_APART},
+    {"costs", CSV_COSTS},
+    {"reserved", CSV_RESERVED},
 };
 
 typedef tn__csv_field csv_text;
+
+typedef struct csv_pair { /* row `row` names the row `other` in `column` */
+    csv_text other;
+    int64_t cost;
+    uint32_t row, line;
+    csv_column column;
+} csv_pair;
 
 typedef struct csv_reader {
     tn__reading *reading;
@@ -84,13 +100,16 @@ typedef struct csv_reader {
     int64_t *clocks; /* clocks of the row: begins of its pieces, then ends */
     size_t clock_room;
     uint32_t streams;
-    tn__names ids; /* ids of earlier rows, if there is a column `leader` */
+    tn__names ids;   /* ids of earlier rows, if a column names rows */
+    csv_pair *pairs; /* of `apart` and `costs`; a row may name a later one */
+    size_t pair_count, pair_room;
 } csv_reader;
 
 static tn_status csv_fail(csv_reader *reader, csv_column column, const char *what) {
-    static const char *const titles[] = {
-        "id",   "lower",    "upper",   "size",   "alignment", "hint",   "gaps", "offset",
-        "bank", "any_bank", "traffic", "leader", "delta",     "begins", "ends", "pinned"};
+    static const char *const titles[] = {"id",      "lower",  "upper",  "size",    "alignment",
+                                         "hint",    "gaps",   "offset", "bank",    "any_bank",
+                                         "traffic", "leader", "delta",  "begins",  "ends",
+                                         "pinned",  "apart",  "costs",  "reserved"};
     tn_error *error = reader->reading->error;
     csv_text field = reader->rows.fields[reader->field_of[column]];
     int shown = field.size < 40 ? (int)field.size : 40;
@@ -357,11 +376,103 @@ static tn_status csv_tie(csv_reader *reader, tn_body *body) {
         body->leader = row;
         body->delta = (uint64_t)delta;
     }
-    /* keys are borrowed from the file; the first of equal ids counts */
+    return TN_OK;
+}
+
+/* Notes the id of the row, if a column names rows. Keys are borrowed from the file; the first of
+ * equal ids counts. */
+static tn_status csv_note_id(csv_reader *reader) {
+    if (reader->field_of[CSV_LEADER] == UINT32_MAX && reader->field_of[CSV_APART] == UINT32_MAX &&
+        reader->field_of[CSV_COSTS] == UINT32_MAX)
+        return TN_OK;
     csv_text id = reader->rows.fields[reader->field_of[CSV_ID]];
     uint32_t existing, row = (uint32_t)reader->reading->problem->count;
     if (!tn__names_add(&reader->ids, id.at, id.size, row, &existing))
         return tn__no_memory(reader->reading->error, "ids");
+    return TN_OK;
+}
+
+/* --- pairs and reserved ranges --- */
+
+/* The next word of a list with blanks between; empty at its end. */
+static csv_text csv_word(csv_text *text) {
+    while (csv_skip(text, ' ')) continue;
+    csv_text word = {text->at, 0};
+    while (text->size > 0 && text->at[0] != ' ') {
+        word.size++;
+        text->at++;
+        text->size--;
+    }
+    return word;
+}
+
+/* Splits `id:cost`. An id may hold colons itself, if a cost follows the last one. */
+static bool csv_split_cost(csv_text *word, int64_t *cost) {
+    size_t colon = word->size;
+    while (colon > 0 && word->at[colon - 1] != ':') colon--;
+    *cost = 1;
+    if (colon == 0) return true;
+    csv_text number = {word->at + colon, word->size - colon};
+    if (!csv_integer(&number, cost) || number.size > 0 || *cost < 0) return false;
+    word->size = colon - 1;
+    return word->size > 0;
+}
+
+static tn_status csv_pairs(csv_reader *reader, csv_column column) {
+    if (!csv_given(reader, column)) return TN_OK;
+    csv_text text = reader->rows.fields[reader->field_of[column]], word;
+    while ((word = csv_word(&text)).size > 0) {
+        csv_pair pair = {.row = (uint32_t)reader->reading->problem->count,
+                         .line = reader->rows.line,
+                         .column = column};
+        if (column == CSV_COSTS && !csv_split_cost(&word, &pair.cost))
+            return csv_fail(reader, column, "is not a list of `id` or `id:cost`");
+        pair.other = word;
+        if (!tn__reserve(&reader->reading->problem->context, &reader->pairs, &reader->pair_room,
+                         reader->pair_count + 1, sizeof *reader->pairs))
+            return tn__no_memory(reader->reading->error, "pairs");
+        reader->pairs[reader->pair_count++] = pair;
+    }
+    return TN_OK;
+}
+
+static tn_status csv_reserved(csv_reader *reader, tn_bank_id bank) {
+    if (!csv_given(reader, CSV_RESERVED)) return TN_OK;
+    csv_text text = reader->rows.fields[reader->field_of[CSV_RESERVED]], word;
+    while ((word = csv_word(&text)).size > 0) {
+        int64_t first, last;
+        if (!csv_integer(&word, &first) || !csv_skip(&word, '-') || !csv_integer(&word, &last) ||
+            word.size > 0 || first < 0 || last < first)
+            return csv_fail(reader, CSV_RESERVED, "is not a list of `first-last`");
+        tn_status status = tn_problem_reserve(reader->reading->problem, bank, (uint64_t)first,
+                                              (uint64_t)last, reader->reading->error);
+        if (status != TN_OK)
+            return tn__where(reader->reading->error, status, "%s:%u", reader->reading->name,
+                             reader->rows.line);
+    }
+    return TN_OK;
+}
+
+/* Adds the pairs, once all rows are known. */
+static tn_status csv_add_pairs(csv_reader *reader) {
+    tn__reading *reading = reader->reading;
+    for (size_t i = 0; i < reader->pair_count; i++) {
+        const csv_pair *pair = &reader->pairs[i];
+        const char *title = pair->column == CSV_APART ? "apart" : "costs";
+        uint32_t other = tn__names_find(&reader->ids, pair->other.at, pair->other.size);
+        tn_status status;
+        if (other == TN__NAMES_NONE)
+            status =
+                tn__fail(reading->error, TN_E_INVALID, "column '%s': '%.*s' is the id of no row",
+                         title, pair->other.size < 40 ? (int)pair->other.size : 40, pair->other.at);
+        else if (pair->column == CSV_APART)
+            status = tn_problem_keep_apart(reading->problem, pair->row, other, reading->error);
+        else
+            status = tn_problem_add_reuse_cost(reading->problem, pair->row, other,
+                                               (uint64_t)pair->cost, reading->error);
+        if (status != TN_OK)
+            return tn__where(reading->error, status, "%s:%u", reading->name, pair->line);
+    }
     return TN_OK;
 }
 
@@ -408,7 +519,11 @@ static tn_status csv_optional(csv_reader *reader, tn_body *body) {
     }
     if (csv_given(reader, CSV_GAPS)) TN_TRY(csv_gaps(reader, body));
     TN_TRY(csv_body_clocks(reader, body));
-    return csv_tie(reader, body);
+    TN_TRY(csv_reserved(reader, body->bank));
+    TN_TRY(csv_pairs(reader, CSV_APART));
+    TN_TRY(csv_pairs(reader, CSV_COSTS));
+    TN_TRY(csv_tie(reader, body));
+    return csv_note_id(reader);
 }
 
 static tn_status csv_offset(csv_reader *reader, tn_body *body) {
@@ -469,10 +584,12 @@ tn_status tn__csv_read(tn__reading *reading) {
         if (!more || status != TN_OK) break;
         status = csv_row(reader);
     }
+    if (status == TN_OK) status = csv_add_pairs(reader);
     const tn_context *context = &reading->problem->context;
     tn__free(context, reader->pieces, reader->piece_room * sizeof *reader->pieces);
     tn__free(context, reader->id, reader->id_room);
     tn__free(context, reader->clocks, reader->clock_room * sizeof *reader->clocks);
+    tn__free(context, reader->pairs, reader->pair_room * sizeof *reader->pairs);
     tn__names_release(&reader->ids);
     tn__arena_release(&reader->rows.arena);
     tn__free(context, reader, sizeof *reader);
@@ -482,7 +599,8 @@ tn_status tn__csv_read(tn__reading *reading) {
 /* --- writing --- */
 
 typedef struct csv_columns {
-    bool alignment, hint, gaps, bank, any_bank, traffic, leader, clocks, pinned, offset;
+    bool alignment, hint, gaps, bank, any_bank, traffic, leader, clocks, pinned, apart, costs,
+        reserved, offset;
 } csv_columns;
 
 static bool csv_is_plain(const tn_body *body) { /* Whether one piece covers the whole body. */
@@ -504,6 +622,9 @@ static csv_columns csv_choose(const tn_problem *problem, const tn_layout *layout
         columns.leader |= (body->flags & TN_BODY_TIED) != 0;
         pins += (body->flags & TN_BODY_PINNED) != 0;
     }
+    columns.apart = problem->separation_count > 0;
+    columns.costs = problem->reuse_cost_count > 0;
+    columns.reserved = problem->reserved_count > 0;
     columns.clocks = problem->streams > 1;
     columns.offset = layout != NULL || pins > 0;
     columns.pinned = pins > 0 && (layout != NULL || pins < problem->count);
@@ -603,7 +724,21 @@ static void csv_put_clocks(tn__text *text, const tn_body *body, uint32_t streams
     }
 }
 
-/* A leader is named by its id, so it must be the first with that id. */
+/* Rows are named by their ids, so the named one must be the first with that id. */
+static tn_status csv_put_name(const tn_problem *problem, tn_body_id id, const tn__names *names,
+                              const char *role, char number[16], const char **name,
+                              tn_error *error) {
+    *name = problem->bodies[id].name;
+    if (*name == NULL) {
+        snprintf(number, 16, "%u", id);
+        *name = number;
+    }
+    if (tn__names_find(names, *name, strlen(*name)) != id)
+        TN_FAIL(error, TN_E_INVALID,
+                "is %s '%.80s', and another body has that name; write JSON instead", role, *name);
+    return TN_OK;
+}
+
 static tn_status csv_put_leader(tn__text *text, const tn_problem *problem, const tn_body *body,
                                 const tn__names *names, tn_error *error) {
     char number[16];
@@ -611,23 +746,110 @@ static tn_status csv_put_leader(tn__text *text, const tn_problem *problem, const
         tn__text_put(text, ",,");
         return TN_OK;
     }
-    const char *name = problem->bodies[body->leader].name;
-    if (name == NULL) {
-        snprintf(number, sizeof number, "%u", body->leader);
-        name = number;
-    }
-    if (tn__names_find(names, name, strlen(name)) != body->leader)
-        TN_FAIL(error, TN_E_INVALID,
-                "is tied to '%.80s', and another body has that name; write JSON instead", name);
+    const char *name;
+    TN_TRY(csv_put_name(problem, body->leader, names, "tied to", number, &name, error));
     tn__text_put(text, ",");
     tn__csv_put(text, name);
     tn__text_printf(text, ",%" PRIu64, body->delta);
     return TN_OK;
 }
 
+/* The pairs of each body in a file: those in which it is the first. */
+typedef struct csv_lists {
+    const tn_problem *problem;
+    uint32_t *begin[2]; /* [count + 1], of separations and of costs; NULL: there are none */
+    uint32_t *pairs[2]; /* indices into the problem's pairs, body by body */
+    size_t pair_count[2];
+    bool *told; /* [bank_count], whether a row has listed the reserved ranges of the bank */
+} csv_lists;
+
+static void csv_lists_release(csv_lists *lists) {
+    const tn_context *context = &lists->problem->context;
+    for (int k = 0; k < 2; k++) {
+        size_t begins = lists->begin[k] != NULL ? lists->problem->count + 1 : 0;
+        size_t pairs = lists->pairs[k] != NULL ? lists->pair_count[k] : 0;
+        tn__free(context, lists->begin[k], begins * sizeof *lists->begin[k]);
+        tn__free(context, lists->pairs[k], pairs * sizeof *lists->pairs[k]);
+    }
+    size_t told = lists->told != NULL ? lists->problem->bank_count : 0;
+    tn__free(context, lists->told, told * sizeof *lists->told);
+}
+
+static bool csv_lists_make(csv_lists *lists) {
+    const tn_problem *problem = lists->problem;
+    lists->told = tn__alloc_array(&problem->context, problem->bank_count, sizeof *lists->told);
+    if (lists->told == NULL) return false;
+    for (int k = 0; k < 2; k++) {
+        const tn_pair *pairs = k == 0 ? problem->separations : problem->reuse_costs;
+        size_t count = k == 0 ? problem->separation_count : problem->reuse_cost_count;
+        lists->pair_count[k] = count;
+        if (count == 0) continue;
+        lists->begin[k] =
+            tn__alloc_array(&problem->context, problem->count + 1, sizeof *lists->begin[k]);
+        lists->pairs[k] = tn__alloc_array(&problem->context, count, sizeof *lists->pairs[k]);
+        if (lists->begin[k] == NULL || lists->pairs[k] == NULL) return false;
+        uint32_t at = 0, *begin = lists->begin[k];
+        for (size_t i = 0; i < count; i++) begin[pairs[i].a]++;
+        for (size_t i = 0; i < problem->count; i++) begin[i] = at += begin[i];
+        begin[problem->count] = at;
+        for (size_t i = count; i-- > 0;) lists->pairs[k][--begin[pairs[i].a]] = (uint32_t)i;
+    }
+    return true;
+}
+
+/* The cell `apart` or `costs` of a body. */
+static tn_status csv_put_pairs(tn__text *text, const csv_lists *lists, tn_body_id id, bool costs,
+                               const tn__names *names, tn_error *error) {
+    const tn_problem *problem = lists->problem;
+    const tn_pair *pairs = costs ? problem->reuse_costs : problem->separations;
+    const uint32_t *begin = lists->begin[costs];
+    tn__text cell;
+    tn__text_init(&cell, &problem->context);
+    tn_status status = TN_OK;
+    for (uint32_t i = begin[id]; i < begin[id + 1] && status == TN_OK; i++) {
+        const tn_pair *pair = &pairs[lists->pairs[costs][i]];
+        char number[16];
+        const char *name;
+        status = csv_put_name(problem, pair->b, names, "paired with", number, &name, error);
+        if (status == TN_OK && (name[0] == '\0' || strchr(name, ' ') != NULL))
+            status = tn__fail(error, TN_E_INVALID,
+                              "is paired with '%.80s', whose name has a blank or is empty; write "
+                              "JSON instead",
+                              name);
+        if (status != TN_OK) break;
+        tn__text_printf(&cell, "%s%s", i > begin[id] ? " " : "", name);
+        if (costs && (pair->cost != 1 || strchr(name, ':') != NULL))
+            tn__text_printf(&cell, ":%" PRIu64, pair->cost);
+    }
+    if (status == TN_OK && cell.failed) status = tn__no_memory(error, "a CSV file");
+    tn__text_put(text, ",");
+    if (status == TN_OK && cell.size > 0) tn__csv_put(text, cell.data);
+    tn__text_release(&cell);
+    return status;
+}
+
+/* Reserved ranges stand in the first row of their bank; a bank without rows needs none. */
+static void csv_put_reserved(tn__text *text, csv_lists *lists, const tn_layout *layout,
+                             tn_body_id id) {
+    const tn_problem *problem = lists->problem;
+    tn_bank_id bank = layout != NULL ? layout->bank[id] : problem->bodies[id].bank;
+    const char *space = "";
+    tn__text_put(text, ",");
+    if (lists->told[bank]) return;
+    lists->told[bank] = true;
+    for (size_t i = 0; i < problem->reserved_count; i++) {
+        const tn_reserved *range = &problem->reserved[i];
+        if (range->bank != bank) continue;
+        if (range->first > INT64_MAX) continue; /* no body reaches it */
+        uint64_t last = range->last < INT64_MAX ? range->last : INT64_MAX;
+        tn__text_printf(text, "%s%" PRIu64 "-%" PRIu64, space, range->first, last);
+        space = " ";
+    }
+}
+
 static tn_status csv_put_row(tn__text *text, const tn_problem *problem, const tn_layout *layout,
                              tn_body_id id, csv_columns columns, const tn__names *names,
-                             tn_error *error) {
+                             csv_lists *lists, tn_error *error) {
     const tn_body *body = &problem->bodies[id];
     TN_TRY(csv_check_row(problem, body, error));
     if (body->name != NULL)
@@ -652,6 +874,9 @@ static tn_status csv_put_row(tn__text *text, const tn_problem *problem, const tn
         csv_put_clocks(text, body, problem->streams, ends != 0);
     bool pinned = (body->flags & TN_BODY_PINNED) != 0;
     if (columns.pinned) tn__text_printf(text, ",%d", pinned);
+    if (columns.apart) TN_TRY(csv_put_pairs(text, lists, id, false, names, error));
+    if (columns.costs) TN_TRY(csv_put_pairs(text, lists, id, true, names, error));
+    if (columns.reserved) csv_put_reserved(text, lists, layout, id);
     if (columns.offset && (layout != NULL || pinned))
         tn__text_printf(text, ",%" PRIu64, layout != NULL ? layout->offset[id] : body->offset);
     else if (columns.offset)
@@ -685,19 +910,24 @@ tn_status tn__csv_render(const tn_problem *problem, const tn_layout *layout, tn_
     tn__names_init(&names, &problem->context);
     tn__arena_init(&numbers, &problem->context);
     tn_status status = TN_OK;
-    if (columns.leader && !csv_name_bodies(problem, &names, &numbers))
+    csv_lists lists = {.problem = problem};
+    bool named = columns.leader || columns.apart || columns.costs;
+    if ((named && !csv_name_bodies(problem, &names, &numbers)) || !csv_lists_make(&lists))
         status = tn__no_memory(error, "a CSV file");
-    tn__text_printf(text, "id,lower,upper,size%s%s%s%s%s%s%s%s%s%s\n",
+    tn__text_printf(text, "id,lower,upper,size%s%s%s%s%s%s%s%s%s%s%s%s%s\n",
                     columns.alignment ? ",alignment" : "", columns.hint ? ",hint" : "",
                     columns.gaps ? ",gaps" : "", columns.bank ? ",bank" : "",
                     columns.any_bank ? ",any_bank" : "", columns.traffic ? ",traffic" : "",
                     columns.leader ? ",leader,delta" : "", columns.clocks ? ",begins,ends" : "",
-                    columns.pinned ? ",pinned" : "", columns.offset ? ",offset" : "");
+                    columns.pinned ? ",pinned" : "", columns.apart ? ",apart" : "",
+                    columns.costs ? ",costs" : "", columns.reserved ? ",reserved" : "",
+                    columns.offset ? ",offset" : "");
     for (tn_body_id id = 0; id < problem->count && status == TN_OK; id++) {
-        status = csv_put_row(text, problem, layout, id, columns, &names, error);
+        status = csv_put_row(text, problem, layout, id, columns, &names, &lists, error);
         char name[TN__BODY_TEXT_MAX];
         if (status != TN_OK) tn__where(error, status, "%s", tn__body_text(problem, id, name));
     }
+    csv_lists_release(&lists);
     tn__names_release(&names);
     tn__arena_release(&numbers);
     return status;

@@ -18,6 +18,9 @@ tn_status tn__csv_render(const tn_problem *problem, const tn_layout *layout, tn_
  * errors. */
 tn_status tn__csv_can(const tn_problem *problem, tn_error *error);
 
+/* Appends the solution of a dsa-problem-v1 that tn_problem_save_dsa writes. */
+void tn__dsa_render(const tn_problem *problem, const tn_layout *layout, tn__text *text);
+
 /* A file being read into `problem`. If a row has an offset, it goes to offsets[row] if the caller
  * wants offsets, and pins the body otherwise. */
 typedef struct tn__reading {

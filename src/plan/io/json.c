@@ -1,4 +1,5 @@
-/* json.c - reads and writes problems and plans as JSON, format "mem-plan"; parses with jansson.
+/* json.c - reads problems and plans as JSON, format "mem-plan"; parses with jansson. Objects with a
+ * member "schema_version" are left to dsa.c.
  *
  *     {"format": "mem-plan", "version": 1, "pools": [{"id": 0, "name": "arena", "capacity": null}],
  *      "buffers": [{"id": 0, "name": "x", "size": 64, "first": 0, "last_excl": 3, "pool": 0,
@@ -8,12 +9,16 @@
  * Optional members, written only if needed: at the top level "streams": N, without which no clock
  * is read; in a buffer "begins" and "ends" (for each piece, or the whole, an array of N clocks or
  * null), "leader" (the index of an earlier buffer) with "delta", "any_pool": true (free to choose)
- * or false (bound to "pool"), and "traffic"; in a pool "bytes_per_s". "size", "first" and
+ * or false (bound to "pool"), and "traffic"; in a pool "bytes_per_s". A problem with separations
+ * ("apart": [[i, j], ...]), reuse costs ("reuse_costs": [[i, j, cost], ...]; both name indices of
+ * "buffers") or reserved ranges (in a pool, "reserved": [[first, last], ...]) has "version": 2, so
+ * that readers that do not know them refuse it. "size", "first" and
  * "last_excl" are required; null means absent; members with other names are ignored. An offset pins
  * only with "pinned": true. Numbers are integers. jansson refuses bad UTF-8, duplicate members,
  * deep nesting and trailing text.
  * Cost: O(bytes) time and memory.
  */
+#include "plan/io/dsa.h"
 #include "plan/io/io.h"
 #include "plan/problem/problem.h"
 
@@ -67,6 +72,55 @@ static bool json_piece(const json_t *item, tn_piece *piece) {
     return true;
 }
 
+/* Reads an array of `count` integers from 0 up. */
+static bool json_numbers(const json_t *item, size_t count, int64_t *numbers) {
+    if (!json_is_array(item) || json_array_size(item) != count) return false;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *number = json_array_get(item, i);
+        if (!json_is_integer(number) || json_integer_value(number) < 0) return false;
+        numbers[i] = json_integer_value(number);
+    }
+    return true;
+}
+
+static tn_status json_reserved(tn__reading *reading, size_t pool, const json_t *ranges) {
+    if (ranges == NULL || json_is_null(ranges)) return TN_OK;
+    if (!json_is_array(ranges))
+        TN_FAIL(reading->error, TN_E_INVALID, "pools[%zu]: 'reserved' is not an array", pool);
+    for (size_t i = 0; i < json_array_size(ranges); i++) {
+        int64_t range[2];
+        if (!json_numbers(json_array_get(ranges, i), 2, range) || range[0] > range[1])
+            TN_FAIL(reading->error, TN_E_INVALID,
+                    "pools[%zu]: reserved[%zu] is not a [first, last] of bytes", pool, i);
+        TN_TRY(tn_problem_reserve(reading->problem, (tn_bank_id)pool, (uint64_t)range[0],
+                                  (uint64_t)range[1], reading->error));
+    }
+    return TN_OK;
+}
+
+/* Reads "apart" (pairs) or "reuse_costs" (pairs with a cost). */
+static tn_status json_pairs(tn__reading *reading, const json_t *pairs, const char *member,
+                            bool costs) {
+    tn_error *error = reading->error;
+    if (pairs == NULL || json_is_null(pairs)) return TN_OK;
+    if (!json_is_array(pairs)) TN_FAIL(error, TN_E_INVALID, "'%s' is not an array", member);
+    for (size_t i = 0; i < json_array_size(pairs); i++) {
+        int64_t pair[3] = {0};
+        int64_t count = (int64_t)reading->problem->count;
+        if (!json_numbers(json_array_get(pairs, i), costs ? 3 : 2, pair) || pair[0] >= count ||
+            pair[1] >= count)
+            TN_FAIL(error, TN_E_INVALID, "%s[%zu] is not %s of indices below %lld", member, i,
+                    costs ? "an [i, j, cost]" : "an [i, j]", (long long)count);
+        tn_body_id a = (tn_body_id)pair[0], b = (tn_body_id)pair[1];
+        tn_status status =
+            costs ? tn_problem_add_reuse_cost(reading->problem, a, b, (uint64_t)pair[2], error)
+                  : tn_problem_keep_apart(reading->problem, a, b, error);
+        if (status != TN_OK)
+            return tn__where(error, status, "%s: %s[%zu]", reading->name, member, i);
+    }
+    return TN_OK;
+}
+
 static tn_status json_pools(tn__reading *reading, const json_t *pools) {
     tn_error *error = reading->error;
     if (pools == NULL || json_is_null(pools)) return TN_OK;
@@ -83,6 +137,7 @@ static tn_status json_pools(tn__reading *reading, const json_t *pools) {
         if (!json_amount(pool, "bytes_per_s", &bank.bytes_per_s))
             TN_FAIL(error, TN_E_INVALID, "pools[%zu] has a bad bytes_per_s", i);
         TN_TRY(tn_problem_set_bank(reading->problem, (tn_bank_id)i, &bank, error));
+        TN_TRY(json_reserved(reading, i, json_object_get(pool, "reserved")));
     }
     return TN_OK;
 }
@@ -225,8 +280,8 @@ static tn_status json_document(tn__reading *reading, const json_t *root) {
     int64_t version = 1, streams = 1;
     if (format == NULL || strcmp(format, "mem-plan") != 0)
         TN_FAIL(reading->error, TN_E_INVALID, "it is not an object with \"format\": \"mem-plan\"");
-    if (!json_member(root, "version", 1, &version) || version != 1)
-        TN_FAIL(reading->error, TN_E_INVALID, "its version is not 1");
+    if (!json_member(root, "version", 1, &version) || version > 2)
+        TN_FAIL(reading->error, TN_E_INVALID, "its version is not 1 or 2");
     const json_t *buffers = json_object_get(root, "buffers");
     if (!json_is_array(buffers)) TN_FAIL(reading->error, TN_E_INVALID, "'buffers' is not an array");
     if (!json_member(root, "streams", 1, &streams) || streams > TN_STREAMS_MAX)
@@ -236,7 +291,8 @@ static tn_status json_document(tn__reading *reading, const json_t *root) {
     TN_TRY(json_pools(reading, json_object_get(root, "pools")));
     for (size_t i = 0; i < json_array_size(buffers); i++)
         TN_TRY(json_buffer(reading, i, json_array_get(buffers, i)));
-    return TN_OK;
+    TN_TRY(json_pairs(reading, json_object_get(root, "apart"), "apart", false));
+    return json_pairs(reading, json_object_get(root, "reuse_costs"), "reuse_costs", true);
 }
 
 tn_status tn__json_read(tn__reading *reading) {
@@ -247,7 +303,8 @@ tn_status tn__json_read(tn__reading *reading) {
         tn__fail(reading->error, status, "%s", why.text);
         return tn__where(reading->error, status, "%s: byte %d", reading->name, why.position);
     }
-    status = json_document(reading, root);
+    bool dsa = json_object_get(root, "schema_version") != NULL;
+    status = dsa ? tn__dsa_read(reading, root) : json_document(reading, root);
     json_decref(root);
     return status;
 }

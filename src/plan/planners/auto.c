@@ -7,6 +7,9 @@
  * small; with a limit it continues. Problems with more bodies than `exact` takes are left to
  * `scale`, within a limit.
  *
+ * With separations or reserved ranges, the greedy planners run and then a search that models them;
+ * in a run by cost, `reuse-cost` is the planner.
+ *
  * A plan that reaches the lower bound, or fits the requested capacity, ends the search.
  * Cost: that of `fast`; without a limit a few seconds more if the plan is far from the bound.
  */
@@ -15,9 +18,11 @@
 #define AUTO_SEARCH 8192u /* bodies that `exact` takes */
 /* searches without a limit if at least 1/2^10 of the bytes could be gained */
 #define AUTO_WORTH 10
-#define AUTO_WORK 100000u      /* units of work in the first round; */
-#define AUTO_MORE 4u           /* each next round has this factor more; */
-#define AUTO_WORK_MAX 1600000u /* without a limit, a round has at most this work, */
+#define AUTO_WORK 100000u        /* units of work in the first round; */
+#define AUTO_APART_SIMPLE 16384u /* bodies up to which some greedy passes are cheap, */
+#define AUTO_APART_CLIMB 1024u   /* and hundreds of them */
+#define AUTO_MORE 4u             /* each next round has this factor more; */
+#define AUTO_WORK_MAX 1600000u   /* without a limit, a round has at most this work, */
 /* at most this per body, because small problems come by the thousand, */
 #define AUTO_WORK_EACH 8000u
 /* and at most this over the square of the number of bodies: some seconds */
@@ -51,7 +56,17 @@ static tn_status auto_search(tn_run *run) {
     return TN_OK;
 }
 
+/* With separations or reserved ranges: only the planners that model them. */
+static tn_status auto_apart(tn_run *run) {
+    TN_TRY(tn__run_quick_portfolio(run));
+    if (tn__run_count(run) <= AUTO_APART_SIMPLE) TN_TRY(tn__run_simple_planners(run));
+    if (tn__run_count(run) <= AUTO_APART_CLIMB) TN_TRY(tn__run_ask(run, "tvm-hill-climb", 0));
+    return tn__run_has_capacity(run) ? tn__run_ask(run, "reuse-cost", 0) : TN_OK;
+}
+
 static tn_status auto_solve(tn_run *run) {
+    if (tn__run_by_cost(run)) return tn__run_as(run, "reuse-cost");
+    if (tn__run_needs(run) & TN_PLANS_APART) return auto_apart(run);
     TN_TRY(tn__run_fast(run));
     if (tn__run_count(run) <= AUTO_SEARCH) return auto_search(run);
     return tn__run_is_limited(run) ? tn__run_ask(run, "scale", 0) : TN_OK;
@@ -61,6 +76,6 @@ const tn_planner tn__planner_auto = {
     .name = "auto",
     .summary = "chooses planners by the number of buffers and the time limit (the default)",
     .source = "portfolio",
-    .features = TN_PLANS_ALL,
+    .features = TN_PLANS_ALL | TN_PLANS_APART | TN_PLANS_BY_COST,
     .solve = auto_solve,
 };

@@ -18,6 +18,6 @@ const tn_planner tn__planner_best_fit = {
     .name = "best-fit",
     .summary = "largest first, each in the smallest hole that fits",
     .source = "Pisarchyk and Lee 2020",
-    .features = TN_PLANS_ALL | TN_PLANS_QUICKLY,
+    .features = TN_PLANS_ALL | TN_PLANS_APART | TN_PLANS_QUICKLY,
     .solve = best_fit_solve,
 };

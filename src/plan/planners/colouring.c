@@ -150,6 +150,6 @@ const tn_planner tn__planner_colouring = {
     .name = "colouring",
     .summary = "graph colouring: each colour is a layer; by time, by size, and DSATUR",
     .source = "Chaitin 1982; Brelaz 1979",
-    .features = TN_PLANS_ALL | TN_PLANS_SIMPLY,
+    .features = TN_PLANS_ALL | TN_PLANS_APART | TN_PLANS_SIMPLY,
     .solve = colouring_solve,
 };

@@ -33,6 +33,6 @@ const tn_planner tn__planner_ggml = {
     .name = "ggml",
     .summary = "ggml's allocator: in order of time, best fit, the last of equal holes",
     .source = "ggml-alloc",
-    .features = TN_PLANS_ALL | TN_PLANS_SIMPLY,
+    .features = TN_PLANS_ALL | TN_PLANS_APART | TN_PLANS_SIMPLY,
     .solve = ggml_solve,
 };

@@ -21,6 +21,6 @@ const tn_planner tn__planner_given_order = {
     .name = "given-order",
     .summary = "TensorFlow Lite's CPU arena: in the order of the input, each in the smallest hole",
     .source = "TensorFlow Lite; IREE",
-    .features = TN_PLANS_ALL | TN_PLANS_SIMPLY,
+    .features = TN_PLANS_ALL | TN_PLANS_APART | TN_PLANS_SIMPLY,
     .solve = given_order_solve,
 };

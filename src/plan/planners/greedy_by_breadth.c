@@ -72,6 +72,6 @@ const tn_planner tn__planner_greedy_by_breadth = {
     .name = "greedy-by-breadth",
     .summary = "the step with the most live bytes first, its buffers by size",
     .source = "Pisarchyk and Lee 2020",
-    .features = TN_PLANS_ALL | TN_PLANS_QUICKLY,
+    .features = TN_PLANS_ALL | TN_PLANS_APART | TN_PLANS_QUICKLY,
     .solve = greedy_by_breadth_solve,
 };

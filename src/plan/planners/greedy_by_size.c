@@ -20,6 +20,6 @@ const tn_planner tn__planner_greedy_by_size = {
     .name = "greedy-by-size",
     .summary = "largest first, each at the lowest offset that fits",
     .source = "Pisarchyk and Lee 2020; TFLite Micro",
-    .features = TN_PLANS_ALL | TN_PLANS_QUICKLY,
+    .features = TN_PLANS_ALL | TN_PLANS_APART | TN_PLANS_QUICKLY,
     .solve = greedy_by_size_solve,
 };

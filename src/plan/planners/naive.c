@@ -5,7 +5,7 @@
  * tn_problem_naive. Pinned bodies stay where they are, the others begin above them.
  * Cost: O(n log n).
  */
-#include "plan/frame/planner.h"
+#include "plan/frame/planner_run.h"
 
 static int naive_compare(const tn_run_body *a, const tn_run_body *b) {
     return (a->alignment < b->alignment) - (a->alignment > b->alignment);
@@ -25,9 +25,9 @@ static tn_status naive_solve(tn_run *run) {
     for (uint32_t i = 0; i < count; i++) {
         TN_TRY(tn__run_work(run, 1));
         const tn_run_body *body = &bodies[order[i]];
-        uint64_t offset = (top + body->alignment - 1) & ~(body->alignment - 1);
+        uint64_t offset = tn__prepared_above_reserved(run->prepared, body, top);
         tn__run_place(run, order[i], offset);
-        top = offset + body->size;
+        top = tn__add_sat(offset, body->size);
     }
     return TN_OK;
 }
@@ -36,6 +36,6 @@ const tn_planner tn__planner_naive = {
     .name = "naive",
     .summary = "no reuse: each buffer has its own memory",
     .source = "the baseline",
-    .features = TN_PLANS_ALL,
+    .features = TN_PLANS_ALL | TN_PLANS_APART,
     .solve = naive_solve,
 };

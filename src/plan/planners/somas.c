@@ -129,6 +129,6 @@ const tn_planner tn__planner_somas = {
     .name = "somas",
     .summary = "MindSpore's SOMAS: the best of eight greedy orders and placements",
     .source = "MindSpore SOMAS (MLSys 2023)",
-    .features = TN_PLANS_ALL | TN_PLANS_SIMPLY,
+    .features = TN_PLANS_ALL | TN_PLANS_APART | TN_PLANS_SIMPLY,
     .solve = somas_solve,
 };

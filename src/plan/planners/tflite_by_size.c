@@ -27,6 +27,6 @@ const tn_planner tn__planner_tflite_by_size = {
     .name = "tflite-by-size",
     .summary = "TensorFlow Lite's offset planner: largest first, each in the smallest hole",
     .source = "Pisarchyk and Lee 2020; TensorFlow Lite",
-    .features = TN_PLANS_ALL | TN_PLANS_SIMPLY,
+    .features = TN_PLANS_ALL | TN_PLANS_APART | TN_PLANS_SIMPLY,
     .solve = tflite_by_size_solve,
 };

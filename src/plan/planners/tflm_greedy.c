@@ -25,6 +25,6 @@ const tn_planner tn__planner_tflm_greedy = {
     .name = "tflm-greedy",
     .summary = "TensorFlow Lite Micro's planner: largest first, each at the lowest offset",
     .source = "TensorFlow Lite Micro",
-    .features = TN_PLANS_ALL | TN_PLANS_SIMPLY,
+    .features = TN_PLANS_ALL | TN_PLANS_APART | TN_PLANS_SIMPLY,
     .solve = tflm_greedy_solve,
 };

@@ -25,6 +25,6 @@ const tn_planner tn__planner_time_order = {
     .name = "time-order",
     .summary = "in order of allocation, each in the smallest hole: a run-time pool",
     .source = "best-fit pools (TensorFlow BFC, ggml)",
-    .features = TN_PLANS_ALL | TN_PLANS_QUICKLY,
+    .features = TN_PLANS_ALL | TN_PLANS_APART | TN_PLANS_QUICKLY,
     .solve = time_order_solve,
 };

@@ -14,6 +14,6 @@ const tn_planner tn__planner_tvm_by_conflicts = {
     .name = "tvm-by-conflicts",
     .summary = "TVM: most overlaps in time first, each above all buffers it overlaps",
     .source = "TVM USMP",
-    .features = TN_PLANS_ALL | TN_PLANS_SIMPLY,
+    .features = TN_PLANS_ALL | TN_PLANS_APART | TN_PLANS_SIMPLY,
     .solve = tvm_by_conflicts_solve,
 };

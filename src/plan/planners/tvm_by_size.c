@@ -14,6 +14,6 @@ const tn_planner tn__planner_tvm_by_size = {
     .name = "tvm-by-size",
     .summary = "TVM: largest first, each above all buffers it overlaps in time",
     .source = "TVM USMP",
-    .features = TN_PLANS_ALL | TN_PLANS_SIMPLY,
+    .features = TN_PLANS_ALL | TN_PLANS_APART | TN_PLANS_SIMPLY,
     .solve = tvm_by_size_solve,
 };

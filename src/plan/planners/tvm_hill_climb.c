@@ -130,6 +130,6 @@ const tn_planner tn__planner_tvm_hill_climb = {
     .name = "tvm-hill-climb",
     .summary = "TVM: hill climbing on the order of buffers, 500 attempts",
     .source = "TVM USMP",
-    .features = TN_PLANS_ALL,
+    .features = TN_PLANS_ALL | TN_PLANS_APART,
     .solve = tvm_hill_climb_solve,
 };

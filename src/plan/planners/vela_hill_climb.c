@@ -212,6 +212,6 @@ const tn_planner tn__planner_vela_hill_climb = {
     .name = "vela-hill-climb",
     .summary = "Vela: hill climbing on the order of buffers around the highest one",
     .source = "Arm Ethos-U Vela",
-    .features = TN_PLANS_ALL,
+    .features = TN_PLANS_ALL | TN_PLANS_APART,
     .solve = vela_hill_climb_solve,
 };

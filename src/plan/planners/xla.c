@@ -35,6 +35,6 @@ const tn_planner tn__planner_xla = {
     .name = "xla",
     .summary = "XLA: best fit by size, by length of the live range and by their product; the best",
     .source = "XLA heap simulator",
-    .features = TN_PLANS_ALL | TN_PLANS_SIMPLY,
+    .features = TN_PLANS_ALL | TN_PLANS_APART | TN_PLANS_SIMPLY,
     .solve = xla_solve,
 };

@@ -70,6 +70,8 @@ static tn_status layout_fill(const tn_problem *problem, const uint64_t *offsets,
         made->lower_bound = tn__add_sat(made->lower_bound, made->bank_lower_bound[bank]);
     }
     tn__wholes_release(&wholes);
+    if (status == TN_OK)
+        status = tn_layout_reuse_cost(problem, made, &made->reuse_cost, NULL, error);
     return status;
 }
 

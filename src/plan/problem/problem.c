@@ -38,6 +38,11 @@ void tn_problem_destroy(tn_problem *problem) {
     tn__free(&context, problem->bodies, problem->room * sizeof *problem->bodies);
     tn__free(&context, problem->group_of, problem->group_of_room * sizeof *problem->group_of);
     tn__free(&context, problem->groups, problem->group_room * sizeof *problem->groups);
+    tn__free(&context, problem->separations,
+             problem->separation_room * sizeof *problem->separations);
+    tn__free(&context, problem->reuse_costs,
+             problem->reuse_cost_room * sizeof *problem->reuse_costs);
+    tn__free(&context, problem->reserved, problem->reserved_room * sizeof *problem->reserved);
     tn__free(&context, problem->banks, problem->bank_room * sizeof *problem->banks);
     tn__free(&context, problem, sizeof *problem);
 }
@@ -56,7 +61,10 @@ tn_status tn_problem_set_bank(tn_problem *problem, tn_bank_id id, const tn_bank 
         return tn__no_memory(error, "a bank");
     problem->banks[id] =
         (tn_bank){.name = copy, .capacity = bank->capacity, .bytes_per_s = bank->bytes_per_s};
-    if (id == problem->bank_count) problem->bank_count++;
+    if (id == problem->bank_count) {
+        problem->bank_count++;
+        problem->file_bank_ids = NULL; /* the file knows no such bank */
+    }
     return TN_OK;
 }
 
@@ -296,6 +304,7 @@ tn_status tn_problem_add(tn_problem *problem, const tn_body *body, tn_body_id *i
     else if (problem->group_count > 0)
         problem->group_of[problem->count] = TN__NO_GROUP;
     problem->bodies[problem->count++] = made;
+    problem->file_body_ids = NULL; /* ids of a file are set after all of its bodies */
     problem->piece_count += made.piece_count;
     problem->any_count += (made.flags & TN_BODY_ANY_BANK) != 0;
     return TN_OK;

@@ -33,7 +33,27 @@ struct tn_problem {
     tn__group *groups;                       /* in the order of their first tied body */
     uint32_t *group_of;                      /* [count], TN__NO_GROUP; only with groups */
     size_t group_count, group_room, group_of_room;
+    tn_pair *separations, *reuse_costs; /* as given */
+    tn_reserved *reserved;
+    size_t separation_count, separation_room, reuse_cost_count, reuse_cost_room;
+    size_t reserved_count, reserved_room;
+    /* ids in the dsa-problem-v1 that was read; NULL: the numbers of bodies and banks */
+    const int64_t *file_body_ids, *file_bank_ids; /* [count], [bank_count], in the arena */
 };
+
+/* Whether a problem has separations or reserved ranges. */
+static inline bool tn__keeps_apart(const tn_problem *problem) {
+    return problem->separation_count > 0 || problem->reserved_count > 0;
+}
+/* Bytes [first, last). */
+typedef struct tn__bytes {
+    uint64_t first, last;
+} tn__bytes;
+/* The reserved ranges of a bank, sorted and merged: `out` [problem->reserved_count]. */
+uint32_t tn__reserved_of(const tn_problem *problem, tn_bank_id bank, tn__bytes *out);
+/* The least height that has `bytes` bytes outside of the reserved ranges of the bank. Saturates. */
+tn_status tn__above_reserved(const tn_problem *problem, tn_bank_id bank, uint64_t *bytes,
+                             tn_error *error);
 
 #define TN__PIECES_MAX (1u << 22) /* limit for one body in normal form */
 

@@ -9,8 +9,10 @@
  *     height >= sum of round_up(bytes, B) - largest (round_up(bytes, B) - bytes) among them.
  *
  * B = 1 takes all pieces and counts plain bytes; a larger B takes fewer and counts more for each.
- * The bound is the maximum over the blocks that occur. A body ends no lower than its size, a pinned
- * one at its offset plus its size: these ends are bounds as well.
+ * The bound is the maximum over the blocks that occur. Reserved ranges below the bound of B = 1
+ * raise it by their bytes. They do not raise the other bounds, because they may lie in the bytes
+ * that are lost to alignment. A body ends no lower than its size, a pinned one at its offset plus
+ * its size: these ends are bounds as well.
  * Cost: O(n log n + n * blocks) time for at most 41 blocks (most often one), O(n) memory.
  */
 #include "plan/problem/problem.h"
@@ -138,9 +140,12 @@ tn_status tn__lower_bound(const tn__wholes *wholes, tn_bank_id bank, uint64_t *b
     bounds found = {.events = tn__alloc_array(context, 2 * pieces, sizeof *found.events),
                     .heap = {.items = tn__alloc_array(context, pieces, sizeof *found.heap.items)}};
     bool fits = found.events != NULL && found.heap.items != NULL;
+    tn_status status = TN_OK;
     if (fits) {
         bounds_gather(wholes, bank, &found);
         qsort(found.events, found.event_count, sizeof *found.events, bounds_order);
+        if (wholes->problem->reserved_count > 0) bounds_sweep(&found, 0);
+        status = tn__above_reserved(wholes->problem, bank, &found.bytes, error);
         for (uint64_t left = found.blocks; left != 0; left &= left - 1)
             bounds_sweep(&found, (uint8_t)__builtin_ctzll(left));
         bounds_ends(wholes, bank, &found);
@@ -149,7 +154,7 @@ tn_status tn__lower_bound(const tn__wholes *wholes, tn_bank_id bank, uint64_t *b
     }
     tn__free(context, found.events, 2 * pieces * sizeof *found.events);
     tn__free(context, found.heap.items, pieces * sizeof *found.heap.items);
-    return fits ? TN_OK : tn__no_memory(error, "the lower bound");
+    return fits ? status : tn__no_memory(error, "the lower bound");
 }
 
 tn_status tn_problem_lower_bound(const tn_problem *problem, tn_bank_id bank, uint64_t *bytes,

@@ -10,6 +10,8 @@
  * other. If the layout breaks a tie, that is a conflict in itself, and the group is not swept,
  * because it has no single place.
  *
+ * Separations and reserved ranges do not depend on time: each pair and each body is checked alone.
+ *
  * Several streams: "before" (time and clocks) is transitive, because no clock of a piece ends below
  * its begin, and pieces of one body on the same bytes have ascending clocks (normal.c). So pieces
  * are taken in serial order, and a piece is compared only with the last holder of each byte: if it
@@ -18,7 +20,8 @@
  * that it covers and leaves at most one more, so the number of stretches visited is O(n).
  *
  * Cost: O((n + k) log n) for n pieces, k = 0 or 1 conflict (and to move n / 10^3 words for each of
- * n that hold bytes at once), and O(n streams) more with clocks; O(n) memory.
+ * n that hold bytes at once), and O(n streams) more with clocks; O(n) memory. O(separations + reuse
+ * costs) more.
  */
 #include "plan/problem/problem.h"
 
@@ -125,6 +128,18 @@ static tn_status verify_fail(const tn_problem *problem, const tn_layout *layout,
         TN_FAIL(error, TN_E_CONFLICT,
                 "%s is at %" PRIu64 " but tied to %s, which wants it in its bank at %" PRIu64, a,
                 found->lo, b, found->hi);
+    case TN_CONFLICT_APART:
+        TN_FAIL(error, TN_E_CONFLICT,
+                "%s and %s share bytes [%" PRIu64 ", %" PRIu64 "), but they must be kept apart", a,
+                b, found->lo, found->hi);
+    case TN_CONFLICT_RESERVED:
+        TN_FAIL(error, TN_E_CONFLICT,
+                "%s holds bytes [%" PRIu64 ", %" PRIu64 "), which are reserved in its bank", a,
+                found->lo, found->hi);
+    case TN_CONFLICT_COST:
+        TN_FAIL(error, TN_E_CONFLICT,
+                "the layout states a reuse cost of %" PRIu64 ", but its pairs cost %" PRIu64,
+                found->lo, found->hi);
     case TN_CONFLICT_ORDER:
         TN_FAIL(error, TN_E_CONFLICT,
                 "%s and %s share bytes [%" PRIu64 ", %" PRIu64
@@ -183,6 +198,101 @@ static void verify_body(const tn_problem *problem, const tn_layout *layout, tn_b
         found.reason = TN_CONFLICT_PEAK;
     }
     if (found.reason != TN_CONFLICT_NONE) verify_consider(first, &found);
+}
+
+/* --- separations and reserved ranges --- */
+
+/* The bytes of a body at its place. Bodies without bytes, and bodies in a bank that does not exist
+ * or beyond 64 bits (conflicts in themselves), have none. */
+static bool verify_bytes_of(const tn_problem *problem, const tn_layout *layout, tn_body_id id,
+                            tn__bytes *bytes) {
+    uint64_t size = problem->bodies[id].size, offset = layout->offset[id];
+    *bytes = (tn__bytes){offset, tn__add_sat(offset, size)};
+    return size > 0 && layout->bank[id] < problem->bank_count && offset <= UINT64_MAX - size;
+}
+
+static void verify_separations(const tn_problem *problem, const tn_layout *layout,
+                               tn_conflict *first) {
+    for (size_t i = 0; i < problem->separation_count; i++) {
+        tn_body_id a = problem->separations[i].a, b = problem->separations[i].b;
+        tn__bytes x, y;
+        if (layout->bank[a] != layout->bank[b] || !verify_bytes_of(problem, layout, a, &x) ||
+            !verify_bytes_of(problem, layout, b, &y))
+            continue;
+        uint64_t lo = x.first > y.first ? x.first : y.first;
+        uint64_t hi = x.last < y.last ? x.last : y.last;
+        int64_t of_a = problem->bodies[a].first, of_b = problem->bodies[b].first;
+        if (lo >= hi) continue;
+        verify_consider(first, &(tn_conflict){.reason = TN_CONFLICT_APART,
+                                              .a = a,
+                                              .b = b,
+                                              .step = of_a > of_b ? of_a : of_b,
+                                              .lo = lo,
+                                              .hi = hi});
+    }
+}
+
+/* The first of the sorted, disjoint ranges that ends above `byte`. */
+static uint32_t verify_range_above(const tn__bytes *ranges, uint32_t count, uint64_t byte) {
+    uint32_t low = 0, high = count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (ranges[middle].last <= byte)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static tn_status verify_reserved(const tn_problem *problem, const tn_layout *layout,
+                                 tn_conflict *first, tn_error *error) {
+    size_t room = problem->reserved_count;
+    if (room == 0) return TN_OK;
+    tn__bytes *ranges = tn__alloc(&problem->context, room * sizeof *ranges), bytes;
+    if (ranges == NULL) return tn__no_memory(error, "the verifier");
+    for (tn_bank_id bank = 0; bank < problem->bank_count; bank++) {
+        uint32_t count = tn__reserved_of(problem, bank, ranges);
+        for (tn_body_id id = 0; id < layout->body_count && count > 0; id++) {
+            if (layout->bank[id] != bank || !verify_bytes_of(problem, layout, id, &bytes)) continue;
+            uint32_t at = verify_range_above(ranges, count, bytes.first);
+            if (at == count || ranges[at].first >= bytes.last) continue;
+            const tn__bytes *range = &ranges[at];
+            verify_consider(
+                first, &(tn_conflict){.reason = TN_CONFLICT_RESERVED,
+                                      .a = id,
+                                      .b = id,
+                                      .step = problem->bodies[id].first,
+                                      .lo = range->first > bytes.first ? range->first : bytes.first,
+                                      .hi = range->last < bytes.last ? range->last : bytes.last});
+        }
+    }
+    tn__free(&problem->context, ranges, room * sizeof *ranges);
+    return TN_OK;
+}
+
+/* --- reuse costs --- */
+
+tn_status tn_layout_reuse_cost(const tn_problem *problem, const tn_layout *layout, uint64_t *cost,
+                               bool *active, tn_error *error) {
+    uint64_t sum = 0;
+    if (layout->body_count != problem->count)
+        TN_FAIL(error, TN_E_INVALID, "the layout is for another number of bodies");
+    for (size_t i = 0; i < problem->reuse_cost_count; i++) {
+        const tn_pair *pair = &problem->reuse_costs[i];
+        const uint32_t *group_of = problem->group_count > 0 ? problem->group_of : NULL;
+        tn__bytes x, y;
+        bool shares = layout->bank[pair->a] == layout->bank[pair->b] &&
+                      verify_bytes_of(problem, layout, pair->a, &x) &&
+                      verify_bytes_of(problem, layout, pair->b, &y) && x.first < y.last &&
+                      y.first < x.last;
+        if (group_of != NULL && group_of[pair->a] != TN__NO_GROUP)
+            shares = shares && group_of[pair->a] != group_of[pair->b];
+        if (shares) sum = tn__add_sat(sum, pair->cost);
+        if (active != NULL) active[i] = shares;
+    }
+    *cost = sum;
+    return TN_OK;
 }
 
 /* --- all bodies of a bank over time --- */
@@ -642,7 +752,13 @@ tn_status tn_layout_verify(const tn_problem *problem, const tn_layout *layout,
     wholes.banks = layout->bank;
     tn_status status = verify_overlaps(&wholes, layout, &first, error);
     tn__wholes_release(&wholes);
+    verify_separations(problem, layout, &first);
+    if (status == TN_OK) status = verify_reserved(problem, layout, &first, error);
+    uint64_t cost = 0;
+    if (status == TN_OK) status = tn_layout_reuse_cost(problem, layout, &cost, NULL, error);
     if (status != TN_OK) return status;
+    if (first.reason == TN_CONFLICT_NONE && cost != layout->reuse_cost)
+        first = (tn_conflict){.reason = TN_CONFLICT_COST, .lo = layout->reuse_cost, .hi = cost};
     if (first.reason != TN_CONFLICT_NONE)
         return verify_fail(problem, layout, &first, conflict, error);
     if (conflict != NULL) *conflict = first;
@@ -672,17 +788,59 @@ static tn_status verify_fail_group(const tn__wholes *wholes, tn_error *error) {
             a);
 }
 
+/* Pinned bodies, and groups that a pin holds, against separations and reserved ranges. All other
+ * bodies are put into a bank that does not exist. */
+static tn_status verify_pins_apart(const tn__wholes *wholes, tn_conflict *first, tn_error *error) {
+    const tn_problem *problem = wholes->problem;
+    tn_layout layout;
+    TN_TRY(tn__layout_create(problem, &layout, error));
+    for (tn_body_id id = 0; id < layout.body_count; id++) {
+        const tn_body *body = &problem->bodies[id];
+        bool tied = (body->flags & TN_BODY_TIED) != 0;
+        const tn_body *whole = tn__whole(wholes, tied ? body->leader : id);
+        if (whole->flags & TN_BODY_PINNED)
+            layout.offset[id] = tn__add_sat(whole->offset, tied ? body->delta : 0);
+        else
+            layout.bank[id] = UINT32_MAX;
+    }
+    verify_separations(problem, &layout, first);
+    tn_status status = verify_reserved(problem, &layout, first, error);
+    tn_layout_release(&layout);
+    return status;
+}
+
+static tn_status verify_fail_pins_apart(const tn_problem *problem, const tn_conflict *found,
+                                        tn_error *error) {
+    char a[TN__BODY_TEXT_MAX], b[TN__BODY_TEXT_MAX];
+    tn__body_text(problem, found->a, a);
+    if (found->reason == TN_CONFLICT_RESERVED)
+        TN_FAIL(error, TN_E_INFEASIBLE,
+                "%s is pinned on bytes [%" PRIu64 ", %" PRIu64
+                "), which are reserved; no layout can keep both",
+                a, found->lo, found->hi);
+    TN_FAIL(error, TN_E_INFEASIBLE,
+            "%s and %s are pinned where they share bytes [%" PRIu64 ", %" PRIu64
+            "), but they must be kept apart; no layout can keep both pins",
+            a, tn__body_text(problem, found->b, b), found->lo, found->hi);
+}
+
 tn_status tn__verify_pins(const tn_problem *problem, tn_error *error) {
     tn_conflict first = {0};
     tn__wholes wholes;
     size_t pins = 0;
+    bool apart = tn__keeps_apart(problem);
     for (size_t i = 0; i < problem->count; i++)
         pins += (problem->bodies[i].flags & TN_BODY_PINNED) != 0;
-    if (pins == 0 || (pins == 1 && problem->group_count == 0)) return TN_OK;
+    if (pins == 0 || (pins == 1 && problem->group_count == 0 && !apart)) return TN_OK;
     TN_TRY(tn__wholes_create(problem, &wholes, error));
     tn_status status = wholes.clash ? verify_fail_group(&wholes, error)
                                     : verify_overlaps(&wholes, NULL, &first, error);
+    tn_conflict beside = {0};
+    if (status == TN_OK && first.reason == TN_CONFLICT_NONE && apart)
+        status = verify_pins_apart(&wholes, &beside, error);
     tn__wholes_release(&wholes);
-    if (status != TN_OK || first.reason == TN_CONFLICT_NONE) return status;
-    return verify_fail_pins(problem, &first, error);
+    if (status != TN_OK) return status;
+    if (first.reason != TN_CONFLICT_NONE) return verify_fail_pins(problem, &first, error);
+    if (beside.reason != TN_CONFLICT_NONE) return verify_fail_pins_apart(problem, &beside, error);
+    return TN_OK;
 }

@@ -72,6 +72,45 @@ static void json_options(tn__text *text, const tn_report *report) {
 
 /* --- pools and buffers --- */
 
+static void json_reserved(tn__text *text, const tn_problem *problem, tn_bank_id bank) {
+    uint32_t count, written = 0;
+    const tn_reserved *ranges = tn_problem_reserved(problem, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        /* files hold numbers of 63 bits; no body reaches beyond */
+        if (ranges[i].bank != bank || ranges[i].first > INT64_MAX) continue;
+        uint64_t last = ranges[i].last < INT64_MAX ? ranges[i].last : INT64_MAX;
+        tn__text_put(text, written++ == 0 ? ",\"reserved\":[[" : ",[");
+        tn__words_integer(text, ranges[i].first);
+        tn__text_put(text, ",");
+        tn__words_integer(text, last);
+        tn__text_put(text, "]");
+    }
+    if (written > 0) tn__text_put(text, "]");
+}
+
+/* Separations, or reuse costs. */
+static void json_pairs(tn__text *text, const char *member, const tn_pair *pairs, uint32_t count,
+                       bool costs) {
+    if (count == 0) return;
+    tn__text_printf(text, ",\n\"%s\":[", member);
+    for (uint32_t i = 0; i < count; i++) {
+        tn__text_printf(text, "%s[%u,%u", i > 0 ? "," : "", pairs[i].a, pairs[i].b);
+        if (costs) tn__text_put(text, ","), tn__words_integer(text, pairs[i].cost);
+        tn__text_put(text, "]");
+    }
+    tn__text_put(text, "]");
+}
+
+/* Whether readers that know nothing of pairs and reserved ranges would misunderstand the problem.
+ */
+static bool json_is_version_2(const tn_problem *problem) {
+    uint32_t apart, costs, reserved;
+    tn_problem_separations(problem, &apart);
+    tn_problem_reuse_costs(problem, &costs);
+    tn_problem_reserved(problem, &reserved);
+    return apart > 0 || costs > 0 || reserved > 0;
+}
+
 static void json_pools(tn__text *text, const tn_report *report) {
     const tn_problem *problem = report->problem;
     tn__text_put(text, ",\n\"pools\":[");
@@ -102,6 +141,7 @@ static void json_pools(tn__text *text, const tn_report *report) {
             tn__text_put(text, ",\"bytes_per_s\":");
             tn__words_number(text, bank->bytes_per_s);
         }
+        json_reserved(text, problem, id);
         tn__text_put(text, "}");
     }
     tn__text_put(text, "]");
@@ -400,6 +440,14 @@ static void json_result(tn__text *text, const tn__scene *scene) {
     json_integer(text, "seed", layout->seed);
     tn__text_put(text, ",");
     json_integer(text, "work", layout->work);
+    uint32_t costs;
+    tn_problem_reuse_costs(scene->report->problem, &costs);
+    if (costs > 0 && layout->reuse_cost <= INT64_MAX) { /* else readers refuse the number */
+        tn__text_put(text, ",");
+        json_integer(text, "reuse_cost", layout->reuse_cost);
+        tn__text_put(text, ",");
+        json_integer(text, "reuse_cost_bound", layout->reuse_cost_bound);
+    }
     tn__text_put(text, "}}\n");
 }
 
@@ -407,7 +455,8 @@ static tn_status json_render(const tn_report *report, tn__text *text, tn_error *
     tn__scene scene;
     tn_status status = tn__scene_make(&scene, report, error);
     if (status == TN_OK) {
-        tn__text_put(text, "{\"format\":\"mem-plan\",\"version\":1,\"unit\":\"bytes\",");
+        tn__text_printf(text, "{\"format\":\"mem-plan\",\"version\":%d,\"unit\":\"bytes\",",
+                        json_is_version_2(report->problem) ? 2 : 1);
         json_string(text, "input", report->input);
         if (report->kernels != NULL) { /* `tenure verify` reads it back */
             tn__text_put(text, ",\"kernels\":");
@@ -418,6 +467,11 @@ static tn_status json_render(const tn_report *report, tn__text *text, tn_error *
             tn__text_printf(text, ",\"streams\":%u", tn_problem_streams(report->problem));
         json_pools(text, report);
         status = json_buffers(text, &scene, error);
+        uint32_t count;
+        const tn_pair *pairs = tn_problem_separations(report->problem, &count);
+        json_pairs(text, "apart", pairs, count, false);
+        pairs = tn_problem_reuse_costs(report->problem, &count);
+        json_pairs(text, "reuse_costs", pairs, count, true);
     }
     if (status == TN_OK) {
         if (report->occupancy)

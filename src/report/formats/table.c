@@ -73,6 +73,10 @@ static const char *table_choice(const tn_layout *layout) {
 /* A claim is about the buffers, which follow from the order and the in-place choices of a model. */
 static const char *table_verdict(const tn_report *report) {
     const tn_layout *layout = report->layout;
+    if (layout->objective == TN_OBJECTIVE_PAIRS)
+        return layout->verdict == TN_VERDICT_OPTIMAL
+                   ? "optimal: no plan within the capacity has a lower reuse cost"
+                   : "valid; a plan with a lower reuse cost may exist";
     if (layout->timed_out) return "the best plan before the time limit; a smaller one may exist";
     switch (layout->verdict) {
     case TN_VERDICT_OPTIMAL:
@@ -107,6 +111,21 @@ static void table_order(tn__text *text, const tn_report *report) {
         tn__text_printf(text, "  order %s\n", order.name);
 }
 
+/* The price of the pairs that share bytes, if the problem has prices. */
+static void table_reuse_cost(tn__text *text, const tn_report *report) {
+    const tn_layout *layout = report->layout;
+    uint32_t count;
+    tn_problem_reuse_costs(report->problem, &count);
+    if (count == 0) return;
+    tn__text_put(text, "  reuse cost    ");
+    tn__words_integer(text, layout->reuse_cost);
+    if (layout->objective == TN_OBJECTIVE_PAIRS) {
+        tn__text_put(text, "    lower bound ");
+        tn__words_integer(text, layout->reuse_cost_bound);
+    }
+    tn__text_put(text, "\n");
+}
+
 static void table_answer(tn__text *text, const tn__scene *scene) {
     const tn_layout *layout = scene->report->layout;
     tn__words_cell(text, scene->report->input, table_columns(scene->report), false);
@@ -132,6 +151,7 @@ static void table_answer(tn__text *text, const tn__scene *scene) {
         table_percent(text, tn__words_gap(layout->peak, layout->lower_bound));
     }
     tn__text_put(text, "\n");
+    table_reuse_cost(text, scene->report);
 }
 
 /* The arena with the static memory outside it, and the device that must hold both. */
