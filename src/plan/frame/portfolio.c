@@ -2,9 +2,10 @@
  * on the threads.
  *
  * The winner is the first member, in order, that reaches the lower bound; else the one with the
- * lowest peak (in a run by cost, the least cost within the capacity), ties to the first. Members before a winner always run to their end, members after it
- * are stopped: so the number of threads changes only the time. Work counts for the members up to
- * the winner (for all, if none reaches the bound), as if they had run one by one.
+ * lowest peak (in a run by cost, the least cost within the capacity), ties to the first. Members
+ * before a winner always run to their end, members after it are stopped: so the number of threads
+ * changes only the time. Work counts for the members up to the winner (for all, if none reaches the
+ * bound), as if they had run one by one.
  */
 #include "plan/frame/planner_run.h"
 

@@ -1,9 +1,9 @@
 /* cliques.c - a lower bound of the reuse cost from sets of bodies that do not fit side by side.
  *
  * Let every two bodies of a set either be forbidden to share bytes or pay for it. Let W be the sum
- * of their sizes and U the bytes of the memory. If no pair shared bytes, the set would need W bytes;
- * each pair that shares saves at most the smaller size. So, with D = W - U > 0 and x = 1 for the
- * pairs that share,
+ * of their sizes and U the bytes of the memory. If no pair shared bytes, the set would need W
+ * bytes; each pair that shares saves at most the smaller size. So, with D = W - U > 0 and x = 1 for
+ * the pairs that share,
  *
  *     sum over the paying pairs of min(size, size, D) * x >= D.
  *
