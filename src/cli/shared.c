@@ -184,9 +184,6 @@ double cli_share(struct argp_state *state, const char *option, const char *text)
     if (number == NULL) argp_failure(state, 4, 0, "out of memory");
     double share = cli_real(state, option, number) / (percent ? 100 : 1);
     free(number);
-    if (share > 1000)
-        cli_misuse(state, "--%s: %.60s is more than 1000 times the whole; use a smaller share",
-                   option, text);
     return share;
 }
 

@@ -22,6 +22,13 @@ enum { SPLIT_SPLIT = 1500, SPLIT_WORK };
       "copied or read twice counts as eight operations (default: 25%, for a curve 50%, with a "    \
       "budget no limit)")
 
+double cli_extra_work(struct argp_state *state, const char *text) {
+    double work = cli_share(state, "extra-work", text);
+    if (work > 1000)
+        cli_misuse(state, "--extra-work: '%.60s' is more than 1000 times the work; use less", text);
+    return work;
+}
+
 static error_t split_parse(int key, char *value, struct argp_state *state) {
     cli_split *split = state->input;
     switch (key) {
@@ -29,7 +36,7 @@ static error_t split_parse(int key, char *value, struct argp_state *state) {
         split->asked = true;
         return 0;
     case SPLIT_WORK:
-        split->options.share = fmax(cli_share(state, "extra-work", value), DBL_MIN);
+        split->options.share = fmax(cli_extra_work(state, value), DBL_MIN);
         split->has_share = true;
         return 0;
     default:

@@ -19,4 +19,7 @@ void cli_split_tell(cli_answer *answer, const tn_setup *setup);
 double cli_split_extra(const tn_split_report *report);
 uint64_t cli_split_moved(const tn_split_report *report);
 
+/* The value of --extra-work: 10% or 0.1. */
+double cli_extra_work(struct argp_state *state, const char *text);
+
 #endif

@@ -99,7 +99,7 @@ static error_t split_file_parse(int key, char *value, struct argp_state *state) 
         if (arguments->options.budget == 0) cli_misuse(state, "--budget: the size must be above 0");
         return 0;
     case SPLIT_FILE_WORK:
-        arguments->options.share = cli_share(state, "extra-work", value);
+        arguments->options.share = cli_extra_work(state, value);
         if (!(arguments->options.share > 0))
             cli_misuse(state, "--extra-work: tiles need some extra work; give more than 0");
         return 0;

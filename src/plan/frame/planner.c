@@ -579,7 +579,7 @@ static tn_status run_greedy(tn_run *run, const uint32_t *order, uint32_t count,
     return TN_OK;
 }
 
-/* In a run by cost, a plan within the capacity may be wanted although its peak is not the lowest. */
+/* In a run by cost, a plan within the capacity may be wanted although its peak is not lowest. */
 tn_status tn__run_greedy(tn_run *run, const uint32_t *order, uint32_t count, tn_run_choose choose) {
     uint64_t capacity = run->prepared->capacity, below = run->best_peak;
     if (run->prepared->by_cost && below <= capacity) below = tn__add_sat(capacity, 1);

@@ -1,4 +1,4 @@
-/* wake_words: where its tensors live. Written by Tenure from a verified plan (optimal); do not edit.
+/* wake_words: where its tensors live. Written by Tenure from a verified plan (optimal for this order); do not edit.
  *
  * Include it anywhere; define WAKE_WORDS_DEFINE in one file before, to get the memory itself.
  */
