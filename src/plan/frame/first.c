@@ -9,8 +9,8 @@
  * live at once.
  *
  * Each body counts as live from its first to its last step (no windows, no gaps), pinned bodies lie
- * below all others. With several streams, separations or reserved ranges nothing is shared. The layout is valid for every
- * problem and good for none.
+ * below all others. With several streams, separations or reserved ranges nothing is shared. The
+ * layout is valid for every problem and good for none.
  *
  * Pools that take the tightest of all holes (`time-order`, `ggml`) keep them in a tree by size
  * instead, a treap. The bytes above all live bodies are not in the tree, and are used if nothing
