@@ -1,8 +1,8 @@
 /* refusal.h - why no program keeps to a budget: the facts, and the one sentence about them.
  *
- * A search that is refused returns its status and these facts, and no message. The public call that
- * began it writes the sentence: tn_fit and the stages for theirs, tn_fit_graph for all searches
- * together (fit/claim.c). So no sentence is written only to be replaced.
+ * A search that is refused returns its status and these facts. The public call that began it
+ * writes the sentence: tn_fit and the stages for theirs, tn_fit_graph for all searches together
+ * (fit/claim.c). A pass may leave a short reason in the error of its run; the search drops it.
  */
 #ifndef TN_BUDGET_REFUSAL_H
 #define TN_BUDGET_REFUSAL_H

@@ -204,6 +204,7 @@ tn_status cli_session_open(cli_session *session, tn_error *error) {
     options.storage_bytes_per_s = session->storage;
     options.storage_cache = session->storage_cache;
     options.swap_device = session->swap_device;
+    options.host_capacity = session->host_budget;
     options.swap_bytes_per_s = session->link;
     options.pool = session->pool;
     options.pool_capacity = session->pool != NULL ? session_pool_room(session) : 0;

@@ -432,12 +432,20 @@ bool tn__graph_is_trained(const tn_graph *graph) {
     return false;
 }
 
+static bool graph_has_scratch(const tn__graph_frame *f) {
+    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
+    tn__options(&memory, sizeof memory, f->options.memory);
+    return memory.workspaces != NULL || memory.workspaces_again != NULL || memory.claimed != NULL;
+}
+
 /* The reason why a technique cannot be used; NULL: it can. */
 const char *tn__graph_hinders(const tn__graph_frame *f, uint32_t technique) {
     bool given = f->options.given_program != NULL || f->options.given_kernels != NULL;
     if (f->options.divide != NULL) return "it is one rank of several";
     if (technique == TN_FIT_STREAM && f->request.arena) return "the budget is for the arena alone";
     if (given) return "a program or kernels that are given are of the whole graph";
+    if (technique == TN_FIT_SPLIT && graph_has_scratch(f))
+        return "the scratch that is given for each operator is of the whole graph";
     if (tn__graph_is_trained(f->graph)) return "it is a step of training";
     if (technique == TN_FIT_STREAM && f->options.no_kernels)
         return "weights are streamed in the form that kernels want, and there are none";
@@ -538,7 +546,6 @@ static void graph_give(tn_fit_answer *answer, const tn__candidate *it) {
     answer->techniques = it->techniques;
 }
 
-/* Moves candidates to the answer; costs move with the compiled model to which they belong. */
 /* With `arena`, numbers about bytes count the arena alone. */
 static void graph_take_apart(tn_fit_answer *answer) {
     uint64_t apart = answer->apart;
@@ -590,6 +597,17 @@ static tn_status graph_verdict(const tn__graph_frame *f) {
     return stopped ? TN_E_STOPPED : proved ? TN_E_INFEASIBLE : TN_E_EXHAUSTED;
 }
 
+/* Keeps what was found, and writes the sentence of a refusal. */
+static tn_status graph_refuse(tn__graph_frame *f) {
+    tn_status status = graph_verdict(f);
+    const char *ended = f->own->interrupted    ? "interrupted"
+                        : tn__graph_is_late(f) ? "time was up"
+                                               : "a limit ended the search";
+    tn__graph_keep(f);
+    *f = (tn__graph_frame){.answer = f->answer, .own = f->own, .error = f->error};
+    return tn__claim_fail(f->answer, status, ended, &f->own->outer, f->error);
+}
+
 /* One rank of several: the stages divide its program after the search. */
 static tn_status graph_divided(tn__graph_frame *f) {
     tn_setup_options options = f->options;
@@ -601,8 +619,11 @@ static tn_status graph_divided(tn__graph_frame *f) {
     const tn_fit_result *fitted = tn_setup_fitted(it->setup);
     if (fitted != NULL) it->result = *fitted;
     candidate_read(it);
-    graph_claim(f, fitted != NULL ? search.allow : 0, TN_CLAIM_FITS, "")->bytes = it->result.bytes;
-    return TN_OK;
+    bool fits = fitted != NULL || it->result.bytes <= search.budget;
+    graph_claim(f, fitted != NULL ? search.allow : 0, fits ? TN_CLAIM_FITS : TN_CLAIM_INFEASIBLE,
+                "")
+        ->bytes = it->result.bytes;
+    return fits ? TN_OK : graph_refuse(f);
 }
 
 tn_status tn__graph_rest(tn__graph_frame *f) {
@@ -610,14 +631,8 @@ tn_status tn__graph_rest(tn__graph_frame *f) {
     if (graph_fits(f, &f->whole)) return TN_OK;
     TN_TRY(graph_search(f, allow));
     if (f->best.setup != NULL) return TN_OK;
-    tn_status status = graph_verdict(f);
-    if (status != TN_E_STOPPED) graph_hints(f);
-    const char *ended = f->own->interrupted    ? "interrupted"
-                        : tn__graph_is_late(f) ? "time was up"
-                                               : "a limit ended the search";
-    tn__graph_keep(f);
-    *f = (tn__graph_frame){.answer = f->answer, .own = f->own, .error = f->error};
-    return tn__claim_fail(f->answer, status, ended, &f->own->outer, f->error);
+    if (graph_verdict(f) != TN_E_STOPPED) graph_hints(f);
+    return graph_refuse(f);
 }
 
 static tn_status graph_all(tn__graph_frame *f) {

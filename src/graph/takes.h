@@ -1,5 +1,5 @@
-/* takes.h - the time of an operator on a machine with two known rates; all estimates use this
- * rule: tn__op_takes for an operator of a graph, tn__takes for one that is known by its sizes
+/* takes.h - the time of an operator on a machine with two known rates. Estimates of operators use
+ * this rule: tn__op_takes for an operator of a graph, tn__takes for one that is known by its sizes
  * alone, tn__work_added for the changes of a graph in operations instead of time.
  *
  * Arithmetic and memory traffic overlap, so an operator takes the longer of the two (a

@@ -1,4 +1,5 @@
-/* clock.h - the one clock for work that overlaps: compute, copies out, copies in, file reads.
+/* clock.h - the clock of one device for work that overlaps: compute, copies out, copies in, file
+ * reads.
  *
  * Each of these is a lane. A lane does one task after the other, in the order of the calls. A
  * task begins when its lanes are free and the tasks that it waits for have ended
@@ -11,15 +12,18 @@
  * Three lists are read into this clock. Each reader says which lanes a task takes and what it
  * waits for, and none has a rule of its own for when a task begins or ends:
  *
- *     instructions of a program   simulate.c             every time that is reported
+ *     instructions of a program   simulate.c             the predicted time of a program
  *     acts of a schedule          budget/pass_time.c     compares schedules before they are
  *                                                        written as instructions
  *     steps and file reads        budget/stream_clock.c  also decides when each read begins, so
  *                                                        there are no instructions yet
  *
- * A lane may also be walked from its end, to find the latest start at which a task is still
- * done in time and before the next task (budget/gaps.h). Times are integers in the unit of the
- * costs; they saturate.
+ * Single copies are placed on lanes by budget/capuchin_clock.c and budget/joint_swap.c; a lane may
+ * also be walked from its end, to find the latest start at which a task is still done in time.
+ * Several ranks have clocks that wait for each other, which these lanes do not know: a measured
+ * time line (report/timeline_meet.c) and the stages of an estimated pipeline
+ * (estimate/cluster_schedule.c) have their own. Times are integers in the unit of the costs; they
+ * saturate.
  */
 #ifndef TN_PROGRAM_CLOCK_H
 #define TN_PROGRAM_CLOCK_H

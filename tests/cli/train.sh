@@ -111,6 +111,7 @@ print(64 + int(re.search(r'least found takes [^(]*\(([\d,]+) bytes', open('err')
     check 'run["planned_peak"] == run["measured_peak"] == run["arena"] > 0 and run["steps"] == 2'
     expect 1 'least found takes' $train --budget 1KiB
     expect 1 'it takes' $train --budget 1KiB --pass none
+    expect 1 'without changes.*it takes' $train --parallel data=2 --ranks-as-threads --budget 1KiB --pass none
     expect 0 'loss' $train --steps 3 --micro-batches 2 --trace run.trace.json --link 1GB/s
     expect 0 'loss' $train --steps 3 --trace run.trace.csv
     expect 0 '' $tenure replay run.trace.csv
