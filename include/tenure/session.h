@@ -26,8 +26,14 @@
  *
  * A model file with its own weights needs one call (examples/run_model.c):
  *
- *     if (tn_session_open_file("model.onnx", NULL, NULL, &session, &error)) return 2;
- *     tn_array *image = tn_session_find(session, "image");
+ *     tn_session *session;
+ *     tn_error error;
+ *     if (tn_session_open_file("no-such-model.onnx", NULL, NULL, &session, &error) == TN_OK) {
+ *         printf("%llu bytes\n", (unsigned long long)tn_session_find(session, "image")->bytes);
+ *         tn_session_close(session);
+ *     } else {
+ *         printf("%s: %s\n", error.where, error.message);
+ *     }
  *
  * tn_session_open is tn_fit_graph (claim.h) and tn_setup_open (setup.h), plus an array for every
  * input and output. Programs that need more control call those directly.
