@@ -23,7 +23,7 @@
     X(BYTES, LOWER_BOUND, "lower_bound", "lower bound", NULL,                                      \
       "no plan of these buffers takes less")                                                       \
     X(SHARE, GAP, "gap", NULL, ", gap @", "`peak` / `lower_bound` - 1")                            \
-    X(COUNT, REUSE_COST, "reuse_cost", NULL, NULL,                                                 \
+    X(COUNT, REUSE_COST, "reuse_cost", NULL, ", reuse cost @",                                     \
       "for problems with reuse costs: the sum of the costs of the pairs that share bytes")         \
     X(COUNT, REUSE_BOUND, "reuse_cost_bound", NULL, NULL,                                          \
       "with the objective pairs: no plan within the capacity has a lower reuse cost; else 0")      \
