@@ -433,9 +433,9 @@ def mistakes(begin):
             ("cannot be divided equally among 3 ranks", 3, []),
             ("cannot open", 2, ["--data", "text:nothing.txt"]),
             ("cannot open", 2, ["--resume", "nothing.ck"]),
-            ("budget is too small", 2, ["--budget", "1KiB", "--pass", "none"])]:
+            ("no plan of this order, without changes, fits in 1.0 KiB", 2, ["--budget", "1KiB", "--pass", "none"])]:
         done = run([*begin(count), *LM, "--steps", "2", *options, "--parallel", f"data={count}",
-                    *([] if MPIRUN else ["--ranks-as-threads"])], 1 if "budget" in words else 2)
+                    *([] if MPIRUN else ["--ranks-as-threads"])], 1 if "--budget" in options else 2)
         lines = [line for line in done.stderr.splitlines() if line.startswith("tenure: ")]
         if sum(words in line for line in lines) != 1 or "rank 0" not in lines[-1]:
             sys.exit(f"FAILED: {words}: {done.stderr}")
