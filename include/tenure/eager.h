@@ -154,7 +154,7 @@ TN_API TN_CHECKED tn_status tn_eager_get(tn_eager *eager, tn_handle handle, void
 TN_API TN_CHECKED tn_status tn_eager_set(tn_eager *eager, tn_handle handle, const void *data,
                                          uint64_t size, tn_error *error);
 
-/* Frees the bytes of a tensor now, whatever the policy; its handle stays valid, and its next use
+/* Frees the bytes of a tensor now, with any policy. Its handle stays valid, and its next use
  * brings it back. Views of the same bytes go with it. A tensor that is not resident stays so.
  * tn_eager_drop: it is recomputed from its operands. tn_eager_offload: it is copied to the host,
  * and back at its next use; this needs a device with a link (`link_bytes_per_s`).

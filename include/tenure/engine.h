@@ -179,7 +179,7 @@ typedef struct tn_engine_usage {
 /* The memory of an engine, and the statistics of its last run. */
 TN_API void tn_engine_measure(const tn_engine *engine, tn_engine_usage *usage);
 
-/* What a lossy codec (float16, float10, float8) lost of one tensor: x before, y after. Without a
+/* The error of one tensor in a lossy codec (float16, float10, float8): x before, y after. Without a
  * limit, the first and then every 16th run of the engine measures; with `error_limit` every run. */
 typedef struct tn_engine_loss {
     const char *name; /* of the tensor, owned by the graph of the program */

@@ -106,7 +106,7 @@ typedef struct tn_bank {
     double bytes_per_s; /* bandwidth; 0 = unknown: counts as slower than every known bandwidth */
 } tn_bank;
 
-/* Two bodies a < b, whose byte ranges are [offset, offset + size) in one bank. */
+/* Two bodies a < b. The byte range of a body is [offset, offset + size) in its bank. */
 typedef struct tn_pair {
     tn_body_id a, b;
     uint64_t cost; /* reuse cost; 0 in a separation */
@@ -118,7 +118,7 @@ typedef struct tn_reserved {
     uint64_t first, last;
 } tn_reserved;
 
-/* What the planner minimises: X(name, text). */
+/* The objective of a planner: X(name, text). */
 /* clang-format off */
 #define TN_OBJECTIVE_TABLE(X) X(BYTES, "bytes") X(PAIRS, "pairs")
 /* clang-format on */

@@ -1,4 +1,4 @@
-/* losses.c - what lossy codecs lost in a run. */
+/* losses.c - tells the errors of lossy codecs in a run. */
 #include "cli/losses.h"
 
 #include <inttypes.h>

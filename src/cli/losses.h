@@ -1,4 +1,4 @@
-/* losses.h - what lossy codecs lost in a run, and the option --max-error. */
+/* losses.h - the errors of lossy codecs in a run, and the option --max-error. */
 #ifndef TN_CLI_LOSSES_H
 #define TN_CLI_LOSSES_H
 

@@ -12,7 +12,7 @@
 
 #include "engine/codecs/codec.h"
 
-#define FORMS_MEASURED 16u /* one of so many runs measures lossy forms, if there is no limit */
+#define FORMS_MEASURED 16u /* without a limit, every so many runs lossy forms are measured */
 
 tn_status tn__forms_make(tn__forms *forms, const tn_program *program, tn__executor *executor,
                          const tn_context *context, uint64_t host_left, double error_limit,

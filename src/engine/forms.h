@@ -14,7 +14,7 @@ typedef struct tn__spill {
     bool here; /* the tensor's data lies here now */
 } tn__spill;
 
-/* What a lossy form lost, over the encodings that were measured. */
+/* The error of a lossy form, over the encodings that were measured. */
 typedef struct tn__loss {
     tn_tensor_id tensor; /* that was encoded */
     tn_codec codec;

@@ -350,7 +350,7 @@ static bool split_is_timed(const split_timed *timed, double work) {
     return false;
 }
 
-/* Times the choice for `target` bytes, unless it was timed. *live: its bytes; 0: there is none. */
+/* Times the choice for `target` bytes, unless it was timed. *live: its bytes; 0: no choice. */
 static tn_status split_time_within(split_state *state, uint64_t target, split_timed *timed,
                                    uint64_t *live) {
     tn_split_choice choice;

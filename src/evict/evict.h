@@ -157,7 +157,7 @@ tn_status tn__evict_pin(tn__evict *evict, uint32_t tensor, tn_error *error);
  * that could only be recomputed by repeating a whole run. */
 tn_status tn__evict_keep(tn__evict *evict, uint32_t tensor, tn_error *error);
 
-/* Frees the bytes of the tensor's storage now, whatever the policy; the next use brings it back.
+/* Frees the bytes of the tensor's storage now, with any policy. The next use brings it back.
  * The other tensors of the storage go with it. Nothing happens if it is not resident.
  * drop: it is recomputed. Errors: E_UNSUPPORTED (it cannot be recomputed, or must stay in place).
  * offload: it is copied to the host. Errors: E_UNSUPPORTED (no link, or it must stay in place),

@@ -184,7 +184,7 @@ static void what_does_not_fit_is_made_again(void **state) {
     tn_eager_destroy(wide);
 }
 
-/* 25 numbers that anybody can compute, dropped and offloaded; views go with their bytes. */
+/* 25 negated numbers are dropped and offloaded; views go with their bytes. */
 static void users_drop_and_offload(void **state) {
     (void)state;
     tn_device_options options = TN_DEVICE_OPTIONS_INIT;

@@ -1,4 +1,4 @@
-/* codec.c - lists the codecs in one table, and measures what they lose. */
+/* codec.c - lists the codecs in one table, and measures their errors. */
 #include "engine/codecs/codec.h"
 
 #include <math.h>
