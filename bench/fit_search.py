@@ -49,7 +49,7 @@ def rows(tenure, spec, given):
 def tell(row, old):
     found = not isinstance(row["overhead"], str)
     words = [row["network"], f"{row['ratio']:g}", f"{row['seconds']:.2f}"]
-    words += [f"{row['overhead']:.4f}", f"{row['bound']:.4f}", f"{100 * row['gap']:.2f} %", str(row["rounds"])] if found else [
+    words += [f"{row['overhead']:.4f}", f"{row['bound']:.4f}", "-" if row["gap"] is None else f"{100 * row['gap']:.2f} %", str(row["rounds"])] if found else [
         row["overhead"], "", "", ""]
     if old is not None:
         words += [f"{old['seconds']:.2f}", old["overhead"] if isinstance(old["overhead"], str) else f"{old['overhead']:.4f}"]

@@ -1,5 +1,6 @@
 /* fit_tell.c - prints the answer of `tenure fit` as text or JSON, and writes files. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,9 +22,9 @@ static double tell_ratio(uint64_t part, uint64_t whole) {
     return whole > 0 ? (double)part / (double)whole : 1;
 }
 
-/* The gap to the lower bound of the time; 0: proved to be the fastest. */
+/* The gap to the lower bound of the time; 0: proved to be the fastest; NAN: there is no bound. */
 static double tell_gap(const tn_fit_result *it) {
-    return it->time_bound > 0 ? tell_ratio(it->time, it->time_bound) - 1 : 0;
+    return it->time_bound > 0 ? tell_ratio(it->time, it->time_bound) - 1 : NAN;
 }
 
 /* --- the facts --- */
@@ -62,7 +63,7 @@ static const cli_facts fit_answer_facts = {
         CLI_FACT(COUNT, "time_bound", "lower bound",
                  "no allowed program within the budget takes less time; 0: no bound"),
         CLI_FACT(REAL, "overhead", NULL, "`time` / `plain_time`"),
-        CLI_FACT(SHARE, "gap", NULL, "`time` / `time_bound` - 1"),
+        CLI_FACT(SHARE, "gap", NULL, "`time` / `time_bound` - 1; null: no bound is known"),
         CLI_FACT(COUNT, "stall", "waiting", "part of `time` spent waiting for copies or files"),
         CLI_FACT_OF(OBJECT, "decisions", "the decision for each tensor, in sums", &fit_fates_facts),
         CLI_FACT_OF(OBJECT, "streamed", "with streaming of weights", &fit_streamed_facts),
@@ -172,7 +173,7 @@ static void tell_times(cli_answer *answer, const cli_fit *fit, const tn_fit_resu
     cli_tell_real(answer, "overhead", tell_ratio(it->time, it->plain_time));
     cli_tell_brief(answer, ", %.4f times the time", tell_ratio(it->time, it->plain_time));
     cli_tell_real(answer, "gap", tell_gap(it));
-    cli_tell_brief(answer, ", gap %.2f %%", 100 * tell_gap(it));
+    if (it->time_bound > 0) cli_tell_brief(answer, ", gap %.2f %%", 100 * tell_gap(it));
     if (it->stall > 0) {
         tell_time(answer, fit, "stall", it->stall);
         cli_tell_more(answer, streamed != NULL ? " for files" : " for copies");

@@ -24,10 +24,9 @@
 #include <string.h>
 #include <time.h>
 
-#define GRAPH_WORTH 100u      /* part of the plain time: a smaller overhead is fast enough */
-#define GRAPH_ANY_WORK 1000.0 /* work budget of the smallest parts: no limit */
-#define GRAPH_MEASURE_PART 3  /* costs are measured for at most this part of the time limit */
-#define GRAPH_HINT_S 10.0     /* processor time per hint, because hints are optional */
+#define GRAPH_WORTH 100u     /* part of the plain time: a smaller overhead is fast enough */
+#define GRAPH_MEASURE_PART 3 /* costs are measured for at most this part of the time limit */
+#define GRAPH_HINT_S 10.0    /* processor time per hint, because hints are optional */
 #define GRAPH_LEAST_S 1e-6
 
 /* --- time --- */
@@ -558,6 +557,7 @@ static void graph_take_apart(tn_fit_answer *answer) {
         answer->hints[i].bytes -= answer->hints[i].bytes > apart ? apart : answer->hints[i].bytes;
 }
 
+/* Moves candidates to the answer; costs move with the compiled model to which they belong. */
 void tn__graph_keep(tn__graph_frame *f) {
     tn_fit_answer *answer = f->answer;
     bool whole = graph_fits(f, &f->whole);

@@ -138,6 +138,9 @@ else
     echo "SKIP: no shared data, so no SqueezeNet to fit"
 fi
 
+# Of tiles no bound is known, so no gap: 0 would say that they are proved to be the fastest.
+expect 0 '"time_bound":0,.*"gap":null' $tenure fit "$models/mobilenet_v2.onnx" --budget 18MiB --costs model:t4 --json
+
 # What is wrong.
 expect 2 "must be above 0" $train --budget 0
 expect 1 "whole operators fits .*proved" $train --budget 1KiB --allow order,recompute
