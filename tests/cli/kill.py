@@ -109,7 +109,7 @@ def main():
         finish(start(RUNS[number], "run.ck"))
         if content("run.ck") != whole[number][0]:
             sys.exit(f"seed {SEED}: {RUNS[number]} ends with other bits after {killed} kills")
-        for path in ["run.ck", *parts]:
+        for path in ["run.ck", *glob.glob("run.ck.*.part")]:  # a run that saves sweeps those of killed ones
             os.remove(path)
         if sys.stderr.isatty():
             print(f"{killed} of {KILLS}, {writing} in a write", file=sys.stderr, flush=True)
