@@ -194,18 +194,17 @@ static tn_status search_walk(search_chain *s, tn__schedule *schedule) {
         if (top.progress == s->steps) return search_tell(s, top.state, schedule);
         uint64_t work = 4 * (uint64_t)s->steps;
         s->spent += work;
-        if (s->spent > s->most_work) TN_FAIL(s->run->error, TN_E_STOPPED, "the chain is too long");
+        if (s->spent > s->most_work) return TN_E_STOPPED;
         TN_TRY(tn__pass_work(s->run, work));
         TN_TRY(search_expand(s, top.state));
     }
-    TN_FAIL(s->run->error, TN_E_INFEASIBLE, "no schedule of the chain is below the ceiling");
+    return TN_E_INFEASIBLE;
 }
 
 tn_status tn__chain_search(tn__pass_run *run, const tn__chain *chain, uint64_t ceiling,
                            uint64_t most_work, tn__schedule *schedule) {
     search_chain s = {.run = run, .chain = chain, .most_work = most_work};
-    if (chain->count > TN__CHAIN_SEARCHED)
-        TN_FAIL(run->error, TN_E_STOPPED, "the chain is too long");
+    if (chain->count > TN__CHAIN_SEARCHED) return TN_E_STOPPED;
     s.steps = run->work->job_count - chain->count;
     s.bytes = run->budget - chain->base;
     s.ceiling = ceiling;

@@ -41,7 +41,7 @@ static tn_status search_reach(const search_step *step, const uint64_t *key, cons
     exact_states *states = &s->states;
     bool is_new = false;
     uint32_t id = tn__exact_state(states, key, &is_new);
-    if (id == TN_NONE) TN_FAIL(s->run->error, TN_E_STOPPED, "more states than there is room for");
+    if (id == TN_NONE) return TN_E_STOPPED;
     if (is_new)
         states->bounds[id] = tn__exact_bound(model, ran, there, s->budget);
     else if (states->costs[id] <= step->cost)
@@ -55,8 +55,7 @@ static tn_status search_reach(const search_step *step, const uint64_t *key, cons
     if (total >= s->ceiling) return TN_OK;
     bool is_half = key[states->stride - 1] != 0;
     exact_queued queued = {total, search_progress(model, key) + is_half, id, step->cost};
-    if (!tn__exact_push(states, queued))
-        TN_FAIL(s->run->error, TN_E_STOPPED, "more states than there is room for");
+    if (!tn__exact_push(states, queued)) return TN_E_STOPPED;
     return TN_OK;
 }
 
@@ -238,8 +237,7 @@ static tn_status search_walk(exact_search *s, tn__schedule *schedule) {
         TN_TRY(tn__pass_work(s->run, jobs));
         TN_TRY(search_expand(s, top.state));
     }
-    TN_FAIL(s->run->error, TN_E_INFEASIBLE, "no schedule of it fits into %llu bytes",
-            (unsigned long long)s->budget);
+    return TN_E_INFEASIBLE;
 }
 
 /* Searches for the cheapest schedule below the ceiling. */
@@ -276,6 +274,6 @@ tn_status tn__exact_search(exact_search *s, tn__schedule *schedule) {
     }
     s->ceiling = ceiling;
     if (status == TN_E_INFEASIBLE && ceiling == EXACT_NEVER && s->above != UINT64_MAX)
-        TN_FAIL(s->run->error, TN_E_STOPPED, "what is left costs more than is counted");
+        return TN_E_STOPPED;
     return status;
 }

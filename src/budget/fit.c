@@ -176,16 +176,20 @@ tn_status tn__fit_plan(tn__fit *fit, const tn_problem *problem, uint64_t enough,
     if (plan.planner == NULL) plan.planner = FIT_PLANNER;
     tn_context quiet = tn__context(plan.context != NULL ? plan.context : &fit->context);
     plan.context = &quiet;
-    tn_status status = tn_plan(problem, &plan, layout, fit->error);
-    if (status != TN_E_STOPPED || !fit_cancelled(&quiet)) return status;
-    fit->stopped = true;
+    tn_error said = {0};
+    tn_status status = tn_plan(problem, &plan, layout, &said);
+    if (status == TN_OK) return TN_OK;
+    if (status != TN_E_STOPPED || !fit_cancelled(&quiet))
+        return tn__fail_as(fit->error, status, &said);
+    fit->ended = TN__ENDED_CALLER;
     quiet.progress = NULL;
     plan.planner = FIT_PLANNER; /* ends in short time without a limit */
     return tn_plan(problem, &plan, layout, fit->error);
 }
 
 /* Plans with a limited number of placements per buffer. E_UNSUPPORTED: the caller chose a planner,
- * or this planner cannot handle the problem. E_STOPPED: the caller stopped the search. */
+ * or this planner cannot handle the problem. E_STOPPED: the caller stopped the search. Both without
+ * a message, because another plan follows. */
 static tn_status fit_plan_within(tn__fit *fit, const tn_problem *problem, const char *planner,
                                  uint32_t each, tn_layout *layout) {
     tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
@@ -195,7 +199,10 @@ static tn_status fit_plan_within(tn__fit *fit, const tn_problem *problem, const 
     plan.capacity = 0;
     plan.planner = planner;
     plan.work_limit = each * ((uint64_t)tn_problem_count(problem) + 1);
-    return tn_plan(problem, &plan, layout, fit->error);
+    tn_error said = {0};
+    tn_status status = tn_plan(problem, &plan, layout, &said);
+    bool follows = status == TN_OK || status == TN_E_UNSUPPORTED || status == TN_E_STOPPED;
+    return follows ? status : tn__fail_as(fit->error, status, &said);
 }
 
 /* QUICK: only the first stage of `fast`, so the result is never better than the one of `fast`. */
@@ -273,18 +280,9 @@ tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result) {
     TN_TRY(tn__fit_lay_out(fit, TN__FIT_CAREFUL, 0, result));
     result->pass = "none";
     if (fit->options.live) { /* bytes as problems count them */
-        tn__pass_run run = {.pass = tn__pass_named("none"),
-                            .work = &fit->starts[0].work,
-                            .arena = &fit->arena,
-                            .context = fit->context,
-                            .error = fit->error,
-                            .budget = UINT64_MAX,
-                            .host_budget = UINT64_MAX};
-        tn__schedule_init(&run.best, &fit->context);
-        tn_status status = run.pass->solve(&run);
-        result->bytes = tn__add_sat(run.found.peak, fit->options.fixed_bytes);
-        tn__schedule_release(&run.best);
-        TN_TRY(status);
+        uint64_t peak;
+        TN_TRY(tn__work_plain_peak(&fit->starts[0].work, &fit->context, &peak, fit->error));
+        result->bytes = tn__add_sat(peak, fit->options.fixed_bytes);
     }
     fit->plain_bytes = result->bytes;
     fit->plain_time = result->time;
@@ -309,7 +307,7 @@ void tn__fit_finish(const tn__fit *fit, tn_fit_result *result) {
     result->time_bound = bound < result->time ? bound : result->time;
     result->work = fit->work_done;
     result->rounds = fit->rounds;
-    result->stopped = fit->stopped;
+    result->stopped = fit->ended != TN__ENDED_NOT;
     result->seconds = tn__clock_s() - fit->began;
 }
 
@@ -384,7 +382,7 @@ static tn__pass_run fit_make_run(tn__fit *fit, const tn__fit_start *start, uint6
     return run;
 }
 
-/* A limit is not an error if an answer exists already; a proof that none exists is an error. */
+/* Takes over the facts of a run. That nothing was found is one of them, and no error here. */
 static tn_status fit_judge(tn__fit *fit, const tn__pass_run *run, uint64_t allowed,
                            tn_status status) {
     fit->work_done = tn__add_sat(fit->work_done, run->work_done);
@@ -392,7 +390,8 @@ static tn_status fit_judge(tn__fit *fit, const tn__pass_run *run, uint64_t allow
     if (run->least_bytes > part->bytes_bound) part->bytes_bound = run->least_bytes;
     if (status == TN_E_INFEASIBLE && allowed > part->denied) part->denied = allowed;
     bool late = fit->deadline > 0 && tn__clock_s() > fit->deadline;
-    fit->stopped = fit->stopped || late || run->cancelled;
+    if (fit->ended == TN__ENDED_NOT && late) fit->ended = TN__ENDED_TIME;
+    if (run->ended != TN__ENDED_NOT) fit->ended = run->ended;
     return status == TN_E_STOPPED || status == TN_E_INFEASIBLE ? TN_OK : status;
 }
 

@@ -58,12 +58,12 @@ typedef struct tn__fit {
     uint64_t limit; /* time of the answer of a narrower search; results that take as long are
                      * rejected, except for for_least; UINT64_MAX: no limit */
     uint32_t rounds;
-    bool for_least;  /* the pass is only asked whether any schedule exists, with even costs */
-    bool only_proof; /* the pass is only asked for a proof of infeasibility */
-    bool no_bound;   /* lower bounds for this budget are not needed */
-    uint64_t beaten; /* time of an answer from another order; slower results are useless; 0: no
+    bool for_least;      /* the pass is only asked whether any schedule exists, with even costs */
+    bool only_proof;     /* the pass is only asked for a proof of infeasibility */
+    bool no_bound;       /* lower bounds for this budget are not needed */
+    uint64_t beaten;     /* time of an answer from another order; slower results are useless; 0: no
                       * such answer */
-    bool stopped;
+    tn__ended ended;     /* TIME or CALLER: answers so far are the result */
     tn__text lines;      /* explanations of the pass that runs */
     tn__refusal refusal; /* if no program meets the budget */
     tn_error *error;
@@ -77,7 +77,8 @@ tn_status tn__fit_open(tn__fit *fit, const tn_program *program, const tn_costs *
                        const tn_fit_options *options, tn_error *error);
 void tn__fit_close(tn__fit *fit);
 /* One answer of the pass for `allowed` live bytes from one order, as a program without a layout;
- * result->bytes is a lower bound of its layout. *found false: the pass found nothing.
+ * result->bytes is a lower bound of its layout. *found false: the pass found nothing. That is no
+ * error, so no message is written.
  *
  * warm  NULL, or an answer for other bytes from the same order (without acts: no answer yet);
  *       it becomes this answer */

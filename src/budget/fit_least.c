@@ -48,7 +48,7 @@ typedef struct least_chain {
 } least_chain;
 
 static bool least_is_done(const tn__fit *fit, const least_chain *chain) {
-    return fit->stopped || chain->best->bytes <= chain->enough;
+    return fit->ended || chain->best->bytes <= chain->enough;
 }
 
 /* Handles one result: the chain ends here, or the result is stored for later. */
@@ -168,7 +168,7 @@ static tn_status least_settle(tn__fit *fit, tn_fit_result *best) {
     const uint64_t grain = best->bytes / LEAST_GRAIN + 1, leap = LEAST_LEAP * grain;
     uint64_t step = 1;
     bool many = true;
-    for (uint32_t i = 0; i < LEAST_SETTLES && !fit->stopped; i++) {
+    for (uint32_t i = 0; i < LEAST_SETTLES && !fit->ended; i++) {
         uint64_t arena = best->bytes - fit->options.fixed_bytes;
         tn_fit_result next = {0};
         bool none = arena <= step || arena - step < fit->part->bytes_bound;
@@ -197,7 +197,7 @@ static tn_status least_follow(tn__fit *fit, least_chain *chain) {
     TN_TRY(least_lay_out(fit, chain));
     if (best->bytes <= chain->enough || fit->options.any) return TN_OK;
     TN_TRY(least_settle(fit, best));
-    if (!fit->stopped) fit->part->floor = best->bytes;
+    if (!fit->ended) fit->part->floor = best->bytes;
     return TN_OK;
 }
 

@@ -116,7 +116,7 @@ const tn__fit_part *tn__fit_told(const tn__fit *fit) {
 static bool parts_next(tn__fit *fit, bool has_answer) {
     tn__fit_part *next = fit->part == NULL ? fit->parts : fit->part + 1;
     if (next == fit->parts + fit->part_count) return false;
-    if (has_answer && (fit->stopped || (next->allow & TN_FIT_LOSSY))) return false;
+    if (has_answer && (fit->ended || (next->allow & TN_FIT_LOSSY))) return false;
     fit->part = next;
     next->searched = true;
     return true;
@@ -195,7 +195,7 @@ tn_status tn__fit_parts_least(tn__fit *fit, tn_fit_result *result) {
     tn_fit_result plain = {0};
     tn_status status = tn__fit_copy(fit, result, &plain);
     parts_begin(fit);
-    while (status == TN_OK && parts_next(fit, fit->stopped)) {
+    while (status == TN_OK && parts_next(fit, fit->ended)) {
         tn_fit_result next = {0};
         status = tn__fit_copy(fit, &plain, &next);
         if (status == TN_OK) status = tn__fit_search_least(fit, 0, &next);

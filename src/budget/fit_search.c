@@ -175,7 +175,7 @@ static bool search_is_near(const tn__fit *fit, const tn_fit_result *best) {
 static search_range *search_pick(const tn__fit *fit, search_range *ranges,
                                  const tn_fit_result *best) {
     search_range *pick = NULL;
-    for (uint32_t i = 0; i < fit->start_count && !fit->stopped; i++) {
+    for (uint32_t i = 0; i < fit->start_count && !fit->ended; i++) {
         bool late = !ranges[i].fits && ranges[i].figure >= search_beaten(fit, best);
         if (!ranges[i].more || late) continue;
         if (pick == NULL || ranges[i].figure < pick->figure) pick = &ranges[i];
@@ -190,7 +190,7 @@ static tn_status search_first(tn__fit *fit, uint32_t order, search_range *range,
     for (uint32_t i = 0; i < (fit->for_least ? 1 : FIT_FIRST); i++) {
         TN_TRY(search_step(fit, &fit->starts[order], range, best));
         ++*rounds;
-        if (range->fits || !range->more || fit->stopped) return TN_OK;
+        if (range->fits || !range->more || fit->ended) return TN_OK;
     }
     return TN_OK;
 }
@@ -246,7 +246,7 @@ static tn_status search_prove(tn__fit *fit, uint64_t budget, bool *proved) {
     tn_fit_result none = {0};
     uint64_t fixed = fit->options.fixed_bytes;
     *proved = search_is_hopeless(fit, budget) || budget - fixed < fit->part->bytes_bound;
-    if (*proved || fit->stopped) return TN_OK;
+    if (*proved || fit->ended) return TN_OK;
     if (budget - fixed > fit->part->denied && !fit->options.any) {
         bool found;
         fit->only_proof = true;
@@ -268,8 +268,9 @@ tn_status tn__fit_search_fail(tn__fit *fit, uint64_t budget, const tn_fit_result
         .budget = budget,
         .host_budget = swaps ? fit->options.host_budget : 0,
         .least = any ? least->bytes : 0,
-        .bound = any ? tn__add_sat(fit->part->bytes_bound, fit->options.fixed_bytes) : 0};
-    return proved ? TN_E_INFEASIBLE : fit->stopped ? TN_E_STOPPED : TN_E_EXHAUSTED;
+        .bound = any ? tn__add_sat(tn__fit_told(fit)->bytes_bound, fit->options.fixed_bytes) : 0,
+        .ended = fit->ended};
+    return proved ? TN_E_INFEASIBLE : fit->ended != TN__ENDED_NOT ? TN_E_STOPPED : TN_E_EXHAUSTED;
 }
 
 /* --- the answer --- */
@@ -281,7 +282,7 @@ static tn_status search_is_answered(tn__fit *fit, uint64_t bytes, bool *answered
     const tn__fit_part *part = fit->part;
     bool complete = (part->pass->features & TN__PASS_COMPLETE) != 0;
     *answered = complete || bytes >= tn__fit_reached(fit);
-    if (*answered || part->floor > 0 || fit->stopped) return TN_OK;
+    if (*answered || part->floor > 0 || fit->ended) return TN_OK;
     tn_status status = tn__fit_plain(fit, &less);
     if (status == TN_OK) status = tn__fit_search_least(fit, bytes, &less);
     *answered = less.bytes <= bytes;
@@ -309,6 +310,6 @@ tn_status tn__fit_search(tn__fit *fit, uint64_t budget, const tn_fit_result *pla
     TN_TRY(tn__fit_copy(fit, plain, result));
     if (complete) TN_TRY(search_better(fit, budget, result));
     if (result->bytes > budget) TN_TRY(tn__fit_search_least(fit, budget, result));
-    if (result->bytes > budget || complete || fit->stopped) return TN_OK;
+    if (result->bytes > budget || complete || fit->ended) return TN_OK;
     return search_better(fit, budget, result);
 }

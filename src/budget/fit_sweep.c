@@ -54,7 +54,7 @@ tn_status tn_fit_least(const tn_program *program, const tn_costs *costs,
 static tn_status sweep_next(tn__fit *fit, uint64_t budget, const tn_fit_result *below,
                             tn_fit_result *result) {
     if (fit->plain_bytes <= budget) return tn__fit_parts_best(fit, budget, result);
-    if (!fit->stopped) TN_TRY(tn__fit_parts_within(fit, budget, result));
+    if (!fit->ended) TN_TRY(tn__fit_parts_within(fit, budget, result));
     if (result->program != NULL && result->time <= below->time &&
         result->bytes >= tn__fit_floor(fit))
         return TN_OK;
@@ -67,7 +67,7 @@ static tn_status sweep_first(tn__fit *fit, tn_fit_result *result) {
     TN_TRY(tn__fit_plain(fit, result));
     TN_TRY(tn__fit_parts_least(fit, result));
     tn_fit_result next = {0};
-    if (fit->stopped || result->time == fit->plain_time) return TN_OK;
+    if (fit->ended || result->time == fit->plain_time) return TN_OK;
     tn_status status = tn__fit_parts_within(fit, result->bytes, &next);
     bool is_better = status == TN_OK && next.program != NULL && next.bytes == result->bytes &&
                      next.time < result->time;

@@ -85,8 +85,9 @@ typedef struct tn__setup_timer {
 } tn__setup_timer;
 /* The same for a budget, compared with the set-up without parts. *setup NULL: no parts need less
  * memory than that. With a timer (may be NULL), smaller parts are compared with those that just
- * keep to the budget, and the fastest is kept. E_EXHAUSTED, without a message: no parts keep to the
- * budget; *setup is the smallest result that was found, or NULL. */
+ * keep to the budget, and the fastest is kept. Two refusals have no message. E_EXHAUSTED: no parts
+ * keep to the budget; *setup is the smallest result that was found, or NULL. E_STOPPED: a limit
+ * ended the search before. */
 tn_status tn__setup_cut(const tn_setup *whole, const tn_setup_options *options,
                         const tn__setup_timer *timer, tn_setup **setup, tn_error *error);
 /* The same for given regions: makes the graph of the stage REWRITE. */
