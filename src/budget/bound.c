@@ -27,7 +27,7 @@
 typedef struct bound_state {
     tn__pass_run *run;
     const tn__work *work;
-    tn__flow flow;
+    tn__bound_flow flow;
     bool *before;         /* [jobs] has certainly run after v has run */
     bool *behind;         /* [jobs] has certainly not run when v begins */
     bool *needed;         /* [values] read by jobs in `behind`, or live at the end */

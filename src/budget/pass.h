@@ -1,7 +1,7 @@
 /* pass.h - the interface of a pass, and the data types it uses.
  *
  * A pass is one file in passes/ that fills in one tn_pass, plus one line in passes.def. It decides
- * which values are kept, recomputed, copied to the host or encoded, and when. fit.c turns the
+ * which values are kept, recomputed, copied to the host or encoded, and when. answer.c turns the
  * decisions into instructions, live ranges, offsets, a proof and a time, in the same way for all
  * passes.
  *

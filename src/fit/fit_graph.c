@@ -418,7 +418,7 @@ static tn_status graph_stream(tn__graph_frame *f, uint32_t allow) {
     if (!stream.parts) options.costs = f->whole.costs; /* NULL: measured if they are needed */
     tn__refusal refusal;
     tn_status status =
-        tn__setup_streaming(f->whole.setup, &options, &made.setup, &refusal, f->error);
+        tn__setup_streamed_from(f->whole.setup, &options, &made.setup, &refusal, f->error);
     bool fails = status != TN_OK && !graph_is_none(status) && status != TN_E_STOPPED;
     if (fails) return status;
     if (status != TN_OK && f->own->hint_ends_at == 0) /* allowed, not a hint */
