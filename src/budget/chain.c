@@ -119,12 +119,16 @@ static tn_status chain_read_all(chain_read *c, tn__chain *chain) {
     if (c->count < 2) return chain_refuse(c, c->count, "reads others");
     if (c->count == work->job_count)
         return chain_refuse(c, c->count - 1, "is the end: nothing goes back");
+    tn_error *error = c->error, said = {0};
+    c->error = &said;
     tn_status status = chain_read_back(c);
+    c->error = error;
     if (status == TN_E_UNSUPPORTED && c->count > 2) { /* the loss is the first backward job */
         c->count--;
-        status = chain_read_back(c);
+        TN_TRY(chain_read_back(c));
+    } else if (status != TN_OK) {
+        return tn__fail_as(error, status, &said);
     }
-    if (status != TN_OK) return status;
     for (uint32_t i = 0; i < c->count; i++) {
         c->bytes[i] = work->values[work->operands[work->jobs[i].output_first]].bytes;
         c->scratch[i] = work->jobs[i].scratch;

@@ -138,7 +138,7 @@ static tn_claim *graph_claim(tn__graph_frame *f, uint32_t techniques, tn_claim_k
 
 /* A set that cannot be used. The reason is its own E_UNSUPPORTED; `why` if that has no message. */
 static void graph_claim_failed(tn__graph_frame *f, uint32_t techniques, const char *why) {
-    char *text = f->own->why[f->answer->claim_count % TN_CLAIMS_MAX];
+    char *text = f->own->why[f->answer->claim_count];
     bool told = f->error->status == TN_E_UNSUPPORTED && f->error->message[0] != '\0';
     if (told) memcpy(text, f->error->message, TN__WHY_TEXT);
     graph_claim(f, techniques, TN_CLAIM_NOT_TRIED, told ? text : why);

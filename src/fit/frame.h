@@ -14,15 +14,15 @@
 #define TN__FIT_PROGRAM                                                                            \
     (uint32_t)(TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP | TN_FIT_COMPRESS | TN_FIT_LOSSY)
 
-/* Lives as long as the answer, because the compiled models keep using their context. */
 #define TN__WHY_TEXT sizeof(((tn_error *)0)->message)
+/* Lives as long as the answer, because the compiled models keep using their context. */
 typedef struct tn__graph_own {
     tn_context context, outer;
     double deadline;      /* 0: no deadline */
     clock_t hint_ends_at; /* processor time, so that hints do not depend on other load; 0: no
                            * hint is searched */
     bool interrupted;     /* the caller's progress has cancelled */
-    char why[TN_CLAIMS_MAX][TN__WHY_TEXT]; /* reasons of claims, by claim */
+    char why[TN_CLAIMS_MAX + 1][TN__WHY_TEXT]; /* reasons of claims; the last one is not read */
     bool keeps; /* the pass "none": the program stays as it is, whatever is allowed */
 } tn__graph_own;
 
