@@ -71,8 +71,8 @@ static void claim_read(const tn_fit_answer *answer, tn__ended ended, tn__refusal
                  answer->detail);
 }
 
-/* Adds a hint if it fits as a whole. */
-static void claim_put_hint(const tn_fit_answer *answer, const tn_hint *hint, size_t room,
+/* Adds a hint if there is room for all of it; false: there is not. */
+static bool claim_put_hint(const tn_fit_answer *answer, const tn_hint *hint, size_t room,
                            tn__text *text) {
     char size[TN_SIZE_TEXT_MAX], words[TN_TECHNIQUES_TEXT];
     const size_t before = text->size;
@@ -83,24 +83,40 @@ static void claim_put_hint(const tn_fit_answer *answer, const tn_hint *hint, siz
                     tn_techniques_text(allow, words), hint->fits ? ": " : " the least found takes ",
                     tn_size_format(hint->bytes, size));
     if (hint->more_time >= 0) tn__text_printf(text, ", %+.1f %% time", 100 * hint->more_time);
-    if (text->failed || text->size < room) return;
+    if (text->failed || text->size < room) return true;
     text->size = before;
     text->data[before] = '\0';
+    return false;
 }
 
-tn_status tn__claim_fail(const tn_fit_answer *answer, tn_status status, tn__ended ended,
-                         const tn_context *context, tn_error *error) {
+/* Writes the message; false: not all hints have room. */
+static bool claim_write(const tn_fit_answer *answer, const tn__refusal *refusal, tn_status status,
+                        size_t room, tn__text *text) {
     char sentence[TN__REFUSAL_TEXT], words[TN_TECHNIQUES_TEXT];
     const uint32_t not_tried = tn_fit_answer_not_tried(answer);
+    bool all = true;
+    tn__text_put(text, tn__refusal_text(refusal, status, sentence));
+    if (not_tried != 0)
+        tn__text_printf(text, ". Not tried: %s", tn_techniques_text(not_tried, words));
+    for (uint32_t i = 0; i < answer->hint_count; i++)
+        all = claim_put_hint(answer, &answer->hints[i], room, text) && all;
+    return all;
+}
+
+/* A hint says what to do, so the bound, which is in the claims as well, makes room for it. */
+tn_status tn__claim_fail(const tn_fit_answer *answer, tn_status status, tn__ended ended,
+                         const tn_context *context, tn_error *error) {
+    const size_t room = sizeof error->message;
     tn__refusal refusal;
     tn__text text;
     tn__text_init(&text, context);
     claim_read(answer, ended, &refusal);
-    tn__text_put(&text, tn__refusal_text(&refusal, status, sentence));
-    if (not_tried != 0)
-        tn__text_printf(&text, ". Not tried: %s", tn_techniques_text(not_tried, words));
-    for (uint32_t i = 0; i < answer->hint_count; i++)
-        claim_put_hint(answer, &answer->hints[i], sizeof error->message, &text);
+    if (!claim_write(answer, &refusal, status, room, &text) && refusal.bound > 0) {
+        tn__text_release(&text);
+        tn__text_init(&text, context);
+        refusal.bound = 0;
+        claim_write(answer, &refusal, status, room, &text);
+    }
     if (text.failed) {
         tn__text_release(&text);
         return tn__no_memory(error, "a claim");
