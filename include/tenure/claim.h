@@ -56,7 +56,7 @@ typedef struct tn_claim {
     uint64_t bytes;       /* of the program, or of the smallest found if none fits; 0: none found */
     uint64_t time;        /* of the program; 0: not known */
     uint64_t bytes_bound; /* proved: no program with these techniques needs less; 0: not proved */
-    const char *why;      /* the reason for NOT_TRIED, else ""; static */
+    const char *why;      /* the reason for NOT_TRIED, else ""; owned by the answer */
 } tn_claim;
 
 /* Techniques that would help if they were allowed, and the result of a call that allows them. */

@@ -37,6 +37,11 @@ tn_status tn__fail(tn_error *error, tn_status status, const char *format, ...) {
     return status;
 }
 
+tn_status tn__fail_as(tn_error *error, tn_status status, const tn_error *said) {
+    if (error != NULL && said->status != TN_OK) *error = *said;
+    return status;
+}
+
 tn_status tn__where(tn_error *error, tn_status status, const char *format, ...) {
     if (error == NULL || status == TN_OK || error->where[0] != '\0') return status;
     va_list arguments;

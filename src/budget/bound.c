@@ -27,7 +27,7 @@
 typedef struct bound_state {
     tn__pass_run *run;
     const tn__work *work;
-    tn__flow flow;
+    tn__bound_flow flow;
     bool *before;         /* [jobs] has certainly run after v has run */
     bool *behind;         /* [jobs] has certainly not run when v begins */
     bool *needed;         /* [values] read by jobs in `behind`, or live at the end */
@@ -255,15 +255,14 @@ static tn_status bound_moment(bound_state *s, uint32_t job) {
     bound_find_needed(s);
     bound_find_room(s, job);
     bound_make_arcs(s);
-    if (s->room < 0) TN_FAIL(s->run->error, TN_E_INFEASIBLE, "job %u needs more", job);
+    if (s->room < 0) return TN_E_INFEASIBLE;
     bound_line many = {0}, few, now;
     for (uint32_t v = 0; v < s->work->value_count; v++)
         if (s->arc_of[v] != 0 && s->arc_of[v] != TN_NONE && s->needed[v])
             many.bytes += (double)s->work->values[v].bytes;
     if (many.bytes <= (double)s->room) return TN_OK;
     if (!bound_cut(s, 0, &few)) return TN_OK;
-    if (few.value > s->room)
-        TN_FAIL(s->run->error, TN_E_INFEASIBLE, "what job %u needs beside it takes more", job);
+    if (few.value > s->room) return TN_E_INFEASIBLE;
     for (uint32_t i = 0; i < 24 && many.bytes > few.bytes; i++) {
         double price = (few.cost - many.cost) / (many.bytes - few.bytes);
         if (price <= 0 || !bound_cut(s, price, &now)) return TN_OK;
@@ -298,8 +297,7 @@ static tn_status bound_room(bound_state *s) {
     size_t jobs = (size_t)work->job_count + 2, values = (size_t)work->value_count + 1;
     uint64_t arcs = (uint64_t)values + jobs;
     for (uint32_t j = 0; j < work->job_count; j++) arcs += work->jobs[j].again_input_count;
-    if (arcs >= TN_NONE / 2 || values + jobs + 2 >= TN_NONE)
-        TN_FAIL(s->run->error, TN_E_STOPPED, "too large to be bounded");
+    if (arcs >= TN_NONE / 2 || values + jobs + 2 >= TN_NONE) return TN_E_STOPPED;
     s->before = tn__arena_array(arena, jobs, sizeof *s->before);
     s->behind = tn__arena_array(arena, jobs, sizeof *s->behind);
     s->needed = tn__arena_array(arena, values, sizeof *s->needed);
@@ -369,8 +367,7 @@ tn_status tn__bound_raise(tn__pass_run *run, uint64_t effort) {
     uint64_t least = tn__bound_bytes(work, alone);
     if (least > run->least_bytes) run->least_bytes = least;
     tn__pass_raise_bound(run, work->cost);
-    if (least > run->budget)
-        TN_FAIL(run->error, TN_E_INFEASIBLE, "at least %" PRIu64 " bytes", least);
+    if (least > run->budget) return TN_E_INFEASIBLE;
     if (!alone) return TN_OK;
     return bound_look(run, effort, work->is_ordered || !(run->allow & TN__ALLOW_ORDER), NULL);
 }

@@ -42,20 +42,20 @@ uint64_t *tn__bound_profile(const tn__work *work, bool is_ordered, uint64_t effo
 
 #define TN__FLOW_MOST ((int64_t)1 << 60) /* capacity of an arc that is never cut */
 
-typedef struct tn__flow {
+typedef struct tn__bound_flow {
     uint32_t *first;              /* [nodes] first arc; `next` links the others */
     uint32_t *to, *next;          /* [arcs]; arcs i and i ^ 1 are the two directions of one arc */
     int64_t *left, *full;         /* [arcs] */
     uint32_t *level, *at, *queue; /* [nodes] */
     uint32_t node_count, arc_count, arc_room;
     uint64_t effort; /* arcs visited so far */
-} tn__flow;
-bool tn__flow_room(tn__flow *flow, uint32_t nodes, uint32_t arcs, tn__arena *arena);
-void tn__flow_clear(tn__flow *flow);
+} tn__bound_flow;
+bool tn__flow_room(tn__bound_flow *flow, uint32_t nodes, uint32_t arcs, tn__arena *arena);
+void tn__flow_clear(tn__bound_flow *flow);
 /* Returns the arc's index, for `full`. */
-uint32_t tn__flow_arc(tn__flow *flow, uint32_t from, uint32_t to, int64_t capacity);
+uint32_t tn__flow_arc(tn__bound_flow *flow, uint32_t from, uint32_t to, int64_t capacity);
 /* The capacity of a minimum cut; afterwards, nodes on the source's side have a `level` other than
  * TN_NONE. -1: the total effort exceeded `most_effort`. */
-int64_t tn__flow_cut(tn__flow *flow, uint32_t source, uint32_t sink, uint64_t most_effort);
+int64_t tn__flow_cut(tn__bound_flow *flow, uint32_t source, uint32_t sink, uint64_t most_effort);
 
 #endif

@@ -3,8 +3,8 @@
  * O(nodes^2 * arcs) at worst; the caller limits the number of arcs visited. */
 #include "budget/bound.h"
 
-bool tn__flow_room(tn__flow *flow, uint32_t nodes, uint32_t arcs, tn__arena *arena) {
-    *flow = (tn__flow){.node_count = nodes, .arc_room = 2 * arcs};
+bool tn__flow_room(tn__bound_flow *flow, uint32_t nodes, uint32_t arcs, tn__arena *arena) {
+    *flow = (tn__bound_flow){.node_count = nodes, .arc_room = 2 * arcs};
     size_t room = 2 * (size_t)arcs + 2, count = (size_t)nodes + 1;
     flow->first = tn__arena_array(arena, count, sizeof *flow->first);
     flow->level = tn__arena_array(arena, count, sizeof *flow->level);
@@ -18,12 +18,12 @@ bool tn__flow_room(tn__flow *flow, uint32_t nodes, uint32_t arcs, tn__arena *are
            flow->to != NULL && flow->next != NULL && flow->left != NULL && flow->full != NULL;
 }
 
-void tn__flow_clear(tn__flow *flow) {
+void tn__flow_clear(tn__bound_flow *flow) {
     flow->arc_count = 0;
     memset(flow->first, 0xff, flow->node_count * sizeof *flow->first);
 }
 
-static void flow_half(tn__flow *flow, uint32_t from, uint32_t to, int64_t capacity) {
+static void flow_half(tn__bound_flow *flow, uint32_t from, uint32_t to, int64_t capacity) {
     uint32_t arc = flow->arc_count++;
     flow->to[arc] = to;
     flow->full[arc] = capacity;
@@ -31,7 +31,7 @@ static void flow_half(tn__flow *flow, uint32_t from, uint32_t to, int64_t capaci
     flow->first[from] = arc;
 }
 
-uint32_t tn__flow_arc(tn__flow *flow, uint32_t from, uint32_t to, int64_t capacity) {
+uint32_t tn__flow_arc(tn__bound_flow *flow, uint32_t from, uint32_t to, int64_t capacity) {
     tn_assert(flow->arc_count + 2 <= flow->arc_room);
     flow_half(flow, from, to, capacity);
     flow_half(flow, to, from, 0);
@@ -39,7 +39,7 @@ uint32_t tn__flow_arc(tn__flow *flow, uint32_t from, uint32_t to, int64_t capaci
 }
 
 /* Computes the distances from the source. False: the sink cannot be reached. */
-static bool flow_levels(tn__flow *flow, uint32_t source, uint32_t sink) {
+static bool flow_levels(tn__bound_flow *flow, uint32_t source, uint32_t sink) {
     uint32_t count = 1;
     memset(flow->level, 0xff, flow->node_count * sizeof *flow->level);
     flow->level[source] = 0;
@@ -58,7 +58,7 @@ static bool flow_levels(tn__flow *flow, uint32_t source, uint32_t sink) {
 }
 
 /* Pushes flow along the complete path in `queue`. */
-static int64_t flow_push(tn__flow *flow, uint32_t length) {
+static int64_t flow_push(tn__bound_flow *flow, uint32_t length) {
     int64_t most = INT64_MAX;
     for (uint32_t i = 0; i < length; i++)
         if (flow->left[flow->queue[i]] < most) most = flow->left[flow->queue[i]];
@@ -70,7 +70,7 @@ static int64_t flow_push(tn__flow *flow, uint32_t length) {
     return most;
 }
 
-static uint32_t flow_next_arc(tn__flow *flow, uint32_t node) {
+static uint32_t flow_next_arc(tn__bound_flow *flow, uint32_t node) {
     for (; flow->at[node] != TN_NONE; flow->at[node] = flow->next[flow->at[node]]) {
         uint32_t arc = flow->at[node];
         flow->effort++;
@@ -81,7 +81,7 @@ static uint32_t flow_next_arc(tn__flow *flow, uint32_t node) {
 
 /* Augments along all paths of one level graph. After a push, the search continues from the first
  * saturated arc. */
-static int64_t flow_phase(tn__flow *flow, uint32_t source, uint32_t sink, uint64_t most) {
+static int64_t flow_phase(tn__bound_flow *flow, uint32_t source, uint32_t sink, uint64_t most) {
     int64_t sum = 0;
     uint32_t length = 0, node = source;
     memcpy(flow->at, flow->first, flow->node_count * sizeof *flow->at);
@@ -105,7 +105,7 @@ static int64_t flow_phase(tn__flow *flow, uint32_t source, uint32_t sink, uint64
     return sum;
 }
 
-int64_t tn__flow_cut(tn__flow *flow, uint32_t source, uint32_t sink, uint64_t most_effort) {
+int64_t tn__flow_cut(tn__bound_flow *flow, uint32_t source, uint32_t sink, uint64_t most_effort) {
     int64_t sum = 0;
     memcpy(flow->left, flow->full, flow->arc_count * sizeof *flow->left);
     while (flow->effort <= most_effort && flow_levels(flow, source, sink))

@@ -140,8 +140,7 @@ static void model_rank(exact_model *model) {
 
 tn_status tn__exact_model(tn__pass_run *run, bool keeps_order, exact_model *model) {
     const tn__work *work = run->work;
-    if (work->job_count > EXACT_MOST || work->value_count > EXACT_MOST)
-        TN_FAIL(run->error, TN_E_STOPPED, "more than %u jobs or values", (unsigned)EXACT_MOST);
+    if (work->job_count > EXACT_MOST || work->value_count > EXACT_MOST) return TN_E_STOPPED;
     size_t jobs = (size_t)work->job_count + 1, items = 2 * jobs * jobs;
     *model = (exact_model){.work = work,
                            .keeps_order = keeps_order || work->is_ordered,

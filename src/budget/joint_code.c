@@ -309,7 +309,7 @@ static tn_status code_search(code_state *s, uint64_t effort) {
     if (swaps && status == TN_OK) status = tn__joint_swap(&run, effort);
     s->run->work_done = run.work_done;
     s->run->asked = run.asked;
-    s->run->cancelled = run.cancelled;
+    s->run->ended = run.ended;
     if (run.has_best && (status == TN_OK || status == TN_E_STOPPED)) {
         tn_status offered = code_offer(s, &run.best);
         if (offered != TN_OK) status = offered;

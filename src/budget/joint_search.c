@@ -14,7 +14,7 @@
  * derived from the answer for another budget. */
 enum { SEARCH_PLAIN, SEARCH_ADVISED, SEARCH_WARM, SEARCH_STARTS };
 
-typedef struct search_state {
+typedef struct ruin_state {
     tn__pass_run *run;
     tn__line line;
     tn__repair repair;
@@ -24,9 +24,9 @@ typedef struct search_state {
     bool has, orders; /* orders: first runs may be reordered */
     tn__random random;
     tn__bound_advice advice;
-} search_state;
+} ruin_state;
 
-static const tn__repair_taste search_tastes[] = {
+static const tn__repair_taste ruin_tastes[] = {
     {.reach = 0.25, .bulk = 1.0, .whole = true, .lengthen = 8},
     {.reach = 0.5, .bulk = 1.0, .whole = true, .lengthen = 8},
     {.reach = 0.5, .bulk = 0.7f, .whole = true},
@@ -36,24 +36,24 @@ static const tn__repair_taste search_tastes[] = {
     {.reach = 0.5, .bulk = 1.0, .whole = true, .hopes = true},
 };
 
-#define SEARCH_NEAR 4096u /* good enough if above the bound by less than this part of it */
-#define SEARCH_ANY 3u     /* 1/3 of the effort is for finding any schedule */
-#define SEARCH_ON 3u      /* 1/3 of the effort if an answer for another budget is known */
-#define SEARCH_ROWS 10u   /* one in 10 removals removes a whole row */
-#define SEARCH_OTHER 3u   /* 1/3 of the effort goes to the other kind of start */
-#define SEARCH_SHIFTS 4u  /* one in 4 steps moves a run */
-#define SEARCH_REACH 16u  /* by up to 16 places */
+#define RUIN_NEAR 4096u /* good enough if above the bound by less than this part of it */
+#define RUIN_ANY 3u     /* 1/3 of the effort is for finding any schedule */
+#define RUIN_ON 3u      /* 1/3 of the effort if an answer for another budget is known */
+#define RUIN_ROWS 10u   /* one in 10 removals removes a whole row */
+#define RUIN_OTHER 3u   /* 1/3 of the effort goes to the other kind of start */
+#define RUIN_SHIFTS 4u  /* one in 4 steps moves a run */
+#define RUIN_REACH 16u  /* by up to 16 places */
 
-static double search_unit(search_state *s) {
+static double ruin_unit(ruin_state *s) {
     return (double)(tn__random_next(&s->random) >> 11) * 0x1p-53;
 }
 
-static uint32_t search_below(search_state *s, uint32_t bound) {
+static uint32_t ruin_below(ruin_state *s, uint32_t bound) {
     return (uint32_t)tn__random_below(&s->random, bound);
 }
 
 /* Reports the effort spent so far to the run. */
-static tn_status search_spend(search_state *s) {
+static tn_status ruin_spend(ruin_state *s) {
     uint64_t effort = s->repair.effort;
     s->repair.effort = 0;
     s->spent += effort;
@@ -61,7 +61,7 @@ static tn_status search_spend(search_state *s) {
     return tn__pass_work(s->run, effort);
 }
 
-static tn_status search_keep(search_state *s) {
+static tn_status ruin_keep(ruin_state *s) {
     if (s->line.failed) return tn__no_memory(s->run->error, "a schedule");
     if (tn__line_peak(&s->line) > (int64_t)s->run->budget) return TN_OK;
     if (s->has && s->line.cost >= s->best_cost) return TN_OK;
@@ -73,15 +73,15 @@ static tn_status search_keep(search_state *s) {
 /* --- starts --------------------------------------------------------------------------------- */
 
 /* The cost at which a start is abandoned, because it is too far above the best one so far. */
-static uint64_t search_start_limit(const search_state *s) {
+static uint64_t ruin_start_limit(const ruin_state *s) {
     uint64_t cost = s->run->work->cost, best = s->has ? s->best_cost : UINT64_MAX;
     if (s->run->beaten > cost && s->run->beaten < best) best = s->run->beaten;
     if (best == UINT64_MAX) return tn__mul_sat(tn__add_sat(cost, 1), 30);
     return tn__add_sat(best, (best - cost) / 4);
 }
 
-static tn_status search_keep_start(search_state *s, uint32_t kind) {
-    TN_TRY(search_keep(s));
+static tn_status ruin_keep_start(ruin_state *s, uint32_t kind) {
+    TN_TRY(ruin_keep(s));
     if (s->line.cost >= s->start_costs[kind] || tn__line_peak(&s->line) > (int64_t)s->run->budget)
         return TN_OK;
     s->start_costs[kind] = s->line.cost;
@@ -89,32 +89,32 @@ static tn_status search_keep_start(search_state *s, uint32_t kind) {
 }
 
 /* `spare`: 64ths of the budget that stay free at first. */
-static tn_status search_start(search_state *s, const tn__repair_taste *taste, uint32_t spare,
-                              uint32_t kind) {
+static tn_status ruin_start(ruin_state *s, const tn__repair_taste *taste, uint32_t spare,
+                            uint32_t kind) {
     uint32_t mark = tn__line_mark(&s->line);
     s->repair.taste = *taste;
-    s->repair.cost_limit = search_start_limit(s);
+    s->repair.cost_limit = ruin_start_limit(s);
     s->repair.budget = s->run->budget - s->run->budget / 64 * spare;
     bool fits = tn__repair_run(&s->repair);
     s->repair.budget = s->run->budget;
     if (fits && !tn__repair_trim(&s->repair)) s->line.failed = true;
-    if (fits) TN_TRY(search_keep_start(s, kind));
+    if (fits) TN_TRY(ruin_keep_start(s, kind));
     tn__line_undo(&s->line, mark);
-    return search_spend(s);
+    return ruin_spend(s);
 }
 
 /* Starts with some spare budget are tried, too: chains of repeats find room in it. A smaller budget
  * is seldom better. */
-static tn_status search_starts(search_state *s, uint64_t effort) {
+static tn_status ruin_starts(ruin_state *s, uint64_t effort) {
     static const uint32_t spares[] = {0, 3};
-    size_t tastes = sizeof search_tastes / sizeof *search_tastes;
+    size_t tastes = sizeof ruin_tastes / sizeof *ruin_tastes;
     for (size_t k = 0; k < 2 * sizeof spares / sizeof *spares; k++)
         for (size_t i = 0; i < tastes; i++) {
-            tn__repair_taste taste = search_tastes[i];
+            tn__repair_taste taste = ruin_tastes[i];
             taste.advised = k % 2 ? 4.0f : 0.0f;
-            uint64_t most = s->run->any ? effort / SEARCH_ANY : 2 * effort;
+            uint64_t most = s->run->any ? effort / RUIN_ANY : 2 * effort;
             if (s->spent > (k > 1 ? effort / 6 : most)) return TN_OK;
-            TN_TRY(search_start(s, &taste, spares[k / 2], k % 2));
+            TN_TRY(ruin_start(s, &taste, spares[k / 2], k % 2));
             if (s->has && (s->run->any || s->best_cost == s->run->work->cost)) return TN_OK;
         }
     return TN_OK;
@@ -122,18 +122,18 @@ static tn_status search_starts(search_state *s, uint64_t effort) {
 
 /* --- removal -------------------------------------------------------------------------------- */
 
-static uint32_t search_any(search_state *s) {
+static uint32_t ruin_any(ruin_state *s) {
     const tn__line *line = &s->line;
     uint32_t base = TN__LINE_FIRST + s->run->work->job_count;
     for (uint32_t tries = 0; tries < 64 && line->node_count > base; tries++) {
-        uint32_t id = base + search_below(s, line->node_count - base);
+        uint32_t id = base + ruin_below(s, line->node_count - base);
         if (line->nodes[id].linked && line->nodes[id].again) return id;
     }
     return TN_NONE;
 }
 
 /* The repeat that is `steps` repeats before or after a node; TN_NONE: there are fewer. */
-static uint32_t search_near(const search_state *s, uint32_t at, uint32_t steps, bool back) {
+static uint32_t ruin_near(const ruin_state *s, uint32_t at, uint32_t steps, bool back) {
     const tn__line_node *nodes = s->line.nodes;
     for (uint32_t walked = 0; at > TN__LINE_TAIL && walked < 4096; walked++) {
         if (nodes[at].again && steps-- == 0) return at;
@@ -142,22 +142,22 @@ static uint32_t search_near(const search_state *s, uint32_t at, uint32_t steps, 
     return TN_NONE;
 }
 
-static void search_ban(search_state *s, uint32_t id) {
+static void ruin_ban(ruin_state *s, uint32_t id) {
     const tn__line_node *node = &s->line.nodes[id];
     for (uint32_t i = node->input_count; i < node->touch_count; i++)
         s->repair.banned[s->line.touches[node->touch_first + i].value] = s->repair.ban;
 }
 
 /* Removes a repeat, and a few near it. */
-static void search_tear_some(search_state *s, uint32_t seed) {
-    uint32_t more = search_below(s, 4);
+static void ruin_tear_some(ruin_state *s, uint32_t seed) {
+    uint32_t more = ruin_below(s, 4);
     uint32_t ends[2] = {s->line.nodes[seed].next, s->line.nodes[seed].prev};
-    if (search_below(s, 5) > 0) search_ban(s, seed);
+    if (ruin_below(s, 5) > 0) ruin_ban(s, seed);
     tn__repair_drop(&s->repair, seed);
     for (uint32_t i = 0; i < more; i++) {
-        uint32_t back = search_below(s, 2);
+        uint32_t back = ruin_below(s, 2);
         if (!s->line.nodes[ends[back]].linked) continue;
-        uint32_t id = search_near(s, ends[back], search_below(s, 8), back);
+        uint32_t id = ruin_near(s, ends[back], ruin_below(s, 8), back);
         if (id == TN_NONE) continue;
         ends[back] = back ? s->line.nodes[id].prev : s->line.nodes[id].next;
         tn__repair_drop(&s->repair, id);
@@ -165,41 +165,41 @@ static void search_tear_some(search_state *s, uint32_t seed) {
 }
 
 /* Removes a row of consecutive repeats. */
-static void search_tear_row(search_state *s, uint32_t seed) {
+static void ruin_tear_row(ruin_state *s, uint32_t seed) {
     uint32_t again = s->line.linked_count - s->run->work->job_count, at = seed;
-    uint32_t count = 2 + search_below(s, again < 48 ? again / 2 + 1 : 24);
+    uint32_t count = 2 + ruin_below(s, again < 48 ? again / 2 + 1 : 24);
     for (; count > 0 && at > TN__LINE_TAIL; count--) {
-        uint32_t next = search_near(s, s->line.nodes[at].next, 0, false);
-        if (search_below(s, 8) == 0) search_ban(s, at);
+        uint32_t next = ruin_near(s, s->line.nodes[at].next, 0, false);
+        if (ruin_below(s, 8) == 0) ruin_ban(s, at);
         if (tn__repair_may_take(&s->repair, at)) tn__line_take(&s->line, at);
         if (next == TN_NONE) break;
         at = next;
     }
 }
 
-static bool search_has(const uint32_t *list, uint32_t count, uint32_t job) {
+static bool ruin_has(const uint32_t *list, uint32_t count, uint32_t job) {
     for (uint32_t i = 0; i < count; i++)
         if (list[i] == job) return true;
     return false;
 }
 
 /* Whether one run must precede another for a reason other than a value. */
-static bool search_precedes(const search_state *s, uint32_t early, uint32_t late) {
+static bool ruin_precedes(const ruin_state *s, uint32_t early, uint32_t late) {
     const tn__work *work = s->run->work;
     const tn__line_node *a = &s->line.nodes[early], *b = &s->line.nodes[late];
     const tn__job *first = &work->jobs[a->job], *then = &work->jobs[b->job];
     if (b->again) return false;
     if (!a->again &&
-        (!s->orders || search_has(work->others + then->after_first, then->after_count, a->job)))
+        (!s->orders || ruin_has(work->others + then->after_first, then->after_count, a->job)))
         return true;
     return a->job != b->job &&
-           search_has(work->others + first->limit_first, first->limit_count, b->job);
+           ruin_has(work->others + first->limit_first, first->limit_count, b->job);
 }
 
 /* Whether a run must not be swapped with its neighbour, because one makes a value that the other
  * reads or makes. An output of a run may also have been read before it; therefore a repeat may move
  * to an earlier place. */
-static bool search_bars(search_state *s, uint32_t id, uint32_t of, bool back) {
+static bool ruin_bars(ruin_state *s, uint32_t id, uint32_t of, bool back) {
     const tn__line_node *it = &s->line.nodes[id], *other = &s->line.nodes[of];
     s->repair.effort += it->touch_count;
     for (uint32_t i = 0; i < it->touch_count; i++)
@@ -208,65 +208,65 @@ static bool search_bars(search_state *s, uint32_t id, uint32_t of, bool back) {
             const tn__line_touch *b = &s->line.touches[other->touch_first + k];
             if (a->value == b->value && (a->makes || (!back && b->makes))) return true;
         }
-    return back ? search_precedes(s, id, of) : search_precedes(s, of, id);
+    return back ? ruin_precedes(s, id, of) : ruin_precedes(s, of, id);
 }
 
 /* Moves a run by a random number of places, before or after its own. */
-static void search_shift(search_state *s, uint32_t id) {
+static void ruin_shift(ruin_state *s, uint32_t id) {
     const tn__line_node *nodes = s->line.nodes;
-    uint32_t at = id, steps = 1 + search_below(s, SEARCH_REACH);
-    bool back = search_below(s, 2);
+    uint32_t at = id, steps = 1 + ruin_below(s, RUIN_REACH);
+    bool back = ruin_below(s, 2);
     if (nodes[id].prev == TN__LINE_HEAD) return;
     for (; steps > 0; steps--) {
         uint32_t next = back ? nodes[at].prev : nodes[at].next;
         bool end = next <= TN__LINE_TAIL || nodes[next].prev == TN__LINE_HEAD;
-        if (end || search_bars(s, next, id, back)) break;
+        if (end || ruin_bars(s, next, id, back)) break;
         at = next;
     }
     if (at != id) tn__line_move(&s->line, id, back ? at : nodes[at].next);
 }
 
 /* Moves a repeat, or a first run near it. */
-static void search_shift_near(search_state *s, uint32_t seed) {
-    uint32_t steps = search_below(s, SEARCH_REACH), id = seed;
-    bool back = search_below(s, 2);
+static void ruin_shift_near(ruin_state *s, uint32_t seed) {
+    uint32_t steps = ruin_below(s, RUIN_REACH), id = seed;
+    bool back = ruin_below(s, 2);
     for (; steps > 0; steps--) {
         uint32_t next = back ? s->line.nodes[id].prev : s->line.nodes[id].next;
         if (next <= TN__LINE_TAIL) break;
         id = next;
     }
-    search_shift(s, search_below(s, 2) ? seed : id);
+    ruin_shift(s, ruin_below(s, 2) ? seed : id);
 }
 
-static void search_tear(search_state *s) {
-    uint32_t seed = search_any(s);
+static void ruin_tear(ruin_state *s) {
+    uint32_t seed = ruin_any(s);
     if (seed == TN_NONE) return;
     s->repair.ban++;
-    if (search_below(s, SEARCH_SHIFTS) == 0)
-        search_shift_near(s, seed);
-    else if (search_below(s, SEARCH_ROWS) == 0)
-        search_tear_row(s, seed);
+    if (ruin_below(s, RUIN_SHIFTS) == 0)
+        ruin_shift_near(s, seed);
+    else if (ruin_below(s, RUIN_ROWS) == 0)
+        ruin_tear_row(s, seed);
     else
-        search_tear_some(s, seed);
+        ruin_tear_some(s, seed);
 }
 
 /* --- the search ----------------------------------------------------------------------------- */
 
-static void search_taste(search_state *s) {
+static void ruin_taste(ruin_state *s) {
     static const float reaches[] = {0, 0.25f, 0.5f, 1}, advised[6] = {0, 0, 0, 0, 2, 4};
     s->repair.taste = (tn__repair_taste){
-        .reach = reaches[search_below(s, 4)],
-        .bulk = search_below(s, 2) ? 1 : 0.7f,
-        .whole = search_below(s, 2),
-        .hopes = search_below(s, 4) == 0,
-        .lengthen = search_below(s, 2) ? 8 : 0,
-        .noise = search_below(s, 3) ? 1 : 0,
-        .advised = advised[search_below(s, 6)],
+        .reach = reaches[ruin_below(s, 4)],
+        .bulk = ruin_below(s, 2) ? 1 : 0.7f,
+        .whole = ruin_below(s, 2),
+        .hopes = ruin_below(s, 4) == 0,
+        .lengthen = ruin_below(s, 2) ? 8 : 0,
+        .noise = ruin_below(s, 3) ? 1 : 0,
+        .advised = advised[ruin_below(s, 6)],
     };
 }
 
 /* Removes runs that became unnecessary: among those that the repair inserted, and elsewhere. */
-static void search_spare(search_state *s, uint32_t mark) {
+static void ruin_spare(ruin_state *s, uint32_t mark) {
     uint32_t end = tn__line_mark(&s->line);
     for (uint32_t i = mark; i < end; i++) {
         tn__line_change change = s->line.changes[i];
@@ -274,80 +274,80 @@ static void search_spare(search_state *s, uint32_t mark) {
             tn__repair_spare(&s->repair, change.node);
     }
     for (uint32_t i = 0; i < 12; i++) {
-        uint32_t id = search_any(s);
+        uint32_t id = ruin_any(s);
         if (id != TN_NONE) tn__repair_spare(&s->repair, id);
     }
 }
 
 /* One improvement step. `slack`: a result that is worse by this amount is still accepted. */
-static tn_status search_step(search_state *s, uint64_t *now, uint64_t slack) {
+static tn_status ruin_step(ruin_state *s, uint64_t *now, uint64_t slack) {
     uint32_t mark = tn__line_mark(&s->line);
     uint64_t over = *now - s->run->work->cost;
-    search_taste(s);
+    ruin_taste(s);
     s->repair.cost_limit = tn__add_sat(*now, slack + over / 8);
-    search_tear(s);
+    ruin_tear(s);
     bool fits = tn__repair_run(&s->repair);
-    if (fits) search_spare(s, mark);
+    if (fits) ruin_spare(s, mark);
     if (s->line.failed || !fits || s->line.cost > tn__add_sat(*now, slack)) {
         tn__line_undo(&s->line, mark);
-        return search_spend(s);
+        return ruin_spend(s);
     }
     *now = s->line.cost;
-    TN_TRY(search_keep(s));
+    TN_TRY(ruin_keep(s));
     tn__line_forget(&s->line);
-    return search_spend(s);
+    return ruin_spend(s);
 }
 
 /* Makes a line in the order that this kind of start uses, without repeats. */
-static tn_status search_begin_order(search_state *s, uint32_t kind) {
+static tn_status ruin_begin_order(ruin_state *s, uint32_t kind) {
     const uint32_t *order = kind == SEARCH_WARM ? s->order : NULL;
     tn__line_release(&s->line);
     return tn__line_init(&s->line, s->run->work, &s->run->context, order, s->run->error);
 }
 
-static tn_status search_begin(search_state *s, uint32_t kind, const tn__schedule *schedule) {
-    TN_TRY(search_begin_order(s, kind));
+static tn_status ruin_begin(ruin_state *s, uint32_t kind, const tn__schedule *schedule) {
+    TN_TRY(ruin_begin_order(s, kind));
     TN_TRY(tn__line_read(&s->line, schedule));
     tn__line_forget(&s->line);
     return TN_OK;
 }
 
 /* Whether the cost equals the bound or nearly does. */
-static bool search_is_done(const search_state *s) {
+static bool ruin_is_done(const ruin_state *s) {
     uint64_t cost = s->run->work->cost, bound = s->run->bound > cost ? s->run->bound : cost;
-    return s->best_cost <= bound || (s->best_cost - bound) < bound / SEARCH_NEAR;
+    return s->best_cost <= bound || (s->best_cost - bound) < bound / RUIN_NEAR;
 }
 
-static tn_status search_improve(search_state *s, uint32_t kind, uint64_t effort) {
-    TN_TRY(search_begin(s, kind, &s->starts[kind]));
+static tn_status ruin_improve(ruin_state *s, uint32_t kind, uint64_t effort) {
+    TN_TRY(ruin_begin(s, kind, &s->starts[kind]));
     uint64_t now = s->line.cost, begin = s->spent;
     double over = (double)(now - s->run->work->cost);
-    while (s->spent < effort && !search_is_done(s)) {
+    while (s->spent < effort && !ruin_is_done(s)) {
         double left = (double)(effort - s->spent) / (double)(effort - begin);
-        uint64_t slack = (uint64_t)(over * 0.01 * left * left * search_unit(s));
+        uint64_t slack = (uint64_t)(over * 0.01 * left * left * ruin_unit(s));
         s->repair.effort += 64;
-        TN_TRY(search_step(s, &now, slack));
+        TN_TRY(ruin_step(s, &now, slack));
     }
     return TN_OK;
 }
 
 /* Improves the best start and, with a part of the effort, the best start of the other kind, because
  * the better start does not always lead to the better result. */
-static tn_status search_afresh(search_state *s, uint64_t effort) {
+static tn_status ruin_afresh(ruin_state *s, uint64_t effort) {
     TN_TRY(tn__bound_advise(s->run, effort / 4, &s->advice));
-    TN_TRY(search_starts(s, effort));
+    TN_TRY(ruin_starts(s, effort));
     if (!s->has || s->run->any || s->best_cost == s->run->work->cost) return TN_OK;
     uint32_t kind = s->start_costs[SEARCH_ADVISED] < s->start_costs[SEARCH_PLAIN];
-    uint64_t left = effort > s->spent ? effort - s->spent : 0, half = left / SEARCH_OTHER;
+    uint64_t left = effort > s->spent ? effort - s->spent : 0, half = left / RUIN_OTHER;
     bool both = s->start_costs[1 - kind] < UINT64_MAX;
-    TN_TRY(search_improve(s, kind, both ? effort - half : effort));
-    return both ? search_improve(s, 1 - kind, effort) : TN_OK;
+    TN_TRY(ruin_improve(s, kind, both ? effort - half : effort));
+    return both ? ruin_improve(s, 1 - kind, effort) : TN_OK;
 }
 
 /* --- starting from an answer for another budget --------------------------------------------- */
 
 /* Reads the order of first runs. False: the schedule contains acts other than runs. */
-static bool search_orders(search_state *s, const tn__schedule *warm) {
+static bool ruin_orders(ruin_state *s, const tn__schedule *warm) {
     uint32_t jobs = s->run->work->job_count, count = 0;
     s->order = tn__arena_array(s->run->arena, (size_t)jobs + 1, sizeof *s->order);
     bool *seen = tn__arena_array(s->run->arena, (size_t)jobs + 1, sizeof *seen);
@@ -363,27 +363,27 @@ static bool search_orders(search_state *s, const tn__schedule *warm) {
 
 /* Repairs the earlier answer like a start, then improves it. Budgets of one search are near each
  * other, so little of it changes. */
-static tn_status search_on(search_state *s, uint64_t effort) {
-    TN_TRY(search_begin(s, SEARCH_WARM, s->run->warm));
-    for (size_t i = 0; i < sizeof search_tastes / sizeof *search_tastes; i++) {
-        TN_TRY(search_start(s, &search_tastes[i], 0, SEARCH_WARM));
+static tn_status ruin_on(ruin_state *s, uint64_t effort) {
+    TN_TRY(ruin_begin(s, SEARCH_WARM, s->run->warm));
+    for (size_t i = 0; i < sizeof ruin_tastes / sizeof *ruin_tastes; i++) {
+        TN_TRY(ruin_start(s, &ruin_tastes[i], 0, SEARCH_WARM));
         if (s->spent > effort / 4) break;
     }
     if (!s->has || s->best_cost == s->run->work->cost) return TN_OK;
-    return search_improve(s, SEARCH_WARM, effort);
+    return ruin_improve(s, SEARCH_WARM, effort);
 }
 
-static tn_status search_run(search_state *s, uint64_t effort) {
+static tn_status ruin_run(ruin_state *s, uint64_t effort) {
     const tn__schedule *warm = s->run->any ? NULL : s->run->warm;
-    if (warm != NULL && search_orders(s, warm)) {
-        TN_TRY(search_on(s, effort / SEARCH_ON));
+    if (warm != NULL && ruin_orders(s, warm)) {
+        TN_TRY(ruin_on(s, effort / RUIN_ON));
         if (s->has) return TN_OK;
-        TN_TRY(search_begin_order(s, SEARCH_PLAIN));
+        TN_TRY(ruin_begin_order(s, SEARCH_PLAIN));
     }
-    return search_afresh(s, effort);
+    return ruin_afresh(s, effort);
 }
 
-static tn_status search_offer(search_state *s) {
+static tn_status ruin_offer(ruin_state *s) {
     bool kept;
     if (!s->has) return TN_OK;
     return tn__pass_offer(s->run, &s->best, &kept);
@@ -391,10 +391,10 @@ static tn_status search_offer(search_state *s) {
 
 tn_status tn__joint_search(tn__pass_run *run, uint64_t effort) {
     bool orders = !run->work->is_ordered && (run->allow & TN__ALLOW_ORDER);
-    search_state s = {.run = run,
-                      .start_costs = {UINT64_MAX, UINT64_MAX, UINT64_MAX},
-                      .random = {run->seed},
-                      .orders = orders};
+    ruin_state s = {.run = run,
+                    .start_costs = {UINT64_MAX, UINT64_MAX, UINT64_MAX},
+                    .random = {run->seed},
+                    .orders = orders};
     tn__schedule_init(&s.best, &run->context);
     for (uint32_t i = 0; i < SEARCH_STARTS; i++) tn__schedule_init(&s.starts[i], &run->context);
     TN_TRY(tn__line_init(&s.line, run->work, &run->context, NULL, run->error));
@@ -402,9 +402,9 @@ tn_status tn__joint_search(tn__pass_run *run, uint64_t effort) {
     if (!tn__repair_room(&s.repair, &s.line, run->budget, run->arena))
         status = tn__no_memory(run->error, "a search");
     s.repair.advice = &s.advice;
-    if (status == TN_OK) status = search_run(&s, effort);
+    if (status == TN_OK) status = ruin_run(&s, effort);
     if (status == TN_OK || status == TN_E_STOPPED) {
-        tn_status offered = search_offer(&s);
+        tn_status offered = ruin_offer(&s);
         if (offered != TN_OK) status = offered;
     }
     tn__line_release(&s.line);

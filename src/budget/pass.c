@@ -41,22 +41,23 @@ static bool pass_asks(tn__pass_run *run) {
     return true;
 }
 
+static tn_status pass_end(tn__pass_run *run, tn__ended ended) {
+    run->ended = ended;
+    return TN_E_STOPPED;
+}
+
 tn_status tn__pass_work(tn__pass_run *run, uint64_t units) {
     run->work_done = tn__add_sat(run->work_done, units);
-    if (run->work_limit > 0 && run->work_done > run->work_limit)
-        TN_FAIL(run->error, TN_E_STOPPED, "the work limit was reached");
-    if (run->cancelled) TN_FAIL(run->error, TN_E_STOPPED, "cancelled");
+    if (run->work_limit > 0 && run->work_done > run->work_limit) return TN_E_STOPPED;
+    if (run->ended == TN__ENDED_CALLER) return TN_E_STOPPED;
     if (!pass_asks(run)) return TN_OK;
-    if (run->deadline > 0 && tn__clock_s() > run->deadline)
-        TN_FAIL(run->error, TN_E_STOPPED, "the time limit was reached");
+    if (run->deadline > 0 && tn__clock_s() > run->deadline) return pass_end(run, TN__ENDED_TIME);
     const tn_context *context = &run->context;
     if (context->found != NULL)
         context->found(context->self, "fit", run->has_best ? run->time : UINT64_MAX, run->bound);
     if (context->progress != NULL &&
-        !context->progress(context->self, "fit", run->work_done, run->work_limit)) {
-        run->cancelled = true;
-        TN_FAIL(run->error, TN_E_STOPPED, "cancelled");
-    }
+        !context->progress(context->self, "fit", run->work_done, run->work_limit))
+        return pass_end(run, TN__ENDED_CALLER);
     return TN_OK;
 }
 

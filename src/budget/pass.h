@@ -1,7 +1,7 @@
 /* pass.h - the interface of a pass, and the data types it uses.
  *
  * A pass is one file in passes/ that fills in one tn_pass, plus one line in passes.def. It decides
- * which values are kept, recomputed, copied to the host or encoded, and when. fit.c turns the
+ * which values are kept, recomputed, copied to the host or encoded, and when. answer.c turns the
  * decisions into instructions, live ranges, offsets, a proof and a time, in the same way for all
  * passes.
  *
@@ -12,6 +12,7 @@
 #ifndef TN_BUDGET_PASS_H
 #define TN_BUDGET_PASS_H
 
+#include "budget/refusal.h"
 #include "budget/work.h"
 
 enum { /* tn_pass.features: techniques that the pass models; others are refused or switched off */
@@ -44,7 +45,8 @@ typedef struct tn_pass {
     const char *source;  /* the paper, book or tool that describes the idea */
     uint32_t features;   /* TN__PASS_* */
     /* Fills run->best by tn__pass_offer. E_INFEASIBLE: proved that no schedule with its techniques
-     * fits; E_STOPPED: no schedule was found, or a limit stopped the pass */
+     * fits; E_STOPPED: no schedule was found, or a limit stopped the pass (run->ended). These two
+     * have no message: the frame asks many times for one answer. */
     tn_status (*solve)(tn__pass_run *run);
 } tn_pass;
 
@@ -90,7 +92,7 @@ struct tn__pass_run {
     uint64_t work_done, work_limit; /* 0: no limit */
     double deadline;                /* in terms of tn__clock_s; 0: no limit */
     uint64_t asked;                 /* work_done at the last check of the clock and the caller */
-    bool cancelled;                 /* the caller's progress function asked to stop */
+    tn__ended ended;                /* TIME or CALLER: the pass has to stop */
     tn__text *explain;              /* NULL: no explanations wanted; otherwise receives a line
                                      * for each decision */
 };
@@ -109,8 +111,8 @@ typedef struct tn__pass_watch {
  * NULL, or a function to call. UINT64_MAX: out of memory. Cost: O(acts + operands). */
 uint64_t tn__pass_time(const tn__pass_run *run, const tn__schedule *schedule,
                        const tn__pass_watch *watch);
-/* Counts units of work (about one look at a job or value each). E_STOPPED when a limit is reached
- * or the caller cancelled. */
+/* Counts units of work (about one look at a job or value each). E_STOPPED, without a message: a
+ * limit is reached, or the caller cancelled. */
 tn_status tn__pass_work(tn__pass_run *run, uint64_t units);
 void tn__pass_raise_bound(tn__pass_run *run, uint64_t time);
 /* Default number of units that `joint` spends on a run: a little more than a third of a second,

@@ -19,9 +19,10 @@ static const struct {
 #define REFUSAL_SCOPE 128
 #define REFUSAL_VERBS (sizeof refusal_verbs / sizeof *refusal_verbs)
 
-static const char *refusal_scope(uint32_t techniques, char text[REFUSAL_SCOPE]) {
+/* `of`: "no program" or "none". */
+static const char *refusal_scope(const char *of, uint32_t techniques, char text[REFUSAL_SCOPE]) {
     const uint32_t whole = TN_FIT_ORDER | TN_FIT_RECOMPUTE;
-    size_t used = (size_t)snprintf(text, REFUSAL_SCOPE, "no program");
+    size_t used = (size_t)snprintf(text, REFUSAL_SCOPE, "%s", of);
     uint32_t count = 0, done = 0;
     for (size_t i = 0; i < REFUSAL_VERBS; i++)
         count += (techniques & refusal_verbs[i].technique) != 0;
@@ -46,9 +47,9 @@ static const char *refusal_size(const tn__refusal *it, uint64_t bytes,
     return text;
 }
 
-/* The numbers: what was found, what is proved, and which step needs most. */
+/* The numbers: the least found, the bound with its scope, and the step that needs most. */
 static void refusal_numbers(const tn__refusal *it, bool proved, char *text, size_t room) {
-    char least[TN_SIZE_TEXT_MAX + 16], bound[TN_SIZE_TEXT_MAX + 16];
+    char least[TN_SIZE_TEXT_MAX + 16], bound[TN_SIZE_TEXT_MAX + 16], scope[REFUSAL_SCOPE];
     const bool plain = it->techniques == 0, found = it->least > 0;
     const bool bounded = it->bound > 0 && !proved;
     if (found) refusal_size(it, it->least, least);
@@ -59,18 +60,24 @@ static void refusal_numbers(const tn__refusal *it, bool proved, char *text, size
         used += (size_t)snprintf(text, room, "; %s %s",
                                  plain ? "it takes" : "the least found takes", least);
     if (bounded)
-        used += (size_t)snprintf(text + used, room - used, "%s none takes less than %s",
-                                 found ? ", and" : ";", bound);
+        used += (size_t)snprintf(text + used, room - used, "%s %s takes less than %s",
+                                 found ? ", and" : ";", refusal_scope("none", it->bound_of, scope),
+                                 bound);
     if (it->step[0] != '\0') snprintf(text + used, room - used, "; %s", it->step);
 }
 
-const char *tn__refusal_text(const tn__refusal *it, tn_status status, const char *ended,
-                             char text[TN__REFUSAL_TEXT]) {
+static const char *refusal_ended(tn__ended ended) {
+    return ended == TN__ENDED_CALLER ? "interrupted: "
+           : ended == TN__ENDED_TIME ? "time was up: "
+                                     : "a limit ended the search: ";
+}
+
+const char *tn__refusal_text(const tn__refusal *it, tn_status status, char text[TN__REFUSAL_TEXT]) {
     char scope[REFUSAL_SCOPE], budget[TN_SIZE_TEXT_MAX + 16], host[TN_SIZE_TEXT_MAX];
-    char numbers[4 * TN_SIZE_TEXT_MAX + sizeof it->step];
+    char numbers[4 * TN_SIZE_TEXT_MAX + REFUSAL_SCOPE + sizeof it->step];
     const bool proved = status == TN_E_INFEASIBLE, limited = it->host_budget > 0;
     const char *fits = proved ? "fits in" : "was found that fits in";
-    refusal_scope(it->techniques, scope);
+    refusal_scope("no program", it->techniques, scope);
     if (it->techniques == 0) {
         snprintf(scope, sizeof scope, "%s",
                  proved ? "no plan of this order, without changes,"
@@ -78,9 +85,9 @@ const char *tn__refusal_text(const tn__refusal *it, tn_status status, const char
         if (!proved) fits = "does not fit in";
     }
     refusal_numbers(it, proved, numbers, sizeof numbers);
-    snprintf(text, TN__REFUSAL_TEXT, "%s%s%s %s %s%s%s%s%s%s", ended != NULL ? ended : "",
-             ended != NULL ? ": " : "", scope, fits, refusal_size(it, it->budget, budget),
-             limited ? " with no more than " : "",
+    snprintf(text, TN__REFUSAL_TEXT, "%s%s %s %s%s%s%s%s%s",
+             status == TN_E_STOPPED ? refusal_ended(it->ended) : "", scope, fits,
+             refusal_size(it, it->budget, budget), limited ? " with no more than " : "",
              limited ? tn_size_format(it->host_budget, host) : "", limited ? " on the host" : "",
              proved ? ": that is proved" : "", numbers);
     return text;
@@ -89,8 +96,5 @@ const char *tn__refusal_text(const tn__refusal *it, tn_status status, const char
 tn_status tn__refusal_fail(const tn__refusal *refusal, tn_status status, tn_error *error) {
     char text[TN__REFUSAL_TEXT];
     if (status == TN_OK || refusal->budget == 0) return status;
-    return tn__fail(error, status, "%s",
-                    tn__refusal_text(refusal, status,
-                                     status == TN_E_STOPPED ? "a limit ended the search" : NULL,
-                                     text));
+    return tn__fail(error, status, "%s", tn__refusal_text(refusal, status, text));
 }

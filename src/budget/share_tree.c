@@ -23,18 +23,18 @@ void tn__share_tree_each(const tn__share_tree *tree, uint32_t first, uint32_t la
     }
 }
 
-typedef struct tree_add {
+typedef struct share_add {
     tn__share_tree *tree;
     int64_t bytes;
-} tree_add;
+} share_add;
 
-static void tree_add_node(void *self, uint32_t at) {
-    const tree_add *add = self;
+static void share_add_node(void *self, uint32_t at) {
+    const share_add *add = self;
     add->tree->most[at] += add->bytes;
     add->tree->added[at] += add->bytes;
 }
 
-static void tree_mend(tn__share_tree *tree, uint32_t leaf) {
+static void share_mend(tn__share_tree *tree, uint32_t leaf) {
     for (uint32_t at = leaf / 2; at > 0; at /= 2) {
         int64_t left = tree->most[2 * at], right = tree->most[2 * at + 1];
         tree->most[at] = (left > right ? left : right) + tree->added[at];
@@ -42,11 +42,11 @@ static void tree_mend(tn__share_tree *tree, uint32_t leaf) {
 }
 
 void tn__share_tree_add(tn__share_tree *tree, uint32_t first, uint32_t last, int64_t bytes) {
-    tree_add add = {tree, bytes};
+    share_add add = {tree, bytes};
     if (first >= last) return;
-    tn__share_tree_each(tree, first, last, tree_add_node, &add);
-    tree_mend(tree, first + tree->width);
-    tree_mend(tree, last - 1 + tree->width);
+    tn__share_tree_each(tree, first, last, share_add_node, &add);
+    share_mend(tree, first + tree->width);
+    share_mend(tree, last - 1 + tree->width);
 }
 
 uint32_t tn__share_tree_top(const tn__share_tree *tree, int64_t *bytes) {
@@ -58,7 +58,7 @@ uint32_t tn__share_tree_top(const tn__share_tree *tree, int64_t *bytes) {
 
 /* --- heaps --- */
 
-static bool tree_before(tn__share_entry a, tn__share_entry b) {
+static bool share_before(tn__share_entry a, tn__share_entry b) {
     return a.key != b.key ? a.key < b.key : a.body < b.body;
 }
 
@@ -77,20 +77,20 @@ bool tn__share_tree_heaps(tn__share_tree *tree, tn__arena *arena) {
 void tn__share_tree_push(tn__share_tree *tree, uint32_t node, tn__share_entry entry) {
     tn__share_entry *heap = &tree->entries[tree->first[node]];
     uint32_t at = tree->count[node]++;
-    for (; at > 0 && tree_before(entry, heap[(at - 1) / 2]); at = (at - 1) / 2)
+    for (; at > 0 && share_before(entry, heap[(at - 1) / 2]); at = (at - 1) / 2)
         heap[at] = heap[(at - 1) / 2];
     heap[at] = entry;
 }
 
-static tn__share_entry tree_take(tn__share_tree *tree, uint32_t node) {
+static tn__share_entry share_take(tn__share_tree *tree, uint32_t node) {
     tn__share_entry *heap = &tree->entries[tree->first[node]];
     uint32_t count = --tree->count[node], at = 0;
     tn__share_entry top = heap[0], last = heap[count];
     for (;;) {
         uint32_t child = 2 * at + 1;
         if (child >= count) break;
-        if (child + 1 < count && tree_before(heap[child + 1], heap[child])) child++;
-        if (!tree_before(heap[child], last)) break;
+        if (child + 1 < count && share_before(heap[child + 1], heap[child])) child++;
+        if (!share_before(heap[child], last)) break;
         heap[at] = heap[child];
         at = child;
     }
@@ -102,10 +102,10 @@ bool tn__share_tree_pop(tn__share_tree *tree, uint32_t step, uint32_t *node,
                         tn__share_entry *entry) {
     *node = 0;
     for (uint32_t at = step + tree->width; at > 0; at /= 2)
-        if (tree->count[at] > 0 && (*node == 0 || tree_before(tree->entries[tree->first[at]],
-                                                              tree->entries[tree->first[*node]])))
+        if (tree->count[at] > 0 && (*node == 0 || share_before(tree->entries[tree->first[at]],
+                                                               tree->entries[tree->first[*node]])))
             *node = at;
     if (*node == 0) return false;
-    *entry = tree_take(tree, *node);
+    *entry = share_take(tree, *node);
     return true;
 }

@@ -12,45 +12,45 @@
  */
 #include "budget/stream.h"
 
-typedef struct choose_item {
+typedef struct pick_item {
     double worth; /* benefit in picoseconds per byte and step, at the last evaluation */
     uint32_t use;
-} choose_item;
+} pick_item;
 
-typedef struct choose_state {
+typedef struct pick_state {
     tn__stream *stream;
-    choose_item *heap;
+    pick_item *heap;
     uint32_t count;
     uint64_t time; /* for the currently held uses */
-} choose_state;
+} pick_state;
 
 /* --- the heap: highest benefit first; among equals, the earlier use first --- */
 
-static bool choose_before(const choose_item *a, const choose_item *b) {
+static bool pick_before(const pick_item *a, const pick_item *b) {
     return a->worth != b->worth ? a->worth > b->worth : a->use < b->use;
 }
 
-static void choose_sink(choose_state *state, uint32_t at) {
-    choose_item *heap = state->heap;
+static void pick_sink(pick_state *state, uint32_t at) {
+    pick_item *heap = state->heap;
     for (;;) {
         uint32_t child = 2 * at + 1;
-        if (child + 1 < state->count && choose_before(&heap[child + 1], &heap[child])) child++;
-        if (child >= state->count || !choose_before(&heap[child], &heap[at])) return;
-        choose_item moved = heap[at];
+        if (child + 1 < state->count && pick_before(&heap[child + 1], &heap[child])) child++;
+        if (child >= state->count || !pick_before(&heap[child], &heap[at])) return;
+        pick_item moved = heap[at];
         heap[at] = heap[child];
         heap[child] = moved;
         at = child;
     }
 }
 
-static void choose_pop(choose_state *state) {
+static void pick_pop(pick_state *state) {
     state->heap[0] = state->heap[--state->count];
-    choose_sink(state, 0);
+    pick_sink(state, 0);
 }
 
 /* --- candidates --- */
 
-static void choose_set(tn__stream *stream, uint32_t at, bool held) {
+static void pick_set(tn__stream *stream, uint32_t at, bool held) {
     tn__stream_use *use = &stream->uses[at];
     if (use->before == TN_NONE)
         stream->stays[use->block] = held;
@@ -60,7 +60,7 @@ static void choose_set(tn__stream *stream, uint32_t at, bool held) {
 
 /* Bytes times the steps over which they are held: from the previous use to this one, or all steps
  * for a block that stays. */
-static double choose_cost(const tn__stream *stream, uint32_t at) {
+static double pick_cost(const tn__stream *stream, uint32_t at) {
     const tn__stream_use *use = &stream->uses[at];
     uint32_t steps =
         use->before == TN_NONE ? stream->steps : use->step - stream->uses[use->before].step;
@@ -68,85 +68,85 @@ static double choose_cost(const tn__stream *stream, uint32_t at) {
 }
 
 /* The run time with this candidate; UINT64_MAX: it does not fit. */
-static uint64_t choose_try(choose_state *state, uint32_t at) {
+static uint64_t pick_try(pick_state *state, uint32_t at) {
     tn__stream *stream = state->stream;
-    choose_set(stream, at, true);
+    pick_set(stream, at, true);
     uint64_t time = tn__stream_clock(stream) ? stream->time : UINT64_MAX;
-    choose_set(stream, at, false);
+    pick_set(stream, at, false);
     return time;
 }
 
-static double choose_worth(const choose_state *state, uint32_t at, uint64_t time) {
+static double pick_worth(const pick_state *state, uint32_t at, uint64_t time) {
     if (time >= state->time) return 0;
-    double cost = choose_cost(state->stream, at);
+    double cost = pick_cost(state->stream, at);
     return (double)(state->time - time) / (cost > 0 ? cost : 1);
 }
 
 /* --- rounds --- */
 
-static void choose_fill(choose_state *state) {
+static void pick_fill(pick_state *state) {
     const tn__stream *stream = state->stream;
     state->count = 0;
     for (uint32_t u = 0; u < stream->use_count; u++) {
         if (tn__stream_is_there(stream, &stream->uses[u])) continue;
-        uint64_t time = choose_try(state, u);
-        double worth = time != UINT64_MAX ? choose_worth(state, u, time) : 0;
-        if (worth > 0) state->heap[state->count++] = (choose_item){worth, u};
+        uint64_t time = pick_try(state, u);
+        double worth = time != UINT64_MAX ? pick_worth(state, u, time) : 0;
+        if (worth > 0) state->heap[state->count++] = (pick_item){worth, u};
     }
-    for (uint32_t i = state->count / 2; i-- > 0;) choose_sink(state, i);
+    for (uint32_t i = state->count / 2; i-- > 0;) pick_sink(state, i);
 }
 
 /* Takes candidates from the heap; returns whether any was taken. */
-static bool choose_round(choose_state *state) {
+static bool pick_round(pick_state *state) {
     const tn__stream *stream = state->stream;
     bool any = false;
-    choose_fill(state);
+    pick_fill(state);
     while (state->count > 0) {
-        choose_item *top = &state->heap[0];
+        pick_item *top = &state->heap[0];
         bool there = tn__stream_is_there(stream, &stream->uses[top->use]);
-        uint64_t time = there ? UINT64_MAX : choose_try(state, top->use);
-        double worth = time != UINT64_MAX ? choose_worth(state, top->use, time) : 0;
+        uint64_t time = there ? UINT64_MAX : pick_try(state, top->use);
+        double worth = time != UINT64_MAX ? pick_worth(state, top->use, time) : 0;
         if (worth <= 0) {
-            choose_pop(state);
+            pick_pop(state);
             continue;
         }
         bool stale = worth < top->worth;
         top->worth = worth;
         uint32_t use = top->use;
-        if (stale) choose_sink(state, 0);
+        if (stale) pick_sink(state, 0);
         if (stale && state->heap[0].use != use) continue;
-        choose_set(state->stream, use, true);
+        pick_set(state->stream, use, true);
         state->time = time;
         any = true;
-        choose_pop(state);
+        pick_pop(state);
     }
     return any;
 }
 
 /* Candidates without a benefit at the given speeds still save reads; takes those that fit and cost
  * no time. */
-static void choose_rest(choose_state *state) {
+static void pick_rest(pick_state *state) {
     const tn__stream *stream = state->stream;
     for (uint32_t u = 0; u < stream->use_count; u++) {
-        if (tn__stream_is_there(stream, &stream->uses[u]) || choose_try(state, u) > state->time)
+        if (tn__stream_is_there(stream, &stream->uses[u]) || pick_try(state, u) > state->time)
             continue;
-        choose_set(state->stream, u, true);
+        pick_set(state->stream, u, true);
     }
 }
 
 /* --- starts --- */
 
-typedef struct choose_best {
+typedef struct pick_best {
     bool *stays, *held;  /* [blocks], [uses] */
     uint64_t time, read; /* UINT64_MAX: no result yet */
-} choose_best;
+} pick_best;
 
-static void choose_clear(tn__stream *stream) {
+static void pick_clear(tn__stream *stream) {
     for (uint32_t b = 0; b < stream->block_count; b++) stream->stays[b] = false;
     for (uint32_t u = 0; u < stream->use_count; u++) stream->uses[u].held = false;
 }
 
-static uint64_t choose_read(const tn__stream *stream) {
+static uint64_t pick_read(const tn__stream *stream) {
     uint64_t read = 0;
     for (uint32_t f = 0; f < stream->fetch_count; f++)
         read = tn__add_sat(read, stream->bytes[stream->fetches[f].block]);
@@ -154,9 +154,9 @@ static uint64_t choose_read(const tn__stream *stream) {
 }
 
 /* Keeps the fastest schedule; on ties, the one that reads less. */
-static void choose_keep(tn__stream *stream, choose_best *best) {
+static void pick_keep(tn__stream *stream, pick_best *best) {
     if (!tn__stream_clock(stream)) return;
-    uint64_t read = choose_read(stream);
+    uint64_t read = pick_read(stream);
     if (stream->time > best->time || (stream->time == best->time && read >= best->read)) return;
     best->time = stream->time;
     best->read = read;
@@ -165,7 +165,7 @@ static void choose_keep(tn__stream *stream, choose_best *best) {
 }
 
 /* Sorts the blocks that may stay, the largest first. */
-static tn_status choose_order(tn__stream *stream, tn__sort_item **order, uint32_t *count) {
+static tn_status pick_order(tn__stream *stream, tn__sort_item **order, uint32_t *count) {
     *order = tn__arena_array(&stream->arena, (size_t)stream->use_count + 1, sizeof **order);
     *count = 0;
     if (*order == NULL) return tn__no_memory(stream->error, "what is fetched");
@@ -183,12 +183,12 @@ static tn_status choose_order(tn__stream *stream, tn__sort_item **order, uint32_
  * largest few blocks from the beginning, and the best result is taken. */
 tn_status tn__stream_choose(tn__stream *stream, bool *found) {
     static const uint32_t starts[] = {0, 1, 2, 4, 8};
-    choose_state state = {.stream = stream};
-    choose_best best = {.time = UINT64_MAX, .read = UINT64_MAX};
+    pick_state state = {.stream = stream};
+    pick_best best = {.time = UINT64_MAX, .read = UINT64_MAX};
     tn__sort_item *order;
     uint32_t count;
     size_t uses = (size_t)stream->use_count + 1, blocks = (size_t)stream->block_count + 1;
-    choose_clear(stream);
+    pick_clear(stream);
     *found = tn__stream_clock(stream);
     if (!*found) return TN_OK;
     state.heap = tn__arena_array(&stream->arena, uses, sizeof *state.heap);
@@ -196,16 +196,16 @@ tn_status tn__stream_choose(tn__stream *stream, bool *found) {
     best.held = tn__arena_array(&stream->arena, uses, sizeof *best.held);
     if (state.heap == NULL || best.stays == NULL || best.held == NULL)
         return tn__no_memory(stream->error, "what is fetched");
-    TN_TRY(choose_order(stream, &order, &count));
+    TN_TRY(pick_order(stream, &order, &count));
     for (size_t i = 0; i < sizeof starts / sizeof *starts && starts[i] <= count; i++) {
-        choose_clear(stream);
+        pick_clear(stream);
         for (uint32_t k = 0; k < starts[i]; k++) stream->stays[order[k].id] = true;
         if (!tn__stream_clock(stream)) break;
         state.time = stream->time;
-        while (choose_round(&state)) {
+        while (pick_round(&state)) {
         }
-        choose_rest(&state);
-        choose_keep(stream, &best);
+        pick_rest(&state);
+        pick_keep(stream, &best);
     }
     memcpy(stream->stays, best.stays, stream->block_count * sizeof *best.stays);
     for (uint32_t u = 0; u < stream->use_count; u++) stream->uses[u].held = best.held[u];

@@ -6,7 +6,7 @@
  */
 #include "budget/stream.h"
 
-typedef struct emit_state {
+typedef struct stream_state {
     const tn__stream *stream;
     tn_instruction *made;
     uint32_t count, room, signals, file; /* instructions and signals used so far; the stream for
@@ -17,38 +17,38 @@ typedef struct emit_state {
     uint32_t *given;                     /* [fetches] their signals */
     tn__sort_item *use, *drop;           /* fetches sorted by first use, and by last use */
     uint32_t next_use, next_drop;
-} emit_state;
+} stream_state;
 
-static void emit_add(emit_state *state, tn_instruction it) {
+static void stream_add(stream_state *state, tn_instruction it) {
     if (it.stream == 0) state->newest = state->count;
     state->made[state->count++] = it;
 }
 
-static uint32_t emit_signal(emit_state *state, uint32_t at) {
+static uint32_t stream_signal(stream_state *state, uint32_t at) {
     if (state->made[at].signal == 0) state->made[at].signal = ++state->signals;
     return state->made[at].signal;
 }
 
-static void emit_fetch(emit_state *state, uint32_t index) {
+static void stream_fetch(stream_state *state, uint32_t index) {
     const tn__stream *stream = state->stream;
     tn_instruction it = TN_INSTRUCTION_INIT;
     it.opcode = TN_FETCH;
     it.tensor = stream->blocks[stream->fetches[index].block].tensor;
     it.stream = state->file;
-    if (state->newest != TN_NONE) it.wait = emit_signal(state, state->newest);
+    if (state->newest != TN_NONE) it.wait = stream_signal(state, state->newest);
     it.signal = state->given[index] = ++state->signals;
-    emit_add(state, it);
+    stream_add(state, it);
 }
 
-static void emit_drop(emit_state *state, uint32_t index) {
+static void stream_drop(stream_state *state, uint32_t index) {
     tn_instruction it = TN_INSTRUCTION_INIT;
     it.opcode = TN_DROP;
     it.tensor = state->stream->blocks[state->stream->fetches[index].block].tensor;
-    emit_add(state, it);
+    stream_add(state, it);
 }
 
 /* Reads end in order. */
-static void emit_wait(emit_state *state, uint32_t index, tn_instruction *it) {
+static void stream_wait(stream_state *state, uint32_t index, tn_instruction *it) {
     if (index < state->waited) return;
     state->waited = index + 1;
     if (it->wait == 0 && it->stream == 0) {
@@ -59,25 +59,25 @@ static void emit_wait(emit_state *state, uint32_t index, tn_instruction *it) {
     wait.opcode = TN_WAIT;
     wait.stream = it->stream;
     wait.wait = state->given[index];
-    emit_add(state, wait);
+    stream_add(state, wait);
 }
 
-static void emit_step(emit_state *state, uint32_t step) {
+static void stream_step(stream_state *state, uint32_t step) {
     const tn__stream *stream = state->stream;
     tn_instruction it = tn_program_instructions(stream->program)[step];
     uint32_t newest = TN_NONE, fetches = stream->fetch_count;
     while (state->next < fetches && stream->fetches[state->next].begins == step)
-        emit_fetch(state, state->next++);
+        stream_fetch(state, state->next++);
     for (; state->next_use < fetches && state->use[state->next_use].key == step; state->next_use++)
         newest = state->use[state->next_use].id;
-    if (newest != TN_NONE) emit_wait(state, newest, &it);
-    emit_add(state, it);
+    if (newest != TN_NONE) stream_wait(state, newest, &it);
+    stream_add(state, it);
     for (; state->next_drop < fetches && state->drop[state->next_drop].key == step;
          state->next_drop++)
-        emit_drop(state, state->drop[state->next_drop].id);
+        stream_drop(state, state->drop[state->next_drop].id);
 }
 
-static tn_status emit_open(emit_state *state, tn__arena *arena) {
+static tn_status stream_open(stream_state *state, tn__arena *arena) {
     const tn__stream *stream = state->stream;
     const tn_instruction *list = tn_program_instructions(stream->program);
     size_t room = (size_t)stream->steps + 3 * (size_t)stream->fetch_count + 1;
@@ -105,7 +105,7 @@ static tn_status emit_open(emit_state *state, tn__arena *arena) {
 }
 
 tn_status tn__stream_emit(tn__stream *stream, tn_program **program) {
-    emit_state state = {.stream = stream, .newest = TN_NONE};
+    stream_state state = {.stream = stream, .newest = TN_NONE};
     uint32_t encoded_count;
     (void)tn_program_encoded(stream->program, &encoded_count);
     if (encoded_count > 0)
@@ -113,8 +113,8 @@ tn_status tn__stream_emit(tn__stream *stream, tn_program **program) {
                 "what keeps tensors encoded is not streamed as well");
     tn__arena scratch;
     tn__arena_init(&scratch, stream->arena.context);
-    tn_status status = emit_open(&state, &scratch);
-    for (uint32_t s = 0; s < stream->steps && status == TN_OK; s++) emit_step(&state, s);
+    tn_status status = stream_open(&state, &scratch);
+    for (uint32_t s = 0; s < stream->steps && status == TN_OK; s++) stream_step(&state, s);
     if (status == TN_OK)
         status = tn_program_from(tn_program_graph(stream->program), state.made, state.count, NULL,
                                  0, program, stream->error);

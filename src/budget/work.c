@@ -222,6 +222,24 @@ tn_status tn__schedule_add(tn__schedule *schedule, tn__act act, tn_error *error)
     return TN_OK;
 }
 
+tn_status tn__schedule_plain(const tn__work *work, tn__schedule *schedule, tn_error *error) {
+    for (uint32_t j = 0; j < work->job_count; j++)
+        TN_TRY(tn__schedule_add(schedule, (tn__act){.kind = TN__RUN, .what = j}, error));
+    return TN_OK;
+}
+
+tn_status tn__work_plain_peak(const tn__work *work, const tn_context *context, uint64_t *peak,
+                              tn_error *error) {
+    tn__schedule schedule;
+    tn__replay replay = {0};
+    tn__schedule_init(&schedule, context);
+    tn_status status = tn__schedule_plain(work, &schedule, error);
+    if (status == TN_OK) status = tn__replay_schedule(work, &schedule, &replay, NULL, error);
+    tn__schedule_release(&schedule);
+    *peak = replay.peak;
+    return status;
+}
+
 tn_status tn__schedule_copy(tn__schedule *to, const tn__schedule *from, tn_error *error) {
     if (!tn__reserve(&to->context, &to->acts, &to->room, (size_t)from->count + 1,
                      sizeof *from->acts))

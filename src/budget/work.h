@@ -101,6 +101,11 @@ void tn__schedule_release(tn__schedule *schedule);
 /* Errors: E_NO_MEMORY; E_EXHAUSTED (more acts than 2^31). */
 tn_status tn__schedule_add(tn__schedule *schedule, tn__act act, tn_error *error);
 tn_status tn__schedule_copy(tn__schedule *to, const tn__schedule *from, tn_error *error);
+/* Adds each job once, in the given order. Errors as tn__schedule_add. */
+tn_status tn__schedule_plain(const tn__work *work, tn__schedule *schedule, tn_error *error);
+/* The peak of that schedule. Errors: those of tn__replay_schedule. */
+tn_status tn__work_plain_peak(const tn__work *work, const tn_context *context, uint64_t *peak,
+                              tn_error *error);
 
 typedef struct tn__replay {
     uint64_t peak;                /* highest bytes during an act, without fixed_bytes; saturating */

@@ -4,7 +4,7 @@
  *     jobs   a         [makes x, reads a]  b      [reads x]  c       [reads a]  d
  *
  * Consecutive instructions that run no operator form one job, which costs nothing and is not
- * repeated. First runs in such a program keep their order (fit.c sets this), and nothing is
+ * repeated. First runs in such a program keep their order (answer.c sets this), and nothing is
  * inserted between two instructions of such a job. All ranks thus communicate in the same order,
  * and each waits only for the same messages as before and for its own operators. Programs of all
  * ranks that are valid together (tn_programs_verify) stay valid if each one is fitted separately.

@@ -333,15 +333,15 @@ tn_status tn__setup_make(const tn_graph *graph, const tn_setup *base, tn_setup_s
 }
 
 /* Streams weights, with operators in parts. */
-static tn_status setup_streaming(const tn_graph *graph, const tn_setup_options *options,
-                                 tn_setup **setup, tn_error *error) {
+static tn_status setup_create_streamed(const tn_graph *graph, const tn_setup_options *options,
+                                       tn_setup **setup, tn_error *error) {
     tn_setup_options plain = *options;
     tn__refusal refusal;
     tn_setup *whole;
     plain.stream = NULL;
     plain.fit = NULL;
     TN_TRY(tn_setup_create(graph, &plain, &whole, error));
-    tn_status status = tn__setup_streaming(whole, options, setup, &refusal, error);
+    tn_status status = tn__setup_streamed_from(whole, options, setup, &refusal, error);
     tn_setup_destroy(whole);
     return tn__refusal_fail(&refusal, status, error);
 }
@@ -353,7 +353,7 @@ tn_status tn_setup_create(const tn_graph *graph, const tn_setup_options *options
     if (asked.split != NULL && asked.split->region_count == 0)
         return tn__setup_split(graph, &asked, setup, error);
     if (asked.stream != NULL && asked.stream->parts && asked.split == NULL)
-        return setup_streaming(graph, &asked, setup, error);
+        return setup_create_streamed(graph, &asked, setup, error);
     return tn__setup_make(graph, NULL, TN_SETUP_REWRITE, options, setup, NULL, error);
 }
 

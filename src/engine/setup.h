@@ -85,8 +85,9 @@ typedef struct tn__setup_timer {
 } tn__setup_timer;
 /* The same for a budget, compared with the set-up without parts. *setup NULL: no parts need less
  * memory than that. With a timer (may be NULL), smaller parts are compared with those that just
- * keep to the budget, and the fastest is kept. E_EXHAUSTED, without a message: no parts keep to the
- * budget; *setup is the smallest result that was found, or NULL. */
+ * keep to the budget, and the fastest is kept. Two refusals have no message. E_EXHAUSTED: no parts
+ * keep to the budget; *setup is the smallest result that was found, or NULL. E_STOPPED: a limit
+ * ended the search before. */
 tn_status tn__setup_cut(const tn_setup *whole, const tn_setup_options *options,
                         const tn__setup_timer *timer, tn_setup **setup, tn_error *error);
 /* The same for given regions: makes the graph of the stage REWRITE. */
@@ -100,8 +101,8 @@ tn_status tn__setup_search(const tn_setup *setup, const tn_setup_options *option
                            tn__refusal *refusal, tn_error *error);
 /* Makes a set-up that streams weights, as options->stream asks, from one that does not. A refusal
  * has facts and no message. */
-tn_status tn__setup_streaming(const tn_setup *whole, const tn_setup_options *options,
-                              tn_setup **setup, tn__refusal *refusal, tn_error *error);
+tn_status tn__setup_streamed_from(const tn_setup *whole, const tn_setup_options *options,
+                                  tn_setup **setup, tn__refusal *refusal, tn_error *error);
 /* setup.c: runs the stages from `stage` on; the parts before it are those of `base` (NULL: all
  * stages run). With `refusal` (may be NULL), a refusal has facts and no message. */
 tn_status tn__setup_make(const tn_graph *graph, const tn_setup *base, tn_setup_stage stage,
@@ -130,8 +131,8 @@ tn_status tn__setup_costs(const tn_setup *setup, const tn_setup_options *options
 /* The stage STREAM. */
 tn_status tn__setup_stream(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 /* setup_stream_parts.c: the same with operators in parts, if their weights are too large. */
-tn_status tn__setup_stream_parts(const tn_setup *whole, const tn_setup_options *options,
-                                 tn_setup **setup, tn__refusal *refusal, tn_error *error);
+tn_status tn__setup_streamed_parts(const tn_setup *whole, const tn_setup_options *options,
+                                   tn_setup **setup, tn__refusal *refusal, tn_error *error);
 /* Counts the static memory of a program, in the forms that its kernels want. */
 tn_status tn__setup_count_statics(tn_setup *setup, const tn_program *program, bool inside,
                                   tn_error *error);

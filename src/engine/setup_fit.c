@@ -11,7 +11,7 @@
  */
 #include <tenure/measure.h>
 
-#include "budget/fit.h"
+#include "budget/seek.h"
 #include "engine/setup.h"
 
 tn_status tn__setup_measure(const tn_setup *setup, const tn_setup_options *options, double seconds,

@@ -128,7 +128,21 @@ static void split_plan_options(const split_state *state, tn_plan_options *plan) 
     plan->timeout_s = split_left(state);
 }
 
-/* Sets up one choice. */
+/* Whether regions that the search predicted cannot be set up, because the sizes of their parts
+ * are unknown or no kernel runs them. Then the choice is dropped, and others are tried. */
+static bool split_drops(tn_status status) {
+    return status == TN_E_INVALID || status == TN_E_UNKNOWN || status == TN_E_UNSUPPORTED ||
+           status == TN_E_CONFLICT;
+}
+
+/* Hands on the failure of an attempt. A limit is a fact, so it has no message. */
+static tn_status split_fail(split_state *state, tn_status status, const tn_error *said) {
+    if (status != TN_E_STOPPED) return tn__fail_as(state->error, status, said);
+    state->stopped = true;
+    return status;
+}
+
+/* Sets up one choice. *made NULL: the choice is dropped. */
 static tn_status split_set_up(split_state *state, const tn_split_choice *choice, bool draft,
                               tn_setup **made) {
     tn_setup_options options = *state->asked;
@@ -148,22 +162,17 @@ static tn_status split_set_up(split_state *state, const tn_split_choice *choice,
     split_plan_options(state, &plan);
     if (draft && plan.planner == NULL) plan.planner = "fast";
     options.plan = &plan;
-    TN_TRY(tn_setup_create(state->graph, &options, made, state->error));
+    tn_error said = {0};
+    *made = NULL;
+    tn_status status = tn_setup_create(state->graph, &options, made, &said);
+    if (split_drops(status)) return TN_OK;
+    if (status != TN_OK) return split_fail(state, status, &said);
     split_spend(state, tn_setup_layout(*made)->work);
     tn__setup_part *part = (*made)->parts[PART_GRAPH];
     part->split.work = choice->work;
     part->split.whole_arena = tn_setup_need(state->whole).arena;
     part->split.whole_total = tn_setup_need(state->whole).total;
     return TN_OK;
-}
-
-/* Whether regions that the search predicted cannot be set up, because the sizes of their parts
- * are unknown or no kernel runs them. Then the choice is dropped, and others are tried. */
-static bool split_drops(const split_state *state, tn_status status) {
-    bool drops = status == TN_E_INVALID || status == TN_E_UNKNOWN || status == TN_E_UNSUPPORTED ||
-                 status == TN_E_CONFLICT;
-    if (drops && state->error != NULL) *state->error = (tn_error){0};
-    return drops;
 }
 
 /* Replaces a draft by a careful plan. */
@@ -175,7 +184,9 @@ static tn_status split_plan(split_state *state, tn_setup **made) {
     options.plan = &plan;
     options.split = NULL;
     options.fit = NULL;
-    TN_TRY(tn_setup_from(*made, TN_SETUP_PLAN, &options, &planned, state->error));
+    tn_error said = {0};
+    tn_status status = tn_setup_from(*made, TN_SETUP_PLAN, &options, &planned, &said);
+    if (status != TN_OK) return split_fail(state, status, &said);
     split_spend(state, tn_setup_layout(planned)->work);
     tn_setup_destroy(*made);
     *made = planned;
@@ -198,8 +209,7 @@ static tn_status split_try(split_state *state, const tn_split_choice *choice, bo
     uint64_t budget = state->asked->split->budget;
     tn_status status = split_set_up(state, choice, true, &made);
     *beyond = budget > 0;
-    if (split_drops(state, status)) return TN_OK;
-    TN_TRY(status);
+    if (status != TN_OK || made == NULL) return status;
     bool fits = budget > 0 && tn_setup_need(made).total <= budget;
     if (!fits && (careful || split_is_near(state, made))) {
         status = split_plan(state, &made);
@@ -237,8 +247,7 @@ static bool split_fits(const split_state *state) {
 static tn_status split_draft(split_state *state, tn_split_choice *choice) {
     tn_setup *made;
     tn_status status = split_set_up(state, choice, true, &made);
-    if (split_drops(state, status)) return TN_OK;
-    TN_TRY(status);
+    if (status != TN_OK || made == NULL) return status;
     if (state->best != NULL && tn_setup_need(state->best).total <= tn_setup_need(made).total) {
         tn_setup_destroy(made);
         return TN_OK;
@@ -299,9 +308,8 @@ static tn_status split_within(split_state *state) {
     for (uint32_t round = 0; round < SPLIT_ROUNDS && target > 0; round++) {
         if (round > 0 && !split_goes_on(state, round, SPLIT_ROUNDS)) break;
         tn_split_choice choice;
-        tn_error unused;
         uint64_t beyond;
-        tn_status status = tn_split_within(state->search, target, &choice, &unused);
+        tn_status status = tn_split_within(state->search, target, &choice, NULL);
         if (status == TN_E_EXHAUSTED) break;
         if (status != TN_OK) return tn__no_memory(state->error, "a split graph");
         if (asked->share > 0 && choice.work > asked->share) {
@@ -315,10 +323,7 @@ static tn_status split_within(split_state *state) {
         target = live > beyond && live - beyond < target ? live - beyond : target - target / 16;
     }
     if (!state->stopped) TN_TRY(split_fewest(state, asked->share > 0 ? asked->share : SPLIT_ANY));
-    if (!split_fits(state) && state->stopped)
-        TN_FAIL(state->error, TN_E_STOPPED,
-                "a limit ended the search for operators in parts before any kept to the budget");
-    return split_fits(state) ? TN_OK : TN_E_EXHAUSTED;
+    return split_fits(state) ? TN_OK : state->stopped ? TN_E_STOPPED : TN_E_EXHAUSTED;
 }
 
 /* Sets up a choice, and keeps it if it fits and is faster than the best, which takes *time. */
@@ -326,8 +331,7 @@ static tn_status split_time(split_state *state, const tn_split_choice *choice, u
     tn_setup *made;
     uint64_t other;
     tn_status status = split_set_up(state, choice, true, &made);
-    if (split_drops(state, status)) return TN_OK;
-    TN_TRY(status);
+    if (status != TN_OK || made == NULL) return status;
     bool fits = tn_setup_need(made).total <= state->asked->split->budget;
     if (fits) status = state->timer->time(state->timer->self, made, &other, state->error);
     bool better = fits && status == TN_OK && other < *time;
@@ -354,9 +358,8 @@ static bool split_is_timed(const split_timed *timed, double work) {
 static tn_status split_time_within(split_state *state, uint64_t target, split_timed *timed,
                                    uint64_t *live) {
     tn_split_choice choice;
-    tn_error unused;
     *live = 0;
-    tn_status status = tn_split_within(state->search, target, &choice, &unused);
+    tn_status status = tn_split_within(state->search, target, &choice, NULL);
     if (status == TN_E_EXHAUSTED) return TN_OK;
     if (status != TN_OK) return tn__no_memory(state->error, "a split graph");
     *live = choice.live_bytes;
@@ -397,16 +400,16 @@ static tn_status split_search(split_state *state) {
     options.again = true;
     options.work_limit = state->work_limit;
     options.timeout_s = split_left(state);
-    TN_TRY(tn_split_search_create(tn_setup_graph(state->whole), &options, &state->search,
-                                  state->error));
+    tn_error said = {0};
+    tn_status status =
+        tn_split_search_create(tn_setup_graph(state->whole), &options, &state->search, &said);
+    if (status != TN_OK) return split_fail(state, status, &said);
     split_spend(state, tn_split_work(state->search));
     return TN_OK;
 }
 
 static tn_status split_find(split_state *state) {
-    if (state->stopped)
-        TN_FAIL(state->error, TN_E_STOPPED,
-                "a limit ended the plan of the whole; no operators in parts were looked for");
+    if (state->stopped) return TN_E_STOPPED;
     TN_TRY(split_search(state));
     uint64_t budget = state->asked->split->budget;
     if (budget == 0) return split_fewest(state, state->asked->split->share);
@@ -440,7 +443,8 @@ static tn_status split_whole(const tn_graph *graph, const tn_setup_options *opti
 }
 
 /* Splits the whole graph. The caller keeps the set-up `whole`. *setup is another one, or NULL if
- * the whole is as good. E_EXHAUSTED, without a message: *setup is the smallest that was found. */
+ * the whole is as good. E_EXHAUSTED and E_STOPPED have no message; with E_EXHAUSTED, *setup is the
+ * smallest that was found. */
 static tn_status split_from(const tn_graph *graph, const tn_setup_options *options, double began,
                             const tn_setup *whole, const tn__setup_timer *timer, tn_setup **setup,
                             tn_error *error) {
@@ -481,10 +485,11 @@ tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options
     TN_TRY(split_whole(graph, options, &whole, error));
     tn_status status = split_from(graph, options, began, whole, NULL, &cut, error);
     if (status == TN_OK) *setup = cut != NULL ? cut : whole;
-    if (status == TN_E_EXHAUSTED) {
+    if (status == TN_E_EXHAUSTED || status == TN_E_STOPPED) {
         const tn__refusal refusal = {.techniques = TN_FIT_SPLIT,
                                      .budget = budget,
-                                     .least = tn_setup_need(cut != NULL ? cut : whole).total};
+                                     .least = tn_setup_need(cut != NULL ? cut : whole).total,
+                                     .ended = TN__ENDED_LIMIT};
         tn__refusal_fail(&refusal, status, error);
     }
     if (status != TN_OK) tn_setup_destroy(cut);
@@ -510,8 +515,7 @@ static tn_status split_points(split_state *state, uint32_t count, tn_setup **set
         bool is_new = choice.count > 0 && choice.work != before;
         before = choice.work;
         tn_status status = is_new ? split_set_up(state, &choice, false, &setups[*found]) : TN_OK;
-        *found += is_new && status == TN_OK;
-        if (split_drops(state, status)) status = TN_OK;
+        *found += is_new && status == TN_OK && setups[*found] != NULL;
         tn_split_choice_release(state->search, &choice);
         TN_TRY(status);
     }

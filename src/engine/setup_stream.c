@@ -13,7 +13,7 @@
 #include <tenure/engine.h>
 
 /* The result replaces parts of the set-up: its program, and the results of the following stages. */
-static tn_status stream_take(tn_setup *setup, tn_stream_result *result, tn_error *error) {
+static tn_status streamed_take(tn_setup *setup, tn_stream_result *result, tn_error *error) {
     tn__setup_part *stream, *occupancy, *layout;
     for (int kind = PART_STREAM; kind < PART_COUNT; kind++)
         tn__setup_part_release(setup, kind); /* part of the old program */
@@ -32,8 +32,8 @@ static tn_status stream_take(tn_setup *setup, tn_stream_result *result, tn_error
     return tn__setup_count_statics(setup, stream->streamed.program, true, error);
 }
 
-static tn_status stream_may(const tn_setup *setup, const tn__setup_statics *statics, uint8_t **may,
-                            tn_error *error) {
+static tn_status streamed_may(const tn_setup *setup, const tn__setup_statics *statics,
+                              uint8_t **may, tn_error *error) {
     *may = tn__alloc_array(&setup->context, (size_t)statics->count + 1, 1);
     if (*may == NULL) return tn__no_memory(error, "static memory");
     const tn_kernels *kernels = tn_setup_kernels(setup);
@@ -47,8 +47,8 @@ static tn_status stream_may(const tn_setup *setup, const tn__setup_statics *stat
 
 /* Checks with modelled costs whether streaming can succeed at all, because measuring takes
  * seconds. */
-static tn_status stream_probe(const tn_setup *setup, const tn_stream_options *stream,
-                              tn__refusal *refusal, tn_error *error) {
+static tn_status streamed_probe(const tn_setup *setup, const tn_stream_options *stream,
+                                tn__refusal *refusal, tn_error *error) {
     tn_costs_model model = TN_COSTS_MODEL_INIT;
     tn_stream_result result;
     tn_costs *costs;
@@ -61,8 +61,8 @@ static tn_status stream_probe(const tn_setup *setup, const tn_stream_options *st
     return status;
 }
 
-static tn_status stream_run(tn_setup *setup, const tn_setup_options *options, tn__refusal *refusal,
-                            tn_error *error) {
+static tn_status streamed_run(tn_setup *setup, const tn_setup_options *options,
+                              tn__refusal *refusal, tn_error *error) {
     const tn__setup_statics *statics = &setup->parts[PART_STATICS]->statics;
     tn_occupancy_options memory = tn__setup_memory(setup, options);
     tn_plan_options plan = tn__setup_plan_options(setup, options);
@@ -70,7 +70,7 @@ static tn_status stream_run(tn_setup *setup, const tn_setup_options *options, tn
     tn_stream_result result = {0};
     uint8_t *may = NULL;
     tn_costs *made = NULL;
-    tn_status status = stream_may(setup, statics, &may, error);
+    tn_status status = streamed_may(setup, statics, &may, error);
     stream.context = &setup->context;
     stream.budget = options->stream->budget;
     stream.blocks = statics->blocks;
@@ -81,7 +81,7 @@ static tn_status stream_run(tn_setup *setup, const tn_setup_options *options, tn
     stream.memory = &memory;
     stream.plan = &plan;
     if (status == TN_OK && options->costs == NULL)
-        status = stream_probe(setup, &stream, refusal, error);
+        status = streamed_probe(setup, &stream, refusal, error);
     if (status == TN_OK) status = tn__setup_costs(setup, options, &made, error);
     if (status == TN_OK)
         status = tn__stream_seek(tn_setup_program(setup), made != NULL ? made : options->costs,
@@ -92,7 +92,7 @@ static tn_status stream_run(tn_setup *setup, const tn_setup_options *options, tn
         tn_stream_release(&result);
         return status;
     }
-    return stream_take(setup, &result, error);
+    return streamed_take(setup, &result, error);
 }
 
 tn_status tn__setup_stream(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
@@ -103,16 +103,16 @@ tn_status tn__setup_stream(tn_setup *setup, const tn_setup_options *options, tn_
     TN_TRY(tn__setup_occupy(setup, options, error));
     TN_TRY(tn__setup_plan(setup, options, error));
     if (tn_setup_need(setup).total <= options->stream->budget) return TN_OK;
-    tn_status status = stream_run(setup, options, &refusal, error);
+    tn_status status = streamed_run(setup, options, &refusal, error);
     if (setup->refusal == NULL) return tn__refusal_fail(&refusal, status, error);
     *setup->refusal = refusal;
     return status;
 }
 
-tn_status tn__setup_streaming(const tn_setup *whole, const tn_setup_options *options,
-                              tn_setup **setup, tn__refusal *refusal, tn_error *error) {
+tn_status tn__setup_streamed_from(const tn_setup *whole, const tn_setup_options *options,
+                                  tn_setup **setup, tn__refusal *refusal, tn_error *error) {
     *refusal = (tn__refusal){0};
-    return options->stream->parts ? tn__setup_stream_parts(whole, options, setup, refusal, error)
+    return options->stream->parts ? tn__setup_streamed_parts(whole, options, setup, refusal, error)
                                   : tn__setup_make(whole->given, whole, TN_SETUP_STREAM, options,
                                                    setup, refusal, error);
 }

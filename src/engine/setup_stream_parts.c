@@ -187,8 +187,8 @@ static void parts_improve(parts_state *state, const tn_setup_options *options, t
     if (better) *setup = tried;
 }
 
-tn_status tn__setup_stream_parts(const tn_setup *whole, const tn_setup_options *options,
-                                 tn_setup **setup, tn__refusal *refusal, tn_error *error) {
+tn_status tn__setup_streamed_parts(const tn_setup *whole, const tn_setup_options *options,
+                                   tn_setup **setup, tn__refusal *refusal, tn_error *error) {
     parts_state state = {.whole = whole, .graph = tn_setup_graph(whole), .refusal = refusal};
     tn__arena_init(&state.arena, &whole->context);
     tn_status status = parts_search(&state, options, setup, error);

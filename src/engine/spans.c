@@ -43,21 +43,21 @@ static uint32_t spans_count(const tn__places *places, bool pieces) {
 
 static void spans_fill(tn__spans *spans, bool pieces) {
     const tn_problem *problem = tn_occupancy_problem(spans->places->occupancy);
-    tn__span *at = spans->spans;
+    tn__step_span *at = spans->spans;
     for (tn_body_id b = 0; b < spans->places->body_count; b++) {
         const tn_body *body = tn_problem_body(problem, b);
         if (tn__places_is_static(spans->places, b)) continue; /* held through every run */
         for (uint32_t p = 0; p < body->piece_count && pieces; p++)
-            *at++ = (tn__span){.first = (uint32_t)body->pieces[p].first,
-                               .last = (uint32_t)body->pieces[p].last,
-                               .lo = body->pieces[p].lo,
-                               .hi = body->pieces[p].hi,
-                               .body = b};
+            *at++ = (tn__step_span){.first = (uint32_t)body->pieces[p].first,
+                                    .last = (uint32_t)body->pieces[p].last,
+                                    .lo = body->pieces[p].lo,
+                                    .hi = body->pieces[p].hi,
+                                    .body = b};
         if (!pieces)
-            *at++ = (tn__span){.first = (uint32_t)body->first,
-                               .last = (uint32_t)body->last,
-                               .hi = body->size,
-                               .body = b};
+            *at++ = (tn__step_span){.first = (uint32_t)body->first,
+                                    .last = (uint32_t)body->last,
+                                    .hi = body->size,
+                                    .body = b};
     }
 }
 
@@ -98,7 +98,7 @@ static void spans_tell(const tn__spans *spans, uint32_t step, tn_body_id body, b
     tn__tell_block(spans->tell, step, body, tn__places_life(spans->places, body), frees);
 }
 
-static bool spans_covers(const tn__span *span, uint32_t step) {
+static bool spans_covers(const tn__step_span *span, uint32_t step) {
     return span->first <= step && step < span->last;
 }
 
@@ -109,7 +109,7 @@ static tn_status spans_dirty(uint64_t at, const char *whose, tn_error *error) {
             (unsigned long long)at, whose);
 }
 
-static tn_status spans_begin_poison(tn__spans *spans, const tn__span *span, tn_error *error) {
+static tn_status spans_begin_poison(tn__spans *spans, const tn__step_span *span, tn_error *error) {
     uint64_t base = spans->places->offset[span->body];
     for (uint64_t at = base + span->lo; at < base + span->hi; at++) {
         if (spans->owned[at] == SPANS_HELD || spans->owned[at] == SPANS_COPIED)
@@ -125,12 +125,13 @@ static tn_status spans_begin_poison(tn__spans *spans, const tn__span *span, tn_e
 
 /* --- bytes that are being copied --- */
 
-static const uint8_t *spans_data(const tn__spans *spans, const tn__span *span) {
+static const uint8_t *spans_data(const tn__spans *spans, const tn__step_span *span) {
     return spans->places->arena + spans->places->offset[span->body] + span->lo;
 }
 
 /* Frees the bytes of a span that has ended. */
-static void spans_release(tn__spans *spans, const tn__span *span, uint8_t state, uint32_t step) {
+static void spans_release(tn__spans *spans, const tn__step_span *span, uint8_t state,
+                          uint32_t step) {
     uint64_t base = spans->places->offset[span->body];
     for (uint64_t at = base + span->lo; at < base + span->hi && spans->owned != NULL; at++) {
         if (spans->owned[at] != state) continue;
@@ -143,7 +144,7 @@ static void spans_release(tn__spans *spans, const tn__span *span, uint8_t state,
 /* Releases late spans whose copies are over by now. */
 static void spans_look(tn__spans *spans, uint32_t step) {
     for (uint32_t i = 0; i < spans->late_count;) {
-        const tn__span *span = &spans->spans[spans->late[i]];
+        const tn__step_span *span = &spans->spans[spans->late[i]];
         if (tn__streams_holder(spans->streams, spans_data(spans, span), span->hi - span->lo) !=
             TN_NONE) {
             i++;
@@ -156,7 +157,7 @@ static void spans_look(tn__spans *spans, uint32_t step) {
 
 /* A span takes bytes that a copy held at the last check. Bytes that its own body passes on may
  * still be read, so they are allowed. */
-static tn_status spans_take_late(tn__spans *spans, const tn__span *span, uint32_t step,
+static tn_status spans_take_late(tn__spans *spans, const tn__step_span *span, uint32_t step,
                                  tn_error *error) {
     if (spans->late_count == 0 || spans->owned == NULL) return TN_OK;
     const uint8_t *data = spans_data(spans, span);
@@ -175,7 +176,8 @@ static tn_status spans_take_late(tn__spans *spans, const tn__span *span, uint32_
 
 /* --- begin and end --- */
 
-static tn_status spans_begin(tn__spans *spans, tn__span *span, uint32_t step, tn_error *error) {
+static tn_status spans_begin(tn__spans *spans, tn__step_span *span, uint32_t step,
+                             tn_error *error) {
     TN_TRY(spans_take_late(spans, span, step, error));
     if (spans->places->pool != NULL) {
         tn_allocation block;
@@ -189,7 +191,7 @@ static tn_status spans_begin(tn__spans *spans, tn__span *span, uint32_t step, tn
     return spans->owned != NULL ? spans_begin_poison(spans, span, error) : TN_OK;
 }
 
-static tn_status spans_end(tn__spans *spans, tn__span *span, uint32_t step, tn_error *error) {
+static tn_status spans_end(tn__spans *spans, tn__step_span *span, uint32_t step, tn_error *error) {
     const uint8_t *data = spans_data(spans, span);
     uint64_t bytes = span->hi - span->lo;
     span->live = false;
@@ -210,7 +212,8 @@ static tn_status spans_end(tn__spans *spans, tn__span *span, uint32_t step, tn_e
 }
 
 /* Keeps the bytes of a body when one span of it ends and the next one begins. */
-static void spans_pass_on(tn__spans *spans, const tn__span *ends, const tn__span *begins) {
+static void spans_pass_on(tn__spans *spans, const tn__step_span *ends,
+                          const tn__step_span *begins) {
     if (spans->owned == NULL || ends->body != begins->body) return;
     uint64_t base = spans->places->offset[ends->body];
     uint64_t lo = ends->lo > begins->lo ? ends->lo : begins->lo;
@@ -240,7 +243,7 @@ static tn_status spans_next(tn__spans *spans, uint32_t to, tn_error *error) {
 /* To any other step: hold exactly the spans that cover it. */
 static tn_status spans_jump(tn__spans *spans, uint32_t to, tn_error *error) {
     for (uint32_t e = 0; e < spans->count && spans->owned != NULL; e++) {
-        const tn__span *ends = &spans->spans[e];
+        const tn__step_span *ends = &spans->spans[e];
         if (!ends->live || spans_covers(ends, to)) continue;
         for (uint32_t b = e; b < spans->count && spans->spans[b].body == ends->body; b++)
             if (!spans->spans[b].live && spans_covers(&spans->spans[b], to))
@@ -279,7 +282,7 @@ void tn__spans_finish(tn__spans *spans) {
     uint32_t last = spans->steps - 1; /* spans exist, so steps do */
     spans_look(spans, last);
     for (uint32_t i = 0; i < spans->count; i++) {
-        tn__span *span = &spans->spans[i];
+        tn__step_span *span = &spans->spans[i];
         if (!span->live) continue;
         spans_tell(spans, last, span->body, true);
         if (spans->places->pool != NULL)

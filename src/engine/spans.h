@@ -9,19 +9,19 @@
 #include "engine/tell.h"
 
 /* Bytes of the arena that a body holds during [first, last). */
-typedef struct tn__span {
+typedef struct tn__step_span {
     uint32_t first, last;
     uint64_t lo, hi; /* bytes of the body */
     tn_body_id body;
     bool live;
-} tn__span;
+} tn__step_span;
 
 typedef struct tn__spans {
     tn__places *places;
     tn__tell *tell;
     tn__streams *streams;
     uint32_t steps;
-    tn__span *spans;
+    tn__step_span *spans;
     uint32_t count;         /* 0: spans are not tracked */
     tn__lists begins, ends; /* [steps + 1] the spans with this step as `first`, as `last` */
     uint8_t *owned;         /* [arena] poison: state of each byte; NULL: no poison */

@@ -48,31 +48,24 @@ uint32_t tn_fit_answer_not_tried(const tn_fit_answer *answer) {
 
 /* --- the sentence of a refusal --- */
 
-/* Bytes as claims and hints count them. */
-static uint64_t claim_total(const tn_fit_answer *answer, const tn_setup *setup) {
-    uint64_t total = tn_setup_need(setup).total;
-    return total > answer->apart ? total - answer->apart : 0;
-}
-
-/* The least bytes of all programs found. */
-static uint64_t claim_least(const tn_fit_answer *answer, uint32_t tried) {
-    const tn_setup *setup = tried == 0 ? answer->whole : answer->least;
-    uint64_t least = setup != NULL ? claim_total(answer, setup) : UINT64_MAX;
-    for (uint32_t i = 0; i < answer->claim_count; i++)
-        if (answer->claims[i].bytes > 0 && answer->claims[i].bytes < least)
-            least = answer->claims[i].bytes;
-    return least != UINT64_MAX ? least : 0;
-}
-
-static void claim_read(const tn_fit_answer *answer, tn__refusal *refusal) {
-    uint32_t tried = 0;
-    for (uint32_t i = 0; i < answer->claim_count; i++)
-        if (answer->claims[i].kind != TN_CLAIM_NOT_TRIED) tried |= answer->claims[i].techniques;
-    *refusal = (tn__refusal){.techniques = tried,
-                             .budget = answer->budget,
+/* The facts of all claims together: each claim has those of its search. A bound is of the set with
+ * the most techniques that has one; sets without changes to the program are not told. */
+static void claim_read(const tn_fit_answer *answer, tn__ended ended, tn__refusal *refusal) {
+    *refusal = (tn__refusal){.budget = answer->budget,
                              .host_budget = answer->host_budget,
-                             .least = claim_least(answer, tried),
-                             .of = answer->apart > 0 ? " of arena" : NULL};
+                             .of = answer->apart > 0 ? " of arena" : NULL,
+                             .ended = ended};
+    for (uint32_t i = 0; i < answer->claim_count; i++) {
+        const tn_claim *claim = &answer->claims[i];
+        if (claim->kind == TN_CLAIM_NOT_TRIED) continue;
+        refusal->techniques |= claim->techniques;
+        if (claim->bytes > 0 && (refusal->least == 0 || claim->bytes < refusal->least))
+            refusal->least = claim->bytes;
+        if (claim->techniques == 0 || claim->bytes_bound == 0) continue;
+        refusal->bound = claim->bytes_bound;
+        refusal->bound_of = claim->techniques;
+    }
+    if (refusal->bound_of == refusal->techniques) refusal->bound_of = 0;
     if (answer->detail[0] != '\0')
         snprintf(refusal->step, sizeof refusal->step, "with streamed weights, %.230s",
                  answer->detail);
@@ -95,16 +88,15 @@ static void claim_put_hint(const tn_fit_answer *answer, const tn_hint *hint, siz
     text->data[before] = '\0';
 }
 
-tn_status tn__claim_fail(const tn_fit_answer *answer, tn_status status, const char *ended,
+tn_status tn__claim_fail(const tn_fit_answer *answer, tn_status status, tn__ended ended,
                          const tn_context *context, tn_error *error) {
     char sentence[TN__REFUSAL_TEXT], words[TN_TECHNIQUES_TEXT];
     const uint32_t not_tried = tn_fit_answer_not_tried(answer);
     tn__refusal refusal;
     tn__text text;
     tn__text_init(&text, context);
-    claim_read(answer, &refusal);
-    tn__text_put(
-        &text, tn__refusal_text(&refusal, status, status == TN_E_STOPPED ? ended : NULL, sentence));
+    claim_read(answer, ended, &refusal);
+    tn__text_put(&text, tn__refusal_text(&refusal, status, sentence));
     if (not_tried != 0)
         tn__text_printf(&text, ". Not tried: %s", tn_techniques_text(not_tried, words));
     for (uint32_t i = 0; i < answer->hint_count; i++)

@@ -51,11 +51,11 @@ static tn_status curve_whole(curve_job *job) {
     tn_fit_options search = curve_search(f, UINT64_MAX);
     uint64_t *budgets = tn__alloc_array(&job->own->context, job->asked, sizeof *budgets);
     tn_fit_result *results = tn__alloc_array(&job->own->context, job->asked, sizeof *results);
-    tn_status status = tn__no_memory(f->error, "a curve");
     options.fit = &search;
-    if (budgets != NULL && results != NULL)
-        status = tn__setup_sweep(f->whole.setup, &options, f->whole.costs, job->asked, budgets,
-                                 results, f->error);
+    tn_status status = budgets == NULL || results == NULL
+                           ? tn__no_memory(f->error, "a curve")
+                           : tn__setup_sweep(f->whole.setup, &options, f->whole.costs, job->asked,
+                                             budgets, results, f->error);
     for (uint32_t i = 0; i < job->asked && results != NULL && status != TN_OK; i++)
         tn_fit_release(&results[i]);
     for (uint32_t i = 0; i < job->asked && status == TN_OK; i++)
@@ -180,14 +180,19 @@ static tn_status curve_merge(curve_job *job) {
     return status;
 }
 
-/* A curve without tiles stays if they are not supported, or a limit ends their search. */
+/* A curve without tiles stays if they are not supported, or a limit ends their search. Then there
+ * is no message. */
 static tn_status curve_tile(curve_job *job) {
     tn__graph_frame *f = job->f;
     if (!(f->answer->allowed & TN_FIT_SPLIT) || tn__graph_hinders(f, TN_FIT_SPLIT) != NULL)
         return TN_OK;
+    tn_error *error = f->error, said = {0};
+    f->error = &said;
     tn_status status = curve_make_tiles(job);
     if (status == TN_OK) status = curve_merge(job);
-    return status == TN_E_STOPPED || status == TN_E_UNSUPPORTED ? TN_OK : status;
+    f->error = error;
+    if (status == TN_E_STOPPED || status == TN_E_UNSUPPORTED) return TN_OK;
+    return status == TN_OK ? TN_OK : tn__fail_as(error, status, &said);
 }
 
 /* --- the curve --- */

@@ -136,6 +136,14 @@ static tn_claim *graph_claim(tn__graph_frame *f, uint32_t techniques, tn_claim_k
     return claim;
 }
 
+/* A set that cannot be used. The reason is its own E_UNSUPPORTED; `why` if that has no message. */
+static void graph_claim_failed(tn__graph_frame *f, uint32_t techniques, const char *why) {
+    char *text = f->own->why[f->answer->claim_count % TN_CLAIMS_MAX];
+    bool told = f->error->status == TN_E_UNSUPPORTED && f->error->message[0] != '\0';
+    if (told) memcpy(text, f->error->message, TN__WHY_TEXT);
+    graph_claim(f, techniques, TN_CLAIM_NOT_TRIED, told ? text : why);
+}
+
 /* Keeps the fastest candidate that fits, and the smallest one that does not. It takes `it`. */
 static void graph_take(tn__graph_frame *f, tn__candidate *it) {
     bool fits = graph_fits(f, it);
@@ -201,9 +209,9 @@ tn_status tn__graph_whole(tn__graph_frame *f) {
 
 /* Applies the program's techniques to `from` and shares its costs. *made may exceed the budget:
  * then it is the smallest that was found. Errors: those of tn_fit; after an error there may be
- * no program. */
+ * no program. A refusal has facts and no message. */
 static tn_status graph_fit_on(tn__graph_frame *f, tn__candidate *from, uint32_t allow,
-                              tn__candidate *made) {
+                              tn__candidate *made, tn__refusal *refusal) {
     tn_setup_options options = f->options;
     tn_fit_options search = f->search;
     tn_fit_result result = {0};
@@ -213,17 +221,16 @@ static tn_status graph_fit_on(tn__graph_frame *f, tn__candidate *from, uint32_t 
     if (f->own->deadline > 0) search.timeout_s = tn__graph_left(f);
     if (tn_setup_splits(from->setup) != NULL) search.zeros = NULL; /* of other tensors */
     options.fit = &search;
+    *refusal = (tn__refusal){0};
     TN_TRY(tn__candidate_costs(f, from));
-    tn__refusal refusal; /* the claim has its facts */
     tn_status status = tn__setup_search(from->setup, &options, tn__setup_ordered(from->setup),
-                                        from->costs, &result, &refusal, f->error);
+                                        from->costs, &result, refusal, f->error);
     if (result.program == NULL) {
         tn_fit_release(&result);
         return status;
     }
     result.plain_bytes = f->whole.result.bytes;
     tn_fit_result told = result;
-    tn_error unwanted;
     if (status == TN_OK && graph_fits(f, from)) { /* it fits unchanged */
         tn_fit_release(&result);
         made->setup = from->setup;
@@ -236,10 +243,8 @@ static tn_status graph_fit_on(tn__graph_frame *f, tn__candidate *from, uint32_t 
         made->techniques = allow;
         return TN_OK;
     }
-    tn_status taken =
-        tn__setup_fitted_from(from->setup, &options, &result, &made->setup, &unwanted);
-    if (taken != TN_OK)
-        return status != TN_OK ? status : tn__fail(f->error, taken, "%s", unwanted.message);
+    tn_status taken = tn__setup_fitted_from(from->setup, &options, &result, &made->setup, f->error);
+    if (taken != TN_OK) return taken;
     made->result = told;
     made->result.host = tn_setup_fitted(made->setup)->host;
     candidate_read(made);
@@ -249,16 +254,18 @@ static tn_status graph_fit_on(tn__graph_frame *f, tn__candidate *from, uint32_t 
     return status;
 }
 
+/* Records the claim of a set: its program, or the facts of its refusal. */
 static void graph_tell(tn__graph_frame *f, uint32_t techniques, tn_status status,
-                       const tn__candidate *it) {
+                       const tn__candidate *it, const tn__refusal *refusal) {
     tn_claim_kind kind = status == TN_OK             ? TN_CLAIM_FITS
                          : status == TN_E_INFEASIBLE ? TN_CLAIM_INFEASIBLE
                          : status == TN_E_STOPPED    ? TN_CLAIM_STOPPED
                                                      : TN_CLAIM_NOT_FOUND;
     tn_claim *claim = graph_claim(f, techniques, kind, "");
-    claim->bytes = it->result.bytes;
+    const bool fits = status == TN_OK;
+    claim->bytes = fits ? it->result.bytes : refusal->least;
+    claim->bytes_bound = fits ? it->result.bytes_bound : refusal->bound;
     claim->time = it->result.time;
-    claim->bytes_bound = it->result.bytes_bound;
 }
 
 tn_status tn__graph_zeros(tn__graph_frame *f) {
@@ -269,18 +276,19 @@ tn_status tn__graph_zeros(tn__graph_frame *f) {
 /* Tries the program's techniques. */
 static tn_status graph_program(tn__graph_frame *f, uint32_t allow) {
     tn__candidate made = {0};
+    tn__refusal refusal;
     uint32_t techniques = allow & TN__FIT_PROGRAM;
     if (techniques == 0) return TN_OK;
     f->search.zeros = NULL;
     if ((techniques & (TN_FIT_COMPRESS | TN_FIT_LOSSY)) != 0) TN_TRY(tn__graph_zeros(f));
-    tn_status status = graph_fit_on(f, &f->whole, techniques, &made);
+    tn_status status = graph_fit_on(f, &f->whole, techniques, &made, &refusal);
     if (status != TN_OK && !graph_is_none(status) && status != TN_E_STOPPED) {
         tn__candidate_release(&made);
         return status;
     }
     if (made.result.plain_time > 0)
         f->whole.result.plain_time = f->whole.result.time = made.result.plain_time;
-    graph_tell(f, techniques, status, &made);
+    graph_tell(f, techniques, status, &made, &refusal);
     if (made.setup != NULL) graph_take(f, &made);
     return TN_OK;
 }
@@ -330,15 +338,14 @@ static void graph_beside(const tn__graph_frame *f, tn__candidate *it) {
 /* Costs that the caller gives hold for the whole graph, and the speed of parts is unknown. So
  * parts are an answer only if there is no other. */
 static tn_status graph_split_untimed(tn__graph_frame *f, tn__candidate *cut) {
-    bool taken = graph_fits(f, cut) && f->best.setup == NULL;
-    tn_claim *claim = graph_claim(f, TN_FIT_SPLIT, taken ? TN_CLAIM_FITS : TN_CLAIM_NOT_TRIED,
-                                  taken ? "" : "the costs that were given are of the whole graph");
-    if (taken) claim->bytes = cut->result.bytes;
-    if (taken) cut->techniques = TN_FIT_SPLIT;
-    if (taken)
-        graph_take(f, cut);
-    else
+    if (!graph_fits(f, cut) || f->best.setup != NULL) {
+        graph_claim_failed(f, TN_FIT_SPLIT, "the costs that were given are of the whole graph");
         tn__candidate_release(cut);
+        return TN_OK;
+    }
+    graph_claim(f, TN_FIT_SPLIT, TN_CLAIM_FITS, "")->bytes = cut->result.bytes;
+    cut->techniques = TN_FIT_SPLIT;
+    graph_take(f, cut);
     return TN_OK;
 }
 
@@ -346,6 +353,7 @@ static tn_status graph_split_untimed(tn__graph_frame *f, tn__candidate *cut) {
  * caller: the usual techniques were allowed. */
 static tn_status graph_split(tn__graph_frame *f, uint32_t allow) {
     tn__candidate cut = {0}, made = {0};
+    tn__refusal refusal = {0};
     uint32_t techniques = allow & (TN__FIT_PROGRAM | TN_FIT_SPLIT);
     bool as_they_are = tn_setup_kernels(f->whole.setup) == NULL; /* no kernels: static tensors in
                                                                   * any form may be cut */
@@ -355,25 +363,25 @@ static tn_status graph_split(tn__graph_frame *f, uint32_t allow) {
     }
     tn_status status = graph_cut(f, &cut);
     if (status == TN_E_UNSUPPORTED) {
-        graph_claim(f, TN_FIT_SPLIT, TN_CLAIM_NOT_TRIED,
-                    "this graph's operators do not run in parts");
+        graph_claim_failed(f, TN_FIT_SPLIT, "this graph's operators do not run in parts");
         return TN_OK;
     }
     if (status == TN_OK && cut.setup == NULL) {
-        graph_tell(f, techniques, TN_E_EXHAUSTED, &cut);
+        graph_tell(f, techniques, TN_E_EXHAUSTED, &cut, &refusal);
         return TN_OK;
     }
     if (status == TN_OK && tn__candidate_costs(f, &cut) == TN_E_UNSUPPORTED)
         return graph_split_untimed(f, &cut);
-    if (status == TN_OK) status = graph_fit_on(f, &cut, techniques, &made);
+    if (status == TN_OK) status = graph_fit_on(f, &cut, techniques, &made, &refusal);
     if (status == TN_E_INFEASIBLE) status = TN_E_EXHAUSTED; /* proved of these parts only */
+    refusal.bound = 0;
     bool fails = status != TN_OK && status != TN_E_EXHAUSTED && status != TN_E_STOPPED;
     if (made.setup != NULL) {
         graph_beside(f, &made);
         made.shares = false; /* the other candidate is released */
         cut.shares = true;
     }
-    if (!fails) graph_tell(f, techniques, status, &made);
+    if (!fails) graph_tell(f, techniques, status, &made, &refusal);
     if (made.setup != NULL) graph_take(f, &made);
     tn__candidate_release(&cut);
     return fails ? status : TN_OK;
@@ -410,14 +418,13 @@ static tn_status graph_stream(tn__graph_frame *f, uint32_t allow) {
     if (!stream.parts) options.costs = f->whole.costs; /* NULL: measured if they are needed */
     tn__refusal refusal;
     tn_status status =
-        tn__setup_streaming(f->whole.setup, &options, &made.setup, &refusal, f->error);
+        tn__setup_streamed_from(f->whole.setup, &options, &made.setup, &refusal, f->error);
     bool fails = status != TN_OK && !graph_is_none(status) && status != TN_E_STOPPED;
     if (fails) return status;
-    if (status != TN_OK) made.result.bytes = refusal.least;
     if (status != TN_OK && f->own->hint_ends_at == 0) /* allowed, not a hint */
         snprintf(f->answer->detail, sizeof f->answer->detail, "%s", refusal.step);
     if (made.setup != NULL) graph_read_streamed(f, &made, techniques);
-    graph_tell(f, techniques, status, &made);
+    graph_tell(f, techniques, status, &made, &refusal);
     if (made.setup != NULL) graph_take(f, &made);
     return TN_OK;
 }
@@ -466,10 +473,21 @@ static tn_status graph_try(tn__graph_frame *f, uint32_t technique, uint32_t allo
     return technique == TN_FIT_SPLIT ? graph_split(f, allow) : graph_stream(f, allow);
 }
 
+/* Runs one set. That it has no answer is a claim and no error, so only a failure of the set leaves
+ * a message with the caller. */
+static tn_status graph_set(tn__graph_frame *f, uint32_t technique, uint32_t allow) {
+    tn_error *error = f->error, said = {0};
+    f->error = &said;
+    tn_status status =
+        technique == TN__FIT_PROGRAM ? graph_program(f, allow) : graph_try(f, technique, allow);
+    f->error = error;
+    return status == TN_OK ? TN_OK : tn__fail_as(error, status, &said);
+}
+
 static tn_status graph_search(tn__graph_frame *f, uint32_t allow) {
-    TN_TRY(graph_program(f, allow));
-    TN_TRY(graph_try(f, TN_FIT_SPLIT, allow));
-    return graph_try(f, TN_FIT_STREAM, allow);
+    TN_TRY(graph_set(f, TN__FIT_PROGRAM, allow));
+    TN_TRY(graph_set(f, TN_FIT_SPLIT, allow));
+    return graph_set(f, TN_FIT_STREAM, allow);
 }
 
 static bool graph_keeps(const tn_fit_options *search) {
@@ -484,9 +502,9 @@ static bool graph_keeps(const tn_fit_options *search) {
 static tn_status graph_hint_search(tn__graph_frame *f, uint32_t more) {
     uint32_t allow = f->answer->allowed | more;
     if (graph_keeps(&f->search)) f->search.pass = NULL;
-    if (more & TN__FIT_PROGRAM) TN_TRY(graph_program(f, allow));
-    if (more & (TN__FIT_PROGRAM | TN_FIT_SPLIT)) TN_TRY(graph_try(f, TN_FIT_SPLIT, allow));
-    return graph_try(f, TN_FIT_STREAM, allow);
+    if (more & TN__FIT_PROGRAM) TN_TRY(graph_set(f, TN__FIT_PROGRAM, allow));
+    if (more & (TN__FIT_PROGRAM | TN_FIT_SPLIT)) TN_TRY(graph_set(f, TN_FIT_SPLIT, allow));
+    return graph_set(f, TN_FIT_STREAM, allow);
 }
 
 /* Whether these techniques meet the budget. */
@@ -495,9 +513,9 @@ static bool graph_hint(tn__graph_frame *f, uint32_t more) {
     const tn__candidate least = f->least;
     const uint32_t claims = answer->claim_count;
     const uint64_t before = least.setup != NULL ? least.result.bytes : f->whole.result.bytes;
-    tn_error *told = f->error, unused;
+    tn_error *told = f->error;
     f->least = (tn__candidate){0};
-    f->error = &unused;
+    f->error = NULL; /* a hint that fails is none */
     double seconds = f->request.hint_seconds > 0 ? f->request.hint_seconds : GRAPH_HINT_S;
     f->own->hint_ends_at = clock() + (clock_t)(seconds * CLOCKS_PER_SEC);
     tn_status status = graph_hint_search(f, more);
@@ -600,9 +618,9 @@ static tn_status graph_verdict(const tn__graph_frame *f) {
 /* Keeps what was found, and writes the sentence of a refusal. */
 static tn_status graph_refuse(tn__graph_frame *f) {
     tn_status status = graph_verdict(f);
-    const char *ended = f->own->interrupted    ? "interrupted"
-                        : tn__graph_is_late(f) ? "time was up"
-                                               : "a limit ended the search";
+    tn__ended ended = f->own->interrupted    ? TN__ENDED_CALLER
+                      : tn__graph_is_late(f) ? TN__ENDED_TIME
+                                             : TN__ENDED_LIMIT;
     tn__graph_keep(f);
     *f = (tn__graph_frame){.answer = f->answer, .own = f->own, .error = f->error};
     return tn__claim_fail(f->answer, status, ended, &f->own->outer, f->error);

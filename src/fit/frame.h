@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/base.h"
-#include "budget/fit.h"
+#include "budget/seek.h"
 
 /* Techniques that change only the program (tn_fit); the others change the graph or the place of
  * weights. */
@@ -15,13 +15,15 @@
     (uint32_t)(TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP | TN_FIT_COMPRESS | TN_FIT_LOSSY)
 
 /* Lives as long as the answer, because the compiled models keep using their context. */
+#define TN__WHY_TEXT sizeof(((tn_error *)0)->message)
 typedef struct tn__graph_own {
     tn_context context, outer;
     double deadline;      /* 0: no deadline */
     clock_t hint_ends_at; /* processor time, so that hints do not depend on other load; 0: no
                            * hint is searched */
     bool interrupted;     /* the caller's progress has cancelled */
-    bool keeps;           /* the pass "none": the program stays as it is, whatever is allowed */
+    char why[TN_CLAIMS_MAX][TN__WHY_TEXT]; /* reasons of claims, by claim */
+    bool keeps; /* the pass "none": the program stays as it is, whatever is allowed */
 } tn__graph_own;
 
 typedef struct tn__candidate {
@@ -43,7 +45,7 @@ typedef struct tn__graph_frame {
     tn_fit_answer *answer;
     tn__candidate best, least, whole;
     double costs_seconds;
-    tn_error *error;
+    tn_error *error; /* during a set of techniques: one of its own, see graph_set */
 } tn__graph_frame;
 
 /* fit_graph.c. The context of the frame ends every computation at the time limit of the request. */
@@ -67,9 +69,8 @@ bool tn__graph_is_trained(const tn_graph *graph);
 tn_status tn__candidate_costs(tn__graph_frame *f, tn__candidate *it);
 void tn__candidate_release(tn__candidate *it);
 
-/* claim.c: E_INFEASIBLE, E_EXHAUSTED or E_STOPPED, with a message that states its scope. For
- * E_STOPPED, `ended` names the limit that ended the search. */
-tn_status tn__claim_fail(const tn_fit_answer *answer, tn_status status, const char *ended,
+/* claim.c: E_INFEASIBLE, E_EXHAUSTED or E_STOPPED, with a message that states its scope. */
+tn_status tn__claim_fail(const tn_fit_answer *answer, tn_status status, tn__ended ended,
                          const tn_context *context, tn_error *error);
 
 #endif

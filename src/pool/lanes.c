@@ -17,7 +17,7 @@ uint32_t tn__lanes_of(tn_pool *pool, tn__lanes *all, uint32_t stream) {
         if (all->lanes[i]->stream == stream) return (uint32_t)i + 1;
     if (!tn__reserve(&pool->context, &all->lanes, &all->room, all->count + 1, sizeof *all->lanes))
         return 0;
-    tn__lane *made = tn__alloc(&pool->context, sizeof *made);
+    tn__pool_lane *made = tn__alloc(&pool->context, sizeof *made);
     if (made == NULL) return 0;
     made->stream = stream;
     bins_open(pool, &made->holes);

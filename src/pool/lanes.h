@@ -13,13 +13,13 @@
 
 #include "pool/bins.h"
 
-typedef struct tn__lane {
+typedef struct tn__pool_lane {
     uint32_t stream;
     bins holes;
-} tn__lane;
+} tn__pool_lane;
 
 typedef struct tn__lanes {
-    tn__lane **lanes;
+    tn__pool_lane **lanes;
     size_t count, room;
     bins outside;
 } tn__lanes;

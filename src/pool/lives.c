@@ -47,11 +47,11 @@ static bool lives_fill(const tn__learn *learn, uint64_t period, tn__lives *lives
     for (uint64_t i = 0; i < period; i++) {
         uint64_t n = learn->count - period + i;
         const tn__asked *asked = tn__learn_at(learn, n), *before = tn__learn_at(learn, n - period);
-        tn__life *life = &lives->items[i];
-        *life = (tn__life){.size = asked->size,
-                           .alignment = asked->alignment,
-                           .stream = asked->stream,
-                           .length = lives_length(learn, n, period)};
+        tn__pool_life *life = &lives->items[i];
+        *life = (tn__pool_life){.size = asked->size,
+                                .alignment = asked->alignment,
+                                .stream = asked->stream,
+                                .length = lives_length(learn, n, period)};
         if (life->alignment < before->alignment) life->alignment = before->alignment;
         if (!lives_open_zone(lives, life->stream)) return false;
         all = tn__add_sat(all, life->size);
@@ -61,12 +61,13 @@ static bool lives_fill(const tn__learn *learn, uint64_t period, tn__lives *lives
 }
 
 /* The live range of a block in use; NULL: it has no place in the plan. */
-static tn__life *lives_of_block(const tn__learn *learn, tn__lives *lives, const tn__chunk *chunk) {
+static tn__pool_life *lives_of_block(const tn__learn *learn, tn__lives *lives,
+                                     const tn__chunk *chunk) {
     uint64_t which;
     if (!tn__learn_knows(learn, chunk->child[0], chunk->birth, &which) ||
         which + lives->count < learn->count)
         return NULL;
-    tn__life *life = &lives->items[which + lives->count - learn->count];
+    tn__pool_life *life = &lives->items[which + lives->count - learn->count];
     return life->length != 0 ? life : NULL;
 }
 
@@ -75,7 +76,7 @@ static bool lives_keep(const tn_pool *pool, const tn__learn *learn, tn__lives *l
     for (uint32_t at = pool->first; at != TN__CHUNK_NONE; at = pool->chunks[at].after) {
         const tn__chunk *chunk = &pool->chunks[at];
         if (chunk->state != TN__CHUNK_USED) continue;
-        tn__life *life = lives_of_block(learn, lives, chunk);
+        tn__pool_life *life = lives_of_block(learn, lives, chunk);
         if (life != NULL) {
             life->is_there = chunk->offset % life->alignment == 0;
             life->was = chunk->offset;
@@ -158,7 +159,7 @@ typedef struct lives_zone {
 } lives_zone;
 
 static tn_status lives_add(tn_problem *problem, const lives_zone *zone, uint32_t i) {
-    const tn__life *life = &zone->lives->items[i];
+    const tn__pool_life *life = &zone->lives->items[i];
     int64_t all = zone->lives->count, first = i, last = first + life->length;
     tn_piece pieces[2] = {{.first = first, .last = last < all ? last : all, .hi = life->size},
                           {.first = 0, .last = last - all, .hi = life->size}};

@@ -21,14 +21,14 @@
 #include "pool/learn.h"
 #include "pool/technique.h"
 
-typedef struct tn__life {
+typedef struct tn__pool_life {
     uint64_t size, alignment;
     uint64_t offset; /* in the plan */
     uint64_t was;    /* with `is_there`: the current offset of its block */
     uint32_t stream;
     uint32_t length; /* steps; 0: no place in the plan */
     bool is_there;
-} tn__life;
+} tn__pool_life;
 
 typedef struct tn__stay { /* bytes that stay in use */
     uint64_t offset, size;
@@ -37,7 +37,7 @@ typedef struct tn__stay { /* bytes that stay in use */
 enum { TN__ZONES_MAX = 32 };
 
 typedef struct tn__lives {
-    tn__life *items; /* [count], one for each request of an iteration */
+    tn__pool_life *items; /* [count], one for each request of an iteration */
     uint32_t count;
     tn__stay *around;
     size_t around_count, around_room;

@@ -16,7 +16,7 @@ static uint64_t script_key_at(const tn__script *script, uint32_t i) {
 static bool script_fill(const tn_context *context, tn__script *script, const tn__lives *lives) {
     uint32_t count = script->count;
     for (uint32_t i = 0; i < count; i++) {
-        const tn__life *life = &lives->items[i];
+        const tn__pool_life *life = &lives->items[i];
         tn__line *line = &script->lines[i];
         *line = (tn__line){.size = life->size, .offset = life->offset, .stream = life->stream};
         if (life->length == 0) continue;
@@ -39,7 +39,7 @@ bool tn__script_open(const tn_context *context, tn__script *script, const tn__li
     memcpy(script->borders, lives->borders, sizeof script->borders);
     memcpy(script->streams, lives->streams, sizeof script->streams);
     for (uint32_t i = 0; i < lives->count; i++) {
-        const tn__life *life = &lives->items[i];
+        const tn__pool_life *life = &lives->items[i];
         if (life->length == 0) continue;
         edges[edge_count++].key = life->offset;
         edges[edge_count++].key = life->offset + life->size;

@@ -206,15 +206,16 @@ static bool choose_is_faster(const tn_problem *problem, const tn_layout *a, cons
 static tn_status choose_plan(choose_state *choose, const tn_plan_options *options,
                              choose_candidate *best, tn_layout *layout) {
     tn_status first = TN_OK;
-    tn_error why;
+    tn_error why = {0};
     for (choose_candidate *next; (next = choose_least(choose)) != NULL;) {
         tn_layout found;
+        tn_error said = {0};
         choose_candidate candidate = *next;
         *next = (choose_candidate){0};
         bool choice = choose->task.memory.bank_count > 1;
         bool pays = best->program == NULL || choice || candidate.peak < layout->peak;
         tn_status status =
-            pays ? tn_plan(tn_occupancy_problem(candidate.occupancy), options, &found, &why)
+            pays ? tn_plan(tn_occupancy_problem(candidate.occupancy), options, &found, &said)
                  : TN_OK;
         bool better = pays && status == TN_OK;
         if (better && best->program != NULL)
@@ -232,10 +233,11 @@ static tn_status choose_plan(choose_state *choose, const tn_plan_options *option
         }
         if (status == TN_OK || first != TN_OK) continue;
         first = status;
-        if (choose->error != NULL) *choose->error = why;
-        if (status != TN_E_INFEASIBLE && status != TN_E_STOPPED) return status;
+        why = said;
+        if (status != TN_E_INFEASIBLE && status != TN_E_STOPPED)
+            return tn__fail_as(choose->error, status, &said);
     }
-    return best->program != NULL ? TN_OK : first;
+    return best->program != NULL ? TN_OK : tn__fail_as(choose->error, first, &why);
 }
 
 tn_status tn_program_plan(const tn_graph *graph, const tn_program_options *options,

@@ -104,18 +104,16 @@ static tn_status stages_try(tn_split_search *search, const split_again *again,
                             tn_error *error) {
     search_stage *next = &search->stages[search->count];
     uint64_t bytes = UINT64_MAX;
-    tn_status status = stages_open_next(search, again, options, error);
-    if (status == TN_OK) status = stages_smallest(next, search->work / 2, &bytes, error);
+    tn_error said = {0};
+    tn_status status = stages_open_next(search, again, options, &said);
+    if (status == TN_OK) status = stages_smallest(next, search->work / 2, &bytes, &said);
     *better = status == TN_OK && bytes < *least - *least / STAGES_GAIN;
     /* drops a graph with sizes that cannot be inferred any more, and one that a limit stopped */
-    if (status == TN_E_INVALID || status == TN_E_UNKNOWN || status == TN_E_UNSUPPORTED ||
-        status == TN_E_STOPPED) {
-        if (error != NULL) *error = (tn_error){0};
-        status = TN_OK;
-    }
+    bool drops = status == TN_E_INVALID || status == TN_E_UNKNOWN || status == TN_E_UNSUPPORTED ||
+                 status == TN_E_STOPPED;
     if (!*better) {
         tn__search_close(next);
-        return status;
+        return drops || status == TN_OK ? TN_OK : tn__fail_as(error, status, &said);
     }
     search->count++;
     *least = bytes;
@@ -253,6 +251,7 @@ tn_status tn_split_weighing(const tn_split_search *search, uint64_t budget, doub
         best = &search->stages[i];
     }
     if (best != NULL) return stages_take(search, best, budget, weight, choice, error);
+    if (error == NULL) return TN_E_EXHAUSTED;
     TN_TRY(stages_fewest(search, UINT64_MAX - 1, &best, &least, error));
     TN_FAIL(error, TN_E_EXHAUSTED, "in parts the graph needs %llu bytes at least, not %llu",
             (unsigned long long)least, (unsigned long long)budget);

@@ -7,7 +7,7 @@
 #include "../train/drawn.h"
 
 #include <tenure/budget.h>
-#include <tenure/fit.h>
+#include <tenure/claim.h>
 
 #include "budget/pass.h"
 
@@ -78,7 +78,9 @@ static void a_budget_is_met_by_the_layout(void **state) {
         for (uint64_t k = 0; k <= 4; k++) {
             tn_fit_result result;
             options.budget = least.bytes + (least.plain_bytes - least.bytes) * k / 4;
+            failure = (tn_error){0};
             tn_status status = tn_fit(it.program, it.costs, &options, &result, &failure);
+            if (status == TN_OK) assert_string_equal(failure.message, "");
             asked++;
             met += status == TN_OK;
             if (status == TN_OK && result.bytes > options.budget)
@@ -112,7 +114,9 @@ static void whether_anything_fits_is_told_quickly(void **state) {
         assert_true(result.rounds <= 2); /* one for each order */
         tn_fit_release(&result);
         options.budget = (least.bytes + least.plain_bytes) / 2;
+        failure = (tn_error){0};
         assert_ok(tn_fit(it.program, it.costs, &options, &result, &failure));
+        assert_string_equal(failure.message, "");
         check_result(&it, &result, &options);
         assert_true(result.bytes <= options.budget);
         tn_fit_release(&result);
@@ -442,6 +446,53 @@ static void what_cannot_be_is_refused(void **state) {
     fit_close(&it), fit_close(&other);
 }
 
+static void check_bound(const tn_error *error, uint64_t bound) {
+    char words[128], size[TN_SIZE_TEXT_MAX];
+    snprintf(words, sizeof words, ", and none takes less than %s", tn_size_format(bound, size));
+    if (strstr(error->message, words) == NULL) fail_msg("%s: %s", words, error->message);
+}
+
+/* One byte less than the least: if that is not proved, tn_fit and tn_fit_graph tell the bound. */
+static void a_refusal_without_a_proof_has_the_bound(void **state) {
+    (void)state;
+    uint32_t unproved = 0;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        fitted it = fit_step(seed);
+        tn_fit_options options = quick();
+        tn_fit_result result;
+        tn_fit_request request = TN_FIT_REQUEST_INIT;
+        tn_setup_options setup = TN_SETUP_OPTIONS_INIT;
+        tn_fit_answer answer;
+        options.fixed_bytes = 0;
+        options.allow = TN_FIT_ORDER | TN_FIT_RECOMPUTE;
+        assert_ok(tn_fit_least(it.program, it.costs, &options, &result, &failure));
+        options.budget = result.bytes - 1;
+        tn_fit_release(&result);
+        tn_status status = tn_fit(it.program, it.costs, &options, &result, &failure);
+        assert_true(status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE);
+        if (status == TN_E_EXHAUSTED) check_bound(&failure, result.bytes_bound);
+        unproved += status == TN_E_EXHAUSTED;
+        tn_fit_release(&result);
+        setup.no_kernels = request.no_hints = true;
+        request.setup = &setup;
+        request.search = &options;
+        for (uint64_t budget = 1; budget > 0;) {
+            options.budget = budget;
+            status = tn_fit_graph(it.graph, &request, &answer, &failure);
+            const tn_claim *claim = &answer.claims[answer.claim_count - 1];
+            assert_true(status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE);
+            assert_int_equal(claim->techniques, options.allow);
+            if (status == TN_E_EXHAUSTED) check_bound(&failure, claim->bytes_bound);
+            unproved += status == TN_E_EXHAUSTED;
+            budget = budget == 1 ? claim->bytes - 1 : 0;
+            tn_fit_answer_release(&answer);
+        }
+        fit_close(&it);
+    }
+    print_message("%u refusals without a proof\n", unproved);
+    assert_true(unproved >= 2);
+}
+
 static bool stop_now(void *self, const char *stage, uint64_t done, uint64_t total) {
     (void)stage, (void)done, (void)total;
     return --*(int *)self > 0;
@@ -465,6 +516,7 @@ static void a_search_may_be_interrupted(void **state) {
         tn_status status = tn_fit(it.program, it.costs, &options, &result, &failure);
         assert_true(status == TN_OK || status == TN_E_EXHAUSTED || status == TN_E_STOPPED);
         if (status == TN_OK) assert_true(result.bytes <= options.budget);
+        if (status == TN_E_STOPPED) assert_non_null(strstr(failure.message, "interrupted"));
         if (result.program != NULL) assert_ok(tn_program_verify(result.program, &failure));
         tn_fit_release(&result);
     }
@@ -551,6 +603,7 @@ int main(void) {
         cmocka_unit_test(between_too_much_and_nothing_something_is_found),
         cmocka_unit_test(a_search_ends_by_itself),
         cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(a_refusal_without_a_proof_has_the_bound),
         cmocka_unit_test(a_search_may_be_interrupted),
         cmocka_unit_test(a_curve_may_be_interrupted),
         cmocka_unit_test(every_allocation_may_fail),

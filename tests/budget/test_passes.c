@@ -37,12 +37,21 @@ static uint64_t keep_peak(kit *k) {
     return peak;
 }
 
+/* A search asks a pass many times. That a pass finds nothing is an answer, so it has no message. */
+static void check_silence(tn_status status, uint64_t seed) {
+    bool answers = status == TN_OK || status == TN_E_INFEASIBLE || status == TN_E_STOPPED;
+    if (answers && failure.message[0] != '\0')
+        fail_msg("seed %" PRIu64 ": status %d and '%s'\n", seed, status, failure.message);
+}
+
 /* Runs alone, so that the optimum is one of runs. */
 static bool check_runs(kit *k, uint64_t seed, uint64_t budget, uint32_t allow) {
     tn__pass_run run;
     tn__arena arena;
     kit_run_begin(&run, &arena, k, the_pass, budget, allow);
+    failure = (tn_error){0};
     tn_status status = the_pass->solve(&run);
+    check_silence(status, seed);
     uint64_t optimum = kit_optimum(&k->work, budget, (run.allow & TN__ALLOW_ORDER) != 0);
     bool infeasible = status == TN_E_INFEASIBLE;
     if (status != TN_OK && !infeasible && status != TN_E_STOPPED && pass_takes(status))
@@ -93,7 +102,9 @@ static void what_a_pass_keeps_is_within_budget(void **state) {
             kit_run_begin(&run, &arena, k, the_pass, peak * part / 5, UINT32_MAX);
             run.work_limit = 200000;
             run.host_budget = seed % 4 == 0 ? 6 : UINT64_MAX;
+            failure = (tn_error){0};
             tn_status status = the_pass->solve(&run);
+            check_silence(status, seed);
             if (run.has_best) check_best(&run, seed);
             assert_true(run.has_best || status != TN_OK);
             if (part == 5 && pass_takes(status)) assert_int_not_equal(status, TN_E_INFEASIBLE);

@@ -1,5 +1,5 @@
 /* test_graph.c - tn_fit_graph and its curve: more memory does not make a program slower; and the
- * message of a refusal. */
+ * message of a refusal, which is the only one. */
 #include <tenure/claim.h>
 #include <tenure/costs.h>
 #include <tenure/import.h>
@@ -187,9 +187,103 @@ static void a_refusal_is_one_sentence(void **state) {
     tn_graph_destroy(graph);
 }
 
+/* Searches that an answer needed may have ended without one. They leave no message behind. */
+static void an_answer_has_no_message(void **state) {
+    static const struct {
+        uint64_t mib;
+        uint32_t allow;
+    } cases[] = {{20, TN_FIT_ORDER | TN_FIT_RECOMPUTE}, {16, 0}, {10, TN_FIT_STREAM}};
+    tn_graph *graph;
+    request_parts parts;
+    tn_fit_answer answer;
+    (void)state;
+    assert_int_equal(tn_graph_load(MODEL, NULL, &graph, NULL), TN_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tn_error error = {0};
+        (void)request_of(&parts, cases[i].mib << 20);
+        parts.setup.no_kernels = false;
+        parts.search.allow = cases[i].allow;
+        assert_int_equal(tn_fit_graph(graph, &parts.request, &answer, &error), TN_OK);
+        assert_int_equal(error.status, TN_OK);
+        assert_string_equal(error.message, "");
+        tn_fit_answer_release(&answer);
+    }
+    tn_graph_destroy(graph);
+}
+
+/* The claim about techniques within a program. */
+static const tn_claim *program_claim(const tn_fit_answer *answer) {
+    for (uint32_t i = 0; i < answer->claim_count; i++)
+        if (answer->claims[i].techniques == (TN_FIT_ORDER | TN_FIT_RECOMPUTE))
+            return &answer->claims[i];
+    fail_msg("no claim about reordering and recomputing");
+    return NULL;
+}
+
+/* With operators in parts nothing is proved, but a part of the techniques has a bound. */
+static void a_bound_has_the_scope_of_its_search(void **state) {
+    tn_graph *graph;
+    request_parts parts;
+    tn_fit_answer answer;
+    tn_error error = {0};
+    char text[256], size[TN_SIZE_TEXT_MAX];
+    (void)state;
+    assert_int_equal(tn_graph_load(MODEL, NULL, &graph, NULL), TN_OK);
+    (void)request_of(&parts, UINT64_C(14500000));
+    assert_int_equal(tn_fit_graph(graph, &parts.request, &answer, &error), TN_E_EXHAUSTED);
+    const uint64_t bound = program_claim(&answer)->bytes_bound;
+    snprintf(text, sizeof text,
+             ", and none that reorders and recomputes whole operators takes less than %s",
+             tn_size_format(bound, size));
+    if (count_of(error.message, text) != 1) fail_msg("'%s': %s", text, error.message);
+    assert_true(bound > answer.budget);
+    tn_fit_answer_release(&answer);
+    tn_graph_destroy(graph);
+}
+
+static tn_status whole_costs(void *self, const tn_setup *setup, tn_costs **costs, tn_error *error) {
+    if (tn_setup_splits(setup) == NULL) return model_costs(self, setup, costs, error);
+    *error = (tn_error){.status = TN_E_UNSUPPORTED};
+    snprintf(error->message, sizeof error->message, "%s", self != NULL ? (const char *)self : "");
+    return TN_E_UNSUPPORTED;
+}
+
+/* A set that cannot be used has the reason that was given. */
+static void a_set_that_is_not_tried_has_its_reason(void **state) {
+    static const char *const reasons[] = {"the meter of tiles is broken", NULL};
+    tn_graph *graph;
+    request_parts parts;
+    tn_fit_answer answer;
+    (void)state;
+    assert_int_equal(tn_graph_load(MODEL, NULL, &graph, NULL), TN_OK);
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+        tn_error error = {0};
+        uint32_t found = 0;
+        (void)request_of(&parts, UINT64_C(14500000));
+        parts.request.costs = whole_costs;
+        parts.request.self = (void *)(uintptr_t)reasons[i];
+        assert_int_not_equal(tn_fit_graph(graph, &parts.request, &answer, &error), TN_OK);
+        for (uint32_t k = 0; k < answer.claim_count; k++) {
+            const tn_claim *claim = &answer.claims[k];
+            if (claim->kind != TN_CLAIM_NOT_TRIED || claim->techniques != TN_FIT_SPLIT) continue;
+            found++;
+            assert_string_equal(claim->why, reasons[i] != NULL
+                                                ? reasons[i]
+                                                : "the costs that were given are of the whole "
+                                                  "graph");
+        }
+        assert_int_equal(found, 1);
+        tn_fit_answer_release(&answer);
+    }
+    tn_graph_destroy(graph);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(more_memory_is_not_slower),
                                        cmocka_unit_test(curve_keeps_to_its_budgets),
-                                       cmocka_unit_test(a_refusal_is_one_sentence)};
+                                       cmocka_unit_test(a_refusal_is_one_sentence),
+                                       cmocka_unit_test(an_answer_has_no_message),
+                                       cmocka_unit_test(a_bound_has_the_scope_of_its_search),
+                                       cmocka_unit_test(a_set_that_is_not_tried_has_its_reason)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -285,7 +285,7 @@ static tn_status capuchin_solve(tn__pass_run *run) {
     tn__text_release(&s.told);
     tn__schedule_release(&s.schedule);
     if (status != TN_OK || run->has_best) return status;
-    TN_FAIL(run->error, TN_E_STOPPED, "no choice of what to swap and to compute again fits");
+    return TN_E_STOPPED;
 }
 
 const tn_pass tn__pass_capuchin = {

@@ -12,20 +12,6 @@
  */
 #include "budget/exact.h"
 
-static tn_status exact_keep_peak(tn__pass_run *run, uint64_t *peak) {
-    tn__schedule schedule;
-    tn__replay replay = {0};
-    tn_status status = TN_OK;
-    tn__schedule_init(&schedule, &run->context);
-    for (uint32_t j = 0; j < run->work->job_count && status == TN_OK; j++)
-        status = tn__schedule_add(&schedule, (tn__act){.kind = TN__RUN, .what = j}, run->error);
-    if (status == TN_OK)
-        status = tn__replay_schedule(run->work, &schedule, &replay, NULL, run->error);
-    tn__schedule_release(&schedule);
-    *peak = replay.peak;
-    return status;
-}
-
 /* Whether a schedule within `budget` exists: OK and its peak, or E_INFEASIBLE. */
 static tn_status exact_probe(tn__pass_run *run, const exact_model *model, uint64_t budget,
                              uint64_t *peak) {
@@ -45,7 +31,7 @@ static tn_status exact_probe(tn__pass_run *run, const exact_model *model, uint64
 static tn_status exact_find_least(tn__pass_run *run, const exact_model *model, uint64_t *least,
                                   bool *is_all) {
     uint64_t most = 0, peak = 0;
-    TN_TRY(exact_keep_peak(run, &most));
+    TN_TRY(tn__work_plain_peak(run->work, &run->context, &most, run->error));
     for (uint64_t further = 0; *least < most;) {
         uint64_t half = (most - *least) / 2, budget = *least + (further < half ? further : half);
         tn_status status = exact_probe(run, model, budget, &peak);
@@ -68,9 +54,7 @@ static tn_status exact_infeasible(tn__pass_run *run, const exact_model *model,
     if (least <= run->budget) least = run->budget + 1;
     TN_TRY(exact_find_least(run, model, &least, &is_all));
     if (is_all_allowed && least > run->least_bytes) run->least_bytes = least;
-    TN_FAIL(run->error, TN_E_INFEASIBLE, "no schedule fits into %llu bytes: %s %llu",
-            (unsigned long long)run->budget, is_all ? "the smallest takes" : "each takes at least",
-            (unsigned long long)least);
+    return TN_E_INFEASIBLE;
 }
 
 static tn_status exact_offer(tn__pass_run *run, const tn__schedule *schedule) {

@@ -123,9 +123,7 @@ static tn_status gist_solve(tn__pass_run *run) {
     tn__schedule_init(&s.schedule, &run->context);
     tn_status status = gist_all(&s);
     tn__schedule_release(&s.schedule);
-    if (status == TN_OK && !run->has_best)
-        TN_FAIL(run->error, TN_E_STOPPED,
-                "encoding what may be encoded takes more than the budget");
+    if (status == TN_OK && !run->has_best) return TN_E_STOPPED;
     return status;
 }
 

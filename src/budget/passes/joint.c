@@ -5,7 +5,7 @@
  * Then follow lower bounds (bound.c), schedules with repeats only (joint_search.c), with copies and
  * repeats (joint_swap.c), and with encoded forms, too (joint_code.c). The fastest schedule is kept.
  * The frame asks for each of these combinations separately, and asks other passes as well
- * (fit_parts.c); combinations that were searched already are not searched again. The effort is
+ * (compete.c); combinations that were searched already are not searched again. The effort is
  * limited, so that a few thousand operators take about a second, unless a work limit asks for more
  * (or less).
  */
@@ -18,24 +18,27 @@
 #define JOINT_EXACT_WORK 1500000u /* and the limit of its effort */
 #define JOINT_REVOLVE_RUNS 64u    /* of each job: a layout of a longer schedule takes long */
 
-/* The limits and refusals of another pass do not stop this one. */
-static tn_status joint_pass_over(const tn__pass_run *run, tn_status status) {
+/* The limits and refusals of another pass do not stop this one, and leave no message. */
+static tn_status joint_pass_over(const tn__pass_run *run, tn_status status, const tn_error *said) {
     bool limit = run->work_limit > 0 && run->work_done > run->work_limit;
-    if (status == TN_E_NO_MEMORY || status == TN_E_INVALID || run->cancelled || limit)
-        return status;
-    return TN_OK;
+    if (status == TN_E_NO_MEMORY || status == TN_E_INVALID)
+        return tn__fail_as(run->error, status, said);
+    return run->ended == TN__ENDED_CALLER || limit ? status : TN_OK;
 }
 
-/* Runs another pass with a part of the limit. *status is its result. */
+/* Runs another pass with a part of the limit. *said is its result. */
 static tn_status joint_ask(tn__pass_run *run, const char *name, uint64_t work, tn_status *said) {
     const tn_pass *pass = tn__pass_named(name);
     *said = TN_E_UNSUPPORTED;
     if (pass == NULL || ((pass->features & TN__PASS_GRAPH) && run->graph == NULL)) return TN_OK;
     uint64_t limit = run->work_limit, part = tn__add_sat(run->work_done, work);
     if (limit == 0 || part < limit) run->work_limit = part;
+    tn_error *error = run->error, own = {0};
+    run->error = &own;
     *said = tn__pass_solve(run, pass);
+    run->error = error;
     run->work_limit = limit;
-    return joint_pass_over(run, *said);
+    return joint_pass_over(run, *said, &own);
 }
 
 /* Runs the passes for chains, which refuse other works at once. */
@@ -80,7 +83,7 @@ static tn_status joint_solve(tn__pass_run *run) {
     if (run->budget > (uint64_t)INT64_MAX) run->budget = (uint64_t)INT64_MAX;
     TN_TRY(joint_search_all(run, effort));
     if (run->has_best) return TN_OK;
-    TN_FAIL(run->error, TN_E_STOPPED, "nothing was found within the budget");
+    return TN_E_STOPPED;
 }
 
 const tn_pass tn__pass_joint = {

@@ -4,15 +4,13 @@
 static tn_status none_solve(tn__pass_run *run) {
     tn__schedule schedule;
     bool kept = false;
-    tn_status status = TN_OK;
     tn__schedule_init(&schedule, &run->context);
-    for (uint32_t j = 0; j < run->work->job_count && status == TN_OK; j++)
-        status = tn__schedule_add(&schedule, (tn__act){.kind = TN__RUN, .what = j}, run->error);
+    tn_status status = tn__schedule_plain(run->work, &schedule, run->error);
     if (status == TN_OK) status = tn__pass_work(run, run->work->job_count);
     if (status == TN_OK) status = tn__pass_offer(run, &schedule, &kept);
     tn__schedule_release(&schedule);
     if (status != TN_OK || kept) return status;
-    TN_FAIL(run->error, TN_E_STOPPED, "keeping everything takes more");
+    return TN_E_STOPPED;
 }
 
 const tn_pass tn__pass_none = {

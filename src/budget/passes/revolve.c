@@ -135,8 +135,7 @@ static tn_status revolve_offer(tn__pass_run *run, const tn__chain *chain, uint64
 static tn_status revolve_solve(tn__pass_run *run) {
     tn__chain chain;
     TN_TRY(tn__chain_of(run->work, run->arena, &chain, run->error));
-    if (!(run->allow & TN__ALLOW_RECOMPUTE))
-        TN_FAIL(run->error, TN_E_STOPPED, "nothing may be computed again");
+    if (!(run->allow & TN__ALLOW_RECOMPUTE)) return TN_E_STOPPED;
     uint64_t low = 0, high = revolve_states(&chain) + 1; /* low fits, high does not */
     while (high - low > 1) {
         uint64_t slots = low + (high - low) / 2;
@@ -145,7 +144,7 @@ static tn_status revolve_solve(tn__pass_run *run) {
         *(fits ? &low : &high) = slots;
     }
     if (low > 0) return TN_OK;
-    TN_FAIL(run->error, TN_E_STOPPED, "one state kept takes more");
+    return TN_E_STOPPED;
 }
 
 const tn_pass tn__pass_revolve = {

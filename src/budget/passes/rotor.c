@@ -381,7 +381,7 @@ static tn_status rotor_solve_in(rotor *r, uint64_t bytes, uint32_t most) {
     r->schedule->count = 0;
     tn_status status = rotor_open(r, 0, end, rotor_places(r->slots));
     r->none = status == TN_OK && rotor_row(r, 0, 0, r->count)[r->slots] >= ROTOR_NEVER;
-    if (r->none) status = tn__fail(r->run->error, TN_E_STOPPED, "no schedule of this kind fits");
+    if (r->none) status = TN_E_STOPPED;
     if (status == TN_OK) status = rotor_tell(r, 0, r->slots);
     if (status == TN_OK) status = tn__pass_offer(r->run, r->schedule, &kept);
     rotor_close(r);
@@ -417,16 +417,15 @@ static tn_status rotor_solve_both(rotor *r) {
     if (status != TN_E_INFEASIBLE && status != TN_E_STOPPED) return status;
     /* the search found nothing cheaper, or its work limit stopped it */
     if (r->run->has_best) return TN_OK;
-    TN_FAIL(r->run->error, TN_E_STOPPED, "no schedule of this kind fits");
+    return TN_E_STOPPED;
 }
 
 static tn_status rotor_solve(tn__pass_run *run) {
     tn__schedule schedule;
     tn__chain chain;
     TN_TRY(tn__chain_of(run->work, run->arena, &chain, run->error));
-    if (!(run->allow & TN__ALLOW_RECOMPUTE))
-        TN_FAIL(run->error, TN_E_STOPPED, "nothing may be computed again");
-    if (chain.base > run->budget) TN_FAIL(run->error, TN_E_STOPPED, "what stays takes more");
+    if (!(run->allow & TN__ALLOW_RECOMPUTE)) return TN_E_STOPPED;
+    if (chain.base > run->budget) return TN_E_STOPPED;
     rotor *r = tn__arena_alloc(run->arena, sizeof *r);
     if (r == NULL) return tn__no_memory(run->error, "a chain");
     *r = (rotor){.run = run, .chain = &chain, .schedule = &schedule};

@@ -20,7 +20,7 @@ static tn_status share_solve(tn__pass_run *run) {
     if (status == TN_OK) status = tn__pass_offer(run, &schedule, &kept);
     tn__schedule_release(&schedule);
     if (status != TN_OK || kept) return status;
-    TN_FAIL(run->error, TN_E_STOPPED, "the least found is above the budget");
+    return TN_E_STOPPED;
 }
 
 const tn_pass tn__pass_share = {

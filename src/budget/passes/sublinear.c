@@ -231,8 +231,7 @@ static tn_status sublinear_begin(sublinear *s) {
 static tn_status sublinear_solve(tn__pass_run *run) {
     sublinear s = {.run = run, .work = run->work};
     bool kept = false;
-    if (!(run->allow & TN__ALLOW_RECOMPUTE))
-        TN_FAIL(run->error, TN_E_STOPPED, "nothing may be computed again");
+    if (!(run->allow & TN__ALLOW_RECOMPUTE)) return TN_E_STOPPED;
     TN_TRY(sublinear_begin(&s));
     tn__schedule_init(&s.schedule, &run->context);
     sublinear_every(&s);
@@ -240,7 +239,7 @@ static tn_status sublinear_solve(tn__pass_run *run) {
     if (status == TN_OK) status = sublinear_search(&s, &kept);
     tn__schedule_release(&s.schedule);
     if (status != TN_OK || run->has_best) return status;
-    TN_FAIL(run->error, TN_E_STOPPED, "no division into segments fits");
+    return TN_E_STOPPED;
 }
 
 const tn_pass tn__pass_sublinear = {

@@ -10,10 +10,8 @@
 /* Offers the jobs in their order, without any copies. */
 static tn_status vdnn_dynamic_plain(tn__pass_run *run, bool *kept) {
     tn__schedule schedule;
-    tn_status status = TN_OK;
     tn__schedule_init(&schedule, &run->context);
-    for (uint32_t j = 0; j < run->work->job_count && status == TN_OK; j++)
-        status = tn__schedule_add(&schedule, (tn__act){.kind = TN__RUN, .what = j}, run->error);
+    tn_status status = tn__schedule_plain(run->work, &schedule, run->error);
     if (status == TN_OK) status = tn__pass_work(run, run->work->job_count);
     if (status == TN_OK) status = tn__pass_offer(run, &schedule, kept);
     tn__schedule_release(&schedule);
@@ -26,8 +24,7 @@ static tn_status vdnn_dynamic_solve(tn__pass_run *run) {
     if (plain) return TN_OK; /* nothing is faster */
     if (run->graph != NULL) TN_TRY(tn__vdnn_offer(run, TN__VDNN_CONV, &conv));
     TN_TRY(tn__vdnn_offer(run, TN__VDNN_ALL, &all));
-    if (!conv && !all)
-        TN_FAIL(run->error, TN_E_STOPPED, "offloading all feature maps takes more than the budget");
+    if (!conv && !all) return TN_E_STOPPED;
     return TN_OK;
 }
 

@@ -89,7 +89,7 @@ static bool lives_divide(tn__lives *lives, tn_run *run) {
 static void lives_fill(tn__lives *lives) {
     for (uint32_t i = 0; i < lives->count; i++) {
         const tn_run_body *body = &lives->bodies[lives->ids[lives->number[i]]];
-        lives->lives[i] = (tn__life){body->first, body->last, TN__LIVES_NONE};
+        lives->lives[i] = (tn__skyline_life){body->first, body->last, TN__LIVES_NONE};
         lives->life_of[lives->number[i]] = i;
     }
     for (uint32_t leaf = 0; leaf < lives->leaf_count; leaf++) {
@@ -134,7 +134,7 @@ bool tn__lives_create(tn__lives *lives, const tn__lives_input *input) {
 static void lives_pull_leaf(tn__lives *lives, uint32_t leaf) {
     tn__lives_node node = {TN__LIVES_NONE, UINT32_MAX, 0, UINT32_MAX, 0};
     for (uint32_t i = lives->begin[leaf]; i < lives->begin[leaf + 1]; i++) {
-        const tn__life *life = &lives->lives[i];
+        const tn__skyline_life *life = &lives->lives[i];
         if (life->rank == TN__LIVES_NONE) continue;
         if (life->rank < node.best) node.best = life->rank;
         if (life->first < node.first_min) node.first_min = life->first;
@@ -195,7 +195,7 @@ uint32_t tn__lives_find(const tn__lives *lives, tn__lives_box box, uint32_t best
         }
         uint32_t leaf = at - lives->leaf_count;
         for (uint32_t i = lives->begin[leaf]; i < lives->begin[leaf + 1]; i++) {
-            const tn__life *life = &lives->lives[i];
+            const tn__skyline_life *life = &lives->lives[i];
             if (life->rank < best && life->first >= box.first_min && life->first <= box.first_max &&
                 life->last >= box.last_min && life->last <= box.last_max &&
                 (box.room == 0 || lives->bodies[lives->ids[lives->number[i]]].size <= box.room))

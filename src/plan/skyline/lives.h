@@ -7,9 +7,9 @@
 
 #define TN__LIVES_NONE UINT32_MAX
 
-typedef struct tn__life {       /* a body in the order of the leaves */
-    uint32_t first, last, rank; /* rank NONE: removed */
-} tn__life;
+typedef struct tn__skyline_life { /* a body in the order of the leaves */
+    uint32_t first, last, rank;   /* rank NONE: removed */
+} tn__skyline_life;
 
 typedef struct tn__lives_node {
     uint32_t best; /* least rank */
@@ -22,13 +22,13 @@ typedef struct tn__lives {
     const tn_run_body *bodies;
     const uint32_t *ids; /* [count], numbers to bodies */
     uint32_t count, leaf_count;
-    tn__lives_node *nodes; /* [2 * leaf_count], 1 is the root */
-    uint64_t *least;       /* [2 * leaf_count], the smallest size, removed or not */
-    tn__life *lives;       /* [count] */
-    uint32_t *begin;       /* [leaf_count + 1] */
-    uint32_t *number;      /* [count], the body of a life */
-    uint32_t *life_of;     /* [count], the life of a body */
-    uint32_t *leaf_of;     /* [count], the leaf of a number */
+    tn__lives_node *nodes;   /* [2 * leaf_count], 1 is the root */
+    uint64_t *least;         /* [2 * leaf_count], the smallest size, removed or not */
+    tn__skyline_life *lives; /* [count] */
+    uint32_t *begin;         /* [leaf_count + 1] */
+    uint32_t *number;        /* [count], the body of a life */
+    uint32_t *life_of;       /* [count], the life of a body */
+    uint32_t *leaf_of;       /* [count], the leaf of a number */
 } tn__lives;
 
 /* The bodies to sort; all of this must outlive the tree. */
@@ -55,7 +55,7 @@ void tn__lives_remove(tn__lives *lives, uint32_t number);
 /* The least rank below `best` in the box, else `best`. */
 uint32_t tn__lives_find(const tn__lives *lives, tn__lives_box box, uint32_t best);
 
-static inline const tn__life *tn__lives_at(const tn__lives *lives, uint32_t number) {
+static inline const tn__skyline_life *tn__lives_at(const tn__lives *lives, uint32_t number) {
     return &lives->lives[lives->life_of[number]];
 }
 

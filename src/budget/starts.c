@@ -1,15 +1,15 @@
-/* fit_start.c - the orders of operators from which passes start, as jobs and values.
+/* starts.c - the orders of operators from which passes start, as jobs and values.
  *
  * These are the program's order and, if the order is free, the order with the least memory. The
  * latter is used even if its peak is the same, because it often needs less memory elsewhere. Each
  * order has two works: one with the given costs, and one with reproducible costs for decisions that
  * must not depend on a clock.
  */
-#include "budget/fit.h"
+#include "budget/seek.h"
 
 #include "program/program.h"
 
-static tn_status start_mark(tn__fit *fit, tn__fit_start *start) {
+static tn_status starts_mark(tn__fit *fit, tn__fit_start *start) {
     const tn_graph *graph = tn_program_graph(fit->given);
     const tn__work *work = &start->work;
     if (fit->options.segment_count > 0) {
@@ -33,7 +33,7 @@ static tn_status start_mark(tn__fit *fit, tn__fit_start *start) {
     return TN_OK;
 }
 
-static tn_status start_add(tn__fit *fit, const tn_program *program, tn_program *own) {
+static tn_status starts_add(tn__fit *fit, const tn_program *program, tn_program *own) {
     tn__fit_start *start = &fit->starts[fit->start_count++];
     *start = (tn__fit_start){.program = program, .own = own};
     TN_TRY(tn__work_read(program, fit->costs, fit->options.memory, &fit->arena, &start->work,
@@ -44,11 +44,11 @@ static tn_status start_add(tn__fit *fit, const tn_program *program, tn_program *
         TN_TRY(tn__work_read(program, NULL, fit->options.memory, &fit->arena, &start->even, &map,
                              fit->error));
     start->work.is_ordered = start->even.is_ordered = (fit->options.allow & TN_FIT_ORDER) == 0;
-    return start_mark(fit, start);
+    return starts_mark(fit, start);
 }
 
 /* A pattern that matches no operator is reported as a mistake in the pattern. */
-static tn_status start_check_segments(const tn__fit *fit) {
+static tn_status starts_check_segments(const tn__fit *fit) {
     const tn_graph *graph = tn_program_graph(fit->given);
     for (uint32_t s = 0; s < fit->options.segment_count; s++) {
         bool any = false;
@@ -63,7 +63,7 @@ static tn_status start_check_segments(const tn__fit *fit) {
     return TN_OK;
 }
 
-static tn_status start_add_order(tn__fit *fit) {
+static tn_status starts_add_order(tn__fit *fit) {
     tn_program_options options = TN_PROGRAM_OPTIONS_INIT;
     tn_program *program;
     bool orders = (fit->options.allow & TN_FIT_ORDER) != 0 && fit->parts[0].pass->features != 0;
@@ -78,11 +78,11 @@ static tn_status start_add_order(tn__fit *fit) {
         tn_program_destroy(program);
         return TN_OK;
     }
-    return start_add(fit, program, program);
+    return starts_add(fit, program, program);
 }
 
 tn_status tn__fit_make_starts(tn__fit *fit) {
-    TN_TRY(start_add(fit, fit->given, NULL));
-    TN_TRY(start_check_segments(fit));
-    return start_add_order(fit);
+    TN_TRY(starts_add(fit, fit->given, NULL));
+    TN_TRY(starts_check_segments(fit));
+    return starts_add_order(fit);
 }

@@ -1,17 +1,17 @@
-/* fit.c - the frame around passes: checks the request, runs a pass, and turns its schedule into a
- * program with a layout, proofs and a time.
+/* answer.c - the frame around passes: checks the request, runs a pass, and turns its schedule into
+ * a program with a layout, proofs and a time.
  *
  *     program ─ read ─▶ jobs and values ─ pass ─▶ schedule ─ emit ─▶ program ─▶ occupancy ─▶ layout
  *                              ▲                                                              │
  *                              └──────────── fewer bytes, where the layout took more ─────────┘
  *
- * A pass decides for a number of live bytes; the answer to the caller is a layout. fit_search.c
- * closes this loop, starting from the orders of operators that fit_start.c makes. fit_least.c finds
- * the smallest budget that has an answer. fit_parts.c lists the searches; their best result is the
- * answer. Every result is verified three times by code that shares nothing with the passes: the
+ * A pass decides for a number of live bytes; the answer to the caller is a layout. within.c closes
+ * this loop, starting from the orders of operators that starts.c makes, after decide.c found that
+ * any program is within the budget. compete.c lists the searches; their best result is the answer.
+ * Every result is verified three times by code that shares nothing with the passes: the
  * schedule by replay.c, the program by tn_program_verify, the layout by tn_layout_verify.
  */
-#include "budget/fit.h"
+#include "budget/seek.h"
 
 #include <tenure/simulate.h>
 
@@ -20,16 +20,16 @@
 #include "graph/takes.h"
 #include "program/program.h"
 
-#define FIT_PASS "joint"
-#define FIT_PLANNER "fast"
-#define FIT_QUICK_PLANNER "scale"
-#define FIT_QUICK_WORK 4u /* placements per buffer */
-#define FIT_SHORT_WORK 200u
-#define FIT_FAR 24u /* a careful layout hardly ever saves more than this part of a short one */
+#define ANSWER_PASS "joint"
+#define ANSWER_PLANNER "fast"
+#define ANSWER_QUICK_PLANNER "scale"
+#define ANSWER_QUICK_WORK 4u /* placements per buffer */
+#define ANSWER_SHORT_WORK 200u
+#define ANSWER_FAR 24u /* a careful layout hardly ever saves more than this part of a short one */
 
 /* --- options --- */
 
-static tn_status fit_check_options(const tn__fit *fit) {
+static tn_status answer_check_options(const tn__fit *fit) {
     const tn_fit_options *options = &fit->options;
     double out = options->to_host_bytes_per_s, in = options->from_host_bytes_per_s;
     if (!(out >= 0) || !(in >= 0) || isinf(out) || isinf(in))
@@ -45,7 +45,7 @@ static tn_status fit_check_options(const tn__fit *fit) {
 
 /* Whether the program is one of several ranks. All ranks must communicate in the same order, and
  * sent values are not encoded, so neither reordering nor encoding is requested from a pass. */
-static bool fit_talks(const tn_program *program) {
+static bool answer_talks(const tn_program *program) {
     bool talks = false;
     for (uint32_t i = 0; i < tn_program_count(program) && !talks; i++)
         talks = tn__instruction_talks(&tn_program_instructions(program)[i]);
@@ -62,8 +62,8 @@ tn_status tn__pass_find(const char *name, const tn_pass **pass, tn_error *error)
 
 /* Refuses a pass that can use none of the allowed techniques, and a swapping pass if swaps are not
  * allowed. */
-static tn_status fit_find_pass(tn__fit *fit, const tn_pass **found) {
-    const char *name = fit->options.pass != NULL ? fit->options.pass : FIT_PASS;
+static tn_status answer_find_pass(tn__fit *fit, const tn_pass **found) {
+    const char *name = fit->options.pass != NULL ? fit->options.pass : ANSWER_PASS;
     TN_TRY(tn__pass_find(name, found, fit->error));
     const tn_pass *pass = *found;
     uint32_t does = 0;
@@ -73,7 +73,7 @@ static tn_status fit_find_pass(tn__fit *fit, const tn_pass **found) {
     if (pass->features & TN__PASS_ORDERS) does |= TN_FIT_ORDER;
     fit->options.allow &= ~(uint32_t)(TN_FIT_SPLIT | TN_FIT_STREAM);
     if (fit->options.allow == 0) fit->options.allow = TN_FIT_ORDER | TN_FIT_RECOMPUTE;
-    if (fit_talks(fit->given)) fit->options.allow &= TN_FIT_RECOMPUTE | TN_FIT_SWAP;
+    if (answer_talks(fit->given)) fit->options.allow &= TN_FIT_RECOMPUTE | TN_FIT_SWAP;
     bool nothing = does != 0 && (fit->options.allow & does) == 0;
     if (nothing)
         TN_FAIL(fit->error, TN_E_UNSUPPORTED, "'%s' does nothing of what is allowed", name);
@@ -97,9 +97,9 @@ tn_status tn__fit_open(tn__fit *fit, const tn_program *program, const tn_costs *
     tn__arena_init(&fit->arena, &fit->context);
     tn__text_init(&fit->lines, &fit->context);
     if (fit->options.timeout_s > 0) fit->deadline = fit->began + fit->options.timeout_s;
-    TN_TRY(fit_check_options(fit));
+    TN_TRY(answer_check_options(fit));
     const tn_pass *pass;
-    TN_TRY(fit_find_pass(fit, &pass));
+    TN_TRY(answer_find_pass(fit, &pass));
     tn__fit_make_parts(fit, pass);
     return tn__fit_make_starts(fit);
 }
@@ -113,7 +113,7 @@ void tn__fit_close(tn__fit *fit) {
 /* --- from a schedule to a layout --- */
 
 /* Counts swaps only; inputs and outputs cross the link in any program. */
-static void fit_count_copies(tn_fit_result *result) {
+static void answer_count_copies(tn_fit_result *result) {
     const tn_graph *graph = tn_program_graph(result->program);
     const tn_instruction *list = tn_program_instructions(result->program);
     result->to_host_bytes = result->from_host_bytes = 0;
@@ -124,9 +124,9 @@ static void fit_count_copies(tn_fit_result *result) {
     }
 }
 
-static tn_status fit_simulate(const tn_program *program, const tn_costs *costs,
-                              const tn_fit_options *given, tn_trace *trace,
-                              tn_simulation *simulation, tn_error *error) {
+static tn_status answer_simulate(const tn_program *program, const tn_costs *costs,
+                                 const tn_fit_options *given, tn_trace *trace,
+                                 tn_simulation *simulation, tn_error *error) {
     tn_simulate_options options = TN_SIMULATE_OPTIONS_INIT;
     options.context = given->context;
     options.costs = tn_costs_list(costs);
@@ -144,22 +144,23 @@ tn_status tn_fit_trace(const tn_fit_result *result, const tn_costs *costs,
     tn_simulation simulation;
     tn__options(&options, sizeof options, given);
     if (result->program == NULL) TN_FAIL(error, TN_E_INVALID, "no program was found");
-    TN_TRY(fit_simulate(result->program, costs, &options, trace, &simulation, error));
+    TN_TRY(answer_simulate(result->program, costs, &options, trace, &simulation, error));
     tn_simulation_release(&simulation);
     return TN_OK;
 }
 
-static tn_status fit_time(const tn__fit *fit, tn_fit_result *result) {
+static tn_status answer_time(const tn__fit *fit, tn_fit_result *result) {
     tn_simulation simulation;
-    TN_TRY(fit_simulate(result->program, fit->costs, &fit->options, NULL, &simulation, fit->error));
+    TN_TRY(
+        answer_simulate(result->program, fit->costs, &fit->options, NULL, &simulation, fit->error));
     result->time = simulation.total_ps;
     result->stall = simulation.stall_ps;
-    fit_count_copies(result);
+    answer_count_copies(result);
     tn_simulation_release(&simulation);
     return TN_OK;
 }
 
-static bool fit_cancelled(const tn_context *context) {
+static bool answer_cancelled(const tn_context *context) {
     return context->progress != NULL && !context->progress(context->self, "plan", 0, 0);
 }
 
@@ -173,21 +174,25 @@ tn_status tn__fit_plan(tn__fit *fit, const tn_problem *problem, uint64_t enough,
     plan.struct_size = sizeof plan;
     plan.capacity = 0;
     plan.enough = enough;
-    if (plan.planner == NULL) plan.planner = FIT_PLANNER;
+    if (plan.planner == NULL) plan.planner = ANSWER_PLANNER;
     tn_context quiet = tn__context(plan.context != NULL ? plan.context : &fit->context);
     plan.context = &quiet;
-    tn_status status = tn_plan(problem, &plan, layout, fit->error);
-    if (status != TN_E_STOPPED || !fit_cancelled(&quiet)) return status;
-    fit->stopped = true;
+    tn_error said = {0};
+    tn_status status = tn_plan(problem, &plan, layout, &said);
+    if (status == TN_OK) return TN_OK;
+    if (status != TN_E_STOPPED || !answer_cancelled(&quiet))
+        return tn__fail_as(fit->error, status, &said);
+    fit->ended = TN__ENDED_CALLER;
     quiet.progress = NULL;
-    plan.planner = FIT_PLANNER; /* ends in short time without a limit */
+    plan.planner = ANSWER_PLANNER; /* ends in short time without a limit */
     return tn_plan(problem, &plan, layout, fit->error);
 }
 
 /* Plans with a limited number of placements per buffer. E_UNSUPPORTED: the caller chose a planner,
- * or this planner cannot handle the problem. E_STOPPED: the caller stopped the search. */
-static tn_status fit_plan_within(tn__fit *fit, const tn_problem *problem, const char *planner,
-                                 uint32_t each, tn_layout *layout) {
+ * or this planner cannot handle the problem. E_STOPPED: the caller stopped the search. Both without
+ * a message, because another plan follows. */
+static tn_status answer_plan_within(tn__fit *fit, const tn_problem *problem, const char *planner,
+                                    uint32_t each, tn_layout *layout) {
     tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
     if (fit->options.plan != NULL && fit->options.plan->planner != NULL) return TN_E_UNSUPPORTED;
     tn__options(&plan, sizeof plan, fit->options.plan);
@@ -195,25 +200,28 @@ static tn_status fit_plan_within(tn__fit *fit, const tn_problem *problem, const 
     plan.capacity = 0;
     plan.planner = planner;
     plan.work_limit = each * ((uint64_t)tn_problem_count(problem) + 1);
-    return tn_plan(problem, &plan, layout, fit->error);
+    tn_error said = {0};
+    tn_status status = tn_plan(problem, &plan, layout, &said);
+    bool follows = status == TN_OK || status == TN_E_UNSUPPORTED || status == TN_E_STOPPED;
+    return follows ? status : tn__fail_as(fit->error, status, &said);
 }
 
 /* QUICK: only the first stage of `fast`, so the result is never better than the one of `fast`. */
-static tn_status fit_plan_fast(tn__fit *fit, const tn_problem *problem, tn__fit_care care,
-                               tn_layout *layout) {
+static tn_status answer_plan_fast(tn__fit *fit, const tn_problem *problem, tn__fit_care care,
+                                  tn_layout *layout) {
     if (care == TN__FIT_QUICK)
-        return fit_plan_within(fit, problem, FIT_QUICK_PLANNER, FIT_QUICK_WORK, layout);
-    return fit_plan_within(fit, problem, FIT_PLANNER, FIT_SHORT_WORK, layout);
+        return answer_plan_within(fit, problem, ANSWER_QUICK_PLANNER, ANSWER_QUICK_WORK, layout);
+    return answer_plan_within(fit, problem, ANSWER_PLANNER, ANSWER_SHORT_WORK, layout);
 }
 
 bool tn__fit_is_far(const tn__fit *fit, uint64_t bytes, uint64_t most) {
     const uint64_t arena = bytes - fit->options.fixed_bytes;
-    return bytes > most && bytes - most > arena / FIT_FAR;
+    return bytes > most && bytes - most > arena / ANSWER_FAR;
 }
 
 /* Copies the layout of the same program. */
-static tn_status fit_copy_layout(const tn__fit *fit, const tn_problem *problem,
-                                 const tn_layout *from, tn_layout *layout) {
+static tn_status answer_copy_layout(const tn__fit *fit, const tn_problem *problem,
+                                    const tn_layout *from, tn_layout *layout) {
     TN_TRY(tn_layout_from_offsets(problem, from->offset, layout, fit->error));
     layout->verdict = from->verdict;
     layout->planner = from->planner;
@@ -224,14 +232,14 @@ static tn_status fit_copy_layout(const tn__fit *fit, const tn_problem *problem,
 }
 
 /* Fills in the fields that follow from result->program without a layout. */
-static tn_status fit_read(tn__fit *fit, tn_fit_result *result) {
+static tn_status answer_read(tn__fit *fit, tn_fit_result *result) {
     TN_TRY(
         tn_occupancy_create(result->program, fit->options.memory, &result->occupancy, fit->error));
     result->live_bytes = tn_occupancy_summary(result->occupancy).peak_live;
-    return fit_time(fit, result);
+    return answer_time(fit, result);
 }
 
-static tn_status fit_take_layout(tn__fit *fit, tn_fit_result *result) {
+static tn_status answer_take_layout(tn__fit *fit, tn_fit_result *result) {
     if (!fit->options.live)
         result->bytes = tn__add_sat(result->layout.peak, fit->options.fixed_bytes);
     return tn__fit_host(fit, result);
@@ -244,21 +252,22 @@ tn_status tn__fit_lay_out(tn__fit *fit, tn__fit_care care, uint64_t enough, tn_f
     tn_problem_destroy(result->host);
     result->host = NULL;
     tn_status status = TN_E_UNSUPPORTED;
-    if (care != TN__FIT_CAREFUL) status = fit_plan_fast(fit, problem, care, &result->layout);
+    if (care != TN__FIT_CAREFUL) status = answer_plan_fast(fit, problem, care, &result->layout);
     if (status == TN_E_UNSUPPORTED || status == TN_E_STOPPED)
         status = tn__fit_plan(fit, problem, enough, &result->layout);
     TN_TRY(status);
-    return fit_take_layout(fit, result);
+    return answer_take_layout(fit, result);
 }
 
 /* Takes the layout from the same program. */
-static tn_status fit_lay_out_as(tn__fit *fit, const tn_layout *from, tn_fit_result *result) {
-    TN_TRY(fit_read(fit, result));
-    TN_TRY(fit_copy_layout(fit, tn_occupancy_problem(result->occupancy), from, &result->layout));
-    return fit_take_layout(fit, result);
+static tn_status answer_lay_out_as(tn__fit *fit, const tn_layout *from, tn_fit_result *result) {
+    TN_TRY(answer_read(fit, result));
+    TN_TRY(answer_copy_layout(fit, tn_occupancy_problem(result->occupancy), from, &result->layout));
+    return answer_take_layout(fit, result);
 }
 
-static tn_status fit_copy_program(const tn__fit *fit, const tn_program *given, tn_program **copy) {
+static tn_status answer_copy_program(const tn__fit *fit, const tn_program *given,
+                                     tn_program **copy) {
     uint32_t encoded_count;
     const tn_encoded *encoded = tn_program_encoded(given, &encoded_count);
     return tn_program_from_encoded(tn_program_graph(fit->given), encoded, encoded_count,
@@ -268,23 +277,14 @@ static tn_status fit_copy_program(const tn__fit *fit, const tn_program *given, t
 }
 
 tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result) {
-    TN_TRY(fit_copy_program(fit, fit->given, &result->program));
-    TN_TRY(fit_read(fit, result));
+    TN_TRY(answer_copy_program(fit, fit->given, &result->program));
+    TN_TRY(answer_read(fit, result));
     TN_TRY(tn__fit_lay_out(fit, TN__FIT_CAREFUL, 0, result));
     result->pass = "none";
     if (fit->options.live) { /* bytes as problems count them */
-        tn__pass_run run = {.pass = tn__pass_named("none"),
-                            .work = &fit->starts[0].work,
-                            .arena = &fit->arena,
-                            .context = fit->context,
-                            .error = fit->error,
-                            .budget = UINT64_MAX,
-                            .host_budget = UINT64_MAX};
-        tn__schedule_init(&run.best, &fit->context);
-        tn_status status = run.pass->solve(&run);
-        result->bytes = tn__add_sat(run.found.peak, fit->options.fixed_bytes);
-        tn__schedule_release(&run.best);
-        TN_TRY(status);
+        uint64_t peak;
+        TN_TRY(tn__work_plain_peak(&fit->starts[0].work, &fit->context, &peak, fit->error));
+        result->bytes = tn__add_sat(peak, fit->options.fixed_bytes);
     }
     fit->plain_bytes = result->bytes;
     fit->plain_time = result->time;
@@ -292,9 +292,9 @@ tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result) {
 }
 
 tn_status tn__fit_copy(tn__fit *fit, const tn_fit_result *from, tn_fit_result *to) {
-    TN_TRY(fit_copy_program(fit, from->program, &to->program));
+    TN_TRY(answer_copy_program(fit, from->program, &to->program));
     to->bytes = from->bytes;
-    TN_TRY(fit_lay_out_as(fit, &from->layout, to));
+    TN_TRY(answer_lay_out_as(fit, &from->layout, to));
     to->pass = from->pass;
     return TN_OK;
 }
@@ -309,13 +309,13 @@ void tn__fit_finish(const tn__fit *fit, tn_fit_result *result) {
     result->time_bound = bound < result->time ? bound : result->time;
     result->work = fit->work_done;
     result->rounds = fit->rounds;
-    result->stopped = fit->stopped;
+    result->stopped = fit->ended != TN__ENDED_NOT;
     result->seconds = tn__clock_s() - fit->began;
 }
 
 /* --- one answer of the pass --- */
 
-static void fit_explain(tn__fit *fit) {
+static void answer_explain(tn__fit *fit) {
     if (fit->options.explain == NULL || fit->lines.data == NULL) return;
     for (char *line = fit->lines.data; *line != '\0';) {
         char *end = strchr(line, '\n');
@@ -329,23 +329,23 @@ static void fit_explain(tn__fit *fit) {
 }
 
 /* Bytes per unit of cost. */
-static double fit_rate(double bytes_per_s) { return bytes_per_s / (double)TN_COSTS_PER_S; }
+static double answer_rate(double bytes_per_s) { return bytes_per_s / (double)TN_COSTS_PER_S; }
 
 /* The rate of encoding and decoding: measured, or half of the memory rate. */
-static double fit_codec_rate(const tn__fit *fit) {
+static double answer_codec_rate(const tn__fit *fit) {
     bool even = fit->for_least && !fit->options.live;
-    return fit_rate(even ? TN__PLAIN_BYTES_PER_S / 2 : tn_costs_bytes_per_s(fit->costs));
+    return answer_rate(even ? TN__PLAIN_BYTES_PER_S / 2 : tn_costs_bytes_per_s(fit->costs));
 }
 
 /* The limit is the same for every answer requested from a part, so that no answer depends on the
  * ones before it. */
-static uint64_t fit_work_limit(const tn__fit *fit, const tn__work *work) {
+static uint64_t answer_work_limit(const tn__fit *fit, const tn__work *work) {
     uint64_t given = fit->options.work_limit;
     return given > 0 ? given : fit->part->most * tn__pass_effort(work);
 }
 
-static tn__pass_run fit_make_run(tn__fit *fit, const tn__fit_start *start, uint64_t allowed,
-                                 const tn__schedule *warm, tn__arena *arena) {
+static tn__pass_run answer_make_run(tn__fit *fit, const tn__fit_start *start, uint64_t allowed,
+                                    const tn__schedule *warm, tn__arena *arena) {
     const tn_fit_options *options = &fit->options;
     const tn__fit_part *part = fit->part;
     bool links = (part->allow & TN_FIT_SWAP) != 0;
@@ -367,13 +367,13 @@ static tn__pass_run fit_make_run(tn__fit *fit, const tn__fit_start *start, uint6
                         .bound = fit->no_bound && part->has_bound ? part->time_bound : 0,
                         .any = options->any || fit->for_least,
                         .only_proof = fit->only_proof,
-                        .out_rate = links ? fit_rate(options->to_host_bytes_per_s) : 0,
-                        .in_rate = links ? fit_rate(options->from_host_bytes_per_s) : 0,
-                        .codec_rate = fit_codec_rate(fit),
+                        .out_rate = links ? answer_rate(options->to_host_bytes_per_s) : 0,
+                        .in_rate = links ? answer_rate(options->from_host_bytes_per_s) : 0,
+                        .codec_rate = answer_codec_rate(fit),
                         .codecs = options->codecs > 0 ? options->codecs : UINT32_MAX,
                         .zeros = start->zeros,
                         .segments = start->segments,
-                        .work_limit = fit_work_limit(fit, &start->work),
+                        .work_limit = answer_work_limit(fit, &start->work),
                         .deadline = fit->deadline,
                         .explain = options->explain != NULL ? &fit->lines : NULL};
     tn__schedule_init(&run.best, &fit->context);
@@ -384,15 +384,16 @@ static tn__pass_run fit_make_run(tn__fit *fit, const tn__fit_start *start, uint6
     return run;
 }
 
-/* A limit is not an error if an answer exists already; a proof that none exists is an error. */
-static tn_status fit_judge(tn__fit *fit, const tn__pass_run *run, uint64_t allowed,
-                           tn_status status) {
+/* Takes over the facts of a run. That nothing was found is one of them, and no error here. */
+static tn_status answer_judge(tn__fit *fit, const tn__pass_run *run, uint64_t allowed,
+                              tn_status status) {
     fit->work_done = tn__add_sat(fit->work_done, run->work_done);
     tn__fit_part *part = fit->part;
     if (run->least_bytes > part->bytes_bound) part->bytes_bound = run->least_bytes;
     if (status == TN_E_INFEASIBLE && allowed > part->denied) part->denied = allowed;
     bool late = fit->deadline > 0 && tn__clock_s() > fit->deadline;
-    fit->stopped = fit->stopped || late || run->cancelled;
+    if (fit->ended == TN__ENDED_NOT && late) fit->ended = TN__ENDED_TIME;
+    if (run->ended != TN__ENDED_NOT) fit->ended = run->ended;
     return status == TN_E_STOPPED || status == TN_E_INFEASIBLE ? TN_OK : status;
 }
 
@@ -400,22 +401,22 @@ tn_status tn__fit_ask(tn__fit *fit, const tn__fit_start *start, uint64_t allowed
                       tn__schedule *warm, tn_fit_result *result, bool *found) {
     tn__arena arena;
     tn__arena_init(&arena, &fit->context);
-    tn__pass_run run = fit_make_run(fit, start, allowed, warm, &arena);
+    tn__pass_run run = answer_make_run(fit, start, allowed, warm, &arena);
     fit->rounds++;
-    tn_status status = fit_judge(fit, &run, allowed, run.pass->solve(&run));
+    tn_status status = answer_judge(fit, &run, allowed, run.pass->solve(&run));
     *found = status == TN_OK && run.has_best;
     result->time_bound = run.bound; /* within the allowed bytes */
     if (*found) {
         result->pass = fit->part->pass->name;
         status =
             tn__schedule_emit(start->map, &start->work, &run.best, &result->program, fit->error);
-        if (status == TN_OK) status = fit_read(fit, result);
+        if (status == TN_OK) status = answer_read(fit, result);
         result->bytes = tn__add_sat(fit->options.live ? run.found.peak : result->live_bytes,
                                     fit->options.fixed_bytes);
         if (status == TN_OK && warm != NULL)
             status = tn__schedule_copy(warm, &run.best, fit->error);
     }
-    fit_explain(fit);
+    answer_explain(fit);
     tn__schedule_release(&run.best);
     tn__arena_release(&arena);
     return status;

@@ -1,17 +1,17 @@
-/* fit_sweep.c - the public calls of tenure/fit.h: one budget, the least budget, the whole curve,
- * and the decision for each tensor. Cost: one search (fit_parts.c) for each budget. */
-#include "budget/fit.h"
+/* calls.c - the public calls of tenure/fit.h: one budget, the least budget, the whole curve,
+ * and the decision for each tensor. Cost: one search (compete.c) for each budget. */
+#include "budget/seek.h"
 
-typedef tn_status (*sweep_search)(tn__fit *fit, uint64_t budget, tn_fit_result *result);
+typedef tn_status (*calls_search)(tn__fit *fit, uint64_t budget, tn_fit_result *result);
 
-static tn_status sweep_least(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
+static tn_status calls_least(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
     (void)budget;
     TN_TRY(tn__fit_plain(fit, result));
     return tn__fit_parts_least(fit, result);
 }
 
-static tn_status sweep_one(const tn_program *program, const tn_costs *costs,
-                           const tn_fit_options *options, sweep_search search,
+static tn_status calls_one(const tn_program *program, const tn_costs *costs,
+                           const tn_fit_options *options, calls_search search,
                            tn_fit_result *result, tn__refusal *refusal, tn_error *error) {
     tn__fit fit;
     *result = (tn_fit_result){0};
@@ -23,7 +23,7 @@ static tn_status sweep_one(const tn_program *program, const tn_costs *costs,
     return status;
 }
 
-static tn_status sweep_budget(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
+static tn_status calls_budget(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
     if (budget == 0) TN_FAIL(fit->error, TN_E_INVALID, "a budget of 0 bytes holds nothing");
     return tn__fit_parts_best(fit, budget, result);
 }
@@ -31,7 +31,7 @@ static tn_status sweep_budget(tn__fit *fit, uint64_t budget, tn_fit_result *resu
 tn_status tn__fit_seek(const tn_program *program, const tn_costs *costs,
                        const tn_fit_options *options, tn_fit_result *result, tn__refusal *refusal,
                        tn_error *error) {
-    return sweep_one(program, costs, options, sweep_budget, result, refusal, error);
+    return calls_one(program, costs, options, calls_budget, result, refusal, error);
 }
 
 tn_status tn_fit(const tn_program *program, const tn_costs *costs, const tn_fit_options *options,
@@ -44,17 +44,17 @@ tn_status tn_fit(const tn_program *program, const tn_costs *costs, const tn_fit_
 tn_status tn_fit_least(const tn_program *program, const tn_costs *costs,
                        const tn_fit_options *options, tn_fit_result *result, tn_error *error) {
     tn__refusal none; /* without a budget nothing is refused */
-    return sweep_one(program, costs, options, sweep_least, result, &none, error);
+    return calls_one(program, costs, options, calls_least, result, &none, error);
 }
 
 /* --- the curve --- */
 
 /* The faster of the results for this budget and for the next smaller one. If the caller stopped the
  * search, the latter. */
-static tn_status sweep_next(tn__fit *fit, uint64_t budget, const tn_fit_result *below,
+static tn_status calls_next(tn__fit *fit, uint64_t budget, const tn_fit_result *below,
                             tn_fit_result *result) {
     if (fit->plain_bytes <= budget) return tn__fit_parts_best(fit, budget, result);
-    if (!fit->stopped) TN_TRY(tn__fit_parts_within(fit, budget, result));
+    if (!fit->ended) TN_TRY(tn__fit_parts_within(fit, budget, result));
     if (result->program != NULL && result->time <= below->time &&
         result->bytes >= tn__fit_floor(fit))
         return TN_OK;
@@ -63,11 +63,11 @@ static tn_status sweep_next(tn__fit *fit, uint64_t budget, const tn_fit_result *
 }
 
 /* The smallest result, and the fastest one of that size. */
-static tn_status sweep_first(tn__fit *fit, tn_fit_result *result) {
+static tn_status calls_first(tn__fit *fit, tn_fit_result *result) {
     TN_TRY(tn__fit_plain(fit, result));
     TN_TRY(tn__fit_parts_least(fit, result));
     tn_fit_result next = {0};
-    if (fit->stopped || result->time == fit->plain_time) return TN_OK;
+    if (fit->ended || result->time == fit->plain_time) return TN_OK;
     tn_status status = tn__fit_parts_within(fit, result->bytes, &next);
     bool is_better = status == TN_OK && next.program != NULL && next.bytes == result->bytes &&
                      next.time < result->time;
@@ -76,10 +76,10 @@ static tn_status sweep_first(tn__fit *fit, tn_fit_result *result) {
     return status;
 }
 
-static tn_status sweep_all(tn__fit *fit, uint32_t count, uint64_t *budgets,
+static tn_status calls_all(tn__fit *fit, uint32_t count, uint64_t *budgets,
                            tn_fit_result *results) {
     if (count < 2) TN_FAIL(fit->error, TN_E_INVALID, "a curve has at least two points");
-    TN_TRY(sweep_first(fit, &results[0]));
+    TN_TRY(calls_first(fit, &results[0]));
     tn__fit_finish(fit, &results[0]);
     uint64_t least = results[0].bytes;
     uint64_t most = fit->plain_bytes > least ? fit->plain_bytes : least;
@@ -87,7 +87,7 @@ static tn_status sweep_all(tn__fit *fit, uint32_t count, uint64_t *budgets,
     for (uint32_t i = 1; i < count; i++) {
         budgets[i] = least + (uint64_t)((double)(most - least) * i / (count - 1));
         if (i + 1 == count) budgets[i] = most;
-        TN_TRY(sweep_next(fit, budgets[i], &results[i - 1], &results[i]));
+        TN_TRY(calls_next(fit, budgets[i], &results[i - 1], &results[i]));
         tn__fit_finish(fit, &results[i]);
     }
     return TN_OK;
@@ -100,7 +100,7 @@ tn_status tn_fit_sweep(const tn_program *program, const tn_costs *costs,
     memset(results, 0, count * sizeof *results);
     memset(budgets, 0, count * sizeof *budgets);
     tn_status status = tn__fit_open(&fit, program, costs, options, error);
-    if (status == TN_OK) status = sweep_all(&fit, count, budgets, results);
+    if (status == TN_OK) status = calls_all(&fit, count, budgets, results);
     tn__fit_close(&fit);
     return status;
 }
@@ -112,21 +112,21 @@ const char *tn_fate_name(tn_fate fate) {
     return fate < TN_FATE_COUNT ? names[fate] : "";
 }
 
-static void sweep_mark(uint8_t *fates, tn_tensor_id tensor, tn_fate fate) {
+static void calls_mark(uint8_t *fates, tn_tensor_id tensor, tn_fate fate) {
     if (tensor != TN_NONE && fates[tensor] < fate) fates[tensor] = (uint8_t)fate;
 }
 
 /* The bit above those of a fate: an operator that was visited defines the tensor. */
-#define SWEEP_MADE 0x80u
+#define CALLS_MADE 0x80u
 
-static void sweep_apply(const tn_graph *graph, const tn_instruction *it, uint8_t *fates) {
+static void calls_apply(const tn_graph *graph, const tn_instruction *it, uint8_t *fates) {
     const tn_op *op = tn_graph_op(graph, it->op);
     for (uint32_t k = 0; k < op->output_count; k++) {
         tn_tensor_id id = op->outputs[k];
         if (id == TN_NONE || (it->again && k > 0)) continue;
-        if ((fates[id] & SWEEP_MADE) && (fates[id] & ~SWEEP_MADE) < TN_FATE_RECOMPUTED)
-            fates[id] = SWEEP_MADE | TN_FATE_RECOMPUTED;
-        fates[id] |= SWEEP_MADE;
+        if ((fates[id] & CALLS_MADE) && (fates[id] & ~CALLS_MADE) < TN_FATE_RECOMPUTED)
+            fates[id] = CALLS_MADE | TN_FATE_RECOMPUTED;
+        fates[id] |= CALLS_MADE;
     }
 }
 
@@ -136,10 +136,10 @@ void tn_program_fates(const tn_program *program, uint8_t *fates) {
     uint32_t tensors = tn_graph_tensor_count(graph);
     memset(fates, TN_FATE_KEPT, tensors);
     for (uint32_t i = 0; i < tn_program_count(program); i++)
-        if (list[i].opcode == TN_APPLY) sweep_apply(graph, &list[i], fates);
-    for (tn_tensor_id id = 0; id < tensors; id++) fates[id] &= (uint8_t)~SWEEP_MADE;
+        if (list[i].opcode == TN_APPLY) calls_apply(graph, &list[i], fates);
+    for (tn_tensor_id id = 0; id < tensors; id++) fates[id] &= (uint8_t)~CALLS_MADE;
     for (uint32_t i = 0; i < tn_program_count(program); i++) {
-        if (list[i].opcode == TN_SWAP_OUT) sweep_mark(fates, list[i].tensor, TN_FATE_SWAPPED);
-        if (list[i].opcode == TN_ENCODE) sweep_mark(fates, list[i].tensor, TN_FATE_ENCODED);
+        if (list[i].opcode == TN_SWAP_OUT) calls_mark(fates, list[i].tensor, TN_FATE_SWAPPED);
+        if (list[i].opcode == TN_ENCODE) calls_mark(fates, list[i].tensor, TN_FATE_ENCODED);
     }
 }

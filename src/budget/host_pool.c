@@ -1,7 +1,7 @@
-/* fit_host.c - plans the host pool of a result: a layout for the values that the program swaps. */
+/* host_pool.c - plans the host pool of a result: a layout for the values that the program swaps. */
 #include <tenure/host.h>
 
-#include "budget/fit.h"
+#include "budget/seek.h"
 
 tn_status tn__fit_host(tn__fit *fit, tn_fit_result *result) {
     bool swaps = false;

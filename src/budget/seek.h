@@ -1,7 +1,15 @@
-/* fit.h - data and functions shared by the files of the frame. fit.c describes how they work
- * together. */
-#ifndef TN_BUDGET_FIT_H
-#define TN_BUDGET_FIT_H
+/* seek.h - data and functions shared by the files of one search for a budget (tn__fit_seek):
+ *
+ *     calls.c      the public calls, and tn__fit_seek
+ *     compete.c    the searches that compete, by the techniques that they allow
+ *     decide.c     first: whether any program is within the budget; the least
+ *     within.c     then: the fastest program within the budget
+ *     answer.c     one answer of a pass, as a verified program with a layout
+ *     starts.c     the orders of operators from which passes start
+ *     host_pool.c  the layout of what is swapped
+ */
+#ifndef TN_BUDGET_SEEK_H
+#define TN_BUDGET_SEEK_H
 
 #include <tenure/fit.h>
 
@@ -25,7 +33,7 @@ typedef struct tn__fit_start {
                         * above */
 } tn__fit_start;
 
-/* One of the searches that compete for the answer (fit_parts.c). Its findings hold for the
+/* One of the searches that compete for the answer (compete.c). Its findings hold for the
  * techniques that it allows. */
 typedef struct tn__fit_part {
     const tn_pass *pass;
@@ -58,18 +66,18 @@ typedef struct tn__fit {
     uint64_t limit; /* time of the answer of a narrower search; results that take as long are
                      * rejected, except for for_least; UINT64_MAX: no limit */
     uint32_t rounds;
-    bool for_least;  /* the pass is only asked whether any schedule exists, with even costs */
-    bool only_proof; /* the pass is only asked for a proof of infeasibility */
-    bool no_bound;   /* lower bounds for this budget are not needed */
-    uint64_t beaten; /* time of an answer from another order; slower results are useless; 0: no
+    bool for_least;      /* the pass is only asked whether any schedule exists, with even costs */
+    bool only_proof;     /* the pass is only asked for a proof of infeasibility */
+    bool no_bound;       /* lower bounds for this budget are not needed */
+    uint64_t beaten;     /* time of an answer from another order; slower results are useless; 0: no
                       * such answer */
-    bool stopped;
+    tn__ended ended;     /* TIME or CALLER: answers so far are the result */
     tn__text lines;      /* explanations of the pass that runs */
     tn__refusal refusal; /* if no program meets the budget */
     tn_error *error;
 } tn__fit;
 
-/* fit.c */
+/* answer.c */
 /* Plans a layout with the options that every plan uses. If the caller stops the search, the layout
  * found so far is returned. */
 tn_status tn__fit_plan(tn__fit *fit, const tn_problem *problem, uint64_t enough, tn_layout *layout);
@@ -77,7 +85,8 @@ tn_status tn__fit_open(tn__fit *fit, const tn_program *program, const tn_costs *
                        const tn_fit_options *options, tn_error *error);
 void tn__fit_close(tn__fit *fit);
 /* One answer of the pass for `allowed` live bytes from one order, as a program without a layout;
- * result->bytes is a lower bound of its layout. *found false: the pass found nothing.
+ * result->bytes is a lower bound of its layout. *found false: the pass found nothing. That is no
+ * error, so no message is written.
  *
  * warm  NULL, or an answer for other bytes from the same order (without acts: no answer yet);
  *       it becomes this answer */
@@ -99,14 +108,14 @@ tn_status tn__fit_copy(tn__fit *fit, const tn_fit_result *from, tn_fit_result *t
 /* Fills in the fields that all results share: bounds, the plain program, the work done. */
 void tn__fit_finish(const tn__fit *fit, tn_fit_result *result);
 
-/* fit_host.c: plans the host pool for a result that swaps; does nothing for other results. Errors:
+/* host_pool.c: plans the host pool for a result that swaps; does nothing for other results. Errors:
  * those of tn_plan. */
 tn_status tn__fit_host(tn__fit *fit, tn_fit_result *result);
 
-/* fit_start.c: errors as tn_fit. */
+/* starts.c: errors as tn_fit. */
 tn_status tn__fit_make_starts(tn__fit *fit);
 
-/* fit_parts.c: the answers of tenure/fit.h, combined from all searches. Errors as there. */
+/* compete.c: the answers of tenure/fit.h, combined from all searches. Errors as there. */
 void tn__fit_make_parts(tn__fit *fit, const tn_pass *pass);
 /* The fastest within `budget` total bytes; `result` starts zeroed. */
 tn_status tn__fit_parts_best(tn__fit *fit, uint64_t budget, tn_fit_result *result);
@@ -124,12 +133,12 @@ bool tn__fit_runs(const tn__fit *fit);
 /* The search with bounds that hold for all allowed techniques. */
 const tn__fit_part *tn__fit_told(const tn__fit *fit);
 
-/* fit_sweep.c: tn_fit without a message for a refusal, of which *refusal has the facts. */
+/* calls.c: tn_fit without a message for a refusal, of which *refusal has the facts. */
 tn_status tn__fit_seek(const tn_program *program, const tn_costs *costs,
                        const tn_fit_options *options, tn_fit_result *result, tn__refusal *refusal,
                        tn_error *error);
 
-/* fit_search.c: the search fit->part. Finds the fastest program within `budget` that is faster than
+/* within.c: the search fit->part. Finds the fastest program within `budget` that is faster than
  * fit->limit. If there is no such limit and nothing is found, the result is the smallest program.
  * `result` starts zeroed. tn__fit_search_fail is for a budget that no program meets: E_INFEASIBLE,
  * E_EXHAUSTED or E_STOPPED, with the facts in fit->refusal and no message; `least` is the smallest
@@ -145,8 +154,8 @@ void tn__fit_take(tn_fit_result *best, tn_fit_result *next);
 /* Whether the host pool, holes included, is within its own budget. */
 bool tn__fit_has_host(const tn__fit *fit, const tn_fit_result *result);
 
-/* fit_least.c: the program that needs least, or the first one found that needs at most `enough`
+/* decide.c: the program that needs least, or the first one found that needs at most `enough`
  * bytes. `result` is the plain program. */
-tn_status tn__fit_search_least(tn__fit *fit, uint64_t enough, tn_fit_result *result);
+tn_status tn__fit_decide(tn__fit *fit, uint64_t enough, tn_fit_result *result);
 
 #endif

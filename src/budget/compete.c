@@ -1,4 +1,4 @@
-/* fit_parts.c - the list of searches that compete for the answer.
+/* compete.c - the list of searches that compete for the answer.
  *
  * Allowing more techniques never makes the result slower. A single search with copies could end
  * with a slower program than a search without them. Therefore `joint` consists of several searches,
@@ -15,84 +15,86 @@
  * Lossless techniques come first, whatever their speed: short floats are only searched for if no
  * other search has an answer.
  */
-#include "budget/fit.h"
+#include "budget/seek.h"
 
 /* Limit as a multiple of the effort of `joint`. Other passes have no limit of their own: capuchin
  * looks at all acts for each choice. */
-#define PARTS_MOST 4u
+#define COMPETE_MOST 4u
 
 /* --- the list of searches --- */
 
-static void parts_put(tn__fit *fit, const tn_pass *pass, uint32_t allow) {
+static void compete_put(tn__fit *fit, const tn_pass *pass, uint32_t allow) {
     fit->parts[fit->part_count++] =
         (tn__fit_part){.pass = pass, .allow = allow, .reached = UINT64_MAX, .time = UINT64_MAX};
 }
 
-static void parts_add(tn__fit *fit, const char *name, uint32_t allow) {
+static void compete_add(tn__fit *fit, const char *name, uint32_t allow) {
     const tn_pass *pass = tn__pass_named(name);
     bool asks = (pass->features & TN__PASS_GRAPH) != 0 && fit->options.live;
     bool nothing = (allow & ~(uint32_t)TN_FIT_ORDER) == 0;
     if (asks || nothing) return;
-    parts_put(fit, pass, allow);
-    if (pass != tn__pass_named("joint")) fit->parts[fit->part_count - 1].most = PARTS_MOST;
+    compete_put(fit, pass, allow);
+    if (pass != tn__pass_named("joint")) fit->parts[fit->part_count - 1].most = COMPETE_MOST;
 }
 
-static void parts_add_copies(tn__fit *fit, uint32_t allow) {
+static void compete_add_copies(tn__fit *fit, uint32_t allow) {
     static const char *const copying[] = {"vdnn-all", "vdnn-conv", "vdnn-dynamic", "capuchin"};
-    for (size_t i = 0; i < sizeof copying / sizeof *copying; i++) parts_add(fit, copying[i], allow);
-    parts_add(fit, "joint", allow);
+    for (size_t i = 0; i < sizeof copying / sizeof *copying; i++)
+        compete_add(fit, copying[i], allow);
+    compete_add(fit, "joint", allow);
 }
 
-static void parts_add_codecs(tn__fit *fit, uint32_t runs, uint32_t codecs, uint32_t copies) {
-    parts_add(fit, "gist", runs | codecs);
-    parts_add(fit, "joint", runs | codecs);
-    if (copies != 0) parts_add(fit, "joint", runs | codecs | copies);
+static void compete_add_codecs(tn__fit *fit, uint32_t runs, uint32_t codecs, uint32_t copies) {
+    compete_add(fit, "gist", runs | codecs);
+    compete_add(fit, "joint", runs | codecs);
+    if (copies != 0) compete_add(fit, "joint", runs | codecs | copies);
 }
 
 void tn__fit_make_parts(tn__fit *fit, const tn_pass *pass) {
     const uint32_t allow = fit->options.allow, lossless = TN_FIT_COMPRESS;
     const uint32_t runs = allow & (TN_FIT_ORDER | TN_FIT_RECOMPUTE), copies = allow & TN_FIT_SWAP;
     if (pass != tn__pass_named("joint")) {
-        parts_put(fit, pass, allow);
+        compete_put(fit, pass, allow);
         return;
     }
-    parts_add(fit, "joint", runs);
-    if (copies != 0) parts_add_copies(fit, runs | copies);
-    if (allow & (TN_FIT_COMPRESS | TN_FIT_LOSSY)) parts_add_codecs(fit, runs, lossless, copies);
-    if (allow & TN_FIT_LOSSY) parts_add_codecs(fit, runs, lossless | TN_FIT_LOSSY, copies);
-    if (fit->part_count == 0) parts_put(fit, pass, allow); /* only reordering */
+    compete_add(fit, "joint", runs);
+    if (copies != 0) compete_add_copies(fit, runs | copies);
+    if (allow & (TN_FIT_COMPRESS | TN_FIT_LOSSY)) compete_add_codecs(fit, runs, lossless, copies);
+    if (allow & TN_FIT_LOSSY) compete_add_codecs(fit, runs, lossless | TN_FIT_LOSSY, copies);
+    if (fit->part_count == 0) compete_put(fit, pass, allow); /* only reordering */
 }
 
 /* --- dependencies between searches --- */
 
-static bool parts_is_joint(const tn__fit *fit, const tn__fit_part *part) {
+static bool compete_is_joint(const tn__fit *fit, const tn__fit_part *part) {
     return fit->part_count > 1 && part->pass == tn__pass_named("joint");
 }
 
 /* Whether one search allows a part of the techniques of another, which may build on it. */
-static bool parts_is_less(const tn__fit *fit, const tn__fit_part *part, const tn__fit_part *of) {
-    return part == of || (part < of && parts_is_joint(fit, of) && (part->allow & ~of->allow) == 0);
+static bool compete_is_less(const tn__fit *fit, const tn__fit_part *part, const tn__fit_part *of) {
+    return part == of ||
+           (part < of && compete_is_joint(fit, of) && (part->allow & ~of->allow) == 0);
 }
 
 uint64_t tn__fit_reached(const tn__fit *fit) {
     uint64_t reached = UINT64_MAX;
     for (const tn__fit_part *it = fit->parts; it <= fit->part; it++)
-        if (parts_is_less(fit, it, fit->part) && it->reached < reached) reached = it->reached;
+        if (compete_is_less(fit, it, fit->part) && it->reached < reached) reached = it->reached;
     return reached;
 }
 
 /* The time that the search must beat. */
-static uint64_t parts_limit(const tn__fit *fit) {
+static uint64_t compete_limit(const tn__fit *fit) {
     uint64_t limit = UINT64_MAX;
     for (const tn__fit_part *it = fit->parts; it < fit->part; it++)
-        if (parts_is_less(fit, it, fit->part) && it->time < limit) limit = it->time;
+        if (compete_is_less(fit, it, fit->part) && it->time < limit) limit = it->time;
     return limit;
 }
 
 bool tn__fit_runs(const tn__fit *fit) {
     const tn__fit_part *first = &fit->parts[0];
     const uint32_t runs = TN_FIT_ORDER | TN_FIT_RECOMPUTE;
-    return first != fit->part && parts_is_less(fit, first, fit->part) &&
+    return first != fit->part && compete_is_less(fit, first, fit->part) &&
            (first->allow & ~runs) == 0 && first->time != UINT64_MAX;
 }
 
@@ -113,29 +115,29 @@ const tn__fit_part *tn__fit_told(const tn__fit *fit) {
 }
 
 /* Selects the next search; false: all are done. */
-static bool parts_next(tn__fit *fit, bool has_answer) {
+static bool compete_next(tn__fit *fit, bool has_answer) {
     tn__fit_part *next = fit->part == NULL ? fit->parts : fit->part + 1;
     if (next == fit->parts + fit->part_count) return false;
-    if (has_answer && (fit->stopped || (next->allow & TN_FIT_LOSSY))) return false;
+    if (has_answer && (fit->ended || (next->allow & TN_FIT_LOSSY))) return false;
     fit->part = next;
     next->searched = true;
     return true;
 }
 
-static void parts_begin(tn__fit *fit) {
+static void compete_begin(tn__fit *fit) {
     fit->part = NULL;
     for (uint32_t i = 0; i < fit->part_count; i++) fit->parts[i].time = UINT64_MAX;
 }
 
 /* Notes the time of the plain program, in which every operator runs once. */
-static void parts_note_plain(tn__fit *fit, uint64_t time) {
+static void compete_note_plain(tn__fit *fit, uint64_t time) {
     for (uint32_t i = 0; i < fit->part_count; i++) fit->parts[i].time_bound = time;
 }
 
 /* --- answers --- */
 
 /* Keeps the faster of two results that fit, otherwise the smaller. */
-static void parts_take(tn_fit_result *best, tn_fit_result *next, uint64_t budget) {
+static void compete_take(tn_fit_result *best, tn_fit_result *next, uint64_t budget) {
     bool fits = next->program != NULL && next->bytes <= budget;
     bool had = best->program != NULL && best->bytes <= budget;
     bool is_better = fits && had ? next->time < best->time
@@ -146,29 +148,29 @@ static void parts_take(tn_fit_result *best, tn_fit_result *next, uint64_t budget
 }
 
 tn_status tn__fit_parts_within(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
-    parts_begin(fit);
-    while (parts_next(fit, result->program != NULL)) {
+    compete_begin(fit);
+    while (compete_next(fit, result->program != NULL)) {
         tn_fit_result next = {0};
-        fit->limit = parts_limit(fit);
+        fit->limit = compete_limit(fit);
         tn_status status = tn__fit_search_within(fit, budget, &next);
         if (status == TN_OK && next.program != NULL) fit->part->time = next.time;
-        parts_take(result, &next, budget);
+        compete_take(result, &next, budget);
         TN_TRY(status);
         if (fit->options.any && result->program != NULL) return TN_OK;
     }
     return TN_OK;
 }
 
-static tn_status parts_answer(tn__fit *fit, uint64_t budget, const tn_fit_result *plain,
-                              tn_fit_result *result) {
-    parts_begin(fit);
-    while (parts_next(fit, result->program != NULL && result->bytes <= budget)) {
+static tn_status compete_answer(tn__fit *fit, uint64_t budget, const tn_fit_result *plain,
+                                tn_fit_result *result) {
+    compete_begin(fit);
+    while (compete_next(fit, result->program != NULL && result->bytes <= budget)) {
         tn_fit_result next = {0};
-        fit->limit = parts_limit(fit);
+        fit->limit = compete_limit(fit);
         tn_status status = tn__fit_search(fit, budget, plain, &next);
         if (status == TN_OK && next.program != NULL && next.bytes <= budget)
             fit->part->time = next.time;
-        parts_take(result, &next, budget);
+        compete_take(result, &next, budget);
         TN_TRY(status);
     }
     return TN_OK;
@@ -178,13 +180,13 @@ tn_status tn__fit_parts_best(tn__fit *fit, uint64_t budget, tn_fit_result *resul
     tn_fit_result plain = {0};
     tn_status status = tn__fit_plain(fit, &plain);
     if (status == TN_OK && plain.bytes <= budget) {
-        parts_note_plain(fit, plain.time);
+        compete_note_plain(fit, plain.time);
         tn__fit_take(result, &plain);
         return TN_OK;
     }
     if (status == TN_OK)
         status = fit->options.any ? tn__fit_parts_within(fit, budget, result)
-                                  : parts_answer(fit, budget, &plain, result);
+                                  : compete_answer(fit, budget, &plain, result);
     tn_fit_release(&plain);
     TN_TRY(status);
     if (result->program != NULL && result->bytes <= budget) return TN_OK;
@@ -194,11 +196,11 @@ tn_status tn__fit_parts_best(tn__fit *fit, uint64_t budget, tn_fit_result *resul
 tn_status tn__fit_parts_least(tn__fit *fit, tn_fit_result *result) {
     tn_fit_result plain = {0};
     tn_status status = tn__fit_copy(fit, result, &plain);
-    parts_begin(fit);
-    while (status == TN_OK && parts_next(fit, fit->stopped)) {
+    compete_begin(fit);
+    while (status == TN_OK && compete_next(fit, fit->ended)) {
         tn_fit_result next = {0};
         status = tn__fit_copy(fit, &plain, &next);
-        if (status == TN_OK) status = tn__fit_search_least(fit, 0, &next);
+        if (status == TN_OK) status = tn__fit_decide(fit, 0, &next);
         if (status == TN_OK && next.bytes < result->bytes) tn__fit_take(result, &next);
         tn_fit_release(&next);
     }

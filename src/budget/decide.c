@@ -1,4 +1,5 @@
-/* fit_least.c - finds the smallest budget that is answered.
+/* decide.c - decides whether any program is within a budget, before within.c looks for the fastest
+ * one. Without a budget, finds the least: the smallest budget that is answered.
  *
  * A search that finds nothing proves nothing, and a search for fewer bytes may succeed where one
  * for more bytes failed. The least is therefore defined as the end of a chain of searches. The
@@ -18,41 +19,41 @@
  * early for an order that needs far more than another one, and such an order gets no later
  * searches. A program with a short layout that is far too large gets no careful layout.
  */
-#include "budget/fit.h"
+#include "budget/seek.h"
 
-#define LEAST_HALVINGS 24u
-#define LEAST_GRAIN 1024u /* the bisection ends at a range of this part of the bytes */
-#define LEAST_SETTLES 12u /* searches below the least so far */
-#define LEAST_LEAP 16u    /* grains of the first step, after a search for one byte less succeeded */
-#define LEAST_APART 8u    /* an order that needs more than another by this part is dropped */
+#define DECIDE_HALVINGS 24u
+#define DECIDE_GRAIN 1024u /* the bisection ends at a range of this part of the bytes */
+#define DECIDE_SETTLES 12u /* searches below the least so far */
+#define DECIDE_LEAP 16u /* grains of the first step, after a search for one byte less succeeded */
+#define DECIDE_APART 8u /* an order that needs more than another by this part is dropped */
 
-static bool least_budgets(const tn__fit *fit) {
+static bool decide_budgets(const tn__fit *fit) {
     return (fit->part->pass->features & TN__PASS_BUDGETS) != 0;
 }
 
 /* The bisection of one order. */
-typedef struct least_range {
+typedef struct decide_range {
     uint64_t low, high; /* live bytes: the largest amount that the pass missed, and the smallest
                          * that it met */
     uint32_t rounds;
     bool ended;
-} least_range;
+} decide_range;
 
-typedef struct least_chain {
+typedef struct decide_chain {
     uint64_t enough;
     tn_fit_result *best;
-    tn_fit_result later[TN__FIT_ORDERS * LEAST_HALVINGS]; /* without careful layouts */
-    bool is_short[TN__FIT_ORDERS * LEAST_HALVINGS];       /* has a short layout */
+    tn_fit_result later[TN__FIT_ORDERS * DECIDE_HALVINGS]; /* without careful layouts */
+    bool is_short[TN__FIT_ORDERS * DECIDE_HALVINGS];       /* has a short layout */
     uint32_t later_count;
-    least_range ranges[TN__FIT_ORDERS];
-} least_chain;
+    decide_range ranges[TN__FIT_ORDERS];
+} decide_chain;
 
-static bool least_is_done(const tn__fit *fit, const least_chain *chain) {
-    return fit->stopped || chain->best->bytes <= chain->enough;
+static bool decide_is_done(const tn__fit *fit, const decide_chain *chain) {
+    return fit->ended || chain->best->bytes <= chain->enough;
 }
 
 /* Handles one result: the chain ends here, or the result is stored for later. */
-static tn_status least_link(tn__fit *fit, least_chain *chain, tn_fit_result *next) {
+static tn_status decide_link(tn__fit *fit, decide_chain *chain, tn_fit_result *next) {
     const uint64_t least = next->bytes; /* lower bound of its layout */
     bool ends = least <= chain->enough;
     if (ends) {
@@ -69,38 +70,38 @@ static tn_status least_link(tn__fit *fit, least_chain *chain, tn_fit_result *nex
     return TN_OK;
 }
 
-static tn_status least_step(tn__fit *fit, const tn__fit_start *start, least_chain *chain,
-                            least_range *range) {
+static tn_status decide_step(tn__fit *fit, const tn__fit_start *start, decide_chain *chain,
+                             decide_range *range) {
     tn_fit_result next = {0};
     bool found;
     if (fit->part->bytes_bound > range->low + 1) range->low = fit->part->bytes_bound - 1;
     const uint64_t low = range->low, high = range->high;
-    const uint32_t most = least_budgets(fit) ? LEAST_HALVINGS : 1;
-    range->ended = range->rounds++ >= most || high <= low + 1 || high - low <= high / LEAST_GRAIN;
+    const uint32_t most = decide_budgets(fit) ? DECIDE_HALVINGS : 1;
+    range->ended = range->rounds++ >= most || high <= low + 1 || high - low <= high / DECIDE_GRAIN;
     if (range->ended) return TN_OK;
-    uint64_t allowed = least_budgets(fit) ? low + (high - low) / 2 : high;
+    uint64_t allowed = decide_budgets(fit) ? low + (high - low) / 2 : high;
     tn_status status = tn__fit_ask(fit, start, allowed, NULL, &next, &found);
     *(found ? &range->high : &range->low) = allowed;
-    if (status == TN_OK && found) status = least_link(fit, chain, &next);
+    if (status == TN_OK && found) status = decide_link(fit, chain, &next);
     tn_fit_release(&next);
     return status;
 }
 
 /* Whether another order needs far less, so that the holes of a layout do not change the
  * comparison. */
-static bool least_is_apart(const tn__fit *fit, const least_chain *chain, uint32_t order) {
+static bool decide_is_apart(const tn__fit *fit, const decide_chain *chain, uint32_t order) {
     const uint64_t low = chain->ranges[order].low;
     for (uint32_t i = 0; i < fit->start_count; i++)
-        if (chain->ranges[i].high < low - low / LEAST_APART) return true;
+        if (chain->ranges[i].high < low - low / DECIDE_APART) return true;
     return false;
 }
 
-static tn_status least_halve(tn__fit *fit, least_chain *chain) {
+static tn_status decide_halve(tn__fit *fit, decide_chain *chain) {
     for (bool more = true; more;) {
         more = false;
-        for (uint32_t i = 0; i < fit->start_count && !least_is_done(fit, chain); i++) {
-            if (chain->ranges[i].ended || least_is_apart(fit, chain, i)) continue;
-            TN_TRY(least_step(fit, &fit->starts[i], chain, &chain->ranges[i]));
+        for (uint32_t i = 0; i < fit->start_count && !decide_is_done(fit, chain); i++) {
+            if (chain->ranges[i].ended || decide_is_apart(fit, chain, i)) continue;
+            TN_TRY(decide_step(fit, &fit->starts[i], chain, &chain->ranges[i]));
             more = true;
         }
     }
@@ -108,7 +109,7 @@ static tn_status least_halve(tn__fit *fit, least_chain *chain) {
 }
 
 /* The smallest of those with a short layout, or of those without a layout; NULL: none is left. */
-static tn_fit_result *least_pick(least_chain *chain, bool is_short) {
+static tn_fit_result *decide_pick(decide_chain *chain, bool is_short) {
     tn_fit_result *pick = NULL;
     for (uint32_t i = 0; i < chain->later_count; i++) {
         tn_fit_result *it = &chain->later[i];
@@ -119,7 +120,7 @@ static tn_fit_result *least_pick(least_chain *chain, bool is_short) {
 }
 
 /* Plans a careful layout for a result that has a short one. */
-static tn_status least_lay_out_carefully(tn__fit *fit, least_chain *chain, tn_fit_result *next) {
+static tn_status decide_lay_out_carefully(tn__fit *fit, decide_chain *chain, tn_fit_result *next) {
     uint64_t least = tn__add_sat(next->live_bytes, fit->options.fixed_bytes);
     bool may = fit->options.live || least < chain->best->bytes;
     if (may) TN_TRY(tn__fit_lay_out(fit, TN__FIT_CAREFUL, 0, next));
@@ -131,17 +132,17 @@ static tn_status least_lay_out_carefully(tn__fit *fit, least_chain *chain, tn_fi
 
 /* Plans short layouts in the order of live bytes, as long as a result may be far better than the
  * best with a short layout; that best one gets a careful layout. */
-static tn_status least_lay_out(tn__fit *fit, least_chain *chain) {
-    while (!least_is_done(fit, chain)) {
+static tn_status decide_lay_out(tn__fit *fit, decide_chain *chain) {
+    while (!decide_is_done(fit, chain)) {
         const uint64_t best = chain->best->bytes;
-        tn_fit_result *next = least_pick(chain, false), *laid = least_pick(chain, true);
+        tn_fit_result *next = decide_pick(chain, false), *laid = decide_pick(chain, true);
         if (laid != NULL && tn__fit_is_far(fit, laid->bytes, best)) laid = NULL;
         bool may = next != NULL && next->bytes < best;
         if (may && (laid == NULL || tn__fit_is_far(fit, laid->bytes, next->bytes))) {
             chain->is_short[next - chain->later] = true;
             TN_TRY(tn__fit_lay_out(fit, TN__FIT_SHORT, 0, next));
         } else if (laid != NULL) {
-            TN_TRY(least_lay_out_carefully(fit, chain, laid));
+            TN_TRY(decide_lay_out_carefully(fit, chain, laid));
         } else {
             return TN_OK;
         }
@@ -151,10 +152,10 @@ static tn_status least_lay_out(tn__fit *fit, least_chain *chain) {
 
 /* The pass's lower bound before any budget was searched, so that the bisection begins with the same
  * numbers in every call. */
-static tn_status least_bound(tn__fit *fit) {
+static tn_status decide_bound(tn__fit *fit) {
     tn_fit_result next = {0};
     bool found;
-    if (!least_budgets(fit)) return TN_OK;
+    if (!decide_budgets(fit)) return TN_OK;
     tn_status status = tn__fit_ask(fit, &fit->starts[0], 1, NULL, &next, &found);
     tn_fit_release(&next);
     return status;
@@ -164,11 +165,11 @@ static tn_status least_bound(tn__fit *fit) {
  * program that the bisection missed. So one byte less is tried. If that succeeds, large steps are
  * tried, then smaller ones, and finally one byte again. The chain ends when no large step succeeded
  * since then. */
-static tn_status least_settle(tn__fit *fit, tn_fit_result *best) {
-    const uint64_t grain = best->bytes / LEAST_GRAIN + 1, leap = LEAST_LEAP * grain;
+static tn_status decide_settle(tn__fit *fit, tn_fit_result *best) {
+    const uint64_t grain = best->bytes / DECIDE_GRAIN + 1, leap = DECIDE_LEAP * grain;
     uint64_t step = 1;
     bool many = true;
-    for (uint32_t i = 0; i < LEAST_SETTLES && !fit->stopped; i++) {
+    for (uint32_t i = 0; i < DECIDE_SETTLES && !fit->ended; i++) {
         uint64_t arena = best->bytes - fit->options.fixed_bytes;
         tn_fit_result next = {0};
         bool none = arena <= step || arena - step < fit->part->bytes_bound;
@@ -185,29 +186,29 @@ static tn_status least_settle(tn__fit *fit, tn_fit_result *best) {
     return TN_OK;
 }
 
-static tn_status least_follow(tn__fit *fit, least_chain *chain) {
+static tn_status decide_follow(tn__fit *fit, decide_chain *chain) {
     tn_fit_result *best = chain->best;
     const uint64_t high = fit->options.live ? best->bytes : best->live_bytes;
-    TN_TRY(least_bound(fit));
+    TN_TRY(decide_bound(fit));
     const uint64_t low = fit->part->bytes_bound > 0 ? fit->part->bytes_bound - 1 : 0;
     for (uint32_t i = 0; i < fit->start_count; i++)
-        chain->ranges[i] = (least_range){.low = low, .high = high};
-    TN_TRY(least_halve(fit, chain));
+        chain->ranges[i] = (decide_range){.low = low, .high = high};
+    TN_TRY(decide_halve(fit, chain));
     for (uint32_t i = 0; i < fit->start_count; i++) fit->starts[i].low = chain->ranges[i].low;
-    TN_TRY(least_lay_out(fit, chain));
+    TN_TRY(decide_lay_out(fit, chain));
     if (best->bytes <= chain->enough || fit->options.any) return TN_OK;
-    TN_TRY(least_settle(fit, best));
-    if (!fit->stopped) fit->part->floor = best->bytes;
+    TN_TRY(decide_settle(fit, best));
+    if (!fit->ended) fit->part->floor = best->bytes;
     return TN_OK;
 }
 
-tn_status tn__fit_search_least(tn__fit *fit, uint64_t enough, tn_fit_result *result) {
+tn_status tn__fit_decide(tn__fit *fit, uint64_t enough, tn_fit_result *result) {
     tn__fit_part *part = fit->part;
     const uint64_t time_bound = part->time_bound;
     const bool has_bound = part->has_bound;
-    least_chain chain = {.enough = enough, .best = result};
+    decide_chain chain = {.enough = enough, .best = result};
     fit->for_least = true;
-    tn_status status = least_follow(fit, &chain);
+    tn_status status = decide_follow(fit, &chain);
     fit->for_least = false;
     for (uint32_t i = 0; i < chain.later_count; i++) tn_fit_release(&chain.later[i]);
     part->time_bound = time_bound; /* belongs to the requested budget */
