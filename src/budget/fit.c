@@ -13,10 +13,9 @@
  */
 #include "budget/fit.h"
 
-#include <tenure/simulate.h>
-
 #include <math.h>
 
+#include "budget/costs.h"
 #include "graph/takes.h"
 #include "program/program.h"
 
@@ -124,18 +123,15 @@ static void fit_count_copies(tn_fit_result *result) {
     }
 }
 
-static tn_status fit_simulate(const tn_program *program, const tn_costs *costs,
-                              const tn_fit_options *given, tn_trace *trace,
-                              tn_simulation *simulation, tn_error *error) {
+tn_status tn__fit_simulate(const tn_program *program, const tn_costs *costs,
+                           const tn_fit_options *given, tn_trace *trace, tn_simulation *simulation,
+                           tn_error *error) {
     tn_simulate_options options = TN_SIMULATE_OPTIONS_INIT;
     options.context = given->context;
-    options.costs = tn_costs_list(costs);
-    options.again = tn_costs_again_list(costs);
     options.to_host_bytes_per_s = given->to_host_bytes_per_s;
     options.from_host_bytes_per_s = given->from_host_bytes_per_s;
-    options.codec_bytes_per_s = tn_costs_bytes_per_s(costs);
     options.trace = trace;
-    return tn_simulate(program, &options, simulation, error);
+    return tn__costs_simulate(costs, program, &options, simulation, error);
 }
 
 tn_status tn_fit_trace(const tn_fit_result *result, const tn_costs *costs,
@@ -144,14 +140,14 @@ tn_status tn_fit_trace(const tn_fit_result *result, const tn_costs *costs,
     tn_simulation simulation;
     tn__options(&options, sizeof options, given);
     if (result->program == NULL) TN_FAIL(error, TN_E_INVALID, "no program was found");
-    TN_TRY(fit_simulate(result->program, costs, &options, trace, &simulation, error));
+    TN_TRY(tn__fit_simulate(result->program, costs, &options, trace, &simulation, error));
     tn_simulation_release(&simulation);
     return TN_OK;
 }
 
 static tn_status fit_time(const tn__fit *fit, tn_fit_result *result) {
     tn_simulation simulation;
-    TN_TRY(fit_simulate(result->program, fit->costs, &fit->options, NULL, &simulation, fit->error));
+    TN_TRY(tn__fit_simulate(result->program, fit->costs, &fit->options, NULL, &simulation, fit->error));
     result->time = simulation.total_ps;
     result->stall = simulation.stall_ps;
     fit_count_copies(result);

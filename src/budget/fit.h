@@ -4,6 +4,7 @@
 #define TN_BUDGET_FIT_H
 
 #include <tenure/fit.h>
+#include <tenure/simulate.h>
 
 #include "budget/lower.h"
 #include "budget/pass.h"
@@ -94,6 +95,11 @@ tn_status tn__fit_lay_out(tn__fit *fit, tn__fit_care care, uint64_t enough, tn_f
 bool tn__fit_is_far(const tn__fit *fit, uint64_t bytes, uint64_t most);
 /* The plain program: the caller's program, without changes. */
 tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result);
+/* The time of any program of the graph of `costs`, with the links of the options. trace: NULL, or
+ * gets its events. */
+tn_status tn__fit_simulate(const tn_program *program, const tn_costs *costs,
+                           const tn_fit_options *options, tn_trace *trace,
+                           tn_simulation *simulation, tn_error *error);
 /* Copies a result of this frame. */
 tn_status tn__fit_copy(tn__fit *fit, const tn_fit_result *from, tn_fit_result *to);
 /* Fills in the fields that all results share: bounds, the plain program, the work done. */
