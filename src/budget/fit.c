@@ -265,8 +265,12 @@ static tn_status fit_copy_program(const tn__fit *fit, const tn_program *given, t
 
 tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result) {
     TN_TRY(fit_copy_program(fit, fit->given, &result->program));
-    TN_TRY(fit_read(fit, result));
-    TN_TRY(tn__fit_lay_out(fit, TN__FIT_CAREFUL, 0, result));
+    if (fit->laid != NULL) {
+        TN_TRY(fit_lay_out_as(fit, fit->laid, result));
+    } else {
+        TN_TRY(fit_read(fit, result));
+        TN_TRY(tn__fit_lay_out(fit, TN__FIT_CAREFUL, 0, result));
+    }
     result->pass = "none";
     if (fit->options.live) { /* bytes as problems count them */
         tn__pass_run run = {.pass = tn__pass_named("none"),

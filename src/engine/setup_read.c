@@ -69,14 +69,18 @@ const tn_static_block *tn_setup_statics(const tn_setup *setup, uint32_t *count) 
     return statics->blocks;
 }
 
+uint64_t tn__setup_fixed(const tn_setup *setup) {
+    const tn__setup_statics *statics = &setup->parts[PART_STATICS]->statics;
+    return statics->inside ? 0 : statics->bytes;
+}
+
 tn_setup_needs tn_setup_need(const tn_setup *setup) {
     const tn_layout *layout = tn_setup_layout(setup);
     tn_setup_needs needs = {
         .arena = layout != NULL ? layout->peak
                                 : tn_occupancy_summary(tn_setup_occupancy(setup)).peak_live,
         .statics = setup->parts[PART_STATICS]->statics.bytes};
-    bool inside = setup->parts[PART_STATICS]->statics.inside;
-    needs.total = inside ? needs.arena : tn__add_sat(needs.arena, needs.statics);
+    needs.total = tn__add_sat(needs.arena, tn__setup_fixed(setup));
     return needs;
 }
 

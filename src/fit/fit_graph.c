@@ -99,7 +99,7 @@ static void candidate_read(tn__candidate *it) {
     result->layout = *tn_setup_layout(it->setup);
     result->bytes = tn_setup_need(it->setup).total;
     result->live_bytes = tn_occupancy_summary(result->occupancy).peak_live;
-    it->fixed = result->bytes - result->layout.peak;
+    it->fixed = tn__setup_fixed(it->setup);
     if (result->pass == NULL) result->pass = "none";
 }
 
