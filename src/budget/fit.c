@@ -147,7 +147,8 @@ tn_status tn_fit_trace(const tn_fit_result *result, const tn_costs *costs,
 
 static tn_status fit_time(const tn__fit *fit, tn_fit_result *result) {
     tn_simulation simulation;
-    TN_TRY(tn__fit_simulate(result->program, fit->costs, &fit->options, NULL, &simulation, fit->error));
+    TN_TRY(tn__fit_simulate(result->program, fit->costs, &fit->options, NULL, &simulation,
+                            fit->error));
     result->time = simulation.total_ps;
     result->stall = simulation.stall_ps;
     fit_count_copies(result);

@@ -33,9 +33,9 @@ tn_occupancy_options cli_ask_memory(const cli_input *input);
 
 /* Answers the questions of a tn_fit_request about costs and zeros; do not move it. */
 typedef struct cli_sources {
-    const cli_costs *from;     /* not given: the library measures */
-    uint32_t threads, codecs;  /* codecs: as in tn_fit_options; 0: all */
-    tn_engine_options engine;  /* reads data, for a run that counts zeros */
+    const cli_costs *from;      /* not given: the library measures */
+    uint32_t threads, codecs;   /* codecs: as in tn_fit_options; 0: all */
+    tn_engine_options engine;   /* reads data, for a run that counts zeros */
     const cli_samples *samples; /* NULL: its inputs are generated */
     float **zeros;              /* out: measured fractions, to be freed by the owner */
 } cli_sources;

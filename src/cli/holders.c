@@ -14,7 +14,7 @@
 #define HOLDERS_BESIDE 19u /* columns next to a name */
 #define HOLDERS_USES 37u   /* and columns of kind and operator */
 #define HOLDERS_NAME_FEWEST 12u
-#define HOLDERS_SUMS 6u /* operators listed by name */
+#define HOLDERS_SUMS 6u   /* operators listed by name */
 #define HOLDERS_LEAST 10u /* rows after a refusal */
 
 /* --- gathering --- */

@@ -61,6 +61,13 @@ typedef struct tn__clock {
     tn__lane lanes[TN__LANE_COUNT];
 } tn__clock;
 
+/* The lane of a link. TN_NONE for no link, and for messages between ranks: each takes the time of
+ * its bytes, whatever else is sent. */
+static inline uint32_t tn__clock_link(tn_link link) {
+    if (link == TN_LINK_TO_HOST) return TN__LANE_TO_HOST;
+    if (link == TN_LINK_FROM_STORAGE) return TN__LANE_FROM_STORAGE;
+    return link == TN_LINK_FROM_HOST ? TN__LANE_FROM_HOST : TN_NONE;
+}
 /* When a task on these lanes begins if it is ready at that time. `link` TN_NONE: one lane. */
 static inline tn__lane tn__clock_begin(const tn__clock *clock, uint32_t lane, uint32_t link,
                                        tn__lane ready) {
@@ -84,11 +91,14 @@ static inline bool tn__lane_put_before(tn__lane *lane, uint64_t by, uint64_t tak
     lane->at = end > takes ? end - takes : 0;
     return end >= takes;
 }
+/* A time that is not below 0, as an integer. */
+static inline uint64_t tn__lane_units(double units) {
+    return units < 1.8e19 ? (uint64_t)round(units) : UINT64_MAX;
+}
 /* The time to transfer `bytes` at `rate` bytes per unit of time; rate 0 means unknown and takes
  * no time. */
 static inline uint64_t tn__lane_bytes(uint64_t bytes, double rate) {
-    double units = rate > 0 ? round((double)bytes / rate) : 0;
-    return units < 1.8e19 ? (uint64_t)units : UINT64_MAX;
+    return rate > 0 ? tn__lane_units((double)bytes / rate) : 0;
 }
 /* The first step that starts at this time or later; `last`: no earlier step does. */
 static inline uint32_t tn__clock_step(const uint64_t *starts, uint32_t last, uint64_t time) {
