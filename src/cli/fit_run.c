@@ -70,6 +70,8 @@ static tn_status run_open(run_state *run, tn_error *error) {
     TN_TRY(tn_trace_create(options.context, 64 * (uint64_t)tn_program_count(program) + 64,
                            &fit->happened, error));
     engine.trace = fit->happened;
+    if (fit->results[fit->chosen].host != NULL)
+        engine.host_layout = &fit->results[fit->chosen].host_layout;
     engine.swap_device = fit->swap_device;
     engine.swap_bytes_per_s = fit->link;
     engine.error_limit = fit->max_error;
