@@ -13,10 +13,9 @@
  */
 #include "budget/seek.h"
 
-#include <tenure/simulate.h>
-
 #include <math.h>
 
+#include "budget/costs.h"
 #include "graph/takes.h"
 #include "program/program.h"
 
@@ -124,18 +123,15 @@ static void answer_count_copies(tn_fit_result *result) {
     }
 }
 
-static tn_status answer_simulate(const tn_program *program, const tn_costs *costs,
-                                 const tn_fit_options *given, tn_trace *trace,
-                                 tn_simulation *simulation, tn_error *error) {
+tn_status tn__fit_simulate(const tn_program *program, const tn_costs *costs,
+                           const tn_fit_options *given, tn_trace *trace, tn_simulation *simulation,
+                           tn_error *error) {
     tn_simulate_options options = TN_SIMULATE_OPTIONS_INIT;
     options.context = given->context;
-    options.costs = tn_costs_list(costs);
-    options.again = tn_costs_again_list(costs);
     options.to_host_bytes_per_s = given->to_host_bytes_per_s;
     options.from_host_bytes_per_s = given->from_host_bytes_per_s;
-    options.codec_bytes_per_s = tn_costs_bytes_per_s(costs);
     options.trace = trace;
-    return tn_simulate(program, &options, simulation, error);
+    return tn__costs_simulate(costs, program, &options, simulation, error);
 }
 
 tn_status tn_fit_trace(const tn_fit_result *result, const tn_costs *costs,
@@ -144,15 +140,15 @@ tn_status tn_fit_trace(const tn_fit_result *result, const tn_costs *costs,
     tn_simulation simulation;
     tn__options(&options, sizeof options, given);
     if (result->program == NULL) TN_FAIL(error, TN_E_INVALID, "no program was found");
-    TN_TRY(answer_simulate(result->program, costs, &options, trace, &simulation, error));
+    TN_TRY(tn__fit_simulate(result->program, costs, &options, trace, &simulation, error));
     tn_simulation_release(&simulation);
     return TN_OK;
 }
 
 static tn_status answer_time(const tn__fit *fit, tn_fit_result *result) {
     tn_simulation simulation;
-    TN_TRY(
-        answer_simulate(result->program, fit->costs, &fit->options, NULL, &simulation, fit->error));
+    TN_TRY(tn__fit_simulate(result->program, fit->costs, &fit->options, NULL, &simulation,
+                            fit->error));
     result->time = simulation.total_ps;
     result->stall = simulation.stall_ps;
     answer_count_copies(result);
@@ -278,8 +274,12 @@ static tn_status answer_copy_program(const tn__fit *fit, const tn_program *given
 
 tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result) {
     TN_TRY(answer_copy_program(fit, fit->given, &result->program));
-    TN_TRY(answer_read(fit, result));
-    TN_TRY(tn__fit_lay_out(fit, TN__FIT_CAREFUL, 0, result));
+    if (fit->laid != NULL) {
+        TN_TRY(answer_lay_out_as(fit, fit->laid, result));
+    } else {
+        TN_TRY(answer_read(fit, result));
+        TN_TRY(tn__fit_lay_out(fit, TN__FIT_CAREFUL, 0, result));
+    }
     result->pass = "none";
     if (fit->options.live) { /* bytes as problems count them */
         uint64_t peak;

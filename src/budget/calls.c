@@ -10,12 +10,13 @@ static tn_status calls_least(tn__fit *fit, uint64_t budget, tn_fit_result *resul
     return tn__fit_parts_least(fit, result);
 }
 
-static tn_status calls_one(const tn_program *program, const tn_costs *costs,
+static tn_status calls_one(const tn_program *program, const tn_layout *laid, const tn_costs *costs,
                            const tn_fit_options *options, calls_search search,
                            tn_fit_result *result, tn__refusal *refusal, tn_error *error) {
     tn__fit fit;
     *result = (tn_fit_result){0};
     tn_status status = tn__fit_open(&fit, program, costs, options, error);
+    fit.laid = laid;
     if (status == TN_OK) status = search(&fit, fit.options.budget, result);
     tn__fit_finish(&fit, result);
     *refusal = fit.refusal;
@@ -28,23 +29,23 @@ static tn_status calls_budget(tn__fit *fit, uint64_t budget, tn_fit_result *resu
     return tn__fit_parts_best(fit, budget, result);
 }
 
-tn_status tn__fit_seek(const tn_program *program, const tn_costs *costs,
+tn_status tn__fit_seek(const tn_program *program, const tn_layout *laid, const tn_costs *costs,
                        const tn_fit_options *options, tn_fit_result *result, tn__refusal *refusal,
                        tn_error *error) {
-    return calls_one(program, costs, options, calls_budget, result, refusal, error);
+    return calls_one(program, laid, costs, options, calls_budget, result, refusal, error);
 }
 
 tn_status tn_fit(const tn_program *program, const tn_costs *costs, const tn_fit_options *options,
                  tn_fit_result *result, tn_error *error) {
     tn__refusal refusal;
-    tn_status status = tn__fit_seek(program, costs, options, result, &refusal, error);
+    tn_status status = tn__fit_seek(program, NULL, costs, options, result, &refusal, error);
     return tn__refusal_fail(&refusal, status, error);
 }
 
 tn_status tn_fit_least(const tn_program *program, const tn_costs *costs,
                        const tn_fit_options *options, tn_fit_result *result, tn_error *error) {
     tn__refusal none; /* without a budget nothing is refused */
-    return calls_one(program, costs, options, calls_least, result, &none, error);
+    return calls_one(program, NULL, costs, options, calls_least, result, &none, error);
 }
 
 /* --- the curve --- */
@@ -93,16 +94,23 @@ static tn_status calls_all(tn__fit *fit, uint32_t count, uint64_t *budgets,
     return TN_OK;
 }
 
-tn_status tn_fit_sweep(const tn_program *program, const tn_costs *costs,
-                       const tn_fit_options *options, uint32_t count, uint64_t *budgets,
-                       tn_fit_result *results, tn_error *error) {
+tn_status tn__fit_sweep(const tn_program *program, const tn_layout *laid, const tn_costs *costs,
+                        const tn_fit_options *options, uint32_t count, uint64_t *budgets,
+                        tn_fit_result *results, tn_error *error) {
     tn__fit fit;
     memset(results, 0, count * sizeof *results);
     memset(budgets, 0, count * sizeof *budgets);
     tn_status status = tn__fit_open(&fit, program, costs, options, error);
+    fit.laid = laid;
     if (status == TN_OK) status = calls_all(&fit, count, budgets, results);
     tn__fit_close(&fit);
     return status;
+}
+
+tn_status tn_fit_sweep(const tn_program *program, const tn_costs *costs,
+                       const tn_fit_options *options, uint32_t count, uint64_t *budgets,
+                       tn_fit_result *results, tn_error *error) {
+    return tn__fit_sweep(program, NULL, costs, options, count, budgets, results, error);
 }
 
 /* --- fates --- */

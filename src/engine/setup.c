@@ -107,6 +107,7 @@ tn_occupancy_options tn__setup_memory(const tn_setup *setup, const tn_setup_opti
     const tn_kernels *kernels = tn_setup_kernels(setup);
     tn__options(&memory, sizeof memory, options->memory);
     memory.struct_size = sizeof memory;
+    if (tn_setup_splits(setup) != NULL) memory.fuse_concat = true; /* joins parts in place */
     if (kernels != NULL) {
         memory.workspaces = tn_kernels_workspaces(kernels);
         memory.workspaces_again = tn_kernels_workspaces_again(kernels);

@@ -14,8 +14,6 @@
  *
  * Cost: that of the candidates; if the unchanged plan keeps to the budget, that of this plan.
  */
-#include <tenure/simulate.h>
-
 #include "engine/setup.h"
 #include "fit/frame.h"
 #include "graph/takes.h"
@@ -101,22 +99,16 @@ static void candidate_read(tn__candidate *it) {
     result->layout = *tn_setup_layout(it->setup);
     result->bytes = tn_setup_need(it->setup).total;
     result->live_bytes = tn_occupancy_summary(result->occupancy).peak_live;
-    it->fixed = result->bytes - result->layout.peak;
+    it->fixed = tn__setup_fixed(it->setup);
     if (result->pass == NULL) result->pass = "none";
 }
 
 /* Simulates an unchanged plan with its costs. */
 static tn_status candidate_time(tn__graph_frame *f, tn__candidate *it, uint64_t *time) {
-    tn_simulate_options simulate = TN_SIMULATE_OPTIONS_INIT;
     tn_simulation simulation;
     TN_TRY(tn__candidate_costs(f, it));
-    simulate.context = &f->own->context;
-    simulate.costs = tn_costs_list(it->costs);
-    simulate.again = tn_costs_again_list(it->costs);
-    simulate.to_host_bytes_per_s = f->search.to_host_bytes_per_s;
-    simulate.from_host_bytes_per_s = f->search.from_host_bytes_per_s;
-    simulate.codec_bytes_per_s = tn_costs_bytes_per_s(it->costs);
-    TN_TRY(tn_simulate(tn_setup_program(it->setup), &simulate, &simulation, f->error));
+    TN_TRY(tn__fit_simulate(tn_setup_program(it->setup), it->costs, &f->search, NULL, &simulation,
+                            f->error));
     *time = simulation.total_ps;
     tn_simulation_release(&simulation);
     return TN_OK;
