@@ -2,7 +2,7 @@
 
 The transformers have the layers, sizes and intermediate tensors of the published models (as the library `transformers`
 computes them without fused attention), with random weights and dropout as published. Networks of pictures get pictures
-of 86 x 86 (vit_b_16: 224 x 224), transformers get 128 tokens.
+of 86 x 86 (vit_b_16: 224 x 224), transformers get 64 tokens.
 
 `made(name, batch)` returns the module, its inputs, the loss and the targets. Sources of the sizes: the config.json of
 each published model.
@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-SIDE, TOKENS = 86, 128
+SIDE, TOKENS = 86, 64
 VISION = """vgg16 vgg19 resnet101 resnet152 mobilenet_v2 mobilenet_v3_small mobilenet_v3_large mnasnet1_0 convnext_tiny
 convnext_base regnet_x_400mf regnet_y_400mf vit_b_16""".split()
 
@@ -303,17 +303,17 @@ def every_token(logits, labels):
     return F.cross_entropy(logits.view(-1, logits.shape[-1]), labels.view(-1))
 
 
-def made(name, batch, device="cpu"):
+def made(name, batch):
     """The module, its inputs (a tuple), the loss and the targets (a tuple)."""
     if name in VISION:
         import torchvision
         side = 224 if name.startswith("vit") else SIDE
         module = getattr(torchvision.models, name)(weights=None)
-        return module.to(device), (torch.rand(batch, 3, side, side, device=device),), F.cross_entropy, (torch.randint(1000, (batch,), device=device),)
+        return module, (torch.rand(batch, 3, side, side),), F.cross_entropy, (torch.randint(1000, (batch,)),)
     make, words = TEXT[name]
-    text = [torch.randint(words, (batch, TOKENS), device=device) for _ in range(3)]
+    text = [torch.randint(words, (batch, TOKENS)) for _ in range(3)]
     if name.startswith("t5"):
-        return make().to(device), tuple(text[:2]), every_token, (text[2],)
+        return make(), tuple(text[:2]), every_token, (text[2],)
     if "bert" in name:
-        return make().to(device), (text[0],), every_token, (text[1],)
-    return make().to(device), (text[0],), next_token, (text[0],)
+        return make(), (text[0],), every_token, (text[1],)
+    return make(), (text[0],), next_token, (text[0],)
