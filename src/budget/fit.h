@@ -8,6 +8,7 @@
 #include "budget/lower.h"
 #include "budget/pass.h"
 #include "budget/refusal.h"
+#include "budget/rules.h"
 
 #define TN__FIT_ORDERS 2u /* the program's order, and the order with the least memory */
 #define TN__FIT_PARTS 13u
@@ -18,6 +19,8 @@ typedef struct tn__fit_start {
     tn_program *own;     /* NULL: the caller's program */
     tn__work work, even; /* the same jobs; even: costs derived from arithmetic and bytes only,
                           * without measurements */
+    tn__work plain;   /* with rules: the jobs without them, which `map` describes */
+    tn__ruled *ruled; /* NULL: no rules */
     tn__work_map *map;
     float *zeros;      /* [values] or NULL */
     uint8_t *segments; /* [jobs] or NULL */
@@ -94,6 +97,9 @@ tn_status tn__fit_lay_out(tn__fit *fit, tn__fit_care care, uint64_t enough, tn_f
 bool tn__fit_is_far(const tn__fit *fit, uint64_t bytes, uint64_t most);
 /* The plain program: the caller's program, without changes. */
 tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result);
+/* Writes a schedule of a start as a program. Errors: E_NO_MEMORY. */
+tn_status tn__fit_emit(tn__fit *fit, const tn__fit_start *start, const tn__schedule *schedule,
+                       tn_program **program);
 /* Copies a result of this frame. */
 tn_status tn__fit_copy(tn__fit *fit, const tn_fit_result *from, tn_fit_result *to);
 /* Fills in the fields that all results share: bounds, the plain program, the work done. */

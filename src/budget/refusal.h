@@ -15,6 +15,7 @@ typedef struct tn__refusal {
     uint64_t host_budget; /* 0: no limit */
     uint64_t least;       /* bytes of the smallest program found; 0: none was found */
     uint64_t bound;       /* proved: no program takes less; 0: no bound */
+    bool ruled;           /* the scope is further limited by rules of the user */
     const char *of;       /* " of arena" if the bytes are of it alone; NULL: of all memory */
     char step[256];       /* "step 4, 'x' (Conv), needs 3.5 MiB (3,686,400 bytes) at once", or "" */
 } tn__refusal;

@@ -43,6 +43,7 @@ static tn_fit_options setup_fit_options(const tn_setup *setup, const tn_setup_op
     fit.struct_size = sizeof fit;
     if (fit.context == NULL) fit.context = &setup->context;
     fit.fixed_bytes = 0;
+    if (options->rules != NULL) fit.rules = options->rules;
     if (options->statics == TN_STATIC_APART) fit.fixed_bytes = tn_setup_need(setup).statics;
     return fit;
 }

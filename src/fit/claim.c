@@ -68,14 +68,15 @@ static void claim_read(const tn_fit_answer *answer, tn__refusal *refusal) {
     uint32_t tried = 0;
     for (uint32_t i = 0; i < answer->claim_count; i++)
         if (answer->claims[i].kind != TN_CLAIM_NOT_TRIED) tried |= answer->claims[i].techniques;
+    const tn__graph_own *own = answer->own;
     *refusal = (tn__refusal){.techniques = tried,
+                             .ruled = own->ruled,
                              .budget = answer->budget,
                              .host_budget = answer->host_budget,
                              .least = claim_least(answer, tried),
                              .of = answer->apart > 0 ? " of arena" : NULL};
     if (answer->detail[0] != '\0')
-        snprintf(refusal->step, sizeof refusal->step, "with streamed weights, %.230s",
-                 answer->detail);
+        snprintf(refusal->step, sizeof refusal->step, "%.255s", answer->detail);
 }
 
 /* Adds a hint if it fits as a whole. */

@@ -21,6 +21,7 @@ typedef struct tn__graph_own {
     clock_t hint_ends_at; /* processor time, so that hints do not depend on other load; 0: no
                            * hint is searched */
     bool interrupted;     /* the caller's progress has cancelled */
+    bool ruled;           /* there are rules about tensors */
     bool keeps;           /* the pass "none": the program stays as it is, whatever is allowed */
 } tn__graph_own;
 
