@@ -268,9 +268,9 @@ static uint32_t caching_new(tn_pool *pool, uint64_t size, uint32_t stream, bool 
     uint32_t found = caching_extend(pool, size, stream, large);
     if (found == TN__CHUNK_NONE && caching_return_oversized(pool, size, stream, large))
         found = caching_extend(pool, size, stream, large);
-    if (found == TN__CHUNK_NONE && caching_trim(pool) > 0)
-        found = caching_extend(pool, size, stream, large);
-    return found;
+    if (found != TN__CHUNK_NONE) return found;
+    (void)caching_trim(pool); /* after oversized segments, there may be nothing left to return */
+    return caching_extend(pool, size, stream, large);
 }
 
 static bool caching_cuts(const tn_pool *pool, uint64_t size, uint64_t room, bool large) {
