@@ -52,6 +52,7 @@
 #include <tenure/plan.h>
 #include <tenure/program.h>
 #include <tenure/rewrite.h>
+#include <tenure/rules.h>
 #include <tenure/split.h>
 #include <tenure/stream.h>
 
@@ -191,6 +192,9 @@ typedef struct tn_setup_options {
      * are measured or modelled, as described at `costs` */
     tn_status (*make_costs)(void *self, const tn_setup *setup, tn_costs **costs, tn_error *error);
     void *make_costs_self;
+    /* RECOMPUTE, and FIT within its budget: rules about single tensors (rules.h). Operators are then
+     * not split, and weights not streamed, for a budget. NULL: none */
+    const tn_rules *rules;
 } tn_setup_options;
 #define TN_SETUP_OPTIONS_INIT                                                                      \
     TN_INIT(tn_setup_options, TN_SET(struct_size, sizeof(tn_setup_options)))

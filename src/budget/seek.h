@@ -17,6 +17,7 @@
 #include "budget/lower.h"
 #include "budget/pass.h"
 #include "budget/refusal.h"
+#include "budget/rules.h"
 
 #define TN__FIT_ORDERS 2u /* the program's order, and the order with the least memory */
 #define TN__FIT_PARTS 13u
@@ -27,6 +28,8 @@ typedef struct tn__fit_start {
     tn_program *own;     /* NULL: the caller's program */
     tn__work work, even; /* the same jobs; even: costs derived from arithmetic and bytes only,
                           * without measurements */
+    tn__work plain;      /* with rules: the jobs without them, which `map` describes */
+    tn__ruled *ruled;    /* NULL: no rules */
     tn__work_map *map;
     float *zeros;      /* [values] or NULL */
     uint8_t *segments; /* [jobs] or NULL */
@@ -111,6 +114,9 @@ tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result);
 tn_status tn__fit_simulate(const tn_program *program, const tn_costs *costs,
                            const tn_fit_options *options, tn_trace *trace,
                            tn_simulation *simulation, tn_error *error);
+/* Writes a schedule of a start as a program. Errors: E_NO_MEMORY. */
+tn_status tn__fit_emit(tn__fit *fit, const tn__fit_start *start, const tn__schedule *schedule,
+                       tn_program **program);
 /* Copies a result of this frame. */
 tn_status tn__fit_copy(tn__fit *fit, const tn_fit_result *from, tn_fit_result *to);
 /* Fills in the fields that all results share: bounds, the plain program, the work done. */

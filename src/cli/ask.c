@@ -42,6 +42,7 @@ void cli_ask(const cli_input *input, const cli_whom *whom, const cli_training *t
     setup->context = input->import.context;
     setup->program = &asked->program;
     setup->recompute = &asked->recompute;
+    setup->rules = &input->rules;
     setup->memory = &asked->memory;
     setup->statics = input->statics;
     setup->plan = plan;

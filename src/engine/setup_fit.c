@@ -43,6 +43,7 @@ static tn_fit_options setup_fit_options(const tn_setup *setup, const tn_setup_op
     fit.struct_size = sizeof fit;
     if (fit.context == NULL) fit.context = &setup->context;
     fit.fixed_bytes = tn__setup_fixed(setup);
+    if (options->rules != NULL) fit.rules = options->rules;
     return fit;
 }
 

@@ -26,6 +26,7 @@ OPCODES = ("put", "apply", "get", "free", "drop", "swap_out", "swap_in", "encode
            "gather", "scatter", "wait", "fetch")
 
 BODY_PINNED, BODY_TIED = 1, 4  # tn_body.flags
+RULES = {"keep": 0, "recompute": 1, "swap": 2}  # TN_RULE_*
 ALLOW = {"order": 1, "recompute": 2, "swap": 4, "compress": 8, "lossy": 16, "split": 32, "stream": 64}  # TN_FIT_*
 CLAIMS = ("fits", "infeasible", "not_found", "stopped", "not_tried")
 TO_RUN, TO_TRAIN, TRAINED = 0, 1, 2  # tn_rewrite_use
@@ -170,6 +171,14 @@ class tn_rewrite_options(Structure):
 MAKE_COSTS = CFUNCTYPE(c_int, c_void_p, POINTER(tn_setup), POINTER(POINTER(tn_costs)), POINTER(tn_error))
 
 
+class tn_rule(Structure):
+    _fields_ = [("pattern", c_char_p), ("kind", c_int), ("prefetch", c_uint32)]
+
+
+class tn_rules(Structure):
+    _fields_ = [("struct_size", c_size_t), ("list", POINTER(tn_rule)), ("count", c_uint32), ("segments", c_uint32)]
+
+
 class tn_setup_options(Structure):
     _fields_ = [("struct_size", c_size_t), ("context", POINTER(tn_context)), ("rewrite", POINTER(tn_rewrite_options)),
                 ("no_kernels", c_bool), ("kernels", c_void_p), ("given_kernels", POINTER(tn_kernels)),
@@ -177,7 +186,8 @@ class tn_setup_options(Structure):
                 ("recompute", c_void_p), ("fastest", c_bool), ("fit", c_void_p), ("costs", POINTER(tn_costs)),
                 ("memory", POINTER(tn_occupancy_options)), ("statics", c_int), ("without_reuse", c_bool),
                 ("plan", POINTER(tn_plan_options)), ("unplanned", c_bool), ("divide", c_void_p),
-                ("split", c_void_p), ("stream", c_void_p), ("make_costs", MAKE_COSTS), ("make_costs_self", c_void_p)]
+                ("split", c_void_p), ("stream", c_void_p), ("make_costs", MAKE_COSTS), ("make_costs_self", c_void_p),
+                ("rules", POINTER(tn_rules))]
 
 
 class tn_setup_needs(Structure):
@@ -261,7 +271,8 @@ class tn_fit_options(Structure):
                 ("memory", POINTER(tn_occupancy_options)), ("plan", POINTER(tn_plan_options)), ("live", c_bool),
                 ("any", c_bool), ("seed", c_uint64), ("work_limit", c_uint64), ("timeout_s", c_double),
                 ("segments", POINTER(c_char_p)), ("segment_count", c_uint32), ("zeros", POINTER(c_float)),
-                ("codecs", c_uint32), ("explain", EXPLAIN), ("explain_self", c_void_p)]
+                ("codecs", c_uint32), ("explain", EXPLAIN), ("explain_self", c_void_p),
+                ("rules", POINTER(tn_rules))]
 
 
 class tn_fit_result(Structure):
