@@ -38,6 +38,7 @@ enum {
     PLAN_TIMEOUT,
     PLAN_WORK,
     PLAN_OBJECTIVE,
+    PLAN_WORKERS,
     PLAN_HOLDERS,
     PLAN_SWEEP,
     PLAN_JSON
@@ -51,10 +52,12 @@ enum {
     X(PLAN_CAPACITY, "capacity", "SIZE",                                                           \
       "find a plan whose arena is within this many bytes; exit status 1 if no plan fits "          \
       "(default: the smallest plan)")                                                              \
-    X(PLAN_OBJECTIVE, "objective", "bytes|pairs",                                                  \
-      "minimise the peak in bytes, or the reuse cost: the sum of the costs of all pairs of "       \
-      "buffers that share bytes, within the capacities of the banks; for problems with reuse "     \
-      "costs (default: bytes)")                                                                    \
+    X(PLAN_OBJECTIVE, "objective", "bytes|pairs|waits|time",                                       \
+      "minimise the peak in bytes; or, within --capacity, the reuse cost (the sum of the costs of " \
+      "all pairs of buffers that share bytes), the number of waits that the plan adds to the "     \
+      "order of the operators, or the time of the program with these waits (default: bytes)")      \
+    X(PLAN_WORKERS, "workers", "N",                                                                \
+      "operators that run at once, for the time of a plan (default: no limit)")                    \
     X(PLAN_BUDGET, "budget", "SIZE", "the same for the arena and the weights together")            \
     X(PLAN_THREADS, "threads", "N",                                                                \
       "number of threads; they never change the answer (default: 1)")                              \
@@ -164,7 +167,11 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
         if (options->capacity == 0) cli_misuse(state, "--capacity: the size must be above 0");
         return 0;
     case PLAN_OBJECTIVE:
-        options->objective = (tn_objective)CLI_CHOICE(state, "objective", value, "bytes", "pairs");
+        options->objective = (tn_objective)CLI_CHOICE(state, "objective", value, "bytes", "pairs",
+                                                      "waits", "time");
+        return 0;
+    case PLAN_WORKERS:
+        options->workers = (uint32_t)cli_count(state, "workers", value, 1024);
         return 0;
     case PLAN_BUDGET:
         arguments->budget = cli_size(state, "budget", value);

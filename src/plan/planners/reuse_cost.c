@@ -39,6 +39,7 @@
 #define REUSE_WORK 200000u              /* placements without a limit */
 #define REUSE_SMALL 24u                 /* bodies that are searched completely, ... */
 #define REUSE_NODES 1000000u            /* with at most this number of placements */
+#define REUSE_ALL 1e9           /* placements of all bodies that are tried for a judge */
 #define REUSE_FIRST 20000u              /* placements before the complete search */
 #define REUSE_RUIN 25u                  /* most bodies of a move */
 #define REUSE_SETS 20000u               /* sets of bodies that the bound tries */
@@ -84,6 +85,8 @@ typedef struct reuse {
     uint32_t shift;   /* costs are counted in units of 2^shift, so that their sum fits */
     double unit;      /* average cost of a pair */
     uint64_t cost;    /* of the present placement */
+    uint64_t value;   /* with a judge: waits or time of the present placement */
+    double value_unit; /* a typical change of it */
     bool plain;       /* all edges are those of whole bodies */
     uint64_t work_at; /* work when the search began */
     double started_s;
@@ -419,6 +422,7 @@ static bool reuse_take_best(reuse *state) {
                     state->cost += edge->cost;
             }
         }
+    state->value = tn__run_best_cost(state->run);
     return true;
 }
 
@@ -499,6 +503,24 @@ static void reuse_order(reuse *state, uint32_t *chosen, uint32_t count) {
     }
 }
 
+/* With a judge, whether the value of the placement is at most `rise` above that of the present
+ * one, which it then becomes. */
+static tn_status reuse_judge(reuse *state, double rise, bool *accepted) {
+    tn__judge *judge = state->run->prepared->judge;
+    *accepted = true;
+    if (judge == NULL) return TN_OK;
+    for (uint32_t i = 0; i < state->count; i++) state->keep[i] = (uint64_t)state->offset[i];
+    uint64_t value = tn__judge_value(judge, state->keep);
+    *accepted = (double)value <= (double)state->value + rise * state->value_unit;
+    if (*accepted) state->value = value;
+    return tn__run_work(state->run, tn__judge_units(judge));
+}
+
+/* The number that the search lowers. */
+static uint64_t reuse_goal(const reuse *state) {
+    return state->run->prepared->judge != NULL ? state->value : state->cost;
+}
+
 /* One move; the placement and its cost are as before if it fails. */
 static tn_status reuse_move(reuse *state, uint32_t number, double temperature) {
     uint32_t chosen[REUSE_RUIN], count = reuse_ruin(state, number, chosen), done = 0;
@@ -510,8 +532,9 @@ static tn_status reuse_move(reuse *state, uint32_t number, double temperature) {
         removed += reuse_paid(state, chosen[i]);
         state->placed[chosen[i]] = false;
     }
-    double rise = temperature * state->unit * reuse_exponential(state);
-    uint64_t allowed = removed + (uint64_t)rise;
+    double rise = temperature * reuse_exponential(state);
+    uint64_t allowed = removed + (uint64_t)(rise * state->unit);
+    bool accepted = false;
     for (; done < count && added <= allowed; done++) {
         reuse_choice choice = {.allowed = allowed - added,
                                .noise = reuse_below(state, 4) == 0 ? 40 : 8};
@@ -521,7 +544,8 @@ static tn_status reuse_move(reuse *state, uint32_t number, double temperature) {
         state->placed[chosen[done]] = true;
         added += choice.cost;
     }
-    if (done == count) {
+    if (done == count) TN_TRY(reuse_judge(state, rise / 2, &accepted));
+    if (accepted) {
         state->cost = old - removed + added;
     } else {
         for (uint32_t i = 0; i < count; i++) {
@@ -534,7 +558,7 @@ static tn_status reuse_move(reuse *state, uint32_t number, double temperature) {
 
 /* Anneals until `until` of the limits is used. */
 static tn_status reuse_anneal(reuse *state, double until, uint64_t work) {
-    uint64_t best = state->cost, start = tn__run_work_done(state->run);
+    uint64_t best = reuse_goal(state), start = tn__run_work_done(state->run);
     double temperature = 2;
     if (state->free_count < 1) return TN_OK;
     for (uint32_t number = 0; !tn__run_is_done(state->run) && state->cost > 0; number++) {
@@ -546,8 +570,8 @@ static tn_status reuse_anneal(reuse *state, double until, uint64_t work) {
         }
         if (work != 0 && tn__run_work_done(state->run) - start >= work) break;
         TN_TRY(reuse_move(state, number, temperature));
-        if (state->cost >= best) continue;
-        best = state->cost;
+        if (reuse_goal(state) >= best) continue;
+        best = reuse_goal(state);
         reuse_keep(state);
     }
     return TN_OK;
@@ -706,6 +730,57 @@ static tn_status reuse_complete(reuse *state, uint64_t best, bool *proved) {
     return TN_OK;
 }
 
+/* --- all placements, for a judge --- */
+
+/* A judge may prefer that more bytes are shared: a wait can imply others. So no start can be left
+ * out; all aligned ones are tried, if they are few. */
+typedef struct reuse_all {
+    reuse *state;
+    uint64_t nodes; /* placements left */
+    bool stopped;
+} reuse_all;
+
+static tn_status reuse_all_from(reuse_all *all, uint32_t at) {
+    reuse *state = all->state;
+    if (at == state->free_count) {
+        reuse_keep(state);
+        return tn__run_work(state->run, tn__judge_units(state->run->prepared->judge));
+    }
+    uint32_t id = state->free[at];
+    int64_t step = (int64_t)state->bodies[id].alignment, most = reuse_most(state, id);
+    for (int64_t start = 0; start <= most && !all->stopped; start += step) {
+        uint64_t cost;
+        all->stopped = all->nodes == 0;
+        if (all->stopped) break;
+        all->nodes--;
+        if (!reuse_cost_at(state, id, start, &cost)) continue;
+        state->offset[id] = start;
+        state->placed[id] = true;
+        tn_status status = reuse_all_from(all, at + 1);
+        state->placed[id] = false;
+        if (status != TN_OK) return status;
+        if (tn__run_is_done(state->run)) return TN_OK;
+    }
+    return TN_OK;
+}
+
+/* Tries all placements; *proved: the best one kept is the best of all. */
+static tn_status reuse_everything(reuse *state, bool *proved) {
+    reuse_all all = {.state = state, .nodes = REUSE_NODES};
+    double starts = 1;
+    *proved = false;
+    for (uint32_t k = 0; k < state->free_count; k++) {
+        int64_t most = reuse_most(state, state->free[k]);
+        if (most < 0) return TN_OK;
+        starts *= 1 + (double)most / (double)state->bodies[state->free[k]].alignment;
+    }
+    if (starts > REUSE_ALL || state->free_count > REUSE_SMALL) return TN_OK;
+    for (uint32_t i = 0; i < state->count; i++) state->placed[i] = tn__run_pinned(state->run, i);
+    TN_TRY(reuse_all_from(&all, 0));
+    *proved = !all.stopped;
+    return TN_OK;
+}
+
 /* --- bounds --- */
 
 /* Pairs that are together larger than the memory pay in every placement. */
@@ -829,6 +904,11 @@ static tn_status reuse_least_cost(reuse *state) {
     bool proved = false;
     uint64_t bound = reuse_must_share(state);
     TN_TRY(reuse_sets(state, &bound));
+    tn__judge *judge = run->prepared->judge;
+    if (judge != NULL) {
+        bound = tn__judge_bound(judge, bound > 0);
+        state->value_unit = tn__judge_unit(judge);
+    }
     tn__run_raise_cost_bound(run, bound);
     if (!reuse_take_best(state) || tn__run_is_done(run)) return TN_OK;
     bool small = state->free_count <= REUSE_SMALL;
@@ -836,7 +916,9 @@ static tn_status reuse_least_cost(reuse *state) {
     state->work_at = tn__run_work_done(run);
     if (small) {
         TN_TRY(reuse_anneal(state, 0.25, REUSE_FIRST));
-        if (!tn__run_is_done(run)) TN_TRY(reuse_complete(state, tn__run_best_cost(run), &proved));
+        if (!tn__run_is_done(run))
+            TN_TRY(judge != NULL ? reuse_everything(state, &proved)
+                                 : reuse_complete(state, tn__run_best_cost(run), &proved));
         if (proved) tn__run_raise_cost_bound(run, tn__run_best_cost(run));
         if (tn__run_is_done(run) || !reuse_take_best(state)) return TN_OK;
     }
