@@ -65,7 +65,7 @@ const cli_rule cli_rules[] = {
 
     /* tiles */
     RULE(NULL, "--extra-work", NEEDS, "--split"),
-    RULE("plan", "--sweep", NEEDS, "--split"),
+    RULE("plan", "--sweep", NEEDS, "--split --objective=pairs|waits|time"),
     RULE("plan", "--sweep", EXCLUDES, "--explain --holders --device",
          .why = "it prints a curve"),
 

@@ -16,11 +16,11 @@ typedef struct events_job {
     tn_occupancy *occupancy;
     const tn_program *program;
     tn__happens happens;
-    uint32_t *entry;  /* [steps] first step of the control flow that ends there */
-    uint32_t *place;  /* [steps] steps of all chains, by index in the chain */
-    size_t *chain;    /* [chains + 1] the first of each chain in `place` */
-    uint32_t *step;   /* [operators] its step */
-    uint32_t *uses;   /* of one span */
+    uint32_t *entry; /* [steps] first step of the control flow that ends there */
+    uint32_t *place; /* [steps] steps of all chains, by index in the chain */
+    size_t *chain;   /* [chains + 1] the first of each chain in `place` */
+    uint32_t *step;  /* [operators] its step */
+    uint32_t *uses;  /* of one span */
     size_t use_room;
     tn__arena scratch;
     tn_error *error;
@@ -39,8 +39,8 @@ static tn_status events_index(events_job *job) {
     job->place = tn__arena_array(&job->scratch, steps + 1, sizeof *job->place);
     job->chain =
         tn__arena_array(&job->scratch, (size_t)happens->chain_count + 1, sizeof *job->chain);
-    job->step = tn__arena_array(&job->scratch, (size_t)tn_graph_op_count(graph) + 1,
-                                sizeof *job->step);
+    job->step =
+        tn__arena_array(&job->scratch, (size_t)tn_graph_op_count(graph) + 1, sizeof *job->step);
     if (!job->entry || !job->place || !job->chain || !job->step)
         return tn__no_memory(job->error, "the order of operators");
     for (uint32_t s = steps; s-- > 0;) job->entry[happens->exit[s]] = s;
@@ -62,7 +62,8 @@ static tn_status events_add_steps(events_job *job) {
     if (seconds == NULL) return tn__no_memory(job->error, "the times of operators");
     for (uint32_t s = 0; s < steps; s++)
         if (instructions[s].opcode == TN_APPLY)
-            seconds[job->happens.exit[s]] += tn__op_takes(graph, instructions[s].op, &machine, NULL);
+            seconds[job->happens.exit[s]] +=
+                tn__op_takes(graph, instructions[s].op, &machine, NULL);
     for (uint32_t s = 0; s < steps; s++) {
         double picoseconds = seconds[s] * 1e12;
         uint64_t time = picoseconds < 9e18 ? (uint64_t)(picoseconds + 0.5) : (uint64_t)9e18;
@@ -130,8 +131,7 @@ static tn_status events_add_waits(events_job *job) {
     TN_TRY(tn_layout_without_reuse(problem, &apart, job->error));
     for (tn_body_id id = 0; id < apart.body_count; id++) { /* tied bodies keep their distances */
         const tn_body *body = tn_problem_body(problem, id);
-        if (body->flags & TN_BODY_TIED)
-            apart.offset[id] = apart.offset[body->leader] + body->delta;
+        if (body->flags & TN_BODY_TIED) apart.offset[id] = apart.offset[body->leader] + body->delta;
     }
     tn_status status = tn_plan_dependencies(job->occupancy, &apart, &list, &count, job->error);
     for (uint64_t i = 0; i < count && status == TN_OK; i++) {
@@ -144,8 +144,7 @@ static tn_status events_add_waits(events_job *job) {
 }
 
 tn_status tn_occupancy_add_events(tn_occupancy *occupancy, tn_error *error) {
-    events_job job = {
-        .occupancy = occupancy, .program = occupancy->program, .error = error};
+    events_job job = {.occupancy = occupancy, .program = occupancy->program, .error = error};
     uint32_t known;
     tn_problem_events(occupancy->problem, &known);
     if (known > 0) return TN_OK;

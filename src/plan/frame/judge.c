@@ -97,8 +97,7 @@ static bool judge_need_waits(tn__judge *judge, const tn_context *context, uint32
         uint32_t use = from->uses[i];
         bool implied = use == after || judge_knows(judge, use, after);
         for (uint32_t k = 0; k < from->use_count && !implied; k++)
-            implied = judge_knows(judge, use, from->uses[k]) ||
-                      (k < i && from->uses[k] == use);
+            implied = judge_knows(judge, use, from->uses[k]) || (k < i && from->uses[k] == use);
         if (implied) continue;
         if (!tn__reserve(context, &judge->events, &judge->event_room, judge->event_count + 1,
                          sizeof *judge->events))

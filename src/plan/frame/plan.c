@@ -244,10 +244,11 @@ static tn_status plan_bank(tn__call *call, tn_bank_id which, tn__prepared *p) {
     bool costs = plan_wants_cost(call, p);
     TN_TRY(tn__call_refuse(call, p->needs | (costs ? TN_PLANS_BY_COST : 0)));
     if (costs && !p->has_capacity)
-        TN_FAIL(call->error, TN_E_INVALID,
-                "%s has no capacity, so no buffers need to share bytes, and the least %s is that of "
-                "a plan without reuse; set `capacity`",
-                call->problem->banks[which].name, plan_objective_text(call));
+        TN_FAIL(
+            call->error, TN_E_INVALID,
+            "%s has no capacity, so no buffers need to share bytes, and the least %s is that of "
+            "a plan without reuse; set `capacity`",
+            call->problem->banks[which].name, plan_objective_text(call));
     TN_TRY(tn__prepared_bound(p, which, &p->lower_bound, &step, call->error));
     TN_TRY(plan_refuse_height(call->problem, which, p->lower_bound, call->error));
     const char *bank = call->problem->banks[which].name;

@@ -119,9 +119,9 @@ typedef struct tn__call {
     tn_plan_options options;
     double start_s;
     tn_layout layout;
-    bool *planned;   /* [bank_count], whether the bodies of a bank have their offsets already */
+    bool *planned;    /* [bank_count], whether the bodies of a bank have their offsets already */
     tn__judge *judge; /* NULL: the objective needs none */
-    bool least_time; /* the choice of banks is proved to be the best */
+    bool least_time;  /* the choice of banks is proved to be the best */
     tn_error *error;
 } tn__call;
 

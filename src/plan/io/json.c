@@ -317,8 +317,8 @@ static tn_status json_span(tn__reading *reading, size_t index, const json_t *ite
         const json_t *use = json_array_get(uses, i);
         if (!json_is_integer(use) || json_integer_value(use) < 0 ||
             json_integer_value(use) > UINT32_MAX)
-            status = tn__fail(error, TN_E_INVALID, "spans[%zu]: a use is not the number of an event",
-                              index);
+            status = tn__fail(error, TN_E_INVALID,
+                              "spans[%zu]: a use is not the number of an event", index);
         else
             events[i] = (uint32_t)json_integer_value(use);
     }

@@ -39,7 +39,7 @@
 #define REUSE_WORK 200000u              /* placements without a limit */
 #define REUSE_SMALL 24u                 /* bodies that are searched completely, ... */
 #define REUSE_NODES 1000000u            /* with at most this number of placements */
-#define REUSE_ALL 1e9           /* placements of all bodies that are tried for a judge */
+#define REUSE_ALL 1e9                   /* placements of all bodies that are tried for a judge */
 #define REUSE_FIRST 20000u              /* placements before the complete search */
 #define REUSE_RUIN 25u                  /* most bodies of a move */
 #define REUSE_SETS 20000u               /* sets of bodies that the bound tries */
@@ -81,14 +81,14 @@ typedef struct reuse {
     size_t *end_begin;        /* [count + 1] */
     reuse_end *from, *until;  /* ends of the edges and reserved ranges of each body */
     reuse_step *rises, *falls;
-    uint64_t *keep;   /* [count], scratch for tn__run_keep_offsets */
-    uint32_t shift;   /* costs are counted in units of 2^shift, so that their sum fits */
-    double unit;      /* average cost of a pair */
-    uint64_t cost;    /* of the present placement */
-    uint64_t value;   /* with a judge: waits or time of the present placement */
+    uint64_t *keep;    /* [count], scratch for tn__run_keep_offsets */
+    uint32_t shift;    /* costs are counted in units of 2^shift, so that their sum fits */
+    double unit;       /* average cost of a pair */
+    uint64_t cost;     /* of the present placement */
+    uint64_t value;    /* with a judge: waits or time of the present placement */
     double value_unit; /* a typical change of it */
-    bool plain;       /* all edges are those of whole bodies */
-    uint64_t work_at; /* work when the search began */
+    bool plain;        /* all edges are those of whole bodies */
+    uint64_t work_at;  /* work when the search began */
     double started_s;
     tn__random random;
 } reuse;
@@ -188,11 +188,11 @@ static tn_status reuse_ends(reuse *state, size_t edges, size_t most, bool *possi
             reuse_add_end(state, &at, &state->edges[k]);
         for (uint32_t k = 0; k < ranges; k++) {
             uint64_t last = p->reserved[k].last, end = (uint64_t)state->capacity;
-            reuse_edge edge = {
-                .other = state->count,
-                .below = (int64_t)state->bodies[i].size - (int64_t)p->reserved[k].first,
-                .above = (int64_t)(last < end ? last : end),
-                .cost = REUSE_HARD};
+            reuse_edge edge = {.other = state->count,
+                               .below =
+                                   (int64_t)state->bodies[i].size - (int64_t)p->reserved[k].first,
+                               .above = (int64_t)(last < end ? last : end),
+                               .cost = REUSE_HARD};
             reuse_add_end(state, &at, &edge);
         }
         state->end_begin[i + 1] = at;

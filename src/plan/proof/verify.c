@@ -141,8 +141,8 @@ static tn_status verify_fail(const tn_problem *problem, const tn_layout *layout,
                 "the layout states a reuse cost of %" PRIu64 ", but its pairs cost %" PRIu64,
                 found->lo, found->hi);
     case TN_CONFLICT_WAITS:
-        TN_FAIL(error, TN_E_CONFLICT,
-                "the layout states %" PRIu64 " waits, but it needs %" PRIu64, found->lo, found->hi);
+        TN_FAIL(error, TN_E_CONFLICT, "the layout states %" PRIu64 " waits, but it needs %" PRIu64,
+                found->lo, found->hi);
     case TN_CONFLICT_TIME:
         TN_FAIL(error, TN_E_CONFLICT,
                 "the layout states a time of %" PRIu64 ", but it takes %" PRIu64, found->lo,
