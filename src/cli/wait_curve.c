@@ -119,6 +119,9 @@ static tn_status wait_points(wait_job *job, const tn__wait_point *alone, tn_erro
             point->value = alone->value, point->bytes = alone->bytes;
         job->count++;
     }
+    for (uint32_t i = job->count; i-- > 1;) /* less memory lowers no bound */
+        if (job->points[i].bound > job->points[i - 1].bound)
+            job->points[i - 1].bound = job->points[i].bound;
     return TN_OK;
 }
 
