@@ -235,6 +235,9 @@ TN_API const tn_graph *tn_setup_graph(const tn_setup *setup);     /* the graph t
 TN_API const tn_kernels *tn_setup_kernels(const tn_setup *setup); /* NULL: no_kernels */
 TN_API const tn_program *tn_setup_program(const tn_setup *setup);
 TN_API const tn_occupancy *tn_setup_occupancy(const tn_setup *setup);
+/* Adds the events of the program to the problem of the occupancy (tn_occupancy_add_events), so that
+ * tn_layout_waits counts the waits of any layout. Not while another thread uses the setup. */
+TN_API TN_CHECKED tn_status tn_setup_add_events(tn_setup *setup, tn_error *error);
 TN_API const tn_layout *tn_setup_layout(const tn_setup *setup); /* NULL: unplanned */
 /* Kernels that run in pieces to need less scratch. NULL: scratch does not raise the peak, or no
  * such kernel lowers it. */

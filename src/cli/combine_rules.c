@@ -59,10 +59,13 @@ const cli_rule cli_rules[] = {
 
     RULE("plan", "--objective=pairs", EXCLUDES, "[model] --form=objects --explain",
          .why = "only problems have reuse costs of pairs"),
+    RULE("plan", "--objective=waits|time", EXCLUDES, "--form=objects --explain --budget --split",
+         .why = "it minimises the waits of one plan within --capacity"),
+    RULE("plan", "--objective=pairs|waits|time", EXCLUDES, "--split"),
 
     /* tiles */
     RULE(NULL, "--extra-work", NEEDS, "--split"),
-    RULE("plan", "--sweep", NEEDS, "--split"),
+    RULE("plan", "--sweep", NEEDS, "--split --objective=pairs|waits|time"),
     RULE("plan", "--sweep", EXCLUDES, "--explain --holders --device",
          .why = "it prints a curve"),
 

@@ -86,13 +86,23 @@ class tn_layout(Structure):
                 ("bank_traffic", POINTER(c_uint64)), ("peak", c_uint64), ("lower_bound", c_uint64),
                 ("verdict", c_int), ("planner", c_char_p), ("seed", c_uint64), ("work", c_uint64),
                 ("seconds", c_double), ("timed_out", c_bool), ("reuse_cost", c_uint64),
-                ("reuse_cost_bound", c_uint64), ("objective", c_int)]
+                ("reuse_cost_bound", c_uint64), ("objective", c_int), ("workers", c_uint32), ("waits", c_uint64),
+                ("waits_bound", c_uint64), ("time", c_uint64), ("time_bound", c_uint64)]
 
 
 class tn_plan_options(Structure):
     _fields_ = [("struct_size", c_size_t), ("context", POINTER(tn_context)), ("planner", c_char_p),
                 ("capacity", c_uint64), ("work_limit", c_uint64), ("timeout_s", c_double), ("threads", c_uint32),
-                ("seed", c_uint64), ("enough", c_uint64), ("objective", c_int)]
+                ("seed", c_uint64), ("enough", c_uint64), ("objective", c_int), ("workers", c_uint32)]
+
+
+class tn_span(Structure):
+    _fields_ = [("body", c_uint32), ("lo", c_uint64), ("hi", c_uint64), ("first", c_uint32),
+                ("uses", POINTER(c_uint32)), ("use_count", c_uint32)]
+
+
+class tn_wait(Structure):
+    _fields_ = [("before", c_uint32), ("after", c_uint32)]
 
 
 class tn_conflict(Structure):
@@ -344,6 +354,15 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "tn_problem_add": (status, [P(tn_problem), P(tn_body), P(c_uint32), E]),
     "tn_problem_set_bank": (status, [P(tn_problem), c_uint32, P(tn_bank), E]),
     "tn_problem_set_alignment": (status, [P(tn_problem), c_uint64, E]),
+    "tn_problem_keep_apart": (status, [P(tn_problem), c_uint32, c_uint32, E]),
+    "tn_problem_reserve": (status, [P(tn_problem), c_uint32, c_uint64, c_uint64, E]),
+    "tn_problem_add_reuse_cost": (status, [P(tn_problem), c_uint32, c_uint32, c_uint64, E]),
+    "tn_problem_add_event": (status, [P(tn_problem), c_uint64, P(c_uint32), E]),
+    "tn_problem_add_order": (status, [P(tn_problem), c_uint32, c_uint32, E]),
+    "tn_problem_add_wait": (status, [P(tn_problem), c_uint32, c_uint32, E]),
+    "tn_problem_add_span": (status, [P(tn_problem), P(tn_span), E]),
+    "tn_layout_waits": (status, [P(tn_problem), P(tn_layout), c_uint32, P(P(tn_wait)), P(c_uint64), P(c_uint64), E]),
+    "tn_waits_release": (None, [P(tn_wait)]),
     "tn_problem_count": (c_uint32, [P(tn_problem)]),
     "tn_problem_bank_count": (c_uint32, [P(tn_problem)]),
     "tn_problem_body": (P(tn_body), [P(tn_problem), c_uint32]),
