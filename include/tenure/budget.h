@@ -15,6 +15,7 @@
 #include <tenure/costs.h>
 #include <tenure/graph.h>
 #include <tenure/program.h>
+#include <tenure/rules.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -33,6 +34,8 @@ typedef struct tn_recompute_options {
     const char *only;        /* operator types, separated by commas, to recompute; NULL: all */
     uint32_t flops_per_byte; /* operations in the time of moving one byte; 0 = 8 */
     const struct tn_occupancy_options *memory; /* how bytes are counted; NULL: defaults */
+    /* Rules that the program obeys, whatever `share` is. NULL: none */
+    const tn_rules *rules;
 } tn_recompute_options;
 #define TN_RECOMPUTE_OPTIONS_INIT                                                                  \
     TN_INIT(tn_recompute_options, TN_SET(struct_size, sizeof(tn_recompute_options)))
@@ -55,7 +58,7 @@ typedef struct tn_recompute_report {
  * recomputed  out
  * report      out, may be NULL; bytes are for the program's own order
  *
- * Errors: E_INVALID (`share` is negative or not a number), E_UNSUPPORTED (a program that already
+ * Errors: E_INVALID (`share` is negative or not a number; a rule, as in tn_fit), E_UNSUPPORTED (a program that already
  * recomputes or copies), E_UNKNOWN (a size), E_NO_MEMORY.
  * Cost: two occupancies (liveness analyses); O((operators + operands) log operators), at most about
  * thirty times. */

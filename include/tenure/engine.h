@@ -87,6 +87,10 @@ typedef struct tn_engine_options {
     /* A tensor that a lossy codec would change by more than this relative error (tn_engine_loss) is
      * kept on the host unencoded. 0: no limit. */
     double error_limit;
+    /* NULL, or the places of swapped tensors: a layout of tn_program_host(program, 0), such as
+     * tn_fit_result.host_layout. It is verified (E_CONFLICT) and not used after the call. NULL: they
+     * are planned; tn_setup_open uses the layout of the search for a budget, if there was one */
+    const tn_layout *host_layout;
 } tn_engine_options;
 #define TN_ENGINE_OPTIONS_INIT                                                                     \
     TN_INIT(tn_engine_options, TN_SET(struct_size, sizeof(tn_engine_options)))

@@ -31,6 +31,7 @@
 #define TENURE_FIT_H
 
 #include <tenure/costs.h>
+#include <tenure/rules.h>
 #include <tenure/trace.h>
 
 #ifdef __cplusplus
@@ -83,6 +84,9 @@ typedef struct tn_fit_options {
     /* receives each decision as a line of text; NULL: not called */
     void (*explain)(void *self, const char *line);
     void *explain_self;
+    /* Rules about single tensors; NULL: none. With RECOMPUTE or SWAP rules, operators keep their
+     * order. If the budget cannot be met, the message names the rule that prevents it. */
+    const tn_rules *rules;
 } tn_fit_options;
 #define TN_FIT_OPTIONS_INIT TN_INIT(tn_fit_options, TN_SET(struct_size, sizeof(tn_fit_options)))
 
@@ -116,7 +120,8 @@ typedef struct tn_fit_result {
  * Errors: E_INFEASIBLE (proved: no program fits), E_EXHAUSTED (none was found), E_STOPPED (a limit
  * was reached before any program was found), E_INVALID (no budget, rates that are not positive,
  * costs of another graph), E_UNKNOWN (a pass), E_UNSUPPORTED (the pass does not model this
- * request), E_NO_MEMORY.
+ * request), E_NO_MEMORY. Rules: E_INVALID if a pattern matches no operator, if two rules of
+ * different kinds match the same operator, or if a rule changes nothing.
  * With E_INFEASIBLE and E_EXHAUSTED the result is the smallest program that was found, and `bytes`
  * its size. Without a limit this size is the same for every budget and all costs (with `live`, for
  * the given costs). Budgets of at least this size succeed, smaller ones fail.

@@ -35,7 +35,9 @@
  *
  * Three more constraints are properties of the problem. A separation keeps the byte ranges of two
  * bodies disjoint at all times. A reserved range of a bank holds no body. A reuse cost is the price
- * of a pair of bodies that share bytes: for example, a wait of one stream for another one.
+ * of a pair of bodies that share bytes: for example, a wait of one stream for another one. Instead
+ * of such prices, a problem may state the partial order of its program (tn_problem_add_event).
+ * Planners can then minimise the waits that a layout adds, or the time of the program with them.
  *
  * Units: sizes, offsets and peaks in bytes; time in integer steps. Intervals are half open: a body
  * that ends at step 3 and a body that begins at step 3 may share bytes.
@@ -118,9 +120,26 @@ typedef struct tn_reserved {
     uint64_t first, last;
 } tn_reserved;
 
+/* Bytes of a body from a write to their last uses, in events of the program (see
+ * tn_problem_add_event). If bytes of two spans share an address, all uses of the earlier span must
+ * be over before the later span is written. */
+#define TN_EVENT_NONE UINT32_MAX
+typedef struct tn_span {
+    tn_body_id body;
+    uint64_t lo, hi;      /* bytes [lo, hi) of the body; lo = hi = 0: all bytes */
+    uint32_t first;       /* the event that writes them; TN_EVENT_NONE: nothing waits to write them */
+    const uint32_t *uses; /* [use_count], copied: events that use them; `first` is a use, too */
+    uint32_t use_count;
+} tn_span;
+
+/* Event `after` must wait for event `before`. */
+typedef struct tn_wait {
+    uint32_t before, after;
+} tn_wait;
+
 /* The objective of a planner: X(name, text). */
 /* clang-format off */
-#define TN_OBJECTIVE_TABLE(X) X(BYTES, "bytes") X(PAIRS, "pairs")
+#define TN_OBJECTIVE_TABLE(X) X(BYTES, "bytes") X(PAIRS, "pairs") X(WAITS, "waits") X(TIME, "time")
 /* clang-format on */
 typedef enum tn_objective {
 #define TN_X(name, text) TN_OBJECTIVE_##name,
@@ -153,8 +172,8 @@ typedef struct tn_layout {
     uint64_t peak;              /* bytes the arena needs: the sum over the banks */
     uint64_t lower_bound;       /* the sum of bank_lower_bound */
     /* OPTIMAL if peak == lower_bound, or if a search proved it. If bodies may choose their bank:
-     * OPTIMAL if no choice that fits makes the traffic take less time. With TN_OBJECTIVE_PAIRS:
-     * OPTIMAL if reuse_cost == reuse_cost_bound */
+     * OPTIMAL if no choice that fits makes the traffic take less time. With another objective than
+     * BYTES: OPTIMAL if reuse_cost, waits or time equals its bound */
     tn_verdict verdict;
     const char *planner; /* static string; the planner that found the layout */
     uint64_t seed;
@@ -165,6 +184,11 @@ typedef struct tn_layout {
     /* no layout within the capacities has a lower reuse cost; 0 if nothing is known */
     uint64_t reuse_cost_bound;
     tn_objective objective; /* what the planner minimised */
+    /* see tn_layout_waits; 0 for problems without events. The bounds hold for all layouts within
+     * the capacity; 0 if nothing is known */
+    uint32_t workers;
+    uint64_t waits, waits_bound;
+    uint64_t time, time_bound;
 } tn_layout;
 
 typedef struct tn_plan_options {
@@ -180,8 +204,11 @@ typedef struct tn_plan_options {
                       * layout within it. Larger layouts are still returned. 0 = search for the
                       * smallest */
     /* BYTES: the least peak. PAIRS: the least reuse cost within the capacities, among equal costs
-     * the least peak; every bank that holds a pair with a reuse cost must have a capacity */
+     * the least peak; every bank that holds a pair with a reuse cost must have a capacity. WAITS,
+     * TIME: the fewest waits, or the least time, of tn_layout_waits within the capacity, among
+     * equal ones the least peak; the problem has one bank, with a capacity, and events */
     tn_objective objective;
+    uint32_t workers; /* for `time` of the layout: events that run at once; 0 = no limit */
 } tn_plan_options;
 
 #define TN_PLAN_OPTIONS_INIT TN_INIT(tn_plan_options, TN_SET(struct_size, sizeof(tn_plan_options)))
@@ -245,6 +272,32 @@ TN_API const tn_pair *tn_problem_separations(const tn_problem *problem, uint32_t
 TN_API const tn_reserved *tn_problem_reserved(const tn_problem *problem, uint32_t *count);
 TN_API const tn_pair *tn_problem_reuse_costs(const tn_problem *problem, uint32_t *count);
 
+/* Events: the program that a problem belongs to, for TN_OBJECTIVE_WAITS and TN_OBJECTIVE_TIME.
+ *
+ * tn_problem_add_event  adds an event, such as an operator, that takes `time` (in any unit). Events
+ *                       are numbered 0, 1, 2, ... in one possible serial order
+ * tn_problem_add_order  event `before` is over when event `after` starts, in every layout
+ * tn_problem_add_wait   the same, but it counts as a wait of every layout
+ * tn_problem_add_span   bytes of a body between a write and their uses
+ *
+ * Errors: E_INVALID (an event or body that does not exist; before >= after; a use before the write;
+ * bytes outside the body; more than TN_EVENTS_MAX events; more than 2^24 orders or uses),
+ * E_NO_MEMORY. */
+#define TN_EVENTS_MAX 16384u
+TN_API TN_CHECKED tn_status tn_problem_add_event(tn_problem *problem, uint64_t time, uint32_t *id,
+                                                 tn_error *error);
+TN_API TN_CHECKED tn_status tn_problem_add_order(tn_problem *problem, uint32_t before,
+                                                 uint32_t after, tn_error *error);
+TN_API TN_CHECKED tn_status tn_problem_add_wait(tn_problem *problem, uint32_t before,
+                                                uint32_t after, tn_error *error);
+TN_API TN_CHECKED tn_status tn_problem_add_span(tn_problem *problem, const tn_span *span,
+                                                tn_error *error);
+/* As they were given; valid until the problem is changed or destroyed. */
+TN_API const uint64_t *tn_problem_events(const tn_problem *problem, uint32_t *count); /* times */
+TN_API const tn_wait *tn_problem_orders(const tn_problem *problem, uint32_t *count);
+TN_API const tn_wait *tn_problem_waits(const tn_problem *problem, uint32_t *count);
+TN_API const tn_span *tn_problem_spans(const tn_problem *problem, uint32_t *count);
+
 TN_API uint32_t tn_problem_count(const tn_problem *problem);
 TN_API uint32_t tn_problem_bank_count(const tn_problem *problem);
 /* The pointers are valid until the problem is changed or destroyed. In a body read back, the
@@ -274,7 +327,8 @@ TN_API TN_CHECKED tn_status tn_problem_lower_bound(const tn_problem *problem, tn
  * Errors: E_UNKNOWN (planner), E_UNSUPPORTED (a constraint that the named planner does not model;
  * separations, reserved ranges or reuse costs together with bodies that choose their bank),
  * E_INVALID (more than 2^63 - 1 live bytes; a group of tied bodies with more simultaneous pieces
- * than can be merged; TN_OBJECTIVE_PAIRS and a bank with reuse costs but no capacity),
+ * than can be merged; TN_OBJECTIVE_PAIRS and a bank with reuse costs but no capacity;
+ * TN_OBJECTIVE_WAITS or _TIME without events or without a capacity, or with several banks),
  * E_INFEASIBLE (proved: every layout exceeds the capacity, or the pins contradict each other),
  * E_STOPPED (no layout within the capacity was found, or a limit ended the search before the first
  * layout), E_NO_MEMORY. */
@@ -313,7 +367,9 @@ typedef struct tn_conflict {
         TN_CONFLICT_BANK,      /* a is in bank `lo` but belongs in bank `hi` */
         TN_CONFLICT_APART,     /* a and b are separated but share bytes [lo, hi) */
         TN_CONFLICT_RESERVED,  /* a holds the reserved bytes [lo, hi) */
-        TN_CONFLICT_COST       /* the layout states the reuse cost `lo`; it is `hi` */
+        TN_CONFLICT_COST,      /* the layout states the reuse cost `lo`; it is `hi` */
+        TN_CONFLICT_WAITS,     /* the layout states `lo` waits; there are `hi` */
+        TN_CONFLICT_TIME       /* the layout states the time `lo`; it is `hi` */
     } reason;
     tn_body_id a, b;
     int64_t step;
@@ -341,6 +397,28 @@ TN_API TN_CHECKED tn_status tn_layout_verify(const tn_problem *problem, const tn
  * Cost: O(number of reuse costs). */
 TN_API TN_CHECKED tn_status tn_layout_reuse_cost(const tn_problem *problem, const tn_layout *layout,
                                                  uint64_t *cost, bool *active, tn_error *error);
+
+/* The waits that a layout adds to the order of the events, and the time of the program with them.
+ * Shares no code with the planners.
+ *
+ * A wait is needed from every use of a span to the write of a later span of another body that holds
+ * a common byte, unless the order of events implies it. `list` has the waits that are left after
+ * transitive reduction: those that no other path of orders and waits implies. Waits of
+ * tn_problem_add_wait are included.
+ *
+ * workers  events that run at once; 0: no limit, so `time` is the length of the critical path. Else
+ *          `time` is the length of a list schedule: whenever a worker is free, the ready event with
+ *          the longest path to the end starts, among equals the one with the lowest number
+ * list     out, [count], by after, then before; release with tn_waits_release. May be NULL
+ * count    out
+ * time     out, may be NULL. Saturates at UINT64_MAX
+ *
+ * Errors: E_INVALID (a layout for another number of bodies), E_NO_MEMORY.
+ * Cost: O(spans^2 + events (events + orders) / 64). */
+TN_API TN_CHECKED tn_status tn_layout_waits(const tn_problem *problem, const tn_layout *layout,
+                                            uint32_t workers, tn_wait **list, uint64_t *count,
+                                            uint64_t *time, tn_error *error);
+TN_API void tn_waits_release(tn_wait *list); /* NULL is fine */
 
 /* Names, one-line summaries and sources of the planners, for lists and --help. */
 TN_API uint32_t tn_planner_count(void);

@@ -77,7 +77,32 @@ typedef struct tn_pool_options {
      * be higher than the bytes needed and one above them is not. `reserved` then does not measure
      * memory */
     bool is_sparse;
+    const struct tn_pool_caching *caching; /* settings of `caching`; NULL: PyTorch's defaults */
 } tn_pool_options;
+
+/* Settings of the pool `caching`, as in PYTORCH_CUDA_ALLOC_CONF of PyTorch. Zero is the default. */
+typedef struct tn_pool_caching {
+    size_t struct_size;
+    /* expandable_segments: a segment for each stream and kind of request, which grows by pages of
+     * 2 MiB (requests up to 1 MiB) or 20 MiB. Only mapped pages are reserved. When memory runs out,
+     * free pages are unmapped. Each segment takes 9/8 of `limit` of the range, which therefore needs
+     * a capacity of at least 16 times `limit`, or none */
+    bool expandable;
+    /* max_split_size_mb, in bytes: blocks of at least this size are not cut, and only serve requests
+     * of at least this size that leave less than 20 MiB of them unused. Above 20 MiB, as PyTorch
+     * requires; 0: no limit */
+    uint64_t max_split_size;
+    /* roundup_power2_divisions: sizes are rounded up to one of so many equal steps between two
+     * powers of two. A power of two up to 64; 0 or 1: to the next multiple of 512 */
+    uint32_t roundup_power2_divisions;
+    /* garbage_collection_threshold, between 0 and 1: when more than this share of `limit` is
+     * reserved and a new segment is needed, free segments for large requests are returned, those
+     * that were unused for at least the average time first; 0: never */
+    double garbage_collection_threshold;
+    uint64_t limit; /* the most bytes to reserve, as of torch.cuda.set_per_process_memory_fraction;
+                     * 0: the capacity */
+} tn_pool_caching;
+#define TN_POOL_CACHING_INIT TN_INIT(tn_pool_caching, TN_SET(struct_size, sizeof(tn_pool_caching)))
 
 #define TN_POOL_OPTIONS_INIT TN_INIT(tn_pool_options, TN_SET(struct_size, sizeof(tn_pool_options)))
 

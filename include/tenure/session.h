@@ -96,6 +96,8 @@ typedef struct tn_session_options {
     double timeout_s;  /* of the search for a program that fits; 0: no limit */
     bool make_weights; /* of tn_session_open_file: weights that the files do not contain are made
                         * up (tn_contents_generate) */
+    const tn_rules *rules; /* rules about single tensors (rules.h), with and without a budget; read
+                            * during the call. In training, of the training step. NULL: none */
 } tn_session_options;
 #define TN_SESSION_OPTIONS_INIT                                                                    \
     TN_INIT(tn_session_options, TN_SET(struct_size, sizeof(tn_session_options)))

@@ -52,6 +52,7 @@
 #include <tenure/plan.h>
 #include <tenure/program.h>
 #include <tenure/rewrite.h>
+#include <tenure/rules.h>
 #include <tenure/split.h>
 #include <tenure/stream.h>
 
@@ -191,6 +192,9 @@ typedef struct tn_setup_options {
      * are measured or modelled, as described at `costs` */
     tn_status (*make_costs)(void *self, const tn_setup *setup, tn_costs **costs, tn_error *error);
     void *make_costs_self;
+    /* RECOMPUTE, and FIT within its budget: rules about single tensors (rules.h). Operators are then
+     * not split, and weights not streamed, for a budget. NULL: none */
+    const tn_rules *rules;
 } tn_setup_options;
 #define TN_SETUP_OPTIONS_INIT                                                                      \
     TN_INIT(tn_setup_options, TN_SET(struct_size, sizeof(tn_setup_options)))
@@ -231,6 +235,9 @@ TN_API const tn_graph *tn_setup_graph(const tn_setup *setup);     /* the graph t
 TN_API const tn_kernels *tn_setup_kernels(const tn_setup *setup); /* NULL: no_kernels */
 TN_API const tn_program *tn_setup_program(const tn_setup *setup);
 TN_API const tn_occupancy *tn_setup_occupancy(const tn_setup *setup);
+/* Adds the events of the program to the problem of the occupancy (tn_occupancy_add_events), so that
+ * tn_layout_waits counts the waits of any layout. Not while another thread uses the setup. */
+TN_API TN_CHECKED tn_status tn_setup_add_events(tn_setup *setup, tn_error *error);
 TN_API const tn_layout *tn_setup_layout(const tn_setup *setup); /* NULL: unplanned */
 /* Kernels that run in pieces to need less scratch. NULL: scratch does not raise the peak, or no
  * such kernel lowers it. */

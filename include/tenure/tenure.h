@@ -34,6 +34,7 @@
 #include <tenure/prune.h>
 #include <tenure/report.h>
 #include <tenure/rewrite.h>
+#include <tenure/rules.h>
 #include <tenure/session.h>
 #include <tenure/setup.h>
 #include <tenure/shard.h>

@@ -155,10 +155,16 @@ void tn__text_release(tn__text *text);
 void tn__text_add(tn__text *text, const char *bytes, size_t size);
 void tn__text_put(tn__text *text, const char *string);
 void tn__text_printf(tn__text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The code point at a NUL-terminated string; returns its bytes, or 0 if they are not UTF-8. */
+size_t tn__text_code(const char *string, uint32_t *code);
+/* Control characters, and marks that hide or reorder the text behind them. */
+bool tn__text_unprintable(uint32_t code);
+/* The escape of JSON, \u000a or a pair of them, into `to`; returns its length. */
+size_t tn__text_escape(uint32_t code, char to[13]);
 /* Unchanged, except that bad UTF-8 becomes U+FFFD. */
 void tn__text_utf8(tn__text *text, const char *string);
-/* A JSON string with quotes; control characters and bad UTF-8 are escaped (U+FFFD), and `<` as
- * \u003c, so that it is safe inside a <script>. */
+/* A JSON string with quotes; characters that cannot be printed are escaped, and `<` as \u003c, so
+ * that it is safe inside a <script>. Bad UTF-8 becomes U+FFFD. */
 void tn__text_json(tn__text *text, const char *string);
 /* Escapes & < > " ' for HTML and SVG text and attributes; bad UTF-8 becomes U+FFFD. */
 void tn__text_xml(tn__text *text, const char *string);

@@ -78,32 +78,53 @@ void tn__text_utf8(tn__text *text, const char *string) {
     }
 }
 
-/* U+0080 to U+009F: control characters of two bytes. */
-static bool text_is_c1(const unsigned char *at) {
-    return at[0] == 0xc2 && at[1] >= 0x80 && at[1] <= 0x9f;
+size_t tn__text_code(const char *string, uint32_t *code) {
+    const unsigned char *at = (const unsigned char *)string;
+    size_t length = text_utf8(at);
+    if (length == 0) return 0;
+    *code = length == 1 ? at[0] : at[0] & (0x7fu >> length);
+    for (size_t i = 1; i < length; i++) *code = *code << 6 | (at[i] & 0x3fu);
+    return length;
+}
+
+bool tn__text_unprintable(uint32_t code) {
+    static const struct {
+        uint32_t first, last;
+    } ranges[] = {{0, 0x1f},        {0x7f, 0x9f},     {0x61c, 0x61c},
+                  {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f},
+                  {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f}};
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        if (code >= ranges[i].first && code <= ranges[i].last) return true;
+    return false;
+}
+
+size_t tn__text_escape(uint32_t code, char to[13]) {
+    if (code <= 0xffff) return (size_t)snprintf(to, 13, "\\u%04x", code);
+    uint32_t over = code - 0x10000;
+    return (size_t)snprintf(to, 13, "\\u%04x\\u%04x", 0xd800 + (over >> 10),
+                            0xdc00 + (over & 0x3ff));
 }
 
 void tn__text_json(tn__text *text, const char *string) {
     tn__text_add(text, "\"", 1);
     const unsigned char *plain = (const unsigned char *)string, *at = plain;
     while (*at != '\0') {
-        size_t length = text_utf8(at);
-        bool c1 = text_is_c1(at);
-        bool escape =
-            c1 ||
-            (length == 1 && (*at < 0x20 || *at == '"' || *at == '\\' || *at == '<' || *at == 0x7f));
+        uint32_t code = 0;
+        size_t length = tn__text_code((const char *)at, &code);
+        bool escape = code == '"' || code == '\\' || code == '<' || tn__text_unprintable(code);
         if (length != 0 && !escape) {
             at += length;
             continue;
         }
         tn__text_add(text, (const char *)plain, (size_t)(at - plain));
+        char escaped[13];
         if (length == 0)
             tn__text_put(text, TEXT_REPLACEMENT);
-        else if (*at == '"' || *at == '\\')
+        else if (code == '"' || code == '\\')
             tn__text_printf(text, "\\%c", *at);
         else
-            tn__text_printf(text, "\\u%04x", c1 ? *++at : *at);
-        plain = ++at;
+            tn__text_add(text, escaped, tn__text_escape(code, escaped));
+        plain = at += length != 0 ? length : 1;
     }
     tn__text_add(text, (const char *)plain, (size_t)(at - plain));
     tn__text_add(text, "\"", 1);
@@ -132,9 +153,10 @@ void tn__text_xml(tn__text *text, const char *string) {
         size_t length = text_utf8(at);
         /* U+FFFE and U+FFFF are not characters of XML 1.0 */
         if (length == 3 && at[0] == 0xef && at[1] == 0xbf && at[2] >= 0xbe) length = 0;
-        const char *entity = length == 1                     ? text_entity(*at)
-                             : length == 0 || text_is_c1(at) ? TEXT_REPLACEMENT
-                                                             : NULL;
+        bool is_c1 = at[0] == 0xc2 && length == 2 && at[1] <= 0x9f; /* control characters */
+        const char *entity = length == 1            ? text_entity(*at)
+                             : length == 0 || is_c1 ? TEXT_REPLACEMENT
+                                                    : NULL;
         if (entity == NULL) {
             at += length;
             continue;

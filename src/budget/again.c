@@ -3,7 +3,8 @@
  *
  * Work is arithmetic or memory traffic, whichever takes longer. The result is measured with an
  * occupancy and compared with the input program; if it is not better, the result is a copy of the
- * input. Cost: share.c, with an occupancy for each schedule that is judged.
+ * input. Rules (rules.c) come first: with rules, the program that only obeys them is the input.
+ * Cost: share.c, with an occupancy for each schedule that is judged.
  */
 #include <tenure/budget.h>
 
@@ -11,6 +12,7 @@
 
 #include "budget/costs.h"
 #include "budget/lower.h"
+#include "budget/rules.h"
 #include "budget/share.h"
 #include "graph/takes.h"
 
@@ -20,9 +22,10 @@ typedef struct again_state {
     tn_recompute_options options;
     tn_context context;
     tn__arena arena;
-    tn__work work;
+    tn__work work, plain; /* plain: without rules, as `map` describes it */
     tn__work_map *map;
-    bool *may; /* [jobs] */
+    tn__ruled ruled; /* without jobs: no rules */
+    bool *may;       /* [jobs] */
     tn_error *error;
 } again_state;
 
@@ -64,6 +67,12 @@ static tn_status again_read(again_state *s) {
         tn__work_read(s->program, costs, s->options.memory, &s->arena, &s->work, &s->map, s->error);
     tn_costs_destroy(costs);
     TN_TRY(status);
+    s->plain = s->work;
+    if (tn__rules_any(s->options.rules)) {
+        TN_TRY(tn__rules_apply(s->options.rules, s->graph, &s->plain, true, NULL, NULL, &s->arena,
+                               &s->ruled, s->error));
+        s->work = s->ruled.work;
+    }
     s->may = tn__arena_array(&s->arena, s->work.job_count + (size_t)1, sizeof *s->may);
     if (s->may == NULL) return tn__no_memory(s->error, "recomputation");
     for (uint32_t j = 0; j < s->work.job_count; j++)
@@ -83,10 +92,20 @@ static tn_status again_peak(const again_state *s, const tn_program *program, uin
     return TN_OK;
 }
 
+static tn_status again_emit(const again_state *s, const tn__schedule *schedule, tn_program **made) {
+    tn__schedule plain;
+    if (s->ruled.jobs == NULL) return tn__schedule_emit(s->map, &s->work, schedule, made, s->error);
+    tn__schedule_init(&plain, &s->context);
+    tn_status status = tn__rules_schedule(&s->ruled, schedule, &plain, s->error);
+    if (status == TN_OK) status = tn__schedule_emit(s->map, &s->plain, &plain, made, s->error);
+    tn__schedule_release(&plain);
+    return status;
+}
+
 static tn_status again_bytes(void *self, const tn__schedule *schedule, uint64_t *bytes) {
     const again_state *s = self;
     tn_program *program;
-    TN_TRY(tn__schedule_emit(s->map, &s->work, schedule, &program, s->error));
+    TN_TRY(again_emit(s, schedule, &program));
     tn_status status = again_peak(s, program, bytes);
     tn_program_destroy(program);
     return status;
@@ -100,9 +119,9 @@ static tn_status again_copy(const again_state *s, tn_program **copy) {
 
 static void again_count(const again_state *s, const tn__schedule *schedule, uint64_t cost,
                         tn_recompute_report *report) {
-    for (uint32_t i = s->work.job_count; i < schedule->count; i++) report->operators++;
-    double total = (double)s->work.cost;
-    report->share = total > 0 ? (double)(cost - s->work.cost) / total : 0;
+    report->operators = schedule->count - s->work.job_count + s->ruled.again;
+    double total = (double)s->plain.cost;
+    report->share = total > 0 ? (double)(cost - s->plain.cost) / total : 0;
 }
 
 /* Arithmetic of all repeats. */
@@ -112,8 +131,12 @@ static tn_status again_flops(again_state *s, const tn__schedule *schedule, uint6
     *flops = 0;
     for (uint32_t i = 0; i < schedule->count; i++) {
         uint32_t job = schedule->acts[i].what;
+        if (s->ruled.jobs != NULL) {
+            if (s->ruled.jobs[job].kind != TN__RUN) continue;
+            job = s->ruled.jobs[job].what;
+        }
         if (ran[job])
-            *flops = tn__add_sat(*flops, tn_op_cost(s->graph, s->work.jobs[job].op).flops);
+            *flops = tn__add_sat(*flops, tn_op_cost(s->graph, s->plain.jobs[job].op).flops);
         ran[job] = true;
     }
     return TN_OK;
@@ -121,7 +144,7 @@ static tn_status again_flops(again_state *s, const tn__schedule *schedule, uint6
 
 static tn_status again_choose(again_state *s, tn__schedule *schedule, tn_program **made,
                               tn_recompute_report *report) {
-    double most = s->options.share * (double)s->work.cost;
+    double most = s->options.share * (double)s->plain.cost;
     uint64_t added = most < 1e18 ? (uint64_t)most : (uint64_t)1e18;
     tn__replay replay;
     for (uint32_t j = 0; j < s->work.job_count; j++)
@@ -129,7 +152,7 @@ static tn_status again_choose(again_state *s, tn__schedule *schedule, tn_program
     tn__share_goal goal = {.may = s->may, .added = added, .bytes = again_bytes, .self = s};
     TN_TRY(tn__share_lower(&s->work, &goal, schedule, &replay, s->error));
     TN_TRY(again_peak(s, s->program, &report->before));
-    TN_TRY(tn__schedule_emit(s->map, &s->work, schedule, made, s->error));
+    TN_TRY(again_emit(s, schedule, made));
     TN_TRY(again_peak(s, *made, &report->after));
     again_count(s, schedule, replay.cost, report);
     return again_flops(s, schedule, &report->flops);
@@ -141,7 +164,8 @@ static tn_status again_run(again_state *s, tn_program **made, tn_recompute_repor
     tn__schedule_init(&schedule, &s->context);
     tn_status status = again_choose(s, &schedule, made, report);
     tn__schedule_release(&schedule);
-    if (status != TN_OK || report->after < report->before) return status;
+    bool is_better = report->after < report->before || s->ruled.jobs != NULL;
+    if (status != TN_OK || is_better) return status;
     tn_program_destroy(*made);
     *made = NULL;
     *report = (tn_recompute_report){.before = report->before, .after = report->before};

@@ -13,10 +13,9 @@
  */
 #include "budget/seek.h"
 
-#include <tenure/simulate.h>
-
 #include <math.h>
 
+#include "budget/costs.h"
 #include "graph/takes.h"
 #include "program/program.h"
 
@@ -124,18 +123,15 @@ static void answer_count_copies(tn_fit_result *result) {
     }
 }
 
-static tn_status answer_simulate(const tn_program *program, const tn_costs *costs,
-                                 const tn_fit_options *given, tn_trace *trace,
-                                 tn_simulation *simulation, tn_error *error) {
+tn_status tn__fit_simulate(const tn_program *program, const tn_costs *costs,
+                           const tn_fit_options *given, tn_trace *trace, tn_simulation *simulation,
+                           tn_error *error) {
     tn_simulate_options options = TN_SIMULATE_OPTIONS_INIT;
     options.context = given->context;
-    options.costs = tn_costs_list(costs);
-    options.again = tn_costs_again_list(costs);
     options.to_host_bytes_per_s = given->to_host_bytes_per_s;
     options.from_host_bytes_per_s = given->from_host_bytes_per_s;
-    options.codec_bytes_per_s = tn_costs_bytes_per_s(costs);
     options.trace = trace;
-    return tn_simulate(program, &options, simulation, error);
+    return tn__costs_simulate(costs, program, &options, simulation, error);
 }
 
 tn_status tn_fit_trace(const tn_fit_result *result, const tn_costs *costs,
@@ -144,15 +140,15 @@ tn_status tn_fit_trace(const tn_fit_result *result, const tn_costs *costs,
     tn_simulation simulation;
     tn__options(&options, sizeof options, given);
     if (result->program == NULL) TN_FAIL(error, TN_E_INVALID, "no program was found");
-    TN_TRY(answer_simulate(result->program, costs, &options, trace, &simulation, error));
+    TN_TRY(tn__fit_simulate(result->program, costs, &options, trace, &simulation, error));
     tn_simulation_release(&simulation);
     return TN_OK;
 }
 
 static tn_status answer_time(const tn__fit *fit, tn_fit_result *result) {
     tn_simulation simulation;
-    TN_TRY(
-        answer_simulate(result->program, fit->costs, &fit->options, NULL, &simulation, fit->error));
+    TN_TRY(tn__fit_simulate(result->program, fit->costs, &fit->options, NULL, &simulation,
+                            fit->error));
     result->time = simulation.total_ps;
     result->stall = simulation.stall_ps;
     answer_count_copies(result);
@@ -276,16 +272,44 @@ static tn_status answer_copy_program(const tn__fit *fit, const tn_program *given
                                    fit->error);
 }
 
-tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result) {
-    TN_TRY(answer_copy_program(fit, fit->given, &result->program));
+/* Replaces the given program by the one that only obeys the rules. The times and bytes of the given
+ * program stay the ones that results are compared with. */
+static tn_status answer_rule(tn__fit *fit, tn_fit_result *result) {
+    const tn__fit_start *start = &fit->starts[0];
+    tn__schedule once;
+    tn_status status = TN_OK;
+    if (start->ruled == NULL) return TN_OK;
+    tn_fit_release(result);
+    tn__schedule_init(&once, &fit->context);
+    for (uint32_t j = 0; j < start->work.job_count && status == TN_OK; j++)
+        status = tn__schedule_add(&once, (tn__act){.kind = TN__RUN, .what = j}, fit->error);
+    if (status == TN_OK) status = tn__fit_emit(fit, start, &once, &result->program);
+    tn__schedule_release(&once);
+    TN_TRY(status);
     TN_TRY(answer_read(fit, result));
     TN_TRY(tn__fit_lay_out(fit, TN__FIT_CAREFUL, 0, result));
     result->pass = "none";
+    return TN_OK;
+}
+
+tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result) {
+    TN_TRY(answer_copy_program(fit, fit->given, &result->program));
+    if (fit->laid != NULL) {
+        TN_TRY(answer_lay_out_as(fit, fit->laid, result));
+    } else {
+        TN_TRY(answer_read(fit, result));
+        TN_TRY(tn__fit_lay_out(fit, TN__FIT_CAREFUL, 0, result));
+    }
+    result->pass = "none";
+    fit->plain_bytes = result->bytes;
+    fit->plain_time = result->time;
+    TN_TRY(answer_rule(fit, result));
     if (fit->options.live) { /* bytes as problems count them */
         uint64_t peak;
         TN_TRY(tn__work_plain_peak(&fit->starts[0].work, &fit->context, &peak, fit->error));
         result->bytes = tn__add_sat(peak, fit->options.fixed_bytes);
     }
+    if (fit->starts[0].ruled != NULL) return TN_OK;
     fit->plain_bytes = result->bytes;
     fit->plain_time = result->time;
     return TN_OK;
@@ -314,6 +338,19 @@ void tn__fit_finish(const tn__fit *fit, tn_fit_result *result) {
 }
 
 /* --- one answer of the pass --- */
+
+tn_status tn__fit_emit(tn__fit *fit, const tn__fit_start *start, const tn__schedule *schedule,
+                       tn_program **program) {
+    tn__schedule plain;
+    if (start->ruled == NULL)
+        return tn__schedule_emit(start->map, &start->work, schedule, program, fit->error);
+    tn__schedule_init(&plain, &fit->context);
+    tn_status status = tn__rules_schedule(start->ruled, schedule, &plain, fit->error);
+    if (status == TN_OK)
+        status = tn__schedule_emit(start->map, &start->plain, &plain, program, fit->error);
+    tn__schedule_release(&plain);
+    return status;
+}
 
 static void answer_explain(tn__fit *fit) {
     if (fit->options.explain == NULL || fit->lines.data == NULL) return;
@@ -408,8 +445,7 @@ tn_status tn__fit_ask(tn__fit *fit, const tn__fit_start *start, uint64_t allowed
     result->time_bound = run.bound; /* within the allowed bytes */
     if (*found) {
         result->pass = fit->part->pass->name;
-        status =
-            tn__schedule_emit(start->map, &start->work, &run.best, &result->program, fit->error);
+        status = tn__fit_emit(fit, start, &run.best, &result->program);
         if (status == TN_OK) status = answer_read(fit, result);
         result->bytes = tn__add_sat(fit->options.live ? run.found.peak : result->live_bytes,
                                     fit->options.fixed_bytes);

@@ -2,6 +2,8 @@
  * and the decision for each tensor. Cost: one search (compete.c) for each budget. */
 #include "budget/seek.h"
 
+#include <stdio.h>
+
 typedef tn_status (*calls_search)(tn__fit *fit, uint64_t budget, tn_fit_result *result);
 
 static tn_status calls_least(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
@@ -10,12 +12,13 @@ static tn_status calls_least(tn__fit *fit, uint64_t budget, tn_fit_result *resul
     return tn__fit_parts_least(fit, result);
 }
 
-static tn_status calls_one(const tn_program *program, const tn_costs *costs,
+static tn_status calls_one(const tn_program *program, const tn_layout *laid, const tn_costs *costs,
                            const tn_fit_options *options, calls_search search,
                            tn_fit_result *result, tn__refusal *refusal, tn_error *error) {
     tn__fit fit;
     *result = (tn_fit_result){0};
     tn_status status = tn__fit_open(&fit, program, costs, options, error);
+    fit.laid = laid;
     if (status == TN_OK) status = search(&fit, fit.options.budget, result);
     tn__fit_finish(&fit, result);
     *refusal = fit.refusal;
@@ -28,23 +31,91 @@ static tn_status calls_budget(tn__fit *fit, uint64_t budget, tn_fit_result *resu
     return tn__fit_parts_best(fit, budget, result);
 }
 
-tn_status tn__fit_seek(const tn_program *program, const tn_costs *costs,
-                       const tn_fit_options *options, tn_fit_result *result, tn__refusal *refusal,
+/* --- the rule that prevents a program --- */
+
+#define CALLS_RULES 16u /* rules that are left out in turn */
+
+static bool calls_is_none(tn_status status) {
+    return status == TN_E_INFEASIBLE || status == TN_E_EXHAUSTED;
+}
+
+/* Whether some program is within the budget under these rules. */
+static bool calls_fits(const tn_program *program, const tn_costs *costs,
+                       const tn_fit_options *given, const tn_rules *rules, uint64_t *bytes) {
+    tn_fit_options options = *given;
+    tn_fit_result result;
+    tn__refusal none;
+    options.rules = rules;
+    options.any = true;
+    options.explain = NULL;
+    tn_status status =
+        calls_one(program, NULL, costs, &options, calls_budget, &result, &none, NULL);
+    *bytes = result.bytes;
+    tn_fit_release(&result);
+    return status == TN_OK;
+}
+
+/* Leaves out one rule after the other, then all of them. Writes the outcome to the refusal. */
+static tn_status calls_name_rule(const tn_program *program, const tn_costs *costs,
+                                 const tn_fit_options *options, tn__refusal *refusal,
+                                 tn_error *error) {
+    tn_rules all = TN_RULES_INIT, some;
+    char text[TN__RULE_TEXT], size[TN_SIZE_TEXT_MAX];
+    uint64_t bytes;
+    tn__options(&all, sizeof all, options->rules);
+    const uint32_t groups = all.count + (all.segments > 0);
+    if (!tn__rules_any(options->rules)) return TN_OK;
+    tn_context context = tn__context(
+        options->context != NULL ? options->context : tn_graph_context(tn_program_graph(program)));
+    tn_rule *list = tn__alloc_array(&context, (size_t)all.count + 1, sizeof *list);
+    if (list == NULL) return tn__no_memory(error, "rules");
+    for (uint32_t r = 0; r < groups && r < CALLS_RULES && groups > 1; r++) {
+        some = all;
+        some.list = list;
+        some.count = 0;
+        for (uint32_t i = 0; i < all.count; i++)
+            if (i != r) list[some.count++] = all.list[i];
+        if (r == all.count) some.segments = 0;
+        if (!calls_fits(program, costs, options, &some, &bytes)) continue;
+        snprintf(refusal->step, sizeof refusal->step,
+                 "the rule %s prevents it: without this rule a program of %s was found",
+                 tn__rule_text(&all, r, text), tn_size_format(bytes, size));
+        tn__free(&context, list, ((size_t)all.count + 1) * sizeof *list);
+        return TN_OK;
+    }
+    tn__free(&context, list, ((size_t)all.count + 1) * sizeof *list);
+    if (calls_fits(program, costs, options, NULL, &bytes))
+        snprintf(refusal->step, sizeof refusal->step,
+                 "the rule%s %s%s prevent%s it: without rules a program of %s was found",
+                 groups > 1 ? "s together, such as" : "", tn__rule_text(&all, 0, text),
+                 groups > 1 ? "," : "", groups > 1 ? "" : "s", tn_size_format(bytes, size));
+    return TN_OK;
+}
+
+tn_status tn__fit_seek(const tn_program *program, const tn_layout *laid, const tn_costs *costs,
+                       const tn_fit_options *given, tn_fit_result *result, tn__refusal *refusal,
                        tn_error *error) {
-    return calls_one(program, costs, options, calls_budget, result, refusal, error);
+    tn_fit_options options = TN_FIT_OPTIONS_INIT;
+    tn__options(&options, sizeof options, given);
+    options.struct_size = sizeof options;
+    tn_status status =
+        calls_one(program, laid, costs, &options, calls_budget, result, refusal, error);
+    if (calls_is_none(status) && !options.any && refusal->step[0] == '\0')
+        TN_TRY(calls_name_rule(program, costs, &options, refusal, error));
+    return status;
 }
 
 tn_status tn_fit(const tn_program *program, const tn_costs *costs, const tn_fit_options *options,
                  tn_fit_result *result, tn_error *error) {
     tn__refusal refusal;
-    tn_status status = tn__fit_seek(program, costs, options, result, &refusal, error);
+    tn_status status = tn__fit_seek(program, NULL, costs, options, result, &refusal, error);
     return tn__refusal_fail(&refusal, status, error);
 }
 
 tn_status tn_fit_least(const tn_program *program, const tn_costs *costs,
                        const tn_fit_options *options, tn_fit_result *result, tn_error *error) {
     tn__refusal none; /* without a budget nothing is refused */
-    return calls_one(program, costs, options, calls_least, result, &none, error);
+    return calls_one(program, NULL, costs, options, calls_least, result, &none, error);
 }
 
 /* --- the curve --- */
@@ -93,16 +164,23 @@ static tn_status calls_all(tn__fit *fit, uint32_t count, uint64_t *budgets,
     return TN_OK;
 }
 
-tn_status tn_fit_sweep(const tn_program *program, const tn_costs *costs,
-                       const tn_fit_options *options, uint32_t count, uint64_t *budgets,
-                       tn_fit_result *results, tn_error *error) {
+tn_status tn__fit_sweep(const tn_program *program, const tn_layout *laid, const tn_costs *costs,
+                        const tn_fit_options *options, uint32_t count, uint64_t *budgets,
+                        tn_fit_result *results, tn_error *error) {
     tn__fit fit;
     memset(results, 0, count * sizeof *results);
     memset(budgets, 0, count * sizeof *budgets);
     tn_status status = tn__fit_open(&fit, program, costs, options, error);
+    fit.laid = laid;
     if (status == TN_OK) status = calls_all(&fit, count, budgets, results);
     tn__fit_close(&fit);
     return status;
+}
+
+tn_status tn_fit_sweep(const tn_program *program, const tn_costs *costs,
+                       const tn_fit_options *options, uint32_t count, uint64_t *budgets,
+                       tn_fit_result *results, tn_error *error) {
+    return tn__fit_sweep(program, NULL, costs, options, count, budgets, results, error);
 }
 
 /* --- fates --- */

@@ -102,3 +102,17 @@ uint64_t tn_costs_total(const tn_costs *costs) {
     for (uint32_t i = 0; i < costs->count; i++) total = tn__add_sat(total, costs->of[i]);
     return total;
 }
+
+/* --- time of a program --- */
+
+tn_status tn__costs_simulate(const tn_costs *costs, const tn_program *program,
+                             const tn_simulate_options *given, tn_simulation *simulation,
+                             tn_error *error) {
+    tn_simulate_options options = TN_SIMULATE_OPTIONS_INIT;
+    tn__options(&options, sizeof options, given);
+    options.struct_size = sizeof options;
+    options.costs = tn_costs_list(costs);
+    options.again = tn_costs_again_list(costs);
+    if (options.codec_bytes_per_s == 0) options.codec_bytes_per_s = tn_costs_bytes_per_s(costs);
+    return tn_simulate(program, &options, simulation, error);
+}

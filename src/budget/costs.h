@@ -3,6 +3,7 @@
 #define TN_BUDGET_COSTS_H
 
 #include <tenure/costs.h>
+#include <tenure/simulate.h>
 
 #include "base/base.h"
 
@@ -26,5 +27,10 @@ tn_status tn__costs_check(const tn_costs *costs, const char *file, tn_error *err
  * tn__repeats_make. Cost: O(operators + operands). */
 tn_status tn__costs_plain(const tn_context *context, const tn_graph *graph, tn_costs **costs,
                           tn_error *error);
+/* tn_simulate with these costs. `given` has the links and all other options; its costs are filled
+ * in, and the rate of codecs if it has none. */
+tn_status tn__costs_simulate(const tn_costs *costs, const tn_program *program,
+                             const tn_simulate_options *given, tn_simulation *simulation,
+                             tn_error *error);
 
 #endif

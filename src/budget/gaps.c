@@ -192,7 +192,8 @@ static void gaps_leave_made(gaps_walk *walk, uint32_t value) {
         *state = (uint8_t)(*state & ~GAPS_MADE);
         uint32_t last = tn__work_last(gaps->run->work, made);
         bool past = last < walk->job || last == TN_NONE;
-        bool stays = made == value || (gaps->again_first && !past);
+        bool drops = !gaps->again_first || (gaps->drops != NULL && gaps->drops[made]);
+        bool stays = made == value || (!drops && !past);
         if (!stays) *state = (uint8_t)(*state & ~GAPS_HERE);
     }
     walk->made_count = 0;
@@ -317,6 +318,24 @@ tn_status tn__gaps_schedule(tn__gaps *gaps, tn__schedule *schedule, bool *possib
     for (uint32_t v = 0; v < work->value_count && walk.possible; v++)
         TN_TRY(gaps_settle(&walk, v)); /* no copy remains unsettled: every gap ends with a reader */
     *possible = walk.possible;
+    return TN_OK;
+}
+
+tn_status tn__gaps_turn(const tn__gaps *gaps, uint32_t *turn) {
+    const tn__work *work = gaps->run->work;
+    size_t jobs = (size_t)work->job_count + 1;
+    int64_t *idle = tn__arena_array(gaps->run->arena, jobs, sizeof *idle), at = 0, most = 0;
+    if (idle == NULL) return tn__no_memory(gaps->run->error, "the turn");
+    *turn = 0;
+    for (uint32_t g = 0; g < gaps->count; g++) {
+        const tn__gap *gap = &gaps->list[g];
+        idle[gap->leave] += (int64_t)work->values[gap->value].bytes;
+        idle[gap->back] -= (int64_t)work->values[gap->value].bytes;
+    }
+    for (uint32_t j = 0; j < work->job_count; j++) {
+        at += idle[j];
+        if (at > most) most = at, *turn = j;
+    }
     return TN_OK;
 }
 

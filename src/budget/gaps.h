@@ -41,7 +41,9 @@ typedef struct tn__gaps {
     uint32_t *chained;      /* [gaps] lists of gaps by job, while a schedule is built */
     uint8_t *state;         /* [values] state while a schedule is built */
     uint32_t *stack, *made;
-    bool again_first; /* values recomputed as intermediates stay live if a later job reads them */
+    const bool *drops; /* NULL, or [values] these intermediates do not stay, in spite of
+                        * again_first */
+    bool again_first;  /* values recomputed as intermediates stay live if a later job reads them */
 } tn__gaps;
 
 /* Finds all gaps of values that are not held, without decisions. The result lies in run->arena.
@@ -55,6 +57,10 @@ tn_status tn__gaps_schedule(tn__gaps *gaps, tn__schedule *schedule, bool *possib
 /* The cost of recomputing a value before its gap ends, including all sources that are not live at
  * that time; UINT64_MAX: it cannot be recomputed. Cost: O(repeated jobs). */
 uint64_t tn__gaps_again_cost(tn__gaps *gaps, uint32_t gap);
+
+/* Finds the turn, the job at which most bytes are idle: in training, the end of the forward pass.
+ * Errors: E_NO_MEMORY. Cost: O(jobs + gaps). */
+tn_status tn__gaps_turn(const tn__gaps *gaps, uint32_t *turn);
 
 /* Times for copying the gap's value to the host, and back. */
 static inline uint64_t tn__gaps_out(const tn__gaps *gaps, const tn__gap *gap) {

@@ -85,9 +85,10 @@ const char *tn__refusal_text(const tn__refusal *it, tn_status status, char text[
         if (!proved) fits = "does not fit in";
     }
     refusal_numbers(it, proved, numbers, sizeof numbers);
-    snprintf(text, TN__REFUSAL_TEXT, "%s%s %s %s%s%s%s%s%s",
-             status == TN_E_STOPPED ? refusal_ended(it->ended) : "", scope, fits,
-             refusal_size(it, it->budget, budget), limited ? " with no more than " : "",
+    snprintf(text, TN__REFUSAL_TEXT, "%s%s%s %s %s%s%s%s%s%s",
+             status == TN_E_STOPPED ? refusal_ended(it->ended) : "", scope,
+             it->ruled ? " and obeys the rules" : "", fits, refusal_size(it, it->budget, budget),
+             limited ? " with no more than " : "",
              limited ? tn_size_format(it->host_budget, host) : "", limited ? " on the host" : "",
              proved ? ": that is proved" : "", numbers);
     return text;

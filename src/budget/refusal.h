@@ -27,6 +27,7 @@ typedef struct tn__refusal {
     uint32_t bound_of;    /* TN_FIT_*: the bound is of programs with these techniques; 0: with all
                            * of `techniques` */
     tn__ended ended;      /* read for E_STOPPED */
+    bool ruled;           /* the scope is further limited by rules of the user */
     const char *of;       /* " of arena" if the bytes are of it alone; NULL: of all memory */
     char step[256];       /* "step 4, 'x' (Conv), needs 3.5 MiB (3,686,400 bytes) at once", or "" */
 } tn__refusal;

@@ -12,10 +12,12 @@
 #define TN_BUDGET_SEEK_H
 
 #include <tenure/fit.h>
+#include <tenure/simulate.h>
 
 #include "budget/lower.h"
 #include "budget/pass.h"
 #include "budget/refusal.h"
+#include "budget/rules.h"
 
 #define TN__FIT_ORDERS 2u /* the program's order, and the order with the least memory */
 #define TN__FIT_PARTS 13u
@@ -26,6 +28,8 @@ typedef struct tn__fit_start {
     tn_program *own;     /* NULL: the caller's program */
     tn__work work, even; /* the same jobs; even: costs derived from arithmetic and bytes only,
                           * without measurements */
+    tn__work plain;      /* with rules: the jobs without them, which `map` describes */
+    tn__ruled *ruled;    /* NULL: no rules */
     tn__work_map *map;
     float *zeros;      /* [values] or NULL */
     uint8_t *segments; /* [jobs] or NULL */
@@ -52,6 +56,7 @@ typedef struct tn__fit_part {
 
 typedef struct tn__fit {
     const tn_program *given;
+    const tn_layout *laid; /* of the given program; NULL: not planned yet */
     const tn_costs *costs;
     tn_fit_options options;
     tn_context context;
@@ -101,8 +106,17 @@ typedef enum tn__fit_care { TN__FIT_CAREFUL, TN__FIT_SHORT, TN__FIT_QUICK } tn__
 tn_status tn__fit_lay_out(tn__fit *fit, tn__fit_care care, uint64_t enough, tn_fit_result *result);
 /* Whether a program with a short layout of `bytes` needs more than `most` with any layout. */
 bool tn__fit_is_far(const tn__fit *fit, uint64_t bytes, uint64_t most);
-/* The plain program: the caller's program, without changes. */
+/* The plain program: the caller's program, without changes. Its layout is fit->laid if there is
+ * one. */
 tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result);
+/* The time of any program of the graph of `costs`, with the links of the options. trace: NULL, or
+ * gets its events. */
+tn_status tn__fit_simulate(const tn_program *program, const tn_costs *costs,
+                           const tn_fit_options *options, tn_trace *trace,
+                           tn_simulation *simulation, tn_error *error);
+/* Writes a schedule of a start as a program. Errors: E_NO_MEMORY. */
+tn_status tn__fit_emit(tn__fit *fit, const tn__fit_start *start, const tn__schedule *schedule,
+                       tn_program **program);
 /* Copies a result of this frame. */
 tn_status tn__fit_copy(tn__fit *fit, const tn_fit_result *from, tn_fit_result *to);
 /* Fills in the fields that all results share: bounds, the plain program, the work done. */
@@ -133,10 +147,15 @@ bool tn__fit_runs(const tn__fit *fit);
 /* The search with bounds that hold for all allowed techniques. */
 const tn__fit_part *tn__fit_told(const tn__fit *fit);
 
-/* calls.c: tn_fit without a message for a refusal, of which *refusal has the facts. */
-tn_status tn__fit_seek(const tn_program *program, const tn_costs *costs,
+/* calls.c: tn_fit without a message for a refusal, of which *refusal has the facts, and
+ * tn_fit_sweep. `laid` is a layout of the program with these options, so that it is not planned
+ * again; NULL: none. */
+tn_status tn__fit_seek(const tn_program *program, const tn_layout *laid, const tn_costs *costs,
                        const tn_fit_options *options, tn_fit_result *result, tn__refusal *refusal,
                        tn_error *error);
+tn_status tn__fit_sweep(const tn_program *program, const tn_layout *laid, const tn_costs *costs,
+                        const tn_fit_options *options, uint32_t count, uint64_t *budgets,
+                        tn_fit_result *results, tn_error *error);
 
 /* within.c: the search fit->part. Finds the fastest program within `budget` that is faster than
  * fit->limit. If there is no such limit and nothing is found, the result is the smallest program.

@@ -33,6 +33,26 @@ static tn_status starts_mark(tn__fit *fit, tn__fit_start *start) {
     return TN_OK;
 }
 
+/* Passes see a work that obeys the rules. The caller's own order decides whether a rule changes
+ * anything. */
+static tn_status starts_rule(tn__fit *fit, tn__fit_start *start) {
+    const tn_rules *rules = fit->options.rules;
+    const tn_graph *graph = tn_program_graph(fit->given);
+    const bool first = fit->start_count == 1;
+    tn__ruled even;
+    if (!tn__rules_any(rules)) return TN_OK;
+    start->ruled = tn__arena_array(&fit->arena, 1, sizeof *start->ruled);
+    if (start->ruled == NULL) return tn__no_memory(fit->error, "rules");
+    start->plain = start->work;
+    TN_TRY(tn__rules_apply(rules, graph, &start->work, first, first ? fit->options.explain : NULL,
+                           fit->options.explain_self, &fit->arena, start->ruled, fit->error));
+    TN_TRY(tn__rules_apply(rules, graph, &start->even, false, NULL, NULL, &fit->arena, &even,
+                           fit->error));
+    start->work = start->ruled->work;
+    start->even = even.work;
+    return TN_OK;
+}
+
 static tn_status starts_add(tn__fit *fit, const tn_program *program, tn_program *own) {
     tn__fit_start *start = &fit->starts[fit->start_count++];
     *start = (tn__fit_start){.program = program, .own = own};
@@ -44,6 +64,7 @@ static tn_status starts_add(tn__fit *fit, const tn_program *program, tn_program 
         TN_TRY(tn__work_read(program, NULL, fit->options.memory, &fit->arena, &start->even, &map,
                              fit->error));
     start->work.is_ordered = start->even.is_ordered = (fit->options.allow & TN_FIT_ORDER) == 0;
+    TN_TRY(starts_rule(fit, start));
     return starts_mark(fit, start);
 }
 

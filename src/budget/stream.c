@@ -7,9 +7,10 @@
 #include "budget/stream.h"
 
 #include <tenure/fit.h>
-#include <tenure/simulate.h>
 
 #include <stdio.h>
+
+#include "budget/costs.h"
 
 #define STREAM_ROUNDS 16u
 
@@ -61,33 +62,33 @@ static tn_status stream_plan(tn__stream *stream, const tn_stream_options *option
 
 /* --- time --- */
 
-static tn_status stream_time(const tn__stream *stream, const tn_costs *costs,
+/* The bytes that a fetch of each tensor reads. */
+static tn_status stream_bytes(const tn__stream *stream, tn__arena *arena, const uint64_t **bytes) {
+    uint32_t tensors = tn_graph_tensor_count(tn_program_graph(stream->program));
+    uint64_t *made = tn__arena_array(arena, tensors, sizeof *made);
+    if (made == NULL) return tn__no_memory(stream->error, "what is fetched");
+    for (uint32_t b = 0; b < stream->block_count; b++)
+        made[stream->blocks[b].tensor] = stream->blocks[b].bytes;
+    *bytes = made;
+    return TN_OK;
+}
+
+static tn_status stream_time(tn__stream *stream, const tn_costs *costs,
                              const tn_stream_options *options, tn_stream_result *result) {
     tn_simulate_options how = TN_SIMULATE_OPTIONS_INIT;
-    tn_simulation simulation;
-    uint32_t tensors = tn_graph_tensor_count(tn_program_graph(stream->program));
-    uint64_t *bytes = tn__alloc_array(options->context, tensors, sizeof *bytes);
-    if (bytes == NULL) return tn__no_memory(stream->error, "what is fetched");
-    for (uint32_t b = 0; b < stream->block_count; b++)
-        bytes[stream->blocks[b].tensor] = stream->blocks[b].bytes;
+    tn_simulation streamed, plain;
+    TN_TRY(stream_bytes(stream, &stream->arena, &how.fetch_bytes));
     how.context = options->context;
-    how.costs = tn_costs_list(costs);
-    how.again = tn_costs_again_list(costs);
-    how.codec_bytes_per_s = tn_costs_bytes_per_s(costs);
-    how.from_storage_bytes_per_s = options->bytes_per_s;
+    how.from_storage_bytes_per_s = result->bytes_per_s = options->bytes_per_s;
     how.storage_latency_s = options->latency_s;
-    how.fetch_bytes = bytes;
-    tn_status status = tn_simulate(result->program, &how, &simulation, stream->error);
-    if (status == TN_OK) {
-        result->time = simulation.total_ps;
-        result->stall = simulation.stall_ps;
-        result->bytes_per_s = options->bytes_per_s;
-        tn_simulation_release(&simulation);
-        for (uint32_t s = 0; s < stream->steps; s++)
-            result->plain_time = tn__add_sat(result->plain_time, stream->cost[s]);
-    }
-    tn__free(options->context, bytes, tensors * sizeof *bytes);
-    return status;
+    TN_TRY(tn__costs_simulate(costs, stream->program, &how, &plain, stream->error));
+    result->plain_time = plain.total_ps;
+    tn_simulation_release(&plain);
+    TN_TRY(tn__costs_simulate(costs, result->program, &how, &streamed, stream->error));
+    result->time = streamed.total_ps;
+    result->stall = streamed.stall_ps;
+    tn_simulation_release(&streamed);
+    return TN_OK;
 }
 
 /* --- the whole --- */

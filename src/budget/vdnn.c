@@ -37,18 +37,7 @@ static bool vdnn_is(const tn__pass_run *run, uint32_t job, vdnn_kind kind) {
 
 static tn_status vdnn_find_turn(vdnn_state *s) {
     const tn__pass_run *run = s->gaps.run;
-    size_t jobs = (size_t)run->work->job_count + 1;
-    int64_t *idle = tn__arena_array(run->arena, jobs, sizeof *idle), at = 0, most = 0;
-    if (idle == NULL) return tn__no_memory(run->error, "the turn");
-    for (uint32_t g = 0; g < s->gaps.count; g++) {
-        const tn__gap *gap = &s->gaps.list[g];
-        idle[gap->leave] += (int64_t)run->work->values[gap->value].bytes;
-        idle[gap->back] -= (int64_t)run->work->values[gap->value].bytes;
-    }
-    for (uint32_t j = 0; j < run->work->job_count; j++) {
-        at += idle[j];
-        if (at > most) most = at, s->turn = j;
-    }
+    TN_TRY(tn__gaps_turn(&s->gaps, &s->turn));
     for (uint32_t j = 0; j <= s->turn && j < run->work->job_count; j++)
         s->has_conv |= vdnn_is(run, j, tn__kind_is_conv);
     return TN_OK;

@@ -265,6 +265,7 @@ tn_status tn__fit_search_fail(tn__fit *fit, uint64_t budget, const tn_fit_result
     TN_TRY(within_prove(fit, budget, &proved));
     fit->refusal = (tn__refusal){
         .techniques = fit->options.allow,
+        .ruled = fit->starts[0].ruled != NULL,
         .budget = budget,
         .host_budget = swaps ? fit->options.host_budget : 0,
         .least = any ? least->bytes : 0,

@@ -1,6 +1,8 @@
 /* ask.c - from the options of a command to the options of a setup. */
 #include "cli/ask.h"
 
+#include <stdlib.h>
+
 #include "base/base.h"
 
 tn_occupancy_options cli_ask_memory(const cli_input *input) {
@@ -40,8 +42,35 @@ void cli_ask(const cli_input *input, const cli_whom *whom, const cli_training *t
     setup->context = input->import.context;
     setup->program = &asked->program;
     setup->recompute = &asked->recompute;
+    setup->rules = &input->rules;
     setup->memory = &asked->memory;
     setup->statics = input->statics;
     setup->plan = plan;
     setup->unplanned = plan == NULL;
+}
+
+/* --- for a budget --- */
+
+/* The callback `costs` of tn_fit_request. */
+static tn_status ask_costs(void *self, const tn_setup *setup, tn_costs **costs, tn_error *error) {
+    const cli_sources *sources = self;
+    return cli_costs_make(sources->from, setup, sources->threads, sources->engine.context, costs,
+                          error);
+}
+
+/* The callback `zeros`. Only the codec csr depends on them. */
+static tn_status ask_zeros(void *self, const tn_setup *setup, const float **zeros,
+                           tn_error *error) {
+    const cli_sources *sources = self;
+    if (sources->codecs != 0 && (sources->codecs >> TN_CODEC_CSR & 1) == 0) return TN_OK;
+    free(*sources->zeros); /* of a search that has ended */
+    TN_TRY(cli_zeros(setup, &sources->engine, sources->samples, sources->zeros, error));
+    *zeros = *sources->zeros;
+    return TN_OK;
+}
+
+void cli_ask_fit(cli_sources *sources, tn_fit_request *request) {
+    request->costs = cli_costs_given(sources->from) ? ask_costs : NULL;
+    request->zeros = ask_zeros;
+    request->self = sources;
 }

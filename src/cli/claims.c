@@ -1,5 +1,6 @@
 /* claims.c - claims and hints of tn_fit_graph as JSON, and as options to give. */
 #include "cli/claims.h"
+#include "cli/holders.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -113,4 +114,12 @@ int cli_claims_fail(const tn_fit_answer *answer, const char *input, const tn_err
     int code = cli_fail_with(error, cli_members_text(&members));
     cli_answer_release(&members);
     return code;
+}
+
+void cli_claims_holders(const tn_fit_answer *answer) {
+    if (answer->setup != NULL || answer->least == NULL) return;
+    const tn_setup_needs needs = tn_setup_need(answer->least);
+    cli_holders_print_least(tn_setup_occupancy(answer->least), needs.total - needs.arena,
+                            answer->least == answer->whole ? "the plan without changes"
+                                                           : "the smallest program found");
 }

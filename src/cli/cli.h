@@ -223,7 +223,11 @@ enum { /* keys of the shared options; a command uses letters and numbers from 40
        CLI_TARGET,
        CLI_VARIABLES_OUTSIDE,
        CLI_SPLIT_REGION,
-       CLI_SPLIT_AGAIN
+       CLI_SPLIT_AGAIN,
+       CLI_KEEP, /* rules about tensors: not recorded in plans, which contain their program */
+       CLI_RECOMPUTE,
+       CLI_SWAP,
+       CLI_SEGMENTS
 };
 
 #define CLI_BANKS_MAX 16u /* memories of one device */
@@ -281,6 +285,7 @@ typedef struct cli_input {
     cli_whom whom;
     tn_static_place statics;
     cli_split split;                     /* for plan and run */
+    tn_rules rules;                      /* for fit, run, train and estimate */
     const struct cli_training *training; /* NULL, or plan a step of this training */
     uint64_t *workspaces;                /* [operators of a .tflite model] */
     /* loaded */
@@ -300,6 +305,9 @@ typedef struct cli_input {
 
 /* The options for reading the input, a child of each command's parser. The variants omit options
  * that do not apply when a model runs, or that mean something else in `estimate`. */
+/* rules.c: adds a rule, whose pattern ends with :prefetch=N for SWAP; frees the rules. */
+void cli_rule_add(struct argp_state *state, cli_input *input, tn_rule_kind kind, const char *value);
+void cli_rules_release(cli_input *input);
 extern const struct argp cli_input_argp, cli_input_run_argp, cli_input_fit_argp,
     cli_input_train_argp, cli_input_sizes_argp, cli_input_estimate_argp;
 /* Applies an option by name, as recorded in a plan; value NULL: a switch. False: unknown name. */

@@ -59,10 +59,13 @@ const cli_rule cli_rules[] = {
 
     RULE("plan", "--objective=pairs", EXCLUDES, "[model] --form=objects --explain",
          .why = "only problems have reuse costs of pairs"),
+    RULE("plan", "--objective=waits|time", EXCLUDES, "--form=objects --explain --budget --split",
+         .why = "it minimises the waits of one plan within --capacity"),
+    RULE("plan", "--objective=pairs|waits|time", EXCLUDES, "--split"),
 
     /* tiles */
     RULE(NULL, "--extra-work", NEEDS, "--split"),
-    RULE("plan", "--sweep", NEEDS, "--split"),
+    RULE("plan", "--sweep", NEEDS, "--split --objective=pairs|waits|time"),
     RULE("plan", "--sweep", EXCLUDES, "--explain --holders --device",
          .why = "it prints a curve"),
 
@@ -73,6 +76,8 @@ const cli_rule cli_rules[] = {
     RULE(NULL, "--allow=swap", NEEDS, "--link --swap-device",
          .why = "the search uses the speed of copies to the host"),
     RULE("run train fit", "--host-budget", NEEDS, "[swaps]"),
+    RULE("fit", "--swap", NEEDS, "--link --swap-device",
+         .why = "the search uses the speed of copies to the host"),
     RULE(NULL, "--storage --storage-cache --forms", NEEDS, "--allow=stream"),
     RULE("run", "--allow=stream", EXCLUDES, "--pool", .why = "streaming needs a plan"),
     RULE("fit", "--allow=stream", NEEDS, "--storage",
@@ -134,7 +139,7 @@ const cli_rule cli_rules[] = {
     RULE("estimate",
          "@training/optimizer/dtype --as --runtime!=0 --max-batch --parallel=serial|safe "
          NO_STANDARD_KERNELS OTHER_POLICIES CHOICES
-         "--alignment --bank --order --bucket --gather-ahead",
+         "--alignment --bank --order --bucket --gather-ahead --keep --swap --segments",
          IDLE_WITH, "[formulas]",
          .advice = "remove it, or estimate a model file without these options"),
     RULE("estimate", "@reading/alignment/order/bank", IDLE_WITH, "[config]"),
@@ -156,7 +161,7 @@ const cli_rule cli_rules[] = {
     RULE("estimate", "--budget", NEEDS, "[onnx-plan]"),
     RULE("estimate", "--max-batch", NEEDS, "--device"),
     RULE("estimate", "--as", EXCLUDES,
-         "@training/optimizer --kernels=onednn|plain --fuse-concat",
+         "@training/optimizer --kernels=onednn|plain --fuse-concat --keep --swap --segments",
          .why = "it estimates eager PyTorch"),
 
     /* recorded runs, pools and embedding tables */

@@ -368,6 +368,7 @@ static tn_status estimate_evaluation(const cli_way *way, cli_found *found, tn_er
     if (divided || ranks->shard == TN_SHARD_PARAMETERS)
         return TN_OK; /* one rank then holds the whole model in addition to its shard */
     model.train = false;
+    model.input.rules = (tn_rules){0}; /* of the step */
     TN_TRY(estimate_once(&model, &alone, error));
     found->estimate.phase[TN_PHASE_EVALUATION] =
         tn__add_sat(tn__add_sat(found->estimate.fixed, way->options.runtime), alone.estimate.arena);

@@ -46,41 +46,25 @@ static tn_status fit_open_model(cli_fit *fit, tn_error *error) {
     return TN_OK;
 }
 
-/* --- zeros --- */
+/* --- data --- */
 
-typedef struct fit_contents {
-    const cli_fit *fit;
-    tn_contents *contents;
-} fit_contents;
-
-/* Reads data from the file and generates missing data; the state of an optimizer is 0. */
-static tn_status fit_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
-                          uint64_t size, tn_error *error) {
-    const fit_contents *it = self;
-    const tn_graph *model = it->fit->model;
-    if (model != NULL && id < tn_graph_tensor_count(model))
-        return tn_contents_read(it->contents, model, id, bytes, size, error);
-    if (model == NULL || tn_graph_tensor(graph, id)->value != NULL)
-        return tn_contents_read(it->contents, graph, id, bytes, size, error);
-    memset(bytes, 0, (size_t)size);
-    return TN_OK;
+tn_status cli_fit_data_open(cli_fit_data *data, const cli_fit *fit, tn_error *error) {
+    *data = (cli_fit_data){0};
+    if (fit->train) data->trained = fit->model != NULL ? fit->model : fit->input.graph;
+    return tn_contents_generate(fit->input.path, fit->input.graph, 1, fit->input.import.context,
+                                &data->contents, error);
 }
 
-/* Measures the fraction of zeros for the csr codec, with generated inputs. */
-static tn_status fit_find_zeros(cli_fit *fit, const tn_setup *setup, tn_error *error) {
-    tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
-    fit_contents contents = {.fit = fit};
-    bool named = fit->options.codecs == 0 || (fit->options.codecs >> TN_CODEC_CSR & 1);
-    if (!(fit->options.allow & TN_FIT_COMPRESS) || !named || tn_setup_kernels(setup) == NULL)
-        return TN_OK;
-    TN_TRY(tn_contents_generate(fit->input.path, fit->input.graph, 1, fit->input.import.context,
-                                &contents.contents, error));
-    engine.context = fit->input.import.context;
-    engine.read = fit_read;
-    engine.self = &contents;
-    tn_status status = cli_zeros(setup, &engine, NULL, &fit->zeros, error);
-    tn_contents_close(contents.contents);
-    return status;
+tn_status cli_fit_data_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
+                            uint64_t size, tn_error *error) {
+    const cli_fit_data *data = self;
+    const tn_graph *trained = data->trained;
+    if (trained != NULL && id < tn_graph_tensor_count(trained))
+        return tn_contents_read(data->contents, trained, id, bytes, size, error);
+    if (trained == NULL || tn_graph_tensor(graph, id)->value != NULL)
+        return tn_contents_read(data->contents, graph, id, bytes, size, error);
+    memset(bytes, 0, (size_t)size);
+    return TN_OK;
 }
 
 /* The training step, or the model. */
@@ -94,21 +78,6 @@ tn_status cli_fit_open(cli_fit *fit, tn_error *error) {
 }
 
 /* --- the answer --- */
-
-/* The callback `costs` of tn_fit_request. */
-static tn_status fit_costs(void *self, const tn_setup *setup, tn_costs **costs, tn_error *error) {
-    const cli_fit *fit = self;
-    return cli_costs_make(&fit->from, setup, fit->choices.threads, fit->input.import.context, costs,
-                          error);
-}
-
-static tn_status fit_zeros(void *self, const tn_setup *setup, const float **zeros,
-                           tn_error *error) {
-    cli_fit *fit = self;
-    TN_TRY(fit_find_zeros(fit, setup, error));
-    *zeros = fit->zeros;
-    return TN_OK;
-}
 
 /* Points of the curve, then the answer, if there is a budget. They are printed like any results;
  * the curve and the answer keep owning them. */
@@ -139,14 +108,19 @@ static void fit_take_point(cli_fit *fit, uint32_t i) {
     fit->options.fixed_bytes = point->fixed_bytes;
 }
 
-static void fit_request(cli_fit *fit, tn_fit_request *request) {
+static void fit_request(cli_fit *fit, cli_sources *sources, tn_fit_request *request) {
     request->storage_bytes_per_s = fit->storage;
     request->timed = cli_costs_given(&fit->from) || fit->save_costs != NULL ||
                      fit->output_count > 0 || fit->runs > 0;
     request->no_hints = fit->max_batch;
-    request->costs = cli_costs_given(&fit->from) ? fit_costs : NULL;
-    request->zeros = fit_zeros;
-    request->self = fit;
+    *sources = (cli_sources){.from = &fit->from,
+                             .threads = fit->choices.threads,
+                             .codecs = fit->options.codecs,
+                             .engine = TN_ENGINE_OPTIONS_INIT,
+                             .zeros = &fit->zeros};
+    sources->engine.context = fit->input.import.context;
+    sources->engine.read = cli_fit_data_read;
+    cli_ask_fit(sources, request);
 }
 
 /* If a limit ended the search for the answer, the curve has the best program so far. */
@@ -183,10 +157,19 @@ static tn_status fit_room(cli_fit *fit, tn_error *error) {
     return TN_OK;
 }
 
+static tn_status fit_solve_model(cli_fit *fit, const tn_fit_request *request, tn_error *error) {
+    tn_status status = fit->sweep > 0 ? fit_solve_curve(fit, request, error)
+                                      : fit_solve_budget(fit, request, error);
+    if (status != TN_OK || fit->save_costs == NULL) return status;
+    return tn_costs_write(fit->answer.whole_costs, fit->save_costs, error);
+}
+
 tn_status cli_fit_solve(cli_fit *fit, tn_error *error) {
     tn_fit_options search = fit->options;
     tn_fit_request request = TN_FIT_REQUEST_INIT;
     cli_asked asked;
+    cli_sources sources;
+    cli_fit_data data = {0};
     TN_TRY(fit_room(fit, error));
     search.context = fit->input.import.context;
     search.segments = fit->segments;
@@ -194,11 +177,13 @@ tn_status cli_fit_solve(cli_fit *fit, tn_error *error) {
     TN_TRY(cli_fit_ask(fit, &asked, error));
     request.setup = &asked.setup;
     request.search = &search;
-    fit_request(fit, &request);
-    tn_status status = fit->sweep > 0 ? fit_solve_curve(fit, &request, error)
-                                      : fit_solve_budget(fit, &request, error);
-    if (status != TN_OK || fit->save_costs == NULL) return status;
-    return tn_costs_write(fit->answer.whole_costs, fit->save_costs, error);
+    fit_request(fit, &sources, &request);
+    sources.engine.self = &data;
+    bool counts_zeros = (search.allow & TN_FIT_COMPRESS) != 0 && !asked.setup.no_kernels;
+    if (counts_zeros) TN_TRY(cli_fit_data_open(&data, fit, error));
+    tn_status status = fit_solve_model(fit, &request, error);
+    tn_contents_close(data.contents);
+    return status;
 }
 
 void cli_fit_release(cli_fit *fit) {

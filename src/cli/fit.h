@@ -63,6 +63,15 @@ tn_status cli_fit_open(cli_fit *fit, tn_error *error);
 /* Computes the answer or the curve. Errors: those of tn_fit; the result may then be the smallest
  * found. */
 tn_status cli_fit_solve(cli_fit *fit, tn_error *error);
+/* The data for runs: those of the file; missing data are generated, and the state of an optimizer
+ * is 0. cli_fit_data_read is the callback `read` of tn_engine_options. */
+typedef struct cli_fit_data {
+    const tn_graph *trained; /* the training step begins with its tensors; NULL: no training */
+    tn_contents *contents;
+} cli_fit_data;
+tn_status cli_fit_data_open(cli_fit_data *data, const cli_fit *fit, tn_error *error);
+tn_status cli_fit_data_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
+                            uint64_t size, tn_error *error);
 void cli_fit_release(cli_fit *fit); /* keeps the options */
 void cli_fit_close(cli_fit *fit);
 

@@ -11,26 +11,12 @@
 
 typedef struct run_state {
     cli_fit *fit;
-    const tn_graph *trained; /* the training step begins with its tensors; NULL: no training */
-    tn_contents *contents;
+    cli_fit_data data;
     tn_setup *setup;
     tn_engine *engine;
     tn_array *inputs, *outputs;
     uint32_t input_count, output_count;
 } run_state;
-
-/* Reads weights; the state of the optimizer begins at 0. */
-static tn_status run_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
-                          uint64_t size, tn_error *error) {
-    const run_state *run = self;
-    const tn_graph *trained = run->trained;
-    if (trained != NULL && id < tn_graph_tensor_count(trained))
-        return tn_contents_read(run->contents, trained, id, bytes, size, error);
-    if (trained == NULL || tn_graph_tensor(graph, id)->value != NULL)
-        return tn_contents_read(run->contents, graph, id, bytes, size, error);
-    memset(bytes, 0, size);
-    return TN_OK;
-}
 
 /* Fills an array with numbers between -1 and 1; indices, labels and the learning rate are 0. */
 static bool run_array(tn_array *array, const tn_tensor *tensor, bool numbers) {
@@ -54,7 +40,7 @@ static tn_status run_arrays(run_state *run, tn_error *error) {
     if (run->inputs == NULL || run->outputs == NULL) return tn__no_memory(error, "a run");
     for (uint32_t i = 0; i < block->input_count && all; i++) {
         tn_tensor_id id = block->inputs[i];
-        bool rate = run->trained != NULL && id == run->fit->step.learning_rate;
+        bool rate = run->fit->train && id == run->fit->step.learning_rate;
         if (!tn_tensor_is_static(tn_graph_tensor(graph, id)))
             all = run_array(&run->inputs[run->input_count++], tn_graph_tensor(graph, id), !rate);
     }
@@ -79,16 +65,17 @@ static tn_status run_open(run_state *run, tn_error *error) {
     options.plan = &plan;
     options.context = fit->input.import.context;
     device.link_bytes_per_s = fit->link; /* without --link there is no limit */
-    engine.read = run_read;
-    engine.self = run;
+    engine.read = cli_fit_data_read;
+    engine.self = &run->data;
     TN_TRY(tn_trace_create(options.context, 64 * (uint64_t)tn_program_count(program) + 64,
                            &fit->happened, error));
     engine.trace = fit->happened;
+    if (fit->results[fit->chosen].host != NULL)
+        engine.host_layout = &fit->results[fit->chosen].host_layout;
     engine.swap_device = fit->swap_device;
     engine.swap_bytes_per_s = fit->link;
     engine.error_limit = fit->max_error;
-    TN_TRY(tn_contents_generate(fit->input.path, fit->input.graph, 1, options.context,
-                                &run->contents, error));
+    TN_TRY(cli_fit_data_open(&run->data, fit, error));
     TN_TRY(tn_setup_from(fit->setup, TN_SETUP_ORDER, &options, &run->setup, error));
     TN_TRY(tn_setup_open(run->setup, &device, &engine, &run->engine, error));
     return run_arrays(run, error);
@@ -101,12 +88,11 @@ static void run_close(run_state *run) {
     free(run->outputs);
     tn_engine_destroy(run->engine);
     tn_setup_destroy(run->setup);
-    tn_contents_close(run->contents);
+    tn_contents_close(run->data.contents);
 }
 
 tn_status cli_fit_run(cli_fit *fit, tn_error *error) {
     run_state run = {.fit = fit};
-    if (fit->train) run.trained = fit->model != NULL ? fit->model : fit->input.graph;
     tn_status status = run_open(&run, error);
     for (uint64_t i = 0; i < fit->runs && status == TN_OK; i++) {
         tn_trace_clear(fit->happened);

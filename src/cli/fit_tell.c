@@ -14,8 +14,6 @@
 #include "cli/whom.h"
 #include "report/format.h"
 
-#define TELL_HOLDERS 10u
-
 static double tell_seconds(uint64_t time) { return (double)time / (double)TN_COSTS_PER_S; }
 
 static double tell_ratio(uint64_t part, uint64_t whole) {
@@ -276,16 +274,12 @@ tn_status cli_fit_print(const cli_fit *fit, tn_error *error) {
 }
 
 void cli_fit_print_least(const cli_fit *fit) {
-    cli_holders holders;
-    if (fit->result_count == 0 || fit->results[fit->chosen].occupancy == NULL) return;
-    const tn_occupancy *occupancy = fit->results[fit->chosen].occupancy;
-    char size[TN_SIZE_TEXT_MAX];
-    tn_status status = cli_holders_of_model(&holders, occupancy, TN_NONE, NULL);
-    if (status == TN_OK) cli_holders_print(&holders, TELL_HOLDERS, stderr);
-    if (fit->options.fixed_bytes > 0)
-        fprintf(stderr, "  at every step  weights and states: %s\n",
-                tn_size_format(fit->options.fixed_bytes, size));
-    cli_holders_release(&holders);
+    if (fit->answer.own != NULL) {
+        cli_claims_holders(&fit->answer);
+    } else if (fit->result_count > 0 && fit->results[fit->chosen].occupancy != NULL) {
+        cli_holders_print_least(fit->results[fit->chosen].occupancy, fit->options.fixed_bytes,
+                                "the smallest program found");
+    }
 }
 
 /* --- files --- */

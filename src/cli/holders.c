@@ -14,7 +14,8 @@
 #define HOLDERS_BESIDE 19u /* columns next to a name */
 #define HOLDERS_USES 37u   /* and columns of kind and operator */
 #define HOLDERS_NAME_FEWEST 12u
-#define HOLDERS_SUMS 6u /* operators listed by name */
+#define HOLDERS_SUMS 6u   /* operators listed by name */
+#define HOLDERS_LEAST 10u /* rows after a refusal */
 
 /* --- gathering --- */
 
@@ -272,6 +273,19 @@ void cli_holders_print(const cli_holders *holders, uint32_t shown, FILE *file) {
     cli_holders_write(holders, shown, cli_columns(file), &text);
     if (!text.failed) fwrite(text.data, 1, text.size, file);
     tn__text_release(&text);
+}
+
+void cli_holders_print_least(const tn_occupancy *occupancy, uint64_t fixed, const char *of) {
+    cli_holders holders;
+    char size[TN_SIZE_TEXT_MAX], title[sizeof holders.title];
+    if (cli_holders_of_model(&holders, occupancy, TN_NONE, NULL) == TN_OK) {
+        snprintf(title, sizeof title, "%.60s, %.120s", of, holders.title);
+        memcpy(holders.title, title, sizeof title);
+        cli_holders_print(&holders, HOLDERS_LEAST, stderr);
+    }
+    if (fixed > 0)
+        fprintf(stderr, "  at every step  weights and states: %s\n", tn_size_format(fixed, size));
+    cli_holders_release(&holders);
 }
 
 static const cli_facts holders_row_facts = {

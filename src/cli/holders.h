@@ -27,6 +27,9 @@ void cli_holders_release(cli_holders *holders);
 
 /* Prints the `shown` largest, and the sums of all by kind and by operator. */
 void cli_holders_print(const cli_holders *holders, uint32_t shown, FILE *file);
+/* After a refusal: the holders at the peak of the smallest program found, on standard error. `of`
+ * says in words which program that is. fixed: bytes of weights and states outside of its arena. */
+void cli_holders_print_least(const tn_occupancy *occupancy, uint64_t fixed, const char *of);
 void cli_holders_write(const cli_holders *holders, uint32_t shown, uint32_t columns,
                        tn__text *text);
 /* The same in an answer with CLI_FACTS_ALSO(&cli_holders_facts). */

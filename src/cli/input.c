@@ -316,6 +316,7 @@ void cli_input_release(cli_input *input) {
         free((void *)(uintptr_t)input->import.values[i].name);
         free((void *)(uintptr_t)input->import.values[i].numbers);
     }
+    cli_rules_release(input);
     free(input->split.regions);
     free(input->split.again);
     free((void *)(uintptr_t)input->import.values);

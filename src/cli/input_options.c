@@ -58,6 +58,22 @@
       "with --kernels: use the fastest kernel for each operator, even if it needs more scratch "   \
       "memory")
 
+#define INPUT_RULES(X)                                                                             \
+    X(CLI_KEEP, "keep", "PATTERN",                                                                 \
+      "never recompute, swap or encode the results of operators whose names match this pattern "   \
+      "(* and ?), or whose types match it after type:, such as type:Conv; may be repeated")        \
+    X(CLI_SWAP, "swap", "PATTERN[:prefetch=N]",                                                    \
+      "swap the results of matching operators to the host between their early and late readers; "  \
+      "the copy back starts N operators before the first late reader (default: 1); may be "        \
+      "repeated")                                                                                  \
+    X(CLI_SEGMENTS, "segments", "N",                                                               \
+      "divide the forward pass of a training step into N segments of equal length, and recompute " \
+      "the inner results of all but the last one")
+#define INPUT_RECOMPUTE(X)                                                                         \
+    X(CLI_RECOMPUTE, "recompute", "PATTERN",                                                       \
+      "release the results of operators that match, as for --keep, after their early readers, "    \
+      "and recompute them for late ones, in training those of the backward pass; may be repeated")
+
 /* Recorded in plans; on the command line some commands describe them in their own way. */
 #define INPUT_PLAN(X)                                                                              \
     X("batch", CLI_BATCH, "N")                                                                     \
@@ -72,16 +88,19 @@ static const struct argp_option input_options[] = {
         INPUT_PARALLEL(CLI_OPTION) INPUT_KERNELS(CLI_OPTION) INPUT_PLAN(INPUT_HIDDEN){0}};
 /* A command that runs the model has one memory and its own kernels. */
 static const struct argp_option input_run_options[] = {
-    INPUT_OPTIONS(CLI_OPTION) INPUT_STATIC(CLI_OPTION) INPUT_PARALLEL(CLI_OPTION){0}};
+    INPUT_OPTIONS(CLI_OPTION) INPUT_STATIC(CLI_OPTION) INPUT_PARALLEL(CLI_OPTION)
+        INPUT_RULES(CLI_OPTION) INPUT_RECOMPUTE(CLI_OPTION){0}};
 /* `fit` counts weights beside the arena. */
-static const struct argp_option input_fit_options[] = {INPUT_OPTIONS(CLI_OPTION)
-                                                           INPUT_PARALLEL(CLI_OPTION){0}};
+static const struct argp_option input_fit_options[] = {
+    INPUT_OPTIONS(CLI_OPTION) INPUT_PARALLEL(CLI_OPTION) INPUT_RULES(CLI_OPTION)
+        INPUT_RECOMPUTE(CLI_OPTION){0}};
 /* In `train` --parallel has another meaning as well. */
-static const struct argp_option input_train_options[] = {INPUT_OPTIONS(CLI_OPTION)
-                                                             INPUT_STATIC(CLI_OPTION){0}};
+static const struct argp_option input_train_options[] = {
+    INPUT_OPTIONS(CLI_OPTION) INPUT_STATIC(CLI_OPTION) INPUT_RULES(CLI_OPTION)
+        INPUT_RECOMPUTE(CLI_OPTION){0}};
 /* `estimate` describes the others itself. */
-static const struct argp_option input_estimate_options[] = {INPUT_OPTIONS(CLI_OPTION)
-                                                                INPUT_BANK(CLI_OPTION){0}};
+static const struct argp_option input_estimate_options[] = {
+    INPUT_OPTIONS(CLI_OPTION) INPUT_BANK(CLI_OPTION) INPUT_RULES(CLI_OPTION){0}};
 
 /* `split` reads a model to write it again. */
 static const struct argp_option input_sizes_options[] = {INPUT_SIZES(CLI_OPTION){0}};
@@ -304,6 +323,19 @@ static error_t input_parse(int key, char *value, struct argp_state *state) {
         break;
     case CLI_FASTEST:
         input->whom.fastest = true;
+        break;
+    case CLI_KEEP:
+        cli_rule_add(state, input, TN_RULE_KEEP, value);
+        break;
+    case CLI_RECOMPUTE:
+        cli_rule_add(state, input, TN_RULE_RECOMPUTE, value);
+        break;
+    case CLI_SWAP:
+        cli_rule_add(state, input, TN_RULE_SWAP, value);
+        break;
+    case CLI_SEGMENTS:
+        input->rules.segments = (uint32_t)cli_count(state, "segments", value, UINT32_MAX);
+        input->rules.struct_size = sizeof input->rules;
         break;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -31,35 +31,16 @@ static tn_fit_options session_search(const cli_session *session) {
     return fit;
 }
 
-/* The callback `costs` of tn_fit_request. */
-static tn_status session_costs(void *self, const tn_setup *setup, tn_costs **costs,
-                               tn_error *error) {
-    const cli_session *session = self;
-    return cli_costs_make(&session->from, setup, session->choices.threads,
-                          session->input->import.context, costs, error);
-}
-
-static tn_status session_zeros(void *self, const tn_setup *setup, const float **zeros,
-                               tn_error *error) {
-    cli_session *session = self;
-    tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
-    if ((session->codecs >> TN_CODEC_CSR & 1) == 0) return TN_OK;
-    engine.read = cli_session_read;
-    engine.self = session;
-    engine.context = session->input->import.context;
-    /* reads refer to the running graph */
-    const tn_graph *graph = session->graph;
-    session->graph = tn_setup_graph(setup);
-    tn_status status = cli_zeros(setup, &engine, &session->samples, &session->zeros, error);
-    session->graph = graph;
-    *zeros = session->zeros;
-    return status;
-}
+typedef struct session_sources {
+    cli_sources sources; /* first: a pointer to it is one to the whole */
+    cli_session *session;
+} session_sources;
 
 /* The read speed of weights: of the file with the largest weight that can be read in place, or of
  * the folder for converted weights. */
 static tn_status session_storage(void *self, double *bytes_per_s, tn_error *error) {
-    cli_session *session = self;
+    const session_sources *sources = self;
+    cli_session *session = sources->session;
     const tn_graph *graph = session->graph;
     const char *path = session->forms_folder != NULL ? session->forms_folder : getenv("TMPDIR");
     uint64_t most = SESSION_SAMPLE; /* smaller samples are too noisy */
@@ -83,13 +64,21 @@ static tn_status session_fit(cli_session *session, const tn_setup_options *optio
                              tn_error *error) {
     const tn_fit_options search = session_search(session);
     tn_fit_request request = TN_FIT_REQUEST_INIT;
+    session_sources all = {.sources = {.from = &session->from,
+                                       .threads = session->choices.threads,
+                                       .codecs = session->codecs,
+                                       .engine = TN_ENGINE_OPTIONS_INIT,
+                                       .samples = &session->samples,
+                                       .zeros = &session->zeros},
+                           .session = session};
+    all.sources.engine.context = search.context;
+    all.sources.engine.read = cli_session_read;
+    all.sources.engine.self = session;
     request.setup = options;
     request.search = &search;
     request.storage_bytes_per_s = session->storage;
-    request.costs = cli_costs_given(&session->from) ? session_costs : NULL;
-    request.zeros = session_zeros;
+    cli_ask_fit(&all.sources, &request);
     request.storage = session_storage;
-    request.self = session;
     request.split_share = session->input->split.has_share ? session->input->split.options.share : 0;
     tn_status status = tn_fit_graph(session->graph, &request, &session->answer, error);
     session->setup = session->answer.setup != NULL ? session->answer.setup : session->answer.whole;

@@ -40,7 +40,9 @@ typedef struct cli_replay_result {
 typedef struct cli_replay {
     const char *path;
     cli_paths outputs;
-    const char *pools[CLI_REPLAY_POOLS_MAX];
+    const char *pools[CLI_REPLAY_POOLS_MAX];                 /* as given */
+    tn_pool_caching conf[CLI_REPLAY_POOLS_MAX];              /* of caching:SETTINGS */
+    bool has_conf[CLI_REPLAY_POOLS_MAX];
     uint32_t pool_count;
     uint64_t capacity, alignment, pages; /* 0: unknown */
     tn_plan_options plan_options;
@@ -63,6 +65,10 @@ typedef struct cli_replay {
     cli_replay_result results[CLI_REPLAY_POOLS_MAX];
     tn_error *error;
 } cli_replay;
+
+/* pool_conf.c: reads caching:KEY:VALUE,...; false: another pool. Invalid settings end the program
+ * with a usage error. */
+bool cli_pool_conf(struct argp_state *state, const char *text, tn_pool_caching *caching);
 
 /* replay_tell.c: the largest number of requested and not freed bytes; with `live` also after each
  * event. */

@@ -176,7 +176,9 @@ tn_status cli_train_test(cli_train *train, tn_error *error) {
     if (!tn_trainer_tests(train->trainer)) return TN_OK;
     TN_TRY(tn_trainer_gather(train->trainer, error));
     if (!cli_train_speaks(train)) return TN_OK;
-    cli_session session = {.input = &train->input,
+    cli_input input = train->input;
+    input.rules = (tn_rules){0}; /* of the step; the model itself is tested */
+    cli_session session = {.input = &input,
                            .trained = train->trainer,
                            .contents = train->session.contents, /* and tensors that are not
                                                                  * trained */

@@ -1,11 +1,11 @@
-/* visible.c - no control character of a name in a file reaches the terminal.
+/* visible.c - no character of a name in a file controls the terminal.
  *
  * All text for people goes through stdout and stderr, which are variables in glibc. This file
- * replaces both by streams that write an escape (\x1b, \u009b) for every control character except
- * newline and tab, and for a byte of 0x80 to 0x9f that is no part of a UTF-8 character. So code
+ * replaces both by streams that write an escape for control characters other than newline and tab,
+ * for marks that hide or reorder text (\x1b, \u202e), and for bytes that are not UTF-8. So code
  * that prints a name needs no check. Code that moves the cursor (the progress bar) uses the
  * terminal's own stream, cli_terminal. Files that are written to standard output bypass these
- * streams; those that keep control characters as they are go to no terminal (standard.c).
+ * streams; those that keep such characters as they are go to no terminal (standard.c).
  */
 #define _GNU_SOURCE /* fopencookie */
 #include "cli/cli.h"
@@ -15,10 +15,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/base.h"
+
 typedef struct visible_stream {
     int descriptor;
-    bool after_c2; /* the first byte of U+0080 to U+00BF was read and not written yet */
-    int following; /* bytes of a longer character that are still to come */
+    size_t held;   /* bytes of a character whose last bytes are still to come */
+    char bytes[5]; /* [held], NUL-terminated */
 } visible_stream;
 
 static visible_stream visible_out = {.descriptor = STDOUT_FILENO};
@@ -36,29 +38,40 @@ static bool visible_write(int descriptor, const char *bytes, size_t size) {
     return true;
 }
 
-/* Writes the visible form of one byte to `to`; returns its length. */
+/* The bytes of the character that begins with this byte; 1 if none does. */
+static size_t visible_length(unsigned char first) {
+    return first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc2 ? 2 : 1;
+}
+
+/* Writes the visible form of the held bytes to `to`; returns its length. */
+static size_t visible_show_held(visible_stream *stream, char *to) {
+    uint32_t code;
+    size_t held = stream->held, used = 0;
+    stream->bytes[held] = '\0';
+    stream->held = 0;
+    if (tn__text_code(stream->bytes, &code) == held) {
+        if (held > 1 && tn__text_unprintable(code)) return tn__text_escape(code, to);
+        if (held > 1 || !tn__text_unprintable(code) || code == '\n' || code == '\t') {
+            memcpy(to, stream->bytes, held);
+            return held;
+        }
+    }
+    for (size_t i = 0; i < held; i++)
+        used += (size_t)sprintf(to + used, "\\x%02x", (unsigned char)stream->bytes[i]);
+    return used;
+}
+
+/* Takes one byte, and writes the visible form of what is complete; returns its length. */
 static size_t visible_show(visible_stream *stream, unsigned char byte, char *to) {
-    bool after = stream->after_c2, second = byte >= 0x80 && byte <= 0x9f;
-    size_t size = 0;
-    stream->after_c2 = byte == 0xc2;
-    if (after && second) return (size_t)sprintf(to, "\\u%04x", byte);
-    if (after) to[size++] = (char)0xc2;
-    if (byte == 0xc2) return size;
-    bool alone = second && stream->following == 0; /* a control character of 8-bit terminals */
-    stream->following = byte >= 0xf0                            ? 3
-                        : byte >= 0xe0                          ? 2
-                        : byte >= 0xc3                          ? 1
-                        : byte >= 0x80 && stream->following > 0 ? stream->following - 1
-                                                                : 0;
-    if (alone) return size + (size_t)sprintf(to + size, "\\x%02x", byte);
-    if ((byte < ' ' && byte != '\n' && byte != '\t') || byte == 0x7f)
-        return size + (size_t)sprintf(to + size, "\\x%02x", byte);
-    to[size++] = (char)byte;
-    return size;
+    bool goes_on = (byte & 0xc0) == 0x80;
+    size_t used = stream->held > 0 && !goes_on ? visible_show_held(stream, to) : 0;
+    stream->bytes[stream->held++] = (char)byte;
+    if (stream->held < visible_length((unsigned char)stream->bytes[0])) return used;
+    return used + visible_show_held(stream, to + used);
 }
 
 static ssize_t visible_put(void *self, const char *bytes, size_t size) {
-    char shown[4096 + 16];
+    char shown[4096 + 32];
     size_t used = 0;
     for (size_t i = 0; i < size; i++) {
         used += visible_show(self, (unsigned char)bytes[i], shown + used);

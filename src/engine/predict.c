@@ -1,7 +1,7 @@
 /* predict.c - predicts the time of a run of a set-up before it runs. */
 #include <tenure/measure.h>
 
-#include "base/base.h"
+#include "budget/costs.h"
 
 static tn_status predict_by(const tn_setup *setup, const tn_costs *costs,
                             const tn_simulate_options *given, tn_simulation *simulation,
@@ -10,11 +10,8 @@ static tn_status predict_by(const tn_setup *setup, const tn_costs *costs,
     tn__options(&options, sizeof options, given);
     if (tn_costs_graph(costs) != tn_setup_graph(setup))
         TN_FAIL(error, TN_E_INVALID, "the costs are of another graph");
-    options.costs = tn_costs_list(costs);
-    options.again = tn_costs_again_list(costs);
     options.occupancy = tn_setup_occupancy(setup);
-    if (options.codec_bytes_per_s == 0) options.codec_bytes_per_s = tn_costs_bytes_per_s(costs);
-    return tn_simulate(tn_setup_program(setup), &options, simulation, error);
+    return tn__costs_simulate(costs, tn_setup_program(setup), &options, simulation, error);
 }
 
 tn_status tn_setup_predict(const tn_setup *setup, const tn_costs *costs,

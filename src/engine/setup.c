@@ -107,6 +107,7 @@ tn_occupancy_options tn__setup_memory(const tn_setup *setup, const tn_setup_opti
     const tn_kernels *kernels = tn_setup_kernels(setup);
     tn__options(&memory, sizeof memory, options->memory);
     memory.struct_size = sizeof memory;
+    if (tn_setup_splits(setup) != NULL) memory.fuse_concat = true; /* joins parts in place */
     if (kernels != NULL) {
         memory.workspaces = tn_kernels_workspaces(kernels);
         memory.workspaces_again = tn_kernels_workspaces_again(kernels);
@@ -258,6 +259,8 @@ tn_status tn__setup_plan(tn_setup *setup, const tn_setup_options *options, tn_er
     const tn_problem *problem = tn_occupancy_problem(occupancy);
     TN_TRY(tn__setup_part_make(setup, PART_LAYOUT, &part, error));
     if (options->without_reuse) return tn_layout_without_reuse(problem, &part->layout, error);
+    if (plan.objective != TN_OBJECTIVE_BYTES)
+        TN_TRY(tn_occupancy_add_events(setup->parts[PART_OCCUPANCY]->occupancy, error));
     TN_TRY(tn_plan(problem, &plan, &part->layout, error));
     return tn_plan_loosen(occupancy, &memory, &plan, &part->layout, error);
 }

@@ -72,6 +72,8 @@ tn_status tn__setup_plan(tn_setup *setup, const tn_setup_options *options, tn_er
 tn_plan_options tn__setup_plan_options(const tn_setup *setup, const tn_setup_options *options);
 /* The program after the stage ORDER. */
 const tn_program *tn__setup_ordered(const tn_setup *setup);
+/* Bytes of static memory outside of the arena. */
+uint64_t tn__setup_fixed(const tn_setup *setup);
 /* The stage RECOMPUTE, and whether it has work to do. */
 tn_status tn__setup_recompute(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 bool tn__setup_recomputes(const tn_setup_options *options);

@@ -1,21 +1,26 @@
-/* setup_again.c - runs the stage RECOMPUTE: spends a work budget on recomputing tensors, for less
- * memory.
+/* setup_again.c - runs the stage RECOMPUTE: applies the rules of the user, and spends a work budget
+ * on recomputing tensors, for less memory.
  *
  * Tensors, operators and kernels stay as they are; only the program changes. Static memory is not
  * counted yet, because it is there all the time.
  * Cost: that of tn_program_recompute.
  */
+#include "budget/rules.h"
 #include "engine/setup.h"
 
 static tn_recompute_options setup_again_options(const tn_setup_options *options) {
     tn_recompute_options again = TN_RECOMPUTE_OPTIONS_INIT;
     tn__options(&again, sizeof again, options->recompute);
     again.struct_size = sizeof again;
+    again.rules = options->rules;
     return again;
 }
 
+/* A rank whose program is fitted after the division gets its rules there. */
 bool tn__setup_recomputes(const tn_setup_options *options) {
-    return options->recompute != NULL && setup_again_options(options).share != 0;
+    bool later = options->divide != NULL && options->divide->arranges && options->fit != NULL;
+    bool shares = options->recompute != NULL && setup_again_options(options).share != 0;
+    return shares || (tn__rules_any(options->rules) && !later);
 }
 
 tn_status tn__setup_recompute(tn_setup *setup, const tn_setup_options *options, tn_error *error) {

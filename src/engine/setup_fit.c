@@ -42,9 +42,14 @@ static tn_fit_options setup_fit_options(const tn_setup *setup, const tn_setup_op
     tn__options(&fit, sizeof fit, options->fit);
     fit.struct_size = sizeof fit;
     if (fit.context == NULL) fit.context = &setup->context;
-    fit.fixed_bytes = 0;
-    if (options->statics == TN_STATIC_APART) fit.fixed_bytes = tn_setup_need(setup).statics;
+    fit.fixed_bytes = tn__setup_fixed(setup);
+    if (options->rules != NULL) fit.rules = options->rules;
     return fit;
+}
+
+/* The set-up's layout, if it is of this program. */
+static const tn_layout *setup_fit_laid(const tn_setup *setup, const tn_program *program) {
+    return program == tn_setup_program(setup) ? tn_setup_layout(setup) : NULL;
 }
 
 static uint64_t setup_fit_budget(const tn_setup_options *options) {
@@ -84,7 +89,8 @@ tn_status tn__setup_search(const tn_setup *setup, const tn_setup_options *option
     tn_plan_options plan = tn__setup_plan_options(setup, options);
     fit.memory = &memory;
     fit.plan = &plan;
-    return tn__fit_seek(program, costs, &fit, result, refusal, error);
+    return tn__fit_seek(program, setup_fit_laid(setup, program), costs, &fit, result, refusal,
+                        error);
 }
 
 tn_status tn__setup_sweep(const tn_setup *setup, const tn_setup_options *options,
@@ -95,7 +101,9 @@ tn_status tn__setup_sweep(const tn_setup *setup, const tn_setup_options *options
     tn_plan_options plan = tn__setup_plan_options(setup, options);
     fit.memory = &memory;
     fit.plan = &plan;
-    return tn_fit_sweep(tn__setup_ordered(setup), costs, &fit, count, budgets, results, error);
+    const tn_program *program = tn__setup_ordered(setup);
+    return tn__fit_sweep(program, setup_fit_laid(setup, program), costs, &fit, count, budgets,
+                         results, error);
 }
 
 static tn_status setup_fit_run(tn_setup *setup, const tn_setup_options *options, int kind,

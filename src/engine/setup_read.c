@@ -37,6 +37,10 @@ const tn_occupancy *tn_setup_occupancy(const tn_setup *setup) {
     return setup->parts[PART_OCCUPANCY]->occupancy;
 }
 
+tn_status tn_setup_add_events(tn_setup *setup, tn_error *error) {
+    return tn_occupancy_add_events(setup->parts[PART_OCCUPANCY]->occupancy, error);
+}
+
 const tn_layout *tn_setup_layout(const tn_setup *setup) {
     const tn__setup_part *made = setup->parts[PART_LAYOUT];
     return made != NULL ? &made->layout : NULL;
@@ -69,14 +73,18 @@ const tn_static_block *tn_setup_statics(const tn_setup *setup, uint32_t *count) 
     return statics->blocks;
 }
 
+uint64_t tn__setup_fixed(const tn_setup *setup) {
+    const tn__setup_statics *statics = &setup->parts[PART_STATICS]->statics;
+    return statics->inside ? 0 : statics->bytes;
+}
+
 tn_setup_needs tn_setup_need(const tn_setup *setup) {
     const tn_layout *layout = tn_setup_layout(setup);
     tn_setup_needs needs = {
         .arena = layout != NULL ? layout->peak
                                 : tn_occupancy_summary(tn_setup_occupancy(setup)).peak_live,
         .statics = setup->parts[PART_STATICS]->statics.bytes};
-    bool inside = setup->parts[PART_STATICS]->statics.inside;
-    needs.total = inside ? needs.arena : tn__add_sat(needs.arena, needs.statics);
+    needs.total = tn__add_sat(needs.arena, tn__setup_fixed(setup));
     return needs;
 }
 
@@ -102,6 +110,13 @@ static tn_status setup_check(const tn_setup *setup, const tn_engine_options *opt
             tn_size_format(needs.statics, statics), inside ? " in it" : "");
 }
 
+/* The layout of the host memory with which the program was fitted; NULL: none. */
+static const tn_layout *setup_host(const tn_setup *setup) {
+    const tn_fit_result *fitted = tn_setup_fitted(setup);
+    bool is_here = fitted != NULL && fitted->host != NULL;
+    return is_here && fitted->program == tn_setup_program(setup) ? &fitted->host_layout : NULL;
+}
+
 tn_status tn_setup_open(const tn_setup *setup, const tn_device_options *device,
                         const tn_engine_options *options, tn_engine **engine, tn_error *error) {
     tn_device_options where = TN_DEVICE_OPTIONS_INIT;
@@ -114,6 +129,7 @@ tn_status tn_setup_open(const tn_setup *setup, const tn_device_options *device,
         where.capacity = how.pool != NULL ? how.pool_capacity : tn_setup_need(setup).total;
     if (where.context == NULL) where.context = &setup->context;
     if (how.context == NULL) how.context = &setup->context;
+    if (how.host_layout == NULL) how.host_layout = setup_host(setup);
     TN_TRY(tn_device_create(&where, &made, error));
     tn_status status = tn_engine_create(tn_setup_occupancy(setup),
                                         how.pool == NULL ? tn_setup_layout(setup) : NULL,

@@ -147,16 +147,11 @@ static tn_status split_set_up(split_state *state, const tn_split_choice *choice,
                               tn_setup **made) {
     tn_setup_options options = *state->asked;
     tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
-    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
     tn_setup_split given = {.regions = choice->regions,
                             .region_count = choice->count,
                             .graph = choice->graph,
                             .again = choice->again,
                             .again_count = choice->again_count};
-    tn__options(&memory, sizeof memory, options.memory);
-    memory.struct_size = sizeof memory;
-    memory.fuse_concat = true;
-    options.memory = &memory;
     options.split = &given;
     options.fit = NULL;
     split_plan_options(state, &plan);

@@ -131,7 +131,6 @@ static void parts_choose(parts_state *state, uint64_t limit) {
 static tn_status parts_try(const parts_state *state, const tn_setup_options *asked,
                            tn_setup **setup, tn_error *error) {
     tn_setup_options options = *asked;
-    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
     tn_setup_split split = {.regions = state->regions, .region_count = state->count};
     const tn_graph *given = state->whole->given;
     if (state->count == 0)
@@ -141,10 +140,6 @@ static tn_status parts_try(const parts_state *state, const tn_setup_options *ask
         TN_FAIL(error, TN_E_UNSUPPORTED,
                 "operators in parts: costs, kernels or a program that are given are of the whole "
                 "graph");
-    tn__options(&memory, sizeof memory, asked->memory);
-    memory.struct_size = sizeof memory;
-    memory.fuse_concat = true;
-    options.memory = &memory;
     options.split = &split;
     TN_TRY(tn__setup_make(given, NULL, TN_SETUP_REWRITE, &options, setup, state->refusal, error));
     tn__setup_part *part = (*setup)->parts[PART_GRAPH];

@@ -90,8 +90,20 @@ static void streams_index(tn__streams *streams, const uint32_t *giver) {
 
 /* --- the host's memory --- */
 
+/* The given layout, if it is one of this problem. */
+static tn_status streams_given_host(const tn_problem *problem, const tn_layout *given,
+                                    tn_layout *layout, tn_error *error) {
+    if (given->body_count != tn_problem_count(problem))
+        TN_FAIL(error, TN_E_CONFLICT, "`host_layout` has %u buffers; this program swaps %u",
+                given->body_count, tn_problem_count(problem));
+    TN_TRY(tn_layout_from_offsets(problem, given->offset, layout, error));
+    tn_status status = tn_layout_verify(problem, layout, NULL, error);
+    if (status != TN_OK) tn_layout_release(layout);
+    return status;
+}
+
 /* Planned like the arena: copies that do not exist at the same time may share bytes. */
-static tn_status streams_lay_host(tn__streams *streams, tn__arena *arena) {
+static tn_status streams_lay_host(tn__streams *streams, const tn_layout *given, tn__arena *arena) {
     tn_error *error = streams->executor->error;
     tn_plan_options options = TN_PLAN_OPTIONS_INIT;
     tn__host *pool = &streams->host;
@@ -101,7 +113,8 @@ static tn_status streams_lay_host(tn__streams *streams, tn__arena *arena) {
     if (pool->offset == NULL) return tn__no_memory(error, "buffers of the host");
     TN_TRY(tn_program_host(streams->program, 0, &host, error));
     options.context = arena->context;
-    tn_status status = tn_plan(host.problem, &options, &layout, error);
+    tn_status status = given != NULL ? streams_given_host(host.problem, given, &layout, error)
+                                     : tn_plan(host.problem, &options, &layout, error);
     for (uint32_t i = 0; i < streams->item_count && status == TN_OK; i++)
         if (streams->items[i].copies)
             pool->offset[i] = layout.offset[host.body[streams->items[i].step]];
@@ -185,7 +198,7 @@ tn_status tn__streams_make(tn__streams *streams, const tn_program *program,
     TN_TRY(streams_find_givers(streams, giver, arena));
     streams_index(streams, giver);
     if (options->poison) TN_TRY(tn__known_make(streams, giver, arena));
-    TN_TRY(streams_lay_host(streams, arena));
+    TN_TRY(streams_lay_host(streams, options->host_layout, arena));
     TN_TRY(streams_take_host(streams, options, arena->context));
     return streams_open(streams);
 }

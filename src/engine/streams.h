@@ -70,10 +70,11 @@ typedef struct tn__streams {
 
 /* Takes the streams, fences and host memory of a program.
  *
- *  options  host_capacity, swap_device, exchange
+ *  options  host_capacity, host_layout, swap_device, exchange
  *  poison   the known state of each item will be asked for
  *
- * Errors: E_EXHAUSTED (host_capacity), those of the swap device, E_NO_MEMORY.
+ * Errors: E_EXHAUSTED (host_capacity), E_CONFLICT (host_layout), those of the swap device,
+ * E_NO_MEMORY.
  */
 tn_status tn__streams_make(tn__streams *streams, const tn_program *program,
                            const tn__executor *executor, const tn__memory *memory, tn__tell *tell,

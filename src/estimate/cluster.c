@@ -5,6 +5,7 @@
 
 #include "base/base.h"
 #include "estimate/cluster.h"
+#include "graph/takes.h"
 
 #define CLUSTER_PASSES (UINT64_C(1) << 22) /* passes that are simulated one by one */
 
@@ -95,8 +96,9 @@ static void cluster_data(cluster_run *run, const tn_large_stage *stage) {
     double kept = count * (large->weight_bytes + large->gradient_bytes + large->state_bytes);
     run->made.data = bytes / link;
     if (link < run->cluster->fast) run->made.slow_bytes += (uint64_t)fmin(bytes, 9e18);
-    run->made.update = 2 * kept / (large->shard >= TN_SHARD_OPTIMIZER ? d : 1);
-    run->made.update /= run->cluster->bytes_per_s;
+    const tn__machine memory = {.operations = 1, .bytes = run->cluster->bytes_per_s};
+    run->made.update =
+        tn__takes(0, 2 * kept / (large->shard >= TN_SHARD_OPTIMIZER ? d : 1), &memory);
 }
 
 static void cluster_total(cluster_run *run, const tn_large_estimate *estimate) {

@@ -51,7 +51,9 @@ uint32_t tn_fit_answer_not_tried(const tn_fit_answer *answer) {
 /* The facts of all claims together: each claim has those of its search. A bound is of the set with
  * the most techniques that has one; sets without changes to the program are not told. */
 static void claim_read(const tn_fit_answer *answer, tn__ended ended, tn__refusal *refusal) {
-    *refusal = (tn__refusal){.budget = answer->budget,
+    const tn__graph_own *own = answer->own;
+    *refusal = (tn__refusal){.ruled = own->ruled,
+                             .budget = answer->budget,
                              .host_budget = answer->host_budget,
                              .of = answer->apart > 0 ? " of arena" : NULL,
                              .ended = ended};
@@ -67,8 +69,7 @@ static void claim_read(const tn_fit_answer *answer, tn__ended ended, tn__refusal
     }
     if (refusal->bound_of == refusal->techniques) refusal->bound_of = 0;
     if (answer->detail[0] != '\0')
-        snprintf(refusal->step, sizeof refusal->step, "with streamed weights, %.230s",
-                 answer->detail);
+        snprintf(refusal->step, sizeof refusal->step, "%.255s", answer->detail);
 }
 
 /* Adds a hint if there is room for all of it; false: there is not. */

@@ -92,7 +92,7 @@ static tn_status curve_add_tiles(curve_job *job, tn_setup *setup) {
     curve_tiles tiles = {.it = {.setup = setup}};
     tn_fit_result result = {0};
     uint64_t before = own->tile_count > 0 ? own->tiles[own->tile_count - 1].time : UINT64_MAX;
-    tiles.it.fixed = tn_setup_need(setup).total - tn_setup_layout(setup)->peak;
+    tiles.it.fixed = tn__setup_fixed(setup);
     tn_status status = tn__candidate_costs(job->f, &tiles.it);
     if (status == TN_OK) status = curve_solve(job, &tiles.it, tn_setup_need(setup).total, &result);
     tiles.bytes = result.bytes;

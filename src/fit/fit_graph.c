@@ -14,8 +14,6 @@
  *
  * Cost: that of the candidates; if the unchanged plan keeps to the budget, that of this plan.
  */
-#include <tenure/simulate.h>
-
 #include "engine/setup.h"
 #include "fit/frame.h"
 #include "graph/takes.h"
@@ -101,22 +99,16 @@ static void candidate_read(tn__candidate *it) {
     result->layout = *tn_setup_layout(it->setup);
     result->bytes = tn_setup_need(it->setup).total;
     result->live_bytes = tn_occupancy_summary(result->occupancy).peak_live;
-    it->fixed = result->bytes - result->layout.peak;
+    it->fixed = tn__setup_fixed(it->setup);
     if (result->pass == NULL) result->pass = "none";
 }
 
 /* Simulates an unchanged plan with its costs. */
-static tn_status candidate_time(tn__graph_frame *f, tn__candidate *it, uint64_t *time) {
-    tn_simulate_options simulate = TN_SIMULATE_OPTIONS_INIT;
+static tn_status candidate_time(tn__graph_frame *f, tn__candidate *it, const tn_program *program,
+                                uint64_t *time) {
     tn_simulation simulation;
     TN_TRY(tn__candidate_costs(f, it));
-    simulate.context = &f->own->context;
-    simulate.costs = tn_costs_list(it->costs);
-    simulate.again = tn_costs_again_list(it->costs);
-    simulate.to_host_bytes_per_s = f->search.to_host_bytes_per_s;
-    simulate.from_host_bytes_per_s = f->search.from_host_bytes_per_s;
-    simulate.codec_bytes_per_s = tn_costs_bytes_per_s(it->costs);
-    TN_TRY(tn_simulate(tn_setup_program(it->setup), &simulate, &simulation, f->error));
+    TN_TRY(tn__fit_simulate(program, it->costs, &f->search, NULL, &simulation, f->error));
     *time = simulation.total_ps;
     tn_simulation_release(&simulation);
     return TN_OK;
@@ -190,8 +182,12 @@ tn_status tn__graph_whole(tn__graph_frame *f) {
     }
     bool fits = graph_fits(f, it);
     if (f->request.timed) {
-        TN_TRY(candidate_time(f, it, &it->result.time));
-        it->result.plain_time = it->result.time_bound = it->result.time;
+        const tn_program *plain = tn__setup_ordered(it->setup); /* without rules */
+        TN_TRY(candidate_time(f, it, tn_setup_program(it->setup), &it->result.time));
+        it->result.plain_time = it->result.time;
+        if (tn__rules_any(f->options.rules))
+            TN_TRY(candidate_time(f, it, plain, &it->result.plain_time));
+        it->result.time_bound = it->result.time;
     }
     uint64_t bound = it->fixed + it->result.layout.lower_bound;
     tn_claim *claim = graph_claim(f, 0,
@@ -225,6 +221,8 @@ static tn_status graph_fit_on(tn__graph_frame *f, tn__candidate *from, uint32_t 
     TN_TRY(tn__candidate_costs(f, from));
     tn_status status = tn__setup_search(from->setup, &options, tn__setup_ordered(from->setup),
                                         from->costs, &result, refusal, f->error);
+    if (graph_is_none(status) && f->own->hint_ends_at == 0) /* allowed, not a hint */
+        snprintf(f->answer->detail, sizeof f->answer->detail, "%s", refusal->step);
     if (result.program == NULL) {
         tn_fit_release(&result);
         return status;
@@ -236,7 +234,7 @@ static tn_status graph_fit_on(tn__graph_frame *f, tn__candidate *from, uint32_t 
         made->setup = from->setup;
         from->setup = NULL;
         made->result =
-            (tn_fit_result){.pass = "none", .time = told.plain_time, .plain_time = told.plain_time};
+            (tn_fit_result){.pass = "none", .time = told.time, .plain_time = told.plain_time};
         candidate_read(made);
         made->costs = from->costs;
         made->shares = true;
@@ -308,7 +306,7 @@ static tn_status graph_time_parts(void *self, const tn_setup *setup, uint64_t *t
                            ? graph_costs(f, setup, &it.costs, error)
                            : tn_costs_create_model(tn_setup_graph(setup), &rates, &it.costs, error);
     if (status == TN_E_UNSUPPORTED) return TN_OK; /* no costs of parts: no choice is faster */
-    if (status == TN_OK) status = candidate_time(f, &it, time);
+    if (status == TN_OK) status = candidate_time(f, &it, tn_setup_program(setup), time);
     tn_costs_destroy(it.costs);
     return status;
 }
@@ -422,7 +420,8 @@ static tn_status graph_stream(tn__graph_frame *f, uint32_t allow) {
     bool fails = status != TN_OK && !graph_is_none(status) && status != TN_E_STOPPED;
     if (fails) return status;
     if (status != TN_OK && f->own->hint_ends_at == 0) /* allowed, not a hint */
-        snprintf(f->answer->detail, sizeof f->answer->detail, "%s", refusal.step);
+        snprintf(f->answer->detail, sizeof f->answer->detail, "with streamed weights, %.230s",
+                 refusal.step);
     if (made.setup != NULL) graph_read_streamed(f, &made, techniques);
     graph_tell(f, techniques, status, &made, &refusal);
     if (made.setup != NULL) graph_take(f, &made);
@@ -448,6 +447,7 @@ static bool graph_has_scratch(const tn__graph_frame *f) {
 const char *tn__graph_hinders(const tn__graph_frame *f, uint32_t technique) {
     bool given = f->options.given_program != NULL || f->options.given_kernels != NULL;
     if (f->options.divide != NULL) return "it is one rank of several";
+    if (tn__rules_any(f->options.rules)) return "rules name operators of the whole graph";
     if (technique == TN_FIT_STREAM && f->request.arena) return "the budget is for the arena alone";
     if (given) return "a program or kernels that are given are of the whole graph";
     if (technique == TN_FIT_SPLIT && graph_has_scratch(f))
@@ -680,6 +680,7 @@ static tn_status graph_open(tn__graph_frame *f, tn_error *error) {
     tn__graph_own *own = tn__alloc_array(&outer, 1, sizeof *own);
     if (own == NULL) return tn__no_memory(error, "an answer");
     *own = (tn__graph_own){.context = outer, .outer = outer, .keeps = graph_keeps(&f->search)};
+    own->ruled = tn__rules_any(f->options.rules);
     if (f->search.timeout_s > 0) own->deadline = tn__clock_s() + f->search.timeout_s;
     own->context.self = own;
     own->context.progress = graph_progress;
@@ -724,6 +725,7 @@ tn_status tn__graph_begin(tn__graph_frame *f, const tn_graph *graph, const tn_fi
         TN_TRY(tn__pass_find(f->search.pass, &pass, error));
         f->search.pass = pass->name;
     }
+    if (f->options.rules == NULL) f->options.rules = f->search.rules;
     answer->budget = f->search.budget;
     answer->host_budget = f->search.host_budget;
     answer->allowed = graph_allowed(&f->search);

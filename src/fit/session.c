@@ -61,6 +61,7 @@ static void session_ask(const tn_session *session, const tn_session_options *opt
     setup->statics = options->statics;
     setup->without_reuse = options->naive;
     setup->divide = options->divide;
+    setup->rules = options->rules;
 }
 
 static tn_status session_set_up(tn_session *session, const tn_session_options *options,

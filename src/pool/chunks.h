@@ -41,6 +41,7 @@ static inline uint32_t tn__chunk_split(tn_pool *pool, uint32_t chunk, uint64_t s
     high->lane = low->lane;
     high->state = low->state;
     high->is_large = low->is_large;
+    high->is_span = low->is_span;
     high->before = chunk;
     high->after = low->after;
     if (high->after != TN__CHUNK_NONE)

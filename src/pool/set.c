@@ -29,6 +29,38 @@ uint32_t tn__set_at_least(const tn_pool *pool, const tn__set *set, uint32_t lane
     return best == TN__CHUNK_NONE || pool->chunks[best].lane != lane ? TN__CHUNK_NONE : best;
 }
 
+uint32_t tn__set_after(const tn_pool *pool, const tn__set *set, uint32_t chunk) {
+    const tn__chunk *from = &pool->chunks[chunk];
+    uint32_t best = TN__CHUNK_NONE;
+    for (uint32_t at = set->root; at != TN__CHUNK_NONE;) {
+        bool later = set_before(SET_BY_LANE, from, &pool->chunks[at]);
+        if (later) best = at;
+        at = pool->chunks[at].child[!later];
+    }
+    return best == TN__CHUNK_NONE || pool->chunks[best].lane != from->lane ? TN__CHUNK_NONE : best;
+}
+
+uint32_t tn__set_before(const tn_pool *pool, const tn__set *set, uint32_t chunk) {
+    const tn__chunk *from = &pool->chunks[chunk];
+    uint32_t best = TN__CHUNK_NONE;
+    for (uint32_t at = set->root; at != TN__CHUNK_NONE;) {
+        bool earlier = set_before(SET_BY_LANE, &pool->chunks[at], from);
+        if (earlier) best = at;
+        at = pool->chunks[at].child[earlier];
+    }
+    return best == TN__CHUNK_NONE || pool->chunks[best].lane != from->lane ? TN__CHUNK_NONE : best;
+}
+
+uint32_t tn__set_last(const tn_pool *pool, const tn__set *set, uint32_t lane) {
+    uint32_t best = TN__CHUNK_NONE;
+    for (uint32_t at = set->root; at != TN__CHUNK_NONE;) {
+        bool fits = pool->chunks[at].lane <= lane;
+        if (fits) best = at;
+        at = pool->chunks[at].child[fits];
+    }
+    return best == TN__CHUNK_NONE || pool->chunks[best].lane != lane ? TN__CHUNK_NONE : best;
+}
+
 uint32_t tn__set_up_to(const tn_pool *pool, const tn__set *set, uint64_t offset) {
     uint32_t best = TN__CHUNK_NONE;
     tn_assert(set->by_offset);

@@ -44,6 +44,7 @@ typedef struct tn__chunk { /* one cache line */
     bool is_segment;   /* first chunk of a segment: never joined with the one before */
     bool is_large : 1; /* caching: lies in a segment for large requests */
     bool is_empty : 1; /* belongs to a request for 0 bytes: not part of the list */
+    bool is_span : 1;  /* caching: lies in an expandable segment, mapped or not */
     bool is_inner : 1; /* lies within a lent chunk: not part of the list */
 } tn__chunk;
 
@@ -153,6 +154,12 @@ void tn__set_add(tn_pool *pool, tn__set *set, uint32_t chunk);
 void tn__set_remove(tn_pool *pool, tn__set *set, uint32_t chunk); /* the chunk must be in the set */
 /* The smallest chunk of at least `size` bytes in the lane, the lowest of equal ones. */
 uint32_t tn__set_at_least(const tn_pool *pool, const tn__set *set, uint32_t lane, uint64_t size);
+/* For a set by lane: the next chunk of the same lane; TN__CHUNK_NONE: none. */
+uint32_t tn__set_after(const tn_pool *pool, const tn__set *set, uint32_t chunk);
+/* The one before it. */
+uint32_t tn__set_before(const tn_pool *pool, const tn__set *set, uint32_t chunk);
+/* The chunk with the most bytes in the lane, the highest of equal ones; TN__CHUNK_NONE: none. */
+uint32_t tn__set_last(const tn_pool *pool, const tn__set *set, uint32_t lane);
 /* For a set by offset: the last chunk that starts at `offset` or before. */
 uint32_t tn__set_up_to(const tn_pool *pool, const tn__set *set, uint64_t offset);
 

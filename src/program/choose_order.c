@@ -240,6 +240,18 @@ static tn_status choose_plan(choose_state *choose, const tn_plan_options *option
     return best->program != NULL ? TN_OK : tn__fail_as(choose->error, first, &why);
 }
 
+/* Orders are compared by bytes; the best one is planned again for another objective. */
+static tn_status choose_replan(tn_occupancy *occupancy, const tn_plan_options *options,
+                               tn_layout *layout, tn_error *error) {
+    tn_layout made;
+    if (options == NULL || options->objective == TN_OBJECTIVE_BYTES) return TN_OK;
+    TN_TRY(tn_occupancy_add_events(occupancy, error));
+    TN_TRY(tn_plan(tn_occupancy_problem(occupancy), options, &made, error));
+    tn_layout_release(layout);
+    *layout = made;
+    return TN_OK;
+}
+
 tn_status tn_program_plan(const tn_graph *graph, const tn_program_options *options,
                           const tn_occupancy_options *occupancy_options,
                           const tn_plan_options *plan_options, tn_program **program,
@@ -247,11 +259,17 @@ tn_status tn_program_plan(const tn_graph *graph, const tn_program_options *optio
     choose_state choose;
     choose_candidate best = {0};
     tn_layout found = {0};
+    tn_plan_options asked = TN_PLAN_OPTIONS_INIT, bytes;
+    tn__options(&asked, sizeof asked, plan_options);
+    asked.struct_size = sizeof asked;
+    bytes = asked;
+    bytes.objective = TN_OBJECTIVE_BYTES;
     tn_status status = choose_begin(&choose, graph, options, occupancy_options, false, error);
     if (status == TN_OK) status = choose_occupy(&choose, &choose.task.memory);
-    if (status == TN_OK) status = choose_plan(&choose, plan_options, &best, &found);
+    if (status == TN_OK) status = choose_plan(&choose, &bytes, &best, &found);
+    if (status == TN_OK) status = choose_replan(best.occupancy, &asked, &found, error);
     if (status == TN_OK)
-        status = tn_plan_loosen(best.occupancy, &choose.task.memory, plan_options, &found, error);
+        status = tn_plan_loosen(best.occupancy, &choose.task.memory, &asked, &found, error);
     choose_end(&choose);
     if (status != TN_OK) {
         if (best.program != NULL) tn_layout_release(&found);

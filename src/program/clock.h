@@ -9,21 +9,21 @@
  *     out            [ y ][  z  ]
  *     in                 [ x ]
  *
- * Three lists are read into this clock. Each reader says which lanes a task takes and what it
- * waits for, and none has a rule of its own for when a task begins or ends:
+ * Lists of five kinds are read into this clock. Each reader says which lanes a task takes and what
+ * it waits for, and none has a rule of its own for when a task begins or ends:
  *
  *     instructions of a program   simulate.c             the predicted time of a program
+ *     the same, of several ranks  report/timeline_meet.c a clock for each rank; calls of several
+ *                                                        ranks begin when all have come
  *     acts of a schedule          budget/pass_time.c     compares schedules before they are
  *                                                        written as instructions
  *     steps and file reads        budget/stream_clock.c  also decides when each read begins, so
  *                                                        there are no instructions yet
+ *     passes of a pipeline        estimate/cluster_schedule.c  a lane for each stage
  *
- * Single copies are placed on lanes by budget/capuchin_clock.c and budget/joint_swap.c; a lane may
- * also be walked from its end, to find the latest start at which a task is still done in time.
- * Several ranks have clocks that wait for each other, which these lanes do not know: a measured
- * time line (report/timeline_meet.c) and the stages of an estimated pipeline
- * (estimate/cluster_schedule.c) have their own. Times are integers in the unit of the costs; they
- * saturate.
+ * Single copies are placed on lanes by budget/capuchin_clock.c (gaps.h) and budget/joint_swap.c
+ * (schedules with repeats); a lane may also be walked from its end, to find the latest start at
+ * which a task is still done in time. Times are integers in the unit of the costs; they saturate.
  */
 #ifndef TN_PROGRAM_CLOCK_H
 #define TN_PROGRAM_CLOCK_H
@@ -61,6 +61,13 @@ typedef struct tn__clock {
     tn__lane lanes[TN__LANE_COUNT];
 } tn__clock;
 
+/* The lane of a link. TN_NONE for no link, and for messages between ranks: each takes the time of
+ * its bytes, whatever else is sent. */
+static inline uint32_t tn__clock_link(tn_link link) {
+    if (link == TN_LINK_TO_HOST) return TN__LANE_TO_HOST;
+    if (link == TN_LINK_FROM_STORAGE) return TN__LANE_FROM_STORAGE;
+    return link == TN_LINK_FROM_HOST ? TN__LANE_FROM_HOST : TN_NONE;
+}
 /* When a task on these lanes begins if it is ready at that time. `link` TN_NONE: one lane. */
 static inline tn__lane tn__clock_begin(const tn__clock *clock, uint32_t lane, uint32_t link,
                                        tn__lane ready) {
@@ -84,11 +91,14 @@ static inline bool tn__lane_put_before(tn__lane *lane, uint64_t by, uint64_t tak
     lane->at = end > takes ? end - takes : 0;
     return end >= takes;
 }
+/* A time that is not below 0, as an integer. */
+static inline uint64_t tn__lane_units(double units) {
+    return units < 1.8e19 ? (uint64_t)round(units) : UINT64_MAX;
+}
 /* The time to transfer `bytes` at `rate` bytes per unit of time; rate 0 means unknown and takes
  * no time. */
 static inline uint64_t tn__lane_bytes(uint64_t bytes, double rate) {
-    double units = rate > 0 ? round((double)bytes / rate) : 0;
-    return units < 1.8e19 ? (uint64_t)units : UINT64_MAX;
+    return rate > 0 ? tn__lane_units((double)bytes / rate) : 0;
 }
 /* The first step that starts at this time or later; `last`: no earlier step does. */
 static inline uint32_t tn__clock_step(const uint64_t *starts, uint32_t last, uint64_t time) {

@@ -112,15 +112,6 @@ static tn__lane simulate_given(const simulate_state *s, uint32_t signal) {
 
 /* --- the walk --- */
 
-/* The lane of the link that the instruction crosses. Messages between ranks have none: each takes
- * the time of its bytes, whatever else is sent. */
-static uint32_t simulate_link(tn_opcode opcode) {
-    tn_link link = tn_opcode_facts_of(opcode)->link;
-    if (link == TN_LINK_TO_HOST) return TN__LANE_TO_HOST;
-    if (link == TN_LINK_FROM_STORAGE) return TN__LANE_FROM_STORAGE;
-    return link == TN_LINK_FROM_HOST ? TN__LANE_FROM_HOST : TN_NONE;
-}
-
 /* Whether the walk itself executes the instruction. */
 static bool simulate_inline(const tn_instruction *it) {
     return it->stream == 0 || tn_opcode_facts_of(it->opcode)->blocks == TN_BLOCKS_CALLER;
@@ -163,7 +154,7 @@ static void simulate_stall(simulate_state *s, uint32_t step, tn__lane start) {
 static void simulate_step(simulate_state *s, uint32_t step) {
     const tn_instruction *it = &s->list[step];
     tn__lane *walk = &s->clock.lanes[TN__LANE_COMPUTE], ready = *walk;
-    const uint32_t link = simulate_link(it->opcode);
+    const uint32_t link = tn__clock_link(tn_opcode_facts_of(it->opcode)->link);
     if (s->turns[step] == 0) {
         s->done[step] = ready;
         return;

@@ -52,6 +52,19 @@ static void plan_of_layout(const tn_report *report, tn__plan_fact_id id, tn__pla
     const tn_layout *layout = report->layout;
     uint32_t costs;
     switch (id) {
+    case TN__PLAN_WAITS:
+    case TN__PLAN_WAITS_BOUND:
+    case TN__PLAN_TIME:
+    case TN__PLAN_TIME_BOUND:
+    case TN__PLAN_WORKERS:
+        tn_problem_events(report->problem, &costs);
+        fact->absent = costs == 0;
+        fact->whole = id == TN__PLAN_WAITS         ? layout->waits
+                      : id == TN__PLAN_WAITS_BOUND ? layout->waits_bound
+                      : id == TN__PLAN_TIME        ? layout->time
+                      : id == TN__PLAN_TIME_BOUND  ? layout->time_bound
+                                                   : layout->workers;
+        return;
     case TN__PLAN_REUSE_COST:
     case TN__PLAN_REUSE_BOUND:
         tn_problem_reuse_costs(report->problem, &costs);

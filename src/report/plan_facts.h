@@ -14,8 +14,8 @@
     X(WORD, PLANNER, "planner", NULL, NULL, "the planner that found the plan")                     \
     X(WORD, STATUS, "status", NULL, NULL,                                                          \
       "optimal: no plan of these buffers has a lower peak (for a model, of this order with these " \
-      "in-place choices; with the objective pairs: no plan within the capacity has a lower reuse " \
-      "cost); or feasible")                                                                        \
+      "in-place choices; with another objective: no plan within the capacity has a lower reuse "    \
+      "cost, fewer waits or less time); or feasible")                                              \
     X(WORD, ORDER, "order", NULL, NULL, "for models: the order of the operators")                  \
     X(YES, ORDER_PROVED, "order_proved", NULL, NULL,                                               \
       "for models: whether no order has a lower peak of live bytes")                               \
@@ -27,6 +27,17 @@
       "for problems with reuse costs: the sum of the costs of the pairs that share bytes")         \
     X(COUNT, REUSE_BOUND, "reuse_cost_bound", NULL, NULL,                                          \
       "with the objective pairs: no plan within the capacity has a lower reuse cost; else 0")      \
+    X(COUNT, WAITS, "waits", NULL, ", waits @",                                                    \
+      "if the order of the operators is known: the waits that the plan adds to it, without those " \
+      "that other paths imply")                                                                    \
+    X(COUNT, WAITS_BOUND, "waits_bound", NULL, NULL,                                               \
+      "with the objective waits: no plan within the capacity adds fewer; else 0")                  \
+    X(COUNT, TIME, "time", NULL, NULL,                                                             \
+      "if the order of the operators is known: the time of the program with these waits, with "    \
+      "`workers` operators at once; for models in picoseconds")                                    \
+    X(COUNT, TIME_BOUND, "time_bound", NULL, NULL,                                                 \
+      "with the objective time: no plan within the capacity takes less; else 0")                   \
+    X(COUNT, WORKERS, "workers", NULL, NULL, "operators that run at once for `time`; 0: no limit") \
     X(BYTES, NAIVE, "naive", "without reuse", NULL, "bytes without reuse")                         \
     X(BYTES, STATIC, "static", NULL, NULL,                                                         \
       "for models: bytes outside the arena, such as weights")                                      \

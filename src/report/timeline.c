@@ -12,10 +12,10 @@
 
 #include "report/format.h"
 
-const char *tn__lane_name(tn__lane lane) {
+const char *tn__track_name(tn__track lane) {
     static const char *const names[] = {
 #define TN_X(NAME, name, words) name,
-        TN__LANE_TABLE(TN_X)
+        TN__TRACK_TABLE(TN_X)
 #undef TN_X
     };
     return names[lane];
@@ -137,13 +137,13 @@ static bool line_lane(tn_opcode opcode, uint8_t *lane) {
     case TN_LINK_FROM_PEER:
     case TN_LINK_TO_PEER:
     case TN_LINK_GROUP:
-        *lane = TN__LANE_TALK;
+        *lane = TN__TRACK_TALK;
         return true;
     case TN_LINK_NONE:
-        *lane = TN__LANE_COMPUTE;
+        *lane = TN__TRACK_COMPUTE;
         return opcode == TN_APPLY || (facts->flags & TN_USES_CODEC) != 0;
     default:
-        *lane = TN__LANE_COPY;
+        *lane = TN__TRACK_COPY;
         return true;
     }
 }
@@ -208,6 +208,7 @@ static tn_status line_steps(line_adding *it) {
                             .tag = in->tag,
                             .group = in->group,
                             .talk = line_talk(facts->link),
+                            .link = (uint8_t)facts->link,
                             .walks = in->stream == 0 || facts->blocks == TN_BLOCKS_CALLER};
     }
     return TN_OK;
@@ -295,7 +296,7 @@ bool tn__line_span(const tn_timeline *line, tn_timeline_kind kind, double *start
 /* Splits one lane's spans, which may overlap, into ranges that do not. */
 typedef struct line_stretch {
     const tn__line_run *run;
-    tn__lane lane;
+    tn__track lane;
     size_t next;
     double from, to; /* to < from: no range is left */
 } line_stretch;
@@ -314,7 +315,7 @@ static void line_step(line_stretch *it) {
     it->next = i;
 }
 
-static double line_covered(const tn__line_run *run, tn__lane lane) {
+static double line_covered(const tn__line_run *run, tn__track lane) {
     double sum = 0;
     line_stretch at = {.run = run, .lane = lane};
     for (line_step(&at); at.to >= at.from; line_step(&at)) sum += at.to - at.from;
@@ -323,8 +324,8 @@ static double line_covered(const tn__line_run *run, tn__lane lane) {
 
 static double line_both(const tn__line_run *run) {
     double sum = 0;
-    line_stretch a = {.run = run, .lane = TN__LANE_COMPUTE},
-                 b = {.run = run, .lane = TN__LANE_TALK};
+    line_stretch a = {.run = run, .lane = TN__TRACK_COMPUTE},
+                 b = {.run = run, .lane = TN__TRACK_TALK};
     line_step(&a);
     line_step(&b);
     while (a.to >= a.from && b.to >= b.from) {
@@ -344,13 +345,13 @@ tn_timeline_sums tn_timeline_measure(const tn_timeline *line, uint32_t rank,
         const tn__span *span = &run->spans[i];
         last = fmax(last, span->start_s + span->duration_s);
         if (span->live > sums.peak) sums.peak = span->live;
-        if (span->lane != TN__LANE_TALK) continue;
+        if (span->lane != TN__TRACK_TALK) continue;
         sums.sent = tn__add_sat(sums.sent, span->bytes);
         sums.talks++;
     }
     if (run->count > 0) sums.span_s = last - run->spans[0].start_s;
-    sums.compute_s = line_covered(run, TN__LANE_COMPUTE);
-    sums.talk_s = line_covered(run, TN__LANE_TALK);
+    sums.compute_s = line_covered(run, TN__TRACK_COMPUTE);
+    sums.talk_s = line_covered(run, TN__TRACK_TALK);
     sums.hidden_s = line_both(run);
     double start_s, step_s;
     if (run->count > 0 && tn__line_span(line, kind, &start_s, &step_s))

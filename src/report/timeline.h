@@ -17,18 +17,18 @@
 
 /* Kinds of lanes, in the order of drawing: X(NAME, name, words) */
 /* clang-format off */
-#define TN__LANE_TABLE(X)                                                                          \
+#define TN__TRACK_TABLE(X)                                                                         \
     X(COMPUTE, "compute", "computes")                                                              \
     X(TALK, "talk", "calls of other ranks")                                                        \
     X(COPY, "copy", "copies")
 /* clang-format on */
-typedef enum tn__lane {
-#define TN_X(NAME, name, words) TN__LANE_##NAME,
-    TN__LANE_TABLE(TN_X)
+typedef enum tn__track {
+#define TN_X(NAME, name, words) TN__TRACK_##NAME,
+    TN__TRACK_TABLE(TN_X)
 #undef TN_X
-        TN__LANE_COUNT
-} tn__lane;
-const char *tn__lane_name(tn__lane lane);
+        TN__TRACK_COUNT
+} tn__track;
+const char *tn__track_name(tn__track lane);
 
 typedef enum tn__span_phase { /* phase of an operator */
                               TN__SPAN_FORWARD,
@@ -57,6 +57,7 @@ typedef struct tn__line_step { /* an instruction of a prediction, in program ord
     double duration_s;
     uint32_t stream, wait, signal, peer, tag, group; /* as in tn_instruction */
     uint8_t talk;
+    uint8_t link;  /* a tn_link */
     uint8_t walks; /* executed by the walk, not by a stream */
 } tn__line_step;
 
@@ -99,7 +100,7 @@ bool tn__line_span(const tn_timeline *line, tn_timeline_kind kind, double *start
 /* --- timeline_lanes.c --- */
 
 typedef struct tn__line_lane { /* of one rank */
-    tn__lane lane;
+    tn__track lane;
     uint32_t stream;
 } tn__line_lane;
 #define TN__LINE_LANES_MOST 12u /* further ones share the last */

@@ -2,11 +2,11 @@
 #include "report/timeline.h"
 
 static bool lanes_same(const tn__line_lane *lane, const tn__span *span) {
-    return lane->lane == (tn__lane)span->lane && lane->stream == span->stream;
+    return lane->lane == (tn__track)span->lane && lane->stream == span->stream;
 }
 
 static bool lanes_before(const tn__line_lane *lane, const tn__span *span) {
-    if (lane->lane != (tn__lane)span->lane) return lane->lane < (tn__lane)span->lane;
+    if (lane->lane != (tn__track)span->lane) return lane->lane < (tn__track)span->lane;
     return lane->stream < span->stream;
 }
 
@@ -25,7 +25,7 @@ uint32_t tn__line_lanes(const tn__line_run *run, tn__line_lane lanes[TN__LINE_LA
         while (at < count && lanes_before(&lanes[at], span)) at++;
         if ((at < count && lanes_same(&lanes[at], span)) || count == TN__LINE_LANES_MOST) continue;
         memmove(&lanes[at + 1], &lanes[at], (count - at) * sizeof *lanes);
-        lanes[at] = (tn__line_lane){(tn__lane)span->lane, span->stream};
+        lanes[at] = (tn__line_lane){(tn__track)span->lane, span->stream};
         count++;
     }
     return count;

@@ -2,41 +2,44 @@
  * other.
  *
  * The simulation of one rank assumes that the others are always ready. Here all ranks go through
- * their lists at the same time. The walk hands instructions of other streams over and continues,
- * each stream executes its instructions one after the other, and signals are waited for. A call
- * begins when all its members have reached it: the k-th call of a group, or the k-th message with a
- * tag from one rank to another. Its span begins when a rank reached it, as in a real run. If calls
- * never match, the lists are left unchanged.
+ * their lists at the same time, each with a clock of its own (program/clock.h), by the rules of
+ * tn_simulate: the walk hands instructions of other streams over and continues, each stream executes
+ * its instructions one after the other, a link serves one copy at a time in the order of the list,
+ * and signals are waited for. A call begins when all its members have reached it: the k-th call of a
+ * group, or the k-th message with a tag from one rank to another. Its span begins when a rank
+ * reached it, as in a real run. If calls never match, the lists are left unchanged.
  *
  * Cost: O(calls x ranks x streams + instructions log instructions).
  */
-#include <math.h>
-
 #include "report/timeline.h"
 
 #include "base/sorted.h"
+#include "program/clock.h"
 
 #define MEET_NONE UINT32_MAX
+#define MEET_LATER UINT64_MAX /* not known yet */
+#define MEET_PS 1e12
 
 typedef struct meet_call { /* one call of several ranks */
     uint32_t members, came;
-    double at, duration; /* when the last member came; the longest duration of a member */
+    uint64_t at, takes; /* when the last member came; the longest duration of a member */
 } meet_call;
 
-typedef struct meet_stream {
-    uint32_t first; /* its next step; MEET_NONE */
+typedef struct meet_stream { /* the steps that it was handed and has not executed */
+    uint32_t first;          /* MEET_NONE: none */
     uint32_t last;
-    double end;
 } meet_stream;
 
 typedef struct meet_rank {
     tn__line_run *run;
-    uint32_t next;   /* next step of the walk */
-    double *came;    /* [steps] when it was reached; below 0: not yet */
-    double *end;     /* [steps] when it ended; below 0: not yet */
-    double *handed;  /* [steps] when its stream got it */
-    uint32_t *after; /* [steps] the next step of its stream */
-    uint32_t *call;  /* [steps] MEET_NONE: none */
+    tn__clock clock;  /* its stream 0 is the walk itself */
+    uint32_t next;    /* next step of the walk */
+    uint64_t *came;   /* [steps] when it was reached */
+    uint64_t *end;    /* [steps] when it ended */
+    uint64_t *handed; /* [steps] when its stream got it */
+    uint32_t *after;  /* [steps] the next step of its stream */
+    uint32_t *before; /* [steps] the previous step that uses its link; MEET_NONE: none */
+    uint32_t *call;   /* [steps] MEET_NONE: none */
     meet_stream streams[TN_STREAM_MAX];
     tn__sort_item *signals; /* by number; id: step */
     size_t signal_count;
@@ -93,6 +96,11 @@ static meet_place meet_place_of(const tn__line_step *step, uint32_t rank, uint32
     return place;
 }
 
+/* As an integer, as in tn_simulate, where it comes from. */
+static uint64_t meet_takes(const tn__line_step *step) {
+    return tn__lane_units(step->duration_s * MEET_PS);
+}
+
 static tn_status meet_calls(meet_state *it) {
     size_t count = 0, room = 0;
     for (uint32_t r = 0; r < it->line->count; r++) room += it->ranks[r].run->step_count;
@@ -115,50 +123,56 @@ static tn_status meet_calls(meet_state *it) {
                      places[i].turn != places[i - 1].turn;
         it->call_count += fresh;
         meet_call *call = &it->calls[it->call_count - 1];
-        double takes = it->ranks[places[i].rank].run->steps[places[i].step].duration_s;
+        uint64_t takes = meet_takes(&it->ranks[places[i].rank].run->steps[places[i].step]);
         it->ranks[places[i].rank].call[places[i].step] = it->call_count - 1;
         call->members++;
-        call->duration = fmax(call->duration, takes);
+        if (takes > call->takes) call->takes = takes;
     }
     return TN_OK;
 }
 
 /* --- advancing --- */
 
-/* The time at which a rank gave a signal; below 0: not yet. A signal that no step gives counts as
- * given at the start of the timeline. */
-static double meet_signal(const meet_rank *rank, uint32_t signal) {
+/* The time at which a rank gave a signal. A signal that no step gives counts as given at the start
+ * of the timeline. */
+static uint64_t meet_signal(const meet_rank *rank, uint32_t signal) {
     size_t low = tn__sorted_find(rank->signals, rank->signal_count, signal);
     bool found = low < rank->signal_count && rank->signals[low].key == signal;
     return found ? rank->end[rank->signals[low].id] : 0;
 }
 
-/* Reaches a step after all earlier ones of its stream; true: it has ended. */
-static bool meet_do(meet_state *it, meet_rank *rank, uint32_t s, double from) {
+/* Reaches a step that the walk or its stream got at `from`, if all that it waits for has ended. */
+static bool meet_reach(meet_state *it, meet_rank *rank, uint32_t s, uint64_t from) {
     const tn__line_step *step = &rank->run->steps[s];
-    meet_stream *stream = &rank->streams[step->stream];
-    if (rank->came[s] < 0) {
-        double signal = step->wait != 0 ? meet_signal(rank, step->wait) : 0;
-        if (signal < 0) return false;
-        rank->came[s] = fmax(fmax(from, stream->end), signal);
-        if (rank->call[s] != MEET_NONE) {
-            meet_call *call = &it->calls[rank->call[s]];
-            call->at = fmax(call->at, rank->came[s]);
-            call->came++;
-        }
-    }
-    double begins = rank->came[s], takes = step->duration_s;
-    if (rank->call[s] != MEET_NONE) {
-        const meet_call *call = &it->calls[rank->call[s]];
-        if (call->came < call->members) return false;
-        begins = call->at;
-        takes = call->duration;
-    }
-    rank->end[s] = stream->end = begins + takes;
+    const uint32_t before = rank->before[s];
+    tn__lane ready = {from, s};
+    uint64_t signal = step->wait != 0 ? meet_signal(rank, step->wait) : 0;
+    if (signal == MEET_LATER) return false;
+    if (before != MEET_NONE && rank->end[before] == MEET_LATER) return false;
+    tn__lane_wait(&ready, (tn__lane){signal, s});
+    rank->came[s] =
+        tn__clock_begin(&rank->clock, step->stream, tn__clock_link((tn_link)step->link), ready).at;
+    if (rank->call[s] == MEET_NONE) return true;
+    meet_call *call = &it->calls[rank->call[s]];
+    if (rank->came[s] > call->at) call->at = rank->came[s];
+    call->came++;
     return true;
 }
 
-static void meet_hand(meet_rank *rank, uint32_t s, double at) {
+/* Executes a step after all earlier ones of its stream; true: it has ended. */
+static bool meet_do(meet_state *it, meet_rank *rank, uint32_t s, uint64_t from) {
+    const tn__line_step *step = &rank->run->steps[s];
+    const meet_call *call = rank->call[s] != MEET_NONE ? &it->calls[rank->call[s]] : NULL;
+    if (rank->came[s] == MEET_LATER && !meet_reach(it, rank, s, from)) return false;
+    if (call != NULL && call->came < call->members) return false;
+    const tn__lane begins = {call != NULL ? call->at : rank->came[s], s};
+    rank->end[s] = tn__clock_put(&rank->clock, step->stream, tn__clock_link((tn_link)step->link),
+                                 begins, call != NULL ? call->takes : meet_takes(step), s)
+                       .at;
+    return true;
+}
+
+static void meet_hand(meet_rank *rank, uint32_t s, uint64_t at) {
     meet_stream *stream = &rank->streams[rank->run->steps[s].stream];
     rank->handed[s] = at;
     if (stream->first == MEET_NONE)
@@ -173,13 +187,14 @@ static bool meet_go(meet_state *it, meet_rank *rank) {
     bool any = false;
     for (; rank->next < rank->run->step_count; rank->next++) {
         const tn__line_step *step = &rank->run->steps[rank->next];
-        meet_stream *stream = &rank->streams[step->stream], *walk = &rank->streams[0];
+        const meet_stream *stream = &rank->streams[step->stream];
+        tn__lane *walk = &rank->clock.lanes[TN__LANE_COMPUTE];
         if (!step->walks) {
-            meet_hand(rank, rank->next, walk->end);
+            meet_hand(rank, rank->next, walk->at);
         } else {
             bool busy = step->stream != 0 && stream->first != MEET_NONE;
-            if (busy || !meet_do(it, rank, rank->next, walk->end)) break;
-            walk->end = fmax(walk->end, rank->end[rank->next]);
+            if (busy || !meet_do(it, rank, rank->next, walk->at)) break;
+            tn__lane_wait(walk, (tn__lane){rank->end[rank->next], rank->next});
         }
         any = true;
     }
@@ -196,6 +211,17 @@ static bool meet_go(meet_state *it, meet_rank *rank) {
 
 /* --- the whole --- */
 
+/* Links the steps that use the same link. */
+static void meet_links(meet_rank *rank) {
+    uint32_t last[TN__LANE_COUNT];
+    for (uint32_t lane = 0; lane < TN__LANE_COUNT; lane++) last[lane] = MEET_NONE;
+    for (uint32_t s = 0; s < rank->run->step_count; s++) {
+        uint32_t lane = tn__clock_link((tn_link)rank->run->steps[s].link);
+        rank->before[s] = lane != TN_NONE ? last[lane] : MEET_NONE;
+        if (lane != TN_NONE) last[lane] = s;
+    }
+}
+
 static tn_status meet_rank_begin(meet_state *it, meet_rank *rank, tn__line_run *run) {
     size_t count = run->step_count + 1;
     *rank = (meet_rank){.run = run};
@@ -203,17 +229,20 @@ static tn_status meet_rank_begin(meet_state *it, meet_rank *rank, tn__line_run *
     rank->end = tn__arena_array(&it->arena, count, sizeof *rank->end);
     rank->handed = tn__arena_array(&it->arena, count, sizeof *rank->handed);
     rank->after = tn__arena_array(&it->arena, count, sizeof *rank->after);
+    rank->before = tn__arena_array(&it->arena, count, sizeof *rank->before);
     rank->call = tn__arena_array(&it->arena, count, sizeof *rank->call);
     rank->signals = tn__arena_array(&it->arena, count, sizeof *rank->signals);
-    if (!rank->came || !rank->end || !rank->handed || !rank->after || !rank->call || !rank->signals)
+    if (!rank->came || !rank->end || !rank->handed || !rank->after || !rank->before ||
+        !rank->call || !rank->signals)
         return tn__no_memory(it->error, "a time line");
     for (uint32_t s = 0; s < run->step_count; s++) {
-        rank->came[s] = rank->end[s] = -1;
+        rank->came[s] = rank->end[s] = MEET_LATER;
         rank->after[s] = rank->call[s] = MEET_NONE;
         if (run->steps[s].signal == 0) continue;
         rank->signals[rank->signal_count++] = (tn__sort_item){run->steps[s].signal, s};
     }
     for (uint32_t k = 0; k < TN_STREAM_MAX; k++) rank->streams[k].first = MEET_NONE;
+    meet_links(rank);
     return tn__sort_items(&it->line->context, rank->signals, rank->signal_count)
                ? TN_OK
                : tn__no_memory(it->error, "a time line");
@@ -221,7 +250,7 @@ static tn_status meet_rank_begin(meet_state *it, meet_rank *rank, tn__line_run *
 
 static bool meet_is_done(const meet_rank *rank) {
     bool done = rank->next == rank->run->step_count;
-    for (uint32_t s = 0; s < rank->run->step_count && done; s++) done = rank->end[s] >= 0;
+    for (uint32_t s = 0; s < rank->run->step_count && done; s++) done = rank->end[s] != MEET_LATER;
     return done;
 }
 
@@ -233,8 +262,9 @@ static tn_status meet_end(meet_state *it) {
         for (size_t i = 0; i < rank->run->count; i++) {
             tn__span *span = &rank->run->spans[i];
             if (span->step >= rank->run->step_count) continue;
-            span->start_s = rank->came[span->step];
-            span->duration_s = rank->end[span->step] - span->start_s;
+            const uint64_t came = rank->came[span->step], end = rank->end[span->step];
+            span->start_s = (double)came / MEET_PS;
+            span->duration_s = (double)(end - came) / MEET_PS;
         }
         TN_TRY(tn__line_run_sort(&it->line->context, rank->run, it->error));
     }

@@ -61,13 +61,14 @@ void tn_timeline_release(const tn_timeline *line, void *bytes, uint64_t size) {
 static bool pack_is_span(const tn__span *span, uint64_t strings) {
     return fabs(span->start_s) <= PACK_LONGEST && span->duration_s <= PACK_LONGEST &&
            span->duration_s >= 0 && span->name < strings && span->type < strings &&
-           span->lane < TN__LANE_COUNT && span->phase < TN__SPAN_PHASES &&
+           span->lane < TN__TRACK_COUNT && span->phase < TN__SPAN_PHASES &&
            span->stream < TN_STREAM_MAX;
 }
 
 static bool pack_is_step(const tn__line_step *step) {
     return step->duration_s <= PACK_LONGEST && step->duration_s >= 0 &&
-           step->stream < TN_STREAM_MAX && step->talk < TN__STEP_TALKS;
+           step->stream < TN_STREAM_MAX && step->talk < TN__STEP_TALKS &&
+           step->link <= TN_LINK_FROM_STORAGE;
 }
 
 /* Reads one run from the remaining bytes and steps over it. */

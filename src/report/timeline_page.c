@@ -116,8 +116,8 @@ void tn__line_json(const tn_timeline *line, tn__text *text) {
     tn__text_put(text, "{\"format\":\"tenure-ranks\",\"version\":1,\"input\":");
     tn__text_json(text, line->input);
     tn__text_put(text, ",\n\"lanes\":[");
-    for (int lane = 0; lane < TN__LANE_COUNT; lane++)
-        tn__text_printf(text, "%s\"%s\"", lane > 0 ? "," : "", tn__lane_name((tn__lane)lane));
+    for (int lane = 0; lane < TN__TRACK_COUNT; lane++)
+        tn__text_printf(text, "%s\"%s\"", lane > 0 ? "," : "", tn__track_name((tn__track)lane));
     tn__text_put(text, "],\"phases\":[\"forward\",\"backward\",\"update\"],\n\"ranks\":[");
     for (uint32_t r = 0; r < line->count; r++) {
         tn__text_printf(text, "%s\n{\"rank\":%u,\"label\":", r > 0 ? "," : "", r);

@@ -147,34 +147,14 @@ static uint8_t words_columns(uint32_t code) {
     return words_in(code, wide, sizeof wide / sizeof *wide) ? 2 : 1;
 }
 
-/* Control characters, and marks that reorder or hide the following text. */
-static bool words_unprintable(uint32_t code) {
-    static const words_range bad[] = {{0, 0x1f},        {0x7f, 0x9f},     {0x200b, 0x200f},
-                                      {0x2028, 0x202e}, {0x2060, 0x206f}, {0xd800, 0xdfff},
-                                      {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f}};
-    return words_in(code, bad, sizeof bad / sizeof *bad);
-}
-
 /* The next code point; a byte that is not UTF-8, or a code point that is not printable, becomes
  * '?'. */
 static words_glyph words_next(const char *string) {
-    const uint8_t *s = (const uint8_t *)string;
-    if (s[0] == 0) return (words_glyph){0, 0, 0};
-    uint32_t code = s[0];
-    uint8_t bytes = s[0] < 0x80   ? 1
-                    : s[0] < 0xc2 ? 0
-                    : s[0] < 0xe0 ? 2
-                    : s[0] < 0xf0 ? 3
-                    : s[0] < 0xf5 ? 4
-                                  : 0;
-    if (bytes > 1) code = s[0] & (0x7fu >> bytes);
-    for (uint8_t i = 1; i < bytes; i++) {
-        if ((s[i] & 0xc0) != 0x80) return (words_glyph){'?', 1, 1};
-        code = code << 6 | (s[i] & 0x3fu);
-    }
-    bool overlong = (bytes == 3 && code < 0x800) || (bytes == 4 && code < 0x10000);
-    if (bytes == 0 || overlong || code > 0x10ffff) return (words_glyph){'?', 1, 1};
-    if (words_unprintable(code)) return (words_glyph){'?', bytes, 1};
+    uint32_t code;
+    if (string[0] == 0) return (words_glyph){0, 0, 0};
+    uint8_t bytes = (uint8_t)tn__text_code(string, &code);
+    if (bytes == 0) return (words_glyph){'?', 1, 1};
+    if (tn__text_unprintable(code)) return (words_glyph){'?', bytes, 1};
     return (words_glyph){code, bytes, words_columns(code)};
 }
 

@@ -11,9 +11,9 @@
  * An operator is not recomputed if it writes into operands, is random or has blocks. If any
  * operator of the graph writes into its operands, nothing is recomputed.
  *
- * Cost: choosing is O(tensors + operands) for each waiting tensor: a check that its memory is free,
- * and the walk to the front. The graph with the copies is O(tensors + operands), and its shapes are
- * inferred again.
+ * Cost: choosing is O(tensors + operands), and for each waiting tensor a walk to the front, which
+ * ends at the producer of the first tensor that the copy needs. The graph with the copies is
+ * O(tensors + operands), and its shapes are inferred again.
  * Source: Chen et al., "Training deep nets with sublinear memory cost" (2016), for the idea; here
  * it is applied to inference, and to parts.
  */
@@ -29,8 +29,10 @@
 
 typedef struct again_walk {
     const split_model *model;
-    bool *wanted; /* [tensors] read by a recomputed operator, or the tensor itself */
-    bool *taken;  /* [places] is recomputed */
+    uint32_t *wanted; /* [tensors] == turn: read by a recomputed operator, or the tensor itself */
+    uint32_t *taken;  /* [places] == turn: is recomputed */
+    uint32_t turn;    /* the number of this walk, from 1 */
+    uint32_t ahead;   /* wanted tensors that are made at an earlier place than the walk's */
     tn_tensor_id root;
     uint32_t before;
     uint64_t stays; /* bytes that stay live only for the copy */
@@ -52,16 +54,22 @@ static uint64_t again_stays(const again_walk *walk, tn_tensor_id id) {
 }
 
 static void again_want(again_walk *walk, tn_tensor_id id) {
-    if (id == TN_NONE || walk->wanted[id]) return;
-    if (tn_tensor_is_static(tn_graph_tensor(walk->model->order.graph, id))) return;
-    walk->wanted[id] = true;
+    const split_order *order = &walk->model->order;
+    if (id == TN_NONE || walk->wanted[id] == walk->turn) return;
+    const tn_tensor *tensor = tn_graph_tensor(order->graph, id);
+    if (tn_tensor_is_static(tensor)) return;
+    walk->wanted[id] = walk->turn;
+    if (tensor->producer != TN_NONE && order->place[tensor->producer] != TN_NONE) walk->ahead++;
     walk->stays = tn__add_sat(walk->stays, again_stays(walk, id));
+}
+
+static bool again_wants(const again_walk *walk, tn_tensor_id id) {
+    return id != TN_NONE && walk->wanted[id] == walk->turn;
 }
 
 static bool again_makes(const again_walk *walk, const tn_op *op) {
     bool any = false;
-    for (uint32_t k = 0; k < op->output_count; k++)
-        any = any || (op->outputs[k] != TN_NONE && walk->wanted[op->outputs[k]]);
+    for (uint32_t k = 0; k < op->output_count; k++) any = any || again_wants(walk, op->outputs[k]);
     return any;
 }
 
@@ -84,22 +92,22 @@ static bool again_step(again_walk *walk, uint32_t place) {
     const tn_op *op = again_op(walk->model, place);
     if (!again_makes(walk, op)) return true;
     if (!again_may(walk->model->order.graph, walk->model->order.ops[place])) return false;
-    for (uint32_t k = 0; k < op->output_count; k++)
-        if (op->outputs[k] != TN_NONE && walk->wanted[op->outputs[k]])
-            walk->stays -= again_stays(walk, op->outputs[k]);
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        if (!again_wants(walk, op->outputs[k])) continue;
+        walk->stays -= again_stays(walk, op->outputs[k]);
+        walk->ahead--;
+    }
     for (uint32_t i = 0; i < op->input_count; i++) again_want(walk, op->inputs[i]);
-    walk->taken[place] = true;
+    walk->taken[place] = walk->turn;
     walk->flops = tn__add_sat(walk->flops, walk->model->flops[place]);
     return ++walk->count <= AGAIN_LENGTH;
 }
 
 static void again_begin(again_walk *walk, tn_tensor_id tensor, uint32_t before) {
-    const split_order *order = &walk->model->order;
-    memset(walk->wanted, 0, tn_graph_tensor_count(order->graph) * sizeof *walk->wanted);
-    memset(walk->taken, 0, order->op_count * sizeof *walk->taken);
+    walk->turn++;
     walk->root = walk->model->lives[tensor].root;
     walk->before = before;
-    walk->stays = walk->flops = walk->count = 0;
+    walk->stays = walk->flops = walk->count = walk->ahead = 0;
     again_want(walk, tensor);
 }
 
@@ -128,16 +136,46 @@ static bool again_is_made(const split_order *order, tn_tensor_id id) {
            order->last[id] < order->op_count;
 }
 
-/* Whether its memory is free while the tensor waits. */
-static bool again_frees(const split_model *model, tn_tensor_id id, uint32_t from) {
+/* The last uses of the tensors that share a root's memory: the latest of all, and the latest of the
+ * others. */
+typedef struct again_last {
+    tn_tensor_id tensor; /* TN_NONE: no tensor uses the memory */
+    uint32_t place, other;
+    bool has_other;
+} again_last;
+
+static void again_use(again_last *last, tn_tensor_id id, uint32_t place) {
+    bool later = last->tensor == TN_NONE || place > last->place;
+    uint32_t second = later ? last->place : place;
+    if (last->tensor != TN_NONE && (!last->has_other || second > last->other)) {
+        last->other = second;
+        last->has_other = true;
+    }
+    if (later) *last = (again_last){id, place, last->other, last->has_other};
+}
+
+/* *lasts: [tensors] of each root */
+static tn_status again_lasts(const split_model *model, tn__arena *arena, again_last **lasts,
+                             tn_error *error) {
     const split_order *order = &model->order;
-    tn_tensor_id root = model->lives[id].root;
-    for (tn_tensor_id other = 0; other < tn_graph_tensor_count(order->graph); other++)
-        if (other != id && model->lives[other].root == root &&
-            model->lives[other].first != TN_NONE && order->last[other] != TN_NONE &&
-            order->last[other] > from)
-            return false;
-    return true;
+    uint32_t tensors = tn_graph_tensor_count(order->graph);
+    again_last *list = tn__arena_array(arena, (size_t)tensors + 1, sizeof *list);
+    if (list == NULL) return tn__no_memory(error, "a split graph");
+    for (tn_tensor_id id = 0; id < tensors; id++) list[id].tensor = TN_NONE;
+    for (tn_tensor_id id = 0; id < tensors; id++)
+        if (model->lives[id].first != TN_NONE && order->last[id] != TN_NONE)
+            again_use(&list[model->lives[id].root], id, order->last[id]);
+    *lasts = list;
+    return TN_OK;
+}
+
+/* Whether its memory is free while the tensor waits. */
+static bool again_frees(const split_model *model, const again_last *lasts, tn_tensor_id id,
+                        uint32_t from) {
+    const again_last *last = &lasts[model->lives[id].root];
+    if (last->tensor == TN_NONE) return true;
+    if (last->tensor != id) return last->place <= from;
+    return !last->has_other || last->other <= from;
 }
 
 static void again_see(again_gap *gaps, uint32_t *seen, tn_tensor_id id, uint32_t place) {
@@ -151,7 +189,9 @@ static tn_status again_gaps(const split_model *model, tn__arena *arena, again_ga
     uint32_t tensors = tn_graph_tensor_count(order->graph);
     again_gap *list = tn__arena_array(arena, (size_t)tensors + 1, sizeof *list);
     uint32_t *seen = tn__arena_array(arena, (size_t)tensors + 1, sizeof *seen);
+    again_last *lasts = NULL;
     if (list == NULL || seen == NULL) return tn__no_memory(error, "a split graph");
+    TN_TRY(again_lasts(model, arena, &lasts, error));
     for (uint32_t p = 0; p < order->op_count; p++) {
         const tn_op *op = again_op(model, p);
         for (uint32_t i = 0; i < op->input_count; i++)
@@ -161,7 +201,7 @@ static tn_status again_gaps(const split_model *model, tn__arena *arena, again_ga
     }
     for (tn_tensor_id id = 0; id < tensors; id++) {
         bool waits = list[id].to - list[id].from >= AGAIN_GAP && again_is_made(order, id);
-        if (!waits || !again_frees(model, id, list[id].from)) list[id] = (again_gap){0, 0};
+        if (!waits || !again_frees(model, lasts, id, list[id].from)) list[id] = (again_gap){0, 0};
     }
     *gaps = list;
     return TN_OK;
@@ -195,7 +235,7 @@ static double again_worth(again_walk *walk, tn_tensor_id id, uint64_t least, spl
     const tn_tensor *tensor = tn_graph_tensor(model->order.graph, id);
     uint64_t bytes = model->lives[walk->root].bytes;
     double best = 0;
-    for (uint32_t p = model->order.place[tensor->producer] + 1; p-- > 0;) {
+    for (uint32_t p = model->order.place[tensor->producer] + 1; walk->ahead > 0 && p-- > 0;) {
         uint32_t before = walk->count;
         if (!again_step(walk, p)) break;
         if (walk->count == before || walk->stays >= bytes || bytes - walk->stays < least) continue;
@@ -315,7 +355,7 @@ static tn_status again_fill(tn__draft *draft, const split_model *model, const sp
     for (uint32_t t = 0; t < tensors; t++) copy.now[t] = TN_NONE;
     for (uint32_t p = again->from; p < again->before; p++) {
         tn_op_id made;
-        if (!walk->taken[p]) continue;
+        if (walk->taken[p] != walk->turn) continue;
         TN_TRY(again_copy_op(&copy, order->ops[p], &made));
         (*from)[made - tn_graph_op_count(draft->graph)] = order->ops[p];
     }

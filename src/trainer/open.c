@@ -41,6 +41,7 @@ static tn_status open_all(tn_trainer *trainer, const tn_graph *model,
     if (train.seed == 0) train.seed = options->seed;
     TN_TRY(open_model(trainer, model, &train, error));
     tn_session_options open = *session;
+    session->rules = NULL; /* the test runs the model, not the step */
     trainer->contents = (tn_contents_of){session->read, session->self, trainer->model};
     bool parts = trainer->made.parts != NULL || trainer->made.sharded_count > 0;
     if (parts && session->read != NULL) {

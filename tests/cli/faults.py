@@ -20,6 +20,9 @@ import time
 
 import nodes
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from count import case_seed  # noqa: E402
+
 TENURE, MPIRUN = os.path.abspath(sys.argv[1]), sys.argv[2]
 ENDS_S = 600     # against hanging: for all others, whatever happens to a rank
 BEGINS_S = 600   # against hanging: to see a first step
@@ -137,7 +140,7 @@ def never_begins(rank):
 
 
 def main():
-    seed = option("--seed", random.randrange(1 << 30))
+    seed = option("--seed", case_seed())
     moments = option("--moments", len(KINDS))
     print(f"seed {seed}", flush=True)
     random.seed(seed)

@@ -19,12 +19,12 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from count import case_count  # noqa: E402
+from count import case_count, case_seed  # noqa: E402
 
 EXAMPLE = sys.argv[1] == "--example"
 WORDS = sys.argv[2 if EXAMPLE else 1:]
 PROGRAM, KILLS, SEED = os.path.abspath(WORDS[0]), case_count(int(WORDS[1]) if len(WORDS) > 1 else 10, 3), \
-    int(WORDS[2]) if len(WORDS) > 2 else random.randrange(1 << 30)
+    int(WORDS[2]) if len(WORDS) > 2 else case_seed()
 PICTURES = ["cnn.onnx", "--data", "x.npy,y.npy", "--batch", "8", "--lr", "1e-3"]
 RUNS = [
     PICTURES + ["--steps", "800", "--checkpoint-every", "37", "--micro-batches", "2"],

@@ -22,11 +22,11 @@ import time
 from least import budget_of
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from count import case_count  # noqa: E402
+from count import case_count, case_seed  # noqa: E402
 
 TENURE, MPIRUN = os.path.abspath(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None
 HERE = pathlib.Path(__file__).resolve().parent
-SEED = random.randrange(1 << 30)
+SEED = case_seed()
 LM = [TENURE, "train", "lm.onnx", "--data", "text:book.txt", "--batch", "16", "--weights", "random:1", "--lr", "0.01"]
 HEADS = [TENURE, "train", "heads.onnx", "--data", "text:book.txt", "--batch", "8", "--weights", "random:1", "--lr", "0.003"]
 SPLITS = ["tensor=2", "tensor=4", "data=2,tensor=2"]

@@ -14,6 +14,7 @@ typedef struct way { /* in which it runs */
     bool poison, library;
     double link; /* bytes a second; 0: no limit */
     uint64_t host_capacity;
+    const tn_layout *host_layout;
     const char *swap_device;
     double swap_bytes_per_s;
     tn_trace *trace;
@@ -63,6 +64,7 @@ static inline tn_status play_program(play *it, const tn_graph *graph, tn_program
     engine.pool = how->pool;
     engine.pool_capacity = how->poison ? 1 << 16 : 1 << 23;
     engine.host_capacity = how->host_capacity;
+    engine.host_layout = how->host_layout;
     engine.swap_device = how->swap_device;
     engine.swap_bytes_per_s = how->swap_bytes_per_s;
     device.link_bytes_per_s = how->link;

@@ -3,6 +3,8 @@
  * test_copies.c.
  */
 #define GRAPH_DTYPE TN_INT32
+#include <tenure/host.h>
+
 #include "play.h"
 
 /* --- by hand: x and y go in, out = x + a + b after a was away --- */
@@ -180,6 +182,42 @@ static void the_host_has_as_much_as_it_is_given(void **state) {
     how.host_capacity--;
     assert_int_equal(play_open(&p, it.graph, it.list, it.count, &how, &failure), TN_E_EXHAUSTED);
     assert_non_null(strstr(failure.message, "of the host's memory"));
+    tn_graph_destroy(it.graph);
+}
+
+/* Swapped tensors lie where the caller says, if they do not overlap there. */
+static void the_host_is_laid_out_as_it_is_told(void **state) {
+    (void)state;
+    int32_t x[VALUES] = {1, 2, 3}, y[VALUES] = {4, 0, 5}, out[VALUES];
+    uint64_t far[2] = {640, 320};
+    hand it;
+    play p;
+    tn_host host;
+    tn_layout layout;
+    tn_engine_usage usage;
+    hand_open(&it, VALUES);
+    hand_swap(&it, false);
+    way how = {.poison = true};
+    assert_ok(play_open(&p, it.graph, it.list, it.count, &how, &failure));
+    assert_ok(tn_program_host(p.program, 0, &host, &failure));
+    play_close(&p);
+    assert_in_range(tn_problem_count(host.problem), 1, 2);
+    assert_ok(tn_layout_from_offsets(host.problem, far, &layout, &failure));
+    how.host_layout = &layout;
+    assert_ok(play_open(&p, it.graph, it.list, it.count, &how, &failure));
+    hand_run(&p, x, y, out, VALUES);
+    tn_engine_measure(p.engine, &usage);
+    assert_int_equal(usage.host_bytes, layout.peak);
+    assert_true(layout.peak >= far[0]);
+    play_close(&p);
+    layout.offset[0] = 1; /* not aligned */
+    assert_int_equal(play_open(&p, it.graph, it.list, it.count, &how, &failure), TN_E_CONFLICT);
+    layout.body_count++;
+    assert_int_equal(play_open(&p, it.graph, it.list, it.count, &how, &failure), TN_E_CONFLICT);
+    assert_non_null(strstr(failure.message, "host_layout"));
+    layout.body_count--;
+    tn_layout_release(&layout);
+    tn_host_release(&host);
     tn_graph_destroy(it.graph);
 }
 
@@ -501,6 +539,7 @@ int main(void) {
         cmocka_unit_test(copies_are_told_with_their_times_and_stalls_are_measured),
         cmocka_unit_test(a_swap_on_stream_0_is_a_stall),
         cmocka_unit_test(the_host_has_as_much_as_it_is_given),
+        cmocka_unit_test(the_host_is_laid_out_as_it_is_told),
         cmocka_unit_test(another_device_may_keep_what_is_swapped_out),
         cmocka_unit_test(the_link_to_another_device_is_as_slow_as_is_said),
         cmocka_unit_test(a_device_that_keeps_nothing_is_not_opened),

@@ -5,15 +5,14 @@
 Blocks keep their bytes, and large blocks never take more than the budget, by the program's count and by the library's.
 """
 import os
-import random
 import subprocess
 import sys
 
 library, crowd, source = sys.argv[1:4]
 sys.path.insert(0, source + "/tests")
-from count import case_count  # noqa: E402
+from count import case_count, case_seed  # noqa: E402
 
-seed, operations = random.randrange(1 << 30), case_count(8000000, 200000)
+seed, operations = case_seed(), case_count(8000000, 200000)
 for pool, budget in (("iteration", 16 << 20), ("best-fit", 16 << 20), ("iteration", 0)):
     environment = dict(os.environ, LD_PRELOAD=library, TENURE_POOL=pool, TENURE_BUDGET=str(budget), TENURE_STATS="1")
     result = subprocess.run([crowd, str(operations), str(seed), str(budget)], env=environment, capture_output=True, text=True, timeout=1200)

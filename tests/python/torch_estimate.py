@@ -166,6 +166,17 @@ class Mask(nn.Module):
         return self.out(nn.functional.unfold(self.inside(x), 3, padding=1).transpose(1, 2))
 
 
+class Stages(nn.Module):
+    """Norms of channels between convolutions, as in ConvNeXt: pictures have channels last there, weights do not."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.coarser = nn.LayerNorm(96), nn.Conv2d(96, 384, 2, stride=2)
+
+    def forward(self, x):
+        return self.coarser(self.norm(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)).mean((2, 3))
+
+
 def conv3d():
     return nn.Sequential(nn.Conv3d(1, 16, 3, padding=1), nn.BatchNorm3d(16), nn.ReLU(), nn.MaxPool3d(2),
                          nn.Conv3d(16, 32, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool3d(1), nn.Flatten(),
@@ -224,6 +235,7 @@ MODULES = {  # name: module, inputs, loss (None: the sum), targets, optimizer
     "unet": (UNet, pictures(4, 96), entropy, classes(2, 4, 96, 96), "adam"),
     "conv3d": (conv3d, lambda: (torch.randn(4, 1, 24, 24, 24),), entropy, classes(10, 4), "momentum"),
     "conv1d": (conv1d, lambda: (torch.randn(16, 8, 500),), entropy, classes(10, 16), "adam"),
+    "stages": (Stages, pictures(2, 16, 96), entropy, classes(384, 2), "sgd"),
     "autoencoder": (autoencoder, pictures(8, 64), squares, lambda: (torch.randn(8, 3, 64, 64),), "adam"),
 }
 MODULES.update(torch_kinds.MODULES)
@@ -318,8 +330,19 @@ def check_inference():
         assert abs(found / told - 1) < 0.001, (name, found, told)
 
 
+def check_limits():
+    """An estimate that is used as a limit must not be a byte below the peak, nor a kilobyte above it: numbers of the
+    program become tensors, and autograd saves them."""
+    for name in ("decoder", "stages", "mlp"):
+        make, inputs, loss, targets, optimizer = MODULES[name]
+        told = measured(make, inputs, loss, targets, optimizer)
+        found = tenure.torch.estimate(make().to("meta"), inputs(), loss=loss, targets=targets(), optimizer=optimizer).total
+        assert told <= found <= told + 1024, (name, told, found)
+
+
 def main():
     torch.set_num_threads(1)
+    check_limits()
     check_numbers()
     check_refusals()
     check_inference()

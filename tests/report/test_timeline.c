@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 
+#include <tenure/simulate.h>
 #include <tenure/timeline.h>
 
 #include "count.h"
@@ -322,7 +323,9 @@ static void draw_lists(lists *it, tn__random *random) {
         uint64_t what = tn__random_below(random, 3);
         meeting *call = &it->calls[it->call_count];
         if (what == 0) {
-            (void)add_step(it, random, a, TN__STEP_ALONE);
+            static const tn_link links[] = {TN_LINK_NONE, TN_LINK_TO_HOST, TN_LINK_FROM_HOST};
+            uint32_t s = add_step(it, random, a, TN__STEP_ALONE);
+            it->steps[a][s].link = (uint8_t)links[tn__random_below(random, 3)];
             continue;
         }
         for (uint32_t r = 0; r < MEET_RANKS; r++) {
@@ -367,7 +370,8 @@ static double earliest(const lists *it, uint32_t r, uint32_t s, double came[][ME
     for (uint32_t k = 0; k < s; k++) {
         const tn__line_step *before = &it->steps[r][k];
         bool walks = before->walks; /* the walk comes to a step behind all that it does itself */
-        if (before->stream == step->stream || walks) at = fmax(at, end[r][k]);
+        bool link = step->link != TN_LINK_NONE && before->link == step->link;
+        if (before->stream == step->stream || walks || link) at = fmax(at, end[r][k]);
         if (step->wait != 0 && before->signal == step->wait) at = fmax(at, end[r][k]);
     }
     return at;
@@ -404,6 +408,88 @@ static void ranks_wait_for_each_other(void **state) {
             }
         tn_timeline_destroy(line);
     }
+}
+
+enum { COPIED = 6 };
+
+/* Tensors that are swapped out and in on two streams, so that their copies want one link at once. */
+static void make_copies(ran *made) {
+    static tn_instruction list[4 * COPIED + 8];
+    tn_program *plain;
+    *made = (ran){.kit = kit_open()};
+    test_kit *kit = &made->kit;
+    tn_tensor_id x = kit_input(kit, "x", TN_FLOAT32, KIT_SHAPE(3, 7)), of[COPIED];
+    tn_tensor_id y = kit_tensor(kit, "y", TN_KIND_OUTPUT, TN_UNDEFINED, TN_RANK_UNKNOWN, NULL);
+    for (uint32_t i = 0; i < COPIED; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "a%u", i);
+        of[i] = kit_tensor(kit, name, TN_KIND_ACTIVATION, TN_UNDEFINED, TN_RANK_UNKNOWN, NULL);
+        kit_op_to(kit, "Relu", KIT_LIST(x), KIT_LIST(of[i]));
+    }
+    kit_op_to(kit, "Sum", COPIED, of, KIT_LIST(y));
+    assert_ok(tn_graph_infer(kit->graph, &failure));
+    assert_ok(tn_program_create(kit->graph, NULL, &plain, &failure));
+    for (uint32_t s = 0, relus = 0; s < tn_program_count(plain); s++) {
+        const tn_instruction *it = &tn_program_instructions(plain)[s];
+        for (uint32_t i = 0; i < COPIED && it->opcode == TN_APPLY && relus == COPIED; i++) {
+            tn_instruction in = TN_INSTRUCTION_INIT;
+            in.opcode = TN_SWAP_IN, in.tensor = of[i], in.stream = 2 - i % 2;
+            in.wait = i + 1, in.signal = COPIED + i + 1;
+            list[made->steps++] = in;
+        }
+        for (uint32_t i = 0; i < COPIED && it->opcode == TN_APPLY && relus == COPIED; i++) {
+            tn_instruction wait = TN_INSTRUCTION_INIT;
+            wait.opcode = TN_WAIT, wait.wait = COPIED + i + 1;
+            list[made->steps++] = wait;
+        }
+        list[made->steps++] = *it;
+        if (it->opcode != TN_APPLY || relus == COPIED) continue;
+        list[made->steps - 1].signal = 2 * COPIED + relus + 1;
+        tn_instruction out = TN_INSTRUCTION_INIT;
+        out.opcode = TN_SWAP_OUT, out.tensor = of[relus], out.stream = 1 + relus % 2;
+        out.wait = 2 * COPIED + relus + 1, out.signal = relus + 1;
+        relus++;
+        list[made->steps++] = out;
+    }
+    assert_ok(tn_program_from(kit->graph, list, made->steps, NULL, 0, &made->program, &failure));
+    assert_ok(tn_program_verify(made->program, &failure));
+    assert_ok(tn_occupancy_create(made->program, NULL, &made->occupancy, &failure));
+    assert_ok(tn_trace_create(NULL, 1000, &made->trace, &failure));
+    tn_program_destroy(plain);
+}
+
+/* A rank that waits for no other has the times of tn_simulate: copies of two streams that share a
+ * link follow each other. */
+static void one_rank_is_as_simulated(void **state) {
+    (void)state;
+    ran made;
+    tn_timeline *line;
+    tn_simulation simulation;
+    tn_simulate_options options = TN_SIMULATE_OPTIONS_INIT;
+    uint64_t costs[COPIED + 1];
+    make_copies(&made);
+    for (uint32_t i = 0; i <= COPIED; i++) costs[i] = 1000 * i + 7;
+    options.costs = costs;
+    options.to_host_bytes_per_s = 3e9; /* slower than the operators */
+    options.from_host_bytes_per_s = 5e9;
+    options.trace = made.trace;
+    assert_ok(tn_simulate(made.program, &options, &simulation, &failure));
+    tn_simulation_release(&simulation);
+    assert_ok(tn_timeline_create(NULL, "m", 1, &line, &failure));
+    assert_ok(tn_timeline_add(line, 0, TN_TIMELINE_PREDICTED, made.occupancy, made.trace, 0, 0,
+                              &failure));
+    const tn__line_run *run = &line->ranks[0].runs[TN_TIMELINE_PREDICTED];
+    tn__span before[4 * COPIED + 8];
+    memcpy(before, run->spans, run->count * sizeof *before);
+    assert_true(run->count >= 3 * COPIED + 1);
+    assert_ok(tn_timeline_meet(line, &failure));
+    for (size_t i = 0; i < run->count; i++) {
+        assert_int_equal(run->spans[i].step, before[i].step);
+        assert_true(run->spans[i].start_s == before[i].start_s);
+        assert_true(fabs(run->spans[i].duration_s - before[i].duration_s) < 1e-13);
+    }
+    tn_timeline_destroy(line);
+    unmake(&made);
 }
 
 /* Two that wait for what the other says later: nothing is made up, and nothing hangs. */
@@ -496,9 +582,9 @@ static void memory_may_run_out(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_are_those_of_counting), cmocka_unit_test(ranks_go_as_bytes),
-        cmocka_unit_test(ranks_wait_for_each_other),  cmocka_unit_test(calls_that_never_meet_stay),
-        cmocka_unit_test(names_stay_words),           cmocka_unit_test(mistakes_are_told),
-        cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(ranks_wait_for_each_other),  cmocka_unit_test(one_rank_is_as_simulated),
+        cmocka_unit_test(calls_that_never_meet_stay), cmocka_unit_test(names_stay_words),
+        cmocka_unit_test(mistakes_are_told),          cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

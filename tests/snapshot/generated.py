@@ -15,6 +15,9 @@ import time
 sys.path.insert(0, os.path.dirname(__file__))
 import make_snapshots  # noqa: E402  (beside this file)
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from count import case_seed  # noqa: E402
+
 import pickle  # noqa: E402
 
 
@@ -158,7 +161,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tenure")
     parser.add_argument("--count", type=int, default=40)
-    parser.add_argument("--seed", type=int, default=int(time.time()) % 1000000)
+    parser.add_argument("--seed", type=int, default=case_seed())
     parser.add_argument("--bytes", type=int, default=0)
     parser.add_argument("--real", action="store_true", help="in the folder that TENURE_SNAPSHOTS names")
     options = parser.parse_args()

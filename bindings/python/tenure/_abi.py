@@ -26,6 +26,7 @@ OPCODES = ("put", "apply", "get", "free", "drop", "swap_out", "swap_in", "encode
            "gather", "scatter", "wait", "fetch")
 
 BODY_PINNED, BODY_TIED = 1, 4  # tn_body.flags
+RULES = {"keep": 0, "recompute": 1, "swap": 2}  # TN_RULE_*
 ALLOW = {"order": 1, "recompute": 2, "swap": 4, "compress": 8, "lossy": 16, "split": 32, "stream": 64}  # TN_FIT_*
 CLAIMS = ("fits", "infeasible", "not_found", "stopped", "not_tried")
 TO_RUN, TO_TRAIN, TRAINED = 0, 1, 2  # tn_rewrite_use
@@ -85,13 +86,23 @@ class tn_layout(Structure):
                 ("bank_traffic", POINTER(c_uint64)), ("peak", c_uint64), ("lower_bound", c_uint64),
                 ("verdict", c_int), ("planner", c_char_p), ("seed", c_uint64), ("work", c_uint64),
                 ("seconds", c_double), ("timed_out", c_bool), ("reuse_cost", c_uint64),
-                ("reuse_cost_bound", c_uint64), ("objective", c_int)]
+                ("reuse_cost_bound", c_uint64), ("objective", c_int), ("workers", c_uint32), ("waits", c_uint64),
+                ("waits_bound", c_uint64), ("time", c_uint64), ("time_bound", c_uint64)]
 
 
 class tn_plan_options(Structure):
     _fields_ = [("struct_size", c_size_t), ("context", POINTER(tn_context)), ("planner", c_char_p),
                 ("capacity", c_uint64), ("work_limit", c_uint64), ("timeout_s", c_double), ("threads", c_uint32),
-                ("seed", c_uint64), ("enough", c_uint64), ("objective", c_int)]
+                ("seed", c_uint64), ("enough", c_uint64), ("objective", c_int), ("workers", c_uint32)]
+
+
+class tn_span(Structure):
+    _fields_ = [("body", c_uint32), ("lo", c_uint64), ("hi", c_uint64), ("first", c_uint32),
+                ("uses", POINTER(c_uint32)), ("use_count", c_uint32)]
+
+
+class tn_wait(Structure):
+    _fields_ = [("before", c_uint32), ("after", c_uint32)]
 
 
 class tn_conflict(Structure):
@@ -170,6 +181,14 @@ class tn_rewrite_options(Structure):
 MAKE_COSTS = CFUNCTYPE(c_int, c_void_p, POINTER(tn_setup), POINTER(POINTER(tn_costs)), POINTER(tn_error))
 
 
+class tn_rule(Structure):
+    _fields_ = [("pattern", c_char_p), ("kind", c_int), ("prefetch", c_uint32)]
+
+
+class tn_rules(Structure):
+    _fields_ = [("struct_size", c_size_t), ("list", POINTER(tn_rule)), ("count", c_uint32), ("segments", c_uint32)]
+
+
 class tn_setup_options(Structure):
     _fields_ = [("struct_size", c_size_t), ("context", POINTER(tn_context)), ("rewrite", POINTER(tn_rewrite_options)),
                 ("no_kernels", c_bool), ("kernels", c_void_p), ("given_kernels", POINTER(tn_kernels)),
@@ -177,7 +196,8 @@ class tn_setup_options(Structure):
                 ("recompute", c_void_p), ("fastest", c_bool), ("fit", c_void_p), ("costs", POINTER(tn_costs)),
                 ("memory", POINTER(tn_occupancy_options)), ("statics", c_int), ("without_reuse", c_bool),
                 ("plan", POINTER(tn_plan_options)), ("unplanned", c_bool), ("divide", c_void_p),
-                ("split", c_void_p), ("stream", c_void_p), ("make_costs", MAKE_COSTS), ("make_costs_self", c_void_p)]
+                ("split", c_void_p), ("stream", c_void_p), ("make_costs", MAKE_COSTS), ("make_costs_self", c_void_p),
+                ("rules", POINTER(tn_rules))]
 
 
 class tn_setup_needs(Structure):
@@ -261,7 +281,8 @@ class tn_fit_options(Structure):
                 ("memory", POINTER(tn_occupancy_options)), ("plan", POINTER(tn_plan_options)), ("live", c_bool),
                 ("any", c_bool), ("seed", c_uint64), ("work_limit", c_uint64), ("timeout_s", c_double),
                 ("segments", POINTER(c_char_p)), ("segment_count", c_uint32), ("zeros", POINTER(c_float)),
-                ("codecs", c_uint32), ("explain", EXPLAIN), ("explain_self", c_void_p)]
+                ("codecs", c_uint32), ("explain", EXPLAIN), ("explain_self", c_void_p),
+                ("rules", POINTER(tn_rules))]
 
 
 class tn_fit_result(Structure):
@@ -333,6 +354,15 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "tn_problem_add": (status, [P(tn_problem), P(tn_body), P(c_uint32), E]),
     "tn_problem_set_bank": (status, [P(tn_problem), c_uint32, P(tn_bank), E]),
     "tn_problem_set_alignment": (status, [P(tn_problem), c_uint64, E]),
+    "tn_problem_keep_apart": (status, [P(tn_problem), c_uint32, c_uint32, E]),
+    "tn_problem_reserve": (status, [P(tn_problem), c_uint32, c_uint64, c_uint64, E]),
+    "tn_problem_add_reuse_cost": (status, [P(tn_problem), c_uint32, c_uint32, c_uint64, E]),
+    "tn_problem_add_event": (status, [P(tn_problem), c_uint64, P(c_uint32), E]),
+    "tn_problem_add_order": (status, [P(tn_problem), c_uint32, c_uint32, E]),
+    "tn_problem_add_wait": (status, [P(tn_problem), c_uint32, c_uint32, E]),
+    "tn_problem_add_span": (status, [P(tn_problem), P(tn_span), E]),
+    "tn_layout_waits": (status, [P(tn_problem), P(tn_layout), c_uint32, P(P(tn_wait)), P(c_uint64), P(c_uint64), E]),
+    "tn_waits_release": (None, [P(tn_wait)]),
     "tn_problem_count": (c_uint32, [P(tn_problem)]),
     "tn_problem_bank_count": (c_uint32, [P(tn_problem)]),
     "tn_problem_body": (P(tn_body), [P(tn_problem), c_uint32]),

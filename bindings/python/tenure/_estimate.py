@@ -6,6 +6,7 @@ from tenure import _abi
 from tenure._abi import PARTS, PHASES, SIZE_UNKNOWN, tn_estimate, tn_estimate_options, tn_rewrite_options
 from tenure._graph import Graph, Setup, decoded, load
 from tenure._library import Path, ask, call, options, room_for, size, text
+from tenure._rules import Patterns, Swaps, rules
 
 Model = Union[Graph, Path]
 
@@ -44,7 +45,8 @@ def estimate(model: Model, *, train: bool = False, optimizer: str = "sgd", loss:
              batch: int = 0, dims: Optional[Mapping[str, int]] = None,
              shapes: Optional[Mapping[str, Sequence[int]]] = None, kernels: bool = False,
              pool: Optional[str] = None, pool_capacity: Union[int, str] = 0,
-             runtime: Union[int, str] = 0) -> Estimate:
+             runtime: Union[int, str] = 0, keep: Patterns = (), recompute: Patterns = (), swap: Swaps = (),
+             segments: int = 0) -> Estimate:
     """Estimates the memory that a model needs to run or to train, in a planned arena or with a pool.
 
     >>> tenure.estimate("mobilenet_v2.onnx", train=True, optimizer="adam", batch=8).total
@@ -54,6 +56,7 @@ def estimate(model: Model, *, train: bool = False, optimizer: str = "sgd", loss:
     kernels  True: count the scratch of this machine's kernels; False: the graph only
     pool     use this pool instead of a planned arena: "caching", "bfc", "best-fit", ... (`tenure list pools`)
     runtime  bytes that the run time uses itself
+    keep, recompute, swap, segments: rules about the results of operators, as for tenure.fit
 
     For a PyTorch module as PyTorch runs it: tenure.torch.estimate.
     """
@@ -61,7 +64,8 @@ def estimate(model: Model, *, train: bool = False, optimizer: str = "sgd", loss:
     use = _abi.TO_RUN
     if train:
         graph, use = graph._step(loss, optimizer, rewrite=kernels), _abi.TRAINED
-    setup = Setup(graph, kernels=kernels, rewrite=options(tn_rewrite_options, use=use) if kernels else None)
+    setup = Setup(graph, kernels=kernels, rewrite=options(tn_rewrite_options, use=use) if kernels else None,
+                  rules=rules(keep, recompute, swap, segments))
     count = ctypes.c_uint32()
     statics = setup.ask("statics", ctypes.byref(count))
     raw = options(tn_estimate_options, pool=text(pool, "pool"), pool_capacity=size(pool_capacity, "pool_capacity"),

@@ -14,6 +14,7 @@ from tenure._graph import Graph, decoded
 from tenure._library import (Context, Error, Owner, Progress, ask, call, number, options, owned, real, room_for, size,
                              text)
 from tenure._problem import Layout, Problem
+from tenure._rules import Patterns, Swaps, rules
 
 Costs = Union[str, "os.PathLike[str]", Sequence[int], None]
 
@@ -221,8 +222,8 @@ def fit(model: Union[Model, Mapping[str, Any]], budget: Union[int, str], *, trai
         shapes: Optional[Mapping[str, Sequence[int]]] = None, costs: Costs = None,
         allow: Sequence[str] = (), link: float = 0, host_budget: Union[int, str] = 0,
         by: Optional[str] = None, order: str = "file", timeout: float = 0, work_limit: int = 0, seed: int = 0,
-        kernels: Optional[bool] = None,
-        progress: Progress = None) -> Fit:
+        kernels: Optional[bool] = None, keep: Patterns = (), recompute: Patterns = (), swap: Swaps = (),
+        segments: int = 0, progress: Progress = None) -> Fit:
     """Finds the fastest program of a model within a budget: which tensors to keep, recompute or swap.
 
     >>> found = tenure.fit("unet64.onnx", "500MB", train=True, optimizer="adam", costs="v100-16")
@@ -240,6 +241,11 @@ def fit(model: Union[Model, Mapping[str, Any]], budget: Union[int, str], *, trai
     by      the pass that decides: `tenure list passes`
     kernels True: count scratch and packed weights of this machine's kernels; False: the graph only. None: True, but
             False with the costs of a device
+    keep, recompute, swap
+            rules about the results of operators: patterns of operator names ("encoder*"), or of types ("type:Conv").
+            `swap` may be a mapping to the number of operators by which the copy back starts early, {"type:Conv": 4}
+    segments
+            recompute the inner results of all but the last of this many segments of the forward pass
 
     If nothing fits: tenure.Error with E_INFEASIBLE (proved) or E_EXHAUSTED. Its `least` is the smallest answer found;
     `claims` lists the results by technique, `hints` further options. For PyTorch modules: tenure.torch.fit.
@@ -248,12 +254,13 @@ def fit(model: Union[Model, Mapping[str, Any]], budget: Union[int, str], *, trai
     if most == 0:
         raise ValueError("budget: must be above 0 bytes")
     rate = real(link, "link")
+    asked_rules = rules(keep, recompute, swap, segments)
     with Context(progress) as context:
         asked = options(tn_fit_options, context=context, budget=most, allow=allowed(allow, rate),
                         host_budget=size(host_budget, "host_budget"), to_host_bytes_per_s=rate,
                         from_host_bytes_per_s=rate, seed=number(seed, "seed"),
                         work_limit=number(work_limit, "work_limit"), timeout_s=real(timeout, "timeout"),
-                        **{"pass": text(by, "by")})
+                        rules=None if asked_rules is None else ctypes.pointer(asked_rules), **{"pass": text(by, "by")})
         if isinstance(model, Mapping):
             if train or batch or dims or shapes or costs is not None or kernels is not None:
                 raise TypeError("train, batch, dims, shapes, costs and kernels are for models; a problem contains its "

@@ -118,10 +118,11 @@ class Graph:
         return made
 
     def _plan(self, planner: str, capacity: Union[int, str, None], timeout: float, work_limit: int, threads: int,
-              seed: int, progress: Progress) -> Layout:
+              seed: int, objective: str, workers: int, progress: Progress) -> Layout:
         with Context(progress) as context:
             setup = Setup(self, context=context,
-                          plan=plan_options(context, planner, capacity, timeout, work_limit, threads, seed))
+                          plan=plan_options(context, planner, capacity, timeout, work_limit, threads, seed, objective,
+                                            workers))
         return setup.layout()
 
     def __repr__(self) -> str:

@@ -3,7 +3,8 @@ import ctypes
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union, cast
 
 from tenure import _abi
-from tenure._abi import NONE, tn_bank, tn_body, tn_conflict, tn_layout, tn_piece, tn_plan_options, tn_problem
+from tenure._abi import (NONE, tn_bank, tn_body, tn_conflict, tn_layout, tn_piece, tn_plan_options, tn_problem, tn_span,
+                         tn_wait)
 from tenure._arrays import Integers, array, integers
 from tenure._library import (Context, Error, Path, Progress, ask, call, library, number, options, owned, path, real,
                              room_for, size, text)
@@ -136,6 +137,42 @@ class Problem:
                       bytes_per_s=real(bytes_per_s, "bytes_per_s"))
         call("tn_problem_set_bank", self._handle, number(bank, "bank", NONE), ctypes.byref(raw))
 
+    def keep_apart(self, a: int, b: int) -> None:
+        """Two bodies never share bytes, at any time."""
+        call("tn_problem_keep_apart", self._handle, number(a, "a", NONE), number(b, "b", NONE))
+
+    def reserve(self, first: int, last: int, *, bank: int = 0) -> None:
+        """No body holds bytes [first, last) of the bank."""
+        call("tn_problem_reserve", self._handle, number(bank, "bank", NONE), number(first, "first"),
+             number(last, "last"))
+
+    def add_reuse_cost(self, a: int, b: int, cost: int = 1) -> None:
+        """The price of a layout in which the two bodies share bytes, for objective="pairs"."""
+        call("tn_problem_add_reuse_cost", self._handle, number(a, "a", NONE), number(b, "b", NONE),
+             number(cost, "cost", TIME))
+
+    def add_event(self, time: int = 1) -> int:
+        """Adds an event of the program, such as an operator; returns its number. For objective="waits" and "time"."""
+        made = ctypes.c_uint32()
+        call("tn_problem_add_event", self._handle, number(time, "time"), ctypes.byref(made))
+        return made.value
+
+    def add_order(self, before: int, after: int) -> None:
+        """Event `before` is over when event `after` starts, in every layout."""
+        call("tn_problem_add_order", self._handle, number(before, "before", NONE), number(after, "after", NONE))
+
+    def add_wait(self, before: int, after: int) -> None:
+        """As add_order, but it counts as a wait of every layout."""
+        call("tn_problem_add_wait", self._handle, number(before, "before", NONE), number(after, "after", NONE))
+
+    def add_span(self, body: int, write: Optional[int], uses: Sequence[int], *, lo: int = 0, hi: int = 0) -> None:
+        """Bytes [lo, hi) of a body (0, 0: all), from the event that writes them (None: no event) to their uses."""
+        raw = tn_span(body=number(body, "body", NONE), lo=number(lo, "lo"), hi=number(hi, "hi"),
+                      first=NONE if write is None else number(write, "write", NONE - 1),
+                      uses=(ctypes.c_uint32 * max(len(uses), 1))(*[number(use, "uses", NONE) for use in uses]),
+                      use_count=len(uses))
+        call("tn_problem_add_span", self._handle, ctypes.byref(raw))
+
     def __len__(self) -> int:
         return int(ask("tn_problem_count", self._handle))
 
@@ -169,18 +206,23 @@ class Problem:
         return found.value
 
     def plan(self, *, planner: str = "auto", capacity: Union[int, str, None] = None, timeout: float = 0,
-             work_limit: int = 0, threads: int = 1, seed: int = 0, progress: Progress = None) -> "Layout":
+             work_limit: int = 0, threads: int = 1, seed: int = 0, objective: str = "bytes", workers: int = 0,
+             progress: Progress = None) -> "Layout":
         """Finds verified offsets for all bodies; arguments as in tenure.plan."""
         with Context(progress) as context:
             raw = room_for(tn_layout)
             call("tn_plan", self._handle,
-                 ctypes.byref(plan_options(context, planner, capacity, timeout, work_limit, threads, seed)),
+                 ctypes.byref(plan_options(context, planner, capacity, timeout, work_limit, threads, seed, objective,
+                                           workers)),
                  ctypes.byref(raw))
         return Layout._take(self, raw)
 
     def save_csv(self, file: Path, layout: Optional["Layout"] = None) -> None:
         """Writes MiniMalloc's CSV, with the offsets of the layout if one is given."""
         call("tn_problem_save_csv", self._handle, None if layout is None else layout._pointer, path(file))
+
+
+OBJECTIVES = ("bytes", "pairs", "waits", "time")
 
 
 def piece_of(piece: Sequence[int]) -> tn_piece:
@@ -190,11 +232,14 @@ def piece_of(piece: Sequence[int]) -> tn_piece:
 
 
 def plan_options(context: Any, planner: str, capacity: Union[int, str, None], timeout: float, work_limit: int,
-                 threads: int, seed: int) -> tn_plan_options:
+                 threads: int, seed: int, objective: str, workers: int) -> tn_plan_options:
+    if objective not in OBJECTIVES:
+        raise ValueError("objective: %r is not one of %s" % (objective, ", ".join(OBJECTIVES)))
     return options(tn_plan_options, context=context, planner=text(planner, "planner"),
                    capacity=size(capacity or 0, "capacity"), timeout_s=real(timeout, "timeout"),
                    work_limit=number(work_limit, "work_limit"), threads=number(threads, "threads", NONE, 1),
-                   seed=number(seed, "seed"))
+                   seed=number(seed, "seed"), objective=OBJECTIVES.index(objective),
+                   workers=number(workers, "workers", NONE))
 
 
 class Layout:
@@ -206,6 +251,8 @@ class Layout:
     lower_bound  no layout of the problem needs less
     verdict      "optimal" (proved), "feasible", "stopped"
     planner      the planner that found it; seconds, work (placements tried), timed_out: of the search
+    reuse_cost   of the pairs that share bytes; waits, time: of the program, if its events are known (0: unknown)
+    bound        with another objective than bytes: no layout within the capacity has a lower value
     problem      the problem that it solves
     """
 
@@ -231,6 +278,8 @@ class Layout:
         self.banks = array(raw.bank, raw.body_count)
         self.peak, self.lower_bound, self.verdict = raw.peak, raw.lower_bound, _abi.VERDICTS[raw.verdict]
         self.planner = (raw.planner or b"").decode()
+        self.reuse_cost, self.waits, self.time = raw.reuse_cost, raw.waits, raw.time
+        self.bound = (0, raw.reuse_cost_bound, raw.waits_bound, raw.time_bound)[raw.objective]
         self.seconds, self.work, self.timed_out = raw.seconds, raw.work, raw.timed_out
 
     @classmethod
@@ -251,6 +300,14 @@ class Layout:
         """Whether it is proved that no layout of the problem needs less."""
         return self.verdict == "optimal"
 
+    def wait_list(self) -> List[Tuple[int, int]]:
+        """The waits that the layout adds to the order of the events: (before, after)."""
+        found, count = ctypes.POINTER(tn_wait)(), ctypes.c_uint64()
+        call("tn_layout_waits", self.problem._handle, self._pointer, 0, ctypes.byref(found), ctypes.byref(count), None)
+        waits = [(found[i].before, found[i].after) for i in range(count.value)]
+        ask("tn_waits_release", found)
+        return waits
+
     def __len__(self) -> int:
         return int(self._raw.body_count)
 
@@ -261,7 +318,7 @@ class Layout:
 def plan(what: Any, first: Optional[Integers] = None, last: Optional[Integers] = None, *,
          alignment: int = 1, names: Optional[Sequence[str]] = None, planner: str = "auto",
          capacity: Union[int, str, None] = None, timeout: float = 0, work_limit: int = 0, threads: int = 1,
-         seed: int = 0, progress: Progress = None) -> Layout:
+         seed: int = 0, objective: str = "bytes", workers: int = 0, progress: Progress = None) -> Layout:
     """Plans memory: finds an offset for every buffer. An independent check verifies the result.
 
     >>> layout = tenure.plan([600, 500, 700], first=[0, 1, 3], last=[3, 4, 6])
@@ -274,12 +331,15 @@ def plan(what: Any, first: Optional[Integers] = None, last: Optional[Integers] =
     planner    a name from `tenure list planners`
     capacity   bytes, or text such as "96KiB"; a plan that needs more raises tenure.Error, E_INFEASIBLE if that is proved
     timeout    seconds; 0: no limit. work_limit: placements to try, deterministic; threads: never change the result
+    objective  "bytes": the least peak. Within a capacity: "pairs" (reuse cost), "waits" (waits that the layout adds),
+               "time" (of the program with these waits, with `workers` operators at once; 0: no limit)
     progress   a function of (stage, done, total); it returns False to stop
     """
     if hasattr(what, "_plan"):
         if first is not None or last is not None or names is not None:
             raise TypeError("first, last and names are for lists of sizes")
-        return cast(Layout, what._plan(planner, capacity, timeout, work_limit, threads, seed, progress))
+        return cast(Layout, what._plan(planner, capacity, timeout, work_limit, threads, seed, objective, workers,
+                                         progress))
     problem: Problem = what
     if not isinstance(what, Problem):
         if first is None or last is None:
@@ -287,7 +347,7 @@ def plan(what: Any, first: Optional[Integers] = None, last: Optional[Integers] =
         problem = Problem(alignment=alignment)
         problem.add_all(what, first, last, names=names)
     return problem.plan(planner=planner, capacity=capacity, timeout=timeout, work_limit=work_limit, threads=threads,
-                        seed=seed, progress=progress)
+                        seed=seed, objective=objective, workers=workers, progress=progress)
 
 
 def verify(problem: Problem, layout: Union[Layout, Integers]) -> None:

@@ -97,8 +97,9 @@ enum {
     X(ESTIMATE_HOST_EXPERTS, "host-experts", "N|all",                                              \
       "for running a language model: keep the experts of the first N layers in host memory "       \
       "(default: 0)")                                                                              \
-    X(ESTIMATE_RECOMPUTE, "recompute", "none|selective|full",                                      \
-      "recomputation in the layers of a transformer (default: none)")                              \
+    X(ESTIMATE_RECOMPUTE, "recompute", "none|selective|full|PATTERN",                              \
+      "recomputation in the layers of a transformer (default: none); for a model file: recompute " \
+      "the results of operators that match a pattern, as in `tenure train`; may be repeated")      \
     X(ESTIMATE_ATTENTION, "attention", "fused|unfused",                                            \
       "attention of a transformer: fused keeps no scores, unfused keeps all, as in the formulas "  \
       "of 2022 (default: fused)")                                                                  \
@@ -149,6 +150,19 @@ static void estimate_kernels(struct argp_state *state, cli_way *way, const char 
     way->input.kernels = cli_kernels_parse(state, value);
 }
 
+/* The words of formulas, or a pattern. */
+static void estimate_recompute(struct argp_state *state, const char *value,
+                               estimate_arguments *arguments) {
+    static const char *const words[] = {"none", "selective", "full"};
+    for (uint32_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(words[i], value) != 0) continue;
+        arguments->large.how.recompute = (tn_recompute)i;
+        arguments->large.asked = true;
+        return;
+    }
+    cli_rule_add(state, &arguments->way.input, TN_RULE_RECOMPUTE, value);
+}
+
 static error_t estimate_parse_large(int key, char *value, struct argp_state *state,
                                     estimate_arguments *arguments) {
     cli_large *large = &arguments->large;
@@ -168,9 +182,7 @@ static error_t estimate_parse_large(int key, char *value, struct argp_state *sta
         return 0;
     }
     case ESTIMATE_RECOMPUTE:
-        large->how.recompute =
-            (tn_recompute)CLI_CHOICE(state, "recompute", value, "none", "selective", "full");
-        large->asked = true;
+        estimate_recompute(state, value, arguments);
         return 0;
     case ESTIMATE_ATTENTION:
         large->how.attention =
@@ -288,6 +300,20 @@ static void estimate_train_folder(struct argp_state *state, estimate_arguments *
     way->input.path = arguments->config;
 }
 
+/* The words of --recompute are for formulas, patterns for the operators of a model file. */
+static void estimate_check_recompute(struct argp_state *state, const estimate_arguments *arguments,
+                                     bool formulas) {
+    const tn_rules *rules = &arguments->way.input.rules;
+    const char *pattern = NULL;
+    for (uint32_t i = 0; i < rules->count; i++)
+        if (rules->list[i].kind == TN_RULE_RECOMPUTE) pattern = rules->list[i].pattern;
+    if (pattern != NULL && (formulas || arguments->to_run || arguments->way.pytorch))
+        cli_misuse(state,
+                   "--recompute: '%s' is a pattern of operators, which needs a model file and "
+                   "Tenure's own training; write none, selective or full for formulas",
+                   pattern);
+}
+
 static void estimate_set(struct argp_state *state, estimate_arguments *arguments) {
     cli_way *way = &arguments->way;
     if (way->input.path == NULL)
@@ -303,6 +329,7 @@ static void estimate_set(struct argp_state *state, estimate_arguments *arguments
     if (arguments->to_run) estimate_set_devices(state, arguments);
     estimate_set_fit(state, way);
     formulas &= !arguments->to_run;
+    estimate_check_recompute(state, arguments, formulas);
     if (arguments->has_runtime && arguments->device != NULL) way->limit = arguments->device->usable;
     bool scales = arguments->cluster.sweep && formulas;
     if (scales && (way->output_count > 1 ||

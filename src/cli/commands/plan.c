@@ -10,6 +10,7 @@
 #include "cli/split.h"
 #include "cli/split_curve.h"
 #include "cli/train_options.h"
+#include "cli/wait_curve.h"
 #include "cli/whom.h"
 
 #include <inttypes.h>
@@ -38,6 +39,7 @@ enum {
     PLAN_TIMEOUT,
     PLAN_WORK,
     PLAN_OBJECTIVE,
+    PLAN_WORKERS,
     PLAN_HOLDERS,
     PLAN_SWEEP,
     PLAN_JSON
@@ -51,10 +53,13 @@ enum {
     X(PLAN_CAPACITY, "capacity", "SIZE",                                                           \
       "find a plan whose arena is within this many bytes; exit status 1 if no plan fits "          \
       "(default: the smallest plan)")                                                              \
-    X(PLAN_OBJECTIVE, "objective", "bytes|pairs",                                                  \
-      "minimise the peak in bytes, or the reuse cost: the sum of the costs of all pairs of "       \
-      "buffers that share bytes, within the capacities of the banks; for problems with reuse "     \
-      "costs (default: bytes)")                                                                    \
+    X(PLAN_OBJECTIVE, "objective", "bytes|pairs|waits|time",                                       \
+      "minimise the peak in bytes; or, within --capacity, the reuse cost (the sum of the costs "   \
+      "of "                                                                                        \
+      "all pairs of buffers that share bytes), the number of waits that the plan adds to the "     \
+      "order of the operators, or the time of the program with these waits (default: bytes)")      \
+    X(PLAN_WORKERS, "workers", "N",                                                                \
+      "operators that run at once, for the time of a plan (default: no limit)")                    \
     X(PLAN_BUDGET, "budget", "SIZE", "the same for the arena and the weights together")            \
     X(PLAN_THREADS, "threads", "N",                                                                \
       "number of threads; they never change the answer (default: 1)")                              \
@@ -73,7 +78,8 @@ enum {
     X(PLAN_SWEEP, "sweep", "N",                                                                    \
       "with --split: print the curve of memory against work, at most N plans from the smallest "   \
       "to the one without tiles; -o draws it with the plan of least work for --capacity, or with " \
-      "the smallest")                                                                              \
+      "the smallest. With --objective: print the curve of memory against reuse cost, waits or "    \
+      "time, N plans up to --capacity; -o draws it as .svg or .html")                              \
     X('o', "output", "FILE", "write the plan as SUFFIXES; may be repeated")                        \
     X(PLAN_JSON, "json", NULL, "print one JSON object instead of the table")
 
@@ -126,6 +132,8 @@ static void plan_set(struct argp_state *state, plan_arguments *arguments) {
     if (input->path == NULL)
         cli_misuse(state, "no input given; pass the file of a model or problem");
     if (arguments->trains) input->training = &arguments->training;
+    input->split.sweeps =
+        arguments->sweep > 0 && arguments->options.objective == TN_OBJECTIVE_BYTES;
     plan_set_outputs(arguments);
     cli_condition_set(CLI_IF_MODEL, cli_input_is_model(input));
     cli_condition_set(CLI_IF_ONNX, tn__has_suffix(input->path, ".onnx"));
@@ -164,7 +172,11 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
         if (options->capacity == 0) cli_misuse(state, "--capacity: the size must be above 0");
         return 0;
     case PLAN_OBJECTIVE:
-        options->objective = (tn_objective)CLI_CHOICE(state, "objective", value, "bytes", "pairs");
+        options->objective =
+            (tn_objective)CLI_CHOICE(state, "objective", value, "bytes", "pairs", "waits", "time");
+        return 0;
+    case PLAN_WORKERS:
+        options->workers = (uint32_t)cli_count(state, "workers", value, 1024);
         return 0;
     case PLAN_BUDGET:
         arguments->budget = cli_size(state, "budget", value);
@@ -193,7 +205,6 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case PLAN_SWEEP:
         arguments->sweep = (uint32_t)cli_range(state, "sweep", value, 2, CLI_CURVE_MOST);
-        arguments->input.split.sweeps = true;
         return 0;
     case PLAN_JSON:
         arguments->json = true;
@@ -400,6 +411,20 @@ static int plan_curve(plan_arguments *arguments) {
     return cli_finish(code);
 }
 
+static int plan_wait_curve(plan_arguments *arguments) {
+    const cli_wait_curve asked = {.input = &arguments->input,
+                                  .options = &arguments->options,
+                                  .count = arguments->sweep,
+                                  .outputs = arguments->outputs,
+                                  .output_count = arguments->output_count,
+                                  .json = arguments->json};
+    tn_error error = {0};
+    int code = cli_wait_curve_run(&asked, &error) == TN_OK ? 0 : cli_fail(&error);
+    if (cli_interrupted() && code == 0) code = plan_curve_interrupted();
+    cli_input_release(&arguments->input);
+    return cli_finish(code);
+}
+
 static tn_status plan_explain(const plan_arguments *arguments, tn_error *error) {
     const cli_explained of = {.input = &arguments->input,
                               .options = &arguments->options,
@@ -467,7 +492,9 @@ static int plan_run(int count, char **words) {
     cli_parse(&cli_command_plan, count, words, &arguments);
     cli_context_read(&context);
     if (arguments.objects) return plan_objects(&arguments);
-    if (arguments.sweep > 0) return plan_curve(&arguments);
+    if (arguments.sweep > 0)
+        return arguments.options.objective == TN_OBJECTIVE_BYTES ? plan_curve(&arguments)
+                                                                 : plan_wait_curve(&arguments);
     tn_status status = plan_within(&arguments, &error);
     plan_note_pins(&arguments.input);
     if (status == TN_OK) status = plan_explain(&arguments, &error);
@@ -482,7 +509,7 @@ const cli_command cli_command_plan = {
     .summary = "plan the memory of a model or of buffers, verify the plan, draw it",
     .first = "output train batch device capacity dim order kernels holders explain json",
     .answers = (const cli_facts *const[]){&cli_plan_facts, &cli_objects_facts,
-                                          &cli_split_curve_facts, NULL},
+                                          &cli_split_curve_facts, &cli_wait_curve_facts, NULL},
     .parser = &plan_parser,
     .run = plan_run,
 };

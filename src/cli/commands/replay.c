@@ -28,7 +28,9 @@ enum {
 
 #define REPLAY_OPTIONS(X)                                                                          \
     X(REPLAY_POOL, "pool", "NAME",                                                                 \
-      "pool to replay: one of `tenure list pools`; may be repeated (default: all)")                \
+      "pool to replay: one of `tenure list pools`, or caching with settings of "                   \
+      "PYTORCH_CUDA_ALLOC_CONF, such as caching:expandable_segments:True,max_split_size_mb:128; "  \
+      "may be repeated (default: all, without settings)")                                          \
     X(REPLAY_CAPACITY, "capacity", "SIZE",                                                         \
       "size of the address range of each pool (default: unlimited)")                               \
     X(REPLAY_ALIGNMENT, "alignment", "SIZE",                                                       \
@@ -53,8 +55,12 @@ static const struct argp_option replay_options[] = {REPLAY_OPTIONS(CLI_OPTION){0
 
 static void replay_add_pool(cli_replay *arguments, const char *name, struct argp_state *state) {
     uint32_t known = 0;
+    const uint32_t at = arguments->pool_count;
+    if (at == CLI_REPLAY_POOLS_MAX)
+        cli_misuse(state, "--pool: at most %u pools are compared", CLI_REPLAY_POOLS_MAX);
+    arguments->has_conf[at] = cli_pool_conf(state, name, &arguments->conf[at]);
     while (known < tn_pool_count() && strcmp(name, tn_pool_name(known)) != 0) known++;
-    if (known == tn_pool_count()) {
+    if (known == tn_pool_count() && !arguments->has_conf[at]) {
         char asked[TN__NEAR_TEXT];
         cli_misuse(
             state, "--pool: there is no pool '%.60s'; %s", name,
@@ -63,6 +69,21 @@ static void replay_add_pool(cli_replay *arguments, const char *name, struct argp
     for (uint32_t i = 0; i < arguments->pool_count; i++)
         if (strcmp(arguments->pools[i], name) == 0) return;
     arguments->pools[arguments->pool_count++] = name;
+}
+
+/* The pool on a device divides one block of memory; pages cannot be mapped into it. Garbage is
+ * collected above a share of the capacity. */
+static void replay_check_conf(const cli_replay *arguments, struct argp_state *state) {
+    for (uint32_t i = 0; i < arguments->pool_count; i++) {
+        const tn_pool_caching *conf = &arguments->conf[i];
+        if (!arguments->has_conf[i]) continue;
+        if (conf->expandable && arguments->play_on != NULL)
+            cli_misuse(state, "--pool %s: expandable segments are not executed with --device",
+                       arguments->pools[i]);
+        if (conf->garbage_collection_threshold > 0 && arguments->capacity == 0)
+            cli_misuse(state, "--pool %s: garbage_collection_threshold needs --capacity",
+                       arguments->pools[i]);
+    }
 }
 
 static error_t replay_parse(int key, char *value, struct argp_state *state) {
@@ -107,6 +128,7 @@ static error_t replay_parse(int key, char *value, struct argp_state *state) {
         if (arguments->path == NULL)
             cli_misuse(state, "no trace given; pass a .csv or .pickle file");
         if (arguments->alignment < arguments->pages) arguments->alignment = arguments->pages;
+        replay_check_conf(arguments, state);
         arguments->plays_own = arguments->play_on != NULL && arguments->pool_count == 0;
         for (uint32_t i = 0; arguments->pool_count == 0 && i < tn_pool_count(); i++)
             arguments->pools[i] = tn_pool_name(i);
@@ -209,12 +231,26 @@ static void replay_take_back(void *self, uint64_t offset, uint64_t size) {
     (void)self, (void)offset, (void)size; /* there is no memory */
 }
 
+/* The settings of a pool, with the capacity as their limit; NULL: none. */
+static const tn_pool_caching *replay_conf(const cli_replay *arguments, const char *name) {
+    for (uint32_t i = 0; i < arguments->pool_count; i++)
+        if (arguments->has_conf[i] && strcmp(arguments->pools[i], name) == 0)
+            return &arguments->conf[i];
+    return NULL;
+}
+
 static tn_pool_options replay_pool_options(const cli_replay *arguments, const char *name) {
     tn_pool_options options = TN_POOL_OPTIONS_INIT;
+    const tn_pool_caching *conf = replay_conf(arguments, name);
     options.context = &arguments->context;
     options.pool = name;
     options.capacity = arguments->capacity;
     options.alignment = arguments->alignment;
+    if (conf != NULL) {
+        options.pool = "caching";
+        options.caching = conf;
+        if (conf->expandable) options.capacity = 0; /* addresses; the limit counts */
+    }
     if (arguments->pages != 0) options.release = replay_take_back;
     if (strcmp(name, "planned") == 0) {
         options.planned_count = tn_pool_trace_block_count(arguments->trace);
@@ -319,6 +355,8 @@ static tn_status replay_work(cli_replay *arguments) {
                          tn__fail(arguments->error, TN_E_INVALID, "the trace has no allocations"),
                          "%s", arguments->path);
     TN_TRY(replay_plan(arguments));
+    for (uint32_t i = 0; i < arguments->pool_count; i++)
+        arguments->conf[i].limit = arguments->capacity;
     if (arguments->outputs.count > 0) TN_TRY(replay_begin_picture(arguments));
     for (uint32_t i = 0; i < arguments->pool_count; i++) {
         arguments->results[i].name = arguments->pools[i];

@@ -386,12 +386,16 @@ static tn_status run_model(run_arguments *arguments, tn_error *error) {
     return TN_OK;
 }
 
-/* If memory was too small, lists the holders: at the peak of the plan, or when the pool was
- * full. */
+/* If memory was too small, lists the holders: at the peak of the smallest plan, or when the pool
+ * was full. */
 static void run_print_failed(const run_arguments *arguments) {
     const cli_session *session = &arguments->session;
     cli_holders holders = {0};
     tn_error unused;
+    if (session->answer.own != NULL && session->answer.setup == NULL) {
+        cli_claims_holders(&session->answer);
+        return;
+    }
     bool there = session->pool != NULL ? session->engine != NULL : session->setup != NULL;
     if (there && run_holders(session, TN_HOLDERS_FAILED, &holders, &unused) == TN_OK)
         cli_holders_print(&holders, RUN_HOLDERS_MANY, stderr);

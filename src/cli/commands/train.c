@@ -1,6 +1,7 @@
 /* train.c - `tenure train`: trains a model in its planned arena. */
 #include "base/base.h"
 #include "cli/combine.h"
+#include "cli/claims.h"
 #include "cli/train.h"
 
 enum {
@@ -221,10 +222,12 @@ static int train_run(int count, char **words) {
     cli_parse(&cli_command_train, count, words, &train);
     cli_context_read(&context);
     int code;
-    if (cli_train_has_ranks(&train))
+    if (cli_train_has_ranks(&train)) {
         code = cli_train_world(&train);
-    else
+    } else {
         code = train_model(&train, &error) == TN_OK ? 0 : cli_fail(&error);
+        if (code != 0) cli_claims_holders(&train.session.answer);
+    }
     if (code == 0 && train.signal != 0)
         code = 128 + train.signal; /* the exit status of a shell
                                                                     * after this signal */

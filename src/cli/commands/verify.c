@@ -802,6 +802,12 @@ static const cli_facts verify_facts = {
         CLI_FACT_BRIEF(COUNT, "reuse_cost", NULL, ", reuse cost @",
                        "for problems with reuse costs: the sum of the costs of the pairs that "
                        "share bytes"),
+        CLI_FACT_BRIEF(
+            COUNT, "waits", NULL, ", waits @",
+            "if the order of the operators is known: the waits that the plan adds to it"),
+        CLI_FACT(
+            COUNT, "time", NULL,
+            "if the order of the operators is known: the time of the program with these waits"),
         CLI_FACT_BRIEF(COUNT, "in_tail", NULL, "; @ variable tensors are placed in the tail",
                        "number of tensors that the plan leaves to the tail of the arena"),
         CLI_FACTS_ALSO(&cli_objects_verify_facts), CLI_FACTS_END}};
@@ -831,6 +837,9 @@ static void verify_tell_whole(cli_answer *answer, const tn_problem *problem,
     cli_tell_real(answer, "gap", verify_gap(layout));
     tn_problem_reuse_costs(problem, &costs);
     if (costs > 0) cli_tell(answer, "reuse_cost", layout->reuse_cost);
+    tn_problem_events(problem, &costs);
+    if (costs > 0) cli_tell(answer, "waits", layout->waits);
+    if (costs > 0) cli_tell(answer, "time", layout->time);
 }
 
 /* The model that a plan was checked against. */
@@ -923,6 +932,20 @@ static const struct argp verify_parser = {verify_options,
                                           verify_help,
                                           0};
 
+/* The reuse cost, waits and time that the plan states; the verifier computes them again. A model
+ * gets the events of its program for that. */
+static tn_status verify_claims(verify_arguments *arguments, tn_layout *layout, tn_error *error) {
+    const cli_plan_file *file = &arguments->file;
+    cli_input *input = &arguments->input;
+    if (file->has_reuse_cost) layout->reuse_cost = file->reuse_cost;
+    if (!file->has_waits) return TN_OK;
+    if (input->setup != NULL) TN_TRY(tn_setup_add_events(input->setup, error));
+    layout->workers = (uint32_t)file->workers;
+    layout->waits = file->waits;
+    layout->time = file->time;
+    return TN_OK;
+}
+
 static int verify_run(int count, char **words) {
     tn_context context = cli_context();
     tn_error error = {0};
@@ -941,7 +964,7 @@ static int verify_run(int count, char **words) {
     if (status == TN_OK)
         status = tn_layout_from_places(arguments.input.problem, arguments.offsets, arguments.banks,
                                        &layout, &error);
-    if (arguments.file.has_reuse_cost) layout.reuse_cost = arguments.file.reuse_cost;
+    if (status == TN_OK) status = verify_claims(&arguments, &layout, &error);
     if (status == TN_OK) status = tn_layout_verify(arguments.input.problem, &layout, NULL, &error);
     if (status == TN_OK) status = verify_agree(&arguments, &layout);
     status = verify_missing(&arguments, status);

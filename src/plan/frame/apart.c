@@ -138,8 +138,10 @@ static bool apart_fill(tn__prepared *p, const apart_map *map) {
     if (problem->separation_count > 0 &&
         !apart_list(p, map, problem->separations, problem->separation_count, false, &p->apart))
         return false;
-    return problem->reuse_cost_count == 0 ||
-           apart_list(p, map, problem->reuse_costs, problem->reuse_cost_count, true, &p->costs);
+    size_t count = problem->reuse_cost_count;
+    const tn_pair *costs = problem->reuse_costs;
+    if (p->judge != NULL) costs = tn__judge_pairs(p->judge, &count);
+    return count == 0 || apart_list(p, map, costs, count, true, &p->costs);
 }
 
 tn_status tn__prepare_apart(tn__prepared *p, tn_bank_id which, tn_error *error) {
@@ -151,7 +153,8 @@ tn_status tn__prepare_apart(tn__prepared *p, tn_bank_id which, tn_error *error) 
         made = p->reserved != NULL;
         if (made) p->reserved_count = tn__reserved_of(problem, which, p->reserved);
     }
-    if (made && (problem->separation_count > 0 || problem->reuse_cost_count > 0)) {
+    if (p->judge != NULL) tn__judge_bind(p->judge, p);
+    if (made && (problem->separation_count > 0 || problem->reuse_cost_count > 0 || p->judge)) {
         apart_map map = {.room = problem->count};
         map.run_id = tn__alloc(&p->context, map.room * sizeof *map.run_id);
         made = map.run_id != NULL && apart_fill(p, &map);
@@ -176,6 +179,7 @@ uint64_t tn__prepared_above_reserved(const tn__prepared *p, const tn_run_body *b
 
 uint64_t tn__prepared_cost(const tn__prepared *p, const uint64_t *offset) {
     uint64_t sum = 0;
+    if (p->judge != NULL) return tn__judge_value(p->judge, offset);
     if (p->costs.begin == NULL) return 0;
     for (uint32_t i = 0; i < p->count; i++) {
         for (size_t k = p->costs.begin[i]; k < p->costs.begin[i + 1]; k++) {

@@ -143,6 +143,7 @@ static tn_status plan_take(tn__call *call, const tn__prepared *prepared, plan_fo
 
 /* Whether the reuse cost of this bank is to be minimised, once there is a layout that fits. */
 static bool plan_wants_cost(const tn__call *call, const tn__prepared *p) {
+    if (p->judge != NULL) return true;
     return call->options.objective == TN_OBJECTIVE_PAIRS && p->costs.item_count > 0;
 }
 
@@ -168,6 +169,14 @@ static tn_status plan_bank_cost(tn__call *call, tn__prepared *p, tn_run *run, do
     return status;
 }
 
+static void plan_take_bound(tn__call *call, uint64_t bound) {
+    tn_layout *layout = &call->layout;
+    uint64_t *of = layout->objective == TN_OBJECTIVE_WAITS  ? &layout->waits_bound
+                   : layout->objective == TN_OBJECTIVE_TIME ? &layout->time_bound
+                                                            : &layout->reuse_cost_bound;
+    *of = tn__add_sat(*of, bound);
+}
+
 /* A bank whose reuse cost is minimised spends up to half of its work and time on a layout that
  * fits. */
 static tn_status plan_bank_run(tn__call *call, tn_bank_id which, tn__prepared *p,
@@ -184,7 +193,7 @@ static tn_status plan_bank_run(tn__call *call, tn_bank_id which, tn__prepared *p
         status = plan_bank_cost(call, p, &run, deadline_s);
     call->layout.work += run.work;
     call->layout.timed_out |= run.timed_out;
-    call->layout.reuse_cost_bound = tn__add_sat(call->layout.reuse_cost_bound, run.cost_bound);
+    plan_take_bound(call, run.cost_bound);
     if (status == TN_OK)
         status = plan_take(call, p, (plan_found){run.best, run.best_peak, run.lower_bound}, which);
     if (status == TN_E_STOPPED && run.best_peak == UINT64_MAX && p->has_capacity &&
@@ -222,16 +231,24 @@ static void plan_note_enough(const tn__call *call, tn__prepared *p) {
     p->capacity = enough;
 }
 
+static const char *plan_objective_text(const tn__call *call) {
+    if (call->options.objective == TN_OBJECTIVE_PAIRS) return "reuse cost";
+    return call->options.objective == TN_OBJECTIVE_WAITS ? "number of waits" : "time";
+}
+
 static tn_status plan_bank(tn__call *call, tn_bank_id which, tn__prepared *p) {
     int64_t step;
     double start_s = tn__clock_s();
+    p->judge = call->judge;
     TN_TRY(tn__prepare(p, which, call->error));
     bool costs = plan_wants_cost(call, p);
     TN_TRY(tn__call_refuse(call, p->needs | (costs ? TN_PLANS_BY_COST : 0)));
     if (costs && !p->has_capacity)
-        TN_FAIL(call->error, TN_E_INVALID,
-                "%s has reuse costs but no capacity, so every pair could lie apart; set `capacity`",
-                call->problem->banks[which].name);
+        TN_FAIL(
+            call->error, TN_E_INVALID,
+            "%s has no capacity, so no buffers need to share bytes, and the least %s is that of "
+            "a plan without reuse; set `capacity`",
+            call->problem->banks[which].name, plan_objective_text(call));
     TN_TRY(tn__prepared_bound(p, which, &p->lower_bound, &step, call->error));
     TN_TRY(plan_refuse_height(call->problem, which, p->lower_bound, call->error));
     const char *bank = call->problem->banks[which].name;
@@ -295,11 +312,39 @@ static tn_status plan_all(tn__call *call) {
     return status;
 }
 
+/* Waits and time of the layout, if the problem states its events. */
+static tn_status plan_wait(tn__call *call) {
+    tn_layout *layout = &call->layout;
+    if (call->problem->event_count == 0) return TN_OK;
+    layout->workers = call->options.workers;
+    TN_TRY(tn_layout_waits(call->problem, layout, layout->workers, NULL, &layout->waits,
+                           &layout->time, call->error));
+    if (layout->waits_bound <= layout->waits && layout->time_bound <= layout->time) return TN_OK;
+    TN_FAIL(call->error, TN_E_INTERNAL, "planner %s claims a bound above its %s",
+            call->planner->name, plan_objective_text(call));
+}
+
+static bool plan_is_optimal(const tn__call *call) {
+    const tn_layout *layout = &call->layout;
+    switch (layout->objective) {
+    case TN_OBJECTIVE_PAIRS:
+        return layout->reuse_cost == layout->reuse_cost_bound;
+    case TN_OBJECTIVE_WAITS:
+        return layout->waits == layout->waits_bound;
+    case TN_OBJECTIVE_TIME:
+        return layout->time == layout->time_bound;
+    case TN_OBJECTIVE_BYTES:
+        break;
+    }
+    return tn__has_choice(call->problem) ? call->least_time : layout->peak == layout->lower_bound;
+}
+
 /* The verifier decides; a layout that it refuses is our bug, never the caller's mistake. */
 static tn_status plan_prove(tn__call *call) {
     tn_layout *layout = &call->layout;
     tn_error why = {0};
     TN_TRY(tn_layout_reuse_cost(call->problem, layout, &layout->reuse_cost, NULL, call->error));
+    TN_TRY(plan_wait(call));
     tn_status status = tn_layout_verify(call->problem, layout, NULL, &why);
     if (status == TN_E_CONFLICT)
         TN_FAIL(call->error, TN_E_INTERNAL, "planner %s made a layout that is not valid: %.200s",
@@ -313,11 +358,7 @@ static tn_status plan_prove(tn__call *call) {
         TN_FAIL(call->error, TN_E_INTERNAL,
                 "planner %s claims the bound %" PRIu64 " above its peak", call->planner->name,
                 layout->lower_bound);
-    bool optimal =
-        tn__has_choice(call->problem) ? call->least_time : layout->peak == layout->lower_bound;
-    if (layout->objective == TN_OBJECTIVE_PAIRS)
-        optimal = layout->reuse_cost == layout->reuse_cost_bound;
-    layout->verdict = optimal ? TN_VERDICT_OPTIMAL : TN_VERDICT_FEASIBLE;
+    layout->verdict = plan_is_optimal(call) ? TN_VERDICT_OPTIMAL : TN_VERDICT_FEASIBLE;
     return TN_OK;
 }
 
@@ -327,6 +368,21 @@ static tn_status plan_refuse_choice(const tn_problem *problem, tn_error *error) 
     TN_FAIL(error, TN_E_UNSUPPORTED,
             "bodies that choose their bank cannot be planned together with separations, reserved "
             "ranges or reuse costs; give each body its bank");
+}
+
+/* Waits and time belong to a whole program: there is one bank, and the events are known. */
+static tn_status plan_refuse_objective(const tn_problem *problem, const tn_plan_options *options,
+                                       tn_error *error) {
+    if (options->objective != TN_OBJECTIVE_WAITS && options->objective != TN_OBJECTIVE_TIME)
+        return TN_OK;
+    if (problem->event_count == 0)
+        TN_FAIL(error, TN_E_INVALID,
+                "the objective %s needs a problem with events (`tn_problem_add_event`), or a model",
+                tn_objective_name(options->objective));
+    if (problem->bank_count > 1)
+        TN_FAIL(error, TN_E_INVALID, "the objective %s is for problems with one bank; this has %zu",
+                tn_objective_name(options->objective), problem->bank_count);
+    return TN_OK;
 }
 
 tn_status tn__plan_with(const tn_planner *planner, const tn_problem *problem,
@@ -339,13 +395,19 @@ tn_status tn__plan_with(const tn_planner *planner, const tn_problem *problem,
     tn__options(&call.options, sizeof call.options, options);
     if (call.options.context == NULL) call.options.context = &problem->context;
     TN_TRY(plan_refuse_choice(problem, error));
+    TN_TRY(plan_refuse_objective(problem, &call.options, error));
     TN_TRY(tn__verify_pins(problem, error));
     TN_TRY(tn__layout_create(problem, &call.layout, error));
     call.layout.planner = planner->name;
     call.layout.seed = call.options.seed;
     call.layout.objective = call.options.objective;
-    tn_status status = plan_all(&call);
+    tn_status status = TN_OK;
+    if (call.options.objective == TN_OBJECTIVE_WAITS || call.options.objective == TN_OBJECTIVE_TIME)
+        status = tn__judge_create(&call, &call.judge, error);
+    if (status == TN_OK) status = plan_all(&call);
     if (status == TN_OK) status = plan_prove(&call);
+    tn_context context = tn__context(call.options.context);
+    tn__judge_destroy(call.judge, &context);
     call.layout.seconds = tn__clock_s() - call.start_s;
     if (status == TN_OK)
         *layout = call.layout;

@@ -43,6 +43,9 @@ typedef struct tn__besides {
     size_t item_count;
 } tn__besides;
 
+/* judge.c: the waits or the time of placements (tn_layout_waits). */
+typedef struct tn__judge tn__judge;
+
 /* Shared by all runs of a call; nothing here changes while they run. */
 typedef struct tn__prepared {
     const tn_problem *problem;
@@ -72,6 +75,7 @@ typedef struct tn__prepared {
     tn__bytes *reserved;      /* [reserved_count], sorted and merged */
     uint32_t reserved_count;
     size_t reserved_room;
+    tn__judge *judge;  /* with it, the cost of a placement is its value; NULL: its reuse cost */
     bool by_cost;      /* runs minimise the reuse cost within the capacity, not the peak */
     double deadline_s; /* tn__clock_s when time is up; 0: never */
 } tn__prepared;
@@ -86,7 +90,8 @@ void tn__prepared_release_apart(tn__prepared *prepared);
  * Saturates. */
 uint64_t tn__prepared_above_reserved(const tn__prepared *prepared, const tn_run_body *body,
                                      uint64_t offset);
-/* The reuse cost of a placement of the bank: offset[count]. Saturates. */
+/* The cost of a placement of the bank, offset[count]: its reuse cost, or its value by the judge.
+ * Saturates. */
 uint64_t tn__prepared_cost(const tn__prepared *prepared, const uint64_t *offset);
 void tn__prepared_release(tn__prepared *prepared);
 /* tn__lower_bound of the bank, in O(n) if no alignment costs a byte. */
@@ -114,8 +119,9 @@ typedef struct tn__call {
     tn_plan_options options;
     double start_s;
     tn_layout layout;
-    bool *planned;   /* [bank_count], whether the bodies of a bank have their offsets already */
-    bool least_time; /* the choice of banks is proved to be the best */
+    bool *planned;    /* [bank_count], whether the bodies of a bank have their offsets already */
+    tn__judge *judge; /* NULL: the objective needs none */
+    bool least_time;  /* the choice of banks is proved to be the best */
     tn_error *error;
 } tn__call;
 
@@ -124,6 +130,20 @@ uint64_t tn__call_capacity(const tn__call *call, tn_bank_id which); /* UINT64_MA
 tn__prepared tn__call_prepared(const tn__call *call, tn_bank_id which);
 /* Refuses a problem if the planner does not model a constraint in `needs`. */
 tn_status tn__call_refuse(const tn__call *call, uint32_t needs);
+
+tn_status tn__judge_create(const tn__call *call, tn__judge **judge, tn_error *error);
+void tn__judge_destroy(tn__judge *judge, const tn_context *context); /* NULL is fine */
+/* Bodies that need waits if they share bytes, with the number of these waits: the reuse costs by
+ * which a search finds its way. */
+const tn_pair *tn__judge_pairs(const tn__judge *judge, size_t *count);
+/* For placements of this bank from now on. */
+void tn__judge_bind(tn__judge *judge, const tn__prepared *prepared);
+/* The objective for the placement offset[count]. */
+uint64_t tn__judge_value(tn__judge *judge, const uint64_t *offset);
+double tn__judge_unit(const tn__judge *judge); /* a typical change of the value */
+/* No placement has a lower value. must_share: in every placement some pair shares bytes. */
+uint64_t tn__judge_bound(tn__judge *judge, bool must_share);
+uint64_t tn__judge_units(const tn__judge *judge); /* of work, for one value */
 
 /* banks.c: sets layout.bank of every body that may choose. Banks that it had to plan for that have
  * their offsets and `planned` set. */

@@ -12,7 +12,8 @@
  * or false (bound to "pool"), and "traffic"; in a pool "bytes_per_s". A problem with separations
  * ("apart": [[i, j], ...]), reuse costs ("reuse_costs": [[i, j, cost], ...]; both name indices of
  * "buffers") or reserved ranges (in a pool, "reserved": [[first, last], ...]) has "version": 2, so
- * that readers that do not know them refuse it. "size", "first" and
+ * that readers that do not know them refuse it. The events of a program are "events": [time, ...],
+ * "order" and "waits": [[before, after], ...], "spans": [{"buffer", "write", "uses", "lo", "hi"}]. "size", "first" and
  * "last_excl" are required; null means absent; members with other names are ignored. An offset pins
  * only with "pinned": true. Numbers are integers. jansson refuses bad UTF-8, duplicate members,
  * deep nesting and trailing text.
@@ -275,6 +276,89 @@ static tn_status json_buffer(tn__reading *reading, size_t index, const json_t *i
     return json_add(reading, index, &body, item, json_is_array(pieces) ? pieces : NULL);
 }
 
+/* Reads "order" or "waits": [[before, after], ...]. */
+static tn_status json_orders(tn__reading *reading, const json_t *pairs, const char *member,
+                             bool waits) {
+    tn_error *error = reading->error;
+    if (pairs == NULL || json_is_null(pairs)) return TN_OK;
+    if (!json_is_array(pairs)) TN_FAIL(error, TN_E_INVALID, "'%s' is not an array", member);
+    for (size_t i = 0; i < json_array_size(pairs); i++) {
+        int64_t pair[2];
+        if (!json_numbers(json_array_get(pairs, i), 2, pair) || pair[0] > UINT32_MAX ||
+            pair[1] > UINT32_MAX)
+            TN_FAIL(error, TN_E_INVALID, "%s[%zu] is not a [before, after] of events", member, i);
+        uint32_t before = (uint32_t)pair[0], after = (uint32_t)pair[1];
+        tn_status status = waits ? tn_problem_add_wait(reading->problem, before, after, error)
+                                 : tn_problem_add_order(reading->problem, before, after, error);
+        if (status != TN_OK)
+            return tn__where(error, status, "%s: %s[%zu]", reading->name, member, i);
+    }
+    return TN_OK;
+}
+
+static tn_status json_span(tn__reading *reading, size_t index, const json_t *item) {
+    tn_error *error = reading->error;
+    const json_t *uses = json_object_get(item, "uses");
+    int64_t buffer = -1, first = TN_EVENT_NONE, lo = 0, hi = 0;
+    size_t count = json_array_size(uses);
+    bool valid = json_is_object(item) && json_member(item, "buffer", 0, &buffer) && buffer >= 0 &&
+                 buffer < (int64_t)reading->problem->count &&
+                 json_member(item, "write", 0, &first) && first <= UINT32_MAX &&
+                 json_member(item, "lo", 0, &lo) && json_member(item, "hi", 0, &hi) &&
+                 (uses == NULL || json_is_array(uses)) && count < UINT32_MAX;
+    if (!valid)
+        TN_FAIL(error, TN_E_INVALID,
+                "spans[%zu] is not an object with \"buffer\", \"write\" and \"uses\"", index);
+    const tn_context *context = &reading->problem->context;
+    uint32_t *events = tn__alloc_array(context, count + 1, sizeof *events);
+    if (events == NULL) return tn__no_memory(error, "a span");
+    tn_status status = TN_OK;
+    for (size_t i = 0; i < count && status == TN_OK; i++) {
+        const json_t *use = json_array_get(uses, i);
+        if (!json_is_integer(use) || json_integer_value(use) < 0 ||
+            json_integer_value(use) > UINT32_MAX)
+            status = tn__fail(error, TN_E_INVALID,
+                              "spans[%zu]: a use is not the number of an event", index);
+        else
+            events[i] = (uint32_t)json_integer_value(use);
+    }
+    const tn_span span = {.body = (tn_body_id)buffer,
+                          .lo = (uint64_t)lo,
+                          .hi = (uint64_t)hi,
+                          .first = (uint32_t)first,
+                          .uses = events,
+                          .use_count = (uint32_t)count};
+    if (status == TN_OK) {
+        status = tn_problem_add_span(reading->problem, &span, error);
+        if (status != TN_OK)
+            status = tn__where(error, status, "%s: spans[%zu]", reading->name, index);
+    }
+    tn__free(context, events, (count + 1) * sizeof *events);
+    return status;
+}
+
+/* Reads "events" (their times), "order", "waits" and "spans". */
+static tn_status json_events(tn__reading *reading, const json_t *root) {
+    tn_error *error = reading->error;
+    const json_t *events = json_object_get(root, "events"), *spans = json_object_get(root, "spans");
+    if (events != NULL && !json_is_null(events) && !json_is_array(events))
+        TN_FAIL(error, TN_E_INVALID, "'events' is not an array");
+    if (spans != NULL && !json_is_null(spans) && !json_is_array(spans))
+        TN_FAIL(error, TN_E_INVALID, "'spans' is not an array");
+    for (size_t i = 0; i < json_array_size(events); i++) {
+        const json_t *time = json_array_get(events, i);
+        if (!json_is_integer(time) || json_integer_value(time) < 0)
+            TN_FAIL(error, TN_E_INVALID, "events[%zu] is not a time: an integer from 0 up", i);
+        TN_TRY(tn_problem_add_event(reading->problem, (uint64_t)json_integer_value(time), NULL,
+                                    error));
+    }
+    TN_TRY(json_orders(reading, json_object_get(root, "order"), "order", false));
+    TN_TRY(json_orders(reading, json_object_get(root, "waits"), "waits", true));
+    for (size_t i = 0; i < json_array_size(spans); i++)
+        TN_TRY(json_span(reading, i, json_array_get(spans, i)));
+    return TN_OK;
+}
+
 static tn_status json_document(tn__reading *reading, const json_t *root) {
     const char *format = json_string_value(json_object_get(root, "format"));
     int64_t version = 1, streams = 1;
@@ -292,7 +376,8 @@ static tn_status json_document(tn__reading *reading, const json_t *root) {
     for (size_t i = 0; i < json_array_size(buffers); i++)
         TN_TRY(json_buffer(reading, i, json_array_get(buffers, i)));
     TN_TRY(json_pairs(reading, json_object_get(root, "apart"), "apart", false));
-    return json_pairs(reading, json_object_get(root, "reuse_costs"), "reuse_costs", true);
+    TN_TRY(json_pairs(reading, json_object_get(root, "reuse_costs"), "reuse_costs", true));
+    return json_events(reading, root);
 }
 
 tn_status tn__json_read(tn__reading *reading) {

@@ -22,12 +22,16 @@
  *                               it runs if a millionth of the bytes can be gained. Not within a
  *                               limit: the caller's own search follows then
  *
+ * Within a limit, greedy by size comes before all of these if it can be done in time, because the
+ * limit may leave no time for more.
+ *
  * So it is never worse than a quick or simple planner if those are cheap. A plan that reaches the
  * lower bound, or fits the requested capacity, ends it.
  * Cost: without a limit below 1 s up to FAST_SEARCH bodies, seconds for 10^6 bodies and if nearly
  * every step is full.
  */
 #include "plan/frame/peers.h"
+#include "plan/frame/planner_run.h"
 #include "plan/skyline/uncut.h"
 
 #define FAST_GREEDY 4096u
@@ -47,6 +51,9 @@
 #define FAST_PUT_WORK_EACH 20u     /* ... or this for each body, if there is a limit */
 /* factor of work after all other planners, if every step is full */
 #define FAST_PUT_AGAIN 4u
+#define FAST_SIMPLEST_LOOK 4096u /* bodies between two looks at the clock */
+#define FAST_SIMPLEST_SURE 0.05  /* part of the time after which it may end early */
+#define FAST_SIMPLEST_RATE 3e6   /* bodies in a second that no machine places */
 #define FAST_SLIDE_NEAR 300u     /* pairs per body above which windows are too wide */
 #define FAST_SLIDE_WORK 2000000u /* nodes and placements: some seconds */
 
@@ -75,6 +82,42 @@ static tn_status fast_slide(tn_run *run, uint64_t near) {
 static tn_status fast_crest(tn_run *run, uint64_t near) {
     if (near > FAST_PEAK_NEAR || (tn__run_needs(run) & ~(uint32_t)TN_PLANS_ALIGNMENT)) return TN_OK;
     return tn__run_ask(run, "peak-first", (uint64_t)FAST_CREST_WORK * tn__run_count(run));
+}
+
+/* Greedy by size, as in greedy_by_size.c. It ends early if it cannot be done in time: bodies that
+ * are placed later have more neighbours, so the rest takes at least as long for each body. */
+static tn_status fast_simplest_solve(tn_run *run) {
+    double deadline_s = run->prepared->deadline_s;
+    const uint32_t *order;
+    uint32_t count;
+    TN_TRY(tn__run_order(run, tn__larger_first, &order, &count));
+    double started_s = tn__clock_s(), span_s = deadline_s - started_s;
+    for (uint32_t i = 0; i < count; i++) {
+        const tn_hole *holes;
+        uint32_t hole_count;
+        TN_TRY(tn__run_holes(run, order[i], &holes, &hole_count));
+        tn__run_place(run, order[i], tn__choose_lowest(holes, hole_count));
+        if (deadline_s == 0 || i % FAST_SIMPLEST_LOOK != FAST_SIMPLEST_LOOK - 1) continue;
+        double used = (tn__clock_s() - started_s) / span_s;
+        if (used > FAST_SIMPLEST_SURE && used * (double)count > (double)(i + 1))
+            TN_FAIL(run->error, TN_E_STOPPED, "the time limit does not suffice");
+    }
+    return TN_OK;
+}
+
+static const tn_planner fast_simplest_planner = {
+    .name = "greedy-by-size", .features = TN_PLANS_ALL, .solve = fast_simplest_solve};
+
+/* Within a limit, the simplest planner runs first, and its plan is kept: `auto` is then never worse
+ * than that planner within the same limit. */
+static tn_status fast_simplest(tn_run *run) {
+    const tn_planner *planner = &fast_simplest_planner;
+    double deadline_s = run->prepared->deadline_s;
+    uint32_t n = tn__run_count(run);
+    if (n <= FAST_GREEDY || !tn__run_is_limited(run) || tn__run_work_left(run) < n) return TN_OK;
+    if (deadline_s != 0 && n > FAST_SIMPLEST_RATE * (deadline_s - tn__clock_s())) return TN_OK;
+    tn_status status = tn__run_portfolio(run, &planner, 1, 0);
+    return status == TN_E_STOPPED && tn__run_goes_on(run) ? TN_OK : status;
 }
 
 /* Runs the quick planners. For many bodies, if few are live at once, it runs one of them and
@@ -115,6 +158,8 @@ tn_status tn__run_fast(tn_run *run) {
     bool plain = !(tn__run_needs(run) & ~(uint32_t)TN_PLANS_ALIGNMENT);
     bool full = plain && tn__uncut_is_full(run);
     uint64_t put_work = FAST_PUT_WORK + (uint64_t)FAST_PUT_WORK_EACH * n;
+    TN_TRY(fast_simplest(run));
+    if (tn__run_is_done(run)) return TN_OK;
     if (full)
         TN_TRY(tn__run_ask(run, "guillotine", put_work)); /* before other planners use the time */
     uint64_t near = n > FAST_SEARCH ? fast_count_near(run) : 0;

@@ -5,6 +5,7 @@
  * and puts them back one by one, each at the start of least added cost. The cost of a body as a
  * function of its start is a step function: each placed neighbour adds its cost (or forbids) within
  * one interval. So one sweep over the sorted ends of these intervals gives the cost of every start.
+ * The ends stay sorted from one sweep to the next, because few bodies move in between.
  * Candidates are the starts at which the body touches a neighbour or an end of the memory. A move
  * that raises the cost is undone unless annealing allows the rise; the temperature falls with the
  * work or time that is used. The search begins with the best of the greedy planners, so the result
@@ -23,7 +24,8 @@
  * separations and reserved ranges. A set of bodies of which no two may share bytes, and which is
  * larger than the memory, proves that they do not fit.
  *
- * Cost:   O(d log d) for each placement of a body with d neighbours; O(n^2) to list the neighbours.
+ * Cost:   O(d) and the moved ends for each placement of a body with d neighbours; O(n^2) to list the
+ *         neighbours.
  * Source: Shaw 1998, Schrimpf et al. 2000 (ruin and recreate); the problem: dynamic storage
  *         allocation with reuse penalties, dsa-solver 2026 (documents, no code).
  */
@@ -37,6 +39,7 @@
 #define REUSE_WORK 200000u              /* placements without a limit */
 #define REUSE_SMALL 24u                 /* bodies that are searched completely, ... */
 #define REUSE_NODES 1000000u            /* with at most this number of placements */
+#define REUSE_ALL 1e9                   /* placements of all bodies that are tried for a judge */
 #define REUSE_FIRST 20000u              /* placements before the complete search */
 #define REUSE_RUIN 25u                  /* most bodies of a move */
 #define REUSE_SETS 20000u               /* sets of bodies that the bound tries */
@@ -50,11 +53,20 @@ typedef struct reuse_edge {
     uint64_t cost; /* REUSE_HARD: forbidden */
 } reuse_edge;
 
-typedef struct reuse_event { /* from start `at` on, `cost` more or less */
+/* One end of the interval of an edge: from start `at` on, `cost` more or less. */
+typedef struct reuse_end {
+    int64_t at;
+    int64_t beyond; /* distance from the offset of `other` */
+    uint64_t cost;
+    uint32_t other;
+} reuse_end;
+
+/* The ends of one kind of the placed neighbours, as the sweep reads them; the last one never
+ * comes. */
+typedef struct reuse_step {
     int64_t at;
     uint64_t cost;
-    bool ends;
-} reuse_event;
+} reuse_step;
 
 typedef struct reuse {
     tn_run *run;
@@ -64,15 +76,19 @@ typedef struct reuse {
     size_t *begin;  /* [count + 1] */
     reuse_edge *edges;
     int64_t capacity, usable; /* usable: bytes outside of reserved ranges */
-    int64_t *offset;          /* [count] */
-    bool *placed;             /* [count] */
-    reuse_event *events, *spare;
-    uint64_t *keep;   /* [count], scratch for tn__run_keep_offsets */
-    uint32_t shift;   /* costs are counted in units of 2^shift, so that their sum fits */
-    double unit;      /* average cost of a pair */
-    uint64_t cost;    /* of the present placement */
-    bool plain;       /* all edges are those of whole bodies */
-    uint64_t work_at; /* work when the search began */
+    int64_t *offset;          /* [count + 1]; the last stands for reserved ranges, at 0 */
+    bool *placed;             /* [count + 1] */
+    size_t *end_begin;        /* [count + 1] */
+    reuse_end *from, *until;  /* ends of the edges and reserved ranges of each body */
+    reuse_step *rises, *falls;
+    uint64_t *keep;    /* [count], scratch for tn__run_keep_offsets */
+    uint32_t shift;    /* costs are counted in units of 2^shift, so that their sum fits */
+    double unit;       /* average cost of a pair */
+    uint64_t cost;     /* of the present placement */
+    uint64_t value;    /* with a judge: waits or time of the present placement */
+    double value_unit; /* a typical change of it */
+    bool plain;        /* all edges are those of whole bodies */
+    uint64_t work_at;  /* work when the search began */
     double started_s;
     tn__random random;
 } reuse;
@@ -142,6 +158,48 @@ static void reuse_scale(reuse *state) {
     if (state->unit < 1) state->unit = 1;
 }
 
+static void reuse_add_end(reuse *state, size_t *at, const reuse_edge *edge) {
+    state->from[*at] =
+        (reuse_end){.beyond = 1 - edge->below, .cost = edge->cost, .other = edge->other};
+    state->until[*at] =
+        (reuse_end){.beyond = edge->above, .cost = edge->cost, .other = edge->other};
+    ++*at;
+}
+
+/* Lists the ends of all edges. A reserved range is an edge to a body at 0 that is always placed. */
+static tn_status reuse_ends(reuse *state, size_t edges, size_t most, bool *possible) {
+    const tn__prepared *p = state->run->prepared;
+    uint32_t ranges = 0;
+    size_t at = 0;
+    while (ranges < p->reserved_count && p->reserved[ranges].first < (uint64_t)state->capacity)
+        ranges++;
+    *possible = ranges <= (REUSE_EDGES - edges) / ((size_t)state->count + 1);
+    if (!*possible) return TN_OK;
+    size_t total = edges + (size_t)ranges * state->count;
+    state->end_begin = tn__run_scratch(state->run, (size_t)state->count + 1, sizeof(size_t));
+    state->from = tn__run_scratch(state->run, total, sizeof *state->from);
+    state->until = tn__run_scratch(state->run, total, sizeof *state->until);
+    state->rises = tn__run_scratch(state->run, most + ranges + 1, sizeof *state->rises);
+    state->falls = tn__run_scratch(state->run, most + ranges + 1, sizeof *state->falls);
+    if (!state->end_begin || !state->from || !state->until || !state->rises || !state->falls)
+        return TN_E_NO_MEMORY;
+    for (uint32_t i = 0; i < state->count; i++) {
+        for (size_t k = state->begin[i]; k < state->begin[i + 1]; k++)
+            reuse_add_end(state, &at, &state->edges[k]);
+        for (uint32_t k = 0; k < ranges; k++) {
+            uint64_t last = p->reserved[k].last, end = (uint64_t)state->capacity;
+            reuse_edge edge = {.other = state->count,
+                               .below =
+                                   (int64_t)state->bodies[i].size - (int64_t)p->reserved[k].first,
+                               .above = (int64_t)(last < end ? last : end),
+                               .cost = REUSE_HARD};
+            reuse_add_end(state, &at, &edge);
+        }
+        state->end_begin[i + 1] = at;
+    }
+    return TN_OK;
+}
+
 /* *possible: false if there are too many bodies or pairs. */
 static tn_status reuse_neighbours(reuse *state, bool *possible) {
     size_t total = 0, most = 0;
@@ -159,11 +217,8 @@ static tn_status reuse_neighbours(reuse *state, bool *possible) {
         if (!*possible) return TN_OK;
         TN_TRY(tn__run_work(state->run, 1 + state->count / 1024));
     }
-    size_t events = 2 * (most + state->run->prepared->reserved_count) + 2;
     state->edges = tn__run_scratch(state->run, total, sizeof *state->edges);
-    state->events = tn__run_scratch(state->run, events, sizeof *state->events);
-    state->spare = tn__run_scratch(state->run, events, sizeof *state->spare);
-    if (!state->edges || !state->events || !state->spare) return TN_E_NO_MEMORY;
+    if (state->edges == NULL) return TN_E_NO_MEMORY;
     state->plain = true;
     for (uint32_t i = 0, at = 0; i < state->count; i++) {
         size_t fill = state->begin[i];
@@ -175,7 +230,7 @@ static tn_status reuse_neighbours(reuse *state, bool *possible) {
             state->plain = state->plain && whole;
         }
     }
-    return TN_OK;
+    return reuse_ends(state, total, most, possible);
 }
 
 /* *possible: false if a body lies or reaches beyond the capacity. */
@@ -191,11 +246,12 @@ static tn_status reuse_init(reuse *state, bool *possible) {
         taken += (last < end ? last : end) - p->reserved[i].first;
     }
     state->usable = state->capacity - (int64_t)taken;
-    state->offset = tn__run_scratch(run, n, sizeof *state->offset);
-    state->placed = tn__run_scratch(run, n, sizeof *state->placed);
+    state->offset = tn__run_scratch(run, (size_t)n + 1, sizeof *state->offset);
+    state->placed = tn__run_scratch(run, (size_t)n + 1, sizeof *state->placed);
     state->keep = tn__run_scratch(run, n, sizeof *state->keep);
     state->free = tn__run_scratch(run, n, sizeof *state->free);
     if (!state->offset || !state->placed || !state->keep || !state->free) return TN_E_NO_MEMORY;
+    state->placed[n] = true;
     *possible = true;
     for (uint32_t i = 0; i < n; i++) {
         uint64_t end = tn__run_pinned(run, i) ? p->pins[i] : 0;
@@ -213,70 +269,59 @@ static tn_status reuse_init(reuse *state, bool *possible) {
 
 /* --- the step function of a body --- */
 
-static int reuse_by_start(const reuse_event *a, const reuse_event *b) {
-    return (a->at > b->at) - (a->at < b->at);
+/* Sorts the ends of one kind of a body, and lists those of placed neighbours. The ends stay in this
+ * order for the next call; few bodies move in between, so they are almost sorted. */
+static void reuse_sort(const reuse *state, reuse_end *ends, size_t count, reuse_step *steps) {
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        reuse_end moved = ends[i];
+        size_t at = i;
+        moved.at = state->offset[moved.other] + moved.beyond;
+        for (; at > 0 && ends[at - 1].at > moved.at; at--) ends[at] = ends[at - 1];
+        ends[at] = moved;
+    }
+    for (size_t i = 0; i < count; i++) {
+        steps[used] = (reuse_step){ends[i].at, ends[i].cost};
+        used += state->placed[ends[i].other];
+    }
+    steps[used].at = INT64_MAX;
 }
 
-/* Merge sort from runs of eight; the C library's qsort costs a call for each comparison. */
-static void reuse_sort(reuse *state, size_t count) {
-    reuse_event *from = state->events, *to = state->spare;
-    for (size_t first = 0; first < count; first += 8) {
-        size_t last = first + 8 < count ? first + 8 : count;
-        for (size_t i = first + 1; i < last; i++) {
-            reuse_event moved = from[i];
-            size_t at = i;
-            for (; at > first && from[at - 1].at > moved.at; at--) from[at] = from[at - 1];
-            from[at] = moved;
-        }
-    }
-    for (size_t width = 8; width < count; width *= 2) {
-        for (size_t first = 0; first < count; first += 2 * width) {
-            size_t middle = first + width < count ? first + width : count;
-            size_t last = middle + width < count ? middle + width : count, a = first, b = middle;
-            for (size_t at = first; at < last; at++) {
-                bool left = a < middle && (b >= last || reuse_by_start(&from[a], &from[b]) <= 0);
-                to[at] = from[left ? a++ : b++];
-            }
-        }
-        reuse_event *swap = from;
-        from = to;
-        to = swap;
-    }
-    state->events = from;
-    state->spare = to;
+/* A sweep over the starts of a body: where its cost rises or falls. */
+typedef struct reuse_sweep {
+    const reuse_step *rise, *fall;
+    uint64_t cost, hard; /* hard: number of neighbours that forbid the start */
+} reuse_sweep;
+
+static reuse_sweep reuse_begin(reuse *state, uint32_t id) {
+    size_t first = state->end_begin[id], count = state->end_begin[id + 1] - first;
+    reuse_sort(state, state->from + first, count, state->rises);
+    reuse_sort(state, state->until + first, count, state->falls);
+    return (reuse_sweep){.rise = state->rises, .fall = state->falls};
 }
 
-/* Starts [first, last] cost `cost` more; those outside of [least, most] do not count. */
-static void reuse_event_pair(reuse *state, size_t *count, int64_t first, int64_t last,
-                             const int64_t range[2], uint64_t cost) {
-    if (first < range[0]) first = range[0];
-    if (last > range[1]) last = range[1];
-    if (first > last) return;
-    state->events[(*count)++] = (reuse_event){first, cost, false};
-    state->events[(*count)++] = (reuse_event){last + 1, cost, true};
+/* Goes on to `start`; returns whether the interval of a neighbour ended on the way. */
+static bool reuse_advance(reuse_sweep *sweep, int64_t start) {
+    bool ended = sweep->fall->at <= start;
+    for (; sweep->rise->at <= start; sweep->rise++) {
+        if (sweep->rise->cost == REUSE_HARD)
+            sweep->hard++;
+        else
+            sweep->cost += sweep->rise->cost;
+    }
+    for (; sweep->fall->at <= start; sweep->fall++) {
+        if (sweep->fall->cost == REUSE_HARD)
+            sweep->hard--;
+        else
+            sweep->cost -= sweep->fall->cost;
+    }
+    return ended;
 }
 
-/* The events of body `id` for starts from `least` to `most`, sorted. */
-static size_t reuse_events(reuse *state, uint32_t id, int64_t least, int64_t most) {
-    const tn__prepared *p = state->run->prepared;
-    const int64_t range[2] = {least, most}, size = (int64_t)state->bodies[id].size;
-    size_t count = 0;
-    for (size_t i = state->begin[id]; i < state->begin[id + 1]; i++) {
-        const reuse_edge *edge = &state->edges[i];
-        if (!state->placed[edge->other]) continue;
-        int64_t offset = state->offset[edge->other];
-        reuse_event_pair(state, &count, offset - edge->below + 1, offset + edge->above - 1, range,
-                         edge->cost);
-    }
-    for (uint32_t i = 0; i < p->reserved_count; i++) {
-        if (p->reserved[i].first >= (uint64_t)state->capacity) break;
-        uint64_t last = p->reserved[i].last;
-        int64_t end = last < (uint64_t)state->capacity ? (int64_t)last : state->capacity;
-        reuse_event_pair(state, &count, (int64_t)p->reserved[i].first - size + 1, end - 1, range,
-                         REUSE_HARD);
-    }
-    reuse_sort(state, count);
-    return count;
+/* The next start at which the cost may change; at most `end`. */
+static int64_t reuse_next(const reuse_sweep *sweep, int64_t end) {
+    int64_t rise = sweep->rise->at, fall = sweep->fall->at, next = rise < fall ? rise : fall;
+    return next < end ? next : end;
 }
 
 /* The highest start of a body within the capacity; below 0: it has none. */
@@ -313,32 +358,23 @@ static void reuse_choose(reuse *state, uint32_t id, reuse_choice *choice) {
     int64_t most = reuse_most(state, id), mask = (int64_t)state->bodies[id].alignment - 1;
     choice->found = false;
     if (most < 0) return;
-    size_t count = reuse_events(state, id, 0, most), at = 0;
-    uint64_t cost = 0, hard = 0;
-    int64_t from = 0;
+    reuse_sweep sweep = reuse_begin(state, id);
     bool top = true; /* the lowest aligned start from `from` on touches the body below */
-    while (from <= most) {
-        bool ended = from == 0;
-        for (; at < count && state->events[at].at == from; at++) {
-            const reuse_event *event = &state->events[at];
-            uint64_t *sum = event->cost == REUSE_HARD ? &hard : &cost;
-            uint64_t change = event->cost == REUSE_HARD ? 1 : event->cost;
-            *sum = event->ends ? *sum - change : *sum + change;
-            ended |= event->ends;
+    for (int64_t from = 0, to; from <= most; from = to) {
+        top |= reuse_advance(&sweep, from);
+        to = reuse_next(&sweep, most + 1); /* the piece is [from, to) */
+        if (sweep.hard > 0 || sweep.cost > choice->allowed) {
+            int64_t low = (from + mask) & ~mask;
+            top &= low >= to;
+            continue;
         }
-        int64_t to = at < count ? state->events[at].at : most + 1; /* the piece is [from, to) */
         int64_t low = (from + mask) & ~mask, high = (to - 1) & ~mask;
-        top |= ended;
         if (top && low < to) {
-            if (hard == 0) reuse_consider(state, choice, low, cost);
+            reuse_consider(state, choice, low, sweep.cost);
             top = false;
         }
-        bool begins = to > most; /* the highest start touches the body above */
-        for (size_t k = at; k < count && state->events[k].at == to && !begins; k++)
-            begins = !state->events[k].ends;
-        if (begins && hard == 0 && high > low && high >= from)
-            reuse_consider(state, choice, high, cost);
-        from = to;
+        bool begins = to > most || sweep.rise->at == to; /* it touches the body above */
+        if (begins && high > low && high >= from) reuse_consider(state, choice, high, sweep.cost);
     }
 }
 
@@ -386,6 +422,7 @@ static bool reuse_take_best(reuse *state) {
                     state->cost += edge->cost;
             }
         }
+    state->value = tn__run_best_cost(state->run);
     return true;
 }
 
@@ -466,6 +503,24 @@ static void reuse_order(reuse *state, uint32_t *chosen, uint32_t count) {
     }
 }
 
+/* With a judge, whether the value of the placement is at most `rise` above that of the present
+ * one, which it then becomes. */
+static tn_status reuse_judge(reuse *state, double rise, bool *accepted) {
+    tn__judge *judge = state->run->prepared->judge;
+    *accepted = true;
+    if (judge == NULL) return TN_OK;
+    for (uint32_t i = 0; i < state->count; i++) state->keep[i] = (uint64_t)state->offset[i];
+    uint64_t value = tn__judge_value(judge, state->keep);
+    *accepted = (double)value <= (double)state->value + rise * state->value_unit;
+    if (*accepted) state->value = value;
+    return tn__run_work(state->run, tn__judge_units(judge));
+}
+
+/* The number that the search lowers. */
+static uint64_t reuse_goal(const reuse *state) {
+    return state->run->prepared->judge != NULL ? state->value : state->cost;
+}
+
 /* One move; the placement and its cost are as before if it fails. */
 static tn_status reuse_move(reuse *state, uint32_t number, double temperature) {
     uint32_t chosen[REUSE_RUIN], count = reuse_ruin(state, number, chosen), done = 0;
@@ -477,8 +532,9 @@ static tn_status reuse_move(reuse *state, uint32_t number, double temperature) {
         removed += reuse_paid(state, chosen[i]);
         state->placed[chosen[i]] = false;
     }
-    double rise = temperature * state->unit * reuse_exponential(state);
-    uint64_t allowed = removed + (uint64_t)rise;
+    double rise = temperature * reuse_exponential(state);
+    uint64_t allowed = removed + (uint64_t)(rise * state->unit);
+    bool accepted = false;
     for (; done < count && added <= allowed; done++) {
         reuse_choice choice = {.allowed = allowed - added,
                                .noise = reuse_below(state, 4) == 0 ? 40 : 8};
@@ -488,7 +544,8 @@ static tn_status reuse_move(reuse *state, uint32_t number, double temperature) {
         state->placed[chosen[done]] = true;
         added += choice.cost;
     }
-    if (done == count) {
+    if (done == count) TN_TRY(reuse_judge(state, rise / 2, &accepted));
+    if (accepted) {
         state->cost = old - removed + added;
     } else {
         for (uint32_t i = 0; i < count; i++) {
@@ -501,7 +558,7 @@ static tn_status reuse_move(reuse *state, uint32_t number, double temperature) {
 
 /* Anneals until `until` of the limits is used. */
 static tn_status reuse_anneal(reuse *state, double until, uint64_t work) {
-    uint64_t best = state->cost, start = tn__run_work_done(state->run);
+    uint64_t best = reuse_goal(state), start = tn__run_work_done(state->run);
     double temperature = 2;
     if (state->free_count < 1) return TN_OK;
     for (uint32_t number = 0; !tn__run_is_done(state->run) && state->cost > 0; number++) {
@@ -513,8 +570,8 @@ static tn_status reuse_anneal(reuse *state, double until, uint64_t work) {
         }
         if (work != 0 && tn__run_work_done(state->run) - start >= work) break;
         TN_TRY(reuse_move(state, number, temperature));
-        if (state->cost >= best) continue;
-        best = state->cost;
+        if (reuse_goal(state) >= best) continue;
+        best = reuse_goal(state);
         reuse_keep(state);
     }
     return TN_OK;
@@ -538,25 +595,17 @@ typedef struct reuse_place {
 /* The least cost of an unplaced body over all starts from `least` on; false: it has no place. */
 static bool reuse_least(reuse *state, uint32_t id, int64_t least, uint64_t *cost) {
     int64_t most = reuse_most(state, id), mask = (int64_t)state->bodies[id].alignment - 1;
-    int64_t from = least;
-    uint64_t hard = 0, sum = 0;
     bool found = false;
     *cost = 0;
     if (most < least) return false;
-    size_t count = reuse_events(state, id, least, most), at = 0;
-    while (from <= most) {
-        for (; at < count && state->events[at].at == from; at++) {
-            const reuse_event *event = &state->events[at];
-            uint64_t *of = event->cost == REUSE_HARD ? &hard : &sum;
-            uint64_t change = event->cost == REUSE_HARD ? 1 : event->cost;
-            *of = event->ends ? *of - change : *of + change;
-        }
-        int64_t to = at < count ? state->events[at].at : most + 1;
-        if (hard == 0 && ((from + mask) & ~mask) < to && (!found || sum < *cost)) {
+    reuse_sweep sweep = reuse_begin(state, id);
+    for (int64_t from = least, to; from <= most; from = to) {
+        reuse_advance(&sweep, from);
+        to = reuse_next(&sweep, most + 1);
+        if (sweep.hard == 0 && ((from + mask) & ~mask) < to && (!found || sweep.cost < *cost)) {
             found = true;
-            *cost = sum;
+            *cost = sweep.cost;
         }
-        from = to;
     }
     return found;
 }
@@ -678,6 +727,57 @@ static tn_status reuse_complete(reuse *state, uint64_t best, bool *proved) {
     uint64_t pinned = reuse_pinned_cost(state);
     TN_TRY(reuse_deeper(&search, 0, 0, pinned));
     *proved = !search.stopped;
+    return TN_OK;
+}
+
+/* --- all placements, for a judge --- */
+
+/* A judge may prefer that more bytes are shared: a wait can imply others. So no start can be left
+ * out; all aligned ones are tried, if they are few. */
+typedef struct reuse_all {
+    reuse *state;
+    uint64_t nodes; /* placements left */
+    bool stopped;
+} reuse_all;
+
+static tn_status reuse_all_from(reuse_all *all, uint32_t at) {
+    reuse *state = all->state;
+    if (at == state->free_count) {
+        reuse_keep(state);
+        return tn__run_work(state->run, tn__judge_units(state->run->prepared->judge));
+    }
+    uint32_t id = state->free[at];
+    int64_t step = (int64_t)state->bodies[id].alignment, most = reuse_most(state, id);
+    for (int64_t start = 0; start <= most && !all->stopped; start += step) {
+        uint64_t cost;
+        all->stopped = all->nodes == 0;
+        if (all->stopped) break;
+        all->nodes--;
+        if (!reuse_cost_at(state, id, start, &cost)) continue;
+        state->offset[id] = start;
+        state->placed[id] = true;
+        tn_status status = reuse_all_from(all, at + 1);
+        state->placed[id] = false;
+        if (status != TN_OK) return status;
+        if (tn__run_is_done(state->run)) return TN_OK;
+    }
+    return TN_OK;
+}
+
+/* Tries all placements; *proved: the best one kept is the best of all. */
+static tn_status reuse_everything(reuse *state, bool *proved) {
+    reuse_all all = {.state = state, .nodes = REUSE_NODES};
+    double starts = 1;
+    *proved = false;
+    for (uint32_t k = 0; k < state->free_count; k++) {
+        int64_t most = reuse_most(state, state->free[k]);
+        if (most < 0) return TN_OK;
+        starts *= 1 + (double)most / (double)state->bodies[state->free[k]].alignment;
+    }
+    if (starts > REUSE_ALL || state->free_count > REUSE_SMALL) return TN_OK;
+    for (uint32_t i = 0; i < state->count; i++) state->placed[i] = tn__run_pinned(state->run, i);
+    TN_TRY(reuse_all_from(&all, 0));
+    *proved = !all.stopped;
     return TN_OK;
 }
 
@@ -804,6 +904,11 @@ static tn_status reuse_least_cost(reuse *state) {
     bool proved = false;
     uint64_t bound = reuse_must_share(state);
     TN_TRY(reuse_sets(state, &bound));
+    tn__judge *judge = run->prepared->judge;
+    if (judge != NULL) {
+        bound = tn__judge_bound(judge, bound > 0);
+        state->value_unit = tn__judge_unit(judge);
+    }
     tn__run_raise_cost_bound(run, bound);
     if (!reuse_take_best(state) || tn__run_is_done(run)) return TN_OK;
     bool small = state->free_count <= REUSE_SMALL;
@@ -811,7 +916,9 @@ static tn_status reuse_least_cost(reuse *state) {
     state->work_at = tn__run_work_done(run);
     if (small) {
         TN_TRY(reuse_anneal(state, 0.25, REUSE_FIRST));
-        if (!tn__run_is_done(run)) TN_TRY(reuse_complete(state, tn__run_best_cost(run), &proved));
+        if (!tn__run_is_done(run))
+            TN_TRY(judge != NULL ? reuse_everything(state, &proved)
+                                 : reuse_complete(state, tn__run_best_cost(run), &proved));
         if (proved) tn__run_raise_cost_bound(run, tn__run_best_cost(run));
         if (tn__run_is_done(run) || !reuse_take_best(state)) return TN_OK;
     }

@@ -72,6 +72,8 @@ static tn_status layout_fill(const tn_problem *problem, const uint64_t *offsets,
     tn__wholes_release(&wholes);
     if (status == TN_OK)
         status = tn_layout_reuse_cost(problem, made, &made->reuse_cost, NULL, error);
+    if (status == TN_OK && problem->event_count > 0)
+        status = tn_layout_waits(problem, made, 0, NULL, &made->waits, &made->time, error);
     return status;
 }
 

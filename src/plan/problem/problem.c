@@ -43,6 +43,10 @@ void tn_problem_destroy(tn_problem *problem) {
     tn__free(&context, problem->reuse_costs,
              problem->reuse_cost_room * sizeof *problem->reuse_costs);
     tn__free(&context, problem->reserved, problem->reserved_room * sizeof *problem->reserved);
+    tn__free(&context, problem->events, problem->event_room * sizeof *problem->events);
+    tn__free(&context, problem->orders, problem->order_room * sizeof *problem->orders);
+    tn__free(&context, problem->waits, problem->wait_room * sizeof *problem->waits);
+    tn__free(&context, problem->spans, problem->span_room * sizeof *problem->spans);
     tn__free(&context, problem->banks, problem->bank_room * sizeof *problem->banks);
     tn__free(&context, problem, sizeof *problem);
 }

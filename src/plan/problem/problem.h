@@ -37,9 +37,40 @@ struct tn_problem {
     tn_reserved *reserved;
     size_t separation_count, separation_room, reuse_cost_count, reuse_cost_room;
     size_t reserved_count, reserved_room;
+    uint64_t *events; /* their times */
+    tn_wait *orders, *waits;
+    tn_span *spans; /* `hi` resolved; uses in the arena */
+    size_t event_count, event_room, order_count, order_room, wait_count, wait_room;
+    size_t span_count, span_room, use_count;
     /* ids in the dsa-problem-v1 that was read; NULL: the numbers of bodies and banks */
     const int64_t *file_body_ids, *file_bank_ids; /* [count], [bank_count], in the arena */
 };
+
+/* --- events (events.c) --- */
+
+/* A set of events for each event: row `e` are the `words` numbers from e * words on. */
+typedef struct tn__rows {
+    uint64_t *bits;
+    size_t words, room;
+} tn__rows;
+bool tn__rows_make(const tn_context *context, size_t count, tn__rows *rows); /* empty sets */
+void tn__rows_free(const tn_context *context, tn__rows *rows);
+static inline uint64_t *tn__row(const tn__rows *rows, uint32_t event) {
+    return rows->bits + event * rows->words;
+}
+static inline bool tn__row_has(const uint64_t *row, uint32_t event) {
+    return (row[event / 64] >> event % 64 & 1) != 0;
+}
+static inline void tn__row_add(uint64_t *row, uint32_t event) {
+    row[event / 64] |= 1ull << event % 64;
+}
+/* The spans whose uses come first if `a` and `b` hold a common byte: -1 those of a, 1 those of b,
+ * 0 neither (then their bodies are live at the same time). */
+int tn__spans_order(const tn_span *a, const tn_span *b);
+/* The time of the program: `before` has the direct predecessors of each event. Scratch: `numbers`
+ * [5 * events + workers]. See tn_layout_waits. */
+uint64_t tn__events_time(const tn_problem *problem, const tn__rows *before, uint32_t workers,
+                         uint64_t *numbers);
 
 /* Whether a problem has separations or reserved ranges. */
 static inline bool tn__keeps_apart(const tn_problem *problem) {

@@ -140,6 +140,13 @@ static tn_status verify_fail(const tn_problem *problem, const tn_layout *layout,
         TN_FAIL(error, TN_E_CONFLICT,
                 "the layout states a reuse cost of %" PRIu64 ", but its pairs cost %" PRIu64,
                 found->lo, found->hi);
+    case TN_CONFLICT_WAITS:
+        TN_FAIL(error, TN_E_CONFLICT, "the layout states %" PRIu64 " waits, but it needs %" PRIu64,
+                found->lo, found->hi);
+    case TN_CONFLICT_TIME:
+        TN_FAIL(error, TN_E_CONFLICT,
+                "the layout states a time of %" PRIu64 ", but it takes %" PRIu64, found->lo,
+                found->hi);
     case TN_CONFLICT_ORDER:
         TN_FAIL(error, TN_E_CONFLICT,
                 "%s and %s share bytes [%" PRIu64 ", %" PRIu64
@@ -739,6 +746,19 @@ static tn_status verify_overlaps(const tn__wholes *wholes, const tn_layout *layo
     return status;
 }
 
+/* The waits and the time that the layout states. */
+static tn_status verify_waits(const tn_problem *problem, const tn_layout *layout,
+                              tn_conflict *first, tn_error *error) {
+    uint64_t waits, time;
+    if (problem->event_count == 0 || first->reason != TN_CONFLICT_NONE) return TN_OK;
+    TN_TRY(tn_layout_waits(problem, layout, layout->workers, NULL, &waits, &time, error));
+    if (waits != layout->waits)
+        *first = (tn_conflict){.reason = TN_CONFLICT_WAITS, .lo = layout->waits, .hi = waits};
+    else if (time != layout->time)
+        *first = (tn_conflict){.reason = TN_CONFLICT_TIME, .lo = layout->time, .hi = time};
+    return TN_OK;
+}
+
 tn_status tn_layout_verify(const tn_problem *problem, const tn_layout *layout,
                            tn_conflict *conflict, tn_error *error) {
     tn_conflict first = {0};
@@ -759,6 +779,7 @@ tn_status tn_layout_verify(const tn_problem *problem, const tn_layout *layout,
     if (status != TN_OK) return status;
     if (first.reason == TN_CONFLICT_NONE && cost != layout->reuse_cost)
         first = (tn_conflict){.reason = TN_CONFLICT_COST, .lo = layout->reuse_cost, .hi = cost};
+    TN_TRY(verify_waits(problem, layout, &first, error));
     if (first.reason != TN_CONFLICT_NONE)
         return verify_fail(problem, layout, &first, conflict, error);
     if (conflict != NULL) *conflict = first;

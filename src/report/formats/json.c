@@ -111,6 +111,49 @@ static bool json_is_version_2(const tn_problem *problem) {
     return apart > 0 || costs > 0 || reserved > 0;
 }
 
+static void json_orders(tn__text *text, const char *member, const tn_wait *pairs, uint32_t count) {
+    if (count == 0) return;
+    tn__text_printf(text, ",\n\"%s\":[", member);
+    for (uint32_t i = 0; i < count; i++)
+        tn__text_printf(text, "%s[%u,%u]", i ? "," : "", pairs[i].before, pairs[i].after);
+    tn__text_put(text, "]");
+}
+
+/* The events of the program, and the bytes that they use. */
+static void json_events(tn__text *text, const tn_problem *problem) {
+    uint32_t events, orders, waits, spans;
+    const uint64_t *times = tn_problem_events(problem, &events);
+    const tn_wait *order = tn_problem_orders(problem, &orders);
+    const tn_wait *fixed = tn_problem_waits(problem, &waits);
+    const tn_span *span = tn_problem_spans(problem, &spans);
+    if (events == 0) return;
+    tn__text_put(text, ",\n\"events\":[");
+    for (uint32_t e = 0; e < events; e++) {
+        if (e > 0) tn__text_put(text, ",");
+        tn__words_integer(text, times[e]);
+    }
+    tn__text_put(text, "]");
+    json_orders(text, "order", order, orders);
+    json_orders(text, "waits", fixed, waits);
+    tn__text_put(text, ",\n\"spans\":[");
+    for (uint32_t i = 0; i < spans; i++, span++) {
+        tn__text_printf(text, "%s{\"buffer\":%u,\"write\":", i ? ",\n" : "\n", span->body);
+        if (span->first == TN_EVENT_NONE)
+            tn__text_put(text, "null");
+        else
+            tn__text_printf(text, "%u", span->first);
+        tn__text_put(text, ",\"uses\":[");
+        for (uint32_t k = 0; k < span->use_count; k++)
+            tn__text_printf(text, "%s%u", k ? "," : "", span->uses[k]);
+        tn__text_put(text, "],");
+        json_integer(text, "lo", span->lo);
+        tn__text_put(text, ",");
+        json_integer(text, "hi", span->hi);
+        tn__text_put(text, "}");
+    }
+    tn__text_put(text, "]");
+}
+
 static void json_pools(tn__text *text, const tn_report *report) {
     const tn_problem *problem = report->problem;
     tn__text_put(text, ",\n\"pools\":[");
@@ -448,6 +491,17 @@ static void json_result(tn__text *text, const tn__scene *scene) {
         tn__text_put(text, ",");
         json_integer(text, "reuse_cost_bound", layout->reuse_cost_bound);
     }
+    uint32_t events;
+    tn_problem_events(scene->report->problem, &events);
+    if (events > 0 && layout->time <= INT64_MAX) {
+        const uint64_t numbers[] = {layout->waits, layout->waits_bound, layout->time,
+                                    layout->time_bound, layout->workers};
+        const char *const names[] = {"waits", "waits_bound", "time", "time_bound", "workers"};
+        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+            tn__text_put(text, ",");
+            json_integer(text, names[i], numbers[i]);
+        }
+    }
     tn__text_put(text, "}}\n");
 }
 
@@ -472,6 +526,7 @@ static tn_status json_render(const tn_report *report, tn__text *text, tn_error *
         json_pairs(text, "apart", pairs, count, false);
         pairs = tn_problem_reuse_costs(report->problem, &count);
         json_pairs(text, "reuse_costs", pairs, count, true);
+        json_events(text, report->problem);
     }
     if (status == TN_OK) {
         if (report->occupancy)

@@ -428,6 +428,10 @@ static void svg_facts(const svg_picture *picture) {
             tn__words_iec(picture->scene.naive, naive), tn__words_iec(layout->peak, peak),
             tn__words_iec(layout->lower_bound, bound), tn__words_verdict(picture->scene.report),
             layout->planner ? layout->planner : "none");
+    uint32_t events;
+    tn_problem_events(picture->scene.report->problem, &events);
+    if (events > 0 && layout->waits < UINT32_MAX)
+        tn__text_printf(&facts, ", %u waits added (arrows)", (unsigned)layout->waits);
     if (facts.failed) picture->text->failed = true;
     tn__svg_words(picture->text, SVG_LEFT, 45, "font-size=\"12\"", facts.size ? facts.data : "");
     tn__text_release(&facts);
@@ -475,6 +479,64 @@ static void svg_banks(const svg_picture *picture) {
     }
 }
 
+/* The common bytes of two bodies that need the wait; false: they share none. */
+static bool svg_wait_bytes(const tn_report *report, const tn_wait *wait, const tn_span *old,
+                           const tn_span *fresh, double *middle) {
+    const tn_layout *layout = report->layout;
+    bool uses = false;
+    if (fresh->first != wait->after || old->body == fresh->body ||
+        layout->bank[old->body] != layout->bank[fresh->body])
+        return false;
+    for (uint32_t i = 0; i < old->use_count && !uses; i++) uses = old->uses[i] == wait->before;
+    uint64_t x = layout->offset[old->body], y = layout->offset[fresh->body];
+    uint64_t lo = x + old->lo > y + fresh->lo ? x + old->lo : y + fresh->lo;
+    uint64_t hi = x + old->hi < y + fresh->hi ? x + old->hi : y + fresh->hi;
+    *middle = ((double)lo + (double)hi) / 2;
+    return uses && lo < hi;
+}
+
+/* An arrow for each wait that the plan adds: from the end of a buffer to the buffer that takes its
+ * bytes. */
+static tn_status svg_waits(const svg_picture *picture, tn_error *error) {
+    const tn_report *report = picture->scene.report;
+    uint32_t events, spans;
+    uint64_t count;
+    tn_wait *list;
+    tn_problem_events(report->problem, &events);
+    const tn_span *span = tn_problem_spans(report->problem, &spans);
+    if (events == 0) return TN_OK;
+    TN_TRY(tn_layout_waits(report->problem, report->layout, 0, &list, &count, NULL, error));
+    tn__text_put(picture->text, "<g stroke=\"#b3003c\" stroke-width=\"1.5\" fill=\"#b3003c\">\n");
+    for (uint64_t k = 0; k < count; k++) {
+        bool drawn = false;
+        for (uint32_t i = 0; i < spans && !drawn; i++) {
+            for (uint32_t j = 0; j < spans && !drawn; j++) {
+                double middle;
+                drawn = svg_wait_bytes(report, &list[k], &span[i], &span[j], &middle);
+                if (!drawn) continue;
+                const tn_body *old = tn_problem_body(report->problem, span[i].body);
+                const tn_body *fresh = tn_problem_body(report->problem, span[j].body);
+                double base = picture->bank_base[report->layout->bank[span[i].body]];
+                double y = svg_y(picture, base + middle), left = svg_x(picture, old->last);
+                double right = svg_x(picture, fresh->first);
+                if (right < left + 8) right = left + 8; /* it stays visible */
+                tn__svg_line(picture->text, left - 4, y, right, y, "");
+                tn__text_put(picture->text, "<path d=\"M");
+                tn__svg_number(picture->text, right);
+                tn__text_put(picture->text, " ");
+                tn__svg_number(picture->text, y);
+                tn__text_printf(picture->text,
+                                "l-5 -3v6z\"><title>event %u waits for event %u"
+                                "</title></path>\n",
+                                list[k].after, list[k].before);
+            }
+        }
+    }
+    tn__text_put(picture->text, "</g>\n");
+    tn_waits_release(list);
+    return TN_OK;
+}
+
 static tn_status svg_draw(svg_picture *picture, tn_error *error) {
     const tn_report *report = picture->scene.report;
     double threshold = SVG_SEEN;
@@ -490,6 +552,7 @@ static tn_status svg_draw(svg_picture *picture, tn_error *error) {
     tn__svg_time_axis(picture->text, &svg_map_box, picture->scene.first, picture->scene.last);
     TN_TRY(svg_map(picture, threshold, error));
     svg_labels(picture);
+    TN_TRY(svg_waits(picture, error));
     if (tn_problem_bank_count(report->problem) > 1) svg_banks(picture);
     tn__svg_frame(picture->text, &svg_map_box);
     svg_level(picture->text, svg_y(picture, (double)report->layout->peak), "arena",

@@ -77,6 +77,14 @@ static const char *table_verdict(const tn_report *report) {
         return layout->verdict == TN_VERDICT_OPTIMAL
                    ? "optimal: no plan within the capacity has a lower reuse cost"
                    : "valid; a plan with a lower reuse cost may exist";
+    if (layout->objective == TN_OBJECTIVE_WAITS)
+        return layout->verdict == TN_VERDICT_OPTIMAL
+                   ? "optimal: no plan of these buffers within the capacity adds fewer waits"
+                   : "valid; a plan with fewer waits may exist";
+    if (layout->objective == TN_OBJECTIVE_TIME)
+        return layout->verdict == TN_VERDICT_OPTIMAL
+                   ? "optimal: no plan of these buffers within the capacity takes less time"
+                   : "valid; a plan that takes less time may exist";
     if (layout->timed_out) return "the best plan before the time limit; a smaller one may exist";
     switch (layout->verdict) {
     case TN_VERDICT_OPTIMAL:
@@ -126,6 +134,31 @@ static void table_reuse_cost(tn__text *text, const tn_report *report) {
     tn__text_put(text, "\n");
 }
 
+/* The waits that the plan adds to the order of the events, and the time with them. */
+static void table_waits(tn__text *text, const tn_report *report) {
+    const tn_layout *layout = report->layout;
+    uint32_t count;
+    tn_problem_events(report->problem, &count);
+    if (count == 0) return;
+    tn__text_put(text, "  waits         ");
+    tn__words_integer(text, layout->waits);
+    if (layout->objective == TN_OBJECTIVE_WAITS) {
+        tn__text_put(text, "    lower bound ");
+        tn__words_integer(text, layout->waits_bound);
+    }
+    tn__text_put(text, "\n  time          ");
+    tn__words_integer(text, layout->time);
+    if (layout->objective == TN_OBJECTIVE_TIME) {
+        tn__text_put(text, "    lower bound ");
+        tn__words_integer(text, layout->time_bound);
+    }
+    if (report->occupancy != NULL) tn__text_put(text, "    picoseconds");
+    if (layout->workers > 0)
+        tn__text_printf(text, "    workers %u\n", layout->workers);
+    else
+        tn__text_put(text, "    any number of workers\n");
+}
+
 static void table_answer(tn__text *text, const tn__scene *scene) {
     const tn_layout *layout = scene->report->layout;
     tn__words_cell(text, scene->report->input, table_columns(scene->report), false);
@@ -152,6 +185,7 @@ static void table_answer(tn__text *text, const tn__scene *scene) {
     }
     tn__text_put(text, "\n");
     table_reuse_cost(text, scene->report);
+    table_waits(text, scene->report);
 }
 
 /* The arena with the static memory outside it, and the device that must hold both. */

@@ -110,7 +110,7 @@ def run_steps(module: torch.nn.Module, asked: Any, loss: Callable[..., Any], opt
             phases["forward"] = meter.phase()
         meter.backward = True
         found.backward()
-        meter.backward = False
+        meter.passed()
         del found
         meter.name([parameter.grad for parameter in parameters if parameter.grad is not None], "gradients")
         if turn == 0:

@@ -36,7 +36,14 @@ def gradients_of(args: Any) -> Any:
 # With tensor subclasses, autograd copies the zeroes that it writes these gradients into; otherwise it does not.
 INTO_ZEROES = {"aten::" + name for name in ("scatter", "scatter_add", "index_add", "index_put")}
 MAKING = ("aten::lift", "aten::lift_fresh", "aten::lift_fresh_copy")  # these make a tensor without data from numbers
+NUMBER = 8  # bytes of the tensor that PyTorch makes of a number of the program
 ZEROES = ("aten::zeros", "aten::new_zeros", "aten::zeros_like")
+
+
+def numbers_of(schema: Any, args: Any) -> int:
+    """How many numbers the program passed in the place of tensors, as in `x / 3.0`."""
+    return sum(1 for declared, value in zip(schema.arguments, args)
+               if isinstance(value, (bool, int, float, complex)) and declared.type.kind() == "TensorType")
 
 
 class Meter(TorchDispatchMode):
@@ -53,8 +60,9 @@ class Meter(TorchDispatchMode):
         self.live: Dict[int, Held] = {}
         self.held = self.peak = self.phase_peak = 0
         self.at_peak: List[Held] = []
-        self.scratch_at_peak, self.operator_at_peak = 0, ""
+        self.scratch_at_peak, self.saved_at_peak, self.operator_at_peak = 0, 0, ""
         self.backward = False
+        self.saved = 0  # bytes of numbers that may be saved for the backward pass
         self.zeroes: Tuple[int, ...] = ()  # the storage of zeroes that the last operator made
         self.last = 0  # the storage of the last operator's result
         self.biased = False  # inside a function that adds a bias to a product
@@ -103,7 +111,7 @@ class Meter(TorchDispatchMode):
         self.phase_peak = max(self.phase_peak, now)
         if now > self.peak:
             self.peak, self.scratch_at_peak, self.operator_at_peak = now, scratch, operator
-            self.at_peak = list(self.live.values())
+            self.at_peak, self.saved_at_peak = list(self.live.values()), self.saved
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         if function._schema.name.startswith("profiler::"):  # markers for profilers
@@ -133,8 +141,26 @@ class Meter(TorchDispatchMode):
         for tensor in tensors_in([result]):
             self.hold(tensor, "activations")
         self.note(function._schema.name, args, result)
-        self.look(scratch_of(function._schema.name, args, result), function._schema.name)
+        scratch = scratch_of(function._schema.name, args, result) + self.as_tensors(function._schema, args, result)
+        self.look(scratch, function._schema.name)
         return result
+
+    def as_tensors(self, schema: Any, args: Any, result: Any) -> int:
+        """The scratch bytes of numbers in the place of tensors: a tensor each, and a copy in the type of the result.
+
+        Autograd saves some of them until their operator's backward pass; all count until the end of the whole pass.
+        """
+        count = numbers_of(schema, args)
+        if count and not self.backward and torch.is_grad_enabled():
+            self.saved += NUMBER * count
+            self.held += NUMBER * count
+        return count * (NUMBER + (result.element_size() if isinstance(result, torch.Tensor) else NUMBER))
+
+    def passed(self) -> None:
+        """The backward pass has ended."""
+        self.backward = False
+        self.held -= self.saved
+        self.saved = 0
 
     def note(self, name: str, args: Any, result: Any) -> None:
         beside, held = unshrunk(name, args, result), None
@@ -160,6 +186,8 @@ class Meter(TorchDispatchMode):
             found[held.part] = found.get(held.part, 0) + held.bytes
         if self.scratch_at_peak:
             found["workspace"] = self.scratch_at_peak
+        if self.saved_at_peak:
+            found["activations"] = found.get("activations", 0) + self.saved_at_peak
         return found
 
 

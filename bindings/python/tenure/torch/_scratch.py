@@ -61,6 +61,12 @@ def beside_last(x: Any, weight: Any, *more: Any) -> int:
     return blocked(weight.shape, 0, 1) + sum(count(tensor.shape) for tensor in copied)
 
 
+def gradients_last(x: Any, weight: Any, wanted: Any) -> int:
+    """Elements of gradients that are computed with channels last, and copied to the layout of weights without."""
+    is_other = wanted[1] and not weight.is_contiguous(memory_format=LAST[x.dim()])
+    return (count(weight.shape) if is_other else 0) + (weight.shape[0] if wanted[2] else 0)
+
+
 def is_product(weight: Any, stride: Any, padding: Any) -> bool:
     if weight.dtype == torch.bfloat16:
         return False
@@ -86,7 +92,7 @@ def backward(args: Any) -> int:
         return columns
     beside = beside_last(x, weight, grad)
     if beside:
-        return beside
+        return beside + gradients_last(x, weight, wanted)
     x_copy, w_copy, y_copy = copies(x, weight, grad, groups)
     made = [x.numel() if wanted[0] else 0, weight.numel() if wanted[1] else 0]
     most = made[0] + x_copy + y_copy + w_copy if wanted[1] else 0  # the weights' gradient comes last

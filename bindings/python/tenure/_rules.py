@@ -1,0 +1,26 @@
+"""Rules about single tensors: keep, recompute or swap the results of operators that match a pattern."""
+from typing import Mapping, Optional, Sequence, Tuple, Union
+
+from tenure._abi import RULES, tn_rule, tn_rules
+from tenure._library import number, options, text
+
+Patterns = Sequence[str]
+Swaps = Union[Sequence[str], Mapping[str, int]]  # patterns, or {pattern: prefetch distance in operators}
+MOST = (1 << 32) - 1
+
+
+def rules(keep: Patterns, recompute: Patterns, swap: Swaps, segments: int) -> Optional[tn_rules]:
+    """The rules as a struct of the library; None: there are none."""
+    found = []  # type: list[Tuple[str, str, int]]
+    for kind, patterns in (("keep", keep), ("recompute", recompute), ("swap", swap)):
+        if isinstance(patterns, str):
+            raise TypeError("%s: a list of patterns, not a single text" % kind)
+        for pattern in patterns:
+            ahead = patterns[pattern] if isinstance(patterns, Mapping) else 0
+            found.append((kind, pattern, number(ahead, "swap", MOST)))
+    count = number(segments, "segments", MOST)
+    if not found and not count:
+        return None
+    raw = (tn_rule * max(1, len(found)))(*[tn_rule(text(pattern, kind), RULES[kind], ahead)
+                                           for kind, pattern, ahead in found])
+    return options(tn_rules, list=raw, count=len(found), segments=count)

@@ -1,0 +1,277 @@
+/* judge.c - the waits or the time of a placement, for planners that try many of them.
+ *
+ * What does not depend on offsets is computed once: all paths of the given order, its direct
+ * predecessors without implied ones, and the pairs of spans that need a wait if they share bytes,
+ * with the maximal uses of the earlier span. A placement then needs one pass over these pairs, and
+ * one over the events in their order: the predecessors of the direct predecessors of an event are
+ * known when the event is reached, so waits that they imply are found in the same pass.
+ *
+ * Cost: O(pairs + events (events + orders + waits) / 64) for each placement.
+ */
+#include "plan/frame/planner_run.h"
+
+#include <pthread.h>
+
+#define JUDGE_PAIRS_MAX ((size_t)1 << 22)
+
+typedef struct judge_need { /* if the two spans share bytes, `after` waits for the events */
+    uint32_t old, fresh;    /* spans */
+    uint32_t after;
+    uint32_t first, count; /* of `events` */
+} judge_need;
+
+struct tn__judge {
+    const tn_problem *problem;
+    tn_objective objective;
+    uint32_t workers;
+    tn__rows known, direct, before, waits;
+    judge_need *needs;
+    size_t need_count, need_room;
+    uint32_t *events;
+    size_t event_count, event_room;
+    tn_pair *pairs;
+    size_t pair_count, pair_room;
+    uint32_t *run_id; /* [bodies] number in the run, or of its root; UINT32_MAX: not in it */
+    uint64_t *numbers;
+    size_t numbers_room;
+    uint64_t units; /* of work, for one placement */
+    pthread_mutex_t mutex;
+};
+
+void tn__judge_destroy(tn__judge *judge, const tn_context *context) {
+    if (judge == NULL) return;
+    pthread_mutex_destroy(&judge->mutex);
+    tn__rows_free(context, &judge->known);
+    tn__rows_free(context, &judge->direct);
+    tn__rows_free(context, &judge->before);
+    tn__rows_free(context, &judge->waits);
+    tn__free(context, judge->needs, judge->need_room * sizeof *judge->needs);
+    tn__free(context, judge->events, judge->event_room * sizeof *judge->events);
+    tn__free(context, judge->pairs, judge->pair_room * sizeof *judge->pairs);
+    size_t bodies = judge->run_id != NULL ? judge->problem->count + 1 : 0;
+    tn__free(context, judge->run_id, bodies * sizeof *judge->run_id);
+    size_t numbers = judge->numbers != NULL ? judge->numbers_room : 0;
+    tn__free(context, judge->numbers, numbers * sizeof *judge->numbers);
+    tn__free(context, judge, sizeof *judge);
+}
+
+/* A call for each event of a set. */
+#define JUDGE_EACH(row, words, p)                                                                  \
+    for (size_t w_ = 0; w_ < (words); w_++)                                                        \
+        for (uint64_t b_ = (row)[w_]; b_ != 0; b_ &= b_ - 1)                                       \
+            for (uint32_t p = (uint32_t)(w_ * 64) + (uint32_t)__builtin_ctzll(b_), one_ = 1;       \
+                 one_ != 0; one_ = 0)
+
+/* known = all paths; direct = the given orders that no other path implies. */
+static void judge_order(tn__judge *judge) {
+    const tn_problem *problem = judge->problem;
+    size_t words = judge->known.words;
+    for (size_t i = 0; i < problem->order_count; i++)
+        tn__row_add(tn__row(&judge->direct, problem->orders[i].after), problem->orders[i].before);
+    for (uint32_t b = 0; b < problem->event_count; b++) {
+        uint64_t *known = tn__row(&judge->known, b), *direct = tn__row(&judge->direct, b);
+        JUDGE_EACH(direct, words, p) {
+            const uint64_t *more = tn__row(&judge->known, p);
+            for (size_t w = 0; w < words; w++) known[w] |= more[w];
+        }
+        for (size_t w = 0; w < words; w++) {
+            uint64_t left = direct[w] & ~known[w];
+            known[w] |= direct[w];
+            direct[w] = left;
+        }
+    }
+}
+
+static bool judge_knows(const tn__judge *judge, uint32_t before, uint32_t after) {
+    return tn__row_has(tn__row(&judge->known, after), before);
+}
+
+/* Notes the uses of `old` that `fresh` would have to wait for. */
+static bool judge_need_waits(tn__judge *judge, const tn_context *context, uint32_t old,
+                             uint32_t fresh) {
+    const tn_span *spans = judge->problem->spans, *from = &spans[old];
+    uint32_t after = spans[fresh].first;
+    judge_need need = {
+        .old = old, .fresh = fresh, .after = after, .first = (uint32_t)judge->event_count};
+    for (uint32_t i = 0; i < from->use_count; i++) {
+        uint32_t use = from->uses[i];
+        bool implied = use == after || judge_knows(judge, use, after);
+        for (uint32_t k = 0; k < from->use_count && !implied; k++)
+            implied = judge_knows(judge, use, from->uses[k]) || (k < i && from->uses[k] == use);
+        if (implied) continue;
+        if (!tn__reserve(context, &judge->events, &judge->event_room, judge->event_count + 1,
+                         sizeof *judge->events))
+            return false;
+        judge->events[judge->event_count++] = use;
+        need.count++;
+    }
+    if (need.count == 0) return true;
+    if (!tn__reserve(context, &judge->needs, &judge->need_room, judge->need_count + 1,
+                     sizeof *judge->needs) ||
+        !tn__reserve(context, &judge->pairs, &judge->pair_room, judge->pair_count + 1,
+                     sizeof *judge->pairs))
+        return false;
+    judge->needs[judge->need_count++] = need;
+    judge->pairs[judge->pair_count++] =
+        (tn_pair){.a = from->body, .b = spans[fresh].body, .cost = need.count};
+    return true;
+}
+
+static tn_status judge_find(tn__judge *judge, const tn_context *context, tn_error *error) {
+    const tn_problem *problem = judge->problem;
+    for (uint32_t i = 0; i < problem->span_count; i++) {
+        for (uint32_t k = i + 1; k < problem->span_count; k++) {
+            const tn_span *a = &problem->spans[i], *b = &problem->spans[k];
+            if (a->body == b->body) continue;
+            int order = tn__spans_order(a, b);
+            if (order == 0) continue;
+            if (!judge_need_waits(judge, context, order < 0 ? i : k, order < 0 ? k : i))
+                return tn__no_memory(error, "the waits of a plan");
+            if (judge->need_count > JUDGE_PAIRS_MAX)
+                TN_FAIL(error, TN_E_UNSUPPORTED,
+                        "more than 2^22 pairs of buffers have no known order; use the objective "
+                        "bytes");
+        }
+    }
+    return TN_OK;
+}
+
+tn_status tn__judge_create(const tn__call *call, tn__judge **judge, tn_error *error) {
+    const tn_problem *problem = call->problem;
+    tn_context context = tn__context(call->options.context);
+    size_t events = problem->event_count;
+    tn__judge *made = tn__alloc_array(&context, 1, sizeof *made);
+    if (made == NULL) return tn__no_memory(error, "the waits of a plan");
+    pthread_mutex_init(&made->mutex, NULL);
+    made->problem = problem;
+    made->objective = call->options.objective;
+    made->workers = call->options.workers < events ? call->options.workers : 0;
+    made->numbers_room = 5 * events + made->workers + 1;
+    made->numbers = tn__alloc_array(&context, made->numbers_room, sizeof *made->numbers);
+    made->run_id = tn__alloc_array(&context, problem->count + 1, sizeof *made->run_id);
+    tn_status status = TN_OK;
+    if (made->numbers == NULL || made->run_id == NULL ||
+        !tn__rows_make(&context, events, &made->known) ||
+        !tn__rows_make(&context, events, &made->direct) ||
+        !tn__rows_make(&context, events, &made->before) ||
+        !tn__rows_make(&context, events, &made->waits))
+        status = tn__no_memory(error, "the order of events");
+    if (status == TN_OK) {
+        judge_order(made);
+        status = judge_find(made, &context, error);
+        made->units = 1 + (made->need_count + events * made->known.words) / 512;
+    }
+    if (status == TN_OK)
+        *judge = made;
+    else
+        tn__judge_destroy(made, &context);
+    return status;
+}
+
+const tn_pair *tn__judge_pairs(const tn__judge *judge, size_t *count) {
+    *count = judge->pair_count;
+    return judge->pairs;
+}
+
+uint64_t tn__judge_units(const tn__judge *judge) { return judge->units; }
+
+void tn__judge_bind(tn__judge *judge, const tn__prepared *p) {
+    for (size_t i = 0; i < judge->problem->count; i++) judge->run_id[i] = UINT32_MAX;
+    for (uint32_t i = 0; i < p->count; i++) judge->run_id[p->ids[i]] = i;
+    for (size_t i = 0; i < judge->problem->count; i++) {
+        const tn_body *body = &judge->problem->bodies[i];
+        if (body->flags & TN_BODY_TIED) judge->run_id[i] = judge->run_id[body->leader];
+    }
+}
+
+/* First byte of a span in a placement; false: its body is not in the run. */
+static bool judge_place(const tn__judge *judge, const uint64_t *offset, const tn_span *span,
+                        uint64_t *first) {
+    uint32_t id = judge->run_id[span->body];
+    const tn_body *body = &judge->problem->bodies[span->body];
+    if (id == UINT32_MAX) return false;
+    *first = offset[id] + (body->flags & TN_BODY_TIED ? body->delta : 0) + span->lo;
+    return true;
+}
+
+/* waits = the waits of a placement; NULL: only those of every placement. */
+static void judge_collect(tn__judge *judge, const uint64_t *offset) {
+    const tn_problem *problem = judge->problem;
+    memset(judge->waits.bits, 0, judge->waits.room * sizeof *judge->waits.bits);
+    for (size_t i = 0; i < problem->wait_count; i++) {
+        const tn_wait *wait = &problem->waits[i];
+        if (!judge_knows(judge, wait->before, wait->after))
+            tn__row_add(tn__row(&judge->waits, wait->after), wait->before);
+    }
+    for (size_t i = 0; i < judge->need_count && offset != NULL; i++) {
+        const judge_need *need = &judge->needs[i];
+        const tn_span *old = &problem->spans[need->old], *fresh = &problem->spans[need->fresh];
+        uint64_t x, y;
+        if (!judge_place(judge, offset, old, &x) || !judge_place(judge, offset, fresh, &y) ||
+            x >= y + (fresh->hi - fresh->lo) || y >= x + (old->hi - old->lo))
+            continue;
+        for (uint32_t k = 0; k < need->count; k++)
+            tn__row_add(tn__row(&judge->waits, need->after), judge->events[need->first + k]);
+    }
+}
+
+static uint64_t judge_count(tn__judge *judge) {
+    size_t words = judge->known.words;
+    uint64_t kept = 0;
+    for (uint32_t b = 0; b < judge->problem->event_count; b++) {
+        uint64_t *before = tn__row(&judge->before, b), *waits = tn__row(&judge->waits, b);
+        const uint64_t *direct = tn__row(&judge->direct, b);
+        memset(before, 0, words * sizeof *before);
+        JUDGE_EACH(direct, words, p) {
+            const uint64_t *more = tn__row(&judge->before, p);
+            for (size_t w = 0; w < words; w++) before[w] |= more[w];
+        }
+        JUDGE_EACH(waits, words, p) {
+            const uint64_t *more = tn__row(&judge->before, p);
+            for (size_t w = 0; w < words; w++) before[w] |= more[w];
+        }
+        for (size_t w = 0; w < words; w++) {
+            kept += (uint64_t)__builtin_popcountll(waits[w] & ~before[w]);
+            before[w] |= direct[w] | waits[w];
+        }
+    }
+    return kept;
+}
+
+static uint64_t judge_time(tn__judge *judge, uint32_t workers) {
+    size_t room = judge->waits.words * judge->problem->event_count;
+    for (size_t w = 0; w < room; w++) judge->waits.bits[w] |= judge->direct.bits[w];
+    return tn__events_time(judge->problem, &judge->waits, workers, judge->numbers);
+}
+
+uint64_t tn__judge_value(tn__judge *judge, const uint64_t *offset) {
+    pthread_mutex_lock(&judge->mutex); /* greedy planners may run in parallel */
+    judge_collect(judge, offset);
+    uint64_t value = judge->objective == TN_OBJECTIVE_WAITS ? judge_count(judge)
+                                                            : judge_time(judge, judge->workers);
+    pthread_mutex_unlock(&judge->mutex);
+    return value;
+}
+
+double tn__judge_unit(const tn__judge *judge) {
+    const tn_problem *problem = judge->problem;
+    double sum = 0;
+    if (judge->objective == TN_OBJECTIVE_WAITS || problem->event_count == 0) return 1;
+    for (size_t e = 0; e < problem->event_count; e++) sum += (double)problem->events[e];
+    return sum / (double)problem->event_count;
+}
+
+uint64_t tn__judge_bound(tn__judge *judge, bool must_share) {
+    if (judge->objective == TN_OBJECTIVE_WAITS) {
+        judge_collect(judge, NULL);
+        return must_share || judge_count(judge) > 0 ? 1 : 0;
+    }
+    uint64_t sum = 0;
+    for (size_t e = 0; e < judge->problem->event_count; e++)
+        sum = tn__add_sat(sum, judge->problem->events[e]);
+    judge_collect(judge, NULL);
+    uint64_t path = judge_time(judge, 0);
+    uint64_t each = judge->workers > 0 ? (sum - 1) / judge->workers + 1 : 0;
+    if (sum == 0) return 0;
+    return path > each ? path : each;
+}

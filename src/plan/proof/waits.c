@@ -1,0 +1,138 @@
+/* waits.c - the waits that a layout adds to the order of the events of a program.
+ *
+ * A wait from event a to event b is implied by another path if some direct predecessor of b, by an
+ * order or a wait, comes after a. So one pass over the events, with sets of predecessors as bits,
+ * finds all paths, and the reduction removes from the waits of b all predecessors of its direct
+ * predecessors. Every pair of spans is compared; nothing is searched.
+ *
+ * Cost:   O(spans^2 + events (events + orders + waits) / 64) time, O(events^2 / 8) bytes.
+ * Source: Aho, Garey, Ullman 1972 (the transitive reduction of an acyclic graph is unique).
+ */
+#include "plan/problem/problem.h"
+
+typedef struct waits_job {
+    const tn_problem *problem;
+    const tn_layout *layout;
+    tn__rows direct; /* direct predecessors by the given orders, later also by waits */
+    tn__rows known;  /* all predecessors by the given orders, later also by waits */
+    tn__rows waits;  /* waits of each event */
+    uint64_t *numbers;
+    size_t numbers_room;
+} waits_job;
+
+/* known = everything before each event, by `direct`. */
+static void waits_close(waits_job *job) {
+    size_t words = job->direct.words;
+    for (uint32_t b = 0; b < job->problem->event_count; b++) {
+        uint64_t *known = tn__row(&job->known, b), *direct = tn__row(&job->direct, b);
+        memcpy(known, direct, words * sizeof *known);
+        for (uint32_t a = 0; a < b; a++) {
+            if (!tn__row_has(direct, a)) continue;
+            const uint64_t *more = tn__row(&job->known, a);
+            for (size_t w = 0; w < words; w++) known[w] |= more[w];
+        }
+    }
+}
+
+static bool waits_share(const waits_job *job, const tn_span *a, const tn_span *b) {
+    const tn_layout *layout = job->layout;
+    if (a->body == b->body || layout->bank[a->body] != layout->bank[b->body]) return false;
+    uint64_t x = layout->offset[a->body], y = layout->offset[b->body];
+    return tn__add_sat(x, a->lo) < tn__add_sat(y, b->hi) &&
+           tn__add_sat(y, b->lo) < tn__add_sat(x, a->hi);
+}
+
+static void waits_find(waits_job *job) {
+    const tn_problem *problem = job->problem;
+    for (size_t i = 0; i < problem->span_count; i++) {
+        for (size_t k = i + 1; k < problem->span_count; k++) {
+            const tn_span *a = &problem->spans[i], *b = &problem->spans[k];
+            if (!waits_share(job, a, b)) continue;
+            int order = tn__spans_order(a, b);
+            if (order == 0) continue;
+            const tn_span *old = order < 0 ? a : b, *fresh = order < 0 ? b : a;
+            for (uint32_t u = 0; u < old->use_count; u++)
+                if (old->uses[u] != fresh->first)
+                    tn__row_add(tn__row(&job->waits, fresh->first), old->uses[u]);
+        }
+    }
+    for (size_t i = 0; i < problem->wait_count; i++)
+        tn__row_add(tn__row(&job->waits, problem->waits[i].after), problem->waits[i].before);
+}
+
+/* Leaves only waits that no other path implies. */
+static void waits_reduce(waits_job *job) {
+    size_t words = job->direct.words;
+    uint32_t count = (uint32_t)job->problem->event_count;
+    for (uint32_t b = 0; b < count; b++) {
+        uint64_t *waits = tn__row(&job->waits, b), *direct = tn__row(&job->direct, b);
+        const uint64_t *known = tn__row(&job->known, b);
+        for (size_t w = 0; w < words; w++) waits[w] &= ~known[w];
+        for (size_t w = 0; w < words; w++) direct[w] |= waits[w];
+    }
+    waits_close(job);
+    for (uint32_t b = 0; b < count; b++) {
+        uint64_t *waits = tn__row(&job->waits, b);
+        for (uint32_t p = 0; p < b; p++) {
+            if (!tn__row_has(tn__row(&job->direct, b), p)) continue;
+            const uint64_t *known = tn__row(&job->known, p);
+            for (size_t w = 0; w < words; w++) waits[w] &= ~known[w];
+        }
+    }
+}
+
+static tn_status waits_list(const waits_job *job, tn_wait **list, uint64_t *count,
+                            tn_error *error) {
+    uint32_t events = (uint32_t)job->problem->event_count;
+    uint64_t found = 0;
+    for (size_t w = 0; w < job->waits.words * events; w++)
+        found += (uint64_t)__builtin_popcountll(job->waits.bits[w]);
+    *count = found;
+    if (list == NULL) return TN_OK;
+    tn_wait *made = calloc(found + 1, sizeof *made);
+    if (made == NULL) return tn__no_memory(error, "the waits of a layout");
+    size_t at = 0;
+    for (uint32_t b = 0; b < events; b++)
+        for (uint32_t a = 0; a < b; a++)
+            if (tn__row_has(tn__row(&job->waits, b), a)) made[at++] = (tn_wait){a, b};
+    *list = made;
+    return TN_OK;
+}
+
+static tn_status waits_run(waits_job *job, uint32_t workers, tn_wait **list, uint64_t *count,
+                           uint64_t *time, tn_error *error) {
+    const tn_problem *problem = job->problem;
+    const tn_context *context = &problem->context;
+    size_t events = problem->event_count;
+    uint32_t used = workers < events ? workers : 0;
+    job->numbers_room = 5 * events + used + 1;
+    job->numbers = tn__alloc_array(context, job->numbers_room, sizeof *job->numbers);
+    if (job->numbers == NULL || !tn__rows_make(context, events, &job->direct) ||
+        !tn__rows_make(context, events, &job->known) ||
+        !tn__rows_make(context, events, &job->waits))
+        return tn__no_memory(error, "the order of events");
+    for (size_t i = 0; i < problem->order_count; i++)
+        tn__row_add(tn__row(&job->direct, problem->orders[i].after), problem->orders[i].before);
+    waits_close(job);
+    waits_find(job);
+    waits_reduce(job);
+    if (time != NULL) *time = tn__events_time(problem, &job->direct, used, job->numbers);
+    return waits_list(job, list, count, error);
+}
+
+tn_status tn_layout_waits(const tn_problem *problem, const tn_layout *layout, uint32_t workers,
+                          tn_wait **list, uint64_t *count, uint64_t *time, tn_error *error) {
+    waits_job job = {.problem = problem, .layout = layout};
+    const tn_context *context = &problem->context;
+    if (layout->body_count != problem->count)
+        TN_FAIL(error, TN_E_INVALID, "the layout is for %u bodies, the problem has %zu",
+                layout->body_count, problem->count);
+    tn_status status = waits_run(&job, workers, list, count, time, error);
+    tn__rows_free(context, &job.direct);
+    tn__rows_free(context, &job.known);
+    tn__rows_free(context, &job.waits);
+    tn__free(context, job.numbers, job.numbers != NULL ? job.numbers_room * sizeof(uint64_t) : 0);
+    return status;
+}
+
+void tn_waits_release(tn_wait *list) { free(list); }
