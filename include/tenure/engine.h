@@ -88,8 +88,9 @@ typedef struct tn_engine_options {
      * kept on the host unencoded. 0: no limit. */
     double error_limit;
     /* NULL, or the places of swapped tensors: a layout of tn_program_host(program, 0), such as
-     * tn_fit_result.host_layout. It is verified (E_CONFLICT) and not used after the call. NULL: they
-     * are planned; tn_setup_open uses the layout of the search for a budget, if there was one */
+     * tn_fit_result.host_layout. It is verified (E_CONFLICT) and not used after the call. NULL:
+     * they are planned; tn_setup_open uses the layout of the search for a budget, if there was
+     * one */
     const tn_layout *host_layout;
 } tn_engine_options;
 #define TN_ENGINE_OPTIONS_INIT                                                                     \
@@ -103,7 +104,7 @@ typedef struct tn_engine_options {
  *            copied
  * engine     out; destroy it with tn_engine_destroy
  *
- * Errors: E_CONFLICT (the layout is not valid), E_EXHAUSTED (the device has less memory, or swapped
+ * Errors: E_CONFLICT (a layout is not valid), E_EXHAUSTED (the device has less memory, or swapped
  * tensors need more than `host_capacity`), those of tn_device_create and tn_device_alloc for the
  * swap device, E_INVALID (the occupancy has buffers for other static memory than these kernels
  * need; neither layout nor pool; trace together with poison), those of `read` and of kernels,

@@ -3,11 +3,11 @@
  *
  * The simulation of one rank assumes that the others are always ready. Here all ranks go through
  * their lists at the same time, each with a clock of its own (program/clock.h), by the rules of
- * tn_simulate: the walk hands instructions of other streams over and continues, each stream executes
- * its instructions one after the other, a link serves one copy at a time in the order of the list,
- * and signals are waited for. A call begins when all its members have reached it: the k-th call of a
- * group, or the k-th message with a tag from one rank to another. Its span begins when a rank
- * reached it, as in a real run. If calls never match, the lists are left unchanged.
+ * tn_simulate: the walk hands instructions of other streams over and continues, each stream
+ * executes its instructions one after the other, a link serves one copy at a time in the order of
+ * the list, and signals are waited for. A call begins when all its members have reached it: the
+ * k-th call of a group, or the k-th message with a tag from one rank to another. Its span begins
+ * when a rank reached it, as in a real run. If calls never match, the lists are left unchanged.
  *
  * Cost: O(calls x ranks x streams + instructions log instructions).
  */

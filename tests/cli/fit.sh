@@ -141,6 +141,13 @@ fi
 # Of tiles no bound is known, so no gap: 0 would say that they are proved to be the fastest.
 expect 0 '"time_bound":0,.*"gap":null' $tenure fit "$models/mobilenet_v2.onnx" --budget 18MiB --costs model:t4 --json
 
+# A refusal lists the holders of one program, whichever command gives it: the smallest that was found.
+tight="$models/mobilenet_v2.onnx --budget 1MiB --allow order,recompute,split"
+expect 1 "the smallest program found, at the peak, step" $tenure fit $tight
+grep "holders of" err >fit.holders
+expect 1 "the smallest program found, at the peak, step" $tenure run $tight --weights random:1
+grep "holders of" err | cmp -s - fit.holders || { echo "FAILED: fit and run list holders of two programs"; grep -h "holders of" err fit.holders; failed=1; }
+
 # What is wrong.
 expect 2 "must be above 0" $train --budget 0
 expect 1 "whole operators fits .*proved" $train --budget 1KiB --allow order,recompute

@@ -412,7 +412,8 @@ static void ranks_wait_for_each_other(void **state) {
 
 enum { COPIED = 6 };
 
-/* Tensors that are swapped out and in on two streams, so that their copies want one link at once. */
+/* Tensors that are swapped out and in on two streams, so that their copies want one link at once.
+ */
 static void make_copies(ran *made) {
     static tn_instruction list[4 * COPIED + 8];
     tn_program *plain;
