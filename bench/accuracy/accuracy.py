@@ -134,8 +134,8 @@ def reserved(step, optimizer):
             place.Meter = plain
         trace.flush()
         command = pathlib.Path(os.environ["TENURE_LIBRARY"]).parent / "tenure"
-        told = subprocess.run([command, "replay", trace.name, "--pool", "caching", "--json"], capture_output=True, text=True, check=True)
-        return json.loads(told.stdout)["pools"][0]["reserved_peak"]
+        replayed = subprocess.run([command, "replay", trace.name, "--pool", "caching", "--json"], capture_output=True, text=True, check=True)
+        return json.loads(replayed.stdout)["pools"][0]["reserved_peak"]
 
 
 def attempt(device, config, seed, limit):
