@@ -154,7 +154,7 @@ class Meter(TorchDispatchMode):
         if count and not self.backward and torch.is_grad_enabled():
             self.saved += NUMBER * count
             self.held += NUMBER * count
-        return count * (NUMBER + (result.element_size() if isinstance(result, torch.Tensor) else NUMBER))
+        return count * (NUMBER + (int(result.element_size()) if isinstance(result, torch.Tensor) else NUMBER))
 
     def passed(self) -> None:
         """The backward pass has ended."""

@@ -64,7 +64,7 @@ def beside_last(x: Any, weight: Any, *more: Any) -> int:
 def gradients_last(x: Any, weight: Any, wanted: Any) -> int:
     """Elements of gradients that are computed with channels last, and copied to the layout of weights without."""
     is_other = wanted[1] and not weight.is_contiguous(memory_format=LAST[x.dim()])
-    return (count(weight.shape) if is_other else 0) + (weight.shape[0] if wanted[2] else 0)
+    return (count(weight.shape) if is_other else 0) + (int(weight.shape[0]) if wanted[2] else 0)
 
 
 def is_product(weight: Any, stride: Any, padding: Any) -> bool:
