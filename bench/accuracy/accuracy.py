@@ -12,8 +12,10 @@ For each configuration (model, batch size, optimizer):
 
 On the CPU, the peak is the most bytes of tensors that PyTorch's profiler reports: parameters, buffers, inputs and all
 memory that operators allocate. PyTorch has no limit for the CPU, so the second process compares its peak with the limit.
-On a GPU, the peak is `torch.cuda.max_memory_reserved`, the limit is set by
-`torch.cuda.set_per_process_memory_fraction`, and `allocated` in the CSV file is `torch.cuda.max_memory_allocated`.
+On a GPU, the estimated requests are served by Tenure's simulation of PyTorch's caching allocator (`tenure replay`, found
+next to LIBRARY), the estimate is what it reserves, the peak is `torch.cuda.max_memory_reserved`, and the limit is set by
+`torch.cuda.set_per_process_memory_fraction`. The estimate has no workspaces of cuBLAS and cuDNN. `allocated` in the CSV
+file is `torch.cuda.max_memory_allocated`.
 
 Prints a row for each model and a summary; `--csv FILE` receives a row for each run. `--sample N` draws N configurations
 of each model, with a fixed seed (default: all configurations). `--quick` runs three small models and checks that no run
@@ -22,13 +24,16 @@ fails. Needs python3-torch and python3-torchvision. Exit status: 0 all ran (with
 """
 import argparse
 import csv
+import json
 import multiprocessing
 import multiprocessing.pool
 import os
 import pathlib
 import random
 import statistics
+import subprocess
 import sys
+import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 STEPS = 2
@@ -95,6 +100,44 @@ def measured_cuda(module, inputs, loss, targets, make, limit):
     return torch.cuda.max_memory_reserved(), torch.cuda.max_memory_allocated()
 
 
+def reserved(step, optimizer):
+    """The estimate for a GPU: the bytes that PyTorch's caching allocator reserves for the estimated requests."""
+    import tenure.torch._estimate as place
+    module, inputs, loss, targets = step
+    with tempfile.NamedTemporaryFile("w", suffix=".csv") as trace:
+        trace.write("action,id,size\n")
+
+        class Writer(place.Meter):
+            """Writes allocations and frees in the order of the program."""
+            known, written = {}, 0
+
+            def write(self, scratch):
+                self.find_gone()
+                for key in [key for key, (held, _) in self.known.items() if self.live.get(key) is not held]:
+                    trace.write("free,b%d,0\n" % self.known.pop(key)[1])
+                for key, held in self.live.items():
+                    if key not in self.known and held.bytes:
+                        self.written += 1
+                        self.known[key] = held, self.written
+                        trace.write("alloc,b%d,%d\n" % (self.written, held.bytes))
+                if scratch:
+                    self.written += 1
+                    trace.write("alloc,b%d,%d\nfree,b%d,0\n" % (self.written, scratch, self.written))
+
+            def look(self, scratch, operator):
+                super().look(scratch, operator)
+                self.write(scratch)
+        plain, place.Meter = place.Meter, Writer
+        try:
+            place.estimate(module, inputs, loss=loss, targets=targets, optimizer=optimizer)
+        finally:
+            place.Meter = plain
+        trace.flush()
+        command = pathlib.Path(os.environ["TENURE_LIBRARY"]).parent / "tenure"
+        replayed = subprocess.run([command, "replay", trace.name, "--pool", "caching", "--json"], capture_output=True, text=True, check=True)
+        return json.loads(replayed.stdout)["pools"][0]["reserved_peak"]
+
+
 def attempt(device, config, seed, limit):
     """Estimates, unless a limit is given, and trains; returns (estimate or limit, peak, allocated), or the error."""
     import torch
@@ -105,7 +148,9 @@ def attempt(device, config, seed, limit):
         torch.set_num_threads(1)
         torch.manual_seed(seed)
         module, inputs, loss, targets = models.made(name, batch)
-        if not limit:
+        if not limit and device == "cuda":
+            found = reserved((module, inputs, loss, targets), optimizer)
+        elif not limit:
             found = tenure.torch.estimate(module, inputs, loss=loss, targets=targets, optimizer=optimizer).total
         make = tenure.torch.OPTIMIZERS[optimizer]
         if device == "cuda":

@@ -333,7 +333,7 @@ def check_inference():
 def check_limits():
     """An estimate that is used as a limit must not be a byte below the peak, nor a kilobyte above it: numbers of the
     program become tensors, and autograd saves them."""
-    for name in ("decoder", "stages", "mlp"):
+    for name in ("decoder", "stages", "mlp", "codebook"):
         make, inputs, loss, targets, optimizer = MODULES[name]
         told = measured(make, inputs, loss, targets, optimizer)
         found = tenure.torch.estimate(make().to("meta"), inputs(), loss=loss, targets=targets(), optimizer=optimizer).total

@@ -11,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tenure.record import Storage, tensors_in, untyped_of
-from tenure.torch._scratch import LAST, is_last, scratch_of, unshrunk
+from tenure.torch._scratch import LAST, NUMBER, is_last, scratch_of, unshrunk
 
 
 class Held(Storage):
@@ -36,7 +36,6 @@ def gradients_of(args: Any) -> Any:
 # With tensor subclasses, autograd copies the zeroes that it writes these gradients into; otherwise it does not.
 INTO_ZEROES = {"aten::" + name for name in ("scatter", "scatter_add", "index_add", "index_put")}
 MAKING = ("aten::lift", "aten::lift_fresh", "aten::lift_fresh_copy")  # these make a tensor without data from numbers
-NUMBER = 8  # bytes of the tensor that PyTorch makes of a number of the program
 ZEROES = ("aten::zeros", "aten::new_zeros", "aten::zeros_like")
 
 
@@ -154,7 +153,7 @@ class Meter(TorchDispatchMode):
         if count and not self.backward and torch.is_grad_enabled():
             self.saved += NUMBER * count
             self.held += NUMBER * count
-        return count * (NUMBER + (result.element_size() if isinstance(result, torch.Tensor) else NUMBER))
+        return count * (NUMBER + (int(result.element_size()) if isinstance(result, torch.Tensor) else NUMBER))
 
     def passed(self) -> None:
         """The backward pass has ended."""

@@ -64,7 +64,7 @@ def beside_last(x: Any, weight: Any, *more: Any) -> int:
 def gradients_last(x: Any, weight: Any, wanted: Any) -> int:
     """Elements of gradients that are computed with channels last, and copied to the layout of weights without."""
     is_other = wanted[1] and not weight.is_contiguous(memory_format=LAST[x.dim()])
-    return (count(weight.shape) if is_other else 0) + (weight.shape[0] if wanted[2] else 0)
+    return (count(weight.shape) if is_other else 0) + (int(weight.shape[0]) if wanted[2] else 0)
 
 
 def is_product(weight: Any, stride: Any, padding: Any) -> bool:
@@ -137,6 +137,10 @@ AS_MUCH_AGAIN = {"aten::" + name: times for name, times in {
 
 # Losses that reduce to one number and need a temporary tensor of the input's size.
 LOSSES = ("aten::mse_loss", "aten::smooth_l1_loss", "aten::huber_loss")
+
+# Means divide by a number, of which PyTorch makes a tensor, and a copy in the type of the result.
+NUMBER = 8  # bytes of this tensor
+MEANS = ("aten::mean", "aten::binary_cross_entropy_with_logits", *LOSSES)
 
 # Means and sums that are reduced inside the result's own storage, by the index of `reduction`: the storage keeps its size.
 UNSHRUNK = {"aten::soft_margin_loss": 2, "aten::binary_cross_entropy": 3}
@@ -234,4 +238,5 @@ def scratch_of(name: str, args: Any, result: Any) -> int:
     if name in KNOWN:
         known = first.dtype in (torch.float32, torch.bfloat16)
         return int(first.element_size() * KNOWN[name](args, result)) if known else 0
-    return casts(name, args, result) + in_products(name, args) + by_the_way(name, args)
+    dividing = NUMBER + int(first.element_size()) if name in MEANS else 0
+    return dividing + casts(name, args, result) + in_products(name, args) + by_the_way(name, args)
