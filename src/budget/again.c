@@ -25,7 +25,7 @@ typedef struct again_state {
     tn__work work, plain; /* plain: without rules, as `map` describes it */
     tn__work_map *map;
     tn__ruled ruled; /* without jobs: no rules */
-    bool *may; /* [jobs] */
+    bool *may;       /* [jobs] */
     tn_error *error;
 } again_state;
 
@@ -94,8 +94,7 @@ static tn_status again_peak(const again_state *s, const tn_program *program, uin
 
 static tn_status again_emit(const again_state *s, const tn__schedule *schedule, tn_program **made) {
     tn__schedule plain;
-    if (s->ruled.jobs == NULL)
-        return tn__schedule_emit(s->map, &s->work, schedule, made, s->error);
+    if (s->ruled.jobs == NULL) return tn__schedule_emit(s->map, &s->work, schedule, made, s->error);
     tn__schedule_init(&plain, &s->context);
     tn_status status = tn__rules_schedule(&s->ruled, schedule, &plain, s->error);
     if (status == TN_OK) status = tn__schedule_emit(s->map, &s->plain, &plain, made, s->error);

@@ -67,8 +67,7 @@ static uint32_t codes_signs_from(const tn__codes *s, uint32_t v) {
 /* Elements of 4 bytes each; 0: the value is not encoded. */
 static uint64_t codes_elements(const tn__codes *s, uint32_t v) {
     const tn__value *value = &s->run->work->values[v];
-    if (value->tensor == TN_NONE || (value->flags & (TN__VALUE_HELD | TN__VALUE_RULED)))
-        return 0;
+    if (value->tensor == TN_NONE || (value->flags & (TN__VALUE_HELD | TN__VALUE_RULED))) return 0;
     const tn_tensor *tensor = tn_graph_tensor(s->run->graph, value->tensor);
     return tensor->dtype == TN_FLOAT32 && tensor->bytes <= value->bytes ? tensor->bytes / 4 : 0;
 }

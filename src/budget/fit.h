@@ -19,8 +19,8 @@ typedef struct tn__fit_start {
     tn_program *own;     /* NULL: the caller's program */
     tn__work work, even; /* the same jobs; even: costs derived from arithmetic and bytes only,
                           * without measurements */
-    tn__work plain;   /* with rules: the jobs without them, which `map` describes */
-    tn__ruled *ruled; /* NULL: no rules */
+    tn__work plain;      /* with rules: the jobs without them, which `map` describes */
+    tn__ruled *ruled;    /* NULL: no rules */
     tn__work_map *map;
     float *zeros;      /* [values] or NULL */
     uint8_t *segments; /* [jobs] or NULL */

@@ -44,9 +44,8 @@ static tn_status start_rule(tn__fit *fit, tn__fit_start *start) {
     start->ruled = tn__arena_array(&fit->arena, 1, sizeof *start->ruled);
     if (start->ruled == NULL) return tn__no_memory(fit->error, "rules");
     start->plain = start->work;
-    TN_TRY(tn__rules_apply(rules, graph, &start->work, first,
-                           first ? fit->options.explain : NULL, fit->options.explain_self,
-                           &fit->arena, start->ruled, fit->error));
+    TN_TRY(tn__rules_apply(rules, graph, &start->work, first, first ? fit->options.explain : NULL,
+                           fit->options.explain_self, &fit->arena, start->ruled, fit->error));
     TN_TRY(tn__rules_apply(rules, graph, &start->even, false, NULL, NULL, &fit->arena, &even,
                            fit->error));
     start->work = start->ruled->work;

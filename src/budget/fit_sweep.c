@@ -48,8 +48,7 @@ static bool sweep_fits(const tn_program *program, const tn_costs *costs,
     options.rules = rules;
     options.any = true;
     options.explain = NULL;
-    tn_status status =
-        sweep_one(program, costs, &options, sweep_budget, &result, &none, &unused);
+    tn_status status = sweep_one(program, costs, &options, sweep_budget, &result, &none, &unused);
     *bytes = result.bytes;
     tn_fit_release(&result);
     return status == TN_OK;
@@ -65,9 +64,8 @@ static tn_status sweep_name_rule(const tn_program *program, const tn_costs *cost
     tn__options(&all, sizeof all, options->rules);
     const uint32_t groups = all.count + (all.segments > 0);
     if (!tn__rules_any(options->rules)) return TN_OK;
-    tn_context context = tn__context(options->context != NULL
-                                         ? options->context
-                                         : tn_graph_context(tn_program_graph(program)));
+    tn_context context = tn__context(
+        options->context != NULL ? options->context : tn_graph_context(tn_program_graph(program)));
     tn_rule *list = tn__alloc_array(&context, (size_t)all.count + 1, sizeof *list);
     if (list == NULL) return tn__no_memory(error, "rules");
     for (uint32_t r = 0; r < groups && r < SWEEP_RULES && groups > 1; r++) {

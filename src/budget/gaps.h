@@ -43,7 +43,7 @@ typedef struct tn__gaps {
     uint32_t *stack, *made;
     const bool *drops; /* NULL, or [values] these intermediates do not stay, in spite of
                         * again_first */
-    bool again_first; /* values recomputed as intermediates stay live if a later job reads them */
+    bool again_first;  /* values recomputed as intermediates stay live if a later job reads them */
 } tn__gaps;
 
 /* Finds all gaps of values that are not held, without decisions. The result lies in run->arena.

@@ -80,8 +80,7 @@ const char *tn__refusal_text(const tn__refusal *it, tn_status status, const char
     refusal_numbers(it, proved, numbers, sizeof numbers);
     snprintf(text, TN__REFUSAL_TEXT, "%s%s%s%s %s %s%s%s%s%s%s", ended != NULL ? ended : "",
              ended != NULL ? ": " : "", scope, it->ruled ? " and obeys the rules" : "", fits,
-             refusal_size(it, it->budget, budget),
-             limited ? " with no more than " : "",
+             refusal_size(it, it->budget, budget), limited ? " with no more than " : "",
              limited ? tn_size_format(it->host_budget, host) : "", limited ? " on the host" : "",
              proved ? ": that is proved" : "", numbers);
     return text;

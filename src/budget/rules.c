@@ -9,8 +9,9 @@
  *
  * A swapped value gets three jobs without costs instead: out, settle, in. A kept value may not be
  * copied or encoded, and its job may not be repeated.
- * Cost: O(jobs * rules + operands). Source: torch.utils.checkpoint (checkpoint_sequential, selective
- * checkpointing) and `recompute` and `offload` with `prefetch` of MindSpore's cells and operators.
+ * Cost: O(jobs * rules + operands). Source: torch.utils.checkpoint (checkpoint_sequential,
+ * selective checkpointing) and `recompute` and `offload` with `prefetch` of MindSpore's cells and
+ * operators.
  */
 #include "budget/rules_build.h"
 
@@ -151,7 +152,7 @@ static void rules_find_turns(tn__rules_state *s) {
 
 /* --- the place of a change --- */
 
-/* Finds the last early access of a value and its first late reader. False: it has no late reader. */
+/* Finds the last early access of a value and its first late reader. False: none is late enough. */
 static bool rules_separate(const tn__rules_state *s, uint32_t value, uint32_t *leave,
                            uint32_t *back) {
     const tn__lists *reads = &s->work->reads;
@@ -229,11 +230,13 @@ static bool rules_decide(tn__rules_state *s, uint32_t job, tn_rule_kind kind, ui
         return s->at[job] != TN_NONE;
     }
     for (uint32_t k = 0; k < it->output_count; k++) {
-        const uint32_t value = work->operands[it->output_first + k], flags = work->values[value].flags;
+        const uint32_t value = work->operands[it->output_first + k],
+                       flags = work->values[value].flags;
         uint32_t leave, back;
         if (!(flags & TN__VALUE_COPIES) || (flags & TN__VALUE_HELD)) continue;
         if (!rules_separate(s, value, &leave, &back)) continue;
-        const uint32_t settle = leave + 2 < back ? leave + 2 : back, ahead = prefetch > 0 ? prefetch : 1;
+        const uint32_t settle = leave + 2 < back ? leave + 2 : back,
+                       ahead = prefetch > 0 ? prefetch : 1;
         s->swaps[value] = (tn__ruled_swap){
             .leave = leave, .settle = settle, .in = back - settle > ahead ? back - ahead : settle};
         any = true;
@@ -298,11 +301,12 @@ static tn_status rules_segments(tn__rules_state *s) {
     for (uint32_t j = 0; j < jobs; j++)
         count += !s->is_backward[j] && s->turn[j] != TN_NONE && s->work->jobs[j].op != TN_NONE;
     if (!s->trains)
-        TN_FAIL(s->error, TN_E_INVALID, "segments need a training step: here nothing defines a "
-                                        "gradient");
+        TN_FAIL(s->error, TN_E_INVALID,
+                "segments need a training step: here nothing defines a "
+                "gradient");
     if (segments > count)
-        TN_FAIL(s->error, TN_E_INVALID, "the forward pass has %u operators, too few for %u segments",
-                count, segments);
+        TN_FAIL(s->error, TN_E_INVALID,
+                "the forward pass has %u operators, too few for %u segments", count, segments);
     for (uint32_t j = 0; j < jobs; j++) {
         bool forward =
             !s->is_backward[j] && s->turn[j] != TN_NONE && s->work->jobs[j].op != TN_NONE;

@@ -15,8 +15,8 @@ typedef struct tn__ruled_job {
 /* A work that obeys rules, and how its jobs and values correspond to those of the original work. */
 typedef struct tn__ruled {
     tn__work work;
-    tn__ruled_job *jobs; /* [work.job_count] */
-    uint32_t *values;    /* [work.value_count] value of the original work */
+    tn__ruled_job *jobs;    /* [work.job_count] */
+    uint32_t *values;       /* [work.value_count] value of the original work */
     uint32_t again, copied; /* operators that run again, values that are swapped */
 } tn__ruled;
 

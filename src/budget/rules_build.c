@@ -20,9 +20,9 @@ typedef struct build_state {
     tn__value *values;
     uint32_t *value_of;
     uint32_t job_count, value_count;
-    uint32_t now;      /* the next job of the original work */
-    uint32_t *first;   /* [jobs] the job of the ruled work with its first run */
-    uint32_t *current; /* [values] current version */
+    uint32_t now;                      /* the next job of the original work */
+    uint32_t *first;                   /* [jobs] the job of the ruled work with its first run */
+    uint32_t *current;                 /* [values] current version */
     bool *is_out, *is_settled, *is_in; /* [values] these jobs are written */
     bool *is_again;                    /* [jobs] its repeat is written */
     uint32_t *stack;

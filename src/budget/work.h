@@ -20,10 +20,10 @@
 
 #include "base/lists.h"
 
-enum {                            /* tn__value.flags */
-       TN__VALUE_HELD = 1u << 0,  /* never evicted, copied or encoded, because something else
+enum {                             /* tn__value.flags */
+       TN__VALUE_HELD = 1u << 0,   /* never evicted, copied or encoded, because something else
                                    * needs it; live from its definition, or the start, to the end */
-       TN__VALUE_KEPT = 1u << 1,  /* live at the end: an output */
+       TN__VALUE_KEPT = 1u << 1,   /* live at the end: an output */
        TN__VALUE_COPIES = 1u << 2, /* may be copied by OUT and IN */
        TN__VALUE_RULED = 1u << 3   /* a rule of the user decides about it: never encoded */
 };

@@ -237,8 +237,8 @@ static const uint32_t more_allows[MORE_ALLOWS] = {
     TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_COMPRESS | TN_FIT_LOSSY,
     TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP | TN_FIT_COMPRESS | TN_FIT_LOSSY,
 };
-static const char *const more_passes[MORE_PASSES] = {"vdnn-all", "vdnn-conv", "vdnn-dynamic",
-                                                     "cost-aware", "capuchin", "gist"};
+static const char *const more_passes[MORE_PASSES] = {"vdnn-all",   "vdnn-conv", "vdnn-dynamic",
+                                                     "cost-aware", "capuchin",  "gist"};
 
 /* UINT64_MAX: nothing was found. */
 static uint64_t more_time(const fitted *it, tn_fit_options *options, const char *pass,

@@ -76,7 +76,7 @@ static void a_chain_has_the_bytes_worked_out_by_hand(void **state) {
     } cases[] = {
         {{"a", TN_RULE_RECOMPUTE, 0}, 21, 18}, /* c: 1 + 20, and a runs twice */
         {{"?", TN_RULE_KEEP, 0}, 31, 11},
-        {{"a", TN_RULE_SWAP, 0}, 31, 11},      /* settled after c */
+        {{"a", TN_RULE_SWAP, 0}, 31, 11}, /* settled after c */
         {{"type:Opaque*", TN_RULE_KEEP, 0}, 31, 11},
     };
     problem it = problem_open(chain);
@@ -199,7 +199,8 @@ static tn_rules draw_rules(const step *it, drawn_rules *words, tn__random *r) {
     tn_rules rules = TN_RULES_INIT;
     rules.list = words->list;
     for (uint32_t i = 0; i < RULES_DRAWN; i++) {
-        const tn_op *op = tn_graph_op(graph, (tn_op_id)tn__random_below(r, tn_graph_op_count(graph)));
+        const tn_op *op =
+            tn_graph_op(graph, (tn_op_id)tn__random_below(r, tn_graph_op_count(graph)));
         bool known = false;
         snprintf(words->pattern[rules.count], sizeof words->pattern[0], "type:%s", op->type);
         for (uint32_t k = 0; k < rules.count; k++)
