@@ -108,6 +108,8 @@ static tn_status rules_contradict(const tn__rules_state *s, uint32_t job, uint32
 }
 
 static tn_status rules_find(tn__rules_state *s) {
+    if (s->rules.count > 0 && s->rules.list == NULL)
+        TN_FAIL(s->error, TN_E_INVALID, "%u rules, but no list of them", s->rules.count);
     for (uint32_t j = 0; j < s->work->job_count; j++) s->rule[j] = TN_NONE;
     for (uint32_t r = 0; r < s->rules.count; r++) {
         const tn_rule *rule = &s->rules.list[r];

@@ -155,6 +155,11 @@ static void rules_that_say_nothing_are_refused(void **state) {
                          TN_E_INVALID);
         assert_null(made);
     }
+    tn_rules none = rules_of(NULL, 1);
+    tn_fit_options options = problem_options(&it, 1000, &none);
+    tn_fit_result result;
+    assert_int_equal(tn_fit(it.program, it.costs, &options, &result, &failure), TN_E_INVALID);
+    tn_fit_release(&result);
     problem_close(&it);
 }
 

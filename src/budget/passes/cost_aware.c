@@ -28,6 +28,7 @@ typedef struct cost_aware {
     uint64_t *bytes;   /* [segments] the values to recompute */
     uint64_t *layer;   /* [segments] the largest backward layer that reads them */
     bool *drops;       /* [values] of memory-centric segments */
+    bool *stays;       /* [values] of checkpoints */
     uint64_t peak;     /* l_peak */
 } cost_aware;
 
@@ -63,6 +64,10 @@ static void cost_aware_measure(cost_aware *s) {
         if (layer > s->peak) s->peak = layer;
         at += checkpoint;
         s->segment[j] = checkpoint || j > s->turn ? 0 : at + 1;
+    }
+    for (uint32_t v = 0; v < s->work->value_count; v++) {
+        const uint32_t maker = s->work->values[v].maker;
+        s->stays[v] = maker != TN_NONE && s->segment[maker] == 0;
     }
     for (uint32_t g = 0; g < s->gaps.count; g++) {
         const tn__gap *gap = &s->gaps.list[g];
@@ -135,9 +140,11 @@ static tn_status cost_aware_open(cost_aware *s, tn__pass_run *run) {
     s->bytes = tn__arena_array(run->arena, jobs, sizeof *s->bytes);
     s->layer = tn__arena_array(run->arena, jobs, sizeof *s->layer);
     s->drops = tn__arena_array(run->arena, (size_t)run->work->value_count + 1, sizeof *s->drops);
-    if (!s->segment || !s->bytes || !s->layer || !s->drops)
+    s->stays = tn__arena_array(run->arena, (size_t)run->work->value_count + 1, sizeof *s->stays);
+    if (!s->segment || !s->bytes || !s->layer || !s->drops || !s->stays)
         return tn__no_memory(run->error, "segments");
     s->gaps.drops = s->drops;
+    s->gaps.stays = s->stays;
     cost_aware_measure(s);
     return TN_OK;
 }
