@@ -58,8 +58,8 @@ typedef struct tn_recompute_report {
  * recomputed  out
  * report      out, may be NULL; bytes are for the program's own order
  *
- * Errors: E_INVALID (`share` is negative or not a number; a rule, as in tn_fit), E_UNSUPPORTED (a program that already
- * recomputes or copies), E_UNKNOWN (a size), E_NO_MEMORY.
+ * Errors: E_INVALID (`share` is negative or not a number; a rule, as in tn_fit), E_UNSUPPORTED (a
+ * program that already recomputes or copies), E_UNKNOWN (a size), E_NO_MEMORY.
  * Cost: two occupancies (liveness analyses); O((operators + operands) log operators), at most about
  * thirty times. */
 TN_API TN_CHECKED tn_status tn_program_recompute(const tn_program *program,

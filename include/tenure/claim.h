@@ -127,8 +127,8 @@ typedef struct tn_fit_answer {
     tn_hint hints[TN_HINTS_MAX];    /* [hint_count], if nothing fits */
     uint32_t claim_count, hint_count;
     double costs_seconds; /* spent on computing costs */
-    char detail[280];     /* if no program streams weights within the budget: the step that needs
-                           * most, in words; else "" */
+    char detail[280];     /* if nothing fits, in words: the rule that prevents it, or the step that
+                           * needs most with streamed weights; else "" */
     void *own;
 } tn_fit_answer;
 

@@ -85,12 +85,12 @@ typedef struct tn_pool_caching {
     size_t struct_size;
     /* expandable_segments: a segment for each stream and kind of request, which grows by pages of
      * 2 MiB (requests up to 1 MiB) or 20 MiB. Only mapped pages are reserved. When memory runs out,
-     * free pages are unmapped. Each segment takes 9/8 of `limit` of the range, which therefore needs
-     * a capacity of at least 16 times `limit`, or none */
+     * free pages are unmapped. Each segment takes 9/8 of `limit` of the range, which therefore
+     * needs a capacity of at least 16 times `limit`, or none */
     bool expandable;
-    /* max_split_size_mb, in bytes: blocks of at least this size are not cut, and only serve requests
-     * of at least this size that leave less than 20 MiB of them unused. Above 20 MiB, as PyTorch
-     * requires; 0: no limit */
+    /* max_split_size_mb, in bytes: blocks of at least this size are not cut, and only serve
+     * requests of at least this size that leave less than 20 MiB of them unused. Above 20 MiB, as
+     * PyTorch requires; 0: no limit */
     uint64_t max_split_size;
     /* roundup_power2_divisions: sizes are rounded up to one of so many equal steps between two
      * powers of two. A power of two up to 64; 0 or 1: to the next multiple of 512 */

@@ -1,6 +1,7 @@
 /* rules.h - rules of the user about tensors: keep, recompute or swap the results of operators that
  * match a pattern, or recompute whole segments of a training step.
  *
+ *     // ... graph: of tn_graph_load
  *     tn_rule list[] = {{"type:Relu", TN_RULE_RECOMPUTE, 0}, {"encoder*", TN_RULE_SWAP, 4}};
  *     tn_rules rules = TN_RULES_INIT;
  *     tn_setup_options options = TN_SETUP_OPTIONS_INIT;

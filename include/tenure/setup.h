@@ -192,8 +192,8 @@ typedef struct tn_setup_options {
      * are measured or modelled, as described at `costs` */
     tn_status (*make_costs)(void *self, const tn_setup *setup, tn_costs **costs, tn_error *error);
     void *make_costs_self;
-    /* RECOMPUTE, and FIT within its budget: rules about single tensors (rules.h). Operators are then
-     * not split, and weights not streamed, for a budget. NULL: none */
+    /* RECOMPUTE, and FIT within its budget: rules about single tensors (rules.h). Operators are
+     * then not split, and weights not streamed, for a budget. NULL: none */
     const tn_rules *rules;
 } tn_setup_options;
 #define TN_SETUP_OPTIONS_INIT                                                                      \

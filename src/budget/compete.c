@@ -38,7 +38,8 @@ static void compete_add(tn__fit *fit, const char *name, uint32_t allow) {
 }
 
 static void compete_add_copies(tn__fit *fit, uint32_t allow) {
-    static const char *const copying[] = {"vdnn-all", "vdnn-conv", "vdnn-dynamic", "capuchin"};
+    static const char *const copying[] = {"vdnn-all", "vdnn-conv", "vdnn-dynamic", "cost-aware",
+                                          "capuchin"};
     for (size_t i = 0; i < sizeof copying / sizeof *copying; i++)
         compete_add(fit, copying[i], allow);
     compete_add(fit, "joint", allow);

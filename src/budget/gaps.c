@@ -130,6 +130,7 @@ static bool gaps_repeats(const tn__gaps *gaps, uint32_t job, uint32_t next) {
 static uint32_t gaps_remaker(const tn__gaps *gaps, uint32_t value, uint32_t next) {
     const tn__work *work = gaps->run->work;
     uint32_t job = work->values[value].maker, count;
+    if (gaps->stays != NULL && gaps->stays[value]) return TN_NONE;
     if (job == TN_NONE || !gaps_repeats(gaps, job, next)) return TN_NONE;
     const uint32_t *output = tn__job_outputs(work, job, true, &count);
     for (uint32_t k = 0; k < count; k++)

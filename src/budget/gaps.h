@@ -43,6 +43,7 @@ typedef struct tn__gaps {
     uint32_t *stack, *made;
     const bool *drops; /* NULL, or [values] these intermediates do not stay, in spite of
                         * again_first */
+    const bool *stays; /* NULL, or [values] these are never recomputed: as sources they stay live */
     bool again_first;  /* values recomputed as intermediates stay live if a later job reads them */
 } tn__gaps;
 

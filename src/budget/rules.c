@@ -9,8 +9,9 @@
  *
  * A swapped value gets three jobs without costs instead: out, settle, in. A kept value may not be
  * copied or encoded, and its job may not be repeated.
- * Cost: O(jobs * rules + operands). Source: torch.utils.checkpoint (checkpoint_sequential, selective
- * checkpointing) and `recompute` and `offload` with `prefetch` of MindSpore's cells and operators.
+ * Cost: O(jobs * rules + operands). Source: torch.utils.checkpoint (checkpoint_sequential,
+ * selective checkpointing) and `recompute` and `offload` with `prefetch` of MindSpore's cells and
+ * operators.
  */
 #include "budget/rules_build.h"
 
@@ -107,6 +108,8 @@ static tn_status rules_contradict(const tn__rules_state *s, uint32_t job, uint32
 }
 
 static tn_status rules_find(tn__rules_state *s) {
+    if (s->rules.count > 0 && s->rules.list == NULL)
+        TN_FAIL(s->error, TN_E_INVALID, "%u rules, but no list of them", s->rules.count);
     for (uint32_t j = 0; j < s->work->job_count; j++) s->rule[j] = TN_NONE;
     for (uint32_t r = 0; r < s->rules.count; r++) {
         const tn_rule *rule = &s->rules.list[r];
@@ -151,7 +154,7 @@ static void rules_find_turns(tn__rules_state *s) {
 
 /* --- the place of a change --- */
 
-/* Finds the last early access of a value and its first late reader. False: it has no late reader. */
+/* Finds the last early access of a value and its first late reader. False: none is late enough. */
 static bool rules_separate(const tn__rules_state *s, uint32_t value, uint32_t *leave,
                            uint32_t *back) {
     const tn__lists *reads = &s->work->reads;

@@ -37,8 +37,8 @@ typedef struct tn__rules_state {
     tn_error *error;
 } tn__rules_state;
 
-/* Writes the work that obeys the decisions. Errors: E_NO_MEMORY, those of tn__work_make (which would
- * be a mistake of ours). Cost: O((jobs + operands) log jobs). */
+/* Writes the work that obeys the decisions. Errors: E_NO_MEMORY, those of tn__work_make (which
+ * would be a mistake of ours). Cost: O((jobs + operands) log jobs). */
 tn_status tn__rules_build(tn__rules_state *s, tn__ruled *ruled);
 
 #endif

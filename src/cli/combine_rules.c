@@ -142,7 +142,7 @@ const cli_rule cli_rules[] = {
          "--alignment --bank --order --bucket --gather-ahead --keep --swap --segments",
          IDLE_WITH, "[formulas]",
          .advice = "remove it, or estimate a model file without these options"),
-    RULE("estimate", "@reading/alignment/order/bank", IDLE_WITH, "[config]"),
+    RULE("estimate", "@reading/alignment/order/bank/keep/swap/segments", IDLE_WITH, "[config]"),
     RULE("estimate", "--devices", NEEDS, "--parallel=auto --sweep", .when = "[formulas]",
          .why = "otherwise --parallel gives the number of devices"),
     RULE("estimate", "[divided] --micro-batch", EXCLUDES, "[searches]", .when = "[formulas]",

@@ -87,17 +87,14 @@ static const struct argp_option input_options[] = {
     INPUT_OPTIONS(CLI_OPTION) INPUT_BANK(CLI_OPTION) INPUT_STATIC(CLI_OPTION)
         INPUT_PARALLEL(CLI_OPTION) INPUT_KERNELS(CLI_OPTION) INPUT_PLAN(INPUT_HIDDEN){0}};
 /* A command that runs the model has one memory and its own kernels. */
-static const struct argp_option input_run_options[] = {
-    INPUT_OPTIONS(CLI_OPTION) INPUT_STATIC(CLI_OPTION) INPUT_PARALLEL(CLI_OPTION)
-        INPUT_RULES(CLI_OPTION) INPUT_RECOMPUTE(CLI_OPTION){0}};
+static const struct argp_option input_run_options[] = {INPUT_OPTIONS(CLI_OPTION) INPUT_STATIC(
+    CLI_OPTION) INPUT_PARALLEL(CLI_OPTION) INPUT_RULES(CLI_OPTION) INPUT_RECOMPUTE(CLI_OPTION){0}};
 /* `fit` counts weights beside the arena. */
-static const struct argp_option input_fit_options[] = {
-    INPUT_OPTIONS(CLI_OPTION) INPUT_PARALLEL(CLI_OPTION) INPUT_RULES(CLI_OPTION)
-        INPUT_RECOMPUTE(CLI_OPTION){0}};
+static const struct argp_option input_fit_options[] = {INPUT_OPTIONS(CLI_OPTION) INPUT_PARALLEL(
+    CLI_OPTION) INPUT_RULES(CLI_OPTION) INPUT_RECOMPUTE(CLI_OPTION){0}};
 /* In `train` --parallel has another meaning as well. */
-static const struct argp_option input_train_options[] = {
-    INPUT_OPTIONS(CLI_OPTION) INPUT_STATIC(CLI_OPTION) INPUT_RULES(CLI_OPTION)
-        INPUT_RECOMPUTE(CLI_OPTION){0}};
+static const struct argp_option input_train_options[] = {INPUT_OPTIONS(CLI_OPTION) INPUT_STATIC(
+    CLI_OPTION) INPUT_RULES(CLI_OPTION) INPUT_RECOMPUTE(CLI_OPTION){0}};
 /* `estimate` describes the others itself. */
 static const struct argp_option input_estimate_options[] = {
     INPUT_OPTIONS(CLI_OPTION) INPUT_BANK(CLI_OPTION) INPUT_RULES(CLI_OPTION){0}};

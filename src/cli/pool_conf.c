@@ -9,7 +9,8 @@
 
 #define CONF_PREFIX "caching:"
 
-static double conf_number(struct argp_state *state, const char *key, const char *text, double most) {
+static double conf_number(struct argp_state *state, const char *key, const char *text,
+                          double most) {
     char *end;
     double value = strtod(text, &end);
     if (end == text || *end != '\0' || !(value >= 0) || value > most)

@@ -40,8 +40,8 @@ typedef struct cli_replay_result {
 typedef struct cli_replay {
     const char *path;
     cli_paths outputs;
-    const char *pools[CLI_REPLAY_POOLS_MAX];                 /* as given */
-    tn_pool_caching conf[CLI_REPLAY_POOLS_MAX];              /* of caching:SETTINGS */
+    const char *pools[CLI_REPLAY_POOLS_MAX];    /* as given */
+    tn_pool_caching conf[CLI_REPLAY_POOLS_MAX]; /* of caching:SETTINGS */
     bool has_conf[CLI_REPLAY_POOLS_MAX];
     uint32_t pool_count;
     uint64_t capacity, alignment, pages; /* 0: unknown */

@@ -18,7 +18,9 @@ static uint64_t expand_page(const tn__chunk *chunk) {
     return chunk->is_large ? EXPAND_LARGE_PAGE : EXPAND_SMALL_PAGE;
 }
 
-static uint64_t expand_up(uint64_t bytes, uint64_t page) { return (bytes + page - 1) / page * page; }
+static uint64_t expand_up(uint64_t bytes, uint64_t page) {
+    return (bytes + page - 1) / page * page;
+}
 
 static bool expand_is_unmapped(const tn_pool *pool, uint32_t chunk) {
     return chunk != TN__CHUNK_NONE && pool->chunks[chunk].state == TN__CHUNK_OUTSIDE &&
@@ -44,7 +46,8 @@ static bool expand_is_usable(const tn_pool *pool, uint32_t chunk) {
 
 static bool expand_has_addresses(const tn_pool *pool, uint32_t chunk, uint64_t size) {
     uint64_t bytes = 0;
-    for (uint32_t at = chunk; bytes < size && expand_is_usable(pool, at); at = expand_next(pool, at))
+    for (uint32_t at = chunk; bytes < size && expand_is_usable(pool, at);
+         at = expand_next(pool, at))
         bytes += pool->chunks[at].size;
     return bytes >= size;
 }

@@ -16,8 +16,8 @@ typedef struct tn__expand {
 /* The bytes that a free chunk may grow to without another segment. */
 uint64_t tn__expand_size(const tn_pool *pool, uint32_t chunk);
 /* Maps pages until a free chunk has `size` bytes; begins a segment if no segment of the stream has
- * the addresses. The chunk is in no set. NONE: above the limit, or no addresses are left. Pages that
- * were mapped stay free. Cost: O(chunks). */
+ * the addresses. The chunk is in no set. NONE: above the limit, or no addresses are left. Pages
+ * that were mapped stay free. Cost: O(chunks). */
 uint32_t tn__expand_map(tn_pool *pool, const tn__expand *it, uint64_t size, uint32_t stream,
                         bool large);
 /* Unmaps all pages without a block. Returns their bytes; 0 also if there is no memory for records.

@@ -76,7 +76,7 @@ static void a_chain_has_the_bytes_worked_out_by_hand(void **state) {
     } cases[] = {
         {{"a", TN_RULE_RECOMPUTE, 0}, 21, 18}, /* c: 1 + 20, and a runs twice */
         {{"?", TN_RULE_KEEP, 0}, 31, 11},
-        {{"a", TN_RULE_SWAP, 0}, 31, 11},      /* settled after c */
+        {{"a", TN_RULE_SWAP, 0}, 31, 11}, /* settled after c */
         {{"type:Opaque*", TN_RULE_KEEP, 0}, 31, 11},
     };
     problem it = problem_open(chain);
@@ -155,6 +155,11 @@ static void rules_that_say_nothing_are_refused(void **state) {
                          TN_E_INVALID);
         assert_null(made);
     }
+    tn_rules none = rules_of(NULL, 1);
+    tn_fit_options options = problem_options(&it, 1000, &none);
+    tn_fit_result result;
+    assert_int_equal(tn_fit(it.program, it.costs, &options, &result, &failure), TN_E_INVALID);
+    tn_fit_release(&result);
     problem_close(&it);
 }
 
@@ -199,7 +204,8 @@ static tn_rules draw_rules(const step *it, drawn_rules *words, tn__random *r) {
     tn_rules rules = TN_RULES_INIT;
     rules.list = words->list;
     for (uint32_t i = 0; i < RULES_DRAWN; i++) {
-        const tn_op *op = tn_graph_op(graph, (tn_op_id)tn__random_below(r, tn_graph_op_count(graph)));
+        const tn_op *op =
+            tn_graph_op(graph, (tn_op_id)tn__random_below(r, tn_graph_op_count(graph)));
         bool known = false;
         snprintf(words->pattern[rules.count], sizeof words->pattern[0], "type:%s", op->type);
         for (uint32_t k = 0; k < rules.count; k++)

@@ -74,7 +74,7 @@ FIRST = {"plan --objective pairs cannot": [PROBLEM],
          "fit --codecs float16": ["--allow", "compress"], "fit --max-error needs --run": ["--lossy"], "estimate --max-batch has": ["--device", "t4"], "estimate --gather-ahead has": ["--shard", "parameters"]}
 VALUES = {"N": "2", "SIZE": "1MiB", "SIZE/s": "1GB/s", "SPEED": "1GB/s", "TIME": "9s", "SHARE": "10%", "RATE": "0.5", "EXPONENT": "1.0",
           "B1": "0.5", "X": "0.5", "NUMBER": "0.5"}
-NAMED = {"planner": "auto", "order": "memory", "pool": "caching", "device": "t4", "swap-device": "host", "loss": "cross-entropy", "schedule": "gpipe",
+NAMED = {"swap": "a", "planner": "auto", "order": "memory", "pool": "caching", "device": "t4", "swap-device": "host", "loss": "cross-entropy", "schedule": "gpipe",
          "alignment": "64", "bank": "a=none", "dim": "N=2", "input-shape": "A=2,2", "value": "A=1", "parameter": "A", "format": "nchw",
          "momentum": "0.5", "weight-decay": "0.5", "recompute-work": "0.5", "host-experts": "all", "freeze": "zebra", "trainable": "zebra", "optimizer": "adam", "dtype": "bf16", "loss-scale": "2", "costs": "model:t4", "codecs": "bits",
          "allow": "order", "kernels": "plain", "weight-type": "int4", "cache-type": "f16", "problem": "problem.json", "forms": ".",

@@ -228,8 +228,9 @@ static block *try_expandable(torch *t, uint64_t size, int stream, bool large) {
 }
 
 static block *alloc_block(torch *t, uint64_t size, int stream, bool large) {
-    uint64_t bytes = size <= MIB ? 2 * MIB : size < 10 * MIB ? 20 * MIB
-                                                             : (size + 2 * MIB - 1) / (2 * MIB) * (2 * MIB);
+    uint64_t bytes = size <= MIB       ? 2 * MIB
+                     : size < 10 * MIB ? 20 * MIB
+                                       : (size + 2 * MIB - 1) / (2 * MIB) * (2 * MIB);
     if (t->expandable) return try_expandable(t, size, stream, large);
     if (t->reserved + bytes > t->limit) return NULL;
     uint64_t *base = malloc(sizeof *base);
@@ -310,8 +311,8 @@ static block *torch_malloc(torch *t, uint64_t asked, int stream) {
         if (b == NULL) return NULL;
     }
     uint64_t remaining = b->size - size;
-    bool split = !large || t->expandable ? remaining >= 512
-                                         : size < t->max_split && remaining > MIB;
+    bool split =
+        !large || t->expandable ? remaining >= 512 : size < t->max_split && remaining > MIB;
     b->allocated = true;
     if (split) split_after(t, b, size)->gc_base = t->calls[large];
     return b;
@@ -452,8 +453,7 @@ static void every_setting_does_as_pytorch(void **state) {
     (void)state;
     for (size_t i = 0; i < SETTINGS; i++) {
         uint32_t failed = 0;
-        for (uint64_t seed = 1; seed <= case_count(60, 3); seed++)
-            failed += compare(i, seed, 1200);
+        for (uint64_t seed = 1; seed <= case_count(60, 3); seed++) failed += compare(i, seed, 1200);
         assert_true(failed > 0); /* memory ran out, too */
     }
 }

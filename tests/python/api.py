@@ -302,6 +302,26 @@ class Models(unittest.TestCase):
         self.assertRaises(tenure.Error, tenure.fit, {"cpu": "x"}, 3)
         self.assertRaises(tenure.Error, tenure.fit, chain, 3, by="none such")
 
+    def test_rules(self):
+        names = "abcde"  # e reads a and d; c makes the peak, with a and b
+        chain = {"values": [{"bytes": size} for size in (10, 1, 20, 1)] + [{"bytes": 1, "kept": True}],
+                 "operators": [{"cost": 1, "inputs": reads, "outputs": [i], "name": names[i]}
+                               for i, reads in enumerate(([], [0], [1], [2], [0, 3]))]}
+        self.assertEqual(tenure.fit(chain, 1000).bytes, 31)
+        again = tenure.fit(chain, 1000, recompute=["a"])
+        self.assertEqual((again.bytes, again.time), (21, 6))
+        away = tenure.fit(chain, 1000, swap={"a": 1}, link=1e12)
+        self.assertIn("swap_in", [step.opcode for step in away.steps])
+        with self.assertRaises(tenure.Error) as caught:
+            tenure.fit(chain, 21, keep=["a"])
+        self.assertIn("the rule keep 'a' prevents it", str(caught.exception))
+        self.assertRaises(TypeError, tenure.fit, chain, 100, keep="a")
+        with self.assertRaises(tenure.Error) as caught:
+            tenure.fit(chain, 100, keep=["z"])
+        self.assertEqual(caught.exception.status, "E_INVALID")
+        whole = tenure.estimate(self.model, train=True)
+        self.assertLess(tenure.estimate(self.model, train=True, segments=6).total, whole.total)
+
     def test_nothing_grows(self):
         def once():
             layout = tenure.plan(tenure.load(self.model))

@@ -1,5 +1,5 @@
 """Rules about single tensors: keep, recompute or swap the results of operators that match a pattern."""
-from typing import Mapping, Optional, Sequence, Tuple, Union
+from typing import List, Mapping, Optional, Sequence, Tuple, Union
 
 from tenure._abi import RULES, tn_rule, tn_rules
 from tenure._library import number, options, text
@@ -11,7 +11,7 @@ MOST = (1 << 32) - 1
 
 def rules(keep: Patterns, recompute: Patterns, swap: Swaps, segments: int) -> Optional[tn_rules]:
     """The rules as a struct of the library; None: there are none."""
-    found = []  # type: list[Tuple[str, str, int]]
+    found: List[Tuple[str, str, int]] = []
     for kind, patterns in (("keep", keep), ("recompute", recompute), ("swap", swap)):
         if isinstance(patterns, str):
             raise TypeError("%s: a list of patterns, not a single text" % kind)

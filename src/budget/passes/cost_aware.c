@@ -6,9 +6,9 @@
  * Feature maps are values that are idle at the turn, the end of the forward pass. There are two
  * ways to recompute those of a segment. Speed-centric: once, for all backward layers, which needs
  * the memory of the whole segment. Memory-centric: for each backward layer alone, from the
- * checkpoint. l_peak is the most that a single layer reads, makes and needs as scratch. A segment is
- * recomputed at once where its values and the largest layer that reads them are within l_peak, so
- * that this never makes a new peak.
+ * checkpoint. l_peak is the most that a single layer reads, makes and needs as scratch. A segment
+ * is recomputed at once where its values and the largest layer that reads them are within l_peak,
+ * so that this never makes a new peak.
  *
  * With a host link, the checkpoints are copied out after their last forward reader, and each is
  * prefetched while the backward pass works on the checkpoint above it. The fastest of three
@@ -28,6 +28,7 @@ typedef struct cost_aware {
     uint64_t *bytes;   /* [segments] the values to recompute */
     uint64_t *layer;   /* [segments] the largest backward layer that reads them */
     bool *drops;       /* [values] of memory-centric segments */
+    bool *stays;       /* [values] of checkpoints */
     uint64_t peak;     /* l_peak */
 } cost_aware;
 
@@ -44,7 +45,8 @@ static uint64_t cost_aware_layer(const tn__work *work, uint32_t job) {
 
 static bool cost_aware_is_checkpoint(const tn__pass_run *run, uint32_t job) {
     const tn_op_id op = run->work->jobs[job].op;
-    return op == TN_NONE || tn__kind_is_conv(run->graph, op) || tn__kind_is_matmul(run->graph, op) ||
+    return op == TN_NONE || tn__kind_is_conv(run->graph, op) ||
+           tn__kind_is_matmul(run->graph, op) ||
            (run->work->jobs[job].flags & TN__JOB_REPEATS) == 0;
 }
 
@@ -62,6 +64,10 @@ static void cost_aware_measure(cost_aware *s) {
         if (layer > s->peak) s->peak = layer;
         at += checkpoint;
         s->segment[j] = checkpoint || j > s->turn ? 0 : at + 1;
+    }
+    for (uint32_t v = 0; v < s->work->value_count; v++) {
+        const uint32_t maker = s->work->values[v].maker;
+        s->stays[v] = maker != TN_NONE && s->segment[maker] == 0;
     }
     for (uint32_t g = 0; g < s->gaps.count; g++) {
         const tn__gap *gap = &s->gaps.list[g];
@@ -133,11 +139,12 @@ static tn_status cost_aware_open(cost_aware *s, tn__pass_run *run) {
     s->segment = tn__arena_array(run->arena, jobs, sizeof *s->segment);
     s->bytes = tn__arena_array(run->arena, jobs, sizeof *s->bytes);
     s->layer = tn__arena_array(run->arena, jobs, sizeof *s->layer);
-    s->drops =
-        tn__arena_array(run->arena, (size_t)run->work->value_count + 1, sizeof *s->drops);
-    if (!s->segment || !s->bytes || !s->layer || !s->drops)
+    s->drops = tn__arena_array(run->arena, (size_t)run->work->value_count + 1, sizeof *s->drops);
+    s->stays = tn__arena_array(run->arena, (size_t)run->work->value_count + 1, sizeof *s->stays);
+    if (!s->segment || !s->bytes || !s->layer || !s->drops || !s->stays)
         return tn__no_memory(run->error, "segments");
     s->gaps.drops = s->drops;
+    s->gaps.stays = s->stays;
     cost_aware_measure(s);
     return TN_OK;
 }

@@ -16,8 +16,8 @@
  * may run out of memory earlier than a real device of that size; `reserved` is the same.
  *
  * Use it to see what PyTorch would do, or if streams must not share memory.
- * Cost:   O(log n) time, to empty the cache, to collect and to map pages O(n); no memory of its own.
- * Source: pytorch/c10/cuda/CUDACachingAllocator: round_size, get_free_block, should_split,
+ * Cost:   O(log n) time, to empty the cache, to collect and to map pages O(n); no memory of its
+ * own. Source: pytorch/c10/cuda/CUDACachingAllocator: round_size, get_free_block, should_split,
  *         garbage_collect_cached_blocks, release_available_cached_blocks.
  */
 #include <inttypes.h>
@@ -57,8 +57,8 @@ static tn_status caching_check(const tn_pool *pool, const tn_pool_caching *optio
         TN_FAIL(error, TN_E_INVALID,
                 "roundup_power2_divisions must be a power of two up to 64, not %" PRIu32, steps);
     if (!(share >= 0 && share < 1))
-        TN_FAIL(error, TN_E_INVALID,
-                "garbage_collection_threshold must be between 0 and 1, not %g", share);
+        TN_FAIL(error, TN_E_INVALID, "garbage_collection_threshold must be between 0 and 1, not %g",
+                share);
     if (share > 0 && limit == 0 && pool->capacity > TN_POOL_CAPACITY_MAX / 2)
         TN_FAIL(error, TN_E_INVALID, "garbage_collection_threshold needs a limit or a capacity");
     if (options->expandable && limit != 0 && pool->capacity / 16 < limit)

@@ -1,0 +1,66 @@
+#!/bin/bash
+# Rules about single tensors in every command that has them: rules.sh TENURE MODELS. The parameters after two steps are the
+# same bit by bit, whatever the rules are, and the memory that is used is the memory that was planned.
+set -u
+. "$(dirname "$(readlink -f "$0")")/expect.sh"
+tenure=$1
+models=$(readlink -f "$2")
+here=$(cd "$(dirname "$0")" && pwd)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+python3 "$here/train_models.py" "$folder" || exit 1
+cd "$folder"
+
+same() { # the parameters of a run with these options: same OPTIONS...
+    rm -f rules.ck
+    expect 0 '"measured_peak"' $train --check naive --poison --checkpoint rules.ck --json "$@"
+    python3 -c "import json; run = json.load(open('out')); assert run['measured_peak'] == run['planned_peak'], run" || failed=1
+    cmp -s plain.ck rules.ck || { echo "FAILED: $* changes the bits"; failed=1; }
+}
+arena() { python3 -c "import json; print(json.load(open('out'))['arena'])"; }
+
+for model in "cnn.onnx --data x.npy,y.npy" "deep.onnx --data text:book.txt"; do
+    train="$tenure train $model --batch 8 --weights random:1 --steps 2 --plain"
+    expect 0 '' $train --checkpoint plain.ck --json
+    plain=$(arena)
+    for rules in "--recompute type:*" "--swap type:*" "--swap type:*:prefetch=3" "--segments 3" "--keep type:*" \
+                 "--segments 3 --keep type:Conv* --order memory" "--recompute type:Gemm* --recompute-cheap"; do
+        case "$model$rules" in cnn*Gemm* | deep*Conv*) continue ;; esac
+        same $rules
+        case "$rules" in
+        --swap* | --segments\ 3) [[ $model = cnn* ]] || [ "$(arena)" -lt "$plain" ] || { echo "FAILED: $model $rules saves nothing"; failed=1; } ;;
+        --keep*) [ "$(arena)" -eq "$plain" ] || { echo "FAILED: $model $rules costs memory"; failed=1; } ;;
+        esac
+    done
+    # what is estimated is what is used
+    expect 0 '' $train --segments 3 --json
+    used=$(arena)
+    expect 0 "\"arena\":$used," $tenure estimate ${model% --data*} --train --batch 8 --kernels plain --segments 3 --json
+    # within a budget, too
+    expect 1 'least found takes' $train --budget 1KiB --segments 2
+    least=$(python3 -c "import re; print(re.search(r'least found takes [^(]*\(([\d,]+) bytes', open('err').read())[1].replace(',', ''))")
+    same --budget "$least" --segments 2
+    case $model in deep*) why=".*the rule keep 'type:\*' prevents it" ;; *) why= ;; esac
+    expect 1 "obeys the rules$why" $train --budget "$least" --keep 'type:*'
+done
+
+branches="$models/two_branches.onnx --weights random:1"
+expect 0 'every bit equal' $tenure run $branches --swap 'type:*:prefetch=2' --check naive --poison
+expect 0 'every bit equal' $tenure run $branches --recompute 'type:*' --check naive
+
+mobile="$models/mobilenet_v2.onnx --train --batch 4 --costs model:a100-80"
+expect 0 '"recomputed":' $tenure fit $mobile --budget 1GiB --recompute 'type:Clip' --json
+expect 0 "recompute '.*Clip_output_0', [0-9]+ bytes: rule recompute 'type:Clip'" $tenure fit $mobile --budget 140MiB --recompute 'type:Clip' --explain
+expect 2 'swap needs --link' $tenure fit $mobile --budget 1GiB --swap 'type:Conv'
+expect 0 '' $tenure fit $mobile --budget 1GiB --swap 'type:Conv:prefetch=2' --link 12GB/s
+expect 2 "matches no operator .* operator types are 'Conv', 'Clip'" $tenure fit $mobile --budget 1GiB --keep 'type:Convolution'
+expect 2 "operator names are '/features" $tenure fit $mobile --budget 1GiB --keep 'decoder*'
+expect 2 "contradict each other: both match" $tenure fit $mobile --budget 1GiB --keep 'type:C*' --recompute 'type:Conv'
+expect 2 "changes nothing" $tenure fit $mobile --budget 1GiB --recompute 'type:CrossEntropy'
+expect 2 'too few for 100000 segments' $tenure fit $mobile --budget 1GiB --segments 100000
+expect 2 'segments need a training step' $tenure run $branches --segments 2
+expect 2 'not a number of operators' $tenure fit $mobile --budget 1GiB --link 1GB/s --swap 'type:Conv:prefetch=0'
+expect 2 'the pattern is empty' $tenure fit $mobile --budget 1GiB --keep 'type:'
+expect 2 'which needs a model file' $tenure estimate "$models/../configs/gpt_175b.json" --train --batch 8 --recompute 'type:Conv'
+expect 2 'has no effect' $tenure estimate "$models/../configs/gpt_175b.json" --train --batch 8 --keep 'type:Conv'
+exit $failed
