@@ -243,16 +243,16 @@ static void bodies_of_many_pieces_are_planned_in_little_time(void **state) {
 static void limits_never_end_above_greedy_by_size(void **state) {
     (void)state;
     enum { BODIES = 6000 };
-    static const char *const kinds[] = {"short", "windows", "training"};
+    static const char *const kinds[] = {"windows", "training"};
     uint32_t tried = 0;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         const generate_kind *kind = generate_find(kinds[k]);
         generate_wish wish = {.count = BODIES, .seed = 3};
         tn_problem *problem;
-        if (kind == NULL) continue;
+        assert_non_null(kind);
         uint64_t optimum;
         assert_ok(kind->make(&wish, &problem, &optimum, &failure));
-        for (uint64_t factor = 1; factor <= 8; factor *= 2) {
+        for (uint64_t factor = 1; factor <= 4; factor *= 2) {
             tn_plan_options options = TN_PLAN_OPTIONS_INIT;
             tn_layout simple, best;
             options.work_limit = factor * (tn_problem_count(problem) + 1);
@@ -270,7 +270,7 @@ static void limits_never_end_above_greedy_by_size(void **state) {
         }
         tn_problem_destroy(problem);
     }
-    assert_true(tried >= 8);
+    assert_true(tried == 6);
 }
 
 int main(void) {

@@ -702,10 +702,12 @@ static void running_out_of_memory_leaves_nothing_behind(void **state) {
 enum { WAIT_STEPS = 256 };
 
 static bool wait_path(bool edge[WAIT_STEPS][WAIT_STEPS], uint32_t from, uint32_t to) {
-    if (from == to) return true;
-    for (uint32_t next = from + 1; next <= to; next++)
-        if (edge[from][next] && wait_path(edge, next, to)) return true;
-    return false;
+    bool reached[WAIT_STEPS] = {false};
+    reached[from] = true;
+    for (uint32_t step = from; step < to; step++) /* edges go forward */
+        for (uint32_t next = step + 1; next <= to && reached[step]; next++)
+            reached[next] |= edge[step][next];
+    return reached[to];
 }
 
 /* The added dependencies that no other path implies. */
