@@ -40,12 +40,12 @@
 #define REUSE_SMALL 24u                 /* bodies that are searched completely, ... */
 #define REUSE_NODES 1000000u            /* with at most this number of placements */
 #define REUSE_ALL 1e9                   /* placements of all bodies that are tried for a judge */
-#define REUSE_SMALL_EXACT 64u   /* the same if the caller asks for a proof */
+#define REUSE_SMALL_EXACT 64u           /* the same if the caller asks for a proof */
 #define REUSE_NODES_EXACT ((uint64_t)1 << 28)
-#define REUSE_FIRST 20000u              /* placements before the complete search */
-#define REUSE_RUIN 25u                  /* most bodies of a move */
-#define REUSE_SETS 20000u               /* sets of bodies that the bound tries */
-#define REUSE_STARTS 512u               /* random orders that are tried to meet the capacity */
+#define REUSE_FIRST 20000u /* placements before the complete search */
+#define REUSE_RUIN 25u     /* most bodies of a move */
+#define REUSE_SETS 20000u  /* sets of bodies that the bound tries */
+#define REUSE_STARTS 512u  /* random orders that are tried to meet the capacity */
 #define REUSE_HARD UINT64_MAX
 
 /* Body `other`, at offset o, costs `cost` if this one starts between o - below and o + above. */
@@ -727,7 +727,9 @@ static tn_status reuse_complete(reuse *state, uint64_t best, bool *proved) {
     reuse_search search = {
         .state = state, .best = best, .nodes = state->exact ? REUSE_NODES_EXACT : REUSE_NODES};
     *proved = false;
-    if (state->free_count > (state->exact ? REUSE_SMALL_EXACT : REUSE_SMALL) || !state->plain || state->shift > 0) return TN_OK;
+    if (state->free_count > (state->exact ? REUSE_SMALL_EXACT : REUSE_SMALL) || !state->plain ||
+        state->shift > 0)
+        return TN_OK;
     uint64_t pinned = reuse_pinned_cost(state);
     TN_TRY(reuse_deeper(&search, 0, 0, pinned));
     *proved = !search.stopped;
