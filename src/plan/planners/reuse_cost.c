@@ -24,8 +24,8 @@
  * separations and reserved ranges. A set of bodies of which no two may share bytes, and which is
  * larger than the memory, proves that they do not fit.
  *
- * Cost:   O(d) and the moved ends for each placement of a body with d neighbours; O(n^2) to list the
- *         neighbours.
+ * Cost:   O(d) and the moved ends for each placement of a body with d neighbours; O(n^2) for the
+ *         lists of neighbours.
  * Source: Shaw 1998, Schrimpf et al. 2000 (ruin and recreate); the problem: dynamic storage
  *         allocation with reuse penalties, dsa-solver 2026 (documents, no code).
  */
