@@ -126,8 +126,8 @@ typedef struct tn_reserved {
 #define TN_EVENT_NONE UINT32_MAX
 typedef struct tn_span {
     tn_body_id body;
-    uint64_t lo, hi;      /* bytes [lo, hi) of the body; lo = hi = 0: all bytes */
-    uint32_t first;       /* the event that writes them; TN_EVENT_NONE: nothing waits to write them */
+    uint64_t lo, hi; /* bytes [lo, hi) of the body; lo = hi = 0: all bytes */
+    uint32_t first;  /* the event that writes them; TN_EVENT_NONE: nothing waits to write them */
     const uint32_t *uses; /* [use_count], copied: events that use them; `first` is a use, too */
     uint32_t use_count;
 } tn_span;

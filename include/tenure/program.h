@@ -272,9 +272,10 @@ TN_API TN_CHECKED tn_status tn_plan_dependencies(const tn_occupancy *occupancy,
                                                  const tn_layout *layout, tn_dependency **list,
                                                  uint64_t *count, tn_error *error);
 TN_API void tn_dependencies_release(tn_dependency *list);
-/* Adds the steps of the program to the problem of an occupancy, as events in the order of the graph,
- * and the live ranges as spans: for TN_OBJECTIVE_WAITS, TN_OBJECTIVE_TIME and tn_layout_waits. The
- * time of an event is estimated from operations and bytes moved, in picoseconds. A second call does
+/* Adds the steps of the program to the problem of an occupancy, as events in the order of the
+ * graph, and the live ranges as spans: for TN_OBJECTIVE_WAITS, TN_OBJECTIVE_TIME and
+ * tn_layout_waits. The time of an event is estimated from operations and bytes moved, in
+ * picoseconds. A second call does
  * nothing.
  * Errors: E_UNSUPPORTED (more than TN_EVENTS_MAX steps, or as tn_plan_dependencies), E_NO_MEMORY.
  * Cost: O(instructions chains + uses), and that of tn_plan_dependencies. */

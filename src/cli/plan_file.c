@@ -155,8 +155,7 @@ static tn_status plan_read(cli_plan_file *file, tn_error *error) {
     file->has_reuse_cost = plan_number(result, "reuse_cost", &file->reuse_cost);
     file->has_waits = plan_number(result, "waits", &file->waits) &&
                       plan_number(result, "time", &file->time) &&
-                      plan_number(result, "workers", &file->workers) &&
-                      file->workers <= UINT32_MAX;
+                      plan_number(result, "workers", &file->workers) && file->workers <= UINT32_MAX;
     TN_TRY(plan_tensors(file, error));
     TN_TRY(plan_steps(file, error));
     file->has_program = file->tensor_count > 0 && file->step_count > 0;

@@ -33,7 +33,7 @@ typedef struct cli_plan_file {
     uint64_t reuse_cost; /* as the plan states it */
     bool has_waits;
     uint64_t waits, time, workers; /* the same */
-    tn_op_id *steps;     /* [step_count] the operators in order, or NULL */
+    tn_op_id *steps;               /* [step_count] the operators in order, or NULL */
     uint32_t step_count;
 } cli_plan_file;
 

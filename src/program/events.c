@@ -1,11 +1,11 @@
-/* events.c - gives the problem of an occupancy the events of its program, so that planners can count
- * the waits that a layout adds, and the time of the program with them.
+/* events.c - gives the problem of an occupancy the events of its program, so that planners can
+ * count the waits that a layout adds, and the time of the program with them.
  *
- * The events are the steps of the program; control flow is one event, as in happens.c. Spans are the
- * live ranges: a life that writes has a span from its definition to its uses, and a view has a span
- * of its own without a write. Waits within one buffer (an operator that works in place must wait for
- * the other readers of its input) do not depend on the layout. They are those of a layout without
- * reuse.
+ * The events are the steps of the program; control flow is one event, as in happens.c. Spans are
+ * the live ranges: a life that writes has a span from its definition to its uses, and a view has a
+ * span of its own without a write. Waits within one buffer (an operator that works in place must
+ * wait for the other readers of its input) do not depend on the layout. They are those of a layout
+ * without reuse.
  *
  * Cost: O(steps chains + lives + uses), and that of tn_plan_dependencies.
  */

@@ -17,7 +17,8 @@
 static bool loosen_is_asked(const tn_occupancy_options *memory, const tn_plan_options *plan,
                             const tn_problem *problem) {
     bool usual = plan->planner == NULL || strcmp(plan->planner, "auto") == 0;
-    return usual && plan->objective == TN_OBJECTIVE_BYTES && memory->parallel == TN_PARALLEL_SERIAL && tn_problem_bank_count(problem) == 1 &&
+    return usual && plan->objective == TN_OBJECTIVE_BYTES &&
+           memory->parallel == TN_PARALLEL_SERIAL && tn_problem_bank_count(problem) == 1 &&
            tn_problem_count(problem) <= LOOSEN_BODIES;
 }
 

@@ -239,6 +239,40 @@ static void bodies_of_many_pieces_are_planned_in_little_time(void **state) {
     tn_problem_destroy(problem);
 }
 
+/* `auto` is never worse than the simplest planner within the same limit. */
+static void limits_never_end_above_greedy_by_size(void **state) {
+    (void)state;
+    enum { BODIES = 6000 };
+    static const char *const kinds[] = {"windows", "training"};
+    uint32_t tried = 0;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        const generate_kind *kind = generate_find(kinds[k]);
+        generate_wish wish = {.count = BODIES, .seed = 3};
+        tn_problem *problem;
+        assert_non_null(kind);
+        uint64_t optimum;
+        assert_ok(kind->make(&wish, &problem, &optimum, &failure));
+        for (uint64_t factor = 1; factor <= 4; factor *= 2) {
+            tn_plan_options options = TN_PLAN_OPTIONS_INIT;
+            tn_layout simple, best;
+            options.work_limit = factor * (tn_problem_count(problem) + 1);
+            options.planner = "greedy-by-size";
+            assert_ok(tn_plan(problem, &options, &simple, &failure));
+            options.planner = "auto";
+            assert_ok(tn_plan(problem, &options, &best, &failure));
+            if (best.peak > simple.peak)
+                fail_msg("%s, limit %llu: %llu bytes, greedy-by-size %llu", kinds[k],
+                         (unsigned long long)options.work_limit, (unsigned long long)best.peak,
+                         (unsigned long long)simple.peak);
+            tn_layout_release(&simple);
+            tn_layout_release(&best);
+            tried++;
+        }
+        tn_problem_destroy(problem);
+    }
+    assert_true(tried == 6);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_skyline_is_valid_and_leaves_no_body_hanging),
@@ -249,6 +283,7 @@ int main(void) {
         cmocka_unit_test(a_training_trace_is_planned_at_its_bound),
         cmocka_unit_test(pins_on_top_of_each_other_are_gone_round_at_once),
         cmocka_unit_test(bodies_of_many_pieces_are_planned_in_little_time),
+        cmocka_unit_test(limits_never_end_above_greedy_by_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

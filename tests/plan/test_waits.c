@@ -1,5 +1,5 @@
-/* Waits and time: the planners, tn_layout_waits and the verifier are compared with a search over all
- * offsets of small random problems. Paths are found by search, and time passes unit by unit. */
+/* Waits and time: the planners, tn_layout_waits and the verifier are compared with a search over
+ * all offsets of small random problems. Paths are found by search, and time passes unit by unit. */
 #include "kit.h"
 
 #include <inttypes.h>

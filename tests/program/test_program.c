@@ -697,12 +697,88 @@ static void running_out_of_memory_leaves_nothing_behind(void **state) {
     assert_int_equal(status, TN_OK);
 }
 
+/* --- waits --- */
+
+enum { WAIT_STEPS = 256 };
+
+static bool wait_path(bool edge[WAIT_STEPS][WAIT_STEPS], uint32_t from, uint32_t to) {
+    bool reached[WAIT_STEPS] = {false};
+    reached[from] = true;
+    for (uint32_t step = from; step < to; step++) /* edges go forward */
+        for (uint32_t next = step + 1; next <= to && reached[step]; next++)
+            reached[next] |= edge[step][next];
+    return reached[to];
+}
+
+/* The added dependencies that no other path implies. */
+static uint64_t count_kept(bool edge[WAIT_STEPS][WAIT_STEPS], const tn_wait *added,
+                           uint64_t count) {
+    uint64_t kept = 0;
+    for (uint64_t i = 0; i < count; i++) edge[added[i].before][added[i].after] = true;
+    for (uint64_t i = 0; i < count; i++) {
+        edge[added[i].before][added[i].after] = false;
+        kept += !wait_path(edge, added[i].before, added[i].after);
+        edge[added[i].before][added[i].after] = true;
+    }
+    return kept;
+}
+
+/* The waits by spans of bytes are the dependencies that a sweep finds, after reduction. */
+static void waits_are_the_dependencies_that_are_left(void **state) {
+    (void)state;
+    const uint32_t seeds = case_count(800, 60);
+    uint64_t sum = 0, fewer = 0;
+    for (uint64_t seed = 1; seed <= seeds; seed++) {
+        static bool edge[WAIT_STEPS][WAIT_STEPS];
+        tn_graph *graph = random_graph(seed, seed % 2 == 0);
+        tn_program *program;
+        tn_occupancy *occupancy;
+        tn_layout layout;
+        tn_dependency *list;
+        uint64_t count, waits;
+        uint32_t orders;
+        assert_ok(tn_graph_infer(graph, &failure));
+        assert_ok(tn_program_create(graph, NULL, &program, &failure));
+        assert_ok(tn_occupancy_create(program, NULL, &occupancy, &failure));
+        assert_ok(tn_plan(tn_occupancy_problem(occupancy), NULL, &layout, &failure));
+        assert_ok(tn_plan_dependencies(occupancy, &layout, &list, &count, &failure));
+        assert_ok(tn_occupancy_add_events(occupancy, &failure));
+        assert_ok(tn_layout_waits(tn_occupancy_problem(occupancy), &layout, 0, NULL, &waits, NULL,
+                                  &failure));
+        uint32_t steps = tn_program_count(program);
+        assert_true(steps <= WAIT_STEPS && count < 1000);
+        memset(edge, 0, sizeof edge);
+        const tn_wait *order = tn_problem_orders(tn_occupancy_problem(occupancy), &orders);
+        for (uint32_t i = 0; i < orders; i++) edge[order[i].before][order[i].after] = true;
+        tn_wait added[1000];
+        for (uint64_t i = 0; i < count; i++)
+            for (uint32_t s = 0; s < steps; s++) {
+                const tn_instruction *it = &tn_program_instructions(program)[s];
+                if (it->opcode == TN_APPLY && it->op == list[i].before) added[i].before = s;
+                if (it->opcode == TN_APPLY && it->op == list[i].after) added[i].after = s;
+            }
+        uint64_t kept = count_kept(edge, added, count);
+        if (kept != waits)
+            fail_msg("seed %llu: %llu waits, but %llu dependencies are left",
+                     (unsigned long long)seed, (unsigned long long)waits, (unsigned long long)kept);
+        sum += waits;
+        fewer += kept < count;
+        tn_dependencies_release(list);
+        tn_layout_release(&layout);
+        tn_occupancy_destroy(occupancy);
+        tn_program_destroy(program);
+        tn_graph_destroy(graph);
+    }
+    assert_true(sum > seeds / 8 && fewer > 0);
+}
+
 int main(void) {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_read_finds_what_was_written),
         cmocka_unit_test(a_safe_plan_holds_in_every_order_of_the_graph),
         cmocka_unit_test(any_plan_holds_in_every_order_that_keeps_what_it_adds),
         cmocka_unit_test(two_branches_may_run_side_by_side_in_a_safe_plan),
+        cmocka_unit_test(waits_are_the_dependencies_that_are_left),
         cmocka_unit_test(equally_low_plans_add_fewer_dependencies),
         cmocka_unit_test(a_concatenation_without_copies_adds_no_wait),
         cmocka_unit_test(streams_of_a_program_give_its_problem_clocks),

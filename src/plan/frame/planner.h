@@ -172,6 +172,10 @@ tn_status tn__run_simple_planners(tn_run *run);
 /* fast.c: runs the planner of that name within this run. */
 tn_status tn__run_fast(tn_run *run);
 
+/* reuse_cost.c: its search with a longer complete search, for `exact` in a run by cost, or with
+ * separations or reserved ranges. */
+tn_status tn__reuse_exact(tn_run *run);
+
 /* A smaller problem: bodies of one whole piece, in the run's compressed times. */
 #define TN__FREE UINT64_MAX /* not pinned */
 typedef struct tn__part_body {

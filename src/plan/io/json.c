@@ -13,7 +13,8 @@
  * ("apart": [[i, j], ...]), reuse costs ("reuse_costs": [[i, j, cost], ...]; both name indices of
  * "buffers") or reserved ranges (in a pool, "reserved": [[first, last], ...]) has "version": 2, so
  * that readers that do not know them refuse it. The events of a program are "events": [time, ...],
- * "order" and "waits": [[before, after], ...], "spans": [{"buffer", "write", "uses", "lo", "hi"}]. "size", "first" and
+ * "order" and "waits": [[before, after], ...],
+ * "spans": [{"buffer", "write", "uses", "lo", "hi"}]. "size", "first" and
  * "last_excl" are required; null means absent; members with other names are ignored. An offset pins
  * only with "pinned": true. Numbers are integers. jansson refuses bad UTF-8, duplicate members,
  * deep nesting and trailing text.

@@ -575,6 +575,7 @@ static tn_status exact_begin(tn_run *run) {
 }
 
 static tn_status exact_solve(tn_run *run) {
+    if (tn__run_by_cost(run) || (tn__run_needs(run) & TN_PLANS_APART)) return tn__reuse_exact(run);
     if (tn__run_best(run) == UINT64_MAX) TN_TRY(exact_begin(run));
     if (tn__run_is_done(run)) return TN_OK;
     exact_state *exact = tn__run_scratch(run, 1, sizeof *exact);
@@ -599,6 +600,6 @@ const tn_planner tn__planner_exact = {
     .name = "exact",
     .summary = "complete search: proves the smallest arena, or that no plan fits",
     .source = "Moffitt 2023 (MiniMalloc); ours",
-    .features = TN_PLANS_ALL,
+    .features = TN_PLANS_ALL | TN_PLANS_APART | TN_PLANS_BY_COST,
     .solve = exact_solve,
 };

@@ -24,8 +24,8 @@
  * separations and reserved ranges. A set of bodies of which no two may share bytes, and which is
  * larger than the memory, proves that they do not fit.
  *
- * Cost:   O(d) and the moved ends for each placement of a body with d neighbours; O(n^2) to list the
- *         neighbours.
+ * Cost:   O(d) and the moved ends for each placement of a body with d neighbours; O(n^2) for the
+ *         lists of neighbours.
  * Source: Shaw 1998, Schrimpf et al. 2000 (ruin and recreate); the problem: dynamic storage
  *         allocation with reuse penalties, dsa-solver 2026 (documents, no code).
  */
@@ -40,10 +40,12 @@
 #define REUSE_SMALL 24u                 /* bodies that are searched completely, ... */
 #define REUSE_NODES 1000000u            /* with at most this number of placements */
 #define REUSE_ALL 1e9                   /* placements of all bodies that are tried for a judge */
-#define REUSE_FIRST 20000u              /* placements before the complete search */
-#define REUSE_RUIN 25u                  /* most bodies of a move */
-#define REUSE_SETS 20000u               /* sets of bodies that the bound tries */
-#define REUSE_STARTS 512u               /* random orders that are tried to meet the capacity */
+#define REUSE_SMALL_EXACT 64u           /* the same if the caller asks for a proof */
+#define REUSE_NODES_EXACT ((uint64_t)1 << 28)
+#define REUSE_FIRST 20000u /* placements before the complete search */
+#define REUSE_RUIN 25u     /* most bodies of a move */
+#define REUSE_SETS 20000u  /* sets of bodies that the bound tries */
+#define REUSE_STARTS 512u  /* random orders that are tried to meet the capacity */
 #define REUSE_HARD UINT64_MAX
 
 /* Body `other`, at offset o, costs `cost` if this one starts between o - below and o + above. */
@@ -90,6 +92,7 @@ typedef struct reuse {
     bool plain;        /* all edges are those of whole bodies */
     uint64_t work_at;  /* work when the search began */
     double started_s;
+    bool exact; /* the complete search has no limit of its own */
     tn__random random;
 } reuse;
 
@@ -721,9 +724,12 @@ static uint64_t reuse_pinned_cost(reuse *state) {
 
 /* Searches for a cost below `best`; *proved: there is none below the result. */
 static tn_status reuse_complete(reuse *state, uint64_t best, bool *proved) {
-    reuse_search search = {.state = state, .best = best, .nodes = REUSE_NODES};
+    reuse_search search = {
+        .state = state, .best = best, .nodes = state->exact ? REUSE_NODES_EXACT : REUSE_NODES};
     *proved = false;
-    if (state->free_count > REUSE_SMALL || !state->plain || state->shift > 0) return TN_OK;
+    if (state->free_count > (state->exact ? REUSE_SMALL_EXACT : REUSE_SMALL) || !state->plain ||
+        state->shift > 0)
+        return TN_OK;
     uint64_t pinned = reuse_pinned_cost(state);
     TN_TRY(reuse_deeper(&search, 0, 0, pinned));
     *proved = !search.stopped;
@@ -911,7 +917,7 @@ static tn_status reuse_least_cost(reuse *state) {
     }
     tn__run_raise_cost_bound(run, bound);
     if (!reuse_take_best(state) || tn__run_is_done(run)) return TN_OK;
-    bool small = state->free_count <= REUSE_SMALL;
+    bool small = state->free_count <= (state->exact ? REUSE_SMALL_EXACT : REUSE_SMALL);
     state->started_s = tn__clock_s();
     state->work_at = tn__run_work_done(run);
     if (small) {
@@ -925,8 +931,9 @@ static tn_status reuse_least_cost(reuse *state) {
     return reuse_anneal(state, 1, 0);
 }
 
-static tn_status reuse_solve(tn_run *run) {
+static tn_status reuse_run(tn_run *run, bool exact) {
     reuse state = {.run = run,
+                   .exact = exact,
                    .bodies = tn__run_bodies(run),
                    .count = tn__run_count(run),
                    .random = {tn__run_seed(run)}};
@@ -938,6 +945,16 @@ static tn_status reuse_solve(tn_run *run) {
     if (possible) TN_TRY(reuse_neighbours(&state, &possible));
     if (!possible) return TN_OK;
     return tn__run_by_cost(run) ? reuse_least_cost(&state) : reuse_fit(&state);
+}
+
+static tn_status reuse_solve(tn_run *run) { return reuse_run(run, false); }
+
+tn_status tn__reuse_exact(tn_run *run) {
+    if (!tn__run_has_capacity(run))
+        TN_FAIL(run->error, TN_E_UNSUPPORTED,
+                "planner exact needs a capacity for separations and reserved ranges; set "
+                "`capacity`, or use `planner` auto");
+    return reuse_run(run, true);
 }
 
 const tn_planner tn__planner_reuse_cost = {

@@ -9,12 +9,16 @@
  */
 #include "plan/problem/problem.h"
 
+#include <inttypes.h>
+
 #define EVENTS_ORDERS_MAX ((size_t)1 << 24)
 
 tn_status tn_problem_add_event(tn_problem *problem, uint64_t time, uint32_t *id, tn_error *error) {
     if (problem->event_count >= TN_EVENTS_MAX)
         TN_FAIL(error, TN_E_INVALID, "more than %u events; join events that run one after another",
                 TN_EVENTS_MAX);
+    if (time > INT64_MAX) /* files hold numbers of 63 bits */
+        TN_FAIL(error, TN_E_INVALID, "the time %" PRIu64 " of an event is above 2^63 - 1", time);
     if (!tn__reserve(&problem->context, &problem->events, &problem->event_room,
                      problem->event_count + 1, sizeof *problem->events))
         return tn__no_memory(error, "an event");
@@ -79,6 +83,8 @@ static tn_status events_check_span(const tn_problem *problem, const tn_span *spa
 tn_status tn_problem_add_span(tn_problem *problem, const tn_span *span, tn_error *error) {
     TN_TRY(events_check_span(problem, span, error));
     bool writes = span->first != TN_EVENT_NONE;
+    for (uint32_t i = 0; i < span->use_count; i++)
+        if (span->uses[i] == span->first) writes = false; /* it is in the list already */
     uint32_t count = span->use_count + writes;
     uint32_t *uses = tn__arena_array(&problem->arena, count, sizeof *uses);
     if (uses == NULL || !tn__reserve(&problem->context, &problem->spans, &problem->span_room,
