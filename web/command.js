@@ -43,13 +43,14 @@ function tenureBytes() {
   };
 }
 
-/* The files below a folder of the instance, as [path, bytes]. */
-function tenureFilesBelow(FS, folder, prefix, found) {
-  for (const name of FS.readdir(folder)) {
+/* The files below /work that the command wrote, as [path, bytes]: all but those of the Map `given`, unless they were
+   replaced. */
+function tenureWritten(FS, given, prefix = "", found = []) {
+  for (const name of FS.readdir(`/work/${prefix}`)) {
     if (name === "." || name === "..") continue;
-    const path = `${folder}/${name}`;
-    if (FS.isDir(FS.stat(path).mode)) tenureFilesBelow(FS, path, `${prefix}${name}/`, found);
-    else found.push([prefix + name, FS.readFile(path)]);
+    const path = prefix + name, { node } = FS.lookupPath(`/work/${path}`);
+    if (FS.isDir(node.mode)) tenureWritten(FS, given, `${path}/`, found);
+    else if (node.contents?.buffer !== given.get(path)?.buffer || !given.has(path)) found.push([path, FS.readFile(`/work/${path}`)]);
   }
   return found;
 }
@@ -60,7 +61,7 @@ function tenurePutFiles(FS, files) {
     const folders = path.split("/");
     if (folders.some((name) => name === "" || name === "." || name === "..")) throw new Error(`the file name '${path}' is not a relative path`);
     FS.mkdirTree(`/work/${folders.slice(0, -1).join("/")}`);
-    FS.writeFile(`/work/${path}`, bytes);
+    FS.writeFile(`/work/${path}`, bytes, { canOwn: true }); /* not copied */
   }
 }
 

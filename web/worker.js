@@ -18,8 +18,7 @@ async function runCommand({ words, files }) {
     onProgress: (text) => postMessage({ progress: text }),
     prepare: (FS) => tenurePutFiles(FS, given),
   });
-  const inputs = new Map(given);
-  const made = tenureFilesBelow(result.FS, "/work", "", []).filter(([path]) => !inputs.has(path) || words.includes("--overwrite"));
+  const made = tenureWritten(result.FS, new Map(given));
   return { status: result.status, stdout: new TextDecoder().decode(result.stdout), stderr: result.stderr, files: made };
 }
 

@@ -1,5 +1,5 @@
 /* index.mjs - the package in a browser, through a bundler or not. */
-import { factory, tenureRun, tenurePutFiles, tenureFilesBelow } from "./module.mjs";
+import { factory, tenureRun, tenurePutFiles, tenureWritten } from "./module.mjs";
 import { makeLibrary, TenureError } from "./library.mjs";
 
 let source = new URL("./tenure.wasm", import.meta.url);
@@ -20,5 +20,5 @@ async function compile() {
   return WebAssembly.compile(from);
 }
 
-export const { run, plan, estimate, arena, report, picture } = makeLibrary({ factory, tenureRun, tenurePutFiles, tenureFilesBelow, compile });
+export const { run, plan, estimate, arena, report, picture } = makeLibrary({ factory, tenureRun, tenurePutFiles, tenureWritten, compile });
 export { TenureError };

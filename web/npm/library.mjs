@@ -13,16 +13,15 @@ export class TenureError extends Error {
 const bytesOf = (data) => (typeof data === "string" ? new TextEncoder().encode(data) : data instanceof Uint8Array ? data : new Uint8Array(data));
 
 /* `compile` returns the WebAssembly.Module; it is asked once. */
-export function makeLibrary({ factory, tenureRun, tenurePutFiles, tenureFilesBelow, compile }) {
+export function makeLibrary({ factory, tenureRun, tenurePutFiles, tenureWritten, compile }) {
   let compiled = null;
 
   async function run(words, { files = {}, onProgress } = {}) {
     compiled ??= Promise.resolve(compile());
     const given = Object.entries(files).map(([path, data]) => [path, bytesOf(data)]);
-    const names = new Set(Object.keys(files));
     const line = onProgress && !words.some((word) => word.startsWith("--progress")) ? [words[0], "--progress=bar", ...words.slice(1)] : [...words];
     const result = await tenureRun(factory, await compiled, line, { onProgress, prepare: (FS) => tenurePutFiles(FS, given) });
-    const made = tenureFilesBelow(result.FS, "/work", "", []).filter(([path]) => !names.has(path) || words.includes("--overwrite"));
+    const made = tenureWritten(result.FS, new Map(given));
     return { status: result.status, stdout: new TextDecoder().decode(result.stdout), stderr: result.stderr, files: Object.fromEntries(made) };
   }
 

@@ -1,6 +1,6 @@
 /* node.mjs - the package in Node: the module is read from the package's own folder. */
 import { readFile } from "node:fs/promises";
-import { factory, tenureRun, tenurePutFiles, tenureFilesBelow } from "./module.mjs";
+import { factory, tenureRun, tenurePutFiles, tenureWritten } from "./module.mjs";
 import { makeLibrary, TenureError } from "./library.mjs";
 
 let source = null;
@@ -15,5 +15,5 @@ async function compile() {
   return from instanceof WebAssembly.Module ? from : WebAssembly.compile(from);
 }
 
-export const { run, plan, estimate, arena, report, picture } = makeLibrary({ factory, tenureRun, tenurePutFiles, tenureFilesBelow, compile });
+export const { run, plan, estimate, arena, report, picture } = makeLibrary({ factory, tenureRun, tenurePutFiles, tenureWritten, compile });
 export { TenureError };

@@ -13,11 +13,11 @@ typedef int error_t; /* errno */
 
 #define ARGP_ERR_UNKNOWN E2BIG /* a parser does not know the key */
 #define ARGP_NO_HELP 0x10
-#define ARGP_KEY_ARG 0             /* an argument that is no option */
-#define ARGP_KEY_END 0x1000001     /* after the last argument; the last child gets it first */
-#define ARGP_KEY_INIT 0x1000003    /* before the first argument */
-#define OPTION_ARG_OPTIONAL 0x1    /* the value may be left out: --name or --name=VALUE */
-#define OPTION_HIDDEN 0x2          /* not in help */
+#define ARGP_KEY_ARG 0          /* an argument that is no option */
+#define ARGP_KEY_END 0x1000001  /* after the last argument; the last child gets it first */
+#define ARGP_KEY_INIT 0x1000003 /* before the first argument */
+#define OPTION_ARG_OPTIONAL 0x1 /* the value may be left out: --name or --name=VALUE */
+#define OPTION_HIDDEN 0x2       /* not in help */
 
 struct argp_state;
 
