@@ -1,6 +1,6 @@
-/* test_argp.c - the parser of command lines for C libraries without argp gives what glibc's argp gives.
+/* test_argp.c - the command's own argp, for C libraries without one, compared with glibc's.
  *
- * Both parse the same random command lines by the same tables; the calls of the parsers are compared. */
+ * Both parse the same random lines by the same tables; the calls of the parsers must agree. */
 #include <argp.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -82,7 +82,8 @@ static bool takes(const char *word) {
     return false;
 }
 
-/* A line that both accept: a value for each option that needs one, no unknown option, at most three arguments. */
+/* A line that both accept: a value for each option that needs one, no unknown option, at most
+ * three arguments. */
 static bool is_valid(int count, char **words) {
     int arguments = 0;
     for (int i = 1; i < count; i++) {
