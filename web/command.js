@@ -80,6 +80,7 @@ async function tenureRun(factory, wasm, words, { prepare, onProgress = () => {},
     stdout: onOutput ?? out.byte,
     stderr: error.byte,
     onExit: (code) => { status = code; },
+    quit: (code, end) => { throw end; }, /* or Node would end, too */
     onAbort: (what) => { failure = what; },
     preRun: [(self) => { if (columns) self.ENV.COLUMNS = String(columns); }],
     instantiateWasm(imports, use) {

@@ -41,7 +41,7 @@ async function command(page, line) {
 }
 
 /* Size: one file for an e-mail or a stick. */
-assert(statSync(file).size <= 700 * 1024, `${statSync(file).size} bytes`);
+assert(statSync(file).size <= 1400 * 1024, `${statSync(file).size} bytes`);
 
 const page = await browser.open(pathToFileURL(file).href);
 await page.until("document.documentElement.dataset.ready === 'yes'");
