@@ -116,7 +116,7 @@ assert.equal(await page.evaluate("!document.getElementById('picture').hidden"), 
 const hard = join(work, "hard.csv");
 let random = 7;
 const next = (most) => ((random = (Math.imul(random, 1103515245) + 12345) >>> 0) >>> 8) % most;
-writeFileSync(hard, "id,lower,upper,size\n" + Array.from({ length: 400 }, (_, i) => { const lower = next(500); return `b${i},${lower},${lower + 1 + next(60)},${1 + next(100000)}\n`; }).join(""));
+writeFileSync(hard, "id,lower,upper,size\n" + Array.from({ length: 300 }, (_, i) => { const lower = next(60); return `b${i},${lower},${lower + 1 + next(30)},${1 + next(100000)}\n`; }).join(""));
 await drop(page, example("problems/nine_buffers.csv"));
 await page.evaluate("document.getElementById('other').click()");
 await page.choose("#picker", [hard]);
