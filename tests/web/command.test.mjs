@@ -71,7 +71,7 @@ both(["fit", example("models/unet64.onnx"), "--train", "--budget", "400MiB", "--
 /* options: abbreviations, clusters of letters, the end of options, a value that looks like an option, and what is wrong with them */
 for (const words of [["plan", problems[0], "--js"], ["plan", "-qo", "p.csv", problems[0], "-op.json"], ["plan", "--json", "--", problems[0]],
   ["plan", problems[0], "--capacity=1MiB"], ["plan"], ["plan", problems[0], problems[0]], ["plan", problems[0], "--jsno"], ["plan", problems[0], "--capacity"],
-  ["plan", "absent.onnx"], ["plna"], [], ["help"].slice(1), ["plan", "--help"], ["plan", "--help=all"], ["plan", problems[0], "-o", "-"], ["list", "planners"]])
+  ["plan", "absent.onnx"], ["plna"], ["plan", "--help"], ["plan", "--help=all"], ["plan", problems[0], "-o", "-"], ["list", "planners"]])
   both(words, words.includes("-qo") ? ["p.csv", "p.json"] : []);
 
 const large = list(shared("onnx-weightless"), ".onnx").concat(list(shared("tflite"), ".tflite"), list(shared("tflite-2026"), ".tflite"));
