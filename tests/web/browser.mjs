@@ -47,6 +47,7 @@ export class Browser {
     const { targetId } = await this.send("Target.createTarget", { url: "about:blank" });
     const { sessionId } = await this.send("Target.attachToTarget", { targetId, flatten: true });
     const page = new Page(this, sessionId);
+    page.close = () => this.send("Target.closeTarget", { targetId });
     for (const room of ["Page", "Runtime", "Network", "DOM", "Log"]) await page.send(`${room}.enable`);
     await page.size(width, height);
     await page.send("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value: dark ? "dark" : "light" }] });

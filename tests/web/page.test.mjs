@@ -80,6 +80,7 @@ for (const dark of [false, true])
       await new Promise((good) => setTimeout(good, 1000)); /* as above */
       await look.screenshot(join(shots, `${path.split("/")[1]}-${name}.png`));
     }
+    await look.close();
   }
 
 /* Errors: a broken model is an error that is seen; the page goes on. */
