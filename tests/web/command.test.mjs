@@ -134,8 +134,9 @@ if (existsSync(archive)) {
   const node = (file) => execFileSync(process.execPath, [join(work, "user", file), model], { cwd: work }).toString().trim();
   assert.equal(node("use.mjs"), "6021120 true true");
   assert.equal(node("use.cjs"), "6021120");
-  const piped = execFileSync(process.execPath, [join(place, facts.bin.tenure), "plan", "-", "--json"], { input: readFileSync(model) });
-  assert.equal(JSON.parse(piped).peak, 6021120);
+  const typed = spawnSync(process.execPath, [join(place, facts.bin.tenure), "plan", model, "--json"]);
+  assert.equal(JSON.parse(typed.stdout).peak, 6021120);
+  assert.equal(spawnSync(process.execPath, [join(place, facts.bin.tenure), "plan", "-"], { input: "" }).status, 2);
   console.log(`tenure-${version}.tgz: ${statSync(archive).size} bytes, imported, required, run`);
 } else console.log("SKIP: no npm");
 

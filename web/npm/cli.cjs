@@ -26,27 +26,10 @@ function mount(FS, { NODEFS }) {
   FS.chdir(process.cwd());
 }
 
-/* One byte of standard input at a time; null at its end. */
-function standardInput() {
-  const step = Buffer.alloc(65536);
-  let at = 0, size = 0;
-  return () => {
-    if (at === size) {
-      at = 0;
-      try {
-        size = fs.readSync(0, step, 0, step.length, null);
-      } catch (error) {
-        if (error.code !== "EOF") throw error;
-        size = 0;
-      }
-      if (size === 0) return null;
-    }
-    return step[at++];
-  };
-}
-
 async function main() {
   const words = process.argv.slice(2);
+  /* the command spools a pipe into an unlinked file, which Emscripten's view of the machine's folders cannot read again */
+  if (words.some((word, index) => word === "-" && !/^(-o|--output)$/.test(words[index - 1]))) throw Object.assign(new Error("standard input is not read here; name a file"), { status: 2 });
   const bar = process.stderr.isTTY && words.length > 1 && !/^(-|help$|version$|list$|completion$)/.test(words[0]) && !words.some((word) => word.startsWith("--progress"));
   if (bar) words.splice(1, 0, "--progress=bar");
   let drawn = false;
@@ -57,7 +40,6 @@ async function main() {
   const wasm = await WebAssembly.compile(fs.readFileSync(path.join(__dirname, "tenure.wasm")));
   const result = await tenureRun(factory, wasm, words, {
     prepare: mount,
-    input: standardInput(),
     columns: process.stdout.columns,
     onProgress(text) {
       fs.writeSync(2, `\r\x1b[K${text}`);
@@ -86,5 +68,5 @@ function write(bytes, at) {
 
 main().catch((error) => {
   process.stderr.write(`tenure: error: ${error.message}\n`);
-  process.exitCode = 4;
+  process.exitCode = error.status ?? 4;
 });
