@@ -12,6 +12,7 @@
 #include <tenure/tenure.h>
 
 #include "base/base.h"
+#include "cli/streams.h"
 
 /* One use of a command, with a help of its own: `tenure estimate --help=llm`. */
 typedef struct cli_topic {

@@ -239,7 +239,7 @@ void cli_misuse(const struct argp_state *state, const char *format, ...) {
 /* Text for people goes to `path`; files written to standard output still go there. */
 static void parse_send_text(const char *path) {
     FILE *file = fopen(path, "w");
-    if (file != NULL) stdout = file; /* glibc's streams are variables */
+    if (file != NULL) stdout = file;
 }
 
 /* Replaces the old names of options. The new words live as long as the process. */

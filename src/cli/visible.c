@@ -1,6 +1,6 @@
 /* visible.c - no character of a name in a file controls the terminal.
  *
- * All text for people goes through stdout and stderr, which are variables in glibc. This file
+ * All text for people goes through stdout and stderr, which are variables (streams.h). This file
  * replaces both by streams that write an escape for control characters other than newline and tab,
  * for marks that hide or reorder text (\x1b, \u202e), and for bytes that are not UTF-8. So code
  * that prints a name needs no check. Code that moves the cursor (the progress bar) uses the
@@ -26,6 +26,9 @@ typedef struct visible_stream {
 static visible_stream visible_out = {.descriptor = STDOUT_FILENO};
 static visible_stream visible_error = {.descriptor = STDERR_FILENO};
 static FILE *visible_terminal;
+#ifndef __GLIBC__
+FILE *cli_stdout, *cli_stderr;
+#endif
 
 static bool visible_write(int descriptor, const char *bytes, size_t size) {
     while (size > 0) {
@@ -91,7 +94,7 @@ static FILE *visible_open(visible_stream *stream, int buffering) {
 }
 
 void cli_show_controls(void) {
-    visible_terminal = stderr;
+    visible_terminal = cli_first_stderr();
     stdout = visible_open(&visible_out, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF);
     stderr = visible_open(&visible_error, _IONBF);
 }

@@ -91,7 +91,7 @@ tn_status tn__ranges_take(tn__ranges *file, uint64_t offset, uint64_t size, tn_e
 }
 
 void tn__ranges_give(const tn__ranges *file, uint64_t offset, uint64_t size) {
-#ifdef FALLOC_FL_PUNCH_HOLE
+#if defined(__linux__) && defined(FALLOC_FL_PUNCH_HOLE)
     (void)fallocate(file->descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
                     (off_t)size); /* benign: freed with the file */
 #else
@@ -162,7 +162,7 @@ tn_status tn__ranges_write(const tn__ranges *file, uint64_t offset, const void *
 }
 
 void tn__ranges_begin(const tn__ranges *file, uint64_t offset, uint64_t size) {
-#ifdef SYNC_FILE_RANGE_WRITE
+#if defined(__linux__) && defined(SYNC_FILE_RANGE_WRITE)
     (void)sync_file_range(file->descriptor, (off_t)offset, (off_t)size, SYNC_FILE_RANGE_WRITE);
 #else
     (void)file, (void)offset, (void)size;
@@ -171,7 +171,7 @@ void tn__ranges_begin(const tn__ranges *file, uint64_t offset, uint64_t size) {
 
 /* Pages that are still to be written cannot be dropped. */
 tn_status tn__ranges_settle(const tn__ranges *file, tn_error *error) {
-#ifdef SYNC_FILE_RANGE_WRITE
+#if defined(__linux__) && defined(SYNC_FILE_RANGE_WRITE)
     const unsigned all =
         SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
     bool settled = sync_file_range(file->descriptor, 0, 0, all) == 0;

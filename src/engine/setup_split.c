@@ -224,13 +224,11 @@ static tn_status split_try(split_state *state, const tn_split_choice *choice, bo
     return TN_OK;
 }
 
-/* The largest arena of an acceptable answer: that of the budget, or that of the best set-up so
- * far. */
-static uint64_t split_sought(const split_state *state) {
+/* The bytes that the budget leaves for the arena. */
+static uint64_t split_room(const split_state *state) {
     uint64_t budget = state->asked->split->budget, whole = tn_setup_need(state->whole).arena;
     uint64_t apart = tn_setup_need(state->whole).total - whole;
-    if (budget > 0) return budget > apart ? budget - apart : 0;
-    return state->best != NULL ? tn_setup_need(state->best).arena : whole;
+    return budget > apart ? budget - apart : 0;
 }
 
 static bool split_fits(const split_state *state) {
@@ -259,7 +257,8 @@ static tn_status split_draft(split_state *state, tn_split_choice *choice) {
  * have holes. Tries targets at equal distances from above down to `least`; lower targets need
  * more work. */
 static tn_status split_near(split_state *state, uint64_t least, double share) {
-    uint64_t sought = split_sought(state), from = sought > least ? sought : least;
+    const tn_setup *best = state->best != NULL ? state->best : state->whole;
+    uint64_t sought = tn_setup_need(best).arena, from = sought > least ? sought : least;
     uint64_t target = from + from / SPLIT_NEAR, step = (target - least) / SPLIT_DRAFTS;
     tn_status status = TN_OK;
     for (uint32_t i = 0; status == TN_OK && target > least && !split_fits(state); i++) {
@@ -283,7 +282,9 @@ static tn_status split_finish(split_state *state) {
     return split_try(state, &state->drafted, true, &beyond);
 }
 
-/* Finds the choice with the lowest prediction, and similar ones. */
+/* Finds the choice with the lowest prediction, and similar ones. What is tried depends on the graph
+ * alone, and only its end on the budget: so the smallest set-up that a refusal tells is found again
+ * with a budget of its bytes. */
 static tn_status split_fewest(split_state *state, double share) {
     tn_split_choice choice;
     uint64_t beyond;
@@ -298,8 +299,7 @@ static tn_status split_fewest(split_state *state, double share) {
 
 static tn_status split_within(split_state *state) {
     const tn_setup_split *asked = state->asked->split;
-    uint64_t apart = tn_setup_need(state->whole).total - tn_setup_need(state->whole).arena;
-    uint64_t target = asked->budget > apart ? asked->budget - apart : 0;
+    uint64_t target = split_room(state);
     for (uint32_t round = 0; round < SPLIT_ROUNDS && target > 0; round++) {
         if (round > 0 && !split_goes_on(state, round, SPLIT_ROUNDS)) break;
         tn_split_choice choice;
@@ -317,7 +317,11 @@ static tn_status split_within(split_state *state) {
         if (status != TN_OK || beyond == 0) return status;
         target = live > beyond && live - beyond < target ? live - beyond : target - target / 16;
     }
-    if (!state->stopped) TN_TRY(split_fewest(state, asked->share > 0 ? asked->share : SPLIT_ANY));
+    if (!state->stopped) {
+        tn_setup_destroy(state->best);
+        state->best = NULL;
+        TN_TRY(split_fewest(state, asked->share > 0 ? asked->share : SPLIT_ANY));
+    }
     return split_fits(state) ? TN_OK : state->stopped ? TN_E_STOPPED : TN_E_EXHAUSTED;
 }
 
@@ -409,7 +413,7 @@ static tn_status split_find(split_state *state) {
     uint64_t budget = state->asked->split->budget;
     if (budget == 0) return split_fewest(state, state->asked->split->share);
     TN_TRY(split_within(state));
-    return state->timer != NULL ? split_fastest(state, split_sought(state)) : TN_OK;
+    return state->timer != NULL ? split_fastest(state, split_room(state)) : TN_OK;
 }
 
 /* Refuses options that the caller gives per operator, because they describe the whole graph. */

@@ -9,30 +9,37 @@
 #include "kernels/dnnl.def"
 #undef TN_KERNELS
 #endif
+#ifndef TENURE_NO_EXECUTION
 #define TN_KERNELS(name) extern const tn_kernel_family tn__kernels_train_##name;
 #include "kernels/train.def"
 #undef TN_KERNELS
 #define TN_KERNELS(name) extern const tn_kernel_family tn__kernels_##name;
 #include "kernels/plain.def"
 #undef TN_KERNELS
+#endif
 
+/* The last entry is NULL: without execution there is no other. */
 static const tn_kernel_family *const families[] = {
 #ifdef TENURE_DNNL
 #define TN_KERNELS(name) &tn__kernels_dnnl_##name,
 #include "kernels/dnnl.def"
 #undef TN_KERNELS
 #endif
+#ifndef TENURE_NO_EXECUTION
 #define TN_KERNELS(name) &tn__kernels_train_##name,
 #include "kernels/train.def"
 #undef TN_KERNELS
 #define TN_KERNELS(name) &tn__kernels_##name,
 #include "kernels/plain.def"
 #undef TN_KERNELS
+#endif
+    NULL,
 };
+#define KERNEL_FAMILY_COUNT (sizeof families / sizeof *families - 1)
 
 /* --- registry --- */
 
-uint32_t tn__kernel_family_count(void) { return (uint32_t)(sizeof families / sizeof *families); }
+uint32_t tn__kernel_family_count(void) { return (uint32_t)KERNEL_FAMILY_COUNT; }
 const tn_kernel_family *tn__kernel_family_at(uint32_t index) { return families[index]; }
 
 /* Whether every operand lies in the order of its shape. */
@@ -57,7 +64,7 @@ const tn_kernel *tn__kernel_find(const tn_kernel_setup *setup, bool library,
                                  const tn_kernel *previous) {
     bool seen = previous == NULL;
     const char *domain = strcmp(setup->op->domain, "ai.onnx") == 0 ? "" : setup->op->domain;
-    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
+    for (size_t f = 0; f < KERNEL_FAMILY_COUNT; f++) {
         const tn_kernel_family *family = families[f];
         if (family->library && !library) continue;
         for (uint32_t k = 0; k < family->kernel_count; k++) {
