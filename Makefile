@@ -16,7 +16,7 @@ export CCACHE_NOHASHDIR = 1
 export CCACHE_DEPEND = 1
 endif
 
-.PHONY: all amalgamation coverage deb site demo demo-mcu bench-arena test test-long check install fuzz compare stress stress-programs stress-pools bench bench-pools bench-results clean help
+.PHONY: all amalgamation coverage deb site page demo demo-mcu bench-arena test test-long check install fuzz compare stress stress-programs stress-pools bench bench-pools bench-results clean help
 all: $(BUILD)/build.ninja
 	cmake --build $(BUILD) --target libtenure tenure_preload tenure_torch tenure_command completions
 
@@ -47,7 +47,7 @@ test test-long: TIER = $(if $(findstring long,$@),long,test)
 test: ## installs what is missing, builds, runs what guards every commit: 15 to 20 minutes on two cores
 test-long: ## every other test, and all cases of those that could try any number: some 55 minutes on two cores
 test test-long:
-	tools/install-deps test
+	tools/install-deps $(TIER)
 	$(MAKE) --no-print-directory run-tests TIER=$(TIER)
 
 .PHONY: run-tests
@@ -71,6 +71,10 @@ deb: ## Debian packages in build-deb/: libtenure0, libtenure-dev, tenure, python
 site: ## the documentation as pages to read in a browser: build-site/index.html
 	tools/install-deps site
 	mkdocs build --quiet
+
+page: ## the page in a browser and the npm package: build-web/tenure.html, build-web/npm/
+	tools/install-deps web
+	web/build build-web
 
 fuzz: ## builds the fuzzers with clang; run build-fuzz/fuzz/fuzz_onnx and its like
 	tools/install-deps test
@@ -111,7 +115,7 @@ coverage: ## branches that the quick tests reach, by file and room; ROOMS="plan 
 	tools/coverage $(ROOMS)
 
 clean:
-	rm -rf $(BUILD) build-coverage build-asan build-tsan build-fuzz build-minimal build-deb build-site
+	rm -rf $(BUILD) build-coverage build-asan build-tsan build-fuzz build-minimal build-deb build-site build-web
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' Makefile

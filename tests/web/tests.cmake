@@ -10,9 +10,4 @@ if(NOT TENURE_TEST_PREFIX AND TARGET tenure_command)
   tenure_test(web.page NEEDS TENURE_EMCC TENURE_NODE
               COMMAND ${TENURE_NODE} ${here}/page.test.mjs $<TARGET_FILE:tenure_command> ${web} ${PROJECT_SOURCE_DIR})
   set_tests_properties(web.command web.page PROPERTIES DEPENDS web.build)
-  foreach(test IN ITEMS build command page) # minutes of compiling: never before a commit
-    if(TEST web.${test})
-      set_tests_properties(web.${test} PROPERTIES LABELS long)
-    endif()
-  endforeach()
 endif()
