@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "eager/interpreter.h"
 #include "examples/eager/networks.h"
+#include "run/eager/interpreter.h"
 
 #include <tenure/session.h>
 

@@ -18,8 +18,8 @@
 #include <tenure/tenure.h>
 
 #include "base/base.h"
-#include "kernels/dnnl.h"
-#include "kernels/kernel.h"
+#include "engine/kernels/dnnl.h"
+#include "engine/kernels/kernel.h"
 
 #define LOOPS_INPUTS 10u
 #define LOOPS_OUTPUTS 6u

@@ -16,7 +16,7 @@
 
 #include <tenure/pool.h>
 
-#include "device/cuda.h"
+#include "memory/device/cuda.h"
 
 typedef struct play {
     tn__cuda cuda;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "graph/element.h"
-#include "trainer/checkpoint.h"
+#include "run/trainer/checkpoint.h"
 
 #define FUZZ_HASH_AT 72u /* behind magic, version, count and tn_checkpoint_run */
 

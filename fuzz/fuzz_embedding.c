@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "embedding/table.h"
+#include "run/embedding/table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

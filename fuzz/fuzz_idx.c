@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "trainer/data.h"
+#include "run/trainer/data.h"
 
 static void idx_check(bool fine) {
     if (!fine) abort();

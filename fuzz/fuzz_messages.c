@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "dist/world.h"
+#include "run/dist/world.h"
 
 #define MESSAGES_RANKS 4u
 #define MESSAGES_ONE(name, exit_status, sentence) +1

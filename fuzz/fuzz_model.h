@@ -11,7 +11,7 @@
 #include <tenure/import.h>
 
 #include "base/base.h"
-#include "import/importer.h"
+#include "io/import/importer.h"
 
 #define FUZZ_MEMORY_FACTOR 4096u
 #define FUZZ_MEMORY_LEAST ((size_t)256 << 20)

@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "snapshot/pickle.h"
+#include "interop/snapshot/pickle.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "pool/technique.h"
+#include "memory/pool/technique.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

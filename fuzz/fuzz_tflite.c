@@ -7,7 +7,7 @@
 
 #include <tenure/program.h>
 
-#include "import/tflite_micro.h"
+#include "io/import/tflite_micro.h"
 
 #define FUZZ_OPS_MAX 2000u
 

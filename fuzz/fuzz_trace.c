@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pool/technique.h"
+#include "memory/pool/technique.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -9,7 +9,7 @@
 #include <tenure/setup.h>
 
 #include "base/base.h"
-#include "kernels/convert.h"
+#include "engine/kernels/convert.h"
 #include "support.h"
 
 #define WHOLE_MOST 16u

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli/combine.h"
-#include "device/driver.h"
+#include "memory/device/driver.h"
 
 uint32_t cli_allow(struct argp_state *state, const char *value) {
     static const struct {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/kernel.h"
+#include "engine/kernels/kernel.h"
 
 /* --- details that are composed --- */
 

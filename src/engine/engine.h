@@ -9,7 +9,7 @@
  *   io.h        arrays of the caller, memory of the device
  *   streams.h   copies to the host's memory and back, parallel to the walk; the waits for them
  *   talk.c      calls of other ranks, in the walk or parallel to it
- *   store.h     files of fetched weights; device/ranges.h reads them
+ *   store.h     files of fetched weights; memory/device/ranges.h reads them
  *   codecs/     how tensors are encoded
  *   forms.h     encoded forms in a run; tensors that do not fit their form
  *   zeros.c     share of zeros in each tensor

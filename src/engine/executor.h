@@ -21,8 +21,8 @@
 #ifndef TN_ENGINE_EXECUTOR_H
 #define TN_ENGINE_EXECUTOR_H
 
+#include "engine/kernels/cache.h"
 #include "graph/repeats.h"
-#include "kernels/cache.h"
 
 typedef struct tn__executor {
     const tn_graph *graph;

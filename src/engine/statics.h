@@ -8,7 +8,7 @@
 #define TN_ENGINE_STATICS_H
 
 #include "engine/executor.h"
-#include "kernels/kernels.h"
+#include "engine/kernels/kernels.h"
 
 /* The place of a static tensor. A form that is packed for an operator has its own place. */
 typedef struct tn__static {

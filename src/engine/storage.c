@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "device/ranges.h"
+#include "memory/device/ranges.h"
 
 #define STORAGE_PIECE ((uint64_t)16 << 20)
 #define STORAGE_STRETCH ((uint64_t)128 << 20)

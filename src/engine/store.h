@@ -12,7 +12,7 @@
 #include <tenure/engine.h>
 
 #include "engine/places.h"
-#include "device/ranges.h"
+#include "memory/device/ranges.h"
 #include "engine/statics.h"
 
 typedef struct tn__stored { /* a tensor, in the form that its readers want */

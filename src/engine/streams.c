@@ -16,7 +16,7 @@
 
 #include <tenure/host.h>
 
-#include "device/driver.h"
+#include "memory/device/driver.h"
 
 #define STREAMS_QUEUED 4u /* entries in a stream's queue for one item: see tn__streams_queue */
 

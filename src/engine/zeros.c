@@ -6,9 +6,6 @@
  */
 #include "engine/codecs/codec.h"
 #include "engine/engine.h"
-#include "engine/made_up.h"
-
-#include <tenure/measure.h>
 
 void tn__engine_count_zeros(const tn_engine *engine, tn_op_id id) {
     const tn_op *op = tn_graph_op(engine->executor.graph, id);
@@ -23,26 +20,4 @@ void tn__engine_count_zeros(const tn_engine *engine, tn_op_id id) {
         float share = (float)(1 - (double)filled / (double)count);
         if (!(*zeros >= 0) || share < *zeros) *zeros = share;
     }
-}
-
-/* --- a run that measures --- */
-
-static tn_status zeros_run(tn__made_up *run, const tn_array *inputs, uint32_t input_count,
-                           tn_error *error) {
-    if (inputs == NULL) return tn__made_up_run(run, error);
-    return tn_engine_run(run->engine, inputs, input_count, run->outputs, run->output_count, error);
-}
-
-tn_status tn_setup_zeros(const tn_setup *setup, const tn_engine_options *engine,
-                         const tn_array *inputs, uint32_t input_count, float *zeros,
-                         tn_error *error) {
-    tn_engine_options options = TN_ENGINE_OPTIONS_INIT;
-    tn__made_up run;
-    tn__options(&options, sizeof options, engine);
-    options.struct_size = sizeof options;
-    options.zeros = zeros;
-    tn_status status = tn__made_up_open(&run, setup, &options, error);
-    if (status == TN_OK) status = zeros_run(&run, inputs, input_count, error);
-    tn__made_up_close(&run);
-    return status;
 }

@@ -3,7 +3,7 @@
  * A sentence about a graph that does not fit names the techniques considered and those not
  * tried, says whether this is proved, and gives hints that would fit. So it is correct even if
  * it is read alone. It is the only sentence of tn_fit_graph about a refusal: the searches return
- * facts (budget/refusal.h).
+ * facts (fit/budget/refusal.h).
  */
 #include "fit/frame.h"
 

@@ -6,8 +6,8 @@
  *
  * Cost: one search per budget, and one per set of tiles.
  */
-#include "engine/setup.h"
 #include "fit/frame.h"
+#include "fit/setup/setup.h"
 
 #include <string.h>
 

@@ -14,8 +14,8 @@
  *
  * Cost: that of the candidates; if the unchanged plan keeps to the budget, that of this plan.
  */
-#include "engine/setup.h"
 #include "fit/frame.h"
+#include "fit/setup/setup.h"
 #include "graph/takes.h"
 
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/base.h"
-#include "budget/seek.h"
+#include "fit/budget/seek.h"
 
 /* Techniques that change only the program (tn_fit); the others change the graph or the place of
  * weights. */

@@ -9,7 +9,7 @@
 
 /* Whether kernels may read known values before they run: integers, and a few floating-point
  * numbers. Other values do not affect how an operator is run best, and operators that differ only
- * in them share preparation (kernels/cache.h) and measurements. */
+ * in them share preparation (engine/kernels/cache.h) and measurements. */
 #define TN__VALUE_FLOATS 8u
 static inline bool tn__value_is_read(const tn_value *value) {
     return value->ints != NULL || value->count <= TN__VALUE_FLOATS;

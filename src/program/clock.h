@@ -12,18 +12,23 @@
  * Lists of five kinds are read into this clock. Each reader says which lanes a task takes and what
  * it waits for, and none has a rule of its own for when a task begins or ends:
  *
- *     instructions of a program   simulate.c             the predicted time of a program
+ *     instructions of a program   simulate.c                          the predicted time of a
+ *                                                                     program
  *     the same, of several ranks  report/timeline_meet.c a clock for each rank; calls of several
- *                                                        ranks begin when all have come
- *     acts of a schedule          budget/pass_time.c     compares schedules before they are
- *                                                        written as instructions
- *     steps and file reads        budget/stream_clock.c  also decides when each read begins, so
- *                                                        there are no instructions yet
- *     passes of a pipeline        estimate/cluster_schedule.c  a lane for each stage
+ *                                                                     ranks begin when all have
+ *                                                                     come
+ *     acts of a schedule          fit/budget/pass_time.c              compares schedules before
+ *                                                                     they are written as
+ *                                                                     instructions
+ *     steps and file reads        fit/budget/stream_clock.c           also decides when each read
+ *                                                                     begins, so there are no
+ *                                                                     instructions yet
+ *     passes of a pipeline        report/estimate/cluster_schedule.c        a lane for each stage
  *
- * Single copies are placed on lanes by budget/capuchin_clock.c (gaps.h) and budget/joint_swap.c
- * (schedules with repeats); a lane may also be walked from its end, to find the latest start at
- * which a task is still done in time. Times are integers in the unit of the costs; they saturate.
+ * Single copies are placed on lanes by fit/budget/capuchin_clock.c (gaps.h) and
+ * fit/budget/joint_swap.c (schedules with repeats); a lane may also be walked from its end, to find
+ * the latest start at which a task is still done in time. Times are integers in the unit of the
+ * costs; they saturate.
  */
 #ifndef TN_PROGRAM_CLOCK_H
 #define TN_PROGRAM_CLOCK_H

@@ -6,7 +6,7 @@
  * the forward pass and is live when the backward pass begins counts as kept for it.
  * Cost: O(lives + instructions + operands).
  */
-#include "estimate/phases.h"
+#include "report/estimate/phases.h"
 #include "report/format.h"
 
 static const struct {

@@ -1,5 +1,5 @@
 /* kit.h - what tests of passes share: works by hand and at random, of all shapes and with all that
- * a job may ask for. kit_judge.h judges and solves them without a line of src/budget.
+ * a job may ask for. kit_judge.h judges and solves them without a line of src/fit/budget.
  */
 #ifndef TN_TESTS_BUDGET_KIT_H
 #define TN_TESTS_BUDGET_KIT_H
@@ -8,7 +8,7 @@
 
 #include <inttypes.h>
 
-#include "budget/pass.h"
+#include "fit/budget/pass.h"
 
 static tn_error failure;
 #define assert_ok(call)                                                                            \

@@ -1,5 +1,5 @@
-/* kit_judge.h - schedules judged, and small works solved, by trying: nothing of src/budget is used
- * but what a work and a schedule are.
+/* kit_judge.h - schedules judged, and small works solved, by trying: nothing of src/fit/budget is
+ * used but what a work and a schedule are.
  *
  * Judged: a table says which act defines and which reads what; who lives at an act is looked up
  * there, act by act. Solved: every set of values and of jobs that ran is a point, every run and

@@ -3,7 +3,7 @@
 #include "count.h"
 #include "kit_judge.h"
 
-#include "budget/bound.h"
+#include "fit/budget/bound.h"
 
 static uint64_t bound_peak(kit *k) {
     tn__schedule schedule;

@@ -4,7 +4,7 @@
 #include "kit_judge.h"
 #include "known.h"
 
-#include "budget/chain.h"
+#include "fit/budget/chain.h"
 
 static tn_status solve(kit *k, const char *pass, uint64_t budget, uint64_t *cost) {
     tn__pass_run run;

@@ -5,8 +5,8 @@
 
 #include "../train/drawn.h"
 
-#include "budget/lower.h"
-#include "budget/pass.h"
+#include "fit/budget/lower.h"
+#include "fit/budget/pass.h"
 
 typedef struct lowered {
     tn_context context;

@@ -9,7 +9,7 @@
 #include <tenure/budget.h>
 #include <tenure/claim.h>
 
-#include "budget/pass.h"
+#include "fit/budget/pass.h"
 
 typedef struct fitted {
     tn_training training;

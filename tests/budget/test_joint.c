@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-#include "budget/joint_search.h"
+#include "fit/budget/joint_search.h"
 
 static const tn_pass *named(const char *name) {
     const tn_pass *pass = tn__pass_named(name);

@@ -4,7 +4,7 @@
 #include "count.h"
 #include "kit.h"
 
-#include "budget/joint_line.h"
+#include "fit/budget/joint_line.h"
 
 static void check_line(const tn__line *line, uint64_t seed) {
     tn__schedule schedule;

@@ -9,7 +9,7 @@
 
 #include <tenure/train.h>
 
-#include "budget/lower.h"
+#include "fit/budget/lower.h"
 
 #define fine(call)                                                                                 \
     do {                                                                                           \

@@ -9,8 +9,8 @@
 #include <tenure/budget.h>
 #include <tenure/fit.h>
 
-#include "budget/lower.h"
-#include "budget/rules.h"
+#include "fit/budget/lower.h"
+#include "fit/budget/rules.h"
 
 #define failure kit_failure
 #include "kit_judge.h"

@@ -1,5 +1,5 @@
 /* Copies past the caches: every byte at any size and offset, and no byte beside it. */
-#include "device/copy.h"
+#include "memory/device/copy.h"
 
 #include "base/base.h"
 #include "support.h"

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "device/ranges.h"
+#include "memory/device/ranges.h"
 
 enum { SIZE = 19 << 20, MOST = 4 << 20, PAGE = 4096 };
 

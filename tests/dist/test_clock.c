@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "dist/world.h"
+#include "run/dist/world.h"
 
 static double clock_of(void *self) { return tn__clock_s() + *(const double *)self; }
 

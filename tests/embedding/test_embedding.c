@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "embedding/cache.h"
+#include "run/embedding/cache.h"
 
 static uint64_t operations = 60000, seed = 1;
 

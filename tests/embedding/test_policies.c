@@ -11,7 +11,7 @@
 #include <tenure/embedding.h>
 
 #include "base/base.h"
-#include "embedding/trace.h"
+#include "run/embedding/trace.h"
 
 enum { ROWS_MAX = 40, SLOTS_MAX = 16, BATCH_MAX = 6, LENGTH_MAX = 4000 };
 

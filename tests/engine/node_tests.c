@@ -26,8 +26,8 @@
 #include <tenure/array.h>
 #include <tenure/import.h>
 
-#include "kernels/kernel.h"
-#include "import/wire.h"
+#include "engine/kernels/kernel.h"
+#include "io/import/wire.h"
 #include "node_run.h"
 
 #define CASE_SETS_MAX 10

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "engine/codecs/codec.h"
-#include "kernels/kernel.h"
+#include "engine/kernels/kernel.h"
 
 #define COUNT_MAX 3000u
 

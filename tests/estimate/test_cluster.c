@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "base/base.h"
-#include "estimate/cluster.h"
+#include "report/estimate/cluster.h"
 #include "support.h"
 
 static tn_error failure;

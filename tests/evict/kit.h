@@ -7,7 +7,7 @@
 
 #include "support.h"
 
-#include "evict/evict.h"
+#include "memory/evict/evict.h"
 
 #define KIT_WORDS_MAX 40u
 #define KIT_LIVE_MAX 96u

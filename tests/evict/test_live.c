@@ -5,7 +5,7 @@
  */
 #include "../support.h"
 
-#include "evict/policy.h"
+#include "memory/evict/policy.h"
 
 #define HELD_MOST 60u
 #define STEPS 4000u

@@ -2,7 +2,7 @@
  * made from them stays then. By bytes alone: nothing is computed. */
 #include "support.h"
 
-#include "evict/evict.h"
+#include "memory/evict/evict.h"
 
 static tn_error failure;
 

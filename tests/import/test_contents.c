@@ -7,7 +7,7 @@
 
 #include <tenure/array.h>
 
-#include "import/importer.h"
+#include "io/import/importer.h"
 
 /* --- an allocator that counts, and fails on demand --- */
 

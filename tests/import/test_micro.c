@@ -1,6 +1,6 @@
 /* The arena of TensorFlow Lite Micro: against figures that its authors publish, against this
  * machine's compiler, and by properties. */
-#include "import/tflite_micro.h"
+#include "io/import/tflite_micro.h"
 #include "support.h"
 #include "tflite_samples.h"
 

@@ -2,7 +2,7 @@
  *
  * ../shared/data/tflite-2026 has results of the libraries' own size functions, compiled, for random
  * shapes. The values in this file were derived by hand from the layout that each kernel needs. */
-#include "import/tflite_micro.h"
+#include "io/import/tflite_micro.h"
 #include "support.h"
 #include "tflite_samples.h"
 

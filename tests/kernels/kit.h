@@ -6,7 +6,7 @@
 
 #include "support.h"
 
-#include "kernels/kernel.h"
+#include "engine/kernels/kernel.h"
 
 #define KIT_INPUTS 16u
 #define KIT_OUTPUTS 4u

@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-#include "kernels/approximate.h"
-#include "kernels/gelu.h"
+#include "engine/kernels/approximate.h"
+#include "engine/kernels/gelu.h"
 
 static double approximate_logistic(double x) { return 1 / (1 + exp(-x)); }
 

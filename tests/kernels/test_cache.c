@@ -11,7 +11,7 @@
 
 #include <tenure/engine.h>
 
-#include "kernels/kernels.h"
+#include "engine/kernels/kernels.h"
 
 static tn_error failure;
 static void check(tn_status status) {

@@ -1,7 +1,7 @@
 /* Element types into each other: every float16, random numbers against definitions, Cast. */
 #include "numbers.h"
 
-#include "kernels/convert.h"
+#include "engine/kernels/convert.h"
 
 static const tn_dtype convert_types[] = {TN_UINT8,    TN_INT8,    TN_UINT16, TN_INT16, TN_UINT32,
                                          TN_INT32,    TN_UINT64,  TN_INT64,  TN_BOOL,  TN_FLOAT16,

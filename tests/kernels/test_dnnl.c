@@ -2,7 +2,7 @@
  * attributes, the same contents. Poison is on in every run, so scratch and outputs stay in place.
  */
 #include "count.h"
-#include "kernels/dnnl.h"
+#include "engine/kernels/dnnl.h"
 #include "whole.h"
 
 #define TRIES 24u

@@ -3,7 +3,7 @@
  * output is compared, running statistics too.
  */
 #include "count.h"
-#include "kernels/dnnl.h"
+#include "engine/kernels/dnnl.h"
 #include "whole.h"
 
 #define TRIES 24u

@@ -8,10 +8,10 @@
 #include "graph/ops.def"
 #undef TN_FAMILY
 #define TN_KERNELS(name) extern const tn_kernel_family tn__kernels_train_##name;
-#include "kernels/train.def"
+#include "engine/kernels/train.def"
 #undef TN_KERNELS
 #define TN_KERNELS(name) extern const tn_kernel_family tn__kernels_##name;
-#include "kernels/plain.def"
+#include "engine/kernels/plain.def"
 #undef TN_KERNELS
 
 static const tn_op_family *const families[] = {
@@ -21,10 +21,10 @@ static const tn_op_family *const families[] = {
 };
 static const tn_kernel_family *const kernels[] = {
 #define TN_KERNELS(name) &tn__kernels_train_##name,
-#include "kernels/train.def"
+#include "engine/kernels/train.def"
 #undef TN_KERNELS
 #define TN_KERNELS(name) &tn__kernels_##name,
-#include "kernels/plain.def"
+#include "engine/kernels/plain.def"
 #undef TN_KERNELS
 };
 

@@ -5,7 +5,7 @@
  * outside of his scratch or of his rows is found.
  */
 #include "count.h"
-#include "kernels/dnnl.h"
+#include "engine/kernels/dnnl.h"
 #include "whole.h"
 
 #include <tenure/measure.h>

@@ -1,8 +1,8 @@
 /* test_caching.c - the settings of PYTORCH_CUDA_ALLOC_CONF, compared with a second allocator that
  * follows PyTorch's CUDACachingAllocator.cpp step by step: blocks in doubly linked lists, and free
- * blocks found by looking at all of them. It shares no code with src/pool. Every block must have
- * the same size and the same place in its segment, every moment the same reserved bytes, and the
- * same requests must fail.
+ * blocks found by looking at all of them. It shares no code with src/memory/pool. Every block must
+ * have the same size and the same place in its segment, every moment the same reserved bytes, and
+ * the same requests must fail.
  */
 #include "count.h"
 #include "support.h"

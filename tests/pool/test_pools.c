@@ -10,7 +10,7 @@
 
 #include <tenure/pool.h>
 
-#include "pool/technique.h"
+#include "memory/pool/technique.h"
 
 static tn_error failure;
 #define assert_ok(call)                                                                            \

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "snapshot/pickle.h"
+#include "interop/snapshot/pickle.h"
 
 typedef struct dump_node {
     tn__pickle_kind kind;

@@ -2,7 +2,7 @@
  * or opened at its full length and asked about once. */
 #include <tenure/split.h>
 
-#include "split/price.h"
+#include "fit/split/price.h"
 #include "whole.h"
 
 #define PLACES 40u

@@ -3,8 +3,8 @@
  * order whatever the extents are, so results are the same bits. */
 #include <tenure/split.h>
 
-#include "graph/split.h"
-#include "split/region.h"
+#include "fit/split/region.h"
+#include "graph/tiles/split.h"
 #include "whole.h"
 
 #define CASES 40u /* of each operator; another number as argument, and a seed */

@@ -3,7 +3,7 @@
  * no allocation that fails does harm. */
 #include <tenure/split.h>
 
-#include "split/region.h"
+#include "fit/split/region.h"
 #include "whole.h"
 
 #define IMAGES 40u

@@ -3,7 +3,7 @@
  * and numbers of parts, halos computed again and kept. */
 #include <tenure/split.h>
 
-#include "graph/split.h"
+#include "graph/tiles/split.h"
 #include "tflite_reference.h"
 
 #define CASES 60u /* of each operator; another number as argument, and a seed */

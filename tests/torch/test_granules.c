@@ -1,6 +1,6 @@
 /* Memory where blocks are, on the stand-in of CUDA's driver: random blocks against a plain map of
  * granules, bytes that streams are late with, bounds, each call failing in turn. */
-#include "torch/granules.h"
+#include "interop/torch/granules.h"
 
 #include <unistd.h>
 

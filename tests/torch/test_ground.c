@@ -1,7 +1,7 @@
 /* The memory of a device on the stand-in of CUDA, as a block and as granules: bytes that a stream
  * is late with are not another one's before, in every pool; each call fails in turn; budgets,
  * holders, traces. */
-#include "torch/ground.h"
+#include "interop/torch/ground.h"
 
 #include <unistd.h>
 

@@ -2,7 +2,7 @@
  * them. Bytes may be handed to a stream only if it knows of the end of everything that used them.
  */
 #include "count.h"
-#include "torch/events.h"
+#include "interop/torch/events.h"
 
 #include "support.h"
 

@@ -16,7 +16,7 @@
 
 #include <tenure/tenure.h>
 
-#include "kernels/convert.h"
+#include "engine/kernels/convert.h"
 
 typedef struct one_step {
     tn_graph *model;

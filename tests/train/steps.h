@@ -12,7 +12,7 @@
 #include <tenure/setup.h>
 #include <tenure/train.h>
 
-#include "kernels/convert.h"
+#include "engine/kernels/convert.h"
 
 #define STEPS_IO 96u
 

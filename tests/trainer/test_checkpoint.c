@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#include "trainer/checkpoint.h"
+#include "run/trainer/checkpoint.h"
 
 #define SEEDS 40u
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "embedding/table.h"
+#include "run/embedding/table.h"
 
 enum {
     EMBED_ROWS = 400,

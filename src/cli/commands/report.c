@@ -1,7 +1,7 @@
 /* report.c - `tenure report`: reports the memory in a snapshot of PyTorch's allocator.
  *
- * src/snapshot reads the file and never executes its contents. For each device with memory it
- * reports the peak, the end, each out-of-memory event, holes, other pools, and a plan.
+ * src/interop/snapshot reads the file and never executes its contents. For each device with memory
+ * it reports the peak, the end, each out-of-memory event, holes, other pools, and a plan.
  */
 #include "cli/report.h"
 

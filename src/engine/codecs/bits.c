@@ -5,7 +5,7 @@
  * Source: Jain et al., "Gist" (2018), binarise.
  */
 #include "engine/codecs/codec.h"
-#include "kernels/convert.h"
+#include "engine/kernels/convert.h"
 
 /* Element i is bit i % 8 of byte i / 8. */
 TN_WIDE static void bits_pack(const float *from, uint64_t count, uint8_t *to) {

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "kernels/convert.h"
+#include "engine/kernels/convert.h"
 
 /* Adds the differences of one part. */
 TN_WIDE static void codec_compare(const float *plain, const float *decoded, uint32_t count,

@@ -14,7 +14,7 @@
  * Source: Jain et al., "Gist" (2018), sparse storage, dense compute.
  */
 #include "engine/codecs/codec.h"
-#include "kernels/convert.h"
+#include "engine/kernels/convert.h"
 
 #include <inttypes.h>
 

@@ -6,7 +6,7 @@
  */
 #include "engine/codecs/codec.h"
 #include "engine/codecs/small_float.h"
-#include "kernels/convert.h"
+#include "engine/kernels/convert.h"
 
 #define FLOAT8_FORMAT                                                                              \
     (tn__small_float) { .exponent = 4, .mantissa = 3, .inf = false }

@@ -11,8 +11,8 @@
 
 #include "graph/extents.h"
 #include "graph/fold.h"
-#include "graph/gradients.h"
-#include "graph/split.h"
+#include "graph/gradients/gradients.h"
+#include "graph/tiles/split.h"
 
 /* --- shapes --- */
 

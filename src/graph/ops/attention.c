@@ -9,8 +9,8 @@
  */
 #include "graph/extents.h"
 #include "graph/fold.h"
-#include "graph/gradients.h"
-#include "graph/split.h"
+#include "graph/gradients/gradients.h"
+#include "graph/tiles/split.h"
 #include "graph/window.h"
 
 enum { ATTENTION_HEADS_MAX = 1 << 24 };

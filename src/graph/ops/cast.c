@@ -9,8 +9,8 @@
 #include <math.h>
 
 #include "graph/fold.h"
-#include "graph/gradients.h"
-#include "graph/split.h"
+#include "graph/gradients/gradients.h"
+#include "graph/tiles/split.h"
 
 static tn_status cast_like_input(tn_infer *infer, tn_dtype dtype) {
     const tn_tensor *input = tn__input(infer, 0);

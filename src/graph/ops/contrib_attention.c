@@ -8,7 +8,7 @@
  */
 #include "graph/extents.h"
 #include "graph/fold.h"
-#include "graph/split.h"
+#include "graph/tiles/split.h"
 #include "graph/window.h"
 
 enum { CONTRIB_HEADS_MAX = 1 << 24 };

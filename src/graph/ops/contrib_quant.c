@@ -7,7 +7,7 @@
  */
 #include "graph/extents.h"
 #include "graph/fold.h"
-#include "graph/split.h"
+#include "graph/tiles/split.h"
 #include "graph/window.h"
 
 static tn_status quant_needs(tn_infer *infer, uint32_t input) {

@@ -8,7 +8,7 @@
  */
 #include "graph/extents.h"
 #include "graph/fold.h"
-#include "graph/split.h"
+#include "graph/tiles/split.h"
 #include "graph/window.h"
 
 static tn_status vision_shape_conv(tn_infer *infer) {

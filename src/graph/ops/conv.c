@@ -7,8 +7,8 @@
  */
 #include "graph/extents.h"
 #include "graph/fold.h"
-#include "graph/gradients.h"
-#include "graph/split.h"
+#include "graph/gradients/gradients.h"
+#include "graph/tiles/split.h"
 #include "graph/window.h"
 
 tn_status tn__shape_conv(tn_infer *infer, uint32_t data, uint32_t weights, tn_dtype dtype) {

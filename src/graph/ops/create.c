@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "graph/fold.h"
-#include "graph/gradients.h"
+#include "graph/gradients/gradients.h"
 
 /* --- Constant --- */
 

@@ -4,7 +4,7 @@
  * Source: operator texts of ONNX, opsets 1 to 22.
  */
 #include "graph/fold.h"
-#include "graph/gradients.h"
+#include "graph/gradients/gradients.h"
 
 /* --- random --- */
 

@@ -5,8 +5,8 @@
 #include <math.h>
 
 #include "graph/fold.h"
-#include "graph/gradients.h"
-#include "graph/split.h"
+#include "graph/gradients/gradients.h"
+#include "graph/tiles/split.h"
 #include "graph/window.h"
 
 static tn_status image_scale(tn_infer *infer, int64_t extent, double scale, int64_t *result) {

@@ -4,8 +4,8 @@
  */
 #include "graph/extents.h"
 #include "graph/fold.h"
-#include "graph/gradients.h"
-#include "graph/split.h"
+#include "graph/gradients/gradients.h"
+#include "graph/tiles/split.h"
 #include "graph/window.h"
 
 /* Columns of the left have to be as many as rows of the right; of bounds that is seen at run time.

@@ -6,8 +6,8 @@
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
 #include "graph/fold.h"
-#include "graph/gradients.h"
-#include "graph/split.h"
+#include "graph/gradients/gradients.h"
+#include "graph/tiles/split.h"
 
 static tn_status move_like(tn_infer *infer) { return tn__set_like(infer, 0, tn__input(infer, 0)); }
 

@@ -7,8 +7,8 @@
  */
 #include "graph/extents.h"
 #include "graph/fold.h"
-#include "graph/gradients.h"
-#include "graph/split.h"
+#include "graph/gradients/gradients.h"
+#include "graph/tiles/split.h"
 
 static tn_status norm_shape(tn_infer *infer) { return tn__set_like(infer, 0, tn__input(infer, 0)); }
 

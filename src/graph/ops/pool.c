@@ -3,8 +3,8 @@
  * Source: operator texts of ONNX, opsets 1 to 22.
  */
 #include "graph/fold.h"
-#include "graph/gradients.h"
-#include "graph/split.h"
+#include "graph/gradients/gradients.h"
+#include "graph/tiles/split.h"
 #include "graph/window.h"
 
 static tn_status pool_shape(tn_infer *infer) {

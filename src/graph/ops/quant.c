@@ -5,7 +5,7 @@
  */
 #include "graph/extents.h"
 #include "graph/fold.h"
-#include "graph/split.h"
+#include "graph/tiles/split.h"
 
 tn_status tn__shape_quantize(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0), *zero = tn__input(infer, 2);

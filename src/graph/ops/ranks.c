@@ -28,7 +28,7 @@
  * Recomputation in Large Transformer Models" (2022), section 4.2.
  */
 #include "graph/fold.h"
-#include "graph/gradients.h"
+#include "graph/gradients/gradients.h"
 
 static tn_status ranks_shape_same(tn_infer *infer) {
     return tn__set_like(infer, 0, tn__input(infer, 0));

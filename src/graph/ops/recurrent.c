@@ -5,7 +5,7 @@
  * Source: operator texts of ONNX, opsets 1 to 22.
  */
 #include "graph/fold.h"
-#include "graph/gradients.h"
+#include "graph/gradients/gradients.h"
 #include "graph/window.h"
 
 static tn_status recurrent_shape(tn_infer *infer) {

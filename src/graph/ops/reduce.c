@@ -8,8 +8,8 @@
 #include <math.h>
 
 #include "graph/fold.h"
-#include "graph/gradients.h"
-#include "graph/split.h"
+#include "graph/gradients/gradients.h"
+#include "graph/tiles/split.h"
 
 /* The axes as a bit set; false: not known. */
 static bool reduce_axes(tn_infer *infer, uint32_t rank, uint64_t *set, tn_status *status) {

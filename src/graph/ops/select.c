@@ -5,7 +5,7 @@
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
 #include "graph/fold.h"
-#include "graph/gradients.h"
+#include "graph/gradients/gradients.h"
 
 static int64_t select_elements(const tn_tensor *tensor) {
     uint64_t elements = tn__elements(tensor);

@@ -30,7 +30,7 @@
  */
 #include "graph/fold.h"
 #include "graph/sparse.h"
-#include "graph/split.h"
+#include "graph/tiles/split.h"
 #include "graph/window.h"
 
 /* --- Conv --- */

@@ -19,8 +19,8 @@
  * tflite-micro.
  */
 #include "graph/fold.h"
-#include "graph/split.h"
 #include "graph/tflite_shapes.h"
+#include "graph/tiles/split.h"
 #include "graph/window.h"
 
 /* A view of a constant is not a view: the operator copies it into the arena. */

@@ -34,7 +34,7 @@
  * Gradients that are computed element by element may overwrite the given gradient.
  */
 #include "graph/fold.h"
-#include "graph/gradients.h"
+#include "graph/gradients/gradients.h"
 #include "graph/window.h"
 
 /* --- losses --- */

@@ -1,4 +1,5 @@
-/* train_each.c - gradients of one element by one element: the table of graph/unary_gradients.def.
+/* train_each.c - gradients of one element by one element: the table of
+ * graph/gradients/unary_gradients.def.
  *
  * They have the shape of their operands and may overwrite either one: each element is read before
  * its place is written.
@@ -18,7 +19,7 @@ static tn_status train_each_shape(tn_infer *infer) {
      .flops_per = cost,                                                                            \
      .inplace = 3},
 static const tn_op_rule train_each_rules[] = {
-#include "graph/unary_gradients.def"
+#include "graph/gradients/unary_gradients.def"
 };
 #undef X
 

@@ -9,8 +9,8 @@
 #include <math.h>
 
 #include "graph/fold.h"
-#include "graph/gradients.h"
-#include "graph/split.h"
+#include "graph/gradients/gradients.h"
+#include "graph/tiles/split.h"
 
 static tn_status unary_shape(tn_infer *infer) {
     return tn__set_like(infer, 0, tn__input(infer, 0));

@@ -6,8 +6,8 @@
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
 #include "graph/fold.h"
-#include "graph/gradients.h"
-#include "graph/split.h"
+#include "graph/gradients/gradients.h"
+#include "graph/tiles/split.h"
 
 static tn_view views_whole(tn_infer *infer, uint32_t output) {
     return output ? tn__no_view : tn__view_input(infer, 0, 0);

@@ -6,8 +6,8 @@
  *
  * Cost: O(events log events).
  */
+#include "interop/snapshot/write.h"
 #include "report/format.h"
-#include "snapshot/write.h"
 
 /* Numbers of blocks: first bodies, then tensors. */
 static uint32_t snapshot_block(const tn_report *report, const tn_event *event) {

@@ -1,0 +1,97 @@
+/* exact.c - finds the schedule with the least work within the budget by complete search (exact.h),
+ * or proves that none exists; also finds the smallest budget with a schedule.
+ *
+ * The problem is that of Checkmate (Jain and others, 2020) without its stages: jobs may be
+ * recomputed at any time, in any order. The cost is exponential: for works of a few dozen jobs. The
+ * result serves as a reference for other passes. If a limit stops the search, the states that are
+ * left in the queue give a lower bound on the cost.
+ *
+ * The smallest budget is found by bisection, with small steps first, because the lower bound on
+ * memory is often sufficient. A search either finds a schedule, whose peak becomes the upper end,
+ * or proves that none exists.
+ */
+#include "fit/budget/exact.h"
+
+/* Whether a schedule within `budget` exists: OK and its peak, or E_INFEASIBLE. */
+static tn_status exact_probe(tn__pass_run *run, const exact_model *model, uint64_t budget,
+                             uint64_t *peak) {
+    exact_search search = {.run = run, .model = model, .budget = budget, .ceiling = EXACT_NEVER};
+    tn__schedule schedule;
+    tn__replay replay = {0};
+    tn__schedule_init(&schedule, &run->context);
+    tn_status status = tn__exact_search(&search, &schedule);
+    if (status == TN_OK)
+        status = tn__replay_schedule(run->work, &schedule, &replay, NULL, run->error);
+    tn__schedule_release(&schedule);
+    *peak = replay.peak;
+    return status;
+}
+
+/* The smallest budget with a schedule, or as far as limits allow; *least is proved. */
+static tn_status exact_find_least(tn__pass_run *run, const exact_model *model, uint64_t *least,
+                                  bool *is_all) {
+    uint64_t most = 0, peak = 0;
+    TN_TRY(tn__work_plain_peak(run->work, &run->context, &most, run->error));
+    for (uint64_t further = 0; *least < most;) {
+        uint64_t half = (most - *least) / 2, budget = *least + (further < half ? further : half);
+        tn_status status = exact_probe(run, model, budget, &peak);
+        if (status == TN_OK)
+            most = peak < budget ? peak : budget;
+        else if (status == TN_E_INFEASIBLE)
+            *least = budget + 1;
+        else
+            return status == TN_E_STOPPED ? TN_OK : status;
+        further = 2 * further + 1;
+    }
+    *is_all = true;
+    return TN_OK;
+}
+
+static tn_status exact_infeasible(tn__pass_run *run, const exact_model *model,
+                                  bool is_all_allowed) {
+    uint64_t least = tn__exact_least_bytes(model);
+    bool is_all = false;
+    if (least <= run->budget) least = run->budget + 1;
+    TN_TRY(exact_find_least(run, model, &least, &is_all));
+    if (is_all_allowed && least > run->least_bytes) run->least_bytes = least;
+    return TN_E_INFEASIBLE;
+}
+
+static tn_status exact_offer(tn__pass_run *run, const tn__schedule *schedule) {
+    bool kept;
+    return tn__pass_offer(run, schedule, &kept);
+}
+
+static tn_status exact_solve(tn__pass_run *run) {
+    exact_model model;
+    bool keeps_order = !(run->allow & TN__ALLOW_ORDER);
+    bool is_all_allowed = !(run->allow & (TN__ALLOW_SWAP | TN__ALLOW_COMPRESS));
+    TN_TRY(tn__exact_model(run, keeps_order, &model));
+    if (run->budget < tn__exact_least_bytes(&model))
+        return exact_infeasible(run, &model, is_all_allowed);
+    exact_search search = {.run = run, .model = &model, .budget = run->budget};
+    bool had_best = run->has_best;
+    search.ceiling = had_best ? run->time - run->work->cost : EXACT_NEVER;
+    tn__schedule schedule;
+    tn__schedule_init(&schedule, &run->context);
+    tn_status status = tn__exact_search(&search, &schedule);
+    if (status == TN_OK) status = exact_offer(run, &schedule);
+    tn__schedule_release(&schedule);
+    if (status == TN_E_INFEASIBLE && !had_best)
+        return exact_infeasible(run, &model, is_all_allowed);
+    if (status == TN_E_INFEASIBLE) { /* nothing is better than the incumbent */
+        search.floor = search.ceiling;
+        status = TN_OK;
+    }
+    if (is_all_allowed) tn__pass_raise_bound(run, tn__add_sat(run->work->cost, search.floor));
+    return status;
+}
+
+const tn_pass tn__pass_exact = {
+    .name = "exact",
+    .summary = "complete search for the least work, proved; for small programs",
+    .source = "Jain, Jain, Nrusimha, Gholami, Abbeel, Keutzer, Stoica, Gonzalez 2020 (Checkmate), "
+              "the problem; A* (Hart, Nilsson, Raphael 1968)",
+    .features = TN__PASS_RECOMPUTES | TN__PASS_ORDERS | TN__PASS_BUDGETS | TN__PASS_COMPLETE,
+    .solve = exact_solve,
+};

@@ -1,0 +1,136 @@
+/* gist.c - encodes values that are kept for long, and decodes them right before they are read.
+ *
+ *   bits    one bit per element, if all later readers only need to know which elements are above 0
+ *           (the gradient of Relu; the registry knows): 32 times smaller, with identical results
+ *   csr     sparse rows, if so many elements are 0 that they are smaller; this uses the measured
+ *           share (tn_setup_zeros), never an assumed one. Room is planned for a twentieth more
+ *           elements than measured; a tensor with even more goes to the host (engine/forms.h)
+ *   float16, float10, float8   for all other values, and where they are smaller than csr, if losses
+ *           are allowed: the first of them that meets the budget
+ *
+ * Where memory is above the budget, the value with the largest saving per codec time is encoded,
+ * until the budget is met. Encoding begins with the first gap of a value after which all readers
+ * accept the form, and lasts until its last reader.
+ *
+ * The paper binarises the input of a maximum pool after Relu, because its pool stores the position
+ * of the maximum. Training graphs here already contain such pools (MaxPoolTrain), and their inputs
+ * are not kept. Bits therefore apply to outputs of Relu that go to other operators which keep no
+ * inputs.
+ *
+ * Limits: types other than float32 are not encoded. Cost: O(choices x (acts + gaps)). Source: Jain
+ * et al., "Gist" (2018).
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "fit/budget/codes.h"
+
+typedef struct gist_state {
+    tn__pass_run *run;
+    tn__gaps gaps;
+    tn__schedule schedule;
+    tn__replay found;
+    tn__codes codes;
+    uint32_t worst; /* job at which the schedule needs the most bytes */
+} gist_state;
+
+/* --- choosing --- */
+
+/* Whether the value already has a form, which its other gaps must use as well. */
+static bool gist_is_coded(const gist_state *s, uint32_t v) {
+    for (uint32_t g = s->gaps.first[v]; g < s->gaps.first[v + 1]; g++)
+        if (s->gaps.list[g].how == TN__GAP_CODE) return true;
+    return false;
+}
+
+static const char *gist_why(tn_codec codec) {
+    if (codec == TN_CODEC_BITS) return "only signs are asked for from there on";
+    if (codec == TN_CODEC_CSR) return "most of it was 0 when it was measured";
+    return "losses are allowed";
+}
+
+static void gist_encode(gist_state *s, uint32_t index, tn__code form) {
+    uint32_t v = s->gaps.list[index].value;
+    char what[60];
+    snprintf(what, sizeof what, "encode as %s, %" PRIu64 " bytes,", tn_codec_name(form.codec),
+             form.bytes);
+    for (uint32_t g = index; g < s->gaps.first[v + 1]; g++) {
+        s->gaps.list[g].how = TN__GAP_CODE;
+        s->gaps.list[g].codec = form.codec;
+        s->gaps.list[g].bytes = form.bytes;
+    }
+    tn__gaps_explain(&s->gaps, index, what, gist_why(form.codec));
+}
+
+/* Chooses the gap over the worst job with the largest saving per time. */
+static bool gist_choose(gist_state *s) {
+    double most = 0;
+    uint32_t best = TN_NONE;
+    for (uint32_t g = 0; g < s->gaps.count; g++) {
+        const tn__gap *gap = &s->gaps.list[g];
+        if (gap->how != TN__GAP_KEEP || gap->leave >= s->worst || gap->back <= s->worst) continue;
+        tn__code form = tn__codes_of(&s->codes, g);
+        if (form.codec == TN_CODEC_NONE || gist_is_coded(s, gap->value)) continue;
+        uint64_t bytes = s->run->work->values[gap->value].bytes;
+        uint32_t decodes = s->gaps.first[gap->value + 1] - g;
+        double saves = (double)(bytes - form.bytes);
+        saves /= (double)(bytes + form.bytes) * (1 + decodes); /* a codec reads and writes both
+                                                                * forms */
+        if (saves <= most) continue;
+        most = saves;
+        best = g;
+    }
+    if (best == TN_NONE) return false;
+    gist_encode(s, best, tn__codes_of(&s->codes, best));
+    return true;
+}
+
+static tn_status gist_build(gist_state *s, bool *possible) {
+    uint32_t next = 0;
+    TN_TRY(tn__gaps_schedule(&s->gaps, &s->schedule, possible));
+    if (!*possible) return TN_OK;
+    TN_TRY(tn__replay_schedule(s->run->work, &s->schedule, &s->found, NULL, s->run->error));
+    for (uint32_t i = 0; i < s->found.peak_act; i++)
+        next += s->schedule.acts[i].kind == TN__RUN; /* without repeats, each RUN is the next job */
+    s->worst = next;
+    return tn__pass_work(s->run, s->schedule.count + s->gaps.count);
+}
+
+static tn_status gist_meet(gist_state *s, tn_codec lossy) {
+    bool possible, kept;
+    s->codes.lossy = lossy;
+    for (uint32_t g = 0; g < s->gaps.count; g++) s->gaps.list[g].how = TN__GAP_KEEP;
+    TN_TRY(gist_build(s, &possible));
+    while (possible && s->found.peak > s->run->budget && gist_choose(s))
+        TN_TRY(gist_build(s, &possible));
+    return possible ? tn__pass_offer(s->run, &s->schedule, &kept) : TN_OK;
+}
+
+static tn_status gist_all(gist_state *s) {
+    TN_TRY(tn__gaps_find(s->run, &s->gaps));
+    TN_TRY(tn__codes_find(&s->codes, s->run, &s->gaps));
+    TN_TRY(gist_meet(s, TN_CODEC_NONE));
+    for (int i = 0; i < TN__LOSSY_COUNT && !s->run->has_best; i++)
+        if (tn__codes_allow(s->run, tn__lossy[i])) TN_TRY(gist_meet(s, tn__lossy[i]));
+    return TN_OK;
+}
+
+static tn_status gist_solve(tn__pass_run *run) {
+    gist_state s = {.run = run};
+    if (run->graph == NULL || !(run->allow & TN__ALLOW_COMPRESS))
+        TN_FAIL(run->error, TN_E_UNSUPPORTED, "gist encodes tensors of a graph%s",
+                run->graph != NULL ? ", and encoding is not allowed" : "");
+    tn__schedule_init(&s.schedule, &run->context);
+    tn_status status = gist_all(&s);
+    tn__schedule_release(&s.schedule);
+    if (status == TN_OK && !run->has_best) return TN_E_STOPPED;
+    return status;
+}
+
+const tn_pass tn__pass_gist = {
+    .name = "gist",
+    .summary = "keeps tensors for the backward pass as bits, sparse rows or short floats",
+    .source = "Jain et al., Gist (2018)",
+    .features = TN__PASS_COMPRESSES | TN__PASS_BUDGETS | TN__PASS_GRAPH,
+    .solve = gist_solve,
+};

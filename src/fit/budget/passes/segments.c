@@ -1,0 +1,194 @@
+/* segments.c - evicts the internal values of a marked segment after it has run, and repeats the
+ * segment from its inputs when they are needed again.
+ *
+ *     a ── [ b ── c ── d ] ── e ── loss ── e' ── d' ── c' ── b'
+ *           marked       └ its result stays     └ reads b and c: they are recomputed, from a
+ *
+ * The jobs outside that depend on a segment only through a value that they read directly form the
+ * network that goes on; the values they read are the segment's results. A job that reads a value of
+ * the segment and also a value derived from its results belongs to the backward pass; values that
+ * only such jobs read are internal to the segment. There is nothing else to decide: the result is
+ * the same for every budget. Cost: O(segments (jobs + operands)). Source: Chen et al. 2016; the
+ * segments of PyTorch's torch.utils.checkpoint, which are functions there.
+ */
+#include "fit/budget/pass.h"
+
+#define SEGMENTS_MOST 256u
+
+typedef struct segments_state {
+    tn__pass_run *run;
+    bool *comes;                     /* [jobs] outside the current segment and derived from it */
+    bool *own;                       /* [values] internal to their segment */
+    bool *again;                     /* [jobs] repeated with their segment */
+    uint32_t trigger[SEGMENTS_MOST]; /* the job before which it is repeated; TN_NONE: never */
+} segments_state;
+
+/* Whether a job reads a value that a job outside the segment derived from it. */
+static bool segments_is_late(const segments_state *s, uint32_t job) {
+    const tn__work *work = s->run->work;
+    uint32_t count;
+    const uint32_t *inputs = tn__job_inputs(work, job, false, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t maker = work->values[inputs[i]].maker;
+        if (maker != TN_NONE && s->comes[maker]) return true;
+    }
+    return false;
+}
+
+/* Marks the jobs outside a segment that depend on it. */
+static void segments_spread(segments_state *s, uint8_t segment) {
+    const tn__pass_run *run = s->run;
+    for (uint32_t j = 0; j < run->work->job_count; j++) {
+        uint32_t count;
+        const uint32_t *inputs = tn__job_inputs(run->work, j, false, &count);
+        s->comes[j] = false;
+        for (uint32_t i = 0; i < count && run->segments[j] != segment; i++) {
+            uint32_t maker = run->work->values[inputs[i]].maker;
+            s->comes[j] |= maker != TN_NONE && (s->comes[maker] || run->segments[maker] == segment);
+        }
+    }
+}
+
+static bool segments_may_repeat(const segments_state *s, uint32_t job) {
+    const tn__work *work = s->run->work;
+    uint32_t count;
+    const uint32_t *outputs = tn__job_outputs(work, job, true, &count);
+    for (uint32_t k = 0; k < count; k++)
+        if (work->values[outputs[k]].flags & TN__VALUE_HELD) return false;
+    return (work->jobs[job].flags & TN__JOB_REPEATS) != 0;
+}
+
+/* Whether a value of a segment is read outside only by jobs of the backward pass. */
+static bool segments_is_own(const segments_state *s, uint32_t v, uint8_t segment) {
+    const tn__pass_run *run = s->run;
+    const tn__value *value = &run->work->values[v];
+    if (value->flags & (TN__VALUE_KEPT | TN__VALUE_HELD)) return false;
+    if (!segments_may_repeat(s, value->maker)) return false;
+    const tn__lists *readers = &run->work->readers;
+    for (uint32_t i = readers->first[v]; i < readers->first[v + 1]; i++) {
+        uint32_t reader = readers->items[i];
+        if (run->segments[reader] != segment && !segments_is_late(s, reader)) return false;
+    }
+    return true;
+}
+
+/* A job is repeated if a job outside reads an internal output of it, or a repeated job of the
+ * segment does. */
+static bool segments_is_asked(const segments_state *s, uint32_t job, uint8_t segment) {
+    const tn__work *work = s->run->work;
+    uint32_t count;
+    const uint32_t *outputs = tn__job_outputs(work, job, true, &count);
+    for (uint32_t k = 0; k < count; k++) {
+        const uint32_t *first = &work->readers.first[outputs[k]];
+        for (uint32_t i = first[0]; s->own[outputs[k]] && i < first[1]; i++) {
+            uint32_t reader = work->readers.items[i];
+            if (s->run->segments[reader] != segment || s->again[reader]) return true;
+        }
+    }
+    return false;
+}
+
+static void segments_before(segments_state *s, uint8_t segment, uint32_t job) {
+    if (job < s->trigger[segment]) s->trigger[segment] = job;
+}
+
+/* The segment is repeated before the first job outside that reads an evicted value, or that
+ * overwrites an input of the segment. */
+static void segments_when(segments_state *s, uint32_t job, uint8_t segment) {
+    const tn__work *work = s->run->work;
+    const tn__job *it = &work->jobs[job];
+    uint32_t count;
+    const uint32_t *outputs = tn__job_outputs(work, job, true, &count);
+    for (uint32_t i = 0; i < it->limit_count; i++)
+        if (work->others[it->limit_first + i] != job)
+            segments_before(s, segment, work->others[it->limit_first + i]);
+    for (uint32_t k = 0; k < count; k++) {
+        const uint32_t *first = &work->readers.first[outputs[k]];
+        for (uint32_t i = first[0]; s->own[outputs[k]] && i < first[1]; i++) {
+            uint32_t reader = work->readers.items[i];
+            if (s->run->segments[reader] != segment) segments_before(s, segment, reader);
+        }
+    }
+}
+
+static void segments_mark(segments_state *s, uint8_t segment) {
+    const tn__pass_run *run = s->run;
+    uint32_t last = 0;
+    segments_spread(s, segment);
+    for (uint32_t v = 0; v < run->work->value_count; v++) {
+        uint32_t maker = run->work->values[v].maker;
+        if (maker != TN_NONE && run->segments[maker] == segment)
+            s->own[v] = segments_is_own(s, v, segment);
+    }
+    for (uint32_t j = run->work->job_count; j-- > 0;) {
+        if (run->segments[j] != segment) continue;
+        if (j > last) last = j;
+        s->again[j] = segments_is_asked(s, j, segment);
+        if (s->again[j]) segments_when(s, j, segment);
+    }
+    /* with an earlier trigger, its inputs would end before the segment has run */
+    if (s->trigger[segment] > last) return;
+    s->trigger[segment] = TN_NONE;
+}
+
+/* --- the schedule --- */
+
+static tn_status segments_run(const segments_state *s, tn__schedule *schedule, uint32_t job) {
+    return tn__schedule_add(schedule, (tn__act){.kind = TN__RUN, .what = job}, s->run->error);
+}
+
+static tn_status segments_list(const segments_state *s, tn__schedule *schedule) {
+    const tn__pass_run *run = s->run;
+    for (uint32_t j = 0; j < run->work->job_count; j++) {
+        for (uint32_t segment = 1; segment < SEGMENTS_MOST; segment++) {
+            if (s->trigger[segment] != j) continue;
+            for (uint32_t i = 0; i < j; i++)
+                if (run->segments[i] == segment && s->again[i])
+                    TN_TRY(segments_run(s, schedule, i));
+        }
+        TN_TRY(segments_run(s, schedule, j));
+    }
+    return TN_OK;
+}
+
+static tn_status segments_decide(segments_state *s) {
+    tn__pass_run *run = s->run;
+    size_t jobs = run->work->job_count + (size_t)1, values = run->work->value_count + (size_t)1;
+    s->comes = tn__arena_array(run->arena, jobs, sizeof *s->comes);
+    s->again = tn__arena_array(run->arena, jobs, sizeof *s->again);
+    s->own = tn__arena_array(run->arena, values, sizeof *s->own);
+    if (s->comes == NULL || s->again == NULL || s->own == NULL)
+        return tn__no_memory(run->error, "segments");
+    uint8_t most = 0;
+    for (uint32_t j = 0; j < run->work->job_count; j++)
+        if (run->segments[j] > most) most = run->segments[j];
+    for (uint32_t i = 0; i < SEGMENTS_MOST; i++) s->trigger[i] = TN_NONE;
+    for (uint32_t segment = 1; segment <= most; segment++) {
+        TN_TRY(tn__pass_work(run, run->work->job_count));
+        segments_mark(s, (uint8_t)segment);
+    }
+    return TN_OK;
+}
+
+static tn_status segments_solve(tn__pass_run *run) {
+    segments_state state = {.run = run};
+    tn__schedule schedule;
+    bool kept = false;
+    if (run->segments == NULL)
+        TN_FAIL(run->error, TN_E_UNSUPPORTED, "no segments are marked: give patterns of names");
+    TN_TRY(segments_decide(&state));
+    tn__schedule_init(&schedule, &run->context);
+    tn_status status = segments_list(&state, &schedule);
+    if (status == TN_OK) status = tn__pass_offer(run, &schedule, &kept);
+    tn__schedule_release(&schedule);
+    if (status != TN_OK || kept) return status;
+    return TN_E_STOPPED;
+}
+
+const tn_pass tn__pass_segments = {
+    .name = "segments",
+    .summary = "recomputes the marked segments from their inputs",
+    .source = "Chen et al. 2016; torch.utils.checkpoint",
+    .features = TN__PASS_RECOMPUTES,
+    .solve = segments_solve,
+};

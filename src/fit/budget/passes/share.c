@@ -1,0 +1,32 @@
+/* share.c - recomputes as little as possible, by repeated sweeps over the act with the most bytes;
+ * the order of jobs is unchanged. Fast, without any proof. Cost: src/fit/budget/share.c. */
+#include "fit/budget/pass.h"
+#include "fit/budget/share.h"
+
+static tn_status share_solve(tn__pass_run *run) {
+    const tn__share_goal goal = {.added = INT64_MAX, .target = run->budget};
+    tn__schedule schedule;
+    tn__replay replay;
+    bool kept = false;
+    tn_status status = TN_OK;
+    uint64_t acts = 0;
+    tn__schedule_init(&schedule, &run->context);
+    for (uint32_t j = 0; j < run->work->job_count && status == TN_OK; j++) {
+        status = tn__schedule_add(&schedule, (tn__act){.kind = TN__RUN, .what = j}, run->error);
+        acts += run->work->jobs[j].input_count + 1;
+    }
+    if (status == TN_OK) status = tn__pass_work(run, acts);
+    if (status == TN_OK) status = tn__share_lower(run->work, &goal, &schedule, &replay, run->error);
+    if (status == TN_OK) status = tn__pass_offer(run, &schedule, &kept);
+    tn__schedule_release(&schedule);
+    if (status != TN_OK || kept) return status;
+    return TN_E_STOPPED;
+}
+
+const tn_pass tn__pass_share = {
+    .name = "share",
+    .summary = "recomputes the tensors that cost least per byte saved at the peak",
+    .source = "Chen et al. 2016, section 4; Kirisame et al. 2021, with all uses known",
+    .features = TN__PASS_RECOMPUTES | TN__PASS_BUDGETS,
+    .solve = share_solve,
+};

@@ -1,0 +1,251 @@
+/* sublinear.c - training in segments: only the values between two segments are kept; a segment is
+ * recomputed when an operator after the turn first reads one of its values.
+ *
+ *     forward  a a a A b b b B c c c C turn     backward  (c c c) ... (b b b) ... (a a a) ...
+ *
+ * The turn is the point where most values wait for a reader. A segment may end at a job before the
+ * turn if only the output of that job is read later. First, every k-th of these ends is used, with
+ * k the root of their number. Then ends are chosen by bytes: a segment ends as soon as it has made
+ * more than a threshold. The threshold is searched around the geometric mean of the kept bytes and
+ * the bytes of one segment.
+ *
+ * A budget above the least is used up from the turn backwards: the last jobs before the turn keep
+ * all their values, as many jobs as fit (by bisection). Their values are the first to be released
+ * after the turn, so they are not live while earlier segments are recomputed.
+ *
+ * Needs no costs and little time. Values within a segment are kept or recomputed together; `joint`
+ * decides for each value and is better, but this pass shows the technique of other tools. Cost:
+ * O(plans * (jobs + operands)), a dozen divisions, each planned O(log jobs) times.
+ */
+#include "fit/budget/pass.h"
+
+enum { SUBLINEAR_ROUNDS = 3, SUBLINEAR_GRID = 6 };
+
+typedef struct sublinear {
+    tn__pass_run *run;
+    const tn__work *work;
+    uint32_t turn;  /* job */
+    uint32_t *ends; /* [end_count] jobs that a segment may end with */
+    uint32_t end_count;
+    uint32_t kept_from; /* job: all values from here to the turn are kept */
+    bool *may_end;      /* [jobs] */
+    uint32_t *segment;  /* [jobs up to the turn] segment in the current plan */
+    bool *is_end;       /* [jobs] in the current plan */
+    bool *gone;         /* [values] */
+    tn__schedule schedule;
+    tn__replay replay; /* of the current plan */
+} sublinear;
+
+static uint32_t sublinear_last_reader(const tn__work *work, uint32_t value, uint32_t before) {
+    uint32_t after = tn__lists_after(&work->readers, value, before);
+    return after > work->readers.first[value] ? work->readers.items[after - 1]
+                                              : work->values[value].maker;
+}
+
+/* Counts the starts and ends of live ranges as +1 and -1; the turn is the first job after which
+ * most values wait. */
+static void sublinear_find_turn(sublinear *s, int64_t *changes) {
+    const tn__work *work = s->work;
+    int64_t waiting = 0, most = -1;
+    for (uint32_t v = 0; v < work->value_count; v++) {
+        const tn__value *it = &work->values[v];
+        if (it->maker == TN_NONE || (it->flags & (TN__VALUE_HELD | TN__VALUE_KEPT))) continue;
+        changes[it->maker]++;
+        changes[sublinear_last_reader(work, v, work->job_count)]--;
+    }
+    for (uint32_t j = 0; j < work->job_count; j++) {
+        waiting += changes[j];
+        if (waiting <= most) continue;
+        most = waiting;
+        s->turn = j;
+    }
+}
+
+/* Finds the jobs before the turn after which only their own output is read later. */
+static void sublinear_find_ends(sublinear *s, int64_t *changes) {
+    const tn__work *work = s->work;
+    int64_t going = 0;
+    for (uint32_t v = 0; v < work->value_count; v++) {
+        const tn__value *it = &work->values[v];
+        if (it->maker == TN_NONE || it->maker >= s->turn) continue;
+        uint32_t last = sublinear_last_reader(work, v, s->turn);
+        if (last <= it->maker + 1) continue;
+        changes[it->maker + 1]++;
+        changes[last]--;
+    }
+    for (uint32_t j = 0; j < s->turn; j++) {
+        going += changes[j];
+        if (going > 0 || work->jobs[j].output_count == 0) continue;
+        s->may_end[j] = true;
+        s->ends[s->end_count++] = j;
+    }
+}
+
+static bool sublinear_repeats(const sublinear *s, uint32_t job) {
+    const tn__job *it = &s->work->jobs[job];
+    uint32_t count;
+    const uint32_t *output = tn__job_outputs(s->work, job, true, &count);
+    for (uint32_t i = 0; i < count; i++)
+        if (s->work->values[output[i]].flags & TN__VALUE_HELD) return false;
+    for (uint32_t i = 0; i < it->limit_count; i++)
+        if (s->work->others[it->limit_first + i] <= s->turn) return false;
+    return (it->flags & TN__JOB_REPEATS) && it->again_output_count == it->output_count;
+}
+
+/* --- a plan --- */
+
+static tn_status sublinear_add(sublinear *s, uint32_t job) {
+    return tn__schedule_add(&s->schedule, (tn__act){.kind = TN__RUN, .what = job}, s->run->error);
+}
+
+static bool sublinear_goes(const sublinear *s, uint32_t job) {
+    return job < s->kept_from && !s->is_end[job] && sublinear_repeats(s, job);
+}
+
+/* Repeats the segment of a job. Jobs that may no longer be repeated keep their values. */
+static tn_status sublinear_again(sublinear *s, uint32_t job, uint32_t by) {
+    uint32_t first = job, count;
+    while (first > 0 && s->segment[first - 1] == s->segment[job]) first--;
+    for (uint32_t j = first; j < s->turn && s->segment[j] == s->segment[job]; j++) {
+        const tn__job *it = &s->work->jobs[j];
+        bool late = false;
+        for (uint32_t i = 0; i < it->limit_count; i++)
+            late = late || s->work->others[it->limit_first + i] < by;
+        if (!sublinear_goes(s, j) || late) continue;
+        const uint32_t *output = tn__job_outputs(s->work, j, true, &count);
+        for (uint32_t i = 0; i < count; i++) s->gone[output[i]] = false;
+        TN_TRY(sublinear_add(s, j));
+    }
+    return TN_OK;
+}
+
+/* Builds, judges and offers the schedule for the current `is_end`. */
+static tn_status sublinear_plan(sublinear *s, bool *kept) {
+    const tn__work *work = s->work;
+    uint32_t segment = 0, count;
+    s->schedule.count = 0;
+    memset(s->gone, 0, work->value_count * sizeof *s->gone);
+    for (uint32_t j = 0; j < work->job_count; j++) {
+        const uint32_t *input = tn__job_inputs(work, j, false, &count);
+        for (uint32_t i = 0; j > s->turn && i < count; i++)
+            if (s->gone[input[i]]) TN_TRY(sublinear_again(s, work->values[input[i]].maker, j));
+        TN_TRY(sublinear_add(s, j));
+        s->segment[j] = segment;
+        if (s->is_end[j]) segment++;
+        const uint32_t *output = tn__job_outputs(work, j, false, &count);
+        for (uint32_t i = 0; i < count; i++) s->gone[output[i]] = sublinear_goes(s, j);
+    }
+    TN_TRY(tn__pass_work(s->run, s->schedule.count));
+    TN_TRY(tn__replay_schedule(work, &s->schedule, &s->replay, NULL, s->run->error));
+    return tn__pass_offer(s->run, &s->schedule, kept);
+}
+
+/* Plans the current `is_end`, with as many jobs before the turn kept whole as the budget allows. */
+static tn_status sublinear_try(sublinear *s, bool *kept) {
+    s->kept_from = s->turn;
+    TN_TRY(sublinear_plan(s, kept));
+    if (s->replay.peak > s->run->budget) return TN_OK;
+    uint32_t above = 0, fits = s->turn; /* keeping from `fits` on fits */
+    while (above < fits) {
+        s->kept_from = above + (fits - above) / 2;
+        TN_TRY(sublinear_plan(s, kept));
+        if (s->replay.peak <= s->run->budget)
+            fits = s->kept_from;
+        else
+            above = s->kept_from + 1;
+    }
+    return TN_OK;
+}
+
+/* --- where segments end --- */
+
+static uint64_t sublinear_root(uint64_t of) {
+    uint64_t root = 0;
+    for (uint64_t bit = (uint64_t)1 << 31; bit > 0; bit /= 2)
+        if ((root + bit) * (root + bit) <= of) root += bit;
+    return root;
+}
+
+static void sublinear_every(sublinear *s) {
+    uint64_t step = sublinear_root(s->end_count);
+    memset(s->is_end, 0, s->work->job_count * sizeof *s->is_end);
+    for (uint64_t i = step; step > 0 && i <= s->end_count; i += step)
+        s->is_end[s->ends[i - 1]] = true;
+}
+
+/* Ends a segment after more than `threshold` bytes; returns the kept bytes and the largest
+ * segment. */
+static void sublinear_by_bytes(sublinear *s, uint64_t threshold, uint64_t *saved, uint64_t *most) {
+    uint64_t local = 0;
+    *saved = *most = 0;
+    memset(s->is_end, 0, s->work->job_count * sizeof *s->is_end);
+    for (uint32_t j = 0; j < s->turn; j++) {
+        uint64_t made = 0;
+        uint32_t count;
+        const uint32_t *output = tn__job_outputs(s->work, j, false, &count);
+        for (uint32_t i = 0; i < count; i++) made += s->work->values[output[i]].bytes;
+        local += made;
+        if (!s->may_end[j] || local <= threshold) continue;
+        s->is_end[j] = true;
+        *saved += made;
+        *most = local > *most ? local : *most;
+        local = 0;
+    }
+    *most = local > *most ? local : *most;
+}
+
+static tn_status sublinear_search(sublinear *s, bool *kept) {
+    uint64_t threshold = 0, least = UINT64_MAX, saved, most;
+    for (int round = 0; round <= SUBLINEAR_ROUNDS; round++) {
+        sublinear_by_bytes(s, threshold, &saved, &most);
+        TN_TRY(sublinear_try(s, kept));
+        least = most < least ? most : least;
+        threshold = sublinear_root(saved / 2) * sublinear_root(most);
+    }
+    uint64_t last = threshold + threshold * 2 / 5; /* about the root of 2 */
+    for (uint64_t i = 0; i < SUBLINEAR_GRID && least < last; i++) {
+        sublinear_by_bytes(s, least + (last - least) / SUBLINEAR_GRID * i, &saved, &most);
+        TN_TRY(sublinear_try(s, kept));
+    }
+    return TN_OK;
+}
+
+static tn_status sublinear_begin(sublinear *s) {
+    size_t jobs = (size_t)s->work->job_count + 2;
+    tn__arena *arena = s->run->arena;
+    int64_t *lives = tn__arena_array(arena, jobs, sizeof *lives);
+    int64_t *going = tn__arena_array(arena, jobs, sizeof *going);
+    s->ends = tn__arena_array(arena, jobs, sizeof *s->ends);
+    s->may_end = tn__arena_array(arena, jobs, sizeof *s->may_end);
+    s->segment = tn__arena_array(arena, jobs, sizeof *s->segment);
+    s->is_end = tn__arena_array(arena, jobs, sizeof *s->is_end);
+    s->gone = tn__arena_array(arena, (size_t)s->work->value_count + 1, sizeof *s->gone);
+    if (lives == NULL || going == NULL || s->ends == NULL || s->may_end == NULL ||
+        s->segment == NULL || s->is_end == NULL || s->gone == NULL)
+        return tn__no_memory(s->run->error, "segments");
+    sublinear_find_turn(s, lives);
+    sublinear_find_ends(s, going);
+    return TN_OK;
+}
+
+static tn_status sublinear_solve(tn__pass_run *run) {
+    sublinear s = {.run = run, .work = run->work};
+    bool kept = false;
+    if (!(run->allow & TN__ALLOW_RECOMPUTE)) return TN_E_STOPPED;
+    TN_TRY(sublinear_begin(&s));
+    tn__schedule_init(&s.schedule, &run->context);
+    sublinear_every(&s);
+    tn_status status = sublinear_try(&s, &kept);
+    if (status == TN_OK) status = sublinear_search(&s, &kept);
+    tn__schedule_release(&s.schedule);
+    if (status != TN_OK || run->has_best) return status;
+    return TN_E_STOPPED;
+}
+
+const tn_pass tn__pass_sublinear = {
+    .name = "sublinear",
+    .summary = "sqrt(n) checkpointing: keeps the ends of segments and recomputes the inside",
+    .source = "Chen, Xu, Zhang, Guestrin 2016; the search over thresholds after memonger",
+    .features = TN__PASS_RECOMPUTES | TN__PASS_BUDGETS,
+    .solve = sublinear_solve,
+};

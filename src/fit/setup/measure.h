@@ -1,0 +1,61 @@
+/* measure.h - types and functions shared by the files that measure operators. */
+#ifndef TN_ENGINE_MEASURE_H
+#define TN_ENGINE_MEASURE_H
+
+#include <tenure/device.h>
+#include <tenure/measure.h>
+
+#include "engine/executor.h"
+#include "engine/kernels/kernels.h"
+#include "fit/budget/costs.h"
+
+#define MEASURE_ROUNDS_MOST 64u
+#define MEASURE_OPERANDS 64u /* of inputs and of outputs, this number is looked at */
+
+/* An operator that stands for all operators like it. Its operands lie one after the other. */
+typedef struct tn__sample {
+    tn__executor *executor; /* executor of the operator's graph */
+    tn_op_id op;
+    const tn__prepared *prepared;
+    uint64_t inplace; /* bit i: output 0 lies in input i */
+    /* Number of such operators that had the operand nearer than a step ago: inputs, then outputs.
+     */
+    uint32_t near[2 * MEASURE_OPERANDS];
+    uint32_t uses;   /* number of such operators that were looked at */
+    uint64_t bytes;  /* bytes of all operands, packed forms and scratch */
+    uint64_t offset; /* start of these bytes in the memory of the sample's group */
+    double seconds[MEASURE_ROUNDS_MOST];
+    uint32_t count; /* number of such operators */
+    bool failed;    /* it does not run on generated data */
+} tn__sample;
+
+/* measure_reach.c: counts the operands of samples that a step finds nearer than `reach` bytes. */
+typedef struct tn__measure_step {
+    const tn_graph *graph;
+    const tn_occupancy *occupancy; /* NULL: operators run in the order of the graph */
+    tn__sample *samples;
+    const uint32_t *of; /* [operators] index of its sample; TN_NONE */
+    uint64_t reach;
+} tn__measure_step;
+tn_status tn__measure_reach(const tn__measure_step *step, tn__arena *arena, tn_error *error);
+
+/* measure_step.c: the factor for all costs that makes their sum equal to a measured step of the
+ * set-up's program; 1 if the step is not run. */
+typedef struct tn__measure_whole {
+    const tn_setup *setup; /* NULL: no step is run */
+    const tn_context *context;
+    double seconds; /* budget for all measuring */
+    uint64_t room;  /* bytes that the step may take */
+} tn__measure_whole;
+/* *seconds: duration of the step; 0: no step was run. */
+double tn__measure_scale(const tn__measure_whole *whole, const tn_costs *costs, double *seconds);
+
+/* measure_operands.c */
+uint64_t tn__sample_bytes(const tn__sample *sample);
+/* Fills all tensors that the operator reads. */
+void tn__sample_fill(const tn__sample *sample, uint8_t *memory);
+/* Runs the operator once on the operands that tn__sample_fill has placed, and measures it. First it
+ * reads the operands that a step has touched shortly before, to bring them into the caches. */
+tn_status tn__sample_run(const tn__sample *sample, uint8_t *memory, double *seconds);
+
+#endif

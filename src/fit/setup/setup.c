@@ -1,0 +1,379 @@
+/* setup.c - runs the stages of a set-up: rewrite, kernels, order, recomputation, scratch, fit,
+ * weight streaming, ranks, occupancy, layout.
+ *
+ * Each stage makes a part. Parts are reference-counted: a set-up that continues from another one
+ * shares its parts, so a search keeps the parts that it needs and drops the rest in any order.
+ * Later parts refer to earlier ones; a set-up holds references to both and releases them in reverse
+ * order.
+ *
+ * The scratch stage (scratch.c) follows the program, because only the program shows where scratch
+ * determines the peak. It also follows recomputation (setup_again.c), which lowers all other
+ * memory. The budget stage (setup_fit.c) comes last: by then the program is as small as it becomes
+ * without extra time.
+ * Cost: that of the stages; continuing from another set-up is O(1).
+ */
+#include "fit/setup/setup.h"
+
+#include "engine/engine.h"
+#include "program/program.h"
+
+#define SETUP_ALIGNMENT 64u /* alignment of static blocks, as in statics.c */
+
+/* --- parts --- */
+
+tn_status tn__setup_part_make(tn_setup *setup, int kind, tn__setup_part **part, tn_error *error) {
+    *part = tn__alloc_array(&setup->context, 1, sizeof **part);
+    if (*part == NULL) return tn__no_memory(error, "a set-up");
+    atomic_init(&(*part)->users, 1);
+    setup->parts[kind] = *part;
+    return TN_OK;
+}
+
+void tn__setup_part_release(tn_setup *setup, int kind) {
+    tn__setup_part *part = setup->parts[kind];
+    setup->parts[kind] = NULL;
+    if (part == NULL || atomic_fetch_sub(&part->users, 1) > 1) return;
+    switch (kind) {
+    case PART_GRAPH:
+        if (part->split.again != NULL)
+            tn__free(&setup->context, (void *)(uintptr_t)part->split.again,
+                     ((size_t)part->split.again_count + 1) * sizeof *part->split.again);
+        if (part->split.regions != NULL)
+            tn__free(&setup->context, (void *)(uintptr_t)part->split.regions,
+                     ((size_t)part->split.count + 1) * sizeof *part->split.regions);
+        tn_graph_destroy(part->graph);
+        break;
+    case PART_REWRITTEN:
+        tn_graph_destroy(part->graph);
+        break;
+    case PART_KERNELS:
+    case PART_SCRATCH:
+        tn_kernels_destroy(part->kernels);
+        break;
+    case PART_PROGRAM:
+    case PART_AGAIN:
+        tn_program_destroy(part->program);
+        break;
+    case PART_FIT:
+    case PART_DIVIDED:
+        tn_fit_release(&part->fitted);
+        break;
+    case PART_STREAM:
+        tn_stream_release(&part->streamed);
+        break;
+    case PART_OCCUPANCY:
+        tn_occupancy_destroy(part->occupancy);
+        break;
+    case PART_STATICS:
+        tn__free(&setup->context, part->statics.blocks,
+                 ((size_t)part->statics.count + 1) * sizeof *part->statics.blocks);
+        break;
+    default:
+        tn_layout_release(&part->layout);
+    }
+    tn__free(&setup->context, part, sizeof *part);
+}
+
+/* --- the first stages: graph and kernels --- */
+
+static tn_status setup_rewrite(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
+    bool splits = options->split != NULL && options->split->region_count > 0;
+    tn__setup_part *part;
+    if (options->rewrite != NULL) {
+        tn__options(&rewrite, sizeof rewrite, options->rewrite);
+        if (rewrite.context == NULL) rewrite.context = &setup->context;
+        TN_TRY(tn__setup_part_make(setup, splits ? PART_REWRITTEN : PART_GRAPH, &part, error));
+        TN_TRY(tn_graph_rewrite(setup->given, &rewrite, &part->graph, error));
+    }
+    return splits ? tn__setup_regions(setup, options, error) : TN_OK;
+}
+
+static tn_status setup_kernels(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
+    tn__setup_part *part;
+    setup->given_kernels = options->given_kernels;
+    if (options->no_kernels || options->given_kernels != NULL) return TN_OK;
+    tn__options(&kernels, sizeof kernels, options->kernels);
+    if (kernels.context == NULL) kernels.context = &setup->context;
+    TN_TRY(tn__setup_part_make(setup, PART_KERNELS, &part, error));
+    return tn_kernels_create(tn_setup_graph(setup), &kernels, &part->kernels, error);
+}
+
+/* --- options for counting memory --- */
+
+tn_occupancy_options tn__setup_memory(const tn_setup *setup, const tn_setup_options *options) {
+    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
+    const tn_kernels *kernels = tn_setup_kernels(setup);
+    tn__options(&memory, sizeof memory, options->memory);
+    memory.struct_size = sizeof memory;
+    if (tn_setup_splits(setup) != NULL) memory.fuse_concat = true; /* joins parts in place */
+    if (kernels != NULL) {
+        memory.workspaces = tn_kernels_workspaces(kernels);
+        memory.workspaces_again = tn_kernels_workspaces_again(kernels);
+    }
+    const tn__setup_part *statics = setup->parts[PART_STATICS];
+    if (statics == NULL || options->statics == TN_STATIC_APART) return memory;
+    memory.statics = statics->statics.blocks;
+    memory.static_count = statics->statics.count;
+    memory.statics_first = options->statics == TN_STATIC_FIRST;
+    return memory;
+}
+
+/* --- static memory --- */
+
+static tn_status setup_take_blocks(tn_setup *setup, tn__setup_statics *statics, uint32_t count,
+                                   tn_error *error) {
+    statics->blocks = tn__alloc_array(&setup->context, (size_t)count + 1, sizeof *statics->blocks);
+    statics->count = count;
+    return statics->blocks != NULL ? TN_OK : tn__no_memory(error, "static memory");
+}
+
+/* Blocks as the kernels want them, or as the graph has them. */
+static tn_status setup_find_statics(tn_setup *setup, const tn_program *program,
+                                    tn__setup_statics *statics, tn_error *error) {
+    const tn_kernels *kernels = tn_setup_kernels(setup);
+    if (kernels != NULL) {
+        uint32_t count = tn_engine_static_blocks(program, kernels, NULL, 0);
+        if (count == TN_NONE) return tn__no_memory(error, "static memory");
+        TN_TRY(setup_take_blocks(setup, statics, count, error));
+        count = tn_engine_static_blocks(program, kernels, statics->blocks, count);
+        return count != TN_NONE ? TN_OK : tn__no_memory(error, "static memory");
+    }
+    tn_static_block *blocks;
+    tn__arena arena;
+    uint32_t count;
+    tn__arena_init(&arena, &setup->context);
+    tn_status status = tn__program_statics(program, &arena, &blocks, &count, error);
+    if (status == TN_OK) status = setup_take_blocks(setup, statics, count, error);
+    if (status == TN_OK && count > 0) memcpy(statics->blocks, blocks, count * sizeof *blocks);
+    tn__arena_release(&arena);
+    return status;
+}
+
+/* The set of blocks does not depend on the order of the program. */
+tn_status tn__setup_count_statics(tn_setup *setup, const tn_program *program, bool inside,
+                                  tn_error *error) {
+    tn__setup_part *part;
+    TN_TRY(tn__setup_part_make(setup, PART_STATICS, &part, error));
+    tn__setup_statics *statics = &part->statics;
+    TN_TRY(setup_find_statics(setup, program, statics, error));
+    statics->inside = inside;
+    for (uint32_t i = 0; i < statics->count; i++) {
+        uint64_t bytes = TN_SIZE_UNKNOWN; /* one unknown size makes the sum unknown */
+        (void)tn__align_up(statics->blocks[i].bytes, SETUP_ALIGNMENT, &bytes);
+        statics->bytes = tn__add_sat(statics->bytes, bytes);
+    }
+    return TN_OK;
+}
+
+/* --- order, occupancy, layout --- */
+
+tn_plan_options tn__setup_plan_options(const tn_setup *setup, const tn_setup_options *options) {
+    tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
+    tn__options(&plan, sizeof plan, options->plan);
+    plan.struct_size = sizeof plan;
+    if (plan.context == NULL) plan.context = &setup->context;
+    return plan;
+}
+
+static tn_status setup_make_program(tn_setup *setup, const tn_program_options *options,
+                                    tn_error *error) {
+    tn__setup_part *part;
+    TN_TRY(tn__setup_part_make(setup, PART_PROGRAM, &part, error));
+    return tn_program_create(tn_setup_graph(setup), options, &part->program, error);
+}
+
+/* Static memory inside the arena counts when orders are compared: any program of the graph gives
+ * it. */
+static tn_status setup_order_statics(tn_setup *setup, const tn_setup_options *options,
+                                     tn_error *error) {
+    tn_program *any;
+    if (options->statics == TN_STATIC_APART || options->given_program != NULL) return TN_OK;
+    TN_TRY(tn_program_create(tn_setup_graph(setup), NULL, &any, error));
+    tn_status status = tn__setup_count_statics(setup, any, true, error);
+    tn_program_destroy(any);
+    return status;
+}
+
+/* If layouts decide among orders, the winner's occupancy and layout are kept for the later stages.
+ */
+static tn_status setup_order(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    tn_program_options program = TN_PROGRAM_OPTIONS_INIT;
+    tn_plan_options plan = tn__setup_plan_options(setup, options);
+    tn__setup_part *made, *occupancy, *layout;
+    setup->given_program = options->given_program;
+    TN_TRY(setup_order_statics(setup, options, error));
+    if (options->given_program != NULL) return TN_OK;
+    tn_occupancy_options memory = tn__setup_memory(setup, options);
+    tn__options(&program, sizeof program, options->program);
+    program.struct_size = sizeof program;
+    program.memory = &memory;
+    bool arranged = options->divide != NULL && options->divide->arranges;
+    if (options->unplanned || options->without_reuse || arranged || tn__setup_recomputes(options))
+        return setup_make_program(setup, &program, error);
+    TN_TRY(tn__setup_part_make(setup, PART_PROGRAM, &made, error));
+    TN_TRY(tn__setup_part_make(setup, PART_OCCUPANCY, &occupancy, error));
+    TN_TRY(tn__setup_part_make(setup, PART_LAYOUT, &layout, error));
+    TN_TRY(tn_program_plan(tn_setup_graph(setup), &program, &memory, &plan, &made->program,
+                           &occupancy->occupancy, &layout->layout, error));
+    setup->seconds[TN_SETUP_PLAN] = layout->layout.seconds;
+    setup->seconds[TN_SETUP_ORDER] -= layout->layout.seconds;
+    return TN_OK;
+}
+
+tn_status tn__setup_occupy(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    bool inside = options->statics != TN_STATIC_APART;
+    tn__setup_part *part;
+    if (setup->parts[PART_STATICS] == NULL)
+        TN_TRY(tn__setup_count_statics(setup, tn_setup_program(setup), inside, error));
+    if (setup->parts[PART_OCCUPANCY] != NULL) return TN_OK;
+    tn_occupancy_options memory = tn__setup_memory(setup, options);
+    if (options->without_reuse) {
+        memory.inplace = TN_INPLACE_NONE;
+        memory.no_views = true;
+        memory.fuse_concat = memory.statics_first = false;
+    }
+    TN_TRY(tn__setup_part_make(setup, PART_OCCUPANCY, &part, error));
+    return tn_occupancy_create(tn_setup_program(setup), &memory, &part->occupancy, error);
+}
+
+/* Dividing changes live ranges, so occupancy and layout are made anew. */
+tn_status tn__setup_divide(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    tn__setup_part *part;
+    if (options->divide == NULL) return TN_OK;
+    tn__setup_part_release(setup, PART_OCCUPANCY);
+    tn__setup_part_release(setup, PART_LAYOUT);
+    const tn_program *program = tn_setup_program(setup);
+    TN_TRY(tn__setup_part_make(setup, PART_DIVIDED, &part, error));
+    TN_TRY(options->divide->program(options->divide->self, program, &part->fitted.program, error));
+    return options->divide->arranges ? tn__setup_fit_divided(setup, options, error) : TN_OK;
+}
+
+tn_status tn__setup_plan(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    tn_plan_options plan = tn__setup_plan_options(setup, options);
+    const tn_occupancy_options memory = tn__setup_memory(setup, options);
+    tn__setup_part *part;
+    if (options->unplanned || setup->parts[PART_LAYOUT] != NULL) return TN_OK;
+    const tn_occupancy *occupancy = tn_setup_occupancy(setup);
+    const tn_problem *problem = tn_occupancy_problem(occupancy);
+    TN_TRY(tn__setup_part_make(setup, PART_LAYOUT, &part, error));
+    if (options->without_reuse) return tn_layout_without_reuse(problem, &part->layout, error);
+    if (plan.objective != TN_OBJECTIVE_BYTES)
+        TN_TRY(tn_occupancy_add_events(setup->parts[PART_OCCUPANCY]->occupancy, error));
+    TN_TRY(tn_plan(problem, &plan, &part->layout, error));
+    return tn_plan_loosen(occupancy, &memory, &plan, &part->layout, error);
+}
+
+/* --- the whole --- */
+
+static const struct {
+    const char *name;
+    tn_status (*run)(tn_setup *setup, const tn_setup_options *options, tn_error *error);
+    int part; /* the first part that the stage makes */
+} setup_stages[TN_SETUP_STAGE_COUNT] = {
+    [TN_SETUP_REWRITE] = {"rewrite", setup_rewrite, PART_REWRITTEN},
+    [TN_SETUP_KERNELS] = {"kernels", setup_kernels, PART_KERNELS},
+    [TN_SETUP_ORDER] = {"order", setup_order, PART_PROGRAM},
+    [TN_SETUP_RECOMPUTE] = {"recompute", tn__setup_recompute, PART_AGAIN},
+    [TN_SETUP_SCRATCH] = {"scratch", tn__setup_scratch, PART_SCRATCH},
+    [TN_SETUP_FIT] = {"fit", tn__setup_fit, PART_FIT},
+    [TN_SETUP_STREAM] = {"stream", tn__setup_stream, PART_STREAM},
+    [TN_SETUP_DIVIDE] = {"divide", tn__setup_divide, PART_DIVIDED},
+    [TN_SETUP_OCCUPY] = {"occupy", tn__setup_occupy, PART_STATICS},
+    [TN_SETUP_PLAN] = {"plan", tn__setup_plan, PART_LAYOUT},
+};
+
+static tn_status setup_run(tn_setup *setup, tn_setup_stage stage, const tn_setup_options *options,
+                           tn_error *error) {
+    for (int at = (int)stage; at < TN_SETUP_STAGE_COUNT; at++) {
+        double start = tn__clock_s();
+        TN_TRY(setup_stages[at].run(setup, options, error));
+        setup->seconds[at] += tn__clock_s() - start;
+    }
+    return TN_OK;
+}
+
+/* An empty set-up with those parts of `base` that come before `end`; base NULL: no parts. */
+static tn_status setup_begin(const tn_graph *graph, const tn_setup *base, int end,
+                             const tn_context *given, tn_setup **setup, tn_error *error) {
+    tn_context context = base != NULL ? base->context : tn__context(given);
+    tn_setup *made = tn__alloc_array(&context, 1, sizeof *made);
+    if (made == NULL) return tn__no_memory(error, "a set-up");
+    made->context = context;
+    made->given = graph;
+    *setup = made;
+    if (base == NULL) return TN_OK;
+    made->given_kernels = base->given_kernels;
+    made->given_program = base->given_program;
+    for (int kind = 0; kind < end; kind++) {
+        made->parts[kind] = base->parts[kind];
+        if (made->parts[kind] != NULL) atomic_fetch_add(&made->parts[kind]->users, 1);
+    }
+    return TN_OK;
+}
+
+tn_status tn__setup_share(const tn_setup *base, int end, tn_setup **setup, tn_error *error) {
+    return setup_begin(base->given, base, end, NULL, setup, error);
+}
+
+tn_status tn__setup_make(const tn_graph *graph, const tn_setup *base, tn_setup_stage stage,
+                         const tn_setup_options *given, tn_setup **setup, tn__refusal *refusal,
+                         tn_error *error) {
+    tn_setup_options options = TN_SETUP_OPTIONS_INIT;
+    tn__options(&options, sizeof options, given);
+    tn_setup *made = NULL;
+    TN_TRY(setup_begin(graph, base, setup_stages[stage].part, options.context, &made, error));
+    made->refusal = refusal;
+    tn_status status = setup_run(made, stage, &options, error);
+    made->refusal = NULL;
+    if (status != TN_OK) {
+        tn_setup_destroy(made);
+        return status;
+    }
+    *setup = made;
+    return TN_OK;
+}
+
+/* Streams weights, with operators in parts. */
+static tn_status setup_create_streamed(const tn_graph *graph, const tn_setup_options *options,
+                                       tn_setup **setup, tn_error *error) {
+    tn_setup_options plain = *options;
+    tn__refusal refusal;
+    tn_setup *whole;
+    plain.stream = NULL;
+    plain.fit = NULL;
+    TN_TRY(tn_setup_create(graph, &plain, &whole, error));
+    tn_status status = tn__setup_streamed_from(whole, options, setup, &refusal, error);
+    tn_setup_destroy(whole);
+    return tn__refusal_fail(&refusal, status, error);
+}
+
+tn_status tn_setup_create(const tn_graph *graph, const tn_setup_options *options, tn_setup **setup,
+                          tn_error *error) {
+    tn_setup_options asked = TN_SETUP_OPTIONS_INIT;
+    tn__options(&asked, sizeof asked, options);
+    if (asked.split != NULL && asked.split->region_count == 0)
+        return tn__setup_split(graph, &asked, setup, error);
+    if (asked.stream != NULL && asked.stream->parts && asked.split == NULL)
+        return setup_create_streamed(graph, &asked, setup, error);
+    return tn__setup_make(graph, NULL, TN_SETUP_REWRITE, options, setup, NULL, error);
+}
+
+tn_status tn_setup_from(const tn_setup *base, tn_setup_stage stage, const tn_setup_options *options,
+                        tn_setup **setup, tn_error *error) {
+    if (stage < TN_SETUP_REWRITE || stage >= TN_SETUP_STAGE_COUNT)
+        TN_FAIL(error, TN_E_INVALID, "there is no stage %d", (int)stage);
+    return tn__setup_make(base->given, base, stage, options, setup, NULL, error);
+}
+
+void tn_setup_destroy(tn_setup *setup) {
+    if (setup == NULL) return;
+    tn_context context = setup->context;
+    for (int kind = PART_COUNT; kind-- > 0;) tn__setup_part_release(setup, kind);
+    tn__free(&context, setup, sizeof *setup);
+}
+
+const char *tn_setup_stage_name(tn_setup_stage stage) {
+    return stage < TN_SETUP_STAGE_COUNT ? setup_stages[stage].name : "";
+}

@@ -1,0 +1,176 @@
+/* setup_fit.c - the stage FIT: if the plan exceeds the budget, tn_fit lowers the memory of the
+ * program.
+ *
+ * The budget is for all memory on the device. Costs are requested only if the plan exceeds it,
+ * because measuring takes time. The stage fits the program of the stage ORDER with the existing
+ * kernels. Tensors and operators keep their ids, so later stages do not depend on this stage.
+ * Operators that a work budget has recomputed are chosen again, together with the other
+ * techniques.
+ *
+ * Cost: that of a plan; if the plan exceeds the budget, that of tn_costs_measure and tn_fit.
+ */
+#include <tenure/measure.h>
+
+#include "fit/budget/seek.h"
+#include "fit/setup/setup.h"
+
+tn_status tn__setup_measure(const tn_setup *setup, const tn_setup_options *options, double seconds,
+                            tn_costs **made, tn_error *error) {
+    tn_measure_options measure = TN_MEASURE_OPTIONS_INIT;
+    tn_costs_model model = TN_COSTS_MODEL_INIT; /* default rates, without measuring */
+    measure.context = model.context = &setup->context;
+    if (tn_setup_kernels(setup) == NULL || options->divide != NULL)
+        return tn_costs_create_model(tn_setup_graph(setup), &model, made, error);
+    measure.seconds = seconds;
+    measure.occupancy = tn_setup_occupancy(setup);
+    measure.setup = setup;
+    if (options->stream != NULL) measure.bytes = options->stream->budget;
+    return tn_costs_measure(tn_setup_kernels(setup), &measure, made, NULL, error);
+}
+
+tn_status tn__setup_costs(const tn_setup *setup, const tn_setup_options *options, tn_costs **made,
+                          tn_error *error) {
+    *made = NULL;
+    if (options->costs != NULL) return TN_OK;
+    if (options->make_costs != NULL)
+        return options->make_costs(options->make_costs_self, setup, made, error);
+    return tn__setup_measure(setup, options, TN__MEASURE_S, made, error);
+}
+
+static tn_fit_options setup_fit_options(const tn_setup *setup, const tn_setup_options *options) {
+    tn_fit_options fit = TN_FIT_OPTIONS_INIT;
+    tn__options(&fit, sizeof fit, options->fit);
+    fit.struct_size = sizeof fit;
+    if (fit.context == NULL) fit.context = &setup->context;
+    fit.fixed_bytes = tn__setup_fixed(setup);
+    if (options->rules != NULL) fit.rules = options->rules;
+    return fit;
+}
+
+/* The set-up's layout, if it is of this program. */
+static const tn_layout *setup_fit_laid(const tn_setup *setup, const tn_program *program) {
+    return program == tn_setup_program(setup) ? tn_setup_layout(setup) : NULL;
+}
+
+static uint64_t setup_fit_budget(const tn_setup_options *options) {
+    tn_fit_options fit = TN_FIT_OPTIONS_INIT;
+    tn__options(&fit, sizeof fit, options->fit);
+    return fit.budget;
+}
+
+/* The result replaces parts of the set-up: its program, and the results of the following stages. */
+static tn_status setup_fit_take(tn_setup *setup, const tn_setup_options *options, int kind,
+                                tn_fit_result *result, tn_error *error) {
+    tn__setup_part *fit, *occupancy, *layout;
+    bool inside = options->statics != TN_STATIC_APART;
+    for (int old = inside ? PART_OCCUPANCY : PART_STATICS; old < PART_COUNT; old++)
+        tn__setup_part_release(setup, old); /* parts of the old program */
+    tn__setup_part_release(setup, kind);
+    tn_status status = tn__setup_part_make(setup, kind, &fit, error);
+    if (status != TN_OK) {
+        tn_fit_release(result);
+        return status;
+    }
+    fit->fitted = *result;
+    TN_TRY(tn__setup_part_make(setup, PART_OCCUPANCY, &occupancy, error));
+    occupancy->occupancy = fit->fitted.occupancy;
+    fit->fitted.occupancy = NULL;
+    TN_TRY(tn__setup_part_make(setup, PART_LAYOUT, &layout, error));
+    layout->layout = fit->fitted.layout;
+    fit->fitted.layout = (tn_layout){0};
+    return TN_OK;
+}
+
+tn_status tn__setup_search(const tn_setup *setup, const tn_setup_options *options,
+                           const tn_program *program, const tn_costs *costs, tn_fit_result *result,
+                           tn__refusal *refusal, tn_error *error) {
+    tn_fit_options fit = setup_fit_options(setup, options);
+    tn_occupancy_options memory = tn__setup_memory(setup, options);
+    tn_plan_options plan = tn__setup_plan_options(setup, options);
+    fit.memory = &memory;
+    fit.plan = &plan;
+    return tn__fit_seek(program, setup_fit_laid(setup, program), costs, &fit, result, refusal,
+                        error);
+}
+
+tn_status tn__setup_sweep(const tn_setup *setup, const tn_setup_options *options,
+                          const tn_costs *costs, uint32_t count, uint64_t *budgets,
+                          tn_fit_result *results, tn_error *error) {
+    tn_fit_options fit = setup_fit_options(setup, options);
+    tn_occupancy_options memory = tn__setup_memory(setup, options);
+    tn_plan_options plan = tn__setup_plan_options(setup, options);
+    fit.memory = &memory;
+    fit.plan = &plan;
+    const tn_program *program = tn__setup_ordered(setup);
+    return tn__fit_sweep(program, setup_fit_laid(setup, program), costs, &fit, count, budgets,
+                         results, error);
+}
+
+static tn_status setup_fit_run(tn_setup *setup, const tn_setup_options *options, int kind,
+                               const tn_costs *costs, tn_error *error) {
+    tn_fit_result result = {0};
+    tn__refusal refusal;
+    tn_status status = tn__setup_search(
+        setup, options, kind == PART_DIVIDED ? tn_setup_program(setup) : tn__setup_ordered(setup),
+        costs, &result, &refusal, error);
+    if (status != TN_OK) {
+        tn_fit_release(&result);
+        return tn__refusal_fail(&refusal, status, error);
+    }
+    return setup_fit_take(setup, options, kind, &result, error);
+}
+
+tn_status tn__setup_fitted_from(const tn_setup *base, const tn_setup_options *options,
+                                tn_fit_result *result, tn_setup **setup, tn_error *error) {
+    tn_setup *made;
+    tn_status status = tn__setup_share(base, PART_COUNT, &made, error);
+    if (status != TN_OK) {
+        tn_fit_release(result);
+        return status;
+    }
+    status = setup_fit_take(made, options, PART_FIT, result, error);
+    bool inside = options->statics != TN_STATIC_APART;
+    if (status == TN_OK && made->parts[PART_STATICS] == NULL)
+        status = tn__setup_count_statics(made, tn_setup_program(made), inside, error);
+    if (status == TN_OK) {
+        *setup = made;
+        return TN_OK;
+    }
+    tn_setup_destroy(made);
+    return status;
+}
+
+/* Plans the existing program; *needs: the plan exceeds the budget. */
+static tn_status setup_fit_asks(tn_setup *setup, const tn_setup_options *options, bool *needs,
+                                tn_error *error) {
+    *needs = false;
+    if (options->fit == NULL || options->unplanned || options->without_reuse) return TN_OK;
+    uint64_t budget = setup_fit_budget(options);
+    if (budget == 0) return TN_OK;
+    TN_TRY(tn__setup_occupy(setup, options, error));
+    TN_TRY(tn__setup_plan(setup, options, error));
+    *needs = tn_setup_need(setup).total > budget;
+    return TN_OK;
+}
+
+static tn_status setup_fit_part(tn_setup *setup, const tn_setup_options *options, int part,
+                                tn_error *error) {
+    bool needs;
+    tn_costs *made;
+    TN_TRY(setup_fit_asks(setup, options, &needs, error));
+    if (!needs) return TN_OK;
+    TN_TRY(tn__setup_costs(setup, options, &made, error));
+    const tn_costs *costs = made != NULL ? made : options->costs;
+    tn_status status = setup_fit_run(setup, options, part, costs, error);
+    tn_costs_destroy(made);
+    return status;
+}
+
+tn_status tn__setup_fit(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    if (options->divide != NULL && options->divide->arranges) return TN_OK; /* keep its order */
+    return setup_fit_part(setup, options, PART_FIT, error);
+}
+
+tn_status tn__setup_fit_divided(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    return setup_fit_part(setup, options, PART_DIVIDED, error);
+}

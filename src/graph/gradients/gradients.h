@@ -1,0 +1,114 @@
+/* gradients.h - the gradient rules: gradient_<family>.c each. Operators' entries name them. */
+#ifndef TN_GRAPH_GRADIENTS_H
+#define TN_GRAPH_GRADIENTS_H
+
+#include "graph/gradients/gradient.h"
+
+#define TN__GRADIENT(name) tn_status tn__gradient_##name(tn_gradient *it)
+
+/* gradient_plain.c */
+TN__GRADIENT(add);
+TN__GRADIENT(reshape); /* Reshape, Flatten, Squeeze, Unsqueeze, Identity */
+TN__GRADIENT(relu);
+/* gradient_matmul.c */
+TN__GRADIENT(gemm);
+TN__GRADIENT(matmul);
+/* gradient_conv.c */
+TN__GRADIENT(conv);
+TN__GRADIENT(conv_transpose);
+TN__GRADIENT(max_pool);
+TN__GRADIENT(max_pool_train); /* of domain "tenure" */
+TN__GRADIENT(average_pool);
+TN__GRADIENT(global_average_pool);
+TN__GRADIENT(global_lp_pool);
+TN__GRADIENT(global_max_pool);
+TN__GRADIENT(lp_pool);
+TN__GRADIENT(max_unpool);
+/* gradient_recurrent.c */
+TN__GRADIENT(lstm);
+TN__GRADIENT(gru);
+TN__GRADIENT(rnn);
+/* gradient_train.c: operators of domain "tenure" */
+TN__GRADIENT(class_loss); /* SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss */
+TN__GRADIENT(cross_entropy);
+TN__GRADIENT(mean_squared);
+TN__GRADIENT(batch_norm_train);
+TN__GRADIENT(dropout_train);
+TN__GRADIENT(dropout);    /* as in inference */
+TN__GRADIENT(batch_norm); /* as in inference */
+/* gradient_ranks.c: operators of domain "tenure" */
+TN__GRADIENT(class_loss_parts); /* ClassLoss */
+TN__GRADIENT(gather_part);
+TN__GRADIENT(rank_copy);
+TN__GRADIENT(rank_gather);
+TN__GRADIENT(rank_scatter);
+TN__GRADIENT(rank_sum);
+/* gradient_einsum.c */
+TN__GRADIENT(einsum);
+/* gradient_unary.c */
+#define X(Type, rule, reads, cost) TN__GRADIENT(rule);
+#include "graph/gradients/unary_gradients.def"
+#undef X
+TN__GRADIENT(cast);
+TN__GRADIENT(clip);
+TN__GRADIENT(exp);
+TN__GRADIENT(flat); /* Ceil, Floor, Round, Sign */
+TN__GRADIENT(log);
+TN__GRADIENT(neg);
+TN__GRADIENT(prelu);
+/* gradient_arithmetic.c */
+TN__GRADIENT(div);
+TN__GRADIENT(max);
+TN__GRADIENT(mean);
+TN__GRADIENT(min);
+TN__GRADIENT(mod);
+TN__GRADIENT(mul);
+TN__GRADIENT(pow);
+TN__GRADIENT(sub);
+TN__GRADIENT(where);
+/* gradient_reduce.c */
+TN__GRADIENT(cum_sum);
+TN__GRADIENT(group_norm);
+TN__GRADIENT(instance_norm);
+TN__GRADIENT(layer_norm);
+TN__GRADIENT(log_softmax);
+TN__GRADIENT(local_norm); /* LRN */
+TN__GRADIENT(lp_norm);
+TN__GRADIENT(mean_variance);
+TN__GRADIENT(reduce_extreme);
+TN__GRADIENT(reduce_l1);
+TN__GRADIENT(reduce_l2);
+TN__GRADIENT(reduce_log_sum);
+TN__GRADIENT(reduce_log_sum_exp);
+TN__GRADIENT(reduce_mean);
+TN__GRADIENT(reduce_prod);
+TN__GRADIENT(reduce_sum);
+TN__GRADIENT(reduce_sum_square);
+TN__GRADIENT(rms_norm);
+TN__GRADIENT(softmax);
+/* gradient_move.c */
+TN__GRADIENT(again); /* ReverseSequence, Trilu */
+TN__GRADIENT(center_crop_pad);
+TN__GRADIENT(concat);
+TN__GRADIENT(depth_to_space);
+TN__GRADIENT(expand);
+TN__GRADIENT(gather);
+TN__GRADIENT(gather_elements);
+TN__GRADIENT(gather_nd);
+TN__GRADIENT(pad);
+TN__GRADIENT(resize); /* Upsample */
+TN__GRADIENT(scatter_elements);
+TN__GRADIENT(scatter_nd);
+TN__GRADIENT(slice);
+TN__GRADIENT(space_to_depth);
+TN__GRADIENT(split);
+TN__GRADIENT(tile);
+TN__GRADIENT(top_k);
+TN__GRADIENT(transpose);
+
+#undef TN__GRADIENT
+
+/* ops/train.c: shapes of a loss, and of how many are right. */
+tn_status tn__shape_loss(tn_infer *infer);
+
+#endif

@@ -1,0 +1,227 @@
+/* parameters.c - tells the parameters of a model from constants that look like parameters.
+ *
+ * A file stores weights and constants alike as initializers, so their readers decide:
+ *
+ *   - PyTorch's exporter merges parameters with equal data (all scales of normalisations that
+ *     were never trained, say): one stays, the others become nodes "Identity_<n>" of it. Each of
+ *     those is a parameter again, with data of its own that begins equal. Any other Identity of
+ *     a parameter is the same parameter, and their gradients are summed.
+ *   - Weights that a file makes by ConstantOfShape (models saved without weights) are
+ *     parameters in operands that are always weights: convolution, product, normalisation, cell.
+ *   - A single element that nothing but elementwise arithmetic reads is a number of a formula (the
+ *     0.5 of a GELU), unless its name is a path of identifiers, "block.0.gamma", as PyTorch and
+ *     people name parameters, without a word "const" or "constant"; "onnx::Mul_7",
+ *     "const_fold_opt__3", "463" are not such names.
+ *   - Arithmetic on values from the inputs that have not met a parameter yet is preprocessing:
+ *     values per channel there (mean, deviation) are constants. If a model has no other candidates,
+ *     they are its parameters.
+ *   - A tensor larger than a row that is added to scores before a Softmax is a mask: -1e9 where
+ *     attention must not look. Learned biases of attention are gathered from a table first.
+ *
+ * Patterns of tn_train_options.train overrule the last three.
+ * Cost: O(operands).
+ */
+#include <ctype.h>
+#include <strings.h>
+
+#include "graph/fold.h"
+#include "graph/train/frame.h"
+
+bool tn__train_is_parameter(const tn__train *it, tn_tensor_id id) {
+    return tn_graph_tensor(it->model, id)->kind == TN_KIND_PARAMETER || it->begins[id] != TN_NONE;
+}
+
+/* --- parameters that an operator hands out --- */
+
+/* "Identity_12" */
+static bool parameters_is_merged(const tn__train *it, const tn_op *op) {
+    static const char name[] = "Identity_";
+    const char *number = op->name + sizeof name - 1;
+    if (!tn__op_is(op, "Identity") || strncmp(op->name, name, sizeof name - 1) != 0) return false;
+    size_t digits = strspn(number, "0123456789");
+    const tn_tensor *y = tn_graph_tensor(it->model, op->outputs[0]);
+    return digits > 0 && number[digits] == 0 && tn__is_float(y->dtype) &&
+           !(y->flags & TN_TENSOR_IS_OUTPUT) && tn__train_is_parameter(it, op->inputs[0]);
+}
+
+/* Made by ConstantOfShape before the run. */
+static bool parameters_is_left_out(const tn__train *it, tn_tensor_id id) {
+    const tn_tensor *tensor = tn_graph_tensor(it->model, id);
+    if (tensor->producer == TN_NONE || tensor->block != 0 || !tn__is_float(tensor->dtype) ||
+        !tn__shape_known(tensor) || tensor->flags & TN_TENSOR_IS_OUTPUT)
+        return false;
+    const tn_op *op = tn_graph_op(it->model, tensor->producer);
+    return tn__op_is(op, "ConstantOfShape") && tn_tensor_is_constant(tensor);
+}
+
+static void parameters_handed_out(tn__train *it) {
+    const tn_block *block = tn_graph_block(it->model, 0);
+    for (uint32_t p = 0; p < block->op_count; p++) {
+        const tn_op *op = tn_graph_op(it->model, block->ops[p]);
+        const tn_op_rule *rule = it->model->rules[block->ops[p]];
+        for (uint32_t i = 0; rule != NULL && i < op->input_count && i < 64; i++)
+            if (rule->weights >> i & 1 && op->inputs[i] != TN_NONE &&
+                parameters_is_left_out(it, op->inputs[i]))
+                it->begins[op->inputs[i]] = op->inputs[i];
+        if (!parameters_is_merged(it, op)) continue;
+        tn_tensor_id first = it->begins[op->inputs[0]];
+        it->begins[op->outputs[0]] = first != TN_NONE ? first : op->inputs[0];
+    }
+}
+
+/* --- constants that look like parameters --- */
+
+/* Letters at the beginning of `name`, until an upper-case letter follows a lower-case one: 5 for
+ * "ConstNode". */
+static size_t parameters_word(const char *name) {
+    size_t length = 0;
+    while (isalpha((unsigned char)name[length]) &&
+           !(length > 0 && isupper((unsigned char)name[length]) &&
+             islower((unsigned char)name[length - 1])))
+        length++;
+    return length;
+}
+
+/* Whether "const" or "constant" is a word of the name: "Const", "a.constant_1", not
+ * "reconstruction". */
+static bool parameters_says_constant(const char *name) {
+    while (*name != 0) {
+        size_t length = parameters_word(name);
+        if ((length == 5 || length == 8) && strncasecmp(name, "constant", length) == 0) return true;
+        name += length > 0 ? length : 1;
+    }
+    return false;
+}
+
+/* Whether the name looks like "a.b_1.c", without a word "const" in it. */
+static bool parameters_is_path(const char *name) {
+    bool starts = true;
+    uint32_t length = 0;
+    for (const char *c = name; *c != 0; c++) {
+        bool letter = isalpha((unsigned char)*c) || *c == '_';
+        if (!letter && *c != '.' && !isdigit((unsigned char)*c)) return false;
+        if (starts && (*c == '.' || (length == 0 && !letter))) return false;
+        starts = *c == '.';
+        length++;
+    }
+    return length > 0 && !starts && !parameters_says_constant(name);
+}
+
+/* Whether at most one extent is more than 1. */
+static bool parameters_is_row(const tn_tensor *tensor) {
+    uint32_t wide = 0;
+    for (uint32_t d = 0; d < tensor->rank; d++) wide += tensor->shape[d] != 1;
+    return wide <= 1;
+}
+
+/* Marks of a tensor on the way from the inputs to the loss. */
+typedef struct parameters_marks {
+    bool *from;     /* depends on an input */
+    bool *acted;    /* depends on a variable, that is, a parameter */
+    bool *variable; /* a parameter that is not one of the constants above */
+    bool *scores;   /* a sum that a Softmax reads, or a term of such */
+} parameters_marks;
+
+/* Marks the sums that end in the Softmax. */
+static void parameters_mark_scores(const tn__train *it, const tn_op *softmax, bool *scores) {
+    tn_tensor_id id = softmax->inputs[0];
+    while (id != TN_NONE && !scores[id]) {
+        tn_op_id maker = tn_graph_tensor(it->model, id)->producer;
+        const tn_op *add = maker == TN_NONE ? NULL : tn_graph_op(it->model, maker);
+        if (add == NULL || !tn__op_is(add, "Add")) return;
+        scores[id] = true;
+        id = add->inputs[tn__train_is_parameter(it, add->inputs[0]) ? 1 : 0];
+    }
+}
+
+/* Whether the other operands come from the inputs, and no parameter acted on them. */
+static bool parameters_meets_inputs(const tn_op *op, uint32_t input,
+                                    const parameters_marks *marks) {
+    bool any = false;
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        if (i == input || op->inputs[i] == TN_NONE) continue;
+        if (marks->acted[op->inputs[i]]) return false;
+        any = any || marks->from[op->inputs[i]];
+    }
+    return any;
+}
+
+static bool parameters_is_constant(const tn__train *it, tn_op_id id, uint32_t input,
+                                   const parameters_marks *marks) {
+    const tn_op *op = tn_graph_op(it->model, id);
+    const tn_tensor *tensor = tn_graph_tensor(it->model, op->inputs[input]);
+    if (!tn__op_has(it->model, id, TN_RULE_ARITHMETIC)) return false;
+    if (tn__elements(tensor) == 1 && !parameters_is_path(tensor->name)) return true;
+    if (marks->scores[op->outputs[0]] && !parameters_is_row(tensor)) return true;
+    return parameters_is_row(tensor) && parameters_meets_inputs(op, input, marks);
+}
+
+static void parameters_look(const tn__train *it, tn_op_id by, parameters_marks *marks) {
+    const tn_op *op = tn_graph_op(it->model, by);
+    bool from = false, acted = false;
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        tn_tensor_id id = op->inputs[i];
+        if (id == TN_NONE) continue;
+        bool read = tn__train_is_parameter(it, id) &&
+                    tn__train_flows(it->model, op, it->model->rules[by], i);
+        bool variable = read && !parameters_is_constant(it, by, i, marks);
+        if (variable) marks->variable[id] = true;
+        acted = acted || variable || marks->acted[id];
+        from = from || marks->from[id];
+    }
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        if (op->outputs[k] == TN_NONE) continue;
+        marks->from[op->outputs[k]] = from;
+        marks->acted[op->outputs[k]] = acted;
+    }
+}
+
+static bool parameters_is_named(const tn__train *it, const char *name) {
+    for (uint32_t i = 0; i < it->options.train_count; i++)
+        if (tn__glob(it->options.train[i], name)) return true;
+    return false;
+}
+
+static void parameters_constants(tn__train *it, parameters_marks *marks) {
+    const tn_block *block = tn_graph_block(it->model, 0);
+    bool none = true;
+    for (uint32_t i = 0; i < block->input_count; i++)
+        marks->from[block->inputs[i]] = !tn__train_is_parameter(it, block->inputs[i]);
+    for (uint32_t p = 0; p < block->op_count; p++) {
+        const tn_op *op = tn_graph_op(it->model, block->ops[p]);
+        if (tn__op_is(op, "Softmax")) parameters_mark_scores(it, op, marks->scores);
+    }
+    for (uint32_t p = 0; p < block->op_count; p++) {
+        tn_op_id id = block->ops[p];
+        if (it->runs[id]) parameters_look(it, id, marks);
+    }
+    for (tn_tensor_id id = 0; id < it->tensors; id++) {
+        if (!tn__train_is_parameter(it, id)) continue;
+        if (parameters_is_named(it, tn_graph_tensor(it->model, id)->name))
+            marks->variable[id] = true;
+        none = none && !marks->variable[id];
+    }
+    for (tn_tensor_id id = 0; id < it->tensors; id++)
+        it->constant[id] = !marks->variable[id] && !none;
+}
+
+tn_status tn__train_parameters(tn__train *it) {
+    it->begins = tn__arena_array(&it->arena, it->tensors, sizeof *it->begins);
+    if (it->begins == NULL) return tn__no_memory(it->error, "the list of parameters");
+    for (tn_tensor_id id = 0; id < it->tensors; id++) it->begins[id] = TN_NONE;
+    parameters_handed_out(it);
+    return TN_OK;
+}
+
+tn_status tn__train_constants(tn__train *it) {
+    parameters_marks marks = {
+        .from = tn__arena_array(&it->arena, it->tensors, sizeof *marks.from),
+        .acted = tn__arena_array(&it->arena, it->tensors, sizeof *marks.acted),
+        .variable = tn__arena_array(&it->arena, it->tensors, sizeof *marks.variable),
+        .scores = tn__arena_array(&it->arena, it->tensors, sizeof *marks.scores)};
+    it->constant = tn__arena_array(&it->arena, it->tensors, sizeof *it->constant);
+    if (!marks.from || !marks.acted || !marks.variable || !marks.scores || it->constant == NULL)
+        return tn__no_memory(it->error, "the list of parameters");
+    parameters_constants(it, &marks);
+    return TN_OK;
+}

@@ -1,0 +1,65 @@
+/* snapshot.h - a snapshot after it was read: tables, and their words. */
+#ifndef TN_SNAPSHOT_SNAPSHOT_H
+#define TN_SNAPSHOT_SNAPSHOT_H
+
+#include <tenure/snapshot.h>
+
+#include "interop/snapshot/stacks.h"
+
+typedef struct tn__trace_range { /* range of the events of one device */
+    uint64_t first, count;
+} tn__trace_range;
+
+struct tn_snapshot {
+    tn_context context;
+    tn_snapshot_event *events;
+    size_t event_count, event_room;
+    tn_snapshot_segment *segments;
+    uint32_t segment_count;
+    tn_snapshot_block *blocks;
+    uint32_t block_count;
+    tn__trace_range *devices;
+    uint32_t device_count;
+    tn__stacks stacks;  /* frames hold numbers of words */
+    const char **words; /* of frames; [word_count] */
+    size_t word_count;
+    uint64_t *streams;
+    size_t stream_count, stream_room;
+    const char **categories; /* number 0: "" */
+    size_t category_count;
+    tn__arena arena; /* for words, categories, segments, blocks, devices */
+};
+
+/* Facts inferred from a stack. */
+typedef struct tn__stack_facts {
+    uint32_t line, module; /* names of groups */
+    uint8_t place;         /* guess.c */
+} tn__stack_facts;
+
+struct tn_snapshot_lives {
+    const tn_snapshot *snapshot;
+    tn_context context;
+    uint32_t device;
+    tn_snapshot_life *lives;
+    size_t life_count, life_room;
+    uint64_t reserved_first; /* bytes of segments before the ring began */
+    tn_snapshot_facts facts;
+    tn__stack_facts *stacks; /* [stacks of the snapshot] */
+    const char **names;      /* names of groups, all different */
+    size_t name_count, name_room;
+    tn__arena arena; /* for facts of stacks and for names */
+};
+
+/* guess.c: lines, modules and places of all stacks. Cost: O(frames of all stacks). */
+tn_status tn__snapshot_judge(tn_snapshot_lives *lives, tn_error *error);
+/* The category of a block, from the stacks that allocated and freed it, and the times. */
+tn_snapshot_guess tn__snapshot_guess(const tn_snapshot_lives *lives, const tn_snapshot_life *life);
+
+/* agree.c: checks that segments match their numbers, and that requests to the device are possible.
+ * `reserved`: bytes that the events took from the device less the bytes they returned. */
+tn_status tn__snapshot_agree(tn_snapshot_lives *lives, int64_t reserved, tn_error *error);
+/* Counts an inconsistency, and stores the message of the first one. */
+void tn__snapshot_wrong(tn_snapshot_lives *lives, uint64_t *count, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,11 @@
+/* events.h - CUDA's streams and events, for turns. */
+#ifndef TN_TORCH_EVENTS_H
+#define TN_TORCH_EVENTS_H
+
+#include "memory/device/cuda.h"
+#include "memory/device/turns.h"
+
+/* `cuda` outlives them; its device is the current one whenever they are used. */
+void tn__events_turns(tn__turns *turns, const tn_context *context, const tn__cuda *cuda);
+
+#endif

@@ -1,0 +1,66 @@
+/* dims.h - symbolic dimensions: values from --dim and --input-shape, and the list of missing
+ * values.
+ *
+ * A symbol is a text in the file: "batch", "seq", or an expression over others as exporters write
+ * them, "past_sequence_length + 1". The text itself may be given a value; otherwise an expression
+ * is computed from its names (+ - * / // %, parentheses; `/` only if it is exact).
+ *
+ * No value is refused while the file is read: tn__dims_check reports all problems at once.
+ */
+#ifndef TN_IMPORT_DIMS_H
+#define TN_IMPORT_DIMS_H
+
+#include <tenure/import.h>
+
+#include "base/base.h"
+#include "io/import/wire.h"
+
+typedef struct tn__dims {
+    const tn_context *context;
+    tn__arena arena;
+    tn__names index;            /* text -> entry */
+    struct dims_entry *entries; /* those from --dim first */
+    size_t room, count;
+    struct dims_open *open; /* inputs for which --dim does not help */
+    size_t open_room, open_count;
+} tn__dims;
+
+/* Errors: E_INVALID (a negative value, two values for one name), E_NO_MEMORY. */
+tn_status tn__dims_init(tn__dims *dims, const tn_context *context, const tn_import_options *options,
+                        tn_error *error);
+void tn__dims_release(tn__dims *dims);
+
+/* --input-shape says that `symbol` of input `input` is `value`.
+ * Errors: E_INVALID when it has another value already. */
+tn_status tn__dims_bind(tn__dims *dims, tn__span symbol, int64_t value, const char *input,
+                        tn_error *error);
+
+/* The value of a symbol, or TN_DIM_UNKNOWN. The names that it uses count as used. */
+int64_t tn__dims_value(tn__dims *dims, tn__span symbol);
+
+/* An input has this symbol: it is listed if it has no value. False: out of memory. */
+bool tn__dims_need(tn__dims *dims, tn__span symbol);
+/* An input has a dimension without a name; axis TN_RANK_UNKNOWN: even its rank is unknown. */
+bool tn__dims_need_shape(tn__dims *dims, const char *input, uint32_t axis);
+
+/* Errors: E_INVALID for a --dim that occurs nowhere, with the existing names; E_UNKNOWN with a list
+ * of all missing values. */
+tn_status tn__dims_check(tn__dims *dims, tn_error *error);
+
+/* --- lists in messages: as many items as fit, then "and N more" --- */
+typedef struct tn__list {
+    char *text;
+    size_t room, size;
+    uint32_t count, left_out;
+} tn__list;
+tn__list tn__list_begin(char *text, size_t room);
+void tn__list_add(tn__list *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *tn__list_end(tn__list *list); /* the text */
+
+/* Appends a span as text for people and for the graph: bytes that are not UTF-8, and NUL and
+ * control characters (they would end the text or reach a terminal), become U+FFFD. */
+void tn__span_text(tn__text *text, tn__span span);
+void tn__mend(char *text); /* replaces incomplete or invalid characters by '?' */
+char *tn__span_copy(tn__arena *arena, tn__span span); /* NULL: out of memory */
+
+#endif

@@ -1,0 +1,209 @@
+/* onnx.c - reads ONNX models (.onnx), IR versions 1 to 14.
+ *
+ * Our own wire reader works directly on the mapped file: it builds only the graph, skips weights,
+ * and bounds all sizes. docs/import.md says with figures why protobuf-c is not used. onnx_reader.h
+ * lists the files of the reader.
+ *
+ * Cost: O(file without payloads); memory at most a constant times that.
+ */
+#include "graph/settle.h"
+#include "io/import/onnx_reader.h"
+
+#define ONNX_IR_NEWEST 14
+
+/* --- functions for all files of the reader --- */
+
+tn_status tn__onnx_no_memory(const onnx_reader *reader) {
+    return tn__no_memory(reader->importer->error, "the model");
+}
+
+tn_status tn__onnx_check_size(const onnx_reader *reader, tn__span message) {
+    if (message.size <= UINT32_MAX) return TN_OK;
+    TN_FAIL(reader->importer->error, TN_E_UNSUPPORTED, "a node or function of more than 4 GiB");
+}
+
+const char *tn__onnx_text(onnx_reader *reader, uint32_t slot, const char *prefix, tn__span name) {
+    tn__text *text = &reader->text[slot];
+    text->size = 0;
+    tn__text_put(text, prefix);
+    tn__span_text(text, name);
+    return text->failed ? NULL : text->size ? text->data : "";
+}
+
+tn__span tn__onnx_domain(tn__span domain) {
+    return tn__span_is(domain, "ai.onnx") ? (tn__span){domain.bytes, 0} : domain;
+}
+
+/* --- versions --- */
+
+tn_status tn__onnx_opset(onnx_reader *reader, tn__span message, onnx_opset *opset) {
+    tn__wire wire = tn__onnx_open(reader, message, &tn__onnx_opset_schema);
+    tn__field field;
+    int64_t version = 0;
+    *opset = (onnx_opset){0};
+    while (tn__wire_next(&wire, &field)) {
+        if (field.number == ONNX_OPSET_DOMAIN)
+            opset->domain = tn__onnx_domain(field.span);
+        else
+            version = tn__field_int(&field);
+    }
+    TN_TRY(tn__wire_close(&wire, reader->importer->error));
+    if (version < 0 || version > INT32_MAX)
+        TN_FAIL(reader->importer->error, TN_E_INVALID,
+                "version %lld of an operator set does not exist", (long long)version);
+    opset->version = (uint32_t)version;
+    return TN_OK;
+}
+
+static tn_status onnx_opset_add(onnx_reader *reader, onnx_opset opset) {
+    if (reader->model_opset_count == ONNX_OPSETS_MAX)
+        TN_FAIL(reader->importer->error, TN_E_INVALID, "it imports more than %u operator sets",
+                ONNX_OPSETS_MAX);
+    reader->model_opsets[reader->model_opset_count++] = opset;
+    return TN_OK;
+}
+
+static const onnx_opset *onnx_opset_find(const onnx_opset *opsets, size_t count, tn__span domain) {
+    for (size_t i = 0; i < count; i++)
+        if (tn__span_equal(opsets[i].domain, domain)) return &opsets[i];
+    return NULL;
+}
+
+uint32_t tn__onnx_version(const onnx_reader *reader, const onnx_scope *scope, tn__span domain) {
+    const onnx_opset *found = NULL;
+    const onnx_function *function = scope->call ? scope->call->function : NULL;
+    if (function && function->opset_count)
+        found =
+            onnx_opset_find(&reader->opsets[function->opset_first], function->opset_count, domain);
+    if (!found) found = onnx_opset_find(reader->model_opsets, reader->model_opset_count, domain);
+    return found ? found->version : 0;
+}
+
+/* --- the model --- */
+
+typedef struct onnx_model {
+    int64_t ir_version;
+    tn__span graph;
+    bool has_graph, has_training;
+} onnx_model;
+
+static tn_status onnx_model_read(onnx_reader *reader, onnx_model *model) {
+    tn_importer *importer = reader->importer;
+    tn__wire wire =
+        tn__onnx_open(reader, (tn__span){importer->bytes, importer->size}, &tn__onnx_model_schema);
+    tn__field field;
+    onnx_opset opset;
+    while (tn__wire_next(&wire, &field)) {
+        switch (field.number) {
+        case ONNX_MODEL_IR:
+            model->ir_version = tn__field_int(&field);
+            break;
+        case ONNX_MODEL_TRAINING:
+            model->has_training = true;
+            break;
+        case ONNX_MODEL_FUNCTION:
+            TN_TRY(tn__onnx_function_add(reader, field.span));
+            break;
+        case ONNX_MODEL_OPSET:
+            TN_TRY(tn__onnx_opset(reader, field.span, &opset));
+            TN_TRY(onnx_opset_add(reader, opset));
+            break;
+        default:
+            if (model->has_graph)
+                TN_FAIL(importer->error, TN_E_INVALID, "the file holds two graphs");
+            model->graph = field.span;
+            model->has_graph = true;
+            break;
+        }
+    }
+    return tn__wire_close(&wire, importer->error);
+}
+
+static tn_status onnx_model_check(onnx_reader *reader, const onnx_model *model) {
+    tn_importer *importer = reader->importer;
+    if (!model->has_graph)
+        TN_FAIL(importer->error, TN_E_INVALID,
+                "there is no graph in it: not an ONNX model, or cut off");
+    if (model->ir_version < 1 || model->ir_version > ONNX_IR_NEWEST)
+        tn__import_log(
+            importer,
+            "IR version %lld is outside the supported versions 1 to %d; the file is read anyway",
+            (long long)model->ir_version, ONNX_IR_NEWEST);
+    if (model->has_training)
+        tn__import_log(importer, "training_info is ignored; only the inference graph is read");
+    /* Before IR version 3 there was one operator set, and no list of them. */
+    if (!reader->model_opset_count && model->ir_version < 3)
+        return onnx_opset_add(reader, (onnx_opset){.version = 1});
+    return TN_OK;
+}
+
+/* The main graph, then every subgraph in the order in which their nodes were met. */
+static tn_status onnx_read_blocks(onnx_reader *reader, tn__span graph) {
+    tn_importer *importer = reader->importer;
+    onnx_pending next = {.graph = graph, .prefix = ""};
+    TN_TRY(tn__onnx_read_block(reader, &next));
+    for (size_t i = 0; i < reader->pending_count; i++) {
+        next = reader->pending[i]; /* by value: the queue grows */
+        TN_TRY(tn__onnx_read_block(reader, &next));
+    }
+    return tn__dims_check(&importer->dims, importer->error);
+}
+
+static void onnx_release(onnx_reader *reader) {
+    const tn_context *context = reader->importer->context;
+    while (reader->scopes) { /* only after an error: their users are gone */
+        reader->scopes->users = 1;
+        reader->scopes->holds = NULL;
+        tn__onnx_scope_drop(reader, reader->scopes);
+    }
+    tn__free(context, reader->opsets, reader->opset_room * sizeof *reader->opsets);
+    tn__free(context, reader->functions, reader->function_room * sizeof *reader->functions);
+    tn__free(context, reader->pending, reader->pending_room * sizeof *reader->pending);
+    tn__free(context, reader->ids, reader->id_room * sizeof *reader->ids);
+    tn__free(context, reader->attrs, reader->attr_room * sizeof *reader->attrs);
+    for (uint32_t i = 0; i < 3; i++) tn__text_release(&reader->text[i]);
+    tn__names_release(&reader->function_names);
+    tn__arena_release(&reader->arena);
+}
+
+static tn_status onnx_read(tn_importer *importer) {
+    onnx_reader reader = {.importer = importer};
+    onnx_model model = {0};
+    tn__arena_init(&reader.arena, importer->context);
+    tn__names_init(&reader.function_names, importer->context);
+    for (uint32_t i = 0; i < 3; i++) tn__text_init(&reader.text[i], importer->context);
+    reader.expansion =
+        tn__add_sat(ONNX_EXPANSION_MIN, tn__mul_sat(ONNX_EXPANSION_FACTOR, importer->size));
+    tn_status status = onnx_model_read(&reader, &model);
+    if (status == TN_OK) status = onnx_model_check(&reader, &model);
+    if (status == TN_OK) status = onnx_read_blocks(&reader, model.graph);
+    tn__graph_rules_win(importer->graph);
+    onnx_release(&reader);
+    return status;
+}
+
+/* A ModelProto has no magic number. So its first fields are read: they must contain a graph or an
+ * operator set, and only fields that exist in some version of the format. */
+static bool onnx_probe(const uint8_t *bytes, size_t size) {
+    static const tn__message any = {"ModelProto",
+                                    {[1] = TN_WIRE_VARINT,
+                                     [2] = TN_WIRE_BYTES,
+                                     [3] = TN_WIRE_BYTES,
+                                     [4] = TN_WIRE_BYTES,
+                                     [5] = TN_WIRE_VARINT,
+                                     [6] = TN_WIRE_BYTES,
+                                     [7] = TN_WIRE_BYTES,
+                                     [8] = TN_WIRE_BYTES}};
+    tn__wire wire = tn__wire_open(bytes, (tn__span){bytes, size}, &any);
+    tn__field field;
+    while (tn__wire_next(&wire, &field))
+        if (field.number == ONNX_MODEL_GRAPH || field.number == ONNX_MODEL_OPSET) return true;
+    return false;
+}
+
+const tn_import_format tn__import_onnx = {.name = "onnx",
+                                          .summary = "ONNX models, IR versions 1 to 14",
+                                          .suffix = ".onnx",
+                                          .probe = onnx_probe,
+                                          .read = onnx_read,
+                                          .contents = tn__onnx_contents};

@@ -1,0 +1,354 @@
+/* import.c - the frame around every model format: recognises the format, reads, applies options,
+ * infers shapes.
+ *
+ * A format is chosen by the suffix of the name, otherwise by content. The parts that all formats
+ * share are here: the options, the format of activations, and errors that name the file.
+ */
+#include "graph/batch.h"
+#include "graph/rebatch.h"
+#include "io/import/importer.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <tenure/weights.h>
+
+#define TN_FORMAT(name) extern const tn_import_format tn__import_##name;
+#include "io/import/formats.def"
+#undef TN_FORMAT
+
+static const tn_import_format *const import_formats[] = {
+#define TN_FORMAT(name) &tn__import_##name,
+#include "io/import/formats.def"
+#undef TN_FORMAT
+};
+#define IMPORT_FORMAT_COUNT (sizeof import_formats / sizeof *import_formats)
+
+uint32_t tn_import_format_count(void) { return IMPORT_FORMAT_COUNT; }
+const char *tn_import_format_name(uint32_t index) { return import_formats[index]->name; }
+const char *tn_import_format_summary(uint32_t index) { return import_formats[index]->summary; }
+
+static const tn_import_format *import_by_suffix(const char *name) {
+    for (uint32_t i = 0; i < IMPORT_FORMAT_COUNT; i++)
+        if (tn__has_suffix(name, import_formats[i]->suffix)) return import_formats[i];
+    return NULL;
+}
+
+bool tn_import_recognises(const char *path) { return import_by_suffix(path) != NULL; }
+
+/* --- recognising files --- */
+
+/* Files that are found in place of a model after failed downloads. */
+static const struct {
+    const char *begin, *what;
+} import_impostors[] = {
+    {"version https://git-lfs", "is a Git LFS pointer, not the model; run `git lfs pull`"},
+    {"<!DOCTYPE", "is a web page, not a model; was it downloaded from the right address?"},
+    {"<html", "is a web page, not a model; was it downloaded from the right address?"},
+    {"PK\x03\x04", "is a zip archive; unpack it first"},
+    {"\x1f\x8b", "is compressed by gzip; unpack it first"},
+};
+
+tn_status tn__import_choose(const char *name, tn__span file, const tn_import_format **format,
+                            tn_error *error) {
+    if (!file.size) TN_FAIL(error, TN_E_INVALID, "the file is empty");
+    for (size_t i = 0; i < sizeof import_impostors / sizeof *import_impostors; i++) {
+        size_t length = strlen(import_impostors[i].begin);
+        if (file.size >= length && !memcmp(file.bytes, import_impostors[i].begin, length))
+            TN_FAIL(error, TN_E_INVALID, "this %s", import_impostors[i].what);
+    }
+    *format = import_by_suffix(name);
+    for (uint32_t i = 0; i < IMPORT_FORMAT_COUNT && !*format; i++)
+        if (import_formats[i]->probe(file.bytes, file.size)) *format = import_formats[i];
+    if (*format) return TN_OK;
+    const char *how = tn_weights_how_to_export(name);
+    if (how != NULL) TN_FAIL(error, TN_E_UNSUPPORTED, "%s", how);
+    if (tn_weights_recognises(name))
+        TN_FAIL(error, TN_E_UNSUPPORTED,
+                "weights without a network: `tn_weights_total` counts their bytes; to run them, "
+                "export the network as .onnx and add them (`tn_weights_bind`)");
+    char text[120];
+    tn__list list = tn__list_begin(text, sizeof text);
+    for (uint32_t i = 0; i < IMPORT_FORMAT_COUNT; i++)
+        tn__list_add(&list, "%s", import_formats[i]->name);
+    TN_FAIL(error, TN_E_UNSUPPORTED,
+            "neither name nor content say which model format this is; "
+            "known: %s",
+            tn__list_end(&list));
+}
+
+/* --- options --- */
+
+const tn_input_shape *tn__import_shape(tn_importer *importer, tn__span name) {
+    const tn_import_options *options = importer->options;
+    for (uint32_t i = 0; i < options->input_shape_count; i++) {
+        if (!tn__span_is(name, options->input_shapes[i].name)) continue;
+        importer->shape_used[i] = true;
+        return &options->input_shapes[i];
+    }
+    return NULL;
+}
+
+bool tn__import_is_parameter(tn_importer *importer, const char *name) {
+    const tn_import_options *options = importer->options;
+    bool found = false;
+    for (uint32_t i = 0; i < options->parameter_count; i++) {
+        if (!tn__glob(options->parameters[i], name)) continue;
+        importer->parameter_used[i] = true;
+        found = true;
+    }
+    return found;
+}
+
+static tn_status import_check_shape(const tn_input_shape *given, tn_error *error) {
+    if (!given->name || !*given->name || (given->rank && !given->shape))
+        TN_FAIL(error, TN_E_INVALID, "`input_shapes` needs a name and a shape: x=1,3,224,224");
+    if (given->rank > TN_RANK_MAX)
+        TN_FAIL(error, TN_E_INVALID, "`input_shapes` %.100s: more than %u dimensions", given->name,
+                TN_RANK_MAX);
+    for (uint32_t i = 0; i < given->rank; i++)
+        if (given->shape[i] < 0)
+            TN_FAIL(error, TN_E_INVALID, "`input_shapes` %.100s: dimension %u is negative (%lld)",
+                    given->name, i, (long long)given->shape[i]);
+    return TN_OK;
+}
+
+static tn_status import_check_options(const tn_import_options *options, tn_error *error) {
+    for (uint32_t i = 0; i < options->input_shape_count; i++) {
+        TN_TRY(import_check_shape(&options->input_shapes[i], error));
+        for (uint32_t j = 0; j < i; j++)
+            if (!strcmp(options->input_shapes[i].name, options->input_shapes[j].name))
+                TN_FAIL(error, TN_E_INVALID, "`input_shapes` %.100s is given twice",
+                        options->input_shapes[i].name);
+    }
+    for (uint32_t i = 0; i < options->parameter_count; i++)
+        if (!options->parameters[i] || !*options->parameters[i])
+            TN_FAIL(error, TN_E_INVALID, "an empty name pattern for parameters");
+    return TN_OK;
+}
+
+/* An option that matched no input is a typo, and would otherwise go unnoticed. */
+static tn_status import_check_used(const tn_importer *importer) {
+    const tn_import_options *options = importer->options;
+    const char *stray = NULL, *what = "`input_shapes`";
+    for (uint32_t i = 0; i < options->input_shape_count && !stray; i++)
+        if (!importer->shape_used[i]) stray = options->input_shapes[i].name;
+    for (uint32_t i = 0; i < options->parameter_count && !stray; i++) {
+        if (importer->parameter_used[i]) continue;
+        stray = options->parameters[i];
+        what = "parameter pattern";
+    }
+    if (!stray) return TN_OK;
+    char text[220];
+    tn__list list = tn__list_begin(text, sizeof text);
+    const tn_block *block = tn_graph_block(importer->graph, 0);
+    for (uint32_t i = 0; i < block->input_count; i++)
+        tn__list_add(&list, "'%.80s'", tn_graph_tensor(importer->graph, block->inputs[i])->name);
+    TN_FAIL(importer->error, TN_E_INVALID, "%s %.100s: no input has that name; inputs are %s", what,
+            stray, list.count ? tn__list_end(&list) : "none");
+}
+
+/* Blocked formats pad activations of rank 4 and 5. Inputs and outputs keep the layout of the file,
+ * because the caller uses it. */
+static tn_status import_set_format(const tn_importer *importer) {
+    tn_format format = importer->options->format;
+    if (format.order == TN_ORDER_PLAIN && !format.block) return TN_OK;
+    uint32_t count = tn_graph_tensor_count(importer->graph);
+    for (tn_tensor_id id = 0; id < count; id++) {
+        const tn_tensor *tensor = tn_graph_tensor(importer->graph, id);
+        if (tensor->kind != TN_KIND_ACTIVATION || (tensor->rank != 4 && tensor->rank != 5))
+            continue;
+        tn_tensor_spec spec = {.dtype = tensor->dtype,
+                               .kind = tensor->kind,
+                               .format = format,
+                               .flags = tensor->flags,
+                               .rank = tensor->rank,
+                               .shape = tensor->shape};
+        if (tensor->value) spec.value = *tensor->value;
+        TN_TRY(tn_graph_set_tensor(importer->graph, id, &spec, importer->error));
+    }
+    return tn_graph_infer(importer->graph, importer->error);
+}
+
+/* --- the frame --- */
+
+/* The name shortened for messages: the last part of a long path. */
+static const char *import_short_name(const char *name) {
+    const char *slash = strrchr(name, '/');
+    return strlen(name) > 100 && slash && slash[1] ? slash + 1 : name;
+}
+
+void tn__import_log(const tn_importer *importer, const char *format, ...) {
+    if (!importer->context->log) return;
+    char line[300];
+    int length = snprintf(line, sizeof line, "%.120s: ", importer->name);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line + length, sizeof line - (size_t)length, format, arguments);
+    va_end(arguments);
+    importer->context->log(importer->context->self, line);
+}
+
+/* Puts the file's name in front of the place of the error. */
+static void import_name_file(const tn_importer *importer) {
+    tn_error *error = importer->error;
+    if (!error) return;
+    char where[sizeof error->where];
+    memcpy(where, error->where, sizeof where);
+    where[160] = 0; /* leaves room for the name */
+    size_t room = sizeof where - strlen(where) - 3;
+    snprintf(error->where, sizeof error->where, "%.*s%s%.160s", (int)room, importer->name,
+             where[0] ? ": " : "", where);
+    tn__mend(error->where);
+    tn__mend(error->message);
+}
+
+/* A batch was requested for a model that takes one sample: reported before its consequences. */
+static tn_status import_check_batch(const tn_importer *importer) {
+    tn_tensor_id input;
+    bool single;
+    if (importer->options->batch <= 0) return TN_OK;
+    TN_TRY(tn__graph_batch_input(importer->graph, &input, &single, importer->error));
+    if (!single) return TN_OK;
+    TN_FAIL(importer->error, TN_E_INVALID,
+            "input '%.80s' is one sample, of which the model makes a batch of one itself: it takes "
+            "no other",
+            tn_graph_tensor(importer->graph, input)->name);
+}
+
+/* The same model with its original batch, if that is a different number; otherwise NULL. */
+static tn_graph *import_reference(const tn_importer *importer, int64_t *from) {
+    tn_import_options own = *importer->options;
+    tn_graph *reference = NULL;
+    tn_tensor_id input;
+    bool single;
+    own.batch = 0;
+    tn__span file = {importer->bytes, importer->size};
+    if (importer->options->batch <= 0 ||
+        tn__import(importer->name, file, &own, NULL, NULL, &reference, NULL) != TN_OK)
+        return NULL;
+    bool found = tn__graph_batch_input(reference, &input, &single, NULL) == TN_OK && !single &&
+                 input != TN_NONE;
+    *from = found ? tn_graph_tensor(reference, input)->shape[0] : 0;
+    bool other = *from > 0 && *from != importer->options->batch;
+    if (other && tn_graph_tensor_count(reference) == tn_graph_tensor_count(importer->graph))
+        return reference;
+    tn_graph_destroy(reference);
+    return NULL;
+}
+
+/* Explains an error that follows from a fixed batch, and what to do about it. */
+static void import_explain_batch(const tn_importer *importer) {
+    tn_error *error = importer->error;
+    char was[sizeof error->message];
+    if (error == NULL) return;
+    memcpy(was, error->message, sizeof was);
+    snprintf(error->message, sizeof error->message,
+             "its shapes are written for one batch, not for %lld: %.240s; export it with an open "
+             "batch: torch.onnx.export(..., dynamic_axes={\"input\": {0: \"batch\"}})",
+             (long long)importer->options->batch, was);
+}
+
+/* Infers shapes. Constants that contain the file's batch get the requested one. */
+static tn_status import_infer(const tn_importer *importer) {
+    tn__rebatch rebatch = {.to = importer->options->batch};
+    tn_graph *reference = import_reference(importer, &rebatch.from);
+    if (reference == NULL) return tn_graph_infer(importer->graph, importer->error);
+    rebatch.reference = reference;
+    tn_status status = tn__graph_infer_rebatched(importer->graph, &rebatch, importer->error);
+    if (status == TN_E_INVALID) import_explain_batch(importer);
+    if (status == TN_OK && rebatch.changed > 0)
+        tn__import_log(importer,
+                       "a batch of %lld is hard-coded in %u shape%s (%s%s); it was replaced by the "
+                       "requested batch",
+                       (long long)rebatch.from, rebatch.changed, rebatch.changed == 1 ? "" : "s",
+                       rebatch.changed == 1 ? "" : "the first is ", rebatch.first);
+    tn_graph_destroy(reference);
+    return status;
+}
+
+static tn_status import_run(tn_importer *importer, const char *name) {
+    const tn_import_format *format;
+    TN_TRY(import_check_options(importer->options, importer->error));
+    tn__span file = {importer->bytes, importer->size};
+    TN_TRY(tn__import_choose(name, file, &format, importer->error));
+    TN_TRY(tn_graph_create(importer->options->context, &importer->graph, importer->error));
+    TN_TRY(tn__dims_init(&importer->dims, importer->context, importer->options, importer->error));
+    TN_TRY(format->read(importer));
+    TN_TRY(import_check_used(importer));
+    TN_TRY(tn__import_values(importer));
+    tn_status status = import_infer(importer);
+    TN_TRY(import_check_batch(importer));
+    if (status != TN_OK) return status;
+    return import_set_format(importer);
+}
+
+/* Copies the fields that the caller's version of the options has. */
+void tn__import_options(const tn_import_options *from, tn_import_options *options) {
+    *options = (tn_import_options)TN_IMPORT_OPTIONS_INIT;
+    tn__options(options, sizeof *options, from);
+    options->struct_size = sizeof *options;
+}
+
+tn_status tn__import(const char *name, tn__span file, const tn_import_options *given,
+                     tn__import_met *met, void *self, tn_graph **graph, tn_error *error) {
+    tn_import_options options;
+    tn__import_options(given, &options);
+    tn_context context = tn__context(options.context);
+    const char *short_name = import_short_name(name ? name : "model");
+    tn_importer importer = {.options = &options,
+                            .context = &context,
+                            .name = short_name,
+                            .bytes = file.bytes,
+                            .size = file.size,
+                            .met = met,
+                            .met_self = self,
+                            .dims = {.context = &context},
+                            .error = error};
+    importer.shape_used = tn__alloc_array(&context, options.input_shape_count + 1u, sizeof(bool));
+    importer.parameter_used = tn__alloc_array(&context, options.parameter_count + 1u, sizeof(bool));
+    tn_status status = importer.shape_used && importer.parameter_used
+                           ? import_run(&importer, short_name)
+                           : tn__no_memory(error, "the options");
+    if (status == TN_OK) {
+        *graph = importer.graph;
+    } else {
+        tn_graph_destroy(importer.graph);
+        import_name_file(&importer);
+    }
+    tn__dims_release(&importer.dims);
+    tn__free(&context, importer.shape_used, (options.input_shape_count + 1u) * sizeof(bool));
+    tn__free(&context, importer.parameter_used, (options.parameter_count + 1u) * sizeof(bool));
+    return status;
+}
+
+tn_status tn_graph_load_memory(const char *name, const void *bytes, size_t size,
+                               const tn_import_options *options, tn_graph **graph,
+                               tn_error *error) {
+    return tn__import(name, (tn__span){bytes, size}, options, NULL, NULL, graph, error);
+}
+
+#define IMPORT_LARGE ((size_t)4 << 20)
+
+/* A large file consists of weights, and only the pages of their headers are read. Without this hint
+ * the system reads ahead of each, which amounts to the whole file. If the hint is refused, that is
+ * benign. */
+static void import_advise(const tn__file *file) {
+    if (file->size < IMPORT_LARGE) return;
+    uintptr_t mask = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
+    if (((uintptr_t)file->bytes & mask) == 0) /* only if the file is mapped */
+        (void)madvise((void *)(uintptr_t)file->bytes, file->size, MADV_RANDOM);
+}
+
+tn_status tn_graph_load(const char *path, const tn_import_options *options, tn_graph **graph,
+                        tn_error *error) {
+    tn__file file;
+    tn_import_options made;
+    tn__import_options(options, &made);
+    TN_TRY(tn__file_map_most(path, tn__context(made.context).read_limit, &file, error));
+    import_advise(&file);
+    tn_status status = tn_graph_load_memory(path, file.bytes, file.size, options, graph, error);
+    tn__file_unmap(&file);
+    return status;
+}

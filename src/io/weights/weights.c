@@ -1,0 +1,237 @@
+/* weights.c - opens weight files by their content, part by part, and finds tensors by name. */
+#include <stdio.h>
+
+#include "io/weights/weights.h"
+
+bool tn__weights_elements(const int64_t *shape, uint32_t rank, uint64_t *elements) {
+    uint64_t count = 1;
+    for (uint32_t d = 0; d < rank; d++)
+        if (shape[d] < 0 || !tn__mul(count, (uint64_t)shape[d], &count)) return false;
+    *elements = count;
+    return true;
+}
+
+tn_status tn__weights_add(tn__weights_reader *it, const char *name, size_t length,
+                          const tn_weight *tensor) {
+    tn_weights *to = it->to;
+    uint32_t existing;
+    if (to->count >= TN__WEIGHTS_MOST)
+        TN_FAIL(it->error, TN_E_INVALID, "more than %u tensors", TN__WEIGHTS_MOST);
+    if (!tn__reserve(&to->context, &to->tensors, &to->room, to->count + 1, sizeof *to->tensors))
+        return tn__no_memory(it->error, "tensors");
+    tn_weight *made = &to->tensors[to->count];
+    *made = *tensor;
+    made->name = tn__arena_string(&to->arena, name, length);
+    if (made->name == NULL ||
+        !tn__names_add(&to->names, made->name, strlen(made->name), (uint32_t)to->count, &existing))
+        return tn__no_memory(it->error, "tensors");
+    if (existing != TN__NAMES_NONE)
+        TN_FAIL(it->error, TN_E_INVALID, "two tensors are called '%.80s'", made->name);
+    to->count++;
+    return TN_OK;
+}
+
+/* --- one file --- */
+
+static tn_status weights_other(const tn__weights_reader *it) {
+    const char *how = tn_weights_how_to_export(it->name);
+    if (how != NULL) TN_FAIL(it->error, TN_E_UNSUPPORTED, "%s", how);
+    TN_FAIL(it->error, TN_E_UNSUPPORTED, "no file of weights (.safetensors, .gguf)");
+}
+
+static tn_status weights_file(tn__weights_reader *it) {
+    bool gguf = it->size >= 4 && memcmp(it->bytes, "GGUF", 4) == 0;
+    bool safe = it->size >= 9 && it->bytes[8] == '{';
+    if (!gguf && !safe && !tn__has_suffix(it->name, ".safetensors")) return weights_other(it);
+    if (gguf && it->size < 8) TN_FAIL(it->error, TN_E_INVALID, "it is cut short");
+    it->to->format = gguf ? "gguf" : "safetensors";
+    return gguf ? tn__gguf_read(it) : tn__safetensors_read(it);
+}
+
+/* --- several --- */
+
+typedef struct weights_parts {
+    tn__weights_reader *it;
+    const char *path; /* of the index, or of the first part */
+} weights_parts;
+
+/* `beside` NULL: the file that the caller names; otherwise a file that the file `beside` names. */
+static tn_status weights_map(tn__weights_reader *it, const char *beside, const char *path) {
+    tn_weights *to = it->to;
+    if (!tn__reserve(&to->context, &to->files, &to->file_room, to->file_count + 1,
+                     sizeof *to->files))
+        return tn__no_memory(it->error, "files");
+    tn__file *made = &to->files[to->file_count];
+    TN_TRY(beside == NULL ? tn__file_map_most(path, to->context.read_limit, made, it->error)
+                          : tn__file_map_beneath(beside, tn__base_name(path),
+                                                 to->context.follow_links, made, it->error));
+    const tn__file *file = &to->files[to->file_count++];
+    it->bytes = file->bytes;
+    it->size = file->size;
+    it->name = path;
+    return TN_OK;
+}
+
+static tn_status weights_path(tn__weights_reader *it, const char *beside, const char *path) {
+    TN_TRY(weights_map(it, beside, path));
+    tn_status status = weights_file(it);
+    return status == TN_OK ? TN_OK : tn__where(it->error, status, "%s", path);
+}
+
+/* Opens a file of weights that an index file names. */
+static tn_status weights_part(void *self, const char *file) {
+    const weights_parts *parts = self;
+    tn__weights_reader reader = *parts->it;
+    const char *slash = strrchr(parts->path, '/');
+    int folder = slash != NULL ? (int)(slash + 1 - parts->path) : 0;
+    tn__text text;
+    tn__text_init(&text, &reader.to->context);
+    tn__text_printf(&text, "%.*s%s", folder, parts->path, file);
+    const char *path =
+        text.failed ? NULL : tn__arena_string(&reader.to->arena, text.data, text.size);
+    tn__text_release(&text);
+    if (path == NULL) return tn__no_memory(reader.error, "a path");
+    return weights_path(&reader, parts->path, path);
+}
+
+/* "x-00001-of-00003.gguf": the others. */
+static tn_status weights_others(tn__weights_reader *it, const char *path) {
+    uint32_t first, count;
+    char end;
+    const char *base = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
+    size_t length = strlen(base), tail = strlen("-00001-of-00003.gguf");
+    if (length <= tail || !tn__has_suffix(path, ".gguf")) return TN_OK;
+    if (sscanf(base + length - tail, "-%5u-of-%5u.ggu%c", &first, &count, &end) != 3 || first != 1)
+        return TN_OK;
+    weights_parts parts = {.it = it, .path = path};
+    for (uint32_t part = 2; part <= count; part++) {
+        tn__text text;
+        tn__text_init(&text, &it->to->context);
+        tn__text_printf(&text, "%.*s-%05u-of-%05u.gguf", (int)(length - tail), base, part, count);
+        tn_status status =
+            text.failed ? tn__no_memory(it->error, "a path") : weights_part(&parts, text.data);
+        tn__text_release(&text);
+        TN_TRY(status);
+    }
+    return TN_OK;
+}
+
+static tn_status weights_named(tn__weights_reader *it, const char *path) {
+    if (!tn__has_suffix(path, ".index.json")) {
+        TN_TRY(weights_path(it, NULL, path));
+        return weights_others(it, path);
+    }
+    weights_parts parts = {.it = it, .path = path};
+    TN_TRY(weights_map(it, NULL, path));
+    it->to->format = "safetensors";
+    tn__weights_reader index = *it;
+    it->to->file_count--; /* the index is not a part */
+    tn__file file = it->to->files[it->to->file_count];
+    tn_status status = tn__safetensors_index(&index, weights_part, &parts);
+    tn__file_unmap(&file);
+    return status == TN_OK ? TN_OK : tn__where(it->error, status, "%s", path);
+}
+
+/* A folder: its index, its one file, or all the parts of one model. */
+static tn_status weights_folder(tn__weights_reader *it, const char *folder) {
+    tn__weights_folder found;
+    TN_TRY(tn__weights_folder_read(it->to, folder, &found, it->error));
+    if (found.count == 1) return weights_named(it, found.paths[0]);
+    for (size_t i = 0; i < found.count; i++)
+        TN_TRY(weights_path(it, found.paths[i], found.paths[i]));
+    return TN_OK;
+}
+
+static tn_status weights_all(tn__weights_reader *it, const char *path) {
+    return tn_weights_is_folder(path) ? weights_folder(it, path) : weights_named(it, path);
+}
+
+/* --- opening --- */
+
+static tn_weights *weights_make(const tn_context *given) {
+    tn_context context = tn__context(given);
+    tn_weights *made = tn__alloc_array(&context, 1, sizeof *made);
+    if (made == NULL) return NULL;
+    made->context = context;
+    made->format = "";
+    tn__arena_init(&made->arena, &made->context);
+    tn__names_init(&made->names, &made->context);
+    tn__names_init(&made->key_names, &made->context);
+    return made;
+}
+
+static tn_status weights_finish(tn_weights *made, tn_status status, tn_weights **weights) {
+    if (status == TN_OK)
+        *weights = made;
+    else
+        tn_weights_close(made);
+    return status;
+}
+
+tn_status tn_weights_open(const char *path, const tn_context *context, tn_weights **weights,
+                          tn_error *error) {
+    tn_weights *made = weights_make(context);
+    if (made == NULL) return tn__no_memory(error, "weights");
+    tn__weights_reader reader = {.to = made, .name = path, .error = error};
+    return weights_finish(made, weights_all(&reader, path), weights);
+}
+
+tn_status tn_weights_read(const char *name, const void *bytes, size_t size,
+                          const tn_context *context, tn_weights **weights, tn_error *error) {
+    tn_weights *made = weights_make(context);
+    if (made == NULL) return tn__no_memory(error, "weights");
+    tn__weights_reader reader = {
+        .to = made, .name = name, .bytes = bytes, .size = size, .error = error};
+    tn_status status = weights_file(&reader);
+    if (status != TN_OK) tn__where(error, status, "%s", name);
+    return weights_finish(made, status, weights);
+}
+
+void tn_weights_close(tn_weights *weights) {
+    if (weights == NULL) return;
+    tn_context context = weights->context;
+    for (size_t i = 0; i < weights->file_count; i++) tn__file_unmap(&weights->files[i]);
+    tn__free(&context, weights->files, weights->file_room * sizeof *weights->files);
+    tn__free(&context, weights->tensors, weights->room * sizeof *weights->tensors);
+    tn__free(&context, weights->keys, weights->key_room * sizeof *weights->keys);
+    tn__names_release(&weights->names);
+    tn__names_release(&weights->key_names);
+    tn__arena_release(&weights->arena);
+    tn__free(&context, weights, sizeof *weights);
+}
+
+/* --- asking --- */
+
+bool tn_weights_recognises(const char *path) {
+    return tn__has_suffix(path, ".safetensors") || tn__has_suffix(path, ".gguf") ||
+           tn__has_suffix(path, ".safetensors.index.json");
+}
+
+const char *tn_weights_format(const tn_weights *weights) { return weights->format; }
+
+uint32_t tn_weights_files(const tn_weights *weights) { return (uint32_t)weights->file_count; }
+
+uint32_t tn_weights_count(const tn_weights *weights) { return (uint32_t)weights->count; }
+
+const tn_weight *tn_weights_at(const tn_weights *weights, uint32_t index) {
+    return index < weights->count ? &weights->tensors[index] : NULL;
+}
+
+const tn_weight *tn_weights_find(const tn_weights *weights, const char *name) {
+    uint32_t found = tn__names_find(&weights->names, name, strlen(name));
+    return found != TN__NAMES_NONE ? &weights->tensors[found] : NULL;
+}
+
+tn_weights_sum tn_weights_total(const tn_weights *weights) {
+    tn_weights_sum sum = {.tensors = weights->count};
+    for (size_t i = 0; i < weights->count; i++) {
+        const tn_weight *tensor = &weights->tensors[i];
+        sum.elements = tn__add_sat(sum.elements, tensor->elements);
+        sum.bytes = tn__add_sat(sum.bytes, tensor->size);
+        sum.type_tensors[tensor->type]++;
+        sum.type_elements[tensor->type] =
+            tn__add_sat(sum.type_elements[tensor->type], tensor->elements);
+        sum.type_bytes[tensor->type] = tn__add_sat(sum.type_bytes[tensor->type], tensor->size);
+    }
+    return sum;
+}

@@ -1,0 +1,56 @@
+/* log.h - a recorded run as commands on numbers, which a reader made from a log and a simulator
+ * replays. Names are kept for messages only. */
+#ifndef TN_EVICT_LOG_H
+#define TN_EVICT_LOG_H
+
+#include "memory/evict/evict.h"
+
+typedef enum tn__log_what {
+    TN__LOG_CONSTANT, /* op: no operands, one result */
+    TN__LOG_APPLY,    /* op */
+    TN__LOG_RETAIN,   /* tensor */
+    TN__LOG_RELEASE,  /* tensor */
+    TN__LOG_KEEP      /* tensor: resident at the end, and from then on */
+} tn__log_what;
+
+typedef struct tn__log_command {
+    uint32_t what; /* tn__log_what */
+    uint32_t id;   /* op or tensor */
+    uint32_t line;
+} tn__log_command;
+
+typedef struct tn__log_op {
+    uint64_t cost, scratch;
+    uint32_t first_input, input_count;   /* in `inputs`: tensors */
+    uint32_t first_output, output_count; /* tensors: numbered in the order in which they are made */
+    bool once;
+    const char *name;
+} tn__log_op;
+
+typedef struct tn__log_tensor {
+    uint64_t bytes; /* size of a new storage; 0 for a view */
+    uint64_t storage_bytes;
+    uint64_t shift;
+    uint32_t alias; /* operand that shares its storage, or TN__EVICT_NONE */
+    bool overwrites;
+    const char *name;
+    int64_t refs; /* while reading: number of names that refer to it */
+} tn__log_tensor;
+
+struct tn_evict_log {
+    tn_context context;
+    tn__arena arena; /* names */
+    const char *file;
+    tn__log_command *commands;
+    size_t command_count, command_room;
+    tn__log_op *ops;
+    size_t op_count, op_room;
+    tn__log_tensor *tensors;
+    size_t tensor_count, tensor_room;
+    uint32_t *inputs;
+    size_t input_count, input_room;
+    tn_evict_log_facts facts;
+    bool is_ours; /* uses fields that DTR's own logs lack and its simulator does not model */
+};
+
+#endif

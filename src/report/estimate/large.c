@@ -1,0 +1,328 @@
+/* large.c - formulas for transformers that are too large to be built as a graph, counted matrix by
+ * matrix.
+ *
+ * They leave out the memory of a run time, fragmentation, and communication buffers. Activations
+ * are stored in numbers of 2 bytes. Per token and layer, with hidden size h, inner size f, q and v
+ * numbers of a query and of a key or value, a heads, divided by t tensor-parallel ranks:
+ *
+ *     fused attention    16 h  +  (4 q + 4 v + 4 a + 8 f) / t       (4 f without a gate)
+ *     unfused            8 h  +  (4 q + 4 v + 8 f + 2 a s) / t
+ *
+ * Fused attention stores no scores, but query, key, value, output and a sum for each head. The 16 h
+ * are two normalisations that compute in float32 (4 h each), their result and their output.
+ * Normalised queries and keys need 6 (q + v) more. Dropout stores masks: 2 h, and unfused 3 a s.
+ * The unfused formulas are those of Korthikanti et al. (2022), generalised to an inner layer of any
+ * width; for f = 4 h they are the published s b h (10 + 24/t + 5 a s / (h t)). If there are fewer
+ * heads of keys and values than ranks, they are stored on several ranks.
+ *
+ * Selective recomputation stores all but the core of attention (its output and sums, or its
+ * scores), full recomputation only the input of each layer, 2 h. At the peak one layer is stored
+ * whole with the gradients of its inner layer, 6 f. Logits and cross-entropy loss in float32 need
+ * 14 V for each token (2 of the product, 4 of its copy, 4 of the gradient, 4 of a softmax), for the
+ * number of tokens that are computed at a time.
+ *
+ * The first stage of p works on p micro-batches at once under 1F1B, stage i on p - i; interleaved
+ * in v pieces a stage stores 2 (p - i - 1) + (v - 1) p + 1 of them. ZeRO (Rajbhandari et al. 2020)
+ * divides the optimizer state, then gradients, then parameters by the data-parallel ranks.
+ */
+#include <math.h>
+
+#include "base/base.h"
+
+#include "report/estimate/cluster.h"
+
+/* limit of each member: products of a few fit a double exactly */
+#define LARGE_MOST (UINT64_C(1) << 40)
+
+static uint64_t large_or(uint64_t value, uint64_t otherwise) {
+    return value != 0 ? value : otherwise;
+}
+
+/* The caller's description with defaults filled in. */
+static tn_large large_complete(const tn_large *given) {
+    tn_large it = *given;
+    it.model.inner = large_or(it.model.inner, tn__mul_sat(4, it.model.hidden));
+    it.model.kv_heads = large_or(it.model.kv_heads, it.model.heads);
+    bool divides = it.model.heads > 0 && it.model.hidden % it.model.heads == 0;
+    if (it.model.head_size == 0 && divides) it.model.head_size = it.model.hidden / it.model.heads;
+    if (it.model.position_rows == TN_SIZE_UNKNOWN) it.model.position_rows = it.sequence;
+    it.tensor = large_or(it.tensor, 1);
+    it.pipeline = large_or(it.pipeline, 1);
+    it.data = large_or(it.data, 1);
+    it.interleave = large_or(it.interleave, 1);
+    it.micro = large_or(it.micro, 1);
+    it.batch = large_or(it.batch, tn__mul_sat(it.data, it.micro));
+    if (it.weight_bytes == 0 && it.state_bytes == 0) it.state_bytes = 12;
+    if (it.weight_bytes == 0) it.weight_bytes = 2;
+    if (it.gradient_bytes == 0) it.gradient_bytes = 4;
+    return it;
+}
+
+static tn_status large_check(const tn_large *it, tn_error *error) {
+    const struct {
+        const char *name;
+        uint64_t value;
+        bool needed;
+    } members[] = {{"hidden size", it->model.hidden, true},
+                   {"layers", it->model.layers, true},
+                   {"heads", it->model.heads, true},
+                   {"vocabulary", it->model.vocabulary, true},
+                   {"sequence", it->sequence, true},
+                   {"head size", it->model.head_size, true},
+                   {"inner size", it->model.inner, true},
+                   {"key and value heads", it->model.kv_heads, true},
+                   {"positions", it->model.position_rows, false},
+                   {"token types", it->model.types, false},
+                   {"batch", it->batch, true},
+                   {"micro-batch", it->micro, true},
+                   {"tensor", it->tensor, true},
+                   {"pipeline", it->pipeline, true},
+                   {"data", it->data, true},
+                   {"interleave", it->interleave, true},
+                   {"tokens of the loss", it->loss_tokens, false}};
+    if (it->model.heads > 0 && it->model.head_size == 0 && it->model.hidden > 0)
+        TN_FAIL(error, TN_E_INVALID, "hidden size %llu cannot be divided by heads %llu",
+                (unsigned long long)it->model.hidden, (unsigned long long)it->model.heads);
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        if (members[i].value > LARGE_MOST || (members[i].needed && members[i].value == 0))
+            TN_FAIL(error, TN_E_INVALID, "%s: %llu is out of range", members[i].name,
+                    (unsigned long long)members[i].value);
+    bool spread = it->model.kv_heads < it->tensor; /* each head is on several ranks */
+    const struct {
+        const char *whole, *part;
+        uint64_t a, b;
+    } divided[] = {
+        {"heads", "key and value heads", it->model.heads, it->model.kv_heads},
+        {"heads", "tensor", it->model.heads, it->tensor},
+        {"key and value heads", "tensor", spread ? 0 : it->model.kv_heads, it->tensor},
+        {"tensor", "key and value heads", spread ? it->tensor : 0, it->model.kv_heads},
+        {"inner size", "tensor", it->model.inner, it->tensor},
+        {"layers", "pipeline", it->model.layers, it->pipeline},
+        {"layers of a stage", "interleave", it->model.layers / it->pipeline, it->interleave},
+        {"batch", "data", it->batch, it->data},
+        {"batch per data rank", "micro-batch", it->batch / it->data, it->micro}};
+    for (size_t i = 0; i < sizeof divided / sizeof *divided; i++)
+        if (divided[i].a % divided[i].b != 0)
+            TN_FAIL(error, TN_E_INVALID, "%s %llu cannot be divided by %s %llu", divided[i].whole,
+                    (unsigned long long)divided[i].a, divided[i].part,
+                    (unsigned long long)divided[i].b);
+    return TN_OK;
+}
+
+/* --- parameters --- */
+
+static uint64_t large_width(const tn_large *it) {
+    return tn__mul_sat(it->model.heads, it->model.head_size);
+}
+
+/* The width of keys, or of values, on one of `tensor` ranks: a rank has at least one head. */
+static uint64_t large_kv_width(const tn_large *it, uint64_t tensor) {
+    uint64_t heads = it->model.kv_heads / tensor;
+    return tn__mul_sat(heads > 0 ? heads : 1, it->model.head_size);
+}
+
+static uint64_t large_norm(const tn_large *it) {
+    return (it->model.rms_norm ? 1 : 2) * it->model.hidden;
+}
+
+/* rows x columns, and a bias of `columns` unless `no_bias`. */
+static uint64_t large_product(uint64_t rows, uint64_t columns, bool no_bias) {
+    return tn__add_sat(tn__mul_sat(rows, columns), no_bias ? 0 : columns);
+}
+
+/* Parameters of one layer on one of `tensor` ranks. Rows or columns of products are divided;
+ * normalisations and the biases after a row-divided product are not. */
+static uint64_t large_layer(const tn_large *it, uint64_t tensor) {
+    uint64_t h = it->model.hidden, f = it->model.inner / tensor, width = large_width(it) / tensor;
+    uint64_t read = tn__add_sat(width, tn__mul_sat(2, large_kv_width(it, tensor)));
+    uint64_t count = large_product(h, read, it->model.no_query_bias);
+    count = tn__add_sat(count, large_product(width, h, it->model.no_output_bias));
+    count = tn__add_sat(
+        count, tn__mul_sat(it->model.gated ? 2 : 1, large_product(h, f, it->model.no_inner_bias)));
+    count = tn__add_sat(count, large_product(f, h, it->model.no_inner_bias));
+    uint64_t norms = 2 * large_norm(it) + (it->model.query_norm ? 2 * it->model.head_size : 0);
+    return tn__add_sat(count, norms);
+}
+
+static uint64_t large_vocabulary(const tn_large *it, uint64_t tensor) {
+    return tn__mul_sat((it->model.vocabulary + tensor - 1) / tensor, it->model.hidden);
+}
+
+/* Parameters before the first layer, and after the last. */
+static uint64_t large_first(const tn_large *it, uint64_t tensor) {
+    uint64_t others =
+        tn__mul_sat(tn__add_sat(it->model.position_rows, it->model.types), it->model.hidden);
+    if (it->model.embedding_norm) others = tn__add_sat(others, large_norm(it));
+    return tn__add_sat(large_vocabulary(it, tensor), others);
+}
+
+static uint64_t large_last(const tn_large *it, uint64_t tensor, bool alone) {
+    uint64_t logits = it->model.untied || !alone ? large_vocabulary(it, tensor) : 0;
+    if (it->model.pooled)
+        logits = tn__add_sat(logits, large_product(it->model.hidden, it->model.hidden, false));
+    return tn__add_sat(logits, large_norm(it));
+}
+
+/* --- activations --- */
+
+static uint64_t large_saturate(double bytes) {
+    return bytes < 9e18 ? (uint64_t)(bytes + 0.5) : UINT64_MAX;
+}
+
+typedef struct large_kept { /* bytes of one layer */
+    double all;             /* without recomputation */
+    double core;            /* of which the core of attention */
+    double input;           /* input of the layer */
+    double backward;        /* gradients that exist during the layer's backward pass */
+} large_kept;
+
+static large_kept large_layer_unfused(const tn_large *it) {
+    double tokens = (double)it->sequence * (double)it->micro, t = (double)it->tensor;
+    double h = (double)it->model.hidden, f = (double)it->model.inner,
+           outside = it->sequence_parallel ? t : 1;
+    double core = (it->model.no_dropout ? 2.0 : 5.0) * (double)it->model.heads *
+                  (double)it->sequence * tokens;
+    double kv = (double)large_kv_width(it, it->tensor), width = (double)large_width(it);
+    /* query 2, key and value 2 each, their result 2: 8h if there are equally many heads of each */
+    double inside = (4 * width / t + 4 * kv) * tokens;
+    inside += ((it->model.gated ? 8 : 4) * tokens * f + core) / t;
+    return (large_kept){.all = (it->model.no_dropout ? 8 : 10) * tokens * h / outside + inside,
+                        .core = core / t,
+                        .input = 2 * tokens * h / outside};
+}
+
+static large_kept large_layer_fused(const tn_large *it) {
+    double tokens = (double)it->sequence * (double)it->micro, t = (double)it->tensor;
+    double h = (double)it->model.hidden, f = (double)it->model.inner,
+           outside = it->sequence_parallel ? t : 1;
+    double kv = (double)large_kv_width(it, it->tensor), width = (double)large_width(it) / t;
+    double sums = 4 * (double)it->model.heads / t;
+    double inside = 4 * width + 4 * kv + sums + (it->model.gated ? 8 : 4) * f / t;
+    if (it->model.query_norm) inside += 6 * (width + kv);
+    return (large_kept){
+        .all = tokens * ((it->model.no_dropout ? 16 : 18) * h / outside + inside),
+        .core = tokens * (2 * width + sums),
+        .input = tokens * 2 * h / outside,
+        .backward = tokens * (it->model.gated ? 6 : 4) * f / t,
+    };
+}
+
+static large_kept large_layer_kept(const tn_large *it) {
+    return it->attention == TN_ATTENTION_UNFUSED ? large_layer_unfused(it) : large_layer_fused(it);
+}
+
+/* The largest number of pieces of a stage's layers that are between their forward and backward
+ * pass. */
+static uint64_t large_flight(const tn_large *it, uint32_t stage) {
+    uint64_t behind = it->pipeline - stage - 1, pieces = it->interleave;
+    uint64_t rounds = tn__mul_sat(it->batch / it->data / it->micro, pieces);
+    uint64_t flight = pieces == 1 ? behind + 1 : 2 * behind + (pieces - 1) * it->pipeline + 1;
+    return flight < rounds ? flight : rounds; /* not more than exist */
+}
+
+/* Bytes of `layers` layers with `flight` micro-batches in flight: those stored from forward to
+ * backward, and those that exist only at the peak. */
+static void large_layers_kept(const tn_large *it, double layers, double *kept, double *more) {
+    large_kept one = large_layer_kept(it);
+    double selective = layers * (one.all - one.core) + one.core + one.backward;
+    double full = layers * one.input + one.all + one.backward;
+    tn_recompute recompute = it->recompute;
+    if (recompute == TN_RECOMPUTE_FULL && full > selective)
+        recompute = TN_RECOMPUTE_SELECTIVE; /* a single layer: its input is stored anyway */
+    *kept = layers * (recompute == TN_RECOMPUTE_FULL        ? one.input
+                      : recompute == TN_RECOMPUTE_SELECTIVE ? one.all - one.core
+                                                            : one.all);
+    *more = one.backward + (recompute == TN_RECOMPUTE_FULL        ? one.all
+                            : recompute == TN_RECOMPUTE_SELECTIVE ? one.core
+                                                                  : 0);
+}
+
+/* The last normalisation, logits and loss. */
+static double large_loss(const tn_large *it) {
+    double tokens = (double)it->sequence * (double)it->micro, t = (double)it->tensor;
+    double h = (double)it->model.hidden, v = (double)it->model.vocabulary, at_once = tokens;
+    double outside = it->sequence_parallel ? t : 1;
+    bool unfused = it->attention == TN_ATTENTION_UNFUSED;
+    if (it->loss_tokens > 0 && (double)it->loss_tokens < tokens) at_once = (double)it->loss_tokens;
+    return (unfused ? 4 : 8) * tokens * h / outside + (unfused ? 4 : 14) * at_once * v / t;
+}
+
+static void large_activations(const tn_large *it, uint32_t stage, tn_large_stage *made) {
+    double tokens = (double)it->sequence * (double)it->micro, t = (double)it->tensor;
+    double h = (double)it->model.hidden, outside = it->sequence_parallel ? t : 1;
+    double flight = (double)large_flight(it, stage), pieces = (double)it->interleave;
+    double kept, more, loss = 0;
+    large_layers_kept(it, (double)made->layers / pieces * flight, &kept, &more);
+    if (stage == 0 && !it->model.no_dropout) /* dropout mask of the embedding */
+        kept += tokens * h / outside * ceil(flight / pieces);
+    if (stage + 1 == it->pipeline) loss = large_loss(it);
+    made->kept = large_saturate(kept);
+    made->loss = large_saturate(loss);
+    made->activations = large_saturate(kept + more + loss);
+}
+
+/* --- together --- */
+
+static uint64_t large_share(const tn_large *it, tn_shard from, uint64_t bytes) {
+    return it->shard >= from ? (bytes + it->data - 1) / it->data : bytes;
+}
+
+static void large_stage(const tn_large *it, uint32_t stage, tn_large_stage *made) {
+    bool first = stage == 0, last = stage + 1 == it->pipeline;
+    *made = (tn_large_stage){.layers = it->model.layers / it->pipeline};
+    uint64_t count = tn__mul_sat(made->layers, large_layer(it, it->tensor));
+    if (first) count = tn__add_sat(count, large_first(it, it->tensor));
+    if (last) count = tn__add_sat(count, large_last(it, it->tensor, first));
+    made->parameters = count;
+    made->weights = large_share(it, TN_SHARD_PARAMETERS, tn__mul_sat(count, it->weight_bytes));
+    made->gradients = large_share(it, TN_SHARD_GRADIENTS, tn__mul_sat(count, it->gradient_bytes));
+    made->state = large_share(it, TN_SHARD_OPTIMIZER, tn__mul_sat(count, it->state_bytes));
+    large_activations(it, stage, made);
+    made->total = tn__add_sat(tn__add_sat(made->weights, made->gradients),
+                              tn__add_sat(made->state, made->activations));
+}
+
+tn_status tn__large_complete(const tn_large *given, tn_large *large, tn_error *error) {
+    *large = large_complete(given);
+    return large_check(large, error);
+}
+
+tn_status tn_large_stage_make(const tn_large *large, uint32_t stage, tn_large_stage *made,
+                              tn_error *error) {
+    tn_large it = large_complete(large);
+    TN_TRY(large_check(&it, error));
+    if (stage >= it.pipeline)
+        TN_FAIL(error, TN_E_INVALID, "there are %llu stages, and no stage %u",
+                (unsigned long long)it.pipeline, stage);
+    large_stage(&it, stage, made);
+    return TN_OK;
+}
+
+tn_status tn_large_estimate_make(const tn_large *large, tn_large_estimate *estimate,
+                                 tn_error *error) {
+    tn_large it = large_complete(large);
+    TN_TRY(large_check(&it, error));
+    double l = (double)it.model.layers, h = (double)it.model.hidden,
+           v = (double)it.model.vocabulary;
+    double s = (double)it.sequence, b = (double)it.batch;
+    tn_large_estimate made = {0};
+    made.parameters = 12 * l * h * h * (1 + 13 / (12 * h) + (v + s) / (12 * l * h));
+    made.flops = 96 * b * s * l * h * h * (1 + s / (6 * h) + v / (16 * l * h));
+    made.exact_parameters = tn__add_sat(tn__mul_sat(it.model.layers, large_layer(&it, 1)),
+                                        tn__add_sat(large_first(&it, 1), large_last(&it, 1, true)));
+    if (made.exact_parameters == UINT64_MAX)
+        TN_FAIL(error, TN_E_INVALID, "2^64 parameters or more");
+    made.ranks = tn__mul_sat(tn__mul_sat(it.tensor, it.pipeline), it.data);
+    /* Stages between the first and the last need less: later ones have fewer in flight. */
+    uint64_t looked[] = {0, 1, it.pipeline - 1};
+    for (size_t i = 0; i < sizeof looked / sizeof *looked; i++) {
+        tn_large_stage stage;
+        if (looked[i] >= it.pipeline) continue;
+        large_stage(&it, (uint32_t)looked[i], &stage);
+        if (stage.total <= made.largest.total) continue;
+        made.largest = stage;
+        made.largest_stage = (uint32_t)looked[i];
+    }
+    *estimate = made;
+    return TN_OK;
+}

@@ -1,0 +1,165 @@
+/* llm_estimate.c - estimates the bytes of running a transformer: weights, cache, workspace, run
+ * time. */
+#include <stdio.h>
+
+#include "report/estimate/llm.h"
+
+const char *tn_llm_role_name(tn_llm_role role) {
+    static const char *const names[] = {
+#define TN_X(name, text) text,
+        TN_LLM_ROLE_TABLE(TN_X)
+#undef TN_X
+    };
+    return (uint32_t)role < TN_LLM_ROLE_COUNT ? names[role] : "?";
+}
+
+/* --- defaults --- */
+
+static tn_status estimate_complete(const tn_llm *llm, const tn_llm_options *given,
+                                   tn_llm_options *it, tn_error *error) {
+    *it = (tn_llm_options)TN_LLM_OPTIONS_INIT;
+    tn__options(it, sizeof *it, given);
+    if (it->batch == 0) it->batch = 1;
+    if (it->sequence == 0) it->sequence = llm->model.positions;
+    if (it->scheme == NULL) it->scheme = &llm->stored;
+    if (it->cache_type == TN_WEIGHT_TYPE_COUNT) it->cache_type = TN_WEIGHT_BF16;
+    if (it->sequence == 0)
+        TN_FAIL(error, TN_E_INVALID,
+                "the file does not state a maximum number of tokens; state `sequence`");
+    uint64_t tokens = tn__mul_sat(it->batch, it->sequence);
+    if ((uint32_t)it->runtime >= TN_LLM_RUNTIME_COUNT)
+        TN_FAIL(error, TN_E_INVALID, "run time %u does not exist", (unsigned)it->runtime);
+    if (it->pass == 0) it->pass = tn__llm_runtime_pass(it, tokens);
+    if (it->pass < it->batch) it->pass = it->batch;
+    if (it->pass > tokens) it->pass = tokens;
+    if (it->pass < llm->cache.cross_tokens) it->pass = llm->cache.cross_tokens; /* for an encoder */
+    if (it->batch > TN__LLM_MOST || it->sequence > TN__LLM_MOST)
+        TN_FAIL(error, TN_E_INVALID, "%llu sequences of %llu tokens make no sense",
+                (unsigned long long)it->batch, (unsigned long long)it->sequence);
+    return TN_OK;
+}
+
+static tn_status estimate_check(const tn_llm *llm, const tn_llm_options *it, tn_error *error) {
+    bool table = false;
+    for (uint32_t i = 0; i < llm->weight_count; i++)
+        table = table || (llm->weights[i].role == TN_LLM_TABLE && llm->weights[i].layers == 0);
+    if (table && llm->model.positions > 0 && it->sequence > llm->model.positions)
+        TN_FAIL(error, TN_E_INVALID, "a sequence of %llu, but only %llu positions",
+                (unsigned long long)it->sequence, (unsigned long long)llm->model.positions);
+    if (it->weight_bytes == 0 && it->scheme->packing == TN_PACK_UNKNOWN)
+        TN_FAIL(error, TN_E_UNSUPPORTED,
+                "the file stores its weights as '%s', whose bytes are not known; say how they are "
+                "stored (bf16, int8, int4, ...), or give the files of the weights",
+                it->scheme->name);
+    if (it->weight_bytes == 0 && *llm->uncounted != '\0')
+        TN_FAIL(error, TN_E_UNSUPPORTED,
+                "the parameters of %s are not known; give the files of the weights",
+                llm->uncounted);
+    return TN_OK;
+}
+
+/* --- parts --- */
+
+static uint64_t estimate_weights(const tn_llm *llm, const tn_llm_options *it) {
+    uint64_t sum = 0;
+    if (it->weight_bytes > 0) return it->weight_bytes;
+    for (uint32_t i = 0; i < llm->weight_count; i++)
+        if (it->extra || !llm->weights[i].extra)
+            sum = tn__add_sat(sum, tn_llm_weight_bytes(llm, i, it->scheme));
+    return sum;
+}
+
+/* The keys and values of a token in one layer. */
+static uint64_t estimate_token(const tn_llm_cache_group *group, tn_weight_type type) {
+    uint64_t key = tn_weight_type_bytes(type, 1, group->key);
+    return tn__add_sat(key, tn_weight_type_bytes(type, 1, group->value));
+}
+
+uint64_t tn__llm_cache_bytes(const tn_llm_cache_group *group, tn_weight_type type,
+                             uint64_t tokens) {
+    return tn__mul_sat(tn__mul_sat(estimate_token(group, type), tokens), group->layers);
+}
+
+static void estimate_cache(const tn_llm *llm, const tn_llm_options *it, tn_llm_estimate *made) {
+    const tn_llm_cache *cache = &llm->cache;
+    uint64_t cross = cache->cross_tokens > 0 ? cache->cross_tokens : it->sequence;
+    for (uint32_t i = 0; i < cache->group_count; i++) {
+        const tn_llm_cache_group *group = &cache->groups[i];
+        bool cut = !it->keep_all && group->window > 0 && group->window < it->sequence;
+        uint64_t kept = cut ? group->window : it->sequence;
+        uint64_t *part = group->window > 0 ? &made->cache_window : &made->cache_full;
+        uint64_t bytes = tn__llm_cache_bytes(group, it->cache_type, kept);
+        *part = tn__add_sat(*part, tn__mul_sat(it->batch, bytes));
+        made->cache_token =
+            tn__add_sat(made->cache_token, tn__llm_cache_bytes(group, it->cache_type, 1));
+    }
+    made->cache_state = tn__mul_sat(it->batch, tn__mul_sat(4, cache->state));
+    tn_llm_cache_group crossed = {
+        .layers = cache->cross_layers, .key = cache->cross_key, .value = cache->cross_key};
+    made->cache_cross =
+        tn__mul_sat(it->batch, tn__llm_cache_bytes(&crossed, it->cache_type, cross));
+    made->cache = tn__add_sat(tn__add_sat(made->cache_full, made->cache_window),
+                              tn__add_sat(made->cache_state, made->cache_cross));
+}
+
+/* The bytes that the widest step reads and writes, plus the hidden state of the residual
+ * connection. */
+static void estimate_workspace(const tn_llm *llm, const tn_llm_options *it, tn_llm_estimate *made) {
+    uint64_t hidden = llm->model.hidden, query = llm->query_width, keys = 2 * llm->key_width;
+    uint64_t attention = tn__add_sat(tn__mul_sat(2, query), keys);
+    uint64_t inner = tn__add_sat(hidden, tn__mul_sat(llm->model.gated ? 2 : 1, llm->model.inner));
+    uint64_t wide = attention > inner ? attention : inner;
+    uint64_t layer = tn__mul_sat(tn__mul_sat(2, it->pass), tn__add_sat(hidden, wide));
+    uint64_t ends = tn__mul_sat(tn__mul_sat(2, it->pass), hidden);
+    uint64_t output =
+        tn__add_sat(ends, tn__mul_sat(tn__mul_sat(4, it->batch), llm->model.vocabulary));
+    made->workspace_at = output > layer ? "output" : attention > inner ? "attention" : "inner";
+    made->workspace = output > layer ? output : layer;
+}
+
+tn_status tn_llm_estimate_make(const tn_llm *llm, const tn_llm_options *options,
+                               tn_llm_estimate *estimate, tn_error *error) {
+    tn_llm_options it;
+    TN_TRY(estimate_complete(llm, options, &it, error));
+    TN_TRY(estimate_check(llm, &it, error));
+    tn_llm_estimate made = {.batch = it.batch, .sequence = it.sequence, .pass = it.pass};
+    made.weights = estimate_weights(llm, &it);
+    estimate_cache(llm, &it, &made);
+    estimate_workspace(llm, &it, &made);
+    tn__llm_runtime_add(llm, &it, &made);
+    TN_TRY(tn__llm_divide(llm, &it, &made, error));
+    made.total = tn__add_sat(tn__add_sat(made.weights, made.cache),
+                             tn__add_sat(made.workspace, made.runtime));
+    if (made.total == UINT64_MAX) TN_FAIL(error, TN_E_INVALID, "2^64 bytes or more");
+    *estimate = made;
+    return TN_OK;
+}
+
+/* --- the largest configuration that fits --- */
+
+static bool estimate_fits(const tn_llm *llm, const tn_llm_options *options, uint64_t limit,
+                          bool longest, uint64_t count) {
+    tn_llm_options tried = *options;
+    tn_llm_estimate made;
+    *(longest ? &tried.sequence : &tried.batch) = count;
+    return tn_llm_estimate_make(llm, &tried, &made, NULL) == TN_OK && made.total <= limit;
+}
+
+uint64_t tn_llm_most(const tn_llm *llm, const tn_llm_options *options, uint64_t limit,
+                     bool longest) {
+    uint64_t low = 0, high = 1;
+    uint64_t most = longest && llm->model.positions > 0 ? llm->model.positions : UINT64_C(1) << 32;
+    while (high <= most && estimate_fits(llm, options, limit, longest, high)) {
+        low = high;
+        high *= 2;
+    }
+    if (high > most + 1) high = most + 1;
+    while (high - low > 1) { /* low fits; high does not fit, or is not wanted */
+        uint64_t middle = low + (high - low) / 2;
+        if (estimate_fits(llm, options, limit, longest, middle))
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}

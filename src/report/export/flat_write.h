@@ -1,0 +1,63 @@
+/* flat_write.h - writes FlatBuffers in front of an old one.
+ *
+ * Offsets of a FlatBuffer only point forward. So new objects go in front, each before the objects
+ * it points to, and the old file follows byte for byte: references to its contents point to their
+ * old places. The future place of an object is a label; offsets are filled in at the end.
+ *
+ *     | new head and root | new lists | new tables, each with its leaves | old file |
+ */
+#ifndef TN_EXPORT_FLAT_WRITE_H
+#define TN_EXPORT_FLAT_WRITE_H
+
+#include "base/base.h"
+#include "io/import/flat.h"
+
+#define FLAT_ALIGNMENT 16u /* of tensor data, and of the old file after the new part */
+
+typedef struct flat_fix {
+    size_t at;      /* where the offset is stored */
+    uint32_t label; /* TN__FLAT_OLD: `old` */
+    size_t old;     /* place in the old file */
+} flat_fix;
+#define TN__FLAT_OLD UINT32_MAX
+
+typedef struct flat_writer {
+    tn_context context;
+    tn__span file; /* the old file */
+    tn__text text;
+    flat_fix *fixes;
+    size_t *labels;
+    size_t fix_count, fix_room, label_count, label_room;
+    bool failed; /* no memory */
+} flat_writer;
+
+typedef enum flat_kind { FLAT_NONE, FLAT_U8, FLAT_U32, FLAT_LABEL, FLAT_OLD } flat_kind;
+typedef struct flat_slot { /* a field of a table, by its number */
+    flat_kind kind;
+    uint32_t value;     /* number or label */
+    const uint8_t *old; /* FLAT_OLD: in the old file */
+} flat_slot;
+
+void tn__flat_begin(flat_writer *writer, const tn_context *context, tn__span file);
+void tn__flat_end(flat_writer *writer);
+uint32_t tn__flat_label(flat_writer *writer);
+/* Places the label here. */
+void tn__flat_here(flat_writer *writer, uint32_t label);
+void tn__flat_u32(flat_writer *writer, uint32_t value);
+void tn__flat_align(flat_writer *writer, size_t alignment);
+void tn__flat_lead(flat_writer *writer, uint32_t label);
+void tn__flat_lead_old(flat_writer *writer, const uint8_t *old);
+/* Writes a table with its vtable; label: of the table. */
+void tn__flat_table_put(flat_writer *writer, uint32_t label, const flat_slot *slots,
+                        uint32_t count);
+void tn__flat_text_put(flat_writer *writer, uint32_t label, const char *text);
+void tn__flat_ints_put(flat_writer *writer, uint32_t label, const int32_t *ints, uint32_t count);
+/* Writes bytes at a multiple of FLAT_ALIGNMENT. */
+void tn__flat_bytes_put(flat_writer *writer, uint32_t label, const void *bytes, uint32_t size);
+/* Fills in the offsets and appends the old file. Errors: E_NO_MEMORY, E_UNSUPPORTED (2 GiB). */
+tn_status tn__flat_finish(flat_writer *writer, tn_error *error);
+
+/* The object that a field of an old table points to; NULL: the field is not present. */
+const uint8_t *tn__flat_old(const tn__flat_table *table, uint32_t field);
+
+#endif

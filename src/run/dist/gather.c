@@ -1,0 +1,410 @@
+/* gather.c - changes a program so that parameters of which each rank keeps a part are gathered only
+ * while they are read.
+ *
+ *     stream 0   reads u, v              reads v, w                 ...   reads v      reads u
+ *     stream 1   GATHER v                GATHER w      (u is gone)        GATHER u
+ *                ◀── ahead ──▶
+ *
+ * A unit is a shard: the result of its GATHER (`whole`), the model's parameters in it, and views of
+ * those. The reads of a unit are divided into intervals, called stretches here. A unit stays
+ * resident between two reads if at most `most` bytes of units, its own included, are read from the
+ * first to the second. So at most that many bytes are resident, as in a least-recently-used cache
+ * of that size. Each stretch begins with a GATHER, issued as early as `most` allows but not before
+ * that of an earlier stretch: all ranks issue them in the same order.
+ *
+ * Cost: O(instructions + reads x units), memory O(instructions + tensors).
+ */
+#include "graph/op.h"
+#include "run/dist/world.h"
+
+typedef struct gather_unit {
+    tn_tensor_id part, whole;
+    uint64_t bytes;
+    uint32_t update;   /* instruction that changes the part */
+    uint32_t stretch;  /* number of its latest stretch; GATHER_NONE */
+    tn_tensor_id here; /* its resident tensors as a list, the newest first; TN_NONE */
+    uint32_t signal;   /* of its latest GATHER, until stream 0 has waited for it */
+} gather_unit;
+
+typedef struct gather_stretch { /* positions in the old list */
+    uint32_t unit, start, first, last;
+} gather_stretch;
+
+typedef struct gather_state {
+    const tn_program *program;
+    const tn_graph *graph;
+    const tn_instruction *from;
+    const tn_program_shard_options *options;
+    uint32_t count, stream, signal;
+    tn_error *error;
+    tn__arena arena;
+    uint32_t tensors;
+    uint32_t *unit_of;   /* [tensors] GATHER_NONE: in no unit */
+    bool *here;          /* [tensors] is a resident tensor of a unit */
+    tn_tensor_id *older; /* [tensors] next older resident tensor of the same unit */
+    gather_unit *units;
+    uint32_t unit_count;
+    uint32_t *recent; /* [unit_count] units by their last read, the latest first */
+    uint32_t recent_count;
+    gather_stretch *stretches;
+    size_t stretch_count, stretch_room;
+    uint64_t *used; /* [count] bytes of units that are resident at an instruction */
+    uint64_t most;
+    tn_instruction *to;
+    size_t made, room;
+    uint32_t last; /* last instruction of stream 0 in the new list that can signal; TN_NONE */
+} gather_state;
+
+#define GATHER_NONE UINT32_MAX
+
+/* --- units and their tensors --- */
+
+static bool gather_is_join(const gather_state *it, const tn_instruction *in) {
+    if (in->opcode != TN_APPLY) return false;
+    const tn_op *op = tn_graph_op(it->graph, in->op);
+    return strcmp(op->type, "ShardWhole") == 0 && strcmp(op->domain, "tenure") == 0;
+}
+
+/* Does the operator make only views of one unit? Also returns the unit. */
+static bool gather_is_view(const gather_state *it, tn_op_id id, uint32_t *unit) {
+    const tn_op *op = tn_graph_op(it->graph, id);
+    *unit = GATHER_NONE;
+    if (op->output_count == 0 || !tn_op_may_repeat(it->graph, id)) return false;
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        if (op->outputs[k] == TN_NONE) continue;
+        tn_tensor_id source = tn_op_view(it->graph, id, k).source;
+        uint32_t of = source != TN_NONE ? it->unit_of[source] : GATHER_NONE;
+        if (of == GATHER_NONE || (*unit != GATHER_NONE && *unit != of)) return false;
+        *unit = of;
+    }
+    return *unit != GATHER_NONE;
+}
+
+/* Is the instruction omitted? Its results are made again where they are needed. */
+static bool gather_is_given(const gather_state *it, const tn_instruction *in) {
+    uint32_t unit;
+    return gather_is_join(it, in) || (in->opcode == TN_APPLY && gather_is_view(it, in->op, &unit));
+}
+
+static tn_status gather_add_unit(gather_state *it, const tn_op *op) {
+    const tn_tensor *whole = tn_graph_tensor(it->graph, op->outputs[0]);
+    if (it->unit_of[op->outputs[0]] != GATHER_NONE)
+        TN_FAIL(it->error, TN_E_UNSUPPORTED,
+                "'%.80s' is put together twice: a program that a budget has changed is not divided "
+                "by parameters; by gradients it is (`shard` gradients)",
+                whole->name);
+    it->unit_of[op->outputs[0]] = it->unit_count;
+    it->units[it->unit_count++] = (gather_unit){.part = op->inputs[0],
+                                                .whole = op->outputs[0],
+                                                .bytes = whole->bytes,
+                                                .here = TN_NONE,
+                                                .update = GATHER_NONE,
+                                                .stretch = GATHER_NONE};
+    return TN_OK;
+}
+
+/* Views come after their sources, so one walk finds all. */
+static tn_status gather_find(gather_state *it) {
+    for (uint32_t s = 0; s < it->count; s++) {
+        const tn_instruction *in = &it->from[s];
+        uint32_t unit;
+        if (in->stream > it->stream) it->stream = in->stream;
+        if (in->signal > it->signal) it->signal = in->signal;
+        if (in->opcode != TN_APPLY) continue;
+        const tn_op *op = tn_graph_op(it->graph, in->op);
+        if (gather_is_join(it, in)) {
+            TN_TRY(gather_add_unit(it, op));
+            continue;
+        }
+        if (!gather_is_view(it, in->op, &unit)) continue;
+        for (uint32_t k = 0; k < op->output_count; k++)
+            if (op->outputs[k] != TN_NONE) it->unit_of[op->outputs[k]] = unit;
+    }
+    return TN_OK;
+}
+
+static void gather_note_update(gather_state *it, uint32_t step) {
+    const tn_instruction *in = &it->from[step];
+    if (in->opcode != TN_APPLY || !(tn_op_changes(it->graph, in->op) & 1)) return;
+    tn_tensor_id changed = tn_graph_op(it->graph, in->op)->inputs[0];
+    for (uint32_t u = 0; u < it->unit_count; u++)
+        if (it->units[u].part == changed) it->units[u].update = step;
+}
+
+/* --- readers --- */
+
+typedef tn_status (*gather_see)(gather_state *it, uint32_t step, tn_tensor_id id);
+
+/* Calls `see` for each tensor of a unit that an instruction reads. */
+static tn_status gather_reads(gather_state *it, uint32_t step, gather_see see) {
+    const tn_instruction *in = &it->from[step];
+    if (in->opcode == TN_APPLY) {
+        tn_op_form form = tn_op_form_of(it->graph, in->op, in->again);
+        for (uint32_t i = 0; i < form.input_count; i++) {
+            tn_tensor_id id = tn_op_form_input(&form, i);
+            if (id != TN_NONE && it->unit_of[id] != GATHER_NONE) TN_TRY(see(it, step, id));
+        }
+        return TN_OK;
+    }
+    tn_effects does = tn_instruction_effects(in);
+    const tn_tensor_id others[] = {does.changes, does.defines, does.releases};
+    for (uint32_t i = 0; i < 3; i++)
+        if (others[i] != TN_NONE && it->unit_of[others[i]] != GATHER_NONE)
+            TN_FAIL(it->error, TN_E_UNSUPPORTED,
+                    "'%.80s' is sent, swapped or dropped by the program: such a one, as a stage "
+                    "of a pipeline that passes it on, is not divided by parameters; by gradients "
+                    "it is (`shard` gradients)",
+                    tn_graph_tensor(it->graph, others[i])->name);
+    return does.reads != TN_NONE && it->unit_of[does.reads] != GATHER_NONE
+               ? see(it, step, does.reads)
+               : TN_OK;
+}
+
+/* Sums the bytes of units that one instruction reads; `recent` holds step + 1 for a unit already
+ * counted. */
+static tn_status gather_see_bytes(gather_state *it, uint32_t step, tn_tensor_id id) {
+    uint32_t unit = it->unit_of[id];
+    if (it->recent[unit] == step + 1) return TN_OK;
+    it->recent[unit] = step + 1;
+    it->used[step] = tn__add_sat(it->used[step], it->units[unit].bytes);
+    if (it->used[step] > it->most) it->most = it->used[step];
+    return TN_OK;
+}
+
+static tn_status gather_find_most(gather_state *it) {
+    uint64_t largest = 0;
+    for (uint32_t s = 0; s < it->count; s++)
+        if (!gather_is_given(it, &it->from[s])) TN_TRY(gather_reads(it, s, gather_see_bytes));
+    memset(it->used, 0, it->count * sizeof *it->used);
+    memset(it->recent, 0, it->unit_count * sizeof *it->recent);
+    for (uint32_t u = 0; u < it->unit_count; u++)
+        if (it->units[u].bytes > largest) largest = it->units[u].bytes;
+    uint64_t ahead = it->options->ahead_bytes;
+    it->most = tn__add_sat(it->most, ahead > 0 ? ahead : largest);
+    return TN_OK;
+}
+
+/* --- stretches --- */
+
+/* Marks the unit as the most recently read one. Returns the bytes of all units read since its last
+ * read, plus its own. */
+static uint64_t gather_touch(gather_state *it, uint32_t unit) {
+    uint64_t bytes = it->units[unit].bytes;
+    uint32_t at = 0;
+    for (; at < it->recent_count && it->recent[at] != unit; at++)
+        bytes = tn__add_sat(bytes, it->units[it->recent[at]].bytes);
+    if (at == it->recent_count) it->recent_count++;
+    memmove(it->recent + 1, it->recent, at * sizeof *it->recent);
+    it->recent[0] = unit;
+    return bytes;
+}
+
+static tn_status gather_see_stretch(gather_state *it, uint32_t step, tn_tensor_id id) {
+    uint32_t number = it->unit_of[id];
+    gather_unit *unit = &it->units[number];
+    uint64_t since = gather_touch(it, number);
+    if (it->from[step].stream != 0)
+        TN_FAIL(it->error, TN_E_UNSUPPORTED,
+                "'%.80s' is read on a stream of its own: such a program is not divided by "
+                "parameters; by gradients it is (`shard` gradients)",
+                tn_graph_tensor(it->graph, id)->name);
+    bool updated = unit->update != GATHER_NONE && step > unit->update; /* its part has changed */
+    if (updated && unit->stretch == GATHER_NONE) /* the order of GATHERs would differ */
+        TN_FAIL(it->error, TN_E_UNSUPPORTED,
+                "'%.80s' is read behind its update alone, as by a rank that is sent it, or where "
+                "updates stand among a pipeline's passes: such a program is not divided by "
+                "parameters; by gradients it is (`shard` gradients)",
+                tn_graph_tensor(it->graph, id)->name);
+    if (unit->stretch != GATHER_NONE && (since <= it->most || updated)) {
+        it->stretches[unit->stretch].last = step;
+        return TN_OK;
+    }
+    if (!tn__reserve(tn_graph_context(it->graph), &it->stretches, &it->stretch_room,
+                     it->stretch_count + 1, sizeof *it->stretches))
+        return tn__no_memory(it->error, "a program of several ranks");
+    unit->stretch = (uint32_t)it->stretch_count;
+    it->stretches[it->stretch_count++] = (gather_stretch){number, step, step, step};
+    return TN_OK;
+}
+
+/* Moves the start of each stretch as early as the resident bytes allow. */
+static void gather_ahead(gather_state *it) {
+    for (size_t g = 0; g < it->stretch_count; g++)
+        for (uint32_t s = it->stretches[g].start; s <= it->stretches[g].last; s++)
+            it->used[s] = tn__add_sat(it->used[s], it->units[it->stretches[g].unit].bytes);
+    for (uint32_t u = 0; u < it->unit_count; u++) it->units[u].stretch = GATHER_NONE;
+    for (size_t g = 0; g < it->stretch_count; g++) {
+        gather_stretch *at = &it->stretches[g];
+        gather_unit *unit = &it->units[at->unit];
+        uint32_t before = g > 0 ? it->stretches[g - 1].start : 0;
+        if (unit->stretch != GATHER_NONE && it->stretches[unit->stretch].last >= before)
+            before = it->stretches[unit->stretch].last + 1;
+        for (; at->start > before && unit->bytes <= it->most &&
+               it->used[at->start - 1] <= it->most - unit->bytes;
+             at->start--)
+            it->used[at->start - 1] += unit->bytes;
+        unit->stretch = (uint32_t)g;
+    }
+}
+
+/* --- the new list --- */
+
+static tn_status gather_put(gather_state *it, tn_instruction in) {
+    if (!tn__reserve(tn_graph_context(it->graph), &it->to, &it->room, it->made + 1, sizeof in))
+        return tn__no_memory(it->error, "a program of several ranks");
+    if (in.stream == 0 && in.opcode != TN_DROP) it->last = (uint32_t)it->made;
+    it->to[it->made++] = in;
+    return it->made < TN_NONE ? TN_OK : tn__fail(it->error, TN_E_EXHAUSTED, "2^32 instructions");
+}
+
+/* Drops views before their sources. */
+static tn_status gather_drop(gather_state *it, gather_unit *unit) {
+    for (; unit->here != TN_NONE; unit->here = it->older[unit->here]) {
+        tn_instruction drop = TN_INSTRUCTION_INIT;
+        drop.opcode = TN_DROP;
+        drop.tensor = unit->here;
+        it->here[unit->here] = false;
+        TN_TRY(gather_put(it, drop));
+    }
+    return TN_OK;
+}
+
+static void gather_is_here(gather_state *it, gather_unit *unit, tn_tensor_id id) {
+    if (id == TN_NONE || it->here[id]) return;
+    it->here[id] = true;
+    it->older[id] = unit->here;
+    unit->here = id;
+}
+
+/* The GATHER waits for the previous instruction of stream 0. */
+static tn_status gather_begin(gather_state *it, uint32_t number) {
+    gather_unit *unit = &it->units[number];
+    tn_instruction gather = TN_INSTRUCTION_INIT;
+    TN_TRY(gather_drop(it, unit));
+    if (it->last != TN_NONE && it->to[it->last].signal == 0) it->to[it->last].signal = ++it->signal;
+    gather.opcode = TN_GATHER;
+    gather.tensor = unit->part;
+    gather.other = unit->whole;
+    gather.stream = it->stream;
+    gather.group = it->options->gather_group;
+    gather.wait = it->last != TN_NONE ? it->to[it->last].signal : 0;
+    gather.signal = unit->signal = ++it->signal;
+    gather_is_here(it, unit, unit->whole);
+    return gather_put(it, gather);
+}
+
+/* Makes the tensor resident if it is not: its views are made from the source outwards. */
+static tn_status gather_see_need(gather_state *it, uint32_t step, tn_tensor_id id) {
+    gather_unit *unit = &it->units[it->unit_of[id]];
+    (void)step;
+    while (!it->here[id]) {
+        tn_tensor_id at = id;
+        tn_instruction apply = TN_INSTRUCTION_INIT;
+        for (;;) {
+            tn_op_id maker = tn_graph_tensor(it->graph, at)->producer;
+            const tn_op *op = tn_graph_op(it->graph, maker);
+            uint32_t k = 0;
+            while (op->outputs[k] != at) k++;
+            tn_tensor_id source = tn_op_view(it->graph, maker, k).source;
+            apply.op = maker;
+            if (it->here[source]) break;
+            at = source;
+        }
+        apply.opcode = TN_APPLY;
+        apply.wait = unit->signal;
+        unit->signal = 0;
+        TN_TRY(gather_put(it, apply));
+        const tn_op *op = tn_graph_op(it->graph, apply.op);
+        for (uint32_t k = 0; k < op->output_count; k++) gather_is_here(it, unit, op->outputs[k]);
+    }
+    return TN_OK;
+}
+
+static tn_status gather_emit(gather_state *it) {
+    size_t next = 0;
+    it->last = TN_NONE;
+    for (uint32_t s = 0; s < it->count; s++) {
+        for (; next < it->stretch_count && it->stretches[next].start == s; next++)
+            TN_TRY(gather_begin(it, it->stretches[next].unit));
+        if (gather_is_given(it, &it->from[s])) {
+            if (it->from[s].wait != 0 || it->from[s].signal != 0)
+                TN_FAIL(it->error, TN_E_UNSUPPORTED,
+                        "other ranks wait for parameters, as stages of a pipeline may: such a "
+                        "program is not divided by them; by gradients it is (`shard` gradients)");
+            continue;
+        }
+        TN_TRY(gather_reads(it, s, gather_see_need));
+        TN_TRY(gather_put(it, it->from[s]));
+    }
+    return TN_OK;
+}
+
+/* --- the whole --- */
+
+static tn_status gather_room(gather_state *it) {
+    uint32_t joins = 0;
+    for (uint32_t s = 0; s < it->count; s++) joins += gather_is_join(it, &it->from[s]);
+    it->units = tn__arena_array(&it->arena, (size_t)joins + 1, sizeof *it->units);
+    it->recent = tn__arena_array(&it->arena, (size_t)joins + 1, sizeof *it->recent);
+    it->used = tn__arena_array(&it->arena, (size_t)it->count + 1, sizeof *it->used);
+    it->unit_of = tn__arena_array(&it->arena, it->tensors, sizeof *it->unit_of);
+    it->here = tn__arena_array(&it->arena, it->tensors, sizeof *it->here);
+    it->older = tn__arena_array(&it->arena, it->tensors, sizeof *it->older);
+    if (!it->units || !it->recent || !it->used || !it->unit_of || !it->here || !it->older)
+        return tn__no_memory(it->error, "a program of several ranks");
+    for (uint32_t i = 0; i < it->tensors; i++) it->unit_of[i] = GATHER_NONE;
+    return TN_OK;
+}
+
+static tn_status gather_make(gather_state *it, tn_program **gathered) {
+    TN_TRY(gather_room(it));
+    TN_TRY(gather_find(it));
+    if (tn_program_region_count(it->program) > 0)
+        TN_FAIL(it->error, TN_E_UNSUPPORTED,
+                "a model with control flow is not divided by parameters: divide gradients");
+    if (it->options->gather_group != it->options->group) it->stream++;
+    if (it->stream >= TN_STREAM_MAX)
+        TN_FAIL(it->error, TN_E_INVALID, "there is no stream left for other ranks");
+    for (uint32_t s = 0; s < it->count; s++) gather_note_update(it, s);
+    TN_TRY(gather_find_most(it));
+    for (uint32_t s = 0; s < it->count; s++)
+        if (!gather_is_given(it, &it->from[s])) TN_TRY(gather_reads(it, s, gather_see_stretch));
+    gather_ahead(it);
+    TN_TRY(gather_emit(it));
+    return tn_program_from(it->graph, it->to, (uint32_t)it->made, NULL, 0, gathered, it->error);
+}
+
+static tn_status gather_program(const tn_program *program, const tn_program_shard_options *options,
+                                tn_program **gathered, tn_error *error) {
+    gather_state it = {.program = program,
+                       .graph = tn_program_graph(program),
+                       .from = tn_program_instructions(program),
+                       .options = options,
+                       .count = tn_program_count(program),
+                       .error = error};
+    const tn_context *context = tn_graph_context(it.graph);
+    it.tensors = tn_graph_tensor_count(it.graph);
+    tn__arena_init(&it.arena, context);
+    tn_status status = gather_make(&it, gathered);
+    tn__free(context, it.stretches, it.stretch_room * sizeof *it.stretches);
+    tn__free(context, it.to, it.room * sizeof *it.to);
+    tn__arena_release(&it.arena);
+    return status;
+}
+
+tn_status tn_program_shard(const tn_program *program, const tn_program_shard_options *given,
+                           tn_program **sharded, tn_error *error) {
+    tn_program_shard_options options = TN_PROGRAM_SHARD_OPTIONS_INIT;
+    tn_program *averaged;
+    tn__options(&options, sizeof options, given);
+    if ((unsigned)options.shard >= TN_SHARD_COUNT)
+        TN_FAIL(error, TN_E_UNKNOWN, "there is nothing like that to be divided among ranks");
+    TN_TRY(tn__program_average(program, options.group, options.shard, &averaged, error));
+    if (options.shard < TN_SHARD_PARAMETERS) {
+        *sharded = averaged;
+        return TN_OK;
+    }
+    tn_status status = gather_program(averaged, &options, sharded, error);
+    tn_program_destroy(averaged);
+    return status;
+}

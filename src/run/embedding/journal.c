@@ -1,0 +1,287 @@
+/* journal.c - TABLE.journal: undoes all changes since the last checkpoint.
+ *
+ * A row is written in place when it makes room for another, so the file mixes states of different
+ * times. Before a row changes for the first time since it was read, its version in the file is
+ * added here. Before any row is written in place, all added records are made durable. So at every
+ * moment the file together with the journal gives the state of the checkpoint: opening the table
+ * writes the old rows back, the last added first. A row may be recorded several times; the first
+ * record, which is written back last, is the right one. Undoing twice, or stopping half-way and
+ * starting again, gives the same result.
+ *
+ * The checkpoint's number is in the head and in the hash of every record. Once the next checkpoint
+ * exists, this file is obsolete, even if it was not removed.
+ *
+ *     | head | row, check, bytes | row, check, bytes | ...
+ */
+#include "run/embedding/cache.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct journal_head {
+    char magic[8];
+    uint64_t identity, generation, row_bytes, hash;
+} journal_head;
+
+typedef struct journal_record { /* followed by row_bytes bytes */
+    uint32_t row, check;
+} journal_record;
+
+static size_t journal_record_size(const tn_embedding *e) {
+    return sizeof(journal_record) + e->row_bytes;
+}
+
+static journal_head journal_head_of(const tn_embedding *e) {
+    journal_head head = {.magic = {'T', 'E', 'N', 'U', 'R', 'E', 'E', 'J'},
+                         .identity = tn__table_identity(&e->table),
+                         .generation = e->journal.generation,
+                         .row_bytes = e->row_bytes};
+    head.hash = tn__hash(1, &head, offsetof(journal_head, hash));
+    return head;
+}
+
+static uint32_t journal_check(const tn_embedding *e, uint32_t row, const void *bytes) {
+    uint64_t hash = tn__hash(e->journal.generation + 1, &row, sizeof row);
+    hash = tn__hash(hash, bytes, e->row_bytes);
+    return (uint32_t)(hash ^ hash >> 32);
+}
+
+/* --- adding --- */
+
+static tn_status journal_flush(tn_embedding *e, tn_error *error) {
+    tn__journal *journal = &e->journal;
+    size_t size = journal->used * journal_record_size(e);
+    tn_error why = {.where = ""};
+    tn_status status = TN_OK;
+    if (e->is_broken) {
+        if (error != NULL) *error = e->broken;
+        return e->broken.status;
+    }
+    if (journal->used == 0) return TN_OK;
+    if (journal->written == 0) {
+        journal_head head = journal_head_of(e);
+        status = tn__file_put(journal->file, journal->path, &head, sizeof head, 0, &why);
+        journal->written = sizeof head;
+    }
+    if (status == TN_OK)
+        status = tn__file_put(journal->file, journal->path, journal->buffer, size, journal->written,
+                              &why);
+    if (status != TN_OK) {
+        if (error != NULL) *error = why;
+        return tn__cache_break(e, status, &why);
+    }
+    journal->written += size;
+    journal->used = 0;
+    return TN_OK;
+}
+
+tn_status tn__journal_add(tn_embedding *e, uint32_t slot, tn_error *error) {
+    tn__journal *journal = &e->journal;
+    if (journal->used == journal->room) TN_TRY(journal_flush(e, error));
+    char *at = journal->buffer + journal->used * journal_record_size(e);
+    char *bytes = at + sizeof(journal_record);
+    journal_record record = {.row = e->r.slots[slot].row};
+    memcpy(bytes, tn__cache_row(e, slot), e->row_bytes);
+    tn__table_turn(&e->table, record.row, bytes);
+    record.check = journal_check(e, record.row, bytes);
+    memcpy(at, &record, sizeof record);
+    journal->used++;
+    return TN_OK;
+}
+
+/* Syncs its bytes, and after an `open` that may have created it, its name. */
+static tn_status journal_sync(tn__journal *journal, tn_error *error) {
+    if (fdatasync(journal->file) != 0)
+        return tn__file_reason(journal->path, "write it to the disk", error);
+    if (!journal->is_named) TN_TRY(tn__folder_sync(journal->path, error));
+    journal->is_named = true;
+    return TN_OK;
+}
+
+tn_status tn__journal_secure(tn_embedding *e, tn_error *error) {
+    tn__journal *journal = &e->journal;
+    tn_error why = {.where = ""};
+    TN_TRY(journal_flush(e, error));
+    if (journal->synced == journal->written || journal->unsynced) return TN_OK;
+    tn_status status = journal_sync(journal, &why);
+    if (status != TN_OK) {
+        if (error != NULL) *error = why;
+        return tn__cache_break(e, status, &why);
+    }
+    journal->synced = journal->written;
+    return TN_OK;
+}
+
+tn_status tn__journal_restart(tn_embedding *e, tn_error *error) {
+    tn__journal *journal = &e->journal;
+    tn_error why = {.where = ""};
+    journal->generation++;
+    journal->written = journal->synced = 0;
+    journal->used = 0;
+    if (ftruncate(journal->file, 0) == 0) return TN_OK;
+    tn_status status = tn__file_reason(journal->path, "empty it", &why);
+    if (error != NULL) *error = why;
+    return tn__cache_break(e, status, &why);
+}
+
+/* --- undoing --- */
+
+/* Does it restore this table's last checkpoint? */
+static tn_status journal_read_head(const tn_embedding *e, uint64_t size, bool *leads_back,
+                                   tn_error *error) {
+    const tn__journal *journal = &e->journal;
+    journal_head head, wanted = journal_head_of(e);
+    *leads_back = false;
+    if (size < sizeof head) return TN_OK; /* no row was written in place before the head */
+    TN_TRY(tn__file_get(journal->file, journal->path, &head, sizeof head, 0, error));
+    bool whole = memcmp(head.magic, wanted.magic, sizeof head.magic) == 0 &&
+                 head.hash == tn__hash(1, &head, offsetof(journal_head, hash));
+    const char *what = NULL;
+    if (!whole) {
+        /* a crash of the machine left allocated space without contents */
+        bool never_written = true;
+        for (size_t i = 0; i < sizeof head; i++) never_written &= ((const char *)&head)[i] == 0;
+        what = never_written ? NULL : "is damaged, or no journal of a table: bytes 0 to 39";
+    } else if (head.identity != wanted.identity || head.row_bytes != wanted.row_bytes) {
+        what = "belongs to another table: byte 8";
+    } else if (head.generation > wanted.generation) {
+        what = "belongs to a later checkpoint than the one that is here: byte 16";
+    }
+    if (what != NULL)
+        return tn__where(error,
+                         tn__fail(error, TN_E_INVALID,
+                                  "the journal %s; put the right files together, or remove it to "
+                                  "take the table as it is",
+                                  what),
+                         "%s", journal->path);
+    *leads_back = whole && head.generation == wanted.generation;
+    return TN_OK;
+}
+
+/* Reads records from `first` on, as many as the buffer holds. */
+static tn_status journal_read(tn_embedding *e, uint64_t first, uint64_t count, tn_error *error) {
+    size_t size = journal_record_size(e);
+    return tn__file_get(e->journal.file, e->journal.path, e->journal.buffer, (size_t)count * size,
+                        sizeof(journal_head) + first * size, error);
+}
+
+static const char *journal_at(const tn_embedding *e, uint64_t index, journal_record *record) {
+    const char *at = e->journal.buffer + index * journal_record_size(e);
+    memcpy(record, at, sizeof *record);
+    return at + sizeof *record;
+}
+
+/* Counts the valid records at the start: those after the first invalid one were not durable, so no
+ * row was written in place because of them. */
+static tn_status journal_count(tn_embedding *e, uint64_t size, uint64_t *count, tn_error *error) {
+    uint64_t most = (size - sizeof(journal_head)) / journal_record_size(e), whole = 0;
+    for (uint64_t first = 0; first < most && whole == first; first += e->journal.room) {
+        uint64_t part = most - first < e->journal.room ? most - first : e->journal.room;
+        TN_TRY(journal_read(e, first, part, error));
+        for (uint64_t i = 0; i < part && whole == first + i; i++) {
+            journal_record record;
+            const char *bytes = journal_at(e, i, &record);
+            whole +=
+                record.row < e->table.rows && record.check == journal_check(e, record.row, bytes);
+        }
+    }
+    *count = whole;
+    return TN_OK;
+}
+
+/* A row that is unchanged is not written, so that holes of the file stay holes. */
+static tn_status journal_undo_row(tn_embedding *e, uint32_t row, const char *bytes,
+                                  tn_error *error) {
+    char *now = tn__cache_row(e, 0);
+    uint64_t at = tn__table_at(&e->table, row);
+    TN_TRY(tn__file_get(e->file, e->path, now, e->row_bytes, at, error));
+    if (memcmp(now, bytes, e->row_bytes) == 0) return TN_OK;
+    return tn__file_put(e->file, e->path, bytes, e->row_bytes, at, error);
+}
+
+static tn_status journal_undo(tn_embedding *e, uint64_t count, tn_error *error) {
+    for (uint64_t last = count; last > 0;) {
+        uint64_t part = last < e->journal.room ? last : e->journal.room;
+        TN_TRY(journal_read(e, last - part, part, error));
+        for (uint64_t i = part; i-- > 0;) {
+            journal_record record;
+            const char *bytes = journal_at(e, i, &record);
+            TN_TRY(journal_undo_row(e, record.row, bytes, error));
+        }
+        last -= part;
+    }
+    if (count > 0 && !e->journal.unsynced && fdatasync(e->file) != 0)
+        return tn__file_reason(e->path, "write it to the disk", error);
+    e->journal.undone = count;
+    return TN_OK;
+}
+
+/* --- opening --- */
+
+static tn_status journal_find(tn_embedding *e, uint64_t *size, bool *leads_back, tn_error *error) {
+    struct stat facts;
+    if (fstat(e->journal.file, &facts) != 0)
+        return tn__file_reason(e->journal.path, "look at it", error);
+    *size = (uint64_t)facts.st_size;
+    return journal_read_head(e, *size, leads_back, error);
+}
+
+static int journal_open_file(const tn_embedding *e, int flags) {
+    return tn__open_beneath(e->path, tn__base_name(e->journal.path), e->context.follow_links,
+                            flags | O_NONBLOCK | O_CLOEXEC, 0666);
+}
+
+static tn_status journal_refuse(const tn_embedding *e, tn_error *error) {
+    return errno == EXDEV ? tn__outside(e->path, tn__base_name(e->journal.path), error)
+                          : tn__file_reason(e->journal.path, "open it", error);
+}
+
+tn_status tn__journal_open(tn_embedding *e, tn_error *error) {
+    tn__journal *journal = &e->journal;
+    uint64_t size, count;
+    bool leads_back;
+    journal->file = journal_open_file(e, O_RDWR | O_CREAT);
+    if (journal->file < 0) return journal_refuse(e, error);
+    TN_TRY(journal_find(e, &size, &leads_back, error));
+    if (leads_back) {
+        TN_TRY(journal_count(e, size, &count, error));
+        TN_TRY(journal_undo(e, count, error));
+    }
+    if (ftruncate(journal->file, 0) != 0) return tn__file_reason(journal->path, "empty it", error);
+    /* otherwise new records could overwrite the first of the old ones, which would still be
+     * valid */
+    if (leads_back && !journal->unsynced && fdatasync(journal->file) != 0)
+        return tn__file_reason(journal->path, "write it to the disk", error);
+    return TN_OK;
+}
+
+tn_status tn__journal_look(tn_embedding *e, tn_error *error) {
+    tn__journal *journal = &e->journal;
+    uint64_t size;
+    bool leads_back;
+    journal->file = journal_open_file(e, O_RDONLY);
+    if (journal->file < 0 && errno == ENOENT) return TN_OK;
+    if (journal->file < 0) return journal_refuse(e, error);
+    TN_TRY(journal_find(e, &size, &leads_back, error));
+    if (!leads_back) return TN_OK;
+    return tn__where(
+        error,
+        tn__fail(error, TN_E_UNSUPPORTED,
+                 "the table was left in the middle of training, and what was done "
+                 "since its last checkpoint must be undone first: open it for writing, "
+                 "or `tenure embed undo`"),
+        "%s", e->path);
+}
+
+/* Removes the file if it has nothing to undo. */
+void tn__journal_close(tn_embedding *e) {
+    struct stat facts;
+    int file = e->journal.file;
+    if (file < 0) return;
+    if (!e->read_only && fstat(file, &facts) == 0 && facts.st_size == 0)
+        (void)unlink(e->journal.path); /* benign */
+    close(file);
+}

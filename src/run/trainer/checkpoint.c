@@ -1,0 +1,271 @@
+/* checkpoint.c - reads a checkpoint file; every value in it is checked before it is used. */
+#include "run/trainer/checkpoint.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <tenure/train.h>
+
+/* --- hash --- */
+
+uint64_t tn__checkpoint_hash(const uint8_t *bytes, size_t size) {
+    size_t at = offsetof(tn__checkpoint_head, hash), behind = at + sizeof(uint64_t);
+    uint64_t hash = 0x9e3779b97f4a7c15u ^ size;
+    if (size < behind) return hash;
+    return tn__hash(tn__hash(hash, bytes, at), bytes + behind, size - behind);
+}
+
+void tn__checkpoint_seal(uint8_t *bytes, size_t size, tn__checkpoint_head *head) {
+    memcpy(bytes, head, sizeof *head);
+    head->hash = tn__checkpoint_hash(bytes, size);
+    memcpy(bytes, head, sizeof *head);
+}
+
+/* --- reading --- */
+
+tn_status tn__checkpoint_damaged(const tn__checkpoint_reader *reader) {
+    TN_FAIL(reader->error, TN_E_INVALID, "%.200s: the checkpoint is damaged before byte %llu",
+            reader->path, (unsigned long long)(reader->at - reader->start));
+}
+
+tn_status tn__checkpoint_take(tn__checkpoint_reader *reader, size_t size, const uint8_t **bytes) {
+    if (size > reader->left)
+        TN_FAIL(reader->error, TN_E_INVALID, "%.200s: the checkpoint is cut short at byte %llu",
+                reader->path, (unsigned long long)(reader->at - reader->start) + reader->left);
+    *bytes = reader->at;
+    reader->at += size;
+    reader->left -= size;
+    return TN_OK;
+}
+
+tn_status tn__checkpoint_copy(tn__checkpoint_reader *reader, void *to, size_t size) {
+    const uint8_t *bytes = NULL;
+    TN_TRY(tn__checkpoint_take(reader, size, &bytes));
+    if (size > 0) memcpy(to, bytes, size);
+    return TN_OK;
+}
+
+static bool checkpoint_fits(const tn_kept *kept) {
+    uint64_t bytes;
+    return tn_tensor_size(kept->dtype, (tn_format){0}, kept->rank, kept->shape, &bytes, NULL) ==
+               TN_OK &&
+           bytes == kept->size;
+}
+
+tn_status tn__checkpoint_facts(tn__checkpoint_reader *reader, tn_kept *kept) {
+    const uint8_t *name = NULL;
+    uint32_t facts[3], length;
+    TN_TRY(tn__checkpoint_copy(reader, &length, 4));
+    TN_TRY(tn__checkpoint_take(reader, (size_t)length + 1, &name));
+    kept->name = (const char *)name;
+    TN_TRY(tn__checkpoint_copy(reader, facts, sizeof facts));
+    if (memchr(name, 0, (size_t)length + 1) != name + length || facts[0] > TN_ROLE_STATE ||
+        facts[1] >= TN_DTYPE_COUNT || facts[2] > TN_RANK_MAX)
+        return tn__checkpoint_damaged(reader);
+    kept->role = (tn_role)facts[0];
+    kept->dtype = (tn_dtype)facts[1];
+    kept->rank = facts[2];
+    TN_TRY(tn__checkpoint_copy(reader, kept->shape, 8 * (size_t)kept->rank));
+    TN_TRY(tn__checkpoint_copy(reader, &kept->size, 8));
+    return checkpoint_fits(kept) ? TN_OK : tn__checkpoint_damaged(reader);
+}
+
+tn_status tn__checkpoint_head_of(tn__checkpoint_reader *reader, const char *magic, uint64_t least,
+                                 tn__checkpoint_head *head) {
+    const uint8_t *bytes = reader->at;
+    size_t size = reader->left;
+    TN_TRY(tn__checkpoint_copy(reader, head, sizeof *head));
+    if (memcmp(head->magic, magic, sizeof head->magic) != 0 ||
+        head->version != TN__CHECKPOINT_VERSION)
+        TN_FAIL(reader->error, TN_E_INVALID, "%.200s is not a checkpoint of this version",
+                reader->path);
+    if (head->hash != tn__checkpoint_hash(bytes, size) || head->count > reader->left / least ||
+        head->run.loss >= TN_LOSS_COUNT)
+        TN_FAIL(reader->error, TN_E_INVALID, "%.200s: the checkpoint is damaged or cut short",
+                reader->path);
+    return TN_OK;
+}
+
+tn_status tn__checkpoint_room(tn_checkpoint *checkpoint, uint32_t count, tn_error *error) {
+    tn__arena *arena = &checkpoint->arena;
+    checkpoint->kept = tn__arena_array(arena, (size_t)count + 1, sizeof *checkpoint->kept);
+    checkpoint->parameters =
+        tn__arena_array(arena, (size_t)count + 1, sizeof *checkpoint->parameters);
+    bool all = checkpoint->kept != NULL && checkpoint->parameters != NULL;
+    return all ? TN_OK : tn__no_memory(error, "a checkpoint");
+}
+
+void tn__checkpoint_add(tn_checkpoint *checkpoint, const tn_kept *kept) {
+    checkpoint->kept[checkpoint->count++] = *kept;
+    if (kept->role == TN_ROLE_PARAMETER)
+        checkpoint->parameters[checkpoint->parameter_count++] = kept->name;
+}
+
+static tn_status checkpoint_tensors(tn__checkpoint_reader *reader, uint32_t count,
+                                    tn_checkpoint *checkpoint) {
+    TN_TRY(tn__checkpoint_room(checkpoint, count, reader->error));
+    while (checkpoint->count < count) {
+        tn_kept kept = {0};
+        TN_TRY(tn__checkpoint_facts(reader, &kept));
+        TN_TRY(tn__checkpoint_take(reader, kept.size, &kept.bytes));
+        tn__checkpoint_add(checkpoint, &kept);
+    }
+    return reader->left == 0 ? TN_OK : tn__checkpoint_damaged(reader);
+}
+
+/* A checkpoint of several ranks consists of several files, each with its own kind of head. */
+static tn_status checkpoint_is_whole(const char *name, const void *bytes, size_t size,
+                                     tn_error *error) {
+    if (size >= 8 && memcmp(bytes, TN__SHARD_MAGIC, 8) == 0)
+        TN_FAIL(error, TN_E_INVALID,
+                "%.200s is one of the parts of a checkpoint: give the file that names them", name);
+    if (size >= 8 && memcmp(bytes, TN__SHARDS_MAGIC, 8) == 0)
+        TN_FAIL(error, TN_E_INVALID,
+                "%.200s names the parts of a checkpoint, which lie beside it: give its path "
+                "(tn_checkpoint_open)",
+                name);
+    return TN_OK;
+}
+
+static tn_status checkpoint_read(tn_checkpoint *checkpoint, const char *name, const void *bytes,
+                                 size_t size, tn_error *error) {
+    tn__checkpoint_head head;
+    checkpoint->path = tn__arena_string(&checkpoint->arena, name, strlen(name));
+    if (checkpoint->path == NULL) return tn__no_memory(error, "a checkpoint");
+    tn__checkpoint_reader reader = {
+        .path = checkpoint->path, .start = bytes, .at = bytes, .left = size, .error = error};
+    TN_TRY(checkpoint_is_whole(checkpoint->path, bytes, size, error));
+    TN_TRY(tn__checkpoint_head_of(&reader, "TENURECK", TN__CHECKPOINT_LEAST, &head));
+    checkpoint->run = head.run;
+    return checkpoint_tensors(&reader, head.count, checkpoint);
+}
+
+/* --- opening --- */
+
+static tn_checkpoint *checkpoint_make(const tn_context *given) {
+    tn_context context = tn__context(given);
+    tn_checkpoint *made = tn__alloc_array(&context, 1, sizeof *made);
+    if (made == NULL) return NULL;
+    made->context = context;
+    tn__arena_init(&made->arena, &made->context);
+    return made;
+}
+
+static tn_status checkpoint_finish(tn_checkpoint *made, tn_status status,
+                                   tn_checkpoint **checkpoint) {
+    if (status == TN_OK)
+        *checkpoint = made;
+    else
+        tn_checkpoint_close(made);
+    return status;
+}
+
+tn_status tn_checkpoint_read(const char *name, const void *bytes, size_t size,
+                             const tn_context *context, tn_checkpoint **checkpoint,
+                             tn_error *error) {
+    tn_checkpoint *made = checkpoint_make(context);
+    if (made == NULL) return tn__no_memory(error, "a checkpoint");
+    return checkpoint_finish(made, checkpoint_read(made, name, bytes, size, error), checkpoint);
+}
+
+/* A device may have no end: /dev/zero would be read until memory is full. */
+tn_status tn__checkpoint_is_file(const char *path, tn_error *error) {
+    struct stat facts;
+    bool standard = strcmp(path, "-") == 0;
+    int found = standard ? fstat(STDIN_FILENO, &facts) : stat(path, &facts);
+    if (found != 0 || S_ISREG(facts.st_mode)) return TN_OK;
+    TN_FAIL(error, TN_E_INVALID, "%.200s is not a checkpoint: not a regular file", path);
+}
+
+tn_status tn_checkpoint_open(const char *path, const tn_context *context,
+                             tn_checkpoint **checkpoint, tn_error *error) {
+    TN_TRY(tn__checkpoint_is_file(path, error));
+    tn_checkpoint *made = checkpoint_make(context);
+    if (made == NULL) return tn__no_memory(error, "a checkpoint");
+    tn_status status = tn__file_map(path, &made->file, error);
+    if (status == TN_OK)
+        status = tn__shards_are(&made->file)
+                     ? tn__shards_read(made, path, error)
+                     : checkpoint_read(made, path, made->file.bytes, made->file.size, error);
+    return checkpoint_finish(made, status, checkpoint);
+}
+
+void tn_checkpoint_close(tn_checkpoint *checkpoint) {
+    if (checkpoint == NULL) return;
+    tn_context context = checkpoint->context;
+    for (uint32_t i = 0; i < checkpoint->shard_count; i++) tn__file_unmap(&checkpoint->shards[i]);
+    tn__file_unmap(&checkpoint->file);
+    tn__arena_release(&checkpoint->arena);
+    tn__free(&context, checkpoint, sizeof *checkpoint);
+}
+
+/* --- contents --- */
+
+const tn_checkpoint_run *tn_checkpoint_of_run(const tn_checkpoint *checkpoint) {
+    return &checkpoint->run;
+}
+
+uint32_t tn_checkpoint_count(const tn_checkpoint *checkpoint) { return checkpoint->count; }
+
+const tn_kept *tn_checkpoint_tensor(const tn_checkpoint *checkpoint, uint32_t index) {
+    return index < checkpoint->count ? &checkpoint->kept[index] : NULL;
+}
+
+const tn_kept *tn_checkpoint_find(const tn_checkpoint *checkpoint, const char *name) {
+    for (uint32_t i = 0; i < checkpoint->count; i++)
+        if (checkpoint->kept[i].role != TN_ROLE_STATE &&
+            strcmp(checkpoint->kept[i].name, name) == 0)
+            return &checkpoint->kept[i];
+    return NULL;
+}
+
+bool tn__kept_is(const tn_kept *kept, const tn__keep *keep) {
+    bool same = strcmp(kept->name, keep->name) == 0 && kept->dtype == keep->dtype &&
+                kept->rank == keep->rank && kept->size == keep->bytes;
+    for (uint32_t d = 0; same && d < kept->rank; d++) same = kept->shape[d] == keep->shape[d];
+    return same;
+}
+
+static bool checkpoint_is_tensor(const tn_kept *kept, const tn_tensor *tensor) {
+    const tn__keep keep = {.name = tensor->name,
+                           .dtype = tensor->dtype,
+                           .rank = tensor->rank,
+                           .shape = tensor->shape,
+                           .bytes = tensor->bytes};
+    return tensor->kind == TN_KIND_PARAMETER && tn__kept_is(kept, &keep);
+}
+
+static bool checkpoint_is_in(const tn_kept *kept, const tn_graph *model) {
+    for (tn_tensor_id id = 0; id < tn_graph_tensor_count(model); id++)
+        if (checkpoint_is_tensor(kept, tn_graph_tensor(model, id))) return true;
+    return false;
+}
+
+static tn_status checkpoint_check(const tn_checkpoint *checkpoint, const tn_graph *model,
+                                  tn_error *error) {
+    for (uint32_t i = 0; i < checkpoint->count; i++) {
+        const tn_kept *kept = &checkpoint->kept[i];
+        if (kept->role == TN_ROLE_STATE || checkpoint_is_in(kept, model)) continue;
+        TN_FAIL(error, TN_E_INVALID,
+                "%.200s is of another model: this one has no parameter '%.80s' of %s and its shape",
+                checkpoint->path, kept->name, tn_dtype_name(kept->dtype));
+    }
+    return TN_OK;
+}
+
+tn_status tn_checkpoint_model(const tn_checkpoint *checkpoint, const tn_graph *graph,
+                              tn_graph **model, tn_error *error) {
+    tn_train_options options = TN_TRAIN_OPTIONS_INIT;
+    tn_graph *made;
+    options.loss = (tn_loss)checkpoint->run.loss;
+    options.train = checkpoint->parameters;
+    options.train_count = checkpoint->parameter_count;
+    TN_TRY(tn_train_model(graph, &options, &made, error));
+    tn_status status = checkpoint_check(checkpoint, made, error);
+    if (status == TN_OK)
+        *model = made;
+    else
+        tn_graph_destroy(made);
+    return status;
+}

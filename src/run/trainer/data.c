@@ -1,0 +1,185 @@
+/* data.c - loads data sets: Fashion-MNIST as Debian ships it, .npy pairs, text as bytes, arrays. */
+#include "run/trainer/data.h"
+
+#include <stdio.h>
+
+#define DATA_FASHION "/usr/share/datasets/fashion-mnist"
+
+static tn_status data_path(tn_data *data, const char *text, size_t length, const char **path,
+                           tn_error *error) {
+    *path = tn__arena_string(&data->arena, text, length);
+    return *path != NULL ? TN_OK : tn__no_memory(error, "the data");
+}
+
+static tn_status data_count(tn__set *set, tn_error *error) {
+    if (set->samples.rank == 0 || set->samples.shape[0] <= 0)
+        TN_FAIL(error, TN_E_INVALID, "%.200s holds no samples", set->samples_path);
+    set->count = (uint64_t)set->samples.shape[0];
+    if (set->count >= UINT32_MAX)
+        TN_FAIL(error, TN_E_INVALID, "%.200s holds more than 2^32 samples", set->samples_path);
+    if (set->labels.rank == 0 || (uint64_t)set->labels.shape[0] != set->count)
+        TN_FAIL(error, TN_E_INVALID, "%.200s has %llu samples, but %.200s %lld labels",
+                set->samples_path, (unsigned long long)set->count, set->labels_path,
+                (long long)(set->labels.rank > 0 ? set->labels.shape[0] : 0));
+    return TN_OK;
+}
+
+/* --- files --- */
+
+static tn_status data_load_idx(tn_data *data, const char *folder, const char *images,
+                               const char *labels, tn__set *set, tn_error *error) {
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s/%s", folder, images) >= (int)sizeof path)
+        TN_FAIL(error, TN_E_INVALID, "the path of the data is too long");
+    TN_TRY(data_path(data, path, strlen(path), &set->samples_path, error));
+    snprintf(path, sizeof path, "%s/%s", folder, labels);
+    TN_TRY(data_path(data, path, strlen(path), &set->labels_path, error));
+    TN_TRY(tn__idx_load(set->samples_path, &data->context, &set->samples, error));
+    TN_TRY(tn__idx_load(set->labels_path, &data->context, &set->labels, error));
+    return data_count(set, error);
+}
+
+static tn_status data_load_fashion(tn_data *data, const char *folder, tn_error *error) {
+    TN_TRY(data_load_idx(data, folder, "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz",
+                         &data->train, error));
+    return data_load_idx(data, folder, "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz",
+                         &data->test, error);
+}
+
+static tn_status data_load_pair(tn_data *data, const char *what, size_t length, tn__set *set,
+                                tn_error *error) {
+    const char *comma = memchr(what, ',', length);
+    if (comma == NULL)
+        TN_FAIL(error, TN_E_INVALID,
+                "'%.100s' is neither fashion-mnist, text:FILE nor SAMPLES.npy,LABELS.npy", what);
+    size_t first = (size_t)(comma - what);
+    TN_TRY(data_path(data, what, first, &set->samples_path, error));
+    TN_TRY(data_path(data, comma + 1, length - first - 1, &set->labels_path, error));
+    TN_TRY(tn_array_load(set->samples_path, &data->context, &set->samples, error));
+    TN_TRY(tn_array_load(set->labels_path, &data->context, &set->labels, error));
+    return data_count(set, error);
+}
+
+static tn_status data_load_pairs(tn_data *data, const char *what, tn_error *error) {
+    const char *colon = strchr(what, ':');
+    size_t first = colon != NULL ? (size_t)(colon - what) : strlen(what);
+    TN_TRY(data_load_pair(data, what, first, &data->train, error));
+    if (colon == NULL) return TN_OK;
+    return data_load_pair(data, colon + 1, strlen(colon + 1), &data->test, error);
+}
+
+static tn_status data_take_text(tn_data *data, const char *path, const uint8_t *bytes,
+                                uint64_t size, tn__set *set, tn_error *error) {
+    TN_TRY(data_path(data, path, strlen(path), &set->samples_path, error));
+    set->samples = (tn_array){.dtype = TN_UINT8,
+                              .rank = 1,
+                              .shape = {(int64_t)size},
+                              .bytes = size,
+                              .data = tn__alloc(&data->context, size)};
+    if (set->samples.data == NULL) return tn__no_memory(error, "the text");
+    if (size > 0) memcpy(set->samples.data, bytes, size);
+    set->count = size;
+    return TN_OK;
+}
+
+/* The last tenth is for testing. */
+static tn_status data_load_text(tn_data *data, const char *path, tn_error *error) {
+    tn__file file;
+    TN_TRY(tn__file_map_most(path, data->context.read_limit, &file, error));
+    uint64_t held_out = file.size / 10, size = file.size - held_out;
+    const uint8_t *bytes = file.bytes;
+    data->text = true;
+    tn_status status = data_take_text(data, path, bytes, size, &data->train, error);
+    if (status == TN_OK && held_out > 0)
+        status = data_take_text(data, path, bytes + size, held_out, &data->test, error);
+    tn__file_unmap(&file);
+    return status;
+}
+
+static tn_status data_load(tn_data *data, const char *what, tn_error *error) {
+    static const char fashion[] = "fashion-mnist";
+    const char *behind = what + sizeof fashion - 1;
+    if (strncmp(what, fashion, sizeof fashion - 1) == 0 && (*behind == '\0' || *behind == ':'))
+        return data_load_fashion(data, *behind == ':' ? behind + 1 : DATA_FASHION, error);
+    if (strncmp(what, "text:", 5) == 0) return data_load_text(data, what + 5, error);
+    return data_load_pairs(data, what, error);
+}
+
+/* --- arrays --- */
+
+static tn_status data_lend_array(const tn_array *array, tn_array *mine, tn_error *error) {
+    uint64_t bytes;
+    if (array->rank > TN_RANK_MAX) TN_FAIL(error, TN_E_INVALID, "an array of rank %u", array->rank);
+    TN_TRY(tn_tensor_size(array->dtype, (tn_format){0}, array->rank, array->shape, &bytes, error));
+    if (bytes != array->bytes)
+        TN_FAIL(error, TN_E_INVALID, "an array has %llu bytes; its type and shape need %llu",
+                (unsigned long long)array->bytes, (unsigned long long)bytes);
+    *mine = *array;
+    return TN_OK;
+}
+
+static tn_status data_lend(const tn_samples *given, tn__set *set, tn_error *error) {
+    set->samples_path = set->labels_path = "the data";
+    TN_TRY(data_lend_array(&given->samples, &set->samples, error));
+    TN_TRY(data_lend_array(&given->labels, &set->labels, error));
+    return data_count(set, error);
+}
+
+/* --- the calls --- */
+
+static tn_data *data_make(const tn_context *given) {
+    tn_context context = tn__context(given);
+    tn_data *made = tn__alloc_array(&context, 1, sizeof *made);
+    if (made == NULL) return NULL;
+    made->context = context;
+    tn__arena_init(&made->arena, &made->context);
+    return made;
+}
+
+static tn_status data_finish(tn_data *made, tn_status status, tn_data **data) {
+    if (status == TN_OK)
+        *data = made;
+    else
+        tn_data_destroy(made);
+    return status;
+}
+
+tn_status tn_data_load(const char *what, const tn_context *context, tn_data **data,
+                       tn_error *error) {
+    tn_data *made = data_make(context);
+    if (made == NULL) return tn__no_memory(error, "the data");
+    return data_finish(made, data_load(made, what, error), data);
+}
+
+tn_status tn_data_create(const tn_samples *train, const tn_samples *test, const tn_context *context,
+                         tn_data **data, tn_error *error) {
+    tn_data *made = data_make(context);
+    if (made == NULL) return tn__no_memory(error, "the data");
+    made->lent = true;
+    tn_status status = data_lend(train, &made->train, error);
+    if (status == TN_OK && test != NULL) status = data_lend(test, &made->test, error);
+    return data_finish(made, status, data);
+}
+
+static void data_release_set(tn_data *data, tn__set *set) {
+    tn_array_release(&set->samples, &data->context);
+    tn_array_release(&set->labels, &data->context);
+}
+
+void tn_data_destroy(tn_data *data) {
+    if (data == NULL) return;
+    tn_context context = data->context;
+    if (!data->lent) data_release_set(data, &data->train);
+    if (!data->lent) data_release_set(data, &data->test);
+    tn__arena_release(&data->arena);
+    tn__free(&context, data, sizeof *data);
+}
+
+uint64_t tn_data_count(const tn_data *data) { return data->train.count; }
+uint64_t tn_data_test_count(const tn_data *data) { return data->test.count; }
+bool tn_data_is_text(const tn_data *data) { return data->text; }
+
+tn_samples tn_data_samples(const tn_data *data, bool held_out) {
+    const tn__set *set = held_out ? &data->test : &data->train;
+    return (tn_samples){.samples = set->samples, .labels = set->labels};
+}

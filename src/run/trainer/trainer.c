@@ -1,0 +1,356 @@
+/* trainer.c - sets up a training run over an engine that runs the graph of its step. */
+#include "run/trainer/trainer.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+/* --- arrays --- */
+
+static tn_status trainer_array(tn__arena *arena, const tn_tensor *tensor, tn_array *array,
+                               tn_error *error) {
+    if (tensor->bytes == TN_SIZE_UNKNOWN || tensor->rank > TN_RANK_MAX)
+        TN_FAIL(error, TN_E_UNKNOWN, "the size of '%.80s' is not known", tensor->name);
+    *array = (tn_array){.dtype = tensor->dtype, .rank = tensor->rank, .bytes = tensor->bytes};
+    if (tensor->rank > 0) memcpy(array->shape, tensor->shape, tensor->rank * sizeof *array->shape);
+    array->data = tn__arena_alloc(arena, tensor->bytes);
+    return array->data != NULL ? TN_OK : tn__no_memory(error, "an input or an output");
+}
+
+tn_status tn__trainer_outputs(tn__arena *arena, const tn_graph *graph, tn_array **outputs,
+                              tn_error *error) {
+    const tn_block *block = tn_graph_block(graph, 0);
+    tn_array *made = tn__arena_array(arena, block->output_count, sizeof *made);
+    if (made == NULL) return tn__no_memory(error, "outputs");
+    for (uint32_t k = 0; k < block->output_count; k++)
+        TN_TRY(trainer_array(arena, tn_graph_tensor(graph, block->outputs[k]), &made[k], error));
+    *outputs = made;
+    return TN_OK;
+}
+
+void tn__trainer_reset(const tn_graph *graph, tn_array *outputs) {
+    const tn_block *block = tn_graph_block(graph, 0);
+    for (uint32_t k = 0; k < block->output_count; k++)
+        outputs[k].bytes = tn_graph_tensor(graph, block->outputs[k])->bytes;
+}
+
+/* The place where the index of an input that a batch fills is stored. */
+static uint32_t *trainer_filled(const tn_trainer *trainer, tn_tensor_id id) {
+    const tn_training *step = trainer->training;
+    if (step->stages == NULL)
+        return id == step->labels ? &trainer->rounds[0].labels : &trainer->rounds[0].samples;
+    for (uint32_t r = 0; r < trainer->round_count; r++) {
+        const tn_round *round = &step->stages->round[r];
+        if (id == round->labels) return &trainer->rounds[r].labels;
+        for (uint32_t i = 0; i < step->stages->input_count; i++)
+            if (id == round->inputs[i]) return &trainer->rounds[r].samples;
+    }
+    return &trainer->rounds[0].samples;
+}
+
+static tn_status trainer_input(tn_trainer *trainer, tn_tensor_id id, tn_error *error) {
+    const tn_training *step = trainer->training;
+    const tn_tensor *tensor = tn_graph_tensor(step->graph, id);
+    if (tn_tensor_is_static(tensor)) return TN_OK;
+    uint32_t at = trainer->input_count++;
+    TN_TRY(trainer_array(&trainer->arena, tensor, &trainer->inputs[at], error));
+    uint32_t *place = id == step->learning_rate ? &trainer->rate_at
+                      : id == step->step        ? &trainer->step_at
+                      : id == step->micro       ? &trainer->micro_at
+                                                : trainer_filled(trainer, id);
+    if (*place != TN_NONE)
+        TN_FAIL(error, TN_E_UNSUPPORTED,
+                "the data fills one input of the model, and '%.80s' is another; it needs contents "
+                "that stay",
+                tensor->name);
+    *place = at;
+    return TN_OK;
+}
+
+static tn_status trainer_arrays(tn_trainer *trainer, tn_error *error) {
+    const tn_training *step = trainer->training;
+    const tn_block *block = tn_graph_block(step->graph, 0);
+    trainer->round_count = step->stages != NULL ? step->stages->rounds : 1;
+    trainer->inputs = tn__arena_array(&trainer->arena, block->input_count, sizeof(tn_array));
+    trainer->rounds =
+        tn__arena_array(&trainer->arena, trainer->round_count, sizeof *trainer->rounds);
+    if (trainer->inputs == NULL || trainer->rounds == NULL) return tn__no_memory(error, "inputs");
+    trainer->rate_at = trainer->step_at = trainer->micro_at = TN_NONE;
+    memset(trainer->rounds, 0xff, trainer->round_count * sizeof *trainer->rounds); /* TN_NONE */
+    for (uint32_t i = 0; i < block->input_count; i++)
+        TN_TRY(trainer_input(trainer, block->inputs[i], error));
+    TN_TRY(tn__trainer_outputs(&trainer->arena, step->graph, &trainer->outputs, error));
+    trainer->output_count = block->output_count;
+    for (uint32_t k = 0; k < block->output_count; k++) {
+        if (block->outputs[k] == step->loss) trainer->rounds[0].loss = k;
+        if (block->outputs[k] == step->correct) trainer->rounds[0].correct = k;
+        for (uint32_t r = 1; r < trainer->round_count; r++) {
+            const tn_round *round = &step->stages->round[r];
+            if (block->outputs[k] == round->loss) trainer->rounds[r].loss = k;
+            if (block->outputs[k] == round->correct) trainer->rounds[r].correct = k;
+        }
+    }
+    return TN_OK;
+}
+
+/* --- data and number of steps --- */
+
+/* The number of classes, which labels must be below; 0 for other losses. */
+static int64_t trainer_classes(const tn_trainer *trainer, const tn_tensor *scores) {
+    if (trainer->loss != TN_LOSS_CROSS_ENTROPY || scores->rank == 0) return 0;
+    return scores->shape[tn_loss_axis(scores->rank, scores->shape)];
+}
+
+static const tn_tensor *trainer_tensor(const tn_trainer *trainer, uint32_t at) {
+    const tn_block *block = tn_graph_block(trainer->training->graph, 0);
+    for (uint32_t i = 0;; i++) {
+        const tn_tensor *tensor = tn_graph_tensor(trainer->training->graph, block->inputs[i]);
+        if (!tn_tensor_is_static(tensor) && at-- == 0) return tensor;
+    }
+}
+
+static tn_status trainer_batches(tn_trainer *trainer, const tn_tensor *scores, tn_error *error) {
+    tn_batches_options options = TN_BATCHES_OPTIONS_INIT;
+    if (trainer->rounds[0].samples == TN_NONE || trainer->rounds[0].labels == TN_NONE)
+        TN_FAIL(error, TN_E_INVALID, "the model takes no samples, or its loss no labels");
+    options.context = &trainer->context;
+    options.classes = trainer_classes(trainer, scores);
+    options.seed = trainer->options.seed;
+    options.part = trainer->part;
+    options.parts = trainer->state.parts;
+    return tn_batches_create(
+        trainer->options.data, trainer_tensor(trainer, trainer->rounds[0].samples),
+        trainer_tensor(trainer, trainer->rounds[0].labels), &options, &trainer->batches, error);
+}
+
+static tn_status trainer_source(tn_trainer *trainer, const tn_tensor *scores, tn_error *error) {
+    const tn_trainer_options *options = &trainer->options;
+    tn_trainer_state *state = &trainer->state;
+    if ((options->data != NULL) == (options->fill != NULL))
+        TN_FAIL(error, TN_E_INVALID, "a run learns from `data` or from `fill`");
+    if (options->data != NULL) TN_TRY(trainer_batches(trainer, scores, error));
+    state->batch = 1;
+    if (trainer->rounds[0].samples != TN_NONE &&
+        trainer->inputs[trainer->rounds[0].samples].rank > 0)
+        state->batch = (uint64_t)trainer->inputs[trainer->rounds[0].samples].shape[0];
+    if (trainer->rounds[0].labels != TN_NONE && state->batch > 0) {
+        const tn_array *labels = &trainer->inputs[trainer->rounds[0].labels];
+        state->labels = labels->bytes * 8 / tn_dtype_bits(labels->dtype) / state->batch;
+    }
+    trainer->scored = trainer->loss == TN_LOSS_CROSS_ENTROPY && scores->dtype == TN_FLOAT32;
+    return TN_OK;
+}
+
+static tn_status trainer_steps(tn_trainer *trainer, tn_error *error) {
+    const tn_trainer_options *options = &trainer->options;
+    tn_trainer_state *state = &trainer->state;
+    uint64_t epochs = options->epochs > 0 ? options->epochs : 1;
+    state->total = options->steps;
+    if (options->data == NULL && options->steps == 0)
+        TN_FAIL(error, TN_E_INVALID, "how many steps? `fill` has no epochs");
+    if (options->steps > 0) return TN_OK;
+    uint64_t per_epoch = tn_batches_per_epoch(trainer->batches);
+    state->total = tn__mul_sat(epochs, per_epoch / state->micro_batches);
+    if (state->total == 0)
+        TN_FAIL(error, TN_E_INVALID, "%llu batches in an epoch do not make one update of %u",
+                (unsigned long long)per_epoch, state->micro_batches);
+    return TN_OK;
+}
+
+/* --- checkpoints --- */
+
+/* Parameters that no gradient reaches never change: the run reports them, or fails if no parameter
+ * is reached. */
+static tn_status trainer_reached(const tn_trainer *trainer, tn_error *error) {
+    const tn_training *step = trainer->training;
+    uint32_t lost = 0, example = 0;
+    for (uint32_t i = step->parameter_count; i-- > 0;) {
+        if (step->parameters[i].gradient != TN_NONE) continue;
+        lost++;
+        example = i;
+    }
+    if (lost == 0) return TN_OK;
+    const char *name = tn_graph_tensor(step->graph, step->parameters[example].parameter)->name;
+    if (lost == step->parameter_count)
+        TN_FAIL(error, TN_E_INVALID, "no gradient reaches any parameter; '%.80s' is the first",
+                name);
+    char note[200];
+    snprintf(note, sizeof note, "no gradient reaches %u of %u parameters, '%.80s' first", lost,
+             step->parameter_count, name);
+    if (trainer->context.log != NULL) trainer->context.log(trainer->context.self, note);
+    return TN_OK;
+}
+
+/* A checkpoint distinguishes parameters by their names, and so do its readers. */
+static tn_status trainer_named(tn_trainer *trainer, tn_error *error) {
+    const tn__keeping *keeping = &trainer->keeping;
+    for (uint32_t i = 0; i < keeping->count; i++) {
+        const char *name = keeping->list[i].name;
+        uint32_t other = TN__NAMES_NONE;
+        if (keeping->list[i].role == TN_ROLE_STATE) continue;
+        if (!tn__names_add(&trainer->names, name, strlen(name), i, &other))
+            return tn__no_memory(error, "names of parameters");
+        if (other != TN__NAMES_NONE || name[0] == '\0')
+            TN_FAIL(error, TN_E_INVALID, "there are two parameters '%.80s', or one without a name",
+                    name);
+    }
+    return TN_OK;
+}
+
+/* Loads the checkpoint to resume from, on the first rank only. NULL: a new run. */
+static tn_status trainer_resume(tn_trainer *trainer, tn_checkpoint **from, tn_error *error) {
+    const tn_trainer_options *options = &trainer->options;
+    const char *path = options->resume;
+    *from = NULL;
+    if (!tn__trainer_leads(trainer)) return TN_OK;
+    if ((path != NULL || options->go_on) && options->checkpoint != NULL)
+        tn__new_file_sweep(options->checkpoint);
+    if (options->go_on && options->checkpoint != NULL && access(options->checkpoint, F_OK) == 0)
+        path = options->checkpoint;
+    if (path == NULL) return TN_OK;
+    TN_TRY(tn_checkpoint_open(path, &trainer->context, from, error));
+    TN_TRY(tn__checkpoint_suits(*from, &trainer->keeping, &trainer->is, error));
+    trainer->state.first = trainer->state.done = tn_checkpoint_of_run(*from)->step;
+    return TN_OK;
+}
+
+/* Takes the contents of the checkpoint, or of this process, on this and all other ranks. */
+static tn_status trainer_start(tn_trainer *trainer, tn_error *error) {
+    tn_checkpoint *from;
+    tn_engine *twin = trainer->options.twin;
+    tn_error why = {0};
+    tn_status status = trainer_resume(trainer, &from, &why);
+    why.status = status;
+    if (tn__trainer_talks(trainer))
+        status = tn__trainer_spread(trainer, from, &why, error);
+    else if (status != TN_OK && error != NULL)
+        *error = why;
+    else if (status == TN_OK && from != NULL) {
+        status = tn__checkpoint_restore(from, trainer->engine, &trainer->keeping, error);
+        if (status == TN_OK && twin != NULL)
+            status = tn__checkpoint_restore(from, twin, &trainer->keeping, error);
+    }
+    tn_checkpoint_close(from);
+    return status;
+}
+
+/* --- the whole --- */
+
+static tn_status trainer_options(tn_trainer *trainer, tn_error *error) {
+    tn_trainer_options *options = &trainer->options;
+    tn_train_options train = TN_TRAIN_OPTIONS_INIT;
+    tn__options(&train, sizeof train, options->train);
+    if ((unsigned)options->schedule >= TN_SCHEDULE_COUNT)
+        TN_FAIL(error, TN_E_UNKNOWN, "there is no such schedule");
+    if ((options->checkpoint != NULL || options->resume != NULL) && tn__trainer_is_lone(trainer))
+        return tn__trainer_lone(error);
+    if (options->checkpoint_every == 0) options->checkpoint_every = 100;
+    if (options->checkpoint != NULL) {
+        const char *path = options->checkpoint;
+        options->checkpoint = tn__arena_string(&trainer->arena, path, strlen(path));
+        if (options->checkpoint == NULL) return tn__no_memory(error, "a checkpoint");
+    }
+    trainer->state.micro_batches = train.micro_batches > 0 ? train.micro_batches : 1;
+    trainer->loss = train.loss;
+    trainer->output = train.output;
+    trainer->is = (tn_checkpoint_run){
+        .seed = options->seed,
+        .micro_batches = trainer->state.micro_batches,
+        .samples = options->data != NULL ? tn_data_count(options->data) : 0,
+        .optimizer = (uint32_t)train.optimizer,
+        .loss = (uint32_t)train.loss,
+        .dtype = (uint32_t)(train.dtype != TN_UNDEFINED ? train.dtype : TN_FLOAT32)};
+    return TN_OK;
+}
+
+tn_status tn__trainer_begin(tn_trainer *trainer, const tn_graph *model,
+                            const tn_trainer_options *options, tn_error *error) {
+    const tn_block *block = tn_graph_block(model, 0);
+    trainer->options = *options;
+    if (trainer->contents.read == NULL) trainer->contents = options->contents;
+    TN_TRY(trainer_options(trainer, error));
+    TN_TRY(tn__trainer_find_part(trainer, error));
+    if (trainer->output >= block->output_count)
+        TN_FAIL(error, TN_E_INVALID, "the model has no output %u", trainer->output);
+    const tn_tensor *scores = tn_graph_tensor(model, block->outputs[trainer->output]);
+    TN_TRY(trainer_arrays(trainer, error));
+    TN_TRY(trainer_source(trainer, scores, error));
+    TN_TRY(trainer_steps(trainer, error));
+    TN_TRY(trainer_reached(trainer, error));
+    TN_TRY(tn__keeping_make(trainer->training, &trainer->context, &trainer->arena,
+                            &trainer->keeping, error));
+    trainer->keeping.exchange = trainer->options.exchange;
+    trainer->keeping.group = trainer->options.tensor_group;
+    trainer->keeping.part = trainer->tensor_rank;
+    trainer->keeping.stage_group = trainer->options.pipeline_group;
+    trainer->keeping.data_group = trainer->options.group;
+    if (trainer->stages > 1)
+        tn__keeping_stage(&trainer->keeping, trainer->training->stages, trainer->stages,
+                          trainer->stage);
+    TN_TRY(trainer_named(trainer, error));
+    trainer->is.batch = trainer->state.batch * trainer->state.parts;
+    trainer->state.counts = trainer->rounds[0].correct != TN_NONE;
+    double rate = trainer->options.rate;
+    trainer->rate = (tn_rate){.rate = rate == 0  ? 1e-3
+                                      : rate < 0 ? 0
+                                                 : rate,
+                              .schedule = trainer->options.schedule,
+                              .warmup = trainer->options.warmup,
+                              .total = trainer->state.total};
+    return trainer_start(trainer, error);
+}
+
+tn_trainer *tn__trainer_make(const tn_context *given) {
+    tn_context context = tn__context(given);
+    tn_trainer *made = tn__alloc_array(&context, 1, sizeof *made);
+    if (made == NULL) return NULL;
+    made->context = context;
+    tn__arena_init(&made->arena, &made->context);
+    tn__names_init(&made->names, &made->context);
+    return made;
+}
+
+tn_status tn_trainer_create(const tn_graph *model, const tn_training *training, tn_engine *engine,
+                            const tn_trainer_options *given, tn_trainer **trainer,
+                            tn_error *error) {
+    tn_trainer_options options = TN_TRAINER_OPTIONS_INIT;
+    tn__options(&options, sizeof options, given);
+    tn_trainer *made = tn__trainer_make(options.context);
+    if (made == NULL) return tn__no_memory(error, "a trainer");
+    made->training = training;
+    made->engine = engine;
+    tn_status status = tn__trainer_begin(made, model, &options, error);
+    if (status == TN_OK)
+        *trainer = made;
+    else
+        tn_trainer_destroy(made);
+    return status;
+}
+
+void tn_trainer_destroy(tn_trainer *trainer) {
+    if (trainer == NULL) return;
+    tn_context context = trainer->context;
+    tn__trainer_forget(trainer);
+    tn_batches_destroy(trainer->batches);
+    tn_session_close(trainer->session);
+    tn_training_release(&trainer->made);
+    tn_graph_destroy(trainer->rewritten);
+    tn_graph_destroy(trainer->model);
+    tn__names_release(&trainer->names);
+    tn__arena_release(&trainer->arena);
+    tn__free(&context, trainer, sizeof *trainer);
+}
+
+const tn_trainer_state *tn_trainer_at(const tn_trainer *trainer) { return &trainer->state; }
+tn_engine *tn_trainer_engine(tn_trainer *trainer) { return trainer->engine; }
+const tn_training *tn_trainer_training(const tn_trainer *trainer) { return trainer->training; }
+
+bool tn_trainer_read(tn_trainer *trainer, const char *name, void *bytes, uint64_t size) {
+    uint32_t at = tn__names_find(&trainer->names, name, strlen(name));
+    if (at == TN__NAMES_NONE || trainer->keeping.list[at].bytes != size) return false;
+    const tn__keep *keep = &trainer->keeping.list[at];
+    if (!keep->apart && keep->cut == NULL && !keep->staged)
+        return tn__keep_get(keep, trainer->engine, bytes, NULL) == TN_OK;
+    if (trainer->gathered == NULL || trainer->gathered[at] == NULL) return false;
+    memcpy(bytes, trainer->gathered[at], (size_t)size);
+    return true;
+}
