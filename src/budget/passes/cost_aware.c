@@ -44,7 +44,8 @@ static uint64_t cost_aware_layer(const tn__work *work, uint32_t job) {
 
 static bool cost_aware_is_checkpoint(const tn__pass_run *run, uint32_t job) {
     const tn_op_id op = run->work->jobs[job].op;
-    return op == TN_NONE || tn__kind_is_conv(run->graph, op) || tn__kind_is_matmul(run->graph, op) ||
+    return op == TN_NONE || tn__kind_is_conv(run->graph, op) ||
+           tn__kind_is_matmul(run->graph, op) ||
            (run->work->jobs[job].flags & TN__JOB_REPEATS) == 0;
 }
 
@@ -133,8 +134,7 @@ static tn_status cost_aware_open(cost_aware *s, tn__pass_run *run) {
     s->segment = tn__arena_array(run->arena, jobs, sizeof *s->segment);
     s->bytes = tn__arena_array(run->arena, jobs, sizeof *s->bytes);
     s->layer = tn__arena_array(run->arena, jobs, sizeof *s->layer);
-    s->drops =
-        tn__arena_array(run->arena, (size_t)run->work->value_count + 1, sizeof *s->drops);
+    s->drops = tn__arena_array(run->arena, (size_t)run->work->value_count + 1, sizeof *s->drops);
     if (!s->segment || !s->bytes || !s->layer || !s->drops)
         return tn__no_memory(run->error, "segments");
     s->gaps.drops = s->drops;
@@ -156,8 +156,7 @@ static tn_status cost_aware_solve(tn__pass_run *run) {
         TN_TRY(cost_aware_swap(&s));
         TN_TRY(cost_aware_offer(&s, &both));
     }
-    if (!cheap && !both)
-        return TN_E_STOPPED;
+    if (!cheap && !both) return TN_E_STOPPED;
     return TN_OK;
 }
 
