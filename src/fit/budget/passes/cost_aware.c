@@ -163,8 +163,7 @@ static tn_status cost_aware_solve(tn__pass_run *run) {
         TN_TRY(cost_aware_swap(&s));
         TN_TRY(cost_aware_offer(&s, &both));
     }
-    if (!cheap && !both)
-        TN_FAIL(run->error, TN_E_STOPPED, "checkpoints and one segment take more than the budget");
+    if (!cheap && !both) return TN_E_STOPPED;
     return TN_OK;
 }
 
