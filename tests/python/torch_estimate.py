@@ -235,6 +235,8 @@ MODULES = {  # name: module, inputs, loss (None: the sum), targets, optimizer
     "unet": (UNet, pictures(4, 96), entropy, classes(2, 4, 96, 96), "adam"),
     "conv3d": (conv3d, lambda: (torch.randn(4, 1, 24, 24, 24),), entropy, classes(10, 4), "momentum"),
     "conv1d": (conv1d, lambda: (torch.randn(16, 8, 500),), entropy, classes(10, 16), "adam"),
+    "deep": (lambda: nn.Sequential(*(nn.Conv2d(256, 256, 3, padding=1) for _ in range(3)), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+             pictures(4, 6, 256), entropy, classes(256, 4), "sgd"),
     "stages": (Stages, pictures(2, 16, 96), entropy, classes(384, 2), "sgd"),
     "autoencoder": (autoencoder, pictures(8, 64), squares, lambda: (torch.randn(8, 3, 64, 64),), "adam"),
 }
@@ -333,7 +335,7 @@ def check_inference():
 def check_limits():
     """An estimate that is used as a limit must not be a byte below the peak, nor a kilobyte above it: numbers of the
     program become tensors, and autograd saves them."""
-    for name in ("decoder", "stages", "mlp", "codebook"):
+    for name in ("decoder", "stages", "deep", "mlp", "codebook"):
         make, inputs, loss, targets, optimizer = MODULES[name]
         told = measured(make, inputs, loss, targets, optimizer)
         found = tenure.torch.estimate(make().to("meta"), inputs(), loss=loss, targets=targets(), optimizer=optimizer).total

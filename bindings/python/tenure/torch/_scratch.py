@@ -61,10 +61,9 @@ def beside_last(x: Any, weight: Any, *more: Any) -> int:
     return blocked(weight.shape, 0, 1) + sum(count(tensor.shape) for tensor in copied)
 
 
-def gradients_last(x: Any, weight: Any, wanted: Any) -> int:
-    """Elements of gradients that are computed with channels last, and copied to the layout of weights without."""
-    is_other = wanted[1] and not weight.is_contiguous(memory_format=LAST[x.dim()])
-    return (count(weight.shape) if is_other else 0) + (int(weight.shape[0]) if wanted[2] else 0)
+def gradients_last(weight: Any, wanted: Any) -> int:
+    """Elements of the gradients of weights and bias, which are computed in oneDNN's layout and then copied."""
+    return (count(weight.shape) if wanted[1] else 0) + (int(weight.shape[0]) if wanted[2] else 0)
 
 
 def is_product(weight: Any, stride: Any, padding: Any) -> bool:
@@ -92,10 +91,12 @@ def backward(args: Any) -> int:
         return columns
     beside = beside_last(x, weight, grad)
     if beside:
-        return beside + gradients_last(x, weight, wanted)
+        return beside + gradients_last(weight, wanted)
     x_copy, w_copy, y_copy = copies(x, weight, grad, groups)
     made = [x.numel() if wanted[0] else 0, weight.numel() if wanted[1] else 0]
-    most = made[0] + x_copy + y_copy + w_copy if wanted[1] else 0  # the weights' gradient comes last
+    # The weights' gradient comes last. It is copied from oneDNN's layout when the other copies are released.
+    bias = int(weight.shape[0]) if wanted[2] else 0
+    most = made[0] + w_copy + max(x_copy + y_copy, made[1] + bias) if wanted[1] else 0
     if wanted[0]:
         most = max(most, y_copy + w_copy + blocked(x.shape, 1))
     return int(max(most - sum(made), 0))
