@@ -157,7 +157,7 @@ void tn__text_put(tn__text *text, const char *string);
 void tn__text_printf(tn__text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The code point at a NUL-terminated string; returns its bytes, or 0 if they are not UTF-8. */
 size_t tn__text_code(const char *string, uint32_t *code);
-/* Control characters, and marks that hide or reorder the text behind them. */
+/* Control characters, and marks that hide or reorder text. */
 bool tn__text_unprintable(uint32_t code);
 /* The escape of JSON, \u000a or a pair of them, into `to`; returns its length. */
 size_t tn__text_escape(uint32_t code, char to[13]);
