@@ -399,7 +399,7 @@ TN_API TN_CHECKED tn_status tn_layout_reuse_cost(const tn_problem *problem, cons
                                                  uint64_t *cost, bool *active, tn_error *error);
 
 /* The waits that a layout adds to the order of the events, and the time of the program with them.
- * Shares no code with the planners.
+ * The planners count waits by other code; the list schedule that gives the time is theirs, too.
  *
  * A wait is needed from every use of a span to the write of a later span of another body that holds
  * a common byte, unless the order of events implies it. `list` has the waits that are left after
