@@ -20,6 +20,11 @@ static double tell_ratio(uint64_t part, uint64_t whole) {
     return whole > 0 ? (double)part / (double)whole : 1;
 }
 
+/* Whether the answer is in tiles, and the given costs are of the graph without tiles. */
+static bool tell_is_untimed(const cli_fit *fit) {
+    return fit->answer.result.time == 0 && (fit->answer.techniques & TN_FIT_SPLIT) != 0;
+}
+
 /* The gap to the lower bound of the time; 0: proved to be the fastest; NAN: there is no bound. */
 static double tell_gap(const tn_fit_result *it) {
     return it->time_bound > 0 ? tell_ratio(it->time, it->time_bound) - 1 : NAN;
@@ -60,7 +65,7 @@ static const cli_facts fit_answer_facts = {
         CLI_FACT(COUNT, "plain_time", NULL, "time before fitting"),
         CLI_FACT(COUNT, "time_bound", "lower bound",
                  "no allowed program within the budget takes less time; 0: no bound"),
-        CLI_FACT(REAL, "overhead", NULL, "`time` / `plain_time`"),
+        CLI_FACT(REAL, "overhead", NULL, "`time` / `plain_time`; null: the time is unknown"),
         CLI_FACT(SHARE, "gap", NULL, "`time` / `time_bound` - 1; null: no bound is known"),
         CLI_FACT(COUNT, "stall", "waiting", "part of `time` spent waiting for copies or files"),
         CLI_FACT_OF(OBJECT, "decisions", "the decision for each tensor, in sums", &fit_fates_facts),
@@ -159,6 +164,9 @@ static void tell_times(cli_answer *answer, const cli_fit *fit, const tn_fit_resu
     if (it->time > 0 || fit->problem_path != NULL)
         cli_tell_more(answer, ", %.4f of the unconstrained program's",
                       tell_ratio(it->time, it->plain_time));
+    else if (tell_is_untimed(fit))
+        cli_tell_as(answer,
+                    "not predicted: the costs that were given are of the graph without tiles");
     else
         cli_tell_as(answer, "not predicted: the unchanged plan fits, so no costs were measured");
     cli_tell(answer, "plain_time", it->plain_time);
@@ -168,8 +176,10 @@ static void tell_times(cli_answer *answer, const cli_fit *fit, const tn_fit_resu
     } else {
         cli_tell_if(answer, "time_bound", 0);
     }
-    cli_tell_real(answer, "overhead", tell_ratio(it->time, it->plain_time));
-    cli_tell_brief(answer, ", %.4f times the time", tell_ratio(it->time, it->plain_time));
+    cli_tell_real(answer, "overhead",
+                  tell_is_untimed(fit) ? NAN : tell_ratio(it->time, it->plain_time));
+    if (!tell_is_untimed(fit))
+        cli_tell_brief(answer, ", %.4f times the time", tell_ratio(it->time, it->plain_time));
     cli_tell_real(answer, "gap", tell_gap(it));
     if (it->time_bound > 0) cli_tell_brief(answer, ", gap %.2f %%", 100 * tell_gap(it));
     if (it->stall > 0) {

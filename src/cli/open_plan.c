@@ -1,5 +1,5 @@
 /* open_plan.c - plans a model, without changes or within a budget (tn_fit_graph combines the
- * techniques). If the budget cannot be met, a plan without changes remains, so that the command can
+ * techniques). If the budget cannot be met, the smallest program found remains, so that the command can
  * list the largest tensors at its peak.
  */
 #include "cli/ask.h"
@@ -58,8 +58,8 @@ static tn_status session_storage(void *self, double *bytes_per_s, tn_error *erro
     return tn_storage_measure(path, bytes_per_s, error);
 }
 
-/* Plans within the budget. If nothing fits, keeps the plan without changes, so that its holders can
- * be listed. */
+/* Plans within the budget. If nothing fits, the answer keeps the smallest program found, so that its
+ * holders can be listed. */
 static tn_status session_fit(cli_session *session, const tn_setup_options *options,
                              tn_error *error) {
     const tn_fit_options search = session_search(session);
@@ -92,10 +92,6 @@ static tn_status session_make(cli_session *session, tn_setup_options *options, t
     tn_status status = budget ? session_fit(session, options, error)
                               : tn_setup_create(session->graph, options, &session->setup, error);
     options->split = NULL;
-    if (session->setup == NULL && (status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE)) {
-        tn_error unused;
-        (void)!tn_setup_create(session->graph, options, &session->setup, &unused);
-    }
     if (session->setup != NULL) session->graph = tn_setup_graph(session->setup);
     return status;
 }

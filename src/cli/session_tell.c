@@ -32,10 +32,13 @@ const cli_facts cli_fitted_facts = {
                                            &fitted_facts),
                                CLI_FACTS_END}};
 
-void cli_fitted_tell(cli_answer *answer, const tn_setup *setup) {
+/* from: its result compares with the plan of the graph without tiles, the set-up's own with that of
+ * the graph in tiles. */
+void cli_fitted_tell(cli_answer *answer, const tn_setup *setup, const tn_fit_answer *from) {
     const tn_fit_result *fitted = setup != NULL ? tn_setup_fitted(setup) : NULL;
     char plain[TN_SIZE_TEXT_MAX];
     if (fitted == NULL) return;
+    if (from->setup == setup) fitted = &from->result;
     uint32_t again = fitted_repeats(fitted);
     double more =
         fitted->plain_time > 0 ? (double)fitted->time / (double)fitted->plain_time - 1 : 0;

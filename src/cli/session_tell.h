@@ -7,7 +7,7 @@
 
 /* How a budget was met; nothing if no change was needed. */
 extern const cli_facts cli_fitted_facts; /* with CLI_FACTS_ALSO */
-void cli_fitted_tell(cli_answer *answer, const tn_setup *setup);
+void cli_fitted_tell(cli_answer *answer, const tn_setup *setup, const tn_fit_answer *from);
 /* The results of --check and --poison. */
 extern const cli_facts cli_check_facts; /* with CLI_FACTS_ALSO */
 void cli_check_tell(cli_answer *answer, const cli_session *session);

@@ -357,7 +357,7 @@ tn_status cli_train_print(const cli_train *train, tn_error *error) {
     cli_answer_begin(&answer, &cli_train_facts, train->json);
     cli_tell_brief(&answer, "%s: ", cli_shown_path(train->input.path));
     cli_whom_tell(&answer, &whom, train->session.setup);
-    cli_fitted_tell(&answer, train->session.setup);
+    cli_fitted_tell(&answer, train->session.setup, &train->session.answer);
     tell_memory(&answer, train);
     cli_tell(&answer, "steps", state->done);
     cli_tell_more(&answer, ", %.0f samples/s, %u thread%s", tell_speed(state), threads,

@@ -90,7 +90,7 @@ static bool claim_put_hint(const tn_fit_answer *answer, const tn_hint *hint, siz
     return false;
 }
 
-/* Writes the message; false: not all hints have room. */
+/* Writes the message; false: not all of it has room. */
 static bool claim_write(const tn_fit_answer *answer, const tn__refusal *refusal, tn_status status,
                         size_t room, tn__text *text) {
     char sentence[TN__REFUSAL_TEXT], words[TN_TECHNIQUES_TEXT];
@@ -101,10 +101,11 @@ static bool claim_write(const tn_fit_answer *answer, const tn__refusal *refusal,
         tn__text_printf(text, ". Not tried: %s", tn_techniques_text(not_tried, words));
     for (uint32_t i = 0; i < answer->hint_count; i++)
         all = claim_put_hint(answer, &answer->hints[i], room, text) && all;
-    return all;
+    return all && text->size < room;
 }
 
-/* A hint says what to do, so the bound, which is in the claims as well, makes room for it. */
+/* A hint says what to do, and a step says what is too large, so the bound, which is in the claims as
+ * well, makes room for them. */
 tn_status tn__claim_fail(const tn_fit_answer *answer, tn_status status, tn__ended ended,
                          const tn_context *context, tn_error *error) {
     const size_t room = sizeof error->message;

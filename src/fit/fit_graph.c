@@ -139,7 +139,8 @@ static void graph_claim_failed(tn__graph_frame *f, uint32_t techniques, const ch
 /* Keeps the fastest candidate that fits, and the smallest one that does not. It takes `it`. */
 static void graph_take(tn__graph_frame *f, tn__candidate *it) {
     bool fits = graph_fits(f, it);
-    bool better = fits && (f->best.setup == NULL || it->result.time < f->best.result.time);
+    uint64_t time = it->result.time, best = f->best.result.time; /* 0: unknown */
+    bool better = fits && (f->best.setup == NULL || (time > 0 && (best == 0 || time < best)));
     tn__candidate *place =
         better                                                                          ? &f->best
         : !fits && (f->least.setup == NULL || it->result.bytes < f->least.result.bytes) ? &f->least
@@ -343,6 +344,7 @@ static tn_status graph_split_untimed(tn__graph_frame *f, tn__candidate *cut) {
     }
     graph_claim(f, TN_FIT_SPLIT, TN_CLAIM_FITS, "")->bytes = cut->result.bytes;
     cut->techniques = TN_FIT_SPLIT;
+    cut->result.plain_bytes = f->whole.result.bytes;
     graph_take(f, cut);
     return TN_OK;
 }
@@ -419,7 +421,7 @@ static tn_status graph_stream(tn__graph_frame *f, uint32_t allow) {
         tn__setup_streamed_from(f->whole.setup, &options, &made.setup, &refusal, f->error);
     bool fails = status != TN_OK && !graph_is_none(status) && status != TN_E_STOPPED;
     if (fails) return status;
-    if (status != TN_OK && f->own->hint_ends_at == 0) /* allowed, not a hint */
+    if (status != TN_OK && refusal.step[0] != '\0' && f->own->hint_ends_at == 0) /* no hint */
         snprintf(f->answer->detail, sizeof f->answer->detail, "with streamed weights, %.230s",
                  refusal.step);
     if (made.setup != NULL) graph_read_streamed(f, &made, techniques);
@@ -630,17 +632,23 @@ static tn_status graph_refuse(tn__graph_frame *f) {
 static tn_status graph_divided(tn__graph_frame *f) {
     tn_setup_options options = f->options;
     tn_fit_options search = f->search;
-    tn__candidate *it = &f->best;
+    tn__candidate made = {0};
     search.allow = f->answer->allowed & TN__FIT_PROGRAM;
     options.fit = graph_keeps(&search) ? NULL : &search;
-    TN_TRY(tn_setup_create(f->graph, &options, &it->setup, f->error));
-    const tn_fit_result *fitted = tn_setup_fitted(it->setup);
-    if (fitted != NULL) it->result = *fitted;
-    candidate_read(it);
-    bool fits = fitted != NULL || it->result.bytes <= search.budget;
-    graph_claim(f, fitted != NULL ? search.allow : 0, fits ? TN_CLAIM_FITS : TN_CLAIM_INFEASIBLE,
-                "")
-        ->bytes = it->result.bytes;
+    TN_TRY(tn_setup_create(f->graph, &options, &made.setup, f->error));
+    const tn_fit_result *fitted = tn_setup_fitted(made.setup);
+    if (fitted != NULL) made.result = *fitted;
+    candidate_read(&made);
+    const bool fits = graph_fits(f, &made);
+    uint64_t bound = fitted == NULL ? made.fixed + made.result.layout.lower_bound : 0;
+    tn_claim *claim = graph_claim(f, fitted != NULL ? search.allow : 0,
+                                  fits                    ? TN_CLAIM_FITS
+                                  : bound > search.budget ? TN_CLAIM_INFEASIBLE
+                                                          : TN_CLAIM_NOT_FOUND,
+                                  "");
+    claim->bytes = made.result.bytes;
+    claim->bytes_bound = bound;
+    *(fits ? &f->best : &f->least) = made;
     return fits ? TN_OK : graph_refuse(f);
 }
 

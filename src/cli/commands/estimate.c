@@ -98,8 +98,8 @@ enum {
       "for running a language model: keep the experts of the first N layers in host memory "       \
       "(default: 0)")                                                                              \
     X(ESTIMATE_RECOMPUTE, "recompute", "none|selective|full|PATTERN",                              \
-      "recomputation in the layers of a transformer (default: none); for a model file: recompute " \
-      "the results of operators that match a pattern, as in `tenure train`; may be repeated")      \
+      "recomputation in the layers of a transformer (default: none); for a model file: as in "     \
+      "`tenure train`")                                                                            \
     X(ESTIMATE_ATTENTION, "attention", "fused|unfused",                                            \
       "attention of a transformer: fused keeps no scores, unfused keeps all, as in the formulas "  \
       "of 2022 (default: fused)")                                                                  \

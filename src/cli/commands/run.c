@@ -343,7 +343,7 @@ static tn_status run_tell(const run_arguments *arguments, const cli_holders *hol
     cli_tell_brief(&answer, "%s: ", cli_shown_path(arguments->input.path));
     cli_tell_word(&answer, "input", cli_shown_path(arguments->input.path));
     cli_whom_tell(&answer, &whom, session->setup);
-    cli_fitted_tell(&answer, session->setup);
+    cli_fitted_tell(&answer, session->setup, &session->answer);
     cli_split_tell(&answer, session->setup);
     run_tell_memory(&answer, arguments, &usage);
     cli_check_tell(&answer, session);
