@@ -1,6 +1,6 @@
 /* open_plan.c - plans a model, without changes or within a budget (tn_fit_graph combines the
- * techniques). If the budget cannot be met, the smallest program found remains, so that the command can
- * list the largest tensors at its peak.
+ * techniques). If the budget cannot be met, the smallest program found remains, so that the command
+ * can list the largest tensors at its peak.
  */
 #include "cli/ask.h"
 #include "cli/open_model.h"
@@ -58,8 +58,8 @@ static tn_status session_storage(void *self, double *bytes_per_s, tn_error *erro
     return tn_storage_measure(path, bytes_per_s, error);
 }
 
-/* Plans within the budget. If nothing fits, the answer keeps the smallest program found, so that its
- * holders can be listed. */
+/* Plans within the budget. If nothing fits, the answer keeps the smallest program found, so that
+ * its holders can be listed. */
 static tn_status session_fit(cli_session *session, const tn_setup_options *options,
                              tn_error *error) {
     const tn_fit_options search = session_search(session);

@@ -104,8 +104,8 @@ static bool claim_write(const tn_fit_answer *answer, const tn__refusal *refusal,
     return all && text->size < room;
 }
 
-/* A hint says what to do, and a step says what is too large, so the bound, which is in the claims as
- * well, makes room for them. */
+/* A hint says what to do, and a step says what is too large, so the bound, which is in the claims
+ * as well, makes room for them. */
 tn_status tn__claim_fail(const tn_fit_answer *answer, tn_status status, tn__ended ended,
                          const tn_context *context, tn_error *error) {
     const size_t room = sizeof error->message;
