@@ -110,7 +110,7 @@ typedef struct tn_fit_result {
     uint64_t to_host_bytes, from_host_bytes, stall;
     uint64_t work;   /* effort of the search; deterministic */
     double seconds;  /* wall time of the search */
-    uint32_t rounds; /* times that the pass was asked and its answer laid out */
+    uint32_t rounds; /* times that a pass was asked */
     bool stopped;    /* a limit or the caller ended the search early */
 } tn_fit_result;
 

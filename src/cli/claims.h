@@ -1,5 +1,5 @@
-/* claims.h - the techniques that were tried to meet a budget, and the proofs about them. Every
- * command with a budget prints this. */
+/* claims.h - the techniques that were tried to meet a budget, and the proofs about them: members of
+ * the JSON of `fit` and `run`, and what those and `train` print of a refusal. */
 #ifndef TN_CLI_CLAIMS_H
 #define TN_CLI_CLAIMS_H
 

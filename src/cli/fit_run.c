@@ -58,7 +58,7 @@ static tn_status run_open(run_state *run, tn_error *error) {
     tn_device_options device = TN_DEVICE_OPTIONS_INIT;
     tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
     tn_occupancy_options memory = fit->memory;
-    memory.workspaces = memory.workspaces_again = NULL; /* the costs of its kernels */
+    memory.workspaces = memory.workspaces_again = NULL; /* those of its kernels */
     options.given_program = program;
     options.memory = &memory;
     plan.enough = fit->results[fit->chosen].layout.peak; /* a new plan may be larger */

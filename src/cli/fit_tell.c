@@ -75,7 +75,7 @@ static const cli_facts fit_answer_facts = {
         CLI_FACT(BYTES, "host_bytes", "on the host", "peak of host memory"),
         CLI_FACT_BRIEF(WORD, "pass", "pass", ", pass @", "the pass that found the program"),
         CLI_FACT(COUNT, "rounds", NULL,
-                 "programs that the search proposed and for which a layout was planned"),
+                 "questions to the passes, each for a number of live bytes"),
         CLI_FACT(COUNT, "work", NULL,
                  "effort of the search in units of work, the same on every machine"),
         CLI_FACT(SECONDS, "seconds", NULL, "wall time of the search"),

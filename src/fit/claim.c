@@ -2,8 +2,8 @@
  *
  * A sentence about a graph that does not fit names the techniques considered and those not
  * tried, says whether this is proved, and gives hints that would fit. So it is correct even if
- * it is read alone. It is the only sentence of tn_fit_graph about a refusal: the searches return
- * facts (fit/budget/refusal.h).
+ * it is read alone. It is the only sentence of tn_fit_graph about a refusal of a whole graph: the
+ * searches return facts (fit/budget/refusal.h). A rank of several has that of the stage FIT.
  */
 #include "fit/frame.h"
 

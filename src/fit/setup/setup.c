@@ -8,8 +8,8 @@
  *
  * The scratch stage (scratch.c) follows the program, because only the program shows where scratch
  * determines the peak. It also follows recomputation (setup_again.c), which lowers all other
- * memory. The budget stage (setup_fit.c) comes last: by then the program is as small as it becomes
- * without extra time.
+ * memory. The stages FIT and STREAM are for a budget that tn_setup_options states; tn_fit_graph
+ * searches with parts of them instead (tn__setup_search, tn__setup_streamed_from).
  * Cost: that of the stages; continuing from another set-up is O(1).
  */
 #include "fit/setup/setup.h"

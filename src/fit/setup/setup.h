@@ -110,7 +110,7 @@ tn_status tn__setup_streamed_from(const tn_setup *whole, const tn_setup_options 
 tn_status tn__setup_make(const tn_graph *graph, const tn_setup *base, tn_setup_stage stage,
                          const tn_setup_options *given, tn_setup **setup, tn__refusal *refusal,
                          tn_error *error);
-/* The same with tn_fit_sweep, for the program of the stage ORDER. */
+/* setup_fit.c: tn_fit_sweep for the program of the stage ORDER. */
 tn_status tn__setup_sweep(const tn_setup *setup, const tn_setup_options *options,
                           const tn_costs *costs, uint32_t count, uint64_t *budgets,
                           tn_fit_result *results, tn_error *error);
