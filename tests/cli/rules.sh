@@ -79,6 +79,8 @@ expect 2 "contradict each other: both match" $tenure fit $mobile --budget 1GiB -
 expect 2 "changes nothing" $tenure fit $mobile --budget 1GiB --recompute 'type:CrossEntropy'
 expect 2 "swap 'type:Conv' and swap 'type:C.nv' .prefetch 3. contradict" $tenure fit $mobile --budget 1GiB --link 1GB/s --swap 'type:Conv' --swap 'type:C?nv:prefetch=3'
 expect 0 '' $tenure fit $mobile --budget 1GiB --link 1GB/s --swap 'type:Conv' --swap 'type:C?nv:prefetch=1'
+expect 1 '"ruled":true,"claims"' $tenure fit $mobile --budget 60MiB --keep 'type:*' --json
+expect 1 '"ruled":false,"claims"' $tenure fit $mobile --budget 60MiB --allow order --json
 expect 1 'no plan of this order, changed only by the rules, fits in' $tenure fit $mobile --budget 50MiB --pass none --recompute 'type:Clip'
 expect 2 'too few for 100000 segments' $tenure fit $mobile --budget 1GiB --segments 100000
 expect 2 'segments need a training step' $tenure run $branches --segments 2
