@@ -129,6 +129,7 @@ typedef struct tn_fit_answer {
     double costs_seconds; /* spent on computing costs */
     char detail[280];     /* if nothing fits, in words: the rule that prevents it, or the step that
                            * needs most with streamed weights; else "" */
+    bool ruled;           /* the claims are about programs that obey the rules of the request */
     void *own;
 } tn_fit_answer;
 

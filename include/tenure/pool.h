@@ -43,6 +43,7 @@ extern "C" {
 #endif
 
 #define TN_POOL_CAPACITY_MAX (1ull << 62) /* also the meaning of capacity 0: unlimited */
+#define TN_POOL_ROUNDUP_SIZES 16          /* 1 MiB to 32 GiB */
 
 typedef struct tn_pool tn_pool;
 
@@ -93,7 +94,7 @@ typedef struct tn_pool_caching {
      * PyTorch requires; 0: no limit */
     uint64_t max_split_size;
     /* roundup_power2_divisions: sizes are rounded up to one of so many equal steps between two
-     * powers of two. A power of two up to 64; 0 or 1: to the next multiple of 512 */
+     * powers of two. A power of two; 0 or 1: to the next multiple of 512 */
     uint32_t roundup_power2_divisions;
     /* garbage_collection_threshold, between 0 and 1: when more than this share of `limit` is
      * reserved and a new segment is needed, free segments for large requests are returned, those
@@ -101,6 +102,10 @@ typedef struct tn_pool_caching {
     double garbage_collection_threshold;
     uint64_t limit; /* the most bytes to reserve, as of torch.cuda.set_per_process_memory_fraction;
                      * 0: the capacity */
+    /* roundup_power2_divisions as a list: element i is for sizes of 2^i MiB to below 2^(i+1) MiB,
+     * the first one also for smaller and the last one also for larger sizes. Only read if
+     * roundup_power2_divisions is 0 */
+    uint32_t roundup_by_size[TN_POOL_ROUNDUP_SIZES];
 } tn_pool_caching;
 #define TN_POOL_CACHING_INIT TN_INIT(tn_pool_caching, TN_SET(struct_size, sizeof(tn_pool_caching)))
 

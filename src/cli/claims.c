@@ -26,6 +26,8 @@ static const cli_facts claims_hint_facts = {
 const cli_facts cli_claims_facts = {
     .rows = (const cli_fact[]){
         CLI_FACT_OF(LIST, "scope", "the techniques that were allowed", NULL),
+        CLI_FACT(YES, "ruled", NULL,
+                 "whether the claims are only about programs that obey the rules (--keep, ...)"),
         CLI_FACT_OF(LIST, "claims", "proofs and programs found, by set of techniques",
                     &claims_one_facts),
         CLI_FACT_OF(LIST, "not_tried", "techniques that were not allowed", NULL),
@@ -73,6 +75,7 @@ static void claims_tell_hint(cli_answer *answer, const tn_hint *hint) {
 void cli_claims_tell(cli_answer *answer, const tn_fit_answer *found) {
     if (found->own == NULL) return;
     claims_tell_set(answer, "scope", found->allowed);
+    cli_tell(answer, "ruled", found->ruled);
     cli_answer_open(answer, "claims");
     for (uint32_t i = 0; i < found->claim_count; i++) claims_tell_one(answer, &found->claims[i]);
     cli_answer_close(answer);

@@ -51,8 +51,7 @@ uint32_t tn_fit_answer_not_tried(const tn_fit_answer *answer) {
 /* The facts of all claims together: each claim has those of its search. A bound is of the set with
  * the most techniques that has one; sets without changes to the program are not told. */
 static void claim_read(const tn_fit_answer *answer, tn__ended ended, tn__refusal *refusal) {
-    const tn__graph_own *own = answer->own;
-    *refusal = (tn__refusal){.ruled = own->ruled,
+    *refusal = (tn__refusal){.ruled = answer->ruled,
                              .budget = answer->budget,
                              .host_budget = answer->host_budget,
                              .of = answer->apart > 0 ? " of arena" : NULL,

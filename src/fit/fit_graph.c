@@ -688,7 +688,7 @@ static tn_status graph_open(tn__graph_frame *f, tn_error *error) {
     tn__graph_own *own = tn__alloc_array(&outer, 1, sizeof *own);
     if (own == NULL) return tn__no_memory(error, "an answer");
     *own = (tn__graph_own){.context = outer, .outer = outer, .keeps = graph_keeps(&f->search)};
-    own->ruled = tn__rules_any(f->options.rules);
+    f->answer->ruled = tn__rules_any(f->options.rules);
     if (f->search.timeout_s > 0) own->deadline = tn__clock_s() + f->search.timeout_s;
     own->context.self = own;
     own->context.progress = graph_progress;

@@ -23,7 +23,6 @@ typedef struct tn__graph_own {
                            * hint is searched */
     bool interrupted;     /* the caller's progress has cancelled */
     char why[TN_CLAIMS_MAX + 1][TN__WHY_TEXT]; /* reasons of claims; the last one is not read */
-    bool ruled;                                /* there are rules about tensors */
     bool keeps; /* the pass "none": the program stays as it is, whatever is allowed */
 } tn__graph_own;
 

@@ -195,7 +195,11 @@ enum {
     TN_RULE_RANKS_MAX = 1u << 18,   /* or the maximum over ranks taken */
     TN_RULE_RANKS_PART = 1u << 19,  /* output 0 is a rank's part of the sum of input 0 (dist) */
     TN_RULE_RANKS_WHOLE = 1u << 20, /* output 0 is the ranks' inputs 0, concatenated */
-    TN_RULE_HOLDS = 1u << 14        /* its inputs are read until all of its blocks are done */
+    TN_RULE_HOLDS = 1u << 14,       /* its inputs are read until all of its blocks are done */
+    /* Other forms, or operators that contain one: for passes that ask which operators are
+     * costly. */
+    TN_RULE_CONV_LIKE = 1u << 21,
+    TN_RULE_MATMUL_LIKE = 1u << 22
 };
 
 /* A family: one file in ops/ that defines `const tn_op_family tn__ops_<name>`, plus one line in

@@ -463,6 +463,15 @@ for pool in $($tenure list pools | awk '{print $1}'); do
     expect 1 "$pool +does not fit" $tenure replay "$trace" --pool $pool --capacity 6MB
 done
 expect 1 'when it did not fit, pool best-fit' $tenure replay "$trace" --pool best-fit --capacity 6MB
+# steps by size: MiB asked for, and MiB allocated, by the steps that PyTorch's AllocatorConfigTest expects of this list
+steps='caching:roundup_power2_divisions:[64:8,128:2,256:4,512:2,1024:4,>:1]'
+for pair in 33:36 65:72 130:192 300:320 600:768 1025:1280 2050:2050; do
+    printf 'action,id,size,lifetime,name,kind,op\nalloc,a,%s,,a,,\n' $((${pair%:*} << 20)) >steps.csv
+    expect 0 "\"allocated_peak\":$((${pair#*:} << 20))," $tenure replay steps.csv --pool "$steps" --json
+done
+for bad in '[64:8' '[]' '[64]' '[48:2]' '[64:3]' '4.5' '99999999999'; do
+    expect 2 'roundup_power2_divisions' $tenure replay steps.csv --pool "caching:roundup_power2_divisions:$bad"
+done
 expect 0 'wrote pools.svg' $tenure replay "$trace" -o pools.svg
 python3 - "$($tenure list pools | wc -l)" <<'P' || failed=1
 import sys

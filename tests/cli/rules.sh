@@ -44,6 +44,26 @@ for model in "cnn.onnx --data x.npy,y.npy" "deep.onnx --data text:book.txt"; do
     expect 1 "obeys the rules$why" $train --budget "$least" --keep 'type:*'
 done
 
+# stages of a pipeline obey the rules, too, with a budget and without one
+train="$tenure train deep.onnx --data text:book.txt --batch 8 --weights random:1 --steps 2 --plain --parallel pipeline=2 --micro-batches 2 --ranks-as-threads"
+expect 0 '' $train --checkpoint plain.ck --json
+plain=$(arena)
+for rules in "--segments 2" "--recompute *_l1.*" "--segments 2 --keep type:Relu"; do
+    set -f
+    same $rules
+    used=$(arena)
+    [ "$used" -lt "$plain" ] || { echo "FAILED: pipeline, $rules saves nothing: $used of $plain"; failed=1; }
+    same $rules --budget 100MB
+    [ "$(arena)" -eq "$used" ] || { echo "FAILED: pipeline, $rules: $(arena) bytes with a budget, $used without"; failed=1; }
+    expect 0 "\"arena\":$used," $tenure estimate deep.onnx --train --batch 8 --kernels plain --parallel pipeline=2 --micro-batches 2 $rules --json
+    set +f
+done
+for budget in "" "--budget 100MB"; do
+    expect 2 "the rule keep 'decoder.' matches no operator" $train --keep 'decoder*' $budget
+done
+# counting zeros runs the first batch before the trainer knows how many classes there are
+expect 0 'fitted' $tenure train deep.onnx --data text:book.txt --batch 8 --weights random:1 --steps 1 --plain --budget 1700KB --codecs csr
+
 branches="$models/two_branches.onnx --weights random:1"
 expect 0 'every bit equal' $tenure run $branches --swap 'type:*:prefetch=2' --check naive --poison
 expect 0 'every bit equal' $tenure run $branches --recompute 'type:*' --check naive
@@ -57,6 +77,11 @@ expect 2 "matches no operator .* operator types are 'Conv', 'Clip'" $tenure fit 
 expect 2 "operator names are '/features" $tenure fit $mobile --budget 1GiB --keep 'decoder*'
 expect 2 "contradict each other: both match" $tenure fit $mobile --budget 1GiB --keep 'type:C*' --recompute 'type:Conv'
 expect 2 "changes nothing" $tenure fit $mobile --budget 1GiB --recompute 'type:CrossEntropy'
+expect 2 "swap 'type:Conv' and swap 'type:C.nv' .prefetch 3. contradict" $tenure fit $mobile --budget 1GiB --link 1GB/s --swap 'type:Conv' --swap 'type:C?nv:prefetch=3'
+expect 0 '' $tenure fit $mobile --budget 1GiB --link 1GB/s --swap 'type:Conv' --swap 'type:C?nv:prefetch=1'
+expect 1 '"ruled":true,"claims"' $tenure fit $mobile --budget 60MiB --keep 'type:*' --json
+expect 1 '"ruled":false,"claims"' $tenure fit $mobile --budget 60MiB --allow order --json
+expect 1 'no plan of this order, changed only by the rules, fits in' $tenure fit $mobile --budget 50MiB --pass none --recompute 'type:Clip'
 expect 2 'too few for 100000 segments' $tenure fit $mobile --budget 1GiB --segments 100000
 expect 2 'segments need a training step' $tenure run $branches --segments 2
 expect 2 'not a number of operators' $tenure fit $mobile --budget 1GiB --link 1GB/s --swap 'type:Conv:prefetch=0'

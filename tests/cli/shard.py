@@ -141,6 +141,22 @@ def damaged():
         part.write_bytes(bytes_)
 
 
+def repeated():
+    """Equal runs write equal parts; only the number of the generation, and so the hash of the main file, differ."""
+    command = [*ADAM, *threads(2), "--shard", "parameters", "--steps", "3", "--checkpoint"]
+    for folder in "one", "two":
+        os.mkdir(folder)
+        run([*command, f"{folder}/run.ck"])
+    names = ["run.ck", "run.ck.1.0-of-2", "run.ck.1.1-of-2"]
+    first = [pathlib.Path("one", name).read_bytes() for name in names]
+    if first != [pathlib.Path("two", name).read_bytes() for name in names]:
+        sys.exit("FAILED: two equal runs write different checkpoints")
+    run([*command, "one/run.ck"])
+    again = [pathlib.Path("one", name.replace(".ck.1.", ".ck.2.")).read_bytes() for name in names]
+    if again[1:] != first[1:] or again[0] == first[0]:
+        sys.exit("FAILED: a run over its own checkpoint writes other parts")
+
+
 def refused():
     two = threads(2)
     for words, options in [
@@ -193,6 +209,7 @@ def main():
         other_weights()
         killed(lambda count: [])
         damaged()
+        repeated()
         refused()
 
 

@@ -1,6 +1,8 @@
 /* The registry: sorted tables, no operator twice, listed in a stable order. */
 #include "kit.h"
 
+#include <strings.h>
+
 #include "graph/op.h"
 
 #define TN_FAMILY(name) extern const tn_op_family tn__ops_##name;
@@ -59,6 +61,40 @@ static void aten_names_say_who_writes_into_its_input(void **state) {
         assert_true(tn__op_rule("aten", changing[i])->flags & TN_RULE_CHANGES);
     for (size_t i = 0; i < sizeof pure / sizeof *pure; i++)
         assert_false(tn__op_rule("aten", pure[i])->flags & TN_RULE_CHANGES);
+}
+
+static bool type_has(const char *type, const char *const *words) {
+    for (; *words != NULL; words++)
+        for (const char *at = type; *at != '\0'; at++)
+            if (strncasecmp(at, *words, strlen(*words)) == 0) return true;
+    return false;
+}
+
+/* Passes that keep the results of costly operators ask for these kinds, in graphs of any domain.
+ * Operators of TFLite are never repeated. */
+static void convolutions_and_products_of_every_domain_are_known_as_such(void **state) {
+    (void)state;
+    static const char *const conv[] = {"conv", NULL};
+    static const char *const product[] = {"matmul", "gemm", "attention", "lstm", "gru",
+                                          "rnn",    "moe",  "einsum",    NULL};
+    static const char *const other[] = {"Embedding", "Grad",      "Rotary",   "Fp16", "Mask",
+                                        "Reduced",   "Recurrent", "backward", NULL};
+    for (size_t i = 0; i < FAMILIES; i++)
+        for (uint32_t j = 0; j < families[i]->rule_count; j++) {
+            const tn_op_rule *rule = &families[i]->rules[j];
+            if (rule->flags & TN_RULE_RANDOM || type_has(rule->type, other)) continue;
+            if (type_has(rule->type, conv) && !(rule->flags & (TN_RULE_CONV | TN_RULE_CONV_LIKE)))
+                fail_msg("%s %s is no convolution", families[i]->name, rule->type);
+            if (type_has(rule->type, product) &&
+                !(rule->flags & (TN_RULE_MATMUL | TN_RULE_MATMUL_LIKE)))
+                fail_msg("%s %s is no product", families[i]->name, rule->type);
+        }
+    static const char *const torch[] = {"mm.default", "bmm.default", "addmm.default"};
+    for (size_t i = 0; i < sizeof torch / sizeof *torch; i++)
+        assert_true(tn__op_rule("aten", torch[i])->flags & TN_RULE_MATMUL_LIKE);
+    assert_true(tn__op_rule("aten", "convolution.default")->flags & TN_RULE_CONV_LIKE);
+    assert_false(tn__op_rule("aten", "relu.default")->flags &
+                 (TN_RULE_CONV_LIKE | TN_RULE_MATMUL_LIKE));
 }
 
 static void listing_is_by_domain_and_then_by_name(void **state) {
@@ -298,6 +334,7 @@ int main(void) {
         cmocka_unit_test(what_repeats_an_operator_can_stand_for_it),
         cmocka_unit_test(aten_names_say_who_writes_into_its_input),
         cmocka_unit_test(listing_is_by_domain_and_then_by_name),
+        cmocka_unit_test(convolutions_and_products_of_every_domain_are_known_as_such),
         cmocka_unit_test(kinds_of_operators_are_claimed_and_exclude_each_other),
         cmocka_unit_test(rows_do_what_their_kind_says),
         cmocka_unit_test(fused_forms_are_there_for_what_claims_one),

@@ -38,6 +38,7 @@ typedef struct torch {
     block *blocks[40000];
     uint32_t count;
     uint64_t reserved, limit, max_split, divisions, span;
+    const uint32_t *by_size; /* [TN_POOL_ROUNDUP_SIZES] */
     double gc;
     bool expandable;
     uint64_t calls[2];
@@ -74,11 +75,17 @@ static block *lower_bound(torch *t, int stream, bool large, uint64_t size, const
 
 static uint64_t round_size(const torch *t, uint64_t size) {
     if (size < 512) return 512;
-    if (t->divisions > 1 && size > 512 * t->divisions) {
+    uint64_t divisions = t->divisions;
+    if (divisions == 0) {
+        uint32_t index = 0;
+        while (index < 15 && size >= 2 * MIB << index) index++;
+        divisions = t->by_size[index];
+    }
+    if (divisions > 1 && size > 512 * divisions) {
         if ((size & (size - 1)) == 0) return size;
         uint64_t floor = 1;
         while (floor * 2 <= size) floor *= 2;
-        uint64_t division = floor / t->divisions, down = size - size % division;
+        uint64_t division = floor / divisions, down = size - size % division;
         return down == size ? size : down + division;
     }
     return 512 * ((size + 511) / 512);
@@ -347,6 +354,9 @@ static const struct {
     {"expandable, tight", {.expandable = true, .limit = 120 * MIB}},
     {"max_split", {.max_split_size = 24 * MIB, .limit = 300 * MIB}},
     {"rounding", {.roundup_power2_divisions = 8, .limit = 300 * MIB}},
+    {"many steps", {.roundup_power2_divisions = 1024, .limit = 300 * MIB}},
+    {"rounding by size",
+     {.roundup_by_size = {2, 16, 0, 1, 8, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, .limit = 300 * MIB}},
     {"collecting", {.garbage_collection_threshold = 0.5, .limit = 300 * MIB}},
     {"all but pages",
      {.max_split_size = 40 * MIB,
@@ -363,6 +373,7 @@ static torch *torch_open(const tn_pool_caching *like) {
     t->limit = like->limit;
     t->max_split = like->max_split_size != 0 ? like->max_split_size : UINT64_MAX;
     t->divisions = like->roundup_power2_divisions;
+    t->by_size = like->roundup_by_size;
     t->gc = like->garbage_collection_threshold;
     t->expandable = like->expandable;
     t->span = (like->limit / 8 * 9 + 20 * MIB - 1) / (20 * MIB) * (20 * MIB);
@@ -467,7 +478,7 @@ static void bad_settings_are_refused(void **state) {
     } bad[] = {
         {{.max_split_size = 20 * MIB}, 0, "above 20 MiB"},
         {{.roundup_power2_divisions = 3}, 0, "power of two"},
-        {{.roundup_power2_divisions = 128}, 0, "power of two"},
+        {{.roundup_by_size = {1, 2, 6}}, 0, "power of two"},
         {{.garbage_collection_threshold = 1}, 1 << 30, "between 0 and 1"},
         {{.garbage_collection_threshold = -0.5}, 1 << 30, "between 0 and 1"},
         {{.garbage_collection_threshold = 0.5}, 0, "needs a limit"},

@@ -233,6 +233,9 @@ static void text_foretells_its_next_byte(void **state) {
     options.classes = 256;
     must(tn_data_load(what, NULL, &data, &error), &error);
     must(tn_batches_create(data, &tensor, &tensor, &options, &batches, &error), &error);
+    tn_batches_destroy(batches);
+    options.classes = 0; /* not known: nothing to check */
+    must(tn_batches_create(data, &tensor, &tensor, &options, &batches, &error), &error);
     assert_true(tn_data_is_text(data));
     assert_int_equal(tn_data_count(data), 360);
     assert_int_equal(tn_data_test_count(data), 40);

@@ -319,7 +319,7 @@ class tn_fit_answer(Structure):
                 ("whole_costs", POINTER(tn_costs)), ("techniques", c_uint32), ("allowed", c_uint32),
                 ("budget", c_uint64), ("host_budget", c_uint64), ("apart", c_uint64), ("claims", tn_claim * 8), ("hints", tn_hint * 4),
                 ("claim_count", c_uint32), ("hint_count", c_uint32), ("costs_seconds", c_double),
-                ("detail", c_char * 280), ("own", c_void_p)]
+                ("detail", c_char * 280), ("ruled", c_bool), ("own", c_void_p)]
 
 
 # --- report.h ---

@@ -69,8 +69,9 @@ static tn_status again_read(again_state *s) {
     TN_TRY(status);
     s->plain = s->work;
     if (tn__rules_any(s->options.rules)) {
-        TN_TRY(tn__rules_apply(s->options.rules, s->graph, &s->plain, true, NULL, NULL, &s->arena,
-                               &s->ruled, s->error));
+        TN_TRY(tn__rules_apply(s->options.rules, s->graph, &s->plain,
+                               tn__rules_are_strict(s->program), NULL, NULL, &s->arena, &s->ruled,
+                               s->error));
         s->work = s->ruled.work;
     }
     s->may = tn__arena_array(&s->arena, s->work.job_count + (size_t)1, sizeof *s->may);

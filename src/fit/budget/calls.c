@@ -39,12 +39,16 @@ static bool calls_is_none(tn_status status) {
     return status == TN_E_INFEASIBLE || status == TN_E_EXHAUSTED;
 }
 
-/* Whether some program is within the budget under these rules. */
+/* Whether some program is within the budget under these rules. ends_at: when the time limit of the
+ * whole call ends; 0: never. */
 static bool calls_fits(const tn_program *program, const tn_costs *costs,
-                       const tn_fit_options *given, const tn_rules *rules, uint64_t *bytes) {
+                       const tn_fit_options *given, double ends_at, const tn_rules *rules,
+                       uint64_t *bytes) {
     tn_fit_options options = *given;
     tn_fit_result result;
     tn__refusal none;
+    if (ends_at > 0) options.timeout_s = ends_at - tn__clock_s();
+    if (ends_at > 0 && !(options.timeout_s > 0)) return false;
     options.rules = rules;
     options.any = true;
     options.explain = NULL;
@@ -57,8 +61,8 @@ static bool calls_fits(const tn_program *program, const tn_costs *costs,
 
 /* Leaves out one rule after the other, then all of them. Writes the outcome to the refusal. */
 static tn_status calls_name_rule(const tn_program *program, const tn_costs *costs,
-                                 const tn_fit_options *options, tn__refusal *refusal,
-                                 tn_error *error) {
+                                 const tn_fit_options *options, double ends_at,
+                                 tn__refusal *refusal, tn_error *error) {
     tn_rules all = TN_RULES_INIT, some;
     char text[TN__RULE_TEXT], size[TN_SIZE_TEXT_MAX];
     uint64_t bytes;
@@ -76,7 +80,7 @@ static tn_status calls_name_rule(const tn_program *program, const tn_costs *cost
         for (uint32_t i = 0; i < all.count; i++)
             if (i != r) list[some.count++] = all.list[i];
         if (r == all.count) some.segments = 0;
-        if (!calls_fits(program, costs, options, &some, &bytes)) continue;
+        if (!calls_fits(program, costs, options, ends_at, &some, &bytes)) continue;
         snprintf(refusal->step, sizeof refusal->step,
                  "the rule %s prevents it: without this rule a program of %s was found",
                  tn__rule_text(&all, r, text), tn_size_format(bytes, size));
@@ -84,7 +88,7 @@ static tn_status calls_name_rule(const tn_program *program, const tn_costs *cost
         return TN_OK;
     }
     tn__free(&context, list, ((size_t)all.count + 1) * sizeof *list);
-    if (calls_fits(program, costs, options, NULL, &bytes))
+    if (calls_fits(program, costs, options, ends_at, NULL, &bytes))
         snprintf(refusal->step, sizeof refusal->step,
                  "the rule%s %s%s prevent%s it: without rules a program of %s was found",
                  groups > 1 ? "s together, such as" : "", tn__rule_text(&all, 0, text),
@@ -98,10 +102,11 @@ tn_status tn__fit_seek(const tn_program *program, const tn_layout *laid, const t
     tn_fit_options options = TN_FIT_OPTIONS_INIT;
     tn__options(&options, sizeof options, given);
     options.struct_size = sizeof options;
+    const double ends_at = options.timeout_s > 0 ? tn__clock_s() + options.timeout_s : 0;
     tn_status status =
         calls_one(program, laid, costs, &options, calls_budget, result, refusal, error);
     if (calls_is_none(status) && !options.any && refusal->step[0] == '\0')
-        TN_TRY(calls_name_rule(program, costs, &options, refusal, error));
+        TN_TRY(calls_name_rule(program, costs, &options, ends_at, refusal, error));
     return status;
 }
 

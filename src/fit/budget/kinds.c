@@ -13,11 +13,11 @@ static bool kinds_has(const tn_graph *graph, tn_op_id op, uint32_t flag) {
 }
 
 bool tn__kind_is_conv(const tn_graph *graph, tn_op_id op) {
-    return kinds_has(graph, op, TN_RULE_CONV);
+    return kinds_has(graph, op, TN_RULE_CONV | TN_RULE_CONV_LIKE);
 }
 
 bool tn__kind_is_matmul(const tn_graph *graph, tn_op_id op) {
-    return kinds_has(graph, op, TN_RULE_MATMUL);
+    return kinds_has(graph, op, TN_RULE_MATMUL | TN_RULE_MATMUL_LIKE);
 }
 
 uint64_t tn__kind_signs(const tn_graph *graph, tn_op_id op) {

@@ -80,15 +80,17 @@ const char *tn__refusal_text(const tn__refusal *it, tn_status status, char text[
     refusal_scope("no program", it->techniques, scope);
     if (it->techniques == 0) {
         snprintf(scope, sizeof scope, "%s",
-                 proved ? "no plan of this order, without changes,"
-                        : "the plan that was found for this order");
+                 proved && it->ruled ? "no plan of this order, changed only by the rules,"
+                 : proved            ? "no plan of this order, without changes,"
+                 : it->ruled         ? "the plan that was found for this order and the rules"
+                                     : "the plan that was found for this order");
         if (!proved) fits = "does not fit in";
     }
     refusal_numbers(it, proved, numbers, sizeof numbers);
     snprintf(text, TN__REFUSAL_TEXT, "%s%s%s %s %s%s%s%s%s%s",
              status == TN_E_STOPPED ? refusal_ended(it->ended) : "", scope,
-             it->ruled ? " and obeys the rules" : "", fits, refusal_size(it, it->budget, budget),
-             limited ? " with no more than " : "",
+             it->ruled && it->techniques != 0 ? " and obeys the rules" : "", fits,
+             refusal_size(it, it->budget, budget), limited ? " with no more than " : "",
              limited ? tn_size_format(it->host_budget, host) : "", limited ? " on the host" : "",
              proved ? ": that is proved" : "", numbers);
     return text;

@@ -23,6 +23,14 @@ const char *tn_rule_kind_name(tn_rule_kind kind) {
     return (uint32_t)kind < TN_RULE_COUNT ? rules_names[kind] : "";
 }
 
+bool tn__rules_are_strict(const tn_program *program) {
+    for (uint32_t step = 0; step < tn_program_count(program); step++) {
+        const uint8_t opcode = tn_program_instructions(program)[step].opcode;
+        if (opcode == TN_SEND || opcode == TN_RECV) return false;
+    }
+    return true;
+}
+
 static tn_rules rules_read(const tn_rules *given) {
     tn_rules rules = TN_RULES_INIT;
     tn__options(&rules, sizeof rules, given);
@@ -36,7 +44,11 @@ bool tn__rules_any(const tn_rules *given) {
 
 const char *tn__rule_text(const tn_rules *given, uint32_t index, char text[TN__RULE_TEXT]) {
     const tn_rules rules = rules_read(given);
-    if (index < rules.count)
+    if (index < rules.count && rules.list[index].prefetch > 0)
+        snprintf(text, TN__RULE_TEXT, "%s '%.80s' (prefetch %u)",
+                 tn_rule_kind_name(rules.list[index].kind), rules.list[index].pattern,
+                 rules.list[index].prefetch);
+    else if (index < rules.count)
         snprintf(text, TN__RULE_TEXT, "%s '%.80s'", tn_rule_kind_name(rules.list[index].kind),
                  rules.list[index].pattern);
     else
@@ -107,6 +119,11 @@ static tn_status rules_contradict(const tn__rules_state *s, uint32_t job, uint32
             rules_word(s, job, false), rules_word(s, job, true));
 }
 
+static uint32_t rules_prefetch(const tn_rule *rule) {
+    if (rule->kind != TN_RULE_SWAP) return 0;
+    return rule->prefetch > 0 ? rule->prefetch : 1;
+}
+
 static tn_status rules_find(tn__rules_state *s) {
     if (s->rules.count > 0 && s->rules.list == NULL)
         TN_FAIL(s->error, TN_E_INVALID, "%u rules, but no list of them", s->rules.count);
@@ -120,7 +137,7 @@ static tn_status rules_find(tn__rules_state *s) {
             if (!rules_match(s, rule, j)) continue;
             any = true;
             const tn_rule *other = s->rule[j] != TN_NONE ? &s->rules.list[s->rule[j]] : rule;
-            if (other->kind != rule->kind || other->prefetch != rule->prefetch)
+            if (other->kind != rule->kind || rules_prefetch(other) != rules_prefetch(rule))
                 return rules_contradict(s, j, s->rule[j], r);
             s->rule[j] = r;
         }
@@ -218,7 +235,7 @@ static void rules_explain(const tn__rules_state *s, uint32_t job, uint32_t value
 }
 
 /* Decides about the results of one job; false: the rule changes nothing here. */
-static bool rules_decide(tn__rules_state *s, uint32_t job, tn_rule_kind kind, uint32_t prefetch) {
+static bool rules_decide(tn__rules_state *s, uint32_t job, tn_rule_kind kind, uint32_t ahead) {
     const tn__work *work = s->work;
     const tn__job *it = &work->jobs[job];
     bool any = false;
@@ -237,8 +254,7 @@ static bool rules_decide(tn__rules_state *s, uint32_t job, tn_rule_kind kind, ui
         uint32_t leave, back;
         if (!(flags & TN__VALUE_COPIES) || (flags & TN__VALUE_HELD)) continue;
         if (!rules_separate(s, value, &leave, &back)) continue;
-        const uint32_t settle = leave + 2 < back ? leave + 2 : back,
-                       ahead = prefetch > 0 ? prefetch : 1;
+        const uint32_t settle = leave + 2 < back ? leave + 2 : back;
         s->swaps[value] = (tn__ruled_swap){
             .leave = leave, .settle = settle, .in = back - settle > ahead ? back - ahead : settle};
         any = true;
@@ -264,7 +280,7 @@ static tn_status rules_decide_all(tn__rules_state *s) {
         tn__rule_text(&s->rules, r, text);
         for (uint32_t j = 0; j < s->work->job_count; j++) {
             if (s->rule[j] == TN_NONE || !rules_match(s, rule, j)) continue;
-            if (s->how[j] == TN__RULED_NOT && !rules_decide(s, j, rule->kind, rule->prefetch))
+            if (s->how[j] == TN__RULED_NOT && !rules_decide(s, j, rule->kind, rules_prefetch(rule)))
                 continue;
             if (s->rule[j] == r) rules_explain_job(s, j, text);
             any = true;
@@ -279,6 +295,31 @@ static tn_status rules_decide_all(tn__rules_state *s) {
 }
 
 /* --- segments --- */
+
+static bool rules_is_forward(const tn__rules_state *s, uint32_t job) {
+    return !s->is_backward[job] && s->turn[job] != TN_NONE && s->work->jobs[job].op != TN_NONE;
+}
+
+static uint32_t rules_root(uint32_t *pass, uint32_t job) {
+    for (; pass[job] != job; job = pass[job]) pass[job] = pass[pass[job]];
+    return job;
+}
+
+/* Separates the forward passes: forward operators that are connected by results. A stage of a
+ * pipeline runs several passes, one for each micro-batch, before the first backward pass. */
+static void rules_find_passes(const tn__rules_state *s, uint32_t *pass) {
+    const tn__work *work = s->work;
+    for (uint32_t j = 0; j < work->job_count; j++) pass[j] = j;
+    for (uint32_t j = 0; j < work->job_count; j++) {
+        const tn__job *it = &work->jobs[j];
+        for (uint32_t i = 0; i < it->input_count && rules_is_forward(s, j); i++) {
+            const uint32_t maker = work->values[work->operands[it->input_first + i]].maker;
+            if (maker == TN_NONE || !rules_is_forward(s, maker)) continue;
+            pass[rules_root(pass, j)] = rules_root(pass, maker);
+        }
+    }
+    for (uint32_t j = 0; j < work->job_count; j++) pass[j] = rules_root(pass, j);
+}
 
 /* Whether another segment of the forward pass reads a result of this job. */
 static bool rules_is_end(const tn__rules_state *s, const uint32_t *segment, uint32_t job) {
@@ -297,27 +338,28 @@ static bool rules_is_end(const tn__rules_state *s, const uint32_t *segment, uint
 static tn_status rules_segments(tn__rules_state *s) {
     const uint32_t segments = s->rules.segments, jobs = s->work->job_count;
     uint32_t *segment = tn__arena_array(s->arena, (size_t)jobs + 1, sizeof *segment);
-    uint32_t count = 0, at = 0;
+    uint32_t *pass = tn__arena_array(s->arena, (size_t)jobs + 1, sizeof *pass);
+    uint32_t *size = tn__arena_array(s->arena, (size_t)jobs + 1, sizeof *size);
+    uint32_t *at = tn__arena_array(s->arena, (size_t)jobs + 1, sizeof *at);
+    uint32_t count = 0;
     if (segments == 0) return TN_OK;
-    if (segment == NULL) return tn__no_memory(s->error, "segments");
+    if (!segment || !pass || !size || !at) return tn__no_memory(s->error, "segments");
+    rules_find_passes(s, pass);
     for (uint32_t j = 0; j < jobs; j++)
-        count += !s->is_backward[j] && s->turn[j] != TN_NONE && s->work->jobs[j].op != TN_NONE;
+        if (rules_is_forward(s, j) && ++size[pass[j]] > count) count = size[pass[j]];
     if (!s->trains)
         TN_FAIL(s->error, TN_E_INVALID,
                 "segments need a training step: here nothing defines a "
                 "gradient");
-    if (segments > count)
+    if (segments > count && s->strict)
         TN_FAIL(s->error, TN_E_INVALID,
                 "the forward pass has %u operators, too few for %u segments", count, segments);
+    for (uint32_t j = 0; j < jobs; j++)
+        if (rules_is_forward(s, j))
+            segment[j] = (uint32_t)((uint64_t)at[pass[j]]++ * segments / size[pass[j]]);
     for (uint32_t j = 0; j < jobs; j++) {
-        bool forward =
-            !s->is_backward[j] && s->turn[j] != TN_NONE && s->work->jobs[j].op != TN_NONE;
-        if (forward) segment[j] = (uint32_t)((uint64_t)at++ * segments / count);
-    }
-    for (uint32_t j = 0; j < jobs; j++) {
-        bool forward =
-            !s->is_backward[j] && s->turn[j] != TN_NONE && s->work->jobs[j].op != TN_NONE;
-        if (!forward || s->rule[j] != TN_NONE || segment[j] + 1 == segments) continue;
+        if (!rules_is_forward(s, j) || s->rule[j] != TN_NONE || segment[j] + 1 == segments)
+            continue;
         if (!rules_is_end(s, segment, j) && rules_decide(s, j, TN_RULE_RECOMPUTE, 0))
             rules_explain_job(s, j, "segments");
     }

@@ -3,6 +3,7 @@
 #ifndef TN_BUDGET_RULES_H
 #define TN_BUDGET_RULES_H
 
+#include <tenure/program.h>
 #include <tenure/rules.h>
 
 #include "fit/budget/work.h"
@@ -22,9 +23,11 @@ typedef struct tn__ruled {
 
 /* Whether there are any rules. */
 bool tn__rules_any(const tn_rules *rules);
+/* False for a stage of a pipeline: other stages have the operators that some rules name. */
+bool tn__rules_are_strict(const tn_program *program);
 /* Applies rules to a work; the result shares nothing with it.
  *
- * strict   refuse rules that change nothing here: for the first order of a program
+ * strict   refuse rules that change nothing here: for the first order of a whole program
  * explain  NULL, or called with a line for each tensor that a rule changes
  * Errors: E_INVALID (tn_fit has the reasons), E_NO_MEMORY.
  * Cost: O((jobs + operands) log jobs + jobs * rules). */

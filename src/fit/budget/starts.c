@@ -39,12 +39,13 @@ static tn_status starts_rule(tn__fit *fit, tn__fit_start *start) {
     const tn_rules *rules = fit->options.rules;
     const tn_graph *graph = tn_program_graph(fit->given);
     const bool first = fit->start_count == 1;
+    const bool strict = first && tn__rules_are_strict(start->program);
     tn__ruled even;
     if (!tn__rules_any(rules)) return TN_OK;
     start->ruled = tn__arena_array(&fit->arena, 1, sizeof *start->ruled);
     if (start->ruled == NULL) return tn__no_memory(fit->error, "rules");
     start->plain = start->work;
-    TN_TRY(tn__rules_apply(rules, graph, &start->work, first, first ? fit->options.explain : NULL,
+    TN_TRY(tn__rules_apply(rules, graph, &start->work, strict, first ? fit->options.explain : NULL,
                            fit->options.explain_self, &fit->arena, start->ruled, fit->error));
     TN_TRY(tn__rules_apply(rules, graph, &start->even, false, NULL, NULL, &fit->arena, &even,
                            fit->error));

@@ -77,6 +77,9 @@ uint64_t tn__setup_fixed(const tn_setup *setup);
 /* The stage RECOMPUTE, and whether it has work to do. */
 tn_status tn__setup_recompute(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 bool tn__setup_recomputes(const tn_setup_options *options);
+/* Applies the rules to the program of a stage of a pipeline. *ruled is NULL if there are none. */
+tn_status tn__setup_rule_divided(const tn_setup *setup, const tn_setup_options *options,
+                                 const tn_program *divided, tn_program **ruled, tn_error *error);
 /* setup_split.c: makes a set-up in which operators run in parts, as options->split asks. */
 tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options, tn_setup **setup,
                           tn_error *error);

@@ -16,26 +16,49 @@ static tn_recompute_options setup_again_options(const tn_setup_options *options)
     return again;
 }
 
-/* A rank whose program is fitted after the division gets its rules there. */
-bool tn__setup_recomputes(const tn_setup_options *options) {
-    bool later = options->divide != NULL && options->divide->arranges && options->fit != NULL;
-    bool shares = options->recompute != NULL && setup_again_options(options).share != 0;
-    return shares || (tn__rules_any(options->rules) && !later);
+/* A stage of a pipeline gets its rules after the division, because the division takes only programs
+ * without changes. */
+static bool setup_again_is_later(const tn_setup_options *options) {
+    return options->divide != NULL && options->divide->arranges && tn__rules_any(options->rules);
 }
 
-tn_status tn__setup_recompute(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+bool tn__setup_recomputes(const tn_setup_options *options) {
+    bool shares = options->recompute != NULL && setup_again_options(options).share != 0;
+    return shares || (tn__rules_any(options->rules) && !setup_again_is_later(options));
+}
+
+static tn_status setup_again_make(const tn_setup *setup, const tn_setup_options *options,
+                                  const tn_program *from, tn_program **made,
+                                  tn_recompute_report *report, tn_error *error) {
     tn_occupancy_options memory = tn__setup_memory(setup, options);
     tn_recompute_options again = setup_again_options(options);
-    tn_recompute_report report;
-    tn_program *made;
-    tn__setup_part *part;
-    if (!tn__setup_recomputes(options)) return TN_OK;
     memory.statics = NULL;
     memory.static_count = 0;
     memory.statics_first = false;
     again.memory = &memory;
     if (again.context == NULL) again.context = &setup->context;
-    TN_TRY(tn_program_recompute(tn__setup_ordered(setup), &again, &made, &report, error));
+    return tn_program_recompute(from, &again, made, report, error);
+}
+
+tn_status tn__setup_rule_divided(const tn_setup *setup, const tn_setup_options *options,
+                                 const tn_program *divided, tn_program **ruled, tn_error *error) {
+    tn_recompute_report report;
+    *ruled = NULL;
+    if (!setup_again_is_later(options)) return TN_OK;
+    return setup_again_make(setup, options, divided, ruled, &report, error);
+}
+
+tn_status tn__setup_recompute(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    const bool later = setup_again_is_later(options);
+    tn_recompute_report report;
+    tn_program *made;
+    tn__setup_part *part;
+    if (!tn__setup_recomputes(options) && !later) return TN_OK;
+    TN_TRY(setup_again_make(setup, options, tn__setup_ordered(setup), &made, &report, error));
+    if (!tn__setup_recomputes(options)) { /* only checked: one stage has not all operators */
+        tn_program_destroy(made);
+        return TN_OK;
+    }
     tn_status status = tn__setup_part_make(setup, PART_AGAIN, &part, error);
     if (status != TN_OK) {
         tn_program_destroy(made);

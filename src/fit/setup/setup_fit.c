@@ -153,12 +153,9 @@ static tn_status setup_fit_asks(tn_setup *setup, const tn_setup_options *options
     return TN_OK;
 }
 
-static tn_status setup_fit_part(tn_setup *setup, const tn_setup_options *options, int part,
-                                tn_error *error) {
-    bool needs;
+static tn_status setup_fit_search(tn_setup *setup, const tn_setup_options *options, int part,
+                                  tn_error *error) {
     tn_costs *made;
-    TN_TRY(setup_fit_asks(setup, options, &needs, error));
-    if (!needs) return TN_OK;
     TN_TRY(tn__setup_costs(setup, options, &made, error));
     const tn_costs *costs = made != NULL ? made : options->costs;
     tn_status status = setup_fit_run(setup, options, part, costs, error);
@@ -167,10 +164,29 @@ static tn_status setup_fit_part(tn_setup *setup, const tn_setup_options *options
 }
 
 tn_status tn__setup_fit(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    bool needs;
     if (options->divide != NULL && options->divide->arranges) return TN_OK; /* keep its order */
-    return setup_fit_part(setup, options, PART_FIT, error);
+    TN_TRY(setup_fit_asks(setup, options, &needs, error));
+    return needs ? setup_fit_search(setup, options, PART_FIT, error) : TN_OK;
 }
 
+/* A search within the budget obeys the rules itself, so it begins with the program without them. */
 tn_status tn__setup_fit_divided(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
-    return setup_fit_part(setup, options, PART_DIVIDED, error);
+    tn_fit_result *divided = &setup->parts[PART_DIVIDED]->fitted;
+    tn_program *plain = divided->program, *ruled;
+    bool needs = false, plans;
+    TN_TRY(tn__setup_rule_divided(setup, options, plain, &ruled, error));
+    if (ruled != NULL) divided->program = ruled;
+    tn_status status = setup_fit_asks(setup, options, &needs, error);
+    if (ruled != NULL && (status != TN_OK || needs)) {
+        tn__setup_part_release(setup, PART_OCCUPANCY);
+        tn__setup_part_release(setup, PART_LAYOUT);
+        divided->program = plain;
+        tn_program_destroy(ruled);
+        if (status == TN_OK) status = setup_fit_asks(setup, options, &plans, error);
+    } else if (ruled != NULL) {
+        tn_program_destroy(plain);
+    }
+    if (status != TN_OK || !needs) return status;
+    return setup_fit_search(setup, options, PART_DIVIDED, error);
 }

@@ -202,13 +202,13 @@ static bool attention_split_batch(tn_infer *infer, tn__part *part, uint32_t inpu
 static const tn_op_rule attention_rules[] = {
     {.type = "Attention", .inputs_min = 3, .inputs_max = 7, .outputs_max = 4,
      .shape = attention_shape, .flops = attention_flops, .view = attention_view,
-     .no_gradient = 8 | 16 | 32 | 64},
+     .no_gradient = 8 | 16 | 32 | 64, .flags = TN_RULE_MATMUL_LIKE},
     {.type = "CausalConvWithState", .inputs_min = 2, .inputs_max = 4, .outputs_max = 2,
      .shape = attention_shape_causal, .flops = attention_flops_causal, .weights = 2 | 4,
-     .no_gradient = 8, .split = attention_split_batch},
+     .no_gradient = 8, .split = attention_split_batch, .flags = TN_RULE_CONV_LIKE},
     {.type = "LinearAttention", .inputs_min = 3, .inputs_max = 6, .outputs_max = 2,
      .shape = attention_shape_linear, .flops = attention_flops_linear,
-     .inplace_of = attention_inplace_state},
+     .inplace_of = attention_inplace_state, .flags = TN_RULE_MATMUL_LIKE},
     {.type = "RotaryEmbedding", .inputs_min = 3, .inputs_max = 4, .outputs_max = 1,
      .shape = attention_shape_rotary, .flops_per = 3, .inplace = 1, .no_gradient = 2 | 4 | 8},
 };

@@ -140,13 +140,14 @@ static const tn_op_rule conv_rules[] = {
      .shape = conv_shape_col2im, .flops_per = 1, .monotone = 2},
     {CONV(Conv, 2, 3, conv_shape, conv_flops), WINDOW(tn__split_conv), .weights = 2 | 4, .flags = TN_RULE_CONV,
      .sums = tn__sums_conv, .gradient = tn__gradient_conv},
-    {CONV(ConvInteger, 2, 4, conv_shape_integer, conv_flops), WINDOW(tn__split_conv_integer)},
+    {CONV(ConvInteger, 2, 4, conv_shape_integer, conv_flops), WINDOW(tn__split_conv_integer),
+     .flags = TN_RULE_CONV_LIKE},
     {CONV(ConvTranspose, 2, 3, conv_shape_transpose, conv_flops_transpose),
      WINDOW(tn__split_conv_transpose), .weights = 2 | 4,
-     .gradient = tn__gradient_conv_transpose},
-    {CONV(DeformConv, 3, 5, conv_shape, conv_flops)},
+     .gradient = tn__gradient_conv_transpose, .flags = TN_RULE_CONV_LIKE},
+    {CONV(DeformConv, 3, 5, conv_shape, conv_flops), .flags = TN_RULE_CONV_LIKE},
     {CONV(QLinearConv, 8, 9, conv_shape_qlinear, conv_flops_qlinear),
-     WINDOW(tn__split_conv_qlinear)},
+     WINDOW(tn__split_conv_qlinear), .flags = TN_RULE_CONV_LIKE},
 };
 /* clang-format on */
 

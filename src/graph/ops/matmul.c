@@ -197,15 +197,15 @@ static tn_status matmul_shape_det(tn_infer *infer) {
 static const tn_op_rule matmul_rules[] = {
     {MATMUL(Det, 1, 1, matmul_shape_det, NULL), .flops_per = 1},
     {MATMUL(Einsum, 1, UINT32_MAX, matmul_shape_einsum, NULL), .flops_per = 2,
-     .gradient = tn__gradient_einsum},
+     .gradient = tn__gradient_einsum, .flags = TN_RULE_MATMUL_LIKE},
     {MATMUL(Gemm, 2, 3, matmul_shape_gemm, matmul_flops_gemm), .weights = 2 | 4,
      .flags = TN_RULE_MATMUL, .inplace_of = matmul_inplace_gemm, .split = tn__split_gemm,
      .sums = tn__sums_gemm,
      .gradient = tn__gradient_gemm},
     {MATMUL(MatMul, 2, 2, matmul_shape, matmul_flops), .weights = 2, .flags = TN_RULE_MATMUL,
      .split = tn__split_matmul, .sums = tn__sums_matmul, .gradient = tn__gradient_matmul},
-    {MATMUL(MatMulInteger, 2, 4, matmul_shape_integer, matmul_flops)},
-    {MATMUL(QLinearMatMul, 8, 8, matmul_shape_qlinear, matmul_flops)},
+    {MATMUL(MatMulInteger, 2, 4, matmul_shape_integer, matmul_flops), .flags = TN_RULE_MATMUL_LIKE},
+    {MATMUL(QLinearMatMul, 8, 8, matmul_shape_qlinear, matmul_flops), .flags = TN_RULE_MATMUL_LIKE},
 };
 /* clang-format on */
 

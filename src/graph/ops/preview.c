@@ -21,7 +21,8 @@ static const tn_op_rule preview_rules[] = {
      .inputs_min = 3,
      .inputs_max = 3,
      .outputs_max = 1,
-     .shape = preview_shape_attention},
+     .shape = preview_shape_attention,
+     .flags = TN_RULE_MATMUL_LIKE},
 };
 
 TN_OP_FAMILY(preview, "ai.onnx.preview");

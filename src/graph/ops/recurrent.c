@@ -44,7 +44,7 @@ static uint64_t recurrent_flops(tn_infer *infer) {
 /* clang-format off */
 #define RECURRENT(name, number, most, outputs) .type = #name, .inputs_min = 3, .inputs_max = most, \
     .outputs_max = outputs, .shape = recurrent_shape, .flops = recurrent_flops, \
-    .weights = 2 | 4 | 8, .gates = number
+    .weights = 2 | 4 | 8, .gates = number, .flags = TN_RULE_MATMUL_LIKE
 static const tn_op_rule recurrent_rules[] = {
     {RECURRENT(GRU, 3, 6, 2), .gradient = tn__gradient_gru},
     {RECURRENT(LSTM, 4, 8, 3), .gradient = tn__gradient_lstm},

@@ -79,7 +79,7 @@ static tn_status data_check_classes(const tn__set *set, int64_t classes, tn_erro
 
 static tn_status data_check_text(const tn__set *set, int64_t classes, tn_error *error) {
     const uint8_t *bytes = set->samples.data;
-    for (uint64_t i = 0; i < set->count && classes < 256; i++)
+    for (uint64_t i = 0; i < set->count && classes > 0 && classes < 256; i++)
         if (bytes[i] >= classes)
             TN_FAIL(error, TN_E_INVALID,
                     "%.200s: byte %llu is %u; the model scores %lld, and text needs 256",

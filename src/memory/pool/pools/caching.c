@@ -31,8 +31,7 @@
 #define CACHING_LARGE_SEGMENT (20ull << 20)
 #define CACHING_SEGMENT_UNIT (2ull << 20)
 #define CACHING_ROUNDING (20ull << 20) /* the most of an oversized block that may stay unused */
-#define CACHING_DIVISIONS_MAX 64u
-#define CACHING_SPAN_MAX (1ull << 56) /* addresses of an expandable segment, without a limit */
+#define CACHING_SPAN_MAX (1ull << 56)  /* addresses of an expandable segment, without a limit */
 
 typedef struct caching_state {
     tn__set free[2]; /* for small and for large segments; lane: the stream */
@@ -48,14 +47,17 @@ typedef struct caching_state {
 static tn_status caching_check(const tn_pool *pool, const tn_pool_caching *options,
                                tn_error *error) {
     const uint64_t most = options->max_split_size, limit = options->limit;
-    const uint32_t steps = options->roundup_power2_divisions;
     const double share = options->garbage_collection_threshold;
     if (most != 0 && most <= CACHING_LARGE_SEGMENT)
         TN_FAIL(error, TN_E_INVALID,
                 "max_split_size must be above 20 MiB, or 0 for no limit, not %" PRIu64, most);
-    if (steps > CACHING_DIVISIONS_MAX || (steps != 0 && !tn__is_power_of_two(steps)))
-        TN_FAIL(error, TN_E_INVALID,
-                "roundup_power2_divisions must be a power of two up to 64, not %" PRIu32, steps);
+    for (uint32_t i = 0; i <= TN_POOL_ROUNDUP_SIZES; i++) {
+        const uint32_t steps = i < TN_POOL_ROUNDUP_SIZES ? options->roundup_by_size[i]
+                                                         : options->roundup_power2_divisions;
+        if (steps != 0 && !tn__is_power_of_two(steps))
+            TN_FAIL(error, TN_E_INVALID,
+                    "roundup_power2_divisions must be a power of two, not %" PRIu32, steps);
+    }
     if (!(share >= 0 && share < 1))
         TN_FAIL(error, TN_E_INVALID, "garbage_collection_threshold must be between 0 and 1, not %g",
                 share);
@@ -93,11 +95,18 @@ static tn_status caching_open(tn_pool *pool, const tn_pool_options *given, tn_er
     return TN_OK;
 }
 
+static uint64_t caching_steps(const tn_pool_caching *options, uint64_t size) {
+    const uint32_t power = size > CACHING_SMALL ? 63u - (uint32_t)__builtin_clzll(size) - 20u : 0;
+    if (options->roundup_power2_divisions != 0) return options->roundup_power2_divisions;
+    return options
+        ->roundup_by_size[power < TN_POOL_ROUNDUP_SIZES ? power : TN_POOL_ROUNDUP_SIZES - 1];
+}
+
 /* The bytes of a block: a multiple of 512, or with roundup_power2_divisions one of so many steps
  * between two powers of two. */
 static uint64_t caching_round(const tn_pool *pool, const tn__want *want) {
     const caching_state *state = pool->state;
-    const uint64_t steps = state->options.roundup_power2_divisions, size = want->requested;
+    const uint64_t size = want->requested, steps = caching_steps(&state->options, size);
     if (steps <= 1 || size <= CACHING_UNIT * steps || tn__is_power_of_two(size)) return want->size;
     const uint64_t step = (UINT64_C(1) << (63 - __builtin_clzll(size))) / steps;
     const uint64_t rounded = (size + step - 1) / step * step;
