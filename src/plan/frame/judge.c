@@ -62,10 +62,12 @@ void tn__judge_destroy(tn__judge *judge, const tn_context *context) {
     tn__free(context, judge, sizeof *judge);
 }
 
-/* Adds all paths that end with the events of `row` to `paths`, by the paths to these events. The
- * highest event comes first, so that events which it implies are skipped. */
-static void judge_add_paths(const tn__rows *rows, const uint64_t *row, uint64_t *paths) {
-    for (size_t w = rows->words; w-- > 0;) {
+/* Adds all paths that end with the events of `row`, which are at most `last`, to `paths`, by the
+ * paths to these events. The highest event comes first, so that events which it implies are
+ * skipped. */
+static void judge_add_paths(const tn__rows *rows, const uint64_t *row, uint32_t last,
+                            uint64_t *paths) {
+    for (size_t w = last / 64 + 1; w-- > 0;) {
         for (uint64_t left = row[w] & ~paths[w]; left != 0;) {
             uint32_t bit = 63 - (uint32_t)__builtin_clzll(left);
             tn__row_add_all(rows, (uint32_t)(w * 64) + bit, paths);
@@ -82,7 +84,7 @@ static void judge_order(tn__judge *judge) {
         tn__row_add(tn__row(&judge->direct, problem->orders[i].after), problem->orders[i].before);
     for (uint32_t b = 0; b < problem->event_count; b++) {
         uint64_t *known = tn__row(&judge->known, b), *direct = tn__row(&judge->direct, b);
-        judge_add_paths(&judge->known, direct, known);
+        judge_add_paths(&judge->known, direct, b, known);
         for (size_t w = 0; w < words; w++) {
             uint64_t left = direct[w] & ~known[w];
             known[w] |= direct[w];
@@ -109,7 +111,8 @@ static tn_status judge_lasts(tn__judge *judge, const tn_context *context, tn_err
         memset(uses, 0, words * sizeof *uses);
         memset(paths, 0, words * sizeof *paths);
         for (uint32_t u = 0; u < span->use_count; u++) tn__row_add(uses, span->uses[u]);
-        if (span->use_count > 1) judge_add_paths(&judge->known, uses, paths);
+        if (span->use_count > 1)
+            judge_add_paths(&judge->known, uses, span->uses[span->use_count - 1], paths);
         for (uint32_t u = 0; u < span->use_count; u++)
             if (!tn__row_has(paths, span->uses[u])) judge->lasts[used++] = span->uses[u];
         judge->last_begin[i + 1] = used;
@@ -188,7 +191,8 @@ tn_status tn__judge_create(const tn__call *call, tn__judge **judge, tn_error *er
         judge_order(made);
         status = judge_lasts(made, &context, error);
         if (status == TN_OK) status = judge_find(made, &context, error);
-        made->units = 1 + (made->need_count + events * made->known.words) / 512;
+        made->units =
+            1 + (made->need_count + made->event_count + events * made->known.words) / 512;
     }
     if (status == TN_OK)
         *judge = made;
@@ -245,14 +249,14 @@ static void judge_collect(tn__judge *judge, const uint64_t *offset) {
 }
 
 static uint64_t judge_count(tn__judge *judge) {
-    size_t words = judge->known.words;
     uint64_t kept = 0;
     for (uint32_t b = 0; b < judge->problem->event_count; b++) {
         uint64_t *before = tn__row(&judge->before, b), *waits = tn__row(&judge->waits, b);
         const uint64_t *direct = tn__row(&judge->direct, b);
+        size_t words = b / 64 + 1; /* predecessors have lower numbers */
         memset(before, 0, words * sizeof *before);
-        judge_add_paths(&judge->before, direct, before);
-        judge_add_paths(&judge->before, waits, before);
+        judge_add_paths(&judge->before, direct, b, before);
+        judge_add_paths(&judge->before, waits, b, before);
         for (size_t w = 0; w < words; w++) {
             kept += (uint64_t)__builtin_popcountll(waits[w] & ~before[w]);
             before[w] |= direct[w] | waits[w];

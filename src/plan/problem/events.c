@@ -235,7 +235,7 @@ static void events_schedule_begin(events_run *run, uint32_t workers) {
     memset(run->after->bits, 0, run->after->room * sizeof *run->after->bits);
     for (uint32_t e = 0; e < count; e++) {
         run->start[e] = run->left[e] = 0;
-        EVENTS_EACH(tn__row(run->before, e), run->before->words, p) {
+        EVENTS_EACH(tn__row(run->before, e), e / 64 + 1, p) {
             run->left[e]++;
             tn__row_add(tn__row(run->after, p), e);
         }
@@ -290,7 +290,7 @@ uint64_t tn__events_time(const tn_problem *problem, const tn__rows *before, tn__
     for (size_t e = 0; e < count; e++) run.tail[e] = 0;
     for (uint32_t e = (uint32_t)count; e-- > 0;) {
         run.tail[e] = tn__add_sat(run.tail[e], problem->events[e]);
-        EVENTS_EACH(tn__row(before, e), before->words, p)
+        EVENTS_EACH(tn__row(before, e), e / 64 + 1, p)
         if (run.tail[e] > run.tail[p]) run.tail[p] = run.tail[e];
         if (run.tail[e] > longest) longest = run.tail[e];
     }

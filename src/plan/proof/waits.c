@@ -47,7 +47,18 @@ static bool waits_share(const waits_job *job, const tn_span *a, const tn_span *b
            tn__add_sat(y, b->lo) < tn__add_sat(x, a->hi);
 }
 
-/* Each span is used after the other is written: one of them would destroy the other. */
+static tn_body_id waits_root(const tn_problem *problem, tn_body_id id) {
+    const tn_body *body = &problem->bodies[id];
+    return body->flags & TN_BODY_TIED ? body->leader : id;
+}
+
+/* Each span is used after the other is written, so one of them would destroy the other. Bodies of
+ * one group do so on purpose. */
+static bool waits_contradict(const tn_problem *problem, const tn_span *a, const tn_span *b) {
+    return a->first != TN_EVENT_NONE && b->first != TN_EVENT_NONE && a->first != b->first &&
+           waits_root(problem, a->body) != waits_root(problem, b->body);
+}
+
 static tn_status waits_fail(const tn_problem *problem, const tn_span *a, const tn_span *b,
                             tn_error *error) {
     char one[TN__BODY_TEXT_MAX], other[TN__BODY_TEXT_MAX];
@@ -67,8 +78,7 @@ static tn_status waits_find(waits_job *job, tn_error *error) {
             const tn_span *a = &problem->spans[i], *b = &problem->spans[k];
             if (!waits_share(job, a, b)) continue;
             int order = tn__spans_order(a, b);
-            bool written = a->first != TN_EVENT_NONE && b->first != TN_EVENT_NONE;
-            if (order == 0 && written && a->first != b->first)
+            if (order == 0 && waits_contradict(problem, a, b))
                 return waits_fail(problem, a, b, error);
             if (order == 0) continue;
             const tn_span *old = order < 0 ? a : b, *fresh = order < 0 ? b : a;
