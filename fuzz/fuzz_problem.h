@@ -78,8 +78,7 @@ static inline void fuzz_waits(const tn_problem *problem, size_t size) {
     tn_status status = tn_plan(problem, &options, &layout, &error);
     fuzz_must(status != TN_E_INTERNAL && (status == TN_OK || error.message[0] != '\0'));
     if (status != TN_OK) return;
-    status =
-        tn_layout_waits(problem, &layout, options.workers, &list, &count, &time, &error);
+    status = tn_layout_waits(problem, &layout, options.workers, &list, &count, &time, &error);
     fuzz_must(status == TN_OK && count == layout.waits && time == layout.time);
     for (uint64_t i = 0; i < count; i++)
         fuzz_must(list[i].before < list[i].after && list[i].after < events);

@@ -153,8 +153,8 @@ static tn_status plan_claim(const cli_plan_file *file, const json_t *result, con
     const json_t *found = json_object_get(result, member);
     *given = found != NULL && !json_is_null(found);
     if (!*given || plan_number(result, member, value)) return TN_OK;
-    tn_status status =
-        tn__fail(error, TN_E_INVALID, "result: \"%s\" must be a whole number of at least 0", member);
+    tn_status status = tn__fail(error, TN_E_INVALID,
+                                "result: \"%s\" must be a whole number of at least 0", member);
     return tn__where(error, status, "%s", file->path);
 }
 

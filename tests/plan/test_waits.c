@@ -319,8 +319,7 @@ static void refusals_say_what_is_missing(void **state) {
 static tn_problem *pair_problem(const uint32_t *uses, uint32_t use_count) {
     tn_problem *problem;
     assert_ok(tn_problem_create(NULL, &problem, &failure));
-    for (uint32_t e = 0; e < 3; e++)
-        assert_ok(tn_problem_add_event(problem, 1, NULL, &failure));
+    for (uint32_t e = 0; e < 3; e++) assert_ok(tn_problem_add_event(problem, 1, NULL, &failure));
     for (uint32_t i = 0; i < 2; i++)
         assert_ok(tn_problem_add(problem, &(tn_body){.size = 2, .first = i, .last = i + 1}, NULL,
                                  &failure));
@@ -351,12 +350,11 @@ static void contradictions_are_refused(void **state) {
     tn_problem_destroy(problem);
     /* bodies of one group share bytes on purpose */
     assert_ok(tn_problem_create(NULL, &problem, &failure));
-    for (uint32_t e = 0; e < 3; e++)
-        assert_ok(tn_problem_add_event(problem, 1, NULL, &failure));
+    for (uint32_t e = 0; e < 3; e++) assert_ok(tn_problem_add_event(problem, 1, NULL, &failure));
     assert_ok(tn_problem_add(problem, &(tn_body){.size = 2, .last = 3}, NULL, &failure));
-    assert_ok(tn_problem_add(
-        problem, &(tn_body){.size = 2, .last = 3, .flags = TN_BODY_TIED, .leader = 0}, NULL,
-        &failure));
+    assert_ok(tn_problem_add(problem,
+                             &(tn_body){.size = 2, .last = 3, .flags = TN_BODY_TIED, .leader = 0},
+                             NULL, &failure));
     for (uint32_t i = 0; i < 2; i++)
         assert_ok(tn_problem_add_span(
             problem, &(tn_span){.body = i, .first = i, .uses = &late, .use_count = 1}, &failure));
@@ -384,8 +382,7 @@ static void sizes_are_limited(void **state) {
 
     assert_ok(tn_problem_create(NULL, &problem, &failure));
     assert_ok(tn_problem_add(problem, &(tn_body){.size = 1, .last = 1}, NULL, &failure));
-    for (uint32_t e = 0; e < 1024; e++)
-        assert_ok(tn_problem_add_event(problem, 1, NULL, &failure));
+    for (uint32_t e = 0; e < 1024; e++) assert_ok(tn_problem_add_event(problem, 1, NULL, &failure));
     uint32_t all[1024], made = 0;
     for (uint32_t e = 0; e < 1024; e++) all[e] = e;
     const tn_span wide = {.body = 0, .first = 0, .uses = all, .use_count = 1024};
@@ -405,8 +402,7 @@ static void large_programs_end(void **state) {
     tn_layout layout;
     tn_plan_options options = TN_PLAN_OPTIONS_INIT;
     assert_ok(tn_problem_create(NULL, &problem, &failure));
-    for (uint32_t e = 0; e < 2048; e++)
-        assert_ok(tn_problem_add_event(problem, 1, NULL, &failure));
+    for (uint32_t e = 0; e < 2048; e++) assert_ok(tn_problem_add_event(problem, 1, NULL, &failure));
     for (uint32_t i = 0; i < 4; i++) {
         uint32_t use = 2 * i + 1;
         tn_body body = {.size = 20, .first = 2 * i, .last = 2 * i + 2};

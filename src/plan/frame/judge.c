@@ -191,8 +191,7 @@ tn_status tn__judge_create(const tn__call *call, tn__judge **judge, tn_error *er
         judge_order(made);
         status = judge_lasts(made, &context, error);
         if (status == TN_OK) status = judge_find(made, &context, error);
-        made->units =
-            1 + (made->need_count + made->event_count + events * made->known.words) / 512;
+        made->units = 1 + (made->need_count + made->event_count + events * made->known.words) / 512;
     }
     if (status == TN_OK)
         *judge = made;

@@ -199,8 +199,7 @@ static events_item events_pop(events_heap *heap) {
     events_item least = heap->items[0], last = heap->items[--heap->count];
     uint32_t at = 0;
     for (uint32_t child = 1; child < heap->count; child = 2 * at + 1) {
-        if (child + 1 < heap->count &&
-            events_before(&heap->items[child + 1], &heap->items[child]))
+        if (child + 1 < heap->count && events_before(&heap->items[child + 1], &heap->items[child]))
             child++;
         if (!events_before(&heap->items[child], &last)) break;
         heap->items[at] = heap->items[child];
