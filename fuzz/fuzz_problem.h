@@ -61,6 +61,31 @@ static inline void fuzz_round_trip(const tn_problem *problem) {
     tn__text_release(&text);
 }
 
+/* Waits and time: the plan is verified by tn_plan, and its waits are pairs of events. */
+static inline void fuzz_waits(const tn_problem *problem, size_t size) {
+    tn_plan_options options = TN_PLAN_OPTIONS_INIT;
+    tn_layout layout;
+    tn_error error = {0};
+    tn_wait *list;
+    uint64_t count, time;
+    uint32_t events;
+    tn_problem_events(problem, &events);
+    if (events == 0 || tn_problem_bank_count(problem) != 1) return;
+    options.objective = size % 2 ? TN_OBJECTIVE_TIME : TN_OBJECTIVE_WAITS;
+    options.workers = (uint32_t)(size / 2 % 4);
+    options.capacity = 1 + size % 512;
+    options.work_limit = FUZZ_WORK;
+    tn_status status = tn_plan(problem, &options, &layout, &error);
+    fuzz_must(status != TN_E_INTERNAL && (status == TN_OK || error.message[0] != '\0'));
+    if (status != TN_OK) return;
+    status = tn_layout_waits(problem, &layout, options.workers, &list, &count, &time, &error);
+    fuzz_must(status == TN_OK && count == layout.waits && time == layout.time);
+    for (uint64_t i = 0; i < count; i++)
+        fuzz_must(list[i].before < list[i].after && list[i].after < events);
+    tn_waits_release(list);
+    tn_layout_release(&layout);
+}
+
 static inline int fuzz_problem(const char *name, const uint8_t *bytes, size_t size) {
     tn_problem *problem = NULL;
     tn_layout layout;
@@ -79,6 +104,7 @@ static inline int fuzz_problem(const char *name, const uint8_t *bytes, size_t si
         fuzz_must(status == TN_OK || status == TN_E_INFEASIBLE || status == TN_E_STOPPED ||
                   status == TN_E_INVALID || status == TN_E_UNSUPPORTED);
         if (status == TN_OK) tn_layout_release(&layout);
+        fuzz_waits(problem, size);
     }
     tn_problem_destroy(problem);
     return 0;

@@ -281,9 +281,10 @@ TN_API const tn_pair *tn_problem_reuse_costs(const tn_problem *problem, uint32_t
  * tn_problem_add_span   bytes of a body between a write and their uses
  *
  * Errors: E_INVALID (an event or body that does not exist; before >= after; a use before the write;
- * bytes outside the body; more than TN_EVENTS_MAX events; more than 2^24 orders or uses),
- * E_NO_MEMORY. */
+ * bytes outside the body; more than TN_EVENTS_MAX events, TN_SPANS_MAX spans, or 2^24 orders or
+ * uses; spans times uses above 2^32; times whose sum is above 2^63 - 1), E_NO_MEMORY. */
 #define TN_EVENTS_MAX 16384u
+#define TN_SPANS_MAX 65536u
 TN_API TN_CHECKED tn_status tn_problem_add_event(tn_problem *problem, uint64_t time, uint32_t *id,
                                                  tn_error *error);
 TN_API TN_CHECKED tn_status tn_problem_add_order(tn_problem *problem, uint32_t before,
@@ -292,7 +293,7 @@ TN_API TN_CHECKED tn_status tn_problem_add_wait(tn_problem *problem, uint32_t be
                                                 uint32_t after, tn_error *error);
 TN_API TN_CHECKED tn_status tn_problem_add_span(tn_problem *problem, const tn_span *span,
                                                 tn_error *error);
-/* As they were given; valid until the problem is changed or destroyed. */
+/* As they were given, uses without repetitions; valid until the problem is changed or destroyed. */
 TN_API const uint64_t *tn_problem_events(const tn_problem *problem, uint32_t *count); /* times */
 TN_API const tn_wait *tn_problem_orders(const tn_problem *problem, uint32_t *count);
 TN_API const tn_wait *tn_problem_waits(const tn_problem *problem, uint32_t *count);
@@ -411,9 +412,10 @@ TN_API TN_CHECKED tn_status tn_layout_reuse_cost(const tn_problem *problem, cons
  *          the longest path to the end starts, among equals the one with the lowest number
  * list     out, [count], by after, then before; release with tn_waits_release. May be NULL
  * count    out
- * time     out, may be NULL. Saturates at UINT64_MAX
+ * time     out, may be NULL
  *
- * Errors: E_INVALID (a layout for another number of bodies), E_NO_MEMORY.
+ * Errors: E_INVALID (a layout for another number of bodies; spans that share bytes although each is
+ * used after the other is written), E_NO_MEMORY.
  * Cost: O(spans^2 + events (events + orders) / 64). */
 TN_API TN_CHECKED tn_status tn_layout_waits(const tn_problem *problem, const tn_layout *layout,
                                             uint32_t workers, tn_wait **list, uint64_t *count,

@@ -147,15 +147,39 @@ static tn_status plan_steps(cli_plan_file *file, tn_error *error) {
     return TN_OK;
 }
 
+/* A number that the verifier computes again; *given: whether the plan states it. */
+static tn_status plan_claim(const cli_plan_file *file, const json_t *result, const char *member,
+                            uint64_t *value, bool *given, tn_error *error) {
+    const json_t *found = json_object_get(result, member);
+    *given = found != NULL && !json_is_null(found);
+    if (!*given || plan_number(result, member, value)) return TN_OK;
+    tn_status status = tn__fail(error, TN_E_INVALID,
+                                "result: \"%s\" must be a whole number of at least 0", member);
+    return tn__where(error, status, "%s", file->path);
+}
+
+/* Waits and time belong together, with the workers of the time. */
+static tn_status plan_claims(cli_plan_file *file, const json_t *result, tn_error *error) {
+    bool waits, time, workers;
+    TN_TRY(plan_claim(file, result, "reuse_cost", &file->reuse_cost, &file->has_reuse_cost, error));
+    TN_TRY(plan_claim(file, result, "waits", &file->waits, &waits, error));
+    TN_TRY(plan_claim(file, result, "time", &file->time, &time, error));
+    TN_TRY(plan_claim(file, result, "workers", &file->workers, &workers, error));
+    file->has_waits = waits && time && workers;
+    if (file->has_waits && file->workers <= UINT32_MAX) return TN_OK;
+    if (!waits && !time && !workers) return TN_OK;
+    tn_status status = tn__fail(error, TN_E_INVALID,
+                                "result: \"waits\", \"time\" and \"workers\" (below 2^32) must "
+                                "be given together");
+    return tn__where(error, status, "%s", file->path);
+}
+
 static tn_status plan_read(cli_plan_file *file, tn_error *error) {
     const json_t *result = json_object_get(file->document, "result");
     file->has_options = json_is_object(json_object_get(file->document, "options"));
     file->library = plan_text(file->document, "library");
     file->has_peak = plan_number(result, "peak", &file->peak);
-    file->has_reuse_cost = plan_number(result, "reuse_cost", &file->reuse_cost);
-    file->has_waits = plan_number(result, "waits", &file->waits) &&
-                      plan_number(result, "time", &file->time) &&
-                      plan_number(result, "workers", &file->workers) && file->workers <= UINT32_MAX;
+    TN_TRY(plan_claims(file, result, error));
     TN_TRY(plan_tensors(file, error));
     TN_TRY(plan_steps(file, error));
     file->has_program = file->tensor_count > 0 && file->step_count > 0;

@@ -64,6 +64,9 @@ static tn_status events_add_steps(events_job *job) {
         if (instructions[s].opcode == TN_APPLY)
             seconds[job->happens.exit[s]] +=
                 tn__op_takes(graph, instructions[s].op, &machine, NULL);
+    if (steps ==
+        0) /* a program that does nothing has an event, so that its waits are known: none */
+        return tn_problem_add_event(job->occupancy->problem, 0, NULL, job->error);
     for (uint32_t s = 0; s < steps; s++) {
         double picoseconds = seconds[s] * 1e12;
         uint64_t time = picoseconds < 9e18 ? (uint64_t)(picoseconds + 0.5) : (uint64_t)9e18;

@@ -33,6 +33,24 @@ wrong() { # wrong STATUS PATTERN WORDS...
     judge "$status" $? "$pattern" "tenure $*"
 }
 
+# waits and time
+cp "$models/../problems/waits.json" .
+$tenure plan waits.json --objective time --capacity 2 --workers 2 -o waits_plan.json --quiet
+wrong 2 "curve.json': a curve is written as .svg or .html" plan waits.json --objective waits --sweep 3 -o curve.svg -o curve.json
+[ ! -e curve.svg ] || { echo "FAILED: a curve was written by a command with a mistake"; failed=1; }
+sed 's/"waits":2,/"waits":-2,/' waits_plan.json >minus.json
+wrong 2 'minus.json: result: "waits" must be a whole number' verify waits.json --plan minus.json
+sed 's/"workers":2/"workers":null/' waits_plan.json >alone.json
+wrong 2 'must be given together' verify waits.json --plan alone.json
+sed 's/\[1, 4\]/[4, 1]/' waits.json >cycle.json
+wrong 2 'order\[3\]: the order of events 4 and 1.* must have the lower number' plan cycle.json
+sed 's/"uses": \[1\]/"uses": [5]/' waits.json >contradict.json
+wrong 2 "'a' and .* share bytes, but event .* still used \(until event 5\)" plan contradict.json
+sed 's/"buffer": 2/"buffer": 3/' waits.json >index.json
+wrong 2 'spans\[2\] .*an index below 3' plan index.json
+sed 's/\[3, 3, 3, 3, 3, 3\]/[9223372036854775807, 3, 3, 3, 3, 3]/' waits.json >times.json
+wrong 2 'add up to more than 2\^63 - 1; use a larger unit' plan times.json
+
 # a word misspelt
 wrong 2 "no command 'plna'; did you mean 'plan'" plna buffers.csv
 wrong 2 'no command .five_operators.onnx.; to plan a file' five_operators.onnx

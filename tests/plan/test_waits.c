@@ -315,9 +315,118 @@ static void refusals_say_what_is_missing(void **state) {
     tn_problem_destroy(problem);
 }
 
+/* Two bodies of 2 bytes with disjoint live ranges, written by events 0 and 1 of 3 events. */
+static tn_problem *pair_problem(const uint32_t *uses, uint32_t use_count) {
+    tn_problem *problem;
+    assert_ok(tn_problem_create(NULL, &problem, &failure));
+    for (uint32_t e = 0; e < 3; e++) assert_ok(tn_problem_add_event(problem, 1, NULL, &failure));
+    for (uint32_t i = 0; i < 2; i++)
+        assert_ok(tn_problem_add(problem, &(tn_body){.size = 2, .first = i, .last = i + 1}, NULL,
+                                 &failure));
+    assert_ok(tn_problem_add_span(
+        problem, &(tn_span){.body = 0, .first = 0, .uses = uses, .use_count = use_count},
+        &failure));
+    assert_ok(tn_problem_add_span(problem, &(tn_span){.body = 1, .first = 1}, &failure));
+    return problem;
+}
+
+/* Spans that say that a buffer is used after another one was written over it: there is no number of
+ * waits that would make the layout right. */
+static void contradictions_are_refused(void **state) {
+    (void)state;
+    const uint32_t late = 2;
+    tn_problem *problem = pair_problem(&late, 1);
+    tn_layout layout;
+    tn_plan_options options = TN_PLAN_OPTIONS_INIT;
+    const uint64_t same[] = {0, 0}, apart[] = {0, 2};
+    assert_int_equal(tn_layout_from_offsets(problem, same, &layout, &failure), TN_E_INVALID);
+    assert_non_null(strstr(failure.message, "still used (until event 2)"));
+    assert_ok(tn_layout_from_offsets(problem, apart, &layout, &failure));
+    assert_int_equal(layout.waits, 0);
+    tn_layout_release(&layout);
+    options.objective = TN_OBJECTIVE_WAITS;
+    options.capacity = 2;
+    assert_int_equal(tn_plan(problem, &options, &layout, &failure), TN_E_INVALID);
+    tn_problem_destroy(problem);
+    /* bodies of one group share bytes on purpose */
+    assert_ok(tn_problem_create(NULL, &problem, &failure));
+    for (uint32_t e = 0; e < 3; e++) assert_ok(tn_problem_add_event(problem, 1, NULL, &failure));
+    assert_ok(tn_problem_add(problem, &(tn_body){.size = 2, .last = 3}, NULL, &failure));
+    assert_ok(tn_problem_add(problem,
+                             &(tn_body){.size = 2, .last = 3, .flags = TN_BODY_TIED, .leader = 0},
+                             NULL, &failure));
+    for (uint32_t i = 0; i < 2; i++)
+        assert_ok(tn_problem_add_span(
+            problem, &(tn_span){.body = i, .first = i, .uses = &late, .use_count = 1}, &failure));
+    assert_ok(tn_plan(problem, &options, &layout, &failure));
+    assert_int_equal(layout.waits, 0);
+    tn_layout_release(&layout);
+    tn_problem_destroy(problem);
+}
+
+/* Uses count once, and times, spans and uses have limits that bound the time of every call. */
+static void sizes_are_limited(void **state) {
+    (void)state;
+    const uint32_t uses[] = {2, 0, 1, 2, 0};
+    uint32_t count;
+    tn_problem *problem = pair_problem(uses, 5);
+    const tn_span *span = tn_problem_spans(problem, &count);
+    assert_int_equal(count, 2);
+    assert_int_equal(span[0].use_count, 3);
+    for (uint32_t i = 0; i < 3; i++) assert_int_equal(span[0].uses[i], i);
+    assert_int_equal(span[1].use_count, 1);
+    assert_int_equal(tn_problem_add_event(problem, INT64_MAX - 2, NULL, &failure), TN_E_INVALID);
+    assert_non_null(strstr(failure.message, "add up to more than 2^63 - 1"));
+    assert_ok(tn_problem_add_event(problem, INT64_MAX - 3, NULL, &failure));
+    tn_problem_destroy(problem);
+
+    assert_ok(tn_problem_create(NULL, &problem, &failure));
+    assert_ok(tn_problem_add(problem, &(tn_body){.size = 1, .last = 1}, NULL, &failure));
+    for (uint32_t e = 0; e < 1024; e++) assert_ok(tn_problem_add_event(problem, 1, NULL, &failure));
+    uint32_t all[1024], made = 0;
+    for (uint32_t e = 0; e < 1024; e++) all[e] = e;
+    const tn_span wide = {.body = 0, .first = 0, .uses = all, .use_count = 1024};
+    tn_status status = TN_OK;
+    for (; status == TN_OK && made <= 2048; made++)
+        status = tn_problem_add_span(problem, &wide, &failure);
+    assert_int_equal(status, TN_E_INVALID); /* 2048 * 2048 * 1024 is 2^32 */
+    assert_int_equal(made, 2049);
+    tn_problem_destroy(problem);
+}
+
+/* A large program with few buffers: to judge one placement takes long, so few of them are judged.
+ * Without a bound on the work of the complete search this takes hours. */
+static void large_programs_end(void **state) {
+    (void)state;
+    tn_problem *problem;
+    tn_layout layout;
+    tn_plan_options options = TN_PLAN_OPTIONS_INIT;
+    assert_ok(tn_problem_create(NULL, &problem, &failure));
+    for (uint32_t e = 0; e < 2048; e++) assert_ok(tn_problem_add_event(problem, 1, NULL, &failure));
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t use = 2 * i + 1;
+        tn_body body = {.size = 20, .first = 2 * i, .last = 2 * i + 2};
+        assert_ok(tn_problem_add(problem, &body, NULL, &failure));
+        assert_ok(tn_problem_add_span(
+            problem, &(tn_span){.body = i, .first = 2 * i, .uses = &use, .use_count = 1},
+            &failure));
+    }
+    options.objective = TN_OBJECTIVE_WAITS;
+    options.capacity = 60;
+    assert_ok(tn_plan(problem, &options, &layout, &failure));
+    assert_int_equal(layout.waits, 2); /* one pair shares bytes: both events of the earlier one */
+    assert_true(layout.waits_bound <= 2);
+    assert_true(layout.work < 2000000);
+    tn_layout_release(&layout);
+    tn_problem_destroy(problem);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(waits_and_time_are_least),
                                        cmocka_unit_test(limits_are_deterministic),
+                                       cmocka_unit_test(contradictions_are_refused),
+                                       cmocka_unit_test(sizes_are_limited),
+                                       cmocka_unit_test(large_programs_end),
                                        cmocka_unit_test(refusals_say_what_is_missing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -103,6 +103,41 @@ class Plans(unittest.TestCase):
         self.assertTrue(shown[-1].startswith("tenure.Error: "), shown)
         self.assertEqual(pickle.loads(pickle.dumps(tenure.Error)), tenure.Error)
 
+    def test_waits_and_time(self):
+        problem = tenure.Problem()
+        for _ in range(6):
+            problem.add_event(3)
+        for before, after in ((0, 1), (2, 3), (4, 5), (1, 4)):
+            problem.add_order(before, after)
+        for body in range(3):
+            self.assertEqual(problem.add(2, 2 * body, 2 * body + 2), body)
+            problem.add_span(body, 2 * body, [2 * body + 1, 2 * body])
+        # 2 bytes: all three share them, so 2 waits for 1 and 4 for 3 (1 before 4 is given): 6 events of 3 in a row.
+        # 4 bytes: the first and the third share, whose order is given; the paths are 0 1 4 5 and 2 3
+        for capacity, waits, time_, list_ in ((2, 2, 18, [(1, 2), (3, 4)]), (4, 0, 12, [])):
+            layout = problem.plan(capacity=capacity, objective="waits")
+            self.assertEqual((layout.waits, layout.bound, layout.wait_list()), (waits, waits, list_))
+            self.assertTrue(layout.optimal)
+            tenure.verify(problem, layout)
+            layout = problem.plan(capacity=capacity, objective="time")
+            self.assertEqual((layout.time, layout.bound, layout.optimal), (time_, time_, True))
+            self.assertEqual(layout.waits, len(layout.wait_list()))
+        layout = problem.plan(capacity=4, objective="time", workers=1)
+        self.assertEqual((layout.time, layout.bound), (18, 18))
+        for wrong in (dict(objective="fast"), dict(objective="waits", capacity=4, workers=-1),
+                      dict(objective="waits", capacity=4, workers=2**32)):
+            with self.assertRaises((ValueError, OverflowError)):
+                problem.plan(**wrong)
+        with self.assertRaises(tenure.Error) as caught:
+            problem.plan(objective="waits")  # without a capacity
+        self.assertEqual(caught.exception.status, "E_INVALID")
+        for call, arguments in ((problem.add_order, (1, 1)), (problem.add_order, (5, 6)), (problem.add_wait, (2, 1)),
+                                (problem.add_span, (3, 0, [])), (problem.add_span, (0, 4, [1])),
+                                (problem.add_event, (2**63 - 1,))):
+            with self.assertRaises(tenure.Error) as caught:
+                call(*arguments)
+            self.assertEqual(caught.exception.status, "E_INVALID", arguments)
+
     def test_files(self):
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder, "p.csv")

@@ -127,6 +127,16 @@ static void plan_set_outputs(plan_arguments *arguments) {
     cli_condition_set(CLI_IF_MICRO_OUTPUT, micro);
 }
 
+/* A curve of waits, time or reuse cost has formats of its own. */
+static void plan_check_curve(struct argp_state *state, const plan_arguments *arguments) {
+    if (arguments->sweep == 0 || arguments->options.objective == TN_OBJECTIVE_BYTES) return;
+    for (uint32_t i = 0; i < arguments->output_count; i++)
+        if (!tn__has_suffix(arguments->outputs[i], ".svg") &&
+            !tn__has_suffix(arguments->outputs[i], ".html"))
+            cli_misuse(state, "-o: '%s': a curve is written as .svg or .html",
+                       arguments->outputs[i]);
+}
+
 static void plan_set(struct argp_state *state, plan_arguments *arguments) {
     cli_input *input = &arguments->input;
     if (input->path == NULL)
@@ -134,6 +144,7 @@ static void plan_set(struct argp_state *state, plan_arguments *arguments) {
     if (arguments->trains) input->training = &arguments->training;
     input->split.sweeps =
         arguments->sweep > 0 && arguments->options.objective == TN_OBJECTIVE_BYTES;
+    plan_check_curve(state, arguments);
     plan_set_outputs(arguments);
     cli_condition_set(CLI_IF_MODEL, cli_input_is_model(input));
     cli_condition_set(CLI_IF_ONNX, tn__has_suffix(input->path, ".onnx"));

@@ -13,6 +13,7 @@
 #include <pthread.h>
 
 #define JUDGE_PAIRS_MAX ((size_t)1 << 22)
+#define JUDGE_EVENTS_MAX ((size_t)1 << 24)
 
 typedef struct judge_need { /* if the two spans share bytes, `after` waits for the events */
     uint32_t old, fresh;    /* spans */
@@ -25,6 +26,8 @@ struct tn__judge {
     tn_objective objective;
     uint32_t workers;
     tn__rows known, direct, before, waits;
+    size_t *last_begin; /* [spans + 1], of `lasts` */
+    uint32_t *lasts;    /* the uses of each span that come before no other use of it */
     judge_need *needs;
     size_t need_count, need_room;
     uint32_t *events;
@@ -45,6 +48,10 @@ void tn__judge_destroy(tn__judge *judge, const tn_context *context) {
     tn__rows_free(context, &judge->direct);
     tn__rows_free(context, &judge->before);
     tn__rows_free(context, &judge->waits);
+    size_t begins = judge->last_begin != NULL ? judge->problem->span_count + 1 : 0;
+    size_t lasts = judge->lasts != NULL ? judge->problem->use_count + 1 : 0;
+    tn__free(context, judge->last_begin, begins * sizeof *judge->last_begin);
+    tn__free(context, judge->lasts, lasts * sizeof *judge->lasts);
     tn__free(context, judge->needs, judge->need_room * sizeof *judge->needs);
     tn__free(context, judge->events, judge->event_room * sizeof *judge->events);
     tn__free(context, judge->pairs, judge->pair_room * sizeof *judge->pairs);
@@ -55,12 +62,19 @@ void tn__judge_destroy(tn__judge *judge, const tn_context *context) {
     tn__free(context, judge, sizeof *judge);
 }
 
-/* A call for each event of a set. */
-#define JUDGE_EACH(row, words, p)                                                                  \
-    for (size_t w_ = 0; w_ < (words); w_++)                                                        \
-        for (uint64_t b_ = (row)[w_]; b_ != 0; b_ &= b_ - 1)                                       \
-            for (uint32_t p = (uint32_t)(w_ * 64) + (uint32_t)__builtin_ctzll(b_), one_ = 1;       \
-                 one_ != 0; one_ = 0)
+/* Adds all paths that end with the events of `row`, which are at most `last`, to `paths`, by the
+ * paths to these events. The highest event comes first, so that events which it implies are
+ * skipped. */
+static void judge_add_paths(const tn__rows *rows, const uint64_t *row, uint32_t last,
+                            uint64_t *paths) {
+    for (size_t w = last / 64 + 1; w-- > 0;) {
+        for (uint64_t left = row[w] & ~paths[w]; left != 0;) {
+            uint32_t bit = 63 - (uint32_t)__builtin_clzll(left);
+            tn__row_add_all(rows, (uint32_t)(w * 64) + bit, paths);
+            left &= ~(1ull << bit) & ~paths[w];
+        }
+    }
+}
 
 /* known = all paths; direct = the given orders that no other path implies. */
 static void judge_order(tn__judge *judge) {
@@ -70,10 +84,7 @@ static void judge_order(tn__judge *judge) {
         tn__row_add(tn__row(&judge->direct, problem->orders[i].after), problem->orders[i].before);
     for (uint32_t b = 0; b < problem->event_count; b++) {
         uint64_t *known = tn__row(&judge->known, b), *direct = tn__row(&judge->direct, b);
-        JUDGE_EACH(direct, words, p) {
-            const uint64_t *more = tn__row(&judge->known, p);
-            for (size_t w = 0; w < words; w++) known[w] |= more[w];
-        }
+        judge_add_paths(&judge->known, direct, b, known);
         for (size_t w = 0; w < words; w++) {
             uint64_t left = direct[w] & ~known[w];
             known[w] |= direct[w];
@@ -86,6 +97,29 @@ static bool judge_knows(const tn__judge *judge, uint32_t before, uint32_t after)
     return tn__row_has(tn__row(&judge->known, after), before);
 }
 
+/* The uses of each span that come before no other use of it; the others are over before them. */
+static tn_status judge_lasts(tn__judge *judge, const tn_context *context, tn_error *error) {
+    const tn_problem *problem = judge->problem;
+    uint64_t *uses = tn__row(&judge->before, 0), *paths = tn__row(&judge->waits, 0);
+    size_t words = judge->known.words, used = 0;
+    judge->last_begin = tn__alloc_array(context, problem->span_count + 1, sizeof(size_t));
+    judge->lasts = tn__alloc_array(context, problem->use_count + 1, sizeof *judge->lasts);
+    if (judge->last_begin == NULL || judge->lasts == NULL)
+        return tn__no_memory(error, "the uses of buffers");
+    for (size_t i = 0; i < problem->span_count; i++) {
+        const tn_span *span = &problem->spans[i];
+        memset(uses, 0, words * sizeof *uses);
+        memset(paths, 0, words * sizeof *paths);
+        for (uint32_t u = 0; u < span->use_count; u++) tn__row_add(uses, span->uses[u]);
+        if (span->use_count > 1)
+            judge_add_paths(&judge->known, uses, span->uses[span->use_count - 1], paths);
+        for (uint32_t u = 0; u < span->use_count; u++)
+            if (!tn__row_has(paths, span->uses[u])) judge->lasts[used++] = span->uses[u];
+        judge->last_begin[i + 1] = used;
+    }
+    return TN_OK;
+}
+
 /* Notes the uses of `old` that `fresh` would have to wait for. */
 static bool judge_need_waits(tn__judge *judge, const tn_context *context, uint32_t old,
                              uint32_t fresh) {
@@ -93,12 +127,9 @@ static bool judge_need_waits(tn__judge *judge, const tn_context *context, uint32
     uint32_t after = spans[fresh].first;
     judge_need need = {
         .old = old, .fresh = fresh, .after = after, .first = (uint32_t)judge->event_count};
-    for (uint32_t i = 0; i < from->use_count; i++) {
-        uint32_t use = from->uses[i];
-        bool implied = use == after || judge_knows(judge, use, after);
-        for (uint32_t k = 0; k < from->use_count && !implied; k++)
-            implied = judge_knows(judge, use, from->uses[k]) || (k < i && from->uses[k] == use);
-        if (implied) continue;
+    for (size_t i = judge->last_begin[old]; i < judge->last_begin[old + 1]; i++) {
+        uint32_t use = judge->lasts[i];
+        if (use == after || judge_knows(judge, use, after)) continue;
         if (!tn__reserve(context, &judge->events, &judge->event_room, judge->event_count + 1,
                          sizeof *judge->events))
             return false;
@@ -127,10 +158,10 @@ static tn_status judge_find(tn__judge *judge, const tn_context *context, tn_erro
             if (order == 0) continue;
             if (!judge_need_waits(judge, context, order < 0 ? i : k, order < 0 ? k : i))
                 return tn__no_memory(error, "the waits of a plan");
-            if (judge->need_count > JUDGE_PAIRS_MAX)
+            if (judge->need_count > JUDGE_PAIRS_MAX || judge->event_count > JUDGE_EVENTS_MAX)
                 TN_FAIL(error, TN_E_UNSUPPORTED,
-                        "more than 2^22 pairs of buffers have no known order; use the objective "
-                        "bytes");
+                        "more than 2^22 pairs of buffers, or 2^24 pairs of their uses, have no "
+                        "known order; use the objective bytes");
         }
     }
     return TN_OK;
@@ -146,7 +177,7 @@ tn_status tn__judge_create(const tn__call *call, tn__judge **judge, tn_error *er
     made->problem = problem;
     made->objective = call->options.objective;
     made->workers = call->options.workers < events ? call->options.workers : 0;
-    made->numbers_room = 5 * events + made->workers + 1;
+    made->numbers_room = tn__events_scratch(events, made->workers);
     made->numbers = tn__alloc_array(&context, made->numbers_room, sizeof *made->numbers);
     made->run_id = tn__alloc_array(&context, problem->count + 1, sizeof *made->run_id);
     tn_status status = TN_OK;
@@ -158,8 +189,9 @@ tn_status tn__judge_create(const tn__call *call, tn__judge **judge, tn_error *er
         status = tn__no_memory(error, "the order of events");
     if (status == TN_OK) {
         judge_order(made);
-        status = judge_find(made, &context, error);
-        made->units = 1 + (made->need_count + events * made->known.words) / 512;
+        status = judge_lasts(made, &context, error);
+        if (status == TN_OK) status = judge_find(made, &context, error);
+        made->units = 1 + (made->need_count + made->event_count + events * made->known.words) / 512;
     }
     if (status == TN_OK)
         *judge = made;
@@ -216,20 +248,14 @@ static void judge_collect(tn__judge *judge, const uint64_t *offset) {
 }
 
 static uint64_t judge_count(tn__judge *judge) {
-    size_t words = judge->known.words;
     uint64_t kept = 0;
     for (uint32_t b = 0; b < judge->problem->event_count; b++) {
         uint64_t *before = tn__row(&judge->before, b), *waits = tn__row(&judge->waits, b);
         const uint64_t *direct = tn__row(&judge->direct, b);
+        size_t words = b / 64 + 1; /* predecessors have lower numbers */
         memset(before, 0, words * sizeof *before);
-        JUDGE_EACH(direct, words, p) {
-            const uint64_t *more = tn__row(&judge->before, p);
-            for (size_t w = 0; w < words; w++) before[w] |= more[w];
-        }
-        JUDGE_EACH(waits, words, p) {
-            const uint64_t *more = tn__row(&judge->before, p);
-            for (size_t w = 0; w < words; w++) before[w] |= more[w];
-        }
+        judge_add_paths(&judge->before, direct, b, before);
+        judge_add_paths(&judge->before, waits, b, before);
         for (size_t w = 0; w < words; w++) {
             kept += (uint64_t)__builtin_popcountll(waits[w] & ~before[w]);
             before[w] |= direct[w] | waits[w];
@@ -241,7 +267,7 @@ static uint64_t judge_count(tn__judge *judge) {
 static uint64_t judge_time(tn__judge *judge, uint32_t workers) {
     size_t room = judge->waits.words * judge->problem->event_count;
     for (size_t w = 0; w < room; w++) judge->waits.bits[w] |= judge->direct.bits[w];
-    return tn__events_time(judge->problem, &judge->waits, workers, judge->numbers);
+    return tn__events_time(judge->problem, &judge->waits, &judge->before, workers, judge->numbers);
 }
 
 uint64_t tn__judge_value(tn__judge *judge, const uint64_t *offset) {

@@ -309,7 +309,9 @@ static tn_status json_span(tn__reading *reading, size_t index, const json_t *ite
                  (uses == NULL || json_is_array(uses)) && count < UINT32_MAX;
     if (!valid)
         TN_FAIL(error, TN_E_INVALID,
-                "spans[%zu] is not an object with \"buffer\", \"write\" and \"uses\"", index);
+                "spans[%zu] is not an object with \"buffer\" (an index below %zu), \"write\" (an "
+                "event or null) and \"uses\" (an array of events)",
+                index, reading->problem->count);
     const tn_context *context = &reading->problem->context;
     uint32_t *events = tn__alloc_array(context, count + 1, sizeof *events);
     if (events == NULL) return tn__no_memory(error, "a span");

@@ -742,15 +742,17 @@ static tn_status reuse_complete(reuse *state, uint64_t best, bool *proved) {
  * out; all aligned ones are tried, if they are few. */
 typedef struct reuse_all {
     reuse *state;
-    uint64_t nodes; /* placements left */
+    uint64_t nodes; /* placements left; to judge one of a large program counts as several */
     bool stopped;
 } reuse_all;
 
 static tn_status reuse_all_from(reuse_all *all, uint32_t at) {
     reuse *state = all->state;
     if (at == state->free_count) {
+        uint64_t units = tn__judge_units(state->run->prepared->judge);
         reuse_keep(state);
-        return tn__run_work(state->run, tn__judge_units(state->run->prepared->judge));
+        all->nodes -= units - 1 < all->nodes ? units - 1 : all->nodes;
+        return tn__run_work(state->run, units);
     }
     uint32_t id = state->free[at];
     int64_t step = (int64_t)state->bodies[id].alignment, most = reuse_most(state, id);

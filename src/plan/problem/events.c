@@ -4,7 +4,7 @@
  * Events are numbered in a serial order, so an order always goes from a lower number to a higher
  * one, and a loop over the numbers visits the predecessors of an event before the event.
  *
- * Cost:   O(1) for each event and order; the time: O(events^2 / 64 + orders + events workers).
+ * Cost:   O(1) for each event and order; the time: O(events^2 / 64 + orders + events log events).
  * Source: list scheduling: Graham 1966.
  */
 #include "plan/problem/problem.h"
@@ -12,18 +12,23 @@
 #include <inttypes.h>
 
 #define EVENTS_ORDERS_MAX ((size_t)1 << 24)
+#define EVENTS_PAIRS_MAX ((uint64_t)1 << 32) /* spans times uses: every pair of spans is compared */
 
 tn_status tn_problem_add_event(tn_problem *problem, uint64_t time, uint32_t *id, tn_error *error) {
     if (problem->event_count >= TN_EVENTS_MAX)
         TN_FAIL(error, TN_E_INVALID, "more than %u events; join events that run one after another",
                 TN_EVENTS_MAX);
-    if (time > INT64_MAX) /* files hold numbers of 63 bits */
-        TN_FAIL(error, TN_E_INVALID, "the time %" PRIu64 " of an event is above 2^63 - 1", time);
+    if (tn__add_sat(problem->event_sum, time) > INT64_MAX) /* files hold numbers of 63 bits */
+        TN_FAIL(error, TN_E_INVALID,
+                "with the time %" PRIu64 " of event %zu, the times of all events add up to more "
+                "than 2^63 - 1; use a larger unit",
+                time, problem->event_count);
     if (!tn__reserve(&problem->context, &problem->events, &problem->event_room,
                      problem->event_count + 1, sizeof *problem->events))
         return tn__no_memory(error, "an event");
     if (id != NULL) *id = (uint32_t)problem->event_count;
     problem->events[problem->event_count++] = time;
+    problem->event_sum += time;
     return TN_OK;
 }
 
@@ -75,29 +80,49 @@ static tn_status events_check_span(const tn_problem *problem, const tn_span *spa
             TN_FAIL(error, TN_E_INVALID, "%s is used by event %u before event %u writes it", text,
                     use, span->first);
     }
-    if (span->use_count >= EVENTS_ORDERS_MAX - problem->use_count)
-        TN_FAIL(error, TN_E_INVALID, "more than 2^24 uses of bytes; give fewer of them");
     return TN_OK;
+}
+
+static int events_by_number(const void *a, const void *b) {
+    const uint32_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* Sorts, and removes repetitions. */
+static uint32_t events_sort(uint32_t *uses, uint32_t count) {
+    uint32_t kept = 0;
+    if (count > 1) qsort(uses, count, sizeof *uses, events_by_number);
+    for (uint32_t i = 0; i < count; i++)
+        if (kept == 0 || uses[kept - 1] != uses[i]) uses[kept++] = uses[i];
+    return kept;
 }
 
 tn_status tn_problem_add_span(tn_problem *problem, const tn_span *span, tn_error *error) {
     TN_TRY(events_check_span(problem, span, error));
     bool writes = span->first != TN_EVENT_NONE;
-    for (uint32_t i = 0; i < span->use_count; i++)
-        if (span->uses[i] == span->first) writes = false; /* it is in the list already */
-    uint32_t count = span->use_count + writes;
-    uint32_t *uses = tn__arena_array(&problem->arena, count, sizeof *uses);
+    uint32_t room = span->use_count + writes;
+    if (problem->span_count >= TN_SPANS_MAX || span->use_count >= EVENTS_ORDERS_MAX ||
+        room > EVENTS_ORDERS_MAX - problem->use_room)
+        TN_FAIL(error, TN_E_INVALID, "more than %u spans or 2^24 uses; give fewer of them",
+                TN_SPANS_MAX);
+    uint32_t *uses = tn__arena_array(&problem->arena, room, sizeof *uses);
     if (uses == NULL || !tn__reserve(&problem->context, &problem->spans, &problem->span_room,
                                      problem->span_count + 1, sizeof *problem->spans))
         return tn__no_memory(error, "a span");
     if (span->use_count > 0) memcpy(uses, span->uses, span->use_count * sizeof *uses);
     if (writes) uses[span->use_count] = span->first;
+    uint32_t count = events_sort(uses, room);
+    if ((uint64_t)(problem->span_count + 1) * (problem->use_count + count) > EVENTS_PAIRS_MAX)
+        TN_FAIL(error, TN_E_INVALID,
+                "%zu spans with %zu uses are too many to compare; join events or bodies",
+                problem->span_count + 1, problem->use_count + count);
     tn_span *made = &problem->spans[problem->span_count++];
     *made = *span;
     if (span->lo == span->hi) made->lo = 0, made->hi = problem->bodies[span->body].size;
     made->uses = uses;
     made->use_count = count;
     problem->use_count += count;
+    problem->use_room += room;
     return TN_OK;
 }
 
@@ -137,9 +162,7 @@ void tn__rows_free(const tn_context *context, tn__rows *rows) {
 
 static bool events_over(const tn_span *span, uint32_t event) {
     if (event == TN_EVENT_NONE) return false;
-    for (uint32_t i = 0; i < span->use_count; i++)
-        if (span->uses[i] > event) return false;
-    return true;
+    return span->use_count == 0 || span->uses[span->use_count - 1] <= event;
 }
 
 int tn__spans_order(const tn_span *a, const tn_span *b) {
@@ -150,80 +173,123 @@ int tn__spans_order(const tn_span *a, const tn_span *b) {
 
 /* --- the time of the program --- */
 
+/* A heap of events or workers: the least key first, among equal ones the lowest number. */
+typedef struct events_item {
+    uint64_t key, id;
+} events_item;
+
+typedef struct events_heap {
+    events_item *items;
+    uint32_t count;
+} events_heap;
+
+static bool events_before(const events_item *a, const events_item *b) {
+    return a->key != b->key ? a->key < b->key : a->id < b->id;
+}
+
+static void events_push(events_heap *heap, uint64_t key, uint64_t id) {
+    events_item item = {key, id};
+    uint32_t at = heap->count++;
+    for (; at > 0 && events_before(&item, &heap->items[(at - 1) / 2]); at = (at - 1) / 2)
+        heap->items[at] = heap->items[(at - 1) / 2];
+    heap->items[at] = item;
+}
+
+static events_item events_pop(events_heap *heap) {
+    events_item least = heap->items[0], last = heap->items[--heap->count];
+    uint32_t at = 0;
+    for (uint32_t child = 1; child < heap->count; child = 2 * at + 1) {
+        if (child + 1 < heap->count && events_before(&heap->items[child + 1], &heap->items[child]))
+            child++;
+        if (!events_before(&heap->items[child], &last)) break;
+        heap->items[at] = heap->items[child];
+        at = child;
+    }
+    heap->items[at] = last;
+    return least;
+}
+
 typedef struct events_run {
     const tn_problem *problem;
     const tn__rows *before;
-    uint64_t *tail;   /* [events] longest path from the start of each event to the end */
-    uint64_t *start;  /* [events] earliest start by the predecessors that are placed */
-    uint64_t *left;   /* [events] predecessors that have not started; UINT64_MAX: started */
-    uint64_t *worker; /* [workers] when each is free */
+    tn__rows *after;     /* direct successors of each event */
+    uint64_t *tail;      /* [events] longest path from the start of each event to the end */
+    uint64_t *start;     /* [events] earliest start by the predecessors that are placed */
+    uint64_t *left;      /* [events] predecessors that are not placed */
+    events_heap ready;   /* [events] these can start now: the longest path first */
+    events_heap waiting; /* [events] all predecessors are placed: the earliest start first */
+    events_heap workers; /* [workers] when each is free */
 } events_run;
 
-/* Calls for all predecessors of an event. */
+/* Calls for all events of a set. */
 #define EVENTS_EACH(row, words, p)                                                                 \
     for (size_t w_ = 0; w_ < (words); w_++)                                                        \
         for (uint64_t b_ = (row)[w_]; b_ != 0; b_ &= b_ - 1)                                       \
             for (uint32_t p = (uint32_t)(w_ * 64) + (uint32_t)__builtin_ctzll(b_), one_ = 1;       \
                  one_ != 0; one_ = 0)
 
-/* The ready event that can start first; among equals with the longest path, then the lowest
- * number. */
-static uint32_t events_next(const events_run *run, uint64_t free_at) {
-    uint32_t best = UINT32_MAX, count = (uint32_t)run->problem->event_count;
-    uint64_t best_at = 0;
-    for (uint32_t e = 0; e < count; e++) {
-        if (run->left[e] != 0) continue;
-        uint64_t at = run->start[e] > free_at ? run->start[e] : free_at;
-        if (best != UINT32_MAX &&
-            (at > best_at || (at == best_at && run->tail[e] <= run->tail[best])))
-            continue;
-        best = e;
-        best_at = at;
-    }
-    return best;
-}
-
-static uint64_t events_schedule(events_run *run, uint32_t workers) {
+static void events_schedule_begin(events_run *run, uint32_t workers) {
     uint32_t count = (uint32_t)run->problem->event_count;
-    uint64_t end = 0;
+    run->ready.count = run->waiting.count = run->workers.count = 0;
+    memset(run->after->bits, 0, run->after->room * sizeof *run->after->bits);
     for (uint32_t e = 0; e < count; e++) {
         run->start[e] = run->left[e] = 0;
-        EVENTS_EACH(tn__row(run->before, e), run->before->words, p) run->left[e] += p < e;
+        EVENTS_EACH(tn__row(run->before, e), e / 64 + 1, p) {
+            run->left[e]++;
+            tn__row_add(tn__row(run->after, p), e);
+        }
+        if (run->left[e] == 0) events_push(&run->waiting, 0, e);
     }
-    for (uint32_t w = 0; w < workers; w++) run->worker[w] = 0;
-    for (uint32_t placed = 0; placed < count; placed++) {
-        uint32_t w = 0;
-        for (uint32_t k = 1; k < workers; k++)
-            if (run->worker[k] < run->worker[w]) w = k;
-        uint32_t next = events_next(run, run->worker[w]);
-        uint64_t at = run->start[next] > run->worker[w] ? run->start[next] : run->worker[w];
-        uint64_t over = tn__add_sat(at, run->problem->events[next]);
-        run->worker[w] = over;
-        run->left[next] = UINT64_MAX;
+    for (uint32_t w = 0; w < workers; w++) events_push(&run->workers, 0, w);
+}
+
+/* Starts never get earlier from one event to the next, so an event that is ready stays ready. */
+static uint64_t events_schedule(events_run *run, uint32_t workers) {
+    uint64_t end = 0, now = 0;
+    events_schedule_begin(run, workers);
+    while (run->ready.count > 0 || run->waiting.count > 0) {
+        uint64_t worker = events_pop(&run->workers).key;
+        if (worker > now) now = worker;
+        if (run->ready.count == 0 && run->waiting.items[0].key > now)
+            now = run->waiting.items[0].key;
+        while (run->waiting.count > 0 && run->waiting.items[0].key <= now) {
+            uint64_t e = events_pop(&run->waiting).id;
+            events_push(&run->ready, UINT64_MAX - run->tail[e], e);
+        }
+        uint32_t next = (uint32_t)events_pop(&run->ready).id;
+        uint64_t over = tn__add_sat(now, run->problem->events[next]);
+        events_push(&run->workers, over, run->workers.count);
         if (over > end) end = over;
-        for (uint32_t e = next + 1; e < count; e++) {
-            if (!tn__row_has(tn__row(run->before, e), next)) continue;
-            run->left[e]--;
+        EVENTS_EACH(tn__row(run->after, next), run->after->words, e) {
             if (over > run->start[e]) run->start[e] = over;
+            if (--run->left[e] == 0) events_push(&run->waiting, run->start[e], e);
         }
     }
     return end;
 }
 
-uint64_t tn__events_time(const tn_problem *problem, const tn__rows *before, uint32_t workers,
-                         uint64_t *numbers) {
-    uint32_t count = (uint32_t)problem->event_count;
+size_t tn__events_scratch(size_t events, uint32_t workers) {
+    return 7 * events + 2 * (size_t)workers + 1;
+}
+
+uint64_t tn__events_time(const tn_problem *problem, const tn__rows *before, tn__rows *after,
+                         uint32_t workers, uint64_t *numbers) {
+    size_t count = problem->event_count;
+    events_item *items = (events_item *)(numbers + 3 * count);
     events_run run = {.problem = problem,
                       .before = before,
+                      .after = after,
                       .tail = numbers,
                       .start = numbers + count,
-                      .left = numbers + 2 * (size_t)count,
-                      .worker = numbers + 3 * (size_t)count};
+                      .left = numbers + 2 * count,
+                      .ready = {.items = items},
+                      .waiting = {.items = items + count},
+                      .workers = {.items = items + 2 * count}};
     uint64_t longest = 0;
-    for (uint32_t e = 0; e < count; e++) run.tail[e] = 0;
-    for (uint32_t e = count; e-- > 0;) {
+    for (size_t e = 0; e < count; e++) run.tail[e] = 0;
+    for (uint32_t e = (uint32_t)count; e-- > 0;) {
         run.tail[e] = tn__add_sat(run.tail[e], problem->events[e]);
-        EVENTS_EACH(tn__row(before, e), before->words, p)
+        EVENTS_EACH(tn__row(before, e), e / 64 + 1, p)
         if (run.tail[e] > run.tail[p]) run.tail[p] = run.tail[e];
         if (run.tail[e] > longest) longest = run.tail[e];
     }

@@ -38,10 +38,11 @@ struct tn_problem {
     size_t separation_count, separation_room, reuse_cost_count, reuse_cost_room;
     size_t reserved_count, reserved_room;
     uint64_t *events; /* their times */
+    uint64_t event_sum;
     tn_wait *orders, *waits;
-    tn_span *spans; /* `hi` resolved; uses in the arena */
+    tn_span *spans; /* `hi` resolved; uses in the arena, rising */
     size_t event_count, event_room, order_count, order_room, wait_count, wait_room;
-    size_t span_count, span_room, use_count;
+    size_t span_count, span_room, use_count, use_room; /* use_room: as given, with repetitions */
     /* ids in the dsa-problem-v1 that was read; NULL: the numbers of bodies and banks */
     const int64_t *file_body_ids, *file_bank_ids; /* [count], [bank_count], in the arena */
 };
@@ -64,13 +65,19 @@ static inline bool tn__row_has(const uint64_t *row, uint32_t event) {
 static inline void tn__row_add(uint64_t *row, uint32_t event) {
     row[event / 64] |= 1ull << event % 64;
 }
+/* Adds the predecessors of event `of` to `row`; they have lower numbers. */
+static inline void tn__row_add_all(const tn__rows *rows, uint32_t of, uint64_t *row) {
+    const uint64_t *more = tn__row(rows, of);
+    for (size_t w = 0; w <= of / 64; w++) row[w] |= more[w];
+}
 /* The spans whose uses come first if `a` and `b` hold a common byte: -1 those of a, 1 those of b,
  * 0 neither (then their bodies are live at the same time). */
 int tn__spans_order(const tn_span *a, const tn_span *b);
-/* The time of the program: `before` has the direct predecessors of each event. Scratch: `numbers`
- * [5 * events + workers]. See tn_layout_waits. */
-uint64_t tn__events_time(const tn_problem *problem, const tn__rows *before, uint32_t workers,
-                         uint64_t *numbers);
+/* The time of the program: `before` has the direct predecessors of each event, and may have others.
+ * Scratch: `after`, and `numbers` [tn__events_scratch]. See tn_layout_waits. */
+size_t tn__events_scratch(size_t events, uint32_t workers);
+uint64_t tn__events_time(const tn_problem *problem, const tn__rows *before, tn__rows *after,
+                         uint32_t workers, uint64_t *numbers);
 
 /* Whether a problem has separations or reserved ranges. */
 static inline bool tn__keeps_apart(const tn_problem *problem) {

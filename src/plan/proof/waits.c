@@ -2,10 +2,11 @@
  *
  * A wait from event a to event b is implied by another path if some direct predecessor of b, by an
  * order or a wait, comes after a. So one pass over the events, with sets of predecessors as bits,
- * finds all paths, and the reduction removes from the waits of b all predecessors of its direct
- * predecessors. Every pair of spans is compared; nothing is searched.
+ * finds all paths, and removes from the direct predecessors of b all predecessors of these. Waits
+ * that remain are not implied. Every pair of spans is compared; nothing is searched.
  *
- * Cost:   O(spans^2 + events (events + orders + waits) / 64) time, O(events^2 / 8) bytes.
+ * Cost:   O(spans (spans + uses) + events (events + orders + waits) / 64) time, O(events^2 / 8)
+ *         bytes.
  * Source: Aho, Garey, Ullman 1972 (the transitive reduction of an acyclic graph is unique).
  */
 #include "plan/problem/problem.h"
@@ -20,16 +21,20 @@ typedef struct waits_job {
     size_t numbers_room;
 } waits_job;
 
-/* known = everything before each event, by `direct`. */
+/* known = everything before each event, by `direct`, from which implied predecessors are removed.
+ * The highest predecessors come first, so that those which they imply are skipped. */
 static void waits_close(waits_job *job) {
     size_t words = job->direct.words;
     for (uint32_t b = 0; b < job->problem->event_count; b++) {
         uint64_t *known = tn__row(&job->known, b), *direct = tn__row(&job->direct, b);
-        memcpy(known, direct, words * sizeof *known);
-        for (uint32_t a = 0; a < b; a++) {
-            if (!tn__row_has(direct, a)) continue;
-            const uint64_t *more = tn__row(&job->known, a);
-            for (size_t w = 0; w < words; w++) known[w] |= more[w];
+        memset(known, 0, words * sizeof *known);
+        for (uint32_t a = b; a-- > 0;)
+            if (tn__row_has(direct, a) && !tn__row_has(known, a))
+                tn__row_add_all(&job->known, a, known);
+        for (size_t w = 0; w < words; w++) {
+            uint64_t left = direct[w] & ~known[w];
+            known[w] |= direct[w];
+            direct[w] = left;
         }
     }
 }
@@ -42,13 +47,39 @@ static bool waits_share(const waits_job *job, const tn_span *a, const tn_span *b
            tn__add_sat(y, b->lo) < tn__add_sat(x, a->hi);
 }
 
-static void waits_find(waits_job *job) {
+static tn_body_id waits_root(const tn_problem *problem, tn_body_id id) {
+    const tn_body *body = &problem->bodies[id];
+    return body->flags & TN_BODY_TIED ? body->leader : id;
+}
+
+/* Each span is used after the other is written, so one of them would destroy the other. Bodies of
+ * one group do so on purpose. */
+static bool waits_contradict(const tn_problem *problem, const tn_span *a, const tn_span *b) {
+    return a->first != TN_EVENT_NONE && b->first != TN_EVENT_NONE && a->first != b->first &&
+           waits_root(problem, a->body) != waits_root(problem, b->body);
+}
+
+static tn_status waits_fail(const tn_problem *problem, const tn_span *a, const tn_span *b,
+                            tn_error *error) {
+    char one[TN__BODY_TEXT_MAX], other[TN__BODY_TEXT_MAX];
+    tn__body_text(problem, a->body, one);
+    tn__body_text(problem, b->body, other);
+    TN_FAIL(error, TN_E_INVALID,
+            "%s and %s share bytes, but event %u writes the one while the other is still used "
+            "(until event %u); correct the spans or the live ranges",
+            one, other, a->first > b->first ? a->first : b->first,
+            a->first > b->first ? b->uses[b->use_count - 1] : a->uses[a->use_count - 1]);
+}
+
+static tn_status waits_find(waits_job *job, tn_error *error) {
     const tn_problem *problem = job->problem;
     for (size_t i = 0; i < problem->span_count; i++) {
         for (size_t k = i + 1; k < problem->span_count; k++) {
             const tn_span *a = &problem->spans[i], *b = &problem->spans[k];
             if (!waits_share(job, a, b)) continue;
             int order = tn__spans_order(a, b);
+            if (order == 0 && waits_contradict(problem, a, b))
+                return waits_fail(problem, a, b, error);
             if (order == 0) continue;
             const tn_span *old = order < 0 ? a : b, *fresh = order < 0 ? b : a;
             for (uint32_t u = 0; u < old->use_count; u++)
@@ -58,27 +89,19 @@ static void waits_find(waits_job *job) {
     }
     for (size_t i = 0; i < problem->wait_count; i++)
         tn__row_add(tn__row(&job->waits, problem->waits[i].after), problem->waits[i].before);
+    return TN_OK;
 }
 
 /* Leaves only waits that no other path implies. */
 static void waits_reduce(waits_job *job) {
-    size_t words = job->direct.words;
-    uint32_t count = (uint32_t)job->problem->event_count;
-    for (uint32_t b = 0; b < count; b++) {
-        uint64_t *waits = tn__row(&job->waits, b), *direct = tn__row(&job->direct, b);
-        const uint64_t *known = tn__row(&job->known, b);
-        for (size_t w = 0; w < words; w++) waits[w] &= ~known[w];
-        for (size_t w = 0; w < words; w++) direct[w] |= waits[w];
+    size_t room = job->direct.words * job->problem->event_count;
+    uint64_t *waits = job->waits.bits, *direct = job->direct.bits;
+    for (size_t w = 0; w < room; w++) {
+        waits[w] &= ~job->known.bits[w];
+        direct[w] |= waits[w];
     }
     waits_close(job);
-    for (uint32_t b = 0; b < count; b++) {
-        uint64_t *waits = tn__row(&job->waits, b);
-        for (uint32_t p = 0; p < b; p++) {
-            if (!tn__row_has(tn__row(&job->direct, b), p)) continue;
-            const uint64_t *known = tn__row(&job->known, p);
-            for (size_t w = 0; w < words; w++) waits[w] &= ~known[w];
-        }
-    }
+    for (size_t w = 0; w < room; w++) waits[w] &= direct[w];
 }
 
 static tn_status waits_list(const waits_job *job, tn_wait **list, uint64_t *count,
@@ -105,7 +128,7 @@ static tn_status waits_run(waits_job *job, uint32_t workers, tn_wait **list, uin
     const tn_context *context = &problem->context;
     size_t events = problem->event_count;
     uint32_t used = workers < events ? workers : 0;
-    job->numbers_room = 5 * events + used + 1;
+    job->numbers_room = tn__events_scratch(events, used);
     job->numbers = tn__alloc_array(context, job->numbers_room, sizeof *job->numbers);
     if (job->numbers == NULL || !tn__rows_make(context, events, &job->direct) ||
         !tn__rows_make(context, events, &job->known) ||
@@ -114,9 +137,10 @@ static tn_status waits_run(waits_job *job, uint32_t workers, tn_wait **list, uin
     for (size_t i = 0; i < problem->order_count; i++)
         tn__row_add(tn__row(&job->direct, problem->orders[i].after), problem->orders[i].before);
     waits_close(job);
-    waits_find(job);
+    TN_TRY(waits_find(job, error));
     waits_reduce(job);
-    if (time != NULL) *time = tn__events_time(problem, &job->direct, used, job->numbers);
+    if (time != NULL) /* `known` is free for reuse now */
+        *time = tn__events_time(problem, &job->direct, &job->known, used, job->numbers);
     return waits_list(job, list, count, error);
 }
 

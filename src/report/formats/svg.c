@@ -484,8 +484,7 @@ static bool svg_wait_bytes(const tn_report *report, const tn_wait *wait, const t
                            const tn_span *fresh, double *middle) {
     const tn_layout *layout = report->layout;
     bool uses = false;
-    if (fresh->first != wait->after || old->body == fresh->body ||
-        layout->bank[old->body] != layout->bank[fresh->body])
+    if (old->body == fresh->body || layout->bank[old->body] != layout->bank[fresh->body])
         return false;
     for (uint32_t i = 0; i < old->use_count && !uses; i++) uses = old->uses[i] == wait->before;
     uint64_t x = layout->offset[old->body], y = layout->offset[fresh->body];
@@ -509,8 +508,9 @@ static tn_status svg_waits(const svg_picture *picture, tn_error *error) {
     tn__text_put(picture->text, "<g stroke=\"#b3003c\" stroke-width=\"1.5\" fill=\"#b3003c\">\n");
     for (uint64_t k = 0; k < count; k++) {
         bool drawn = false;
-        for (uint32_t i = 0; i < spans && !drawn; i++) {
-            for (uint32_t j = 0; j < spans && !drawn; j++) {
+        for (uint32_t j = 0; j < spans && !drawn; j++) {
+            if (span[j].first != list[k].after) continue;
+            for (uint32_t i = 0; i < spans && !drawn; i++) {
                 double middle;
                 drawn = svg_wait_bytes(report, &list[k], &span[i], &span[j], &middle);
                 if (!drawn) continue;
