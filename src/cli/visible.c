@@ -64,7 +64,7 @@ static size_t visible_show_held(visible_stream *stream, char *to) {
     return used;
 }
 
-/* Takes one byte, and writes the visible form of what is complete; returns its length. */
+/* Takes one byte, and writes the visible form of complete characters; returns its length. */
 static size_t visible_show(visible_stream *stream, unsigned char byte, char *to) {
     bool goes_on = (byte & 0xc0) == 0x80;
     size_t used = stream->held > 0 && !goes_on ? visible_show_held(stream, to) : 0;

@@ -517,7 +517,7 @@ static bool graph_hint(tn__graph_frame *f, uint32_t more) {
     const uint64_t before = least.setup != NULL ? least.result.bytes : f->whole.result.bytes;
     tn_error *told = f->error;
     f->least = (tn__candidate){0};
-    f->error = NULL; /* a hint that fails is none */
+    f->error = NULL; /* a hint that fails is left out */
     double seconds = f->request.hint_seconds > 0 ? f->request.hint_seconds : GRAPH_HINT_S;
     f->own->hint_ends_at = clock() + (clock_t)(seconds * CLOCKS_PER_SEC);
     tn_status status = graph_hint_search(f, more);

@@ -452,7 +452,7 @@ static void check_bound(const tn_error *error, uint64_t bound) {
     if (strstr(error->message, words) == NULL) fail_msg("%s: %s", words, error->message);
 }
 
-/* One byte less than the least: if that is not proved, tn_fit and tn_fit_graph tell the bound. */
+/* One byte less than the least: if that is not proved, tn_fit and tn_fit_graph state the bound. */
 static void a_refusal_without_a_proof_has_the_bound(void **state) {
     (void)state;
     uint32_t unproved = 0;

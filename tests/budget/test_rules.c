@@ -225,7 +225,7 @@ static void run_all(const tn__work *work, tn__schedule *schedule) {
         assert_ok(tn__schedule_add(schedule, (tn__act){.kind = TN__RUN, .what = j}, &failure));
 }
 
-/* The ruled work, run once, has the bytes that a judge who knows no rules counts for the schedule
+/* The ruled work, run once, has the bytes that a judge that knows no rules counts for the schedule
  * that it stands for; its program is one. */
 static void a_ruled_work_stands_for_a_schedule_of_the_same_bytes(void **state) {
     (void)state;

@@ -187,7 +187,7 @@ static void a_refusal_is_one_sentence(void **state) {
     tn_graph_destroy(graph);
 }
 
-/* Searches that an answer needed may have ended without one. They leave no message behind. */
+/* Searches that an answer needed may have ended without one. They leave no message. */
 static void an_answer_has_no_message(void **state) {
     static const struct {
         uint64_t mib;

@@ -60,7 +60,7 @@ struct tn__pass_run {
     tn_error *error;
     uint64_t budget;      /* bytes that may live at once, without work->fixed_bytes */
     uint64_t host_budget; /* UINT64_MAX: no limit */
-    uint32_t allow;       /* TN__ALLOW_*: what the search allows; a pass may know less of it */
+    uint32_t allow;       /* TN__ALLOW_*: allowed techniques; a pass may know fewer */
     uint64_t seed;
     const tn__schedule *warm; /* NULL, or the schedule for another budget of the same work */
     bool no_bound;            /* the caller has no use for lower bounds for this budget */

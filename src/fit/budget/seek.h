@@ -6,7 +6,7 @@
  *     within.c     then: the fastest program within the budget
  *     answer.c     one answer of a pass, as a verified program with a layout
  *     starts.c     the orders of operators from which passes start
- *     host_pool.c  the layout of what is swapped
+ *     host_pool.c  the layout of swapped tensors
  */
 #ifndef TN_BUDGET_SEEK_H
 #define TN_BUDGET_SEEK_H

@@ -283,7 +283,7 @@ static tn_status split_finish(split_state *state) {
 }
 
 /* Finds the choice with the lowest prediction, and similar ones. What is tried depends on the graph
- * alone, and only its end on the budget: so the smallest set-up that a refusal tells is found again
+ * alone, and only its end on the budget: so the smallest set-up that a refusal names is found again
  * with a budget of its bytes. */
 static tn_status split_fewest(split_state *state, double share) {
     tn_split_choice choice;
