@@ -117,7 +117,7 @@ const char *cli_suffixes(char text[CLI_SUFFIXES_MAX]);
 void cli_show_controls(void);
 FILE *cli_terminal(void);         /* the unfiltered standard error, to move the cursor */
 int cli_descriptor(FILE *stream); /* the file descriptor of stdout or stderr */
-/* Prints text that may hold names from files, with control characters shown as escapes. */
+/* Prints text that may hold names from files in one line: newlines and tabs are escapes, too. */
 void cli_put_text(FILE *file, const char *text);
 /* settings.c: a message of the library, with the command's options instead of the settings that it
  * names between backticks. `text` was initialised and holds the answer. Without memory the answer

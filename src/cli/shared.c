@@ -19,15 +19,13 @@
 
 #define SHARED_SAME_WISH_S 0.25 /* closer signals count as one */
 
-/* Control characters are those below a space, DEL, and U+0080 to U+009F (two bytes in UTF-8). */
+/* visible.c escapes all other characters that are not printable. */
 void cli_put_text(FILE *file, const char *text) {
-    for (const unsigned char *at = (const unsigned char *)text; *at != '\0'; at++) {
-        if (at[0] == 0xc2 && at[1] >= 0x80 && at[1] <= 0x9f)
-            fprintf(file, "\\u%04x", *++at);
-        else if (*at < ' ' || *at == 0x7f)
-            fprintf(file, "\\x%02x", *at);
+    for (; *text != '\0'; text++) {
+        if (*text == '\n' || *text == '\t')
+            fprintf(file, "\\x%02x", *text);
         else
-            fputc(*at, file);
+            fputc(*text, file);
     }
 }
 
