@@ -50,7 +50,7 @@ def check_versions(folder):
 
 def main():
     if run("git", "-C", source, "rev-parse", "HEAD").returncode:
-        print("SKIP: no git checkout")
+        print("SKIP: not a checkout of git")
         return 77
     with tempfile.TemporaryDirectory() as name:
         check_files(pathlib.Path(name))
