@@ -424,7 +424,43 @@ static void contrib_expand(const contrib_packed *it, uint64_t n, float *row) {
     }
 }
 
-enum { CONTRIB_COLUMNS = 16 }; /* rows of the weights that are expanded at once */
+enum {
+    CONTRIB_COLUMNS = 16, /* rows of the weights that are expanded at once */
+    CONTRIB_ROWS = 4      /* rows of the input for which expanding would take longer than reading */
+};
+
+/* Whether the rows of the input can be multiplied with the packed weights. Each row of the input is
+ * prepared once. */
+static bool contrib_reads_packed(const contrib_packed *it, uint64_t rows) {
+    return rows <= CONTRIB_ROWS && it->bits == 4 && it->groups == NULL &&
+           it->block % (2 * TN__DOT_BYTES) == 0;
+}
+
+static void contrib_multiply_packed(const contrib_packed *it, uint64_t rows, const float *a,
+                                    const float *bias, float *workspace, float *y) {
+    uint64_t padded = it->blocks * it->block;
+    float *zeros = workspace + rows * padded;
+    for (uint64_t r = 0; r < rows; r++)
+        tn__packed_pair(a + r * it->inner, it->inner, it->block, workspace + r * padded);
+    for (uint64_t n = 0; n < it->columns; n++) {
+        for (uint64_t b = 0; b < it->blocks; b++) zeros[b] = contrib_zero(it, n, b);
+        tn__packed_row row = {.bytes = it->weights + n * it->blocks * it->block_bytes,
+                              .scales = it->scales + n * it->blocks,
+                              .zeros = zeros,
+                              .blocks = it->blocks,
+                              .block = it->block};
+        for (uint64_t r = 0; r < rows; r++)
+            y[r * it->columns + n] =
+                tn__packed_dot(&row, workspace + r * padded) + (bias != NULL ? bias[n] : 0);
+    }
+}
+
+/* Bytes for expanded rows of the weights, or for prepared rows of the input and zero points. */
+static uint64_t contrib_nbits_scratch(uint64_t inner, uint64_t blocks, uint64_t block) {
+    uint64_t expanded = tn__mul_sat(CONTRIB_COLUMNS * sizeof(float), inner),
+             packed = tn__mul_sat(sizeof(float), tn__mul_sat(blocks, CONTRIB_ROWS * block + 1));
+    return expanded > packed ? expanded : packed;
+}
 
 static tn_status contrib_run_nbits(tn_kernel_call *call) {
     const tn_operand *a = &call->inputs[0], *bias = tn__call_input(call, 5);
@@ -435,9 +471,13 @@ static tn_status contrib_run_nbits(tn_kernel_call *call) {
     memcpy(shape, a->shape, a->rank * sizeof *shape);
     shape[a->rank - 1] = (int64_t)it.columns;
     TN_TRY(tn__check_result(call, 0, a->rank, shape));
-    TN_TRY(tn__check_scratch(call, CONTRIB_COLUMNS * it.inner * sizeof(float)));
+    TN_TRY(tn__check_scratch(call, contrib_nbits_scratch(it.inner, it.blocks, it.block)));
     uint64_t rows = tn__operand_count(a) / it.inner;
     float *expanded = call->workspace, *y = call->outputs[0].data;
+    if (contrib_reads_packed(&it, rows)) {
+        contrib_multiply_packed(&it, rows, a->data, bias != NULL ? bias->data : NULL, expanded, y);
+        return TN_OK;
+    }
     for (uint64_t n = 0; n < it.columns; n += CONTRIB_COLUMNS) {
         uint64_t some = it.columns - n < CONTRIB_COLUMNS ? it.columns - n : CONTRIB_COLUMNS;
         for (uint64_t c = 0; c < some; c++) contrib_expand(&it, n + c, expanded + c * it.inner);
@@ -468,8 +508,10 @@ static bool contrib_accepts_nbits(const tn_kernel_setup *setup) {
 }
 
 static uint64_t contrib_workspace_nbits(const tn_kernel_setup *setup) {
-    int64_t k = tn__attr_int(setup->op, "K", 0);
-    return k > 0 ? tn__mul_sat(CONTRIB_COLUMNS * sizeof(float), (uint64_t)k) : 0;
+    int64_t k = tn__attr_int(setup->op, "K", 0), block = tn__attr_int(setup->op, "block_size", 0);
+    if (k < 1 || block < 1 || block > INT32_MAX) return 0;
+    return contrib_nbits_scratch((uint64_t)k, (uint64_t)(k / block + (k % block != 0)),
+                                 (uint64_t)block);
 }
 
 typedef struct contrib_table {
