@@ -1,12 +1,13 @@
 /* main.c - the command `tenure`: finds the subcommand and calls it. */
 #include "cli/cli.h"
+#include "base/base.h"
+#include "tenure_revision.h" /* TENURE_REVISION, made by tools/revision.cmake */
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "base/base.h"
 
 static const cli_command *const commands[] = {
 #define TN_COMMAND(name) &cli_command_##name,
@@ -159,4 +160,24 @@ int main(int count, char **words) {
     if (count > 1) return main_refuse(name);
     main_help(stderr);
     return 2;
+}
+
+/* --- `tenure version`: version and revision, and the libraries --- */
+
+int cli_version(void) {
+    char library[TN_LIBRARY_TEXT_MAX];
+    tn_error missing;
+    printf("tenure %s", tn_version());
+    if (*TENURE_REVISION != '\0') printf(" (revision %s)", TENURE_REVISION);
+    if (tn_kernels_library(library, &missing))
+        printf("\nkernels   %s; plain loops\n", library);
+    else
+        printf("\nkernels   plain loops; %s\n", missing.message);
+#ifdef TENURE_MINIMAL
+    puts("built     with the C library only: no JSON, no packed data sets");
+#else
+    puts("built     with JSON (jansson) and packed data sets (zlib)");
+#endif
+    puts("licence   Apache-2.0");
+    return cli_finish(0);
 }

@@ -4,18 +4,18 @@
  * allocations of TensorFlow Lite Micro (tn_micro_arena_of). Every number is computed twice, with
  * the smallest and with the largest scratch that the kernels may need.
  */
-#include "cli/facts.h"
-#include "cli/holders.h"
-#include "cli/micro.h"
-#include "cli/plan_options.h"
+#include "base/base.h"
+#include "cli/answer/facts.h"
+#include "cli/answer/holders.h"
+#include "cli/model/input.h"
+#include "cli/model/kernel_target.h"
+#include "cli/model/plan_file.h"
+#include "report/format.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/base.h"
-#include "report/format.h"
 
 #define ARENA_ROUND 16u       /* totals are multiples of this */
 #define ARENA_OUTPUTS_MAX 16u /* more than there are formats */

@@ -5,16 +5,16 @@
  * changes add up to the change in live bytes; any further difference of the arenas is alignment and
  * holes.
  */
-#include "cli/combine.h"
-#include "cli/facts.h"
-#include "cli/holders.h"
+#include "base/base.h"
+#include "cli/answer/facts.h"
+#include "cli/answer/holders.h"
+#include "cli/command_line/combine.h"
+#include "cli/model/input.h"
+#include "report/format.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/base.h"
-#include "report/format.h"
 
 #define DIFF_OUTPUTS_MAX 4u
 #define DIFF_LABELS 6u

@@ -1,17 +1,15 @@
 /* estimate.c - `tenure estimate`: the memory of a model, and whether it fits. */
+#include "base/base.h"
+#include "cli/command_line/combine.h"
+#include "cli/estimate/estimate.h"
+#include "cli/model/compile_options.h"
+#include "cli/model/input.h"
+#include "cli/model/kernel_target.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/base.h"
-#include "cli/combine.h"
-#include "cli/estimate.h"
-#include "cli/estimate_cluster.h"
-#include "cli/estimate_large.h"
-#include "cli/estimate_llm.h"
-#include "cli/fit_options.h"
-#include "cli/micro.h"
 
 #define ESTIMATE_MOST (UINT64_C(1) << 40) /* of any count */
 

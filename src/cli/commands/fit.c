@@ -1,13 +1,14 @@
 /* fit.c - `tenure fit`: the fastest program of a model within a budget of bytes. */
+#include "base/base.h"
+#include "cli/answer/model_facts.h"
+#include "cli/command_line/combine.h"
+#include "cli/fit/fit.h"
+#include "cli/model/input.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-#include "base/base.h"
-#include "cli/claims.h"
-#include "cli/combine.h"
-#include "cli/fit.h"
 
 #define FIT_MOST (UINT64_C(1) << 40) /* of any count */
 

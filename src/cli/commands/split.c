@@ -1,16 +1,16 @@
 /* split.c - `tenure split`: writes a model with its operators in tiles, for unmodified runtimes.
  */
-#include "cli/combine.h"
-#include "cli/split.h"
+#include "base/base.h"
+#include "cli/answer/model_facts.h"
+#include "cli/command_line/combine.h"
+#include "cli/model/input.h"
+#include "cli/model/kernel_target.h"
+#include <tenure/export.h>
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <tenure/export.h>
-
-#include "base/base.h"
-#include "cli/micro.h"
 
 #define SPLIT_FILE_SHARE 0.25 /* default extra work without --budget */
 

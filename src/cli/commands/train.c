@@ -1,8 +1,9 @@
 /* train.c - `tenure train`: trains a model in its planned arena. */
 #include "base/base.h"
-#include "cli/combine.h"
-#include "cli/claims.h"
-#include "cli/train.h"
+#include "cli/answer/model_facts.h"
+#include "cli/command_line/combine.h"
+#include "cli/model/input.h"
+#include "cli/train/train.h"
 
 enum {
     TRAIN_DATA = 400,

@@ -13,19 +13,19 @@
  * the command line, the result is a usage error that names the option, as for rows that name no
  * tensor of the model.
  */
-#include "cli/facts.h"
-#include "cli/micro.h"
-#include "cli/objects.h"
-#include "cli/plan_file.h"
-#include "cli/whom.h"
+#include "base/base.h"
+#include "cli/answer/facts.h"
+#include "cli/answer/model_facts.h"
+#include "cli/model/input.h"
+#include "cli/model/kernel_target.h"
+#include "cli/model/plan_file.h"
+#include "cli/plan/plan.h"
+#include "report/format.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/base.h"
-#include "report/format.h"
 
 enum { VERIFY_PLAN = 400, VERIFY_FORM, VERIFY_TRAIN, VERIFY_BATCH, VERIFY_JSON };
 

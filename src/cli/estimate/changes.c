@@ -1,0 +1,357 @@
+/* changes.c - changes that make a model fit: first those that cost nothing, then those that cost
+ * time, then those that change results, and last a smaller batch. */
+#include "base/base.h"
+#include "cli/estimate/estimate.h"
+#include "cli/model/input.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef bool (*estimate_change)(cli_way *way, const cli_found *found, char text[64]);
+
+static bool change_plan(cli_way *way, const cli_found *found, char text[64]) {
+    (void)found;
+    if (way->options.pool == NULL) return false;
+    way->options.pool = NULL;
+    snprintf(text, 64, "a planned arena, no --pool");
+    return true;
+}
+
+static bool change_policies(cli_way *way, const cli_found *found, char text[64]) {
+    (void)found;
+    if (way->options.alloc == TN_ALLOC_ON_DEMAND && way->options.release == TN_RELEASE_ON_DEATH)
+        return false;
+    way->options.alloc = TN_ALLOC_ON_DEMAND;
+    way->options.release = TN_RELEASE_ON_DEATH;
+    snprintf(text, 64, "--alloc-policy demand --release-policy death");
+    return true;
+}
+
+static bool change_order(cli_way *way, const cli_found *found, char text[64]) {
+    (void)found;
+    if (way->pytorch || (way->input.order != NULL && strcmp(way->input.order, "file") != 0))
+        return false;
+    way->input.order = "memory";
+    snprintf(text, 64, "--order memory");
+    return true;
+}
+
+static bool change_concat(cli_way *way, const cli_found *found, char text[64]) {
+    if (way->pytorch || !found->joins || way->input.occupancy_options.fuse_concat) return false;
+    way->input.occupancy_options.fuse_concat = true;
+    snprintf(text, 64, "--fuse-concat");
+    return true;
+}
+
+static bool change_update(cli_way *way, const cli_found *found, char text[64]) {
+    (void)found;
+    if (!way->train || way->pytorch || way->training.options.fuse_update) return false;
+    way->training.options.fuse_update = true;
+    snprintf(text, 64, "--fuse-update");
+    return true;
+}
+
+/* Recomputation, the only change with a predicted time. */
+static bool change_fit(cli_way *way, const cli_found *found, char text[64]) {
+    bool again = way->training.recompute > 0 || way->training.recompute_cheap;
+    uint64_t budget = way->limit - way->options.runtime;
+    (void)found;
+    if (way->limit <= way->options.runtime || way->options.pool != NULL || way->pytorch || again ||
+        way->fit > 0 || tn__has_suffix(way->input.path, ".tflite"))
+        return false;
+    way->fit = budget;
+    if (budget % (UINT64_C(1) << 20) == 0)
+        snprintf(text, 64, "--budget %" PRIu64 "MiB", budget >> 20);
+    else
+        snprintf(text, 64, "--budget %" PRIu64, budget);
+    return true;
+}
+
+static bool change_recompute(cli_way *way, const cli_found *found, char text[64]) {
+    (void)found;
+    if (!way->train || way->pytorch || way->training.recompute_cheap) return false;
+    way->training.recompute_cheap = true;
+    snprintf(text, 64, "--recompute-cheap");
+    return true;
+}
+
+static bool change_share(cli_way *way, const cli_found *found, char text[64]) {
+    (void)found;
+    if (!way->train || way->pytorch || way->training.recompute > 0 || way->training.recompute_cheap)
+        return false;
+    way->training.recompute = 0.33; /* at most this much extra work */
+    snprintf(text, 64, "--recompute-work 0.33");
+    return true;
+}
+
+static bool change_dtype(cli_way *way, const cli_found *found, char text[64]) {
+    (void)found;
+    bool wide =
+        way->training.options.dtype == TN_UNDEFINED || way->training.options.dtype == TN_FLOAT32;
+    if (!way->train || way->pytorch || !wide) return false;
+    way->training.options.dtype = TN_BFLOAT16;
+    snprintf(text, 64, "--dtype bf16");
+    return true;
+}
+
+static bool change_momentum(cli_way *way, const cli_found *found, char text[64]) {
+    (void)found;
+    bool larger = way->training.options.optimizer == TN_OPTIMIZER_ADAM ||
+                  way->training.options.optimizer == TN_OPTIMIZER_ADAMW;
+    if (!way->train || !larger) return false;
+    way->training.options.optimizer = TN_OPTIMIZER_MOMENTUM;
+    snprintf(text, 64, "--optimizer momentum");
+    return true;
+}
+
+static bool change_sgd(cli_way *way, const cli_found *found, char text[64]) {
+    (void)found;
+    if (!way->train || way->training.options.optimizer == TN_OPTIMIZER_SGD ||
+        way->training.options.optimizer == TN_OPTIMIZER_NONE)
+        return false;
+    way->training.options.optimizer = TN_OPTIMIZER_SGD;
+    snprintf(text, 64, "--optimizer sgd");
+    return true;
+}
+
+/* Cheapest first. A list has at most one change of each family except 0: the members of a family
+ * set the same option. */
+static const struct {
+    estimate_change apply;
+    uint32_t family;
+} estimate_cheap_first[] = {{change_plan, 0},      {change_policies, 0}, {change_order, 0},
+                            {change_concat, 0},    {change_update, 0},   {change_fit, 1},
+                            {change_recompute, 1}, {change_share, 1},    {change_dtype, 0},
+                            {change_momentum, 2},  {change_sgd, 2}};
+#define ESTIMATE_CHANGES (sizeof estimate_cheap_first / sizeof *estimate_cheap_first)
+#define ESTIMATE_LIST_MOST 4u    /* changes in one list */
+#define ESTIMATE_LIST_TRIES 200u /* lists that are tried */
+
+/* --- limits --- */
+
+bool cli_limits_go_on(cli_limits *limits) {
+    limits->reached = limits->reached || (limits->limited && limits->work == 0) || cli_is_late();
+    return !limits->reached;
+}
+
+void cli_limits_spend(cli_limits *limits, uint64_t work) {
+    limits->work = work < limits->work ? limits->work - work : 0;
+}
+
+void cli_limits_skip(cli_limits *limits, const char *what) {
+    tn__text_printf(&limits->skipped, "%s%s", limits->skipped.size > 0 ? ", " : "", what);
+}
+
+/* One trial with what is left of the limits: what a limit cut short is not offered. */
+static tn_status estimate_limited(const cli_way *way, const char *text, cli_found *found) {
+    cli_way trial = *way;
+    tn_error unused; /* a change that cannot be made is not offered */
+    cli_limits *limits = way->limits;
+    *found = (cli_found){0};
+    if (limits == NULL) return cli_estimate_within(&trial, found, &unused);
+    tn_status status = TN_E_STOPPED;
+    if (cli_limits_go_on(limits)) {
+        trial.choices.plan.work_limit = limits->limited ? limits->work : 0;
+        status = cli_estimate_within(&trial, found, &unused);
+        cli_limits_spend(limits, found->work);
+        (void)cli_limits_go_on(limits);
+    }
+    if (limits->reached) cli_limits_skip(limits, text);
+    return limits->reached ? TN_E_STOPPED : status;
+}
+
+static bool estimate_try(const cli_way *way, const char *text, cli_change *change) {
+    cli_way trial = *way;
+    cli_found found;
+    trial.output_count = 0;
+    trial.tries = true;
+    if (estimate_limited(&trial, text, &found) != TN_OK || !found.fits) return false;
+    *change = (cli_change){
+        .total = found.estimate.total, .priced = found.fitted, .more_time = found.more_time};
+    snprintf(change->text, sizeof change->text, "%s", text);
+    return true;
+}
+
+/* Freezes as few of the first layers as possible. */
+static bool estimate_freeze(const cli_way *way, const cli_found *found, cli_change *change) {
+    char patterns[CLI_LAYERS_MAX][40], text[sizeof change->text] = "";
+    cli_way trial = *way;
+    tn_train_options *training = &trial.training.options;
+    if (!way->train || way->pytorch || training->freeze_count > 0) return false;
+    for (uint32_t i = 0; i < found->layer_count; i++) {
+        size_t used = strlen(text);
+        int more;
+        snprintf(patterns[i], sizeof patterns[i], "%.36s*", found->layers[i]);
+        more = snprintf(text + used, sizeof text - used, "%s--freeze '%.38s'", i > 0 ? " " : "",
+                        patterns[i]);
+        if (more < 0 || (size_t)more >= sizeof text - used) return false;
+        trial.training.freeze[training->freeze_count++] = patterns[i];
+        if (estimate_try(&trial, text, change)) return true;
+    }
+    return false;
+}
+
+static bool estimate_smaller_batch(const cli_way *way, const cli_found *found, cli_change *change) {
+    uint64_t batch = 0;
+    tn_error unused;
+    char text[64];
+    cli_way trial = *way;
+    if (found->batch < 2 || !tn__has_suffix(way->input.path, ".onnx") ||
+        cli_estimate_max_batch(way, &batch, &unused) != TN_OK || batch == 0 ||
+        batch >= found->batch)
+        return false;
+    trial.batch = batch;
+    snprintf(text, sizeof text, "--batch %" PRIu64, batch * way->ranks.grid.data);
+    return estimate_try(&trial, text, change);
+}
+
+/* Applies the changes of a bit set. False if one of them changes nothing or two belong to one
+ * family. */
+static bool estimate_apply(cli_way *way, const cli_found *found, uint32_t set,
+                           char text[sizeof((cli_change *)0)->text]) {
+    const size_t room = sizeof((cli_change *)0)->text;
+    uint32_t families = 0;
+    char one[64];
+    text[0] = '\0';
+    for (uint32_t i = 0; i < ESTIMATE_CHANGES; i++) {
+        size_t used = strlen(text);
+        if ((set >> i & 1) == 0) continue;
+        uint32_t family = estimate_cheap_first[i].family;
+        if (family > 0 && (families >> family & 1) != 0) return false;
+        families |= 1u << family;
+        if (!estimate_cheap_first[i].apply(way, found, one)) return false;
+        snprintf(text + used, room - used, "%s%s", used > 0 ? " " : "", one);
+    }
+    return true;
+}
+
+static bool estimate_try_set(const cli_way *way, const cli_found *found, uint32_t set,
+                             cli_change *change) {
+    char text[sizeof change->text];
+    cli_way trial = *way;
+    return estimate_apply(&trial, found, set, text) && estimate_try(&trial, text, change);
+}
+
+/* If no single change is enough, finds the shortest list that is; among lists of equal length, the
+ * cheapest. It tries lists of two changes, then three and so on, with cheap changes first. Fitting
+ * to a budget is excluded, because it is a search itself. */
+static bool estimate_shortest(const cli_way *way, const cli_found *found, cli_change *change) {
+    uint32_t tries = 0;
+    for (int length = 2; length <= (int)ESTIMATE_LIST_MOST; length++)
+        for (uint32_t set = 0; set < 1u << ESTIMATE_CHANGES; set++) {
+            char text[sizeof change->text];
+            cli_way trial = *way;
+            if (__builtin_popcount(set) != length || !estimate_apply(&trial, found, set, text) ||
+                trial.fit != way->fit)
+                continue;
+            if (++tries > ESTIMATE_LIST_TRIES) return false;
+            if (estimate_try(&trial, text, change)) return true;
+        }
+    return false;
+}
+
+/* The last entry is a smaller batch, whenever one fits. */
+uint32_t cli_estimate_changes(const cli_way *way, const cli_found *found, cli_change *changes,
+                              uint32_t room) {
+    uint32_t count = 0;
+    cli_change batch;
+    bool smaller = estimate_smaller_batch(way, found, &batch);
+    for (uint32_t i = 0; i < ESTIMATE_CHANGES && count + smaller < room; i++)
+        count += estimate_try_set(way, found, 1u << i, &changes[count]);
+    if (count == 0 && count + smaller < room)
+        count += estimate_shortest(way, found, &changes[count]);
+    if (count + smaller < room) count += estimate_freeze(way, found, &changes[count]);
+    if (smaller) changes[count++] = batch;
+    return count;
+}
+
+/* A smaller batch, if possible. */
+static bool change_half(cli_way *way, const cli_found *found, char text[64]) {
+    if (found->batch < 2 || !tn__has_suffix(way->input.path, ".onnx")) return false;
+    way->batch = found->batch / 2;
+    snprintf(text, 64, "--batch %" PRIu64, way->batch * way->ranks.grid.data);
+    return true;
+}
+
+static bool change_inplace(cli_way *way, const cli_found *found, char text[64]) {
+    (void)found;
+    if (way->input.occupancy_options.inplace != TN_INPLACE_NONE || way->pytorch) return false;
+    way->input.occupancy_options.inplace = TN_INPLACE_CHOOSE;
+    snprintf(text, 64, "without --no-inplace");
+    return true;
+}
+
+static bool change_views(cli_way *way, const cli_found *found, char text[64]) {
+    (void)found;
+    if (!way->input.occupancy_options.no_views) return false;
+    way->input.occupancy_options.no_views = false;
+    snprintf(text, 64, "without --no-views");
+    return true;
+}
+
+/* Lets kernels process operators in pieces. */
+static bool change_pieces(cli_way *way, const cli_found *found, char text[64]) {
+    (void)found;
+    if (!way->choices.fastest || way->runner == CLI_RUNNER_NONE) return false;
+    way->choices.fastest = false;
+    snprintf(text, 64, "without --fastest: operators in pieces");
+    return true;
+}
+
+uint32_t cli_estimate_each(const cli_way *way, const cli_found *found, cli_change *changes,
+                           uint32_t room) {
+    static const estimate_change others[] = {change_inplace, change_views, change_pieces,
+                                             change_half};
+    const uint32_t all = ESTIMATE_CHANGES + sizeof others / sizeof *others;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < all && count < room; i++) {
+        bool last = i >= ESTIMATE_CHANGES;
+        estimate_change apply = last ? others[i - ESTIMATE_CHANGES] : estimate_cheap_first[i].apply;
+        cli_way trial = *way;
+        char text[64];
+        if (!apply(&trial, found, text)) continue;
+        trial.limit = found->estimate.total - 1; /* anything smaller counts */
+        count += estimate_try(&trial, text, &changes[count]);
+    }
+    return count;
+}
+
+uint32_t cli_estimate_fitted(const cli_way *way, uint64_t budget, cli_change *change) {
+    cli_way trial = *way;
+    const cli_found none = {0};
+    char text[64];
+    trial.limit = budget;
+    if (!change_fit(&trial, &none, text) || !estimate_try(&trial, text, change)) return 0;
+    return change->priced;
+}
+
+/* --- the answer --- */
+
+static const cli_facts change_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT(WORD, "change", "would fit with", "the changed options"),
+        CLI_FACT(BYTES, "total", NULL, "bytes with them"),
+        CLI_FACT(REAL, "more_time", NULL, "predicted extra time, as a fraction, where it is known"),
+        CLI_FACTS_END}};
+const cli_facts cli_changes_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT_OF(LIST, "changes", "if it does not fit: changes that make it fit", &change_facts),
+        CLI_FACTS_END}};
+
+void cli_changes_tell(cli_answer *answer, const cli_change *changes, uint32_t count) {
+    char size[TN_SIZE_TEXT_MAX];
+    if (count == 0) cli_tell_line(answer, "", "no change that Tenure can suggest makes it fit");
+    cli_answer_open(answer, "changes");
+    for (uint32_t i = 0; i < count; i++) {
+        cli_answer_open(answer, NULL);
+        cli_tell_word(answer, "change", changes[i].text);
+        cli_tell_more(answer, ": %s", tn_size_format(changes[i].total, size));
+        if (changes[i].priced)
+            cli_tell_more(answer, ", %+.1f %% time predicted", 100 * changes[i].more_time);
+        cli_tell(answer, "total", changes[i].total);
+        if (changes[i].priced) cli_tell_real(answer, "more_time", changes[i].more_time);
+        cli_answer_close(answer);
+    }
+    cli_answer_close(answer);
+}

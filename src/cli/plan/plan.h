@@ -1,0 +1,109 @@
+/* plan.h - the parts of `tenure plan` that do more than one layout: curves (--sweep), explanations
+ * (--explain), and shared objects (--form objects). */
+#ifndef TN_PLAN_PLAN_H
+#define TN_PLAN_PLAN_H
+
+#include "cli/answer/facts.h"
+#include "cli/model/input.h"
+#include "cli/model/training.h"
+
+#define CLI_CURVE_MOST 10000u
+
+typedef struct cli_split_curve {
+    cli_input *input;
+    uint64_t budget; /* limits the plan that is drawn, with its weights; 0: see `options` */
+    const tn_plan_options *options; /* its capacity limits the arena that is drawn; 0: draw the
+                                     * smallest */
+    uint32_t count;
+    const char *const *outputs;
+    uint32_t output_count;
+    bool json;
+} cli_split_curve;
+
+extern const cli_facts cli_split_curve_facts;
+/* Prints the curve and writes the outputs. Errors: E_EXHAUSTED (no point fits in the capacity), and
+ * those of tn_setup_split_sweep and tn_report_write. */
+tn_status cli_split_curve_run(const cli_split_curve *asked, tn_error *error);
+
+/* --- the curve of bytes against waits, time or reuse cost --- */
+
+/* `tenure plan --objective pairs|waits|time --sweep`. */
+
+typedef struct cli_wait_curve {
+    cli_input *input;
+    const tn_plan_options *options; /* its limits are divided by the plans */
+    uint32_t count;                 /* points, at least 2 */
+    const char *const *outputs;
+    uint32_t output_count;
+    bool json;
+} cli_wait_curve;
+
+extern const cli_facts cli_wait_curve_facts;
+/* Prints the curve and writes the outputs. Errors: those of tn_plan and of files. */
+tn_status cli_wait_curve_run(const cli_wait_curve *asked, tn_error *error);
+
+/* --- --explain --- */
+
+/* --explain=tags: prints step by step how memory tags serve the program, and their total size. */
+tn_status cli_explain_tags(const tn_occupancy *occupancy, tn_error *error);
+
+/* --explain: prints the reason for the peak, changes that would lower it (each one is planned), and
+ * the reason for the offsets of the buffers at the peak. */
+typedef struct cli_explained {
+    const cli_input *input; /* planned */
+    const tn_plan_options *options;
+    const cli_training *training; /* NULL: no training step */
+    const tn_hardware *device;    /* the device that predicts times, or NULL */
+    double deadline;              /* of cli_clock, for the plan and all trials; 0: none */
+} cli_explained;
+tn_status cli_explain_plan(const cli_explained *of, tn_error *error);
+
+/* explain_rests.c: stores `top`, the buffer below it, and so on to the bottom in bodies[room];
+ * returns their number. Cost: O(sections) per buffer. */
+uint32_t cli_explain_stack(const tn_problem *problem, const tn_layout *layout, tn_body_id top,
+                           tn_body_id *bodies, uint32_t room);
+/* The buffer that ends at the end of the arena, or TN_NONE. */
+tn_body_id cli_explain_highest(const tn_problem *problem, const tn_layout *layout, tn_bank_id bank);
+/* The buffer directly below a body during its live range; TN_NONE: it is at the bottom. */
+tn_body_id cli_explain_below(const tn_problem *problem, const tn_layout *layout, tn_body_id body);
+
+/* --- --form objects --- */
+
+/* `tenure verify` checks the same objects. */
+
+/* The buffers to assign: the rows of a CSV of vectors, or the buffers of a problem or model.
+ */
+typedef struct cli_records {
+    tn_object_record *records;
+    char **names; /* names in a CSV of vectors; NULL: those of the problem */
+    const tn_problem *problem;
+    uint32_t count;
+    tn_size_kind kind;
+    tn_edges reallocation; /* allowed reuse; vertex_count 0: buffers with disjoint live ranges */
+} cli_records;
+tn_status cli_records_load(cli_input *input, cli_records *records, tn_error *error);
+void cli_records_release(cli_records *records, const tn_context *context); /* accepts zeroed
+                                                                            * records */
+const char *cli_records_name(const cli_records *records, uint32_t id, char number[16]);
+
+typedef struct cli_objects {
+    cli_input *input;
+    const tn_plan_options *options; /* planner (the strategy), capacity, limits */
+    const char *const *outputs;
+    uint32_t output_count;
+    bool json;
+} cli_objects;
+
+/* --form: true for objects, false for offsets. */
+bool cli_objects_form(struct argp_state *state, const char *value);
+/* Loads, assigns, writes, prints. */
+tn_status cli_objects_run(const cli_objects *asked, tn_error *error);
+
+/* Checks the objects of a CSV (columns id and object, rows matched by name) and tells the result,
+ * valid or E_CONFLICT. */
+extern const cli_facts cli_objects_verify_facts; /* with CLI_FACTS_ALSO */
+tn_status cli_objects_verify(cli_input *input, const char *plan, cli_answer *answer,
+                             tn_error *error);
+extern const cli_facts cli_objects_facts; /* of cli_objects_run */
+
+#endif
