@@ -14,451 +14,21 @@
 #include <string.h>
 #include <sys/stat.h>
 
-typedef struct cli_given { /* --input NAME=WHAT */
-    const char *name, *what;
-} cli_given;
-
-typedef struct cli_arrays {
-    tn_array *inputs, *outputs;
-    uint32_t input_count, output_count;
-} cli_arrays;
-
-/* Allocates the outputs and fills the inputs; an input that is not given gets random:0. */
-tn_status cli_arrays_make(const cli_session *session, const cli_given *given, uint32_t given_count,
-                          cli_arrays *arrays, tn_error *error);
-/* Allocates outputs only. */
-tn_status cli_arrays_outputs(const tn_graph *graph, cli_arrays *arrays, tn_error *error);
-/* A run sets the sizes of the outputs to the bytes written; this restores the capacities before the
- * next run. */
-void cli_arrays_reset(const tn_graph *graph, cli_arrays *arrays);
-void cli_arrays_release(cli_arrays *arrays);
-const char *cli_output_name(const cli_session *session, uint32_t index);
-
-#ifndef TENURE_MINIMAL
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+
+typedef struct run_given { /* --input NAME=WHAT */
+    const char *name, *what;
+} run_given;
+
+typedef struct run_arrays {
+    tn_array *inputs, *outputs;
+    uint32_t input_count, output_count;
+} run_arrays;
+
+
+#ifndef TENURE_MINIMAL
 #endif
-
-#define RUN_HOLDERS_MANY 10u
-#define RUN_REPEAT_MOST (UINT64_C(1) << 40)
-#define RUN_INPUTS_MAX 256u /* output files of one run */
-
-enum {
-    RUN_INPUT = 400,
-    RUN_OUTPUT_DIR,
-    RUN_POOL,
-    RUN_REPEAT,
-    RUN_HOLDERS,
-    RUN_JSON,
-    RUN_WEIGHTS_DTYPE
-};
-
-#define RUN_OPTIONS(X)                                                                             \
-    X(RUN_INPUT, "input", "NAME=DATA",                                                             \
-      "data of an input: a .npy or .pb file, random:SEED, ones or zeros; may be repeated "         \
-      "(default: random:0)")                                                                       \
-    X(RUN_OUTPUT_DIR, "output-dir", "DIR", "write each output to this folder as .npy")             \
-    X(RUN_POOL, "pool", "NAME",                                                                    \
-      "allocate weights and buffers from a pool instead of a plan: one of `tenure list pools`; "   \
-      "--budget is its size")                                                                      \
-    X(RUN_REPEAT, "repeat", "N", "run N times and print the fastest time (default: 1)")            \
-    X(RUN_WEIGHTS_DTYPE, "weights-dtype", "TYPE",                                                  \
-      "type of the weights of convolutions and matrix products: f32, or int8 with a scale per "    \
-      "channel; results change (default: f32)")                                                    \
-    X(RUN_JSON, "json", NULL, "print one JSON object instead of the table")
-
-typedef struct run_arguments {
-    cli_input input;
-    cli_session session;
-    cli_given given[RUN_INPUTS_MAX];
-    uint32_t given_count;
-    const char *output_dir;
-    uint32_t holders; /* rows; 0: none */
-    uint64_t repeat;
-    bool json;
-    double best_s;
-    cli_arrays arrays;
-} run_arguments;
-
-static const struct argp_option run_options[] = {
-    RUN_OPTIONS(CLI_OPTION){
-        "holders", RUN_HOLDERS, "N", OPTION_ARG_OPTIONAL,
-        "list the N largest tensors in the arena, or blocks in the pool, at the peak (default: 10)",
-        0},
-    {0}};
-
-static void run_add_input(struct argp_state *state, run_arguments *arguments, char *text) {
-    char *equals = strrchr(text, '=');
-    if (equals == NULL || equals == text)
-        cli_misuse(state,
-                   "--input: '%s' is invalid; write NAME=file.npy, NAME=random:SEED or NAME=ones",
-                   text);
-    if (arguments->given_count == RUN_INPUTS_MAX)
-        cli_misuse(state, "--input: at most 256 inputs are supported");
-    *equals = '\0';
-    arguments->given[arguments->given_count++] = (cli_given){.name = text, .what = equals + 1};
-}
-
-static error_t run_parse(int key, char *value, struct argp_state *state) {
-    run_arguments *arguments = state->input;
-    cli_session *session = &arguments->session;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &arguments->input;
-        state->child_inputs[1] = session;
-        state->child_inputs[2] = &arguments->input.split;
-        state->child_inputs[3] = session;
-        return 0;
-    case RUN_INPUT:
-        run_add_input(state, arguments, value);
-        return 0;
-    case RUN_OUTPUT_DIR:
-        if (arguments->output_dir != NULL)
-            cli_misuse(state, "--output-dir: give this option only once");
-        arguments->output_dir = value;
-        return 0;
-    case RUN_POOL:
-        session->pool = value;
-        return 0;
-    case RUN_REPEAT:
-        arguments->repeat = cli_count(state, "repeat", value, RUN_REPEAT_MOST);
-        return 0;
-    case RUN_HOLDERS:
-        arguments->holders = value != NULL
-                                 ? (uint32_t)cli_count(state, "holders", value, UINT32_MAX)
-                                 : RUN_HOLDERS_MANY;
-        return 0;
-    case RUN_JSON:
-        arguments->json = true;
-        return 0;
-    case RUN_WEIGHTS_DTYPE:
-        session->weights_dtype =
-            CLI_CHOICE(state, "weights-dtype", value, "f32", "int8") ? TN_INT8 : TN_UNDEFINED;
-        return 0;
-    case ARGP_KEY_ARG:
-        cli_input_take(&arguments->input, state, "model", value);
-        return 0;
-    case ARGP_KEY_END:
-        if (arguments->input.path == NULL) cli_misuse(state, "which model?");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const char run_doc[] =
-    "Runs MODEL in one arena of exactly the planned size, with every tensor at its planned "
-    "address.\v"
-    "Examples:\n"
-    "  tenure run mobilenet.onnx --input image=cat.npy --output-dir out\n"
-    "  tenure run resnet50.onnx --weights random:1 --threads 2 --repeat 10\n"
-    "  tenure run unet.onnx --check naive --poison --json\n"
-    "  tenure run model.onnx --budget 96MiB --trace run.trace.json\n"
-    "  tenure run model.onnx --pool best-fit --trace run.trace.csv && tenure replay "
-    "run.trace.csv\n\n"
-    "Exit status: 0 done; 1 the budget is too small, or the run violated the plan; 2 bad usage or "
-    "input; "
-    "3 stopped before a plan, 4 internal error.";
-
-/* --- running --- */
-
-static tn_status run_all(run_arguments *arguments, tn_error *error) {
-    cli_session *session = &arguments->session;
-    cli_arrays *arrays = &arguments->arrays;
-    tn_engine_usage usage;
-    for (uint64_t i = 0; i < arguments->repeat; i++) {
-        cli_arrays_reset(session->graph, arrays);
-        TN_TRY(tn_engine_run(session->engine, arrays->inputs, arrays->input_count, arrays->outputs,
-                             arrays->output_count, error));
-        tn_engine_measure(session->engine, &usage);
-        if (i == 0 || usage.seconds < arguments->best_s) arguments->best_s = usage.seconds;
-    }
-    return TN_OK;
-}
-
-static tn_status run_compare(const cli_session *session, const cli_arrays *planned,
-                             const cli_arrays *naive, tn_error *error) {
-    for (uint32_t k = 0; k < planned->output_count; k++) {
-        const tn_array *a = &planned->outputs[k], *b = &naive->outputs[k];
-        bool same = a->bytes == b->bytes && a->rank == b->rank;
-        for (uint32_t d = 0; same && d < a->rank; d++) same = a->shape[d] == b->shape[d];
-        uint64_t at = 0;
-        while (same && at < a->bytes && ((uint8_t *)a->data)[at] == ((uint8_t *)b->data)[at]) at++;
-        if (same && at == a->bytes) continue;
-        TN_FAIL(error, TN_E_CONFLICT,
-                "output '%.80s' differs from byte %llu on, so the plan lets conflicting buffers "
-                "overlap; please report this bug",
-                cli_output_name(session, k), (unsigned long long)at);
-    }
-    return TN_OK;
-}
-
-static tn_status run_check(run_arguments *arguments, tn_error *error) {
-    cli_session naive = {0};
-    cli_arrays arrays = {0};
-    const cli_arrays *inputs = &arguments->arrays;
-    tn_status status = cli_session_naive(&arguments->session, &naive, error);
-    if (status == TN_OK) status = cli_arrays_outputs(arguments->session.graph, &arrays, error);
-    for (uint64_t i = 0; i < arguments->repeat && status == TN_OK; i++) {
-        cli_arrays_reset(naive.graph, &arrays);
-        status = tn_engine_run(naive.engine, inputs->inputs, inputs->input_count, arrays.outputs,
-                               arrays.output_count, error);
-    }
-    if (status == TN_OK)
-        status = run_compare(&arguments->session, &arguments->arrays, &arrays, error);
-    cli_arrays_release(&arrays);
-    cli_session_close(&naive);
-    return status;
-}
-
-/* --- output --- */
-
-static tn_status run_holders(const cli_session *session, tn_holders_when when, cli_holders *holders,
-                             tn_error *error) {
-    if (session->pool == NULL)
-        return cli_holders_of_model(holders, tn_setup_occupancy(session->setup), TN_NONE, error);
-    return cli_holders_of_pool(holders, tn_engine_pool(session->engine), session->pool, when,
-                               error);
-}
-
-/* Makes a file name: characters except letters, digits, dots, dashes and underscores become
- * underscores. */
-static void run_file_name(const char *name, char *text, size_t room) {
-    size_t used = 0;
-    for (; *name != '\0' && used + 1 < room; name++) {
-        bool plain = (*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z') ||
-                     (*name >= '0' && *name <= '9') || *name == '-' || (*name == '.' && used > 0);
-        text[used++] = plain ? *name : '_';
-    }
-    text[used] = '\0';
-}
-
-static tn_status run_write(const run_arguments *arguments, tn_error *error) {
-    if (arguments->output_dir == NULL) return TN_OK;
-    (void)mkdir(arguments->output_dir, 0777); /* ignore errors here; writing the files reports
-                                               * them */
-    for (uint32_t k = 0; k < arguments->arrays.output_count; k++) {
-        char name[128], path[4096];
-        run_file_name(cli_output_name(&arguments->session, k), name, sizeof name);
-        bool taken = false; /* a second output with this file name gets its number appended */
-        for (uint32_t other = 0; other < k && !taken; other++) {
-            char before[sizeof name];
-            run_file_name(cli_output_name(&arguments->session, other), before, sizeof before);
-            taken = strcmp(before, name) == 0;
-        }
-        int length =
-            taken ? snprintf(path, sizeof path, "%s/%s-%u.npy", arguments->output_dir, name, k)
-                  : snprintf(path, sizeof path, "%s/%s.npy", arguments->output_dir, name);
-        if (length >= (int)sizeof path)
-            TN_FAIL(error, TN_E_INVALID, "--output-dir: the path is too long; use a shorter one");
-        TN_TRY(tn_array_save(path, &arguments->arrays.outputs[k], NULL, error));
-    }
-    return TN_OK;
-}
-
-static void run_checksum(const tn_array *array, char text[17]) {
-#ifdef TENURE_MINIMAL
-    (void)array;
-    snprintf(text, 17, "-");
-#else
-    snprintf(text, 17, "%016" PRIx64, (uint64_t)XXH3_64bits(array->data, array->bytes));
-#endif
-}
-
-static void run_shape(const tn_array *array, char *text, size_t room) {
-    size_t used = (size_t)snprintf(text, room, "[");
-    for (uint32_t d = 0; d < array->rank && used + 24 < room; d++)
-        used += (size_t)snprintf(text + used, room - used, "%s%lld", d ? "," : "",
-                                 (long long)array->shape[d]);
-    snprintf(text + used, room - used, "]");
-}
-
-static const cli_facts run_output_facts = {
-    .width = 15,
-    .rows = (const cli_fact[]){
-        CLI_FACT(WORD, "name", "output", "name of the output"),
-        CLI_FACT(WORD, "dtype", NULL, "element type"),
-        CLI_FACT_OF(LIST, "shape", "its dimensions", NULL),
-        CLI_FACT(BYTES, "bytes", NULL, "its bytes"),
-        CLI_FACT(WORD, "xxh3", NULL, "XXH3 checksum of its bytes, hexadecimal"), CLI_FACTS_END}};
-static const cli_facts run_facts = {
-    .name = "run",
-    .width = 15,
-    .rows = (const cli_fact[]){
-        CLI_FACT(WORD, "input", NULL, "path of the model"),
-        CLI_FACTS_ALSO(&cli_whom_facts),
-        CLI_FACTS_ALSO(&cli_fitted_facts),
-        CLI_FACTS_ALSO(&cli_split_facts),
-        CLI_FACT(BYTES, "planned_peak", "planned peak", "peak of the arena in the plan"),
-        CLI_FACT(WORD, "pool", "pool", "with --pool: its name, instead of `planned_peak`"),
-        CLI_FACT_BRIEF(BYTES, "measured_peak", "measured peak", "@ measured",
-                       "highest byte of the arena that the run used"),
-        CLI_FACT(BYTES, "arena", NULL, "bytes of the arena"),
-        CLI_FACT(BYTES, "weights", "weights", "bytes of the weights in memory"),
-        CLI_FACTS_ALSO(&cli_stream_facts),
-        CLI_FACTS_ALSO(&cli_losses_facts),
-        CLI_FACT(SECONDS, "seconds", "time", "wall time of the fastest run"),
-        CLI_FACT(COUNT, "runs", NULL, "number of runs"),
-        CLI_FACT(COUNT, "threads", NULL, "number of threads"),
-        CLI_FACTS_ALSO(&cli_check_facts),
-        CLI_FACT_OF(LIST, "outputs", "the outputs", &run_output_facts),
-        CLI_FACTS_ALSO(&cli_pruned_facts),
-        CLI_FACTS_ALSO(&cli_claims_facts),
-        CLI_FACTS_ALSO(&cli_holders_facts),
-        CLI_FACTS_END}};
-
-static void run_tell_output(cli_answer *answer, const cli_session *session, uint32_t k,
-                            const tn_array *array) {
-    char sum[17], shape[512];
-    run_checksum(array, sum);
-    run_shape(array, shape, sizeof shape);
-    cli_answer_open(answer, NULL);
-    cli_tell_word(answer, "name", cli_output_name(session, k));
-    cli_tell_more(answer, " %s %s, checksum %s", tn_dtype_name(array->dtype), shape, sum);
-    cli_tell_word(answer, "dtype", tn_dtype_name(array->dtype));
-    cli_answer_open(answer, "shape");
-    for (uint32_t d = 0; d < array->rank; d++) cli_tell_number(answer, array->shape[d]);
-    cli_answer_close(answer);
-    cli_tell(answer, "bytes", array->bytes);
-    cli_tell_word(answer, "xxh3", sum);
-    cli_answer_close(answer);
-}
-
-static void run_tell_memory(cli_answer *answer, const run_arguments *arguments,
-                            const tn_engine_usage *usage) {
-    const cli_session *session = &arguments->session;
-    if (session->pool == NULL)
-        cli_tell(answer, "planned_peak", usage->planned_peak);
-    else
-        cli_tell_word(answer, "pool", session->pool);
-    cli_tell(answer, "measured_peak", usage->measured_peak);
-    cli_tell(answer, "arena", usage->arena);
-    cli_tell(answer, "weights", usage->static_bytes);
-    cli_stream_tell(answer, session->setup, usage);
-    cli_engine_losses_tell(answer, session->engine);
-    if (session->weights != NULL)
-        cli_tell_line(answer, "", "%u tensors of %s", session->weights_taken,
-                      session->weights_path);
-    cli_tell_real(answer, "seconds", arguments->best_s);
-    cli_tell_as(answer, "%.3f ms%s, %u thread%s", arguments->best_s * 1e3,
-                arguments->repeat > 1 ? " (fastest)" : "", session->choices.threads,
-                session->choices.threads == 1 ? "" : "s");
-    cli_tell_brief(answer, ", %.3f ms", arguments->best_s * 1e3);
-    cli_tell(answer, "runs", usage->run_count);
-    cli_tell(answer, "threads", session->choices.threads);
-}
-
-static tn_status run_tell(const run_arguments *arguments, const cli_holders *holders,
-                          tn_error *error) {
-    const cli_session *session = &arguments->session;
-    const cli_whom whom = cli_session_whom(session);
-    tn_engine_usage usage;
-    cli_answer answer;
-    tn_engine_measure(session->engine, &usage);
-    cli_answer_begin(&answer, &run_facts, arguments->json);
-    cli_tell_brief(&answer, "%s: ", cli_shown_path(arguments->input.path));
-    cli_tell_word(&answer, "input", cli_shown_path(arguments->input.path));
-    cli_whom_tell(&answer, &whom, session->setup);
-    cli_fitted_tell(&answer, session->setup, &session->answer);
-    cli_split_tell(&answer, session->setup);
-    run_tell_memory(&answer, arguments, &usage);
-    cli_check_tell(&answer, session);
-    if (session->check) cli_tell_brief(&answer, ", every bit equal without reuse");
-    cli_answer_open(&answer, "outputs");
-    for (uint32_t k = 0; k < arguments->arrays.output_count; k++)
-        run_tell_output(&answer, session, k, &arguments->arrays.outputs[k]);
-    cli_answer_close(&answer);
-    cli_pruned_tell(&answer, session);
-    cli_claims_tell(&answer, &session->answer);
-    if (arguments->holders > 0) cli_holders_tell(&answer, holders, arguments->holders);
-    return cli_answer_end(&answer, error);
-}
-
-static tn_status run_model(run_arguments *arguments, tn_error *error) {
-    cli_session *session = &arguments->session;
-    TN_TRY(cli_session_plan(session, error));
-    TN_TRY(cli_arrays_make(session, arguments->given, arguments->given_count, &arguments->arrays,
-                           error));
-    TN_TRY(cli_session_open_trace(session, arguments->repeat, error));
-    TN_TRY(cli_session_open(session, error));
-    TN_TRY(run_all(arguments, error));
-    if (session->check) TN_TRY(run_check(arguments, error));
-    TN_TRY(run_write(arguments, error));
-    TN_TRY(cli_session_write_trace(session, error));
-    if (session->traces.count > 0 && tn_trace_dropped(session->trace) > 0) {
-        cli_prefix(CLI_WARNING);
-        fprintf(stderr, "the trace is full and misses %" PRIu64 " events; lower --repeat\n",
-                tn_trace_dropped(session->trace));
-    }
-    cli_holders holders = {0};
-    tn_status status = TN_OK;
-    if (arguments->holders > 0) status = run_holders(session, TN_HOLDERS_PEAK, &holders, error);
-    cli_progress_end();
-    if (status == TN_OK) status = run_tell(arguments, &holders, error);
-    cli_holders_release(&holders);
-    if (status != TN_OK) return status;
-    bool told = arguments->json || cli_tone_asked().brief;
-    if (!told) cli_paths_print(&session->traces);
-    return TN_OK;
-}
-
-/* If memory was too small, lists the holders: at the peak of the smallest plan, or when the pool
- * was full. */
-static void run_print_failed(const run_arguments *arguments) {
-    const cli_session *session = &arguments->session;
-    cli_holders holders = {0};
-    tn_error unused;
-    if (session->answer.own != NULL && session->answer.setup == NULL) {
-        cli_claims_holders(&session->answer);
-        return;
-    }
-    bool there = session->pool != NULL ? session->engine != NULL : session->setup != NULL;
-    if (there && run_holders(session, TN_HOLDERS_FAILED, &holders, &unused) == TN_OK)
-        cli_holders_print(&holders, RUN_HOLDERS_MANY, stderr);
-    cli_holders_release(&holders);
-}
-
-static const struct argp_child run_children[] = {{&cli_input_run_argp, 0, "Reading the model:", 0},
-                                                 {&cli_session_argp, 0, "Running it:", 0},
-                                                 {&cli_split_argp, 0, "Operators in tiles:", 0},
-                                                 {&cli_pruned_argp, 0, "Pruning its weights:", 0},
-                                                 {0}};
-static const struct argp run_parser = {run_options,  run_parse, "MODEL", run_doc,
-                                       run_children, 0,         0};
-
-static int run_run(int count, char **words) {
-    tn_context context = cli_context();
-    run_arguments arguments = {
-        .repeat = 1,
-        .input = {.import = TN_IMPORT_OPTIONS_INIT},
-        .session = {.choices = CLI_CHOICES_INIT},
-    };
-    tn_error error = {0};
-    arguments.session.input = &arguments.input;
-    arguments.input.import.context = arguments.session.choices.plan.context = &context;
-    cli_parse(&cli_command_run, count, words, &arguments);
-    cli_context_read(&context);
-    tn_status status = run_model(&arguments, &error);
-    int code = 0;
-    if (status != TN_OK && arguments.session.answer.setup == NULL)
-        code = cli_claims_fail(&arguments.session.answer, arguments.input.path, &error);
-    else if (status != TN_OK)
-        code = cli_fail(&error);
-    if (status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE) run_print_failed(&arguments);
-    cli_arrays_release(&arguments.arrays);
-    cli_session_close(&arguments.session);
-    cli_input_release(&arguments.input);
-    return cli_finish(code);
-}
-
-const cli_command cli_command_run = {
-    .name = "run",
-    .summary = "run a model in its planned arena, and check the plan",
-    .first = "input output-dir weights budget dim threads check trace holders json",
-    .answers = (const cli_facts *const[]){&run_facts, NULL},
-    .parser = &run_parser,
-    .run = run_run,
-};
 
 /* --- inputs of a run, and buffers for its outputs --- */
 
@@ -552,7 +122,8 @@ static tn_status arrays_input(const tn_tensor *tensor, const char *what, tn_arra
     return TN_OK;
 }
 
-tn_status cli_arrays_outputs(const tn_graph *graph, cli_arrays *arrays, tn_error *error) {
+/* Allocates outputs only. */
+static tn_status arrays_outputs(const tn_graph *graph, run_arrays *arrays, tn_error *error) {
     const tn_block *block = tn_graph_block(graph, 0);
     arrays->outputs = calloc((size_t)block->output_count + 1, sizeof *arrays->outputs);
     if (arrays->outputs == NULL) return tn__no_memory(error, "outputs");
@@ -579,8 +150,8 @@ static tn_status arrays_unknown(const tn_graph *graph, const char *name, tn_erro
             used > 0 ? names : "none");
 }
 
-static tn_status arrays_inputs(const tn_graph *graph, const cli_given *given, uint32_t given_count,
-                               bool *used, cli_arrays *arrays, tn_error *error) {
+static tn_status arrays_inputs(const tn_graph *graph, const run_given *given, uint32_t given_count,
+                               bool *used, run_arrays *arrays, tn_error *error) {
     const tn_block *block = tn_graph_block(graph, 0);
     for (uint32_t i = 0; i < block->input_count; i++) {
         const tn_tensor *tensor = tn_graph_tensor(graph, block->inputs[i]);
@@ -598,8 +169,9 @@ static tn_status arrays_inputs(const tn_graph *graph, const cli_given *given, ui
     return TN_OK;
 }
 
-tn_status cli_arrays_make(const cli_session *session, const cli_given *given, uint32_t given_count,
-                          cli_arrays *arrays, tn_error *error) {
+/* Allocates the outputs and fills the inputs; an input that is not given gets random:0. */
+static tn_status arrays_prepare(const cli_session *session, const run_given *given, uint32_t given_count,
+                          run_arrays *arrays, tn_error *error) {
     const tn_block *block = tn_graph_block(session->graph, 0);
     bool *used = calloc((size_t)given_count + 1, sizeof *used);
     arrays->inputs = calloc((size_t)block->input_count + 1, sizeof *arrays->inputs);
@@ -607,25 +179,450 @@ tn_status cli_arrays_make(const cli_session *session, const cli_given *given, ui
         used != NULL && arrays->inputs != NULL ? TN_OK : tn__no_memory(error, "inputs");
     if (status == TN_OK)
         status = arrays_inputs(session->graph, given, given_count, used, arrays, error);
-    if (status == TN_OK) status = cli_arrays_outputs(session->graph, arrays, error);
+    if (status == TN_OK) status = arrays_outputs(session->graph, arrays, error);
     free(used);
     return status;
 }
 
-void cli_arrays_reset(const tn_graph *graph, cli_arrays *arrays) {
+/* A run sets the sizes of the outputs to the bytes written; this restores the capacities before the
+ * next run. */
+static void arrays_reset(const tn_graph *graph, run_arrays *arrays) {
     const tn_block *block = tn_graph_block(graph, 0);
     for (uint32_t k = 0; k < arrays->output_count; k++)
         arrays->outputs[k].bytes = tn_graph_tensor(graph, block->outputs[k])->bytes;
 }
 
-void cli_arrays_release(cli_arrays *arrays) {
+static void arrays_release(run_arrays *arrays) {
     for (uint32_t i = 0; i < arrays->input_count; i++) free(arrays->inputs[i].data);
     for (uint32_t k = 0; k < arrays->output_count; k++) free(arrays->outputs[k].data);
     free(arrays->inputs);
     free(arrays->outputs);
 }
 
-const char *cli_output_name(const cli_session *session, uint32_t index) {
+static const char *arrays_output_name(const cli_session *session, uint32_t index) {
     const tn_block *block = tn_graph_block(session->graph, 0);
     return tn_graph_tensor(session->graph, block->outputs[index])->name;
 }
+
+/* --- options and the command --- */
+
+#define RUN_HOLDERS_MANY 10u
+#define RUN_REPEAT_MOST (UINT64_C(1) << 40)
+#define RUN_INPUTS_MAX 256u /* output files of one run */
+
+enum {
+    RUN_INPUT = 400,
+    RUN_OUTPUT_DIR,
+    RUN_POOL,
+    RUN_REPEAT,
+    RUN_HOLDERS,
+    RUN_JSON,
+    RUN_WEIGHTS_DTYPE
+};
+
+#define RUN_OPTIONS(X)                                                                             \
+    X(RUN_INPUT, "input", "NAME=DATA",                                                             \
+      "data of an input: a .npy or .pb file, random:SEED, ones or zeros; may be repeated "         \
+      "(default: random:0)")                                                                       \
+    X(RUN_OUTPUT_DIR, "output-dir", "DIR", "write each output to this folder as .npy")             \
+    X(RUN_POOL, "pool", "NAME",                                                                    \
+      "allocate weights and buffers from a pool instead of a plan: one of `tenure list pools`; "   \
+      "--budget is its size")                                                                      \
+    X(RUN_REPEAT, "repeat", "N", "run N times and print the fastest time (default: 1)")            \
+    X(RUN_WEIGHTS_DTYPE, "weights-dtype", "TYPE",                                                  \
+      "type of the weights of convolutions and matrix products: f32, or int8 with a scale per "    \
+      "channel; results change (default: f32)")                                                    \
+    X(RUN_JSON, "json", NULL, "print one JSON object instead of the table")
+
+typedef struct run_arguments {
+    cli_input input;
+    cli_session session;
+    run_given given[RUN_INPUTS_MAX];
+    uint32_t given_count;
+    const char *output_dir;
+    uint32_t holders; /* rows; 0: none */
+    uint64_t repeat;
+    bool json;
+    double best_s;
+    run_arrays arrays;
+} run_arguments;
+
+static const struct argp_option run_options[] = {
+    RUN_OPTIONS(CLI_OPTION){
+        "holders", RUN_HOLDERS, "N", OPTION_ARG_OPTIONAL,
+        "list the N largest tensors in the arena, or blocks in the pool, at the peak (default: 10)",
+        0},
+    {0}};
+
+static void run_add_input(struct argp_state *state, run_arguments *arguments, char *text) {
+    char *equals = strrchr(text, '=');
+    if (equals == NULL || equals == text)
+        cli_misuse(state,
+                   "--input: '%s' is invalid; write NAME=file.npy, NAME=random:SEED or NAME=ones",
+                   text);
+    if (arguments->given_count == RUN_INPUTS_MAX)
+        cli_misuse(state, "--input: at most 256 inputs are supported");
+    *equals = '\0';
+    arguments->given[arguments->given_count++] = (run_given){.name = text, .what = equals + 1};
+}
+
+static error_t run_parse(int key, char *value, struct argp_state *state) {
+    run_arguments *arguments = state->input;
+    cli_session *session = &arguments->session;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &arguments->input;
+        state->child_inputs[1] = session;
+        state->child_inputs[2] = &arguments->input.split;
+        state->child_inputs[3] = session;
+        return 0;
+    case RUN_INPUT:
+        run_add_input(state, arguments, value);
+        return 0;
+    case RUN_OUTPUT_DIR:
+        if (arguments->output_dir != NULL)
+            cli_misuse(state, "--output-dir: give this option only once");
+        arguments->output_dir = value;
+        return 0;
+    case RUN_POOL:
+        session->pool = value;
+        return 0;
+    case RUN_REPEAT:
+        arguments->repeat = cli_count(state, "repeat", value, RUN_REPEAT_MOST);
+        return 0;
+    case RUN_HOLDERS:
+        arguments->holders = value != NULL
+                                 ? (uint32_t)cli_count(state, "holders", value, UINT32_MAX)
+                                 : RUN_HOLDERS_MANY;
+        return 0;
+    case RUN_JSON:
+        arguments->json = true;
+        return 0;
+    case RUN_WEIGHTS_DTYPE:
+        session->weights_dtype =
+            CLI_CHOICE(state, "weights-dtype", value, "f32", "int8") ? TN_INT8 : TN_UNDEFINED;
+        return 0;
+    case ARGP_KEY_ARG:
+        cli_input_take(&arguments->input, state, "model", value);
+        return 0;
+    case ARGP_KEY_END:
+        if (arguments->input.path == NULL) cli_misuse(state, "which model?");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const char run_doc[] =
+    "Runs MODEL in one arena of exactly the planned size, with every tensor at its planned "
+    "address.\v"
+    "Examples:\n"
+    "  tenure run mobilenet.onnx --input image=cat.npy --output-dir out\n"
+    "  tenure run resnet50.onnx --weights random:1 --threads 2 --repeat 10\n"
+    "  tenure run unet.onnx --check naive --poison --json\n"
+    "  tenure run model.onnx --budget 96MiB --trace run.trace.json\n"
+    "  tenure run model.onnx --pool best-fit --trace run.trace.csv && tenure replay "
+    "run.trace.csv\n\n"
+    "Exit status: 0 done; 1 the budget is too small, or the run violated the plan; 2 bad usage or "
+    "input; "
+    "3 stopped before a plan, 4 internal error.";
+
+/* --- running --- */
+
+static tn_status run_all(run_arguments *arguments, tn_error *error) {
+    cli_session *session = &arguments->session;
+    run_arrays *arrays = &arguments->arrays;
+    tn_engine_usage usage;
+    for (uint64_t i = 0; i < arguments->repeat; i++) {
+        arrays_reset(session->graph, arrays);
+        TN_TRY(tn_engine_run(session->engine, arrays->inputs, arrays->input_count, arrays->outputs,
+                             arrays->output_count, error));
+        tn_engine_measure(session->engine, &usage);
+        if (i == 0 || usage.seconds < arguments->best_s) arguments->best_s = usage.seconds;
+    }
+    return TN_OK;
+}
+
+static tn_status run_compare(const cli_session *session, const run_arrays *planned,
+                             const run_arrays *naive, tn_error *error) {
+    for (uint32_t k = 0; k < planned->output_count; k++) {
+        const tn_array *a = &planned->outputs[k], *b = &naive->outputs[k];
+        bool same = a->bytes == b->bytes && a->rank == b->rank;
+        for (uint32_t d = 0; same && d < a->rank; d++) same = a->shape[d] == b->shape[d];
+        uint64_t at = 0;
+        while (same && at < a->bytes && ((uint8_t *)a->data)[at] == ((uint8_t *)b->data)[at]) at++;
+        if (same && at == a->bytes) continue;
+        TN_FAIL(error, TN_E_CONFLICT,
+                "output '%.80s' differs from byte %llu on, so the plan lets conflicting buffers "
+                "overlap; please report this bug",
+                arrays_output_name(session, k), (unsigned long long)at);
+    }
+    return TN_OK;
+}
+
+static tn_status run_check(run_arguments *arguments, tn_error *error) {
+    cli_session naive = {0};
+    run_arrays arrays = {0};
+    const run_arrays *inputs = &arguments->arrays;
+    tn_status status = cli_session_naive(&arguments->session, &naive, error);
+    if (status == TN_OK) status = arrays_outputs(arguments->session.graph, &arrays, error);
+    for (uint64_t i = 0; i < arguments->repeat && status == TN_OK; i++) {
+        arrays_reset(naive.graph, &arrays);
+        status = tn_engine_run(naive.engine, inputs->inputs, inputs->input_count, arrays.outputs,
+                               arrays.output_count, error);
+    }
+    if (status == TN_OK)
+        status = run_compare(&arguments->session, &arguments->arrays, &arrays, error);
+    arrays_release(&arrays);
+    cli_session_close(&naive);
+    return status;
+}
+
+/* --- output --- */
+
+static tn_status run_holders(const cli_session *session, tn_holders_when when, cli_holders *holders,
+                             tn_error *error) {
+    if (session->pool == NULL)
+        return cli_holders_of_model(holders, tn_setup_occupancy(session->setup), TN_NONE, error);
+    return cli_holders_of_pool(holders, tn_engine_pool(session->engine), session->pool, when,
+                               error);
+}
+
+/* Makes a file name: characters except letters, digits, dots, dashes and underscores become
+ * underscores. */
+static void run_file_name(const char *name, char *text, size_t room) {
+    size_t used = 0;
+    for (; *name != '\0' && used + 1 < room; name++) {
+        bool plain = (*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z') ||
+                     (*name >= '0' && *name <= '9') || *name == '-' || (*name == '.' && used > 0);
+        text[used++] = plain ? *name : '_';
+    }
+    text[used] = '\0';
+}
+
+static tn_status run_write(const run_arguments *arguments, tn_error *error) {
+    if (arguments->output_dir == NULL) return TN_OK;
+    (void)mkdir(arguments->output_dir, 0777); /* ignore errors here; writing the files reports
+                                               * them */
+    for (uint32_t k = 0; k < arguments->arrays.output_count; k++) {
+        char name[128], path[4096];
+        run_file_name(arrays_output_name(&arguments->session, k), name, sizeof name);
+        bool taken = false; /* a second output with this file name gets its number appended */
+        for (uint32_t other = 0; other < k && !taken; other++) {
+            char before[sizeof name];
+            run_file_name(arrays_output_name(&arguments->session, other), before, sizeof before);
+            taken = strcmp(before, name) == 0;
+        }
+        int length =
+            taken ? snprintf(path, sizeof path, "%s/%s-%u.npy", arguments->output_dir, name, k)
+                  : snprintf(path, sizeof path, "%s/%s.npy", arguments->output_dir, name);
+        if (length >= (int)sizeof path)
+            TN_FAIL(error, TN_E_INVALID, "--output-dir: the path is too long; use a shorter one");
+        TN_TRY(tn_array_save(path, &arguments->arrays.outputs[k], NULL, error));
+    }
+    return TN_OK;
+}
+
+static void run_checksum(const tn_array *array, char text[17]) {
+#ifdef TENURE_MINIMAL
+    (void)array;
+    snprintf(text, 17, "-");
+#else
+    snprintf(text, 17, "%016" PRIx64, (uint64_t)XXH3_64bits(array->data, array->bytes));
+#endif
+}
+
+static void run_shape(const tn_array *array, char *text, size_t room) {
+    size_t used = (size_t)snprintf(text, room, "[");
+    for (uint32_t d = 0; d < array->rank && used + 24 < room; d++)
+        used += (size_t)snprintf(text + used, room - used, "%s%lld", d ? "," : "",
+                                 (long long)array->shape[d]);
+    snprintf(text + used, room - used, "]");
+}
+
+static const cli_facts run_output_facts = {
+    .width = 15,
+    .rows = (const cli_fact[]){
+        CLI_FACT(WORD, "name", "output", "name of the output"),
+        CLI_FACT(WORD, "dtype", NULL, "element type"),
+        CLI_FACT_OF(LIST, "shape", "its dimensions", NULL),
+        CLI_FACT(BYTES, "bytes", NULL, "its bytes"),
+        CLI_FACT(WORD, "xxh3", NULL, "XXH3 checksum of its bytes, hexadecimal"), CLI_FACTS_END}};
+static const cli_facts run_facts = {
+    .name = "run",
+    .width = 15,
+    .rows = (const cli_fact[]){
+        CLI_FACT(WORD, "input", NULL, "path of the model"),
+        CLI_FACTS_ALSO(&cli_whom_facts),
+        CLI_FACTS_ALSO(&cli_fitted_facts),
+        CLI_FACTS_ALSO(&cli_split_facts),
+        CLI_FACT(BYTES, "planned_peak", "planned peak", "peak of the arena in the plan"),
+        CLI_FACT(WORD, "pool", "pool", "with --pool: its name, instead of `planned_peak`"),
+        CLI_FACT_BRIEF(BYTES, "measured_peak", "measured peak", "@ measured",
+                       "highest byte of the arena that the run used"),
+        CLI_FACT(BYTES, "arena", NULL, "bytes of the arena"),
+        CLI_FACT(BYTES, "weights", "weights", "bytes of the weights in memory"),
+        CLI_FACTS_ALSO(&cli_stream_facts),
+        CLI_FACTS_ALSO(&cli_losses_facts),
+        CLI_FACT(SECONDS, "seconds", "time", "wall time of the fastest run"),
+        CLI_FACT(COUNT, "runs", NULL, "number of runs"),
+        CLI_FACT(COUNT, "threads", NULL, "number of threads"),
+        CLI_FACTS_ALSO(&cli_check_facts),
+        CLI_FACT_OF(LIST, "outputs", "the outputs", &run_output_facts),
+        CLI_FACTS_ALSO(&cli_pruned_facts),
+        CLI_FACTS_ALSO(&cli_claims_facts),
+        CLI_FACTS_ALSO(&cli_holders_facts),
+        CLI_FACTS_END}};
+
+static void run_tell_output(cli_answer *answer, const cli_session *session, uint32_t k,
+                            const tn_array *array) {
+    char sum[17], shape[512];
+    run_checksum(array, sum);
+    run_shape(array, shape, sizeof shape);
+    cli_answer_open(answer, NULL);
+    cli_tell_word(answer, "name", arrays_output_name(session, k));
+    cli_tell_more(answer, " %s %s, checksum %s", tn_dtype_name(array->dtype), shape, sum);
+    cli_tell_word(answer, "dtype", tn_dtype_name(array->dtype));
+    cli_answer_open(answer, "shape");
+    for (uint32_t d = 0; d < array->rank; d++) cli_tell_number(answer, array->shape[d]);
+    cli_answer_close(answer);
+    cli_tell(answer, "bytes", array->bytes);
+    cli_tell_word(answer, "xxh3", sum);
+    cli_answer_close(answer);
+}
+
+static void run_tell_memory(cli_answer *answer, const run_arguments *arguments,
+                            const tn_engine_usage *usage) {
+    const cli_session *session = &arguments->session;
+    if (session->pool == NULL)
+        cli_tell(answer, "planned_peak", usage->planned_peak);
+    else
+        cli_tell_word(answer, "pool", session->pool);
+    cli_tell(answer, "measured_peak", usage->measured_peak);
+    cli_tell(answer, "arena", usage->arena);
+    cli_tell(answer, "weights", usage->static_bytes);
+    cli_stream_tell(answer, session->setup, usage);
+    cli_engine_losses_tell(answer, session->engine);
+    if (session->weights != NULL)
+        cli_tell_line(answer, "", "%u tensors of %s", session->weights_taken,
+                      session->weights_path);
+    cli_tell_real(answer, "seconds", arguments->best_s);
+    cli_tell_as(answer, "%.3f ms%s, %u thread%s", arguments->best_s * 1e3,
+                arguments->repeat > 1 ? " (fastest)" : "", session->choices.threads,
+                session->choices.threads == 1 ? "" : "s");
+    cli_tell_brief(answer, ", %.3f ms", arguments->best_s * 1e3);
+    cli_tell(answer, "runs", usage->run_count);
+    cli_tell(answer, "threads", session->choices.threads);
+}
+
+static tn_status run_tell(const run_arguments *arguments, const cli_holders *holders,
+                          tn_error *error) {
+    const cli_session *session = &arguments->session;
+    const cli_whom whom = cli_session_whom(session);
+    tn_engine_usage usage;
+    cli_answer answer;
+    tn_engine_measure(session->engine, &usage);
+    cli_answer_begin(&answer, &run_facts, arguments->json);
+    cli_tell_brief(&answer, "%s: ", cli_shown_path(arguments->input.path));
+    cli_tell_word(&answer, "input", cli_shown_path(arguments->input.path));
+    cli_whom_tell(&answer, &whom, session->setup);
+    cli_fitted_tell(&answer, session->setup, &session->answer);
+    cli_split_tell(&answer, session->setup);
+    run_tell_memory(&answer, arguments, &usage);
+    cli_check_tell(&answer, session);
+    if (session->check) cli_tell_brief(&answer, ", every bit equal without reuse");
+    cli_answer_open(&answer, "outputs");
+    for (uint32_t k = 0; k < arguments->arrays.output_count; k++)
+        run_tell_output(&answer, session, k, &arguments->arrays.outputs[k]);
+    cli_answer_close(&answer);
+    cli_pruned_tell(&answer, session);
+    cli_claims_tell(&answer, &session->answer);
+    if (arguments->holders > 0) cli_holders_tell(&answer, holders, arguments->holders);
+    return cli_answer_end(&answer, error);
+}
+
+static tn_status run_model(run_arguments *arguments, tn_error *error) {
+    cli_session *session = &arguments->session;
+    TN_TRY(cli_session_plan(session, error));
+    TN_TRY(arrays_prepare(session, arguments->given, arguments->given_count, &arguments->arrays,
+                           error));
+    TN_TRY(cli_session_open_trace(session, arguments->repeat, error));
+    TN_TRY(cli_session_open(session, error));
+    TN_TRY(run_all(arguments, error));
+    if (session->check) TN_TRY(run_check(arguments, error));
+    TN_TRY(run_write(arguments, error));
+    TN_TRY(cli_session_write_trace(session, error));
+    if (session->traces.count > 0 && tn_trace_dropped(session->trace) > 0) {
+        cli_prefix(CLI_WARNING);
+        fprintf(stderr, "the trace is full and misses %" PRIu64 " events; lower --repeat\n",
+                tn_trace_dropped(session->trace));
+    }
+    cli_holders holders = {0};
+    tn_status status = TN_OK;
+    if (arguments->holders > 0) status = run_holders(session, TN_HOLDERS_PEAK, &holders, error);
+    cli_progress_end();
+    if (status == TN_OK) status = run_tell(arguments, &holders, error);
+    cli_holders_release(&holders);
+    if (status != TN_OK) return status;
+    bool told = arguments->json || cli_tone_asked().brief;
+    if (!told) cli_paths_print(&session->traces);
+    return TN_OK;
+}
+
+/* If memory was too small, lists the holders: at the peak of the smallest plan, or when the pool
+ * was full. */
+static void run_print_failed(const run_arguments *arguments) {
+    const cli_session *session = &arguments->session;
+    cli_holders holders = {0};
+    tn_error unused;
+    if (session->answer.own != NULL && session->answer.setup == NULL) {
+        cli_claims_holders(&session->answer);
+        return;
+    }
+    bool there = session->pool != NULL ? session->engine != NULL : session->setup != NULL;
+    if (there && run_holders(session, TN_HOLDERS_FAILED, &holders, &unused) == TN_OK)
+        cli_holders_print(&holders, RUN_HOLDERS_MANY, stderr);
+    cli_holders_release(&holders);
+}
+
+static const struct argp_child run_children[] = {{&cli_input_run_argp, 0, "Reading the model:", 0},
+                                                 {&cli_session_argp, 0, "Running it:", 0},
+                                                 {&cli_split_argp, 0, "Operators in tiles:", 0},
+                                                 {&cli_pruned_argp, 0, "Pruning its weights:", 0},
+                                                 {0}};
+static const struct argp run_parser = {run_options,  run_parse, "MODEL", run_doc,
+                                       run_children, 0,         0};
+
+static int run_run(int count, char **words) {
+    tn_context context = cli_context();
+    run_arguments arguments = {
+        .repeat = 1,
+        .input = {.import = TN_IMPORT_OPTIONS_INIT},
+        .session = {.choices = CLI_CHOICES_INIT},
+    };
+    tn_error error = {0};
+    arguments.session.input = &arguments.input;
+    arguments.input.import.context = arguments.session.choices.plan.context = &context;
+    cli_parse(&cli_command_run, count, words, &arguments);
+    cli_context_read(&context);
+    tn_status status = run_model(&arguments, &error);
+    int code = 0;
+    if (status != TN_OK && arguments.session.answer.setup == NULL)
+        code = cli_claims_fail(&arguments.session.answer, arguments.input.path, &error);
+    else if (status != TN_OK)
+        code = cli_fail(&error);
+    if (status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE) run_print_failed(&arguments);
+    arrays_release(&arguments.arrays);
+    cli_session_close(&arguments.session);
+    cli_input_release(&arguments.input);
+    return cli_finish(code);
+}
+
+const cli_command cli_command_run = {
+    .name = "run",
+    .summary = "run a model in its planned arena, and check the plan",
+    .first = "input output-dir weights budget dim threads check trace holders json",
+    .answers = (const cli_facts *const[]){&run_facts, NULL},
+    .parser = &run_parser,
+    .run = run_run,
+};

@@ -66,10 +66,6 @@ typedef struct cli_replay {
     tn_error *error;
 } cli_replay;
 
-/* pool_conf.c: reads caching:KEY:VALUE,...; false: another pool. Invalid settings end the program
- * with a usage error. */
-bool cli_pool_conf(struct argp_state *state, const char *text, tn_pool_caching *caching);
-
 /* replay_tell.c: the largest number of requested and not freed bytes; with `live` also after each
  * event. */
 uint64_t cli_replay_live_peak(const cli_replay *arguments, uint64_t *live);

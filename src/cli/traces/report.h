@@ -51,8 +51,6 @@ extern const cli_facts cli_report_facts;
 tn_status cli_report_tell(const cli_report *report);
 /* The same as a table, into an answer that the caller releases. */
 void cli_report_tell_table(const cli_report *report, cli_answer *answer);
-/* report_pools.c: the bytes that the pools and a plan would have reserved. */
-tn_status cli_report_serve(const cli_report *report, cli_report_device *device);
 /* report_picture.c: draws the blocks over time at their addresses, to every requested file. Sets
  * the number of smallest blocks that were left out. */
 tn_status cli_report_draw(const cli_report *report, const cli_report_device *device,
